@@ -1,0 +1,23 @@
+"""Benchmark harness for diversity selectors. What a plugin's author needs is importable from here."""
+
+from .contracts import Task
+from .errors import HarnessError
+from .hookspecs import hookimpl
+from .records import Message, Pool, Problem, Responses, Sampler, Verdict, correct, error, wrong
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "HarnessError",
+    "Message",
+    "Pool",
+    "Problem",
+    "Responses",
+    "Sampler",
+    "Task",
+    "Verdict",
+    "correct",
+    "error",
+    "hookimpl",
+    "wrong",
+]

@@ -1,0 +1,139 @@
+"""What a plugin of each kind offers. Duck typing: nothing has to inherit, except that a task may take `Task`'s defaults.
+
+Whatever a component is built with it keeps as fields of a (frozen) dataclass; they are its parameters: read from the
+command line (`repexp:lam=0.1`), recorded with every result, part of the key.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any, ClassVar, Protocol, TypeVar
+
+import numpy as np
+
+from .records import Floats, Message, Pool, Problem, Responses, Sampler, Verdict
+
+T = TypeVar("T")
+R = TypeVar("R")
+
+
+class Selector(Protocol):
+    """A ranker: yields distinct indices of the pool, best first; the harness stops pulling at the first correct one.
+
+    `needs` names the columns it reads beyond texts, lengths and answers: "embeddings", "logprobs" (default: embeddings).
+    A subset method has `select(pool, k, rng) -> sequence of k indices` instead of `rank`.
+    """
+
+    def rank(self, pool: Pool, rng: np.random.Generator) -> Iterator[int]: ...
+
+
+class Embedder(Protocol):
+    """Turns responses into vectors.
+
+    With `state` set ("mean", "last", "penultimate") the engine's pooled hidden states are taken and `embed` is never
+    called; otherwise `embed(problem, texts)` returns (n, d), dense or scipy-sparse.
+    """
+
+    state: str | None
+
+    def embed(self, problem: Problem, texts: Sequence[str]) -> Any: ...
+
+
+class Engine(Protocol):
+    """Draws responses from a model. Built as `factory(model=..., **parameters)`; `model` may be None for its default.
+
+    name        the model's name as tables show it
+    steers      whether it follows samplers that steer decoding themselves
+    states      the pooled hidden states that it can give
+    """
+
+    name: str
+    steers: bool
+    states: Sequence[str]
+
+    def identity(self) -> Mapping[str, Any]:
+        """All that fixes its responses beside prompt, sampler and seed (model, revision, dtype): part of the key."""
+
+    def problems_per_call(self, n: int) -> int:
+        """How many problems, with n responses each, one call of `sample` takes best."""
+
+    def check(self, prompts: Sequence[Sequence[Message]], max_tokens: int) -> None:
+        """Raise HarnessError unless every prompt and max_tokens more fit the model's context."""
+
+    def sample(
+        self,
+        prompts: Sequence[Sequence[Message]],
+        *,
+        n: int,
+        sampler: Sampler,
+        max_tokens: int,
+        seeds: Sequence[int],
+        states: Sequence[str] = (),
+        report: Callable[[int], None] = lambda rows: None,
+    ) -> list[Responses]:
+        """n responses to each prompt. Row i of prompt j draws from a stream of its own, made from (seeds[j], i) alone:
+        n, batch size and neighbours change nothing. `report(rows)` is called as rows are finished."""
+
+    def encode(
+        self,
+        prompt: Sequence[Message],
+        responses: Responses,
+        states: Sequence[str],
+        report: Callable[[int], None] = lambda rows: None,
+    ) -> dict[str, Floats]:
+        """The same states as `sample` gives, for responses that exist already; each (n, d) float32.
+
+        Where `token_ids` is None the text is tokenized, and the end-of-sequence token added where `finish` is "stop"."""
+
+
+class Executor(Protocol):
+    """Runs a function over items and yields the results in order. Function and items are picklable."""
+
+    def map(self, function: Callable[[T], R], items: Iterable[T]) -> Iterator[R]: ...
+
+
+class Task:
+    """Defaults for a task; a task file overrides what differs.
+
+    n, max_tokens    small settings for daily use
+    paper            the paper's pool settings: {"n": ..., "max_tokens": ..., "sampler": {...}}
+    revision         of the data; part of every key
+    grader           version of `verify` and `answer`; part of the verdicts' key
+    default_model    what the task runs on when no model is asked for; None = the engine's default
+    """
+
+    n: ClassVar[int] = 64
+    max_tokens: ClassVar[int] = 512
+    paper: ClassVar[Mapping[str, Any]] = {}
+    splits: ClassVar[Sequence[str]] = ("test",)
+    grader: ClassVar[str] = "1"
+    default_model: ClassVar[str | None] = None
+
+    @property
+    def revision(self) -> str:
+        """What fixes the problems: a hub revision, a file's hash, a version of our own."""
+        return "1"
+
+    def problems(self, split: str) -> Iterable[Problem]:
+        """The problems of a split, in a fixed order."""
+        raise NotImplementedError
+
+    def messages(self, problem: Problem) -> list[Message]:
+        """The problem as a chat."""
+        return [{"role": "user", "content": problem.prompt}]
+
+    def verify(self, problem: Problem, response: str) -> Verdict:
+        """Grade one response; pure: same input, same verdict."""
+        raise NotImplementedError
+
+    def verify_all(self, problem: Problem, responses: Sequence[str]) -> list[Verdict]:
+        """Grade many responses of one problem; override where a grader gains from batches."""
+        return [self.verify(problem, response) for response in responses]
+
+    def answer(self, problem: Problem, response: str) -> str | None:
+        """The canonical final answer, extracted, not graded; None where there is none."""
+        return None
+
+    def default_split(self, model: str) -> tuple[str, str]:
+        """The split that a model is tested on, and a remark for the reader where that needs one."""
+        return "test", ""

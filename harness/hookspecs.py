@@ -1,0 +1,63 @@
+"""The hooks. They serve discovery only: the run path is plain calls on what was registered (see `contracts`).
+
+Every hook is handed `register(name, factory)`. The factory is a callable or, so that listing plugins imports nothing
+heavy, an importable string "package.module:Class". A plugin is any module (or object) with such functions, named in
+the entry-point group "harness":
+
+    from harness import hookimpl
+
+    @hookimpl
+    def register_selectors(register):
+        register("shortest", "my_package.shortest:Shortest")
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Protocol
+
+import pluggy
+
+hookspec = pluggy.HookspecMarker("harness")
+hookimpl = pluggy.HookimplMarker("harness")
+
+
+class Register(Protocol):
+    """`register(name, factory)`; see the module's docstring."""
+
+    def __call__(self, name: str, factory: str | Callable[..., Any]) -> None: ...
+
+
+@hookspec
+def register_tasks(register: Register) -> None:
+    """register("game24", "harness_tasks.game24:Game24"): built with `data=FILE or None`."""
+
+
+@hookspec
+def register_samplers(register: Register) -> None:
+    """register("min-p", MinP): a dataclass that is, or has the fields of, `harness.Sampler`."""
+
+
+@hookspec
+def register_engines(register: Register) -> None:
+    """register("transformers", "my_package.engine:Transformers"): built with `model=NAME or None`."""
+
+
+@hookspec
+def register_embedders(register: Register) -> None:
+    """register("tfidf", "my_package.tfidf:Tfidf"): vectors from texts, or from the engine's states."""
+
+
+@hookspec
+def register_selectors(register: Register) -> None:
+    """register("uniform", "my_package.uniform:Uniform"): `rank(pool, rng)` or `select(pool, k, rng)`."""
+
+
+@hookspec
+def register_executors(register: Register) -> None:
+    """register("local", "my_package.local:Local"): `map(function, items)`, in order."""
+
+
+@hookspec
+def register_trainers(register: Register) -> None:
+    """register("verl", "my_package.verl:Verl"): launches RL runs with a selector's bonus."""

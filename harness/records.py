@@ -1,0 +1,140 @@
+"""The records that travel between the stages: problem, responses, pool, verdict, sampler.
+
+All are plain data. A `Pool` is what a selector sees: it has no verdict and no reference answer, so a selector cannot peek.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, Literal, TypedDict
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .errors import HarnessError
+
+Floats = NDArray[np.floating[Any]]
+Ints = NDArray[np.integer[Any]]
+
+
+class Message(TypedDict):
+    """One chat message, in the form that chat templates take."""
+
+    role: str
+    content: str
+
+
+@dataclass(frozen=True)
+class Problem:
+    """One problem of a task. `prompt` is the raw problem text; `task.messages(problem)` makes it a chat."""
+
+    id: str
+    prompt: str
+    reference: Any = None
+    meta: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What a verifier said: `correct`, `wrong`, or `error` (our fault, not the response's), and why."""
+
+    status: Literal["correct", "wrong", "error"]
+    reason: str = ""
+
+
+def correct(reason: str = "") -> Verdict:
+    """The verdict on a correct response."""
+    return Verdict("correct", reason)
+
+
+def wrong(reason: str = "") -> Verdict:
+    """The verdict on a wrong response; a timeout of *its* code is wrong too."""
+    return Verdict("wrong", reason)
+
+
+def error(reason: str) -> Verdict:
+    """The verdict when the verifier itself failed: stays in N, is not correct, costs one call, and is counted."""
+    return Verdict("error", reason)
+
+
+@dataclass(frozen=True, eq=False)
+class Responses:
+    """n responses to one problem, as an engine returns them (columns of equal length n).
+
+    `finish` is "stop" (the model ended it) or "length" (max_tokens did). `token_ids` are the response's own, the
+    end-of-sequence token included; None where an engine does not know them. `logprobs` (n,) float64: the sum over the
+    response's tokens of the model's own (temperature 1, unfiltered) log-probabilities; NaN where unknown.
+    `states`: per kind ("mean", "last", "penultimate") the pooled last hidden states, (n, d) float32.
+    """
+
+    texts: Sequence[str]
+    finish: Sequence[str]
+    lengths: Ints
+    logprobs: Floats
+    token_ids: Sequence[Sequence[int]] | None = None
+    states: Mapping[str, Floats] = field(default_factory=dict)
+
+    def __len__(self) -> int:
+        return len(self.texts)
+
+
+@dataclass(frozen=True, eq=False)
+class Pool:
+    """One problem's n responses as a selector sees them: read-only columns, no verdicts.
+
+    texts       n strings
+    embeddings  (n, d) float32, projected and centred; (n, 0) where the run has no embedder
+    logprobs    (n,) float64, NaN where unknown
+    lengths     (n,) int64, in tokens (in characters for pools made elsewhere without token counts)
+    answers     n canonical final answers, extracted but not graded; None where none was found
+    """
+
+    texts: Sequence[str]
+    embeddings: Floats
+    logprobs: Floats
+    lengths: Ints
+    answers: Sequence[str | None]
+
+    def __post_init__(self) -> None:
+        n = len(self.texts)
+        for name in ("embeddings", "logprobs", "lengths", "answers"):
+            column = getattr(self, name)
+            if len(column) != n:
+                raise HarnessError(f"pool: {name} has {len(column)} rows for {n} texts")
+            if isinstance(column, np.ndarray) and column.flags.writeable:
+                view = column.view()
+                view.flags.writeable = False
+                object.__setattr__(self, name, view)
+        object.__setattr__(self, "texts", tuple(self.texts))
+        object.__setattr__(self, "answers", tuple(self.answers))
+
+    def __len__(self) -> int:
+        return len(self.texts)
+
+
+@dataclass(frozen=True)
+class Sampler:
+    """Decoding parameters, as data. `top_k=0`, `top_p=1` and `min_p=0` filter nothing.
+
+    A sampler that steers decoding itself is a class of its own with `steers = True`; an engine that can follow it has
+    `steers = True` too, and any other refuses it.
+    """
+
+    steers: ClassVar[bool] = False
+
+    temperature: float = 1.0
+    top_p: float = 1.0
+    min_p: float = 0.0
+    top_k: int = 0
+
+    def __post_init__(self) -> None:
+        _require("temperature", self.temperature, self.temperature > 0, "> 0")
+        _require("top_p", self.top_p, 0 < self.top_p <= 1, "in (0, 1]")
+        _require("min_p", self.min_p, 0 <= self.min_p < 1, "in [0, 1)")
+        _require("top_k", self.top_k, self.top_k >= 0, ">= 0 (0 keeps all tokens)")
+
+
+def _require(name: str, value: object, holds: bool, bound: str) -> None:
+    if not holds:
+        raise HarnessError(f"sampler: {name} must be {bound}, got {value}")
