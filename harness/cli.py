@@ -1,0 +1,188 @@
+"""The command line. Each command parses, builds one config, calls one function, prints one table.
+
+Nothing heavy is imported before a command runs: `harness --help` answers at once.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Annotated, Any, Optional
+
+import typer
+
+from . import __version__
+from .errors import HarnessError
+
+app = typer.Typer(
+    help="Which of many cheap responses to verify first: a benchmark harness for diversity selectors.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+    add_completion=False,
+)
+pool_app = typer.Typer(help="Pools of responses: bring in, look at, take out.", no_args_is_help=True, rich_markup_mode=None)
+app.add_typer(pool_app, name="pool")
+
+Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
+Plugin = Annotated[
+    Optional[list[Path]], typer.Option("--plugin", help="A plugin in a single file, e.g. ./my_selector.py; repeatable.")
+]
+StoreDir = Annotated[Path, typer.Option("--store", help="Where pools, vectors, verdicts, rankings and cells are kept.")]
+Data = Annotated[Optional[Path], typer.Option("--data", help="A local file with the task's problems.")]
+
+
+def main() -> None:
+    """Run the command line; a HarnessError is one line on stderr and exit code 2."""
+    try:
+        app()
+    except HarnessError as failure:
+        print(f"error: {failure}", file=sys.stderr)
+        sys.exit(2)
+
+
+@app.callback(invoke_without_command=True)
+def _root(version: Annotated[bool, typer.Option("--version", help="Print the version.")] = False) -> None:
+    if version:
+        print(f"diversity-harness {__version__}")
+        raise typer.Exit
+
+
+@app.command()
+def run(
+    selector: Annotated[list[str], typer.Option(help="name or name:key=value,...; repeatable.")],
+    task: Annotated[Optional[str], typer.Option(help="What is solved, e.g. game24.")] = None,
+    model: Annotated[Optional[str], typer.Option(help="Hub id, folder or embedded model; default: the task's.")] = None,
+    engine: Annotated[str, typer.Option(help="What draws the responses.")] = "transformers",
+    sampler: Annotated[Optional[str], typer.Option(help="Decoding, e.g. min-p:p=0.1; default vanilla.")] = None,
+    embedder: Annotated[Optional[str], typer.Option(help="Default hidden-mean; tfidf for a pool without model.")] = None,
+    pool: Annotated[Optional[Path], typer.Option(help="Responses made elsewhere (JSONL), instead of sampling.")] = None,
+    embeddings: Annotated[Optional[Path], typer.Option(help="With --pool: vectors of one's own (.npz, .safetensors).")] = None,
+    data: Data = None,
+    split: Annotated[Optional[str], typer.Option(help="Default: the task's test set.")] = None,
+    n: Annotated[Optional[int], typer.Option("--n", help="Responses a problem.")] = None,
+    limit: Annotated[Optional[int], typer.Option(help="Only the first so many problems.")] = None,
+    max_tokens: Annotated[Optional[int], typer.Option(help="Longest response, in tokens.")] = None,
+    trials: Annotated[int, typer.Option(help="Rankings a problem and selector, averaged.")] = 5,
+    seed: Annotated[int, typer.Option(help="Fixes responses, projection and rankings.")] = 0,
+    dim: Annotated[int, typer.Option(help="Wider vectors are projected to so many features.")] = 512,
+    paper: Annotated[bool, typer.Option("--paper", help="The paper's pool settings (large).")] = False,
+    regrade: Annotated[bool, typer.Option("--regrade", help="Grade a pool that carries verdicts anew.")] = False,
+    executor: Annotated[str, typer.Option(help="Where verifying and ranking run.")] = "local",
+    store: StoreDir = Path("runs"),
+    plugin: Plugin = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would be made, and what is there; make nothing.")] = False,
+    as_json: Json = False,
+) -> None:
+    """Sample, embed, verify, rank, score: who needs fewer verifier calls?"""
+    from . import pipeline, tables
+    from .config import RunConfig
+    from .progress import Progress
+
+    options = {name: value for name, value in locals().items() if name in RunConfig.__dataclass_fields__}
+    config = RunConfig(**options, selectors=tuple(selector), plugin_files=tuple(plugin or ()))
+    progress = Progress()
+    if dry_run:
+        return _print(pipeline.dry_run(config, progress), as_json, tables.preview)
+    try:
+        rows, failures = pipeline.run(config, progress)
+    except KeyboardInterrupt:
+        print("interrupted: what is finished is kept; run the same command again to go on", file=sys.stderr)
+        raise typer.Exit(130) from None
+    _print(rows, as_json, lambda rows: tables.results(rows, store))
+    for failure in failures:
+        print(f"failed: {failure}", file=sys.stderr)
+    raise typer.Exit(1 if failures else 0)
+
+
+@app.command("list")
+def list_plugins(
+    kind: Annotated[Optional[str], typer.Argument(help="tasks, samplers, engines, embedders, selectors, ...")] = None,
+    plugin: Plugin = None,
+    as_json: Json = False,
+) -> None:
+    """What is installed, one line each, and where it came from."""
+    from . import catalogue, tables
+
+    _print(catalogue.listing(kind, plugin or ()), as_json, tables.listing)
+
+
+@app.command()
+def show(
+    kind: Annotated[str, typer.Argument(help="task, sampler, engine, embedder, selector or executor")],
+    name: Annotated[str, typer.Argument(help="its name, or dist/name")],
+    example: Annotated[bool, typer.Option("--example", help="A task's exact first prompt.")] = False,
+    data: Data = None,
+    plugin: Plugin = None,
+    as_json: Json = False,
+) -> None:
+    """One component: what it does, its parameters, its origin."""
+    from . import catalogue, tables
+
+    if example:
+        return _print(catalogue.example(kind, name, data, plugin or ()), as_json, tables.example)
+    _print(catalogue.details(kind, name, plugin or ()), as_json, tables.details)
+
+
+@app.command()
+def doctor(plugin: Plugin = None, as_json: Json = False) -> None:
+    """What is wrong with the installed plugins, if anything; exit code 1 if so."""
+    from . import catalogue, tables
+
+    report = catalogue.diagnosis(plugin or ())
+    _print(report, as_json, tables.diagnosis)
+    raise typer.Exit(1 if report["faults"] else 0)
+
+
+@pool_app.command("import")
+def pool_import(
+    pool: Annotated[Path, typer.Argument(help="A pool file (JSONL).")],
+    task: Annotated[Optional[str], typer.Option(help="The task whose problems it answers.")] = None,
+    data: Data = None,
+    split: Annotated[Optional[str], typer.Option(help="Default: all problems of the task.")] = None,
+    store: StoreDir = Path("runs"),
+    plugin: Plugin = None,
+    as_json: Json = False,
+) -> None:
+    """Check a pool made elsewhere, join it to a task's problems and keep it in the store."""
+    from . import pool_commands, tables
+    from .progress import Progress
+
+    summary = pool_commands.import_file(pool, task, data, split, store, plugin or (), Progress())
+    _print(summary, as_json, tables.pool_summary)
+
+
+@pool_app.command("inspect")
+def pool_inspect(
+    pool: Annotated[str, typer.Argument(help="A pool file, or the key of a pool in the store (its beginning will do).")],
+    store: StoreDir = Path("runs"),
+    as_json: Json = False,
+) -> None:
+    """How many problems and responses, how many distinct, how long, how many correct."""
+    from . import pool_commands, tables
+
+    _print(pool_commands.inspect(pool, store), as_json, tables.pool_summary)
+
+
+@pool_app.command("export")
+def pool_export(
+    key: Annotated[str, typer.Argument(help="The key of a pool in the store (its beginning will do).")],
+    out: Annotated[Path, typer.Option("--out", "-o", help="The JSONL file to write.")],
+    store: StoreDir = Path("runs"),
+) -> None:
+    """Write a pool of the store as JSONL, with its verdicts where it has been graded; `run --pool` takes it."""
+    from . import pool_commands
+
+    print(pool_commands.export(key, out, store))
+
+
+def _print(value: Any, as_json: bool, table: Any) -> None:
+    if as_json:
+        print(json.dumps(value, indent=1, ensure_ascii=False, allow_nan=False))
+    else:
+        table(value)
+
+
+if __name__ == "__main__":
+    main()

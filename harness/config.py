@@ -1,0 +1,59 @@
+"""What a run is asked to do: one record, made by the command line or by a caller."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from .errors import HarnessError
+
+
+@dataclass(frozen=True)
+class RunConfig:
+    """The options of `harness run`. Component options are specs: `name` or `name:key=value,...`. None = the default.
+
+    pool, embeddings  files of one's own, in place of sampling and embedding
+    plugin_files      plugins given as files
+    regrade           grade a pool that carries verdicts with the task's own verifier
+    """
+
+    selectors: Sequence[str]
+    task: str | None = None
+    model: str | None = None
+    engine: str = "transformers"
+    sampler: str | None = None
+    embedder: str | None = None
+    pool: Path | None = None
+    embeddings: Path | None = None
+    data: Path | None = None
+    split: str | None = None
+    n: int | None = None
+    limit: int | None = None
+    max_tokens: int | None = None
+    trials: int = 5
+    seed: int = 0
+    dim: int = 512
+    paper: bool = False
+    regrade: bool = False
+    executor: str = "local"
+    store: Path = Path("runs")
+    plugin_files: Sequence[Path] = ()
+
+    def __post_init__(self) -> None:
+        for name in ("n", "limit", "max_tokens", "trials", "dim"):
+            value = getattr(self, name)
+            if value is not None and value < 1:
+                raise HarnessError(f"--{name.replace('_', '-')} must be at least 1, got {value}")
+        if self.seed < 0:
+            raise HarnessError(f"--seed must not be negative, got {self.seed}")
+        if not self.selectors:
+            raise HarnessError("run: say which selectors to compare, e.g. --selector repexp --selector uniform")
+        if len(set(self.selectors)) < len(self.selectors):
+            raise HarnessError(f"run: a selector is given twice: {', '.join(self.selectors)}")
+        if self.task is None and self.pool is None:
+            raise HarnessError("run: say what to run, e.g. --task game24, or --pool FILE with verdicts of its own")
+        if self.embeddings and not self.pool:
+            raise HarnessError("run: --embeddings goes with --pool: vectors of responses that exist already")
+        if self.embeddings and self.embedder:
+            raise HarnessError("run: give --embeddings or --embedder, not both")

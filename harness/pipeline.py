@@ -1,0 +1,223 @@
+"""The main job: sample, embed, verify, rank, score. Each stage keeps a shard a problem, and makes only what is missing."""
+
+from __future__ import annotations
+
+import platform
+from collections.abc import Sequence
+from importlib.metadata import PackageNotFoundError, version
+from typing import Any
+
+import numpy as np
+
+from . import store
+from .config import RunConfig
+from .errors import HarnessError
+from .metrics import Outcomes, budgets, summary
+from .plan import Plan, make_plan
+from .progress import Progress
+from .projection import project
+from .records import Problem, Responses
+from .work import Work, batches, grade_problem, over, problem_seed, rank_problem
+
+SCHEMA = 1
+
+
+def run(config: RunConfig, progress: Progress) -> tuple[list[dict[str, Any]], list[str]]:
+    """Rows, one a selector, in the order asked for; and what failed, one line each. What failed is left out of the rows."""
+    plan = make_plan(config, progress)
+    sample(plan, progress)
+    embed(plan, progress)
+    verify(plan, progress)
+    rows, failures = [], []
+    for selector in config.selectors:
+        try:
+            work = rank(plan, selector, progress)
+        except HarnessError as failure:
+            failures.append(str(failure))
+        else:
+            rows.append(score(plan, work))
+    return rows, failures
+
+
+def dry_run(config: RunConfig, progress: Progress) -> list[dict[str, Any]]:
+    """What a run would make: per stage how many problems are in the store and how many are not."""
+    plan = make_plan(config, progress)
+    stages = {"sample": plan.work.pool, "embed": plan.work.embeddings, "verify": plan.work.verdicts}
+    stages |= {f"rank {selector}": plan.for_selector(selector).rankings for selector in config.selectors}
+    rows = []
+    for name, stage in stages.items():
+        if stage is not None:
+            missing = len(stage.missing(plan.problems))
+            rows.append({"stage": name, "there": len(plan.problems) - missing, "to_make": missing, "key": stage.key})
+    return rows
+
+
+def sample(plan: Plan, progress: Progress) -> None:
+    """Draw the responses that are not in the store, and their hidden states in the same pass.
+
+    Problems go to the engine in fixed groups; a group with a missing problem is drawn whole, so that a resumed run does
+    the same arithmetic as an unkilled one. Vectors are kept before texts: a text shard says that both are there.
+    """
+    if plan.sampling is None:
+        return
+    pool, sampling, engine = plan.work.pool, plan.sampling, plan.sampling.engine
+    missing = _missing("pool", plan.problems, pool, progress)
+    state = plan.embedder.state if plan.embedder else None
+    groups = batches(plan.problems, engine.problems_per_call(sampling.n))
+    todo = [group for group in groups if any(problem.id in missing for problem in group)]
+    if not todo:
+        return
+    with progress.stage("sample", sum(map(len, todo)) * sampling.n, "responses") as stage:
+        for group in todo:
+            drawn = engine.sample(
+                plan.prompts(group),
+                n=sampling.n,
+                sampler=sampling.sampler,
+                max_tokens=sampling.max_tokens,
+                seeds=[problem_seed("sample", plan.config.seed, problem) for problem in group],
+                states=[state] if state else [],
+                report=stage.advance,
+            )
+            for problem, responses in zip(group, drawn, strict=True):
+                if problem.id in missing:
+                    _keep(plan, problem, responses)
+
+
+def _keep(plan: Plan, problem: Problem, responses: Responses) -> None:
+    if plan.embedder and plan.embedder.state and plan.work.embeddings:
+        vectors = responses.states[plan.embedder.state]
+        store.write_vectors(plan.work.embeddings, problem, _projected(plan, vectors))
+    store.write_responses(plan.work.pool, problem, responses)
+
+
+def embed(plan: Plan, progress: Progress) -> None:
+    """Make the vectors that are not in the store: given ones, the embedder's, or the engine's states by a second pass."""
+    stage = plan.work.embeddings
+    if stage is None:
+        return
+    missing = _missing("embeddings", plan.problems, stage, progress)
+    if not missing:
+        return
+    with progress.stage("embed", len(missing), "problems") as bar:
+        for problem in plan.problems:
+            if problem.id in missing:
+                responses = store.read_responses(plan.work.pool, problem)
+                store.write_vectors(stage, problem, _projected(plan, _vectors(plan, problem, responses)))
+                bar.advance()
+
+
+def _vectors(plan: Plan, problem: Problem, responses: Responses) -> Any:
+    if plan.given:
+        return plan.given.get(problem.id, len(responses))
+    assert plan.embedder is not None  # there is an embedding stage, and no vectors were given
+    if plan.embedder.state and plan.engine:
+        return plan.engine.encode(plan.task.messages(problem), responses, [plan.embedder.state])[plan.embedder.state]
+    vectors = plan.embedder.embed(problem, responses.texts)
+    if len(vectors.shape) != 2 or vectors.shape[0] != len(responses):
+        raise HarnessError(
+            f"embedder {plan.labels['embedder']!r}: gave shape {vectors.shape} for {len(responses)} responses"
+        )
+    return vectors
+
+
+def _projected(plan: Plan, vectors: Any) -> Any:
+    return project(vectors, plan.config.dim, plan.config.seed)
+
+
+def verify(plan: Plan, progress: Progress) -> None:
+    """Grade the responses that have no verdict in the store."""
+    missing = _missing("verdicts", plan.problems, plan.work.verdicts, progress)
+    _each("verify", plan, plan.work, grade_problem, missing, progress)
+
+
+def rank(plan: Plan, selector: str, progress: Progress) -> Work:
+    """Order every problem's pool with one selector; returns the work, which says where the orders are."""
+    work = plan.for_selector(selector)
+    assert work.rankings is not None
+    missing = _missing(f"rankings of {selector}", plan.problems, work.rankings, progress)
+    _each(f"rank {selector}", plan, work, rank_problem, missing, progress)
+    return work
+
+
+def _each(name: str, plan: Plan, work: Work, function: Any, missing: set[str], progress: Progress) -> None:
+    todo = [problem for problem in plan.problems if problem.id in missing]
+    if todo:
+        with progress.stage(name, len(todo), "problems") as stage:
+            for _ in plan.executor.map(over(work, function), todo):
+                stage.advance()
+
+
+def _missing(what: str, problems: Sequence[Problem], stage: store.Stage, progress: Progress) -> set[str]:
+    """The ids of the problems without a shard; says so where some or all are there."""
+    missing = stage.missing(problems)
+    if len(missing) < len(problems):
+        progress.say(f"{what}: reused for {len(problems) - len(missing)} of {len(problems)} problems")
+    return {problem.id for problem in missing}
+
+
+# Score.
+
+
+def score(plan: Plan, work: Work) -> dict[str, Any]:
+    """The row of one cell, computed from verdicts and rankings; the cell is kept in STORE/cells."""
+    cell = _cell(plan, work)
+    key = store.digest(cell["inputs"] | {"problems": [entry["id"] for entry in cell["problems"]]})
+    store.write_json(plan.store.cell_path(key), cell)
+    return row(cell, key)
+
+
+def row(cell: dict[str, Any], key: str) -> dict[str, Any]:
+    """A cell's row: its labels and its figures. The same cell gives the same row, bootstrap included."""
+    return {**cell["labels"], "cell": key, **summary(outcomes(cell), seed=int(key[:8], 16))}
+
+
+def outcomes(cell: dict[str, Any]) -> Outcomes:
+    """A cell's outcomes as arrays."""
+    entries = cell["problems"]
+    n = np.array([entry["n"] for entry in entries], np.int64)
+    c = np.array([entry["c"] for entry in entries], np.int64)
+    errors = np.array([entry["errors"] for entry in entries], np.int64)
+    if "hits" in entries[0]:
+        ks = sorted({int(k) for entry in entries for k in entry["hits"]})
+        hits = {k: np.array([entry["hits"][str(k)] for entry in entries if str(k) in entry["hits"]]) for k in ks}
+        return Outcomes(n, c, errors, hits=hits)
+    return Outcomes(n, c, errors, ranks=np.array([entry["ranks"] for entry in entries], np.int64))
+
+
+def _cell(plan: Plan, work: Work) -> dict[str, Any]:
+    assert work.rankings is not None
+    return {
+        "schema": SCHEMA,
+        "labels": {**plan.labels, "selector": work.selector, "trials": work.trials, "seed": work.seed},
+        "inputs": {"ranking": work.rankings.key, "verdict": work.verdicts.key, "pool": work.pool.key},
+        "versions": _versions(),
+        "problems": [_result(work, problem) for problem in plan.problems],
+    }
+
+
+def _result(work: Work, problem: Problem) -> dict[str, Any]:
+    """N, c, errors, and per trial the rank of the first correct response, or per budget the subset's hits."""
+    assert work.rankings is not None
+    ranking = store.read_json(work.rankings.path(problem))
+    n, trials = ranking["n"], ranking["trials"]
+    verdicts = store.read_verdicts(work.verdicts, problem)[:n]
+    result = {"id": problem.id, "n": n, "c": verdicts.count("correct"), "errors": verdicts.count("error")}
+    if ranking["kind"] == "subset":
+        hits = {k: [_holds(trial[str(k)], verdicts) for trial in trials] or [False] * work.trials for k in budgets(n)}
+        return result | {"hits": {str(k): found for k, found in hits.items()}}
+    return result | {"ranks": [len(order) for order in trials] if trials else [n + 1] * work.trials}
+
+
+def _holds(subset: Sequence[int], verdicts: Sequence[str]) -> bool:
+    return any(verdicts[index] == "correct" for index in subset)
+
+
+def _versions() -> dict[str, str]:
+    """What the figures were made with."""
+    found = {"python": platform.python_version(), "machine": platform.machine()}
+    for name in ("diversity-harness", "numpy", "scipy", "scikit-learn", "torch", "transformers"):
+        try:
+            found[name] = version(name)
+        except PackageNotFoundError:
+            continue
+    return found

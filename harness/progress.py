@@ -1,0 +1,117 @@
+"""Progress on stderr: a bar with rate and time left on a terminal, plain lines elsewhere, one closing line a stage."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TextIO
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, ProgressColumn, SpinnerColumn, Task, TextColumn
+from rich.progress import Progress as Bars
+from rich.progress import TimeRemainingColumn
+from rich.text import Text
+
+PLAIN_EVERY_S = 10.0
+SHOW_AFTER_S = 2.0
+
+
+class Stage:
+    """One stage in progress: `advance(units)` as they are done."""
+
+    def __init__(self, name: str, total: int, unit: str) -> None:
+        self.name, self.total, self.unit, self.done = name, total, unit, 0
+        self.started = time.monotonic()
+
+    def advance(self, units: int = 1) -> None:
+        """Count units done."""
+        self.done += units
+        self.show()
+
+    def show(self) -> None:
+        """Say where the stage stands, where that is due."""
+
+    @property
+    def elapsed_s(self) -> float:
+        """Seconds since the stage began."""
+        return time.monotonic() - self.started
+
+
+class PlainStage(Stage):
+    """Lines of text, none before two seconds, then one every ten."""
+
+    def __init__(self, name: str, total: int, unit: str, out: TextIO) -> None:
+        super().__init__(name, total, unit)
+        self.out, self.due = out, self.started + SHOW_AFTER_S
+
+    def show(self) -> None:
+        """One line: done, total, rate and seconds left."""
+        now = time.monotonic()
+        if now < self.due or self.done >= self.total:
+            return
+        self.due = now + PLAIN_EVERY_S
+        rate = self.done / max(self.elapsed_s, 1e-9)
+        left = f", {(self.total - self.done) / rate:.0f} s left" if rate else ""
+        print(f"{self.name}: {self.done:,}/{self.total:,} {self.unit}, {rate:,.0f}/s{left}", file=self.out, flush=True)
+
+
+class BarStage(Stage):
+    """A rich progress bar."""
+
+    def __init__(self, name: str, total: int, unit: str, console: Console) -> None:
+        super().__init__(name, total, unit)
+        columns = (
+            SpinnerColumn(),
+            TextColumn("{task.description}"),
+            BarColumn(),
+            MofNCompleteColumn(),
+            TextColumn(unit),
+            Rate(),
+            TimeRemainingColumn(),
+        )
+        self.bars = Bars(*columns, console=console, transient=True)
+        self.task = self.bars.add_task(name, total=total)
+
+    def show(self) -> None:
+        """Move the bar."""
+        self.bars.update(self.task, completed=self.done)
+
+
+class Rate(ProgressColumn):
+    """Units a second."""
+
+    def render(self, task: Task) -> Text:
+        """The rate, once it is known."""
+        return Text("" if task.speed is None else f"{task.speed:,.0f}/s")
+
+
+class Progress:
+    """Where a run says what it does. `quiet` says nothing."""
+
+    def __init__(self, out: TextIO | None = None, quiet: bool = False) -> None:
+        self.console = Console(file=out or sys.stderr, quiet=quiet, highlight=False, soft_wrap=True)
+        self.quiet = quiet
+
+    def say(self, line: str) -> None:
+        """One line for the reader."""
+        self.console.print(line, markup=False)
+
+    @contextmanager
+    def stage(self, name: str, total: int, unit: str) -> Iterator[Stage]:
+        """A stage of `total` units; on leaving it well, one line says what was done in how long."""
+        stage = self._begin(name, total, unit)
+        if isinstance(stage, BarStage):
+            with stage.bars:
+                yield stage
+        else:
+            yield stage
+        self.say(f"{name}: {stage.done:,} {unit} in {stage.elapsed_s:.1f} s")
+
+    def _begin(self, name: str, total: int, unit: str) -> Stage:
+        if self.quiet:
+            return Stage(name, total, unit)
+        if self.console.is_terminal:
+            return BarStage(name, total, unit, self.console)
+        return PlainStage(name, total, unit, self.console.file)  # type: ignore[arg-type]

@@ -1,0 +1,288 @@
+"""The content-addressed store: what was made, under the hash of what made it.
+
+    STORE/pool/KEY/PROBLEM.parquet            texts, token ids, token counts, log-probabilities, finish reasons
+    STORE/embedding/KEY/PROBLEM.safetensors   vectors (n, d) float32, projected, not centred
+    STORE/verdict/KEY/PROBLEM.parquet         verdict, reason, canonical answer
+    STORE/ranking/KEY/PROBLEM.json            per trial the indices as far as they were pulled
+    STORE/cells/KEY.json                      one cell: all that a row of the table is computed from
+
+KEY is the hash of the canonical JSON of the inputs, which stand in `manifest.json` beside the shards. A shard is written
+under a temporary name and renamed, so it is there whole or not at all; a killed run goes on where it stopped.
+"""
+
+from __future__ import annotations
+
+import errno
+import hashlib
+import json
+import os
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+from safetensors import SafetensorError
+from safetensors.numpy import load as load_tensors
+from safetensors.numpy import save as save_tensors
+
+from .errors import HarnessError
+from .records import Floats, Problem, Responses, Verdict
+
+
+def canonical_json(value: Any) -> str:
+    """JSON with sorted keys and no blanks: equal values, equal text."""
+    return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
+
+
+def digest(value: Any, length: int = 20) -> str:
+    """The first `length` hex digits of the SHA-256 of the value's canonical JSON."""
+    return hashlib.sha256(canonical_json(value).encode("utf-8", "surrogatepass")).hexdigest()[:length]
+
+
+def shard_name(problem: Problem) -> str:
+    """A readable file stem for a problem, distinct for distinct prompts and references: `4-5-6-10.1f0c9a2b`."""
+    readable = re.sub(r"[^A-Za-z0-9-]+", "_", problem.id)[:80]
+    return f"{readable}.{digest([problem.id, problem.prompt, repr(problem.reference)], 12)}"
+
+
+@dataclass(frozen=True)
+class Stage:
+    """One folder of shards: what one set of inputs made, a file a problem."""
+
+    folder: Path
+    key: str
+    suffix: str
+
+    def path(self, problem: Problem) -> Path:
+        """Where the problem's shard is, or will be."""
+        return self.folder / f"{shard_name(problem)}{self.suffix}"
+
+    def has(self, problem: Problem) -> bool:
+        """Whether the problem's shard is there (whole: shards appear by renaming)."""
+        return self.path(problem).exists()
+
+    def missing(self, problems: Sequence[Problem]) -> list[Problem]:
+        """The problems without a shard, in order; one listing of the folder, however many there are."""
+        there = {entry.name for entry in os.scandir(self.folder)}
+        return [problem for problem in problems if f"{shard_name(problem)}{self.suffix}" not in there]
+
+
+class Store:
+    """The folder that holds it all; made when the first shard is."""
+
+    def __init__(self, root: str | Path) -> None:
+        self.root = Path(root)
+
+    def stage(self, kind: str, inputs: Mapping[str, Any], suffix: str) -> Stage:
+        """The stage of that kind for those inputs, its folder and manifest made if need be."""
+        key = digest({"stage": kind, **inputs})
+        stage = Stage(self.root / kind / key, key, suffix)
+        manifest = stage.folder / "manifest.json"
+        if not manifest.exists():
+            write_atomically(manifest, (json.dumps(inputs, indent=1, sort_keys=True) + "\n").encode())
+        _sweep(stage.folder)
+        return stage
+
+    def cell_path(self, key: str) -> Path:
+        """Where the cell of that key is, or will be."""
+        return self.root / "cells" / f"{key}.json"
+
+
+def write_atomically(path: Path, content: bytes, durable: bool = False) -> None:
+    """Write whole or not at all; `durable` waits for the disk (for what was expensive to make)."""
+    temporary = path.with_name(f".{os.getpid()}.{path.name}.tmp")
+    with disk_errors(path):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        try:
+            with open(temporary, "wb") as file:
+                file.write(content)
+                if durable:
+                    file.flush()
+                    os.fsync(file.fileno())
+            os.replace(temporary, path)
+        except BaseException:
+            temporary.unlink(missing_ok=True)
+            raise
+
+
+@contextmanager
+def disk_errors(path: Path) -> Iterator[None]:
+    """A full or read-only disk as one line."""
+    try:
+        yield
+    except OSError as failure:
+        if failure.errno in (errno.ENOSPC, errno.EDQUOT):
+            raise HarnessError(
+                f"store: no space left on the disk of {path.parent}: make room and run the same command again; "
+                "finished problems are kept"
+            ) from failure
+        if failure.errno in (errno.EACCES, errno.EROFS, errno.ENOTDIR, errno.EPERM, errno.EEXIST):
+            raise HarnessError(f"store: cannot write {path}: {failure.strerror}; choose another --store") from failure
+        raise
+
+
+def _sweep(folder: Path) -> None:
+    """Remove what killed writers left behind (temporary files whose process is gone)."""
+    for leftover in folder.glob(".*.tmp"):
+        pid = leftover.name.split(".")[1]
+        if pid.isdigit() and not Path(f"/proc/{pid}").exists() and not _alive(int(pid)):
+            leftover.unlink(missing_ok=True)
+
+
+def _alive(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True
+    return True
+
+
+# Shards of each kind: to bytes and back.
+
+_RESPONSES = pa.schema(
+    [
+        ("text", pa.string()),
+        ("finish", pa.dictionary(pa.int8(), pa.string())),
+        ("length", pa.int64()),
+        ("logprob", pa.float64()),
+        ("token_ids", pa.list_(pa.int32())),
+    ]
+)
+_VERDICTS = pa.schema(
+    [
+        ("verdict", pa.dictionary(pa.int8(), pa.string())),
+        ("reason", pa.dictionary(pa.int32(), pa.string())),
+        ("answer", pa.string()),
+    ]
+)
+
+
+def write_responses(stage: Stage, problem: Problem, responses: Responses) -> None:
+    """Keep one problem's responses; waits for the disk, since they are what costs."""
+    columns = {
+        "text": [storable(text) for text in responses.texts],
+        "finish": list(responses.finish),
+        "length": np.asarray(responses.lengths, np.int64),
+        "logprob": np.asarray(responses.logprobs, np.float64),
+        "token_ids": responses.token_ids if responses.token_ids is not None else [None] * len(responses),
+    }
+    about = {"problem_id": storable(problem.id), "prompt": storable(problem.prompt)}
+    write_atomically(stage.path(problem), _parquet(columns, _RESPONSES.with_metadata(about)), durable=True)
+
+
+def read_responses(stage: Stage, problem: Problem) -> Responses:
+    """One problem's responses, without states."""
+    return responses_in(stage.path(problem))
+
+
+def about_shard(path: Path) -> dict[str, str]:
+    """The problem_id and prompt that a shard of responses belongs to."""
+    with _unreadable(path):
+        metadata = pq.read_schema(path).metadata
+        return {key: metadata[key.encode()].decode() for key in ("problem_id", "prompt")}
+
+
+def responses_in(path: Path) -> Responses:
+    """The responses in one shard, without states."""
+    table = _read(path, _RESPONSES)
+    token_ids = table["token_ids"]
+    return Responses(
+        texts=table["text"].to_pylist(),
+        finish=table["finish"].to_pylist(),
+        lengths=table["length"].to_numpy(),
+        logprobs=table["logprob"].to_numpy(),
+        token_ids=None if token_ids.null_count else token_ids.to_pylist(),
+    )
+
+
+def write_vectors(stage: Stage, problem: Problem, vectors: Floats) -> None:
+    """Keep one problem's vectors (n, d), as float32."""
+    content = save_tensors({"vectors": np.ascontiguousarray(vectors, dtype=np.float32)})
+    write_atomically(stage.path(problem), content)
+
+
+def read_vectors(stage: Stage, problem: Problem) -> Floats:
+    """One problem's vectors (n, d) float32."""
+    path = stage.path(problem)
+    with _unreadable(path):
+        vectors: Floats = load_tensors(path.read_bytes())["vectors"]
+        return vectors
+
+
+def write_verdicts(
+    stage: Stage, problem: Problem, verdicts: Sequence[Verdict], answers: Sequence[str | None]
+) -> None:
+    """Keep one problem's verdicts and canonical answers."""
+    columns = {
+        "verdict": [verdict.status for verdict in verdicts],
+        "reason": [storable(verdict.reason) for verdict in verdicts],
+        "answer": [None if answer is None else storable(answer) for answer in answers],
+    }
+    write_atomically(stage.path(problem), _parquet(columns, _VERDICTS), durable=True)
+
+
+def read_verdicts(stage: Stage, problem: Problem) -> list[str]:
+    """One problem's verdicts: "correct", "wrong" or "error", n of them."""
+    return verdicts_in(stage.path(problem))
+
+
+def verdicts_in(path: Path) -> list[str]:
+    """The verdicts in one shard."""
+    verdicts: list[str] = _read(path, _VERDICTS, ["verdict"])["verdict"].to_pylist()
+    return verdicts
+
+
+def read_answers(stage: Stage, problem: Problem) -> list[str | None]:
+    """One problem's canonical answers, without the verdicts on them."""
+    answers: list[str | None] = _read(stage.path(problem), _VERDICTS, ["answer"])["answer"].to_pylist()
+    return answers
+
+
+def write_json(path: Path, value: Any) -> None:
+    """Keep a value as canonical JSON and a newline."""
+    write_atomically(path, (canonical_json(value) + "\n").encode("utf-8", "surrogatepass"))
+
+
+def read_json(path: Path) -> Any:
+    """What `write_json` kept."""
+    with _unreadable(path):
+        return json.loads(path.read_bytes())
+
+
+def storable(text: str) -> str:
+    """The text with lone surrogates (which no UTF-8 can hold) replaced by U+FFFD."""
+    return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+
+
+def _parquet(columns: Mapping[str, Any], schema: pa.Schema) -> bytes:
+    sink = pa.BufferOutputStream()
+    table = pa.table({name: pa.array(columns[name], schema.field(name).type) for name in schema.names}, schema=schema)
+    pq.write_table(table, sink, compression="zstd")
+    content: bytes = sink.getvalue().to_pybytes()
+    return content
+
+
+def _read(path: Path, schema: pa.Schema, columns: list[str] | None = None) -> pa.Table:
+    with _unreadable(path):
+        # One thread: a shard is small, and several threads here only cost memory and start-up.
+        table = pq.read_table(pa.BufferReader(path.read_bytes()), columns=columns, use_threads=False)
+        return table.cast(pa.schema([schema.field(name) for name in table.column_names]))
+
+
+@contextmanager
+def _unreadable(path: Path) -> Iterator[None]:
+    try:
+        yield
+    except (pa.ArrowException, SafetensorError, KeyError, json.JSONDecodeError, OSError) as failure:
+        raise HarnessError(
+            f"store: {path} cannot be read ({type(failure).__name__}): delete it, and the next run remakes it"
+        ) from failure
+
+
