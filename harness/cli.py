@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import sys
 from pathlib import Path
-from typing import Annotated, Any, Optional
+from typing import Annotated, Any
 
 import typer
 
@@ -22,15 +22,17 @@ app = typer.Typer(
     rich_markup_mode=None,
     add_completion=False,
 )
-pool_app = typer.Typer(help="Pools of responses: bring in, look at, take out.", no_args_is_help=True, rich_markup_mode=None)
+pool_app = typer.Typer(
+    help="Pools of responses: bring in, look at, take out.", no_args_is_help=True, rich_markup_mode=None
+)
 app.add_typer(pool_app, name="pool")
 
 Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
 Plugin = Annotated[
-    Optional[list[Path]], typer.Option("--plugin", help="A plugin in a single file, e.g. ./my_selector.py; repeatable.")
+    list[Path] | None, typer.Option("--plugin", help="A plugin in a single file, e.g. ./my_selector.py; repeatable.")
 ]
 StoreDir = Annotated[Path, typer.Option("--store", help="Where pools, vectors, verdicts, rankings and cells are kept.")]
-Data = Annotated[Optional[Path], typer.Option("--data", help="A local file with the task's problems.")]
+Data = Annotated[Path | None, typer.Option("--data", help="A local file with the task's problems.")]
 
 
 def main() -> None:
@@ -52,18 +54,20 @@ def _root(version: Annotated[bool, typer.Option("--version", help="Print the ver
 @app.command()
 def run(
     selector: Annotated[list[str], typer.Option(help="name or name:key=value,...; repeatable.")],
-    task: Annotated[Optional[str], typer.Option(help="What is solved, e.g. game24.")] = None,
-    model: Annotated[Optional[str], typer.Option(help="Hub id, folder or embedded model; default: the task's.")] = None,
+    task: Annotated[str | None, typer.Option(help="What is solved, e.g. game24.")] = None,
+    model: Annotated[str | None, typer.Option(help="Hub id, folder or embedded model; default: the task's.")] = None,
     engine: Annotated[str, typer.Option(help="What draws the responses.")] = "transformers",
-    sampler: Annotated[Optional[str], typer.Option(help="Decoding, e.g. min-p:p=0.1; default vanilla.")] = None,
-    embedder: Annotated[Optional[str], typer.Option(help="Default hidden-mean; tfidf for a pool without model.")] = None,
-    pool: Annotated[Optional[Path], typer.Option(help="Responses made elsewhere (JSONL), instead of sampling.")] = None,
-    embeddings: Annotated[Optional[Path], typer.Option(help="With --pool: vectors of one's own (.npz, .safetensors).")] = None,
+    sampler: Annotated[str | None, typer.Option(help="Decoding, e.g. min-p:p=0.1; default vanilla.")] = None,
+    embedder: Annotated[str | None, typer.Option(help="Default hidden-mean; tfidf for a pool without model.")] = None,
+    pool: Annotated[Path | None, typer.Option(help="Responses made elsewhere (JSONL), instead of sampling.")] = None,
+    embeddings: Annotated[
+        Path | None, typer.Option(help="With --pool: vectors of one's own (.npz, .safetensors).")
+    ] = None,
     data: Data = None,
-    split: Annotated[Optional[str], typer.Option(help="Default: the task's test set.")] = None,
-    n: Annotated[Optional[int], typer.Option("--n", help="Responses a problem.")] = None,
-    limit: Annotated[Optional[int], typer.Option(help="Only the first so many problems.")] = None,
-    max_tokens: Annotated[Optional[int], typer.Option(help="Longest response, in tokens.")] = None,
+    split: Annotated[str | None, typer.Option(help="Default: the task's test set.")] = None,
+    n: Annotated[int | None, typer.Option("--n", help="Responses a problem.")] = None,
+    limit: Annotated[int | None, typer.Option(help="Only the first so many problems.")] = None,
+    max_tokens: Annotated[int | None, typer.Option(help="Longest response, in tokens.")] = None,
     trials: Annotated[int, typer.Option(help="Rankings a problem and selector, averaged.")] = 5,
     seed: Annotated[int, typer.Option(help="Fixes responses, projection and rankings.")] = 0,
     dim: Annotated[int, typer.Option(help="Wider vectors are projected to so many features.")] = 512,
@@ -72,7 +76,9 @@ def run(
     executor: Annotated[str, typer.Option(help="Where verifying and ranking run.")] = "local",
     store: StoreDir = Path("runs"),
     plugin: Plugin = None,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would be made, and what is there; make nothing.")] = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Say what would be made, and what is there; make nothing.")
+    ] = False,
     as_json: Json = False,
 ) -> None:
     """Sample, embed, verify, rank, score: who needs fewer verifier calls?"""
@@ -98,7 +104,7 @@ def run(
 
 @app.command("list")
 def list_plugins(
-    kind: Annotated[Optional[str], typer.Argument(help="tasks, samplers, engines, embedders, selectors, ...")] = None,
+    kind: Annotated[str | None, typer.Argument(help="tasks, samplers, engines, embedders, selectors, ...")] = None,
     plugin: Plugin = None,
     as_json: Json = False,
 ) -> None:
@@ -138,9 +144,9 @@ def doctor(plugin: Plugin = None, as_json: Json = False) -> None:
 @pool_app.command("import")
 def pool_import(
     pool: Annotated[Path, typer.Argument(help="A pool file (JSONL).")],
-    task: Annotated[Optional[str], typer.Option(help="The task whose problems it answers.")] = None,
+    task: Annotated[str | None, typer.Option(help="The task whose problems it answers.")] = None,
     data: Data = None,
-    split: Annotated[Optional[str], typer.Option(help="Default: all problems of the task.")] = None,
+    split: Annotated[str | None, typer.Option(help="Default: all problems of the task.")] = None,
     store: StoreDir = Path("runs"),
     plugin: Plugin = None,
     as_json: Json = False,
@@ -155,7 +161,9 @@ def pool_import(
 
 @pool_app.command("inspect")
 def pool_inspect(
-    pool: Annotated[str, typer.Argument(help="A pool file, or the key of a pool in the store (its beginning will do).")],
+    pool: Annotated[
+        str, typer.Argument(help="A pool file, or the key of a pool in the store (its beginning will do).")
+    ],
     store: StoreDir = Path("runs"),
     as_json: Json = False,
 ) -> None:

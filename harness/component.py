@@ -83,7 +83,9 @@ def source_hash(component: Any) -> str:
     return hashlib.sha256(Path(path).read_bytes()).hexdigest()[:16] if path and Path(path).is_file() else ""
 
 
-def _converted(registration: Registration, factory: Any, params: Mapping[str, str], forbidden: set[str]) -> dict[str, Any]:
+def _converted(
+    registration: Registration, factory: Any, params: Mapping[str, str], forbidden: set[str]
+) -> dict[str, Any]:
     accepted = {name: hint for name, hint in signature(factory).items() if name not in forbidden}
     converted = {}
     for name, text in params.items():

@@ -1,4 +1,4 @@
-"""What a plugin of each kind offers. Duck typing: nothing has to inherit, except that a task may take `Task`'s defaults.
+"""What a plugin of each kind offers. Duck typing: nothing has to inherit; a task may take its defaults from `Task`.
 
 Whatever a component is built with it keeps as fields of a (frozen) dataclass; they are its parameters: read from the
 command line (`repexp:lam=0.1`), recorded with every result, part of the key.
@@ -20,7 +20,7 @@ R = TypeVar("R")
 class Selector(Protocol):
     """A ranker: yields distinct indices of the pool, best first; the harness stops pulling at the first correct one.
 
-    `needs` names the columns it reads beyond texts, lengths and answers: "embeddings", "logprobs" (default: embeddings).
+    `needs` names the columns it reads beyond texts, lengths and answers, "embeddings" (the default) or "logprobs".
     A subset method has `select(pool, k, rng) -> sequence of k indices` instead of `rank`.
     """
 
@@ -72,7 +72,8 @@ class Engine(Protocol):
         report: Callable[[int], None] = lambda rows: None,
     ) -> list[Responses]:
         """n responses to each prompt. Row i of prompt j draws from a stream of its own, made from (seeds[j], i) alone:
-        n, batch size and neighbours change nothing. `report(rows)` is called as rows are finished."""
+        n, batch size and neighbours change nothing. `report(rows)` is called as rows are finished.
+        """
 
     def encode(
         self,
@@ -83,7 +84,8 @@ class Engine(Protocol):
     ) -> dict[str, Floats]:
         """The same states as `sample` gives, for responses that exist already; each (n, d) float32.
 
-        Where `token_ids` is None the text is tokenized, and the end-of-sequence token added where `finish` is "stop"."""
+        Where `token_ids` is None the text is tokenized, and the end-of-sequence token added where `finish` is "stop".
+        """
 
 
 class Executor(Protocol):

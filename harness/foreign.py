@@ -58,7 +58,9 @@ def import_pool(
     entries = [entry for entry in entries if entry["id"] in by_id][: config.limit]
     has_verdicts = all(entry["graded"] for entry in entries)
     if needs_verdicts and config.task is None and not has_verdicts:
-        raise HarnessError(f"pool {config.pool}: carries no verdicts (`correct`) for every problem: say which --task grades")
+        raise HarnessError(
+            f"pool {config.pool}: carries no verdicts (`correct`) for every problem: say which --task grades"
+        )
     given = has_verdicts and not (config.regrade and config.task)
     problems = [by_id[entry["id"]] for entry in entries]
     verdicts = target.stage("verdict", _grading(config, task, pool, given), ".parquet")
@@ -67,7 +69,7 @@ def import_pool(
         _keep_given(config.pool, Joiner(task, problems), task, pool, verdicts)
     work = Work(
         task=config.task,
-        data=config.data and str(config.data),
+        data=str(config.data) if config.data else None,
         plugin_files=tuple(Path(path) for path in config.plugin_files),
         pool=pool,
         verdicts=verdicts,

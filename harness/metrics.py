@@ -24,7 +24,8 @@ from .records import Floats, Ints
 
 def random_samples_to_correct(n: Ints, c: Ints) -> Floats:
     """The expected rank of the first correct response in a random order, (N+1)/(c+1); N+1 where c = 0."""
-    return (np.asarray(n, float) + 1) / (np.asarray(c, float) + 1)
+    expected: Floats = (np.asarray(n, float) + 1) / (np.asarray(c, float) + 1)
+    return expected
 
 
 def random_misses(n: Ints, c: Ints, k: Ints) -> Floats:
@@ -65,7 +66,7 @@ class Outcomes:
     """What a cell's metrics are computed from.
 
     n, c, errors  (problems,) pool sizes, correct responses, verifier errors
-    ranks         (problems, trials) rank of the first correct response, N+1 where there is none; None for subset methods
+    ranks         (problems, trials) rank of the first correct response, N+1 where there is none; None for subsets
     hits          k -> (problems, trials) whether a subset of size k held a correct one; None for rankers
     """
 

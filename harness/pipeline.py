@@ -1,4 +1,4 @@
-"""The main job: sample, embed, verify, rank, score. Each stage keeps a shard a problem, and makes only what is missing."""
+"""The main job: sample, embed, verify, rank, score. Each stage keeps a shard a problem and makes what is missing."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ SCHEMA = 1
 
 
 def run(config: RunConfig, progress: Progress) -> tuple[list[dict[str, Any]], list[str]]:
-    """Rows, one a selector, in the order asked for; and what failed, one line each. What failed is left out of the rows."""
+    """Rows, one a selector, in the order asked for, and one line for each selector that failed (it has no row)."""
     plan = make_plan(config, progress)
     sample(plan, progress)
     embed(plan, progress)
@@ -91,7 +91,7 @@ def _keep(plan: Plan, problem: Problem, responses: Responses) -> None:
 
 
 def embed(plan: Plan, progress: Progress) -> None:
-    """Make the vectors that are not in the store: given ones, the embedder's, or the engine's states by a second pass."""
+    """Make the vectors that are not in the store: given, the embedder's, or the engine's states by a second pass."""
     stage = plan.work.embeddings
     if stage is None:
         return

@@ -93,7 +93,7 @@ def make_plan(config: RunConfig, progress: Progress) -> Plan:
         plan = _pool_plan(config, registry, store, task, executor, needed, progress)
     else:
         assert task is not None  # the config has checked it
-        plan = _sampling_plan(config, registry, store, task, executor)
+        plan = _sampling_plan(config, registry, store, task, executor, progress)
     for spec in config.selectors:
         plan.for_selector(spec)
     return plan
@@ -115,13 +115,13 @@ def _check_selectors(specs: Sequence[str], selectors: Sequence[Any]) -> None:
 
 
 def _sampling_plan(
-    config: RunConfig, registry: Registry, store: Store, task: Task, executor: Executor
+    config: RunConfig, registry: Registry, store: Store, task: Task, executor: Executor, progress: Progress
 ) -> Plan:
     engine: Engine = build(registry, "engine", config.engine, model=config.model or task.default_model)
     sampling = Sampling(engine, *_sampler_and_sizes(config, registry, task))
     if getattr(sampling.sampler, "steers", False) and not engine.steers:
         raise HarnessError(f"engine {config.engine!r} cannot follow sampler {config.sampler!r}, which steers decoding")
-    problems, split = _problems(config, task, engine.name)
+    problems, split = _problems(config, task, engine.name, progress)
     embedder_spec = config.embedder or "hidden-mean"
     embedder: Embedder = build(registry, "embedder", embedder_spec)
     _check_states(config, engine, embedder, embedder_spec)
@@ -231,8 +231,10 @@ def _sampler_and_sizes(config: RunConfig, registry: Registry, task: Task) -> tup
     return sampler, n, config.max_tokens or paper.get("max_tokens") or task.max_tokens
 
 
-def _problems(config: RunConfig, task: Task, model: str) -> tuple[list[Problem], str]:
+def _problems(config: RunConfig, task: Task, model: str, progress: Progress) -> tuple[list[Problem], str]:
     split, remark = (config.split, "") if config.split else task.default_split(model)
+    if remark:
+        progress.say(remark)
     if split not in task.splits:
         raise HarnessError(f"task {config.task!r}: no split {split!r} {did_you_mean(split, task.splits)}")
     problems = list(task.problems(split))[: config.limit]
@@ -252,13 +254,11 @@ def _pool_inputs(config: RunConfig, registry: Registry, task: Task, sampling: Sa
     }
 
 
-def _work(
-    config: RunConfig, registry: Registry, store: Store, task: Task, pool_inputs: Mapping[str, Any]
-) -> Work:
+def _work(config: RunConfig, registry: Registry, store: Store, task: Task, pool_inputs: Mapping[str, Any]) -> Work:
     pool = store.stage("pool", pool_inputs, ".parquet")
     return Work(
         task=config.task,
-        data=config.data and str(config.data),
+        data=str(config.data) if config.data else None,
         plugin_files=tuple(Path(path) for path in config.plugin_files),
         pool=pool,
         verdicts=store.stage("verdict", grading(config, task, pool), ".parquet"),
@@ -270,4 +270,3 @@ def _work(
 def grading(config: RunConfig, task: Task, pool: Stage) -> dict[str, Any]:
     """What fixes the verdicts: the pool, the task's grader version and the file that holds the grader."""
     return {"pool": pool.key, "task": config.task, "grader": task.grader, "file": source_hash(task)}
-

@@ -131,7 +131,7 @@ def _column(value: Mapping[str, Any], name: str, n: int, where: str) -> Any:
 
 
 def file_digest(path: Path) -> str:
-    """ "sha256:" and the first 16 hex digits of the file's SHA-256."""
+    """`sha256:` and the first 16 hex digits of the file's SHA-256."""
     with path.open("rb") as file:
         return f"sha256:{hashlib.file_digest(file, 'sha256').hexdigest()[:16]}"
 
@@ -168,7 +168,7 @@ def _squeezed(text: str) -> str:
 
 
 class GivenVectors:
-    """Vectors of one's own: an `.npz` or `.safetensors` file with one (n, d) array per problem id, read one at a time."""
+    """Vectors of one's own: an `.npz` or `.safetensors` file, one (n, d) array per problem id, read one at a time."""
 
     def __init__(self, path: Path) -> None:
         if not path.is_file():

@@ -1,6 +1,6 @@
 """The records that travel between the stages: problem, responses, pool, verdict, sampler.
 
-All are plain data. A `Pool` is what a selector sees: it has no verdict and no reference answer, so a selector cannot peek.
+All are plain data. A `Pool` is what a selector sees: it has no verdicts and no reference, so a selector cannot peek.
 """
 
 from __future__ import annotations

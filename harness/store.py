@@ -6,8 +6,8 @@
     STORE/ranking/KEY/PROBLEM.json            per trial the indices as far as they were pulled
     STORE/cells/KEY.json                      one cell: all that a row of the table is computed from
 
-KEY is the hash of the canonical JSON of the inputs, which stand in `manifest.json` beside the shards. A shard is written
-under a temporary name and renamed, so it is there whole or not at all; a killed run goes on where it stopped.
+KEY is the hash of the canonical JSON of the inputs, which stand in `manifest.json` beside the shards. A shard is
+written under a temporary name and renamed, so it is there whole or not at all; a killed run goes on where it stopped.
 """
 
 from __future__ import annotations
@@ -216,9 +216,7 @@ def read_vectors(stage: Stage, problem: Problem) -> Floats:
         return vectors
 
 
-def write_verdicts(
-    stage: Stage, problem: Problem, verdicts: Sequence[Verdict], answers: Sequence[str | None]
-) -> None:
+def write_verdicts(stage: Stage, problem: Problem, verdicts: Sequence[Verdict], answers: Sequence[str | None]) -> None:
     """Keep one problem's verdicts and canonical answers."""
     columns = {
         "verdict": [verdict.status for verdict in verdicts],
@@ -284,5 +282,3 @@ def _unreadable(path: Path) -> Iterator[None]:
         raise HarnessError(
             f"store: {path} cannot be read ({type(failure).__name__}): delete it, and the next run remakes it"
         ) from failure
-
-

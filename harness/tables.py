@@ -15,7 +15,8 @@ BUDGETS_SHOWN = ("1", "4", "16", "64", "256")
 
 
 def _console() -> Console:
-    return Console(highlight=False)
+    console = Console(highlight=False)
+    return console if console.is_terminal else Console(highlight=False, width=max(console.width, 110))
 
 
 def _text(value: Any) -> Text:
@@ -28,7 +29,8 @@ def results(rows: Sequence[Mapping[str, Any]], store: Path) -> None:
     if not rows:
         return
     console, first = _console(), rows[0]
-    ks = [k for k in BUDGETS_SHOWN if k in first["pass_at_k_random"]]
+    shown = BUDGETS_SHOWN if console.width >= 100 else BUDGETS_SHOWN[::2]
+    ks = [k for k in shown if k in first["pass_at_k_random"]]
     table = Table(box=SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False)
     table.add_column("selector", overflow="fold")
     for name in ("samples-to-\ncorrect", "improvement\n[95 %]", "win/tie/loss\n%", *(f"pass@{k}\n%" for k in ks)):

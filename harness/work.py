@@ -158,9 +158,7 @@ def _pulled(selector: Any, pool: Pool, rng: np.random.Generator, is_correct: Seq
     raise HarnessError(f"the ranking ended after {len(order)} of {len(pool)} responses")
 
 
-def _subsets(
-    selector: Any, pool: Pool, rng: np.random.Generator, is_correct: Sequence[bool]
-) -> dict[str, list[int]]:
+def _subsets(selector: Any, pool: Pool, rng: np.random.Generator, is_correct: Sequence[bool]) -> dict[str, list[int]]:
     """k -> the subset chosen for that budget, k = 1, 2, 4, ..., n."""
     chosen = {}
     for k, own_rng in zip(budgets(len(pool)), rng.spawn(len(budgets(len(pool)))), strict=True):

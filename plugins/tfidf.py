@@ -13,8 +13,8 @@ from harness import HarnessError, Problem, hookimpl
 class Tfidf:
     """TF-IDF vectors, fitted to the responses of each problem; no model, no training set.
 
-    A token is a word, a number or a single sign, so that `(10 - 6) * 4` and `10 - 6 * 4` differ. `ngrams`: runs of up to
-    so many tokens count. Rows are of unit length; a response without tokens is the zero vector.
+    A token is a word, a number or a single sign, so that `(10 - 6) * 4` and `10 - 6 * 4` differ. `ngrams`: runs of up
+    to so many tokens count. Rows are of unit length; a response without tokens is the zero vector.
     """
 
     state: ClassVar[None] = None
