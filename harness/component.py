@@ -77,10 +77,27 @@ def described(registration: Registration, component: Any) -> dict[str, Any]:
 
 
 def source_hash(component: Any) -> str:
-    """The first 16 hex digits of the SHA-256 of the file that defines the component's class; "" where there is none."""
-    module = sys.modules.get(type(component).__module__)
+    """The first 16 hex digits of a SHA-256 over the component's code; "" where it has no file.
+
+    Its code is the file that defines its class, and the files of the same package that this one takes names from.
+    """
+    files: dict[str, Path] = {}
+    _collect_files(type(component).__module__, files)
+    content = b"".join(files[name].read_bytes() for name in sorted(files))
+    return hashlib.sha256(content).hexdigest()[:16] if files else ""
+
+
+def _collect_files(name: str, files: dict[str, Path]) -> None:
+    module = sys.modules.get(name)
     path = getattr(module, "__file__", None)
-    return hashlib.sha256(Path(path).read_bytes()).hexdigest()[:16] if path and Path(path).is_file() else ""
+    if name in files or not path or not Path(path).is_file():
+        return
+    files[name] = Path(path)
+    package = name.rpartition(".")[0]
+    for value in vars(module).values() if package else ():
+        origin = value.__name__ if inspect.ismodule(value) else getattr(value, "__module__", None)
+        if isinstance(origin, str) and origin.startswith(f"{package}."):
+            _collect_files(origin, files)
 
 
 def _converted(
@@ -105,6 +122,7 @@ def signature(factory: Any) -> dict[str, Any]:
         hints = typing.get_type_hints(target)
     except Exception:
         hints = {}
+    hints = {name: hint.type if isinstance(hint, dataclasses.InitVar) else hint for name, hint in hints.items()}
     kinds = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
     return {p.name: hints.get(p.name, str) for p in inspect.signature(factory).parameters.values() if p.kind in kinds}
 

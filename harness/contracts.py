@@ -7,11 +7,12 @@ command line (`repexp:lam=0.1`), recorded with every result, part of the key.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any, ClassVar, Protocol, TypeVar
-
-import numpy as np
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypeVar
 
 from .records import Floats, Message, Pool, Problem, Responses, Sampler, Verdict
+
+if TYPE_CHECKING:
+    import numpy as np
 
 T = TypeVar("T")
 R = TypeVar("R")

@@ -25,17 +25,15 @@ SCHEMA = 1
 def run(config: RunConfig, progress: Progress) -> tuple[list[dict[str, Any]], list[str]]:
     """Rows, one a selector, in the order asked for, and one line for each selector that failed (it has no row)."""
     plan = make_plan(config, progress)
-    sample(plan, progress)
-    embed(plan, progress)
+    drawn = sample(plan, progress)
+    embed(plan, drawn, progress)
     verify(plan, progress)
     rows, failures = [], []
     for selector in config.selectors:
         try:
-            work = rank(plan, selector, progress)
+            rows.append(score(plan, rank(plan, selector, progress)))
         except HarnessError as failure:
             failures.append(str(failure))
-        else:
-            rows.append(score(plan, work))
     return rows, failures
 
 
@@ -52,21 +50,21 @@ def dry_run(config: RunConfig, progress: Progress) -> list[dict[str, Any]]:
     return rows
 
 
-def sample(plan: Plan, progress: Progress) -> None:
-    """Draw the responses that are not in the store, and their hidden states in the same pass.
+def sample(plan: Plan, progress: Progress) -> set[str]:
+    """Draw the responses that are not in the store, and their hidden states in the same pass; whose were drawn.
 
     Problems go to the engine in fixed groups; a group with a missing problem is drawn whole, so that a resumed run does
     the same arithmetic as an unkilled one. Vectors are kept before texts: a text shard says that both are there.
     """
     if plan.sampling is None:
-        return
+        return set()
     pool, sampling, engine = plan.work.pool, plan.sampling, plan.sampling.engine
     missing = _missing("pool", plan.problems, pool, progress)
     state = plan.embedder.state if plan.embedder else None
     groups = batches(plan.problems, engine.problems_per_call(sampling.n))
     todo = [group for group in groups if any(problem.id in missing for problem in group)]
     if not todo:
-        return
+        return missing
     with progress.stage("sample", sum(map(len, todo)) * sampling.n, "responses") as stage:
         for group in todo:
             drawn = engine.sample(
@@ -81,6 +79,7 @@ def sample(plan: Plan, progress: Progress) -> None:
             for problem, responses in zip(group, drawn, strict=True):
                 if problem.id in missing:
                     _keep(plan, problem, responses)
+    return missing
 
 
 def _keep(plan: Plan, problem: Problem, responses: Responses) -> None:
@@ -90,12 +89,13 @@ def _keep(plan: Plan, problem: Problem, responses: Responses) -> None:
     store.write_responses(plan.work.pool, problem, responses)
 
 
-def embed(plan: Plan, progress: Progress) -> None:
+def embed(plan: Plan, drawn: set[str], progress: Progress) -> None:
     """Make the vectors that are not in the store: given, the embedder's, or the engine's states by a second pass."""
     stage = plan.work.embeddings
     if stage is None:
         return
-    missing = _missing("embeddings", plan.problems, stage, progress)
+    missing = _missing("embeddings", [p for p in plan.problems if p.id not in drawn], stage, progress)
+    missing |= {problem.id for problem in stage.missing(plan.problems)}
     if not missing:
         return
     with progress.stage("embed", len(missing), "problems") as bar:

@@ -7,15 +7,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Literal, TypedDict
-
-import numpy as np
-from numpy.typing import NDArray
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeAlias, TypedDict
 
 from .errors import HarnessError
 
-Floats = NDArray[np.floating[Any]]
-Ints = NDArray[np.integer[Any]]
+if TYPE_CHECKING:  # numpy takes half of the time that `harness --help` has
+    import numpy as np
+    from numpy.typing import NDArray
+
+    Floats: TypeAlias = NDArray[np.floating[Any]]
+    Ints: TypeAlias = NDArray[np.integer[Any]]
+else:
+    Floats = Ints = Any
 
 
 class Message(TypedDict):
@@ -102,10 +105,8 @@ class Pool:
             column = getattr(self, name)
             if len(column) != n:
                 raise HarnessError(f"pool: {name} has {len(column)} rows for {n} texts")
-            if isinstance(column, np.ndarray) and column.flags.writeable:
-                view = column.view()
-                view.flags.writeable = False
-                object.__setattr__(self, name, view)
+            if hasattr(column, "flags"):
+                object.__setattr__(self, name, _read_only(column))
         object.__setattr__(self, "texts", tuple(self.texts))
         object.__setattr__(self, "answers", tuple(self.answers))
 
@@ -133,6 +134,12 @@ class Sampler:
         _require("top_p", self.top_p, 0 < self.top_p <= 1, "in (0, 1]")
         _require("min_p", self.min_p, 0 <= self.min_p < 1, "in [0, 1)")
         _require("top_k", self.top_k, self.top_k >= 0, ">= 0 (0 keeps all tokens)")
+
+
+def _read_only(column: Any) -> Any:
+    view = column.view()
+    view.flags.writeable = False
+    return view
 
 
 def _require(name: str, value: object, holds: bool, bound: str) -> None:

@@ -1,0 +1,37 @@
+# Two commands do all set-up: `make run` and `make test`. Everything installs into .venv, with constraints.txt.
+PYTHON ?= python3
+BIN := .venv/bin
+PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
+
+.PHONY: run test lint bench clean
+
+run: .venv/run.stamp  ## the main job on the embedded model: sample, embed, verify, rank, score
+	$(BIN)/harness run --task game24 --selector repexp --selector uniform
+
+test: .venv/test.stamp  ## every test
+	$(BIN)/python -m pytest
+
+lint: .venv/test.stamp  ## format, lint and types
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+
+bench: .venv/test.stamp  ## speed and memory, as ratios measured in one run
+	for bench in tests/bench/*.py; do echo "== $$bench"; $(BIN)/python $$bench || exit 1; done
+
+clean:
+	rm -rf .venv build *.egg-info .pytest_cache .mypy_cache .ruff_cache
+
+.venv/bin/python:
+	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or newer is needed: make PYTHON=python3.11 run")'
+	$(PYTHON) -m venv .venv
+
+.venv/run.stamp: pyproject.toml constraints.txt | .venv/bin/python
+	@echo "installing into .venv (about a minute; several GB where pip takes torch with CUDA)"
+	$(PIP) torch==2.13.0
+	$(PIP) --editable .
+	@touch $@
+
+.venv/test.stamp: .venv/run.stamp
+	$(PIP) --editable '.[test]'
+	@touch $@

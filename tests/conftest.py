@@ -1,0 +1,66 @@
+"""What the tests share: the command line in this process, and the folder of third parties' data, if it is there."""
+
+from __future__ import annotations
+
+import json
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from harness.cli import main
+
+ROOT = Path(__file__).parents[1]
+TOY = ROOT / "tests" / "toy.py"
+SHARED = ROOT.parent / "shared" / "data"
+
+
+@dataclass
+class Outcome:
+    """What a command left behind."""
+
+    code: int
+    out: str
+    err: str
+
+    @property
+    def rows(self):
+        return json.loads(self.out)
+
+
+@pytest.fixture
+def harness(monkeypatch, capfd):
+    """Run `harness ARGS` in this process: `outcome = harness("run", "--task", ...)`."""
+
+    def call(*args):
+        monkeypatch.setattr(sys, "argv", ["harness", *map(str, args)])
+        capfd.readouterr()
+        code = 0
+        try:
+            main()
+        except SystemExit as stop:
+            code = stop.code if isinstance(stop.code, int) else 1
+        captured = capfd.readouterr()
+        return Outcome(code, captured.out, captured.err)
+
+    return call
+
+
+@pytest.fixture
+def toy(harness, tmp_path):
+    """Run the toy task on the toy engine; further options as arguments."""
+
+    def call(*args, store=tmp_path / "runs"):
+        fixed = ("--task", "colours", "--engine", "toy", "--plugin", TOY, "--store", store, "--json")
+        return harness("run", *fixed, *args)
+
+    return call
+
+
+@pytest.fixture
+def shared_data():
+    """The folder of third parties' task files and pools."""
+    if not SHARED.is_dir():
+        pytest.skip("needs shared/data beside the project")
+    return SHARED

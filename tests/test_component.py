@@ -1,0 +1,59 @@
+"""From text on a command line to a built component and back."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+import pytest
+
+from harness import HarnessError
+from harness.component import build, parameters, parse_spec
+from harness.registry import Origin, Registration, Registry
+
+
+@dataclass(frozen=True)
+class Knobs:
+    """A component with one parameter of each type."""
+
+    lam: float = 1.0
+    count: int = 3
+    first: Literal["random", "max"] = "random"
+    flag: bool = False
+    most: int | None = None
+
+
+@pytest.fixture
+def registry():
+    return Registry([Registration("selector", "knobs", Knobs, Origin("dist", "1", "entry"))])
+
+
+def test_text_is_converted_to_the_declared_types(registry):
+    built = build(registry, "selector", "knobs:lam=0.1,count=7,first=max,flag=true,most=none")
+    assert built == Knobs(0.1, 7, "max", True, None)
+    assert parameters(built) == {"lam": 0.1, "count": 7, "first": "max", "flag": True, "most": None}
+
+
+@pytest.mark.parametrize(
+    ("spec", "said"),
+    [
+        ("knobs:lam=abc", "knobs: lam must be a valid number"),
+        ("knobs:count=1.5", "knobs: count must be a valid integer"),
+        ("knobs:first=last", "knobs: first must be 'random' or 'max', got 'last'"),
+        ("knobs:lamda=1", "knobs: no parameter 'lamda' (did you mean 'lam'? it takes lam, count, first, flag, most)"),
+        ("knobs:lam", "parameters are written name:key=value"),
+        ("knobs:lam=1,lam=2", "parameters are written name:key=value"),
+        (":lam=1", "a name is missing"),
+        ("knob", "unknown selector 'knob' (did you mean 'knobs'?"),
+    ],
+)
+def test_a_wrong_spec_is_one_clear_line(registry, spec, said):
+    with pytest.raises(HarnessError) as caught:
+        build(registry, "selector", spec)
+    assert said in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_a_spec_round_trips():
+    assert str(parse_spec("knobs:lam=0.1,first=max")) == "knobs:lam=0.1,first=max"
+    assert str(parse_spec("knobs")) == "knobs"

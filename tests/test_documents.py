@@ -1,0 +1,64 @@
+"""What the documents show is run."""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+import subprocess
+import sys
+
+import pytest
+from conftest import ROOT
+
+
+def blocks(name: str, language: str) -> list[str]:
+    return re.findall(rf"```{language}\n(.*?)```", (ROOT / name).read_text(), re.S)
+
+
+def test_the_contributing_guides_selector_has_15_lines_appears_in_the_list_and_runs(harness, toy, tmp_path):
+    source = blocks("CONTRIBUTING.md", "python")[0]
+    assert len([line for line in source.splitlines() if line.strip()]) <= 15
+    plugin = tmp_path / "farthest.py"
+    plugin.write_text(source)
+    rows = harness("list", "selectors", "--plugin", plugin, "--json").rows
+    assert {"name": "farthest", "what": "Farthest from the pool's mean first."}.items() <= {
+        key: value for row in rows if row["name"] == "farthest" for key, value in row.items()
+    }.items()
+    outcome = toy("--selector", "farthest", "--selector", "uniform", "--plugin", plugin)
+    assert outcome.code == 0, outcome.err
+    assert outcome.rows[0]["samples_to_correct"] >= 1
+
+
+def test_the_plugin_pages_task_embedder_and_sampler_run(harness, tmp_path):
+    sums, lengths, top = blocks("docs/plugins.md", "python")
+    for name, source in (("sums", sums), ("lengths", lengths), ("top", top)):
+        (tmp_path / f"{name}.py").write_text(source)
+    pool = tmp_path / "pool.jsonl"
+    pool.write_text(json.dumps({"problem_id": "1+7", "responses": ["It is 9.", "8", "Is it 8"]}) + "\n")
+    plugins = [part for name in ("sums", "lengths", "top") for part in ("--plugin", tmp_path / f"{name}.py")]
+    options = ("--task", "sums", "--embedder", "lengths", "--selector", "repexp", "--store", tmp_path / "runs")
+    outcome = harness("run", "--pool", pool, *options, *plugins, "--json")
+    assert outcome.code == 0, outcome.err
+    assert outcome.rows[0]["samples_to_correct_random"] == pytest.approx(4 / 3)
+    assert "top_k" in blocks("docs/plugins.md", "python")[2]
+    assert "top-50" in harness("list", "samplers", *plugins).out
+
+
+def test_the_pools_pages_script_makes_the_gpt4_pool(harness, shared_data, tmp_path):
+    script, out = tmp_path / "script.py", tmp_path / "gpt4.jsonl"
+    script.write_text(blocks("docs/pools.md", "python")[0])
+    logs = shared_data / "pools" / "tot_game24_gpt4_standard_n100.json"
+    subprocess.run([sys.executable, script, shared_data / "tasks" / "game24.csv", logs, out], check=True)
+    value = harness("pool", "import", out, "--task", "game24", "--store", tmp_path / "runs", "--json").rows
+    assert (value["problems"], value["n"]) == (100, 100)
+
+
+def test_the_readmes_quick_commands_are_those_of_the_makefile():
+    commands = [line for block in blocks("README.md", "sh") for line in block.splitlines()]
+    assert "make run" in [line.split("#")[0].strip() for line in commands]
+    makefile = (ROOT / "Makefile").read_text()
+    for line in commands:
+        words = shlex.split(line, comments=True)
+        if words[:1] == ["make"]:
+            assert re.search(rf"^{words[1]}:", makefile, re.M)

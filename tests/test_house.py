@@ -1,0 +1,105 @@
+"""The house keeps its order: what the core imports, what files are called, what is documented."""
+
+from __future__ import annotations
+
+import ast
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from conftest import ROOT
+
+from harness import hookspecs
+from harness.cli import app, pool_app
+
+FOLDERS = ("harness", "tasks", "selectors", "plugins", "tests")
+SOURCES = [path for folder in FOLDERS for path in sorted((ROOT / folder).rglob("*.py"))]
+FORBIDDEN = {"harness_tasks", "harness_selectors", "harness_plugins"}
+FORBIDDEN |= {"torch", "transformers", "vllm", "datasets", "evalplus", "ray", "verl"}
+
+
+def imported(path: Path) -> set[str]:
+    found = set()
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            found |= {alias.name.split(".")[0] for alias in node.names}
+        elif isinstance(node, ast.ImportFrom) and not node.level:
+            found.add((node.module or "").split(".")[0])
+    return found
+
+
+@pytest.mark.parametrize("path", [p for p in SOURCES if p.parent.name == "harness"], ids=lambda p: p.name)
+def test_the_core_imports_no_plugin_and_nothing_heavy(path):
+    assert not imported(path) & FORBIDDEN
+
+
+def test_the_whole_core_loads_without_torch():
+    modules = [f"harness.{path.stem}" for path in (ROOT / "harness").glob("*.py") if path.stem != "__main__"]
+    code = f"import sys, importlib\nfor name in {modules!r}: importlib.import_module(name)\n"
+    code += f"print(sorted({FORBIDDEN!r} & set(sys.modules)))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
+
+
+def test_no_file_bears_a_stdlib_modules_name():
+    taken = set(sys.stdlib_module_names)
+    assert not [str(path) for path in SOURCES if path.stem in taken and not path.stem.startswith("__")]
+
+
+def test_the_plugin_folders_are_no_packages_and_the_stdlib_keeps_its_selectors():
+    for folder in ("tasks", "selectors", "plugins"):
+        assert not (ROOT / folder / "__init__.py").exists()
+    code = "import selectors, asyncio, subprocess; print(selectors.__file__)"
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
+    assert str(ROOT / "selectors") not in done.stdout
+
+
+def test_every_python_file_of_the_plugin_folders_is_packaged():
+    import tomllib
+
+    listed = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["setuptools"]["packages"]
+    for folder in ("tasks", "selectors", "plugins"):
+        packages = {path.parent for path in (ROOT / folder).rglob("*.py")}
+        names = {f"harness_{'.'.join(package.relative_to(ROOT).parts)}" for package in packages}
+        assert names <= set(listed)
+
+
+def test_every_hook_is_documented():
+    text = (ROOT / "docs" / "plugins.md").read_text()
+    hooks = [name for name in vars(hookspecs) if name.startswith("register_")]
+    assert len(hooks) == 7
+    for hook in hooks:
+        assert hook in text
+        assert getattr(hookspecs, hook).__doc__
+
+
+def test_every_command_and_option_that_the_documents_name_exists():
+    import typer.main
+
+    documents = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
+    group = typer.main.get_command(app)
+    pools = typer.main.get_command(pool_app)
+    for path in documents:
+        text = re.sub(r"\\\n", " ", path.read_text())
+        for block in re.findall(r"```(?:sh|bash|console)\n(.*?)```", text, re.S):
+            for line in block.splitlines():
+                match = re.match(r"\$? ?harness (\w+)(?: (\w+))?(.*)", line.strip())
+                if not match:
+                    continue
+                name, second, _ = match.groups()
+                commands = pools.commands if name == "pool" else group.commands
+                command = commands[second if name == "pool" else name]
+                known = {option for parameter in command.params for option in parameter.opts} | {"--help"}
+                assert set(re.findall(r"(?<= )--[a-z-]+", line)) <= known, f"{path.name}: {line}"
+
+
+def test_every_command_is_documented():
+    import typer.main
+
+    text = (ROOT / "README.md").read_text() + "".join(path.read_text() for path in (ROOT / "docs").rglob("*.md"))
+    for name in typer.main.get_command(app).commands:
+        assert f"harness {name}" in text
+    for name in typer.main.get_command(pool_app).commands:
+        assert f"harness pool {name}" in text or f"pool {name}" in text

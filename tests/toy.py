@@ -1,0 +1,173 @@
+"""A toy task, engine, embedder and selectors without torch: they drive the whole pipeline in well under a second."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+
+import numpy as np
+
+from harness import HarnessError, Problem, Responses, Task, correct, error, hookimpl, wrong
+
+WORDS = ("red", "green", "blue", "white", "black", "grey", "pink", "brown")
+
+
+class Colours(Task):
+    """Problem i is solved by saying the i-th colour; `broken` in a prompt makes the verifier raise."""
+
+    n = 16
+    max_tokens = 8
+    splits = ("test", "broken")
+
+    def __init__(self, data=None):
+        self.size = int(data or 6)
+
+    def problems(self, split):
+        for i in range(self.size):
+            yield Problem(f"{split}/{i}", f"Say colour {i} ({split}).", reference=WORDS[i % 7])
+
+    def verify(self, problem, response):
+        if "broken" in problem.prompt and response.endswith("grey"):
+            raise RuntimeError("the verifier is out of order")
+        if "broken" in problem.prompt and response.endswith("pink"):
+            return error("no answer from the lab")
+        return correct() if self.answer(problem, response) == problem.reference else wrong("colour")
+
+    def answer(self, problem, response):
+        return response.split()[-1] if response else None
+
+
+@dataclass
+class Parrot:
+    """Says `say word`; row i of a problem draws from (seed, i) alone. `delay_s` a problem, `width` of a vector."""
+
+    model: str | None = None
+    delay_s: float = 0.0
+    group: int = 2
+    width: int = 8
+
+    steers = False
+    states = ("mean",)
+
+    @property
+    def name(self):
+        return self.model or "parrot"
+
+    def identity(self):
+        return {"engine": "toy", "model": self.name}
+
+    def problems_per_call(self, n):
+        return self.group
+
+    def check(self, prompts, max_tokens):
+        if max_tokens > 1000:
+            raise HarnessError("toy: a parrot forgets after 1,000 tokens")
+
+    def sample(self, prompts, *, n, sampler, max_tokens, seeds, states=(), report=lambda rows: None):
+        drawn = []
+        for seed in seeds:
+            time.sleep(self.delay_s)
+            words = [int(np.random.default_rng([seed, row]).integers(7)) for row in range(n)]
+            texts = [f"say {WORDS[word]}" for word in words]
+            vectors = np.array([self._vector(seed, row, word) for row, word in enumerate(words)], np.float32)
+            drawn.append(
+                Responses(
+                    texts, ["stop"] * n, np.full(n, 3), -np.arange(n) / n, [[w] for w in words], {"mean": vectors}
+                )
+            )
+            report(n)
+        return drawn
+
+    def encode(self, prompt, responses, states, report=lambda rows: None):
+        words = [WORDS.index(text.split()[-1]) for text in responses.texts]
+        return {"mean": np.eye(8, dtype=np.float32)[words]}
+
+    def _vector(self, seed, row, word):
+        return np.eye(8, self.width)[word] + 0.1 * np.random.default_rng([seed, row, 1]).normal(size=self.width)
+
+
+@dataclass(frozen=True)
+class Letters:
+    """Counts of eight letters."""
+
+    state = None
+
+    def embed(self, problem, texts):
+        return np.array([[text.count(letter) for letter in "abdegnru"] for text in texts], float)
+
+
+@dataclass(frozen=True)
+class Shuffle:
+    """A random order; `offset` does nothing but stand in the parameters."""
+
+    offset: int = 0
+    needs = ()
+
+    def rank(self, pool, rng):
+        yield from rng.permutation(len(pool))
+
+
+class Spread:
+    """Farthest vector first."""
+
+    def rank(self, pool, rng):
+        yield from np.argsort(-(pool.embeddings**2).sum(axis=1), kind="stable")
+
+
+class Head:
+    """The subset method: the first k."""
+
+    needs = ()
+
+    def select(self, pool, k, rng):
+        return range(k)
+
+
+class Twice:
+    """Broken: picks index 0 again and again."""
+
+    needs = ()
+
+    def rank(self, pool, rng):
+        while True:
+            yield 0
+
+
+class Raising:
+    """Broken: raises after one pick."""
+
+    needs = ()
+
+    def rank(self, pool, rng):
+        yield len(pool) - 1
+        raise ZeroDivisionError("oh")
+
+
+class Short:
+    """Broken: ends early."""
+
+    needs = ()
+
+    def rank(self, pool, rng):
+        return iter(())
+
+
+@hookimpl
+def register_tasks(register):
+    register("colours", Colours)
+
+
+@hookimpl
+def register_engines(register):
+    register("toy", Parrot)
+
+
+@hookimpl
+def register_embedders(register):
+    register("letters", Letters)
+
+
+@hookimpl
+def register_selectors(register):
+    for factory in (Shuffle, Spread, Head, Twice, Raising, Short):
+        register(factory.__name__.lower(), factory)
