@@ -1,0 +1,63 @@
+"""RepExp: order responses by the elliptical bonus of their representations: each pick is the most novel one left.
+
+    Λ₀ = I / lam                                              cov_inv, (d, d)
+    bonus(h) = hᵀ Λ h
+    pick the largest bonus; Λ ← Λ − Λ h hᵀ Λ / (1 + hᵀ Λ h)   for the h just picked
+    so Λ⁻¹ = lam I + Σ h hᵀ over the picks
+
+Tuyls, Foster, Krishnamurthy, Ash, "Representation-Based Exploration for Language Models" (2025), arXiv:2510.11686,
+Algorithm 1: h is the mean hidden state of a response, projected to 512 dimensions, then centred per problem; lam = 1;
+the first pick is uniform at random. log det(I + H_S H_Sᵀ / lam) grows by log(1 + bonus) with each pick, so this is
+greedy log-determinant maximisation: the greedy MAP of a DPP with the kernel I + H Hᵀ / lam.
+
+We differ only in cost: the same picks without renewing n quadratic forms at each (see `elliptical`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import ClassVar, Literal
+
+import numpy as np
+
+from harness import HarnessError, Pool, hookimpl
+
+from .elliptical import elliptical_order
+
+
+@dataclass(frozen=True)
+class RepExp:
+    """Greedy elliptical bonus. `first`: "random" (the paper's, one draw from the rng) or "max" (no draw)."""
+
+    needs: ClassVar[tuple[str, ...]] = ("embeddings",)
+
+    lam: float = 1.0
+    first: Literal["random", "max"] = "random"
+
+    def __post_init__(self) -> None:
+        if not 0 < self.lam < np.inf:
+            raise HarnessError(f"repexp: lam must be > 0{' and finite' * (self.lam > 0)}, got {self.lam}")
+        if self.first not in ("random", "max"):
+            raise HarnessError(f"repexp: first must be 'random' or 'max', got {self.first!r}")
+
+    def rank(self, pool: Pool, rng: np.random.Generator) -> Iterator[int]:
+        """All n indices, lazily. Ties go to the lowest index."""
+        h = pool.embeddings  # (n, d)
+        n, d = h.shape
+        if n == 0:
+            return iter(())
+        if d == 0:
+            raise HarnessError("repexp: the pool has no embeddings; it needs an embedder (--embedder hidden-mean)")
+        finite = np.isfinite(h).all(axis=1)  # (n,)
+        if not finite.all():
+            raise HarnessError(
+                f"repexp: the embedding of response {finite.argmin()} holds NaN or infinity; mend or drop it"
+            )
+        first = int(rng.integers(n)) if self.first == "random" else None
+        return elliptical_order(h, self.lam, first)
+
+
+@hookimpl
+def register_selectors(register: Callable[[str, str], None]) -> None:
+    register("repexp", "harness_selectors.repexp:RepExp")

@@ -1,0 +1,29 @@
+"""Uniform selection: the responses in random order, every order equally likely; what other selectors are paired with.
+
+In closed form its samples-to-correct is (N + 1) / (c + 1) and its pass@k that of Chen et al. 2021, arXiv:2107.03374.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from harness import Pool, hookimpl
+
+
+@dataclass(frozen=True)
+class Uniform:
+    """A permutation of the pool, from the rng alone."""
+
+    needs: ClassVar[tuple[str, ...]] = ()
+
+    def rank(self, pool: Pool, rng: np.random.Generator) -> Iterator[int]:
+        return iter(rng.permutation(len(pool)).tolist())
+
+
+@hookimpl
+def register_selectors(register: Callable[[str, str], None]) -> None:
+    register("uniform", "harness_selectors.uniform:Uniform")

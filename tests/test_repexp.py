@@ -1,0 +1,298 @@
+"""RepExp and uniform: the right picks on every kind of features, lazily, and nothing else touched."""
+
+from __future__ import annotations
+
+from collections import Counter
+from itertools import islice, permutations
+
+import numpy as np
+import pytest
+from harness_selectors import elliptical
+from harness_selectors.repexp import RepExp
+from harness_selectors.uniform import Uniform
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
+from numpy.typing import NDArray
+from scipy.linalg import solve_triangular
+from scipy.stats import chisquare
+
+from harness import HarnessError, Pool
+
+Floats = NDArray[np.floating]
+
+
+def pool_of(h: Floats) -> Pool:
+    n = len(h)
+    return Pool(texts=["x"] * n, embeddings=h, logprobs=np.zeros(n), lengths=np.ones(n, np.int64), answers=[None] * n)
+
+
+def repexp(h: Floats, lam: float = 1.0, first: str = "random", seed: int = 0) -> list[int]:
+    return list(RepExp(lam=lam, first=first).rank(pool_of(h), np.random.default_rng(seed)))
+
+
+def rank_one(h: Floats, lam: float, first: int) -> list[int]:
+    """Algorithm 1 with a rank-one update of every bonus: the reference."""
+    h = h.astype(np.float64)
+    cov_inv = np.eye(h.shape[1]) / lam
+    bonus = (h**2).sum(axis=1) / lam
+    order = [first]
+    while len(order) < len(h):
+        picked = h[order[-1]]
+        v = cov_inv @ picked
+        s = 1 + picked @ v
+        cov_inv -= np.outer(v, v) / s
+        bonus -= (h @ v) ** 2 / s
+        bonus[order[-1]] = -np.inf
+        order.append(int(bonus.argmax()))
+    return order
+
+
+def solved_bonuses(h: Floats, picked: list[int], lam: float) -> Floats:
+    """hᵀ (lam I + Σ h_i h_iᵀ)⁻¹ h by brute force."""
+    cov = lam * np.eye(h.shape[1]) + h[picked].T @ h[picked]
+    return np.einsum("nd,dn->n", h, np.linalg.solve(cov, h.T))
+
+
+def stable_bonuses(h: Floats, picked: list[int], lam: float) -> Floats:
+    """The same where squaring the features would cost too many digits: cov = RᵀR, R from the features themselves."""
+    r = np.linalg.qr(np.vstack([np.sqrt(lam) * np.eye(h.shape[1]), h[picked]]), mode="r")
+    return (solve_triangular(r, h.T, trans="T") ** 2).sum(axis=0)
+
+
+def assert_greedy(h: Floats, order: list[int], lam: float, bonuses=solved_bonuses, free_first: bool = True) -> None:
+    """Every pick has the best bonus of those left, within 1e-9 of it: brute force at every prefix."""
+    h = h.astype(np.float64)
+    assert sorted(order) == list(range(len(h)))
+    for k in range(int(free_first), len(order)):
+        bonus = bonuses(h, order[:k], lam)
+        best = bonus[order[k:]].max()
+        assert bonus[order[k]] >= best * (1 - 1e-9), f"pick {k}: {bonus[order[k]]} < {best}"
+
+
+def gaussian(rng: np.random.Generator) -> Floats:
+    return rng.normal(size=(90, 12))
+
+
+def clustered(rng: np.random.Generator) -> Floats:
+    return 3 * rng.normal(size=(7, 12))[rng.integers(7, size=90)] + 0.2 * rng.normal(size=(90, 12))
+
+
+def low_rank(rng: np.random.Generator) -> Floats:
+    return rng.normal(size=(90, 3)) @ rng.normal(size=(3, 24))
+
+
+def duplicated(rng: np.random.Generator) -> Floats:
+    return rng.normal(size=(9, 12))[rng.integers(9, size=90)]
+
+
+def fewer_than_dimensions(rng: np.random.Generator) -> Floats:
+    return rng.normal(size=(30, 70))
+
+
+def one_dimension(rng: np.random.Generator) -> Floats:
+    return rng.normal(size=(60, 1))
+
+
+def with_zero_rows(rng: np.random.Generator) -> Floats:
+    return rng.normal(size=(60, 8)) * (rng.random(60) < 0.5)[:, None]
+
+
+def badly_scaled(rng: np.random.Generator) -> Floats:
+    return rng.normal(size=(60, 10)) * 10.0 ** rng.uniform(-3, 3, size=10)
+
+
+def badly_scaled_rows(rng: np.random.Generator) -> Floats:
+    return rng.normal(size=(60, 10)) * 10.0 ** rng.uniform(-3, 3, size=(60, 1))
+
+
+def nearly_parallel(rng: np.random.Generator) -> Floats:
+    return 100 * rng.normal(size=10) + 0.01 * rng.normal(size=(60, 10))
+
+
+ORDINARY = [gaussian, clustered, low_rank, duplicated, fewer_than_dimensions, one_dimension, with_zero_rows]
+HARSH = [badly_scaled, badly_scaled_rows, nearly_parallel]
+
+
+@pytest.fixture(params=[4, 256], ids=["tiny active set", "usual active set"])
+def active(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Small pools fit into the usual active set whole; a tiny one sends them through bounds, joining and leaving."""
+    monkeypatch.setattr(elliptical, "ACTIVE", request.param)
+
+
+@pytest.mark.usefixtures("active")
+@pytest.mark.parametrize("lam", [1e-3, 1.0, 1e3])
+@pytest.mark.parametrize("family", ORDINARY)
+def test_every_pick_has_the_best_bonus(family, lam):
+    h = family(np.random.default_rng(1)).astype(np.float32)
+    assert_greedy(h, repexp(h, lam), lam, stable_bonuses if lam < 1 else solved_bonuses)
+
+
+@pytest.mark.usefixtures("active")
+@pytest.mark.parametrize("lam", [1e-3, 1.0, 1e3])
+@pytest.mark.parametrize("family", HARSH)
+def test_every_pick_has_the_best_bonus_on_badly_conditioned_features(family, lam):
+    h = family(np.random.default_rng(2)).astype(np.float32)
+    assert_greedy(h, repexp(h, lam), lam, stable_bonuses)
+
+
+@pytest.mark.parametrize("family", [gaussian, clustered, fewer_than_dimensions])
+def test_the_order_is_that_of_the_rank_one_loop(family):
+    h = family(np.random.default_rng(3)).astype(np.float32)
+    order = repexp(h)
+    assert order == rank_one(h, 1.0, order[0])
+
+
+def test_a_pool_larger_than_the_active_set_is_ordered_as_by_the_rank_one_loop():
+    rng = np.random.default_rng(4)
+    h = rng.normal(size=(1500, 24)) @ rng.normal(size=(24, 48)) + 0.3 * rng.normal(size=(1500, 48))
+    h = (h - h.mean(axis=0)).astype(np.float32)
+    order = repexp(h)
+    assert order == rank_one(h, 1.0, order[0])
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    h=arrays(np.float32, st.tuples(st.integers(1, 14), st.integers(1, 6)), elements=st.integers(-3, 3)),
+    lam=st.sampled_from([0.01, 1.0, 100.0]),
+)
+def test_small_integer_features_full_of_ties_are_ordered_greedily(h, lam):
+    assert_greedy(h, repexp(h, lam, first="max"), lam, stable_bonuses, free_first=False)
+
+
+@pytest.mark.usefixtures("active")
+def test_ties_go_to_the_lowest_index():
+    signs = np.array([[1, 1], [1, -1], [-1, 1], [-1, -1]] * 10, np.float32)
+    assert repexp(signs, first="max")[:3] == [0, 1, 2]
+    assert repexp(np.ones((40, 3), np.float32), first="max") == list(range(40))
+    assert repexp(np.zeros((40, 3), np.float32), first="max") == list(range(40))
+    assert repexp(np.tile(np.eye(5, dtype=np.float32), (8, 1)), first="max") == list(range(40))
+    hypercube = np.array([[1 - 2 * (i >> bit & 1) for bit in range(7)] for i in range(128)], np.float32)
+    assert repexp(hypercube, first="max")[0] == 0
+
+
+def test_equal_rows_after_a_random_first_pick_come_in_the_order_of_their_indices():
+    order = repexp(np.zeros((9, 2), np.float32), seed=5)
+    assert order[1:] == sorted(order[1:])
+
+
+def test_picks_maximise_the_log_determinant():
+    h = np.random.default_rng(6).normal(size=(12, 5))
+    kernel = h @ h.T / 0.7
+    order = repexp(h.astype(np.float64), lam=0.7, first="max")
+    for k in range(len(order)):
+        gain = {
+            i: np.linalg.slogdet((np.eye(12) + kernel)[np.ix_(s, s)])[1] for i in order[k:] for s in [[*order[:k], i]]
+        }
+        assert max(gain, key=gain.__getitem__) == order[k]
+
+
+def test_float16_embeddings_are_ranked_as_their_float32_values():
+    h = gaussian(np.random.default_rng(7)).astype(np.float16)
+    assert repexp(h) == repexp(h.astype(np.float32))
+
+
+def test_one_response_is_ranked_alone_and_none_are_not_ranked():
+    assert repexp(np.ones((1, 4), np.float32)) == [0]
+    assert repexp(np.empty((0, 4), np.float32)) == []
+
+
+def test_the_first_picks_are_those_of_the_full_order():
+    h = np.random.default_rng(8).normal(size=(700, 10)).astype(np.float32)
+    ranking = RepExp().rank(pool_of(h), np.random.default_rng(0))
+    assert list(islice(ranking, 40)) == repexp(h)[:40]
+
+
+def test_pulling_few_picks_does_little_of_the_work(monkeypatch):
+    work = Counter()
+    activate = elliptical._Greedy.activate
+
+    def counted(self, forced):
+        before = set(self.active)
+        outside = activate(self, forced)
+        work["joins"] += len(set(self.active) - before)
+        work["blocks"] += 1
+        return outside
+
+    monkeypatch.setattr(elliptical._Greedy, "activate", counted)
+    h = np.random.default_rng(9).normal(size=(3000, 16)).astype(np.float32)
+    ranking = RepExp().rank(pool_of(h), np.random.default_rng(0))
+    assert work["blocks"] == 0
+    list(islice(ranking, 16))
+    few = work.copy()
+    list(ranking)
+    assert few["blocks"] <= 16
+    assert few["blocks"] * 10 < work["blocks"]
+    assert few["joins"] * 5 < work["joins"]
+
+
+def test_the_same_seed_gives_the_same_order():
+    h = clustered(np.random.default_rng(10)).astype(np.float32)
+    assert repexp(h, seed=3) == repexp(h, seed=3)
+
+
+def test_only_the_first_pick_depends_on_the_rng_and_it_takes_one_draw():
+    h = gaussian(np.random.default_rng(11)).astype(np.float32)
+    rng, same = np.random.default_rng(12), np.random.default_rng(12)
+    order = list(RepExp().rank(pool_of(h), rng))
+    assert order[0] == same.integers(len(h))
+    assert rng.random() == same.random()
+
+
+def test_first_max_takes_no_draw_and_starts_with_the_longest_row():
+    h = gaussian(np.random.default_rng(13)).astype(np.float32)
+    rng = np.random.default_rng(14)
+    assert next(RepExp(first="max").rank(pool_of(h), rng)) == np.linalg.norm(h, axis=1).argmax()
+    assert rng.random() == np.random.default_rng(14).random()
+
+
+def test_the_first_pick_is_uniform():
+    pool, rng = pool_of(np.array([[0], [1], [1], [5], [-9], [100]], np.float32)), np.random.default_rng(15)
+    firsts = Counter(next(RepExp().rank(pool, rng)) for _ in range(1800))
+    assert chisquare([firsts[i] for i in range(6)]).pvalue > 0.001
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_the_embeddings_are_not_changed(dtype):
+    h = np.random.default_rng(16).normal(size=(600, 6)).astype(dtype)
+    before = h.copy()
+    repexp(h)
+    assert np.array_equal(h, before)
+
+
+@pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
+def test_an_embedding_that_is_not_finite_is_refused_by_index(bad):
+    h = np.ones((5, 3), np.float32)
+    h[3, 1] = bad
+    with pytest.raises(HarnessError, match="repexp: the embedding of response 3 holds NaN or infinity"):
+        RepExp().rank(pool_of(h), np.random.default_rng(0))
+
+
+def test_a_pool_without_embeddings_asks_for_an_embedder():
+    with pytest.raises(HarnessError, match="repexp: the pool has no embeddings; it needs an embedder"):
+        RepExp().rank(pool_of(np.empty((5, 0), np.float32)), np.random.default_rng(0))
+
+
+@pytest.mark.parametrize(("lam", "said"), [(-1.0, "> 0, got -1.0"), (0.0, "> 0, got 0.0"), (np.nan, "> 0, got nan")])
+def test_a_lam_that_is_not_positive_is_refused(lam, said):
+    with pytest.raises(HarnessError, match=f"repexp: lam must be {said}"):
+        RepExp(lam=lam)
+
+
+def test_an_infinite_lam_and_an_unknown_first_are_refused():
+    with pytest.raises(HarnessError, match="repexp: lam must be > 0 and finite, got inf"):
+        RepExp(lam=np.inf)
+    with pytest.raises(HarnessError, match="repexp: first must be 'random' or 'max', got 'min'"):
+        RepExp(first="min")
+
+
+def test_the_selectors_say_which_columns_they_need():
+    assert RepExp.needs == ("embeddings",)
+    assert Uniform.needs == ()
+
+
+def test_uniform_ranks_every_order_equally_often():
+    pool, rng = pool_of(np.empty((3, 0), np.float32)), np.random.default_rng(17)
+    orders = Counter(tuple(Uniform().rank(pool, rng)) for _ in range(6000))
+    assert chisquare([orders[order] for order in permutations(range(3))]).pvalue > 0.001
+    assert sum(orders.values()) == sum(orders[order] for order in permutations(range(3)))
