@@ -227,7 +227,7 @@ def _jsonl_rows(text: str) -> Iterator[tuple[int, object]]:
             continue
         try:
             row = json.loads(line)
-        except ValueError as failure:
+        except (ValueError, RecursionError) as failure:
             raise ValueError(f"line {number}: {failure}") from failure
         fields = [name for name in ("numbers", "puzzle", "prompt") if isinstance(row, dict) and name in row]
         if not fields:
