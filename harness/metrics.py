@@ -34,7 +34,7 @@ def random_misses(n: Ints, c: Ints, k: Ints) -> Floats:
     possible = n - c >= k
     left = np.where(possible, n - c - k, 0)
     log = gammaln(n - c + 1) - gammaln(left + 1) - gammaln(n + 1) + gammaln(np.where(possible, n - k, 0) + 1)
-    misses: Floats = np.where(possible, np.exp(np.minimum(log, 0.0)), 0.0)
+    misses: Floats = np.where(possible, np.where(c == 0, 1.0, np.exp(np.minimum(log, 0.0))), 0.0)
     return misses
 
 

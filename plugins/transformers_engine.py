@@ -1,0 +1,347 @@
+"""The `transformers` engine: responses from any causal language model, with their hidden states, on a CPU or a GPU.
+
+`model.generate` does the work. Each row draws from its own stream (`row_streams`), the prompts pass the model once and
+their cache is shared by all rows, states are pooled while the rows are generated (`capture`: no second pass), and
+whenever half of the rows have ended, the others go on without them.
+
+On a CPU torch uses as many threads as it is set to (`torch.set_num_threads`, `OMP_NUM_THREADS`); another number of
+threads or of rows in a chunk changes the last bits of the logits, and so once in a great many tokens a token.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from harness import HarnessError, Message, Responses, Sampler, hookimpl
+from harness.hookspecs import Register
+from harness.records import Floats
+
+from .checkpoint import Checkpoint, find_device, quiet
+from .model_location import locate
+from .row_chunks import Chunks, out_of_memory
+
+if TYPE_CHECKING:
+    import torch
+
+    from .row_streams import RowDraws
+
+DTYPES = ("auto", "float32", "bfloat16", "float16")
+DEFAULT_MODEL = {"cpu": "Qwen/Qwen2.5-0.5B-Instruct", "cuda": "Qwen/Qwen2.5-7B-Instruct"}
+ENCODED_TOKENS = 16  # a row, of `batch` rows: what one pass of `encode` takes in
+
+
+@hookimpl
+def register_engines(register: Register) -> None:
+    """Register by name, so that listing engines imports no torch."""
+    register("transformers", "harness_plugins.transformers_engine:Transformers")
+
+
+@dataclass(eq=False)
+class Transformers:
+    """A causal language model of the transformers library.
+
+    model      a hub id, a folder, or an embedded model's name; None: Qwen2.5-Instruct, 0.5B on a CPU, 7B on a GPU
+    device     "auto" (a GPU if there is one), "cpu", "cuda", "cuda:1", ...
+    dtype      "auto" (float32 on a CPU, the checkpoint's own on a GPU), "float32", "bfloat16" or "float16"
+    batch      rows generated at once; halved where memory runs out. Changes no response
+    revision   of a hub model: branch, tag or commit
+    """
+
+    model: str | None = None
+    device: str = "auto"
+    dtype: str = "auto"
+    batch: int = 256
+    revision: str | None = None
+
+    steers = False
+    states = ("mean", "last", "penultimate")
+
+    def __post_init__(self) -> None:
+        if self.dtype not in DTYPES:
+            raise HarnessError(f"transformers: dtype must be one of {', '.join(DTYPES)}, got {self.dtype!r}")
+        if not isinstance(self.batch, int) or self.batch < 1:
+            raise HarnessError(f"transformers: batch must be a whole number >= 1, got {self.batch!r}")
+        self._chunks = Chunks(self.batch)
+        if self.model is not None:
+            _ = self._checkpoint  # a wrong path is an error now, not when the first response is drawn
+
+    @cached_property
+    def _checkpoint(self) -> Checkpoint:
+        model = DEFAULT_MODEL[find_device(self.device).type] if self.model is None else self.model
+        location = locate(model)
+        if location.folder is not None and self.revision is not None:
+            raise HarnessError(f"transformers: {model} is a folder, which has no revision {self.revision!r}")
+        return Checkpoint(location, self.device, self.dtype, self.revision)
+
+    @property
+    def name(self) -> str:
+        """The model's name as tables show it: hub id, folder's name, or embedded name."""
+        return self._checkpoint.name
+
+    def identity(self) -> Mapping[str, Any]:
+        """Model, revision (a hub commit, or a hash of a folder's content), dtype and engine; loads no weights."""
+        part = self._checkpoint
+        return {"engine": "transformers", "model": part.name, "revision": part.revision, "dtype": part.dtype}
+
+    def problems_per_call(self, n: int) -> int:
+        """As many problems as fill one batch."""
+        return max(1, self.batch // n)
+
+    def check(self, prompts: Sequence[Sequence[Message]], max_tokens: int) -> None:
+        """Refuse max_tokens that do not fit the model's context after the longest prompt. Loads the tokenizer only."""
+        if max_tokens < 1:
+            raise HarnessError(f"transformers: --max-tokens must be >= 1, got {max_tokens}")
+        longest = max((len(self._checkpoint.prompt_ids(prompt)) for prompt in prompts), default=0)
+        room = self._checkpoint.context - longest
+        if max_tokens > room:
+            most = f"--max-tokens can be {room:.0f} at most" if room > 0 else "no --max-tokens fits"
+            raise HarnessError(
+                f"{self.name}: the longest prompt has {longest} tokens, and --max-tokens {max_tokens} more do not fit "
+                f"a context of {self._checkpoint.context:.0f}: {most}"
+            )
+
+    def sample(
+        self,
+        prompts: Sequence[Sequence[Message]],
+        *,
+        n: int,
+        sampler: Sampler,
+        max_tokens: int,
+        seeds: Sequence[int],
+        states: Sequence[str] = (),
+        report: Callable[[int], None] = lambda rows: None,
+    ) -> list[Responses]:
+        """n responses to each prompt, in chunks of at most `batch` rows; see `harness.contracts.Engine`."""
+        if sampler.steers:
+            raise HarnessError(
+                f"transformers: {type(sampler).__name__} steers decoding itself, which this engine cannot follow"
+            )
+        self._require_known(states)
+        rows = [(j, i) for j in range(len(prompts)) for i in range(n)]
+        drawn: list[_Drawn] = []
+        with self._quiet_inference():
+            start = self._left_padded([self._checkpoint.prompt_ids(prompt) for prompt in prompts])
+            for chunk, columns in self._chunks.over(
+                rows, lambda chunk: self._generate(start, chunk, sampler, max_tokens, seeds, states)
+            ):
+                drawn.append(columns)
+                report(len(chunk))
+        whole = _joined(drawn)
+        return [self._responses(whole, slice(j * n, (j + 1) * n)) for j in range(len(prompts))]
+
+    def encode(
+        self,
+        prompt: Sequence[Message],
+        responses: Responses,
+        states: Sequence[str],
+        report: Callable[[int], None] = lambda rows: None,
+    ) -> dict[str, Floats]:
+        """The states of given responses, each (n, d) float32, in one pass over prompt and response.
+
+        Equal to what `sample` gives for the same tokens. A response of no token has its prompt's last state.
+        """
+        self._require_known(states)
+        rows = self._response_ids(responses)
+        longest = max((len(row) for row in rows), default=0)
+        prompt_ids = self._checkpoint.prompt_ids(prompt)
+        if len(prompt_ids) + longest > self._checkpoint.context:
+            raise HarnessError(
+                f"{self.name}: prompt and longest response have {len(prompt_ids) + longest} tokens, "
+                f"more than the context of {self._checkpoint.context:.0f}"
+            )
+        pooled: dict[str, Floats] = {}
+        chunks = Chunks(max(1, min(self.batch, ENCODED_TOKENS * self.batch // (1 + longest))))
+        with self._quiet_inference():
+            start = self._left_padded([prompt_ids])
+            by_length = sorted(range(len(rows)), key=lambda i: len(rows[i]))  # similar lengths together: little padding
+            for chunk, columns in chunks.over(
+                by_length, lambda chunk: self._encode(start, [rows[i] for i in chunk], states)
+            ):
+                for kind, values in columns.items():
+                    pooled.setdefault(kind, np.empty((len(rows), values.shape[1]), np.float32))[list(chunk)] = values
+                report(len(chunk))
+        return pooled
+
+    def _generate(
+        self,
+        start: _Start,
+        chunk: Sequence[tuple[int, int]],
+        sampler: Sampler,
+        max_tokens: int,
+        seeds: Sequence[int],
+        states: Sequence[str],
+    ) -> _Drawn:
+        """Responses for a chunk of (prompt, row) pairs."""
+        import torch
+
+        from .capture import PooledStates, hooked
+        from .row_streams import RowDraws, uniforms
+
+        part = self._checkpoint
+        which = torch.tensor([j for j, _ in chunk], device=part.device)
+        streams = np.stack([uniforms(seeds[j], i, max_tokens) for j, i in chunk])
+        draws = RowDraws(sampler, streams, part.eos, part.filler, part.device)
+        pooled = PooledStates(states, draws)
+        with hooked(part.decoder, pooled) if states else nullcontext():
+            self._run(draws, start.ids[which], start.mask[which], start.past(which), feed_last=bool(states))
+        if not draws.logprobs.isfinite().all():
+            raise HarnessError(
+                f"{self.name}: in {part.dtype} the model's probabilities are not finite; try dtype=float32"
+            )
+        lengths = draws.lengths.tolist()
+        return _Drawn(
+            token_ids=[row[:length] for row, length in zip(draws.tokens.tolist(), lengths, strict=True)],
+            ended=draws.ended.tolist(),
+            logprobs=draws.logprobs.cpu().numpy(),
+            states={kind: values.cpu().numpy() for kind, values in pooled.result().items()},
+        )
+
+    def _run(
+        self, draws: RowDraws, ids: torch.Tensor, mask: torch.Tensor, past: dict[str, Any], *, feed_last: bool
+    ) -> None:
+        """Generate until all rows have ended; whenever half of them have, the others go on without them."""
+        import torch
+
+        from .row_streams import RowsEnded
+
+        stop = RowsEnded(draws, feed_last, narrowing=bool(past))
+        steps = draws.max_tokens + feed_last  # a row's last token passes the model only for its state
+        while len(draws.running) and draws.step < steps:
+            ids = self._checkpoint.model.generate(
+                input_ids=ids,
+                attention_mask=mask,
+                do_sample=False,
+                max_new_tokens=steps - draws.step,
+                logits_processor=[draws],
+                stopping_criteria=[stop],
+                **past,
+            )
+            unfinished = (~stop.finished()).nonzero()[:, 0]
+            draws.narrow(unfinished)
+            ids, mask = ids[unfinished], mask[unfinished]
+            mask = torch.nn.functional.pad(mask, (0, ids.shape[1] - mask.shape[1]), value=1)
+            for cache in past.values():
+                cache.batch_select_indices(unfinished)
+
+    def _responses(self, drawn: _Drawn, rows: slice) -> Responses:
+        token_ids = drawn.token_ids[rows]
+        return Responses(
+            texts=[self._checkpoint.text(ids) for ids in token_ids],
+            finish=["stop" if ended else "length" for ended in drawn.ended[rows]],
+            lengths=np.array([len(ids) for ids in token_ids], np.int64),
+            logprobs=drawn.logprobs[rows],
+            token_ids=token_ids,
+            states={kind: values[rows] for kind, values in drawn.states.items()},
+        )
+
+    def _response_ids(self, responses: Responses) -> list[list[int]]:
+        if responses.token_ids is not None:
+            return [list(ids) for ids in responses.token_ids]
+        ends = [finish == "stop" for finish in responses.finish]
+        return [self._checkpoint.response_ids(text, end) for text, end in zip(responses.texts, ends, strict=True)]
+
+    def _encode(self, start: _Start, rows: Sequence[list[int]], states: Sequence[str]) -> dict[str, Floats]:
+        """States of a chunk of responses to the one prompt of `start`; rows are padded on the right."""
+        import torch
+
+        from .capture import pool
+
+        part = self._checkpoint
+        lengths = torch.tensor([len(row) for row in rows], device=part.device)
+        width = max(len(row) for row in rows)
+        tokens = torch.tensor([row + [part.filler] * (width - len(row)) for row in rows], device=part.device)
+        ids = torch.cat([start.ids.expand(len(rows), -1), tokens.long()], dim=1)
+        past = start.past(torch.zeros(len(rows), dtype=torch.long, device=part.device))
+        fed = ids[:, start.ids.shape[1] - 1 :] if past else ids
+        at = torch.arange(ids.shape[1] - fed.shape[1], ids.shape[1], device=part.device)
+        hidden = part.decoder(input_ids=fed, position_ids=at.expand(len(rows), -1), use_cache=bool(past), **past)[0]
+        pooled = pool(hidden[:, -1 - width :], lengths, states)
+        return {kind: values.cpu().numpy() for kind, values in pooled.items()}
+
+    def _left_padded(self, prompts: Sequence[list[int]]) -> _Start:
+        """The prompts in one batch, and their cache where all rows can share it."""
+        import torch
+
+        part = self._checkpoint
+        width = max(len(ids) for ids in prompts)
+        pads = [width - len(ids) for ids in prompts]
+        ids = torch.tensor(
+            [[part.filler] * pad + ids for pad, ids in zip(pads, prompts, strict=True)], device=part.device
+        )
+        mask = torch.tensor([[0] * pad + [1] * (width - pad) for pad in pads], device=part.device)
+        try:
+            return _Start(ids, mask, self._shared_cache(ids[:, :-1], mask[:, :-1]))
+        except (MemoryError, RuntimeError) as failure:
+            if not out_of_memory(failure):
+                raise
+        return _Start(ids, mask, None)
+
+    def _shared_cache(self, ids: torch.Tensor, mask: torch.Tensor) -> Any | None:
+        """The cache of all prompt tokens but the last; None where a model's cache cannot be copied to many rows.
+
+        Only plain caches are: one with a sliding window or a recurrent state is made anew in every chunk.
+        """
+        from transformers.cache_utils import DynamicCache, DynamicLayer
+
+        if ids.shape[1] == 0:
+            return None
+        positions = (mask.cumsum(-1) - 1).clamp(min=0)
+        decoder = self._checkpoint.model.get_decoder()
+        output = decoder(input_ids=ids, attention_mask=mask, position_ids=positions, use_cache=True)
+        cache = getattr(output, "past_key_values", None)
+        plain = isinstance(cache, DynamicCache) and all(type(layer) is DynamicLayer for layer in cache.layers)
+        return cache if plain else None
+
+    @contextmanager
+    def _quiet_inference(self) -> Iterator[None]:
+        import torch
+
+        with quiet(), torch.inference_mode():
+            yield
+
+    def _require_known(self, states: Sequence[str]) -> None:
+        for state in states:
+            if state not in self.states:
+                raise HarnessError(f"transformers: no state {state!r}, only {', '.join(self.states)}")
+
+
+@dataclass(frozen=True)
+class _Start:
+    """Left-padded prompts (prompts, tokens), and the shared cache of all their tokens but the last, if there is one."""
+
+    ids: torch.Tensor
+    mask: torch.Tensor
+    cache: Any | None
+
+    def past(self, which: torch.Tensor) -> dict[str, Any]:
+        """The cache copied to rows, row r going on from prompt which[r], as an argument of the model."""
+        if self.cache is None:
+            return {}
+        from .roomy_cache import with_room
+
+        return {"past_key_values": with_room(self.cache, which)}
+
+
+@dataclass(frozen=True)
+class _Drawn:
+    """Columns of drawn rows."""
+
+    token_ids: list[list[int]]
+    ended: list[bool]
+    logprobs: np.ndarray[Any, np.dtype[np.float64]]
+    states: dict[str, Floats]
+
+
+def _joined(parts: Sequence[_Drawn]) -> _Drawn:
+    return _Drawn(
+        token_ids=[ids for part in parts for ids in part.token_ids],
+        ended=[ended for part in parts for ended in part.ended],
+        logprobs=np.concatenate([part.logprobs for part in parts]),
+        states={kind: np.concatenate([part.states[kind] for part in parts]) for kind in parts[0].states},
+    )

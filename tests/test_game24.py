@@ -19,12 +19,12 @@ from time import perf_counter
 from typing import Any
 
 import pytest
-from harness_tasks.arithmetic import NotArithmetic, evaluate, symbols
-from harness_tasks.game24 import Game24, puzzle_id, register_tasks, solvable_hands, split_of
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from harness import HarnessError, Problem, correct
+from harness_tasks.arithmetic import NotArithmetic, evaluate, symbols
+from harness_tasks.game24 import Game24, puzzle_id, register_tasks, solvable_hands, split_of
 
 DATA = Path(__file__).parents[2] / "shared/data"
 LIMIT_S = 0.010  # for one verdict on any response; the best of several runs counts, since test machines are shared

@@ -7,9 +7,6 @@ from itertools import islice, permutations
 
 import numpy as np
 import pytest
-from harness_selectors import elliptical
-from harness_selectors.repexp import RepExp
-from harness_selectors.uniform import Uniform
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
@@ -18,6 +15,9 @@ from scipy.linalg import solve_triangular
 from scipy.stats import chisquare
 
 from harness import HarnessError, Pool
+from harness_selectors import elliptical
+from harness_selectors.repexp import RepExp
+from harness_selectors.uniform import Uniform
 
 Floats = NDArray[np.floating]
 

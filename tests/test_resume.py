@@ -45,7 +45,7 @@ def unkilled(tmp_path_factory):
 
 
 def killed_after(store: Path, count: int, delay_s: float) -> bool:
-    """Start a run and SIGKILL it once the store holds `count` files and `delay_s` have gone by; whether it was killed."""
+    """Start a run and SIGKILL it `delay_s` after the store holds `count` files; whether it was killed."""
     process = subprocess.Popen(command(store), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     while process.poll() is None:
         if files(store) >= count:

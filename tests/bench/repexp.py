@@ -15,11 +15,11 @@ from collections.abc import Callable
 from statistics import median
 
 import numpy as np
-from harness_selectors.repexp import RepExp
 from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
 from harness import Pool
+from harness_selectors.repexp import RepExp
 
 Floats = NDArray[np.floating]
 

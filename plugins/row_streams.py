@@ -1,0 +1,128 @@
+"""Tokens drawn row by row: each row has a random stream of its own, so batch size and neighbours change nothing.
+
+`generate` runs greedily over what `RowDraws` leaves of the logits: the one token that it has drawn. No global random
+state is read or changed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from transformers import (
+    LogitsProcessor,
+    MinPLogitsWarper,
+    StoppingCriteria,
+    TemperatureLogitsWarper,
+    TopKLogitsWarper,
+    TopPLogitsWarper,
+)
+
+from harness import Sampler
+
+Filter = Callable[[Any, Any], torch.Tensor]
+
+
+def uniforms(seed: int, row: int, steps: int) -> np.ndarray[Any, np.dtype[np.float64]]:
+    """(steps,) numbers in [0, 1) of one row, from (seed, row) alone; fewer steps give the same first ones."""
+    return np.random.Generator(np.random.Philox(np.random.SeedSequence([seed, row]))).random(steps)
+
+
+def filters(sampler: Sampler) -> list[Filter]:
+    """The sampler as transformers' own warpers, in the order of `generate(do_sample=True)`."""
+    warpers: list[Filter] = []
+    if sampler.temperature != 1:
+        warpers.append(TemperatureLogitsWarper(float(sampler.temperature)))
+    if sampler.top_k:
+        warpers.append(TopKLogitsWarper(sampler.top_k))
+    if sampler.top_p < 1:
+        warpers.append(TopPLogitsWarper(float(sampler.top_p)))
+    if sampler.min_p:
+        warpers.append(MinPLogitsWarper(float(sampler.min_p)))
+    return warpers
+
+
+def inverse_cdf(logits: torch.Tensor, uniform: torch.Tensor) -> torch.Tensor:
+    """(rows,) tokens from (rows, vocabulary) logits: the first whose cumulative probability exceeds the row's number.
+
+    Summed in float64, in the order of the vocabulary. A token of probability 0 is never drawn.
+    """
+    cumulative = logits.softmax(-1).cumsum(-1, dtype=torch.float64)
+    target = uniform[:, None] * cumulative[:, -1:]
+    return torch.searchsorted(cumulative, target, right=True)[:, 0].clamp_(max=logits.shape[-1] - 1)
+
+
+class RowDraws(LogitsProcessor):
+    """Draws a token for each row and step, and keeps what came of it.
+
+    tokens (rows, max_tokens), lengths (rows,), ended (rows,): whether the row has drawn an end-of-sequence token.
+    logprobs (rows,) float64: the sum of the model's own log-probabilities (temperature 1, nothing filtered).
+    running: the rows that the model still generates, by index; `narrow` takes out those that have ended.
+    live (running,): whether the step's token belongs to its row; after the row's end it is `filler`, and not counted.
+    """
+
+    def __init__(
+        self, sampler: Sampler, streams: np.ndarray[Any, Any], eos: Sequence[int], filler: int, device: torch.device
+    ) -> None:
+        rows, self.max_tokens = streams.shape
+        self.filters = filters(sampler)
+        self.uniforms = torch.as_tensor(streams, device=device)
+        self.eos = torch.tensor(list(eos), dtype=torch.long, device=device)
+        self.filler = filler
+        self.step = 0
+        self.tokens = torch.full((rows, self.max_tokens), filler, dtype=torch.long, device=device)
+        self.lengths = torch.zeros(rows, dtype=torch.long, device=device)
+        self.logprobs = torch.zeros(rows, dtype=torch.float64, device=device)
+        self.ended = torch.zeros(rows, dtype=torch.bool, device=device)
+        self.running = torch.arange(rows, device=device)
+        self.live = torch.ones(rows, dtype=torch.bool, device=device)
+
+    def __call__(self, input_ids: torch.Tensor, scores: torch.Tensor) -> torch.Tensor:
+        """Draw, and return logits that leave only the drawn tokens."""
+        if self.step < self.max_tokens:
+            token = self._draw(input_ids, scores)
+        else:
+            self.live = torch.zeros_like(self.live)
+            token = torch.full_like(self.running, self.filler)
+        self.step += 1
+        return torch.full_like(scores, -torch.inf).scatter_(1, token[:, None], 0.0)
+
+    def _draw(self, input_ids: torch.Tensor, scores: torch.Tensor) -> torch.Tensor:
+        filtered = scores
+        for warp in self.filters:
+            filtered = warp(input_ids, filtered)
+        rows = self.running
+        token = inverse_cdf(filtered, self.uniforms[rows, self.step])
+        logprob = scores.gather(1, token[:, None])[:, 0] - scores.logsumexp(-1)
+        self.live = ~self.ended[rows]
+        token = torch.where(self.live, token, self.filler)
+        self.tokens[rows, self.step] = token
+        self.lengths[rows] += self.live
+        self.logprobs[rows] += torch.where(self.live, logprob, 0.0)
+        self.ended[rows] |= self.live & torch.isin(token, self.eos)
+        return token
+
+    def narrow(self, unfinished: torch.Tensor) -> None:
+        """Go on with some of the running rows only, given by their places among them."""
+        self.running, self.live = self.running[unfinished], self.live[unfinished]
+
+
+class RowsEnded(StoppingCriteria):
+    """Stops a row at its end; one step later where states are wanted, so that its last token passes the model too.
+
+    With `narrowing` all stop once half of the rows have: the others then go on without them.
+    """
+
+    def __init__(self, draws: RowDraws, feed_last: bool, narrowing: bool) -> None:
+        self.draws, self.feed_last, self.narrowing = draws, feed_last, narrowing
+
+    def __call__(self, input_ids: torch.Tensor, scores: Any, **kwargs: Any) -> torch.Tensor:
+        """Which rows stop."""
+        finished = self.finished()
+        return finished | (2 * finished.sum() >= len(finished)) if self.narrowing else finished
+
+    def finished(self) -> torch.Tensor:
+        """Which running rows need no further step."""
+        return ~self.draws.live if self.feed_last else self.draws.ended[self.draws.running]
