@@ -41,7 +41,7 @@ def details(kind: str, name: str, plugin_files: Sequence[Path]) -> dict[str, Any
     given_by_us = {"task": {"data"}, "engine": {"model"}}.get(registration.kind, set())
     defaults = inspect.signature(factory).parameters
     parameters = {
-        key: {"type": getattr(hint, "__name__", str(hint)), "default": _default(defaults[key])}
+        key: {"type": _shown(hint), "default": _default(defaults[key])}
         for key, hint in signature(factory).items()
         if key not in given_by_us
     }
@@ -54,6 +54,10 @@ def details(kind: str, name: str, plugin_files: Sequence[Path]) -> dict[str, Any
         "parameters": parameters,
         "doc": "\n\n".join(part for part in (module, registration.own_doc()) if part),
     }
+
+
+def _shown(hint: Any) -> str:
+    return hint.__name__ if isinstance(hint, type) else str(hint).replace("typing.", "")
 
 
 def _default(parameter: inspect.Parameter) -> Any:

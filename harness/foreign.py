@@ -51,6 +51,7 @@ def import_pool(
     joined = list(task.problems(_whole(config, task))) if task else []
     index = pool.folder / "index.json"
     if not index.exists():
+        pool.begin()
         _import(config.pool, pool, Joiner(task, joined) if task else None, index, progress)
     entries = store.read_json(index)
     task = task or PoolTask([Problem(e["id"], e["prompt"], e["reference"]) for e in entries])
@@ -128,6 +129,7 @@ def _entry(record: PoolRecord, problem: Problem) -> dict[str, Any]:
 
 def _keep_given(path: Path, join: Joiner, task: Task, pool: Stage, verdicts: Stage) -> None:
     """Write the verdicts that the file carries, and the answers that the task finds, where they are not there yet."""
+    verdicts.begin()
     missing = {problem.id for problem in verdicts.missing(list(join.by_id.values()))}
     for record in read_pool(path) if missing else ():
         problem = join(record)

@@ -25,6 +25,7 @@ SCHEMA = 1
 def run(config: RunConfig, progress: Progress) -> tuple[list[dict[str, Any]], list[str]]:
     """Rows, one a selector, in the order asked for, and one line for each selector that failed (it has no row)."""
     plan = make_plan(config, progress)
+    plan.begin()
     drawn = sample(plan, progress)
     embed(plan, drawn, progress)
     verify(plan, progress)

@@ -58,6 +58,13 @@ class Plan:
         """The problems as chats."""
         return [self.task.messages(problem) for problem in problems]
 
+    def begin(self) -> None:
+        """Make the stages' folders, so that a store that cannot be written is found before the first token."""
+        rankings = [self.for_selector(selector).rankings for selector in self.config.selectors]
+        for stage in (self.work.pool, self.work.embeddings, self.work.verdicts, *rankings):
+            if stage:
+                stage.begin()
+
     def for_selector(self, selector: str) -> Work:
         """The work of ranking with that selector, under its own key."""
         spec = parse_spec(selector)

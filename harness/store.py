@@ -52,11 +52,19 @@ def shard_name(problem: Problem) -> str:
 
 @dataclass(frozen=True)
 class Stage:
-    """One folder of shards: what one set of inputs made, a file a problem."""
+    """One folder of shards: what one set of inputs made, a file a problem. Touches no disk until `begin`."""
 
     folder: Path
     key: str
     suffix: str
+    inputs: Mapping[str, Any]
+
+    def begin(self) -> None:
+        """Make the folder and its manifest, and sweep away what killed writers left."""
+        manifest = self.folder / "manifest.json"
+        if not manifest.exists():
+            write_atomically(manifest, (json.dumps(self.inputs, indent=1, sort_keys=True) + "\n").encode())
+        _sweep(self.folder)
 
     def path(self, problem: Problem) -> Path:
         """Where the problem's shard is, or will be."""
@@ -68,7 +76,7 @@ class Stage:
 
     def missing(self, problems: Sequence[Problem]) -> list[Problem]:
         """The problems without a shard, in order; one listing of the folder, however many there are."""
-        there = {entry.name for entry in os.scandir(self.folder)}
+        there = {entry.name for entry in os.scandir(self.folder)} if self.folder.is_dir() else set()
         return [problem for problem in problems if f"{shard_name(problem)}{self.suffix}" not in there]
 
 
@@ -79,14 +87,9 @@ class Store:
         self.root = Path(root)
 
     def stage(self, kind: str, inputs: Mapping[str, Any], suffix: str) -> Stage:
-        """The stage of that kind for those inputs, its folder and manifest made if need be."""
+        """The stage of that kind for those inputs."""
         key = digest({"stage": kind, **inputs})
-        stage = Stage(self.root / kind / key, key, suffix)
-        manifest = stage.folder / "manifest.json"
-        if not manifest.exists():
-            write_atomically(manifest, (json.dumps(inputs, indent=1, sort_keys=True) + "\n").encode())
-        _sweep(stage.folder)
-        return stage
+        return Stage(self.root / kind / key, key, suffix, inputs)
 
     def cell_path(self, key: str) -> Path:
         """Where the cell of that key is, or will be."""

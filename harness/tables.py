@@ -109,7 +109,7 @@ def details(value: Mapping[str, Any]) -> None:
     console.print(_text(f"{value['kind']} {value['name']}, from {value['from']} ({value['full_name']})"))
     for name, parameter in value["parameters"].items():
         console.print(_text(f"  {name}: {parameter['type']} = {parameter['default']}"))
-    console.print(_text(f"\n{value['doc']}"))
+    console.print(_text(f"\n{value['doc']}"), soft_wrap=True)
 
 
 def example(value: Mapping[str, Any]) -> None:
@@ -117,7 +117,7 @@ def example(value: Mapping[str, Any]) -> None:
     console = _console()
     console.print(_text(f"id: {value['id']}\nprompt: {value['prompt']}"))
     for message in value["messages"]:
-        console.print(_text(f"\n[{message['role']}]\n{message['content']}"))
+        console.print(_text(f"\n[{message['role']}]\n{message['content']}"), soft_wrap=True)
 
 
 def diagnosis(value: Mapping[str, Any]) -> None:

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from threadpoolctl import threadpool_limits
+from threadpoolctl import ThreadpoolController
 
 from . import store
 from .component import build
@@ -53,6 +53,12 @@ def _registry(plugin_files: tuple[Path, ...]) -> Registry:
 @functools.lru_cache(maxsize=8)
 def _component(kind: str, spec: str, plugin_files: tuple[Path, ...], context: tuple[tuple[str, Any], ...]) -> Any:
     return build(_registry(plugin_files), kind, spec, **dict(context))
+
+
+@functools.lru_cache(maxsize=8)
+def _threads(selector: str) -> ThreadpoolController:
+    """The thread pools of all libraries loaded so far; asked once the selector's own are (finding them takes long)."""
+    return ThreadpoolController()
 
 
 def problem_seed(purpose: str, seed: int, problem: Problem) -> int:
@@ -114,7 +120,7 @@ def rank_problem(work: Work, problem: Problem) -> None:
     is_correct = [verdict == "correct" for verdict in store.read_verdicts(work.verdicts, problem)[: len(pool)]]
     draw = _pulled if hasattr(selector, "rank") else _subsets
     trials = []
-    with threadpool_limits(limits=1):  # the same sums, hence the same order, in any process
+    with _threads(work.selector).limit(limits=1):  # the same sums, hence the same order, in any process
         for trial in range(work.trials if any(is_correct) else 0):
             rng = np.random.default_rng([problem_seed("rank", work.seed, problem), trial])
             try:

@@ -26,7 +26,7 @@ class Local:
     """Runs on this machine; `workers` processes (0: one a core), none of them started for short work.
 
     The first items run here for up to 4 seconds; if at that rate more than 2 seconds a worker are left, the rest goes
-    to worker processes, which know nothing of this one (forkserver) and compute with one thread each.
+    to worker processes, which know nothing of this one (forkserver).
     """
 
     workers: int = 0
@@ -51,7 +51,6 @@ class Local:
 
 def _in_processes(function: Callable[[T], R], items: list[T], workers: int) -> Iterator[R]:
     """A bounded number of items is under way at once, so that memory does not grow with their number."""
-    os.environ.setdefault("OMP_NUM_THREADS", "1")
     with ProcessPoolExecutor(workers, mp_context=multiprocessing.get_context("forkserver")) as pool:
         rest = iter(items)
         running = [pool.submit(function, item) for item in itertools.islice(rest, 4 * workers)]

@@ -137,7 +137,7 @@ def test_wide_vectors_are_projected_to_dim(toy, tmp_path):
 def test_dry_run_makes_no_shard_and_says_what_it_would_make(toy, tmp_path):
     outcome = toy("--selector", "shuffle", "--dry-run")
     assert [row["to_make"] for row in outcome.rows] == [6, 6, 6, 6]
-    assert not list((tmp_path / "runs").rglob("*.parquet"))
+    assert not (tmp_path / "runs").exists()
     toy("--selector", "shuffle")
     assert [row["to_make"] for row in toy("--selector", "shuffle", "--dry-run").rows] == [0, 0, 0, 0]
 
@@ -173,6 +173,18 @@ def test_parameters_are_part_of_the_ranking_key(toy):
     toy("--selector", "shuffle")
     assert "rankings of shuffle:offset=3: reused" not in toy("--selector", "shuffle:offset=3").err
     assert "rankings of shuffle:offset=3: reused" in toy("--selector", "shuffle:offset=3").err
+
+
+def test_work_sent_to_processes_gives_the_same_bytes(toy, monkeypatch, tmp_path):
+    from harness_plugins import local_processes
+
+    here = toy("--selector", "spread", "--selector", "shuffle", store=tmp_path / "here")
+    monkeypatch.setattr(local_processes, "ALONE_S", -1)
+    monkeypatch.setattr(local_processes, "START_S", -1)
+    options = ("--selector", "spread", "--selector", "shuffle", "--executor", "local:workers=2")
+    there = toy(*options, store=tmp_path / "there")
+    assert there.code == 0, there.err
+    assert there.out == here.out
 
 
 def test_local_executor_gives_the_same_results_in_processes(tmp_path):
