@@ -117,6 +117,8 @@ def rank_problem(work: Work, problem: Problem) -> None:
     assert work.rankings is not None
     selector = _component("selector", work.selector, work.plugin_files, ())
     pool = load_pool(work, problem)
+    if "logprobs" in getattr(selector, "needs", ()) and np.isnan(pool.logprobs).any():
+        raise HarnessError(f"selector {work.selector!r} needs log-probabilities, which the pool does not carry")
     is_correct = [verdict == "correct" for verdict in store.read_verdicts(work.verdicts, problem)[: len(pool)]]
     draw = _pulled if hasattr(selector, "rank") else _subsets
     trials = []

@@ -47,7 +47,7 @@ _BOXED_24 = re.compile(r"\\boxed\s*\{\s*24\s*\}")
 class Game24(Task):
     """The 1,362 solvable puzzles, or a local file's; `train`, `dev` and `heldout` are the embedded models' split."""
 
-    n = 128
+    n = 64
     max_tokens = 128
     paper: ClassVar[Mapping[str, Any]] = {"n": 6400, "max_tokens": 512, "sampler": {}}
     splits = ("test", "train", "dev", "heldout")

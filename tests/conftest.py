@@ -16,6 +16,11 @@ TOY = ROOT / "tests" / "toy.py"
 SHARED = ROOT.parent / "shared" / "data"
 
 
+def contents(store: Path) -> dict[str, bytes]:
+    """Every file of a store, by its path there."""
+    return {str(path.relative_to(store)): path.read_bytes() for path in sorted(store.rglob("*")) if path.is_file()}
+
+
 @dataclass
 class Outcome:
     """What a command left behind."""

@@ -84,6 +84,14 @@ def test_a_pool_with_verdicts_needs_no_task(harness, pool_file, tmp_path):
     assert "say which --task grades" in outcome.err
 
 
+def test_log_probabilities_reach_a_selector_that_needs_them_and_their_absence_is_said(run_pool, pool_file):
+    rated = [LINES[0] | {"logprobs": [-3, -2, -1, -4]}]
+    assert run_pool(pool_file(rated), "--selector", "likely").rows[0]["samples_to_correct"] == 3
+    outcome = run_pool(pool_file(LINES, "bare.jsonl"), "--selector", "likely", "--selector", "shuffle")
+    assert outcome.code == 1
+    assert "selector 'likely' needs log-probabilities" in outcome.err
+
+
 def test_n_takes_the_first_n_responses(run_pool, pool_file):
     row = run_pool(pool_file(LINES), "--selector", "shuffle", "--n", "2").rows[0]
     assert row["n"] == 2

@@ -10,6 +10,7 @@ import time
 from pathlib import Path
 
 import pytest
+from conftest import contents
 
 ENVIRONMENT = os.environ | {"OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1"}
 
@@ -88,10 +89,6 @@ def test_the_embedded_model_is_tested_on_its_held_out_puzzles_and_says_so(harnes
     assert row["solvable"] >= 1
     dry = harness(*run_options(tmp_path / "runs", "--dry-run")).rows
     assert dry[0]["to_make"] + dry[0]["there"] > 200
-
-
-def contents(store: Path) -> dict[str, bytes]:
-    return {str(path.relative_to(store)): path.read_bytes() for path in sorted(store.rglob("*")) if path.is_file()}
 
 
 def test_a_run_of_the_embedded_model_killed_twice_gives_the_bytes_of_an_unkilled_one(tmp_path):

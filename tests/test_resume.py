@@ -11,7 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
-from conftest import TOY
+from conftest import TOY, contents
 
 KILLS = 20
 PROBLEMS = 12
@@ -27,10 +27,6 @@ def command(store: Path) -> list[str]:
     }
     flat = [str(part) for option in options.items() for part in option]
     return [sys.executable, "-m", "harness", "run", *flat, "--selector", "spread", "--selector", "shuffle", "--json"]
-
-
-def contents(store: Path) -> dict[str, bytes]:
-    return {str(path.relative_to(store)): path.read_bytes() for path in sorted(store.rglob("*")) if path.is_file()}
 
 
 def files(store: Path) -> int:

@@ -114,6 +114,15 @@ class Spread:
         yield from np.argsort(-(pool.embeddings**2).sum(axis=1), kind="stable")
 
 
+class Likely:
+    """Most likely first."""
+
+    needs = ("logprobs",)
+
+    def rank(self, pool, rng):
+        yield from np.argsort(-pool.logprobs, kind="stable")
+
+
 class Head:
     """The subset method: the first k."""
 
@@ -169,5 +178,5 @@ def register_embedders(register):
 
 @hookimpl
 def register_selectors(register):
-    for factory in (Shuffle, Spread, Head, Twice, Raising, Short):
+    for factory in (Shuffle, Spread, Likely, Head, Twice, Raising, Short):
         register(factory.__name__.lower(), factory)
