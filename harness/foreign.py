@@ -15,8 +15,8 @@ from .errors import HarnessError
 from .pools import Joiner, PoolRecord, PoolTask, file_digest, given_verdicts, read_pool
 from .progress import Progress
 from .records import Problem
-from .registry import Registry
-from .store import Stage, Store
+from .setting import Setting
+from .store import Stage
 from .work import Work, answer_or_none
 
 
@@ -29,68 +29,61 @@ class Imported:
     work: Work
 
 
-def import_pool(
-    config: RunConfig,
-    registry: Registry,
-    target: Store,
-    task: Task | None,
-    progress: Progress,
-    needs_verdicts: bool = True,
-) -> Imported:
-    """The pool of `config.pool`, imported unless it is there already, joined to the task's problems.
+def import_pool(setting: Setting, needs_verdicts: bool = True) -> Imported:
+    """The pool of the config, imported unless it is there already, joined to the task's problems.
 
     Verdicts: the pool's own where every line carries them (unless `regrade`), else the task's verifier's.
     """
+    config, task = setting.config, setting.task
     assert config.pool is not None
     if not config.pool.is_file():
         raise HarnessError(f"pool {config.pool}: no such file")
-    inputs: dict[str, Any] = {"file": file_digest(config.pool), "task": config.task}
+    split = config.split or (task.default_split("")[0] if task else "")
+    inputs: dict[str, Any] = {"file": file_digest(config.pool), "task": config.task, "split": split}
     if task:
         inputs |= {"revision": task.revision, "problems": source_hash(task)}
-    pool = target.stage("pool", inputs, ".parquet")
-    joined = list(task.problems(_whole(config, task))) if task else []
-    index = pool.folder / "index.json"
-    if not index.exists():
-        pool.begin()
-        _import(config.pool, pool, Joiner(task, joined) if task else None, index, progress)
-    entries = store.read_json(index)
-    task = task or PoolTask([Problem(e["id"], e["prompt"], e["reference"]) for e in entries])
-    by_id = {problem.id: problem for problem in joined or task.problems("pool")}
-    entries = [entry for entry in entries if entry["id"] in by_id][: config.limit]
+    pool = setting.store.stage("pool", inputs, ".parquet")
+    candidates = list(task.problems(split)) if task else []
+    index = _index(config.pool, pool, Joiner(task, candidates) if task else None)
+    _say_lost(index, setting.progress)
+    entries = index["entries"][: config.limit]
+    if not task:
+        candidates = [Problem(entry["id"], entry["prompt"], entry["reference"]) for entry in entries]
+        task = PoolTask(candidates)
+    by_id = {problem.id: problem for problem in candidates}
+    problems = [by_id[entry["id"]] for entry in entries]
     has_verdicts = all(entry["graded"] for entry in entries)
-    if needs_verdicts and config.task is None and not has_verdicts:
+    if needs_verdicts and not config.task and not has_verdicts:
         raise HarnessError(
             f"pool {config.pool}: carries no verdicts (`correct`) for every problem: say which --task grades"
         )
     given = has_verdicts and not (config.regrade and config.task)
-    problems = [by_id[entry["id"]] for entry in entries]
-    verdicts = target.stage("verdict", _grading(config, task, pool, given), ".parquet")
+    work = setting.work(task, pool, given=given, n=_common_size(config, entries))
     if given:
-        progress.say("verdicts: the pool's own (`correct`)" + ("; --regrade grades anew" if config.task else ""))
-        _keep_given(config.pool, Joiner(task, problems), task, pool, verdicts)
-    work = Work(
-        task=config.task,
-        data=str(config.data) if config.data else None,
-        plugin_files=tuple(Path(path) for path in config.plugin_files),
-        pool=pool,
-        verdicts=verdicts,
-        n=_common_size(config, entries),
-        trials=config.trials,
-        seed=config.seed,
-    )
+        setting.progress.say("verdicts: the pool's own (`correct`)" + ("; --regrade grades anew" * bool(config.task)))
+        _keep_given(config.pool, Joiner(task, problems), task, pool, work.verdicts)
     return Imported(task, problems, work)
 
 
-def _whole(config: RunConfig, task: Task) -> str:
-    return config.split or task.default_split("")[0]
+def _index(path: Path, pool: Stage, join: Joiner | None) -> dict[str, Any]:
+    """What the pool in the store holds: an entry a problem, and the ids of the lines that joined to none."""
+    index = pool.folder / "index.json"
+    if not index.exists():
+        pool.begin()
+        store.write_json(index, _import(path, pool, join))
+    value: dict[str, Any] = store.read_json(index)
+    return value
 
 
-def _grading(config: RunConfig, task: Task, pool: Stage, given: bool) -> dict[str, Any]:
-    return {"pool": pool.key, "task": config.task, "grader": task.grader, "file": source_hash(task), "given": given}
+def _say_lost(index: dict[str, Any], progress: Progress) -> None:
+    lost, entries = index["lost"], index["entries"]
+    if lost:
+        shown = ", ".join(repr(name) for name in lost[:5]) + (", ..." if len(lost) > 5 else "")
+        progress.say(f"pool: {len(lost)} of {len(lost) + len(entries)} problems join to none of the task's: {shown}")
 
 
-def _import(path: Path, pool: Stage, join: Joiner | None, index: Path, progress: Progress) -> None:
-    """Write a shard a line, then the index, which says that all are there."""
+def _import(path: Path, pool: Stage, join: Joiner | None) -> dict[str, Any]:
+    """Write a shard a line; the index, which is written last, says that all are there."""
     entries: list[dict[str, Any]] = []
     lost: list[str] = []
     taken: dict[str, str] = {}
@@ -110,10 +103,7 @@ def _import(path: Path, pool: Stage, join: Joiner | None, index: Path, progress:
         raise HarnessError(
             f"pool {path}: none of its {len(lost)} problems is the task's, by id or by prompt; the first is {lost[0]!r}"
         )
-    if lost:
-        shown = ", ".join(repr(name) for name in lost[:5]) + (", ..." if len(lost) > 5 else "")
-        progress.say(f"pool: {len(lost)} of {len(lost) + len(entries)} problems join to none of the task's: {shown}")
-    store.write_json(index, entries)
+    return {"entries": entries, "lost": lost}
 
 
 def _entry(record: PoolRecord, problem: Problem) -> dict[str, Any]:

@@ -144,7 +144,7 @@ def _each(name: str, plan: Plan, work: Work, function: Any, missing: set[str], p
     todo = [problem for problem in plan.problems if problem.id in missing]
     if todo:
         with progress.stage(name, len(todo), "problems") as stage:
-            for _ in plan.executor.map(over(work, function), todo):
+            for _ in plan.setting.executor.map(over(work, function), todo):
                 stage.advance()
 
 
@@ -163,7 +163,7 @@ def score(plan: Plan, work: Work) -> dict[str, Any]:
     """The row of one cell, computed from verdicts and rankings; the cell is kept in STORE/cells."""
     cell = _cell(plan, work)
     key = store.digest(cell["inputs"] | {"problems": [entry["id"] for entry in cell["problems"]]})
-    store.write_json(plan.store.cell_path(key), cell)
+    store.write_json(plan.setting.store.cell_path(key), cell)
     return row(cell, key)
 
 

@@ -10,13 +10,12 @@ from typing import Any
 import numpy as np
 
 from . import foreign, store
-from .component import build
 from .config import RunConfig
 from .errors import HarnessError, did_you_mean
 from .pools import read_pool
 from .progress import Progress
 from .records import Responses
-from .registry import load_registry
+from .setting import make_setting
 
 
 def import_file(
@@ -29,12 +28,10 @@ def import_file(
     progress: Progress,
 ) -> dict[str, Any]:
     """Import a pool file into the store; its summary, with the key under which it is kept."""
-    registry = load_registry(plugin_files)
-    task = build(registry, "task", task_name, data=data and str(data)) if task_name else None
     config = RunConfig(
         selectors=("uniform",), task=task_name, pool=pool, data=data, split=split, store=root, plugin_files=plugin_files
     )
-    imported = foreign.import_pool(config, registry, store.Store(root), task, progress, needs_verdicts=False)
+    imported = foreign.import_pool(make_setting(config, progress), needs_verdicts=False)
     return inspect(imported.work.pool.key, root)
 
 

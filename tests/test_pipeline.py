@@ -126,6 +126,14 @@ def test_an_embedder_of_texts_works_on_a_sampled_pool(toy):
     assert toy("--selector", "spread", "--embedder", "letters").rows[0]["embedder"] == "letters"
 
 
+def test_selectors_that_need_no_vectors_run_on_an_engine_that_gives_none(toy):
+    assert toy("--selector", "shuffle", "--engine", "stateless").rows[0]["embedder"] == "none"
+    outcome = toy("--selector", "spread", "--engine", "stateless")
+    assert outcome.code == 2
+    assert "choose another --embedder" in outcome.err
+    assert toy("--selector", "spread", "--engine", "stateless", "--embedder", "letters").code == 0
+
+
 def test_wide_vectors_are_projected_to_dim(toy, tmp_path):
     from safetensors.numpy import load_file
 

@@ -67,6 +67,14 @@ def test_lines_join_by_prompt_where_ids_differ_and_what_does_not_join_is_said(ru
     assert "1 of 2 problems join to none of the task's: 'b'" in outcome.err
 
 
+def test_a_pool_joins_anew_for_another_split(run_pool, pool_file):
+    path = pool_file([LINES[0], {"problem_id": "broken/1", "responses": ["green", "red", "red", "red"]}])
+    assert run_pool(path).rows[0]["problems"] == 1
+    row = run_pool(path, "--selector", "shuffle", "--split", "broken").rows[0]
+    assert (row["problems"], row["solvable"]) == (1, 1)
+    assert "'broken/1'" in run_pool(path).err  # said on every run, not on the first alone
+
+
 def test_the_pools_own_verdicts_are_taken_unless_regraded(run_pool, pool_file):
     path = pool_file([LINES[0] | {"correct": [False, True, True, False]}])
     assert run_pool(path).rows[0]["samples_to_correct_random"] == pytest.approx(5 / 3)

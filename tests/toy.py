@@ -86,6 +86,12 @@ class Parrot:
         return np.eye(8, self.width)[word] + 0.1 * np.random.default_rng([seed, row, 1]).normal(size=self.width)
 
 
+class Stateless(Parrot):
+    """A parrot that gives no hidden states, as a server does."""
+
+    states = ()
+
+
 @dataclass(frozen=True)
 class Letters:
     """Counts of eight letters."""
@@ -169,6 +175,7 @@ def register_tasks(register):
 @hookimpl
 def register_engines(register):
     register("toy", Parrot)
+    register("stateless", Stateless)
 
 
 @hookimpl

@@ -1,0 +1,67 @@
+"""What every plan starts from: the config, and what it names, found and built."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from .component import Spec, build, described, parse_spec, source_hash
+from .config import RunConfig
+from .contracts import Executor, Task
+from .progress import Progress
+from .registry import Registry, load_registry
+from .store import Stage, Store
+from .work import Work
+
+
+@dataclass(frozen=True)
+class Setting:
+    """A run's surroundings. `task` is None for a pool that brings its own problems and verdicts."""
+
+    config: RunConfig
+    registry: Registry
+    store: Store
+    task: Task | None
+    executor: Executor
+    progress: Progress
+
+    def build(self, kind: str, spec: Spec | str, **context: Any) -> Any:
+        """The component of that kind and spec."""
+        return build(self.registry, kind, spec, **context)
+
+    def described(self, kind: str, spec: str, component: Any) -> dict[str, Any]:
+        """What fixes the component's behaviour, for keys."""
+        return described(self.registry.find(kind, parse_spec(spec).name), component)
+
+    def work(self, task: Task, pool: Stage, *, given: bool = False, n: int | None = None) -> Work:
+        """The work on a pool. Its verdicts are fixed by the grader's version and code, or are `given` with the pool."""
+        config = self.config
+        grading = {"pool": pool.key, "task": config.task, "grader": task.grader, "file": source_hash(task)}
+        return Work(
+            task=config.task,
+            data=_text(config.data),
+            plugin_files=tuple(Path(path) for path in config.plugin_files),
+            pool=pool,
+            verdicts=self.store.stage("verdict", grading | {"given": given}, ".parquet"),
+            n=n,
+            trials=config.trials,
+            seed=config.seed,
+        )
+
+
+def make_setting(config: RunConfig, progress: Progress) -> Setting:
+    """The setting of a config; HarnessError for a task or executor that is not there."""
+    registry = load_registry(config.plugin_files)
+    return Setting(
+        config=config,
+        registry=registry,
+        store=Store(config.store),
+        task=build(registry, "task", config.task, data=_text(config.data)) if config.task else None,
+        executor=build(registry, "executor", config.executor),
+        progress=progress,
+    )
+
+
+def _text(path: Path | None) -> str | None:
+    return None if path is None else str(path)
