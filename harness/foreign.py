@@ -12,8 +12,9 @@ from .component import source_hash
 from .config import RunConfig
 from .contracts import Task
 from .errors import HarnessError
-from .pools import Joiner, PoolRecord, PoolTask, file_digest, given_verdicts, read_pool
+from .pools import Joiner, PoolRecord, PoolTask, count_lines, file_digest, given_verdicts, read_pool
 from .progress import Progress
+from .progress import Stage as ShownStage
 from .records import Problem
 from .setting import Setting
 from .store import Stage
@@ -44,7 +45,7 @@ def import_pool(setting: Setting, needs_verdicts: bool = True) -> Imported:
         inputs |= {"revision": task.revision, "problems": source_hash(task)}
     pool = setting.store.stage("pool", inputs, ".parquet")
     candidates = list(task.problems(split)) if task else []
-    index = _index(config.pool, pool, Joiner(task, candidates) if task else None)
+    index = _index(config.pool, pool, Joiner(task, candidates) if task else None, setting.progress)
     _say_lost(index, setting.progress)
     entries = index["entries"][: config.limit]
     if not task:
@@ -65,12 +66,13 @@ def import_pool(setting: Setting, needs_verdicts: bool = True) -> Imported:
     return Imported(task, problems, work)
 
 
-def _index(path: Path, pool: Stage, join: Joiner | None) -> dict[str, Any]:
+def _index(path: Path, pool: Stage, join: Joiner | None, progress: Progress) -> dict[str, Any]:
     """What the pool in the store holds: an entry a problem, and the ids of the lines that joined to none."""
     index = pool.folder / "index.json"
     if not index.exists():
         pool.begin()
-        store.write_json(index, _import(path, pool, join))
+        with progress.stage("import", count_lines(path), "problems", closing=False) as stage:
+            store.write_json(index, _import(path, pool, join, stage))
     value: dict[str, Any] = store.read_json(index)
     return value
 
@@ -82,7 +84,7 @@ def _say_lost(index: dict[str, Any], progress: Progress) -> None:
         progress.say(f"pool: {len(lost)} of {len(lost) + len(entries)} problems join to none of the task's: {shown}")
 
 
-def _import(path: Path, pool: Stage, join: Joiner | None) -> dict[str, Any]:
+def _import(path: Path, pool: Stage, join: Joiner | None, shown: ShownStage) -> dict[str, Any]:
     """Write a shard a line; the index, which is written last, says that all are there."""
     entries: list[dict[str, Any]] = []
     lost: list[str] = []
@@ -99,6 +101,7 @@ def _import(path: Path, pool: Stage, join: Joiner | None) -> dict[str, Any]:
         taken[problem.id] = record.problem_id
         store.write_responses(pool, problem, record.as_responses())
         entries.append(_entry(record, problem))
+        shown.advance()
     if not entries:
         raise HarnessError(
             f"pool {path}: none of its {len(lost)} problems is the task's, by id or by prompt; the first is {lost[0]!r}"

@@ -78,6 +78,15 @@ def read_pool(path: Path) -> Iterator[PoolRecord]:
         raise HarnessError(f"pool {path}: empty: it holds one JSON object a line, see docs/pools.md")
 
 
+def count_lines(path: Path) -> int:
+    """How many lines a pool file has, blank ones included; 0 where it cannot be read (`read_pool` will say why)."""
+    try:
+        with _opened(path) as lines:
+            return sum(1 for _ in lines)
+    except (UnicodeDecodeError, EOFError, gzip.BadGzipFile):
+        return 0
+
+
 def _opened(path: Path) -> IO[str]:
     if not path.is_file():
         raise HarnessError(f"pool {path}: no such file")

@@ -106,15 +106,16 @@ class Progress:
         self.console.print(line, markup=False)
 
     @contextmanager
-    def stage(self, name: str, total: int, unit: str) -> Iterator[Stage]:
-        """A stage of `total` units; on leaving it well, one line says what was done in how long."""
+    def stage(self, name: str, total: int, unit: str, closing: bool = True) -> Iterator[Stage]:
+        """A stage of `total` units; on leaving it well, one `closing` line says what was done in how long."""
         stage = self._begin(name, total, unit)
         if isinstance(stage, BarStage):
             with stage.bars:
                 yield stage
         else:
             yield stage
-        self.say(f"{name}: {stage.done:,} {unit} in {stage.elapsed_s:.1f} s")
+        if closing or stage.elapsed_s > SHOW_AFTER_S:
+            self.say(f"{name}: {stage.done:,} {unit} in {stage.elapsed_s:.1f} s")
 
     def _begin(self, name: str, total: int, unit: str) -> Stage:
         if self.quiet:

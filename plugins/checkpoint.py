@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from harness import HarnessError, Message
 
-from .model_location import Location, content_hash, one_line_errors
+from .model_location import Location, content_hash, hub_is_out_of_reach, one_line_errors
 
 if TYPE_CHECKING:
     import torch
@@ -52,7 +52,10 @@ class Checkpoint:
 
         with quiet(), one_line_errors(self.location):
             config = AutoConfig.from_pretrained(
-                self.location.source, revision=self._asked_revision or "main", trust_remote_code=False
+                self.location.source,
+                revision=self._asked_revision or "main",
+                trust_remote_code=False,
+                local_files_only=self._local,
             )
         made_for = config.architectures or ["CausalLM"]
         causal = any(name.endswith(("CausalLM", "LMHeadModel", "ConditionalGeneration")) for name in made_for)
@@ -124,7 +127,14 @@ class Checkpoint:
     @property
     def _pinned(self) -> dict[str, Any]:
         """The one commit that all parts of a hub model come from."""
-        return {} if self.location.folder is not None else {"revision": self.config._commit_hash}
+        if self.location.folder is not None:
+            return {}
+        return {"revision": self.config._commit_hash, "local_files_only": self._local}
+
+    @cached_property
+    def _local(self) -> bool:
+        """Whether only what is on this disk can be had: a folder, or the hub's cache where the hub is out of reach."""
+        return self.location.folder is not None or hub_is_out_of_reach()
 
     def prompt_ids(self, messages: Sequence[Message]) -> list[int]:
         """A chat by the tokenizer's template; without one the messages' texts, joined by blank lines."""

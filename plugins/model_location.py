@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import hashlib
 import os
+import socket
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from urllib.parse import urlsplit
+from urllib.request import getproxies
 
 from harness import HarnessError
+from harness.errors import did_you_mean
 
 WEIGHTS = ("*.safetensors", "pytorch_model*.bin")
 TOKENIZER = ("tokenizer*", "vocab.*", "merges.txt", "special_tokens_map.json", "added_tokens.json", "chat_template*")
@@ -33,7 +37,7 @@ class Location:
 
 def locate(model: str) -> Location:
     """What a name means: a folder if it looks like a path, an embedded model, a folder that exists, else the hub."""
-    from .tiny24 import folder
+    from .tiny24 import folder, names
 
     path = Path(model).expanduser()
     looks_like_path = model.startswith((".", "~")) or os.path.isabs(model)
@@ -41,9 +45,28 @@ def locate(model: str) -> Location:
     if embedded is not None:
         return Location(model, embedded)
     if not (looks_like_path or path.exists()):
+        if "/" not in model:
+            known = did_you_mean(model, names()).replace("installed", "embedded")
+            raise HarnessError(f"unknown model {model!r} {known}: else give a folder, or a hub id as org/name")
         return Location(model, None)
     _require_checkpoint(path)
     return Location(path.resolve().name, path)
+
+
+def hub_is_out_of_reach() -> bool:
+    """Whether the hub's host has no address here, and no proxy finds it: then the cache alone can serve.
+
+    Asked before the hub is, whose client would try for half a minute.
+    """
+    from huggingface_hub.constants import ENDPOINT
+
+    if getproxies():
+        return False
+    try:
+        socket.getaddrinfo(urlsplit(ENDPOINT).hostname, None)
+    except OSError:
+        return True
+    return False
 
 
 def _require_checkpoint(folder: Path) -> None:

@@ -51,7 +51,7 @@ def test_a_wrong_input_is_one_clear_line_and_exit_code_2(toy, args, said):
 
 @pytest.mark.parametrize(
     ("model", "said"),
-    [("./no/such/folder", "no/such/folder"), ("/etc", "/etc")],
+    [("./no/such/folder", "no/such/folder"), ("/etc", "/etc"), ("tiny25", "did you mean 'tiny24'?")],
 )
 def test_a_wrong_model_path_is_one_clear_line(harness, tmp_path, model, said):
     args = ("run", "--task", "game24", "--selector", "uniform", "--model", model, "--store", tmp_path)
