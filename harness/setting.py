@@ -12,7 +12,7 @@ from .contracts import Executor, Task
 from .progress import Progress
 from .registry import Registry, load_registry
 from .store import Stage, Store
-from .work import Work
+from .work import Work, forget_components
 
 
 @dataclass(frozen=True)
@@ -52,6 +52,7 @@ class Setting:
 
 def make_setting(config: RunConfig, progress: Progress) -> Setting:
     """The setting of a config; HarnessError for a task or executor that is not there."""
+    forget_components()
     registry = load_registry(config.plugin_files)
     return Setting(
         config=config,

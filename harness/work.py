@@ -55,6 +55,12 @@ def _component(kind: str, spec: str, plugin_files: tuple[Path, ...], context: tu
     return build(_registry(plugin_files), kind, spec, **dict(context))
 
 
+def forget_components() -> None:
+    """Build anew what is asked for next: a plugin may have been installed or edited since the last run."""
+    _registry.cache_clear()
+    _component.cache_clear()
+
+
 @functools.lru_cache(maxsize=8)
 def _threads(selector: str) -> ThreadpoolController:
     """The thread pools of all libraries loaded so far; asked once the selector's own are (finding them takes long)."""

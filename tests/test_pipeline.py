@@ -183,6 +183,27 @@ def test_parameters_are_part_of_the_ranking_key(toy):
     assert "rankings of shuffle:offset=3: reused" in toy("--selector", "shuffle:offset=3").err
 
 
+def test_an_edited_selector_is_run_again_in_the_same_process(toy, tmp_path):
+    plugin = tmp_path / "mine.py"
+    source = """from harness import hookimpl
+
+class Mine:
+    needs = ()
+    def rank(self, pool, rng):
+        yield from range(len(pool))
+
+@hookimpl
+def register_selectors(register):
+    register("mine", Mine)
+"""
+    plugin.write_text(source)
+    first = toy("--selector", "mine", "--plugin", plugin).rows[0]
+    plugin.write_text(source.replace("range(len(pool))", "range(len(pool))[::-1]"))
+    second = toy("--selector", "mine", "--plugin", plugin).rows[0]
+    cells = [json.loads((tmp_path / "runs" / "cells" / f"{row['cell']}.json").read_text()) for row in (first, second)]
+    assert cells[0]["problems"] != cells[1]["problems"]
+
+
 def test_work_sent_to_processes_gives_the_same_bytes(toy, monkeypatch, tmp_path):
     from harness_plugins import local_processes
 
