@@ -16,6 +16,7 @@ import errno
 import hashlib
 import json
 import os
+import platform
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -98,7 +99,7 @@ class Store:
 
 def write_atomically(path: Path, content: bytes, durable: bool = False) -> None:
     """Write whole or not at all; `durable` waits for the disk (for what was expensive to make)."""
-    temporary = path.with_name(f".{os.getpid()}.{path.name}.tmp")
+    temporary = temporary_name(path, os.getpid())
     with disk_errors(path):
         path.parent.mkdir(parents=True, exist_ok=True)
         try:
@@ -111,6 +112,11 @@ def write_atomically(path: Path, content: bytes, durable: bool = False) -> None:
         except BaseException:
             temporary.unlink(missing_ok=True)
             raise
+
+
+def temporary_name(path: Path, pid: int) -> Path:
+    """Where a process of this machine writes a file before it is renamed; stores may be shared between machines."""
+    return path.with_name(f".{platform.node()}-{pid}.{path.name}.tmp")
 
 
 @contextmanager
@@ -130,10 +136,11 @@ def disk_errors(path: Path) -> Iterator[None]:
 
 
 def _sweep(folder: Path) -> None:
-    """Remove what killed writers left behind (temporary files whose process is gone)."""
+    """Remove what killed writers of this machine left behind (temporary files whose process is gone)."""
+    mine = f".{platform.node()}-"
     for leftover in folder.glob(".*.tmp"):
-        pid = leftover.name.split(".")[1]
-        if pid.isdigit() and not Path(f"/proc/{pid}").exists() and not _alive(int(pid)):
+        pid = leftover.name.removeprefix(mine).split(".")[0]
+        if leftover.name.startswith(mine) and pid.isdigit() and not _alive(int(pid)):
             leftover.unlink(missing_ok=True)
 
 

@@ -13,6 +13,8 @@ from pathlib import Path
 import pytest
 from conftest import TOY, contents
 
+from harness.store import temporary_name
+
 KILLS = 20
 PROBLEMS = 12
 
@@ -83,7 +85,7 @@ def test_a_half_written_temporary_file_is_swept_away(unkilled, tmp_path):
     (pool,) = (tmp_path / "pool").iterdir()
     dead = subprocess.Popen([sys.executable, "-c", ""])
     dead.wait()
-    (pool / f".{dead.pid}.x.parquet.tmp").write_bytes(b"PAR1")
+    temporary_name(pool / "x.parquet", dead.pid).write_bytes(b"PAR1")
     subprocess.run(command(tmp_path), capture_output=True, check=True)
     assert contents(tmp_path) == unkilled[1]
 
