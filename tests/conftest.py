@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
 
 from harness.cli import main
+
+# Machines are shared: an example may be slow. On CI the same examples every time.
+settings.register_profile("harness", deadline=None, derandomize="CI" in os.environ)
+settings.load_profile("harness")
 
 ROOT = Path(__file__).parents[1]
 TOY = ROOT / "tests" / "toy.py"
