@@ -162,7 +162,7 @@ def _missing(what: str, problems: Sequence[Problem], stage: store.Stage, progres
 def score(plan: Plan, work: Work) -> dict[str, Any]:
     """The row of one cell, computed from verdicts and rankings; the cell is kept in STORE/cells."""
     cell = _cell(plan, work)
-    key = store.digest(cell["inputs"] | {"problems": [entry["id"] for entry in cell["problems"]]})
+    key = store.digest({**cell["inputs"], "problems": [entry["id"] for entry in cell["problems"]]})
     store.write_json(plan.setting.store.cell_path(key), cell)
     return row(cell, key)
 
@@ -186,11 +186,11 @@ def outcomes(cell: dict[str, Any]) -> Outcomes:
 
 
 def _cell(plan: Plan, work: Work) -> dict[str, Any]:
-    assert work.rankings is not None
+    stages = {"pool": work.pool, "embedding": work.embeddings, "verdict": work.verdicts, "ranking": work.rankings}
     return {
         "schema": SCHEMA,
         "labels": {**plan.labels, "selector": work.selector, "trials": work.trials, "seed": work.seed},
-        "inputs": {"ranking": work.rankings.key, "verdict": work.verdicts.key, "pool": work.pool.key},
+        "inputs": {name: {"key": stage.key, **stage.inputs} for name, stage in stages.items() if stage},
         "versions": _versions(),
         "problems": [_result(work, problem) for problem in plan.problems],
     }

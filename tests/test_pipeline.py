@@ -53,6 +53,15 @@ def test_the_random_baseline_is_the_closed_form_of_the_pool(toy, tmp_path):
     assert row["samples_to_correct_random"] == pytest.approx(expected, rel=1e-12)
 
 
+def test_a_cell_says_by_itself_what_made_it(toy, tmp_path):
+    row = toy("--selector", "shuffle:offset=2", "--sampler", "nucleus:p=0.8").rows[0]
+    inputs = json.loads((tmp_path / "runs" / "cells" / f"{row['cell']}.json").read_text())["inputs"]
+    assert inputs["pool"]["engine"] == {"engine": "toy", "model": "parrot"}
+    assert inputs["pool"]["sampler"]["top_p"] == 0.8
+    assert inputs["ranking"]["selector"]["params"] == {"offset": 2}
+    assert "embedding" not in inputs  # shuffle reads no vectors
+
+
 def test_a_second_run_with_another_selector_reuses_everything_and_says_so(toy):
     toy("--selector", "shuffle")
     outcome = toy("--selector", "spread")
