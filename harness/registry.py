@@ -11,7 +11,7 @@ import importlib.util
 import inspect
 import sys
 import traceback
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from importlib.metadata import EntryPoint, distributions
 from pathlib import Path
@@ -121,7 +121,7 @@ class Registry:
         return f"; broken plugins, see `harness doctor`: {', '.join(broken)}" if broken else ""
 
 
-def load_registry(plugin_files: Iterable[str | Path] = (), entry_points: Sequence[Any] | None = None) -> Registry:
+def load_registry(plugin_files: Iterable[str | Path] = ()) -> Registry:
     """Everything that the installed distributions and `plugin_files` register.
 
     A file given by name is asked for, so a fault in it is an error; a fault in an installed plugin is kept.
@@ -129,7 +129,7 @@ def load_registry(plugin_files: Iterable[str | Path] = (), entry_points: Sequenc
     registry = Registry()
     manager = pluggy.PluginManager(GROUP)
     manager.add_hookspecs(hookspecs)
-    for origin, entry in _installed() if entry_points is None else entry_points:
+    for origin, entry in _installed():
         try:
             plugin = entry.load()
         except (Exception, SystemExit) as failure:

@@ -71,10 +71,6 @@ class Stage:
         """Where the problem's shard is, or will be."""
         return self.folder / f"{shard_name(problem)}{self.suffix}"
 
-    def has(self, problem: Problem) -> bool:
-        """Whether the problem's shard is there (whole: shards appear by renaming)."""
-        return self.path(problem).exists()
-
     def missing(self, problems: Sequence[Problem]) -> list[Problem]:
         """The problems without a shard, in order; one listing of the folder, however many there are."""
         there = {entry.name for entry in os.scandir(self.folder)} if self.folder.is_dir() else set()

@@ -206,10 +206,8 @@ def _said(failure: Exception) -> str:
 
 # Executors hand the problems to these.
 
-PerProblem = Callable[[Problem], None]
 
-
-def over(work: Work, function: Callable[[Work, Problem], None]) -> PerProblem:
+def over(work: Work, function: Callable[[Work, Problem], None]) -> Callable[[Problem], None]:
     """The function with its work bound: picklable, one argument."""
     return functools.partial(function, work)
 

@@ -78,6 +78,25 @@ def test_another_seed_reuses_nothing(toy):
     assert outcome.rows != first
 
 
+def test_another_length_reuses_nothing(toy):
+    toy("--selector", "shuffle")
+    assert "reused" not in toy("--selector", "shuffle", "--max-tokens", "9").err
+
+
+def test_selectors_get_vectors_centred_over_the_pool(toy):
+    assert toy("--selector", "particular").code == 0
+
+
+def test_problems_and_trials_draw_from_streams_of_their_own(toy, tmp_path):
+    from harness.store import responses_in
+
+    row = toy("--selector", "shuffle").rows[0]
+    texts = [tuple(responses_in(path).texts) for path in (tmp_path / "runs" / "pool").rglob("*.parquet")]
+    assert len(set(texts)) == len(texts) == 6
+    cell = json.loads((tmp_path / "runs" / "cells" / f"{row['cell']}.json").read_text())
+    assert any(len(set(entry["ranks"])) > 1 for entry in cell["problems"])
+
+
 def test_a_larger_limit_keeps_the_problems_that_are_there(toy):
     toy("--selector", "shuffle", "--limit", "4")
     assert "pool: reused for 4 of 6 problems" in toy("--selector", "shuffle").err

@@ -100,6 +100,14 @@ def test_log_probabilities_reach_a_selector_that_needs_them_and_their_absence_is
     assert "selector 'likely' needs log-probabilities" in outcome.err
 
 
+def test_an_unsolvable_problem_counts_n_plus_one(run_pool, pool_file):
+    path = pool_file([{"problem_id": "test/0", "responses": ["blue", "blue", "green", "pink"]}])
+    row = run_pool(path).rows[0]
+    assert (row["solvable"], row["samples_to_correct"], row["samples_to_correct_random"]) == (0, 5, 5)
+    assert row["pass_at_k"] == {"1": 0, "2": 0, "4": 0}
+    assert run_pool(path, "--selector", "head").rows[0]["pass_at_k"] == {"1": 0, "2": 0, "4": 0}
+
+
 def test_n_takes_the_first_n_responses(run_pool, pool_file):
     row = run_pool(pool_file(LINES), "--selector", "shuffle", "--n", "2").rows[0]
     assert row["n"] == 2
