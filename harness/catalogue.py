@@ -65,12 +65,17 @@ def _default(parameter: inspect.Parameter) -> Any:
 
 
 def example(kind: str, name: str, data: Path | None, plugin_files: Sequence[Path]) -> dict[str, Any]:
-    """A task's first problem of its test split: id, raw prompt, and the chat as a model sees it."""
+    """A task's first problem of its test split: id, raw prompt, the chat as a model sees it, a base model's text."""
     if _kind(kind) != "task":
         raise HarnessError(f"show --example: for tasks only, got {kind}")
     task = build(load_registry(plugin_files), "task", name, data=data and str(data))
     problem = next(iter(task.problems(task.default_split("")[0])))
-    return {"id": problem.id, "prompt": problem.prompt, "messages": task.messages(problem)}
+    return {
+        "id": problem.id,
+        "prompt": problem.prompt,
+        "messages": task.messages(problem),
+        "plain": task.plain(problem),
+    }
 
 
 def diagnosis(plugin_files: Sequence[Path]) -> dict[str, Any]:

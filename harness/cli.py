@@ -32,6 +32,12 @@ Plugin = Annotated[
     list[Path] | None, typer.Option("--plugin", help="A plugin in a single file, e.g. ./my_selector.py; repeatable.")
 ]
 StoreDir = Annotated[Path, typer.Option("--store", help="Where pools, vectors, verdicts, rankings and cells are kept.")]
+Ids = Annotated[
+    Path | None, typer.Option("--ids", help="A table (JSONL, CSV) that says which problem a pool's line answers.")
+]
+UnsafeExec = Annotated[
+    bool, typer.Option("--unsafe-exec", help="Run responses' code unconfined where nothing here can confine it.")
+]
 Data = Annotated[Path | None, typer.Option("--data", help="A local file with the task's problems.")]
 
 
@@ -72,7 +78,10 @@ def run(
     seed: Annotated[int, typer.Option(help="Fixes responses, projection and rankings.")] = 0,
     dim: Annotated[int, typer.Option(help="Wider vectors are projected to so many features.")] = 512,
     paper: Annotated[bool, typer.Option("--paper", help="The paper's pool settings (large).")] = False,
+    ids: Ids = None,
     regrade: Annotated[bool, typer.Option("--regrade", help="Grade a pool that carries verdicts anew.")] = False,
+    audit: Annotated[bool, typer.Option("--audit", help="Ask the task's second, stricter grader too.")] = False,
+    unsafe_exec: UnsafeExec = False,
     executor: Annotated[str, typer.Option(help="Where verifying and ranking run.")] = "local",
     store: StoreDir = Path("runs"),
     plugin: Plugin = None,
@@ -143,20 +152,31 @@ def doctor(plugin: Plugin = None, as_json: Json = False) -> None:
 
 @pool_app.command("import")
 def pool_import(
-    pool: Annotated[Path, typer.Argument(help="A pool file (JSONL).")],
+    pool: Annotated[Path, typer.Argument(help="A pool file; docs/pools.md shows the layouts.")],
     task: Annotated[str | None, typer.Option(help="The task whose problems it answers.")] = None,
     data: Data = None,
-    split: Annotated[str | None, typer.Option(help="Default: all problems of the task.")] = None,
+    split: Annotated[str | None, typer.Option(help="Default: the task's test set.")] = None,
+    ids: Ids = None,
     store: StoreDir = Path("runs"),
     plugin: Plugin = None,
     as_json: Json = False,
 ) -> None:
     """Check a pool made elsewhere, join it to a task's problems and keep it in the store."""
     from . import pool_commands, tables
+    from .config import RunConfig
     from .progress import Progress
 
-    summary = pool_commands.import_file(pool, task, data, split, store, plugin or (), Progress())
-    _print(summary, as_json, tables.pool_summary)
+    config = RunConfig(
+        selectors=("uniform",),
+        task=task,
+        pool=pool,
+        data=data,
+        split=split,
+        ids=ids,
+        store=store,
+        plugin_files=tuple(plugin or ()),
+    )
+    _print(pool_commands.import_file(config, Progress()), as_json, tables.pool_summary)
 
 
 @pool_app.command("inspect")
@@ -171,6 +191,43 @@ def pool_inspect(
     from . import pool_commands, tables
 
     _print(pool_commands.inspect(pool, store), as_json, tables.pool_summary)
+
+
+@pool_app.command("audit")
+def pool_audit(
+    pool: Annotated[
+        str, typer.Argument(help="A pool file, or the key of a pool in the store (its beginning will do).")
+    ],
+    task: Annotated[str | None, typer.Option(help="The task whose problems it answers.")] = None,
+    data: Data = None,
+    split: Annotated[str | None, typer.Option(help="Default: the task's test set.")] = None,
+    ids: Ids = None,
+    listed: Annotated[int, typer.Option(help="How many of the responses that need a look are printed.")] = 20,
+    unsafe_exec: UnsafeExec = False,
+    store: StoreDir = Path("runs"),
+    plugin: Plugin = None,
+    as_json: Json = False,
+) -> None:
+    """Where the task's two graders disagree, what ran into a limit, what could not be parsed."""
+    from . import pool_commands, tables
+    from .config import RunConfig
+    from .progress import Progress
+
+    config = RunConfig(
+        selectors=("uniform",),
+        task=task,
+        pool=Path(pool),
+        data=data,
+        split=split,
+        ids=ids,
+        regrade=True,
+        audit=True,
+        unsafe_exec=unsafe_exec,
+        store=store,
+        plugin_files=tuple(plugin or ()),
+    )
+    found = pool_commands.audit(config, Progress())
+    _print(found, as_json, lambda found: tables.audit(found, listed))
 
 
 @pool_app.command("export")

@@ -15,7 +15,10 @@ class RunConfig:
 
     pool, embeddings  files of one's own, in place of sampling and embedding
     plugin_files      plugins given as files
+    ids               a table that says which problem a line of the pool answers
     regrade           grade a pool that carries verdicts with the task's own verifier
+    audit             ask the task's second, stricter grader too
+    unsafe_exec       let graders run responses' code unconfined where nothing confines it
     """
 
     selectors: Sequence[str]
@@ -35,7 +38,10 @@ class RunConfig:
     seed: int = 0
     dim: int = 512
     paper: bool = False
+    ids: Path | None = None
     regrade: bool = False
+    audit: bool = False
+    unsafe_exec: bool = False
     executor: str = "local"
     store: Path = Path("runs")
     plugin_files: Sequence[Path] = ()
@@ -55,5 +61,9 @@ class RunConfig:
             raise HarnessError("run: say what to run, e.g. --task game24, or --pool FILE with verdicts of its own")
         if self.embeddings and not self.pool:
             raise HarnessError("run: --embeddings goes with --pool: vectors of responses that exist already")
+        if self.ids and not self.pool:
+            raise HarnessError("run: --ids goes with --pool: it maps a pool's lines to the task's problems")
+        if self.audit and not self.task and not self.pool:
+            raise HarnessError("run: --audit needs --task: its second grader is asked")
         if self.embeddings and self.embedder:
             raise HarnessError("run: give --embeddings or --embedder, not both")

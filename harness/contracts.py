@@ -45,6 +45,7 @@ class Engine(Protocol):
 
     name        the model's name as tables show it
     steers      whether it follows samplers that steer decoding themselves
+    chats       False where the model has no chat template: it is given `task.plain(problem)` (default True)
     states      the pooled hidden states that it can give
     """
 
@@ -121,9 +122,24 @@ class Task:
         """The problems of a split, in a fixed order."""
         raise NotImplementedError
 
+    def check(self, unsafe_exec: bool = False) -> str:
+        """Raise HarnessError unless this machine can grade; a remark for the reader ("sandbox: bwrap"), or "".
+
+        Asked before the first token is drawn. `unsafe_exec`: the user accepts graders that run text unconfined.
+        """
+        return ""
+
     def messages(self, problem: Problem) -> list[Message]:
         """The problem as a chat."""
         return [{"role": "user", "content": problem.prompt}]
+
+    def plain(self, problem: Problem) -> str:
+        """The problem as text to be continued, for base models: those without a chat template."""
+        return "\n".join(message["content"] for message in self.messages(problem))
+
+    def conditions(self) -> Mapping[str, str]:
+        """Under what verdicts are made here, recorded with them and not part of any key: {"sandbox": "bwrap"}."""
+        return {}
 
     def verify(self, problem: Problem, response: str) -> Verdict:
         """Grade one response; pure: same input, same verdict."""
@@ -133,9 +149,24 @@ class Task:
         """Grade many responses of one problem; override where a grader gains from batches."""
         return [self.verify(problem, response) for response in responses]
 
+    def verdict_key(self, problem: Problem, response: str, answer: str | None) -> str | None:
+        """What the verdict depends on: of responses with equal keys one is graded, once for all pools of a store.
+
+        None (the default): on the text, and grading it again costs less than looking it up.
+        """
+        return None
+
+    def audit(self, problem: Problem, response: str) -> Verdict | None:
+        """What a second, stricter grader says, asked by `--audit`; None where the task has no second one."""
+        return None
+
     def answer(self, problem: Problem, response: str) -> str | None:
         """The canonical final answer, extracted, not graded; None where there is none."""
         return None
+
+    def answers(self, problem: Problem, responses: Sequence[str]) -> list[str | None]:
+        """The answers of many responses of one problem; override where the extraction gains from batches."""
+        return [self.answer(problem, response) for response in responses]
 
     def default_split(self, model: str) -> tuple[str, str]:
         """The split that a model is tested on, and a remark for the reader where that needs one."""

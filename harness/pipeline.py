@@ -9,15 +9,15 @@ from typing import Any
 
 import numpy as np
 
-from . import store
+from . import audits, store
 from .config import RunConfig
 from .errors import HarnessError
 from .metrics import Outcomes, budgets, summary
-from .plan import Plan, make_plan
+from .plan import Plan, make_plan, prompt
 from .progress import Progress
 from .projection import project
 from .records import Problem, Responses
-from .work import Work, batches, grade_problem, over, problem_seed, rank_problem
+from .work import Work, audit_problem, batches, grade_problem, over, problem_seed, rank_problem
 
 SCHEMA = 1
 
@@ -26,9 +26,12 @@ def run(config: RunConfig, progress: Progress) -> tuple[list[dict[str, Any]], li
     """Rows, one a selector, in the order asked for, and one line for each selector that failed (it has no row)."""
     plan = make_plan(config, progress)
     plan.begin()
+    plan.check_grader()
     drawn = sample(plan, progress)
     embed(plan, drawn, progress)
     verify(plan, progress)
+    if config.audit:
+        audit(plan, progress)
     rows, failures = [], []
     for selector in config.selectors:
         try:
@@ -112,7 +115,8 @@ def _vectors(plan: Plan, problem: Problem, responses: Responses) -> Any:
         return plan.given.get(problem.id, len(responses))
     assert plan.embedder is not None  # there is an embedding stage, and no vectors were given
     if plan.embedder.state and plan.engine:
-        return plan.engine.encode(plan.task.messages(problem), responses, [plan.embedder.state])[plan.embedder.state]
+        chat = prompt(plan.task, plan.engine, problem)
+        return plan.engine.encode(chat, responses, [plan.embedder.state])[plan.embedder.state]
     vectors = plan.embedder.embed(problem, responses.texts)
     if len(vectors.shape) != 2 or vectors.shape[0] != len(responses):
         raise HarnessError(
@@ -129,6 +133,15 @@ def verify(plan: Plan, progress: Progress) -> None:
     """Grade the responses that have no verdict in the store."""
     missing = _missing("verdicts", plan.problems, plan.work.verdicts, progress)
     _each("verify", plan, plan.work, grade_problem, missing, progress)
+
+
+def audit(plan: Plan, progress: Progress) -> None:
+    """Ask the task's second grader about every response, and say how often it disagrees."""
+    missing = _missing("audits", plan.problems, plan.work.audits, progress)
+    _each("audit", plan, plan.work, audit_problem, missing, progress)
+    found = audits.summary(plan.work, plan.problems)
+    listed = f"`harness pool audit {plan.work.pool.key}` lists them"
+    progress.say(f"audit: {found['disputed']} of {found['audited']} verdicts disputed; {listed}")
 
 
 def rank(plan: Plan, selector: str, progress: Progress) -> Work:
@@ -169,7 +182,8 @@ def score(plan: Plan, work: Work) -> dict[str, Any]:
 
 def row(cell: dict[str, Any], key: str) -> dict[str, Any]:
     """A cell's row: its labels and its figures. The same cell gives the same row, bootstrap included."""
-    return {**cell["labels"], "cell": key, **summary(outcomes(cell), seed=int(key[:8], 16))}
+    made = {"conditions": cell["conditions"], "disputed": cell["disputed"]}
+    return {**cell["labels"], "cell": key, **made, **summary(outcomes(cell), seed=int(key[:8], 16))}
 
 
 def outcomes(cell: dict[str, Any]) -> Outcomes:
@@ -192,6 +206,8 @@ def _cell(plan: Plan, work: Work) -> dict[str, Any]:
         "labels": {**plan.labels, "selector": work.selector, "trials": work.trials, "seed": work.seed},
         "inputs": {name: {"key": stage.key, **stage.inputs} for name, stage in stages.items() if stage},
         "versions": _versions(),
+        "conditions": _conditions(plan, work),
+        "disputed": audits.summary(work, plan.problems)["disputed"] if plan.config.audit else None,
         "problems": [_result(work, problem) for problem in plan.problems],
     }
 
@@ -207,6 +223,15 @@ def _result(work: Work, problem: Problem) -> dict[str, Any]:
         hits = {k: [_holds(trial[str(k)], verdicts) for trial in trials] or [False] * work.trials for k in budgets(n)}
         return result | {"hits": {str(k): found for k, found in hits.items()}}
     return result | {"ranks": [len(order) for order in trials] if trials else [n + 1] * work.trials}
+
+
+def _conditions(plan: Plan, work: Work) -> dict[str, list[str]]:
+    """Under what the verdicts were made: per kind of condition each that occurs."""
+    found: dict[str, set[str]] = {}
+    for problem in plan.problems:
+        for name, value in store.conditions_in(work.verdicts.path(problem)).items():
+            found.setdefault(name, set()).add(value)
+    return {name: sorted(values) for name, values in sorted(found.items())}
 
 
 def _holds(subset: Sequence[int], verdicts: Sequence[str]) -> bool:

@@ -15,6 +15,7 @@ from .pools import GivenVectors, file_digest
 from .progress import Progress
 from .records import Message, Problem, Sampler
 from .setting import Setting, make_setting
+from .store import digest
 from .work import Work
 
 
@@ -55,15 +56,24 @@ class Plan:
         return self.setting.config
 
     def prompts(self, problems: Sequence[Problem]) -> list[list[Message]]:
-        """The problems as chats."""
-        return [self.task.messages(problem) for problem in problems]
+        """The problems as chats; as one plain text each for a model without a chat template."""
+        engine = self.sampling.engine if self.sampling else self.engine
+        return [prompt(self.task, engine, problem) for problem in problems]
 
     def begin(self) -> None:
         """Make the stages' folders, so that a store that cannot be written is found before the first token."""
         rankings = [self.for_selector(selector).rankings for selector in self.config.selectors]
-        for stage in (self.work.pool, self.work.embeddings, self.work.verdicts, *rankings):
+        audits = self.work.audits if self.config.audit else None
+        for stage in (self.work.pool, self.work.embeddings, self.work.verdicts, self.work.graded, audits, *rankings):
             if stage:
                 stage.begin()
+
+    def check_grader(self) -> None:
+        """Find out whether this machine can grade, where something is to be graded."""
+        if self.work.verdicts.missing(self.problems):
+            remark = self.task.check(unsafe_exec=self.config.unsafe_exec)
+            if remark:
+                self.setting.progress.say(remark)
 
     def for_selector(self, selector: str) -> Work:
         """The work of ranking with that selector, under its own key."""
@@ -80,6 +90,13 @@ class Plan:
         }
         rankings = self.setting.store.stage("ranking", inputs, ".json")
         return replace(self.work, selector=selector, rankings=rankings, embeddings=embeddings)
+
+
+def prompt(task: Task, engine: Engine | None, problem: Problem) -> list[Message]:
+    """A problem as the engine's model is asked it: as a chat, or, where it has no chat template, as text to go on."""
+    if getattr(engine, "chats", True):
+        return task.messages(problem)
+    return [{"role": "user", "content": task.plain(problem)}]
 
 
 def make_plan(config: RunConfig, progress: Progress) -> Plan:
@@ -117,6 +134,7 @@ def _sampling_plan(setting: Setting, task: Task, wants_vectors: bool) -> Plan:
     problems, split = _problems(setting, task, engine.name)
     inputs = {
         "task": {"name": config.task, "revision": task.revision},
+        "prompt": digest(prompt(task, engine, next(iter(task.problems(split))))),
         "engine": dict(engine.identity()),
         "sampler": parameters(sampling.sampler),
         "n": sampling.n,

@@ -1,38 +1,73 @@
-"""`harness pool import|inspect|export`."""
+"""`harness pool import|inspect|export|audit`."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from . import foreign, store
+from . import audits, foreign, pipeline, store
 from .config import RunConfig
 from .errors import HarnessError, did_you_mean
+from .plan import Plan, make_plan
 from .pools import read_pool
 from .progress import Progress
 from .records import Responses
 from .setting import make_setting
 
 
-def import_file(
-    pool: Path,
-    task_name: str | None,
-    data: Path | None,
-    split: str | None,
-    root: Path,
-    plugin_files: Sequence[Path],
-    progress: Progress,
-) -> dict[str, Any]:
-    """Import a pool file into the store; its summary, with the key under which it is kept."""
-    config = RunConfig(
-        selectors=("uniform",), task=task_name, pool=pool, data=data, split=split, store=root, plugin_files=plugin_files
-    )
+def import_file(config: RunConfig, progress: Progress) -> dict[str, Any]:
+    """Import the config's pool file into its store; its summary, with the key under which it is kept."""
     imported = foreign.import_pool(make_setting(config, progress), needs_verdicts=False)
-    return inspect(imported.work.pool.key, root)
+    return inspect(imported.work.pool.key, config.store)
+
+
+def audit(config: RunConfig, progress: Progress) -> dict[str, Any]:
+    """Grade a pool with the task's grader and its second one; counts, and every response that needs a look.
+
+    `config.pool`: a file, or the key of a pool in the store.
+    """
+    assert config.pool is not None
+    if config.pool.is_file():
+        if not config.task:
+            raise HarnessError(f"pool {config.pool}: say which --task grades it")
+        plan = make_plan(config, progress)
+    else:
+        plan = _stored_plan(_folder(config.store, str(config.pool)), config, progress)
+    for stage in (plan.work.verdicts, plan.work.graded, plan.work.audits):
+        stage.begin()
+    plan.check_grader()
+    pipeline.verify(plan, progress)
+    pipeline.audit(plan, progress)
+    found = list(audits.listing(plan.work, plan.problems))
+    return {"pool": plan.work.pool.key, **audits.summary(plan.work, plan.problems), "listed": found}
+
+
+def _stored_plan(folder: Path, config: RunConfig, progress: Progress) -> Plan:
+    """The plan of grading a pool of the store: its task's problems that have a shard there."""
+    inputs = store.read_json(folder / "manifest.json")
+    made_for = inputs["task"]
+    name, revision = (made_for["name"], made_for["revision"]) if isinstance(made_for, dict) else (made_for, None)
+    if not (config.task or name):
+        raise HarnessError(f"pool {folder.name}: brought its own verdicts, and no --task says how to grade it")
+    setting = make_setting(replace(config, task=config.task or name, pool=None, ids=None), progress)
+    assert setting.task is not None
+    if revision and revision != setting.task.revision:
+        raise HarnessError(
+            f"pool {folder.name}: was made from revision {revision} of {name}'s data, this is {setting.task.revision}: "
+            "say the --data that it was made with"
+        )
+    stage = store.Stage(folder, folder.name, ".parquet", inputs)
+    splits = [config.split] if config.split else setting.task.splits
+    by_id = {problem.id: problem for split in splits for problem in setting.task.problems(split)}
+    problems = [problem for problem in by_id.values() if stage.path(problem).exists()]
+    if not problems:
+        raise HarnessError(f"pool {folder.name}: none of its problems is task {setting.config.task!r}'s: say --task")
+    return Plan(setting, setting.task, problems, setting.work(setting.task, stage), labels={})
 
 
 def inspect(pool: str, root: Path) -> dict[str, Any]:

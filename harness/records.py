@@ -40,25 +40,29 @@ class Problem:
 
 @dataclass(frozen=True)
 class Verdict:
-    """What a verifier said: `correct`, `wrong`, or `error` (our fault, not the response's), and why."""
+    """What a verifier said: `correct`, `wrong`, or `error` (our fault, not the response's), and why.
+
+    `route`: the way on which it was found, where a grader has several ("boxed, equal text", "fallback, math-verify").
+    """
 
     status: Literal["correct", "wrong", "error"]
     reason: str = ""
+    route: str = ""
 
 
-def correct(reason: str = "") -> Verdict:
+def correct(reason: str = "", route: str = "") -> Verdict:
     """The verdict on a correct response."""
-    return Verdict("correct", reason)
+    return Verdict("correct", reason, route)
 
 
-def wrong(reason: str = "") -> Verdict:
+def wrong(reason: str = "", route: str = "") -> Verdict:
     """The verdict on a wrong response; a timeout of *its* code is wrong too."""
-    return Verdict("wrong", reason)
+    return Verdict("wrong", reason, route)
 
 
-def error(reason: str) -> Verdict:
+def error(reason: str, route: str = "") -> Verdict:
     """The verdict when the verifier itself failed: stays in N, is not correct, costs one call, and is counted."""
-    return Verdict("error", reason)
+    return Verdict("error", reason, route)
 
 
 @dataclass(frozen=True, eq=False)

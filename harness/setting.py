@@ -37,13 +37,16 @@ class Setting:
     def work(self, task: Task, pool: Stage, *, given: bool = False, n: int | None = None) -> Work:
         """The work on a pool. Its verdicts are fixed by the grader's version and code, or are `given` with the pool."""
         config = self.config
-        grading = {"pool": pool.key, "task": config.task, "grader": task.grader, "file": source_hash(task)}
+        grader = {"task": config.task, "grader": task.grader, "file": source_hash(task)}
+        grading = {"pool": pool.key, **grader}
         return Work(
             task=config.task,
             data=_text(config.data),
             plugin_files=tuple(Path(path) for path in config.plugin_files),
             pool=pool,
             verdicts=self.store.stage("verdict", grading | {"given": given}, ".parquet"),
+            graded=self.store.stage("graded", {**grader, "revision": task.revision}, ".parquet"),
+            audits=self.store.stage("audit", grading, ".json"),
             n=n,
             trials=config.trials,
             seed=config.seed,

@@ -2,7 +2,9 @@
 
     STORE/pool/KEY/PROBLEM.parquet            texts, token ids, token counts, log-probabilities, finish reasons
     STORE/embedding/KEY/PROBLEM.safetensors   vectors (n, d) float32, projected, not centred
-    STORE/verdict/KEY/PROBLEM.parquet         verdict, reason, canonical answer
+    STORE/verdict/KEY/PROBLEM.parquet         verdict, reason, route, canonical answer
+    STORE/graded/KEY/PROBLEM.parquet          hash of what a verdict depends on, verdict: shared by all pools
+    STORE/audit/KEY/PROBLEM.json              a second grader's verdicts
     STORE/ranking/KEY/PROBLEM.json            per trial the indices as far as they were pulled
     STORE/cells/KEY.json                      one cell: all that a row of the table is computed from
 
@@ -18,7 +20,7 @@ import json
 import os
 import platform
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -165,9 +167,11 @@ _VERDICTS = pa.schema(
     [
         ("verdict", pa.dictionary(pa.int8(), pa.string())),
         ("reason", pa.dictionary(pa.int32(), pa.string())),
+        ("route", pa.dictionary(pa.int32(), pa.string())),
         ("answer", pa.string()),
     ]
 )
+_GRADED = pa.schema([("key", pa.binary(16)), *[_VERDICTS.field(name) for name in ("verdict", "reason", "route")]])
 
 
 def write_responses(stage: Stage, problem: Problem, responses: Responses) -> None:
@@ -222,14 +226,26 @@ def read_vectors(stage: Stage, problem: Problem) -> Floats:
         return vectors
 
 
-def write_verdicts(stage: Stage, problem: Problem, verdicts: Sequence[Verdict], answers: Sequence[str | None]) -> None:
-    """Keep one problem's verdicts and canonical answers."""
-    columns = {
+def write_verdicts(
+    stage: Stage,
+    problem: Problem,
+    verdicts: Sequence[Verdict],
+    answers: Sequence[str | None],
+    conditions: Mapping[str, str] | None = None,
+) -> None:
+    """Keep one problem's verdicts and canonical answers, and under what they were made."""
+    columns = _verdict_columns(verdicts)
+    columns["answer"] = [None if answer is None else storable(answer) for answer in answers]
+    schema = _VERDICTS.with_metadata({"conditions": canonical_json(dict(conditions or {}))})
+    write_atomically(stage.path(problem), _parquet(columns, schema), durable=True)
+
+
+def _verdict_columns(verdicts: Iterable[Verdict]) -> dict[str, Any]:
+    return {
         "verdict": [verdict.status for verdict in verdicts],
         "reason": [storable(verdict.reason) for verdict in verdicts],
-        "answer": [None if answer is None else storable(answer) for answer in answers],
+        "route": [storable(verdict.route) for verdict in verdicts],
     }
-    write_atomically(stage.path(problem), _parquet(columns, _VERDICTS), durable=True)
 
 
 def read_verdicts(stage: Stage, problem: Problem) -> list[str]:
@@ -241,6 +257,42 @@ def verdicts_in(path: Path) -> list[str]:
     """The verdicts in one shard."""
     verdicts: list[str] = _read(path, _VERDICTS, ["verdict"])["verdict"].to_pylist()
     return verdicts
+
+
+def full_verdicts_in(path: Path) -> tuple[list[Verdict], list[str | None]]:
+    """The verdicts in one shard with reason and route, and the canonical answers."""
+    columns = _read(path, _VERDICTS).to_pydict()
+    verdicts = list(map(Verdict, columns["verdict"], columns["reason"], columns["route"]))
+    return verdicts, columns["answer"]
+
+
+def conditions_in(path: Path) -> dict[str, str]:
+    """Under what the verdicts in one shard were made."""
+    with _unreadable(path):
+        conditions: dict[str, str] = json.loads((pq.read_schema(path).metadata or {}).get(b"conditions", b"{}"))
+        return conditions
+
+
+def write_graded(stage: Stage, problem: Problem, known: Mapping[str, Verdict]) -> None:
+    """Keep the verdicts on one problem by the hashes (32 hex digits) of what they depend on."""
+    columns = {"key": [bytes.fromhex(hashed) for hashed in known], **_verdict_columns(known.values())}
+    write_atomically(stage.path(problem), _parquet(columns, _GRADED))
+
+
+def read_graded(stage: Stage, problem: Problem) -> dict[str, Verdict]:
+    """What `write_graded` kept; empty where it kept nothing."""
+    path = stage.path(problem)
+    if not path.exists():
+        return {}
+    columns = _read(path, _GRADED).to_pydict()
+    verdicts = map(Verdict, columns["verdict"], columns["reason"], columns["route"])
+    return {key.hex(): verdict for key, verdict in zip(columns["key"], verdicts, strict=True)}
+
+
+def write_audit(stage: Stage, problem: Problem, said: Sequence[Verdict | None]) -> None:
+    """Keep what a second grader says of each response: [status, reason], or null where it says nothing."""
+    entries = [verdict and [verdict.status, storable(verdict.reason)] for verdict in said]
+    write_json(stage.path(problem), {"problem_id": problem.id, "said": entries})
 
 
 def read_answers(stage: Stage, problem: Problem) -> list[str | None]:

@@ -118,6 +118,8 @@ def example(value: Mapping[str, Any]) -> None:
     console.print(_text(f"id: {value['id']}\nprompt: {value['prompt']}"))
     for message in value["messages"]:
         console.print(_text(f"\n[{message['role']}]\n{message['content']}"), soft_wrap=True)
+    if value["plain"] != "\n".join(message["content"] for message in value["messages"]):
+        console.print(_text(f"\n[a model without a chat template]\n{value['plain']}"), soft_wrap=True)
 
 
 def diagnosis(value: Mapping[str, Any]) -> None:
@@ -129,6 +131,33 @@ def diagnosis(value: Mapping[str, Any]) -> None:
         if fault["trace"]:
             console.print(_text(fault["trace"].rstrip()))
     console.print(_text(f"\n{len(value['faults'])} faults" if value["faults"] else "no faults"))
+
+
+def audit(value: Mapping[str, Any], listed: int) -> None:
+    """What the graders found, and the first responses that need a look."""
+    counts = {name: entry for name, entry in value.items() if name not in ("routes", "reasons", "listed")}
+    pool_summary(counts)
+    console = _console()
+    for name in ("routes", "reasons"):
+        if value[name]:
+            shares = ", ".join(f"{key}: {count}" for key, count in value[name].items())
+            console.print(_text(f"{name}: {shares}"), soft_wrap=True)
+    if not value["listed"]:
+        return
+    table = Table("problem", "index", "why", "answer", "reference", "verdict", "route", "second")
+    for entry in value["listed"][:listed]:
+        verdict = f"{entry['verdict']} ({entry['reason']})" if entry["reason"] else entry["verdict"]
+        shown = [entry["problem_id"], entry["index"], entry["why"], entry["answer"], entry["reference"], verdict]
+        second = f"{entry['second'] or '-'} {entry['second_reason']}"
+        table.add_row(*[_text(_short(part)) for part in (*shown, entry["route"], second)])
+    console.print(table)
+    if len(value["listed"]) > listed:
+        console.print(f"{len(value['listed']) - listed} more: --listed N, or --json for all")
+
+
+def _short(value: Any) -> str:
+    text = "-" if value is None else " ".join(str(value).split())
+    return text if len(text) <= 40 else f"{text[:37]}..."
 
 
 def pool_summary(value: Mapping[str, Any]) -> None:

@@ -29,6 +29,7 @@ from .store import Stage
 class Work:
     """What a worker needs beside the problem: where the shards are, and how to build task and selector.
 
+    `graded`: verdicts by what they depend on, shared by all pools of a store; `audits`: a second grader's.
     `n`: how many of a pool's responses count; None = all.
     """
 
@@ -37,6 +38,8 @@ class Work:
     plugin_files: tuple[Path, ...]
     pool: Stage
     verdicts: Stage
+    graded: Stage
+    audits: Stage
     embeddings: Stage | None = None
     rankings: Stage | None = None
     selector: str = ""
@@ -76,32 +79,92 @@ def problem_seed(purpose: str, seed: int, problem: Problem) -> int:
 
 
 def grade_problem(work: Work, problem: Problem) -> None:
-    """Grade one problem's responses and extract their answers, each distinct text once; keep both."""
-    task: Task = _component("task", work.task or "", work.plugin_files, (("data", work.data),))
+    """Grade one problem's responses and extract their answers; keep both, and what other pools can use of them."""
+    task = _task(work)
     texts = store.read_responses(work.pool, problem).texts
-    verdicts, answers = graded(task, problem, texts)
-    store.write_verdicts(work.verdicts, problem, verdicts, answers)
+    known = store.read_graded(work.graded, problem)
+    before = len(known)
+    verdicts, answers = graded(task, problem, texts, known)
+    if len(known) > before:
+        store.write_graded(work.graded, problem, known)
+    store.write_verdicts(work.verdicts, problem, verdicts, answers, task.conditions())
 
 
-def graded(task: Task, problem: Problem, texts: Sequence[str]) -> tuple[list[Verdict], list[str | None]]:
-    """The verdict on each text and its canonical answer; a verifier that raises gives `error`, never `wrong`."""
+def audit_problem(work: Work, problem: Problem) -> None:
+    """Ask the task's second grader about one problem's responses; keep what it says."""
+    task = _task(work)
+    texts = store.read_responses(work.pool, problem).texts
+    said = {text: task.audit(problem, text) for text in dict.fromkeys(texts)}
+    store.write_audit(work.audits, problem, [said[text] for text in texts])
+
+
+def _task(work: Work) -> Task:
+    task: Task = _component("task", work.task or "", work.plugin_files, (("data", work.data),))
+    return task
+
+
+def graded(
+    task: Task, problem: Problem, texts: Sequence[str], known: dict[str, Verdict] | None = None
+) -> tuple[list[Verdict], list[str | None]]:
+    """The verdict on each text and its canonical answer; a verifier that raises gives `error`, never `wrong`.
+
+    One text is graded of those that are equal or have equal verdict keys, and none where `known` (the hash of a key ->
+    verdict) has the verdict; verdicts found are added to it, errors excepted: they are no property of the response.
+    """
+    known = {} if known is None else known
     distinct = list(dict.fromkeys(texts))
+    answers = dict(zip(distinct, _answers(task, problem, distinct), strict=True))
+    hashes = {text: _key_hash(task, problem, text, answers[text]) for text in distinct}
+    first: dict[str, str] = {}
+    for text, hashed in hashes.items():
+        if hashed and hashed not in known:
+            first.setdefault(hashed, text)
+    todo = [text for text, hashed in hashes.items() if not hashed or first.get(hashed) == text]
+    fresh = dict(zip(todo, _verdicts(task, problem, todo), strict=True))
+    known.update({hashed: fresh[text] for hashed, text in first.items() if fresh[text].status != "error"})
+
+    def verdict(text: str) -> Verdict:
+        hashed = hashes[text]
+        return known[hashed] if hashed in known else fresh[first[hashed] if hashed else text]
+
+    return [verdict(text) for text in texts], [answers[text] for text in texts]
+
+
+def _verdicts(task: Task, problem: Problem, texts: Sequence[str]) -> list[Verdict]:
     try:
-        verdicts = list(task.verify_all(problem, distinct))
+        verdicts = list(task.verify_all(problem, texts)) if texts else []
+    except HarnessError:  # what the user can mend: no verdict at all is better than an error for every response
+        raise
     except Exception:
-        verdicts = [_verdict(task, problem, text) for text in distinct]
-    if len(verdicts) != len(distinct):
-        raise HarnessError(f"task {type(task).__name__}: verify_all gave {len(verdicts)} verdicts for {len(distinct)}")
-    verdict_of = dict(zip(distinct, verdicts, strict=True))
-    answer_of = {text: answer_or_none(task, problem, text) for text in distinct}
-    return [verdict_of[text] for text in texts], [answer_of[text] for text in texts]
+        verdicts = [_verdict(task, problem, text) for text in texts]
+    if len(verdicts) != len(texts):
+        raise HarnessError(f"task {type(task).__name__}: verify_all gave {len(verdicts)} verdicts for {len(texts)}")
+    return verdicts
 
 
 def _verdict(task: Task, problem: Problem, text: str) -> Verdict:
     try:
         return task.verify(problem, text)
+    except HarnessError:
+        raise
     except Exception as failure:
         return error(f"{type(failure).__name__}: {failure}")
+
+
+def _key_hash(task: Task, problem: Problem, text: str, answer: str | None) -> str | None:
+    try:
+        key = task.verdict_key(problem, text, answer)
+    except Exception:
+        return None
+    return None if key is None else store.digest(key, 32)
+
+
+def _answers(task: Task, problem: Problem, texts: Sequence[str]) -> list[str | None]:
+    try:
+        answers = list(task.answers(problem, texts))
+    except Exception:
+        answers = []
+    return answers if len(answers) == len(texts) else [answer_or_none(task, problem, text) for text in texts]
 
 
 def answer_or_none(task: Task, problem: Problem, text: str) -> str | None:

@@ -84,6 +84,11 @@ class Transformers:
         """The model's name as tables show it: hub id, folder's name, or embedded name."""
         return self._checkpoint.name
 
+    @property
+    def chats(self) -> bool:
+        """Whether the tokenizer brings a chat template; base models do not."""
+        return bool(self._checkpoint.tokenizer.chat_template)
+
     def identity(self) -> Mapping[str, Any]:
         """Model, revision (a hub commit, or a hash of a folder's content), dtype and engine; loads no weights."""
         part = self._checkpoint

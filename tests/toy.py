@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import ClassVar
 
 import numpy as np
 
@@ -35,6 +36,37 @@ class Colours(Task):
 
     def answer(self, problem, response):
         return response.split()[-1] if response else None
+
+
+class Keyed(Colours):
+    """Colours whose verdict depends on the answer alone; `asked` holds what was graded. Its second grader is strict."""
+
+    asked: ClassVar[list[tuple[str, str]]] = []
+
+    def check(self, unsafe_exec=False):
+        if self.size == 13 and not unsafe_exec:
+            raise HarnessError("keyed: nothing here confines 13 colours (--unsafe-exec to go on)")
+        return f"keyed: grading in room {'0' if unsafe_exec else '1'}"
+
+    def conditions(self):
+        return {"room": "1"}
+
+    def verify(self, problem, response):
+        self.asked.append((problem.id, response))
+        if response.endswith("grey"):
+            return error("the lamp is broken")
+        if response.endswith("white"):
+            return wrong("checker timeout", route="slow")
+        return replace(super().verify(problem, response), route="by word")
+
+    def verdict_key(self, problem, response, answer):
+        return answer
+
+    def audit(self, problem, response):
+        return wrong("must be red") if "red" not in response else super().verify(problem, response)
+
+    def plain(self, problem):
+        return f"{problem.prompt} I say"
 
 
 @dataclass
@@ -84,6 +116,17 @@ class Parrot:
 
     def _vector(self, seed, row, word):
         return np.eye(8, self.width)[word] + 0.1 * np.random.default_rng([seed, row, 1]).normal(size=self.width)
+
+
+class Base(Parrot):
+    """A parrot without a chat template: it repeats how it was asked."""
+
+    chats = False
+
+    def sample(self, prompts, **options):
+        drawn = super().sample(prompts, **options)
+        asked = [prompt[-1]["content"] for prompt in prompts]
+        return [replace(one, texts=[text] * len(one)) for one, text in zip(drawn, asked, strict=True)]
 
 
 class Stateless(Parrot):
@@ -179,11 +222,13 @@ class Short:
 @hookimpl
 def register_tasks(register):
     register("colours", Colours)
+    register("keyed", Keyed)
 
 
 @hookimpl
 def register_engines(register):
     register("toy", Parrot)
+    register("base", Base)
     register("stateless", Stateless)
 
 
