@@ -10,7 +10,7 @@ from typing import Any
 
 from .component import build, signature
 from .errors import HarnessError, did_you_mean
-from .registry import KINDS, load_registry
+from .registry import KINDS, Registry, load_registry
 
 
 def _kind(text: str) -> str:
@@ -88,4 +88,19 @@ def diagnosis(plugin_files: Sequence[Path]) -> dict[str, Any]:
         except HarnessError as failure:
             faults.append({"plugin": str(registration.origin), "fault": str(failure), "trace": ""})
     counts = {kind: len(registry.of_kind(kind)) for kind in KINDS}
-    return {"registered": counts, "faults": faults}
+    return {"registered": counts, "faults": faults, "graders": _graders(registry)}
+
+
+def _graders(registry: Registry) -> dict[str, str]:
+    """What each task says of grading on this machine; tasks that need nothing of it say nothing."""
+    said = {}
+    for registration in registry.of_kind("task"):
+        try:
+            remark = build(registry, "task", registration.full_name, data=None).check()
+        except HarnessError as refusal:
+            remark = f"cannot grade here: {refusal}"
+        except Exception as failure:
+            remark = f"cannot grade here: {type(failure).__name__}: {failure}"
+        if remark:
+            said[registration.name] = remark
+    return said

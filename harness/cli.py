@@ -65,7 +65,7 @@ def run(
     engine: Annotated[str, typer.Option(help="What draws the responses.")] = "transformers",
     sampler: Annotated[str | None, typer.Option(help="Decoding, e.g. min-p:p=0.1; default vanilla.")] = None,
     embedder: Annotated[str | None, typer.Option(help="Default hidden-mean; tfidf for a pool without model.")] = None,
-    pool: Annotated[Path | None, typer.Option(help="Responses made elsewhere (JSONL), instead of sampling.")] = None,
+    pool: Annotated[Path | None, typer.Option(help="Responses made elsewhere, instead of sampling.")] = None,
     embeddings: Annotated[
         Path | None, typer.Option(help="With --pool: vectors of one's own (.npz, .safetensors).")
     ] = None,

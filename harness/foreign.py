@@ -2,23 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from . import store
-from .component import source_hash
 from .config import RunConfig
 from .contracts import Task
 from .errors import HarnessError
-from .pools import Joiner, PoolRecord, PoolTask, count_lines, file_digest, given_verdicts, read_pool
+from .pool_joining import SEVERAL, IdTable, Joiner
+from .pool_layouts import count_problems, read_pool
+from .pool_record import PoolRecord
+from .pools import PoolTask, file_digest, given_verdicts, pool_digest
 from .progress import Progress
 from .progress import Stage as ShownStage
 from .records import Problem
 from .setting import Setting
 from .store import Stage
 from .work import Work, answer_or_none
+
+READER = "2"  # how files are read and joined: part of the key, so that a pool is imported anew when that changes
 
 
 @dataclass(frozen=True)
@@ -33,20 +38,21 @@ class Imported:
 def import_pool(setting: Setting, needs_verdicts: bool = True) -> Imported:
     """The pool of the config, imported unless it is there already, joined to the task's problems.
 
-    Verdicts: the pool's own where every line carries them (unless `regrade`), else the task's verifier's.
+    Verdicts: the pool's own where every line carries them (unless `regrade`), else the task's verifier's. Without
+    `needs_verdicts` the pool is only to be kept: it may lack verdicts, and its problems may have differently many
+    responses.
     """
     config, task = setting.config, setting.task
     assert config.pool is not None
-    if not config.pool.is_file():
+    if not config.pool.exists():
         raise HarnessError(f"pool {config.pool}: no such file")
+    ids = _table(config)
     split = config.split or (task.default_split("")[0] if task else "")
-    inputs: dict[str, Any] = {"file": file_digest(config.pool), "task": config.task, "split": split}
-    if task:
-        inputs |= {"revision": task.revision, "problems": source_hash(task)}
-    pool = setting.store.stage("pool", inputs, ".parquet")
     candidates = list(task.problems(split)) if task else []
-    index = _index(config.pool, pool, Joiner(task, candidates) if task else None, setting.progress)
-    _say_lost(index, setting.progress)
+    pool = setting.store.stage("pool", _inputs(setting, split, candidates), ".parquet")
+    join = Joiner(task, candidates, ids) if task else None
+    index = _index(config.pool, pool, join, setting.progress)
+    _say_what_joined(index, setting.progress)
     entries = index["entries"][: config.limit]
     if not task:
         candidates = [Problem(entry["id"], entry["prompt"], entry["reference"]) for entry in entries]
@@ -59,40 +65,58 @@ def import_pool(setting: Setting, needs_verdicts: bool = True) -> Imported:
             f"pool {config.pool}: carries no verdicts (`correct`) for every problem: say which --task grades"
         )
     given = has_verdicts and not (config.regrade and config.task)
-    work = setting.work(task, pool, given=given, n=_common_size(config, entries))
+    work = setting.work(task, pool, given=given, n=_common_size(config, entries) if needs_verdicts else None)
     if given:
         setting.progress.say("verdicts: the pool's own (`correct`)" + ("; --regrade grades anew" * bool(config.task)))
-        _keep_given(config.pool, Joiner(task, problems), task, pool, work.verdicts)
+        _keep_given(config.pool, {entry["line"]: by_id[entry["id"]] for entry in entries}, task, work)
     return Imported(task, problems, work)
 
 
+def _table(config: RunConfig) -> IdTable | None:
+    if config.ids and not config.task:
+        raise HarnessError(f"ids {config.ids}: it maps the pool's lines to a task's problems: say which --task")
+    return IdTable(config.ids) if config.ids else None
+
+
+def _inputs(setting: Setting, split: str, candidates: Sequence[Problem]) -> dict[str, Any]:
+    """All that fixes which responses the imported pool has, and to which problems."""
+    config, task = setting.config, setting.task
+    assert config.pool is not None
+    inputs: dict[str, Any] = {
+        "file": pool_digest(config.pool),
+        "task": config.task,
+        "split": split,
+        "reader": READER,
+    }
+    if task:
+        names = [[problem.id, problem.prompt, task.messages(problem)] for problem in candidates]
+        inputs |= {"revision": task.revision, "problems": store.digest(names)}
+    if config.ids:
+        inputs["ids"] = file_digest(config.ids)
+    return inputs
+
+
 def _index(path: Path, pool: Stage, join: Joiner | None, progress: Progress) -> dict[str, Any]:
-    """What the pool in the store holds: an entry a problem, and the ids of the lines that joined to none."""
+    """What the pool in the store holds: an entry a problem, the lines that joined to none, what there is to say."""
     index = pool.folder / "index.json"
     if not index.exists():
         pool.begin()
-        with progress.stage("import", count_lines(path), "problems", closing=False) as stage:
+        with progress.stage("import", count_problems(path), "problems", closing=False) as stage:
             store.write_json(index, _import(path, pool, join, stage))
     value: dict[str, Any] = store.read_json(index)
     return value
 
 
-def _say_lost(index: dict[str, Any], progress: Progress) -> None:
-    lost, entries = index["lost"], index["entries"]
-    if lost:
-        shown = ", ".join(repr(name) for name in lost[:5]) + (", ..." if len(lost) > 5 else "")
-        progress.say(f"pool: {len(lost)} of {len(lost) + len(entries)} problems join to none of the task's: {shown}")
-
-
 def _import(path: Path, pool: Stage, join: Joiner | None, shown: ShownStage) -> dict[str, Any]:
     """Write a shard a line; the index, which is written last, says that all are there."""
+    notes: list[str] = []
     entries: list[dict[str, Any]] = []
-    lost: list[str] = []
+    lost: dict[str, list[str]] = {SEVERAL: [], "": []}
     taken: dict[str, str] = {}
-    for record in read_pool(path):
-        problem = join(record) if join else Problem(record.problem_id, record.prompt or "", record.reference)
+    for record in read_pool(path, notes.append):
+        problem, way = join(record) if join else (_own_problem(record), "")
         if problem is None:
-            lost.append(record.problem_id)
+            lost[way if way == SEVERAL else ""].append(record.problem_id)
             continue
         if problem.id in taken:
             raise HarnessError(
@@ -100,19 +124,33 @@ def _import(path: Path, pool: Stage, join: Joiner | None, shown: ShownStage) -> 
             )
         taken[problem.id] = record.problem_id
         store.write_responses(pool, problem, record.as_responses())
-        entries.append(_entry(record, problem))
+        entries.append(_entry(record, problem, way))
         shown.advance()
     if not entries:
-        raise HarnessError(
-            f"pool {path}: none of its {len(lost)} problems is the task's, by id or by prompt; the first is {lost[0]!r}"
-        )
-    return {"entries": entries, "lost": lost}
+        raise HarnessError(_none_joined(path, [*lost[""], *lost[SEVERAL]], join))
+    if join and join.ids and not any(entry["way"] == "--ids" for entry in entries):
+        raise HarnessError(f"ids {join.ids.path}: names no line of pool {path}; its first is {entries[0]['line']!r}")
+    return {"entries": entries, "lost": lost[""], "several": lost[SEVERAL], "notes": notes}
 
 
-def _entry(record: PoolRecord, problem: Problem) -> dict[str, Any]:
+def _none_joined(path: Path, lost: Sequence[str], join: Joiner | None) -> str:
+    what_to_do = "the table" if join and join.ids else "give a table of --ids"
+    return (
+        f"pool {path}: none of its {len(lost)} problems is the task's, by id or by prompt; the first is {lost[0]!r}: "
+        f"check the split, or {what_to_do}"
+    )
+
+
+def _own_problem(record: PoolRecord) -> Problem:
+    return Problem(record.problem_id, next(iter(record.prompts), ""), record.reference)
+
+
+def _entry(record: PoolRecord, problem: Problem, way: str) -> dict[str, Any]:
     return {
         "id": problem.id,
-        "prompt": record.prompt or "",
+        "line": record.problem_id,
+        "way": way,
+        "prompt": next(iter(record.prompts), ""),
         "reference": record.reference,
         "n": len(record.responses),
         "graded": record.correct is not None,
@@ -120,16 +158,48 @@ def _entry(record: PoolRecord, problem: Problem) -> dict[str, Any]:
     }
 
 
-def _keep_given(path: Path, join: Joiner, task: Task, pool: Stage, verdicts: Stage) -> None:
+def _say_what_joined(index: dict[str, Any], progress: Progress) -> None:
+    entries, lost, several = index["entries"], index["lost"], index["several"]
+    total = len(entries) + len(lost) + len(several)
+    for note in index["notes"]:
+        progress.say(note)
+    ways = Counter(entry["way"] for entry in entries)
+    if set(ways) - {"", "id"}:
+        progress.say(f"pool: {_listed_ways(ways)}")
+    if lost:
+        progress.say(f"pool: {len(lost)} of {total} problems join to none of the task's: {_shown(lost)}")
+    if several:
+        progress.say(
+            f"pool: {len(several)} of {total} problems fit several of the task's and are left out: {_shown(several)}; "
+            "a table of --ids says which is meant"
+        )
+
+
+def _listed_ways(ways: Counter[str]) -> str:
+    named = {
+        "--ids": "by the table of --ids",
+        "id": "by id",
+        "prompt": "by prompt",
+        "rendered": "by the prompt as the task asks it",
+        "within": "because their prompt holds the task's",
+    }
+    return "joined " + ", ".join(f"{ways[way]:,} {text}" for way, text in named.items() if ways[way])
+
+
+def _shown(names: Sequence[str]) -> str:
+    return ", ".join(repr(name) for name in names[:5]) + (", ..." if len(names) > 5 else "")
+
+
+def _keep_given(path: Path, problem_of: Mapping[str, Problem], task: Task, work: Work) -> None:
     """Write the verdicts that the file carries, and the answers that the task finds, where they are not there yet."""
-    verdicts.begin()
-    missing = {problem.id for problem in verdicts.missing(list(join.by_id.values()))}
+    work.verdicts.begin()
+    missing = {problem.id for problem in work.verdicts.missing(list(problem_of.values()))}
     for record in read_pool(path) if missing else ():
-        problem = join(record)
+        problem = problem_of.get(record.problem_id)
         if problem is not None and problem.id in missing:
-            texts = store.read_responses(pool, problem).texts
+            texts = store.read_responses(work.pool, problem).texts
             answers = {text: answer_or_none(task, problem, text) for text in dict.fromkeys(texts)}
-            store.write_verdicts(verdicts, problem, given_verdicts(record), [answers[text] for text in texts])
+            store.write_verdicts(work.verdicts, problem, given_verdicts(record), [answers[text] for text in texts])
 
 
 def _common_size(config: RunConfig, entries: Sequence[dict[str, Any]]) -> int | None:

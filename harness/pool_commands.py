@@ -32,7 +32,7 @@ def audit(config: RunConfig, progress: Progress) -> dict[str, Any]:
     `config.pool`: a file, or the key of a pool in the store.
     """
     assert config.pool is not None
-    if config.pool.is_file():
+    if config.pool.exists():
         if not config.task:
             raise HarnessError(f"pool {config.pool}: say which --task grades it")
         plan = make_plan(config, progress)
@@ -72,7 +72,7 @@ def _stored_plan(folder: Path, config: RunConfig, progress: Progress) -> Plan:
 
 def inspect(pool: str, root: Path) -> dict[str, Any]:
     """The summary of a pool file, or of a pool in the store with whatever verdicts there are on it."""
-    if Path(pool).is_file():
+    if Path(pool).exists():
         records = ((r.as_responses(), r.correct) for r in read_pool(Path(pool)))
         return {"pool": pool, **_summary(records)}
     folder = _folder(root, pool)

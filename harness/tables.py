@@ -126,6 +126,8 @@ def diagnosis(value: Mapping[str, Any]) -> None:
     """What is wrong with the plugins."""
     console = _console()
     console.print(_text("registered: " + ", ".join(f"{count} {kind}s" for kind, count in value["registered"].items())))
+    for task, remark in value["graders"].items():
+        console.print(_text(f"{task}: {remark}"), soft_wrap=True)
     for fault in value["faults"]:
         console.print(_text(f"\n{fault['fault']}"))
         if fault["trace"]:

@@ -82,6 +82,37 @@ def test_the_pools_own_verdicts_are_taken_unless_regraded(run_pool, pool_file):
     assert outcome.rows[0]["samples_to_correct_random"] == pytest.approx(3 / 2)
 
 
+def test_the_pools_own_verdicts_stay_with_their_lines_however_these_joined(run_pool, pool_file, tmp_path):
+    lines = [
+        {"problem_id": "a", "prompt": "Say colour 1 (test).", "responses": ["x", "y"], "correct": [False, True]},
+        {"problem_id": "b", "prompt": "Say colour 0 (test).", "responses": ["x", "y"], "correct": [True, True]},
+        {"problem_id": "test/4", "responses": ["x", "y"], "correct": [False, False]},
+    ]
+    path, table = pool_file(lines), tmp_path / "table.csv"
+    table.write_text("task_id,pool_id\ntest/3,a\n")
+    joined = run_pool(path)
+    assert "pool: joined 1 by id, 2 by prompt" in joined.err
+    assert joined.rows[0]["samples_to_correct_random"] == pytest.approx((3 / 2 + 1 + 3) / 3)
+    mapped = run_pool(path, "--selector", "shuffle", "--ids", table)
+    assert "pool: joined 1 by the table of --ids, 1 by id, 1 by prompt" in mapped.err
+    assert mapped.rows[0]["samples_to_correct_random"] == pytest.approx((3 / 2 + 1 + 3) / 3)
+
+
+def test_problems_with_differently_many_responses_are_kept_together(harness, pool_file, tmp_path):
+    path = pool_file([{"problem_id": "test/0", "responses": ["a"]}, {"problem_id": "test/1", "responses": ["a", "b"]}])
+    fixed = ("--task", "colours", "--plugin", TOY, "--store", tmp_path / "runs", "--json")
+    assert harness("pool", "import", path, *fixed).rows["n"] == [1, 2]
+
+
+def test_a_folder_of_jsonl_files_is_one_pool(run_pool, pool_file, tmp_path):
+    (tmp_path / "parts").mkdir()
+    for number, line in enumerate(LINES):
+        pool_file([line], f"parts/{number}.jsonl" + ".gz" * (number == 1))
+    outcome = run_pool(tmp_path / "parts")
+    assert outcome.code == 0, outcome.err
+    assert (outcome.rows[0]["problems"], outcome.rows[0]["solvable"]) == (3, 3)
+
+
 def test_a_pool_with_verdicts_needs_no_task(harness, pool_file, tmp_path):
     path = pool_file([{"problem_id": "x", "responses": ["a", "b"], "correct": [False, True]}])
     args = ("run", "--pool", path, "--selector", "uniform", "--store", tmp_path / "runs", "--json")
