@@ -134,7 +134,7 @@ def _sampling_plan(setting: Setting, task: Task, wants_vectors: bool) -> Plan:
     problems, split = _problems(setting, task, engine.name)
     inputs = {
         "task": {"name": config.task, "revision": task.revision},
-        "prompt": digest(prompt(task, engine, next(iter(task.problems(split))))),
+        "prompt": digest(prompt(task, engine, problems[0])),
         "engine": dict(engine.identity()),
         "sampler": parameters(sampling.sampler),
         "n": sampling.n,
