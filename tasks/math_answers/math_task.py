@@ -1,0 +1,121 @@
+"""`MathTask`: what the tasks with a mathematical answer share; `problem.reference` is the answer, a string."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from importlib.util import find_spec
+from typing import ClassVar, NamedTuple
+
+from harness import HarnessError, Problem, Task, Verdict, correct, error, wrong
+
+from .checker_process import CheckerFailure
+from .equality import Claims, Comparison, compare
+from .extraction import Extraction, Statements, final_statement
+from .normal_form import normal_form
+from .strict_rules import strict_verdict
+from .workers import shared_workers
+
+
+class Reading(NamedTuple):
+    """A response's final answer: its normal form (None without one), where it stood, why there is none."""
+
+    answer: str | None
+    route: str
+    reason: str
+
+
+class MathTask(Task):
+    r"""Verdicts on final answers. A task that inherits gives `problems`, `messages` and its settings.
+
+    statements   what the task asks its models for: "boxed" (`\boxed{x}`) or "####" (a last line `#### x`)
+    strict       the rule that `audit` applies: Hendrycks' ("boxed") or GSM8K's ("####")
+    """
+
+    grader: ClassVar[str] = "1"
+    statements: ClassVar[Statements] = "boxed"
+    strict: ClassVar[Statements] = "boxed"
+
+    def check(self, unsafe_exec: bool = False) -> str:
+        """No remark: nothing runs that a response wrote. Raises HarnessError where math-verify is not installed."""
+        if find_spec("math_verify") is None:
+            raise HarnessError("math answers need math-verify, which is not installed: pip install math-verify")
+        return ""
+
+    def read(self, response: object) -> Reading:
+        """A response's final answer in normal form; 5 to 50 µs, never raises."""
+        found: Extraction = final_statement(response, self.statements)
+        if found.answer is None:
+            return Reading(None, found.route, found.reason)
+        answer = normal_form(found.answer)
+        return Reading(answer or None, found.route, "" if answer else "no answer")
+
+    def answer(self, problem: Problem, response: str) -> str | None:
+        """The final answer in normal form; None where there is none."""
+        return self.read(response).answer
+
+    def verdict_key(self, problem: Problem, response: str, answer: str | None) -> str | None:
+        """The answer and where it stood: a verdict depends on nothing else."""
+        return None if answer is None else f"{self.read(response).route}:{answer}"
+
+    def verify(self, problem: Problem, response: str) -> Verdict:
+        """Correct where the final answer equals the reference; else wrong and why. Up to 2 s of CPU elsewhere."""
+        return self.verify_all(problem, [response])[0]
+
+    def verify_all(self, problem: Problem, responses: Sequence[str]) -> list[Verdict]:
+        """The same for many responses: every distinct answer once, those that need algebra on all cores."""
+        gold = str(problem.reference)
+        readings = [self.read(response) for response in responses]
+        answers = dict.fromkeys(reading.answer for reading in readings if reading.answer is not None)
+        graded = _graded(gold, list(answers))
+        return [_verdict(reading, graded) for reading in readings]
+
+    def audit(self, problem: Problem, response: str) -> Verdict:
+        """What the strict rule says; strings only, microseconds."""
+        return strict_verdict(self.strict, str(problem.reference), response)
+
+
+class _Grade(NamedTuple):
+    status: str
+    way: str
+    reason: str = ""
+
+
+def _verdict(reading: Reading, graded: dict[str, _Grade]) -> Verdict:
+    if reading.answer is None:
+        return wrong(reading.reason, reading.route)
+    grade = graded[reading.answer]
+    route = f"{reading.route}, {grade.way}"
+    return {"correct": correct, "wrong": wrong, "error": error}[grade.status](grade.reason, route)
+
+
+def _graded(gold: str, answers: Sequence[str]) -> dict[str, _Grade]:
+    """The grade of each answer; algebra only where nothing cheaper decides."""
+    compared = {answer: compare(gold, answer) for answer in answers}
+    graded = {answer: _grade(result) for answer, result in compared.items()}
+    open_ones = {answer: result.claims for answer, result in compared.items() if result.equal is None}
+    if open_ones:
+        graded |= _by_math_verify(open_ones)
+    return graded
+
+
+def _grade(result: Comparison) -> _Grade:
+    return _Grade("correct" if result.equal else "wrong", result.way, result.reason)
+
+
+def _by_math_verify(open_ones: dict[str, Claims]) -> dict[str, _Grade]:
+    try:
+        outcomes = shared_workers().check(list(open_ones.values()))
+    except CheckerFailure as failure:
+        fault = _Grade("error", "math-verify", f"the math checker does not run: {failure}")
+        return dict.fromkeys(open_ones, fault)
+    return {answer: _from_outcome(outcome) for answer, outcome in zip(open_ones, outcomes, strict=True)}
+
+
+def _from_outcome(outcome: str) -> _Grade:
+    if outcome == "equal":
+        return _Grade("correct", "math-verify")
+    if outcome == "gold":
+        return _Grade("wrong", "text only, the reference does not parse", "different")
+    if outcome == "lost":
+        return _Grade("error", "math-verify", "the math checker was lost twice on this answer")
+    return _Grade("wrong", "math-verify", outcome if outcome in ("different", "unparsed") else f"checker {outcome}")

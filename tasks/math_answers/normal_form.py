@@ -1,0 +1,316 @@
+r"""The normal form of an answer: one spelling for what honest graders hold to be the same.
+
+`\left( 3, \dfrac\pi2 \right)` and `(3,\frac{\pi}{2})` have the normal form `(3,\frac{\pi}{2})`; `$10,\!080$`, `10080.0`
+and `10,080\text{ cm}^2` have `10080`. It works on strings, knows no algebra, takes tens of microseconds, and is a fixed
+point: the normal form of a normal form is itself. It is what `MathTask.answer` returns and what verdicts depend on.
+
+Decisions where writers differ:
+* Units, degrees, dollars and per cent signs at the end of a value are dropped, as in Hendrycks' rule: `50\%` is 50,
+  and so neither 0.5 nor 1/2. MATH's references and its solutions put the sign or leave it, the number stays the same.
+* `1,234` is the number 1234; `1, 234` (a space), `(1,234)` and `\{1,234\}` hold two numbers. `1{,}234`, `1,\!234`,
+  `1\,234` and `1 234` are the number everywhere.
+* `x = 5` and `x \in [1,2]` lose their label unless the right side has a variable of its own (`y = 2x + 3` keeps it).
+* "and", "or" and semicolons between values are commas. What follows a `\approx` is a remark; a leading one is dropped.
+* Numbers lose a leading plus, leading zeros and trailing decimal zeros; `3/4` is `\frac{3}{4}`, but no fraction is
+  reduced. `\text{(C)}` is `C`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from functools import lru_cache, reduce
+
+ROUNDS = 6  # passes until nothing changes; two or three are usual
+
+_UNICODE = str.maketrans(
+    {
+        **dict.fromkeys("−–—‐‑﹣－", "-"),
+        **dict.fromkeys("×✕", r"\times "),
+        **dict.fromkeys("·⋅∙", r"\cdot "),
+        **dict.fromkeys("，、", ","),
+        **dict.fromkeys("\u00a0\u2009\u202f\u2007\u3000\t\r\n", " "),
+        **dict.fromkeys("\u200b\u200c\u200d\u2060\ufeff\u200e\u200f", ""),
+        **{"÷": "/", "∕": "/", "⁄": "/", "（": "(", "）": ")", "：": ":", "；": ";", "＝": "=", "％": "%"},
+        **{"π": r"\pi ", "∞": r"\infty ", "θ": r"\theta ", "∪": r"\cup ", "∩": r"\cap ", "∈": r"\in ", "±": r"\pm "},
+        **{"≤": r"\le ", "≥": r"\ge ", "≠": r"\ne ", "≈": r"\approx ", "√": r"\sqrt ", "∅": r"\emptyset "},
+        **{"°": r"^{\circ}", "²": "^2", "³": "^3", "½": r"\frac{1}{2}", "¼": r"\frac{1}{4}", "¾": r"\frac{3}{4}"},
+        **{"‘": "'", "’": "'", "′": "'", "“": "", "”": "", '"': "", "`": ""},
+    }
+)
+
+_TEXT_COMMAND = r"\\(?:text(?:bf|it|rm|tt|sf|normal|up)?|math(?:rm|bf|it|sf|tt|normal)|[mh]box|operatorname\*?|emph|bm)"
+
+
+def _rules(*pairs: tuple[str, str]) -> Callable[[str], str]:
+    """A pass that applies regular expressions in turn, each everywhere."""
+    compiled = [(re.compile(pattern, re.ASCII), replacement) for pattern, replacement in pairs]
+
+    def apply(text: str) -> str:
+        for pattern, replacement in compiled:
+            text = pattern.sub(replacement, text)
+        return text
+
+    return apply
+
+
+def _characters(text: str) -> str:
+    return text if text.isascii() and text.isprintable() and '"' not in text else text.translate(_UNICODE)
+
+
+_single_spaces = _rules((r"\s+", " "))  # the passes below expect one space at most, and stay linear by it
+
+_thousands_marked = _rules((r"(?<=[0-9]) ?(?:\{ ?, ?\}|, ?\\!|\\! ?,|\\,|~)(?:\\!| )*(?=[0-9]{3}(?![0-9]))", ""))
+
+_layout = _rules(
+    (r"^ ?\*+|\*+ ?$", ""),
+    (r"\\(?:boxed|fbox) ?(?=\{)", ""),
+    (r"\\(?:left|right)(?![A-Za-z]) ?\.?", ""),
+    (r"\\[bB]igg?[lrm]?(?![A-Za-z])", ""),
+    (r"\\(?:display|text|script)style(?![A-Za-z])|\\(?:no)?limits(?![A-Za-z])|\\bf(?:series)?(?![A-Za-z])", ""),
+    (r"\\!", ""),
+    (r"(?<!\\)\\[$%()\[\],;:> ]|[$%€£¢~]|\\q?quad(?![A-Za-z])", " "),  # a space: 5$6 is not 56
+    (r"\\[dtc]frac(?![A-Za-z])", r"\\frac"),
+    (r"\\([lg])eq(?:slant)?(?![A-Za-z])", r"\\\1e"),
+    (r"\\neq(?![A-Za-z])|!=", r"\\ne"),
+    (r"<=", r"\\le "),
+    (r">=", r"\\ge "),
+    (r"\\lbrace(?![A-Za-z])", r"\\{"),
+    (r"\\rbrace(?![A-Za-z])", r"\\}"),
+    (r"\\[lr]?vert(?![A-Za-z])", "|"),
+    (r"\\(?:varnothing(?![A-Za-z])|\{ ?\\\})", r"\\emptyset "),
+    (r"\\(begin|end)\{(?:[bBp]?matrix|smallmatrix|array)\}(?:\{[lcr|]*\})?", r"\\\1{pmatrix}"),
+    (r"(?<!\\)\*\*(?=[^*])", "^"),
+)
+
+_DEGREES_SIGN = re.compile(
+    r"(?:\^ ?(?:\{ ?\\(?:circ|degree) ?\}|\\(?:circ|degree)(?![A-Za-z]))|\\degree(?![A-Za-z]))(?: ?[CF](?![A-Za-z]))?"
+)
+_ANGLE = re.compile(rf"([0-9]+(?:\.[0-9]+)?) ?(?:{_DEGREES_SIGN.pattern})", re.ASCII)
+_TRIGONOMETRIC = re.compile(r"\\?(?:sin|cos|tan|cot|sec|csc)")
+
+
+def _degrees(text: str) -> str:
+    """Without the sign of degrees; in radians inside a function, which algebra reads so."""
+    if "circ" not in text and "degree" not in text:
+        return text
+    if _TRIGONOMETRIC.search(text):
+        return _ANGLE.sub(r"{\\frac{\1\\pi}{180}}", text)
+    return _DEGREES_SIGN.sub(" ", text)
+
+
+# Braces of arguments
+
+_TOKEN = re.compile(r"\\[A-Za-z]+|\\.|[0-9]+|\s+|.", re.DOTALL)
+_ARGUMENTS = {r"\frac": 2, r"\binom": 2, r"\sqrt": 1, "^": 1, "_": 1}
+_ATOM = re.compile(r"[0-9]+|[A-Za-z]|\\[A-Za-z]+")
+_sign_in_power = _rules((r"([\^_]) ?- ?([0-9]+|[A-Za-z])(?![0-9])", r"\1{-\2}"))
+
+
+def _braces(text: str) -> str:
+    r"""Every argument in braces: `\frac12` is `\frac{1}{2}`, `x^2` is `x^{2}`, and `x^10` is `x^{10}`."""
+    out: list[str] = []
+    waiting: list[int] = []  # for each open brace: how many arguments are owed once it is closed
+    owed, whole = 0, False
+    for token in _TOKEN.findall(_sign_in_power(text)):
+        if owed and token == " ":
+            continue
+        if token == "{":
+            waiting.append(max(owed - 1, 0))
+            owed = 0
+        elif token == "}":
+            owed, whole = (waiting.pop() if waiting else 0), False
+        elif token in _ARGUMENTS:
+            owed, whole = _ARGUMENTS[token], token in "^_"
+        elif owed and _ATOM.fullmatch(token):
+            arguments, rest = _as_arguments(token, owed, whole)
+            owed -= len(arguments)
+            token = "".join(f"{{{argument}}}" for argument in arguments) + rest
+        else:
+            owed = 0
+        out.append(token)
+    return "".join(out)
+
+
+def _as_arguments(token: str, owed: int, whole: bool) -> tuple[list[str], str]:
+    r"""What a token gives as arguments, and its rest: each digit is one (`\frac12`), behind ^ and _ all digits are."""
+    if whole or not token.isdecimal():
+        return [token], ""
+    return list(token[:owed]), token[owed:]
+
+
+# Words and units
+
+_UNIT = (
+    r"(?:[a-z]{4,}|[cmk]?m|mi|in|ft|yd|kg|mg|lb|lbs|oz|ml|cc|mph|kph|hr|hrs|min|sec|day|sq|cu|rad|deg|USD|AM|PM|am|pm"
+    r"|per|of|the|to|a|an)"
+)
+_NO_UNIT = (
+    r"(?! ?(?:sqrt|sin|cos|tan|cot|sec|csc|log|infinity|theta|alpha|beta|gamma|where|with|when|mod|dozen|hundred|half"
+    r"|factorial|squared|cubed|plus|minus|times|over)\b)"
+)
+_VALUE = r"(?<=[0-9}A-Za-z)])"
+_END = r"(?= ?(?:$|[,;)\]=]|\\\}|\\approx|\\in\b))"
+_TEXT_UNIT = rf"{_TEXT_COMMAND}\{{{_NO_UNIT}(?! ?[ie] ?\}})[^{{}}0-9(=]*\}}(?:\^\{{-?[0-9]\}})?"
+_POWERS = {"thousand": 3, "million": 6, "billion": 9, "trillion": 12}
+_LARGE = re.compile(rf"(?<=[0-9]) ?({_TEXT_COMMAND}\{{)? ?({'|'.join(_POWERS)})\b", re.ASCII)
+
+
+def _large(text: str) -> str:
+    r"""`5 million` as `5\times10^{6}`: the word is no unit."""
+    return _LARGE.sub(lambda match: rf"\times10^{{{_POWERS[match[2]]}}}{match[1] or ''}", text)
+
+
+_words = _rules(
+    (rf" ?,? ?{_TEXT_COMMAND}\{{ ?,? ?(?:and|or) ?\}}", ", "),
+    (r"(?<![A-Za-z\\])(?: ?,)? ?\b(?:and|or)\b(?![A-Za-z])", ", "),
+    (r";", ","),
+    (rf"{_VALUE} ?{_TEXT_UNIT}(?: ?(?:(?:/|\\cdot\b) ?)?{_TEXT_UNIT})*{_END}", ""),
+    (rf"{_TEXT_COMMAND}\{{ ?([^{{}}]*)\}}", r" \1 "),
+    (r"(?<=[0-9A-F]) ?\(? ?(?:in )?base ?([0-9]+) ?\)? ?$", r"_{\1}"),
+    (rf"(?<=[0-9}})])(?: ?\^\{{[23]\}})?{_NO_UNIT}(?: {_UNIT}\b\.?(?:\^\{{[0-9]\}})?)+{_END}", ""),
+    (rf"(?<=[0-9])(?:[cmk]m|kg|ft|mph)\b(?:\^\{{[0-9]\}})?{_END}", ""),
+    (r"(?<![A-Za-z\\])pi(?![A-Za-z])", r"\\pi "),
+    (r"(?<![A-Za-z\\])sqrt ?\(([^()]*)\)", r"\\sqrt{\1}"),
+    (r"(?<![A-Za-z\\])(?:infinity|inf)(?![A-Za-z])", r"\\infty "),
+)
+
+
+# Thousands
+
+_THOUSANDS = re.compile(
+    r"(?<![0-9.,])[1-9][0-9]{0,2}(?:,[0-9]{3})+(?![0-9,]|\.[0-9]*,)|(?<![0-9.,])[1-9][0-9]{0,2}(?: [0-9]{3})+(?![0-9])"
+)
+_BRACKET = re.compile(r"\\?[(\[{)\]}]")
+
+
+def _thousands(text: str) -> str:
+    """Numbers without separators; a comma inside brackets parts two numbers."""
+    if not _THOUSANDS.search(text):
+        return text
+    depths = _depths(text)
+    return _THOUSANDS.sub(lambda m: m.group() if depths[m.start()] else re.sub("[, ]", "", m.group()), text)
+
+
+def _depths(text: str) -> list[int]:
+    r"""For each character, how many ( [ \{ are open there."""
+    depths = [0] * len(text)
+    depth = last = 0
+    for match in _BRACKET.finditer(text):
+        depths[last : match.start()] = [depth] * (match.start() - last)
+        last = match.start()
+        depth += {"(": 1, "[": 1, r"\{": 1, ")": -1, "]": -1, r"\}": -1}.get(match.group(), 0)
+    depths[last:] = [depth] * (len(text) - last)
+    return depths
+
+
+# Spaces, labels, ends
+
+_spaces = _rules(
+    (r"\s+", " "),
+    (r"(?<=[0-9]) (?=[0-9])|(?<=[A-Za-z][A-Za-z]) (?=[A-Za-z][A-Za-z])|(?<=[0-9]) (?=[A-Za-z][A-Za-z])", "\x01"),
+    (r"(\\[A-Za-z]+) (?=[A-Za-z])", "\\1\x01"),
+    (r", (?=[0-9]{3}(?![0-9]))", ",\x01"),
+    (" ", ""),
+    ("\x01", " "),
+)
+
+_LABEL_TEXT = (
+    r"(?:\\(?:angle|triangle|overline|vec|mathbf)\s*)?(?:[A-Za-z]+|\\(?:alpha|beta|gamma|delta|theta|phi|lambda|mu|omega"
+    r"|ell|angle|rho|sigma|tau|varphi|Delta))(?:[A-Za-z ]{0,40})'*(?:_(?:[A-Za-z0-9]|\{[A-Za-z0-9,]{1,8}\}))?"
+    r"(?:\([A-Za-z0-9,]{1,12}\))?"
+)
+LABEL = re.compile(_LABEL_TEXT, re.ASCII)
+_LABELLED = re.compile(rf"{_LABEL_TEXT}(?:=|:|\\in(?![A-Za-z])) ?(?![=<>])", re.ASCII)
+_VARIABLE = re.compile(r"(?<![A-Za-z\\])(?![ie](?![A-Za-z]))[A-Za-z](?![A-Za-z])|[A-Za-z][A-Za-z]+\(", re.ASCII)
+_COMMAND = re.compile(r"\\[A-Za-z]+")
+
+
+def _label(text: str) -> str:
+    match = _LABELLED.match(text)
+    if match is None:
+        return text
+    rest = text[match.end() :]
+    if "=" in rest or not rest or has_variables(rest):
+        return text
+    return rest
+
+
+def has_variables(text: str) -> bool:
+    """Whether a letter stands for something: one that is no command's and no i or e alone."""
+    return _VARIABLE.search(_COMMAND.sub(" ", text)) is not None
+
+
+_ends = _rules(
+    (r"^(?:[\s=:,;]|\\approx(?![A-Za-z])|\\sim(?![A-Za-z])|\*+)+", ""),
+    (r"(?<=.)\s*\\approx(?![A-Za-z]).*$", ""),
+    (r"[\s.,;:*\\]+$", ""),
+)
+_LONE = re.compile(r"\(([A-Z]|[-+]?[0-9.]+)\)|[(\[](\\begin\{pmatrix\}[^()\[\]]*\\end\{pmatrix\})[)\]]")
+
+
+def _brackets_around(text: str) -> str:
+    """Without braces around the whole, or brackets around a lone capital letter, a number or a matrix."""
+    if text.startswith("{") and text.endswith("}") and _closes_at(text) == len(text) - 1:
+        return text[1:-1]
+    lone = _LONE.fullmatch(text)
+    return lone[lone.lastindex or 0] if lone else text
+
+
+def _closes_at(text: str) -> int:
+    """Where the brace that opens a text is closed, or -1."""
+    depth = 0
+    for match in re.finditer(r"\\.|[{}]", text, re.DOTALL):
+        depth += {"{": 1, "}": -1}.get(match.group(), 0)
+        if not depth and match.group() == "}":
+            return match.start()
+    return -1
+
+
+_WHOLE_NUMBER = re.compile(r"[-+]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)")
+_SLASH = re.compile(r"(-?)([0-9]+)/([0-9]+)")
+
+
+def _numbers(text: str) -> str:
+    """A lone number without plus, leading zeros and trailing decimal zeros; a lone a/b as a fraction."""
+    if _WHOLE_NUMBER.fullmatch(text):
+        sign = "-" if text[0] == "-" else ""
+        whole, _, decimals = text.lstrip("+-").partition(".")
+        whole, decimals = whole.lstrip("0") or "0", decimals.rstrip("0")
+        number = f"{whole}.{decimals}" if decimals else whole
+        return number if number == "0" else sign + number
+    slash = _SLASH.fullmatch(text)
+    return rf"{slash[1]}\frac{{{slash[2]}}}{{{slash[3]}}}" if slash else text
+
+
+_PLAIN = re.compile(r"-?[1-9][0-9]*")
+_PASSES: tuple[Callable[[str], str], ...] = (
+    _characters,
+    _single_spaces,
+    _thousands_marked,
+    _layout,
+    _single_spaces,
+    _degrees,
+    _braces,
+    _large,
+    _words,
+    _thousands,
+    _spaces,
+    _ends,
+    _label,
+    _brackets_around,
+    _numbers,
+)
+
+
+@lru_cache(maxsize=1 << 14)
+def normal_form(text: str) -> str:
+    """The normal form of an answer or a reference, "" where nothing is left; for texts up to some 1,000 characters."""
+    if _PLAIN.fullmatch(text):
+        return text
+    for _ in range(ROUNDS):
+        before = text
+        text = reduce(lambda done, step: step(done), _PASSES, text)
+        if text == before:
+            break
+    return text

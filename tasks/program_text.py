@@ -1,0 +1,200 @@
+r"""The Python program in a model's response, found by lines and regular expressions.
+
+A response is hostile text: a parser could crash or stall on it, so nothing is parsed here; whether the program is
+Python at all, the sandbox finds out. Linear in the text; of a longer one `LOOK_AT` characters are read: the first of a
+completion, the last of anything else (a reasoning model's program comes last).
+
+The program is the first of these that there is:
+1. a completion, if the response begins with an indented line and the prompt is the beginning of the function
+   (HumanEval's are): the prompt, and the response up to its first line at column 0. The body ends there: at Codex's
+   stop sequences (`\nclass`, `\ndef`, `\n#`, `\nif`, `\nprint`) and at all of evalplus';
+2. the last fenced block (``` or ~~~, whatever its info string, closed or not) that defines the entry point;
+3. the code in the text, if that defines the entry point at the start of a line;
+4. a completion, if the prompt is the beginning of the function: the last fenced block with a `return`, or else the
+   text, indented where model or tokenizer lost the indentation.
+Behind the entry point's definition, 2 ends where evalplus stops its models too (`print(`, `assert`, `if __name__`,
+`def main(`); of 3 only definitions, imports and assignments are kept, as by evalplus' sanitizer.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+
+LOOK_AT = 200_000
+
+_SPECIAL_TOKEN = re.compile(r"<\|(?:endoftext|endofmask|end_of_text|im_end|eot_id)\|>|</s>")
+# Possessive quantifiers: a line that does not match is given up at once.
+_FENCE = re.compile(r"([ \t]*+)(`{3,}+|~{3,}+)([^`]*+)")
+_TRIPLE_QUOTE = re.compile(r"\"\"\"|'''")
+_FUNCTION = r"(?:async[ \t]++)?def[ \t]++{name}[ \t]*+[(\[]"
+_DEFINITION = rf"(?:{_FUNCTION}|class[ \t]++{{name}}\b|{{name}}[ \t]*+(?::[^=]*+)?=(?!=))"
+_ASSIGNMENT = r"[A-Za-z_][\w.]*+(?:\[[^\]]*+\])?[ \t]*+[-+*/%|&]?=(?!=)|[a-z_]\w*+[ \t]*+:[^=]*+=(?!=)"  # "Note: n = 5"
+_CODE = re.compile(
+    r"(?:async[ \t]++)?def[ \t]++\w|class[ \t]++\w++[ \t]*+[:(]|@\w|from[ \t]++[\w.]++[ \t]++import\b"
+    rf"|import[ \t]++[\w.]++[ \t]*+(?:[,#;]|as\b|$)|{_ASSIGNMENT}"
+)
+_EXAMPLE = re.compile(r"print[ \t]*+\(|assert\b|if[ \t]++__name__\b|def[ \t]++main[ \t]*+\(")
+
+
+def program_in(response: object, entry_point: str, prompt: str = "") -> str | None:
+    """The program in a response that is to define `entry_point`; None where there is none.
+
+    `prompt`: what the response may continue; only the beginning of the entry point's own function is continued.
+    """
+    if not isinstance(response, str):
+        return None
+    text = _SPECIAL_TOKEN.split(response.replace("\r\n", "\n").replace("\r", "\n"), maxsplit=1)[0]
+    defines = re.compile(_DEFINITION.format(name=re.escape(entry_point)))
+    head = text[:LOOK_AT].split("\n")
+    continues = _line_of(prompt.split("\n"), defines) is not None
+    if continues and _is_body(head, entry_point):
+        return _completed(prompt, head, entry_point)
+    tail = head if len(text) <= LOOK_AT else text[-LOOK_AT:].split("\n")[1:]
+    blocks = list(_blocks(tail))
+    program = _last_defining(blocks, defines) or _unfenced(tail, defines)
+    body = next((block for block in reversed(blocks) if _line_of(block, _RETURN) is not None), head)
+    return _completed(prompt, body, entry_point) if program is None and continues and _first(body) else program
+
+
+def _line_of(lines: Iterable[str], pattern: re.Pattern[str]) -> int | None:
+    """The last line that begins with the pattern."""
+    return max((number for number, line in enumerate(lines) if pattern.match(line)), default=None)
+
+
+def _indentation(line: str) -> int:
+    return len(line) - len(line.lstrip(" \t"))
+
+
+def _first(lines: Iterable[str]) -> str:
+    """The first line that is not blank, or ""."""
+    return next((line for line in lines if line.strip()), "")
+
+
+def _dedented(lines: Sequence[str], width: int) -> list[str]:
+    """The lines without their first `width` blanks; those with fewer lose what they have."""
+    return [line[min(width, _indentation(line)) :] for line in lines]
+
+
+def _until(lines: Sequence[str], ends: re.Pattern[str], start: int = 0) -> list[str]:
+    """The lines before the first, from `start` on, that begins with the pattern outside a triple-quoted string."""
+    quote = ""
+    for number, line in enumerate(lines[start:], start):
+        if not quote and ends.match(line):
+            return list(lines[:number])
+        quote = _quote_behind(line, quote)
+    return list(lines)
+
+
+def _quote_behind(line: str, quote: str) -> str:
+    """The triple quote that is open behind a line, given the one that is open before it; "" for none."""
+    for mark in _TRIPLE_QUOTE.findall(line):
+        quote = mark if not quote else "" if quote == mark else quote
+    return quote
+
+
+# Fenced blocks
+
+
+def _blocks(lines: Sequence[str]) -> Iterator[list[str]]:
+    """The contents of the fenced blocks, without the fence's own indentation; the last one may be unclosed.
+
+    A fence that names a language opens a block even inside another one: someone forgot to close that, or wrapped a
+    whole answer in a block. A fence that is indented by more than 3 columns more than the opening one is content (in
+    a docstring, say), as in CommonMark.
+    """
+    opening: re.Match[str] | None = None
+    block: list[str] = []
+    for line in lines:
+        fence = _FENCE.fullmatch(line)
+        if opening and (not fence or not _is_outer(fence, opening)):
+            block.append(line)
+        elif fence:
+            if opening:
+                yield _dedented(block, len(opening[1]))
+            opening, block = (None if opening and not fence[3].strip() else fence), []
+    if opening:
+        yield _dedented(block, len(opening[1]))
+
+
+def _is_outer(fence: re.Match[str], opening: re.Match[str]) -> bool:
+    """Whether a fence inside a block ends it: by closing it, or by opening the next."""
+    if len(fence[1]) > len(opening[1]) + 3:
+        return False
+    return bool(fence[3].strip()) or (fence[2][0] == opening[2][0] and len(fence[2]) >= len(opening[2]))
+
+
+def _last_defining(blocks: Sequence[list[str]], defines: re.Pattern[str]) -> str | None:
+    for block in reversed(blocks):
+        lines = _dedented(block, _indentation(_first(block)))
+        found = _line_of(lines, defines)
+        if found is not None:
+            return "\n".join(_until(lines, _EXAMPLE, found + 1))
+    return None
+
+
+# Text without fences
+
+_SAME_STATEMENT = re.compile(r"[\s)\]}]|$")
+
+
+def _unfenced(lines: Sequence[str], defines: re.Pattern[str]) -> str | None:
+    """The definitions, imports and assignments at column 0, each with what is indented below it."""
+    lines = _dedented(lines, _indentation(_first(lines)))
+    if _line_of(lines, defines) is None:
+        return None
+    kept: list[str] = []
+    keeps, quote = False, ""
+    for line in lines:
+        if not quote and not _SAME_STATEMENT.match(line):
+            keeps = _CODE.match(line) is not None
+        quote = _quote_behind(line, quote)
+        kept += [line] if keeps else []
+    return "\n".join(kept)
+
+
+# Completions
+
+_STATEMENT = re.compile(r"[^\s)\]}]")
+_RETURN = re.compile(r"[ \t]*+(?:return|yield|raise)\b")
+_NO_BODY = re.compile(rf"{_EXAMPLE.pattern}|def\b|class\b|@|```|~~~")
+_INDENT = " " * 4
+
+
+def _is_body(lines: Sequence[str], entry_point: str) -> bool:
+    """Whether a response begins inside a function: indented by two columns or more, and no program indented as one."""
+    first = _first(lines)
+    width = _indentation(first)
+    if (width < 2 and not first.startswith("\t")) or _FENCE.fullmatch(first):
+        return False
+    function = re.compile(_FUNCTION.format(name=re.escape(entry_point)))
+    return not any(_indentation(line) == width and function.match(line, width) for line in lines)
+
+
+def _completed(prompt: str, lines: Sequence[str], entry_point: str) -> str:
+    """The prompt and the body that begins the lines; tabs in front of a line count as four columns each.
+
+    Lines at column 0 that set an attribute of the function (`fib.cache = {}`) do not end it.
+    """
+    body = _reindented([_leading_tabs_expanded(line) for line in lines])
+    ends = re.compile(rf"(?!{re.escape(entry_point)}\.)[^\s)\]}}]")
+    return prompt + "\n".join(_until(body, ends)) + "\n"
+
+
+def _leading_tabs_expanded(line: str) -> str:
+    width = _indentation(line)
+    return line[:width].replace("\t", _INDENT) + line[width:]
+
+
+def _reindented(lines: list[str]) -> list[str]:
+    """The lines as a function's body: all indented where all lost it, or the first where only that did."""
+    number = next((number for number, line in enumerate(lines) if line.strip()), 0)
+    first = lines[number]
+    if _indentation(first) >= 2:
+        return lines
+    following = _indentation(_first(lines[number + 1 :]))
+    if following >= (2 * len(_INDENT) if first.rstrip().endswith(":") else len(_INDENT)):
+        return [_INDENT + first.lstrip(), *lines[number + 1 :]]
+    body = _until(lines[number:], _NO_BODY)
+    ending = next((at for at, line in enumerate(body) if line.startswith("return")), len(body))
+    return [_INDENT + line for line in _until(body, _STATEMENT, ending + 1)]

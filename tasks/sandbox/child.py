@@ -1,0 +1,191 @@
+"""What happens in the process of one program: define it, call it on each input, write its results down.
+
+The process is confined already. A hostile program can reach everything here, as it could reach any code in its own
+process; all that it gains are other words in its own results. Limits on time are the kernel's (`confinement.arm`).
+
+Lines on the result pipe: `+` once confined, `<ns of CPU> <text>` for each test, `=<status> <detail>` at the end.
+"""
+
+from __future__ import annotations
+
+import ast
+import pickle
+import re
+import sys
+import types
+from os import _exit, write  # by name: a program may patch `os.write`
+from select import POLLOUT, poll
+from time import process_time_ns, thread_time_ns
+from typing import Any, NoReturn
+
+from . import bounds, canonical, confinement
+
+RESULT_PIPE = 3
+ENTERED = b"+\n"
+
+_PLAIN_NAME = re.compile("[A-Za-z_][A-Za-z0-9_]{0,60}")
+
+_left = 0  # characters of results that may still be written
+
+
+class _NoInput:
+    """Standard input: whoever reads it gets an error."""
+
+    def __getattr__(self, name: str) -> Any:
+        raise OSError("there is no standard input")
+
+
+def run_tests(suite: dict[str, Any], stop_at_raise: bool, source: bytearray) -> NoReturn:
+    """Define the program, then call its entry point on one input after the other."""
+    _bound(suite["output_bytes"])
+    limits = suite["cpu_limits_s"]
+    _arm(max([bounds.IMPORT_CPU_S, *limits[:1]]))
+    function = _defined(source, suite["entry_point"])
+    for arguments, limit, digested in zip(suite["inputs"], limits, suite["digest"], strict=True):
+        # A digest may take what the run has left: Mbpp/255 returns 10^8 strings in 1.4 s, and they take 9 s to hash.
+        encode_cpu_s = suite["total_cpu_s"] if digested else limit + bounds.ENCODE_CPU_S
+        raised = _test(function, arguments, limit, encode_cpu_s, digested)
+        if raised and stop_at_raise:
+            _end("stopped", "a test raised")
+    _end("ok")
+
+
+def _test(function: Any, arguments: tuple[Any, ...], cpu_s: float, encode_cpu_s: float, digested: bool) -> bool:
+    """Write down the result of one test; whether it raised. The result itself is gone before the next test begins."""
+    _arm(cpu_s)
+    started = _cpu_ns()
+    try:
+        value, raised = function(*arguments), ""
+    except MemoryError:
+        _end("memory")
+    except BaseException as problem:
+        value, raised = None, _name(problem)
+    cpu_ns = max(now - then for now, then in zip(_cpu_ns(), started, strict=True))
+    _result(cpu_ns, f"E{raised}" if raised else _text(value, encode_cpu_s, digested))
+    return bool(raised)
+
+
+def _defined(source: bytearray, entry_point: str) -> Any:
+    """The program's entry point, in a module of its own, for dataclasses, typing and pickle to find."""
+    module = types.ModuleType("program")
+    module.__dict__["__builtins__"] = sys.modules["builtins"]  # ours are a copy
+    sys.modules["program"] = module
+    sys.stdin = sys.__stdin__ = _NoInput()  # type: ignore[assignment,misc]
+    try:
+        code = compile(source.decode("utf-8", "surrogatepass"), "<program>", "exec", dont_inherit=True)
+    except BaseException as problem:
+        _end("syntax", _name(problem))
+    try:
+        exec(code, module.__dict__)
+    except MemoryError:
+        _end("memory", "while it was defined")
+    except BaseException as problem:
+        _end("raised", _name(problem))
+    if entry_point not in module.__dict__:
+        _end("missing", entry_point)
+    return module.__dict__[entry_point]
+
+
+def _text(value: Any, cpu_s: float, digested: bool) -> str:
+    """The result's canonical text, or its digest."""
+    if not digested and (value is None or value is True or value is False):
+        return canonical.encode(value)
+    _arm(cpu_s)
+    try:
+        return canonical.digest(value) if digested else canonical.encode(value, _left)
+    except MemoryError:
+        _end("memory", "while its result was written down")
+    except canonical.TooLong:
+        _end("output")
+    except BaseException:  # a set that one of its threads changes
+        return "X"
+
+
+def normalise(sources: bytearray) -> NoReturn:
+    """One line a source: its normal form as a JSON string, or N."""
+    programs = pickle.loads(sources)
+    _bound(sys.maxsize)
+    for program in programs:
+        _arm(bounds.PARSE_CPU_S)
+        form = normal_form(program)
+        _result(0, "N" if form is None else canonical.string(form))
+    _end("ok")
+
+
+def normal_form(source: str) -> str | None:
+    """The source of the program's syntax tree, without docstrings where it cannot see them; None if there is none.
+
+    What parses but cannot be written again (an int of over 4,300 digits, say) stays as it is.
+    """
+    try:
+        tree = ast.parse(source)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return None
+    if "__doc__" not in source and "inspect" not in source:
+        _strip_docstrings(tree)
+    try:
+        return ast.unparse(tree)
+    except (ValueError, RecursionError):
+        return source
+
+
+def _strip_docstrings(tree: ast.AST) -> None:
+    for node in ast.walk(tree):
+        if not isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef) or not node.body:
+            continue
+        first = node.body[0]
+        if isinstance(first, ast.Expr) and isinstance(first.value, ast.Constant) and isinstance(first.value.value, str):
+            node.body[:1] = [] if len(node.body) > 1 else [ast.Pass()]
+
+
+# Time
+
+
+def _arm(cpu_s: float) -> None:
+    confinement.arm(cpu_s, max(bounds.TEST_WALL_PER_CPU * cpu_s, bounds.LEAST_TEST_WALL_S))
+
+
+def _cpu_ns() -> tuple[int, int]:
+    """CPU time of this thread and of all: while a limit is armed, Linux renews the latter at every tick (4 ms) only."""
+    return thread_time_ns(), process_time_ns()
+
+
+# Lines
+
+
+def _bound(characters: int) -> None:
+    global _left
+    _left = characters
+
+
+def _result(cpu_ns: int, text: str) -> None:
+    global _left
+    _left -= len(text)
+    if _left < 0:
+        _end("output")
+    _write(f"{cpu_ns} {text}\n".encode("ascii"))
+
+
+def _end(status: str, detail: str = "") -> NoReturn:
+    confinement.arm(0, 0)
+    _write(f"={status} {detail}\n".encode("ascii", "replace"))
+    _exit(0)
+
+
+def _write(line: bytes) -> None:
+    """Write a line. Who waits for a full pipe waits for the harness: that is no fault of the program's."""
+    rest = memoryview(line)
+    while rest:
+        try:
+            rest = rest[write(RESULT_PIPE, rest) :]
+        except BlockingIOError:
+            confinement.arm(0, 0)
+            waiting = poll()
+            waiting.register(RESULT_PIPE, POLLOUT)
+            waiting.poll()
+
+
+def _name(problem: BaseException) -> str:
+    """The exception's type, if that is a plain name."""
+    name = type.__dict__["__name__"].__get__(type(problem))
+    return name if _PLAIN_NAME.fullmatch(name) else "Exception"

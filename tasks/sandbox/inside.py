@@ -1,0 +1,312 @@
+"""The program that runs in the sandbox: a fork server. One fork runs one program on all inputs of a suite.
+
+Requests come in on fd 0, frames go out on fd 1. A program's process has only a pipe to this one, on which it writes
+lines; this one frames them, so a program can forge neither a frame nor another program's result. Nor can it find one
+in the memory that it is a copy of: sources are wiped after the fork, lines go from pipe to pipe inside the kernel, and
+expected outputs are never here. When fd 0 hangs up, because the harness ended or was killed, everything here dies.
+
+A fork costs what its page tables cost to copy, so little is loaded beforehand: what many solutions import.
+
+Sent into the sandbox as source, with the modules that it imports here: standard library only.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import functools
+import gc
+import importlib
+import json
+import os
+import pickle
+import random
+import select
+import signal
+import struct
+import sys
+import termios
+import time
+import warnings
+from collections.abc import Callable, Iterator
+from os import _exit
+from typing import Any
+
+from . import bounds, canonical, child, confinement
+
+PRELOAD = (
+    "bisect", "cmath", "collections", "copy", "datetime", "functools", "heapq", "itertools", "math", "operator", "re",
+    "string", "typing",
+)  # fmt: skip
+
+TICK_S = 0.02  # how often a running program's results are looked at
+MANY = 1 << 14  # bytes in a tick, after which they are passed on as they come
+
+
+class _Gone(Exception):
+    """Nobody listens any more."""
+
+
+class Server:
+    """Answers requests, one at a time, until the other side hangs up."""
+
+    def __init__(self, settings: dict[str, Any]):
+        self.tier = settings["tier"]
+        self.pid = os.getpid()
+        self.null = os.open("/dev/null", os.O_RDWR)
+        self.base = _address_space()
+        self.suites: dict[str, dict[str, Any]] = {}
+        self.filter = confinement.compile_filter()
+        if self.filter is None and self.tier != "none":
+            raise OSError(f"there is no table of system calls for {os.uname().machine}")
+        confinement.default_signals()
+        confinement.prefer_for_oom()
+        confinement.give_up_privileges()
+        if self.tier == "landlock":
+            confinement.landlock(settings["readable"], settings["listable"])
+
+    def serve(self) -> None:
+        """Until the other side hangs up, which raises _Gone."""
+        while True:
+            kind, serial, head, body = _request()
+            if kind == "suite":
+                self.learn(head, body)
+            elif kind == "run":
+                suite = self.suites[head["suite"]] = self.suites.pop(head["suite"])
+                self.fork(serial, suite, body, functools.partial(child.run_tests, suite, head["stop_at_raise"]))
+            elif kind == "normalise":
+                self.fork(serial, head, body, child.normalise)
+
+    def learn(self, key: str, body: bytearray) -> None:
+        """Keep a suite. Each input was pickled by itself, so no two tests share a list."""
+        try:
+            suite = pickle.loads(body)
+            suite["inputs"] = [pickle.loads(pickled) for pickled in suite["inputs"]]
+        except Exception as problem:
+            _send(b"!", f"{type(problem).__name__}: {problem}".encode("utf-8", "replace"))
+            return
+        self.suites[key] = suite
+        while len(self.suites) > bounds.KEPT_SUITES:
+            del self.suites[next(iter(self.suites))]
+        gc.collect()
+        gc.freeze()
+        _send(b"+")
+
+    def fork(self, serial: int, limits: dict[str, Any], body: bytearray, work: Callable[[bytearray], None]) -> None:
+        """Do the work in a process of its own; pass its lines on; say how it ended."""
+        reading, writing = os.pipe()
+        pid = os.fork()
+        if pid == 0:
+            try:
+                self.enter(writing, limits)
+                work(body)
+            finally:  # also where the program has broken what `work` stands on
+                _exit(1)
+        os.close(writing)
+        body[:] = bytes(len(body))
+        try:
+            how = _Relay(serial, pid, reading, limits["pipe_bytes"]).relay()
+        finally:
+            os.close(reading)
+        _send(b"e", json.dumps(how).encode())
+
+    def enter(self, writing: int, limits: dict[str, Any]) -> None:
+        """Become the process of a program: no descriptors but the result pipe, limits, filtered system calls."""
+        for descriptor in range(3):
+            os.dup2(self.null, descriptor)
+        os.dup2(writing, child.RESULT_PIPE)
+        os.closerange(child.RESULT_PIPE + 1, 256)
+        os.set_blocking(child.RESULT_PIPE, False)
+        try:
+            self.confine(limits)
+        except Exception as problem:
+            os.write(child.RESULT_PIPE, f"-{problem}\n".encode())
+            raise
+        os.write(child.RESULT_PIPE, child.ENTERED)
+
+    def confine(self, limits: dict[str, Any]) -> None:
+        random.seed(0)  # the same program gets the same verdict
+        if "numpy" in sys.modules:
+            sys.modules["numpy"].random.seed(0)
+        confinement.die_with_parent(self.pid)
+        confinement.limit_resources(self.base + limits["memory_bytes"], limits["total_cpu_s"])
+        if self.filter is not None:
+            confinement.install(self.filter)
+
+
+class _Relay:
+    """Watches one process: passes its lines on, kills it when told to, when it is too slow or writes too much."""
+
+    def __init__(self, serial: int, pid: int, reading: int, bound: int):
+        self.serial, self.pid, self.reading, self.left = serial, pid, reading, bound
+        self.deadline = time.monotonic() + bounds.IDLE_S
+        self.poll = select.poll()
+        self.poll.register(0, select.POLLIN)
+        self.ended = _pidfd(pid)
+        self.poll.register(reading if self.ended is None else self.ended, select.POLLIN)
+
+    def relay(self) -> tuple[str, int]:
+        """How it ended: ("exit", code), ("signal", number), or killed here: ("stopped" | "stalled" | ..., 0)."""
+        why = self.watch()
+        if why:
+            os.kill(self.pid, signal.SIGKILL)
+        status = os.waitpid(self.pid, 0)[1]
+        if self.ended is not None:
+            os.close(self.ended)
+        if why:
+            return why, 0
+        return ("signal", os.WTERMSIG(status)) if os.WIFSIGNALED(status) else ("exit", os.WEXITSTATUS(status))
+
+    def watch(self) -> str:
+        """Until it has ended ("") or must be killed (why)."""
+        while True:
+            ready = {descriptor for descriptor, _ in self.poll.poll(TICK_S * 1000)}
+            if 0 in ready and self.told_to_stop():
+                return "stopped"
+            has_ended = self.ended in ready
+            closed = self.drain()
+            if self.left < 0:
+                return "output"
+            if has_ended or (closed and self.ends()):
+                return ""
+            if closed:
+                return "closed"
+            if _threads(self.pid) > bounds.THREADS:
+                return "threads"
+            if time.monotonic() > self.deadline + bounds.WALL_PER_CPU * _cpu_time(self.pid):
+                return "stalled"
+
+    def told_to_stop(self) -> bool:
+        kind, serial, _, _ = _request()
+        return kind == "stop" and serial == self.serial
+
+    def drain(self) -> bool:
+        """Pass on what has been written, without looking at it; whether the pipe is closed at the other end.
+
+        Time for which nobody takes it from here does not count against the program.
+        """
+        started = time.monotonic()
+        while self.left >= 0 and (length := _waiting(self.reading)):
+            self.left -= length
+            if length > MANY:
+                self.poll.register(self.reading, select.POLLIN)
+            if self.left >= 0:
+                _send_from(self.reading, length)
+        self.deadline += time.monotonic() - started
+        return _hung_up(self.reading)
+
+    def ends(self) -> bool:
+        """Whether the process, which has closed its pipe, ends within 0.1 s."""
+        for _ in range(100):
+            if os.waitid(os.P_PID, self.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None:
+                return True
+            time.sleep(0.001)
+        return False
+
+
+def _pidfd(pid: int) -> int | None:
+    try:
+        return os.pidfd_open(pid)
+    except OSError:  # Linux before 5.3
+        return None
+
+
+def _cpu_time(pid: int) -> float:
+    """CPU seconds of a process, from its clock, whose number clock_getcpuclockid(3) makes so."""
+    try:
+        return time.clock_gettime((~pid << 3) | 2)
+    except OSError:
+        return 0.0
+
+
+def _threads(pid: int) -> int:
+    """How many threads a process has, by the links to their folder. (RLIMIT_NPROC does not bind root's processes.)"""
+    try:
+        return os.stat(f"/proc/{pid}/task").st_nlink - 2
+    except OSError:
+        return 0
+
+
+def _address_space() -> int:
+    with open("/proc/self/statm") as pages:
+        return int(pages.read().split()[0]) * os.sysconf("SC_PAGESIZE")
+
+
+def _waiting(pipe: int) -> int:
+    """How many bytes wait in a pipe."""
+    return int(struct.unpack("i", fcntl.ioctl(pipe, termios.FIONREAD, b"\0\0\0\0"))[0])
+
+
+def _hung_up(pipe: int) -> bool:
+    poll = select.poll()
+    poll.register(pipe, select.POLLIN)
+    return [event for _, event in poll.poll(0)] == [select.POLLHUP]
+
+
+# Frames
+
+
+def _take(length: int) -> bytearray:
+    taken = bytearray(length)
+    rest = memoryview(taken)
+    while rest:
+        count = os.readv(0, [rest])
+        if not count:
+            raise _Gone
+        rest = rest[count:]
+    return taken
+
+
+def _request() -> tuple[str, int, Any, bytearray]:
+    """Kind, serial number, head, and the body, which exists nowhere else in this process."""
+    header, body = struct.unpack("<II", _take(8))
+    kind, serial, head = pickle.loads(_take(header))
+    return kind, serial, head, _take(body)
+
+
+def _send(kind: bytes, payload: bytes = b"") -> None:
+    _write(struct.pack("<cI", kind, len(payload)) + payload)
+
+
+def _send_from(pipe: int, length: int) -> None:
+    _write(struct.pack("<cI", b"d", length))
+    with _listened_to():
+        while length:
+            length -= os.splice(pipe, 1, length)
+
+
+def _write(data: bytes) -> None:
+    rest = memoryview(data)
+    with _listened_to():
+        while rest:
+            rest = rest[os.write(1, rest) :]
+
+
+@contextlib.contextmanager
+def _listened_to() -> Iterator[None]:
+    try:
+        yield
+    except BrokenPipeError:
+        raise _Gone from None
+
+
+# The start
+
+
+def main(settings: dict[str, Any]) -> None:
+    """Load what programs use, confine, greet, serve. `settings`: tier, numpy's parent folder, Landlock's paths."""
+    warnings.simplefilter("ignore")
+    for name in PRELOAD:
+        importlib.import_module(name)
+    if settings["numpy"] is not None:
+        sys.path.append(settings["numpy"])
+        importlib.import_module("numpy.random")
+        canonical.learn_numpy()
+    server = Server(settings)
+    gc.collect()
+    gc.freeze()
+    try:
+        _send(b"+")
+        server.serve()
+    except _Gone:
+        _exit(0)  # and whatever still runs dies with this process

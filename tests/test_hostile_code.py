@@ -1,0 +1,104 @@
+"""Hostile programs against the sandbox, in every tier that this machine has, also as an unprivileged user."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import hostile_code as hostile
+import pytest
+
+from harness_tasks.sandbox import Sandbox, find_tier
+
+NOBODY = 65534
+PROGRAM = Path(hostile.__file__)
+SYSTEM_PYTHON = "/usr/bin/python3"
+
+
+def attacked(tier: str, uid: int, which: str) -> list[str]:
+    """What went wrong when the attacks were run as a user, in a process of its own."""
+    environment = dict(os.environ)
+    if uid != os.getuid() and os.path.exists(SYSTEM_PYTHON):
+        environment["HARNESS_SANDBOX_PYTHON"] = SYSTEM_PYTHON  # ours may lie where that user cannot read
+    command = [sys.executable, str(PROGRAM), tier, str(uid), which]
+    done = subprocess.run(command, capture_output=True, text=True, env=environment, timeout=900)
+    assert done.returncode == 0, done.stderr
+    outcome = json.loads(done.stdout)
+    if "refused" in outcome:
+        pytest.skip(f"as uid {uid}: {outcome['refused']}")
+    print(f"{outcome['attacks']} attacks in tier {tier} as uid {uid}")
+    assert outcome["attacks"] > 10
+    return outcome["complaints"]
+
+
+def test_the_corpus_is_large_and_every_attack_has_a_name_of_its_own():
+    names = [attack.name for attack in hostile.QUICK + hostile.LONG]
+    assert len(names) == len(set(names)) > 100
+
+
+def test_no_attack_succeeds_in_the_tier_that_is_used_here():
+    tier, _ = find_tier(unsafe_exec=True)
+    assert attacked(tier, os.getuid(), "quick") == []
+
+
+@pytest.mark.slow
+def test_no_attack_on_time_succeeds_in_the_tier_that_is_used_here():
+    tier, _ = find_tier(unsafe_exec=True)
+    assert attacked(tier, os.getuid(), "long") == []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("tier", ["landlock", "none"])
+def test_no_attack_succeeds_in_the_other_tiers(tier):
+    assert attacked(tier, os.getuid(), "quick") == []
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(os.getuid() != 0, reason="only root can become another user")
+@pytest.mark.parametrize("tier", ["bwrap", "landlock"])
+def test_no_attack_succeeds_when_the_harness_runs_unprivileged(tier):
+    assert attacked(tier, NOBODY, "quick") == []
+
+
+@pytest.mark.slow
+def test_hostile_results_are_bounded_where_only_digests_are_asked_for():
+    suite = replace(hostile.SUITE, digest=[True] * 3)
+    with Sandbox(2, unsafe_exec=True) as sandbox:
+        started = time.monotonic()
+        runs = sandbox.run_all(suite, [attack.program for attack in hostile.RESULTS], stop_at_raise=False)
+        assert time.monotonic() - started < 90
+        assert not [run for run in runs if run.status == "error"]
+        assert all(text[0] in "hXE" for run in runs for text in run.results)
+        assert sandbox.run_all(hostile.SUITE, [hostile.HONEST])[0].results == hostile.EXPECTED
+
+
+def test_hostile_sources_neither_stop_nor_change_the_normal_forms_of_their_neighbours():
+    honest = [f"def f( x ):\n    return x+{n}  # comment" for n in range(len(hostile.SOURCES))]
+    programs = [text for pair in zip(honest, hostile.SOURCES, strict=True) for text in (pair[0], pair[1].program)]
+    with Sandbox(1, unsafe_exec=True) as sandbox:
+        started = time.monotonic()
+        forms = sandbox.normalised(programs)
+        assert time.monotonic() - started < 60
+    assert forms[::2] == [f"def f(x):\n    return x + {n}" for n in range(len(honest))]
+    parsed = {attack.name for attack, form in zip(hostile.SOURCES, forms[1::2], strict=True) if form is not None}
+    assert {"empty", "no function", "decorators", "spaces"} <= parsed
+    assert not {"NUL", "lone surrogate", "parentheses", "brackets", "a sum of 2 MB", "no text"} & parsed
+
+
+def test_the_surroundings_notice_what_an_attack_does():
+    """The corpus proves nothing unless the traps work: the same deeds, done from here, are seen."""
+    with hostile.surroundings() as around:
+        assert around.damage() == []
+        around.victim.write_text("changed")
+        (around.folder / "new").touch()
+        around.udp.sendto(b"x", around.udp.getsockname())
+        with hostile.socket.socket() as caller:
+            caller.connect(around.tcp.getsockname())
+            around.process.kill()
+            around.process.wait()
+            assert len(around.damage()) == 4
