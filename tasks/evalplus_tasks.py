@@ -217,25 +217,30 @@ def _sandbox() -> Sandbox:
 def _key(dataset: str, tests: str, problem: Problem) -> str:
     """A hash of all that the ground truth depends on. Python's version too: Mbpp/596 asks for an object's size."""
     parts = [VERSION, sys.version_info[:2], dataset, tests, problem.id, problem.prompt, problem.reference]
-    return hashlib.sha256(json.dumps([*parts, problem.meta]).encode()).hexdigest()[:32]
+    return _hash([*parts, problem.meta["sha256"]])[:32]
+
+
+def _hash(value: Any) -> str:
+    return hashlib.sha256(json.dumps(value).encode()).hexdigest()
 
 
 # The data
 
 
 def _problem(row: Row) -> Problem:
-    """The problem of one row, its inputs as JSON has them."""
+    """The problem of one row, its inputs as JSON has them, with a hash of them."""
     name, entry_point = row.text("task_id"), row.text("entry_point")
     if not re.fullmatch(r"(Mbpp|HumanEval)/[0-9]+", name):
         raise row.fault(f"task_id must be Mbpp/NUMBER or HumanEval/NUMBER, got {name!r:.60}")
     if not entry_point.isidentifier():
         raise row.fault(f"entry_point must be a function's name, got {entry_point!r:.60}")
-    meta = {
+    meta: dict[str, Any] = {
         "entry_point": entry_point,
         "base_input": _tests(row, "base_input"),
         "plus_input": _tests(row, "plus_input"),
         "atol": _tolerance(row),
     }
+    meta["sha256"] = _hash(meta)  # here, once: the inputs are up to 0.4 MB
     return Problem(name, row.text("prompt"), row.text("canonical_solution"), meta)
 
 

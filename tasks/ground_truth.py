@@ -106,8 +106,9 @@ def _shortened(text: str) -> str:
 
 
 def _folder() -> Path:
-    cache = os.environ.get("XDG_CACHE_HOME")
-    return (Path(cache) if cache else Path.home() / ".cache") / "diversity-harness" / "ground-truth"
+    cache = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
+    nowhere = cache.startswith("~")  # a user without a home: nothing can be kept below this
+    return Path(os.devnull if nowhere else cache) / "diversity-harness" / "ground-truth"
 
 
 def _read(path: Path, tests: int) -> GroundTruth | None:

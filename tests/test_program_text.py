@@ -89,6 +89,11 @@ def test_without_fences_statements_behind_the_function_are_left_away():
     assert program_in(f"{DEFINITION}\n\n{statements}\n", "add").strip() == DEFINITION
 
 
+def test_what_stands_before_the_function_stays():
+    program = f"print('adding')\nassert True\n{DEFINITION}"
+    assert program_in(f"```python\n{program}\nprint(add(1, 2))\n```", "add") == program
+
+
 def test_examples_in_a_string_or_in_a_body_are_not_the_end():
     program = 'def add(a, b):\n    """Adds.\nprint(add(1, 2))\n    """\n    print(a)\n    assert b\n    return a + b'
     assert program_in(f"```python\n{program}\n```", "add") == program

@@ -170,8 +170,6 @@ def _raised(base: Fraction | complex, exponent: Fraction | complex) -> Fraction 
         raise _Unread
     if isinstance(base, complex) or isinstance(exponent, complex) or exponent.denominator > 1:
         return complex(base) ** complex(exponent)
-    if _bits(base) * abs(exponent.numerator) > MAX_BITS:
-        raise _Unread
     return Fraction(base**exponent.numerator)
 
 

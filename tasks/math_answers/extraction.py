@@ -20,7 +20,7 @@ MAX_ANSWER = 500  # characters
 
 Statements = Literal["boxed", "####"]
 
-_NEXT_PROBLEM = re.compile(r"\n[ \t#*]{0,8}(?:Question|Problem|Q)(?: [0-9]{1,4})?:")
+_NEXT_PROBLEM = re.compile(r"\n[ \t#*]{0,8}(?:(?:Question|Problem)(?: [0-9]{1,4})?:|Q: (?=[A-Z]))")
 _ANSWERED = re.compile(r"\\f?box(?:ed)?\b|####|answer is\b|answer:", re.IGNORECASE)
 _BRACE = re.compile(
     r"(?P<box>\\(?:boxed|fbox)\s*\{)|(?P<bare>\\(?:boxed|fbox)\s+(?=[^\s{]))|\\.|(?P<brace>[{}])", re.DOTALL
@@ -30,13 +30,16 @@ _CONNECTOR = re.compile(
     r"(?:[\s$,;&*]|\\[()\[\],;!\\]|\\q?quad|\b(?:and|or)\b|\\(?:text|mbox|textrm)\{\s*,?\s*(?:and|or)?\s*\})*"
 )
 _LONGEST_CONNECTOR = 40
-_HASHES = re.compile(r"####[ \t]*(?=[^\n]{0,40}[0-9])")
-_STATEMENT = re.compile(r"####|\banswer\b[*_ ]{0,4}(?:(?:is|=)(?![a-z])[*_ ]{0,4}[:：]?|[:：])", re.IGNORECASE)
+_HASH = (  # a value must stand right behind it: "#### Step 2" and "#### 2. Next" are headings
+    r"####[ \t]*+(?![0-9]{1,2}[.):][ \t]+[A-Za-z*])(?=[*_`$\\({\[+ -]{0,6}(?:[0-9]|\.[0-9]|boxed|[dt]?frac|sqrt|text))"
+)
+_HASHES = re.compile(_HASH)
+_STATEMENT = re.compile(_HASH + r"|\banswer\b[*_ ]{0,4}(?:(?:is|=)(?![a-z])[*_ ]{0,4}[:：]?|[:：])", re.IGNORECASE)
 _DECORATION = " \t\r\n*_`"
 _MATH = re.compile(
     r"\$\$?([^$\n]*[^$\s])\$(?![0-9])|\\\(((?:[^\\\n]|\\[^)\n])+)\\\)|\\\[\s*((?:[^\\\n]|\\[^\]\n])+)\\\]"
 )
-_SENTENCE_END = re.compile(r"\.(?=\s|$)|\s(?=I hope\b)")
+_SENTENCE_END = re.compile(r"\.(?=\s|$)|,?\s(?=(?:I hope|since|because|where|which|as)\b)")
 _NUMBER = re.compile(r"(?<![\w.,])-?\$?[0-9][0-9,]*(?:\.[0-9]+)?(?:/[0-9]+)?", re.ASCII)
 _DIGIT = re.compile("[0-9]")
 _STARTS_WITH_WORDS = re.compile(r"[A-Za-z]{2,}[ ,:]")
@@ -163,7 +166,7 @@ def _is_connector(between: str) -> bool:
 
 
 def _last_hashes(text: str) -> int | None:
-    """Where the last `####` with a number behind it ends, or None."""
+    """Where the last `####` with a value behind it ends, or None."""
     return max((match.end() for match in _HASHES.finditer(text)), default=None)
 
 
@@ -186,7 +189,9 @@ def _last_number(text: str) -> str | None:
 def _sentence(text: str, start: int) -> str:
     """The statement at `start`: the formula in it if it has one, else its first line up to a full stop."""
     rest = text[start : start + 2 * MAX_ANSWER].lstrip(_DECORATION + ":")
-    line = rest.partition("\n")[0] if not rest.startswith(("$$\n", "\\[\n")) else rest
+    if rest.startswith(("$$\n", "\\[\n")):
+        rest = rest[3:].lstrip()
+    line = rest.partition("\n")[0]
     formula = _MATH.search(line)
     if formula and not _DIGIT.search(line, 0, formula.start()):
         return next(group for group in formula.groups() if group)
