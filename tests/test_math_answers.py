@@ -19,7 +19,6 @@ from fractions import Fraction
 from functools import cache
 from pathlib import Path
 from random import Random
-from unittest.mock import Mock
 
 import pytest
 from conftest import SHARED
@@ -1048,13 +1047,16 @@ def test_a_forked_copy_of_the_harness_does_not_keep_the_checker_alive() -> None:
 
 
 def test_a_batch_that_breaks_off_leaves_no_answer_for_the_next(monkeypatch: pytest.MonkeyPatch) -> None:
+    def no_child() -> None:
+        raise CheckerFailure("no more")
+
     own = workers.Workers()
     monkeypatch.setattr(own, "_size", 2)
     same, other = (Pair("x+1", "1+x"),), (Pair("x", "y"),)
     try:
         assert own.check([same]) == ["equal"]
         with monkeypatch.context() as broken:
-            broken.setattr(own, "_new_child", Mock(side_effect=CheckerFailure("no more")))
+            broken.setattr(own, "_new_child", no_child)
             with pytest.raises(CheckerFailure, match="no more"):
                 own.check([same, same])
         assert own.check([other, same, other]) == ["different", "equal", "different"]
