@@ -6,8 +6,9 @@ completion, the last of anything else (a reasoning model's program comes last).
 
 The program is the first of these that there is:
 1. a completion, if the response begins with an indented line and the prompt is the beginning of the function
-   (HumanEval's are): the prompt, and the response up to its first line at column 0. The body ends there: at Codex's
-   stop sequences (`\nclass`, `\ndef`, `\n#`, `\nif`, `\nprint`) and at all of evalplus';
+   (HumanEval's are): the prompt, and the response up to Codex's stop sequences (`\nclass`, `\ndef`, `\n#`, `\nif`,
+   `\nprint`; Chen et al. 2021) or to what is no code at column 0. Imports, assertions, assignments and calls behind
+   the function stay, and can fail, so that figures compare with those of other papers;
 2. the last fenced block (``` or ~~~, whatever its info string, closed or not) that defines the entry point;
 3. the code in the text, if that defines the entry point at the start of a line;
 4. a completion, if the prompt is the beginning of the function: the last fenced block with a `return`, or else the
@@ -49,12 +50,12 @@ def program_in(response: object, entry_point: str, prompt: str = "") -> str | No
     head = text[:LOOK_AT].split("\n")
     continues = _line_of(prompt.split("\n"), defines) is not None
     if continues and _is_body(head, entry_point):
-        return _completed(prompt, head, entry_point)
+        return _completed(prompt, head)
     tail = head if len(text) <= LOOK_AT else text[-LOOK_AT:].split("\n")[1:]
     blocks = list(_blocks(tail))
     program = _last_defining(blocks, defines) or _unfenced(tail, defines)
     body = next((block for block in reversed(blocks) if _line_of(block, _RETURN) is not None), head)
-    return _completed(prompt, body, entry_point) if program is None and continues and _first(body) else program
+    return _completed(prompt, body) if program is None and continues and _first(body) else program
 
 
 def _line_of(lines: Iterable[str], pattern: re.Pattern[str]) -> int | None:
@@ -158,6 +159,8 @@ def _unfenced(lines: Sequence[str], defines: re.Pattern[str]) -> str | None:
 _STATEMENT = re.compile(r"[^\s)\]}]")
 _RETURN = re.compile(r"[ \t]*+(?:return|yield|raise)\b")
 _NO_BODY = re.compile(rf"{_EXAMPLE.pattern}|def\b|class\b|@|```|~~~")
+_GOES_ON = rf"import\b|from\b|assert\b|{_ASSIGNMENT}|[A-Za-z_][\w.]*+\(|[\s)\]}}]"
+_STOP = re.compile(rf"class|def|#|if|print|(?!{_GOES_ON}).")
 _INDENT = " " * 4
 
 
@@ -171,14 +174,10 @@ def _is_body(lines: Sequence[str], entry_point: str) -> bool:
     return not any(_indentation(line) == width and function.match(line, width) for line in lines)
 
 
-def _completed(prompt: str, lines: Sequence[str], entry_point: str) -> str:
-    """The prompt and the body that begins the lines; tabs in front of a line count as four columns each.
-
-    Lines at column 0 that set an attribute of the function (`fib.cache = {}`) do not end it.
-    """
+def _completed(prompt: str, lines: Sequence[str]) -> str:
+    """The prompt and the body that begins the lines; tabs in front of a line count as four columns each."""
     body = _reindented([_leading_tabs_expanded(line) for line in lines])
-    ends = re.compile(rf"(?!{re.escape(entry_point)}\.)[^\s)\]}}]")
-    return prompt + "\n".join(_until(body, ends)) + "\n"
+    return prompt + "\n".join(_until(body, _STOP)) + "\n"
 
 
 def _leading_tabs_expanded(line: str) -> str:

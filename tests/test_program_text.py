@@ -169,11 +169,19 @@ def test_completions_continue_the_prompt(response):
 
 @pytest.mark.parametrize(
     "stop",
-    ["class A:", "def total(x):", "# next", "@app", "if __name__", "print(1)", "assert 0", "```", '"""', "import x"],
+    ["class A:", "def total(x):", "# next", "@app", "if __name__", "print(1)", "```", '"""', "That is all.", "Done"],
 )
-def test_a_completion_ends_at_the_first_line_at_column_0(stop):
+def test_a_completion_ends_at_the_usual_stop_sequences_and_at_what_is_no_code(stop):
     program = program_in(f"{BODY}\n{stop}\n    junk (((", "total", PROMPT)
     assert program == f"{PROMPT}{BODY}\n"
+
+
+@pytest.mark.parametrize(
+    "more", ["assert total([1]) == 2", "import missing", "from missing import x", "x = 1", "run()"]
+)
+def test_a_completion_is_judged_with_the_code_that_follows_its_function(more):
+    program = program_in(f"{BODY}\n{more}\nprint(1)", "total", PROMPT)
+    assert program == f"{PROMPT}{BODY}\n{more}\n"
 
 
 def test_a_completion_goes_on_behind_brackets_strings_and_its_own_attributes():

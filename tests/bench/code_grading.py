@@ -1,4 +1,4 @@
-"""What a verdict on a program costs: `python tests/bench/code_grading.py`, ours beside evalplus', sample by sample in turn.
+"""What a verdict on a program costs: `python tests/bench/code_grading.py`, ours beside evalplus, in turn.
 
 Two sets: CodeGen's samples for HumanEval on the base tests, and MBPP+'s canonical solutions and mutants of them, of
 light problems. evalplus runs twice, in processes of their own: as shipped, with the ground truth of all problems loaded
