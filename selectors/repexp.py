@@ -24,6 +24,7 @@ import numpy as np
 from harness import HarnessError, Pool, hookimpl
 
 from .elliptical import elliptical_order
+from .vectors import vectors_of
 
 
 @dataclass(frozen=True)
@@ -43,17 +44,10 @@ class RepExp:
 
     def rank(self, pool: Pool, rng: np.random.Generator) -> Iterator[int]:
         """All n indices, lazily. Ties go to the lowest index."""
-        h = pool.embeddings  # (n, d)
-        n, d = h.shape
+        h = vectors_of(pool, "repexp")  # (n, d)
+        n = len(h)
         if n == 0:
             return iter(())
-        if d == 0:
-            raise HarnessError("repexp: the pool has no embeddings; it needs an embedder (--embedder hidden-mean)")
-        finite = np.isfinite(h).all(axis=1)  # (n,)
-        if not finite.all():
-            raise HarnessError(
-                f"repexp: the embedding of response {finite.argmin()} holds NaN or infinity; mend or drop it"
-            )
         first = int(rng.integers(n)) if self.first == "random" else None
         return elliptical_order(h, self.lam, first)
 

@@ -6,7 +6,7 @@ r"""Time grading of math answers against math-verify called in process on every 
 project is used, and where that is missing, 100 generated problems, which say less. 100 problems x 8 responses each:
 
 1-2  the reference solution as it is, and behind a sentence of its own      5  another number in the last box
-3    its answer spelt otherwise (\dfrac, \left, 1,234; some as 2·(x)/2)      6  another problem's answer in the last box
+3    its answer spelt otherwise (\dfrac, \left, 1,234; roots as 2·(x)/2)     6  another problem's answer in the last box
 4    no box: "The final answer is $x$."                                      7  a last box that does not parse
                                                                              8  cut off before any box, ends in a number
 
@@ -65,8 +65,8 @@ def otherwise(answer: str, turn: int) -> str:
     """The same answer, spelt differently."""
     if re.fullmatch("[0-9]{4,}", answer):
         return f"{int(answer):,}"
-    if turn % 4 == 3 and not re.search("[,=_a-zA-Z]{2}|[,=_]", answer.replace(r"\frac", "").replace(r"\sqrt", "")):
-        return rf"\frac{{2 \cdot ({answer})}}{{2}}"  # for algebra
+    if re.search(r"\\sqrt|\\pi|[0-9][a-z]|[a-z]\^", answer) and not re.search("[,=_]|text|mbox|begin", answer):
+        return rf"\frac{{2 \cdot ({answer})}}{{2}}"  # only algebra can tell
     spelt = answer.replace(r"\frac", r"\dfrac").replace("(", r"\left( ").replace(")", r" \right)").replace("+", " + ")
     return rf"\text{{{answer}}}" if answer.isdecimal() and turn % 2 else rf"\displaystyle {spelt}"
 
