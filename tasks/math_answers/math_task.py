@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from importlib.metadata import version
 from importlib.util import find_spec
 from typing import ClassVar, NamedTuple
 
@@ -31,9 +32,13 @@ class MathTask(Task):
     strict       the rule that `audit` applies: Hendrycks' ("boxed") or GSM8K's ("####")
     """
 
-    grader: ClassVar[str] = "1"
     statements: ClassVar[Statements] = "boxed"
     strict: ClassVar[Statements] = "boxed"
+
+    @property
+    def grader(self) -> str:
+        """The version of these rules, and of math-verify, which decides what they leave open."""
+        return f"1, math-verify {version('math-verify') if find_spec('math_verify') else 'missing'}"
 
     def check(self, unsafe_exec: bool = False) -> str:
         """No remark: nothing runs that a response wrote. Raises HarnessError where math-verify is not installed."""
