@@ -1,0 +1,83 @@
+"""Answer round-robin (after Wang et al. 2023): one response of each final answer in turn, the commonest answer first.
+
+    clusters   responses with equal canonical answers, by falling size
+    order      one of each cluster, then a second one of each that has two, and so on; inside a cluster at random
+
+Wang et al., "Self-Consistency Improves Chain of Thought Reasoning in Language Models" (ICLR 2023), arXiv:2203.11171:
+the answer with the most votes is the one most likely right, and its share a measure of confidence. They return that
+answer; here every answer has its turn, in the order of votes. Li et al., "Competition-Level Code Generation with
+AlphaCode" (2022), arXiv:2203.07814, submit one program of each cluster of equal behaviour so, the largest first.
+
+Where a verdict depends on the answer alone this is the strongest cheap rival: as many calls as there are wrong answers
+more popular than the right one, plus one. Clusters of one size come at random. A response without an answer tells
+nothing about its verdict: those come last, at random, or as one more cluster (`unanswered=cluster`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar, Literal
+
+from harness import HarnessError, Pool, hookimpl
+
+if TYPE_CHECKING:
+    import numpy as np
+
+
+@dataclass(frozen=True)
+class AnswerRoundRobin:
+    """Answer round-robin (after Wang et al. 2023): one response of each final answer in turn, the commonest first.
+
+    `order`: of the clusters, "size" or "random". `unanswered`: responses without an answer come "last", or are one
+    more "cluster".
+    """
+
+    needs: ClassVar[tuple[str, ...]] = ()
+
+    order: Literal["size", "random"] = "size"
+    unanswered: Literal["last", "cluster"] = "last"
+
+    def __post_init__(self) -> None:
+        if self.order not in ("size", "random"):
+            raise HarnessError(f"answer-round-robin: order must be 'size' or 'random', got {self.order!r}")
+        check_unanswered("answer-round-robin", self.unanswered)
+
+    def rank(self, pool: Pool, rng: np.random.Generator) -> Iterator[int]:
+        """All n indices, lazily; O(n) in all."""
+        clusters, rest = clustered(pool.answers, rng, self.unanswered)
+        if self.order == "size":
+            clusters.sort(key=len, reverse=True)  # a stable sort: clusters of one size stay in random order
+        return _in_turn(clusters, rest)
+
+
+def clustered(
+    answers: Sequence[str | None], rng: np.random.Generator, unanswered: Literal["last", "cluster"]
+) -> tuple[list[list[int]], list[int]]:
+    """The clusters of equal answers, and the indices that come last; clusters and what is in each in random order."""
+    by_answer: dict[str | None, list[int]] = {}
+    for index in rng.permutation(len(answers)).tolist():
+        by_answer.setdefault(answers[index], []).append(index)
+    rest = by_answer.pop(None, []) if unanswered == "last" else []
+    clusters = list(by_answer.values())  # so far those of common answers early, which tend to show up first
+    return [clusters[place] for place in rng.permutation(len(clusters))], rest
+
+
+def check_unanswered(selector: str, unanswered: str) -> None:
+    """Raise HarnessError unless it says what becomes of responses without an answer."""
+    if unanswered not in ("last", "cluster"):
+        raise HarnessError(f"{selector}: unanswered must be 'last' or 'cluster', got {unanswered!r}")
+
+
+def _in_turn(clusters: list[list[int]], rest: list[int]) -> Iterator[int]:
+    turn = 0
+    while clusters:
+        yield from (cluster[turn] for cluster in clusters)
+        turn += 1
+        clusters = [cluster for cluster in clusters if len(cluster) > turn]
+    yield from rest
+
+
+@hookimpl
+def register_selectors(register: Callable[[str, str], None]) -> None:
+    register("answer-round-robin", "harness_selectors.answer_round_robin:AnswerRoundRobin")

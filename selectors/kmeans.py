@@ -1,0 +1,78 @@
+"""k-means: k clusters, and of each the response nearest to its centre.
+
+    minimise Σ over x of |x - centre of x's cluster|²        by scikit-learn's KMeans, one start by D² sampling
+
+Lloyd, "Least squares quantization in PCM" (IEEE Trans. Inf. Theory 28, 1982); seeded as in `kmeans_pp`. Only members of
+a cluster can represent it, so the k indices are distinct. Equal responses are one point with a weight; where k exceeds
+the number of distinct ones, all of these are taken and copies after them, by index. A cluster that ends empty is
+replaced by the response farthest from its own centre.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass
+from itertools import islice
+from typing import TYPE_CHECKING, ClassVar
+
+import numpy as np
+
+from harness import HarnessError, Pool, hookimpl
+
+from .kmeans_pp import d2_order
+from .vectors import Copies, check_size, squared_norms, vectors_of
+
+if TYPE_CHECKING:
+    from .vectors import Floats, Ints
+
+
+@dataclass(frozen=True)
+class KMeans:
+    """k-means (Lloyd 1982), a subset method: of each of k clusters the response nearest to its centre.
+
+    `max_iter`: rounds of Lloyd's algorithm at most.
+    """
+
+    needs: ClassVar[tuple[str, ...]] = ("embeddings",)
+
+    max_iter: int = 300
+
+    def __post_init__(self) -> None:
+        if self.max_iter < 1:
+            raise HarnessError(f"kmeans: max_iter must be >= 1, got {self.max_iter}")
+
+    def select(self, pool: Pool, k: int, rng: np.random.Generator) -> list[int]:
+        """k distinct indices, ascending."""
+        h = vectors_of(pool, "kmeans")  # (n, d)
+        check_size("kmeans", k, len(h))
+        copies = Copies(h)
+        if k >= len(copies.first):
+            more = np.setdiff1d(np.arange(len(h)), copies.first)[: k - len(copies.first)]
+            return sorted([*copies.first.tolist(), *more.tolist()])
+        rows = h[copies.first].astype(np.result_type(h, np.float32), copy=False)
+        return sorted(copies.first[_nearest_to_centres(rows, copies.count, k, self.max_iter, rng)].tolist())
+
+
+def _nearest_to_centres(rows: Floats, weight: Ints, k: int, max_iter: int, rng: np.random.Generator) -> Ints:
+    """k rows, one a cluster; rows (m, d) distinct, k < m; ties to the lowest row."""
+    from sklearn import cluster
+    from sklearn.exceptions import ConvergenceWarning
+
+    start = rows[list(islice(d2_order(rows, rng), k))]
+    kmeans = cluster.KMeans(k, init=start, n_init=1, max_iter=max_iter, random_state=0)  # nothing is drawn from it
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)  # fewer clusters than k: mended below
+        label = kmeans.fit(rows, sample_weight=weight).labels_
+    distance = squared_norms(np.subtract(rows, kmeans.cluster_centers_[label], dtype=np.float64))
+    by_cluster = np.lexsort((distance, label))  # stable: equal distances stay in the order of the rows
+    _, at = np.unique(label[by_cluster], return_index=True)
+    chosen = by_cluster[at]
+    others = np.setdiff1d(np.arange(len(rows)), chosen)
+    farthest = others[np.argsort(-distance[others], kind="stable")[: k - len(chosen)]]
+    return np.concatenate([chosen, farthest])
+
+
+@hookimpl
+def register_selectors(register: Callable[[str, str], None]) -> None:
+    register("kmeans", "harness_selectors.kmeans:KMeans")

@@ -1,0 +1,86 @@
+"""D² sampling, k-means++ seeding: each pick is random, by its squared distance from those picked.
+
+    P(x) = D(x)² / Σ D²        D(x) = min over the picks p of |x - p|;  the first pick is uniform
+
+Arthur & Vassilvitskii, "k-means++: the advantages of careful seeding" (SODA 2007), where it seeds k-means. Here the
+draws go on until all n are ranked; once all that is left lies at distance 0, copies of picks, the rest is in random
+order. Plain D² sampling, as in the paper: scikit-learn's `kmeans_plusplus` keeps the best of several draws instead.
+
+We differ only in cost. D² never rises: a block of proposals is drawn by distances some picks old, and each is kept
+with probability (D² now) / (D² then), which gives the same law as a draw by D² now.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar
+
+import numpy as np
+
+from harness import Pool, hookimpl
+
+from .nearest_pick import NearestPick
+from .vectors import vectors_of
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from .vectors import Float64s, Floats, Ints
+
+BLOCK = 256  # proposals at a time; fewer while the distances fall fast, and when few responses are left
+
+
+@dataclass(frozen=True)
+class KMeansPP:
+    """D² sampling (Arthur & Vassilvitskii 2007): random picks, likelier the farther from those picked."""
+
+    needs: ClassVar[tuple[str, ...]] = ("embeddings",)
+
+    def rank(self, pool: Pool, rng: np.random.Generator) -> Iterator[int]:
+        """All n indices, lazily."""
+        h = vectors_of(pool, "kmeans-pp")  # (n, d)
+        return d2_order(h, rng) if len(h) else iter(())
+
+
+def d2_order(h: Floats, rng: np.random.Generator) -> Iterator[int]:
+    """All n indices by D² sampling; h (n, d) finite, n >= 1. Lazy."""
+    near = NearestPick(h)
+    block = [int(rng.integers(len(h)))]
+    picks = 0
+    while True:
+        yield from block
+        near.take(block)
+        picks += len(block)
+        weight = np.where(near.left, near.distance, 0.0)  # (n,)
+        if not weight.any():
+            break
+        block = _draw(near, weight, min(BLOCK, 1 + picks // 2, 1 + (len(h) - picks) // 4), rng)
+    yield from rng.permutation(np.flatnonzero(near.left)).tolist()
+
+
+def _draw(near: NearestPick, weight: Float64s, size: int, rng: np.random.Generator) -> list[int]:
+    """Those of `size` proposals that are kept, at least one."""
+    total = weight.cumsum()
+    proposed = np.searchsorted(total, rng.random(size) * total[-1], side="right")
+    limit = rng.random(size) * weight[proposed]  # a proposal is kept if its D² now is above its limit
+    too_near = _too_near(near, proposed, limit)
+    kept = np.ones(size, np.bool_)
+    for i in range(size):
+        if kept[i]:
+            kept[i + 1 :] &= ~too_near[i + 1 :, i]
+    return proposed[kept].tolist()
+
+
+def _too_near(near: NearestPick, rows: Ints, limit: Float64s) -> NDArray[np.bool_]:
+    """(m, m): whether row i is within its limit of row j."""
+    sieve = near.sieve_of(rows)
+    within = sieve.near(sieve, limit)
+    i, j = np.nonzero(within)
+    within[i, j] = near.between(rows[i], rows[j]) <= limit[i]
+    return within
+
+
+@hookimpl
+def register_selectors(register: Callable[[str, str], None]) -> None:
+    register("kmeans-pp", "harness_selectors.kmeans_pp:KMeansPP")

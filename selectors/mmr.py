@@ -1,0 +1,73 @@
+"""Maximal marginal relevance: each pick is likely, and unlike those picked.
+
+    score(x) = alpha · quality(x) - (1 - alpha) · max over the picks p of cos(x, p)        pick the largest
+
+Carbonell & Goldstein, "The use of MMR, diversity-based reranking for reordering documents and producing summaries"
+(SIGIR 1998), with `alpha` for their λ. Relevance to a query becomes the quality of a response: its log-probability,
+per token unless `quality=logprob`. As log-probabilities have no scale of their own, and a few garbled responses lie far
+below all others, the quality is the rank among the pool's, from 0 (least likely) to 1; equals share their mean rank.
+
+The first pick is the likeliest response. A zero vector has the cosine 0 with all others. alpha = 1 orders by quality,
+alpha = 0 is farthest-first on the unit sphere. Since -cos = |x - p|² / 2 - 1 there, the picks are found as kcenter's
+are (see `nearest_pick`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar, Literal
+
+import numpy as np
+
+from harness import HarnessError, Pool, hookimpl
+
+from .nearest_pick import greedy_order
+from .similarity import unit_rows
+from .vectors import logprobs_of, vectors_of
+
+if TYPE_CHECKING:
+    from .vectors import Float64s
+
+
+@dataclass(frozen=True)
+class MMR:
+    """Maximal marginal relevance (Carbonell & Goldstein 1998): likely responses, unlike those picked.
+
+    `alpha` in [0, 1]: the weight of the quality, which is the rank of the `quality`: "mean-logprob" (per token) or
+    "logprob" (their sum).
+    """
+
+    needs: ClassVar[tuple[str, ...]] = ("embeddings", "logprobs")
+
+    alpha: float = 0.5
+    quality: Literal["mean-logprob", "logprob"] = "mean-logprob"
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.alpha <= 1:
+            raise HarnessError(f"mmr: alpha must be in [0, 1], got {self.alpha}")
+        if self.quality not in ("mean-logprob", "logprob"):
+            raise HarnessError(f"mmr: quality must be 'mean-logprob' or 'logprob', got {self.quality!r}")
+
+    def rank(self, pool: Pool, rng: np.random.Generator) -> Iterator[int]:
+        """All n indices, lazily; no draw. Ties go to the lowest index."""
+        h, quality = vectors_of(pool, "mmr"), self._quality(pool)  # (n, d), (n,)
+        if not len(h):
+            return iter(())
+        return greedy_order(unit_rows(h), self.alpha * quality, (1 - self.alpha) / 2, first=self._first(quality))
+
+    def _first(self, quality: Float64s) -> int:
+        return int(quality.argmax()) if self.alpha else 0
+
+    def _quality(self, pool: Pool) -> Float64s:
+        """The share of the pool that is less likely, (n,)."""
+        logprob = logprobs_of(pool, "mmr")
+        if self.quality == "mean-logprob":
+            logprob = logprob / np.maximum(pool.lengths, 1)
+        _, rank, count = np.unique(logprob, return_inverse=True, return_counts=True)
+        return np.asarray((count.cumsum() - count / 2)[rank] / len(pool))
+
+
+@hookimpl
+def register_selectors(register: Callable[[str, str], None]) -> None:
+    register("mmr", "harness_selectors.mmr:MMR")

