@@ -8,12 +8,15 @@ from __future__ import annotations
 import json
 import sys
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from . import __version__
 from .errors import HarnessError
+
+if TYPE_CHECKING:
+    from .config import RunConfig
 
 app = typer.Typer(
     help="Which of many cheap responses to verify first: a benchmark harness for diversity selectors.",
@@ -38,6 +41,10 @@ Ids = Annotated[
 UnsafeExec = Annotated[
     bool, typer.Option("--unsafe-exec", help="Run responses' code unconfined where nothing here can confine it.")
 ]
+Task = Annotated[str | None, typer.Option(help="The task whose problems it answers.")]
+Split = Annotated[str | None, typer.Option(help="Default: the task's test set.")]
+PoolKey = Annotated[str, typer.Argument(help="A pool file, or the key of a pool in the store (its beginning will do).")]
+StoredKey = Annotated[str, typer.Argument(help="The key of a pool in the store (its beginning will do).")]
 Data = Annotated[Path | None, typer.Option("--data", help="A local file with the task's problems.")]
 
 
@@ -70,7 +77,7 @@ def run(
         Path | None, typer.Option(help="With --pool: vectors of one's own (.npz, .safetensors).")
     ] = None,
     data: Data = None,
-    split: Annotated[str | None, typer.Option(help="Default: the task's test set.")] = None,
+    split: Split = None,
     n: Annotated[int | None, typer.Option("--n", help="Responses a problem.")] = None,
     limit: Annotated[int | None, typer.Option(help="Only the first so many problems.")] = None,
     max_tokens: Annotated[int | None, typer.Option(help="Longest response, in tokens.")] = None,
@@ -92,11 +99,9 @@ def run(
 ) -> None:
     """Sample, embed, verify, rank, score: who needs fewer verifier calls?"""
     from . import pipeline, tables
-    from .config import RunConfig
     from .progress import Progress
 
-    options = {name: value for name, value in locals().items() if name in RunConfig.__dataclass_fields__}
-    config = RunConfig(**options, selectors=tuple(selector), plugin_files=tuple(plugin or ()))
+    config = _config(locals(), selectors=tuple(selector))
     progress = Progress()
     if dry_run:
         return _print(pipeline.dry_run(config, progress), as_json, tables.preview)
@@ -153,9 +158,9 @@ def doctor(plugin: Plugin = None, as_json: Json = False) -> None:
 @pool_app.command("import")
 def pool_import(
     pool: Annotated[Path, typer.Argument(help="A pool file; docs/pools.md shows the layouts.")],
-    task: Annotated[str | None, typer.Option(help="The task whose problems it answers.")] = None,
+    task: Task = None,
     data: Data = None,
-    split: Annotated[str | None, typer.Option(help="Default: the task's test set.")] = None,
+    split: Split = None,
     ids: Ids = None,
     store: StoreDir = Path("runs"),
     plugin: Plugin = None,
@@ -163,27 +168,15 @@ def pool_import(
 ) -> None:
     """Check a pool made elsewhere, join it to a task's problems and keep it in the store."""
     from . import pool_commands, tables
-    from .config import RunConfig
     from .progress import Progress
 
-    config = RunConfig(
-        selectors=("uniform",),
-        task=task,
-        pool=pool,
-        data=data,
-        split=split,
-        ids=ids,
-        store=store,
-        plugin_files=tuple(plugin or ()),
-    )
+    config = _config(locals())
     _print(pool_commands.import_file(config, Progress()), as_json, tables.pool_summary)
 
 
 @pool_app.command("inspect")
 def pool_inspect(
-    pool: Annotated[
-        str, typer.Argument(help="A pool file, or the key of a pool in the store (its beginning will do).")
-    ],
+    pool: PoolKey,
     store: StoreDir = Path("runs"),
     as_json: Json = False,
 ) -> None:
@@ -195,14 +188,12 @@ def pool_inspect(
 
 @pool_app.command("audit")
 def pool_audit(
-    pool: Annotated[
-        str, typer.Argument(help="A pool file, or the key of a pool in the store (its beginning will do).")
-    ],
-    task: Annotated[str | None, typer.Option(help="The task whose problems it answers.")] = None,
+    pool: PoolKey,
+    task: Task = None,
     data: Data = None,
-    split: Annotated[str | None, typer.Option(help="Default: the task's test set.")] = None,
+    split: Split = None,
     ids: Ids = None,
-    listed: Annotated[int, typer.Option(help="How many of the responses that need a look are printed.")] = 20,
+    listed: Annotated[int, typer.Option(min=0, help="How many of the responses that need a look are printed.")] = 20,
     unsafe_exec: UnsafeExec = False,
     store: StoreDir = Path("runs"),
     plugin: Plugin = None,
@@ -210,29 +201,16 @@ def pool_audit(
 ) -> None:
     """Where the task's two graders disagree, what ran into a limit, what could not be parsed."""
     from . import pool_commands, tables
-    from .config import RunConfig
     from .progress import Progress
 
-    config = RunConfig(
-        selectors=("uniform",),
-        task=task,
-        pool=Path(pool),
-        data=data,
-        split=split,
-        ids=ids,
-        regrade=True,
-        audit=True,
-        unsafe_exec=unsafe_exec,
-        store=store,
-        plugin_files=tuple(plugin or ()),
-    )
+    config = _config(locals(), pool=Path(pool), regrade=True, audit=True)
     found = pool_commands.audit(config, Progress())
     _print(found, as_json, lambda found: tables.audit(found, listed))
 
 
 @pool_app.command("export")
 def pool_export(
-    key: Annotated[str, typer.Argument(help="The key of a pool in the store (its beginning will do).")],
+    key: StoredKey,
     out: Annotated[Path, typer.Option("--out", "-o", help="The JSONL file to write.")],
     store: StoreDir = Path("runs"),
 ) -> None:
@@ -240,6 +218,14 @@ def pool_export(
     from . import pool_commands
 
     print(pool_commands.export(key, out, store))
+
+
+def _config(given: dict[str, Any], **fixed: Any) -> RunConfig:
+    """The run that a command's options `given` (its `locals()`) describe, with what the command itself lays down."""
+    from .config import RunConfig
+
+    options = {name: value for name, value in given.items() if name in RunConfig.__dataclass_fields__}
+    return RunConfig(**{"selectors": ("uniform",)} | options | fixed, plugin_files=tuple(given["plugin"] or ()))
 
 
 def _print(value: Any, as_json: bool, table: Any) -> None:

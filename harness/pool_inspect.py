@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from .errors import HarnessError
-from .pool_lines import beginning
+from .json_lines import beginning
 from .pool_record import PoolRecord, Say, as_reference, grouped
 
 _ZIP = b"PK\x03\x04"

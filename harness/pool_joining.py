@@ -25,7 +25,7 @@ from typing import Any, TypeAlias
 
 from .contracts import Task
 from .errors import HarnessError
-from .pool_lines import opened, read_lines
+from .json_lines import opened, read_lines
 from .pool_record import PoolRecord
 from .records import Problem
 

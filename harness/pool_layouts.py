@@ -31,9 +31,9 @@ from pathlib import Path
 from typing import Any
 
 from .errors import HarnessError
+from .json_lines import Line, beginning, count_lines, read_lines
 from .pool_inspect import is_inspect_log, read_inspect_log
 from .pool_lighteval import PARQUET, read_lighteval
-from .pool_lines import Line, beginning, count_lines, read_lines
 from .pool_record import DOC_PROMPTS, PoolRecord, Say, as_reference, first_texts, grouped, text_in, texts_in
 
 DOC_IDS = ("unique_id", "task_id")  # names under which data sets keep ids that are not mere row numbers

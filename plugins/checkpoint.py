@@ -9,8 +9,9 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from harness import HarnessError, Message
+from harness.hub import hub_is_out_of_reach
 
-from .model_location import Location, content_hash, hub_is_out_of_reach, one_line_errors
+from .model_location import Location, content_hash, one_line_errors
 
 if TYPE_CHECKING:
     import torch

@@ -4,13 +4,10 @@ from __future__ import annotations
 
 import hashlib
 import os
-import socket
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from urllib.parse import urlsplit
-from urllib.request import getproxies
 
 from harness import HarnessError
 from harness.errors import did_you_mean
@@ -51,22 +48,6 @@ def locate(model: str) -> Location:
         return Location(model, None)
     _require_checkpoint(path)
     return Location(path.resolve().name, path)
-
-
-def hub_is_out_of_reach() -> bool:
-    """Whether the hub's host has no address here, and no proxy finds it: then the cache alone can serve.
-
-    Asked before the hub is, whose client would try for half a minute.
-    """
-    from huggingface_hub.constants import ENDPOINT
-
-    if getproxies():
-        return False
-    try:
-        socket.getaddrinfo(urlsplit(ENDPOINT).hostname, None)
-    except OSError:
-        return True
-    return False
 
 
 def _require_checkpoint(folder: Path) -> None:

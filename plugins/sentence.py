@@ -21,8 +21,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from harness import HarnessError, Problem, hookimpl
+from harness.hub import hub_is_out_of_reach
 
-from .model_location import Location, hub_is_out_of_reach, one_line_errors
+from .model_location import Location, one_line_errors
 
 if TYPE_CHECKING:
     import numpy as np

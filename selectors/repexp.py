@@ -29,7 +29,10 @@ from .vectors import vectors_of
 
 @dataclass(frozen=True)
 class RepExp:
-    """Greedy elliptical bonus. `first`: "random" (the paper's, one draw from the rng) or "max" (no draw)."""
+    """RepExp (Tuyls et al. 2025): each pick has the largest elliptical bonus given the picks before.
+
+    `first`: "random" (the paper's, one draw from the rng) or "max" (no draw).
+    """
 
     needs: ClassVar[tuple[str, ...]] = ("embeddings",)
 

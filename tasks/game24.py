@@ -17,8 +17,6 @@ from __future__ import annotations
 
 import csv
 import hashlib
-import io
-import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -30,6 +28,7 @@ from typing import Any, ClassVar
 
 from harness import HarnessError, Message, Problem, Task, Verdict, correct, hookimpl, wrong
 from harness.hookspecs import Register
+from harness.json_lines import opened, read_lines
 
 from .arithmetic import Expression, NotArithmetic, evaluate, last_statement, symbols
 
@@ -38,6 +37,7 @@ PROMPT = (
     "Write one step per line, then a last line 'Answer: expression'."
 )
 TARGET = 24
+DATA = "game24: data"
 LOOK_AT = 20_000  # characters: only the whole lines among a longer response's last ones are read
 
 _BOXED_24 = re.compile(r"\\boxed\s*\{\s*24\s*\}")
@@ -191,48 +191,39 @@ def _read(path: str) -> bytes:
 
 def _hands_in(path: str) -> list[tuple[int, ...]]:
     """The ascending hands of a CSV or JSONL file, in its order; no hand twice."""
-    try:
-        text = _read(path).decode("utf-8-sig")
-        rows = list(_jsonl_rows(text) if text.lstrip().startswith("{") else _csv_rows(text))
-    except (ValueError, csv.Error) as failure:
-        raise HarnessError(f"game24: {path!r}: {failure}") from failure
-    seen: dict[tuple[int, ...], int] = {}
-    for line, value in rows:
+    is_json = _read(path).lstrip(b"\xef\xbb\xbf \t\r\n")[:1] in (b"{", b"[", b"\x1f")
+    seen: dict[tuple[int, ...], str] = {}
+    for place, value in _json_rows(path) if is_json else _csv_rows(path):
         hand = _hand(value)
         if hand is None:
-            raise HarnessError(
-                f"game24: {path!r}, line {line}: expected four integers from 1 to 9999, got {value!r:.80}"
-            )
+            raise HarnessError(f"{place}: expected four integers from 1 to 9999, got {value!r:.80}")
         if hand in seen:
-            raise HarnessError(
-                f"game24: {path!r}, line {line}: puzzle {puzzle_id(hand)} is on line {seen[hand]} already"
-            )
-        seen[hand] = line
+            raise HarnessError(f"{place}: puzzle {puzzle_id(hand)} is on {seen[hand].rpartition(', ')[2]} already")
+        seen[hand] = place
     if not seen:
-        raise HarnessError(f"game24: {path!r} has no puzzles")
+        raise HarnessError(f"game24: data {path} has no puzzles")
     return list(seen)
 
 
-def _csv_rows(text: str) -> Iterator[tuple[int, object]]:
-    reader = csv.DictReader(io.StringIO(text, newline=""))
-    if "Puzzles" not in (reader.fieldnames or ()):
-        raise ValueError(f"no column 'Puzzles' (found: {', '.join(reader.fieldnames or ()) or 'none'})")
-    for row in reader:
-        yield reader.line_num, row["Puzzles"]
-
-
-def _jsonl_rows(text: str) -> Iterator[tuple[int, object]]:
-    for number, line in enumerate(text.split("\n"), 1):
-        if not line.strip():
-            continue
+def _csv_rows(path: str) -> Iterator[tuple[str, object]]:
+    with opened(Path(path), DATA) as text:
+        reader = csv.DictReader(text)
         try:
-            row = json.loads(line)
-        except (ValueError, RecursionError) as failure:
-            raise ValueError(f"line {number}: {failure}") from failure
-        fields = [name for name in ("numbers", "puzzle", "prompt") if isinstance(row, dict) and name in row]
+            if "Puzzles" not in (reader.fieldnames or ()):
+                found = ", ".join(reader.fieldnames or ()) or "none"
+                raise HarnessError(f"{DATA} {path}: no column 'Puzzles' (found: {found})")
+            for row in reader:
+                yield f"{DATA} {path}, line {reader.line_num}", row["Puzzles"]
+        except csv.Error as failure:
+            raise HarnessError(f"{DATA} {path}, line {reader.line_num}: {failure}") from failure
+
+
+def _json_rows(path: str) -> Iterator[tuple[str, object]]:
+    for line in read_lines(Path(path), DATA):
+        fields = [name for name in ("numbers", "puzzle", "prompt") if name in line.value]
         if not fields:
-            raise ValueError(f"line {number}: no field 'numbers', 'puzzle' or 'prompt'")
-        yield number, row[fields[0]]
+            raise HarnessError(f"{line.where}: no field 'numbers', 'puzzle' or 'prompt'")
+        yield line.where, line.value[fields[0]]
 
 
 def _hand(value: object) -> tuple[int, ...] | None:

@@ -2,9 +2,8 @@
 
 The hub is read through `datasets`. Three things it does are not wanted here (seen in 5.2.0). Where the hub is out of
 reach it tries for 23 s, and for minutes where connections are taken but not answered; here its cache is asked first,
-then the hub for any answer within `ANSWER_S`: a machine without network hears so within a second. Then it serves the
-newest cached copy, of *any* revision, under the pinned one's name; here the pinned one or none. And it prefers a folder
-`openai/gsm8k` that lies where the command runs.
+then the hub for any answer (`harness.hub`). Then it serves the newest cached copy, of *any* revision, under the pinned
+one's name; here the pinned one or none. And it prefers a folder `openai/gsm8k` that lies where the command runs.
 
 A local file is known by its bytes, not by its name: parquet, a JSON array, or JSONL, each of the texts also gzipped.
 A local folder is a clone of the dataset (`hf download openai/gsm8k --repo-type dataset --local-dir DIR`).
@@ -12,13 +11,10 @@ A local folder is a clone of the dataset (`hf download openai/gsm8k --repo-type 
 
 from __future__ import annotations
 
-import gzip
 import hashlib
-import json
 import logging
 import tempfile
 import warnings
-import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -26,11 +22,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from harness import HarnessError, Problem
+from harness.hub import hub_is_out_of_reach
+from harness.json_lines import beginning, read_lines
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-ANSWER_S = 5.0
 Numbered: TypeAlias = Iterator[tuple[int, Mapping[str, Any]]]
 
 
@@ -161,13 +158,17 @@ def _value(values: Mapping[str, Any], name: str) -> Any:
 
 
 def _file_rows(hub: Hub, path: Path, distinct: str) -> Iterator[Row]:
+    what = f"{hub.task}: data"
     with _one_line(hub.task, path):
-        with path.open("rb") as file:
-            head = file.read(4)
-        parquet = head == b"PAR1" or path.suffix == ".parquet"
-        unit, found = ("row", _parquet_rows(path, distinct)) if parquet else _text_rows(path, head, distinct)
-        for number, (where, values) in enumerate(found):
-            yield Row(number, None, f"{hub.task}: {str(path)!r}, {unit} {where}", values)
+        parquet = path.suffix == ".parquet" or beginning(path, 4) == b"PAR1"
+        if parquet:
+            for number, (row, values) in enumerate(_parquet_rows(path, distinct)):
+                yield Row(number, None, f"{what} {path}, row {row}", values)
+            return
+        seen: set[Any] = set()
+        new = (line for line in read_lines(path, what) if not distinct or _new([_value(line.value, distinct)], seen))
+        for number, line in enumerate(new):
+            yield Row(number, None, line.where, line.value)
 
 
 def _parquet_rows(path: Path, distinct: str) -> Numbered:
@@ -175,34 +176,6 @@ def _parquet_rows(path: Path, distinct: str) -> Numbered:
 
     with pq.ParquetFile(path) as file:
         yield from _table_rows(file.iter_batches(), distinct)
-
-
-def _text_rows(path: Path, head: bytes, distinct: str) -> tuple[str, Numbered]:
-    """What its rows are called, "line" or "row", and these with their numbers."""
-    content = path.read_bytes()
-    text = (gzip.decompress(content) if head[:2] == b"\x1f\x8b" else content).decode("utf-8-sig")
-    if text.lstrip().startswith("["):
-        return "row", _objects("row", enumerate(json.loads(text)), distinct)
-    return "line", _objects("line", _json_lines(text), distinct)
-
-
-def _json_lines(text: str) -> Iterator[tuple[int, Any]]:
-    for number, line in enumerate(text.split("\n"), 1):
-        if line.strip():
-            try:
-                value = json.loads(line)
-            except (ValueError, RecursionError) as failure:
-                raise ValueError(f"line {number}: not JSON ({failure})") from failure
-            yield number, value
-
-
-def _objects(unit: str, found: Iterable[tuple[int, Any]], distinct: str) -> Numbered:
-    seen: set[Any] = set()
-    for number, value in found:
-        if not isinstance(value, dict):
-            raise ValueError(f"{unit} {number}: expected an object of columns, got {type(value).__name__}")
-        if not distinct or _new([_value(value, distinct)], seen):
-            yield number, value
 
 
 def _new(keys: Sequence[Any], seen: set[Any]) -> list[int]:
@@ -224,11 +197,7 @@ def _one_line(task: str, path: Path) -> Iterator[None]:
 
     try:
         yield
-    except UnicodeDecodeError as failure:
-        raise HarnessError(
-            f"{task}: {str(path)!r} is neither parquet nor text (UTF-8): expected JSONL, a JSON array or parquet"
-        ) from failure
-    except (OSError, EOFError, zlib.error, ValueError, RecursionError, pa.ArrowException) as failure:
+    except (OSError, ValueError, pa.ArrowException) as failure:
         reason = getattr(failure, "strerror", None) or str(failure).split("\n")[0]
         raise HarnessError(f"{task}: cannot read {str(path)!r}: {reason:.200}") from failure
 
@@ -305,7 +274,7 @@ def _hub_builder(hub: Hub, config: str | None) -> Any:
     cached = _cached_builder(hub, config)
     if cached is not None:
         return cached
-    if _out_of_reach():
+    if hub_is_out_of_reach():
         raise _not_here(hub, "the hub cannot be reached from here")
     from datasets import load_dataset_builder
 
@@ -326,21 +295,6 @@ def _cached_builder(hub: Hub, config: str | None) -> Any:
         return None
     builder.download_and_prepare()
     return builder
-
-
-def _out_of_reach() -> bool:
-    """Whether the hub is switched off, or does not answer the client that `datasets` uses within `ANSWER_S`."""
-    from datasets import config
-    from huggingface_hub.constants import ENDPOINT
-    from huggingface_hub.utils import get_session
-
-    if config.HF_HUB_OFFLINE:
-        return True
-    try:
-        get_session().head(ENDPOINT, timeout=ANSWER_S)
-    except Exception:  # the client is httpx or, of older versions, requests: they have no error in common
-        return True
-    return False
 
 
 def _not_here(hub: Hub, reason: str) -> HarnessError:

@@ -177,13 +177,13 @@ def test_the_revision_names_the_files_bytes(tmp_path: Path) -> None:
         ('{"numbers": [1, 1, 4, true]}\n', "line 1: expected four integers"),
         ('{"numbers": "1 1 4 ６"}\n', "line 1: expected four integers"),
         ('{"puzzle": "1 1 4 6"}\n{"question": "1 1 4 6"}\n', "line 2: no field 'numbers', 'puzzle' or 'prompt'"),
-        ('{"puzzle": "1 1 4 6"}\n{"puzzle"\n', "line 2: Expecting ':' delimiter"),
+        ('{"puzzle": "1 1 4 6"}\n{"puzzle"\n', "line 2: not JSON (Expecting ':' delimiter"),
     ],
 )
 def test_a_bad_file_is_an_error_of_one_line(tmp_path: Path, text: str, message: str) -> None:
     with pytest.raises(HarnessError, match=re.escape(message)) as refused:
         local(tmp_path, "puzzles", text).problems("test")
-    assert str(refused.value).startswith(f"game24: '{tmp_path}")
+    assert str(refused.value).startswith(f"game24: data {tmp_path}")
     assert "\n" not in str(refused.value)
 
 

@@ -451,7 +451,7 @@ def test_what_inspect_ai_itself_writes_is_read(tmp_path, kind):
         ('{\n "results": {},\n "configs": {}\n}', "line 1: unknown layout: its keys are 'results', 'configs'"),
         ("{\n", "line 1: not JSON"),
         ("[", "line 1: not JSON"),
-        ('[{"problem_id": "a", "responses": ["x"]}, 3]', "line 1: expected JSON objects"),
+        ('[{"problem_id": "a", "responses": ["x"]}, 3]', "entry 2: expected JSON objects"),
         ('{"problem_id": "a", "responses": ["x"]}\n3\n', "line 2: expected JSON objects"),
         ("[]", "empty"),
         ([*EVALPLUS[:1], CODET[0]], "line 2: the first line is evalplus (task_id, solution or completion), this one"),
@@ -468,7 +468,7 @@ def test_what_inspect_ai_itself_writes_is_read(tmp_path, kind):
         ([verl_line(0, "a", input=[1])], "line 1: input must be a text"),
         ('{"problem_id": "a", "responses": ["x"], "reference": [NaN]}', "(a): reference must hold plain values"),
         ('{"problem_id": "a", "responses": ["x"], "reference": ' + "1" * 5000 + "}", "line 1: not JSON"),
-        (gzip.compress(b"{}")[:10] + b"\xff" * 40, "not UTF-8 JSON lines"),  # no such block in a gzip stream
+        (gzip.compress(b"{}")[:10] + b"\xff" * 40, "not UTF-8 text"),  # no such block in a gzip stream
     ],
 )
 def test_each_fault_of_a_pool_file_is_one_line_with_its_place(written, content, said):

@@ -189,7 +189,7 @@ GOOD = json.dumps(LINES[0])
         ("\n\n", "empty"),
         (GOOD + "\n" + GOOD[:-20], "line 2: not JSON"),
         ("these are not the lines\n", "line 1: not JSON"),
-        ("[1, 2]\n", "line 1: expected"),
+        ("[1, 2]\n", "entry 1: expected"),
         ('{"problem_id": "x"}\n', "line 1: expected"),
         ('{"problem_id": 3, "responses": ["a"]}\n', "problem_id must be a text"),
         (GOOD + "\n" + GOOD + "\n", "line 2: problem_id 'test/0' stands on line 1 already"),
@@ -217,10 +217,10 @@ def test_a_wrong_pool_file_is_one_clear_line_and_exit_code_2(run_pool, pool_file
 def test_bytes_that_are_no_text_and_a_truncated_gzip_are_one_clear_line(run_pool, tmp_path):
     binary = tmp_path / "pool.jsonl"
     binary.write_bytes(b'{"problem_id": "\xff\xfe"}')
-    assert "not UTF-8 JSON lines" in run_pool(binary).err
+    assert "not UTF-8 text" in run_pool(binary).err
     cut = tmp_path / "pool.jsonl.gz"
     cut.write_bytes(gzip.compress(GOOD.encode())[:-12])
-    assert "not UTF-8 JSON lines" in run_pool(cut).err
+    assert "not UTF-8 text" in run_pool(cut).err
     assert "no such file" in run_pool(tmp_path / "absent.jsonl").err
 
 

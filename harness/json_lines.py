@@ -48,7 +48,7 @@ def opened(path: Path, what: str) -> Iterator[IO[str]]:
             with io.TextIOWrapper(binary, encoding="utf-8-sig", newline="") as text:
                 yield text
     except (UnicodeDecodeError, EOFError, gzip.BadGzipFile, zlib.error) as failure:
-        raise HarnessError(f"{what} {path}: not UTF-8 JSON lines ({failure})") from failure
+        raise HarnessError(f"{what} {path}: not UTF-8 text, plain or gzipped ({failure})") from failure
 
 
 def read_lines(path: Path, what: str = "pool") -> Iterator[Line]:
@@ -78,7 +78,7 @@ def _lines_of(path: Path, what: str) -> Iterator[Line]:
                 continue
             where = f"{what} {path}, line {number}"
             if not begun and stripped[0] == "[":
-                yield from _entries(_parsed(text + file.read(), where), where, f"{what} {path}")
+                yield from _entries(_parsed(text + file.read(), where), f"{what} {path}")
                 return
             if not begun and stripped == "{":  # one object over many lines: named by its keys, if by nothing else
                 text += file.read()
@@ -86,9 +86,10 @@ def _lines_of(path: Path, what: str) -> Iterator[Line]:
             yield Line(_object(_parsed(text, where), text, where), number, f"line {number}", where)
 
 
-def _entries(values: Any, where: str, file: str) -> Iterator[Line]:
+def _entries(values: Any, file: str) -> Iterator[Line]:
     for number, value in enumerate(values, 1):
-        yield Line(_object(value, repr(value), where), number, f"entry {number}", f"{file}, entry {number}")
+        where = f"{file}, entry {number}"
+        yield Line(_object(value, repr(value), where), number, f"entry {number}", where)
 
 
 def _parsed(text: str, where: str) -> Any:
