@@ -15,7 +15,7 @@ We differ only in cost: the same picks without renewing n quadratic forms at eac
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
@@ -53,6 +53,12 @@ class RepExp:
             return iter(())
         first = int(rng.integers(n)) if self.first == "random" else None
         return elliptical_order(h, self.lam, first)
+
+    def rank_after(self, pool: Pool, verified: Sequence[int], rng: np.random.Generator) -> Iterator[int]:
+        """The order of the rest, given the picks `verified`: the covariance starts from them, and nothing is drawn."""
+        if not len(verified):
+            return self.rank(pool, rng)
+        return elliptical_order(vectors_of(pool, "repexp"), self.lam, picked=verified)
 
 
 @hookimpl

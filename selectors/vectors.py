@@ -62,22 +62,46 @@ def farthest_from_mean(h: Floats) -> int:
 
 
 class Copies:
-    """The indices that share each distinct row: `head` (rows,) is the lowest not taken yet, n where none is left."""
+    """The indices that share each distinct row of h (n, d); 0 and -0 are the same.
+
+    row    (n,) the distinct row of each index; distinct rows are numbered by their lowest index
+    first  (rows,) the lowest index of each
+    count  (rows,) how many share it
+    head   (rows,) the lowest index not taken yet; n where none is left
+    """
 
     def __init__(self, h: Floats) -> None:
-        seen: dict[bytes, int] = {}
-        self.row = [seen.setdefault(row.tobytes(), len(seen)) for row in h + h.dtype.type(0)]  # of each index; -0 is 0
-        self._left: list[list[int]] = [[] for _ in seen]
-        for index in reversed(range(len(h))):
-            self._left[self.row[index]].append(index)
-        self.first: Ints = np.array([left[-1] for left in self._left], np.intp)
+        self.row, self.first = _distinct(h)
+        self.count: Ints = np.bincount(self.row, minlength=len(self.first))
         self.head = self.first.copy()
-        self.count: Ints = np.array([len(left) for left in self._left], np.intp)
+        several = np.flatnonzero(self.count[self.row] > 1)
+        self._left: dict[int, list[int]] = {}  # of the rows that several share
+        for index, row in zip(several[::-1].tolist(), self.row[several[::-1]].tolist(), strict=True):
+            self._left.setdefault(row, []).append(index)
 
     def take(self, row: int, index: int | None = None) -> int:
         """Take an index of the row, the lowest unless one is given, and return it."""
-        left = self._left[row]
-        index = left[-1] if index is None else index
+        index = int(self.head[row]) if index is None else index
+        left = self._left.get(row, [index])
         left.remove(index)
         self.head[row] = left[-1] if left else len(self.row)
         return index
+
+
+def _distinct(h: Floats) -> tuple[Ints, Ints]:
+    """Which distinct row each index has, and the lowest index of each row.
+
+    Comparing 13 MB of rows takes 20 ms; that no two agree in their first 8 bytes is known in one.
+    """
+    n, few = len(h), 8 // h.itemsize
+    every = np.arange(n)
+    if h.shape[1] >= few:
+        keys = np.sort((h[:, :few] + h.dtype.type(0)).view(np.int64)[:, 0])
+        if (keys[1:] != keys[:-1]).all():
+            return every, every
+    items = np.ascontiguousarray(h + h.dtype.type(0)).view(np.dtype((np.void, h.shape[1] * h.itemsize)))[:, 0]
+    _, first, row = np.unique(items, return_index=True, return_inverse=True)
+    by_index = np.argsort(first)
+    number = np.empty_like(by_index)
+    number[by_index] = every[: len(first)]
+    return number[row], first[by_index]
