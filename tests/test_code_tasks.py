@@ -710,7 +710,7 @@ def test_a_faulty_row_is_named(tmp_path, change, complaint):
     task = MbppPlus(written(tmp_path, ROW, {**ROW, "task_id": "Mbpp/1", **change}))
     with pytest.raises(HarnessError) as failure:
         task.problems("test")
-    assert str(failure.value).startswith(f"mbppplus: '{task.data}', line 2: {complaint}")
+    assert str(failure.value).startswith(f"mbppplus: data {task.data}, line 2: {complaint}")
 
 
 def test_an_unknown_split_is_refused(mbpp):
