@@ -134,7 +134,7 @@ class Sampler:
     top_k: int = 0
 
     def __post_init__(self) -> None:
-        _require("temperature", self.temperature, self.temperature > 0, "> 0")
+        _require("temperature", self.temperature, 0 < self.temperature < float("inf"), "> 0 and finite")
         _require("top_p", self.top_p, 0 < self.top_p <= 1, "in (0, 1]")
         _require("min_p", self.min_p, 0 <= self.min_p < 1, "in [0, 1)")
         _require("top_k", self.top_k, self.top_k >= 0, ">= 0 (0 keeps all tokens)")

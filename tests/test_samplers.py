@@ -135,7 +135,7 @@ def test_recorded_parameters_build_the_same_sampler(name):
 @pytest.mark.parametrize(
     ("build", "message"),
     [
-        (lambda: LowTemp(temperature=0), "low-temp: temperature must be > 0, got 0"),
+        (lambda: LowTemp(temperature=0), "low-temp: temperature must be > 0 and finite, got 0"),
         (lambda: Vanilla(temperature=float("inf")), "vanilla: temperature must be a finite number, got inf"),
         (lambda: HighTemp(temperature="hot"), "high-temp: temperature must be a finite number, got 'hot'"),
         (lambda: MinP(p=1.5), r"min-p: min_p must be in \[0, 1\), got 1.5"),
