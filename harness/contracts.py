@@ -23,6 +23,20 @@ class Selector(Protocol):
 
     `needs` names the columns it reads beyond texts, lengths and answers, "embeddings" (the default) or "logprobs".
     A subset method has `select(pool, k, rng) -> sequence of k indices` instead of `rank`.
+
+    many, rank_many(pools, rngs)
+        How many pools it ranks best at once (on a GPU), and an iterator for each pool and each of its rngs, (pools,
+        trials); optional.
+
+    Two more things are optional; `harness select` alone asks for them:
+
+    rank_after(pool, verified, rng) -> Iterator[int]
+        The order of the rest, given that the indices `verified` (at least one, distinct ints) were picked before, in
+        that order; `pool` is the whole pool, and no verified index is yielded. A selector without it is given the pool
+        of the rest only.
+    reads
+        Which of "texts" (with their lengths) and "answers" it lives on, e.g. `("answers",)`: it is refused where there
+        are none, and answers are not extracted for one that says it reads none.
     """
 
     def rank(self, pool: Pool, rng: np.random.Generator) -> Iterator[int]: ...

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -18,7 +18,7 @@ from .pool_record import PoolRecord
 from .pools import PoolTask, file_digest, given_verdicts, pool_digest
 from .progress import Progress
 from .progress import Stage as ShownStage
-from .records import Problem
+from .records import Problem, Responses
 from .setting import Setting
 from .store import Stage
 from .work import Work, answer_or_none
@@ -35,6 +35,16 @@ class Imported:
     work: Work
 
 
+@dataclass(frozen=True)
+class Kept:
+    """The responses of a pool made elsewhere, in the store: an entry a problem, and the problems in the same order."""
+
+    task: Task
+    problems: Sequence[Problem]
+    pool: Stage
+    entries: Sequence[dict[str, Any]]
+
+
 def import_pool(setting: Setting, needs_verdicts: bool = True) -> Imported:
     """The pool of the config, imported unless it is there already, joined to the task's problems.
 
@@ -42,15 +52,47 @@ def import_pool(setting: Setting, needs_verdicts: bool = True) -> Imported:
     `needs_verdicts` the pool is only to be kept: it may lack verdicts, and its problems may have differently many
     responses.
     """
+    config, kept = setting.config, _kept(setting)
+    assert config.pool is not None
+    has_verdicts = all(entry["graded"] for entry in kept.entries)
+    if needs_verdicts and not config.task and not has_verdicts:
+        raise HarnessError(
+            f"pool {config.pool}: carries no verdicts (`correct`) for every problem: say which --task grades"
+        )
+    given = has_verdicts and not (config.regrade and config.task)
+    n = _common_size(config, kept.entries) if needs_verdicts else None
+    work = setting.work(kept.task, kept.pool, given=given, n=n)
+    if given:
+        setting.progress.say("verdicts: the pool's own (`correct`)" + ("; --regrade grades anew" * bool(config.task)))
+        lines = [entry["line"] for entry in kept.entries]
+        _keep_given(config.pool, dict(zip(lines, kept.problems, strict=True)), kept.task, work)
+    return Imported(kept.task, kept.problems, work)
+
+
+def import_responses(setting: Setting) -> Imported:
+    """The pool of the config as far as its responses: verdicts that it carries are neither asked for nor read."""
+    kept = _kept(setting)
+    return Imported(kept.task, kept.problems, setting.work(kept.task, kept.pool))
+
+
+def read_responses(setting: Setting) -> Iterator[tuple[Problem, Responses]]:
+    """The problems of the config's pool file with their responses, joined as `import_pool` does; keeps nothing."""
+    config = setting.config
+    assert config.pool is not None
+    _, _, join = _joiner(setting)
+    joined = JoinedPool(config.pool, join)
+    for record, problem in joined:
+        yield problem, record.as_responses()
+    _say_what_joined(joined.index(), setting.progress)
+
+
+def _kept(setting: Setting) -> Kept:
     config, task = setting.config, setting.task
     assert config.pool is not None
     if not config.pool.exists():
         raise HarnessError(f"pool {config.pool}: no such file")
-    ids = _table(config)
-    split = config.split or (task.default_split("")[0] if task else "")
-    candidates = list(task.problems(split)) if task else []
+    split, candidates, join = _joiner(setting)
     pool = setting.store.stage("pool", _inputs(setting, split, candidates), ".parquet")
-    join = Joiner(task, candidates, ids) if task else None
     index = _index(config.pool, pool, join, setting.progress)
     _say_what_joined(index, setting.progress)
     entries = index["entries"][: config.limit]
@@ -58,18 +100,16 @@ def import_pool(setting: Setting, needs_verdicts: bool = True) -> Imported:
         candidates = [Problem(entry["id"], entry["prompt"], entry["reference"]) for entry in entries]
         task = PoolTask(candidates)
     by_id = {problem.id: problem for problem in candidates}
-    problems = [by_id[entry["id"]] for entry in entries]
-    has_verdicts = all(entry["graded"] for entry in entries)
-    if needs_verdicts and not config.task and not has_verdicts:
-        raise HarnessError(
-            f"pool {config.pool}: carries no verdicts (`correct`) for every problem: say which --task grades"
-        )
-    given = has_verdicts and not (config.regrade and config.task)
-    work = setting.work(task, pool, given=given, n=_common_size(config, entries) if needs_verdicts else None)
-    if given:
-        setting.progress.say("verdicts: the pool's own (`correct`)" + ("; --regrade grades anew" * bool(config.task)))
-        _keep_given(config.pool, {entry["line"]: by_id[entry["id"]] for entry in entries}, task, work)
-    return Imported(task, problems, work)
+    return Kept(task, [by_id[entry["id"]] for entry in entries], pool, entries)
+
+
+def _joiner(setting: Setting) -> tuple[str, list[Problem], Joiner | None]:
+    """The split that a pool is joined to, its problems, and what finds them; nothing to join to without a task."""
+    config, task = setting.config, setting.task
+    ids = _table(config)
+    split = config.split or (task.default_split("")[0] if task else "")
+    candidates = list(task.problems(split)) if task else []
+    return split, candidates, Joiner(task, candidates, ids) if task else None
 
 
 def _table(config: RunConfig) -> IdTable | None:
@@ -109,28 +149,52 @@ def _index(path: Path, pool: Stage, join: Joiner | None, progress: Progress) -> 
 
 def _import(path: Path, pool: Stage, join: Joiner | None, shown: ShownStage) -> dict[str, Any]:
     """Write a shard a line; the index, which is written last, says that all are there."""
-    notes: list[str] = []
-    entries: list[dict[str, Any]] = []
-    lost: dict[str, list[str]] = {SEVERAL: [], "": []}
-    taken: dict[str, str] = {}
-    for record in read_pool(path, notes.append):
-        problem, way = join(record) if join else (_own_problem(record), "")
-        if problem is None:
-            lost[way if way == SEVERAL else ""].append(record.problem_id)
-            continue
-        if problem.id in taken:
-            raise HarnessError(
-                f"pool {path}: {record.problem_id!r} and {taken[problem.id]!r} both join to problem {problem.id!r}"
-            )
-        taken[problem.id] = record.problem_id
+    joined = JoinedPool(path, join)
+    for record, problem in joined:
         store.write_responses(pool, problem, record.as_responses())
-        entries.append(_entry(record, problem, way))
         shown.advance()
-    if not entries:
-        raise HarnessError(_none_joined(path, [*lost[""], *lost[SEVERAL]], join))
-    if join and join.ids and not any(entry["way"] == "--ids" for entry in entries):
-        raise HarnessError(f"ids {join.ids.path}: names no line of pool {path}; its first is {entries[0]['line']!r}")
-    return {"entries": entries, "lost": lost[""], "several": lost[SEVERAL], "notes": notes}
+    return joined.index()
+
+
+class JoinedPool:
+    """A pool file's lines with the problems that they answer, one at a time; `index` says what was found, at the end.
+
+    Without a `join` each line brings its own problem.
+    """
+
+    def __init__(self, path: Path, join: Joiner | None) -> None:
+        self.path, self.join = path, join
+        self.entries: list[dict[str, Any]] = []
+        self.lost: list[str] = []
+        self.several: list[str] = []
+        self.notes: list[str] = []
+
+    def __iter__(self) -> Iterator[tuple[PoolRecord, Problem]]:
+        taken: dict[str, str] = {}
+        for record in read_pool(self.path, self.notes.append):
+            problem, way = self.join(record) if self.join else (_own_problem(record), "")
+            if problem is None:
+                (self.several if way == SEVERAL else self.lost).append(record.problem_id)
+                continue
+            if problem.id in taken:
+                raise HarnessError(
+                    f"pool {self.path}: {record.problem_id!r} and {taken[problem.id]!r} both join to problem "
+                    f"{problem.id!r}"
+                )
+            taken[problem.id] = record.problem_id
+            self.entries.append(_entry(record, problem, way))
+            yield record, problem
+
+    def index(self) -> dict[str, Any]:
+        """An entry a problem, the lines that joined to none, what there is to say; HarnessError where none joined."""
+        path, join, entries = self.path, self.join, self.entries
+        if not entries:
+            raise HarnessError(_none_joined(path, [*self.lost, *self.several], join))
+        if join and join.ids and not any(entry["way"] == "--ids" for entry in entries):
+            raise HarnessError(
+                f"ids {join.ids.path}: names no line of pool {path}; its first is {entries[0]['line']!r}"
+            )
+        return {"entries": entries, "lost": self.lost, "several": self.several, "notes": self.notes}
 
 
 def _none_joined(path: Path, lost: Sequence[str], join: Joiner | None) -> str:

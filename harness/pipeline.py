@@ -17,12 +17,12 @@ from .plan import Plan, make_plan, prompt
 from .progress import Progress
 from .projection import project
 from .records import Problem, Responses
-from .work import Work, audit_problem, batches, grade_problem, over, problem_seed, rank_problem
+from .work import Work, audit_problems, batches, embedded, grade_problems, over, problem_seed, rank_problems
 
 SCHEMA = 1
 
 
-def run(config: RunConfig, progress: Progress) -> tuple[list[dict[str, Any]], list[str]]:
+def run(config: RunConfig, progress: Progress) -> tuple[list[dict[str, Any]], dict[str, str]]:
     """Rows, one a selector, in the order asked for, and one line for each selector that failed (it has no row)."""
     plan = make_plan(config, progress)
     plan.begin()
@@ -32,12 +32,12 @@ def run(config: RunConfig, progress: Progress) -> tuple[list[dict[str, Any]], li
     verify(plan, progress)
     if config.audit:
         audit(plan, progress)
-    rows, failures = [], []
+    rows, failures = [], {}
     for selector in config.selectors:
         try:
             rows.append(score(plan, rank(plan, selector, progress)))
         except HarnessError as failure:
-            failures.append(str(failure))
+            failures[selector] = str(failure)
     return rows, failures
 
 
@@ -117,12 +117,7 @@ def _vectors(plan: Plan, problem: Problem, responses: Responses) -> Any:
     if plan.embedder.state and plan.engine:
         chat = prompt(plan.task, plan.engine, problem)
         return plan.engine.encode(chat, responses, [plan.embedder.state])[plan.embedder.state]
-    vectors = plan.embedder.embed(problem, responses.texts)
-    if len(vectors.shape) != 2 or vectors.shape[0] != len(responses):
-        raise HarnessError(
-            f"embedder {plan.labels['embedder']!r}: gave shape {vectors.shape} for {len(responses)} responses"
-        )
-    return vectors
+    return embedded(plan.embedder, plan.labels["embedder"], problem, responses.texts)
 
 
 def _projected(plan: Plan, vectors: Any) -> Any:
@@ -132,13 +127,13 @@ def _projected(plan: Plan, vectors: Any) -> Any:
 def verify(plan: Plan, progress: Progress) -> None:
     """Grade the responses that have no verdict in the store."""
     missing = _missing("verdicts", plan.problems, plan.work.verdicts, progress)
-    _each("verify", plan, plan.work, grade_problem, missing, progress)
+    _each("verify", plan, plan.work, grade_problems, missing, progress)
 
 
 def audit(plan: Plan, progress: Progress) -> None:
     """Ask the task's second grader about every response, and say how often it disagrees."""
     missing = _missing("audits", plan.problems, plan.work.audits, progress)
-    _each("audit", plan, plan.work, audit_problem, missing, progress)
+    _each("audit", plan, plan.work, audit_problems, missing, progress)
     found = audits.summary(plan.work, plan.problems)
     listed = f"`harness pool audit {plan.work.pool.key}` lists them"
     progress.say(f"audit: {found['disputed']} of {found['audited']} verdicts disputed; {listed}")
@@ -149,16 +144,20 @@ def rank(plan: Plan, selector: str, progress: Progress) -> Work:
     work = plan.for_selector(selector)
     assert work.rankings is not None
     missing = _missing(f"rankings of {selector}", plan.problems, work.rankings, progress)
-    _each(f"rank {selector}", plan, work, rank_problem, missing, progress)
+    many = getattr(plan.setting.build("selector", selector), "many", 1)
+    _each(f"rank {selector}", plan, work, rank_problems, missing, progress, size=many)
     return work
 
 
-def _each(name: str, plan: Plan, work: Work, function: Any, missing: set[str], progress: Progress) -> None:
-    todo = [problem for problem in plan.problems if problem.id in missing]
+def _each(
+    name: str, plan: Plan, work: Work, function: Any, missing: set[str], progress: Progress, size: int = 1
+) -> None:
+    """Call the function, wherever the executor likes, with `size` missing problems at a time."""
+    todo = list(batches([problem for problem in plan.problems if problem.id in missing], size))
     if todo:
-        with progress.stage(name, len(todo), "problems") as stage:
-            for _ in plan.setting.executor.map(over(work, function), todo):
-                stage.advance()
+        with progress.stage(name, len(missing), "problems") as stage:
+            for group, _ in zip(todo, plan.setting.executor.map(over(work, function), todo), strict=True):
+                stage.advance(len(group))
 
 
 def _missing(what: str, problems: Sequence[Problem], stage: store.Stage, progress: Progress) -> set[str]:
@@ -200,10 +199,17 @@ def outcomes(cell: dict[str, Any]) -> Outcomes:
 
 
 def _cell(plan: Plan, work: Work) -> dict[str, Any]:
+    embedder = plan.labels["embedder"] if work.embeddings else "none"
     stages = {"pool": work.pool, "embedding": work.embeddings, "verdict": work.verdicts, "ranking": work.rankings}
     return {
         "schema": SCHEMA,
-        "labels": {**plan.labels, "selector": work.selector, "trials": work.trials, "seed": work.seed},
+        "labels": {
+            **plan.labels,
+            "embedder": embedder,
+            "selector": work.selector,
+            "trials": work.trials,
+            "seed": work.seed,
+        },
         "inputs": {name: {"key": stage.key, **stage.inputs} for name, stage in stages.items() if stage},
         "versions": _versions(),
         "conditions": _conditions(plan, work),

@@ -10,7 +10,7 @@ from .component import Spec, parameters, parse_spec
 from .config import RunConfig
 from .contracts import Embedder, Engine, Task
 from .errors import HarnessError, did_you_mean
-from .foreign import import_pool
+from .foreign import import_pool, import_responses
 from .pools import GivenVectors, file_digest
 from .progress import Progress
 from .records import Message, Problem, Sampler
@@ -99,15 +99,18 @@ def prompt(task: Task, engine: Engine | None, problem: Problem) -> list[Message]
     return [{"role": "user", "content": task.plain(problem)}]
 
 
-def make_plan(config: RunConfig, progress: Progress) -> Plan:
-    """The plan of a run; HarnessError, one line, for whatever is wrong with what was asked."""
+def make_plan(config: RunConfig, progress: Progress, with_verdicts: bool = True) -> Plan:
+    """The plan of a run; HarnessError, one line, for whatever is wrong with what was asked.
+
+    Without `with_verdicts` a pool made elsewhere is planned as far as its vectors, and nobody asks who grades it.
+    """
     setting = make_setting(config, progress)
     selectors = {spec: setting.build("selector", spec) for spec in config.selectors}
     for spec, selector in selectors.items():
-        _check_selector(spec, selector)
+        check_selector(spec, selector)
     wants_vectors = any("embeddings" in needs(selector) for selector in selectors.values())
     if config.pool:
-        return _pool_plan(setting, wants_vectors)
+        return _pool_plan(setting, wants_vectors, with_verdicts)
     assert setting.task is not None  # the config has checked it
     return _sampling_plan(setting, setting.task, wants_vectors)
 
@@ -118,7 +121,8 @@ def needs(selector: Any) -> Sequence[str]:
     return columns
 
 
-def _check_selector(spec: str, selector: Any) -> None:
+def check_selector(spec: str, selector: Any) -> None:
+    """Raise HarnessError unless it orders or selects, and needs columns that there are."""
     if not hasattr(selector, "rank") and not hasattr(selector, "select"):
         raise HarnessError(f"selector {spec!r}: has neither rank(pool, rng) nor select(pool, k, rng)")
     unknown = set(needs(selector)) - {"embeddings", "logprobs"}
@@ -163,10 +167,10 @@ def _sampling_plan(setting: Setting, task: Task, wants_vectors: bool) -> Plan:
     return plan
 
 
-def _pool_plan(setting: Setting, wants_vectors: bool) -> Plan:
+def _pool_plan(setting: Setting, wants_vectors: bool, with_verdicts: bool) -> Plan:
     """A plan over responses that exist already: the file is imported into the store, once."""
     config = setting.config
-    imported = import_pool(setting)
+    imported = import_pool(setting) if with_verdicts else import_responses(setting)
     assert config.pool is not None
     labels = {"task": config.task or "pool", "split": "pool", "model": config.pool.name.split(".")[0]}
     labels |= {"engine": "pool", "sampler": "pool", "embedder": "none"}
@@ -177,9 +181,14 @@ def _pool_plan(setting: Setting, wants_vectors: bool) -> Plan:
         return _with_embeddings(plan, {"given": file_digest(given.path)})
     if not wants_vectors and not config.embedder:
         return plan
+    return _with_embedder(plan, pool_embedder(config, setting.progress), None)
+
+
+def pool_embedder(config: RunConfig, progress: Progress) -> str:
+    """The embedder of a pool made elsewhere: as asked for, else the model's states, else (which is said) TF-IDF."""
     if not config.embedder and not config.model:
-        setting.progress.say("embedder: tfidf, since the pool has neither --embeddings nor --model")
-    return _with_embedder(plan, config.embedder or ("hidden-mean" if config.model else "tfidf"), None)
+        progress.say("embedder: tfidf, since the pool has neither --embeddings nor --model")
+    return config.embedder or ("hidden-mean" if config.model else "tfidf")
 
 
 def _with_embedder(plan: Plan, spec: str, engine: Engine | None) -> Plan:

@@ -1,4 +1,4 @@
-"""What is done for one problem: grade its responses, rank them. Runs in this process or in a worker's.
+"""What is done for a problem, or a few at once: grade responses, rank them. Runs in this process or in a worker's.
 
 A `Work` is plain data, so that any executor can send it; components are built from their specs where the work is done.
 """
@@ -8,7 +8,8 @@ from __future__ import annotations
 import functools
 import traceback
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -17,9 +18,8 @@ from threadpoolctl import ThreadpoolController
 
 from . import store
 from .component import build
-from .contracts import Task
+from .contracts import Embedder, Task
 from .errors import HarnessError
-from .metrics import budgets
 from .records import Floats, Pool, Problem, Verdict, error
 from .registry import Registry, load_registry
 from .store import Stage
@@ -70,6 +70,17 @@ def _threads(selector: str) -> ThreadpoolController:
     return ThreadpoolController()
 
 
+def one_thread(selector: str) -> AbstractContextManager[Any]:
+    """Rank in one thread: the same sums, hence the same order, in any process."""
+    limit: AbstractContextManager[Any] = _threads(selector).limit(limits=1)
+    return limit
+
+
+def ranking_rng(seed: int, problem: Problem, trial: int) -> np.random.Generator:
+    """The stream that a trial of ranking a problem's pool draws from; never depends on a selector."""
+    return np.random.default_rng([problem_seed("rank", seed, problem), trial])
+
+
 def problem_seed(purpose: str, seed: int, problem: Problem) -> int:
     """A 64-bit seed of a problem's own, other for every purpose; never depends on a selector."""
     return int(store.digest([purpose, seed, problem.id], 16), 16)
@@ -78,9 +89,13 @@ def problem_seed(purpose: str, seed: int, problem: Problem) -> int:
 # Verify.
 
 
-def grade_problem(work: Work, problem: Problem) -> None:
-    """Grade one problem's responses and extract their answers; keep both, and what other pools can use of them."""
-    task = _task(work)
+def grade_problems(work: Work, problems: Sequence[Problem]) -> None:
+    """Grade some problems' responses and extract their answers; keep both, and what other pools can use of them."""
+    for problem in problems:
+        _grade(work, _task(work), problem)
+
+
+def _grade(work: Work, task: Task, problem: Problem) -> None:
     texts = store.read_responses(work.pool, problem).texts
     known = store.read_graded(work.graded, problem)
     before = len(known)
@@ -90,12 +105,13 @@ def grade_problem(work: Work, problem: Problem) -> None:
     store.write_verdicts(work.verdicts, problem, verdicts, answers, task.conditions())
 
 
-def audit_problem(work: Work, problem: Problem) -> None:
-    """Ask the task's second grader about one problem's responses; keep what it says."""
+def audit_problems(work: Work, problems: Sequence[Problem]) -> None:
+    """Ask the task's second grader about some problems' responses; keep what it says."""
     task = _task(work)
-    texts = store.read_responses(work.pool, problem).texts
-    said = {text: task.audit(problem, text) for text in dict.fromkeys(texts)}
-    store.write_audit(work.audits, problem, [said[text] for text in texts])
+    for problem in problems:
+        texts = store.read_responses(work.pool, problem).texts
+        verdicts = {text: task.audit(problem, text) for text in dict.fromkeys(texts)}
+        store.write_audit(work.audits, problem, [verdicts[text] for text in texts])
 
 
 def _task(work: Work) -> Task:
@@ -113,7 +129,7 @@ def graded(
     """
     known = {} if known is None else known
     distinct = list(dict.fromkeys(texts))
-    answers = dict(zip(distinct, _answers(task, problem, distinct), strict=True))
+    answers = dict(zip(distinct, answers_of(task, problem, distinct), strict=True))
     hashes = {text: _key_hash(task, problem, text, answers[text]) for text in distinct}
     first: dict[str, str] = {}
     for text, hashed in hashes.items():
@@ -159,7 +175,8 @@ def _key_hash(task: Task, problem: Problem, text: str, answer: str | None) -> st
     return None if key is None else store.digest(key, 32)
 
 
-def _answers(task: Task, problem: Problem, texts: Sequence[str]) -> list[str | None]:
+def answers_of(task: Task, problem: Problem, texts: Sequence[str]) -> list[str | None]:
+    """The canonical answers; None where there is none or the extraction raises."""
     try:
         answers = list(task.answers(problem, texts))
     except Exception:
@@ -178,30 +195,77 @@ def answer_or_none(task: Task, problem: Problem, text: str) -> str | None:
 # Rank.
 
 
-def rank_problem(work: Work, problem: Problem) -> None:
-    """Let the selector order one problem's pool, once a trial, as far as the first correct response; keep the orders.
+def rank_problems(work: Work, problems: Sequence[Problem]) -> None:
+    """Let the selector order some problems' pools, once a trial, as far as the first correct response; keep the orders.
 
-    A pool without a correct response is not ranked: its samples-to-correct is N+1 whatever the order.
+    They are ranked all at once where the selector has `rank_many`, else one after the other. A pool without a correct
+    response is not ranked: its samples-to-correct is N+1 whatever the order.
     """
     assert work.rankings is not None
     selector = _component("selector", work.selector, work.plugin_files, ())
-    pool = load_pool(work, problem)
-    if "logprobs" in getattr(selector, "needs", ()) and np.isnan(pool.logprobs).any():
+    found = [_Ranked(problem, load_pool(work, problem), _is_correct(work, problem)) for problem in problems]
+    if "logprobs" in getattr(selector, "needs", ()) and any(np.isnan(one.pool.logprobs).any() for one in found):
         raise HarnessError(f"selector {work.selector!r} needs log-probabilities, which the pool does not carry")
-    is_correct = [verdict == "correct" for verdict in store.read_verdicts(work.verdicts, problem)[: len(pool)]]
-    draw = _pulled if hasattr(selector, "rank") else _subsets
-    trials = []
-    with _threads(work.selector).limit(limits=1):  # the same sums, hence the same order, in any process
-        for trial in range(work.trials if any(is_correct) else 0):
-            rng = np.random.default_rng([problem_seed("rank", work.seed, problem), trial])
-            try:
-                trials.append(draw(selector, pool, rng, is_correct))
-            except Exception as failure:
-                raise HarnessError(
-                    f"selector {work.selector!r}, problem {problem.id!r}, trial {trial}: {_said(failure)}"
-                ) from failure
-    kind = "order" if draw is _pulled else "subset"
-    store.write_json(work.rankings.path(problem), {"kind": kind, "n": len(pool), "trials": trials})
+    solvable = [one for one in found if any(one.is_correct)]
+    with one_thread(work.selector):
+        for one, orders in zip(solvable, _together(work, selector, solvable), strict=True):
+            one.trials.extend(_trials(work, selector, one, orders))
+    kind = "order" if hasattr(selector, "rank") else "subset"
+    for one in found:
+        result = {"kind": kind, "n": len(one.pool), "trials": one.trials}
+        store.write_json(work.rankings.path(one.problem), result)
+
+
+@dataclass(frozen=True)
+class _Ranked:
+    """A problem being ranked; per trial an order as far as the first correct response, or a subset a budget."""
+
+    problem: Problem
+    pool: Pool
+    is_correct: Sequence[bool]
+    trials: list[Any] = field(default_factory=list)
+
+
+def _is_correct(work: Work, problem: Problem) -> list[bool]:
+    return [verdict == "correct" for verdict in store.read_verdicts(work.verdicts, problem)[: work.n]]
+
+
+def _together(work: Work, selector: Any, found: Sequence[_Ranked]) -> list[Any]:
+    """Per problem an iterator for each trial, from a selector that ranks many pools at once; None from any other."""
+    if getattr(selector, "many", 1) <= 1 or not found:
+        return [None] * len(found)
+    rngs = [[ranking_rng(work.seed, one.problem, trial) for trial in range(work.trials)] for one in found]
+    try:
+        return list(selector.rank_many([one.pool for one in found], rngs))
+    except Exception as failure:
+        names = ", ".join(repr(one.problem.id) for one in found[:3])
+        raise HarnessError(f"selector {work.selector!r}, problems {names}, ...: {said(failure)}") from failure
+
+
+def _trials(work: Work, selector: Any, one: _Ranked, orders: Sequence[Iterator[Any]] | None) -> list[Any]:
+    """What each trial gives. A ranker that drew nothing from its rng would give the same in every trial."""
+    found: list[Any] = []
+    for trial in range(work.trials):
+        rng = ranking_rng(work.seed, one.problem, trial)
+        try:
+            if not hasattr(selector, "rank"):
+                found.append(_subsets(selector, one.pool, rng))
+                continue
+            ranking = orders[trial] if orders else selector.rank(one.pool, rng)
+            found.append(_pulled(ranking, one.is_correct))
+        except Exception as failure:
+            raise HarnessError(
+                f"selector {work.selector!r}, problem {one.problem.id!r}, trial {trial}: {said(failure)}"
+            ) from failure
+        if not orders and _is_unused(rng, ranking_rng(work.seed, one.problem, trial)):
+            return found * work.trials
+    return found
+
+
+def _is_unused(rng: np.random.Generator, fresh: np.random.Generator) -> bool:
+    """Whether nothing was drawn from the rng, and no other made from it."""
+    streams = [(one.bit_generator.state, one.bit_generator.seed_seq.n_children_spawned) for one in (rng, fresh)]  # type: ignore[attr-defined]
+    return bool(streams[0] == streams[1])
 
 
 def load_pool(work: Work, problem: Problem) -> Pool:
@@ -218,36 +282,47 @@ def load_pool(work: Work, problem: Problem) -> Pool:
     )
 
 
+def embedded(embedder: Embedder, spec: str, problem: Problem, texts: Sequence[str]) -> Any:
+    """The embedder's vectors of texts, (n, d) dense or scipy-sparse; HarnessError where their shape is another."""
+    vectors = embedder.embed(problem, texts)
+    if len(vectors.shape) != 2 or vectors.shape[0] != len(texts):
+        raise HarnessError(f"embedder {spec!r}: gave shape {vectors.shape} for {len(texts)} responses")
+    return vectors
+
+
 def centred(vectors: Floats) -> Floats:
     """(n, d) float32 less its mean over the n responses (the mean taken in float64)."""
     return (vectors - vectors.mean(axis=0, dtype=np.float64)).astype(np.float32) if vectors.size else vectors
 
 
-def _pulled(selector: Any, pool: Pool, rng: np.random.Generator, is_correct: Sequence[bool]) -> list[int]:
+def _pulled(ranking: Iterator[Any], is_correct: Sequence[bool]) -> list[int]:
     """Indices as far as the first correct one; each checked as it comes."""
     order: list[int] = []
     seen: set[int] = set()
-    for raw in selector.rank(pool, rng):
-        index = _checked(raw, len(pool), seen)
+    for raw in ranking:
+        index = checked(raw, len(is_correct), seen)
         order.append(index)
         if is_correct[index]:
             return order
-    raise HarnessError(f"the ranking ended after {len(order)} of {len(pool)} responses")
+    raise HarnessError(f"the ranking ended after {len(order)} of {len(is_correct)} responses")
 
 
-def _subsets(selector: Any, pool: Pool, rng: np.random.Generator, is_correct: Sequence[bool]) -> dict[str, list[int]]:
+def _subsets(selector: Any, pool: Pool, rng: np.random.Generator) -> dict[str, list[int]]:
     """k -> the subset chosen for that budget, k = 1, 2, 4, ..., n."""
+    from .metrics import budgets  # scipy.stats, which `harness select` does without
+
     chosen = {}
     for k, own_rng in zip(budgets(len(pool)), rng.spawn(len(budgets(len(pool)))), strict=True):
         seen: set[int] = set()
-        subset = [_checked(raw, len(pool), seen) for raw in selector.select(pool, k, own_rng)]
+        subset = [checked(raw, len(pool), seen) for raw in selector.select(pool, k, own_rng)]
         if len(subset) != k:
             raise HarnessError(f"select gave {len(subset)} indices for k = {k}")
         chosen[str(k)] = subset
     return chosen
 
 
-def _checked(raw: Any, n: int, seen: set[int]) -> int:
+def checked(raw: Any, n: int, seen: set[int]) -> int:
+    """The index that a selector gave, where it is one of n and new; it is then among those `seen`."""
     if not isinstance(raw, (int, np.integer)) or isinstance(raw, bool):
         raise HarnessError(f"an index must be an integer, got {raw!r:.40}")
     index = int(raw)
@@ -259,7 +334,7 @@ def _checked(raw: Any, n: int, seen: set[int]) -> int:
     return index
 
 
-def _said(failure: Exception) -> str:
+def said(failure: Exception) -> str:
     """What went wrong, and for foreign code the line where it did."""
     if isinstance(failure, HarnessError):
         return str(failure)
@@ -270,7 +345,7 @@ def _said(failure: Exception) -> str:
 # Executors hand the problems to these.
 
 
-def over(work: Work, function: Callable[[Work, Problem], None]) -> Callable[[Problem], None]:
+def over(work: Work, function: Callable[[Work, Any], None]) -> Callable[[Any], None]:
     """The function with its work bound: picklable, one argument."""
     return functools.partial(function, work)
 

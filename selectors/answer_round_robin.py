@@ -34,6 +34,7 @@ class AnswerRoundRobin:
     """
 
     needs: ClassVar[tuple[str, ...]] = ()
+    reads: ClassVar[tuple[str, ...]] = ("answers",)
 
     order: Literal["size", "random"] = "size"
     unanswered: Literal["last", "cluster"] = "last"
@@ -45,19 +46,33 @@ class AnswerRoundRobin:
 
     def rank(self, pool: Pool, rng: np.random.Generator) -> Iterator[int]:
         """All n indices, lazily; O(n) in all."""
-        clusters, rest = clustered(pool.answers, rng, self.unanswered)
+        return self.rank_after(pool, (), rng)
+
+    def rank_after(self, pool: Pool, verified: Sequence[int], rng: np.random.Generator) -> Iterator[int]:
+        """The rest: an answer has had as many turns as responses with it were verified."""
+        clusters, rest = clustered(pool.answers, rng, self.unanswered, verified)
         if self.order == "size":
             clusters.sort(key=len, reverse=True)  # a stable sort: clusters of one size stay in random order
-        return _in_turn(clusters, rest)
+        before = set(verified)
+        return (index for index in _in_turn(clusters, rest) if index not in before)
 
 
 def clustered(
-    answers: Sequence[str | None], rng: np.random.Generator, unanswered: Literal["last", "cluster"]
+    answers: Sequence[str | None],
+    rng: np.random.Generator,
+    unanswered: Literal["last", "cluster"],
+    picked: Sequence[int] = (),
 ) -> tuple[list[list[int]], list[int]]:
-    """The clusters of equal answers, and the indices that come last; clusters and what is in each in random order."""
+    """The clusters of equal answers, and the indices that come last; clusters and what is in each in random order.
+
+    What was `picked` before comes first in its cluster.
+    """
     by_answer: dict[str | None, list[int]] = {}
     for index in rng.permutation(len(answers)).tolist():
         by_answer.setdefault(answers[index], []).append(index)
+    before = set(picked)
+    for cluster in by_answer.values():
+        cluster.sort(key=lambda index: index not in before)
     rest = by_answer.pop(None, []) if unanswered == "last" else []
     clusters = list(by_answer.values())  # so far those of common answers early, which tend to show up first
     return [clusters[place] for place in rng.permutation(len(clusters))], rest

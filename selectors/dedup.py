@@ -31,20 +31,31 @@ class Dedup:
 
     by: Literal["text", "answer"] = "text"
 
+    @property
+    def reads(self) -> tuple[str, ...]:
+        """What is compared."""
+        return (f"{self.by}s",)
+
     def __post_init__(self) -> None:
         if self.by not in ("text", "answer"):
             raise HarnessError(f"dedup: by must be 'text' or 'answer', got {self.by!r}")
 
     def rank(self, pool: Pool, rng: np.random.Generator) -> Iterator[int]:
         """All n indices, lazily; one permutation drawn, as `uniform` draws it."""
+        return self.rank_after(pool, (), rng)
+
+    def rank_after(self, pool: Pool, verified: Sequence[int], rng: np.random.Generator) -> Iterator[int]:
+        """The rest; what repeats one of those verified counts as a repeat. The permutation is `rank`'s."""
         keys = pool.answers if self.by == "answer" else [text.rstrip() for text in pool.texts]
-        return _first_appearances_first(keys, rng.permutation(len(pool)).tolist())
+        return _first_appearances_first(keys, rng.permutation(len(pool)).tolist(), verified)
 
 
-def _first_appearances_first(keys: Sequence[str | None], order: Sequence[int]) -> Iterator[int]:
-    seen: set[str | None] = {None}
-    repeats = []
+def _first_appearances_first(keys: Sequence[str | None], order: Sequence[int], picked: Sequence[int]) -> Iterator[int]:
+    before, repeats = set(picked), []
+    seen: set[str | None] = {None, *(keys[index] for index in picked)}
     for index in order:
+        if index in before:
+            continue
         if keys[index] in seen:
             repeats.append(index)
         else:

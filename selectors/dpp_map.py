@@ -19,7 +19,7 @@ keeps n²/4 float64 (82 MB for 6,400 responses).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, Literal
 
@@ -45,6 +45,7 @@ class DPPMap:
     """
 
     needs: ClassVar[tuple[str, ...]] = ("embeddings",)
+    reads: ClassVar[tuple[str, ...]] = ()
 
     kernel: Literal["rbf", "cosine"] = "rbf"
     bandwidth: float | None = None
@@ -69,10 +70,17 @@ class DPPMap:
         first = int(rng.integers(n)) if self.first == "random" else farthest_from_mean(h)
         return elliptical_order(unit_rows(h), self.ridge, first) if self.kernel == "cosine" else self._rbf(h, first)
 
-    def _rbf(self, h: Floats, first: int) -> Iterator[int]:
+    def rank_after(self, pool: Pool, verified: Sequence[int], rng: np.random.Generator) -> Iterator[int]:
+        """The rest, by what each adds to the log-determinant of those verified and the picks; no draw."""
+        h = vectors_of(pool, "dpp-map")
+        if self.kernel == "cosine":
+            return elliptical_order(unit_rows(h), self.ridge, None, picked=verified)
+        return self._rbf(h, None, verified)
+
+    def _rbf(self, h: Floats, first: int | None, picked: Sequence[int] = ()) -> Iterator[int]:
         copies = Copies(h)
         kernel = Gaussian.of(h[copies.first], self.bandwidth)
-        yield from log_determinant_order(kernel, copies, self.ridge, first)
+        yield from log_determinant_order(kernel, copies, self.ridge, first, picked)
 
 
 @hookimpl

@@ -8,7 +8,7 @@ now give less. Gains are renewed from nothing whenever the best has fallen far, 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -25,8 +25,8 @@ FALL = 1e-3  # all gains are renewed when the best fell by this factor: what is 
 CHUNK = 128  # rows of similarities looked at together
 
 
-def coverage_order(similarity: Float32s, weight: Float64s) -> Iterator[int]:
-    """All n columns, by the largest gain; once nothing is gained the rest by index. Lazy.
+def coverage_order(similarity: Float32s, weight: Float64s, picked: Sequence[int] = ()) -> Iterator[int]:
+    """All n columns but those `picked` before, by the largest gain; once nothing is gained the rest by index. Lazy.
 
     similarity (n, n) float32, symmetric, >= 0; weight (n,): how often each row counts. Ties are the rule late in the
     order: of two rows that are each other's nearest, either gains the same. They go to the column of the largest first
@@ -34,8 +34,12 @@ def coverage_order(similarity: Float32s, weight: Float64s) -> Iterator[int]:
     """
     covered = np.zeros(len(weight), np.float32)
     left = np.ones(len(weight), np.bool_)
-    central = _gains(similarity, weight, covered)
-    gain, renewed = central.copy(), float(central.max())
+    central = gain = _gains(similarity, weight, covered)
+    if len(picked):
+        left[picked] = False
+        covered = similarity[picked].max(axis=0)
+        gain = _gains(similarity, weight, covered)
+    gain, renewed = gain.copy(), float(gain.max())
     while left.any():
         gain[~left] = -np.inf
         best = float(gain.max())

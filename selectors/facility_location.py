@@ -18,7 +18,7 @@ for less (see `facility_gains`). Copies of a pick gain nothing and come last, by
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, Literal
 
@@ -44,6 +44,7 @@ class FacilityLocation:
     """
 
     needs: ClassVar[tuple[str, ...]] = ("embeddings",)
+    reads: ClassVar[tuple[str, ...]] = ()
 
     similarity: Literal["cosine", "rbf", "euclidean"] = "cosine"
     bandwidth: float | None = None
@@ -58,12 +59,20 @@ class FacilityLocation:
         """All n indices, lazily; no draw. Ties go to the lowest index."""
         return self._order(vectors_of(pool, "facility-location"))
 
-    def _order(self, h: Floats) -> Iterator[int]:
+    def rank_after(self, pool: Pool, verified: Sequence[int], rng: np.random.Generator) -> Iterator[int]:
+        """The rest; those verified stand for the pool already, and their copies come last."""
+        return self._order(vectors_of(pool, "facility-location"), verified)
+
+    def _order(self, h: Floats, verified: Sequence[int] = ()) -> Iterator[int]:
         copies = Copies(h)
+        picked = list(dict.fromkeys(copies.row[index] for index in verified))
+        order: list[int] = []
         if len(h):
-            for row in coverage_order(self._similarities(h[copies.first]), copies.count.astype(np.float64)):
-                yield copies.take(row)
-        yield from np.setdiff1d(np.arange(len(h)), copies.first).tolist()
+            similarity, weight = self._similarities(h[copies.first]), copies.count.astype(np.float64)
+            for row in coverage_order(similarity, weight, picked):
+                order.append(copies.take(row))
+                yield order[-1]
+        yield from np.setdiff1d(np.arange(len(h)), [*verified, *order]).tolist()
 
     def _similarities(self, h: Floats) -> NDArray[np.float32]:
         """(n, n) float32, symmetric."""

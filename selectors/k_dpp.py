@@ -48,6 +48,7 @@ class KDPP:
     """
 
     needs: ClassVar[tuple[str, ...]] = ("embeddings",)
+    reads: ClassVar[tuple[str, ...]] = ()
 
     kernel: Literal["cosine", "linear", "rbf"] = "cosine"
     bandwidth: float | None = None

@@ -12,7 +12,7 @@ of picks, comes last, by index.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
@@ -32,6 +32,7 @@ class KCenter:
     """
 
     needs: ClassVar[tuple[str, ...]] = ("embeddings",)
+    reads: ClassVar[tuple[str, ...]] = ()
 
     first: Literal["random", "max"] = "random"
 
@@ -47,6 +48,11 @@ class KCenter:
             return iter(())
         first = int(rng.integers(n)) if self.first == "random" else farthest_from_mean(h)
         return greedy_order(h, base=np.zeros(n), weight=1.0, first=first)
+
+    def rank_after(self, pool: Pool, verified: Sequence[int], rng: np.random.Generator) -> Iterator[int]:
+        """The rest, farthest first from those verified and from the picks; no draw."""
+        h = vectors_of(pool, "kcenter")
+        return greedy_order(h, base=np.zeros(len(h)), weight=1.0, first=verified[0], picked=verified)
 
 
 @hookimpl

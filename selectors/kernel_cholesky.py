@@ -11,7 +11,7 @@ operations for the full order, and n²/4 entries at most are kept, those of the 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -32,12 +32,16 @@ ROUNDING = 1e-14
 COMPACT = 0.8  # the columns are copied together when only this share of them is left
 
 
-def log_determinant_order(kernel: Gaussian, copies: Copies, ridge: float, first: int | None) -> Iterator[int]:
+def log_determinant_order(
+    kernel: Gaussian, copies: Copies, ridge: float, first: int | None, picked: Sequence[int] = ()
+) -> Iterator[int]:
     """All indices: `first` if given, then always the one of the largest residual, ties to the lowest. Lazy.
 
-    kernel: between the distinct rows. A copy of a picked row has a residual of about the ridge.
+    kernel: between the distinct rows. A copy of a picked row has a residual of about the ridge. What was `picked`
+    before counts as picked, and is not yielded.
     """
     greedy = _Greedy(kernel, copies, ridge)
+    greedy.take(picked)
     forced = first
     while len(greedy.rows):
         outside = greedy.activate(forced)
@@ -56,6 +60,17 @@ class _Greedy:
         self.picks = 0
         self.active: Ints = np.empty(0, np.intp)  # (m,) which rows
         self.product = np.empty((0, 0))  # (m, m) the kernel between them, less what the picks explain
+
+    def take(self, picked: Sequence[int]) -> None:
+        """Take indices as picked, in blocks."""
+        for start in range(0, len(picked), ACTIVE):
+            block = picked[start : start + ACTIVE]
+            rows = np.array([self.copies.row[index] for index in block], np.intp)
+            product = self._explained(rows, rows)
+            product[np.diag_indices(len(rows))] += self.ridge
+            for row, index in zip(rows.tolist(), block, strict=True):
+                self.copies.take(row, index)
+            self._commit(rows, np.linalg.cholesky(product), np.empty((len(rows), 0)))
 
     def activate(self, forced: int | None) -> float:
         """Renew the active set and its product; returns the largest residual outside."""

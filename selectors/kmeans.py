@@ -35,6 +35,7 @@ class KMeans:
     """
 
     needs: ClassVar[tuple[str, ...]] = ("embeddings",)
+    reads: ClassVar[tuple[str, ...]] = ()
 
     max_iter: int = 300
 

@@ -12,7 +12,7 @@ with probability (D² now) / (D² then), which gives the same law as a draw by D
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
@@ -36,26 +36,33 @@ class KMeansPP:
     """D² sampling (Arthur & Vassilvitskii 2007): random picks, likelier the farther from those picked."""
 
     needs: ClassVar[tuple[str, ...]] = ("embeddings",)
+    reads: ClassVar[tuple[str, ...]] = ()
 
     def rank(self, pool: Pool, rng: np.random.Generator) -> Iterator[int]:
         """All n indices, lazily."""
         h = vectors_of(pool, "kmeans-pp")  # (n, d)
         return d2_order(h, rng) if len(h) else iter(())
 
+    def rank_after(self, pool: Pool, verified: Sequence[int], rng: np.random.Generator) -> Iterator[int]:
+        """The rest, drawn by the distance from those verified and the picks."""
+        return d2_order(vectors_of(pool, "kmeans-pp"), rng, picked=verified)
 
-def d2_order(h: Floats, rng: np.random.Generator) -> Iterator[int]:
-    """All n indices by D² sampling; h (n, d) finite, n >= 1. Lazy."""
+
+def d2_order(h: Floats, rng: np.random.Generator, picked: Sequence[int] = ()) -> Iterator[int]:
+    """All n indices by D² sampling; h (n, d) finite, n >= 1. Lazy.
+
+    What was `picked` before, if anything was, stands in the place of the uniform first pick, and is not yielded.
+    """
     near = NearestPick(h)
-    block = [int(rng.integers(len(h)))]
-    picks = 0
-    while True:
+    block = [] if picked else [int(rng.integers(len(h)))]
+    yield from block
+    near.take(picked or block)
+    picks = len(picked) or 1
+    while (weight := np.where(near.left, near.distance, 0.0)).any():  # (n,)
+        block = _draw(near, weight, min(BLOCK, 1 + picks // 2, 1 + (len(h) - picks) // 4), rng)
         yield from block
         near.take(block)
         picks += len(block)
-        weight = np.where(near.left, near.distance, 0.0)  # (n,)
-        if not weight.any():
-            break
-        block = _draw(near, weight, min(BLOCK, 1 + picks // 2, 1 + (len(h) - picks) // 4), rng)
     yield from rng.permutation(np.flatnonzero(near.left)).tolist()
 
 

@@ -30,6 +30,7 @@ class KMedoids:
     """
 
     needs: ClassVar[tuple[str, ...]] = ("embeddings",)
+    reads: ClassVar[tuple[str, ...]] = ()
 
     max_iter: int = 100
 

@@ -25,6 +25,7 @@ class Length:
     """The shortest response first (Hassid et al. 2025), or with `first=long` the longest. Ties to the lowest."""
 
     needs: ClassVar[tuple[str, ...]] = ()
+    reads: ClassVar[tuple[str, ...]] = ("texts",)
 
     first: Literal["short", "long"] = "short"
 

@@ -34,6 +34,7 @@ class Logprob:
     """The most likely response first (Chen et al. 2021). `per`: the sum over a "response", or its mean per "token"."""
 
     needs: ClassVar[tuple[str, ...]] = ("logprobs",)
+    reads: ClassVar[tuple[str, ...]] = ()
 
     per: Unit = "response"
 
@@ -50,6 +51,7 @@ class Unlikely:
     """The least likely response first (He et al. 2025). `per`: the sum over a "response", or its mean per "token"."""
 
     needs: ClassVar[tuple[str, ...]] = ("logprobs",)
+    reads: ClassVar[tuple[str, ...]] = ()
 
     per: Unit = "response"
 

@@ -14,7 +14,7 @@ are (see `nearest_pick`).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, Literal
 
@@ -39,6 +39,7 @@ class MMR:
     """
 
     needs: ClassVar[tuple[str, ...]] = ("embeddings", "logprobs")
+    reads: ClassVar[tuple[str, ...]] = ()
 
     alpha: float = 0.5
     quality: Literal["mean-logprob", "logprob"] = "mean-logprob"
@@ -55,6 +56,12 @@ class MMR:
         if not len(h):
             return iter(())
         return greedy_order(unit_rows(h), self.alpha * quality, (1 - self.alpha) / 2, first=self._first(quality))
+
+    def rank_after(self, pool: Pool, verified: Sequence[int], rng: np.random.Generator) -> Iterator[int]:
+        """The rest: likely responses, unlike those verified and the picks; likelihood ranks among the whole pool."""
+        h, quality = vectors_of(pool, "mmr"), self._quality(pool)
+        base, weight = self.alpha * quality, (1 - self.alpha) / 2
+        return greedy_order(unit_rows(h), base, weight, first=verified[0], picked=verified)
 
     def _first(self, quality: Float64s) -> int:
         return int(quality.argmax()) if self.alpha else 0

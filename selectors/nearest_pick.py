@@ -32,15 +32,17 @@ PAIRS = 256  # rows that are taken to float64 at a time: they stay in the cache
 COMPACT = 0.9  # the sieve's rows are copied together when only this share of them is left
 
 
-def greedy_order(h: Floats, base: Float64s, weight: float, first: int) -> Iterator[int]:
+def greedy_order(h: Floats, base: Float64s, weight: float, first: int, picked: Sequence[int] = ()) -> Iterator[int]:
     """All n indices: `first`, then always the largest base + weight · (squared distance to the nearest pick).
 
-    h (n, d) finite; base (n,); weight >= 0. Ties go to the lowest index. Lazy; memory O(n d).
+    h (n, d) finite; base (n,); weight >= 0. Ties go to the lowest index. Lazy; memory O(n d). What was `picked` before,
+    if anything was, stands in the place of `first`, and is not yielded.
     """
     near = NearestPick(h)
-    yield first
-    near.take([first])
-    picks = 1
+    if not picked:
+        yield first
+    near.take(picked or [first])
+    picks = len(picked) or 1
     while near.left.any():
         rows = np.flatnonzero(near.left)
         if not near.distance[rows].any():  # copies of picks are left, and no pick changes their scores
@@ -73,12 +75,16 @@ def _picks_inside(near: NearestPick, active: Ints, base: Float64s, weight: float
     product = sieve.rows @ sieve.rows.T  # (m, m)
     base, distance = base[active], near.distance[active]
     reach, score = sieve.reach(distance), base + weight * distance
+    begun = False
     while True:
         best = int(score.argmax())
         tie = TIE * (abs(base[best]) + weight * distance[best])
         if score[best] < outside - tie or score[best] == -np.inf:
             return
         j = int((score >= score[best] - tie).argmax())
+        if begun and not distance[j] and score[best] <= outside + tie:
+            return  # a copy of a pick: one of a lower index may lie outside
+        begun = True
         yield int(active[j])
         score[j], reach[j] = -np.inf, np.inf
         at = np.flatnonzero(product[j] > reach + sieve.half[j])
@@ -99,6 +105,10 @@ class NearestPick:
 
     def take(self, picks: Sequence[int]) -> None:
         """Let the distances fall to those to the picks, of all rows but some of those taken."""
+        for start in range(0, len(picks), ACTIVE):
+            self._take(list(picks[start : start + ACTIVE]))
+
+    def _take(self, picks: list[int]) -> None:
         self.left[picks] = False
         at, of = np.nonzero(self._sieve.near(self.sieve_of(picks), self.distance[self._rows]))
         rows, picked = self._rows[at], np.asarray(picks)[of]

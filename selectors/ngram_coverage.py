@@ -23,7 +23,7 @@ With `unit=character,ngrams=3`: 20 seconds and 2 GB.
 from __future__ import annotations
 
 import re
-from collections import defaultdict
+from collections import defaultdict, deque
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import count, pairwise
@@ -51,6 +51,7 @@ class NgramCoverage:
     """
 
     needs: ClassVar[tuple[str, ...]] = ()
+    reads: ClassVar[tuple[str, ...]] = ("texts",)
 
     ngrams: int = 2
     unit: Literal["word", "character"] = "word"
@@ -66,6 +67,10 @@ class NgramCoverage:
 
     def rank(self, pool: Pool, rng: np.random.Generator) -> Iterator[int]:
         """All n indices, lazily, no draw; the texts are read when the first is pulled. Memory O(units of all texts)."""
+        return self.rank_after(pool, (), rng)
+
+    def rank_after(self, pool: Pool, verified: Sequence[int], rng: np.random.Generator) -> Iterator[int]:
+        """The rest; those verified cover what they have, and bring on new rounds, as picks do."""
         if not len(pool):
             return
         has = incidence(pool.texts, self.ngrams, WORD.findall if self.unit == "word" else list)
@@ -73,7 +78,7 @@ class NgramCoverage:
         if self.weights == "idf":
             responses = np.bincount(has.indices, minlength=has.shape[1])
             weight = np.rint(np.log(len(pool) / responses) / IDF_UNIT)
-        yield from coverage_order(has, weight)
+        yield from coverage_order(has, weight, verified)
 
 
 def incidence(texts: Sequence[str], longest: int, units: Callable[[str], list[str]]) -> Any:
@@ -109,10 +114,11 @@ def _numbered_units(texts: Sequence[str], units: Callable[[str], list[str]]) -> 
     return np.array(numbered, np.int64), np.repeat(np.arange(len(texts)), sizes), len(number)
 
 
-def coverage_order(has: Any, weight: Float64s) -> Iterator[int]:
+def coverage_order(has: Any, weight: Float64s, picked: Sequence[int] = ()) -> Iterator[int]:
     """All n rows of `has` (sparse, n x columns, 0 or 1) by the weight of columns that no row before had, in rounds.
 
-    weight (columns,): whole numbers. Lazy; ties to the lowest index.
+    weight (columns,): whole numbers. Lazy; ties to the lowest index. What was `picked` before is picked first, and is
+    not yielded.
     """
     groups = _alike(has)
     has = has[[group[0] for group in groups]]  # (rows, columns)
@@ -120,12 +126,19 @@ def coverage_order(has: Any, weight: Float64s) -> Iterator[int]:
     head = np.array([group[0] for group in groups])  # the lowest index left of each group
     total = has @ weight  # (rows,)
     fresh = weight.copy()  # 0 for what is covered
+    row_of = {index: row for row, group in enumerate(groups) for index in group if picked}
+    before = set(picked)
+    forced = deque(index for index in picked if total[row_of[index]])
     while total.any():
         gain, covered = total.copy(), []
         while (best := gain.max()) > 0:
-            tied = np.flatnonzero(gain == best)
-            row = int(tied[head[tied].argmin()])
-            yield groups[row].pop(0)
+            if forced:
+                row = row_of[index := forced.popleft()]
+                groups[row].remove(index)
+            else:
+                tied = np.flatnonzero(gain == best)
+                row = int(tied[head[tied].argmin()])
+                yield groups[row].pop(0)
             if groups[row]:
                 head[row] = groups[row][0]
             else:
@@ -138,13 +151,13 @@ def coverage_order(has: Any, weight: Float64s) -> Iterator[int]:
             covered.append(columns)
         again = np.concatenate(covered)
         fresh[again] = weight[again]
-    yield from sorted(index for group in groups for index in group)
+    yield from sorted(index for group in groups for index in group if index not in before)
 
 
 def _runs(sparse: Any, rows: Any, size: Any) -> Any:
     """The column numbers of these rows of a CSR matrix, one row after the other; size (rows,): how many each has."""
     end = size.cumsum()
-    return sparse.indices[np.arange(end[-1]) + (sparse.indptr[rows] - end + size).repeat(size)]
+    return sparse.indices[np.arange(size.sum()) + (sparse.indptr[rows] - end + size).repeat(size)]
 
 
 def _alike(has: Any) -> list[list[int]]:

@@ -21,8 +21,9 @@ The pick inside an answer is random, and so are ties. Responses without an answe
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
@@ -45,6 +46,7 @@ class OutcomeUcb:
     """
 
     needs: ClassVar[tuple[str, ...]] = ()
+    reads: ClassVar[tuple[str, ...]] = ("answers",)
 
     c: float = 1.0
     bonus: Literal["historical", "batch"] = "historical"
@@ -62,19 +64,24 @@ class OutcomeUcb:
 
     def rank(self, pool: Pool, rng: np.random.Generator) -> Iterator[int]:
         """All n indices, lazily; O(answers) a pick."""
-        clusters, rest = clustered(pool.answers, rng, self.unanswered)
-        return self._order(clusters, rest, len(pool))
+        return self.rank_after(pool, (), rng)
 
-    def _order(self, clusters: list[list[int]], rest: list[int], n: int) -> Iterator[int]:
+    def rank_after(self, pool: Pool, verified: Sequence[int], rng: np.random.Generator) -> Iterator[int]:
+        """The rest; those verified count as picks."""
+        clusters, rest = clustered(pool.answers, rng, self.unanswered, verified)
+        before = set(verified)
+        picked = np.array([len(before.intersection(cluster)) for cluster in clusters], np.intp)  # (answers,)
+        unanswered = (index for index in rest if index not in before)
+        return chain(self._order(clusters, picked, len(pool)), unanswered)
+
+    def _order(self, clusters: list[list[int]], picked: NDArray[np.intp], n: int) -> Iterator[int]:
         size = np.array([len(cluster) for cluster in clusters], np.intp)  # (answers,)
         value = size / n if self.value == "share" else np.zeros(len(size))
-        picked = np.zeros(len(size), np.intp)
-        for t in range(size.sum()):
+        for t in range(picked.sum(), size.sum()):
             score = np.where(picked < size, value + self.c * self._bonus(picked, t), -np.inf)
             answer = int(score.argmax())  # the clusters are in random order, hence so are ties
             yield clusters[answer][picked[answer]]
             picked[answer] += 1
-        yield from rest
 
     def _bonus(self, picked: NDArray[np.intp], t: int) -> Floats:
         """Each answer's bonus (answers,) after t picks."""

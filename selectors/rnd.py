@@ -49,6 +49,7 @@ class RandomNetworkDistillation:
     """
 
     needs: ClassVar[tuple[str, ...]] = ("embeddings",)
+    reads: ClassVar[tuple[str, ...]] = ()
 
     batch: int = 64
     steps: int = 16

@@ -19,6 +19,7 @@ class Uniform:
     """A permutation of the pool, from the rng alone."""
 
     needs: ClassVar[tuple[str, ...]] = ()
+    reads: ClassVar[tuple[str, ...]] = ()
 
     def rank(self, pool: Pool, rng: np.random.Generator) -> Iterator[int]:
         return iter(rng.permutation(len(pool)).tolist())

@@ -96,7 +96,7 @@ def _distinct(h: Floats) -> tuple[Ints, Ints]:
     n, few = len(h), 8 // h.itemsize
     every = np.arange(n)
     if h.shape[1] >= few:
-        keys = np.sort((h[:, :few] + h.dtype.type(0)).view(np.int64)[:, 0])
+        keys = np.sort(np.ascontiguousarray(h[:, :few] + h.dtype.type(0)).view(np.int64)[:, 0])
         if (keys[1:] != keys[:-1]).all():
             return every, every
     items = np.ascontiguousarray(h + h.dtype.type(0)).view(np.dtype((np.void, h.shape[1] * h.itemsize)))[:, 0]

@@ -250,3 +250,44 @@ def test_local_executor_gives_the_same_results_in_processes(tmp_path):
 
     assert list(local.map(abs, range(-3, 3))) == [3, 2, 1, 0, 1, 2]
     assert list(local_processes._in_processes(abs, list(range(-40, 0)), 2)) == list(range(40, 0, -1))
+
+
+def test_a_ranker_that_draws_nothing_is_asked_once_for_all_trials(toy, tmp_path):
+    counting = tmp_path / "counting.py"
+    counting.write_text(
+        "from dataclasses import dataclass\n"
+        "from harness import hookimpl\n"
+        "@dataclass\n"
+        "class Counting:\n"
+        "    draws: bool = False\n"
+        "    needs = ()\n"
+        "    def rank(self, pool, rng):\n"
+        "        with open(__file__ + '.calls', 'a') as calls:\n"
+        "            calls.write('x')\n"
+        "        yield from rng.permutation(len(pool)) if self.draws else range(len(pool))\n"
+        "@hookimpl\n"
+        "def register_selectors(register):\n"
+        "    register('counting', Counting)\n"
+    )
+    calls = tmp_path / "counting.py.calls"
+    row = toy("--selector", "counting", "--plugin", counting, "--trials", "4").rows[0]
+    assert len(calls.read_text()) == row["solvable"] == 6
+    cell = json.loads((tmp_path / "runs" / "cells" / f"{row['cell']}.json").read_text())
+    assert all(len(entry["ranks"]) == 4 for entry in cell["problems"])
+    toy("--selector", "counting:draws=true", "--plugin", counting, "--trials", "4")
+    assert len(calls.read_text()) == 6 + 4 * 6
+
+
+def test_a_selector_that_ranks_many_pools_at_once_gives_the_rows_of_one_after_the_other(toy, tmp_path, monkeypatch):
+    from harness_selectors.repexp import RepExp
+
+    sizes = []
+    rank_many = RepExp.rank_many
+    monkeypatch.setattr("harness_selectors.repexp.MANY", 4)
+    monkeypatch.setattr(
+        RepExp, "rank_many", lambda self, pools, rngs: (sizes.append(len(pools)), rank_many(self, pools, rngs))[1]
+    )
+    alone, together = toy("--selector", "repexp", "--selector", "repexp:device=cpu").rows
+    assert sizes == [4, 2]
+    cells = [json.loads((tmp_path / "runs" / "cells" / f"{row['cell']}.json").read_text()) for row in (alone, together)]
+    assert cells[0]["problems"] == cells[1]["problems"]

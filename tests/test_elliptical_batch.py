@@ -1,0 +1,66 @@
+"""RepExp on a torch device: many pools and trials at once, the same orders as one after the other."""
+
+from __future__ import annotations
+
+from itertools import islice
+
+import numpy as np
+import pytest
+from test_repexp import ORDINARY, assert_greedy, pool_of
+
+from harness import HarnessError
+from harness_selectors import elliptical_batch
+from harness_selectors.repexp import RepExp
+
+
+def together(pools, trials=2, **params):
+    """The orders of all pools and trials by one batch, and by one selector after the other."""
+    batched = RepExp(device="cpu", **params).rank_many(pools, streams(len(pools), trials))
+    alone = RepExp(**params)
+    both = zip(pools, streams(len(pools), trials), strict=True)
+    orders = [[list(alone.rank(pool, rng)) for rng in rngs] for pool, rngs in both]
+    return [[list(order) for order in trial] for trial in batched], orders
+
+
+def streams(pools, trials):
+    return [[np.random.default_rng([pool, trial]) for trial in range(trials)] for pool in range(pools)]
+
+
+@pytest.mark.parametrize("first", ["random", "max"])
+def test_a_batch_gives_the_orders_that_the_pools_get_alone(first):
+    rng = np.random.default_rng(0)
+    pools = [pool_of(rng.normal(size=(n, 12)).astype(np.float32)) for n in (90, 70, 90, 1)]
+    batched, alone = together(pools, trials=3, first=first, lam=0.3)
+    assert batched == alone
+
+
+@pytest.mark.parametrize("lam", [1e-3, 1.0, 1e3])
+@pytest.mark.parametrize("family", ORDINARY)
+def test_every_pick_of_a_batch_has_the_best_bonus(family, lam):
+    h = family(np.random.default_rng(1))
+    assert_greedy(h, list(RepExp(lam=lam, device="cpu").rank(pool_of(h), np.random.default_rng(2))), lam)
+
+
+def test_ties_go_to_the_lowest_index():
+    h = np.tile(np.eye(4, dtype=np.float32), (3, 1))
+    assert list(RepExp(first="max", device="cpu").rank(pool_of(h), np.random.default_rng(0))) == list(range(12))
+
+
+def test_picks_are_made_as_far_as_they_are_pulled(monkeypatch):
+    made = []
+    advance = elliptical_batch.BatchedOrders._advance
+    monkeypatch.setattr(
+        elliptical_batch.BatchedOrders, "_advance", lambda self, steps: (made.append(steps), advance(self, steps))
+    )
+    pools = [pool_of(np.random.default_rng(3).normal(size=(500, 8)).astype(np.float32))] * 2
+    orders = RepExp(device="cpu").rank_many(pools, streams(2, 2))
+    assert not made
+    for order in orders[0] + orders[1]:
+        list(islice(order, 40))
+    assert sum(made) == 64
+
+
+def test_a_device_that_is_not_there_is_one_clear_line():
+    pool = pool_of(np.eye(3, dtype=np.float32))
+    with pytest.raises(HarnessError, match=r"^repexp: device 'abacus' cannot be used here \(.*\)$"):
+        RepExp(device="abacus").rank(pool, np.random.default_rng(0))
