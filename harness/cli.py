@@ -66,7 +66,7 @@ def _root(version: Annotated[bool, typer.Option("--version", help="Print the ver
 
 @app.command()
 def run(
-    selector: Annotated[list[str], typer.Option(help="name or name:key=value,...; repeatable.")],
+    selector: Annotated[list[str] | None, typer.Option(help="name or name:key=value,...; repeatable.")] = None,
     task: Annotated[str | None, typer.Option(help="What is solved, e.g. game24.")] = None,
     model: Annotated[str | None, typer.Option(help="Hub id, folder or embedded model; default: the task's.")] = None,
     engine: Annotated[str, typer.Option(help="What draws the responses.")] = "transformers",
@@ -78,6 +78,9 @@ def run(
     ] = None,
     data: Data = None,
     split: Split = None,
+    grid: Annotated[
+        str | None, typer.Option(help="Cross what is compared, e.g. selector=*,embedder=hidden-mean+tfidf.")
+    ] = None,
     n: Annotated[int | None, typer.Option("--n", help="Responses a problem.")] = None,
     limit: Annotated[int | None, typer.Option(help="Only the first so many problems.")] = None,
     max_tokens: Annotated[int | None, typer.Option(help="Longest response, in tokens.")] = None,
@@ -98,22 +101,65 @@ def run(
     as_json: Json = False,
 ) -> None:
     """Sample, embed, verify, rank, score: who needs fewer verifier calls?"""
+    from . import grid as grids
     from . import pipeline, tables
     from .progress import Progress
 
-    config = _config(locals(), selectors=tuple(selector))
-    progress = Progress()
+    config = _config(locals(), selectors=tuple(selector or ()))
+    job, progress = grids if grid else pipeline, Progress()
     if dry_run:
-        return _print(pipeline.dry_run(config, progress), as_json, tables.preview)
+        return _print(job.dry_run(config, progress), as_json, tables.preview)
     try:
-        rows, failures = pipeline.run(config, progress)
+        rows, failures = job.run(config, progress)
     except KeyboardInterrupt:
         print("interrupted: what is finished is kept; run the same command again to go on", file=sys.stderr)
         raise typer.Exit(130) from None
     _print(rows, as_json, lambda rows: tables.results(rows, store))
-    for failure in failures:
+    for failure in failures.values():
         print(f"failed: {failure}", file=sys.stderr)
     raise typer.Exit(1 if failures else 0)
+
+
+@app.command()
+def select(
+    selector: Annotated[str, typer.Option(help="name or name:key=value,...")],
+    k: Annotated[int, typer.Option("-k", help="How many responses to choose of each problem.")],
+    pool: Annotated[Path | None, typer.Option(help="Your responses; any layout that `run --pool` takes.")] = None,
+    embeddings: Annotated[
+        Path | None, typer.Option(help="Your vectors (.npz, .safetensors); alone, their rows are the responses.")
+    ] = None,
+    embedder: Annotated[str | None, typer.Option(help="Default tfidf; hidden-mean with --model.")] = None,
+    model: Annotated[str | None, typer.Option(help="Whose hidden states are the vectors: hub id or folder.")] = None,
+    engine: Annotated[str, typer.Option(help="What runs the model.")] = "transformers",
+    verified: Annotated[
+        Path | None, typer.Option(help='What is verified already, JSONL: {"problem_id": ..., "indices": [...]}.')
+    ] = None,
+    task: Task = None,
+    data: Data = None,
+    split: Split = None,
+    ids: Ids = None,
+    seed: Annotated[int, typer.Option(help="Fixes the projection and what a selector draws.")] = 0,
+    dim: Annotated[int, typer.Option(help="Wider vectors are projected to so many features.")] = 512,
+    no_centre: Annotated[bool, typer.Option("--no-centre", help="Keep each problem's mean vector.")] = False,
+    store: StoreDir = Path("runs"),
+    plugin: Plugin = None,
+    as_json: Json = False,
+    as_jsonl: Annotated[bool, typer.Option("--jsonl", help="Print JSON, one line a problem.")] = False,
+) -> None:
+    """Which responses to verify next: k of each problem, without looking at any verdict."""
+    from . import selection, tables
+    from .progress import Progress
+
+    given = {name: value for name, value in locals().items() if name in selection.Request.__dataclass_fields__}
+    request = selection.Request(**given, centre=not no_centre, plugin_files=tuple(plugin or ()))
+    chosen = selection.select(request, Progress())
+    if as_jsonl:
+        for one in chosen:
+            print(json.dumps(one.row(), ensure_ascii=False))
+    elif as_json:
+        _print([one.row() for one in chosen], as_json, None)
+    else:
+        tables.selection(chosen)
 
 
 @app.command("list")
@@ -153,6 +199,36 @@ def doctor(plugin: Plugin = None, as_json: Json = False) -> None:
     report = catalogue.diagnosis(plugin or ())
     _print(report, as_json, tables.diagnosis)
     raise typer.Exit(1 if report["faults"] else 0)
+
+
+@app.command()
+def new(
+    kind: Annotated[str, typer.Argument(help="selector, task, embedder or sampler")],
+    name: Annotated[str, typer.Argument(help="lower-case words joined by '-', e.g. my-novelty")],
+    into: Annotated[Path, typer.Option(help="The folder in which harness-NAME/ is made.")] = Path(),
+    as_json: Json = False,
+) -> None:
+    """Start a plugin of your own: a small package that installs, runs and passes its own tests."""
+    from . import scaffold
+
+    _print(scaffold.new_package(kind, name, into), as_json, lambda made: print(scaffold.shown(made)))
+
+
+@app.command()
+def check(
+    kind: Annotated[str, typer.Argument(help="selector, task, sampler, embedder or engine")],
+    name: Annotated[str, typer.Argument(help="name or name:key=value,...; '*' for all of the kind")],
+    data: Data = None,
+    model: Annotated[str | None, typer.Option(help="What an engine is tried on; default: an embedded model.")] = None,
+    plugin: Plugin = None,
+    as_json: Json = False,
+) -> None:
+    """Whether a component does all that the harness expects of its kind; exit code 1 if not."""
+    from . import tables, testing
+
+    found = testing.check_registered(kind, name, data=data, model=model, plugin_files=plugin or ())
+    _print(found, as_json, tables.findings)
+    raise typer.Exit(1 if any(row["outcome"] == "failed" for row in found) else 0)
 
 
 @pool_app.command("import")

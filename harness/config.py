@@ -18,10 +18,11 @@ class RunConfig:
     ids               a table that says which problem a line of the pool answers
     regrade           grade a pool that carries verdicts with the task's own verifier
     audit             ask the task's second, stricter grader too
+    grid              what to cross, `axis=value+value,...` (`harness.grid`)
     unsafe_exec       let graders run responses' code unconfined where nothing confines it
     """
 
-    selectors: Sequence[str]
+    selectors: Sequence[str] = ()
     task: str | None = None
     model: str | None = None
     engine: str = "transformers"
@@ -39,6 +40,7 @@ class RunConfig:
     dim: int = 512
     paper: bool = False
     ids: Path | None = None
+    grid: str | None = None
     regrade: bool = False
     audit: bool = False
     unsafe_exec: bool = False
@@ -53,7 +55,7 @@ class RunConfig:
                 raise HarnessError(f"--{name.replace('_', '-')} must be at least 1, got {value}")
         if self.seed < 0:
             raise HarnessError(f"--seed must not be negative, got {self.seed}")
-        if not self.selectors:
+        if not self.selectors and not self.grid:
             raise HarnessError("run: say which selectors to compare, e.g. --selector repexp --selector uniform")
         if len(set(self.selectors)) < len(self.selectors):
             raise HarnessError(f"run: a selector is given twice: {', '.join(self.selectors)}")

@@ -43,6 +43,15 @@ def random_pass_at_k(n: Ints, c: Ints, k: int) -> Floats:
     return 1.0 - random_misses(n, c, np.minimum(k, n))
 
 
+def reference_ranks(n: Ints, c: Ints) -> dict[str, Ints]:
+    """The rank of the first correct response (problems,) of who knows the verdicts: best possible, worst possible.
+
+    Where c = 0 it is N+1 for both.
+    """
+    n, c = np.asarray(n), np.asarray(c)
+    return {"oracle": np.where(c > 0, 1, n + 1), "anti_oracle": n - c + 1}
+
+
 def win_tie_loss(ranks: Ints, n: Ints, c: Ints) -> tuple[Floats, Floats, Floats]:
     """P(rank < R), P(rank = R), P(rank > R) for R the rank in a random order, exact, per problem and trial.
 
@@ -102,6 +111,9 @@ def summary(outcomes: Outcomes, seed: int = 0) -> dict[str, Any]:
         "pass_at_k": pass_at_k(outcomes, ks),
         "pass_at_k_random": {str(k): _mean(random_pass_at_k(n, c, k)) for k in ks},
     }
+    for name, ranks in reference_ranks(n, c).items():
+        row[f"samples_to_correct_{name}"] = _mean(ranks)
+        row[f"pass_at_k_{name}"] = pass_at_k(Outcomes(n, c, outcomes.errors, ranks[:, None]), ks)
     if outcomes.ranks is not None and n.size:
         ours = outcomes.ranks.mean(axis=1)
         row["samples_to_correct"] = _mean(ours)

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+if TYPE_CHECKING:
+    from .selection import Chosen
+
+REFERENCES = ("random", "oracle", "anti_oracle")
 BUDGETS_SHOWN = ("1", "4", "16", "64", "256")
 
 
@@ -25,32 +29,62 @@ def _text(value: Any) -> Text:
 
 
 def results(rows: Sequence[Mapping[str, Any]], store: Path) -> None:
-    """One table a run: a row a selector, random selection in closed form above them."""
+    """A table for each pool: a row a selector, and above them random selection in closed form and who knows all."""
+    pools: dict[tuple[Any, ...], list[Mapping[str, Any]]] = {}
+    for row in rows:
+        pools.setdefault(tuple(row[name] for name in ("task", "split", "model", "engine", "sampler", "n")), []).append(
+            row
+        )
+    for pool in pools.values():
+        _results(pool)
     if not rows:
         return
-    console, first = _console(), rows[0]
-    shown = BUDGETS_SHOWN if console.width >= 100 else BUDGETS_SHOWN[::2]
-    ks = [k for k in shown if k in first["pass_at_k_random"]]
-    table = Table(box=SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False)
-    table.add_column("selector", overflow="fold")
-    for name in ("samples-to-\ncorrect", "improvement\n[95 %]", "win/tie/loss\n%", *(f"pass@{k}\n%" for k in ks)):
-        table.add_column(name, justify="right", no_wrap=True)
-    exact = [_percent(first["pass_at_k_random"][k]) for k in ks]
-    table.add_row("random (exact)", _number(first["samples_to_correct_random"]), "1", "", *exact, end_section=True)
-    for row in rows:
-        budgets = [_percent(row["pass_at_k"].get(k)) for k in ks]
-        table.add_row(
-            _text(row["selector"]), _number(row["samples_to_correct"]), _improvement(row), _shares(row), *budgets
-        )
-    console.print(_text(_title(first)), soft_wrap=True)
-    console.print(table)
+    console = _console()
     console.print(_text(_caption(rows)), soft_wrap=True)
-    for row in rows:
+    if len(rows) > 8:
+        console.print(_text(f"cells: {store / 'cells'}, {len(rows)} of them"), soft_wrap=True)
+    for row in rows if len(rows) <= 8 else ():
         console.print(_text(f"cell: {store / 'cells' / (row['cell'] + '.json')}"), soft_wrap=True)
 
 
-def _title(row: Mapping[str, Any]) -> str:
-    parts = [row["task"], row["split"], row["model"], row["sampler"], row["embedder"]]
+def _results(rows: Sequence[Mapping[str, Any]]) -> None:
+    console, first = _console(), rows[0]
+    shown = BUDGETS_SHOWN if console.width >= 100 else BUDGETS_SHOWN[::2]
+    ks = [k for k in shown if k in first["pass_at_k_random"]]
+    crossed = len(_embedders(rows)) > 1
+    table = Table(box=SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False)
+    table.add_column("selector", overflow="fold")
+    if crossed:
+        table.add_column("embedder", overflow="fold")
+    for name in ("samples-to-\ncorrect", "improvement\n[95 %]", "win/tie/loss\n%", *(f"pass@{k}\n%" for k in ks)):
+        table.add_column(name, justify="right", no_wrap=True)
+    for reference in REFERENCES:
+        table.add_row(*_reference(first, reference, ks, crossed), end_section=reference == REFERENCES[-1])
+    for row in rows:
+        budgets = [_percent(row["pass_at_k"].get(k)) for k in ks]
+        names = [_text(row[name]) for name in ("selector", "embedder")[: 1 + crossed]]
+        table.add_row(*names, _number(row["samples_to_correct"]), _improvement(row), _shares(row), *budgets)
+    console.print(_text(_title(rows)), soft_wrap=True)
+    console.print(table)
+
+
+def _reference(row: Mapping[str, Any], name: str, ks: Sequence[str], crossed: bool) -> list[str]:
+    """The line of a selection that no selector is measured for: by chance, or by who knows the verdicts."""
+    mean = row[f"samples_to_correct_{name}"]
+    ratio = _number(row["samples_to_correct_random"] / mean) if name != "random" else "1"
+    label = {"random": "random (exact)", "oracle": "oracle", "anti_oracle": "anti-oracle"}[name]
+    passed = [_percent(row[f"pass_at_k_{name}"][k]) for k in ks]
+    return [label, *([""] if crossed else []), _number(mean), ratio, "", *passed]
+
+
+def _embedders(rows: Sequence[Mapping[str, Any]]) -> list[str]:
+    """The embedders whose vectors were read."""
+    return list(dict.fromkeys(row["embedder"] for row in rows if row["embedder"] != "none"))
+
+
+def _title(rows: Sequence[Mapping[str, Any]]) -> str:
+    row, embedders = rows[0], _embedders(rows)
+    parts = [row["task"], row["split"], row["model"], row["sampler"], *embedders[: len(embedders) == 1]]
     sizes = f"n = {row['n']}, {row['problems']} problems ({row['solvable']} solvable), {row['trials']} trials"
     return " · ".join(dict.fromkeys(parts)) + " · " + sizes
 
@@ -60,6 +94,7 @@ def _caption(rows: Sequence[Mapping[str, Any]]) -> str:
         "samples-to-correct: mean rank of the first correct response (n + 1 where there is none).",
         "improvement: random's mean / the selector's; above 1 = fewer verifier calls. Interval over problems.",
         "win/tie/loss: chance of a lower, equal, higher rank than a random order has.",
+        "oracle, anti-oracle: who knows the verdicts and takes a correct response first, or last.",
     ]
     if rows[0]["errors"]:
         mark = ", over 1 %: the verifier needs a look" if rows[0]["flagged"] else ""
@@ -85,6 +120,26 @@ def _improvement(row: Mapping[str, Any]) -> str:
 
 def _shares(row: Mapping[str, Any]) -> str:
     return "-" if row["win"] is None else "/".join(f"{100 * row[name]:.0f}" for name in ("win", "tie", "loss"))
+
+
+def selection(chosen: Sequence[Chosen]) -> None:
+    """What to verify next: a row a response, and how its text begins."""
+    table = Table(box=SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False)
+    table.add_column("problem", overflow="fold")
+    table.add_column("rank", justify="right")
+    table.add_column("index", justify="right")
+    table.add_column("response")
+    for one in chosen:
+        for rank, index in enumerate(one.order, 1):
+            begins = _printable(_short(one.texts[index][:200]))
+            place = str(rank) if one.ordered else "-"
+            table.add_row(_text(_printable(one.problem_id)), place, str(index), _text(begins))
+    _console().print(table)
+
+
+def _printable(text: str) -> str:
+    """The text without what a terminal would obey, or could not show."""
+    return "".join(sign if sign.isprintable() else "\N{REPLACEMENT CHARACTER}" for sign in text)
 
 
 def preview(stages: Sequence[Mapping[str, Any]]) -> None:
@@ -133,6 +188,20 @@ def diagnosis(value: Mapping[str, Any]) -> None:
         if fault["trace"]:
             console.print(_text(fault["trace"].rstrip()))
     console.print(_text(f"\n{len(value['faults'])} faults" if value["faults"] else "no faults"))
+
+
+def findings(rows: Sequence[Mapping[str, str]]) -> None:
+    """What each check said of each component, and how many passed."""
+    console = _console()
+    for name in dict.fromkeys(row["name"] for row in rows):
+        table = Table("check", "outcome", "what", title=_text(f"{rows[0]['kind']} {name}"), title_justify="left")
+        for row in rows:
+            if row["name"] == name:
+                table.add_row(*[_text(row[key]) for key in ("check", "outcome", "what")])
+        console.print(table)
+    outcomes = [row["outcome"] for row in rows]
+    counts = ", ".join(f"{outcomes.count(outcome)} {outcome}" for outcome in ("passed", "failed", "not applicable"))
+    console.print(_text(counts))
 
 
 def audit(value: Mapping[str, Any], listed: int) -> None:

@@ -17,6 +17,7 @@ from harness.metrics import (
     random_pass_at_k,
     random_samples_to_correct,
     ratio_interval,
+    reference_ranks,
     summary,
     win_tie_loss,
 )
@@ -42,6 +43,20 @@ def test_random_pass_at_k_is_the_share_of_all_orders(pool, data):
     k = data.draw(st.integers(1, n))
     share = np.mean([rank <= min(k, n) for rank in first_correct_ranks(n, c)])
     assert random_pass_at_k(np.array([n]), np.array([c]), k)[0] == pytest.approx(share, abs=1e-12)
+
+
+@given(pools)
+def test_the_reference_ranks_are_the_best_and_the_worst_of_all_orders(pool):
+    n, c = pool
+    ranks = first_correct_ranks(n, c)
+    assert reference_ranks(n, c) == {"oracle": min(ranks), "anti_oracle": max(ranks)}
+
+
+def test_a_row_has_the_reference_lines():
+    row = summary(outcomes([[2, 2], [5, 5]], [4, 4], [2, 0]))
+    assert (row["samples_to_correct_oracle"], row["samples_to_correct_anti_oracle"]) == (3.0, 4.0)
+    assert row["pass_at_k_oracle"] == {"1": 0.5, "2": 0.5, "4": 0.5}
+    assert row["pass_at_k_anti_oracle"] == {"1": 0.0, "2": 0.0, "4": 0.5}
 
 
 @given(pools, st.data())
