@@ -1,0 +1,17 @@
+"""The conformance kit: what the harness expects of a plugin, as checks that a plugin's own tests call.
+
+    from harness.testing import checks
+
+    @pytest.mark.parametrize("check", checks("selector"), ids=str)
+    def test_it_conforms(check):
+        check(MySelector())
+
+A check is called with the built component. It returns, or raises `ConformanceError` (an AssertionError, one line:
+check, component, what, got, what to do), or `Inapplicable` (a unittest.SkipTest, which pytest shows as a skip). Nothing
+here imports pytest. `harness check KIND NAME` runs the same checks; docs/conformance.md says what each one proves.
+"""
+
+from .checking import Check, ConformanceError, Inapplicable
+from .running import KINDS, check_registered, checks, findings
+
+__all__ = ["KINDS", "Check", "ConformanceError", "Inapplicable", "check_registered", "checks", "findings"]

@@ -1,0 +1,124 @@
+"""What a check is, and the two ways in which it can end other than well."""
+
+from __future__ import annotations
+
+import inspect
+import traceback
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from unittest import SkipTest
+
+from ..component import parameters
+from ..errors import HarnessError
+
+
+class ConformanceError(AssertionError):
+    """A component does not do what the harness expects: check, component, what, got, what to do, in one line."""
+
+
+class Inapplicable(SkipTest):
+    """A check that says nothing about this component, and why."""
+
+
+class _FirstMend(Inapplicable):
+    """Inapplicable because a check that this one presumes fails."""
+
+
+class Violation(Exception):
+    """What a check found, in words that go on from `check: component: `."""
+
+
+@dataclass(frozen=True)
+class Check:
+    """One expectation. Called with a built component; see the package's docstring.
+
+    `remedy` ends the line of a failure. A check whose outcome would only repeat that of another one `presumes` it:
+    where that fails, this one is `Inapplicable`, so that one mistake is reported once.
+
+    A HarnessError that the component raises on its own account (data out of reach, an extra not installed) passes
+    through: then nothing was checked.
+    """
+
+    function: Callable[[Any], None]
+    remedy: str
+    presumes: tuple[Check, ...] = ()
+
+    @property
+    def name(self) -> str:
+        """In kebab case: `same-rng-same-order`."""
+        return self.function.__name__.replace("_", "-")
+
+    @property
+    def summary(self) -> str:
+        """What holds where it passes: the first line of its docstring."""
+        return (inspect.getdoc(self.function) or "").split("\n")[0]
+
+    def __str__(self) -> str:
+        return self.name
+
+    def __call__(self, component: Any) -> None:
+        """Return, or raise `ConformanceError` or `Inapplicable`."""
+        for other in self.presumes:
+            if not _holds(other, component):
+                raise _FirstMend(f"first mend what {other.name} finds")
+        try:
+            self.function(component)
+        except (Inapplicable, HarnessError):
+            raise
+        except Violation as found:
+            raise self._failed(component, str(found)) from found
+        except Exception as failure:
+            raise self._failed(component, said(failure)) from failure
+
+    def _failed(self, component: Any, what: str) -> ConformanceError:
+        return ConformanceError(" ".join(f"{self.name}: {shown(component)}: {what}; {self.remedy}".split()))
+
+
+def check(remedy: str, presumes: tuple[Check, ...] = ()) -> Callable[[Callable[[Any], None]], Check]:
+    """Make a function of a component, which raises Violation where it finds one, a `Check`."""
+    return lambda function: Check(function, remedy, presumes)
+
+
+def expect(holds: object, what: str) -> None:
+    """Raise Violation(what) unless it holds."""
+    if not holds:
+        raise Violation(what)
+
+
+def said(failure: BaseException) -> str:
+    """`raised ValueError: what (file.py:12)`: the line is the innermost one."""
+    frames = traceback.extract_tb(failure.__traceback__)
+    place = f" ({Path(frames[-1].filename).name}:{frames[-1].lineno})" if frames else ""
+    return f"raised {type(failure).__name__}: {str(failure)[:200]}{place}"
+
+
+def shown(component: Any) -> str:
+    """The component in at most 80 characters: its repr, or its class where the repr is an address."""
+    text = repr(component)
+    return type(component).__name__ if " at 0x" in text or len(text) > 80 else text
+
+
+def require_one_line(refusal: HarnessError) -> str:
+    """The text of a refusal, which must be one line."""
+    text = str(refusal)
+    expect(text.strip() and "\n" not in text, f"its refusal must be one line, got {text!r:.120}")
+    return text
+
+
+_held: dict[tuple[str, type, str], bool] = {}
+
+
+def _holds(presumed: Check, component: Any) -> bool:
+    """Whether a check passes or is inapplicable; asked once for equal components."""
+    key = (presumed.name, type(component), repr((parameters(component), getattr(component, "__dict__", None))))
+    if key not in _held:
+        try:
+            presumed(component)
+            _held[key] = True
+        except (ConformanceError, _FirstMend):
+            _held[key] = False
+        except Inapplicable:
+            _held[key] = True
+    return _held[key]

@@ -1,0 +1,100 @@
+"""Checks that fit components of several kinds: their parameters, and whether they can be pickled."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import pickle
+from collections.abc import Mapping
+from typing import Any
+
+from ..component import Spec, build, parameters, signature
+from ..errors import HarnessError
+from ..registry import Origin, Registration, Registry
+from .checking import Check, Violation, check, expect, said, shown
+
+GIVEN_BY_US = {"task": ("data",), "engine": ("model",)}  # handed to every factory of the kind, not written by the user
+NO_SUCH = "no_such_parameter"
+
+
+def parameter_check(kind: str) -> Check:
+    """The check `parameters-round-trip` for components of a kind."""
+
+    @check("keep what it is built with as fields of a dataclass, each with its type")
+    def parameters_round_trip(component: Any) -> None:
+        """Its parameters can be read back, written on a command line and built from again; unknown ones are refused."""
+        _require_recorded(component, GIVEN_BY_US.get(kind, ()))
+        _require_rebuilt(kind, component)
+        _require_strict(component)
+
+    return parameters_round_trip
+
+
+@check("hold no generator, lock, open file or lambda")
+def picklable(component: Any) -> None:
+    """It can be pickled, and its parameters survive."""
+    copy = pickled(component)
+    expect(
+        parameters(copy) == parameters(component),
+        f"a pickled copy has the parameters {parameters(copy)}, not {parameters(component)}",
+    )
+
+
+def pickled(component: Any) -> Any:
+    """A copy by way of pickle."""
+    try:
+        return pickle.loads(pickle.dumps(component))
+    except Exception as failure:
+        raise Violation(f"it cannot be pickled: {said(failure)}") from failure
+
+
+def _require_recorded(component: Any, given_by_us: tuple[str, ...]) -> None:
+    """Every argument of its class is a parameter that the harness can record."""
+    recorded = parameters(component)
+    short_names = set(getattr(component, "__dataclass_fields__", ()))  # an InitVar stands for a field
+    lost = [name for name in signature(type(component)) if name not in {*recorded, *short_names, *given_by_us}]
+    expect(not lost, f"it is built with {', '.join(lost)}, which no dataclass field keeps")
+    try:
+        json.dumps(recorded)
+    except TypeError as failure:
+        raise Violation(f"its parameters {recorded} cannot be recorded as JSON: {failure}") from failure
+
+
+def _require_rebuilt(kind: str, component: Any) -> None:
+    """From its parameters, written out as on a command line, comes an equal component."""
+    recorded = parameters(component)
+    context = {name: recorded.get(name) for name in GIVEN_BY_US.get(kind, ()) if name in signature(type(component))}
+    written = _written(component, {name: value for name, value in recorded.items() if name not in context})
+    registry = Registry([Registration(kind, "component", type(component), Origin("conformance", "", ""))])
+    spec = str(Spec("component", written))
+    try:
+        rebuilt = build(registry, kind, spec, **context)
+    except HarnessError as refusal:
+        raise Violation(f"{spec!r} cannot be built again: {refusal}") from refusal
+    got = parameters(rebuilt)
+    expect(got == recorded, f"{spec!r} gives the parameters {got}, not {recorded}")
+    expect(shown(rebuilt) == shown(component), f"{spec!r} gives {shown(rebuilt)}, not {shown(component)}")
+
+
+def _written(component: Any, recorded: Mapping[str, Any]) -> dict[str, str]:
+    """Each parameter as text. One that is at its default and that no text can say is left out."""
+    defaults = {f.name: f.default for f in dataclasses.fields(component)} if recorded else {}
+    texts = {}
+    for name, value in recorded.items():
+        text = "none" if value is None else str(value).lower() if isinstance(value, bool) else str(value)
+        sayable = value is None or (isinstance(value, (bool, int, float, str)) and "," not in text)
+        if not sayable and defaults[name] == value:
+            continue
+        expect(sayable, f"{name} = {value!r} cannot be written as {name}=value")
+        texts[name] = text
+    return texts
+
+
+def _require_strict(component: Any) -> None:
+    try:
+        type(component)(**{NO_SUCH: 1})
+    except (TypeError, HarnessError):
+        return
+    except Exception as failure:
+        raise Violation(f"an unknown parameter {said(failure)}, not TypeError") from failure
+    raise Violation(f"it takes a parameter that it does not have ({NO_SUCH}=1) and says nothing")

@@ -1,0 +1,53 @@
+"""The same call in another process: another hash seed, an empty working directory, nothing loaded yet.
+
+What differs there came from `hash` of a string, from a set's order, from a file beside the process, or from something
+that the parent had set up.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import pickle
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from ..registry import load_file
+from .checking import Inapplicable, Violation, expect
+
+TIMEOUT_S = 300
+FILE_PREFIX = "harness_file_"  # what the registry calls the module of a `--plugin FILE`
+
+
+def called_elsewhere(function: Callable[..., Any], component: Any, *arguments: Any) -> Any:
+    """What `function(component, *arguments)` returns there, as JSON gives it back. The function is importable."""
+    module = type(component).__module__
+    if module == "__main__":
+        raise Inapplicable("its class is defined in __main__, which another process cannot import")
+    file = sys.modules[module].__file__ if module.startswith(FILE_PREFIX) else None
+    call = pickle.dumps((function, component, arguments))
+    paths = json.dumps([str(Path(path).resolve()) if Path(path).exists() else path for path in sys.path])
+    environment = os.environ | {"PYTHONHASHSEED": "2" if os.environ.get("PYTHONHASHSEED") == "1" else "1"}
+    code = f"import sys; sys.path[:] = {paths}; from harness.testing.elsewhere import answer; answer({file!r})"
+    with tempfile.TemporaryDirectory() as empty:
+        done = subprocess.run(
+            [sys.executable, "-c", code], input=call, cwd=empty, env=environment, capture_output=True, timeout=TIMEOUT_S
+        )
+    if done.returncode:
+        last = done.stderr.decode(errors="replace").strip().split("\n")[-1]
+        raise Violation(f"another process cannot run it: {last:.200}")
+    lines = done.stdout.decode().strip().split("\n")
+    expect(lines[-1].strip(), "another process gave no answer")
+    return json.loads(lines[-1])
+
+
+def answer(file: str | None) -> None:
+    """In that process: read the call from stdin, print what it returns as the last line."""
+    if file is not None:
+        load_file(Path(file))
+    function, component, arguments = pickle.load(sys.stdin.buffer)
+    print(f"\n{json.dumps(function(component, *arguments))}")

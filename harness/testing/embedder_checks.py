@@ -1,0 +1,155 @@
+"""What the harness expects of an embedder. One with `state` takes the engine's vectors: its `embed` is never called.
+
+Whether a vector depends on the other texts of its pool is left open: tfidf is fitted to each pool.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from . import examples, global_rngs
+from .checking import Inapplicable, Violation, check, expect, said
+from .common_checks import parameter_check, picklable
+from .elsewhere import called_elsewhere
+
+SAME = 1e-4  # relative to the largest entry: a model's batches round differently
+STATES = ("mean", "last", "penultimate")
+
+
+@check('set `state` to None and give it embed(problem, texts), or set `state` to "mean", "last" or "penultimate"')
+def contract(embedder: Any) -> None:
+    """It says whose vectors it takes, and embeds if they are its own."""
+    state = getattr(embedder, "state", "missing")
+    expect(state is None or state in STATES, f"state is {state!r}")
+    expect(state is not None or callable(getattr(embedder, "embed", None)), "it has no embed")
+
+
+def _vectors(embedder: Any, texts: list[str]) -> Any:
+    """Its vectors as an array, float64; whatever it says of the texts it was given is passed on."""
+    if embedder.state is not None:
+        raise Inapplicable(f"its vectors are the engine's ({embedder.state} hidden states)")
+    return examples.as_dense(embedder.embed(examples.PROBLEM, texts))
+
+
+def _tried(embedder: Any, texts: list[str], what: str) -> Any:
+    try:
+        found = _vectors(embedder, texts)
+    except Inapplicable:
+        raise
+    except Exception as failure:
+        raise Violation(f"{what}: {said(failure)}") from failure
+    good = found.ndim == 2 and len(found) == len(texts) and np.isfinite(found).all()
+    expect(
+        good, f"{what}: vectors of shape {found.shape} for {len(texts)} texts, {(~np.isfinite(found)).sum()} not finite"
+    )
+    return found
+
+
+@check("return one row of numbers a text, dense or scipy-sparse", presumes=(contract,))
+def one_row_a_text(embedder: Any) -> None:
+    """n texts give (n, d) numbers, d at least 1."""
+    for n in (12, 5):
+        found = _vectors(embedder, examples.texts(n))
+        good = found.ndim == 2 and len(found) == n and found.shape[1] >= 1
+        expect(good, f"{n} texts give the shape {found.shape}")
+
+
+@check("see what makes NaN or infinity: an empty text, a length of 0?", presumes=(contract, one_row_a_text))
+def finite(embedder: Any) -> None:
+    """No entry is NaN or infinite."""
+    found = _vectors(embedder, examples.texts())
+    bad = (~np.isfinite(found)).sum()
+    expect(not bad, f"{bad} of {found.size} entries are not finite")
+
+
+@check("draw from nothing but the text; seed what must be drawn", presumes=(contract, one_row_a_text, finite))
+def repeatable(embedder: Any) -> None:
+    """The same texts give the same vectors, time after time."""
+    texts = examples.texts()
+    first = _vectors(embedder, texts)
+    _require_same(first, _vectors(embedder, texts), "the same texts a second time")
+
+
+BASIC = (contract, one_row_a_text, finite, repeatable)
+
+
+@check("let the text alone decide", presumes=BASIC)
+def same_text_same_vector(embedder: Any) -> None:
+    """Equal texts of a pool have equal vectors."""
+    texts = examples.texts(6)
+    found = _vectors(embedder, [*texts, *texts])
+    _require_same(found[:6], found[6:], "equal texts")
+
+
+@check("return the rows in the order of the texts, and let no row depend on its place", presumes=BASIC)
+def order_equivariant(embedder: Any) -> None:
+    """Permuting the texts permutes the vectors."""
+    texts = examples.texts()
+    permutation = np.random.default_rng(3).permutation(len(texts))
+    moved = _vectors(embedder, [texts[i] for i in permutation])
+    _require_same(_vectors(embedder, texts)[permutation], moved, "permuted texts")
+
+
+def _require_same(expected: Any, got: Any, what: str) -> None:
+    expect(expected.shape == got.shape, f"{what} have the shape {got.shape}, not {expected.shape}")
+    difference = np.abs(expected - got).max(initial=0)
+    allowed = SAME * np.abs(expected).max(initial=0)
+    expect(difference <= allowed, f"{what} differ by {difference:.2g}, where {allowed:.2g} is rounding")
+
+
+@check("give a text without tokens the zero vector", presumes=BASIC)
+def empty_texts(embedder: Any) -> None:
+    """Empty texts have finite vectors, beside others and alone."""
+    _tried(embedder, ["", *examples.texts(4), ""], "empty texts among others")
+    _tried(embedder, ["", ""], "empty texts alone")
+
+
+@check("mind n = 1", presumes=BASIC)
+def one_text(embedder: Any) -> None:
+    """A single text has a vector."""
+    _tried(embedder, ["4 * 5 = 20"], "one text")
+
+
+@check("encode with errors='replace' where a library takes no lone surrogates", presumes=BASIC)
+def any_text(embedder: Any) -> None:
+    """Unicode, control characters, lone surrogates and long texts have finite vectors."""
+    _tried(embedder, list(examples.UNICODE), "Unicode")
+    _tried(embedder, ["x" * 20_000, "4 * 5 = 20 " * 2_000], "long texts")
+
+
+@check("draw from a generator of its own", presumes=BASIC)
+def global_rngs_untouched(embedder: Any) -> None:
+    """It leaves the global generators of random, numpy and torch as they were."""
+    with global_rngs.untouched():
+        _vectors(embedder, examples.texts())
+
+
+@check("use hashlib, not hash(), and no order of a set", presumes=(*BASIC, picklable))
+def same_in_another_process(embedder: Any) -> None:
+    """Another process, with another hash seed and in an empty folder, gives the same vectors."""
+    here = vectors(embedder)
+    _require_same(np.array(here), np.array(called_elsewhere(vectors, embedder)), "vectors of another process")
+
+
+def vectors(embedder: Any) -> list[list[float]]:
+    """The vectors of a few texts."""
+    found: list[list[float]] = _vectors(embedder, examples.texts()).tolist()
+    return found
+
+
+parameters_round_trip = parameter_check("embedder")
+
+CHECKS = (
+    *BASIC,
+    same_text_same_vector,
+    order_equivariant,
+    empty_texts,
+    one_text,
+    any_text,
+    global_rngs_untouched,
+    parameters_round_trip,
+    picklable,
+    same_in_another_process,
+)

@@ -1,0 +1,226 @@
+"""What the harness expects of an engine: rows that depend on their own seed alone, honest columns, the same states.
+
+Few and short responses are drawn: at most eight of eight tokens, to two prompts.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar
+
+import numpy as np
+
+from ..errors import HarnessError
+from ..records import Responses, Sampler
+from . import global_rngs
+from .checking import Inapplicable, Violation, check, expect, require_one_line, said
+from .common_checks import parameter_check
+from .examples import PROMPTS
+
+MAX_TOKENS = 8
+TOO_MANY = 10**7
+SAME = 1e-4  # relative to the largest entry
+LIVELY = Sampler(temperature=1.5)
+
+
+@dataclass(frozen=True)
+class Steering(Sampler):
+    """A sampler that steers decoding itself."""
+
+    steers: ClassVar[bool] = True
+
+
+def _sample(engine: Any, prompts: Sequence[Any] = PROMPTS[:1], n: int = 4, **options: Any) -> list[Responses]:
+    given = {"sampler": LIVELY, "max_tokens": MAX_TOKENS, "seeds": tuple(range(len(prompts)))}
+    found: list[Responses] = list(engine.sample(list(prompts), n=n, **{**given, **options}))
+    return found
+
+
+@check("see harness.contracts.Engine")
+def contract(engine: Any) -> None:
+    """It has a name, says what it can do, and what fixes its responses, as JSON that stays the same."""
+    expect(isinstance(engine.name, str) and engine.name, f"its name is {engine.name!r}")
+    expect(isinstance(engine.steers, bool), f"steers must be True or False, got {engine.steers!r}")
+    chats = getattr(engine, "chats", True)
+    expect(isinstance(chats, bool), f"chats must be True or False, got {chats!r}")
+    listed = not isinstance(engine.states, str) and all(isinstance(state, str) for state in engine.states)
+    expect(listed, f"states must list names, got {engine.states!r}")
+    for n in (1, 64, 6400):
+        problems = engine.problems_per_call(n)
+        expect(isinstance(problems, int) and problems >= 1, f"problems_per_call({n}) gives {problems!r}")
+    try:
+        identity = json.dumps(engine.identity(), sort_keys=True)
+    except TypeError as failure:
+        raise Violation(f"its identity is not JSON: {failure}") from failure
+    again = json.dumps(engine.identity(), sort_keys=True)
+    expect(identity == again, f"its identity is {identity}, then {again}")
+
+
+@check("see harness.records.Responses", presumes=(contract,))
+def honest_columns(engine: Any) -> None:
+    """n responses a prompt come, with texts, lengths, reasons and log-probabilities that fit one another."""
+    drawn = _sample(engine, PROMPTS, n=4)
+    expect(len(drawn) == len(PROMPTS), f"{len(drawn)} answers to {len(PROMPTS)} prompts")
+    for responses in drawn:
+        for name in ("texts", "finish", "lengths", "logprobs"):
+            size = len(getattr(responses, name))
+            expect(size == 4, f"{name} has {size} entries for n = 4")
+        for i in range(4):
+            _require_honest(responses, i)
+
+
+def _require_honest(responses: Responses, i: int) -> None:
+    text, finish, length, logprob = (column[i] for column in _columns(responses))
+    expect(isinstance(text, str), f"a text is {text!r:.40}")
+    expect(finish in ("stop", "length"), f"a response finished by {finish!r}")
+    expect(0 <= length <= MAX_TOKENS, f"a response has {length} tokens, where max_tokens is {MAX_TOKENS}")
+    cut = finish == "stop" or length == MAX_TOKENS
+    expect(cut, f"a response of {length} tokens was cut by max_tokens = {MAX_TOKENS}")
+    expect(np.isnan(logprob) or (logprob <= 1e-6 and np.isfinite(logprob)), f"a log-probability is {logprob}")
+    if responses.token_ids is not None:
+        ids = len(responses.token_ids[i])
+        expect(ids == length, f"a response of length {length} has {ids} token ids")
+
+
+def _columns(responses: Responses) -> tuple[Any, ...]:
+    return responses.texts, responses.finish, responses.lengths, responses.logprobs
+
+
+@check("draw each row from a stream made of its problem's seed and its number", presumes=(contract, honest_columns))
+def same_seeds_same_responses(engine: Any) -> None:
+    """Equal seeds give equal responses, time after time."""
+    _require_same(_sample(engine)[0], _sample(engine)[0], "the second time")
+
+
+BASIC = (contract, honest_columns, same_seeds_same_responses)
+
+
+@check("draw each row from a stream made of its problem's seed and its number", presumes=BASIC)
+def rows_of_their_own(engine: Any) -> None:
+    """n, the other prompts and their order change no row."""
+    both = _sample(engine, PROMPTS, n=4)
+    _require_same(_first(both[0], 2), _sample(engine, PROMPTS[:1], n=2)[0], "with n = 2 for 4")
+    _require_same(both[1], _sample(engine, PROMPTS[1:], n=4, seeds=(1,))[0], "without the other prompt")
+    turned = _sample(engine, PROMPTS[::-1], n=4, seeds=(1, 0))
+    _require_same(both[0], turned[1], "with the prompts turned round")
+
+
+@check("draw each row from a stream made of its problem's seed and its number", presumes=BASIC)
+def rows_differ(engine: Any) -> None:
+    """At temperature 1.5 the rows of a problem are not all equal, nor those of two seeds."""
+    one, other = _sample(engine, n=8)[0].texts, _sample(engine, n=8, seeds=(1,))[0].texts
+    expect(len(set(one)) > 1, f"eight rows are all {one[0]!r:.40}")
+    expect(list(one) != list(other), "another seed gives the same eight rows")
+
+
+def _first(responses: Responses, n: int) -> Responses:
+    ids = responses.token_ids
+    return replace(
+        responses,
+        texts=responses.texts[:n],
+        finish=responses.finish[:n],
+        lengths=responses.lengths[:n],
+        logprobs=responses.logprobs[:n],
+        token_ids=None if ids is None else ids[:n],
+        states={kind: values[:n] for kind, values in responses.states.items()},
+    )
+
+
+def _require_same(expected: Responses, got: Responses, when: str) -> None:
+    for i, (one, other) in enumerate(zip(expected.texts, got.texts, strict=True)):
+        expect(one == other, f"row {i} is {one!r:.40}, and {when} {other!r:.40}")
+    close = np.allclose(expected.logprobs, got.logprobs, rtol=SAME, atol=SAME, equal_nan=True)
+    before, after = np.asarray(expected.logprobs).tolist(), np.asarray(got.logprobs).tolist()
+    expect(close, f"log-probabilities are {before}, and {when} {after}")
+
+
+@check("pool the last hidden state of the response's tokens", presumes=BASIC)
+def state_shapes(engine: Any) -> None:
+    """Every kind of state is (n, d) float32 and finite, and asking for it changes no response."""
+    plain, drawn = _sample(engine)[0], _with_states(engine)
+    _require_same(plain, drawn, "with states")
+    for kind in engine.states:
+        values = drawn.states.get(kind)
+        expect(values is not None, f"it gives no state {kind!r}, which it says it can")
+        assert values is not None
+        good = values.ndim == 2 and len(values) == 4 and values.shape[1] >= 1 and values.dtype == np.float32
+        expect(good, f"the {kind} states are {values.shape} {values.dtype} for n = 4")
+        expect(np.isfinite(values).all(), f"the {kind} states are not finite")
+
+
+@check("pool in `encode` as in `sample`: the end-of-sequence token is part of the response", presumes=BASIC)
+def encode_equals_sample(engine: Any) -> None:
+    """`encode` gives the states that `sample` gave for the same responses, to 1e-4."""
+    drawn = _with_states(engine)
+    encoded = engine.encode(PROMPTS[0], drawn, tuple(engine.states))
+    for kind in engine.states:
+        expected, got = drawn.states[kind], encoded[kind]
+        expect(expected.shape == got.shape, f"{kind}: encode gives {got.shape}, sample {expected.shape}")
+        difference = np.abs(expected - got).max() / max(np.abs(expected).max(), 1e-30)
+        expect(difference <= SAME, f"{kind}: encode and sample differ by {difference:.1e} of the largest entry")
+
+
+def _with_states(engine: Any) -> Responses:
+    if not engine.states:
+        raise Inapplicable("it gives no hidden states")
+    return _sample(engine, states=tuple(engine.states))[0]
+
+
+@check("refuse in `check`, with one line that names what fits", presumes=(contract,))
+def too_long_refused(engine: Any) -> None:
+    """`check` lets a short response pass, and refuses more tokens than the context holds."""
+    engine.check(PROMPTS, MAX_TOKENS)
+    try:
+        engine.check(PROMPTS, TOO_MANY)
+    except HarnessError as refusal:
+        require_one_line(refusal)
+    except Exception as failure:
+        raise Violation(f"max_tokens = {TOO_MANY} {said(failure)}, not HarnessError") from failure
+    else:
+        raise Violation(f"max_tokens = {TOO_MANY} is taken")
+
+
+@check("refuse a sampler with `steers = True`, with one line", presumes=BASIC)
+def steering_refused(engine: Any) -> None:
+    """A sampler that steers decoding itself is refused by an engine that cannot follow it."""
+    if engine.steers:
+        raise Inapplicable("it follows samplers that steer")
+    try:
+        _sample(engine, sampler=Steering())
+    except HarnessError as refusal:
+        require_one_line(refusal)
+    else:
+        raise Violation("it takes a sampler that steers, and ignores how")
+
+
+@check("call report(rows) for the rows that are finished", presumes=BASIC)
+def progress_reported(engine: Any) -> None:
+    """The rows it reports as finished add up to all rows."""
+    rows: list[int] = []
+    _sample(engine, PROMPTS, n=4, report=rows.append)
+    expect(sum(rows) == 8, f"of 8 rows {sum(rows)} were reported as finished")
+
+
+@check("draw from generators of its own", presumes=BASIC)
+def global_rngs_untouched(engine: Any) -> None:
+    """It leaves the global generators of random, numpy and torch as they were."""
+    with global_rngs.untouched():
+        _sample(engine)
+
+
+parameters_round_trip = parameter_check("engine")
+
+CHECKS = (
+    *BASIC,
+    rows_of_their_own,
+    rows_differ,
+    state_shapes,
+    encode_equals_sample,
+    too_long_refused,
+    steering_refused,
+    progress_reported,
+    global_rngs_untouched,
+    parameters_round_trip,
+)

@@ -1,0 +1,99 @@
+"""What components are tried on: pools, texts and prompts, made from seeds.
+
+Example: `pool(3).texts[0]` is `Take 8 and 5. 8 * 5 = 40, then 40 - 9 = 31. Answer: 31`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from ..records import Floats, Ints, Message, Pool, Problem
+
+SENTINEL = "Quite unlike anything else: gryphon 7305518."
+PROMPTS: tuple[list[Message], ...] = (
+    [{"role": "user", "content": "Use the numbers 4, 5, 6, 10 to make 24."}],
+    [{"role": "user", "content": "Say a number, then a longer one."}],
+)
+PROBLEM = Problem("conformance/1", "Take three numbers and say what comes out.", reference="31")
+DISTINCT_MOVED = (5, 2, 7, 0, 6, 4, 1, 3)  # permutations of the two pools below: no half of one is a half of the other
+COPIES_MOVED = (3, 4, 5, 1, 6, 0, 2)
+UNICODE = ("", " ", "\n\n", "\0", "naïve Ünïcödé ßæ", "数学は楽しい", "🙂🙃", "e\u0301 \u202e\u200b", "\ud800")
+
+
+def pool(n: int = 24, d: int = 8, seed: int = 0, dtype: Any = np.float32) -> Pool:
+    """n responses with every column filled: short sums, some of them equal, in clusters of answers; centred vectors."""
+    rng = np.random.default_rng([n, d, seed])
+    numbers = rng.integers(2, 7, size=(n, 3)).tolist()
+    texts = [_sum(a, b, c, brief=i % 3 == 0) for i, (a, b, c) in enumerate(numbers)]
+    lengths = np.array([len(text.split()) for text in texts], np.int64)
+    h = rng.normal(size=(n, d)) + 2 * rng.normal(size=(3, d))[rng.integers(3, size=n)]
+    return Pool(
+        texts=texts,
+        embeddings=(h - h.mean(axis=0)).astype(dtype),
+        logprobs=-lengths * rng.uniform(0.1, 2, n),
+        lengths=lengths,
+        answers=[None if i % 7 == 3 else str((a * b - c) % 5) for i, (a, b, c) in enumerate(numbers)],
+    )
+
+
+def without_ties(n: int = 8, d: int = 4) -> Pool:
+    """n responses that no column ties: every text, length, likelihood, answer and distance is another one.
+
+    The texts have 4, 9, 14, ... words, of which they share two, so that no two of them ever bring equally many new
+    n-grams.
+    """
+    rng = np.random.default_rng(20)
+    lengths = 4 + 5 * rng.permutation(n)
+    texts = ["we have " + " ".join(f"w{i}x{j}" for j in range(length - 2)) for i, length in enumerate(lengths)]
+    logprobs = -lengths * rng.uniform(0.1, 2, n)
+    return Pool(texts, rng.normal(size=(n, d)).astype(np.float32), logprobs, lengths, [f"a{i}" for i in range(n)])
+
+
+def with_copies() -> tuple[Pool, Ints]:
+    """Seven responses of three kinds, one, two and four of each, equal in every column; and of which kind each is."""
+    kind = np.array([0, 1, 1, 2, 2, 2, 2])
+    return rows(without_ties(3), kind), kind
+
+
+def rows(pool: Pool, index: Any) -> Pool:
+    """The pool of some rows of another, in the order given."""
+    at = np.asarray(index).tolist()
+    return Pool(
+        texts=[pool.texts[i] for i in at],
+        embeddings=pool.embeddings[at],
+        logprobs=pool.logprobs[at],
+        lengths=pool.lengths[at],
+        answers=[pool.answers[i] for i in at],
+    )
+
+
+def replaced(pool: Pool, **columns: Any) -> Pool:
+    """The pool with other columns."""
+    names = ("texts", "embeddings", "logprobs", "lengths", "answers")
+    return Pool(**{name: columns.get(name, getattr(pool, name)) for name in names})
+
+
+def texts(n: int = 12) -> list[str]:
+    """n short responses, the last of them equal to the first."""
+    found = pool(n).texts
+    return [*found[:-1], found[0]]
+
+
+def as_dense(vectors: Any) -> Floats:
+    """An embedder's vectors as an array, float64; scipy-sparse ones too."""
+    return np.asarray(vectors.toarray() if hasattr(vectors, "toarray") else vectors, np.float64)
+
+
+def budgets(n: int) -> Sequence[int]:
+    """1, 2, 4, ... below n: the sizes at which subset methods are evaluated."""
+    return [2**power for power in range(n.bit_length()) if 2**power < n]
+
+
+def _sum(a: int, b: int, c: int, brief: bool) -> str:
+    product = a * b
+    if brief:
+        return f"{a} * {b} - {c} = {product - c}"
+    return f"Take {a} and {b}. {a} * {b} = {product}, then {product} - {c} = {product - c}. Answer: {product - c}"

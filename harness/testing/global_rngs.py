@@ -1,0 +1,56 @@
+"""The random number generators that a whole process shares: Python's, numpy's legacy one and, where loaded, torch's."""
+
+from __future__ import annotations
+
+import pickle
+import random
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import numpy as np
+
+from .checking import expect
+
+UNLIKELY = 728_364_501
+
+
+def states() -> dict[str, bytes]:
+    """The state of each, as bytes that can be compared."""
+    found = {"random": pickle.dumps(random.getstate()), "numpy.random": pickle.dumps(np.random.get_state())}
+    torch = sys.modules.get("torch")
+    if torch is not None:
+        found["torch"] = torch.get_rng_state().numpy().tobytes()
+    return found
+
+
+@contextmanager
+def untouched() -> Iterator[None]:
+    """Raise Violation if what runs inside draws from one or seeds it.
+
+    They start from a seed that nobody else takes: one that is always seeded alike would be found as it was left.
+    """
+    with seeded(UNLIKELY):
+        before = states()
+        yield
+        after = states()
+    touched = [name for name in before if after[name] != before[name]]
+    expect(not touched, f"it draws from or seeds the global generator of {' and '.join(touched)}")
+
+
+@contextmanager
+def seeded(seed: int) -> Iterator[None]:
+    """All of them seeded inside, and as they were afterwards."""
+    kept, legacy, torch = random.getstate(), np.random.get_state(), sys.modules.get("torch")
+    kept_by_torch = None if torch is None else torch.get_rng_state()
+    random.seed(seed)
+    np.random.seed(seed)
+    if torch is not None:
+        torch.manual_seed(seed)
+    try:
+        yield
+    finally:
+        random.setstate(kept)
+        np.random.set_state(legacy)
+        if torch is not None:
+            torch.set_rng_state(kept_by_torch)

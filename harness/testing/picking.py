@@ -1,0 +1,75 @@
+"""Picks of a selector, whichever of its two forms it has, and what makes them an answer."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from itertools import islice
+from typing import Any
+
+import numpy as np
+
+from ..errors import HarnessError
+from ..records import Pool
+from .checking import Violation, expect
+
+
+def is_ranker(selector: Any) -> bool:
+    """Whether it ranks; a subset method selects."""
+    return callable(getattr(selector, "rank", None))
+
+
+def needs(selector: Any) -> Sequence[str]:
+    """The columns that it says it needs."""
+    return tuple(getattr(selector, "needs", ("embeddings",)))
+
+
+def ranking(selector: Any, pool: Pool, seed: int = 0) -> Iterator[Any]:
+    """A ranker's picks, not pulled yet."""
+    return iter(selector.rank(pool, np.random.default_rng(seed)))
+
+
+def picks(selector: Any, pool: Pool, seed: int = 0, k: int | None = None) -> list[Any]:
+    """What it answers, unchecked, at most n + 1 picks: a ranker's first k (all of them), a subset of k (n // 3)."""
+    n = len(pool)
+    try:
+        if is_ranker(selector):
+            return list(islice(ranking(selector, pool, seed), n + 1 if k is None else k))
+        k = max(1, n // 3) if k is None else k
+        return list(islice(selector.select(pool, k, np.random.default_rng(seed)), n + 1))
+    except HarnessError as refusal:
+        raise Violation(f"it refuses a pool of {n} responses: {refusal}") from refusal
+
+
+def order(selector: Any, pool: Pool, seed: int = 0, k: int | None = None) -> list[int]:
+    """The same as plain integers, which must be distinct indices of the pool, as many as were asked for."""
+    n = len(pool)
+    found = [int(pick) for pick in picks(selector, pool, seed, k)]
+    wanted = (n if is_ranker(selector) else max(1, n // 3)) if k is None else k
+    expect(len(found) == wanted, f"{counted(len(found), wanted)} picks from a pool of {n}, not {wanted}")
+    expect(all(0 <= pick < n for pick in found), f"picks outside 0..{n - 1}: {brief(found)}")
+    expect(len(set(found)) == len(found), f"picks come twice: {brief(found)}")
+    return found
+
+
+def counted(found: int, wanted: int) -> str:
+    """A number of picks; nothing was pulled beyond one too many."""
+    return f"more than {wanted}" if found > wanted else str(found)
+
+
+def brief(values: Iterable[Any], most: int = 8) -> str:
+    """The first few, as they print."""
+    shown = [str(value) for value in values]
+    return f"[{', '.join(shown[:most])}{', ...' if len(shown) > most else ''}]"
+
+
+@contextmanager
+def no_runtime_warnings() -> Iterator[None]:
+    """Numpy's warnings of overflow, division by zero and invalid values are violations inside."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", RuntimeWarning)
+        try:
+            yield
+        except RuntimeWarning as warning:
+            raise Violation(f"it warns: {warning}") from warning

@@ -1,0 +1,82 @@
+"""The checks of a kind, run on a component one after another, and what each one said."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from ..component import build
+from ..errors import HarnessError, did_you_mean
+from ..registry import Registry, load_registry
+from .checking import Check, ConformanceError, Inapplicable
+
+KINDS = ("task", "sampler", "engine", "embedder", "selector")
+EMBEDDED_MODEL = "tiny24"  # comes with the package: what an engine is tried on unless another model is asked for
+
+Finding = dict[str, str]
+
+
+def checks(kind: str) -> tuple[Check, ...]:
+    """The checks of a kind ("selector", "task", "sampler", "embedder", "engine"), the basic ones first."""
+    kind = kind.removesuffix("s")
+    if kind not in KINDS:
+        raise HarnessError(f"no checks for kind {kind!r} {did_you_mean(kind, KINDS).replace('installed', 'kinds')}")
+    found: tuple[Check, ...] = importlib.import_module(f".{kind}_checks", __package__).CHECKS
+    return found
+
+
+def findings(kind: str, component: Any) -> Iterator[Finding]:
+    """Of each check its name, its outcome ("passed", "failed" or "not applicable") and what it says."""
+    for check in checks(kind):
+        outcome, what = "passed", check.summary
+        try:
+            check(component)
+        except Inapplicable as why:
+            outcome, what = "not applicable", str(why)
+        except ConformanceError as failure:
+            outcome, what = "failed", str(failure)
+        yield {"check": check.name, "outcome": outcome, "what": what}
+
+
+def check_registered(
+    kind: str,
+    name: str,
+    *,
+    data: Path | None = None,
+    model: str | None = None,
+    plugin_files: Sequence[Path] = (),
+    report: Callable[[str], None] = lambda text: None,
+) -> list[Finding]:
+    """The findings on a registered component (`name` or `name:param=value`), or with `*` on all of the kind.
+
+    Each has the kind and the component beside it. One that cannot be built or tried is refused with its own line; of
+    all of a kind, it is not applicable and the others go on.
+    """
+    kind = kind.removesuffix("s")
+    checks(kind)
+    registry = load_registry(plugin_files)
+    given: dict[str, dict[str, Any]] = {
+        "task": {"data": data and str(data)},
+        "engine": {"model": model or EMBEDDED_MODEL},
+    }
+    context = given.get(kind, {})
+    if name != "*":
+        return _on(registry, kind, name, context, report)
+    rows: list[Finding] = []
+    for registration in registry.of_kind(kind):
+        try:
+            rows += _on(registry, kind, registration.full_name, context, report)
+        except HarnessError as refusal:
+            about = {"kind": kind, "name": registration.full_name, "check": "-"}
+            rows.append({**about, "outcome": "not applicable", "what": str(refusal)})
+    return rows
+
+
+def _on(
+    registry: Registry, kind: str, name: str, context: dict[str, Any], report: Callable[[str], None]
+) -> list[Finding]:
+    component = build(registry, kind, name, **context)
+    report(f"{kind} {name}: {len(checks(kind))} checks")
+    return [{"kind": kind, "name": name, **finding} for finding in findings(kind, component)]
