@@ -46,7 +46,8 @@ class Embedder(Protocol):
     """Turns responses into vectors.
 
     With `state` set ("mean", "last", "penultimate") the engine's pooled hidden states are taken and `embed` is never
-    called; otherwise `embed(problem, texts)` returns (n, d), dense or scipy-sparse.
+    called; otherwise `embed(problem, texts)` returns (n, d), dense or scipy-sparse. One with a model of its own has
+    `identity()` too, as an engine has: all that fixes its vectors beside its parameters (weights, revision).
     """
 
     state: str | None

@@ -196,6 +196,8 @@ def _with_embedder(plan: Plan, spec: str, engine: Engine | None) -> Plan:
     config, setting = plan.config, plan.setting
     embedder: Embedder = setting.build("embedder", spec)
     inputs: dict[str, Any] = {"embedder": setting.described("embedder", spec, embedder)}
+    if hasattr(embedder, "identity"):
+        inputs["model"] = dict(embedder.identity())
     if not embedder.state:
         engine = None
     else:

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from harness import HarnessError, Problem, hookimpl
 from harness.hub import hub_is_out_of_reach
 
-from .model_location import Location, one_line_errors
+from .model_location import Location, content_hash, one_line_errors
 
 if TYPE_CHECKING:
     import numpy as np
@@ -59,6 +59,13 @@ class Sentence:
         readable = [text.encode("utf-8", "replace").decode() for text in place]  # tokenizers take no lone surrogates
         vectors = self._encoder.encode(readable, batch_size=self.batch, show_progress_bar=False)
         return np.asarray(vectors, np.float32)[[place[text] for text in texts]]
+
+    def identity(self) -> dict[str, str | None]:
+        """What fixes the vectors beside the parameters: the weights of a folder, the commit of a model from the hub."""
+        folder = _located(self.model).folder
+        if folder is not None:
+            return {"weights": content_hash(folder)}
+        return {"commit": getattr(self._encoder[0].auto_model.config, "_commit_hash", None)}
 
     @cached_property
     def _encoder(self) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import socket
 import sys
 from importlib.util import find_spec
@@ -9,10 +10,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from safetensors.torch import load_file, save_file
 from scipy.stats import kstest
 
 from harness import HarnessError, Problem
-from harness_plugins import model_location, sentence
+from harness_plugins import sentence
 from harness_plugins.random_features import RandomFeatures
 from harness_plugins.sentence import Sentence
 
@@ -81,6 +83,15 @@ def test_a_plain_checkpoint_gives_the_mean_of_its_last_states(tiny, checkpoint):
         assert vector == pytest.approx(mean_states(checkpoint, text), abs=1e-5)
 
 
+def test_its_identity_is_that_of_the_weights(tiny, checkpoint, tmp_path):
+    copy = tmp_path / "copy"
+    shutil.copytree(checkpoint, copy)
+    assert Sentence(model=str(copy)).identity() == tiny.identity()
+    weights = load_file(copy / "model.safetensors")
+    save_file({name: value + 1 for name, value in weights.items()}, copy / "model.safetensors", {"format": "pt"})
+    assert Sentence(model=str(copy)).identity() != tiny.identity()
+
+
 def test_equal_texts_get_the_very_same_vector_and_others_another(tiny):
     vectors = embed(tiny, TEXTS * 5)
     assert len(np.unique(vectors, axis=0)) == len(set(TEXTS))
@@ -141,7 +152,8 @@ def offline(monkeypatch, tmp_path) -> list[str]:
         raise socket.gaierror("no such host")
 
     monkeypatch.setattr(socket, "getaddrinfo", refuse)
-    monkeypatch.setattr(model_location, "getproxies", dict)
+    for name in ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "http_proxy", "https_proxy", "all_proxy"):
+        monkeypatch.delenv(name, raising=False)
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path))
     return asked
 
