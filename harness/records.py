@@ -117,6 +117,17 @@ class Pool:
     def __len__(self) -> int:
         return len(self.texts)
 
+    def part(self, rows: Sequence[int]) -> Pool:
+        """The pool of some responses, in the order given."""
+        rows = [int(row) for row in rows]
+        return Pool(
+            texts=[self.texts[row] for row in rows],
+            embeddings=self.embeddings[rows],
+            logprobs=self.logprobs[rows],
+            lengths=self.lengths[rows],
+            answers=[self.answers[row] for row in rows],
+        )
+
 
 @dataclass(frozen=True)
 class Sampler:

@@ -332,7 +332,7 @@ def _order(selector: Any, pool: Pool, verified: Sequence[int], k: int, rng: np.r
             raise HarnessError(f"rank_after gave index {index}, which is verified already")
         return order
     rest = np.setdiff1d(np.arange(len(pool)), np.asarray(verified, np.intp))
-    part = _part(pool, rest) if verified else pool
+    part = pool.part(rest.tolist()) if verified else pool
     if hasattr(selector, "rank"):
         return [int(rest[row]) for row in _first(selector.rank(part, rng), k, len(part))]
     subset = list(selector.select(part, k, rng))
@@ -347,14 +347,3 @@ def _first(picks: Iterable[Any], k: int, n: int) -> list[int]:
     if len(order) < k:
         raise HarnessError(f"the ranking ended after {len(order)} of {k} picks")
     return order
-
-
-def _part(pool: Pool, rows: Any) -> Pool:
-    """The pool of some responses."""
-    return Pool(
-        texts=[pool.texts[row] for row in rows],
-        embeddings=pool.embeddings[rows],
-        logprobs=pool.logprobs[rows],
-        lengths=pool.lengths[rows],
-        answers=[pool.answers[row] for row in rows],
-    )

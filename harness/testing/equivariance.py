@@ -47,7 +47,7 @@ def require_equivariant(selector: Any) -> None:
 
 def _require_on(selector: Any, pool: Pool, kind: Ints, permutation: Sequence[int]) -> None:
     here = _Answers(selector, pool, kind, seeds=0)
-    there = _Answers(selector, examples.rows(pool, permutation), kind[list(permutation)], seeds=10_000)
+    there = _Answers(selector, pool.part(permutation), kind[list(permutation)], seeds=10_000)
     given_first = None if here.by_first is None or there.by_first is None else (here.by_first, there.by_first)
     if given_first is not None:
         _require_same_orders(*given_first)

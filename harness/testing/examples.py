@@ -55,19 +55,7 @@ def without_ties(n: int = 8, d: int = 4) -> Pool:
 def with_copies() -> tuple[Pool, Ints]:
     """Seven responses of three kinds, one, two and four of each, equal in every column; and of which kind each is."""
     kind = np.array([0, 1, 1, 2, 2, 2, 2])
-    return rows(without_ties(3), kind), kind
-
-
-def rows(pool: Pool, index: Any) -> Pool:
-    """The pool of some rows of another, in the order given."""
-    at = np.asarray(index).tolist()
-    return Pool(
-        texts=[pool.texts[i] for i in at],
-        embeddings=pool.embeddings[at],
-        logprobs=pool.logprobs[at],
-        lengths=pool.lengths[at],
-        answers=[pool.answers[i] for i in at],
-    )
+    return without_ties(3).part(kind.tolist()), kind
 
 
 def replaced(pool: Pool, **columns: Any) -> Pool:

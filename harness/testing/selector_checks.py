@@ -334,7 +334,7 @@ def whole_pool(selector: Any) -> None:
 @check("take equal responses in any order, but take them all", presumes=BASIC)
 def identical_rows(selector: Any) -> None:
     """A pool of equal responses is ordered, their vectors zero (as centring leaves them) or not."""
-    pool = examples.rows(examples.pool(), [4] * 12)
+    pool = examples.pool().part([4] * 12)
     _require_order(selector, pool, "equal responses")
     _require_order(selector, examples.replaced(pool, embeddings=np.zeros((12, 8), np.float32)), "equal zero vectors")
 
@@ -351,8 +351,8 @@ def zero_rows(selector: Any) -> None:
 @check("take equal responses in any order, but take them all", presumes=BASIC)
 def duplicates(selector: Any) -> None:
     """Copies of responses are all picked, each once."""
-    _require_order(selector, examples.rows(examples.pool(), [*range(12), *range(12)]), "copies")
-    _require_order(selector, examples.rows(examples.pool(), [3] * 5 + [8] * 11), "copies of two responses")
+    _require_order(selector, examples.pool().part([*range(12), *range(12)]), "copies")
+    _require_order(selector, examples.pool().part([3] * 5 + [8] * 11), "copies of two responses")
 
 
 @check("refuse it with a HarnessError `name: what, which response`, before the first pick", presumes=BASIC)
