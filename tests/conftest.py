@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import sys
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,6 +13,9 @@ import pytest
 from hypothesis import settings
 
 from harness.cli import main
+
+# A shell's background job ignores Ctrl-C, and so would all that the tests start and interrupt.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # Machines are shared: an example may be slow. On CI the same examples every time.
 settings.register_profile("harness", deadline=None, derandomize="CI" in os.environ)
