@@ -29,6 +29,10 @@ pool_app = typer.Typer(
     help="Pools of responses: bring in, look at, take out.", no_args_is_help=True, rich_markup_mode=None
 )
 app.add_typer(pool_app, name="pool")
+results_app = typer.Typer(
+    help="Published cells: copy them out, check them.", no_args_is_help=True, rich_markup_mode=None
+)
+app.add_typer(results_app, name="results")
 
 Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
 Plugin = Annotated[
@@ -229,6 +233,56 @@ def check(
     found = testing.check_registered(kind, name, data=data, model=model, plugin_files=plugin or ())
     _print(found, as_json, tables.findings)
     raise typer.Exit(1 if any(row["outcome"] == "failed" for row in found) else 0)
+
+
+@app.command()
+def leaderboard(
+    folder: Annotated[list[Path] | None, typer.Argument(help="Where cells are, and below; default results/.")] = None,
+    out: Annotated[Path | None, typer.Option(help="Where the tables go; default: the first folder.")] = None,
+    as_json: Json = False,
+) -> None:
+    """Tables of all cells in some folders: printed, and written as leaderboard.md, .csv and .json."""
+    from . import leaderboard as boards
+    from . import tables
+
+    folders = folder or [Path("results")]
+    found = boards.gather(folders)
+    for fault in found.faults:
+        print(f"not counted: {fault}", file=sys.stderr)
+    written = boards.write(out or folders[0], found)
+    if as_json:
+        print(boards.as_json(boards.boards(found)), end="")
+    else:
+        tables.leaderboard(boards.boards(found), written)
+
+
+@results_app.command("publish")
+def results_publish(
+    keys: Annotated[
+        list[str] | None, typer.Argument(help="Cells by key (its beginning will do); default: all.")
+    ] = None,
+    to: Annotated[Path, typer.Option("--to", help="Where published cells are.")] = Path("results"),
+    store: StoreDir = Path("runs"),
+    plugin: Plugin = None,
+    as_json: Json = False,
+) -> None:
+    """Copy cells from the store to results/, and try their selectors by the conformance kit."""
+    from . import publishing, tables
+
+    _print(publishing.publish(keys or (), store, to, plugin or ()), as_json, tables.published)
+
+
+@results_app.command("validate")
+def results_validate(
+    folder: Annotated[list[Path] | None, typer.Argument(help="Where cells are, and below; default results/.")] = None,
+    as_json: Json = False,
+) -> None:
+    """Name every file that is no cell, or none that can be trusted; exit code 1 if there is one."""
+    from . import publishing
+
+    faults = publishing.validate(folder or [Path("results")])
+    _print(faults, as_json, lambda faults: print("\n".join(faults) or "all cells can be counted"))
+    raise typer.Exit(1 if faults else 0)
 
 
 @pool_app.command("import")

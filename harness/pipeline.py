@@ -2,24 +2,20 @@
 
 from __future__ import annotations
 
-import platform
 from collections.abc import Sequence
-from importlib.metadata import PackageNotFoundError, version
+from contextlib import suppress
 from typing import Any
 
-import numpy as np
-
-from . import audits, store
+from . import audits, cells, store
+from .cells import outcomes as outcomes
+from .cells import row as row
 from .config import RunConfig
 from .errors import HarnessError
-from .metrics import Outcomes, budgets, summary
 from .plan import Plan, make_plan, prompt
 from .progress import Progress
 from .projection import project
 from .records import Problem, Responses
 from .work import Work, audit_problems, batches, embedded, grade_problems, over, problem_seed, rank_problems
-
-SCHEMA = 1
 
 
 def run(config: RunConfig, progress: Progress) -> tuple[list[dict[str, Any]], dict[str, str]]:
@@ -38,6 +34,7 @@ def run(config: RunConfig, progress: Progress) -> tuple[list[dict[str, Any]], di
             rows.append(score(plan, rank(plan, selector, progress)))
         except HarnessError as failure:
             failures[selector] = str(failure)
+            _keep_failure(plan, selector, str(failure))
     return rows, failures
 
 
@@ -173,83 +170,11 @@ def _missing(what: str, problems: Sequence[Problem], stage: store.Stage, progres
 
 def score(plan: Plan, work: Work) -> dict[str, Any]:
     """The row of one cell, computed from verdicts and rankings; the cell is kept in STORE/cells."""
-    cell = _cell(plan, work)
-    key = store.digest({**cell["inputs"], "problems": [entry["id"] for entry in cell["problems"]]})
-    store.write_json(plan.setting.store.cell_path(key), cell)
-    return row(cell, key)
+    cell = cells.measured(plan, work)
+    return cells.row(cell, cells.write(plan.setting.store.cells, cell))
 
 
-def row(cell: dict[str, Any], key: str) -> dict[str, Any]:
-    """A cell's row: its labels and its figures. The same cell gives the same row, bootstrap included."""
-    made = {"conditions": cell["conditions"], "disputed": cell["disputed"]}
-    return {**cell["labels"], "cell": key, **made, **summary(outcomes(cell), seed=int(key[:8], 16))}
-
-
-def outcomes(cell: dict[str, Any]) -> Outcomes:
-    """A cell's outcomes as arrays."""
-    entries = cell["problems"]
-    n = np.array([entry["n"] for entry in entries], np.int64)
-    c = np.array([entry["c"] for entry in entries], np.int64)
-    errors = np.array([entry["errors"] for entry in entries], np.int64)
-    if "hits" in entries[0]:
-        ks = sorted({int(k) for entry in entries for k in entry["hits"]})
-        hits = {k: np.array([entry["hits"][str(k)] for entry in entries if str(k) in entry["hits"]]) for k in ks}
-        return Outcomes(n, c, errors, hits=hits)
-    return Outcomes(n, c, errors, ranks=np.array([entry["ranks"] for entry in entries], np.int64))
-
-
-def _cell(plan: Plan, work: Work) -> dict[str, Any]:
-    embedder = plan.labels["embedder"] if work.embeddings else "none"
-    stages = {"pool": work.pool, "embedding": work.embeddings, "verdict": work.verdicts, "ranking": work.rankings}
-    return {
-        "schema": SCHEMA,
-        "labels": {
-            **plan.labels,
-            "embedder": embedder,
-            "selector": work.selector,
-            "trials": work.trials,
-            "seed": work.seed,
-        },
-        "inputs": {name: {"key": stage.key, **stage.inputs} for name, stage in stages.items() if stage},
-        "versions": _versions(),
-        "conditions": _conditions(plan, work),
-        "disputed": audits.summary(work, plan.problems)["disputed"] if plan.config.audit else None,
-        "problems": [_result(work, problem) for problem in plan.problems],
-    }
-
-
-def _result(work: Work, problem: Problem) -> dict[str, Any]:
-    """N, c, errors, and per trial the rank of the first correct response, or per budget the subset's hits."""
-    assert work.rankings is not None
-    ranking = store.read_json(work.rankings.path(problem))
-    n, trials = ranking["n"], ranking["trials"]
-    verdicts = store.read_verdicts(work.verdicts, problem)[:n]
-    result = {"id": problem.id, "n": n, "c": verdicts.count("correct"), "errors": verdicts.count("error")}
-    if ranking["kind"] == "subset":
-        hits = {k: [_holds(trial[str(k)], verdicts) for trial in trials] or [False] * work.trials for k in budgets(n)}
-        return result | {"hits": {str(k): found for k, found in hits.items()}}
-    return result | {"ranks": [len(order) for order in trials] if trials else [n + 1] * work.trials}
-
-
-def _conditions(plan: Plan, work: Work) -> dict[str, list[str]]:
-    """Under what the verdicts were made: per kind of condition each that occurs."""
-    found: dict[str, set[str]] = {}
-    for problem in plan.problems:
-        for name, value in store.conditions_in(work.verdicts.path(problem)).items():
-            found.setdefault(name, set()).add(value)
-    return {name: sorted(values) for name, values in sorted(found.items())}
-
-
-def _holds(subset: Sequence[int], verdicts: Sequence[str]) -> bool:
-    return any(verdicts[index] == "correct" for index in subset)
-
-
-def _versions() -> dict[str, str]:
-    """What the figures were made with."""
-    found = {"python": platform.python_version(), "machine": platform.machine()}
-    for name in ("diversity-harness", "numpy", "scipy", "scikit-learn", "torch", "transformers"):
-        try:
-            found[name] = version(name)
-        except PackageNotFoundError:
-            continue
-    return found
+def _keep_failure(plan: Plan, selector: str, reason: str) -> None:
+    """Say in the store why a selector has no row; where not even its key is known, nothing is kept."""
+    with suppress(HarnessError):
+        cells.write(plan.setting.store.cells, cells.failed(plan, plan.for_selector(selector), reason))

@@ -90,9 +90,10 @@ class Store:
         key = digest({"stage": kind, **inputs})
         return Stage(self.root / kind / key, key, suffix, inputs)
 
-    def cell_path(self, key: str) -> Path:
-        """Where the cell of that key is, or will be."""
-        return self.root / "cells" / f"{key}.json"
+    @property
+    def cells(self) -> Path:
+        """Where cells are, a file each."""
+        return self.root / "cells"
 
 
 def write_atomically(path: Path, content: bytes, durable: bool = False) -> None:

@@ -12,6 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 if TYPE_CHECKING:
+    from .leaderboard import Board
     from .selection import Chosen
 
 REFERENCES = ("random", "oracle", "anti_oracle")
@@ -120,6 +121,22 @@ def _improvement(row: Mapping[str, Any]) -> str:
 
 def _shares(row: Mapping[str, Any]) -> str:
     return "-" if row["win"] is None else "/".join(f"{100 * row[name]:.0f}" for name in ("win", "tie", "loss"))
+
+
+def leaderboard(boards: Sequence[Board], written: Sequence[Path]) -> None:
+    """The tables that were written."""
+    for board in boards:
+        if board.rows:
+            _results(board.rows)
+        for name, reason in board.failed:
+            _console().print(_text(f"failed: {name}: {reason}"), soft_wrap=True)
+    _console().print(_text(f"written: {', '.join(map(str, written))}"), soft_wrap=True)
+
+
+def published(rows: Sequence[Mapping[str, str]]) -> None:
+    """What was copied, and whether the selectors conform."""
+    for row in rows:
+        _console().print(_text(f"{row['file']}: conformance {row['conformance']}"), soft_wrap=True)
 
 
 def selection(chosen: Sequence[Chosen]) -> None:

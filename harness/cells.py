@@ -1,0 +1,220 @@
+"""Cells: one small file for each task, model, sampler, embedder and selector that were run together, in raw figures.
+
+A cell holds what its metrics are computed from, and no metric: per problem N, c and errors, per trial the order as far
+as the first correct response (or a subset a budget); and all that made it. It is named by the hash of its inputs, so
+that two people's cells are merged by copying files, and carries a checksum, so that one edited by hand is told from one
+that was measured. A cell that failed is kept with its reason, shown as that, and made again by the next run.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import sys
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from . import audits, store
+from .errors import HarnessError
+from .metrics import Outcomes, budgets, summary
+from .records import Problem
+
+if TYPE_CHECKING:
+    from .plan import Plan
+    from .work import Work
+
+SCHEMA = 2
+KIND = "diversity-harness cell"
+LABELS = ("task", "split", "model", "engine", "sampler", "embedder", "selector", "trials", "seed")
+LIBRARIES = ("diversity-harness", "numpy", "scipy", "scikit-learn", "torch", "transformers", "vllm", "evalplus")
+
+Cell = dict[str, Any]
+
+
+def measured(plan: Plan, work: Work) -> Cell:
+    """The cell of a ranking that is in the store."""
+    cell = _about(plan, work)
+    cell["conditions"] = _conditions(plan.problems, work)
+    cell["disputed"] = audits.summary(work, plan.problems)["disputed"] if plan.config.audit else None
+    cell["problems"] = [_result(work, problem) for problem in plan.problems]
+    return cell
+
+
+def failed(plan: Plan, work: Work, reason: str) -> Cell:
+    """The cell of a selector that broke."""
+    return _about(plan, work) | {"problems": [{"id": problem.id} for problem in plan.problems], "failed": reason}
+
+
+def _about(plan: Plan, work: Work) -> Cell:
+    """What a cell says of how it was made."""
+    embedder = plan.labels["embedder"] if work.embeddings else "none"
+    made = {"embedder": embedder, "selector": work.selector, "trials": work.trials, "seed": work.seed}
+    stages = {"pool": work.pool, "embedding": work.embeddings, "verdict": work.verdicts, "ranking": work.rankings}
+    inputs = {name: {"key": stage.key, **stage.inputs} for name, stage in stages.items() if stage}
+    parts = [part for stage in inputs.values() for part in stage.values() if isinstance(part, dict)]
+    plugins = [str(part["dist"]) for part in parts if "dist" in part]
+    return {
+        "kind": KIND,
+        "schema": SCHEMA,
+        "labels": {**plan.labels, **made},
+        "inputs": inputs,
+        "versions": dict(_versions(plugins)),
+        "hardware": _hardware(),
+    }
+
+
+def _result(work: Work, problem: Problem) -> dict[str, Any]:
+    """N, c and errors; per trial the order as far as the first correct response and its rank, or the subsets' hits."""
+    assert work.rankings is not None
+    ranking = store.read_json(work.rankings.path(problem))
+    n, trials = ranking["n"], ranking["trials"]
+    verdicts = store.read_verdicts(work.verdicts, problem)[:n]
+    result = {"id": problem.id, "n": n, "c": verdicts.count("correct"), "errors": verdicts.count("error")}
+    if ranking["kind"] == "subset":
+        hits = {k: [_holds(trial[str(k)], verdicts) for trial in trials] or [False] * work.trials for k in budgets(n)}
+        return result | {"hits": {str(k): found for k, found in hits.items()}}
+    ranks = [len(order) for order in trials] if trials else [n + 1] * work.trials
+    return result | {"ranks": ranks, "orders": trials}
+
+
+def _holds(subset: Sequence[int], verdicts: Sequence[str]) -> bool:
+    return any(verdicts[index] == "correct" for index in subset)
+
+
+def _conditions(problems: Sequence[Problem], work: Work) -> dict[str, list[str]]:
+    """Under what the verdicts were made (the sandbox's tier): per kind of condition each that occurs."""
+    found: dict[str, set[str]] = {}
+    for problem in problems:
+        for name, value in store.conditions_in(work.verdicts.path(problem)).items():
+            found.setdefault(name, set()).add(value)
+    return {name: sorted(values) for name, values in sorted(found.items())}
+
+
+def _versions(plugins: Iterable[str]) -> Iterator[tuple[str, str]]:
+    """Python's, the libraries', and those of the distributions that the plugins come from."""
+    yield "python", platform.python_version()
+    for name in dict.fromkeys([*LIBRARIES, *plugins]):
+        try:
+            yield name, version(name)
+        except PackageNotFoundError:
+            continue
+
+
+def _hardware() -> dict[str, Any]:
+    """The machine that ranked; torch is asked only where it is in use."""
+    found = {"machine": platform.machine(), "system": platform.system(), "cores": os.cpu_count()}
+    torch = sys.modules.get("torch")
+    if torch is not None and torch.cuda.is_available():
+        found["accelerator"] = torch.cuda.get_device_name(0)
+    return found
+
+
+# Files.
+
+
+def key_of(cell: Mapping[str, Any]) -> str:
+    """The cell's name: the hash of its inputs and of its problems' ids."""
+    return store.digest({**cell["inputs"], "problems": [entry["id"] for entry in cell["problems"]]})
+
+
+def write(folder: Path, cell: Mapping[str, Any]) -> str:
+    """Keep the cell in the folder; returns its key. A problem a line, so that two versions can be told apart by eye."""
+    key = key_of(cell)
+    head = {name: value for name, value in cell.items() if name not in ("problems", "checksum")}
+    head["checksum"] = checksum(cell)
+    problems = ",\n".join(f"  {_one_line(entry)}" for entry in cell["problems"])
+    text = json.dumps(head, indent=1, ensure_ascii=False, allow_nan=False)
+    store.write_atomically(folder / f"{key}.json", f'{text[:-2]},\n "problems": [\n{problems}\n ]\n}}\n'.encode())
+    return key
+
+
+def _one_line(value: Any) -> str:
+    return json.dumps(value, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
+
+
+def checksum(cell: Mapping[str, Any]) -> str:
+    """The hash of all that a cell holds, but for the checksum itself."""
+    return store.digest({name: value for name, value in cell.items() if name != "checksum"}, 32)
+
+
+def read(path: Path) -> Cell:
+    """The cell in a file; a HarnessError of one line where it is none, or none that can be trusted."""
+    try:
+        cell = json.loads(path.read_bytes())
+    except (OSError, ValueError, RecursionError) as failure:
+        raise HarnessError(f"cell {path}: cannot be read ({_first_line(failure)}); copy it anew") from None
+    if not isinstance(cell, dict) or cell.get("kind") != KIND:
+        raise HarnessError(f"cell {path}: is no cell; move it elsewhere")
+    if cell.get("schema") != SCHEMA:
+        known = isinstance(cell.get("schema"), int) and cell["schema"] < SCHEMA
+        what = "of an older schema: run it again" if known else "of a newer schema: update diversity-harness"
+        raise HarnessError(f"cell {path}: {what} ({cell.get('schema')!r}; this version reads {SCHEMA})")
+    if cell.get("checksum") != checksum(cell):
+        raise HarnessError(f"cell {path}: was edited or cut after it was measured; copy it anew, or run it again")
+    _check_shape(path, cell)
+    if path.stem != key_of(cell):
+        raise HarnessError(f"cell {path}: is named otherwise than its inputs ({key_of(cell)}.json); rename it")
+    return cell
+
+
+def _check_shape(path: Path, cell: Cell) -> None:
+    """A checksum can be forged by who wants to: what does not add up is refused too."""
+    try:
+        _expect(all(name in cell["labels"] for name in LABELS), "a label is missing")
+        _expect(cell["inputs"] and cell["problems"], "it has no inputs or no problems")
+        ids = [entry["id"] for entry in cell["problems"]]
+        _expect(len(set(ids)) == len(ids), "a problem stands there twice")
+        for entry in cell["problems"] if "failed" not in cell else ():
+            _check_entry(entry, cell["labels"]["trials"])
+    except (ValueError, KeyError, TypeError, AttributeError) as failure:
+        raise HarnessError(f"cell {path}: does not add up ({_first_line(failure)})") from None
+
+
+def _check_entry(entry: Mapping[str, Any], trials: int) -> None:
+    n, c, who = entry["n"], entry["c"], f"problem {entry['id']!r}"
+    _expect(n >= 1 and 0 <= c <= n and 0 <= entry["errors"] <= n - c, f"{who}: n, c or errors")
+    if "hits" in entry:
+        _expect(sorted(map(int, entry["hits"])) == budgets(n), f"{who}: budgets")
+        _expect(all(len(hits) == trials for hits in entry["hits"].values()), f"{who}: trials")
+        return
+    _expect(len(entry["ranks"]) == trials, f"{who}: trials")
+    last = n - c + 1
+    _expect(all(1 <= rank <= last if c else rank == last for rank in entry["ranks"]), f"{who}: ranks")
+    _expect([len(order) for order in entry["orders"]] == (entry["ranks"] if c else []), f"{who}: orders and ranks")
+
+
+def _expect(holds: object, what: str) -> None:
+    if not holds:
+        raise ValueError(what)
+
+
+def _first_line(failure: BaseException) -> str:
+    return f"{type(failure).__name__}: {failure}".split("\n")[0][:200]
+
+
+# Figures.
+
+
+def outcomes(cell: Mapping[str, Any]) -> Outcomes:
+    """A cell's outcomes as arrays."""
+    entries = cell["problems"]
+    n = np.array([entry["n"] for entry in entries], np.int64)
+    c = np.array([entry["c"] for entry in entries], np.int64)
+    errors = np.array([entry["errors"] for entry in entries], np.int64)
+    if "hits" in entries[0]:
+        ks = sorted({int(k) for entry in entries for k in entry["hits"]})
+        hits = {k: np.array([entry["hits"][str(k)] for entry in entries if str(k) in entry["hits"]]) for k in ks}
+        return Outcomes(n, c, errors, hits=hits)
+    return Outcomes(n, c, errors, ranks=np.array([entry["ranks"] for entry in entries], np.int64))
+
+
+def row(cell: Mapping[str, Any], key: str | None = None) -> dict[str, Any]:
+    """A cell's row: its labels and its figures. The same cell gives the same row, resampling included."""
+    key = key or key_of(cell)
+    about = {"conditions": cell["conditions"], "disputed": cell["disputed"]}
+    return {**cell["labels"], "cell": key, **about, **summary(outcomes(cell), seed=int(key[:8], 16))}

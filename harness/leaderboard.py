@@ -1,0 +1,259 @@
+"""Leaderboards: the cells of any folders as tables, in Markdown, CSV and JSON, the same bytes from the same cells.
+
+A table for each pool setting (task and its data's revision, split, model, engine, sampler, n, which problems); in it a
+row a cell, the fewest calls first. Nothing depends on when, where or in which order the files were found; figures have
+four significant digits; resampling is seeded by the cell. What cannot be counted is named, and the rest still counts.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from . import cells, store
+from .cells import Cell
+from .errors import HarnessError
+
+BUDGETS = ("1", "4", "16", "64", "256")
+REFERENCES = {"random": "random (exact)", "oracle": "oracle", "anti_oracle": "anti-oracle"}
+NAMES = ("leaderboard.md", "leaderboard.csv", "leaderboard.json")
+
+Row = dict[str, Any]
+
+
+@dataclass
+class Found:
+    """What lies in some folders: cells by key, those that failed, what cannot be counted, and badges by selector."""
+
+    measured: dict[str, Cell] = field(default_factory=dict)
+    failed: dict[str, Cell] = field(default_factory=dict)
+    faults: list[str] = field(default_factory=list)
+    badges: dict[str, Mapping[str, Any]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Board:
+    """One table: what its rows share, the rows, and the cells that failed."""
+
+    about: Mapping[str, Any]
+    rows: Sequence[Row]
+    failed: Sequence[tuple[str, str]]
+
+
+def gather(folders: Sequence[Path]) -> Found:
+    """Every cell in the folders and below them; a HarnessError for a folder that is not there."""
+    found = Found()
+    for folder in folders:
+        if not folder.is_dir():
+            raise HarnessError(f"leaderboard: no folder {folder}; `harness results publish` fills results/")
+        for path in sorted(folder.rglob("*.json")):
+            if path.name not in NAMES:
+                _take(found, path)
+    found.faults.sort()
+    return found
+
+
+def _take(found: Found, path: Path) -> None:
+    if path.parent.name == "conformance":
+        found.badges[path.stem] = store.read_json(path)
+        return
+    try:
+        cell = cells.read(path)
+    except HarnessError as fault:
+        found.faults.append(str(fault))
+        return
+    (found.failed if "failed" in cell else found.measured)[path.stem] = cell
+
+
+def boards(found: Found) -> list[Board]:
+    """The tables, by task, model and sampler."""
+    groups: dict[str, list[str]] = {}
+    every = {**found.failed, **found.measured}
+    for key, cell in sorted(every.items()):
+        groups.setdefault(store.canonical_json(_shared(cell)), []).append(key)
+    return [_board(found, json.loads(about), keys) for about, keys in sorted(groups.items())]
+
+
+def _shared(cell: Cell) -> dict[str, Any]:
+    """What the cells of one table have in common."""
+    labels, task = cell["labels"], cell["inputs"]["pool"].get("task")
+    revision = task.get("revision") if isinstance(task, dict) else cell["inputs"]["pool"].get("revision")
+    names = ("task", "split", "model", "engine", "sampler")
+    problems = [entry["id"] for entry in cell["problems"]]
+    return {
+        **{name: labels[name] for name in names},
+        "revision": revision,
+        "pool": cell["inputs"]["pool"]["key"],
+        "n": cell["inputs"]["ranking"]["n"] or cell["inputs"]["pool"].get("n"),
+        "problems": store.digest(problems),
+    }
+
+
+def _board(found: Found, about: Mapping[str, Any], keys: Sequence[str]) -> Board:
+    rows = [_row(found, key) for key in keys if key in found.measured]
+    rows.sort(
+        key=lambda row: (row["samples_to_correct"] or float("inf"), row["selector"], row["embedder"], row["cell"])
+    )
+    _add_q(rows)
+    failed = [found.failed[key] for key in keys if key in found.failed]
+    return Board(about, rows, sorted((cell["labels"]["selector"], cell["failed"]) for cell in failed))
+
+
+def _row(found: Found, key: str) -> Row:
+    cell = found.measured[key]
+    selector = cell["inputs"]["ranking"]["selector"]
+    badge = found.badges.get(store.digest(selector))
+    return {**cells.row(cell, key), "dist": selector["dist"], "conformance": badge and _badge(badge)}
+
+
+def _badge(badge: Mapping[str, Any]) -> str:
+    return f"fails {len(badge['failed'])}" if badge["failed"] else f"passes {badge['passed']}"
+
+
+def _add_q(rows: Sequence[Row]) -> None:
+    """The share of false discoveries if this row is called different from random: Benjamini and Hochberg, per table."""
+    from scipy.stats import false_discovery_control
+
+    tested = [row for row in rows if row.get("p_random") is not None]
+    q_values = false_discovery_control([row["p_random"] for row in tested]) if tested else []
+    for row, q in zip(tested, q_values, strict=True):
+        row["q_random"] = float(q)
+
+
+# Files.
+
+
+def write(folder: Path, found: Found) -> list[Path]:
+    """Write leaderboard.md, .csv and .json of what was found; returns their paths."""
+    tables = boards(found)
+    texts = (markdown(tables, found.faults), as_csv(tables), as_json(tables))
+    for name, text in zip(NAMES, texts, strict=True):
+        store.write_atomically(folder / name, text.encode())
+    return [folder / name for name in NAMES]
+
+
+def as_json(tables: Iterable[Board]) -> str:
+    """The tables as JSON; numbers have four significant digits."""
+    value = [
+        {"about": dict(table.about), "rows": table.rows, "failed": [list(one) for one in table.failed]}
+        for table in tables
+    ]
+    return json.dumps(_rounded(value), indent=1, ensure_ascii=False, allow_nan=False) + "\n"
+
+
+def as_csv(tables: Iterable[Board]) -> str:
+    """One line a row of any table; lists and objects are spread over columns of their own."""
+    lines = [_flat({**table.about, **row}) for table in tables for row in table.rows]
+    columns = list(dict.fromkeys(name for line in lines for name in line))
+    text = io.StringIO()
+    writer = csv.DictWriter(text, columns, lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(lines)
+    return text.getvalue()
+
+
+def _flat(row: Mapping[str, Any]) -> dict[str, Any]:
+    flat: dict[str, Any] = {}
+    for name, value in _rounded(row).items():
+        if isinstance(value, dict):
+            flat |= {f"{name}_{key}": entry for key, entry in value.items() if not isinstance(entry, (dict, list))}
+        elif isinstance(value, list):
+            flat |= {f"{name}_{place}": entry for place, entry in zip(("low", "high"), value, strict=False)}
+        else:
+            flat[name] = value
+    return flat
+
+
+def _rounded(value: Any) -> Any:
+    if isinstance(value, float):
+        return float(f"{value:.4g}")
+    if isinstance(value, Mapping):
+        return {name: _rounded(entry) for name, entry in value.items()}
+    return [_rounded(entry) for entry in value] if isinstance(value, (list, tuple)) else value
+
+
+def markdown(tables: Sequence[Board], faults: Sequence[str]) -> str:
+    """The tables as Markdown."""
+    parts = ["# Leaderboard", EXPLAINED]
+    parts += [part for table in tables for part in _section(table)]
+    if faults:
+        parts.append("Not counted:\n\n" + "\n".join(f"- {_escaped(fault)}" for fault in faults))
+    return "\n\n".join(parts) + "\n"
+
+
+EXPLAINED = """\
+Made by `harness leaderboard` from the cells beside it, and from nothing else. samples-to-correct is the mean number of
+verifier calls up to the first correct response (n + 1 where there is none), improvement random's mean by the
+selector's with a 95 % interval over problems, q the share of false discoveries among rows called different from random,
+k95 the calls after which 95 % of the solvable problems are solved. How they are computed: docs/statistics.md."""
+
+
+def _section(table: Board) -> list[str]:
+    about, rows = table.about, table.rows
+    first = rows[0] if rows else {}
+    sizes = f"n = {about['n']}, {first.get('problems', '?')} problems ({first.get('solvable', '?')} solvable)"
+    names = [about[name] for name in ("split", "model", "sampler") if about[name] not in ("pool", None)]
+    title = f"## {_escaped(about['task'])}: {_escaped(', '.join(dict.fromkeys(names)))}"
+    parts = [title, f"{sizes}; data revision {_escaped(str(about['revision']))}, pool `{about['pool']}`."]
+    if rows:
+        parts.append(_table(rows))
+    if table.failed:
+        parts.append("\n".join(f"- failed: {_escaped(name)}: {_escaped(reason)}" for name, reason in table.failed))
+    return parts
+
+
+def _table(rows: Sequence[Row]) -> str:
+    ks = [k for k in BUDGETS if k in rows[0]["pass_at_k_random"]]
+    head = ["selector", "embedder", "samples-to-correct", "improvement [95 %]", "q", "win / tie / loss %"]
+    head += [f"pass@{k} %" for k in ks] + ["k95", "conformance"]
+    lines = [head, ["---", "---", *["---:"] * (len(head) - 3), "---"]]
+    lines += [_reference(rows[0], name, ks) for name in REFERENCES]
+    lines += [_line(row, ks) for row in rows]
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+
+
+def _reference(row: Row, name: str, ks: Sequence[str]) -> list[str]:
+    mean = row[f"samples_to_correct_{name}"]
+    ratio = figure(row["samples_to_correct_random"] / mean)
+    passed = [percent(row[f"pass_at_k_{name}"][k]) for k in ks]
+    return [REFERENCES[name], "", figure(mean), ratio, "", "", *passed, figure(row.get(f"k95_{name}")), ""]
+
+
+def _line(row: Row, ks: Sequence[str]) -> list[str]:
+    shares = " / ".join(percent(row[name]) for name in ("win", "tie", "loss")) if row["win"] is not None else "-"
+    interval = row["improvement_ci"]
+    improvement = figure(row["improvement"])
+    if interval:
+        improvement += f" [{figure(interval[0])}, {figure(interval[1])}]"
+    return [
+        _escaped(row["selector"]),
+        _escaped(row["embedder"]),
+        figure(row["samples_to_correct"]),
+        improvement,
+        figure(row.get("q_random")),
+        shares,
+        *(percent(row["pass_at_k"].get(k)) for k in ks),
+        figure(row.get("k95")),
+        row["conformance"] or "-",
+    ]
+
+
+def figure(value: float | None) -> str:
+    """Four significant digits; a dash for what there is not."""
+    return "-" if value is None else f"{value:.4g}"
+
+
+def percent(value: float | None) -> str:
+    """A share in per cent."""
+    return "-" if value is None else f"{100 * value:.1f}"
+
+
+def _escaped(text: str) -> str:
+    """Text that no cell of a Markdown table, and no HTML in it, can break out of."""
+    signs = {"|": "\\|", "<": "&lt;", ">": "&gt;", "\n": " ", "\r": " ", "`": "'"}
+    return "".join(signs.get(sign, sign) for sign in str(text))

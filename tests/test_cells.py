@@ -1,0 +1,262 @@
+"""Cells, results/ and leaderboards: what is kept, what is trusted, and the same bytes from the same cells."""
+
+from __future__ import annotations
+
+import json
+import random
+import re
+import shutil
+
+import pytest
+
+from harness import HarnessError, cells, leaderboard
+
+
+@pytest.fixture
+def run(toy, tmp_path):
+    """Run the toy task; the cells that the store then holds, by selector and embedder."""
+
+    def call(*args):
+        outcome = toy(*args)
+        folder = tmp_path / "runs" / "cells"
+        found = [json.loads(path.read_text()) for path in sorted(folder.glob("*.json"))]
+        return outcome, {(cell["labels"]["selector"], cell["labels"]["embedder"]): cell for cell in found}
+
+    return call
+
+
+@pytest.fixture
+def cell_file(run, tmp_path):
+    run("--selector", "spread")
+    return next((tmp_path / "runs" / "cells").glob("*.json"))
+
+
+def test_a_cell_holds_raw_figures_and_no_metric(run):
+    outcome, found = run("--selector", "spread")
+    cell = found["spread", "hidden-mean"]
+    assert {"kind", "schema", "checksum", "labels", "inputs", "versions", "hardware", "conditions", "problems"} <= set(
+        cell
+    )
+    assert set(cell["problems"][0]) == {"id", "n", "c", "errors", "ranks", "orders"}
+    for entry in cell["problems"]:
+        assert [len(order) for order in entry["orders"]] == entry["ranks"]
+    assert cell["versions"]["diversity-harness"]
+    assert cell["hardware"]["cores"] >= 1
+    figures = set(outcome.rows[0]) - {"n", "problems", "errors", "conditions", "disputed", "cell", *cells.LABELS}
+    assert "improvement" in figures
+    assert not figures & set(cell)
+
+
+def test_a_row_comes_from_the_cells_file_alone(run, cell_file):
+    outcome, _ = run("--selector", "spread")
+    assert cells.row(cells.read(cell_file)) == outcome.rows[0]
+
+
+def test_a_cell_written_again_is_the_same_file(cell_file, tmp_path):
+    key = cells.write(tmp_path, cells.read(cell_file))
+    assert (tmp_path / f"{key}.json").read_bytes() == cell_file.read_bytes()
+
+
+def test_a_selector_that_failed_leaves_a_cell_with_its_reason_until_a_run_succeeds(run, tmp_path):
+    fickle = tmp_path / "fickle.py"
+    code = "from harness import hookimpl\nclass Fickle:\n    needs = ()\n    def rank(self, pool, rng):\n{}"
+    code += "\n@hookimpl\ndef register_selectors(register):\n    register('fickle', Fickle)\n"
+    fickle.write_text(code.format("        raise ValueError('not today')"))
+    outcome, found = run("--selector", "fickle", "--plugin", fickle)
+    cell = found["fickle", "none"]
+    assert (outcome.code, outcome.rows) == (1, [])
+    assert "raised ValueError: not today" in cell["failed"]
+    assert cells.read(tmp_path / "runs" / "cells" / f"{cells.key_of(cell)}.json")["failed"] == cell["failed"]
+    fickle.write_text(code.format("        yield from range(len(pool))"))
+    outcome, found = run("--selector", "fickle", "--plugin", fickle)
+    assert outcome.code == 0
+    assert "failed" not in found["fickle", "none"]
+
+
+def edited(cell):
+    cell["problems"][0]["ranks"][0] = 1
+    return cell
+
+
+def older(cell):
+    return cell | {"schema": 1}
+
+
+def newer(cell):
+    return cell | {"schema": 99}
+
+
+def forged(**changes):
+    """An edit with a checksum to match."""
+
+    def forge(cell):
+        cell["problems"][0] |= changes
+        return cell | {"checksum": cells.checksum(cell)}
+
+    return forge
+
+
+def of_another_trial_count(cell):
+    cell["labels"]["trials"] = 4
+    return cell | {"checksum": cells.checksum(cell)}
+
+
+@pytest.mark.parametrize(
+    ("change", "fault"),
+    [
+        (edited, "was edited or cut after it was measured"),
+        (older, "of an older schema: run it again (1; this version reads 2)"),
+        (newer, "of a newer schema: update diversity-harness (99; this version reads 2)"),
+        (lambda cell: {"a": 1}, "is no cell"),
+        (lambda cell: [cell], "is no cell"),
+        (forged(c=99), "does not add up (ValueError: problem 'test/0': n, c or errors)"),
+        (forged(ranks=[99] * 5), "does not add up (ValueError: problem 'test/0': ranks)"),
+        (forged(ranks=[1] * 5, orders=[[0, 1]] * 5), "problem 'test/0': orders and ranks"),
+        (forged(id="test/1"), "a problem stands there twice"),
+        (of_another_trial_count, "problem 'test/0': trials"),
+        (lambda cell: cells_without(cell, "inputs"), "does not add up (KeyError: 'inputs')"),
+    ],
+)
+def test_a_file_that_cannot_be_trusted_is_named_in_one_line(cell_file, change, fault):
+    cell_file.write_text(json.dumps(change(json.loads(cell_file.read_text()))))
+    with pytest.raises(HarnessError) as refused:
+        cells.read(cell_file)
+    assert str(refused.value).startswith(f"cell {cell_file}: ")
+    assert fault in str(refused.value)
+    assert "\n" not in str(refused.value)
+
+
+def cells_without(cell, name):
+    del cell[name]
+    return cell | {"checksum": cells.checksum(cell)}
+
+
+def test_a_half_written_cell_and_a_renamed_one_are_named(cell_file, tmp_path):
+    (tmp_path / "half.json").write_bytes(cell_file.read_bytes()[:300])
+    with pytest.raises(HarnessError, match="cannot be read"):
+        cells.read(tmp_path / "half.json")
+    renamed = cell_file.rename(tmp_path / "mine.json")
+    with pytest.raises(HarnessError, match="is named otherwise than its inputs"):
+        cells.read(renamed)
+
+
+# results/ and leaderboards.
+
+
+@pytest.fixture
+def results(toy, harness, tmp_path, monkeypatch):
+    """results/ with six cells of two pools and one that failed, published by the command."""
+    from conftest import TOY
+
+    toy("--grid", "selector=spread+shuffle+head,embedder=hidden-mean+letters")
+    toy("--selector", "spread", "--sampler", "nucleus:p=0.8")
+    toy("--selector", "twice")
+    outcome = harness(
+        *("results", "publish", "--store", tmp_path / "runs", "--to", tmp_path / "results", "--plugin", TOY, "--json")
+    )
+    assert outcome.code == 0, outcome.err
+    return tmp_path / "results"
+
+
+def tables(harness, *folders, out):
+    outcome = harness("leaderboard", *folders, "--out", out)
+    assert outcome.code == 0, outcome.err
+    return {name: (out / name).read_bytes() for name in leaderboard.NAMES}, outcome
+
+
+def test_the_leaderboard_comes_back_byte_for_byte_however_the_cells_lie(harness, results, tmp_path):
+    first, _ = tables(harness, results, out=results)
+    for name in leaderboard.NAMES:
+        (results / name).unlink()
+    assert tables(harness, results, out=results)[0] == first
+    paths = [path for path in results.rglob("*.json") if path.parent.name == "colours"]
+    random.Random(0).shuffle(paths)
+    for i, path in enumerate(paths):
+        folder = tmp_path / "split" / str(i % 2) / f"deep{i}"
+        folder.mkdir(parents=True)
+        shutil.copy(path, folder)
+    shutil.copytree(results / "conformance", tmp_path / "split" / "1" / "conformance")
+    split = tables(harness, tmp_path / "split" / "1", tmp_path / "split" / "0", out=tmp_path / "out")[0]
+    assert split == first
+
+
+def test_each_pool_has_a_table_with_the_fewest_calls_first(harness, results):
+    tables(harness, results, out=results)
+    boards = json.loads((results / "leaderboard.json").read_text())
+    assert [board["about"]["sampler"] for board in boards] == ["nucleus:p=0.8", "vanilla"]
+    ranked = [row["samples_to_correct"] for row in boards[1]["rows"] if row["samples_to_correct"] is not None]
+    assert ranked == sorted(ranked)
+    assert boards[1]["rows"][-1]["selector"] == "head"  # a subset method has no samples-to-correct
+    text = (results / "leaderboard.md").read_text()
+    assert "| random (exact) |" in text
+    assert "| anti-oracle |" in text
+
+
+def test_figures_have_four_significant_digits(harness, results):
+    tables(harness, results, out=results)
+    for board in json.loads((results / "leaderboard.json").read_text()):
+        for row in board["rows"]:
+            for value in row.values():
+                if isinstance(value, float):
+                    assert value == float(f"{value:.4g}")
+
+
+def test_the_badge_is_what_the_kit_says_of_the_selector(harness, results):
+    tables(harness, results, out=results)
+    rows = [row for board in json.loads((results / "leaderboard.json").read_text()) for row in board["rows"]]
+    badges = {row["selector"]: row["conformance"] for row in rows}
+    assert badges["shuffle"].startswith("passes ")
+    assert badges["spread"].startswith("fails ")  # the toy's takes NaN
+
+
+def test_what_cannot_be_counted_is_named_and_the_rest_still_counts(harness, results):
+    whole, _ = tables(harness, results, out=results)
+    (results / "colours" / "broken.json").write_text('{"kind": "diversity-harness cell", "schema"')
+    path = next((results / "colours").glob("[0-9a-f]*.json"))
+    path.write_text(path.read_text().replace('"errors":0', '"errors":1', 1))
+    after, outcome = tables(harness, results, out=results)
+    assert outcome.err.count("not counted: cell ") == 2
+    lines = [
+        len(json.loads(text["leaderboard.json"])) and text["leaderboard.csv"].count(b"\n") for text in (whole, after)
+    ]
+    assert lines[1] == lines[0] - 1
+    assert harness("results", "validate", results).code == 1
+    path.unlink()
+    (results / "colours" / "broken.json").unlink()
+    assert harness("results", "validate", results).code == 0
+
+
+def test_a_failed_cell_is_shown_with_its_reason_and_never_as_a_figure(harness, toy, results, tmp_path):
+    failed = [path for path in (tmp_path / "runs" / "cells").glob("*.json") if '"failed"' in path.read_text()]
+    assert len(failed) == 1
+    assert not (results / "colours" / failed[0].name).exists()
+    shutil.copy(failed[0], results)
+    tables(harness, results, out=results)
+    text = (results / "leaderboard.md").read_text()
+    assert re.search(
+        r"^- failed: twice: selector 'twice', problem 'test/\d', trial 0: index 0 was picked twice$", text, re.M
+    )
+    assert "| twice |" not in text
+
+
+def test_publishing_what_is_not_there_or_failed_is_one_clear_line(harness, toy, tmp_path):
+    store = tmp_path / "runs"
+    outcome = harness("results", "publish", "--store", store)
+    assert (outcome.code, outcome.err) == (
+        2,
+        f"error: results publish: {store}/cells holds no cells: `harness run` makes them\n",
+    )
+    toy("--selector", "twice")
+    key = next((store / "cells").glob("*.json")).stem
+    assert "no cell 'zzz' in" in harness("results", "publish", "zzz", "--store", store).err
+    assert f"cell {key} failed (selector 'twice'" in harness("results", "publish", key[:6], "--store", store).err
+
+
+def test_a_folder_that_is_not_there_is_one_clear_line(harness, tmp_path):
+    outcome = harness("leaderboard", tmp_path / "nowhere")
+    assert outcome.code == 2
+    assert outcome.err.startswith(f"error: leaderboard: no folder {tmp_path}/nowhere")
+
+
+def test_names_in_a_table_stay_text():
+    assert leaderboard._escaped("a|b <script>`x`\n") == "a\\|b &lt;script&gt;'x' "
