@@ -102,6 +102,7 @@ def run(
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Say what would be made, and what is there; make nothing.")
     ] = False,
+    yes: Annotated[bool, typer.Option("--yes", help="Begin a run of hours without asking.")] = False,
     as_json: Json = False,
 ) -> None:
     """Sample, embed, verify, rank, score: who needs fewer verifier calls?"""
@@ -110,7 +111,7 @@ def run(
     from .progress import Progress
 
     config = _config(locals(), selectors=tuple(selector or ()))
-    job, progress = grids if grid else pipeline, Progress()
+    job, progress = grids if grid else pipeline, Progress(asks=not yes)
     if dry_run:
         return _print(job.dry_run(config, progress), as_json, tables.preview)
     try:
@@ -164,6 +165,22 @@ def select(
         _print([one.row() for one in chosen], as_json, None)
     else:
         tables.selection(chosen)
+
+
+@app.command()
+def report(
+    store: StoreDir = Path("runs"),
+    cell: Annotated[
+        list[str] | None, typer.Option(help="A cell's key, or its beginning; repeatable. Default: the last run's.")
+    ] = None,
+    out: Annotated[Path | None, typer.Option("--out", "-o", help="Default: report.html in the store.")] = None,
+    plugin: Plugin = None,
+) -> None:
+    """One HTML file that shows a run: table, pass@k curves, and what each selector picks, response by response."""
+    from .progress import Progress
+    from .report import write_report
+
+    print(write_report(store, cell or (), out, plugin or (), Progress()))
 
 
 @app.command("list")
@@ -254,6 +271,37 @@ def leaderboard(
         print(boards.as_json(boards.boards(found)), end="")
     else:
         tables.leaderboard(boards.boards(found), written)
+
+
+@app.command()
+def plot(
+    name: Annotated[str | None, typer.Argument(help="Which figure; --list names them.")] = None,
+    folder: Annotated[list[Path] | None, typer.Argument(help="Where cells are, and below; default results/.")] = None,
+    out: Annotated[Path | None, typer.Option("--out", "-o", help="A folder; default: plots/ in the store.")] = None,
+    selector: Annotated[str | None, typer.Option(help="Default repexp; of passk: all.")] = None,
+    embedder: Annotated[str | None, typer.Option(help="Default hidden-mean, where there are several.")] = None,
+    task: Annotated[str | None, typer.Option(help="Only its cells.")] = None,
+    model: Annotated[str | None, typer.Option(help="Only its cells.")] = None,
+    sampler: Annotated[str | None, typer.Option(help="Only its cells.")] = None,
+    reference: Annotated[
+        Path | None, typer.Option(help="Of hardness: a cell or folder of another model, which says what is hard.")
+    ] = None,
+    k: Annotated[int | None, typer.Option("-k", help="Of likelihoods: how many picks; default n / 8.")] = None,
+    store: StoreDir = Path("runs"),
+    plugin: Plugin = None,
+    listed: Annotated[bool, typer.Option("--list", help="Name the figures, and draw none.")] = False,
+    as_json: Json = False,
+) -> None:
+    """One of the paper's figures from any cells, as PDF and PNG, with the data drawn as CSV."""
+    from . import plots
+    from .progress import Progress
+
+    if listed or name is None:
+        return _print(plots.listing(), as_json, lambda rows: print("\n".join(map("{name:<16}{what}".format_map, rows))))
+    options = {key: value for key, value in locals().items() if key in plots.Request.__dataclass_fields__}
+    folders = tuple(folder or [Path("results")])
+    request = plots.Request(**options, folders=folders, plugin_files=tuple(plugin or ()), say=Progress().say)
+    _print([str(path) for path in plots.write(request, out)], as_json, lambda paths: print("\n".join(paths)))
 
 
 @results_app.command("publish")

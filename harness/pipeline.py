@@ -12,6 +12,7 @@ from .cells import row as row
 from .config import RunConfig
 from .errors import HarnessError
 from .plan import Plan, make_plan, prompt
+from .preflight import preflight
 from .progress import Progress
 from .projection import project
 from .records import Problem, Responses
@@ -23,6 +24,7 @@ def run(config: RunConfig, progress: Progress) -> tuple[list[dict[str, Any]], di
     plan = make_plan(config, progress)
     plan.begin()
     plan.check_grader()
+    _announce(plan, progress)
     drawn = sample(plan, progress)
     embed(plan, drawn, progress)
     verify(plan, progress)
@@ -38,9 +40,21 @@ def run(config: RunConfig, progress: Progress) -> tuple[list[dict[str, Any]], di
     return rows, failures
 
 
+def _announce(plan: Plan, progress: Progress) -> None:
+    """Say what is to be made, where something is, and ask before hours of it."""
+    ahead = preflight(plan)
+    if ahead.responses or ahead.verdicts:
+        progress.say(str(ahead))
+    if ahead.warning:
+        progress.say(ahead.warning)
+    if ahead.is_long and not progress.allows("begin?"):
+        raise HarnessError("run: not begun; --limit, --n and --max-tokens make it shorter, --yes asks nothing")
+
+
 def dry_run(config: RunConfig, progress: Progress) -> list[dict[str, Any]]:
     """What a run would make: per stage how many problems are in the store and how many are not."""
     plan = make_plan(config, progress)
+    progress.say(str(preflight(plan)))
     stages = {"sample": plan.work.pool, "embed": plan.work.embeddings, "verify": plan.work.verdicts}
     stages |= {f"rank {selector}": plan.for_selector(selector).rankings for selector in config.selectors}
     rows = []

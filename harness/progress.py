@@ -95,15 +95,22 @@ class Rate(ProgressColumn):
 
 
 class Progress:
-    """Where a run says what it does. `quiet` says nothing."""
+    """Where a run says what it does. `quiet` says nothing; `asks` may ask a person at a terminal."""
 
-    def __init__(self, out: TextIO | None = None, quiet: bool = False) -> None:
+    def __init__(self, out: TextIO | None = None, quiet: bool = False, asks: bool = False) -> None:
+        self.asks = asks
         self.console = Console(file=out or sys.stderr, quiet=quiet, highlight=False, soft_wrap=True)
         self.quiet = quiet
 
     def say(self, line: str) -> None:
         """One line for the reader."""
         self.console.print(line, markup=False)
+
+    def allows(self, question: str) -> bool:
+        """What the person at the terminal answers; yes, where there is none or nothing is to be asked."""
+        if not (self.asks and self.console.is_terminal and sys.stdin.isatty()):
+            return True
+        return self.console.input(f"{question} [y/N] ", markup=False).strip().lower() in ("y", "yes")
 
     @contextmanager
     def stage(self, name: str, total: int, unit: str, closing: bool = True) -> Iterator[Stage]:

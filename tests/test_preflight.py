@@ -1,0 +1,88 @@
+"""What a run says before it begins: what is to do, what it may cost, and a question where that is hours."""
+
+from __future__ import annotations
+
+import os
+import pty
+import subprocess
+import sys
+from contextlib import suppress
+from threading import Timer
+
+import pytest
+from conftest import TOY
+
+from harness.preflight import Preflight
+
+HOURS = ("--data", 30000, "--engine", "toy:delay_s=0.2")  # 480,000 responses, sixteen in 0.2 s
+
+
+def test_a_run_says_what_is_to_do_before_it_begins(toy):
+    said = toy("--selector", "shuffle", "--selector", "spread").err.splitlines()
+    assert said[0].startswith(
+        "to do: 2 cells, 6 problems, 96 responses to draw (at most 768 tokens), 96 responses to gr"
+    )
+    assert said[1].startswith("sample: ")
+
+
+def test_what_is_in_the_store_is_not_counted(toy):
+    toy("--selector", "shuffle", "--limit", 4)
+    assert (
+        "6 problems, 32 responses to draw (at most 256 tokens), 32 responses to grade"
+        in toy("--selector", "spread").err
+    )
+    assert "to do" not in toy("--selector", "shuffle").err
+
+
+def test_a_dry_run_says_it_too_and_draws_no_more_than_a_probe(toy, tmp_path):
+    outcome = toy("--selector", "shuffle", *HOURS, "--dry-run")
+    assert "1 cell, 30,000 problems, 480,000 responses to draw" in outcome.err
+    assert "sampling takes at most about" in outcome.err
+    assert not (tmp_path / "runs").exists()
+
+
+def test_short_runs_are_not_probed(toy):
+    assert "sampling takes" not in toy("--selector", "shuffle").err
+
+
+def test_a_disk_that_may_fill_up_is_spoken_of():
+    sizes = {"cells": 1, "problems": 1, "responses": 1, "tokens": 1, "verdicts": 1, "seconds": None}
+    assert Preflight(**sizes, store_bytes=2 * 10**9, free_bytes=10**9).warning == (
+        "the disk may fill up: up to 2.0 GB are to be kept, 1.0 GB are free"
+    )
+    assert Preflight(**sizes, store_bytes=10**9, free_bytes=10**9).warning == ""
+
+
+@pytest.mark.parametrize(("seconds", "said"), [(3.2, "3 s"), (600.0, "10 min"), (3 * 86400.0, "72.0 h")])
+def test_times_are_told_in_the_unit_that_fits(seconds, said):
+    told = str(Preflight(1, 1, 1, 1, 1, 1000, 1000, seconds))
+    assert told.endswith(f"sampling takes at most about {said}")
+
+
+def at_a_terminal(tmp_path, answer):
+    """The exit code and what stands on the terminal of a real process that has one."""
+    master, terminal = pty.openpty()
+    command = [sys.executable, "-m", "harness", "run", "--task", "colours", "--plugin", TOY, "--selector", "shuffle"]
+    command += ["--store", tmp_path / "runs", *HOURS]
+    process = subprocess.Popen(list(map(str, command)), stdin=terminal, stdout=terminal, stderr=terminal)
+    os.close(terminal)
+    deadline = Timer(60, process.kill)  # a run that is begun after all would go on for hours
+    deadline.start()
+    shown, asked = b"", False
+    with suppress(OSError):  # the terminal's end, once the process has gone
+        while more := os.read(master, 1000):
+            shown += more
+            if b"[y/N]" in shown and not asked:
+                asked = True
+                os.write(master, answer)
+    os.close(master)
+    deadline.cancel()
+    return process.wait(timeout=60), shown.decode()
+
+
+def test_at_a_terminal_a_run_of_hours_is_asked_about(tmp_path):
+    code, shown = at_a_terminal(tmp_path, b"n\n")
+    assert "begin? [y/N]" in shown
+    assert "error: run: not begun; --limit, --n and --max-tokens make it shorter, --yes asks nothing" in shown
+    assert code == 2
+    assert not list((tmp_path / "runs").rglob("*.parquet"))
