@@ -62,3 +62,20 @@ def test_the_readmes_quick_commands_are_those_of_the_makefile():
         words = shlex.split(line, comments=True)
         if words[:1] == ["make"]:
             assert re.search(rf"^{words[1]}:", makefile, re.M)
+
+
+@pytest.mark.slow
+def test_the_guide_for_a_new_selector_runs_as_it_stands(harness, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "farthest.py").write_text(blocks("docs/a-new-selector.md", "python")[0])
+    said = ""
+    for block in blocks("docs/a-new-selector.md", "sh"):
+        for line in block.splitlines():
+            outcome = harness(*shlex.split(line)[1:])
+            assert outcome.code == 0, f"{line}: {outcome.err}"
+            said += outcome.out
+    assert "0 failed" in said
+    assert "all cells can be counted" in said
+    table = (tmp_path / "mine" / "leaderboard.md").read_text()
+    assert table.count("| farthest |") == 2
+    assert "| passes " in table
