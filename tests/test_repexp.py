@@ -31,20 +31,21 @@ def repexp(h: Floats, lam: float = 1.0, first: str = "random", seed: int = 0) ->
     return list(RepExp(lam=lam, first=first).rank(pool_of(h), np.random.default_rng(seed)))
 
 
-def rank_one(h: Floats, lam: float, first: int) -> list[int]:
-    """Algorithm 1 with a rank-one update of every bonus: the reference."""
+def rank_one(h: Floats, lam: float, first: int | list[int]) -> list[int]:
+    """Algorithm 1 with a rank-one update of every bonus, after its first pick or picks: the reference."""
     h = h.astype(np.float64)
     cov_inv = np.eye(h.shape[1]) / lam
     bonus = (h**2).sum(axis=1) / lam
-    order = [first]
+    before = [first] if isinstance(first, int) else first
+    order: list[int] = []
     while len(order) < len(h):
+        order.append(before[len(order)] if len(order) < len(before) else int(bonus.argmax()))
         picked = h[order[-1]]
         v = cov_inv @ picked
         s = 1 + picked @ v
         cov_inv -= np.outer(v, v) / s
         bonus -= (h @ v) ** 2 / s
         bonus[order[-1]] = -np.inf
-        order.append(int(bonus.argmax()))
     return order
 
 
@@ -116,9 +117,13 @@ HARSH = [badly_scaled, badly_scaled_rows, nearly_parallel]
 
 @pytest.fixture(params=["tiny active set", "usual active set"])
 def active(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Small pools fit into the usual active set whole; a tiny one sends them through bounds, joining and leaving."""
+    """Small pools fit into the usual active set whole; a tiny one sends them through bounds, joining and leaving.
+
+    With that margin no block ends of itself: picks that are not sure are made up to the last, and cut.
+    """
     if request.param.startswith("tiny"):
-        for name, value in {"ACTIVE": 4, "FEW": 2, "SEATS": 6, "WHOLE": 7, "BLOCK": 3}.items():
+        shrunk = {"ACTIVE": 4, "FEW": 2, "SEATS": 6, "WHOLE": 7, "BLOCK": 5, "MARGIN": -1e3}
+        for name, value in (shrunk | {"CHUNK": 5, "RENEW": 10, "LASTING": 3}).items():
             monkeypatch.setattr(elliptical, name, value)
 
 
@@ -138,6 +143,14 @@ def test_every_pick_has_the_best_bonus_on_badly_conditioned_features(family, lam
     assert_greedy(h, repexp(h, lam), lam, stable_bonuses)
 
 
+@pytest.mark.usefixtures("active")
+@pytest.mark.parametrize("lam", [1e-38, 1e38])
+def test_bonuses_that_float32_cannot_hold_are_ordered_too(lam):
+    sizes = np.random.default_rng(19).uniform(1, 9, size=30).astype(np.float32)
+    order = repexp(np.diag(sizes), lam)
+    assert order[1:] == [i for i in np.argsort(-sizes) if i != order[0]]
+
+
 @pytest.mark.parametrize("family", [gaussian, clustered, fewer_than_dimensions])
 def test_the_order_is_that_of_the_rank_one_loop(family):
     h = family(np.random.default_rng(3)).astype(np.float32)
@@ -151,6 +164,64 @@ def test_a_pool_larger_than_the_active_set_is_ordered_as_by_the_rank_one_loop():
     h = (h - h.mean(axis=0)).astype(np.float32)
     order = repexp(h)
     assert order == rank_one(h, 1.0, order[0])
+
+
+def mixture(rng: np.random.Generator, n: int) -> Floats:
+    """More distinct rows than fit into the active set, so near to each other that few picks are sure at once."""
+    return (3 * rng.normal(size=(30, 24))[rng.integers(30, size=n)] + rng.normal(size=(n, 24))).astype(np.float32)
+
+
+@pytest.mark.parametrize("margin", [-1e3, 0.1, 1.0])
+def test_a_block_goes_on_after_its_sure_picks_and_is_cut_before_the_first_wrong_one(margin, monkeypatch):
+    h, blocks, fall = mixture(np.random.default_rng(20), 1500), [], elliptical._Outside.fall
+
+    def recorded_fall(self, bound, v, block, active):
+        kept = fall(self, bound, v, block, active)
+        blocks.append((block.sure, kept, len(v)))
+        return kept
+
+    monkeypatch.setattr(elliptical, "MARGIN", margin)
+    monkeypatch.setattr(elliptical._Outside, "fall", recorded_fall)
+    order = repexp(h)
+    assert order == rank_one(h, 1.0, order[0])
+    assert all(1 <= sure <= kept <= tried for sure, kept, tried in blocks)
+    assert (sum(kept for _, kept, _ in blocks) > 1.3 * sum(sure for sure, _, _ in blocks)) == (margin < 1)
+    assert any(kept < tried for _, kept, tried in blocks) == (margin < 1)
+
+
+@pytest.mark.usefixtures("active")
+def test_copies_come_in_the_order_of_their_indices_however_their_block_ends():
+    rng = np.random.default_rng(21)
+    row = rng.permutation(np.repeat(np.arange(800), 2))
+    h = mixture(rng, 800)[row]
+    order = repexp(h)
+    early = np.flatnonzero(np.isin(row, row[order[:9]]))[::-2].tolist()  # of copies the later ones among them
+    for before, rest in ((order[:1], order[1:]), (early, list(RepExp().rank_after(pool_of(h), early, rng)))):
+        assert sorted(before + rest) == list(range(1600))
+        assert row[rest].tolist() == row[rank_one(h, 1.0, before)[len(before) :]].tolist()
+        assert all((np.diff([index for index in rest if row[index] == i]) > 0).all() for i in range(800))
+
+
+@pytest.mark.parametrize("renew", [10, 10**9])
+@pytest.mark.parametrize("scale", [1e-3, 1.0, 1e60])
+def test_bounds_stay_bounds_and_are_nearly_exact_once_computed_anew(renew, scale, monkeypatch):
+    h = scale * mixture(np.random.default_rng(22), 1500).astype(np.float64)
+    excess, seat_largest = [], elliptical._Greedy._seat_largest
+
+    def checked(self, forced):
+        if self.factor is not None:
+            left = self.bound > -np.inf
+            exact = np.square(self.h[left].astype(np.float64) @ self.factor).sum(axis=1)
+            assert (self.bound[left] >= exact * (1 - 1e-9)).all()
+            excess.append(np.median(self.bound[left] / exact) - 1)
+        seat_largest(self, forced)
+
+    monkeypatch.setattr(elliptical, "RENEW", renew)
+    monkeypatch.setattr(elliptical, "STALE", 1e-4)
+    monkeypatch.setattr(elliptical._Greedy, "_seat_largest", checked)
+    repexp(h, lam=scale**2)
+    assert len(excess) > 5
+    assert (max(excess) < 1e-3) == (renew == 10)
 
 
 @settings(max_examples=60, deadline=None)
@@ -237,9 +308,9 @@ def test_pulling_few_picks_does_little_of_the_work(monkeypatch):
         work["joins"] += len(rows)
         join(self, rows, g)
 
-    def counted_fall(self, bound, v, best):
+    def counted_fall(self, *args):
         work["falls"] += 1
-        fall(self, bound, v, best)
+        return fall(self, *args)
 
     monkeypatch.setattr(elliptical._Active, "join", counted_join)
     monkeypatch.setattr(elliptical._Outside, "fall", counted_fall)
