@@ -304,6 +304,23 @@ def plot(
     _print([str(path) for path in plots.write(request, out)], as_json, lambda paths: print("\n".join(paths)))
 
 
+@app.command()
+def compare(
+    first: Annotated[str, typer.Argument(help="A cell: its file, or how its key begins.")],
+    second: Annotated[str, typer.Argument(help="Another.")],
+    folder: Annotated[
+        list[Path] | None, typer.Option("--in", help="Where cells are; default results/ and STORE/cells; repeatable.")
+    ] = None,
+    store: StoreDir = Path("runs"),
+    as_json: Json = False,
+) -> None:
+    """Two cells on the same problems: the paired difference, its interval and test, and the problems that flipped."""
+    from . import comparison, tables
+
+    folders = folder or [Path("results"), store / "cells"]
+    _print(comparison.compare((first, second), folders), as_json, tables.comparison)
+
+
 @results_app.command("publish")
 def results_publish(
     keys: Annotated[

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from . import cells, store
+from . import cells, stats, store
 from .cells import Cell
 from .errors import HarnessError
 
@@ -116,13 +116,9 @@ def _badge(badge: Mapping[str, Any]) -> str:
 
 
 def _add_q(rows: Sequence[Row]) -> None:
-    """The share of false discoveries if this row is called different from random: Benjamini and Hochberg, per table."""
-    from scipy.stats import false_discovery_control
-
-    tested = [row for row in rows if row.get("p_random") is not None]
-    q_values = false_discovery_control([row["p_random"] for row in tested]) if tested else []
-    for row, q in zip(tested, q_values, strict=True):
-        row["q_random"] = float(q)
+    """The share of false discoveries if this row is called different from random, over the rows of its table."""
+    for row, q in zip(rows, stats.false_discovery_rates([row["p_random"] for row in rows]), strict=True):
+        row["q_random"] = q
 
 
 # Files.

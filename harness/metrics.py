@@ -6,20 +6,33 @@ Two estimators, never mixed (N responses to a problem, c of them correct):
 - a ranking: samples-to-correct is the rank of the first correct response (1 = first), pass@k the share of (problem,
   trial) with that rank <= k.
 A problem with c = 0 counts N+1 in both means, as the closed form gives; it is never dropped. A second mean over the
-solvable problems stands beside. What is degenerate is None, never NaN.
+solvable problems stands beside, and for each budget the restricted mean, of min(rank, budget + 1): the calls of who
+stops there, which no unsolvable problem can dominate. Intervals and tests are in `stats`. What is degenerate is None,
+never NaN.
 """
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass
+from math import ceil
 from typing import Any
 
 import numpy as np
 from scipy.special import gammaln
-from scipy.stats import bootstrap
 
+from . import stats
 from .records import Floats, Ints
+
+CEILING = 0.95
+
+OF_RANKS = (
+    *("samples_to_correct", "samples_to_correct_solvable"),
+    *("improvement", "improvement_ci", "improvement_solvable", "improvement_solvable_ci"),
+    *("win", "tie", "loss", "p_random", "k95", "calls_saved"),
+)
+RESTRICTED = ("restricted_mean", "restricted_improvement", "restricted_improvement_ci")
 
 
 def random_samples_to_correct(n: Ints, c: Ints) -> Floats:
@@ -41,6 +54,41 @@ def random_misses(n: Ints, c: Ints, k: Ints) -> Floats:
 def random_pass_at_k(n: Ints, c: Ints, k: int) -> Floats:
     """Pool pass@k of each problem."""
     return 1.0 - random_misses(n, c, np.minimum(k, n))
+
+
+def restricted(ranks: Ints, budget: int) -> Ints:
+    """min(rank, budget + 1): the calls of who stops at a budget, and one more where none of them was correct."""
+    cut: Ints = np.minimum(ranks, budget + 1)
+    return cut
+
+
+def random_restricted_mean(n: Ints, c: Ints, budget: int) -> Floats:
+    """The expected restricted rank in a random order: the sum over k = 0 ... budget of C(N-c, k)/C(N, k).
+
+    In closed form (N + 1 - (N - budget - c) C(N-c, budget)/C(N, budget)) / (c + 1).
+    """
+    n, c = np.asarray(n, float), np.asarray(c, float)
+    at = np.minimum(budget, n)
+    mean: Floats = (n + 1 - np.maximum(n - at - c, 0) * random_misses(n, c, at)) / (c + 1)
+    return mean
+
+
+def budget_for(share: float, ranks: Ints, c: Ints) -> int | None:
+    """The smallest k with pass@k of at least a share of the ceiling, the part of problems that have a correct response.
+
+    ranks (problems, trials). None where no problem is solvable.
+    """
+    found = np.sort(ranks[c > 0], axis=None)
+    return int(found[ceil(share * found.size - 1e-9) - 1]) if found.size else None
+
+
+def random_budget_for(share: float, n: Ints, c: Ints) -> int | None:
+    """As `budget_for`, for random selection in expectation."""
+    n, c = n[c > 0], c[c > 0]
+    if not n.size:
+        return None
+    found = share * n.size - 1e-9
+    return 1 + bisect_left(range(1, int(n.max()) + 1), found, key=lambda k: float(random_pass_at_k(n, c, k).sum()))
 
 
 def reference_ranks(n: Ints, c: Ints) -> dict[str, Ints]:
@@ -87,41 +135,76 @@ class Outcomes:
 
 
 def summary(outcomes: Outcomes, seed: int = 0) -> dict[str, Any]:
-    """The figures of one row of the table; interval: 95 %, percentile bootstrap over problems of the ratio of means."""
+    """The figures of one row of the table; docs/statistics.md says what each means and what its interval is worth.
+
+    A subset method has pass@k; what needs a rank is None. `seed` draws the resamples of the intervals.
+    """
     n, c = outcomes.n, outcomes.c
-    solvable = c > 0
-    random = random_samples_to_correct(n, c)
     ks = budgets(int(n.min())) if n.size else []
     row: dict[str, Any] = {
         "n": int(n.max()) if n.size else 0,
         "problems": int(n.size),
-        "solvable": int(solvable.sum()),
+        "solvable": int((c > 0).sum()),
         "errors": int(outcomes.errors.sum()),
         "flagged": bool(outcomes.errors.sum() > 0.01 * n.sum()),
-        "samples_to_correct": None,
-        "samples_to_correct_solvable": None,
-        "samples_to_correct_random": _mean(random),
-        "samples_to_correct_random_solvable": _mean(random[solvable]),
-        "improvement": None,
-        "improvement_ci": None,
-        "improvement_solvable": None,
-        "win": None,
-        "tie": None,
-        "loss": None,
+        **_of_ranks(outcomes, ks, seed),
+        **_of_random(n, c, ks),
         "pass_at_k": pass_at_k(outcomes, ks),
-        "pass_at_k_random": {str(k): _mean(random_pass_at_k(n, c, k)) for k in ks},
     }
     for name, ranks in reference_ranks(n, c).items():
         row[f"samples_to_correct_{name}"] = _mean(ranks)
         row[f"pass_at_k_{name}"] = pass_at_k(Outcomes(n, c, outcomes.errors, ranks[:, None]), ks)
-    if outcomes.ranks is not None and n.size:
-        ours = outcomes.ranks.mean(axis=1)
-        row["samples_to_correct"] = _mean(ours)
-        row["samples_to_correct_solvable"] = _mean(ours[solvable])
-        row["improvement"] = float(random.mean() / ours.mean())
-        row["improvement_ci"] = ratio_interval(random, ours, seed)
-        row["improvement_solvable"] = float(random[solvable].mean() / ours[solvable].mean()) if solvable.any() else None
-        row["win"], row["tie"], row["loss"] = (_mean(p) for p in win_tie_loss(outcomes.ranks, n, c))
+    return row
+
+
+def _of_random(n: Ints, c: Ints, ks: Sequence[int]) -> dict[str, Any]:
+    """Random selection's figures, and what an interval on this pool is worth."""
+    random = random_samples_to_correct(n, c)
+    return {
+        "samples_to_correct_random": _mean(random),
+        "samples_to_correct_random_solvable": _mean(random[c > 0]),
+        "pass_at_k_random": {str(k): _mean(random_pass_at_k(n, c, k)) for k in ks},
+        "restricted_mean_random": {str(k): _mean(random_restricted_mean(n, c, k)) for k in ks},
+        "k95_random": random_budget_for(CEILING, n, c),
+        "trust": stats.trust(n, c),
+    }
+
+
+def _of_ranks(outcomes: Outcomes, ks: Sequence[int], seed: int) -> dict[str, Any]:
+    """What needs a ranker's ranks: its figures beside random's, intervals and test; None or {} for a subset method."""
+    ranks, n, c = outcomes.ranks, outcomes.n, outcomes.c
+    row: dict[str, Any] = {**dict.fromkeys(OF_RANKS), **{name: {} for name in RESTRICTED}}
+    if ranks is None or not n.size:
+        return row
+    row |= _improvements(ranks, n, c, ks, seed)
+    row["win"], row["tie"], row["loss"] = (_mean(p) for p in win_tie_loss(ranks, n, c))
+    row["p_random"] = stats.random_order_test(ranks, n, c)
+    row["k95"], random_k95 = budget_for(CEILING, ranks, c), random_budget_for(CEILING, n, c)
+    if row["k95"] is not None and random_k95 is not None:
+        row["calls_saved"] = random_k95 - row["k95"]
+    return row
+
+
+def _improvements(ranks: Ints, n: Ints, c: Ints, ks: Sequence[int], seed: int) -> dict[str, Any]:
+    """The selector's means, random's over them, and the intervals: all problems, solvable ones, stopped at each k."""
+    part, names = c > 0, [str(k) for k in ks]
+    # Columns (problems, 1 + budgets): without a budget, then stopped at each.
+    random = np.stack([random_samples_to_correct(n, c), *(random_restricted_mean(n, c, k) for k in ks)], axis=1)
+    ours = np.stack([ranks.mean(axis=1), *(restricted(ranks, k).mean(axis=1) for k in ks)], axis=1)
+    intervals = stats.ratio_intervals(random, ours, seed)
+    ratios = random.mean(axis=0) / ours.mean(axis=0)
+    row: dict[str, Any] = {
+        "samples_to_correct": _mean(ours[:, 0]),
+        "improvement": float(ratios[0]),
+        "improvement_ci": intervals[0],
+        "restricted_mean": dict(zip(names, ours.mean(axis=0)[1:].tolist(), strict=True)),
+        "restricted_improvement": dict(zip(names, ratios[1:].tolist(), strict=True)),
+        "restricted_improvement_ci": dict(zip(names, intervals[1:], strict=True)),
+    }
+    if part.any():
+        row["samples_to_correct_solvable"] = _mean(ours[part, 0])
+        row["improvement_solvable"] = float(random[part, 0].mean() / ours[part, 0].mean())
+        row["improvement_solvable_ci"] = stats.ratio_interval(random[part, 0], ours[part, 0], seed)
     return row
 
 
@@ -133,31 +216,6 @@ def pass_at_k(outcomes: Outcomes, ks: Sequence[int]) -> dict[str, float | None]:
         return {}
     found = np.where(outcomes.c[:, None] > 0, outcomes.ranks, np.iinfo(np.int64).max)  # N+1 <= k must not count
     return {str(k): _mean(found <= k) for k in ks}
-
-
-def ratio_interval(random: Floats, ours: Floats, seed: int) -> list[float] | None:
-    """[low, high] for mean(random)/mean(ours), problems resampled in pairs; None for fewer than two problems."""
-    if len(ours) < 2:
-        return None
-    if np.allclose(random, random[0], rtol=0, atol=0) and np.allclose(ours, ours[0], rtol=0, atol=0):
-        ratio = float(random[0] / ours[0])
-        return [ratio, ratio]
-
-    def ratio_of_means(a: Floats, b: Floats, axis: int = -1) -> Floats:
-        quotient: Floats = a.mean(axis=axis) / b.mean(axis=axis)
-        return quotient
-
-    result = bootstrap(
-        (random, ours),
-        ratio_of_means,
-        paired=True,
-        vectorized=True,
-        n_resamples=2000,
-        batch=500,
-        method="percentile",
-        rng=np.random.default_rng(seed),
-    )
-    return [float(result.confidence_interval.low), float(result.confidence_interval.high)]
 
 
 def _mean(values: Any) -> float | None:

@@ -133,6 +133,30 @@ def leaderboard(boards: Sequence[Board], written: Sequence[Path]) -> None:
     _console().print(_text(f"written: {', '.join(map(str, written))}"), soft_wrap=True)
 
 
+def comparison(value: Mapping[str, Any]) -> None:
+    """Two cells, side by side."""
+    first, second = (f"{value[side]['selector']} ({value[side]['embedder']})" for side in ("first", "second"))
+    a, b = value["samples_to_correct"]
+    left_out = f", {value['left_out']} that only one has left out" if value["left_out"] else ""
+    pools = "" if value["same_pool"] else "; the pools differ"
+    ends = value["difference_ci"]
+    interval = f" [{ends[0]:+.2f}, {ends[1]:+.2f}]" if ends else ""
+    lines = [
+        f"{first}: {a:.2f} calls; {second}: {b:.2f}; {value['problems']} problems{left_out}{pools}",
+        f"difference {value['difference']:+.2f}{interval}, p = {value['p']:.4g}; below 0 the first needs fewer",
+        f"the first needs fewer on {_flipped(value['fewer'])}",
+        f"the first needs more on {_flipped(value['more'])}",
+    ]
+    for line in lines:
+        _console().print(_text(line), soft_wrap=True)
+
+
+def _flipped(problems: Sequence[Mapping[str, Any]]) -> str:
+    """How many problems, and the five that differ most: the first's calls for the second's."""
+    shown = [f"{one['id']} ({one['first']:.1f} for {one['second']:.1f})" for one in problems[:5]]
+    return f"{len(problems)} problems" + (f": {', '.join(shown)}" + ", ..." * (len(problems) > 5)) * bool(shown)
+
+
 def published(rows: Sequence[Mapping[str, str]]) -> None:
     """What was copied, and whether the selectors conform."""
     for row in rows:

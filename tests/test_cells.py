@@ -260,3 +260,47 @@ def test_a_folder_that_is_not_there_is_one_clear_line(harness, tmp_path):
 
 def test_names_in_a_table_stay_text():
     assert leaderboard._escaped("a|b <script>`x`\n") == "a\\|b &lt;script&gt;'x' "
+
+
+# Two cells.
+
+
+def test_two_cells_are_compared_on_the_problems_that_they_share(harness, toy, tmp_path):
+    first = toy("--selector", "spread").rows[0]
+    second = toy("--selector", "shuffle", "--limit", 5).rows[0]
+    value = harness("compare", first["cell"], second["cell"][:8], "--store", tmp_path / "runs", "--json").rows
+    assert (value["problems"], value["left_out"]) == (5, 1)
+    files = [cells.read(tmp_path / "runs" / "cells" / f"{row['cell']}.json") for row in (first, second)]
+    ours, theirs = ({entry["id"]: sum(entry["ranks"]) / 5 for entry in file["problems"]} for file in files)
+    differences = [ours[problem] - theirs[problem] for problem in theirs]
+    assert value["difference"] == pytest.approx(sum(differences) / 5)
+    assert {one["id"] for one in value["fewer"]} == {problem for problem in theirs if ours[problem] < theirs[problem]}
+    assert {one["id"] for one in value["more"]} == {problem for problem in theirs if ours[problem] > theirs[problem]}
+    shown = harness("compare", first["cell"], second["cell"], "--store", tmp_path / "runs").out
+    assert "the first needs fewer on" in shown
+    assert "1 that only one has left out" in shown
+
+
+def test_a_cell_compared_with_itself_differs_nowhere(harness, toy, tmp_path):
+    key = toy("--selector", "spread").rows[0]["cell"]
+    value = harness("compare", key, key, "--store", tmp_path / "runs", "--json").rows
+    assert (value["difference"], value["p"], value["fewer"], value["more"]) == (0, 1, [], [])
+
+
+def test_what_cannot_be_compared_is_one_clear_line(harness, toy, tmp_path):
+    def refusal(a, b):
+        outcome = harness("compare", a, b, "--store", tmp_path / "runs")
+        assert outcome.code == 2
+        return outcome.err
+
+    spread, head = (row["cell"] for row in toy("--selector", "spread", "--selector", "head").rows)
+    other = toy("--selector", "spread", "--split", "broken").rows[0]["cell"]
+    few = toy("--selector", "spread", "--trials", 2).rows[0]["cell"]
+    toy("--selector", "twice")
+    failed = next(path for path in (tmp_path / "runs" / "cells").glob("*.json") if '"failed"' in path.read_text()).stem
+    assert "is of a subset method, which has no samples-to-correct" in refusal(spread, head)
+    assert "have no problem in common" in refusal(spread, other)
+    assert "the cells have 5 and 2 trials" in refusal(spread, few)
+    assert f"cell {failed!r} failed (selector 'twice'" in refusal(failed, spread)
+    assert "no file 'zzz', and no cell whose key begins so in results, " in refusal(spread, "zzz")
+    assert "begins the keys of" in refusal(spread, "")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import json
 from math import comb
 
 import numpy as np
@@ -12,12 +13,15 @@ from hypothesis import strategies as st
 
 from harness.metrics import (
     Outcomes,
+    budget_for,
     budgets,
+    random_budget_for,
     random_misses,
     random_pass_at_k,
+    random_restricted_mean,
     random_samples_to_correct,
-    ratio_interval,
     reference_ranks,
+    restricted,
     summary,
     win_tie_loss,
 )
@@ -116,20 +120,85 @@ def test_what_is_degenerate_is_null_and_never_nan():
     assert not np.isnan(numbers).any()
 
 
-def test_the_interval_is_seeded_and_of_no_width_where_nothing_varies():
-    ours, random = np.array([1.0, 2.0, 8.0, 3.0]), np.array([2.0, 2.0, 9.0, 9.0])
-    assert ratio_interval(random, ours, 3) == ratio_interval(random, ours, 3)
-    low, high = ratio_interval(random, ours, 3)
-    assert low < random.mean() / ours.mean() < high
-    assert ratio_interval(np.full(5, 6.0), np.full(5, 3.0), 0) == [2.0, 2.0]
+@given(pools, st.integers(1, 10))
+def test_randoms_restricted_mean_is_the_mean_over_all_orders(pool, budget):
+    n, c = pool
+    mean = np.mean(restricted(np.array(first_correct_ranks(n, c)), budget))
+    assert random_restricted_mean(n, c, budget) == pytest.approx(mean, rel=1e-12)
 
 
-def test_the_interval_covers_the_true_ratio_about_as_often_as_it_says():
+@given(st.lists(st.tuples(st.integers(1, 7), st.integers(0, 7)), min_size=1, max_size=5), st.floats(0.05, 1))
+def test_the_budget_to_a_share_of_the_ceiling_is_the_smallest(pools, share):
+    n = np.array([size for size, _ in pools])
+    c = np.minimum([correct for _, correct in pools], n)
+    budget = random_budget_for(share, n, c)
+    if not c.any():
+        assert budget is None
+        return
+    wanted = share * (c > 0).mean() - 1e-9
+
+    def passed(k):
+        return np.mean([random_pass_at_k(n[i : i + 1], c[i : i + 1], k)[0] for i in range(len(n))])
+
+    assert passed(budget) >= wanted
+    assert budget == 1 or passed(budget - 1) < wanted
+
+
+def test_a_selectors_budget_counts_problems_and_trials():
+    ranks, c = np.array([[1, 2], [3, 4], [9, 11]]), np.array([1, 1, 0])
+    assert [budget_for(share, ranks, c) for share in (0.25, 0.5, 0.51, 0.95, 1.0)] == [1, 2, 3, 4, 4]
+    assert budget_for(0.95, ranks, np.zeros(3, int)) is None
+
+
+def test_a_row_says_how_many_calls_are_saved_at_the_ceiling():
+    row = summary(outcomes([[1], [2], [11]], [10, 10, 10], [2, 2, 0]))
+    assert row["p_random"] == pytest.approx(
+        2 * (0.2 * 0.2 + 2 * 0.2 * 8 / 45), rel=1e-5
+    )  # ranks 1 and 1, 1 and 2, 2 and 1
+    assert (row["k95"], row["k95_random"], row["calls_saved"]) == (2, 8, 6)  # C(2, 2)/C(10, 2) = 1/45 < 1/20 at k = 8
+
+
+def test_a_row_restricts_the_mean_at_each_budget():
+    row = summary(outcomes([[1, 3], [11, 11]], [10, 10], [2, 0]))
+    assert row["restricted_mean"] == {"1": 1.75, "2": 2.5, "4": 3.5, "8": 5.5, "10": 6.5}
+    assert row["restricted_mean_random"]["1"] == pytest.approx((1.8 + 2) / 2)
+    assert row["restricted_improvement"]["1"] == pytest.approx(1.9 / 1.75)
+    assert list(row["restricted_improvement_ci"]) == ["1", "2", "4", "8", "10"]
+    assert row["restricted_improvement"]["10"] == pytest.approx(row["improvement"])
+    assert row["restricted_improvement_ci"]["10"] == row["improvement_ci"]
+
+
+def test_a_rows_intervals_hold_its_estimates():
     rng = np.random.default_rng(0)
-    covered = 0
-    for trial in range(200):
-        random = rng.gamma(4, 1, 100)
-        ours = random * rng.gamma(10, 0.05, 100)
-        low, high = ratio_interval(random, ours, trial)
-        covered += low <= 2.0 <= high
-    assert 0.88 <= covered / 200 <= 0.99
+    c = rng.integers(0, 20, 120)
+    row = summary(outcomes(np.where(c > 0, rng.integers(1, 45, (5, 120)), 65).T, np.full(120, 64), c), seed=7)
+    for name in ("improvement", "improvement_solvable"):
+        low, high = row[f"{name}_ci"]
+        assert low < row[name] < high
+    assert row["improvement_ci"] != row["improvement_solvable_ci"]
+    assert row["trust"] == "rough"  # an unsolvable problem holds more than 3 % of all calls
+
+
+def test_a_row_is_seeded_to_the_byte():
+    rng = np.random.default_rng(0)
+    drawn = outcomes(rng.integers(1, 20, (50, 3)), np.full(50, 64), rng.integers(1, 20, 50))
+    assert json.dumps(summary(drawn, seed=3)) == json.dumps(summary(drawn, seed=3))
+    assert summary(drawn, seed=3)["improvement_ci"] != summary(drawn, seed=4)["improvement_ci"]
+
+
+def test_a_subset_method_has_the_keys_of_a_ranker_and_no_figure_that_needs_a_rank():
+    n, c = np.array([4, 4]), np.array([2, 0])
+    hits = {1: np.array([[True], [False]]), 2: np.array([[True], [False]]), 4: np.array([[True], [False]])}
+    subset, ranker = summary(Outcomes(n, c, n * 0, hits=hits)), summary(outcomes([[1], [5]], n, c))
+    assert set(subset) == set(ranker)
+    assert subset["improvement"] is subset["p_random"] is subset["k95"] is None
+    assert (subset["restricted_mean"], subset["k95_random"]) == ({}, 3)
+
+
+@pytest.mark.parametrize(
+    ("ranks", "n", "c"),
+    [([[5]], [4], [0]), ([[1]], [4], [4]), ([[2], [2]], [4, 4], [1, 0]), ([[5], [5]], [4, 4], [0, 0]), ([], [], [])],
+)
+def test_a_row_of_a_degenerate_pool_is_plain_json(ranks, n, c):
+    drawn = outcomes(np.array(ranks, int).reshape(len(n), 1), np.array(n, int), np.array(c, int))
+    json.dumps(summary(drawn), allow_nan=False)

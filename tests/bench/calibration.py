@@ -1,0 +1,368 @@
+"""What the statistics are worth: coverage and error rates by simulation on pools whose truth is known.
+
+    python tests/bench/calibration.py [--quick] [--repeats 1000] [--rivals] [--only TABLE]
+
+A pool shape is a mixture of beta laws of p, the share of correct responses; c is binomial(N, p). A selector of known
+law draws the next response with odds w for each correct one against each wrong one (Wallenius' noncentral
+hypergeometric law): P(rank > k) is a product, so that the true mean samples-to-correct, hence the true improvement, is
+a sum over c. w = 1 is a random order; a mixed selector has odds that depend on c/N. Trials are independent given the
+problem, or one trial repeated, as from a ranker that draws nothing.
+
+Prints Markdown tables, those of docs/statistics.md. `--rivals` covers the same samples with other intervals.
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.stats import betabinom, norm, t
+
+from harness import stats
+from harness.metrics import random_restricted_mean, restricted
+
+Array = NDArray[Any]
+
+# Weights and parameters of the beta laws of p; the last three have about the means of the log's pools.
+SHAPES: dict[str, list[tuple[float, float, float]]] = {
+    "easy": [(1, 6, 2)],
+    "mixed": [(1, 1.2, 2)],
+    "hard": [(1, 0.5, 8)],
+    "heavy": [(0.95, 4, 4), (0.05, 0.3, 30)],
+    "like tiny24": [(1, 1.6, 2.6)],
+    "like GPT-4": [(0.7, 0.02, 3), (0.3, 0.4, 0.8)],
+    "like CodeGen": [(0.25, 0.05, 5), (0.75, 0.6, 1.6)],
+}
+SELECTORS: dict[str, Callable[[Array], Array]] = {
+    "random": np.ones_like,
+    "w = 2": lambda share: np.full_like(share, 2),
+    "w = 1/2": lambda share: np.full_like(share, 0.5),
+    "w = 3 if hard, else 1/2": lambda share: np.where(share < 0.1, 3.0, 0.5),
+}
+PAIRS = (("w = 2", "random"), ("w = 2", "w = 1/2"), ("w = 3 if hard, else 1/2", "random"))
+SIZES = (64, 1_000)
+PROBLEMS = (30, 100, 400)
+BUDGET = 16
+
+
+@dataclass(frozen=True, eq=False)
+class Law:
+    """found[c, k]: P(rank <= k + 1) of a selector on a pool of N with c correct; 1 only at k = N where c = 0."""
+
+    found: Array
+
+    @property
+    def n(self) -> int:
+        return self.found.shape[1]
+
+    def mean(self, budget: int) -> Array:
+        """E min(rank, budget + 1) by c: one, and the chance of a further call after each of the first `budget`."""
+        return 1 + (1 - self.found[:, : min(budget, self.n)]).sum(axis=1)
+
+    def ranks(self, c: Array, trials: int, rng: np.random.Generator) -> Array:
+        """Ranks (*c.shape, trials): the law's inverse at uniform draws, for all c in one ascending table."""
+        table = (self.found + np.arange(len(self.found))[:, None]).ravel()
+        draws = c[..., None] + rng.random((*c.shape, trials))
+        return np.searchsorted(table, draws, side="right") - c[..., None] * self.n + 1
+
+
+@cache
+def law(n: int, selector: str) -> Law:
+    """P(rank > k + 1) = the product over j <= k of (N - c - j) / (N - c - j + w c)."""
+    c, drawn = np.arange(n + 1)[:, None], np.arange(n)
+    wrong = np.maximum(n - c - drawn, 0)
+    odds = SELECTORS[selector](c / n)
+    missed = np.divide(wrong, wrong + odds * c, out=np.zeros(wrong.shape), where=wrong > 0)
+    missed[0] = 1
+    return Law(1 - np.cumprod(missed, axis=1))
+
+
+@cache
+def law_of_c(n: int, shape: str) -> Array:
+    """P(c = 0), ..., P(c = N)."""
+    chances = sum(weight * betabinom.pmf(np.arange(n + 1), n, a, b) for weight, a, b in SHAPES[shape])
+    return np.asarray(chances / np.sum(chances))
+
+
+def true_ratio(n: int, shape: str, selector: str, budget: int) -> float:
+    """Random's mean over the selector's, restricted at a budget (N: not at all)."""
+    chances = law_of_c(n, shape)
+    return float(chances @ law(n, "random").mean(budget) / (chances @ law(n, selector).mean(budget)))
+
+
+@dataclass(frozen=True, eq=False)
+class Sample:
+    """Repetitions of one experiment: c (problems, repeats), ranks (problems, repeats, trials) on pools of n."""
+
+    n: int
+    c: Array
+    ranks: Array
+
+    @property
+    def sizes(self) -> Array:
+        return np.full(self.c.shape, self.n)
+
+    def part(self, problems: int, trials: int) -> Sample:
+        """The same with fewer problems and trials."""
+        return Sample(self.n, self.c[:problems], self.ranks[:problems, :, :trials])
+
+    def figures(self, budget: int) -> tuple[Array, Array]:
+        """Random's expectation and the selector's mean over trials (problems, repeats), stopped at a budget."""
+        return random_restricted_mean(self.sizes, self.c, budget), restricted(self.ranks, budget).mean(axis=2)
+
+
+def sample(n: int, shape: str, selector: str, repeats: int, seed: Sequence[int]) -> Sample:
+    """400 problems and five trials, drawn anew for each repetition."""
+    rng = np.random.default_rng(seed)
+    c = rng.choice(n + 1, p=law_of_c(n, shape), size=(max(PROBLEMS), repeats))
+    return Sample(n, c, law(n, selector).ranks(c, 5, rng))
+
+
+def covers(intervals: Sequence[list[float] | None], truth: float) -> Array:
+    """Which intervals hold the truth; no interval holds nothing."""
+    return np.array([ends is not None and ends[0] <= truth <= ends[1] for ends in intervals])
+
+
+# Rivals: each gives lows and highs of log(mean a / mean b), a column a repetition.
+
+Rival = Callable[[Array, Array, Array], tuple[Array, Array]]
+
+
+def delta(a: Array, b: Array, _: Array) -> tuple[Array, Array]:
+    influence = a / a.mean(axis=0) - b / b.mean(axis=0)
+    half = t.ppf(0.975, len(a) - 1) * influence.std(axis=0) / np.sqrt(len(a) - 1)
+    estimate = np.log(a.mean(axis=0) / b.mean(axis=0))
+    return estimate - half, estimate + half
+
+
+def percentile(a: Array, b: Array, weights: Array) -> tuple[Array, Array]:
+    low, high = np.quantile(np.log((weights @ a) / (weights @ b)), [0.025, 0.975], axis=0)
+    return low, high
+
+
+def bca(a: Array, b: Array, weights: Array) -> tuple[Array, Array]:
+    drawn = np.sort(np.log((weights @ a) / (weights @ b)), axis=0)
+    below = (drawn < np.log(a.mean(axis=0) / b.mean(axis=0))).mean(axis=0)
+    bias = norm.ppf(np.clip(below, 1e-3, 1 - 1e-3))
+    left_out = np.log((a.sum(axis=0) - a) / (b.sum(axis=0) - b))
+    shift = left_out.mean(axis=0) - left_out
+    skew = (shift**3).sum(axis=0) / (6 * np.maximum((shift**2).sum(axis=0), 1e-300) ** 1.5)
+    ends = []
+    for z in (-1.96, 1.96):
+        share = norm.cdf(bias + (bias + z) / (1 - skew * (bias + z)))
+        place = np.clip((share * len(drawn)).astype(int), 0, len(drawn) - 1)
+        ends.append(drawn[place, np.arange(drawn.shape[1])])
+    return ends[0], ends[1]
+
+
+def equal_tailed_t(a: Array, b: Array, weights: Array) -> tuple[Array, Array]:
+    a, b, estimate = a / a.mean(axis=0), b / b.mean(axis=0), np.log(a.mean(axis=0) / b.mean(axis=0))
+    error = (a - b).std(axis=0) / np.sqrt(len(a) - 1)
+    mean_a, mean_b = weights @ a, weights @ b
+    spread = weights @ (a * a) / mean_a**2 - 2 * (weights @ (a * b)) / (mean_a * mean_b)
+    spread += weights @ (b * b) / mean_b**2
+    errors = np.sqrt(np.maximum(spread, 1e-300) / (len(a) - 1))
+    pivots = np.where(spread > 1e-12, np.log(mean_a / mean_b) / errors, 0)
+    low, high = np.quantile(pivots, [0.025, 0.975], axis=0)
+    return estimate - high * error, estimate - low * error
+
+
+def fieller(a: Array, b: Array, _: Array) -> tuple[Array, Array]:
+    """All ratios that a paired t test of a - ratio b does not reject; without an upper end where it rejects none."""
+    mean_a, mean_b, n = a.mean(axis=0), b.mean(axis=0), len(a)
+    q = t.ppf(0.975, n - 1) ** 2 / (n - 1)
+    shared = ((a - mean_a) * (b - mean_b)).mean(axis=0)
+    x, y, z = mean_b**2 - q * b.var(axis=0), mean_a * mean_b - q * shared, mean_a**2 - q * a.var(axis=0)
+    root = np.sqrt(np.maximum(y * y - x * z, 0))
+    bounded = x > 0
+    low, high = (np.divide(y + sign * root, x, out=np.full_like(x, np.inf), where=bounded) for sign in (-1, 1))
+    return np.log(np.where(bounded & (low > 0), low, 1e-9)), np.log(np.where(bounded & (high > 0), high, np.inf))
+
+
+RIVALS = {
+    "percentile": percentile,
+    "BCa": bca,
+    "equal-tailed bootstrap-t": equal_tailed_t,
+    "delta, Student": delta,
+    "Fieller": fieller,
+}
+
+
+# The tables
+
+
+Covered = dict[tuple[int, str, int], list[Array]]  # by N, shape and problems: one array an experiment
+
+
+def ratio_table(shapes: Sequence[str], repeats: int, rivals: bool, unrestricted: bool = True) -> None:
+    """Coverage of `improvement_ci`, or of the restricted one, by N, shape and problems; by `trust`; of rivals."""
+    found: Covered = {}
+    said: Covered = {}
+    tried = (1, 5) if unrestricted else (5,)
+    others: dict[tuple[str, int], list[tuple[float, float]]] = {}
+    for place, (n, shape, selector) in enumerate((n, s, e) for n in SIZES for s in shapes for e in SELECTORS):
+        budget = n if unrestricted else BUDGET
+        truth = true_ratio(n, shape, selector, budget)
+        drawn = [sample(n, shape, selector, size, [place, at]) for at, size in enumerate(batches(repeats))]
+        for problems, trials in ((problems, trials) for problems in PROBLEMS for trials in tried):
+            parts = [batch.part(problems, trials) for batch in drawn]
+            figures = [part.figures(budget) for part in parts]
+            covered = [covers(stats.ratio_intervals(*pair, seed=1), truth) for pair in figures]
+            found.setdefault((n, shape, problems), []).append(np.concatenate(covered))
+            said.setdefault((n, shape, problems), []).append(np.concatenate([trusted(part) for part in parts]))
+            for name, rival in RIVALS.items() if rivals else ():
+                others.setdefault((name, problems), []).append(rival_covers(rival, *figures[0], truth))
+    _coverage(found)
+    if unrestricted:
+        _trust(found, said)
+    if rivals:
+        ours = {("ours", m): [(x.mean(), 0.0) for key in found if key[2] == m for x in found[key]] for m in PROBLEMS}
+        _rivals(ours | others)
+
+
+def batches(repeats: int) -> list[int]:
+    """Parts of at most 1,000, for memory."""
+    return [min(1_000, repeats - start) for start in range(0, repeats, 1_000)]
+
+
+def trusted(part: Sample) -> Array:
+    """What `trust` says of each repetition."""
+    return np.array([stats.trust(n, c) for n, c in zip(part.sizes.T, part.c.T, strict=True)])
+
+
+def rival_covers(rival: Rival, random: Array, ours: Array, truth: float) -> tuple[float, float]:
+    """The shares of repetitions whose interval, from 1,000 resamples if any, holds the truth, and has no upper end."""
+    problems = len(random)
+    weights = np.random.default_rng(1).multinomial(problems, [1 / problems] * problems, size=1_000) / problems
+    low, high = rival(random, ours, weights)
+    return float(((low <= np.log(truth)) & (np.log(truth) <= high)).mean()), float(np.isinf(high).mean())
+
+
+def _coverage(found: Covered) -> None:
+    print(f"\n| N | shape | {' | '.join(f'{m} problems' for m in PROBLEMS)} |\n|---|---|{'---|' * len(PROBLEMS)}")
+    for n, shape in dict.fromkeys(key[:2] for key in found):
+        cells = [_mean_and_range(found[n, shape, problems]) for problems in PROBLEMS]
+        print(f"| {n} | {shape} | {' | '.join(cells)} |")
+
+
+def _mean_and_range(covered: Sequence[Array]) -> str:
+    shares = [100 * row.mean() for row in covered]
+    return f"{np.mean(shares):.1f} ({min(shares):.1f} to {max(shares):.1f})"
+
+
+def _trust(found: Covered, said: Covered) -> None:
+    """By label: its share of all repetitions, its coverage, and that of each experiment that got it mostly."""
+    print(
+        "\n| problems | trust | share of rows | coverage | experiments mostly so: range | of them within 93 to 97 % |"
+    )
+    print("|---|---|---|---|---|---|")
+    for problems in PROBLEMS:
+        rows = [pair for key in found if key[2] == problems for pair in zip(found[key], said[key], strict=True)]
+        covered, labels = np.concatenate([r[0] for r in rows]), np.concatenate([r[1] for r in rows])
+        for label in ("nominal", "rough", "few problems"):
+            mostly = [100 * c[s == label].mean() for c, s in rows if (s == label).mean() > 0.5]
+            if not mostly:
+                continue
+            inside = sum(93 <= share <= 97 for share in mostly)
+            own = labels == label
+            print(
+                f"| {problems} | {label} | {100 * own.mean():.0f} % | {100 * covered[own].mean():.1f} "
+                f"| {min(mostly):.1f} to {max(mostly):.1f} | {inside} of {len(mostly)} |"
+            )
+
+
+def _rivals(shares: dict[tuple[str, int], list[tuple[float, float]]]) -> None:
+    heads = " | ".join(f"{m} problems: mean, worst; no upper end" for m in PROBLEMS)
+    print(f"\n| interval | {heads} |\n|---|{'---|' * len(PROBLEMS)}")
+    for name in dict.fromkeys(name for name, _ in shares):
+        tables = [100 * np.array(shares[name, m]) for m in PROBLEMS]
+        cells = [f"{x[:, 0].mean():.1f}, {x[:, 0].min():.1f}; {x[:, 1].mean():.1f} %" for x in tables]
+        print(f"| {name} | {' | '.join(cells)} |")
+
+
+def equal_table(shapes: Sequence[str], repeats: int, flips: int = 999) -> None:
+    """How often two equal selectors are told apart, 100 problems of N = 64, by test and by interval."""
+    print("\n| shape | told apart at p <= 0.05 | interval without 0 |\n|---|---|---|")
+    total = np.zeros(2, int)
+    for place, shape in enumerate(shapes):
+        rng = np.random.default_rng([3, place])
+        c = rng.choice(65, p=law_of_c(64, shape), size=(100, repeats))
+        a, b = (law(64, "w = 2").ranks(c, 5, rng).mean(axis=2) for _ in range(2))
+        p = np.array([stats.sign_flip_test((a - b)[:, i], seed=i, flips=flips) for i in range(repeats)])
+        apart = int((p <= 0.05).sum()), int((~covers(stats.difference_intervals(a - b, seed=1), 0.0)).sum())
+        total += apart
+        print(f"| {shape} | {apart[0]} of {repeats} | {apart[1]} of {repeats} |")
+    print(f"| all | {total[0]} of {len(shapes) * repeats} | {total[1]} of {len(shapes) * repeats} |")
+
+
+def paired_table(shapes: Sequence[str], repeats: int) -> None:
+    """Coverage of the intervals of the paired difference and ratio, five trials, three pairs of unequal selectors."""
+    differences: Covered = {}
+    ratios: Covered = {}
+    for place, (n, shape) in enumerate((n, shape) for n in SIZES for shape in shapes):
+        rng = np.random.default_rng([5, place])
+        c = rng.choice(n + 1, p=law_of_c(n, shape), size=(max(PROBLEMS), repeats))
+        for pair in PAIRS:
+            a, b = (law(n, name).ranks(c, 5, rng).mean(axis=2) for name in pair)
+            true_a, true_b = (float(law_of_c(n, shape) @ law(n, name).mean(n)) for name in pair)
+            for problems in PROBLEMS:
+                x, y, key = a[:problems], b[:problems], (n, shape, problems)
+                difference = covers(stats.difference_intervals(x - y, seed=1), true_a - true_b)
+                ratio = covers(stats.ratio_intervals(y, x, seed=1), true_b / true_a)
+                differences.setdefault(key, []).append(difference)
+                ratios.setdefault(key, []).append(ratio)
+    print("\nDifference:")
+    _coverage(differences)
+    print("\nRatio:")
+    _coverage(ratios)
+
+
+def random_table(shapes: Sequence[str], repeats: int, problems: int = 100, n: int = 64) -> None:
+    """How often `p_random` <= 0.05 where the truth is random, by how trials depend on each other."""
+    kinds = ("five independent", "one repeated", "each of five repeats the first by halves")
+    print(f"\n| shape | {' | '.join(kinds)} |\n|---|{'---|' * len(kinds)}")
+    for place, shape in enumerate(shapes):
+        rng = np.random.default_rng([4, place])
+        c = rng.choice(n + 1, p=law_of_c(n, shape), size=(problems, repeats))
+        fresh = law(n, "random").ranks(c, 5, rng)
+        repeated = np.repeat(fresh[..., :1], 5, axis=2)
+        halves = np.where(rng.random(fresh.shape) < 0.5, fresh, repeated)
+        cells = []
+        for ranks in (fresh, repeated, halves):
+            p = [stats.random_order_test(ranks[:, i], np.full(problems, n), c[:, i]) for i in range(repeats)]
+            cells.append(f"{100 * np.mean([value is not None and value <= 0.05 for value in p]):.1f} %")
+        print(f"| {shape} | {' | '.join(cells)} |")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--quick", action="store_true", help="three shapes, 100 repetitions")
+    parser.add_argument("--repeats", type=int, default=1_000)
+    parser.add_argument("--rivals", action="store_true")
+    parser.add_argument("--only", choices=("ratio", "restricted", "equal", "paired", "random"))
+    options = parser.parse_args()
+    shapes = ["easy", "hard", "heavy"] if options.quick else list(SHAPES)
+    repeats = 100 if options.quick else options.repeats
+    tables: dict[str, Callable[[], None]] = {
+        "ratio": lambda: ratio_table(shapes, repeats, options.rivals),
+        "restricted": lambda: ratio_table(shapes, repeats, rivals=False, unrestricted=False),
+        "equal": lambda: equal_table(shapes, repeats),
+        "paired": lambda: paired_table(shapes, repeats),
+        "random": lambda: random_table(shapes, repeats),
+    }
+    for name, table in tables.items():
+        if options.only in (None, name):
+            start = time.process_time()
+            print(f"\n## {name}, {repeats} repetitions")
+            table()
+            print(f"\n({time.process_time() - start:.0f} s)")
+
+
+if __name__ == "__main__":
+    main()
