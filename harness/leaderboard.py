@@ -195,7 +195,8 @@ def _section(table: Board) -> list[str]:
     sizes = f"n = {about['n']}, {first.get('problems', '?')} problems ({first.get('solvable', '?')} solvable)"
     names = [about[name] for name in ("split", "model", "sampler") if about[name] not in ("pool", None)]
     title = f"## {_escaped(about['task'])}: {_escaped(', '.join(dict.fromkeys(names)))}"
-    parts = [title, f"{sizes}; data revision {_escaped(str(about['revision']))}, pool `{about['pool']}`."]
+    worth = f" Intervals: {first['trust']}." if rows else ""
+    parts = [title, f"{sizes}; data revision {_escaped(str(about['revision']))}, pool `{about['pool']}`.{worth}"]
     if rows:
         parts.append(_table(rows))
     if table.failed:

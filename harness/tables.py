@@ -16,6 +16,10 @@ if TYPE_CHECKING:
     from .selection import Chosen
 
 REFERENCES = ("random", "oracle", "anti_oracle")
+TRUST = {
+    "rough": "rough, one problem holds more than 3 % of the calls that are to be expected (docs/statistics.md)",
+    "few problems": "rough, fewer than 100 problems (docs/statistics.md)",
+}
 BUDGETS_SHOWN = ("1", "4", "16", "64", "256")
 
 
@@ -97,6 +101,8 @@ def _caption(rows: Sequence[Mapping[str, Any]]) -> str:
         "win/tie/loss: chance of a lower, equal, higher rank than a random order has.",
         "oracle, anti-oracle: who knows the verdicts and takes a correct response first, or last.",
     ]
+    for trust in dict.fromkeys(row["trust"] for row in rows if row["trust"] != "nominal"):
+        lines.append(f"intervals: {TRUST[trust]}.")
     if rows[0]["errors"]:
         mark = ", over 1 %: the verifier needs a look" if rows[0]["flagged"] else ""
         lines.append(f"verifier errors (counted as not correct): {rows[0]['errors']}{mark}")
