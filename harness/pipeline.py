@@ -7,8 +7,6 @@ from contextlib import suppress
 from typing import Any
 
 from . import audits, cells, store
-from .cells import outcomes as outcomes
-from .cells import row as row
 from .config import RunConfig
 from .errors import HarnessError
 from .plan import Plan, make_plan, prompt

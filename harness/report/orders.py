@@ -1,0 +1,100 @@
+"""What each selector picks of one pool, to the end where it can be built as it was, and how novel each pick is.
+
+Rankings in the store end at the first correct response. Here the same selector goes on: the first trial's order is made
+anew from the same stream, and shown only where it begins as the stored one does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ..component import build, described, parse_spec
+from ..errors import HarnessError
+from ..records import Floats, Pool, Problem
+from ..registry import load_registry
+from ..work import checked, one_thread, ranking_rng, said
+from .chosen import Cell
+
+PICKS = 512  # of a larger pool the picks beyond are not shown, unless the stored ranking goes further
+ELLIPTICAL = ("repexp",)
+
+
+class Rankers:
+    """The selectors of some cells, built once; per cell a reason where it is not the one that made the cell."""
+
+    def __init__(self, cells: Sequence[Cell], plugin_files: Sequence[Path]) -> None:
+        self.registry = load_registry(plugin_files)
+        self.built: dict[str, Any] = {}
+        self.refused: dict[str, str] = {}
+        for cell in cells:
+            try:
+                self.built[cell.key] = self._built(cell)
+            except HarnessError as failure:
+                self.refused[cell.key] = str(failure)
+
+    def _built(self, cell: Cell) -> Any:
+        spec = cell.content["labels"]["selector"]
+        selector = build(self.registry, "selector", spec)
+        now = described(self.registry.find("selector", parse_spec(spec).name), selector)
+        if now != cell.stage("ranking").get("selector"):
+            raise HarnessError(f"selector {spec!r} is another version than the one that made this cell")
+        return selector
+
+    def order(self, cell: Cell, pool: Pool, problem: Problem, stored: Sequence[int]) -> tuple[list[int], str]:
+        """The first trial's order, and "" where it is whole, else why it ends where it does."""
+        seed = cell.content["labels"]["seed"]
+        if cell.key in self.refused:
+            return list(stored), f"only the stored picks are shown: {self.refused[cell.key]}"
+        try:
+            order = _pulled(self.built[cell.key], pool, ranking_rng(seed, problem, 0), max(PICKS, len(stored)))
+        except Exception as failure:  # a selector is foreign code; whatever it raises, the page can be made
+            return list(stored), f"only the stored picks are shown: {said(failure)}"
+        if order[: len(stored)] != list(stored):
+            return list(stored), "only the stored picks are shown: this machine's order differs from them"
+        return order, "" if len(order) == len(pool) else f"the first {len(order)} picks are shown"
+
+
+def _pulled(selector: Any, pool: Pool, rng: np.random.Generator, most: int) -> list[int]:
+    seen: set[int] = set()
+    with one_thread(type(selector).__name__):
+        return [checked(raw, len(pool), seen) for raw in islice(selector.rank(pool, rng), most)]
+
+
+def novelty(cell: Cell, order: Sequence[int], vectors: Floats) -> dict[str, Any]:
+    """How novel each pick was when it was picked, and what that figure is called.
+
+    RepExp's picks have their elliptical bonus, any other's the distance to the nearest earlier pick (None for the
+    first). vectors (n, d), centred.
+    """
+    chosen = cell.stage("ranking").get("selector") or {}
+    h = np.asarray(vectors[list(order)], float)
+    if chosen.get("name") in ELLIPTICAL:
+        return {"figure": "elliptical bonus", "values": _short(elliptical_bonuses(h, chosen["params"]["lam"]))}
+    return {"figure": "distance to the nearest earlier pick", "values": _short(nearest_earlier(h))}
+
+
+def elliptical_bonuses(h: Floats, lam: float) -> list[float]:
+    """hᵀ (lam I + Σ h hᵀ over the earlier rows)⁻¹ h for each row of h (m, d).
+
+    The pivots of I + H Hᵀ / lam are 1 + bonus, since its determinant grows by that factor with each row.
+    """
+    if not len(h):
+        return []
+    pivots = np.diag(np.linalg.cholesky(np.eye(len(h)) + h @ h.T / lam)) ** 2
+    return [max(0.0, float(pivot) - 1) for pivot in pivots]
+
+
+def nearest_earlier(h: Floats) -> list[float | None]:
+    """The Euclidean distance of each row of h (m, d) to the nearest of the rows before it; None for the first."""
+    square = (h**2).sum(axis=1)
+    distances = np.sqrt(np.maximum(square[:, None] + square - 2 * (h @ h.T), 0.0))
+    return [None if row == 0 else float(distances[row, :row].min()) for row in range(len(h))]
+
+
+def _short(values: Sequence[float | None]) -> list[float | None]:
+    return [None if value is None or not np.isfinite(value) else float(f"{value:.3g}") for value in values]
