@@ -256,6 +256,7 @@ def check(
 def leaderboard(
     folder: Annotated[list[Path] | None, typer.Argument(help="Where cells are, and below; default results/.")] = None,
     out: Annotated[Path | None, typer.Option(help="Where the tables go; default: the first folder.")] = None,
+    quiet: Annotated[bool, typer.Option("--quiet", help="Print the paths of the tables, not the tables.")] = False,
     as_json: Json = False,
 ) -> None:
     """Tables of all cells in some folders: printed, and written as leaderboard.md, .csv and .json."""
@@ -270,7 +271,7 @@ def leaderboard(
     if as_json:
         print(boards.as_json(boards.boards(found)), end="")
     else:
-        tables.leaderboard(boards.boards(found), written)
+        tables.leaderboard([] if quiet else boards.boards(found), written)
 
 
 @app.command()

@@ -58,9 +58,8 @@ def _results(rows: Sequence[Mapping[str, Any]]) -> None:
     ks = [k for k in shown if k in first["pass_at_k_random"]]
     crossed = len(_embedders(rows)) > 1
     table = Table(box=SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False)
-    table.add_column("selector", overflow="fold")
-    if crossed:
-        table.add_column("embedder", overflow="fold")
+    for name in ("selector", "embedder")[: 1 + crossed]:
+        table.add_column(name, overflow="fold", min_width=min(20, max(len(row[name]) for row in rows)))
     for name in ("samples-to-\ncorrect", "improvement\n[95 %]", "win/tie/loss\n%", *(f"pass@{k}\n%" for k in ks)):
         table.add_column(name, justify="right", no_wrap=True)
     for reference in REFERENCES:

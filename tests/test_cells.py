@@ -8,6 +8,7 @@ import re
 import shutil
 
 import pytest
+from conftest import ROOT
 
 from harness import HarnessError, cells, leaderboard
 
@@ -178,6 +179,16 @@ def test_the_leaderboard_comes_back_byte_for_byte_however_the_cells_lie(harness,
     shutil.copytree(results / "conformance", tmp_path / "split" / "1" / "conformance")
     split = tables(harness, tmp_path / "split" / "1", tmp_path / "split" / "0", out=tmp_path / "out")[0]
     assert split == first
+
+
+def test_the_published_tables_are_those_of_the_published_cells():
+    found = leaderboard.gather([ROOT / "results"])
+    assert found.faults == []
+    assert len(found.measured) >= 20
+    made = leaderboard.boards(found)
+    assert (ROOT / "results" / "leaderboard.md").read_text() == leaderboard.markdown(made, [])
+    assert (ROOT / "results" / "leaderboard.csv").read_text() == leaderboard.as_csv(made)
+    assert (ROOT / "results" / "leaderboard.json").read_text() == leaderboard.as_json(made)
 
 
 def test_each_pool_has_a_table_with_the_fewest_calls_first(harness, results):
