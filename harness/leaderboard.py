@@ -50,7 +50,7 @@ def gather(folders: Sequence[Path]) -> Found:
     found = Found()
     for folder in folders:
         if not folder.is_dir():
-            raise HarnessError(f"leaderboard: no folder {folder}; `harness results publish` fills results/")
+            raise HarnessError(f"results {folder}: no such folder; `harness results publish` fills results/")
         for path in sorted(folder.rglob("*.json")):
             if path.name not in NAMES:
                 _take(found, path)

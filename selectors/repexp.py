@@ -50,6 +50,10 @@ class RepExp:
             raise HarnessError(f"repexp: lam must be > 0{' and finite' * (self.lam > 0)}, got {self.lam}")
         if self.first not in ("random", "max"):
             raise HarnessError(f"repexp: first must be 'random' or 'max', got {self.first!r}")
+        if self.device:
+            from .elliptical_batch import torch_device
+
+            torch_device(self.device)  # refused now rather than after the pool is drawn
 
     @property
     def many(self) -> int:

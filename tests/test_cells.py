@@ -266,7 +266,7 @@ def test_publishing_what_is_not_there_or_failed_is_one_clear_line(harness, toy, 
 def test_a_folder_that_is_not_there_is_one_clear_line(harness, tmp_path):
     outcome = harness("leaderboard", tmp_path / "nowhere")
     assert outcome.code == 2
-    assert outcome.err.startswith(f"error: leaderboard: no folder {tmp_path}/nowhere")
+    assert outcome.err.startswith(f"error: results {tmp_path}/nowhere: no such folder")
 
 
 def test_names_in_a_table_stay_text():

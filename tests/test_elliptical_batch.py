@@ -60,7 +60,6 @@ def test_picks_are_made_as_far_as_they_are_pulled(monkeypatch):
     assert sum(made) == 64
 
 
-def test_a_device_that_is_not_there_is_one_clear_line():
-    pool = pool_of(np.eye(3, dtype=np.float32))
+def test_a_device_that_is_not_there_is_one_clear_line_before_anything_is_ranked():
     with pytest.raises(HarnessError, match=r"^repexp: device 'abacus' cannot be used here \(.*\)$"):
-        RepExp(device="abacus").rank(pool, np.random.default_rng(0))
+        RepExp(device="abacus")

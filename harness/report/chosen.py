@@ -81,7 +81,9 @@ def _matching(paths: Sequence[Path], key: str) -> Path:
     matches = [path for path in paths if path.stem.startswith(key)]
     if len(matches) != 1:
         found = f"{len(matches)} cells" if matches else "no cell"
-        raise HarnessError(f"report: {found} of {paths[0].parent} begin with {key!r}")
+        raise HarnessError(
+            f"report: {key!r} begins the key of {found} of {paths[0].parent}; write it as the table does"
+        )
     return matches[0]
 
 
