@@ -28,6 +28,10 @@ class Selector(Protocol):
         How many pools it ranks best at once (on a GPU), and an iterator for each pool and each of its rngs, (pools,
         trials); optional.
 
+    bonus, bonuses(h)
+        What it picks by, in two words, and that figure for each row of h (m, d) given the rows above it: what
+        `harness report` draws below the map; optional.
+
     Two more things are optional; `harness select` alone asks for them:
 
     rank_after(pool, verified, rng) -> Iterator[int]

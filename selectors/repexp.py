@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import ClassVar, Literal
+from typing import TYPE_CHECKING, ClassVar, Literal
 
 import numpy as np
 
@@ -26,6 +26,9 @@ from harness import HarnessError, Pool, hookimpl
 
 from .elliptical import elliptical_order
 from .vectors import vectors_of
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
 
 MANY = 16  # pools at once on a GPU: 16 of 6,400 x 512 with 5 trials take 0.6 GB
 
@@ -40,6 +43,7 @@ class RepExp:
 
     needs: ClassVar[tuple[str, ...]] = ("embeddings",)
     reads: ClassVar[tuple[str, ...]] = ()
+    bonus: ClassVar[str] = "elliptical bonus"
 
     lam: float = 1.0
     first: Literal["random", "max"] = "random"
@@ -95,6 +99,15 @@ class RepExp:
             for row, place in enumerate(places):
                 orders[place] = [batch.order(row, trial) for trial in range(first.shape[1])]
         return orders
+
+    def bonuses(self, h: NDArray[np.floating]) -> list[float]:
+        """The bonus of each row of h (m, d) given the rows above it: of picks in their order, what each was picked for.
+
+        The pivots of I + H Hᵀ / lam are 1 + bonus, since its determinant grows by that factor with each row.
+        """
+        rows = np.asarray(h, np.float64)
+        pivots = np.diag(np.linalg.cholesky(np.eye(len(rows)) + rows @ rows.T / self.lam)) ** 2
+        return [max(0.0, float(pivot) - 1) for pivot in pivots]
 
 
 @hookimpl

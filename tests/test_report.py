@@ -17,9 +17,10 @@ from harness import Pool
 from harness.metrics import random_pass_at_k
 from harness.report.browsing import NONE, OTHER, clusters, flat, sampled
 from harness.report.figures import band
-from harness.report.orders import elliptical_bonuses, nearest_earlier
+from harness.report.orders import nearest_earlier
 from harness.report.page import encoded, fitted
 from harness.report.visible import cut, visible
+from harness_selectors.repexp import RepExp
 
 
 @pytest.fixture
@@ -224,8 +225,8 @@ def test_the_elliptical_bonus_is_that_of_its_definition():
     lam, expected = 0.3, []
     for row in range(9):
         expected.append(float(h[row] @ np.linalg.inv(lam * np.eye(4) + h[:row].T @ h[:row]) @ h[row]))
-    assert elliptical_bonuses(h, lam) == pytest.approx(expected)
-    assert elliptical_bonuses(h[:0], lam) == []
+    assert RepExp(lam=lam).bonuses(h) == pytest.approx(expected)
+    assert RepExp(lam=lam).bonuses(h[:0]) == []
 
 
 def test_the_distance_to_the_nearest_earlier_pick_is_that_of_brute_force():

@@ -17,7 +17,7 @@ from ..projection import project
 from ..records import Floats, Pool, Problem
 from ..work import centred, embedded
 from .chosen import Cell
-from .orders import PICKS, Rankers, novelty
+from .orders import PICKS, Rankers
 from .shards import Shards, find_shards
 from .visible import cut
 
@@ -126,7 +126,8 @@ class _Browser:
             return {"sets": first or {}, "note": "" if first else "no response is correct, so none was chosen"}
         order, note = self.rankers.order(cell, pool, problem, first)
         vectors = pool.embeddings if pool.embeddings.shape[1] else fallback
-        return {"order": order, "note": note, "ranks": entry["ranks"], **novelty(cell, order, vectors)}
+        novelty = self.rankers.novelty(cell, order, vectors)
+        return {"order": order, "note": note, "ranks": entry["ranks"], **novelty}
 
 
 def clusters(pool: Pool) -> tuple[list[list[Any]], list[int], str]:

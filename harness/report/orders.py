@@ -21,7 +21,6 @@ from ..work import checked, one_thread, ranking_rng, said
 from .chosen import Cell
 
 PICKS = 512  # of a larger pool the picks beyond are not shown, unless the stored ranking goes further
-ELLIPTICAL = ("repexp",)
 
 
 class Rankers:
@@ -58,35 +57,22 @@ class Rankers:
             return list(stored), "only the stored picks are shown: this machine's order differs from them"
         return order, "" if len(order) == len(pool) else f"the first {len(order)} picks are shown"
 
+    def novelty(self, cell: Cell, order: Sequence[int], vectors: Floats) -> dict[str, Any]:
+        """How novel each pick was when it was picked, and what that figure is called.
+
+        A selector with `bonuses` says it itself; any other's picks have the distance to the nearest earlier pick (None
+        for the first). vectors (n, d), centred.
+        """
+        h, selector = np.asarray(vectors[list(order)], float), self.built.get(cell.key)
+        if selector is not None and hasattr(selector, "bonuses"):
+            return {"figure": selector.bonus, "values": _short(selector.bonuses(h))}
+        return {"figure": "distance to the nearest earlier pick", "values": _short(nearest_earlier(h))}
+
 
 def _pulled(selector: Any, pool: Pool, rng: np.random.Generator, most: int) -> list[int]:
     seen: set[int] = set()
     with one_thread(type(selector).__name__):
         return [checked(raw, len(pool), seen) for raw in islice(selector.rank(pool, rng), most)]
-
-
-def novelty(cell: Cell, order: Sequence[int], vectors: Floats) -> dict[str, Any]:
-    """How novel each pick was when it was picked, and what that figure is called.
-
-    RepExp's picks have their elliptical bonus, any other's the distance to the nearest earlier pick (None for the
-    first). vectors (n, d), centred.
-    """
-    chosen = cell.stage("ranking").get("selector") or {}
-    h = np.asarray(vectors[list(order)], float)
-    if chosen.get("name") in ELLIPTICAL:
-        return {"figure": "elliptical bonus", "values": _short(elliptical_bonuses(h, chosen["params"]["lam"]))}
-    return {"figure": "distance to the nearest earlier pick", "values": _short(nearest_earlier(h))}
-
-
-def elliptical_bonuses(h: Floats, lam: float) -> list[float]:
-    """hᵀ (lam I + Σ h hᵀ over the earlier rows)⁻¹ h for each row of h (m, d).
-
-    The pivots of I + H Hᵀ / lam are 1 + bonus, since its determinant grows by that factor with each row.
-    """
-    if not len(h):
-        return []
-    pivots = np.diag(np.linalg.cholesky(np.eye(len(h)) + h @ h.T / lam)) ** 2
-    return [max(0.0, float(pivot) - 1) for pivot in pivots]
 
 
 def nearest_earlier(h: Floats) -> list[float | None]:

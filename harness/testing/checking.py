@@ -100,6 +100,18 @@ def shown(component: Any) -> str:
     return type(component).__name__ if " at 0x" in text or len(text) > 80 else text
 
 
+def require_refused(call: Callable[[], object], what: str) -> None:
+    """The call must raise HarnessError, in one line; `what` names in a failure what it was given."""
+    try:
+        call()
+    except HarnessError as refusal:
+        require_one_line(refusal)
+    except Exception as failure:
+        raise Violation(f"{what} {said(failure)}, not HarnessError") from failure
+    else:
+        raise Violation(f"it takes {what}")
+
+
 def require_one_line(refusal: HarnessError) -> str:
     """The text of a refusal, which must be one line."""
     text = str(refusal)

@@ -12,10 +12,9 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from ..errors import HarnessError
 from ..records import Responses, Sampler
 from . import global_rngs
-from .checking import Inapplicable, Violation, check, expect, require_one_line, said
+from .checking import Inapplicable, Violation, check, expect, require_refused
 from .common_checks import parameter_check
 from .examples import PROMPTS
 
@@ -172,14 +171,7 @@ def _with_states(engine: Any) -> Responses:
 def too_long_refused(engine: Any) -> None:
     """`check` lets a short response pass, and refuses more tokens than the context holds."""
     engine.check(PROMPTS, MAX_TOKENS)
-    try:
-        engine.check(PROMPTS, TOO_MANY)
-    except HarnessError as refusal:
-        require_one_line(refusal)
-    except Exception as failure:
-        raise Violation(f"max_tokens = {TOO_MANY} {said(failure)}, not HarnessError") from failure
-    else:
-        raise Violation(f"max_tokens = {TOO_MANY} is taken")
+    require_refused(lambda: engine.check(PROMPTS, TOO_MANY), f"max_tokens = {TOO_MANY}")
 
 
 @check("refuse a sampler with `steers = True`, with one line", presumes=BASIC)
@@ -187,12 +179,7 @@ def steering_refused(engine: Any) -> None:
     """A sampler that steers decoding itself is refused by an engine that cannot follow it."""
     if engine.steers:
         raise Inapplicable("it follows samplers that steer")
-    try:
-        _sample(engine, sampler=Steering())
-    except HarnessError as refusal:
-        require_one_line(refusal)
-    else:
-        raise Violation("it takes a sampler that steers, and ignores how")
+    require_refused(lambda: _sample(engine, sampler=Steering()), "a sampler that steers")
 
 
 @check("call report(rows) for the rows that are finished", presumes=BASIC)

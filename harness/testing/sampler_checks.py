@@ -7,8 +7,7 @@ import math
 from typing import Any
 
 from ..component import parameters, signature
-from ..errors import HarnessError
-from .checking import Inapplicable, Violation, check, expect, require_one_line, said
+from .checking import Inapplicable, Violation, check, expect, require_refused
 from .common_checks import parameter_check, picklable
 
 FIELDS = ("temperature", "top_p", "min_p", "top_k")
@@ -60,14 +59,7 @@ def out_of_range_refused(sampler: Any) -> None:
 
 def _require_refused(sampler: Any, name: str, value: float) -> None:
     given = {key: kept for key, kept in parameters(sampler).items() if key in signature(type(sampler))}
-    try:
-        type(sampler)(**{**given, name: value})
-    except HarnessError as refusal:
-        require_one_line(refusal)
-    except Exception as failure:
-        raise Violation(f"{name}={value} {said(failure)}, not HarnessError") from failure
-    else:
-        raise Violation(f"it takes {name}={value}")
+    require_refused(lambda: type(sampler)(**{**given, name: value}), f"{name}={value}")
 
 
 @check("make it a frozen dataclass: what it holds is part of a pool's key", presumes=(contract,))
