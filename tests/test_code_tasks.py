@@ -562,10 +562,15 @@ def test_long_results_are_compared_by_their_digests(monkeypatch, long, too_long)
         path.unlink()
 
 
-def test_a_solution_that_needs_memory_leaves_others_more(cache):
+def test_a_solution_that_needs_memory_leaves_others_more(cache, monkeypatch):
+    monkeypatch.setattr(ground_truth, "FRUGAL", 64 << 20)  # what gigabytes cost in CPU time differs with the machine
     solution = "def big(n): return len(bytearray(n))"
-    exercise = Exercise("mbpp", "big", solution, {"base": [[700 << 20]], "plus": []}, 0)
-    assert ours_passes(exercise, [solution, "def big(n): return len(bytearray(2 * n)) // 2"]) == [True, True]
+    frugal = Exercise("mbpp", "big", solution, {"base": [[20 << 20]], "plus": []}, 0)
+    hungry = Exercise("mbpp", "big", solution, {"base": [[100 << 20]], "plus": []}, 0)
+    greedier = "def big(n): return len(bytearray(4 * n)) // 4"
+    assert ours_passes(frugal, [solution, greedier]) == [True, True]
+    assert ours_passes(frugal, [greedier.replace("4", "8")]) == [False]
+    assert ours_passes(hungry, [solution, greedier]) == [True, True]
 
 
 def test_benches_that_are_not_used_make_room(monkeypatch):
