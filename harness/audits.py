@@ -53,6 +53,16 @@ def summary(work: Work, problems: Sequence[Problem]) -> dict[str, Any]:
     }
 
 
+def disputed(work: Work, problem: Problem, n: int) -> int | None:
+    """How many of a problem's first n grades the second grader disputes; None where it was not asked."""
+    if not work.audits.path(problem).exists():
+        return None
+    verdicts, _ = store.full_verdicts_in(work.verdicts.path(problem))
+    said = _said(work, problem, len(verdicts))
+    pairs = list(zip(verdicts, said, strict=True))[:n]
+    return sum(_dispute(verdict, second) is not None for verdict, (second, _) in pairs)
+
+
 def listing(work: Work, problems: Sequence[Problem]) -> Iterator[dict[str, Any]]:
     """Every response that is disputed, in trouble or an error, in the problems' order."""
     for problem in problems:

@@ -4,6 +4,9 @@ A cell holds what its metrics are computed from, and no metric: per problem N, c
 as the first correct response (or a subset a budget); and all that made it. It is named by the hash of its inputs, so
 that two people's cells are merged by copying files, and carries a checksum, so that one edited by hand is told from one
 that was measured. A cell that failed is kept with its reason, shown as that, and made again by the next run.
+
+Schema 3 counts disputed grades by problem and names the grader and the hardware plainly. Cells of schema 2, which have
+one total of disputed grades, are read as they are.
 """
 
 from __future__ import annotations
@@ -11,6 +14,7 @@ from __future__ import annotations
 import json
 import os
 import platform
+import re
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from importlib.metadata import PackageNotFoundError, version
@@ -28,10 +32,14 @@ if TYPE_CHECKING:
     from .plan import Plan
     from .work import Work
 
-SCHEMA = 2
+SCHEMA = 3
+READABLE = (2, SCHEMA)
 KIND = "diversity-harness cell"
 LABELS = ("task", "split", "model", "engine", "sampler", "embedder", "selector", "trials", "seed")
-LIBRARIES = ("diversity-harness", "numpy", "scipy", "scikit-learn", "torch", "transformers", "vllm", "evalplus")
+LIBRARIES = (
+    *("diversity-harness", "numpy", "scipy", "scikit-learn", "torch", "transformers"),
+    *("vllm", "evalplus", "sentence-transformers", "kmedoids"),
+)
 
 Cell = dict[str, Any]
 
@@ -40,14 +48,16 @@ def measured(plan: Plan, work: Work) -> Cell:
     """The cell of a ranking that is in the store."""
     cell = _about(plan, work)
     cell["conditions"] = _conditions(plan.problems, work)
-    cell["disputed"] = audits.summary(work, plan.problems)["disputed"] if plan.config.audit else None
     cell["problems"] = [_result(work, problem) for problem in plan.problems]
     return cell
 
 
 def failed(plan: Plan, work: Work, reason: str) -> Cell:
     """The cell of a selector that broke."""
-    return _about(plan, work) | {"problems": [{"id": problem.id} for problem in plan.problems], "failed": reason}
+    return _about(plan, work) | {
+        "problems": [{"id": store.storable(problem.id)} for problem in plan.problems],
+        "failed": reason,
+    }
 
 
 def _about(plan: Plan, work: Work) -> Cell:
@@ -62,19 +72,30 @@ def _about(plan: Plan, work: Work) -> Cell:
         "kind": KIND,
         "schema": SCHEMA,
         "labels": {**plan.labels, **made},
+        "grader": grader({"inputs": inputs}),
         "inputs": inputs,
         "versions": dict(_versions(plugins)),
         "hardware": _hardware(),
     }
 
 
+def grader(cell: Mapping[str, Any]) -> str:
+    """Who graded: the task and its grader's version, or who made the pool."""
+    verdict = cell["inputs"]["verdict"]
+    return "the pool's maker" if verdict["given"] else f"{verdict['task']} {verdict['grader']}"
+
+
 def _result(work: Work, problem: Problem) -> dict[str, Any]:
-    """N, c and errors; per trial the order as far as the first correct response and its rank, or the subsets' hits."""
+    """N, c, errors, disputed grades (None: no second grader was asked); per trial order and rank, or the subsets' hits.
+
+    An order goes as far as the first correct response.
+    """
     assert work.rankings is not None
     ranking = store.read_json(work.rankings.path(problem))
     n, trials = ranking["n"], ranking["trials"]
     verdicts = store.read_verdicts(work.verdicts, problem)[:n]
-    result = {"id": problem.id, "n": n, "c": verdicts.count("correct"), "errors": verdicts.count("error")}
+    counts = {"n": n, "c": verdicts.count("correct"), "errors": verdicts.count("error")}
+    result = {"id": store.storable(problem.id), **counts, "disputed": audits.disputed(work, problem, n)}
     if ranking["kind"] == "subset":
         hits = {k: [_holds(trial[str(k)], verdicts) for trial in trials] or [False] * work.trials for k in budgets(n)}
         return result | {"hits": {str(k): found for k, found in hits.items()}}
@@ -106,12 +127,43 @@ def _versions(plugins: Iterable[str]) -> Iterator[tuple[str, str]]:
 
 
 def _hardware() -> dict[str, Any]:
-    """The machine that ranked; torch is asked only where it is in use."""
-    found = {"machine": platform.machine(), "system": platform.system(), "cores": os.cpu_count()}
+    """The machine that ranked: processor, cores (those of the machine, those that this process may use), memory, GPUs.
+
+    torch is asked for GPUs only where it is in use.
+    """
+    return {
+        "machine": platform.machine(),
+        "system": platform.system(),
+        "cpu": _processor(),
+        "cores": os.cpu_count(),
+        "cores_usable": len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count(),
+        "memory_gb": _memory_gb(),
+        "gpus": _gpus(),
+    }
+
+
+def _processor() -> str:
+    """The processor's name: Linux keeps it in a file, others say it (or do not: "")."""
+    try:
+        named = re.search(r"^(?:model name|Model)\s*: (.+)$", Path("/proc/cpuinfo").read_text(), re.M)
+    except OSError:
+        named = None
+    return named[1].strip() if named else platform.processor()
+
+
+def _memory_gb() -> float | None:
+    """Physical memory in GB; None where the system does not say."""
+    try:
+        return round(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 1e9, 1)
+    except (AttributeError, ValueError, OSError):
+        return None
+
+
+def _gpus() -> list[str]:
     torch = sys.modules.get("torch")
-    if torch is not None and torch.cuda.is_available():
-        found["accelerator"] = torch.cuda.get_device_name(0)
-    return found
+    if torch is None or not torch.cuda.is_available():
+        return []
+    return [torch.cuda.get_device_name(place) for place in range(torch.cuda.device_count())]
 
 
 # Files.
@@ -150,10 +202,11 @@ def read(path: Path) -> Cell:
         raise HarnessError(f"cell {path}: cannot be read ({_first_line(failure)}); copy it anew") from None
     if not isinstance(cell, dict) or cell.get("kind") != KIND:
         raise HarnessError(f"cell {path}: is no cell; move it elsewhere")
-    if cell.get("schema") != SCHEMA:
+    if cell.get("schema") not in READABLE:
         known = isinstance(cell.get("schema"), int) and cell["schema"] < SCHEMA
         what = "of an older schema: run it again" if known else "of a newer schema: update diversity-harness"
-        raise HarnessError(f"cell {path}: {what} ({cell.get('schema')!r}; this version reads {SCHEMA})")
+        reads = " and ".join(map(str, READABLE))
+        raise HarnessError(f"cell {path}: {what} ({cell.get('schema')!r}; this version reads {reads})")
     if cell.get("checksum") != checksum(cell):
         raise HarnessError(f"cell {path}: was edited or cut after it was measured; copy it anew, or run it again")
     _check_shape(path, cell)
@@ -171,6 +224,7 @@ def _check_shape(path: Path, cell: Cell) -> None:
         _expect(len(set(ids)) == len(ids), "a problem stands there twice")
         for entry in cell["problems"] if "failed" not in cell else ():
             _check_entry(entry, cell["labels"]["trials"])
+            _expect("disputed" in entry or cell["schema"] < 3, f"problem {entry['id']!r}: disputed grades")
     except (ValueError, KeyError, TypeError, AttributeError) as failure:
         raise HarnessError(f"cell {path}: does not add up ({_first_line(failure)})") from None
 
@@ -178,6 +232,7 @@ def _check_shape(path: Path, cell: Cell) -> None:
 def _check_entry(entry: Mapping[str, Any], trials: int) -> None:
     n, c, who = entry["n"], entry["c"], f"problem {entry['id']!r}"
     _expect(n >= 1 and 0 <= c <= n and 0 <= entry["errors"] <= n - c, f"{who}: n, c or errors")
+    _expect(0 <= (entry.get("disputed") or 0) <= n, f"{who}: disputed grades")
     if "hits" in entry:
         _expect(sorted(map(int, entry["hits"])) == budgets(n), f"{who}: budgets")
         _expect(all(len(hits) == trials for hits in entry["hits"].values()), f"{who}: trials")
@@ -213,8 +268,17 @@ def outcomes(cell: Mapping[str, Any]) -> Outcomes:
     return Outcomes(n, c, errors, ranks=np.array([entry["ranks"] for entry in entries], np.int64))
 
 
+def disputed(cell: Mapping[str, Any]) -> int | None:
+    """How many grades a second grader disputes; None where it was asked of no problem."""
+    if cell["schema"] < 3:
+        total: int | None = cell["disputed"]
+        return total
+    counts = [entry["disputed"] for entry in cell["problems"] if entry["disputed"] is not None]
+    return sum(counts) if counts else None
+
+
 def row(cell: Mapping[str, Any], key: str | None = None) -> dict[str, Any]:
     """A cell's row: its labels and its figures. The same cell gives the same row, resampling included."""
     key = key or key_of(cell)
-    about = {"conditions": cell["conditions"], "disputed": cell["disputed"]}
+    about = {"grader": grader(cell), "conditions": cell["conditions"], "disputed": disputed(cell)}
     return {**cell["labels"], "cell": key, **about, **summary(outcomes(cell), seed=int(key[:8], 16))}

@@ -1,8 +1,10 @@
 """Leaderboards: the cells of any folders as tables, in Markdown, CSV and JSON, the same bytes from the same cells.
 
-A table for each pool setting (task and its data's revision, split, model, engine, sampler, n, which problems); in it a
-row a cell, the fewest calls first. Nothing depends on when, where or in which order the files were found; figures have
-four significant digits; resampling is seeded by the cell. What cannot be counted is named, and the rest still counts.
+A table for each pool setting (task and its data's revision, split, model, engine, sampler, n, which problems, grader)
+and set of pools; in it a row for all cells that differ only in their seeds, the fewest calls first. Rows that were run
+with other seeds are on other pools, hence in another table. Nothing depends on when, where or in which order the files
+were found; figures have four significant digits; resampling is seeded by the cells. What cannot be counted is named,
+and the rest still counts.
 """
 
 from __future__ import annotations
@@ -15,7 +17,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from . import cells, stats, store
+from . import cells, seeds, stats, store
 from .cells import Cell
 from .errors import HarnessError
 
@@ -72,43 +74,51 @@ def _take(found: Found, path: Path) -> None:
 
 def boards(found: Found) -> list[Board]:
     """The tables, by task, model and sampler."""
-    groups: dict[str, list[str]] = {}
-    every = {**found.failed, **found.measured}
-    for key, cell in sorted(every.items()):
-        groups.setdefault(store.canonical_json(_shared(cell)), []).append(key)
-    return [_board(found, json.loads(about), keys) for about, keys in sorted(groups.items())]
+    rows: dict[str, list[list[seeds.Keyed]]] = {}
+    failed: dict[str, list[Cell]] = {}
+    for group in seeds.rows_of(found.measured):
+        rows.setdefault(store.canonical_json(_shared(group)), []).append(group)
+    for key, cell in sorted(found.failed.items()):
+        failed.setdefault(store.canonical_json(_shared([(key, cell)])), []).append(cell)
+    abouts = sorted({*rows, *failed})
+    return [_board(found, json.loads(about), rows.get(about, []), failed.get(about, [])) for about in abouts]
 
 
-def _shared(cell: Cell) -> dict[str, Any]:
-    """What the cells of one table have in common."""
+def _shared(group: Sequence[seeds.Keyed]) -> dict[str, Any]:
+    """What the rows of one table have in common."""
+    cell = group[0][1]
     labels, task = cell["labels"], cell["inputs"]["pool"].get("task")
     revision = task.get("revision") if isinstance(task, dict) else cell["inputs"]["pool"].get("revision")
     names = ("task", "split", "model", "engine", "sampler")
-    problems = [entry["id"] for entry in cell["problems"]]
+    verdict, problems = cell["inputs"]["verdict"], [entry["id"] for entry in cell["problems"]]
     return {
         **{name: labels[name] for name in names},
         "revision": revision,
-        "pool": cell["inputs"]["pool"]["key"],
+        "grader": cells.grader(cell),
+        "graded": store.digest(seeds.unseeded(verdict)),
+        "pools": sorted(seeds.pools_of(group)),
         "n": cell["inputs"]["ranking"]["n"] or cell["inputs"]["pool"].get("n"),
         "problems": store.digest(problems),
     }
 
 
-def _board(found: Found, about: Mapping[str, Any], keys: Sequence[str]) -> Board:
-    rows = [_row(found, key) for key in keys if key in found.measured]
-    rows.sort(
-        key=lambda row: (row["samples_to_correct"] or float("inf"), row["selector"], row["embedder"], row["cell"])
-    )
+def _board(found: Found, about: Mapping[str, Any], groups: Sequence[Any], failed: Sequence[Cell]) -> Board:
+    rows = sorted((_row(found, group) for group in groups), key=_place)
     _add_q(rows)
-    failed = [found.failed[key] for key in keys if key in found.failed]
     return Board(about, rows, sorted((cell["labels"]["selector"], cell["failed"]) for cell in failed))
 
 
-def _row(found: Found, key: str) -> Row:
-    cell = found.measured[key]
-    selector = cell["inputs"]["ranking"]["selector"]
+def _place(row: Row) -> tuple[Any, ...]:
+    """The fewest calls first; subset methods, which have no such figure, after them by their gain at the budget."""
+    gain = row["gain_at_k"].get(str(row["budget"]), 0.0)
+    calls = row["samples_to_correct"]
+    return (calls or float("inf"), 0.0 if calls else -gain, row["selector"], row["embedder"], row["cells"])
+
+
+def _row(found: Found, group: Sequence[seeds.Keyed]) -> Row:
+    selector = group[0][1]["inputs"]["ranking"]["selector"]
     badge = found.badges.get(store.digest(selector))
-    return {**cells.row(cell, key), "dist": selector["dist"], "conformance": badge and _badge(badge)}
+    return {**seeds.row(group), "dist": selector["dist"], "conformance": badge and _badge(badge)}
 
 
 def _badge(badge: Mapping[str, Any]) -> str:
@@ -116,8 +126,12 @@ def _badge(badge: Mapping[str, Any]) -> str:
 
 
 def _add_q(rows: Sequence[Row]) -> None:
-    """The share of false discoveries if this row is called different from random, over the rows of its table."""
-    for row, q in zip(rows, stats.false_discovery_rates([row["p_random"] for row in rows]), strict=True):
+    """The share of false discoveries if this row is called different from random, over the rows of its table.
+
+    A ranker is tested by its mean rank; a subset method, which has none, by its hits at the budget.
+    """
+    tested = [row["p_budget"] if row["samples_to_correct"] is None else row["p_random"] for row in rows]
+    for row, q in zip(rows, stats.false_discovery_rates(tested), strict=True):
         row["q_random"] = q
 
 
@@ -158,6 +172,8 @@ def _flat(row: Mapping[str, Any]) -> dict[str, Any]:
     for name, value in _rounded(row).items():
         if isinstance(value, dict):
             flat |= {f"{name}_{key}": entry for key, entry in value.items() if not isinstance(entry, (dict, list))}
+        elif name in ("seeds", "cells", "pools"):
+            flat[name] = " ".join(map(str, value))
         elif isinstance(value, list):
             flat |= {f"{name}_{place}": entry for place, entry in zip(("low", "high"), value, strict=False)}
         else:
@@ -186,7 +202,10 @@ EXPLAINED = """\
 Made by `harness leaderboard` from the cells beside it, and from nothing else. samples-to-correct is the mean number of
 verifier calls up to the first correct response (n + 1 where there is none), improvement random's mean by the
 selector's with a 95 % interval over problems, q the share of false discoveries among rows called different from random,
-k95 the calls after which 95 % of the solvable problems are solved. How they are computed: docs/statistics.md."""
+k95 the calls after which 95 % of the solvable problems are solved (in brackets those saved against random). The gain is
+pass@k less random's in points, with a 95 % interval, at the budget where random solves about half of what can be
+solved; a subset method has no rank, so its q and its win / tie / loss (marked @k) are those of that budget. How they
+are computed: docs/statistics.md."""
 
 
 def _section(table: Board) -> list[str]:
@@ -196,7 +215,9 @@ def _section(table: Board) -> list[str]:
     names = [about[name] for name in ("split", "model", "sampler") if about[name] not in ("pool", None)]
     title = f"## {_escaped(about['task'])}: {_escaped(', '.join(dict.fromkeys(names)))}"
     worth = f" Intervals: {first['trust']}." if rows else ""
-    parts = [title, f"{sizes}; data revision {_escaped(str(about['revision']))}, pool `{about['pool']}`.{worth}"]
+    pools = f"pool{'s' * (len(about['pools']) > 1)} " + ", ".join(f"`{pool}`" for pool in about["pools"])
+    made = f"data revision {_escaped(about['revision'])}, graded by {_escaped(about['grader'])}, {pools}"
+    parts = [title, f"{sizes}; {made}.{worth}{_disputed(rows)}"]
     if rows:
         parts.append(_table(rows))
     if table.failed:
@@ -204,25 +225,34 @@ def _section(table: Board) -> list[str]:
     return parts
 
 
+def _disputed(rows: Sequence[Row]) -> str:
+    """How many grades a second grader disputes: a figure of the pool, not of a row."""
+    counts = [row["disputed"] for row in rows if row["disputed"] is not None]
+    return f" Disputed grades: {max(counts)}." if counts else ""
+
+
 def _table(rows: Sequence[Row]) -> str:
     ks = [k for k in BUDGETS if k in rows[0]["pass_at_k_random"]]
-    head = ["selector", "embedder", "samples-to-correct", "improvement [95 %]", "q", "win / tie / loss %"]
+    several = any(len(row["seeds"]) > 1 for row in rows)
+    gain = f"gain@{rows[0]['budget']} points [95 %]" if rows[0]["budget"] else "gain"
+    head = ["selector", "embedder", *(["seeds"] if several else [])]
+    head += ["samples-to-correct", "improvement [95 %]", "q", "win / tie / loss %", gain]
     head += [f"pass@{k} %" for k in ks] + ["k95", "conformance"]
     lines = [head, ["---", "---", *["---:"] * (len(head) - 3), "---"]]
-    lines += [_reference(rows[0], name, ks) for name in REFERENCES]
-    lines += [_line(row, ks) for row in rows]
+    lines += [_reference(rows[0], name, ks, several) for name in REFERENCES]
+    lines += [_line(row, ks, several) for row in rows]
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
 
-def _reference(row: Row, name: str, ks: Sequence[str]) -> list[str]:
+def _reference(row: Row, name: str, ks: Sequence[str], several: bool) -> list[str]:
     mean = row[f"samples_to_correct_{name}"]
     ratio = figure(row["samples_to_correct_random"] / mean)
     passed = [percent(row[f"pass_at_k_{name}"][k]) for k in ks]
-    return [REFERENCES[name], "", figure(mean), ratio, "", "", *passed, figure(row.get(f"k95_{name}")), ""]
+    k95 = figure(row.get(f"k95_{name}"))
+    return [REFERENCES[name], "", *[""] * several, figure(mean), ratio, "", "", "", *passed, k95, ""]
 
 
-def _line(row: Row, ks: Sequence[str]) -> list[str]:
-    shares = " / ".join(percent(row[name]) for name in ("win", "tie", "loss")) if row["win"] is not None else "-"
+def _line(row: Row, ks: Sequence[str], several: bool) -> list[str]:
     interval = row["improvement_ci"]
     improvement = figure(row["improvement"])
     if interval:
@@ -230,14 +260,40 @@ def _line(row: Row, ks: Sequence[str]) -> list[str]:
     return [
         _escaped(row["selector"]),
         _escaped(row["embedder"]),
+        *([str(len(row["seeds"]))] if several else []),
         figure(row["samples_to_correct"]),
         improvement,
         figure(row.get("q_random")),
-        shares,
+        shares(row, " / "),
+        gain(row),
         *(percent(row["pass_at_k"].get(k)) for k in ks),
-        figure(row.get("k95")),
+        k95(row),
         row["conformance"] or "-",
     ]
+
+
+def shares(row: Mapping[str, Any], between: str = "/", digits: int = 1) -> str:
+    """Win, tie, loss in per cent: of the rank, or of the hit at a budget for what has no rank; a dash for neither."""
+    of_rank = row["win"] is not None
+    values = [row[name if of_rank else f"{name}_budget"] for name in ("win", "tie", "loss")]
+    if None in values:
+        return "-"
+    return between.join(f"{100 * value:.{digits}f}" for value in values) + ("" if of_rank else f" @{row['budget']}")
+
+
+def gain(row: Mapping[str, Any]) -> str:
+    """The gain at the budget that tells most, in points, with its interval; a dash where there is none."""
+    k = str(row["budget"])
+    if k not in row["gain_at_k"]:
+        return "-"
+    ends = row["gain_at_k_ci"][k]
+    interval = f" [{100 * ends[0]:+.1f}, {100 * ends[1]:+.1f}]" if ends else ""
+    return f"{100 * row['gain_at_k'][k]:+.1f}{interval}"
+
+
+def k95(row: Mapping[str, Any]) -> str:
+    """The calls to 95 % of the ceiling, and in brackets those saved against random; a dash where there is none."""
+    return "-" if row["k95"] is None else f"{row['k95']} ({row['calls_saved']:+d})"
 
 
 def figure(value: float | None) -> str:

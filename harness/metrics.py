@@ -7,8 +7,11 @@ Two estimators, never mixed (N responses to a problem, c of them correct):
   trial) with that rank <= k.
 A problem with c = 0 counts N+1 in both means, as the closed form gives; it is never dropped. A second mean over the
 solvable problems stands beside, and for each budget the restricted mean, of min(rank, budget + 1): the calls of who
-stops there, which no unsolvable problem can dominate. Intervals and tests are in `stats`. What is degenerate is None,
-never NaN.
+stops there, which no unsolvable problem can dominate. What every selector has, subset methods too, is the gain at a
+budget: its pass@k less random's. Intervals and tests are in `stats`. What is degenerate is None, never NaN.
+
+Several seeds: a problem then has a pool a seed, or more trials on the same pool. Both are averaged inside the problem
+before anything is said of problems.
 """
 
 from __future__ import annotations
@@ -32,6 +35,7 @@ OF_RANKS = (
     *("improvement", "improvement_ci", "improvement_solvable", "improvement_solvable_ci"),
     *("win", "tie", "loss", "p_random", "k95", "calls_saved"),
 )
+AT_BUDGET = ("p_budget", "win_budget", "tie_budget", "loss_budget")
 RESTRICTED = ("restricted_mean", "restricted_improvement", "restricted_improvement_ci")
 
 
@@ -100,6 +104,18 @@ def reference_ranks(n: Ints, c: Ints) -> dict[str, Ints]:
     return {"oracle": np.where(c > 0, 1, n + 1), "anti_oracle": n - c + 1}
 
 
+def telling_budget(n: Ints, c: Ints) -> int | None:
+    """The power of two (or N) at which random selection comes nearest to solving half of what can be solved.
+
+    There a subset's hit varies most. It is read off (N, c) alone, so that no selector can choose it. None where no
+    problem is solvable.
+    """
+    if not (np.asarray(c) > 0).any():
+        return None
+    half = float((c > 0).mean()) / 2
+    return min(budgets(int(n.min())), key=lambda k: (abs(round(float(random_pass_at_k(n, c, k).mean()) - half, 12)), k))
+
+
 def win_tie_loss(ranks: Ints, n: Ints, c: Ints) -> tuple[Floats, Floats, Floats]:
     """P(rank < R), P(rank = R), P(rank > R) for R the rank in a random order, exact, per problem and trial.
 
@@ -120,11 +136,11 @@ def budgets(n: int) -> list[int]:
 
 @dataclass(frozen=True, eq=False)
 class Outcomes:
-    """What a cell's metrics are computed from.
+    """What a row's metrics are computed from. An entry is a pool; `pools` of one problem stand together (one a seed).
 
-    n, c, errors  (problems,) pool sizes, correct responses, verifier errors
-    ranks         (problems, trials) rank of the first correct response, N+1 where there is none; None for subsets
-    hits          k -> (problems, trials) whether a subset of size k held a correct one; None for rankers
+    n, c, errors  (entries,) pool sizes, correct responses, verifier errors
+    ranks         (entries, trials) rank of the first correct response, N+1 where there is none; None for subsets
+    hits          k -> (entries, trials) whether a subset of size k held a correct one; None for rankers
     """
 
     n: Ints
@@ -132,24 +148,78 @@ class Outcomes:
     errors: Ints
     ranks: Ints | None = None
     hits: dict[int, Floats] | None = None
+    pools: int = 1
+
+    def inside(self, values: Floats) -> Floats:
+        """The mean over each problem's pools; values (entries, ...)."""
+        values = np.asarray(values, float)
+        mean: Floats = values.reshape(-1, self.pools, *values.shape[1:]).mean(axis=1)
+        return mean
+
+    def inside_solvable(self, values: Floats) -> Floats:
+        """The mean over each problem's pools with c > 0, for the problems that have one; values (entries,)."""
+        solvable = (self.c > 0).reshape(-1, self.pools)
+        some = solvable.any(axis=1)
+        kept = np.where(solvable, np.asarray(values, float).reshape(-1, self.pools), 0.0)
+        mean: Floats = kept[some].sum(axis=1) / solvable[some].sum(axis=1)
+        return mean
+
+    def found_within(self, k: int) -> Floats | None:
+        """Whether the first k, or the subset of size k, held a correct one, (entries, trials); None if not known."""
+        if self.hits is not None:
+            hits = self.hits.get(k)
+            return None if hits is None or len(hits) < len(self.n) else np.asarray(hits, float)
+        if self.ranks is None:
+            return None
+        found: Floats = ((self.c[:, None] > 0) & (self.ranks <= k)).astype(float)  # N+1 <= k must not count
+        return found
+
+
+def over_seeds(found: Sequence[Sequence[Outcomes]]) -> Outcomes:
+    """Several cells' outcomes as one; a group a pool, in it a cell a seed, all of the same problems in the same order.
+
+    Cells of one pool are further trials on it. Groups are of equal size.
+    """
+    pools = [_more_trials(group) for group in found]
+
+    def woven(arrays: Sequence[Any]) -> Any:  # the pools of a problem side by side
+        stacked = np.stack(arrays, axis=1)
+        return stacked.reshape(-1, *stacked.shape[2:])
+
+    first = pools[0]
+    ranks = woven([one.ranks for one in pools]) if first.ranks is not None else None
+    hits = {k: woven([(one.hits or {})[k] for one in pools]) for k in first.hits} if first.hits is not None else None
+    n, c, errors = (woven([getattr(one, name) for one in pools]) for name in ("n", "c", "errors"))
+    return Outcomes(n, c, errors, ranks, hits, len(pools))
+
+
+def _more_trials(group: Sequence[Outcomes]) -> Outcomes:
+    first = group[0]
+    ranks = np.concatenate([one.ranks for one in group], axis=1) if first.ranks is not None else None
+    hits = None
+    if first.hits is not None:
+        hits = {k: np.concatenate([(one.hits or {})[k] for one in group], axis=1) for k in first.hits}
+    return Outcomes(first.n, first.c, first.errors, ranks=ranks, hits=hits)
 
 
 def summary(outcomes: Outcomes, seed: int = 0) -> dict[str, Any]:
     """The figures of one row of the table; docs/statistics.md says what each means and what its interval is worth.
 
-    A subset method has pass@k; what needs a rank is None. `seed` draws the resamples of the intervals.
+    A subset method has pass@k and its gain; what needs a rank is None. `seed` draws the resamples of the intervals.
     """
-    n, c = outcomes.n, outcomes.c
+    n, c, pools = outcomes.n, outcomes.c, outcomes.pools
     ks = budgets(int(n.min())) if n.size else []
     row: dict[str, Any] = {
         "n": int(n.max()) if n.size else 0,
-        "problems": int(n.size),
-        "solvable": int((c > 0).sum()),
+        "problems": n.size // pools,
+        "solvable": int((c > 0).reshape(-1, pools).any(axis=1).sum()),
         "errors": int(outcomes.errors.sum()),
         "flagged": bool(outcomes.errors.sum() > 0.01 * n.sum()),
         **_of_ranks(outcomes, ks, seed),
-        **_of_random(n, c, ks),
+        **_of_random(outcomes, ks),
         "pass_at_k": pass_at_k(outcomes, ks),
+        **_gains(outcomes, ks, seed),
+        **_at_budget(outcomes),
     }
     for name, ranks in reference_ranks(n, c).items():
         row[f"samples_to_correct_{name}"] = _mean(ranks)
@@ -157,16 +227,17 @@ def summary(outcomes: Outcomes, seed: int = 0) -> dict[str, Any]:
     return row
 
 
-def _of_random(n: Ints, c: Ints, ks: Sequence[int]) -> dict[str, Any]:
+def _of_random(outcomes: Outcomes, ks: Sequence[int]) -> dict[str, Any]:
     """Random selection's figures, and what an interval on this pool is worth."""
+    n, c, shape = outcomes.n, outcomes.c, (-1, outcomes.pools)
     random = random_samples_to_correct(n, c)
     return {
         "samples_to_correct_random": _mean(random),
-        "samples_to_correct_random_solvable": _mean(random[c > 0]),
+        "samples_to_correct_random_solvable": _mean(outcomes.inside_solvable(random)),
         "pass_at_k_random": {str(k): _mean(random_pass_at_k(n, c, k)) for k in ks},
         "restricted_mean_random": {str(k): _mean(random_restricted_mean(n, c, k)) for k in ks},
         "k95_random": random_budget_for(CEILING, n, c),
-        "trust": stats.trust(n, c),
+        "trust": stats.trust(n.reshape(shape), c.reshape(shape)),
     }
 
 
@@ -176,7 +247,7 @@ def _of_ranks(outcomes: Outcomes, ks: Sequence[int], seed: int) -> dict[str, Any
     row: dict[str, Any] = {**dict.fromkeys(OF_RANKS), **{name: {} for name in RESTRICTED}}
     if ranks is None or not n.size:
         return row
-    row |= _improvements(ranks, n, c, ks, seed)
+    row |= _improvements(outcomes, ranks, ks, seed)
     row["win"], row["tie"], row["loss"] = (_mean(p) for p in win_tie_loss(ranks, n, c))
     row["p_random"] = stats.random_order_test(ranks, n, c)
     row["k95"], random_k95 = budget_for(CEILING, ranks, c), random_budget_for(CEILING, n, c)
@@ -185,12 +256,13 @@ def _of_ranks(outcomes: Outcomes, ks: Sequence[int], seed: int) -> dict[str, Any
     return row
 
 
-def _improvements(ranks: Ints, n: Ints, c: Ints, ks: Sequence[int], seed: int) -> dict[str, Any]:
+def _improvements(outcomes: Outcomes, ranks: Ints, ks: Sequence[int], seed: int) -> dict[str, Any]:
     """The selector's means, random's over them, and the intervals: all problems, solvable ones, stopped at each k."""
-    part, names = c > 0, [str(k) for k in ks]
+    n, c, names = outcomes.n, outcomes.c, [str(k) for k in ks]
     # Columns (problems, 1 + budgets): without a budget, then stopped at each.
-    random = np.stack([random_samples_to_correct(n, c), *(random_restricted_mean(n, c, k) for k in ks)], axis=1)
-    ours = np.stack([ranks.mean(axis=1), *(restricted(ranks, k).mean(axis=1) for k in ks)], axis=1)
+    expected = [random_samples_to_correct(n, c), *(random_restricted_mean(n, c, k) for k in ks)]
+    found = [ranks.mean(axis=1), *(restricted(ranks, k).mean(axis=1) for k in ks)]
+    random, ours = (outcomes.inside(np.stack(columns, axis=1)) for columns in (expected, found))
     intervals = stats.ratio_intervals(random, ours, seed)
     ratios = random.mean(axis=0) / ours.mean(axis=0)
     row: dict[str, Any] = {
@@ -201,10 +273,42 @@ def _improvements(ranks: Ints, n: Ints, c: Ints, ks: Sequence[int], seed: int) -
         "restricted_improvement": dict(zip(names, ratios[1:].tolist(), strict=True)),
         "restricted_improvement_ci": dict(zip(names, intervals[1:], strict=True)),
     }
-    if part.any():
-        row["samples_to_correct_solvable"] = _mean(ours[part, 0])
-        row["improvement_solvable"] = float(random[part, 0].mean() / ours[part, 0].mean())
-        row["improvement_solvable_ci"] = stats.ratio_interval(random[part, 0], ours[part, 0], seed)
+    if (c > 0).any():
+        a, b = outcomes.inside_solvable(expected[0]), outcomes.inside_solvable(found[0])
+        row["samples_to_correct_solvable"] = _mean(b)
+        row["improvement_solvable"] = float(a.mean() / b.mean())
+        row["improvement_solvable_ci"] = stats.ratio_interval(a, b, seed)
+    return row
+
+
+def _gains(outcomes: Outcomes, ks: Sequence[int], seed: int) -> dict[str, Any]:
+    """pass@k less random's, over problems, and its interval, by k."""
+    known = {k: found for k in ks if (found := outcomes.found_within(k)) is not None}
+    if not known:
+        return {"gain_at_k": {}, "gain_at_k_ci": {}}
+    n, c, names = outcomes.n, outcomes.c, [str(k) for k in known]
+    columns = [outcomes.inside(found.mean(axis=1) - random_pass_at_k(n, c, k)) for k, found in known.items()]
+    gains = np.round(np.stack(columns, axis=1), 12)  # what rounding leaves of a certain hit is no gain
+    intervals = stats.difference_intervals(gains, seed)
+    return {
+        "gain_at_k": dict(zip(names, np.round(gains.mean(axis=0), 12).tolist(), strict=True)),
+        "gain_at_k_ci": dict(zip(names, intervals, strict=True)),
+    }
+
+
+def _at_budget(outcomes: Outcomes) -> dict[str, Any]:
+    """At the budget that tells most: the test against random subsets, and the chances that only one of both hits."""
+    n, c = outcomes.n, outcomes.c
+    budget = telling_budget(n, c) if n.size else None
+    row: dict[str, Any] = {"budget": budget, **dict.fromkeys(AT_BUDGET)}
+    found = None if budget is None else outcomes.found_within(budget)
+    if budget is None or found is None:
+        return row
+    chances = random_pass_at_k(n, c, budget)
+    row["p_budget"] = stats.random_subset_test(found, chances)
+    row["win_budget"] = _mean(found * (1 - chances[:, None]))
+    row["loss_budget"] = _mean((1 - found) * chances[:, None])
+    row["tie_budget"] = 1.0 - row["win_budget"] - row["loss_budget"]
     return row
 
 
@@ -214,8 +318,7 @@ def pass_at_k(outcomes: Outcomes, ks: Sequence[int]) -> dict[str, float | None]:
         return {str(k): _mean(hits) for k, hits in sorted(outcomes.hits.items())}
     if outcomes.ranks is None:
         return {}
-    found = np.where(outcomes.c[:, None] > 0, outcomes.ranks, np.iinfo(np.int64).max)  # N+1 <= k must not count
-    return {str(k): _mean(found <= k) for k in ks}
+    return {str(k): _mean(outcomes.found_within(k)) for k in ks}
 
 
 def _mean(values: Any) -> float | None:

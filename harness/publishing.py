@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +12,7 @@ from .component import Spec, build, described
 from .errors import HarnessError
 from .leaderboard import gather
 from .registry import Registry, load_registry
-from .testing import findings
+from .testing import checks, findings
 
 # What is in a table and could not be tried is told apart from what failed.
 
@@ -44,24 +44,31 @@ def _publish(path: Path, to: Path, registry: Registry, asked_for: bool) -> dict[
 
 
 def _record(cell: cells.Cell, to: Path, registry: Registry) -> str:
-    """Try the selector by the conformance kit, once a version of it; what is not installed here is not tried."""
+    """Try the selector by the conformance kit, once a version of both; what is not installed here is not tried."""
     selector = cell["inputs"]["ranking"]["selector"]
     path = to / "conformance" / f"{store.digest(selector)}.json"
-    if not path.exists():
-        spec = Spec(selector["name"], {name: _text(value) for name, value in selector["params"].items()})
+    kit = store.digest([check.name for check in checks("selector")])
+    badge = store.read_json(path) if path.exists() else None
+    if badge is None or badge.get("kit") != kit:
         try:
-            component = build(registry, "selector", spec)
-            here = described(registry.find("selector", spec.name), component)
+            badge = {"selector": selector, "kit": kit, **_tried(selector, registry)}
         except HarnessError as reason:
-            return f"not tried: {reason}"
-        if here != selector:
-            return "not tried: another version of it is installed here"
-        tried = list(findings("selector", component))
-        failed = [finding["what"] for finding in tried if finding["outcome"] == "failed"]
-        passed = sum(finding["outcome"] == "passed" for finding in tried)
-        store.write_json(path, {"selector": selector, "passed": passed, "failed": failed})
-    badge = store.read_json(path)
+            if badge is None:
+                return f"not tried: {reason}"
+        else:
+            store.write_json(path, badge)
     return f"fails {len(badge['failed'])}" if badge["failed"] else f"passes {badge['passed']}"
+
+
+def _tried(selector: Mapping[str, Any], registry: Registry) -> dict[str, Any]:
+    """How many checks this very selector passes, and what the others say; HarnessError where it is not here."""
+    spec = Spec(selector["name"], {name: _text(value) for name, value in selector["params"].items()})
+    component = build(registry, "selector", spec)
+    if described(registry.find("selector", spec.name), component) != selector:
+        raise HarnessError("another version of it is installed here")
+    tried = list(findings("selector", component))
+    failed = [finding["what"] for finding in tried if finding["outcome"] == "failed"]
+    return {"passed": sum(finding["outcome"] == "passed" for finding in tried), "failed": failed}
 
 
 def _text(value: Any) -> str:

@@ -7,7 +7,8 @@ covers best was chosen by simulation on pools with known truth (`tests/bench/cal
   log ratio, never narrower than Student's t. Percentile, BCa, equal-tailed bootstrap-t and delta method cover less;
   Fieller's interval covers as often, but has no upper end in 8 % of samples of 30 problems. scipy has no bootstrap-t.
 - mean of paired differences: the same on the difference; the test is scipy's sign-flip permutation test.
-- one selector against random: no sampling model is needed, the law of a random order's ranks is known from (N, c).
+- one selector against random: no sampling model is needed, the law of a random order's ranks is known from (N, c), and
+  so is that of how many random subsets of a budget hold a correct response.
 
 Every draw comes from the caller's seed. Interval ends and p-values are rounded to `DIGITS` significant digits, so that
 another machine's last bit does not show. What is degenerate is None, never NaN.
@@ -45,6 +46,8 @@ Trust = Literal["nominal", "rough", "few problems"]
 def trust(n: Ints, c: Ints) -> Trust:
     """What `improvement_ci` of a pool is worth; the same for every selector of the pool, since only (N, c) are read.
 
+    n, c (problems,), or (problems, seeds) where a problem has a pool a seed: what is expected is averaged over them.
+
     "few problems": fewer than 100. "rough": one problem holds more than 3 % of all calls that random selection is
     expected to make, so that the tail of hard problems is too thinly sampled. Else "nominal": measured coverage is in
     docs/statistics.md.
@@ -52,6 +55,7 @@ def trust(n: Ints, c: Ints) -> Trust:
     if len(n) < FEW_PROBLEMS:
         return "few problems"
     expected = (np.asarray(n, float) + 1) / (np.asarray(c, float) + 1)
+    expected = expected.reshape(len(expected), -1).mean(axis=1)
     return "rough" if expected.max() > LARGEST_SHARE * expected.sum() else "nominal"
 
 
@@ -175,9 +179,13 @@ def independent_trials(ranks: Ints, n: Ints, c: Ints) -> int:
     ranks (problems, trials), every problem with 0 < c < N. r is the trials' intraclass correlation around their
     expectations, at least 0. A ranker that draws nothing repeats one trial: r = 1, worth one. A random order: r = 0.
     """
-    trials = ranks.shape[1]
-    expected = (n + 1) / (c + 1)
-    excess = ranks - (expected * ranks.mean(axis=1).sum() / expected.sum())[:, None]
+    return _independent(np.asarray(ranks, float), (n + 1) / (c + 1))
+
+
+def _independent(values: Floats, expected: Floats) -> int:
+    """`independent_trials` of any figure (problems, trials) that a random order has in expectation (problems,)."""
+    trials = values.shape[1]
+    excess = values - (expected * values.mean(axis=1).sum() / expected.sum())[:, None]
     squares = float((excess**2).sum())
     if trials == 1 or squares == 0:
         return 1
@@ -230,6 +238,37 @@ def _first_correct_law(n: Ints, c: Ints) -> Floats:
     return law
 
 
+def random_subset_test(hits: Floats, chances: Floats) -> float | None:
+    """Two-sided p of how many subsets of one budget hold a correct response, were each drawn at random; None if fixed.
+
+    hits (problems, trials) of 0 and 1; chances (problems,) of a random subset's holding one. The law is exact: given
+    (N, c) random subsets are independent, and the number that hit has the Poisson binomial law, which is what permuting
+    the responses' labels in every pool would give. Trials that agree count as one, as in `random_order_test`.
+    """
+    hits, chances = np.asarray(hits, float), np.asarray(chances, float)
+    varies = (chances > 0) & (chances < 1)
+    hits, chances = hits[varies], chances[varies]
+    if not hits.size:
+        return None
+    trials = _independent(hits, chances)
+    law = _hit_count_law(chances, trials)
+    total = float(trials * hits.mean(axis=1).sum())
+    lower, upper = law[: int(np.floor(total + 1e-9)) + 1].sum(), law[int(np.ceil(total - 1e-9)) :].sum()
+    return _rounded(min(1.0, max(P_FLOOR, 2 * min(float(lower), float(upper)))))
+
+
+def _hit_count_law(chances: Floats, trials: int) -> Floats:
+    """P(0 hits), P(1 hit), ... of `trials` random subsets of each problem: the product of characteristic functions."""
+    most = trials * len(chances)
+    length = next_fast_len(most + 1, real=True)
+    waves = np.exp(-2j * np.pi * np.arange(length // 2 + 1) / length)
+    spectrum = np.ones(len(waves), complex)
+    for chance, count in zip(*np.unique(chances, return_counts=True), strict=True):
+        spectrum *= (1 - chance + chance * waves) ** int(count * trials)
+    law: Floats = np.maximum(np.fft.irfft(spectrum, length), 0.0)[: most + 1]
+    return law
+
+
 # Two selectors
 
 
@@ -238,32 +277,36 @@ class Paired:
     """Two selectors on the same problems, trials averaged inside a problem.
 
     difference  mean samples-to-correct of the first less the second's: below 0 the first needs fewer; its 95 % interval
-    ratio       the second's mean / the first's: above 1 the first needs fewer; its 95 % interval
+    ratio       the second's mean / the first's: above 1 the first needs fewer; its 95 % interval; None where one is 0
     p           two-sided, sign-flip permutation test of the difference
     fewer, more the problems (their places) where the first needs fewer, or more, calls; largest difference first
     """
 
     difference: float
     difference_ci: list[float] | None
-    ratio: float
+    ratio: float | None
     ratio_ci: list[float] | None
     p: float
     fewer: list[int]
     more: list[int]
 
 
-def paired_difference(ours: Ints, theirs: Ints, seed: int, flips: int = FLIPS) -> Paired:
-    """The comparison of two selectors from their ranks (problems, trials) on the same problems in the same order."""
+def paired_difference(ours: Ints | Floats, theirs: Ints | Floats, seed: int, flips: int = FLIPS) -> Paired:
+    """The comparison of two selectors on the same problems in the same order.
+
+    ours, theirs: their ranks, or another figure of which less is better, (problems, trials).
+    """
     if len(ours) != len(theirs):
         raise HarnessError(f"paired difference: {len(ours)} and {len(theirs)} problems; compare the same ones")
     a, b = np.asarray(ours, float).mean(axis=1), np.asarray(theirs, float).mean(axis=1)
     d = a - b
     order = np.argsort(-np.abs(d), kind="stable")
+    divides = bool(a.mean() > 0 and b.mean() > 0)
     return Paired(
         difference=float(d.mean()),
         difference_ci=difference_interval(d, seed),
-        ratio=float(b.mean() / a.mean()),
-        ratio_ci=ratio_interval(b, a, seed),
+        ratio=float(b.mean() / a.mean()) if divides else None,
+        ratio_ci=ratio_interval(b, a, seed) if divides and min(a.min(), b.min()) > 0 else None,
         p=sign_flip_test(d, seed, flips),
         fewer=[int(place) for place in order if d[place] < 0],
         more=[int(place) for place in order if d[place] > 0],

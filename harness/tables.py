@@ -21,6 +21,17 @@ TRUST = {
     "few problems": "rough, fewer than 100 problems (docs/statistics.md)",
 }
 BUDGETS_SHOWN = ("1", "4", "16", "64", "256")
+# Budgets and further columns, the widest table first; the last is printed however narrow the console is.
+NARROWING: tuple[tuple[tuple[str, ...], tuple[str, ...]], ...] = (
+    (BUDGETS_SHOWN, ("k95", "chance", "gain")),
+    (BUDGETS_SHOWN, ("k95", "chance")),
+    (BUDGETS_SHOWN, ("k95",)),
+    (BUDGETS_SHOWN, ()),
+    (BUDGETS_SHOWN[::2], ("k95",)),
+    (BUDGETS_SHOWN[::2], ()),
+    (BUDGETS_SHOWN[:3:2], ()),
+    (BUDGETS_SHOWN[:1], ()),
+)
 
 
 def _console() -> Console:
@@ -53,32 +64,59 @@ def results(rows: Sequence[Mapping[str, Any]], store: Path) -> None:
 
 
 def _results(rows: Sequence[Mapping[str, Any]]) -> None:
-    console, first = _console(), rows[0]
-    shown = BUDGETS_SHOWN if console.width >= 100 else BUDGETS_SHOWN[::2]
-    ks = [k for k in shown if k in first["pass_at_k_random"]]
-    crossed = len(_embedders(rows)) > 1
+    """One table, with the columns that the console is wide enough for; what is left out is in --json."""
+    console = _console()
+    tables = [_table(rows, budgets, extra) for budgets, extra in NARROWING]
+    unbounded = console.options.update_width(10_000)
+    fitting = [table for table in tables if console.measure(table, options=unbounded).maximum <= console.width]
+    console.print(_text(_title(rows)), soft_wrap=True)
+    console.print(fitting[0] if fitting else tables[-1])
+
+
+def _table(rows: Sequence[Mapping[str, Any]], budgets: Sequence[str], extra: Sequence[str]) -> Table:
+    from .leaderboard import gain, k95, shares  # and with it scipy.stats, which `harness select` does without
+
+    first, crossed = rows[0], len(_embedders(rows)) > 1
+    ks = [k for k in budgets if k in first["pass_at_k_random"]]
     table = Table(box=SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False)
     for name in ("selector", "embedder")[: 1 + crossed]:
         table.add_column(name, overflow="fold", min_width=min(20, max(len(row[name]) for row in rows)))
-    for name in ("samples-to-\ncorrect", "improvement\n[95 %]", "win/tie/loss\n%", *(f"pass@{k}\n%" for k in ks)):
-        table.add_column(name, justify="right", no_wrap=True)
-    for reference in REFERENCES:
-        table.add_row(*_reference(first, reference, ks, crossed), end_section=reference == REFERENCES[-1])
+    heads = {"k95": "k95\n(saved)", "chance": f"{_chance(rows)}\n", "gain": f"gain@{first['budget']}\npoints"}
+    main = ("samples-to-\ncorrect", "improvement\n[95 %]", "win/tie/loss\n%", *(f"pass@{k}\n%" for k in ks))
+    for head in (*main, *(heads[name] for name in extra)):
+        table.add_column(head, justify="right", no_wrap=True)
+    for name in REFERENCES:
+        table.add_row(*_reference(first, name, ks, crossed, extra), end_section=name == REFERENCES[-1])
     for row in rows:
-        budgets = [_percent(row["pass_at_k"].get(k)) for k in ks]
         names = [_text(row[name]) for name in ("selector", "embedder")[: 1 + crossed]]
-        table.add_row(*names, _number(row["samples_to_correct"]), _improvement(row), _shares(row), *budgets)
-    console.print(_text(_title(rows)), soft_wrap=True)
-    console.print(table)
+        passed = [_percent(row["pass_at_k"].get(k)) for k in ks]
+        shown = {"k95": k95(row), "chance": _shown_chance(row.get(f"{_chance(rows)}_random")), "gain": gain(row)}
+        if _chance(rows) == "p" and row["samples_to_correct"] is None:
+            shown["chance"] = _shown_chance(row["p_budget"])
+        figures = [_number(row["samples_to_correct"]), _improvement(row), shares(row, digits=0), *passed]
+        table.add_row(*names, *figures, *(shown[name] for name in extra))
+    return table
 
 
-def _reference(row: Mapping[str, Any], name: str, ks: Sequence[str], crossed: bool) -> list[str]:
+def _chance(rows: Sequence[Mapping[str, Any]]) -> str:
+    """What says whether a row differs from random: q where rows were corrected for one another, else p."""
+    return "q" if "q_random" in rows[0] else "p"
+
+
+def _shown_chance(value: float | None) -> str:
+    """A p or q, two significant digits; what is at most 1e-9 is that."""
+    return "-" if value is None else "<1e-9" if value < 1e-9 else f"{value:.2g}"
+
+
+def _reference(row: Mapping[str, Any], name: str, ks: Sequence[str], crossed: bool, extra: Sequence[str]) -> list[str]:
     """The line of a selection that no selector is measured for: by chance, or by who knows the verdicts."""
     mean = row[f"samples_to_correct_{name}"]
     ratio = _number(row["samples_to_correct_random"] / mean) if name != "random" else "1"
     label = {"random": "random (exact)", "oracle": "oracle", "anti_oracle": "anti-oracle"}[name]
     passed = [_percent(row[f"pass_at_k_{name}"][k]) for k in ks]
-    return [label, *([""] if crossed else []), _number(mean), ratio, "", *passed]
+    known = {"k95": str(row["k95_random"] or "")} if name == "random" else {}
+    line = [label, *([""] if crossed else []), _number(mean), ratio, "", *passed]
+    return line + [known.get(one, "") for one in extra]
 
 
 def _embedders(rows: Sequence[Mapping[str, Any]]) -> list[str]:
@@ -90,6 +128,9 @@ def _title(rows: Sequence[Mapping[str, Any]]) -> str:
     row, embedders = rows[0], _embedders(rows)
     parts = [row["task"], row["split"], row["model"], row["sampler"], *embedders[: len(embedders) == 1]]
     sizes = f"n = {row['n']}, {row['problems']} problems ({row['solvable']} solvable), {row['trials']} trials"
+    several = sorted({len(one.get("seeds", [0])) for one in rows})
+    if several[-1] > 1:
+        sizes += f", {'-'.join(map(str, dict.fromkeys((several[0], several[-1]))))} seeds"
     return " · ".join(dict.fromkeys(parts)) + " · " + sizes
 
 
@@ -97,7 +138,8 @@ def _caption(rows: Sequence[Mapping[str, Any]]) -> str:
     lines = [
         "samples-to-correct: mean rank of the first correct response (n + 1 where there is none).",
         "improvement: random's mean / the selector's; above 1 = fewer verifier calls. Interval over problems.",
-        "win/tie/loss: chance of a lower, equal, higher rank than a random order has.",
+        "win/tie/loss: chance of a lower, equal, higher rank than a random order has (subsets: of a hit at @k).",
+        "k95: calls to 95 % of the ceiling (saved against random); p: could a random order do this on these pools?",
         "oracle, anti-oracle: who knows the verdicts and takes a correct response first, or last.",
     ]
     for trust in dict.fromkeys(row["trust"] for row in rows if row["trust"] != "nominal"):
@@ -124,36 +166,75 @@ def _improvement(row: Mapping[str, Any]) -> str:
     return f"{row['improvement']:.2f}{interval}"
 
 
-def _shares(row: Mapping[str, Any]) -> str:
-    return "-" if row["win"] is None else "/".join(f"{100 * row[name]:.0f}" for name in ("win", "tie", "loss"))
-
-
 def leaderboard(boards: Sequence[Board], written: Sequence[Path]) -> None:
     """The tables that were written."""
     for board in boards:
         if board.rows:
             _results(board.rows)
+            _console().print(_text(_worth(board.rows)), soft_wrap=True)
         for name, reason in board.failed:
             _console().print(_text(f"failed: {name}: {reason}"), soft_wrap=True)
     _console().print(_text(f"written: {', '.join(map(str, written))}"), soft_wrap=True)
 
 
+def _worth(rows: Sequence[Mapping[str, Any]]) -> str:
+    """What the intervals of a table are worth, and what a second grader said."""
+    lines = [f"intervals: {TRUST.get(rows[0]['trust'], rows[0]['trust'])}."]
+    counts = [row["disputed"] for row in rows if row["disputed"] is not None]
+    return "\n".join(lines + ([f"disputed grades: {max(counts)}."] if counts else []))
+
+
 def comparison(value: Mapping[str, Any]) -> None:
-    """Two cells, side by side."""
-    first, second = (f"{value[side]['selector']} ({value[side]['embedder']})" for side in ("first", "second"))
-    a, b = value["samples_to_correct"]
-    left_out = f", {value['left_out']} that only one has left out" if value["left_out"] else ""
-    pools = "" if value["same_pool"] else "; the pools differ"
-    ends = value["difference_ci"]
-    interval = f" [{ends[0]:+.2f}, {ends[1]:+.2f}]" if ends else ""
+    """Two rows, side by side."""
     lines = [
-        f"{first}: {a:.2f} calls; {second}: {b:.2f}; {value['problems']} problems{left_out}{pools}",
-        f"difference {value['difference']:+.2f}{interval}, p = {value['p']:.4g}; below 0 the first needs fewer",
-        f"the first needs fewer on {_flipped(value['fewer'])}",
-        f"the first needs more on {_flipped(value['more'])}",
+        f"{_side(value, 0)}; {_side(value, 1)}; {value['problems']} problems{_left_out(value)}",
+        *(_against_random(value[side]) for side in ("first", "second")),
+        _difference(value),
+        f"the first {'needs fewer' if value['budget'] is None else 'hits more'} on {_flipped(value['fewer'])}",
+        f"the first {'needs more' if value['budget'] is None else 'hits less'} on {_flipped(value['more'])}",
     ]
+    worth = value["first"]["trust"]
+    if worth != "nominal":
+        lines.append(f"intervals: {TRUST[worth]}")
     for line in lines:
         _console().print(_text(line), soft_wrap=True)
+
+
+def _named(about: Mapping[str, Any]) -> str:
+    count = len(about["seeds"])
+    return f"{about['selector']} ({about['embedder']}{f', {count} seeds' * (count > 1)})"
+
+
+def _side(value: Mapping[str, Any], place: int) -> str:
+    name = _named(value[("first", "second")[place]])
+    if value["budget"] is None:
+        return f"{name}: {value['samples_to_correct'][place]:.2f} calls"
+    return f"{name}: pass@{value['budget']} {100 * value['pass_at_budget'][place]:.1f} %"
+
+
+def _left_out(value: Mapping[str, Any]) -> str:
+    said = f", {value['left_out']} that only one has left out" if value["left_out"] else ""
+    if value["seeds_left_out"]:
+        said += f"; {value['seeds_left_out']} cells of a seed that only one has left out"
+    return said + ("" if value["same_pool"] else "; the pools differ")
+
+
+def _against_random(about: Mapping[str, Any]) -> str:
+    """A side's own figures, over all its problems."""
+    if about["k95"] is None:
+        return f"{_named(about)} against random at {about['budget']}: p = {_shown_chance(about['p_budget'])}"
+    saved = f"k95 {about['k95']} ({about['calls_saved']:+d} calls saved)"
+    return f"{_named(about)} against random: {saved}, p = {_shown_chance(about['p_random'])}"
+
+
+def _difference(value: Mapping[str, Any]) -> str:
+    """The paired difference: in calls, or at a budget (where it is one of misses) turned into points of hits."""
+    at_budget = value["budget"] is not None
+    scale = -100 if at_budget else 1
+    ends = sorted(scale * end for end in value["difference_ci"] or ())
+    interval = f" [{ends[0]:+.2f}, {ends[1]:+.2f}]" if ends else ""
+    reads = "points; above 0 the first hits more" if at_budget else "below 0 the first needs fewer"
+    return f"difference {scale * value['difference'] + 0.0:+.2f}{interval}, p = {value['p']:.4g}; {reads}"
 
 
 def _flipped(problems: Sequence[Mapping[str, Any]]) -> str:

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import copy
 import json
 import random
 import re
 import shutil
+import subprocess
+import sys
 
 import pytest
-from conftest import ROOT
+from conftest import ROOT, TOY
 
 from harness import HarnessError, cells, leaderboard
 
@@ -38,14 +41,66 @@ def test_a_cell_holds_raw_figures_and_no_metric(run):
     assert {"kind", "schema", "checksum", "labels", "inputs", "versions", "hardware", "conditions", "problems"} <= set(
         cell
     )
-    assert set(cell["problems"][0]) == {"id", "n", "c", "errors", "ranks", "orders"}
+    assert set(cell["problems"][0]) == {"id", "n", "c", "errors", "disputed", "ranks", "orders"}
     for entry in cell["problems"]:
         assert [len(order) for order in entry["orders"]] == entry["ranks"]
     assert cell["versions"]["diversity-harness"]
-    assert cell["hardware"]["cores"] >= 1
-    figures = set(outcome.rows[0]) - {"n", "problems", "errors", "conditions", "disputed", "cell", *cells.LABELS}
+    assert cell["grader"] == "colours 1"
+    about = {"n", "problems", "errors", "conditions", "disputed", "cell", "grader", *cells.LABELS}
+    figures = set(outcome.rows[0]) - about
     assert "improvement" in figures
     assert not figures & set(cell)
+
+
+def test_a_cell_names_the_machine_and_imports_nothing_for_it(run):
+    _, found = run("--selector", "spread")
+    hardware = found["spread", "hidden-mean"]["hardware"]
+    assert 1 <= hardware["cores_usable"] <= hardware["cores"]
+    assert hardware["memory_gb"] > 0.1
+    assert isinstance(hardware["cpu"], str)
+    assert hardware["gpus"] == cells._gpus()
+    code = "import sys; from harness import cells; print(cells._hardware()['gpus'], 'torch' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["[]", "False"]
+
+
+def test_disputed_grades_belong_to_their_problems_and_stand_in_the_row_as_a_sum(harness, tmp_path):
+    options = ("--task", "keyed", "--engine", "toy", "--plugin", TOY, "--store", tmp_path / "runs", "--json")
+    plain = harness("run", *options, "--selector", "shuffle").rows[0]
+    audited = harness("run", *options, "--selector", "shuffle", "--audit").rows[0]
+    again = harness("run", *options, "--selector", "shuffle").rows[0]
+    (path,) = (tmp_path / "runs" / "cells").glob("*.json")
+    counts = [entry["disputed"] for entry in cells.read(path)["problems"]]
+    assert plain["disputed"] is None
+    assert audited["disputed"] == again["disputed"] == sum(counts) > 0  # what was audited once stays so
+    assert audited["grader"] == "keyed 1"
+    (key,) = (path.name for path in (tmp_path / "runs" / "pool").iterdir())
+    asked = ("--task", "keyed", "--plugin", TOY, "--store", tmp_path / "runs", "--json")
+    summary = harness("pool", "audit", key, *asked)
+    listed = [entry["problem_id"] for entry in summary.rows["listed"] if entry["why"] == "disputed"]
+    assert counts == [listed.count(f"test/{i}") for i in range(6)]
+
+
+def test_disputed_grades_of_a_part_of_a_pool_are_those_of_its_part(harness, tmp_path):
+    pool = tmp_path / "pool.jsonl"
+    pool.write_text(json.dumps({"problem_id": "test/1", "responses": ["say red", "say green", "say green"]}))
+    args = ("run", "--task", "keyed", "--pool", pool, "--plugin", TOY, "--store", tmp_path / "runs", "--json")
+    whole = harness(*args, "--selector", "shuffle", "--audit").rows[0]
+    part = harness(*args, "--selector", "shuffle", "--n", 2).rows[0]
+    assert (whole["disputed"], part["disputed"]) == (2, 1)
+
+
+def test_a_cell_of_schema_2_is_still_read_with_its_one_total(cell_file):
+    now = json.loads(cell_file.read_text())
+    before = {name: value for name, value in copy.deepcopy(now).items() if name not in ("grader", "checksum")}
+    before |= {"schema": 2, "disputed": 7, "hardware": {"machine": "x86_64", "system": "Linux", "cores": 2}}
+    for entry in before["problems"]:
+        del entry["disputed"]
+    cell_file.write_text(json.dumps(before | {"checksum": cells.checksum(before)}))
+    old = cells.row(cells.read(cell_file))
+    assert (old["disputed"], old["grader"]) == (7, "colours 1")
+    new = cells.row(now)
+    assert {name: old[name] for name in old if name != "disputed"} == {n: new[n] for n in new if n != "disputed"}
 
 
 def test_a_row_comes_from_the_cells_file_alone(run, cell_file):
@@ -106,14 +161,16 @@ def of_another_trial_count(cell):
     ("change", "fault"),
     [
         (edited, "was edited or cut after it was measured"),
-        (older, "of an older schema: run it again (1; this version reads 2)"),
-        (newer, "of a newer schema: update diversity-harness (99; this version reads 2)"),
+        (older, "of an older schema: run it again (1; this version reads 2 and 3)"),
+        (newer, "of a newer schema: update diversity-harness (99; this version reads 2 and 3)"),
         (lambda cell: {"a": 1}, "is no cell"),
         (lambda cell: [cell], "is no cell"),
         (forged(c=99), "does not add up (ValueError: problem 'test/0': n, c or errors)"),
         (forged(ranks=[99] * 5), "does not add up (ValueError: problem 'test/0': ranks)"),
         (forged(ranks=[1] * 5, orders=[[0, 1]] * 5), "problem 'test/0': orders and ranks"),
         (forged(id="test/1"), "a problem stands there twice"),
+        (forged(disputed=17), "problem 'test/0': disputed grades"),
+        (lambda cell: without_disputed(cell), "problem 'test/0': disputed grades"),
         (of_another_trial_count, "problem 'test/0': trials"),
         (lambda cell: cells_without(cell, "inputs"), "does not add up (KeyError: 'inputs')"),
     ],
@@ -125,6 +182,11 @@ def test_a_file_that_cannot_be_trusted_is_named_in_one_line(cell_file, change, f
     assert str(refused.value).startswith(f"cell {cell_file}: ")
     assert fault in str(refused.value)
     assert "\n" not in str(refused.value)
+
+
+def without_disputed(cell):
+    del cell["problems"][0]["disputed"]
+    return cell | {"checksum": cells.checksum(cell)}
 
 
 def cells_without(cell, name):
@@ -147,8 +209,6 @@ def test_a_half_written_cell_and_a_renamed_one_are_named(cell_file, tmp_path):
 @pytest.fixture
 def results(toy, harness, tmp_path, monkeypatch):
     """results/ with six cells of two pools and one that failed, published by the command."""
-    from conftest import TOY
-
     toy("--grid", "selector=spread+shuffle+head,embedder=hidden-mean+letters")
     toy("--selector", "spread", "--sampler", "nucleus:p=0.8")
     toy("--selector", "twice")
@@ -218,6 +278,17 @@ def test_the_badge_is_what_the_kit_says_of_the_selector(harness, results):
     badges = {row["selector"]: row["conformance"] for row in rows}
     assert badges["shuffle"].startswith("passes ")
     assert badges["spread"].startswith("fails ")  # the toy's takes NaN
+
+
+def test_a_badge_of_another_kit_is_made_anew_where_the_selector_is_installed(harness, results, tmp_path):
+    paths = sorted((results / "conformance").glob("*.json"))
+    fresh = {path.name: path.read_text() for path in paths}
+    for path in paths:
+        path.write_text(json.dumps(json.loads(path.read_text()) | {"kit": "an older one", "passed": 1, "failed": []}))
+    stale = ("results", "publish", "--store", tmp_path / "runs", "--to", results, "--json")
+    assert {row["conformance"] for row in harness(*stale).rows} == {"passes 1"}  # nobody here can try them
+    harness(*stale, "--plugin", TOY)
+    assert {path.name: path.read_text() for path in paths} == fresh
 
 
 def test_what_cannot_be_counted_is_named_and_the_rest_still_counts(harness, results):
@@ -298,20 +369,43 @@ def test_a_cell_compared_with_itself_differs_nowhere(harness, toy, tmp_path):
     assert (value["difference"], value["p"], value["fewer"], value["more"]) == (0, 1, [], [])
 
 
+def test_a_subset_method_is_compared_by_its_hits_at_a_budget(harness, toy, tmp_path):
+    spread, head = toy("--selector", "spread", "--selector", "head").rows
+    value = harness("compare", spread["cell"], head["cell"], "--store", tmp_path / "runs", "--json").rows
+    k = value["budget"]
+    assert k == head["budget"] == spread["budget"]
+    assert value["pass_at_budget"] == [pytest.approx(row["pass_at_k"][str(k)]) for row in (spread, head)]
+    assert value["difference"] == pytest.approx(head["pass_at_k"][str(k)] - spread["pass_at_k"][str(k)])
+    assert (value["samples_to_correct"], value["ratio"], value["ratio_ci"]) == (None, None, None)
+    assert all(one["first"] > one["second"] for one in value["fewer"])  # shares of trials that hit
+    shown = harness("compare", spread["cell"], head["cell"], "--store", tmp_path / "runs").out
+    assert f"head (none): pass@{k} " in shown
+    assert f"difference {-100 * value['difference']:+.2f} [" in shown
+    assert "points; above 0 the first hits more" in shown
+
+
 def test_what_cannot_be_compared_is_one_clear_line(harness, toy, tmp_path):
     def refusal(a, b):
         outcome = harness("compare", a, b, "--store", tmp_path / "runs")
         assert outcome.code == 2
         return outcome.err
 
-    spread, head = (row["cell"] for row in toy("--selector", "spread", "--selector", "head").rows)
+    spread = toy("--selector", "spread").rows[0]["cell"]
     other = toy("--selector", "spread", "--split", "broken").rows[0]["cell"]
     few = toy("--selector", "spread", "--trials", 2).rows[0]["cell"]
     toy("--selector", "twice")
     failed = next(path for path in (tmp_path / "runs" / "cells").glob("*.json") if '"failed"' in path.read_text()).stem
-    assert "is of a subset method, which has no samples-to-correct" in refusal(spread, head)
     assert "have no problem in common" in refusal(spread, other)
     assert "the cells have 5 and 2 trials" in refusal(spread, few)
     assert f"cell {failed!r} failed (selector 'twice'" in refusal(failed, spread)
     assert "no file 'zzz', and no cell whose key begins so in results, " in refusal(spread, "zzz")
     assert "begins the keys of" in refusal(spread, "")
+
+
+def test_an_id_that_no_utf_8_can_hold_is_kept_as_what_can(harness, tmp_path):
+    line = '{"problem_id": "a\\ud83d", "responses": ["x", "y"], "correct": [true, false]}\n'
+    (tmp_path / "pool.jsonl").write_text(line)
+    outcome = harness("run", "--pool", tmp_path / "pool.jsonl", "--selector", "uniform", "--store", tmp_path / "runs")
+    assert outcome.code == 0, outcome.err
+    [path] = (tmp_path / "runs" / "cells").glob("*.json")
+    assert json.loads(path.read_text())["problems"][0]["id"] == "a\ufffd"

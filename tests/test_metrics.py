@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from harness import stats
 from harness.metrics import (
     Outcomes,
     budget_for,
@@ -23,6 +24,7 @@ from harness.metrics import (
     reference_ranks,
     restricted,
     summary,
+    telling_budget,
     win_tie_loss,
 )
 
@@ -193,6 +195,95 @@ def test_a_subset_method_has_the_keys_of_a_ranker_and_no_figure_that_needs_a_ran
     assert set(subset) == set(ranker)
     assert subset["improvement"] is subset["p_random"] is subset["k95"] is None
     assert (subset["restricted_mean"], subset["k95_random"]) == ({}, 3)
+
+
+# The gain at a budget, which subset methods have too.
+
+
+def subsets(hits, n, c) -> Outcomes:
+    n, c = np.array(n), np.array(c)
+    return Outcomes(n, c, np.zeros_like(n), hits={k: np.array(found, bool) for k, found in hits.items()})
+
+
+def test_the_gain_is_pass_at_k_less_that_of_all_subsets_with_an_interval_over_problems():
+    n, c = [6] * 4, [1, 2, 3, 0]
+    hits = {1: [[1, 0], [1, 1], [1, 1], [0, 0]], 2: [[1, 1]] * 3 + [[0, 0]]}
+    row = summary(subsets(hits | {4: hits[2], 6: hits[2]}, n, c), seed=5)
+    for k in (1, 2, 4, 6):
+        sets = list(itertools.combinations(range(6), k))
+        random = [np.mean([any(index < correct for index in one) for one in sets]) for correct in c]
+        ours = np.mean(hits[min(k, 2)], axis=1)
+        assert row["gain_at_k"][str(k)] == pytest.approx(np.mean(ours - random), abs=1e-9)
+        expected = stats.difference_interval(ours - random, 5)
+        assert row["gain_at_k_ci"][str(k)] == pytest.approx(expected, abs=1e-6)
+    assert row["gain_at_k"]["6"] == 0
+    assert row["gain_at_k_ci"]["6"] == [0, 0]
+
+
+def test_a_rankers_gain_counts_its_first_k_and_never_an_unsolvable_problem():
+    row = summary(outcomes([[1, 3], [5, 5], [11, 11]], [10, 10, 10], [2, 1, 0]))
+    assert row["pass_at_k"]["4"] == pytest.approx(1 / 3)
+    assert row["gain_at_k"]["4"] == pytest.approx(1 / 3 - (1 - 1 / 3 + 0.4) / 3)
+    assert row["gain_at_k"]["10"] == pytest.approx(0)
+    assert list(row["gain_at_k"]) == ["1", "2", "4", "8", "10"]
+
+
+@given(st.lists(pools, min_size=1, max_size=4))
+def test_the_telling_budget_is_where_random_comes_nearest_to_half_of_what_can_be_solved(pools):
+    n, c = np.array([8] * len(pools)), np.array([min(correct, 8) for _, correct in pools])
+    budget = telling_budget(n, c)
+    if not c.any():
+        assert budget is None
+        return
+    half = (c > 0).mean() / 2
+    away = {k: abs(random_pass_at_k(n, c, k).mean() - half) for k in (1, 2, 4, 8)}
+    assert away[budget] <= min(away.values()) + 1e-9
+
+
+@given(st.integers(1, 7), st.data())
+def test_win_tie_and_loss_at_the_budget_are_shares_of_all_subsets(n, data):
+    c = data.draw(st.integers(1, n))
+    budget = telling_budget(np.array([n]), np.array([c]))
+    trials = data.draw(st.lists(st.booleans(), min_size=1, max_size=3))
+    row = summary(subsets({k: [trials] for k in budgets(n)}, [n], [c]))
+    theirs = [any(index < c for index in one) for one in itertools.combinations(range(n), budget)]
+    pairs = [(ours, other) for ours in trials for other in theirs]
+    assert row["budget"] == budget
+    assert row["win_budget"] == pytest.approx(np.mean([ours > other for ours, other in pairs]), abs=1e-12)
+    assert row["loss_budget"] == pytest.approx(np.mean([ours < other for ours, other in pairs]), abs=1e-12)
+    assert row["tie_budget"] == pytest.approx(np.mean([ours == other for ours, other in pairs]), abs=1e-12)
+
+
+def test_a_budget_that_some_pool_has_no_subset_of_has_no_gain():
+    n, c = np.array([5, 8]), np.array([2, 2])
+    hits = {1: [[1], [1]], 2: [[1], [1]], 4: [[1], [1]], 5: [[1]], 8: [[1]]}
+    row = summary(Outcomes(n, c, n * 0, hits={k: np.array(found) for k, found in hits.items()}))
+    assert list(row["gain_at_k"]) == ["1", "2", "4"]
+
+
+def test_a_subset_method_is_tested_at_the_budget_and_says_nothing_of_ranks():
+    n, c = np.full(40, 8), np.full(40, 2)
+    row = summary(subsets({k: [[1, 1]] * 40 for k in budgets(8)}, n, c))
+    assert row["budget"] == 2
+    assert row["p_budget"] < 1e-6
+    assert (row["p_random"], row["k95"], row["win"], row["samples_to_correct"]) == (None, None, None, None)
+
+
+# Several pools of a problem.
+
+
+def test_the_pools_of_a_problem_are_averaged_before_the_problems_are():
+    two = Outcomes(np.full(4, 9), np.array([1, 2, 0, 3]), np.zeros(4, int), np.array([[2], [4], [10], [1]]), pools=2)
+    row = summary(two)
+    assert (row["problems"], row["solvable"]) == (2, 2)
+    assert row["samples_to_correct_solvable"] == pytest.approx((3 + 1) / 2)
+    assert row["samples_to_correct_random_solvable"] == pytest.approx(((5 + 10 / 3) / 2 + 10 / 4) / 2)
+    once = summary(Outcomes(np.full(2, 9), np.array([1, 0]), np.zeros(2, int), np.array([[2], [10]])))
+    twice = [np.repeat(values, 2, axis=0) for values in (np.full(2, 9), np.array([1, 0]), np.array([[2], [10]]))]
+    repeated = summary(Outcomes(twice[0], twice[1], np.zeros(4, int), twice[2], pools=2))
+    assert repeated["improvement_ci"] == once["improvement_ci"]  # two seeds that agree are not more problems
+    assert repeated["gain_at_k_ci"] == once["gain_at_k_ci"]
+    assert repeated["trust"] == once["trust"]
 
 
 @pytest.mark.parametrize(

@@ -20,7 +20,7 @@ import numpy as np
 import pytest
 from conftest import ROOT, TOY
 
-from harness import cells, pipeline, plots, store
+from harness import budget_curves, cells, pipeline, plots, store
 from harness import grid as grids
 from harness.config import RunConfig
 from harness.metrics import Outcomes
@@ -250,6 +250,61 @@ def test_passk_shows_random_the_oracle_and_all_selectors_of_a_pool(rich):
         assert passed == close(share_solved(ranked, k))
 
 
+@pytest.fixture
+def crowd(rich, tmp_path):
+    """15 selectors of one pool: `one00` solves each problem first, every next one later, `one14` is a subset method."""
+    cell, folder = the(rich, model="crow"), tmp_path / "crowd"
+    for place in range(14):
+        cell["labels"]["selector"] = f"one{place:02}"
+        cell["inputs"]["ranking"]["key"] = f"{place}"
+        for entry in cell["problems"]:
+            last = entry["n"] - entry["c"] + 1
+            entry["ranks"] = [min(1 + place, last) if entry["c"] else last] * len(entry["ranks"])
+            entry["orders"] = [list(range(rank)) for rank in entry["ranks"]] if entry["c"] else []
+        cells.write(folder, cell)
+    cell["labels"]["selector"], cell["inputs"]["ranking"]["key"] = "one14", "subset"
+    for entry in cell["problems"]:
+        trials = len(entry.pop("ranks")) + 0 * len(entry.pop("orders"))
+        entry["hits"] = {str(k): [entry["c"] > 0] * trials for k in (1, 2, 4, 8, 16)}
+    cells.write(folder, cell)
+    return folder
+
+
+def test_of_more_than_twelve_selectors_the_best_are_drawn_the_others_named_and_all_in_the_table(crowd):
+    pytest.importorskip("matplotlib")
+    said = []
+    rows = rows_of("passk", crowd, say=said.append)
+    assert {row["series"] for row in rows} == {curves.RANDOM, curves.ORACLE, *(f"one{i:02}" for i in range(15))}
+    (line,) = said
+    assert line == (
+        "colours · crow · vanilla: of 15 selectors the 12 with the highest mean pass@k are drawn; "
+        "in the table only: one11, one12, one13"
+    )
+    with style.styled():
+        figure = curves.draw_passk(rows)
+    drawn = [f"one{i:02}" for i in (*range(11), 14)]
+    (legend,) = figure.legends
+    assert [text.get_text() for text in legend.get_texts()] == [
+        curves.RANDOM,
+        curves.ORACLE,
+        *drawn,
+        "3 more in the CSV",
+    ]
+    assert len(lines_of(figure)) == 2 + 12
+
+
+def test_each_panel_draws_its_own_best_selectors(crowd, rich):
+    pytest.importorskip("matplotlib")
+    rows = rows_of("passk", crowd, rich, model="crow") + rows_of("passk", rich, model="parrot", sampler="vanilla")
+    with style.styled():
+        figure = curves.draw_passk(rows)
+    crow, parrot = figure.axes
+    assert (len(crow.get_lines()), len(parrot.get_lines())) == (2 + 12, 2 + 5)
+    assert figure.legends[0].get_texts()[-1].get_text() == "up to 4 more in the CSV"
+    rows = rows_of("passk", crowd, selector="one13")
+    assert curves.best_selectors(rows) == ["one13"]
+
+
 def test_a_band_is_what_resampling_the_problems_gives(rich):
     entries = the(rich, model="crow")["problems"]
     row = next(row for row in rows_of("passk", rich, model="crow") if row["series"] == curves.RANDOM and row["k"] == 2)
@@ -264,15 +319,13 @@ def test_a_band_is_what_resampling_the_problems_gives(rich):
 def test_the_band_of_a_selector_averages_trials_before_it_resamples():
     trials = np.array([[1, 9], [9, 1], [1, 9], [9, 1]])
     outcomes = Outcomes(*(np.full(4, value) for value in (9, 1, 0)), ranks=trials)
-    one = Chosen("0" * 20, {"problems": [{"id": str(i)} for i in range(4)]})
-    one.__dict__["outcomes"] = outcomes
-    ks, shares = curves.selected_shares(one, [1, 9])
+    ks, shares = budget_curves.selected_shares(outcomes, [1, 9])
     assert (ks, shares.tolist()) == ([1, 9], [[0.5, 1.0]] * 4)
-    assert [ends.tolist() for ends in curves.band(shares, 3)] == [[0.5, 1.0]] * 2
+    assert [ends.tolist() for ends in budget_curves.band(shares, 3)] == [[0.5, 1.0]] * 2
 
 
 def test_a_curve_of_a_large_pool_has_about_forty_budgets_those_of_the_tables_among_them():
-    ks = curves.budgets(1000)
+    ks = budget_curves.budgets(1000)
     assert {1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1000} <= set(ks)
     assert ks == sorted(set(ks))
     assert len(ks) < 55
@@ -480,7 +533,8 @@ def lines_of(figure):
 def test_every_panel_title_axis_and_unit_is_there(rich, tmp_path):
     pytest.importorskip("matplotlib")
     with style.styled():
-        for name, figure in plots.figures().items():
+        for name in NAMES:
+            figure = plots.figures()[name]
             options = {"sampler": "vanilla"} if name in ("models", "likelihoods") else {}
             rows = rows_of(name, rich, store=tmp_path / "runs", **options)
             drawn = figure.draw(rows)
@@ -513,7 +567,8 @@ def test_listing_figures_needs_no_matplotlib_and_drawing_says_that_it_does(harne
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "set()"
     monkeypatch.setitem(sys.modules, "matplotlib", None)
-    assert [row["name"] for row in harness("plot", "--list", "--json").rows] == list(NAMES)
+    listed = [row["name"] for row in harness("plot", "--list", "--json").rows]
+    assert listed[: len(NAMES)] == list(NAMES)  # those of trained models, which are not made of cells, follow
     outcome = harness("plot", "passk", rich)
     assert (outcome.code, outcome.err) == (
         2,
@@ -700,7 +755,7 @@ def test_the_page_names_every_figure_column_and_option():
     from harness.cli import app
 
     page = (ROOT / "docs" / "plots.md").read_text()
-    assert tuple(plots.figures()) == NAMES
+    assert tuple(plots.figures())[: len(NAMES)] == NAMES
     for name in NAMES:
         assert len(re.findall(rf"^\| `{name}` \|", page, re.M)) == 2  # what it draws, and its columns
     command = typer.main.get_command(app).commands["plot"]

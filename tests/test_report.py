@@ -7,6 +7,8 @@ import hashlib
 import json
 import os
 import shutil
+import subprocess
+from importlib.resources import files
 
 import numpy as np
 import pytest
@@ -14,11 +16,11 @@ from conftest import TOY
 from report_page import HOSTILE, hostile_pool, parsed, policy, pool_file
 
 from harness import Pool
+from harness.budget_curves import band
 from harness.metrics import random_pass_at_k
 from harness.report.browsing import NONE, OTHER, clusters, flat, sampled
-from harness.report.figures import band
 from harness.report.orders import nearest_earlier
-from harness.report.page import encoded, fitted
+from harness.report.page import SCRIPTS, encoded, fitted, joined_script
 from harness.report.visible import cut, visible
 from harness_selectors.repexp import RepExp
 
@@ -60,6 +62,29 @@ def test_the_report_of_the_last_run_is_one_file_in_the_store(toy, report, tmp_pa
     references = [row["name"] for row in data["rows"] if row["reference"]]
     assert references == ["random (exact)", "oracle", "anti-oracle"]
     assert data["rows"][0]["samples_to_correct"] == rows[0]["samples_to_correct_random"]
+
+
+def test_the_table_has_chances_budgets_and_what_its_intervals_are_worth(toy, report):
+    rows = {row["selector"]: row for row in toy(*(f"--selector={s}" for s in ("repexp", "shuffle", "spread"))).rows}
+    data, _, _ = parsed(report())
+    shown = {row["name"]: row for row in data["rows"]}
+    for name, row in rows.items():
+        for ours, theirs in (("p", "p_random"), ("k95", "k95"), ("calls_saved", "calls_saved"), ("trust", "trust")):
+            assert shown[name][ours] == row[theirs]
+        assert shown[name]["trust"] == "few problems"
+    assert shown["random (exact)"]["k95"] == rows["shuffle"]["k95_random"]
+    smallest_first = sorted(rows, key=lambda name: rows[name]["p_random"])
+    bound = 1.0
+    for place, name in reversed(list(enumerate(smallest_first, 1))):  # Benjamini and Hochberg's step up
+        bound = min(bound, rows[name]["p_random"] * 3 / place)
+        assert shown[name]["q"] == pytest.approx(bound, rel=1e-4)
+
+
+def test_a_subset_method_is_tested_by_its_sets_and_has_no_budget_of_its_own(toy, report):
+    (row,) = toy("--selector", "head").rows
+    shown = parsed(report())[0]["rows"][-1]
+    assert shown["p"] == shown["q"] == row["p_budget"] is not None
+    assert (shown["k95"], shown["calls_saved"], shown["trust"]) == (None, None, None)
 
 
 def test_cells_of_another_pool_or_other_problems_are_left_out(toy, report):
@@ -149,7 +174,7 @@ def test_a_band_is_as_wide_as_the_mean_of_many_problems_is_uncertain():
     half = 1.96 * shares.std(axis=0) / 20
     assert low == pytest.approx(shares.mean(axis=0) - half, abs=0.004)
     assert high == pytest.approx(shares.mean(axis=0) + half, abs=0.004)
-    assert band(shares, seed=1) == (low, high)
+    assert np.array_equal(band(shares, seed=1), (low, high))
 
 
 def test_a_curve_counts_no_problem_without_a_correct_response(harness, report, tmp_path):
@@ -315,6 +340,21 @@ def test_without_the_responses_the_table_is_still_shown(toy, report, tmp_path):
     assert len(data["rows"]) == 4
 
 
+@pytest.mark.parametrize(("kind", "suffix"), [("verdict", "parquet"), ("ranking", "json")])
+def test_a_problem_that_lost_a_shard_is_left_out_and_counted(toy, report, tmp_path, kind, suffix):
+    toy("--selector", "shuffle", "--selector", "spread")
+    next((tmp_path / "runs" / kind).glob(f"*/test_2*.{suffix}")).unlink()
+    data, _, _ = parsed(report())
+    assert sorted(problem["id"] for problem in data["problems"]) == [f"test/{i}" for i in (0, 1, 3, 4, 5)]
+    assert data["browsing"]["note"] == "1 problems have no responses in the store."
+
+
+def test_the_map_is_of_the_vectors_that_most_selectors_read(toy, report):
+    toy("--selector", "repexp", "--selector", "spread", "--embedder", "letters")
+    toy("--selector", "repexp")
+    assert {problem["map"]["of"] for problem in parsed(report())[0]["problems"]} == {"letters"}
+
+
 # Texts and the file.
 
 
@@ -376,6 +416,27 @@ def test_the_policy_allows_this_script_and_this_style_and_nothing_else(toy, repo
         "base-uri 'none'",
         "form-action 'none'",
     ]
+
+
+def test_the_script_is_its_files_joined_in_a_block_that_makes_no_name_global(toy, report):
+    toy("--selector", "shuffle")
+    _, (_, _, (_, _, script)), _ = parsed(report())
+    folder = files("harness.report")
+    assert {f"{name}.js" for name in SCRIPTS} == {one.name for one in folder.iterdir() if one.name.endswith(".js")}
+    assert script.startswith('"use strict";\n{\n')
+    at = [script.index((folder / f"{name}.js").read_text()) for name in SCRIPTS]
+    assert at == sorted(at)
+
+
+@pytest.mark.skipif(not shutil.which("oxlint"), reason="needs oxlint (pip install oxlint)")
+def test_the_script_passes_the_linter(tmp_path):
+    script, settings = tmp_path / "script.js", tmp_path / "settings.json"
+    script.write_text(joined_script())
+    wanted = ("no-undef", "no-redeclare", "no-unused-vars", "prefer-const", "eqeqeq")
+    rules = {"categories": {"correctness": "error"}, "rules": dict.fromkeys(wanted, "error")}
+    settings.write_text(json.dumps({"env": {"browser": True, "es2022": True}, **rules}))
+    done = subprocess.run(["oxlint", "--config", settings, script], capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout
 
 
 def test_the_same_store_gives_the_same_bytes(toy, report):

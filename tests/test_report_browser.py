@@ -9,6 +9,7 @@ import socket
 import time
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from importlib.resources import files
 
 import pytest
 from conftest import TOY
@@ -18,6 +19,7 @@ from harness import pipeline
 from harness.config import RunConfig
 from harness.progress import Progress
 from harness.report import write_report
+from harness.report.page import SCRIPTS
 from harness.report.visible import visible
 from harness.store import storable
 
@@ -143,6 +145,57 @@ def test_the_page_of_a_real_run_draws_all_its_parts_without_an_error(opened, rea
             "distance to the nearest earlier pick, pick by pick",
         }
         assert page.locator("tbody").last.locator("th").all_inner_texts() == [s["name"] for s in data["selectors"]]
+
+
+@pytest.mark.parametrize("name", SCRIPTS)
+def test_each_file_of_the_script_is_whole_by_itself(chromium, name):
+    page = chromium.new_page()
+    page.evaluate(
+        'text => { new Function(`"use strict"; ${text}`); }', (files("harness.report") / f"{name}.js").read_text()
+    )
+    with pytest.raises(Exception, match="SyntaxError"):
+        page.evaluate("text => { new Function(text); }", "function half() {")
+    page.close()
+
+
+def extra(page):
+    return page.locator("#table .extra:visible")
+
+
+def test_more_columns_are_shown_and_hidden_by_keyboard(opened, toy_report):
+    data, _, _ = parsed(toy_report)
+    with opened(toy_report) as (page, _):
+        button = page.get_by_role("button", name="More columns")
+        assert (extra(page).count(), button.get_attribute("aria-expanded")) == (0, "false")
+        button.focus()
+        page.keyboard.press("Enter")
+        button = page.get_by_role("button", name="Fewer columns")
+        assert button.get_attribute("aria-expanded") == "true"
+        heads = ["p", "q", "k95", "calls saved", "interval"]
+        assert page.locator("thead .extra:visible").all_inner_texts() == heads
+        assert extra(page).count() == 5 * (1 + len(data["rows"]))
+        assert page.locator("#more-note").is_visible()
+        for row in data["rows"][3:]:
+            shown = page.locator("tbody tr", has=page.get_by_role("rowheader", name=row["name"], exact=True))
+            p, q, k95, saved, interval = shown.locator(".extra").all_inner_texts()
+            assert float(p) == pytest.approx(row["p"], rel=0.05)
+            assert float(q) == pytest.approx(row["q"], rel=0.05)
+            assert k95 == (str(row["k95"]) if row["k95"] else "–")
+            assert saved.replace("−", "-") == (f"{row['calls_saved']:+}".replace("+0", "0") if row["k95"] else "–")
+            assert interval == (row["trust"] or "–")
+        page.keyboard.press("Space")
+        assert (extra(page).count(), page.locator("#more-note").is_visible()) == (0, False)
+        page.keyboard.press("Tab")
+        assert page.evaluate("document.activeElement.className") == "scroll"
+
+
+def test_a_phone_brings_more_columns_beside_the_names(opened, toy_report):
+    with opened(toy_report, PHONE, has_touch=True, is_mobile=True) as (page, _):
+        page.locator("#more").tap()
+        name, first = page.locator("tbody th").last.bounding_box(), extra(page).first.bounding_box()
+        assert 0 <= name["x"] < name["x"] + name["width"] <= first["x"] + 1
+        assert first["x"] + first["width"] <= 360
+        assert page.evaluate("document.documentElement.scrollWidth") <= 360
 
 
 def test_a_problem_is_chosen_by_click_or_found_by_its_name(opened, toy_report):
@@ -380,7 +433,7 @@ def test_it_follows_the_systems_colours_and_prints_on_white_without_its_controls
         assert page.evaluate("getComputedStyle(document.querySelector('.shape')).transitionDuration") == "0s"
         page.emulate_media(media="print")
         assert paper(page) == "rgb(255, 255, 255)"
-        assert page.locator(".transport:visible, aside:visible").count() == 0
+        assert page.locator(".transport:visible, aside:visible, #more:visible").count() == 0
         assert page.locator(".map:visible").count() == 2
 
 

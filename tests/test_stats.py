@@ -124,6 +124,50 @@ def test_the_test_against_random_is_fast_on_large_pools():
     assert time.process_time() - start < 5
 
 
+# One subset method against random
+
+
+@given(st.lists(st.tuples(st.integers(2, 6), st.integers(1, 5)), min_size=1, max_size=4), st.integers(1, 3), st.data())
+def test_the_test_of_subsets_is_the_share_of_all_choices_of_subsets(pools, k, data):
+    every = [[any(i < min(c, n) for i in one) for one in itertools.combinations(range(n), min(k, n))] for n, c in pools]
+    seen = [data.draw(st.sampled_from(hits)) for hits in every]
+    p = stats.random_subset_test(np.array(seen, float)[:, None], np.array([np.mean(hits) for hits in every]))
+    vary = [(hits, hit) for hits, hit in zip(every, seen, strict=True) if len(set(hits)) > 1]
+    if not vary:
+        assert p is None
+        return
+    sums = [sum(choice) for choice in itertools.product(*(hits for hits, _ in vary))]
+    assert p == pytest.approx(two_sided(sums, sum(hit for _, hit in vary)), rel=1e-5)
+
+
+def test_a_subset_method_that_repeats_itself_has_one_trial():
+    chances = np.linspace(0.1, 0.9, 40)
+    once = (np.random.default_rng(0).random((40, 1)) < chances[:, None] + 0.2).astype(float)
+    five = np.repeat(once, 5, axis=1)
+    assert stats.random_subset_test(five, chances) == stats.random_subset_test(once, chances)
+    fresh = (np.random.default_rng(0).random((40, 5)) < chances[:, None] + 0.2).astype(float)
+    assert stats.random_subset_test(fresh, chances) < 0.01 * stats.random_subset_test(fresh[:, :1], chances)
+
+
+@pytest.mark.parametrize("trials", [1, 5])
+def test_random_subsets_are_told_from_random_about_as_often_as_the_test_says(trials):
+    rng = np.random.default_rng(trials)
+    chances = rng.beta(1.2, 2, 100)
+    p = [stats.random_subset_test(rng.random((100, trials)) < chances[:, None], chances) for _ in range(1_000)]
+    assert 0.02 <= np.mean(np.array(p) <= 0.05) <= 0.064
+
+
+def test_the_interval_of_a_gain_covers_it_at_400_problems():
+    rng, k = np.random.default_rng(3), 4
+    for shape in ("mixed", "hard", "like tiny24"):
+        c = rng.choice(65, p=calibration.law_of_c(64, shape), size=(400, 500))
+        found, fair = (calibration.law(64, name).found[:, k - 1] for name in ("w = 2", "random"))
+        hits = (rng.random((400, 500, 5)) < (found * (np.arange(65) > 0))[c][..., None]).mean(axis=2)
+        truth = float(calibration.law_of_c(64, shape) @ ((found - fair) * (np.arange(65) > 0)))
+        covered = calibration.covers(stats.difference_intervals(hits - (fair * (np.arange(65) > 0))[c], seed=1), truth)
+        assert 0.92 <= covered.mean() <= 0.98
+
+
 # Intervals
 
 
@@ -265,12 +309,13 @@ def test_the_selectors_trials_may_differ_in_number():
     assert paired.difference == pytest.approx(-1.5)
 
 
-def test_two_equal_selectors_are_seldom_told_apart():
+@pytest.mark.parametrize("shape", ["hard", "like tiny24", "like GPT-4"])
+def test_two_equal_selectors_are_told_apart_in_at_most_64_of_1000_repetitions(shape):
     rng = np.random.default_rng(0)
-    c = rng.choice(65, p=calibration.law_of_c(64, "like tiny24"), size=(60, 500))
+    c = rng.choice(65, p=calibration.law_of_c(64, shape), size=(60, 1_000))
     a, b = (calibration.law(64, "w = 2").ranks(c, 5, rng).mean(axis=2) for _ in range(2))
-    apart = [stats.sign_flip_test((a - b)[:, i], seed=i, flips=499) <= 0.05 for i in range(500)]
-    assert 0.02 <= np.mean(apart) <= 0.08
+    apart = [stats.sign_flip_test((a - b)[:, i], seed=i, flips=499) <= 0.05 for i in range(1_000)]
+    assert 20 <= sum(apart) <= 64
 
 
 def test_unequal_selectors_are_told_apart():

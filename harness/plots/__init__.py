@@ -14,18 +14,24 @@ from typing import Any
 
 from .. import store
 from ..errors import HarnessError, did_you_mean
-from .request import Figure, Row
+from .request import Figure, Row, rounded
 from .request import Request as Request
 
 FOLDER = "plots"  # in the store, where no --out says otherwise
-DIGITS = 6
 
 
 def figures() -> dict[str, Figure]:
     """The figures by name, in the order of docs/plots.md."""
-    from . import curves, hardness, likelihoods, models, scatter
+    from . import curves, hardness, likelihoods, models, scatter, training
 
-    found = (*scatter.FIGURES, *models.FIGURES, *hardness.FIGURES, *curves.FIGURES, *likelihoods.FIGURES)
+    found = (
+        *scatter.FIGURES,
+        *models.FIGURES,
+        *hardness.FIGURES,
+        *curves.FIGURES,
+        *likelihoods.FIGURES,
+        *training.FIGURES,
+    )
     return {figure.name: figure for figure in found}
 
 
@@ -55,7 +61,7 @@ def write(request: Request, out: Path | None = None) -> list[Path]:
 
 def table(request: Request) -> list[Row]:
     """What the figure draws, a row a mark; numbers have six significant digits, in the drawing too."""
-    return [{name: _rounded(value) for name, value in row.items()} for row in _figure(request.name).rows(request)]
+    return [{name: rounded(value) for name, value in row.items()} for row in _figure(request.name).rows(request)]
 
 
 def as_csv(rows: Sequence[Mapping[str, Any]]) -> str:
@@ -72,7 +78,3 @@ def _figure(name: str) -> Figure:
     if name not in known:
         raise HarnessError(f"plot: no figure {name!r} {did_you_mean(name, known).replace('installed', 'figures')}")
     return known[name]
-
-
-def _rounded(value: Any) -> Any:
-    return float(f"{value:.{DIGITS}g}") if isinstance(value, float) else value

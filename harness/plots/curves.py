@@ -1,20 +1,13 @@
-"""pass@k curves: `samplers`, `representations` and `passk`.
-
-Random's pass@k is exact on each problem, 1 - C(N-c, k)/C(N, k); a selector's is the share of trials whose first k
-picks (a subset method's: whose subset of size k) hold a correct response. Bands are 95 %, pointwise, by a percentile
-bootstrap over problems, seeded by the cell; two curves of one pool share its problems, so overlapping bands do not mean
-that there is no difference.
-"""
+"""pass@k curves: `samplers`, `representations` and `passk`; `harness.budget_curves` says what curves and bands are."""
 
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
+from statistics import fmean
 from typing import Any
 
-import numpy as np
-
+from ..budget_curves import band, budgets, oracle_shares, random_shares, selected_shares
 from ..metrics import budgets as tabled_budgets
-from ..metrics import random_pass_at_k
 from ..records import Floats
 from . import style
 from .chosen import (
@@ -28,48 +21,15 @@ from .chosen import (
     one_each,
     telling,
 )
-from .request import Figure, Request, Row
+from .request import Figure, Request, Row, rounded
 from .scatter import calls
 
-POINTS = 40  # budgets of a curve, even on a log axis
-RESAMPLES = 1000
 CURVES = 12
 PANELS = 12
 RANDOM, ORACLE = "random (exact)", "oracle"
 
 
 # The data.
-
-
-def budgets(n: int) -> list[int]:
-    """About `POINTS` budgets from 1 to n, those of the tables among them."""
-    return sorted({int(k) for k in np.geomspace(1, n, POINTS).round()} | set(tabled_budgets(n)))
-
-
-def random_shares(one: Chosen, ks: Sequence[int]) -> Floats:
-    """pass@k of random selection, (problems, budgets)."""
-    return np.stack([random_pass_at_k(one.outcomes.n, one.outcomes.c, k) for k in ks], axis=1)
-
-
-def selected_shares(one: Chosen, ks: Sequence[int]) -> tuple[list[int], Floats]:
-    """The budgets, and at each every problem's share of trials that found a correct response, (problems, budgets).
-
-    No budget is larger than the smallest pool, so N+1, which says that there is none, never counts.
-    """
-    outcomes = one.outcomes
-    if outcomes.hits is not None:
-        there = [k for k, hits in sorted(outcomes.hits.items()) if len(hits) == len(outcomes.n)]
-        return there, np.stack([outcomes.hits[k].mean(axis=1) for k in there], axis=1)
-    assert outcomes.ranks is not None
-    return list(ks), (outcomes.ranks[:, :, None] <= np.array(ks)).mean(axis=1)
-
-
-def band(shares: Floats, seed: int) -> tuple[Floats, Floats]:
-    """The ends (budgets,) of the 95 % band of the mean over problems of shares (problems, budgets)."""
-    problems = len(shares)
-    drawn = np.random.default_rng(seed).multinomial(problems, np.full(problems, 1 / problems), RESAMPLES)
-    low, high = np.percentile(drawn @ shares / problems, [2.5, 97.5], axis=0)
-    return low, high
 
 
 def _curve(one: Chosen, common: Row, ks: Sequence[int], shares: Floats, banded: bool = True) -> list[Row]:
@@ -81,12 +41,12 @@ def _curve(one: Chosen, common: Row, ks: Sequence[int], shares: Floats, banded: 
 
 
 def _selected(one: Chosen, common: Row, banded: bool = True) -> list[Row]:
-    return _curve(one, common, *selected_shares(one, _budgets_of(one)), banded=banded)
+    return _curve(one, common, *selected_shares(one.outcomes, _budgets_of(one)), banded=banded)
 
 
 def _random(one: Chosen, common: Row, banded: bool = True) -> list[Row]:
     ks = _budgets_of(one)
-    return _curve(one, common, ks, random_shares(one, ks), banded)
+    return _curve(one, common, ks, random_shares(one.outcomes, ks), banded)
 
 
 def _budgets_of(one: Chosen) -> list[int]:
@@ -254,18 +214,39 @@ def passk_rows(request: Request) -> list[Row]:
     at_most(request, len(groups), PANELS, "pools")
     fields = telling(request, [group[0] for group in groups], ("task", "model", "sampler"))
     fields = [name for name in fields if name not in ("selector", "embedder")]
-    return [row for group in groups for row in _of_pool(request, group, called(group[0], fields))]
+    rows = [row for group in groups for row in _of_pool(request, group, called(group[0], fields))]
+    for panel in _unique(rows, "panel"):
+        own = [row for row in rows if row["panel"] == panel]
+        left = sorted(set(_selectors(own)) - set(best_selectors(own)))
+        if left:
+            counts = f"of {CURVES + len(left)} selectors the {CURVES} with the highest mean pass@k are drawn"
+            request.say(f"{panel}: {counts}; in the table only: {', '.join(left)}")
+    return rows
+
+
+def _selectors(rows: Sequence[Row]) -> list[str]:
+    return [name for name in _unique(rows, "series") if name not in (RANDOM, ORACLE)]
+
+
+def best_selectors(rows: Sequence[Row]) -> list[str]:
+    """The selectors of one panel that are drawn, in the table's order: at most `CURVES`, which can be told apart.
+
+    Of more those with the highest mean of pass@k over the budgets of the tables: a subset method has these too.
+    """
+    names = _selectors(rows)
+    passed = {name: {row["k"]: rounded(row["passed"]) for row in rows if row["series"] == name} for name in names}
+    ks = set(tabled_budgets(max(row["k"] for row in rows))).intersection(*passed.values())
+    best = sorted(names, key=lambda name: -fmean(passed[name][k] for k in ks))[:CURVES]
+    return [name for name in names if name in best]
 
 
 def _of_pool(request: Request, group: Sequence[Chosen], panel: str) -> list[Row]:
-    at_most(request, len(group), CURVES, "selectors of one pool")
     fields = telling(request, group, ("selector",))
     first = group[0]
     common = {**_pool_columns(first), "panel": panel}
     rows = _random(first, {**common, "series": RANDOM})
     ks = _budgets_of(first)
-    solvable = np.repeat((first.outcomes.c > 0)[:, None].astype(float), len(ks), axis=1)
-    rows += _curve(first, {**common, "series": ORACLE}, ks, solvable, banded=False)
+    rows += _curve(first, {**common, "series": ORACLE}, ks, oracle_shares(first.outcomes, ks), banded=False)
     for one in sorted(group, key=_calls_or_last):
         rows += _selected(one, {**one.columns, "panel": panel, "series": _reads(one, called(one, fields))})
     return rows
@@ -282,15 +263,23 @@ def _reads(one: Chosen, name: str) -> str:
 
 
 def draw_passk(rows: Sequence[Row]) -> Any:
-    """A panel a pool, a line a selector, with bands."""
-    names = [name for name in _unique(rows, "series") if name not in (RANDOM, ORACLE)]
-    looks = {RANDOM: RANDOM_LOOK, ORACLE: ORACLE_LOOK} | {name: style.look(place) for place, name in enumerate(names)}
-    figure, grid = style.panels("pass@k by selector", *_shape(rows))
-    for axes, panel in zip(grid, _unique(rows, "panel"), strict=True):
+    """A panel a pool, a line a selector, with bands; of more than `CURVES` selectors the best, and how many not."""
+    drawn, left = [], []
+    for panel in _unique(rows, "panel"):
         own = [row for row in rows if row["panel"] == panel]
+        names = best_selectors(own)
+        drawn += [row for row in own if row["series"] in (RANDOM, ORACLE, *names)]
+        left.append(len(_selectors(own)) - len(names))
+    looks = {RANDOM: RANDOM_LOOK, ORACLE: ORACLE_LOOK}
+    looks |= {name: style.look(place) for place, name in enumerate(_selectors(drawn))}
+    figure, grid = style.panels("pass@k by selector", *_shape(drawn))
+    for axes, panel in zip(grid, _unique(drawn, "panel"), strict=True):
+        own = [row for row in drawn if row["panel"] == panel]
         _draw_curves(axes, own, looks)
         _finish(axes, own, panel)
-    style.legend(figure, [style.mark(name, **look) for name, look in looks.items()])
+    counted = f"{max(left)} more in the CSV" if min(left) == max(left) else f"up to {max(left)} more in the CSV"
+    more = [style.mark(counted, linestyle="none")] if max(left) else []
+    style.legend(figure, [*(style.mark(name, **look) for name, look in looks.items()), *more])
     return figure
 
 

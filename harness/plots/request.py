@@ -11,6 +11,7 @@ from ..errors import HarnessError
 
 Row: TypeAlias = dict[str, Any]
 PAPERS_SELECTOR = "repexp"
+DIGITS = 6
 
 
 def _silent(line: str) -> None:
@@ -49,6 +50,11 @@ class Request:
     def of_one_selector(self) -> Request:
         """The same of the selector that was asked for, else of the paper's."""
         return replace(self, selector=self.selector or PAPERS_SELECTOR)
+
+
+def rounded(value: Any) -> Any:
+    """The value as tables and drawings have it: a number with six significant digits."""
+    return float(f"{value:.{DIGITS}g}") if isinstance(value, float) else value
 
 
 @dataclass(frozen=True)

@@ -12,6 +12,7 @@ from typing import Any
 
 from ..progress import Progress
 from ..store import write_atomically
+from ..stored_cells import key_of
 from .browsing import browsable
 from .chosen import Cell, chosen_cells
 from .figures import curves, ranked, table
@@ -56,6 +57,6 @@ def _about(cell: Cell) -> dict[str, Any]:
         "errors": row["errors"],
         "flagged": row["flagged"],
         "trust": row.get("trust"),
-        "pool": cell.pool,
+        "pool": key_of(cell.content, "pool"),
         "versions": cell.content.get("versions", {}),
     }

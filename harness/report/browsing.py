@@ -14,11 +14,11 @@ import numpy as np
 from ..component import build
 from ..progress import Progress
 from ..projection import project
-from ..records import Floats, Pool, Problem
+from ..records import Floats, Pool
+from ..stored_cells import StoredProblem, key_of, stored_problems
 from ..work import centred, embedded
 from .chosen import Cell
 from .orders import PICKS, Rankers
-from .shards import Shards, find_shards
 from .visible import cut
 
 MOST_PROBLEMS = 100
@@ -34,20 +34,25 @@ def browsable(
     root: Path, cells: Sequence[Cell], plugin_files: Sequence[Path], progress: Progress
 ) -> tuple[list[dict[str, Any]], str]:
     """The problems to browse, the hardest first, and a remark where all or some cannot be shown."""
-    entries = {entry["id"]: entry for entry in cells[0].problems}
-    shards = find_shards(root, cells, list(entries))
-    there = [entry for problem_id, entry in entries.items() if problem_id in shards.problems]
+    entries = cells[0].problems
+    found = {name: one for name, one in stored_problems(root, cells[0].content).items() if _is_whole(one, cells)}
+    there = [entry for entry in entries if entry["id"] in found]
     if not there:
         return [], "The responses of this run are not in the store, so there is nothing to browse."
-    sample = sampled(there, _most(there, len(cells)), cells[0].pool)
-    browser = _Browser(cells, shards, Rankers(cells, plugin_files))
+    sample = sampled(there, _most(there, len(cells)), str(key_of(cells[0].content, "pool")))
+    browser = _Browser(cells, Rankers(cells, plugin_files))
     views = []
     with progress.stage("report", len(sample), "problems") as stage:
         for entry in sample:
-            views.append(browser.view(entry))
+            views.append(browser.view(found[entry["id"]], entry))
             stage.advance()
     lacking = len(entries) - len(there)
     return views, f"{lacking:,} problems have no responses in the store." if lacking else ""
+
+
+def _is_whole(stored: StoredProblem, cells: Sequence[Cell]) -> bool:
+    """Whether the verdicts and every cell's ranking are there too."""
+    return stored.has(cells[0].content, "verdict") and all(stored.has(cell.content, "ranking") for cell in cells)
 
 
 def sampled(entries: Sequence[Mapping[str, Any]], most: int, seed: str) -> list[Mapping[str, Any]]:
@@ -77,16 +82,15 @@ class _Browser:
     """What every problem's view is made from."""
 
     cells: Sequence[Cell]
-    shards: Shards
     rankers: Rankers
 
-    def view(self, entry: Mapping[str, Any]) -> dict[str, Any]:
+    def view(self, stored: StoredProblem, entry: Mapping[str, Any]) -> dict[str, Any]:
         """All that the page shows of one problem."""
-        problem, n = self.shards.problems[entry["id"]], entry["n"]
-        read = {cell.stage("embedding").get("key"): cell for cell in self.cells}
-        pools = {key: self.shards.pool(cell, problem, n) for key, cell in read.items()}
+        problem, n = stored.problem, entry["n"]
+        read = {key_of(cell.content, "embedding"): cell.content for cell in self.cells}
+        pools = {key: stored.pool(content, n) for key, content in read.items()}
         pool = next(iter(pools.values()))
-        vectors, embedder = self.map_vectors(problem, pool)
+        vectors, embedder = self.map_vectors(stored, pool)
         labels, cluster, by = clusters(pool)
         texts = list(dict.fromkeys(pool.texts))
         place = {text: index for index, text in enumerate(texts)}
@@ -97,34 +101,34 @@ class _Browser:
             "c": entry["c"],
             "texts": [cut(text, LONGEST) for text in texts],
             "text": [place[text] for text in pool.texts],
-            "verdict": "".join(verdict[0] for verdict in self.shards.verdicts(self.cells[0], problem, n)),
+            "verdict": "".join(verdict[0] for verdict in stored.verdicts(self.cells[0].content, n)),
             "cluster": cluster,
             "answers": labels,
             "coloured_by": by,
             "map": flat(vectors) | {"of": embedder},
             "picks": [
-                self.picks(cell, pools[cell.stage("embedding").get("key")], problem, vectors) for cell in self.cells
+                self.picks(cell, stored, pools[key_of(cell.content, "embedding")], vectors) for cell in self.cells
             ],
         }
 
-    def map_vectors(self, problem: Problem, pool: Pool) -> tuple[Floats, str]:
+    def map_vectors(self, stored: StoredProblem, pool: Pool) -> tuple[Floats, str]:
         """The vectors of the map, centred, and their name: those that most cells read, else TF-IDF of the texts."""
-        keys = Counter(key for cell in self.cells if (key := cell.stage("embedding").get("key")))
+        keys = Counter(key for cell in self.cells if (key := key_of(cell.content, "embedding")))
         if keys:
-            key = max(keys, key=lambda key: keys[key])
-            name = next(c.content["labels"]["embedder"] for c in self.cells if c.stage("embedding").get("key") == key)
-            return centred(self.shards.vectors(key, problem, len(pool))), str(name)
+            most = max(keys, key=lambda key: keys[key])
+            content = next(cell.content for cell in self.cells if key_of(cell.content, "embedding") == most)
+            return centred(stored.vectors(content, len(pool))), str(content["labels"]["embedder"])
         tfidf = build(self.rankers.registry, "embedder", "tfidf")
-        return centred(project(embedded(tfidf, "tfidf", problem, pool.texts), 512, 0)), "tfidf"
+        return centred(project(embedded(tfidf, "tfidf", stored.problem, pool.texts), 512, 0)), "tfidf"
 
-    def picks(self, cell: Cell, pool: Pool, problem: Problem, fallback: Floats) -> dict[str, Any]:
+    def picks(self, cell: Cell, stored: StoredProblem, pool: Pool, fallback: Floats) -> dict[str, Any]:
         """What the cell's selector picks in its first trial, and when each trial's first correct one comes."""
-        stored = self.shards.ranking(cell, problem)
-        first = stored["trials"][0] if stored["trials"] else []
-        entry = next(entry for entry in cell.problems if entry["id"] == problem.id)
+        trials = stored.ranking(cell.content)["trials"]
+        first = trials[0] if trials else []
+        entry = next(entry for entry in cell.problems if entry["id"] == stored.problem.id)
         if cell.kind == "subset":
             return {"sets": first or {}, "note": "" if first else "no response is correct, so none was chosen"}
-        order, note = self.rankers.order(cell, pool, problem, first)
+        order, note = self.rankers.order(cell, pool, stored.problem, first)
         vectors = pool.embeddings if pool.embeddings.shape[1] else fallback
         novelty = self.rankers.novelty(cell, order, vectors)
         return {"order": order, "note": note, "ranks": entry["ranks"], **novelty}

@@ -37,22 +37,13 @@ class Cell:
         """What it has for each problem: an order, or for a method that chooses a set for each budget a subset."""
         return "subset" if "hits" in self.problems[0] else "order"
 
-    @property
-    def pool(self) -> str:
-        """The key of its pool."""
-        return str(self.content["inputs"]["pool"]["key"])
-
-    def stage(self, kind: str) -> dict[str, Any]:
-        """The inputs of one of its stages, with its key; empty where it has none."""
-        found: dict[str, Any] = self.content["inputs"].get(kind) or {}
-        return found
-
     @cached_property
     def compared(self) -> str:
         """What cells must share to stand in one table: pool, verdicts, n, trials, seed and problems."""
         labels = self.content["labels"]
         ids = [entry["id"] for entry in self.problems]
-        shared = [self.pool, self.stage("verdict")["key"], self.stage("ranking").get("n")]
+        inputs = self.content["inputs"]
+        shared = [inputs["pool"]["key"], inputs["verdict"]["key"], inputs["ranking"].get("n")]
         return store.digest([*shared, labels["trials"], labels["seed"], ids])
 
 

@@ -7,17 +7,16 @@ anew from the same stream, and shown only where it begins as the stored one does
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import islice
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from ..component import build, described, parse_spec
 from ..errors import HarnessError
 from ..records import Floats, Pool, Problem
 from ..registry import load_registry
-from ..work import checked, one_thread, ranking_rng, said
+from ..stored_cells import picks, rebuilt
+from ..work import said
 from .chosen import Cell
 
 PICKS = 512  # of a larger pool the picks beyond are not shown, unless the stored ranking goes further
@@ -37,20 +36,19 @@ class Rankers:
                 self.refused[cell.key] = str(failure)
 
     def _built(self, cell: Cell) -> Any:
-        spec = cell.content["labels"]["selector"]
-        selector = build(self.registry, "selector", spec)
-        now = described(self.registry.find("selector", parse_spec(spec).name), selector)
-        if now != cell.stage("ranking").get("selector"):
+        selector = rebuilt(self.registry, cell.content)
+        if selector is None:
+            spec = cell.content["labels"]["selector"]
             raise HarnessError(f"selector {spec!r} is another version than the one that made this cell")
         return selector
 
     def order(self, cell: Cell, pool: Pool, problem: Problem, stored: Sequence[int]) -> tuple[list[int], str]:
         """The first trial's order, and "" where it is whole, else why it ends where it does."""
-        seed = cell.content["labels"]["seed"]
         if cell.key in self.refused:
             return list(stored), f"only the stored picks are shown: {self.refused[cell.key]}"
+        most = max(PICKS, len(stored))
         try:
-            order = _pulled(self.built[cell.key], pool, ranking_rng(seed, problem, 0), max(PICKS, len(stored)))
+            order = picks(self.built[cell.key], cell.content, pool, problem, trial=0, most=most)
         except Exception as failure:  # a selector is foreign code; whatever it raises, the page can be made
             return list(stored), f"only the stored picks are shown: {said(failure)}"
         if order[: len(stored)] != list(stored):
@@ -67,12 +65,6 @@ class Rankers:
         if selector is not None and hasattr(selector, "bonuses"):
             return {"figure": selector.bonus, "values": _short(selector.bonuses(h))}
         return {"figure": "distance to the nearest earlier pick", "values": _short(nearest_earlier(h))}
-
-
-def _pulled(selector: Any, pool: Pool, rng: np.random.Generator, most: int) -> list[int]:
-    seen: set[int] = set()
-    with one_thread(type(selector).__name__):
-        return [checked(raw, len(pool), seen) for raw in islice(selector.rank(pool, rng), most)]
 
 
 def nearest_earlier(h: Floats) -> list[float | None]:

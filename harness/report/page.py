@@ -1,7 +1,7 @@
 """The file itself: data in a JSON script element that nothing in it can close, and a policy that lets nothing else run.
 
-Script and style are allowed by their hashes, everything else is forbidden (Content-Security-Policy), and page.js puts
-text into the page as text only.
+Script and style are allowed by their hashes, everything else is forbidden (Content-Security-Policy), and the script
+puts text into the page as text only. It is written as one file a subject, which share their names and are joined here.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ import numpy as np
 
 BUDGET_BYTES = 2_800_000  # of JSON; with style and script the page stays under 3 MB
 CUTS = (4000, 2000, 1000, 500, 250, 120, 40)
+SCRIPTS = ("elements", "table", "curves", "map", "panel", "playing", "problems")  # each after those that it begins with
 
 # What could end the element, start a comment in it, or be no character of UTF-8.
 _UNSAFE = re.compile("[<>&\u2028\u2029\ud800-\udfff\x7f-\x9f\ufeff\ufffe\uffff]")
@@ -26,11 +27,17 @@ _UNSAFE = re.compile("[<>&\u2028\u2029\ud800-\udfff\x7f-\x9f\ufeff\ufffe\uffff]"
 
 def page(data: Mapping[str, Any]) -> bytes:
     """The page as UTF-8; the same data gives the same bytes."""
-    style, script = _part("page.css"), _part("page.js")
+    style, script = _part("page.css"), joined_script()
     policy = f"default-src 'none'; script-src {_source(script)}; style-src {_source(style)}; "
     policy += "base-uri 'none'; form-action 'none'"
     parts = {"policy": policy, "style": style, "script": script, "data": encoded(data).decode()}
     return re.sub(r"\{\{(\w+)\}\}", lambda slot: parts[slot[1]], _part("page.html")).encode()
+
+
+def joined_script() -> str:
+    """The page's script. In a block of strict code no name is global, and a name that two files declare is refused."""
+    parts = "\n".join(_part(f"{name}.js") for name in SCRIPTS)
+    return f'"use strict";\n{{\n{parts}}}\n'
 
 
 def encoded(data: Any) -> bytes:

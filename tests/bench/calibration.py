@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 from scipy.stats import betabinom, norm, t
 
 from harness import stats
-from harness.metrics import random_restricted_mean, restricted
+from harness.metrics import random_restricted_mean, restricted, telling_budget
 
 Array = NDArray[Any]
 
@@ -340,12 +340,43 @@ def random_table(shapes: Sequence[str], repeats: int, problems: int = 100, n: in
         print(f"| {shape} | {' | '.join(cells)} |")
 
 
+def gain_table(shapes: Sequence[str], repeats: int) -> None:
+    """Coverage of `gain_at_k_ci` (three selectors that differ from random), and `p_budget` <= 0.05 for random subsets.
+
+    Five trials, N = 64, at the budget that the pools tell. The first k of a law's order serve as its subset.
+    """
+    found: Covered = {}
+    wrongly: dict[str, list[float]] = {}
+    n, trials = 64, 5
+    for place, shape in enumerate(shapes):
+        rng = np.random.default_rng([6, place])
+        c = rng.choice(n + 1, p=law_of_c(n, shape), size=(max(PROBLEMS), repeats))
+        k = telling_budget(np.full(c.size, n), c.ravel())
+        assert k is not None
+        chance = {name: law(n, name).found[:, k - 1] * (np.arange(n + 1) > 0) for name in SELECTORS}
+        for name in list(SELECTORS)[1:]:
+            hits = rng.binomial(trials, chance[name][c]) / trials
+            truth = float(law_of_c(n, shape) @ (chance[name] - chance["random"]))
+            for problems in PROBLEMS:
+                gains = (hits - chance["random"][c])[:problems]
+                key = (n, f"{shape}, k = {k}", problems)
+                found.setdefault(key, []).append(covers(stats.difference_intervals(gains, seed=1), truth))
+        drawn = (rng.random((100, repeats, trials)) < chance["random"][c[:100]][..., None]).astype(float)
+        for kind, hits in (("five independent", drawn), ("one repeated", np.repeat(drawn[..., :1], trials, axis=2))):
+            p = [stats.random_subset_test(hits[:, i], chance["random"][c[:100, i]]) for i in range(repeats)]
+            wrongly.setdefault(kind, []).append(100 * np.mean([value is not None and value <= 0.05 for value in p]))
+    _coverage(found)
+    print(f"\n| trials | {' | '.join(shapes)} |\n|---|{'---|' * len(shapes)}")
+    for kind, shares in wrongly.items():
+        print(f"| {kind} | {' | '.join(f'{share:.1f} %' for share in shares)} |")
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--quick", action="store_true", help="three shapes, 100 repetitions")
     parser.add_argument("--repeats", type=int, default=1_000)
     parser.add_argument("--rivals", action="store_true")
-    parser.add_argument("--only", choices=("ratio", "restricted", "equal", "paired", "random"))
+    parser.add_argument("--only", choices=("ratio", "restricted", "equal", "paired", "random", "gain"))
     options = parser.parse_args()
     shapes = ["easy", "hard", "heavy"] if options.quick else list(SHAPES)
     repeats = 100 if options.quick else options.repeats
@@ -355,6 +386,7 @@ def main() -> None:
         "equal": lambda: equal_table(shapes, repeats),
         "paired": lambda: paired_table(shapes, repeats),
         "random": lambda: random_table(shapes, repeats),
+        "gain": lambda: gain_table(shapes, repeats),
     }
     for name, table in tables.items():
         if options.only in (None, name):

@@ -1,0 +1,64 @@
+"""What a selector may offer beside its ranking: `reads`, `rank_after` and `rank_many` hold what they promise."""
+
+from __future__ import annotations
+
+from itertools import islice
+from typing import Any
+
+import numpy as np
+
+from ..records import Pool
+from . import examples
+from .checking import Inapplicable, check, expect
+from .picking import brief, order
+from .selector_basics import BASIC
+
+
+@check('name all that it reads in `reads`: "texts" (with their lengths), "answers", or ()', presumes=BASIC)
+def reads_what_it_says(selector: Any) -> None:
+    """Where it says which of texts and answers it `reads`, the others make no difference."""
+    said_so = getattr(selector, "reads", None)
+    if said_so is None:
+        raise Inapplicable("it does not say what it reads")
+    known = isinstance(said_so, (tuple, list)) and set(said_so) <= {"texts", "answers"}
+    expect(known, f"reads must be some of ('texts', 'answers'), got {said_so!r}")
+    pool = examples.pool()
+    blank = {"texts": [""] * len(pool), "answers": [None] * len(pool)}
+    unread = {name: column for name, column in blank.items() if name not in said_so}
+    if not unread:
+        raise Inapplicable("it says that it reads everything")
+    got = order(selector, examples.replaced(pool, **unread))
+    expect(got == order(selector, pool), f"{' or '.join(unread)}, not in its reads, changes its order")
+
+
+@check("yield what is not verified yet, each once", presumes=BASIC)
+def rest_after_verified(selector: Any) -> None:
+    """Where it has `rank_after`, that yields all that is not verified, each once, and the same for one rng."""
+    if not callable(getattr(selector, "rank_after", None)):
+        raise Inapplicable("it has no rank_after")
+    pool = examples.pool()
+    for verified in ((3,), (5, 1, 0), tuple(range(1, 24)), tuple(range(24))):
+        rest = sorted(set(range(24)) - set(verified))
+        first, again = (_after(selector, pool, verified) for _ in range(2))
+        expect(sorted(first) == rest, f"after {brief(verified)} it yields {brief(first)}, which is not all the rest")
+        expect(first == again, f"after {brief(verified)} one rng gives {brief(first)}, then {brief(again)}")
+
+
+def _after(selector: Any, pool: Pool, verified: tuple[int, ...]) -> list[int]:
+    return [int(pick) for pick in islice(selector.rank_after(pool, verified, np.random.default_rng(0)), len(pool) + 1)]
+
+
+@check("let rank_many give each pool and rng what rank gives it", presumes=BASIC)
+def many_as_one_by_one(selector: Any) -> None:
+    """Where it has `rank_many`, that gives the orders of `rank`, whatever pools and trials it is given together."""
+    if not callable(getattr(selector, "rank_many", None)):
+        raise Inapplicable("it has no rank_many")
+    pools = [examples.pool(n, seed=seed) for seed, n in enumerate((24, 13, 24))]
+    many = selector.rank_many(pools, [[np.random.default_rng(trial) for trial in range(2)] for _ in pools])
+    for place, (pool, orders) in enumerate(zip(pools, many, strict=True)):
+        for trial, found in enumerate(orders):
+            one, together = order(selector, pool, trial), [int(pick) for pick in islice(found, len(pool) + 1)]
+            expect(together == one, f"pool {place}, trial {trial}: together {brief(together)}, alone {brief(one)}")
+
+
+CHECKS = (reads_what_it_says, rest_after_verified, many_as_one_by_one)

@@ -1,0 +1,106 @@
+"""From a cell back to its store: the selector is asked again on what it saw, and picks what it picked."""
+
+from __future__ import annotations
+
+import shutil
+
+import numpy as np
+import pytest
+from conftest import TOY
+from report_page import pool_file
+
+from harness import HarnessError, cells
+from harness.registry import load_registry
+from harness.stored_cells import key_of, picks, rebuilt, stored_problems
+
+
+def cell_of(tmp_path, outcome, place=0):
+    return cells.read(tmp_path / "runs" / "cells" / f"{outcome.rows[place]['cell']}.json")
+
+
+def check_picks(root, cell, registry):
+    """Every trial of every problem goes on from the stored order to the end of the pool."""
+    selector, there = rebuilt(registry, cell), stored_problems(root, cell)
+    assert list(there) == [entry["id"] for entry in cell["problems"]]
+    for entry in cell["problems"]:
+        stored = there[entry["id"]]
+        pool = stored.pool(cell, entry["n"])
+        assert stored.verdicts(cell, entry["n"]).count("correct") == entry["c"]
+        assert stored.ranking(cell)["trials"] == entry["orders"]
+        for trial, order in enumerate(entry["orders"]):
+            whole = picks(selector, cell, pool, stored.problem, trial, most=len(pool))
+            assert whole[: len(order)] == order
+            assert sorted(whole) == list(range(entry["n"]))
+            assert picks(selector, cell, pool, stored.problem, trial, most=2) == whole[:2]
+
+
+@pytest.mark.parametrize("selector", ["spread", "shuffle", "likely", "dedup"])
+def test_every_trial_goes_on_from_its_stored_order(toy, tmp_path, selector):
+    cell = cell_of(tmp_path, toy("--selector", selector, "--seed", "3"))
+    check_picks(tmp_path / "runs", cell, load_registry([TOY]))
+
+
+def test_of_a_larger_pool_the_first_responses_are_seen_and_centred_over_them(toy, tmp_path):
+    toy("--selector", "spread", "--n", "16")
+    cell = cell_of(tmp_path, toy("--selector", "spread", "--n", "9"))
+    check_picks(tmp_path / "runs", cell, load_registry([TOY]))
+    for stored in stored_problems(tmp_path / "runs", cell).values():
+        pool = stored.pool(cell, 9)
+        assert [len(pool.texts), len(pool.answers), len(pool.logprobs), len(pool.lengths)] == [9] * 4
+        assert np.abs(pool.embeddings.mean(axis=0)).max() < 1e-6 < np.abs(stored.vectors(cell, 9).mean(axis=0)).max()
+        assert pool.answers == tuple(text.split()[-1] for text in pool.texts)
+
+
+def test_a_problem_whose_id_no_file_can_hold_is_found_under_its_own_id(harness, tmp_path):
+    pool = pool_file(tmp_path / "pool.jsonl", {"half a pair \ufffd": [("x", True)], "plain": [("y", True)]})
+    outcome = harness("run", "--pool", pool, "--selector", "uniform", "--store", tmp_path / "runs", "--json")
+    cell = cell_of(tmp_path, outcome)
+    cell["problems"][0]["id"] = "half a pair \ud83d"
+    there = stored_problems(tmp_path / "runs", cell)
+    assert [(name, stored.problem.id) for name, stored in there.items()] == [
+        ("half a pair \ud83d", "half a pair \ud83d"),
+        ("plain", "plain"),
+    ]
+    assert [stored.responses(cell).texts for stored in there.values()] == [["x"], ["y"]]
+
+
+def test_a_selector_that_reads_no_vectors_is_given_none(toy, tmp_path):
+    cell = cell_of(tmp_path, toy("--selector", "shuffle"))
+    stored = stored_problems(tmp_path / "runs", cell)["test/0"]
+    assert key_of(cell, "embedding") is None
+    assert stored.pool(cell, 16).embeddings.shape == (16, 0)
+    assert stored.problem.prompt == "Say colour 0 (test)."
+
+
+def test_what_the_store_lost_is_told(toy, tmp_path):
+    root, cell = tmp_path / "runs", cell_of(tmp_path, toy("--selector", "spread"))
+    there = stored_problems(root, cell)
+    assert all(stored.has(cell, kind) for stored in there.values() for kind in cell["inputs"])
+    (root / "ranking" / key_of(cell, "ranking") / f"{there['test/2'].name}.json").unlink()
+    assert [name for name, stored in there.items() if not stored.has(cell, "ranking")] == ["test/2"]
+    (root / "pool" / key_of(cell, "pool") / f"{there['test/4'].name}.parquet").unlink()
+    assert set(there) - set(stored_problems(root, cell)) == {"test/4"}
+    assert stored_problems(tmp_path / "elsewhere", cell) == {}
+
+
+def test_another_version_of_a_selector_is_not_the_one_that_made_the_cell(harness, tmp_path):
+    plugin = tmp_path / "plugin.py"
+    shutil.copy(TOY, plugin)
+    fixed = ("--task", "colours", "--engine", "toy", "--plugin", plugin, "--store", tmp_path / "runs", "--json")
+    cell = cell_of(tmp_path, harness("run", *fixed, "--selector", "shuffle:offset=2"))
+    assert rebuilt(load_registry([plugin]), cell).offset == 2
+    plugin.write_text(plugin.read_text() + "\n# edited\n")
+    assert rebuilt(load_registry([plugin]), cell) is None
+    with pytest.raises(HarnessError, match="unknown selector 'shuffle'"):
+        rebuilt(load_registry(), cell)
+
+
+def test_a_pick_that_is_no_index_of_the_pool_is_refused(toy, tmp_path):
+    class Beyond:
+        def rank(self, pool, rng):
+            yield len(pool)
+
+    cell = cell_of(tmp_path, toy("--selector", "shuffle"))
+    stored = stored_problems(tmp_path / "runs", cell)["test/0"]
+    with pytest.raises(HarnessError, match="index 16 is outside the pool of 16"):
+        picks(Beyond(), cell, stored.pool(cell, 16), stored.problem, 0, most=1)
