@@ -10,11 +10,11 @@ from typing import Any
 
 from .component import build, signature
 from .errors import HarnessError, did_you_mean
-from .registry import KINDS, Registry, load_registry
+from .registry import HOOKS, KINDS, Registry, load_registry
 
 
 def _kind(text: str) -> str:
-    kind = text.removesuffix("s")
+    kind = {hook.removeprefix("register_"): kind for hook, kind in HOOKS.items()}.get(text, text)
     if kind not in KINDS:
         raise HarnessError(f"unknown kind {text!r} {did_you_mean(kind, KINDS).replace('installed', 'kinds')}")
     return kind

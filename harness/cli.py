@@ -14,6 +14,7 @@ import typer
 
 from . import __version__
 from .errors import HarnessError
+from .rl_commands import rl_app
 
 if TYPE_CHECKING:
     from .config import RunConfig
@@ -33,6 +34,7 @@ results_app = typer.Typer(
     help="Published cells: copy them out, check them.", no_args_is_help=True, rich_markup_mode=None
 )
 app.add_typer(results_app, name="results")
+app.add_typer(rl_app, name="rl")
 
 Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
 Plugin = Annotated[
@@ -103,11 +105,14 @@ def run(
         bool, typer.Option("--dry-run", help="Say what would be made, and what is there; make nothing.")
     ] = False,
     yes: Annotated[bool, typer.Option("--yes", help="Begin a run of hours without asking.")] = False,
+    track: Annotated[
+        list[str] | None, typer.Option("--track", help="trackio, wandb:project=x,mode=offline, ...; repeatable.")
+    ] = None,
     as_json: Json = False,
 ) -> None:
     """Sample, embed, verify, rank, score: who needs fewer verifier calls?"""
     from . import grid as grids
-    from . import pipeline, tables
+    from . import pipeline, tables, tracked
     from .progress import Progress
 
     config = _config(locals(), selectors=tuple(selector or ()))
@@ -115,14 +120,16 @@ def run(
     if dry_run:
         return _print(job.dry_run(config, progress), as_json, tables.preview)
     try:
-        rows, failures = job.run(config, progress)
+        with tracked.tracking(track or (), config, progress) as tracking:
+            rows, failures = job.run(config, progress, tracking.row)
+            _print(rows, as_json, lambda rows: tables.results(rows, store))
+            tracking.scored(rows)
     except KeyboardInterrupt:
         print("interrupted: what is finished is kept; run the same command again to go on", file=sys.stderr)
         raise typer.Exit(130) from None
-    _print(rows, as_json, lambda rows: tables.results(rows, store))
     for failure in failures.values():
         print(f"failed: {failure}", file=sys.stderr)
-    raise typer.Exit(1 if failures else 0)
+    raise typer.Exit(1 if failures or tracking.faults else 0)
 
 
 @app.command()

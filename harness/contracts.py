@@ -7,12 +7,15 @@ command line (`repexp:lam=0.1`), recorded with every result, part of the key.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypeVar
 
 from .records import Floats, Message, Pool, Problem, Responses, Sampler, Verdict
 
 if TYPE_CHECKING:
     import numpy as np
+
+    from .training import Checkpoint, Launch, Rollouts, Shaped, Tensor, TrainingRun
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -66,6 +69,9 @@ class Engine(Protocol):
     steers      whether it follows samplers that steer decoding themselves
     chats       False where the model has no chat template: it is given `task.plain(problem)` (default True)
     states      the pooled hidden states that it can give
+
+    score(prompt, responses, report) -> (n,) float64
+        The log-probability of given responses, the sum over their tokens; optional; `harness rl eval` asks for it.
     """
 
     name: str
@@ -115,6 +121,59 @@ class Executor(Protocol):
     def map(self, function: Callable[[T], R], items: Iterable[T]) -> Iterator[R]: ...
 
 
+class Tracker(Protocol):
+    """Keeps what a run finds where its user looks (`harness run --track`). Calls come in this order, `row` repeatedly.
+
+    Whatever it raises is one line for the reader; it is then finished and asked no more, and the run goes on.
+    """
+
+    def start(self, settings: Mapping[str, Any]) -> None:
+        """The run begins; its options, as JSON has them."""
+
+    def row(self, name: str, scalars: Mapping[str, float]) -> None:
+        """A row is scored: `TASK/MODEL/SAMPLER/EMBEDDER/SELECTOR`, and its figures by flat names (`pass_at_k/16`)."""
+
+    def table(self, rows: Sequence[Mapping[str, Any]]) -> None:
+        """All rows, with the same columns: text, numbers, or None."""
+
+    def report(self, path: Path) -> None:
+        """The run's page, one HTML file."""
+
+    def finish(self, failed: bool) -> None:
+        """The run is over; called once, and before `start` where that is what raised."""
+
+
+class Bonus(Protocol):
+    """Makes of the verifier's rewards those that the policy is trained on; pure, in float64.
+
+    needs   what it reads beyond the rewards: "hidden", "logprobs" (see `training.Rollouts`)
+    """
+
+    needs: Sequence[str]
+
+    def shape(self, rollouts: Rollouts, step: int, seed: int, memory: dict[str, Tensor]) -> Shaped:
+        """The rewards of one step's rollouts. Whatever is drawn comes from (seed, step).
+
+        `memory` is the run's, empty at its start and kept with every checkpoint: what the next step has to know.
+        """
+
+
+class Trainer(Protocol):
+    """Trains a model by RL, as a child process in an environment of its own."""
+
+    def check(self, run: TrainingRun) -> Sequence[str]:
+        """Remarks for the reader; HarnessError, one line, for whatever would fail once it is started."""
+
+    def launch(self, run: TrainingRun) -> Launch:
+        """Write what the child needs into the run's folder, and say how it is started; started again, it resumes."""
+
+    def saved(self, run: TrainingRun) -> Sequence[Checkpoint]:
+        """The complete checkpoints, by step."""
+
+    def export(self, run: TrainingRun, checkpoint: Checkpoint) -> Path:
+        """A Hugging Face folder with the checkpoint's policy and tokenizer, made where it is not there."""
+
+
 class Task:
     """Defaults for a task; a task file overrides what differs.
 
@@ -122,6 +181,8 @@ class Task:
     paper            the paper's pool settings: {"n": ..., "max_tokens": ..., "sampler": {...}}
     revision         of the data; part of every key
     grader           version of `verify` and `answer`; part of the verdicts' key
+    rl               how it is trained on: {"train": split, "dev": split, "test": split}, and where they differ from the
+                     paper's "settings" (fields of `training.Settings`) and "bonus" ({name: {parameter: value}})
     default_model    what the task runs on when no model is asked for; None = the engine's default
     """
 
@@ -131,6 +192,7 @@ class Task:
     splits: ClassVar[Sequence[str]] = ("test",)
     grader: ClassVar[str] = "1"
     default_model: ClassVar[str | None] = None
+    rl: ClassVar[Mapping[str, Any]] = {}
 
     @property
     def revision(self) -> str:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -26,13 +26,18 @@ AXES = ("task", "model", "engine", "sampler", "embedder", "selector")
 ALL = "*"
 
 
-def run(config: RunConfig, progress: Progress) -> tuple[list[dict[str, Any]], dict[str, str]]:
-    """The rows of all runs of the config's grid, and one line for each run or selector that failed (it has no row)."""
+def run(
+    config: RunConfig, progress: Progress, scored: Callable[[dict[str, Any]], None] = lambda row: None
+) -> tuple[list[dict[str, Any]], dict[str, str]]:
+    """The rows of all runs of the config's grid, and one line for each run or selector that failed (it has no row).
+
+    `scored(row)` is called as each row is there.
+    """
     rows: list[dict[str, Any]] = []
     failures: dict[str, str] = {}
     for point in points(config, progress):
         try:
-            made, failed = pipeline.run(point.config, progress)
+            made, failed = pipeline.run(point.config, progress, scored)
         except HarnessError as failure:
             failures[point.name] = f"{point.name}: {failure}" if point.name else str(failure)
             continue

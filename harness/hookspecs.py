@@ -60,4 +60,14 @@ def register_executors(register: Register) -> None:
 
 @hookspec
 def register_trainers(register: Register) -> None:
-    """register("verl", "my_package.verl:Verl"): launches RL runs with a selector's bonus."""
+    """register("verl", "my_package.verl:Verl"): launches RL runs (`check`, `launch`, `saved`, `export`)."""
+
+
+@hookspec
+def register_trackers(register: Register) -> None:
+    """register("wandb", "my_package.tracking:Wandb"): a run's scalars, table and report, for `harness run --track`."""
+
+
+@hookspec
+def register_bonuses(register: Register) -> None:
+    """register("repexp", "my_package.bonus:RepExpBonus"): `shape(rollouts, step, seed, memory)`, the rewards of RL."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Any
 
@@ -17,8 +17,13 @@ from .records import Problem, Responses
 from .work import Work, audit_problems, batches, embedded, grade_problems, over, problem_seed, rank_problems
 
 
-def run(config: RunConfig, progress: Progress) -> tuple[list[dict[str, Any]], dict[str, str]]:
-    """Rows, one a selector, in the order asked for, and one line for each selector that failed (it has no row)."""
+def run(
+    config: RunConfig, progress: Progress, scored: Callable[[dict[str, Any]], None] = lambda row: None
+) -> tuple[list[dict[str, Any]], dict[str, str]]:
+    """Rows, one a selector, in the order asked for, and one line for each selector that failed (it has no row).
+
+    `scored(row)` is called as each is there.
+    """
     plan = make_plan(config, progress)
     plan.begin()
     plan.check_grader()
@@ -35,6 +40,8 @@ def run(config: RunConfig, progress: Progress) -> tuple[list[dict[str, Any]], di
         except HarnessError as failure:
             failures[selector] = str(failure)
             _keep_failure(plan, selector, str(failure))
+        else:
+            scored(rows[-1])
     return rows, failures
 
 

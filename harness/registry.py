@@ -23,7 +23,8 @@ import pluggy
 from . import hookspecs
 from .errors import HarnessError, did_you_mean
 
-KINDS = ("task", "sampler", "engine", "embedder", "selector", "executor", "trainer")
+KINDS = ("task", "sampler", "engine", "embedder", "selector", "executor", "tracker", "trainer", "bonus")
+HOOKS = {f"register_{kind}{'es' if kind.endswith('s') else 's'}": kind for kind in KINDS}
 GROUP = "harness"
 
 
@@ -196,7 +197,7 @@ def _register(registry: Registry, manager: pluggy.PluginManager, origin: Origin,
     if not implementations:
         return fault(_no_hook(plugin))
     for caller in implementations:
-        kind = caller.name.removeprefix("register_").removesuffix("s")
+        kind = HOOKS[caller.name]
         found: list[Registration] = []
 
         def register(name: str, factory: str | Callable[..., Any]) -> None:
@@ -227,13 +228,12 @@ def _hook_problem(failure: Exception) -> str:
     lines = [line.strip() for line in str(failure).splitlines() if line.strip()]
     if lines and lines[0].startswith("unknown hook"):
         hook = lines[0].split("'")[1]
-        known = [f"register_{kind}s" for kind in KINDS]
-        return f"has an unknown hook {hook!r} {did_you_mean(hook, known)}"
+        return f"has an unknown hook {hook!r} {did_you_mean(hook, list(HOOKS))}"
     return f"has a hook of the wrong signature: {' '.join(lines)}"
 
 
 def _no_hook(plugin: object) -> str:
-    unmarked = [name for name in dir(plugin) if name in {f"register_{kind}s" for kind in KINDS}]
+    unmarked = [name for name in dir(plugin) if name in HOOKS]
     if unmarked:
         return f"has no hook: {unmarked[0]} is there but not marked with @hookimpl"
     return "has no hook: mark a register_* function with @hookimpl"

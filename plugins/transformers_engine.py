@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 DTYPES = ("auto", "float32", "bfloat16", "float16")
 DEFAULT_MODEL = {"cpu": "Qwen/Qwen2.5-0.5B-Instruct", "cuda": "Qwen/Qwen2.5-7B-Instruct"}
 ENCODED_TOKENS = 16  # a row, of `batch` rows: what one pass of `encode` takes in
+SCORED_TOKENS = 2  # and of `score`, which has a vocabulary's logits for each
 
 
 @hookimpl
@@ -152,6 +153,39 @@ class Transformers:
         Equal to what `sample` gives for the same tokens. A response of no token has its prompt's last state.
         """
         self._require_known(states)
+        pooled: dict[str, Floats] = {}
+        for chunk, columns in self._passes(
+            prompt, responses, ENCODED_TOKENS, lambda *rows: self._encode(*rows, states)
+        ):
+            for kind, values in columns.items():
+                pooled.setdefault(kind, np.empty((len(responses), values.shape[1]), np.float32))[chunk] = values
+            report(len(chunk))
+        return pooled
+
+    def score(
+        self,
+        prompt: Sequence[Message],
+        responses: Responses,
+        report: Callable[[int], None] = lambda rows: None,
+    ) -> Floats:
+        """(n,) float64: the log-probability of each given response under this model, the sum over its tokens.
+
+        Equal to what `sample` gives for the same tokens, whoever drew them; 0 for a response of no token.
+        """
+        scores = np.zeros(len(responses))
+        for chunk, values in self._passes(prompt, responses, SCORED_TOKENS, self._score):
+            scores[chunk] = values
+            report(len(chunk))
+        return scores
+
+    def _passes(
+        self,
+        prompt: Sequence[Message],
+        responses: Responses,
+        tokens: int,
+        work: Callable[[_Start, Sequence[list[int]]], Any],
+    ) -> Iterator[tuple[list[int], Any]]:
+        """Given responses in chunks of about `tokens * batch` tokens, and what `work` makes of each."""
         rows = self._response_ids(responses)
         longest = max((len(row) for row in rows), default=0)
         prompt_ids = self._checkpoint.prompt_ids(prompt)
@@ -160,18 +194,12 @@ class Transformers:
                 f"{self.name}: prompt and longest response have {len(prompt_ids) + longest} tokens, "
                 f"more than the context of {self._checkpoint.context:.0f}"
             )
-        pooled: dict[str, Floats] = {}
-        chunks = Chunks(max(1, min(self.batch, ENCODED_TOKENS * self.batch // (1 + longest))))
+        chunks = Chunks(max(1, min(self.batch, tokens * self.batch // (1 + longest))))
+        by_length = sorted(range(len(rows)), key=lambda i: len(rows[i]))  # similar lengths together: little padding
         with self._quiet_inference():
             start = self._left_padded([prompt_ids])
-            by_length = sorted(range(len(rows)), key=lambda i: len(rows[i]))  # similar lengths together: little padding
-            for chunk, columns in chunks.over(
-                by_length, lambda chunk: self._encode(start, [rows[i] for i in chunk], states)
-            ):
-                for kind, values in columns.items():
-                    pooled.setdefault(kind, np.empty((len(rows), values.shape[1]), np.float32))[list(chunk)] = values
-                report(len(chunk))
-        return pooled
+            for chunk, made in chunks.over(by_length, lambda chunk: work(start, [rows[i] for i in chunk])):
+                yield list(chunk), made
 
     def _generate(
         self,
@@ -252,22 +280,43 @@ class Transformers:
         return [self._checkpoint.response_ids(text, end) for text, end in zip(responses.texts, ends, strict=True)]
 
     def _encode(self, start: _Start, rows: Sequence[list[int]], states: Sequence[str]) -> dict[str, Floats]:
-        """States of a chunk of responses to the one prompt of `start`; rows are padded on the right."""
+        """States of a chunk of responses to the one prompt of `start`."""
         import torch
 
         from .capture import pool
 
+        fed, width = self._fed(start, rows)
+        hidden = self._checkpoint.decoder(**fed)[0]
+        lengths = torch.tensor([len(row) for row in rows], device=hidden.device)
+        pooled = pool(hidden[:, -1 - width :], lengths, states)
+        return {kind: values.cpu().numpy() for kind, values in pooled.items()}
+
+    def _score(self, start: _Start, rows: Sequence[list[int]]) -> Floats:
+        """Summed log-probabilities of a chunk of responses to the one prompt of `start`."""
+        import torch
+
+        fed, width = self._fed(start, rows)
+        logits = self._checkpoint.model(**fed, logits_to_keep=width + 1).logits
+        return np.array(
+            [
+                float(torch.log_softmax(logits[i, : len(row)].float(), -1).gather(1, target).double().sum())
+                for i, row in enumerate(rows)
+                for target in [torch.tensor(row, dtype=torch.long, device=logits.device)[:, None]]
+            ]
+        )
+
+    def _fed(self, start: _Start, rows: Sequence[list[int]]) -> tuple[dict[str, Any], int]:
+        """What the model is given for responses to the one prompt of `start`, padded on the right, and their width."""
+        import torch
+
         part = self._checkpoint
-        lengths = torch.tensor([len(row) for row in rows], device=part.device)
         width = max(len(row) for row in rows)
         tokens = torch.tensor([row + [part.filler] * (width - len(row)) for row in rows], device=part.device)
         ids = torch.cat([start.ids.expand(len(rows), -1), tokens.long()], dim=1)
         past = start.past(torch.zeros(len(rows), dtype=torch.long, device=part.device))
         fed = ids[:, start.ids.shape[1] - 1 :] if past else ids
         at = torch.arange(ids.shape[1] - fed.shape[1], ids.shape[1], device=part.device)
-        hidden = part.decoder(input_ids=fed, position_ids=at.expand(len(rows), -1), use_cache=bool(past), **past)[0]
-        pooled = pool(hidden[:, -1 - width :], lengths, states)
-        return {kind: values.cpu().numpy() for kind, values in pooled.items()}
+        return {"input_ids": fed, "position_ids": at.expand(len(rows), -1), "use_cache": bool(past), **past}, width
 
     def _left_padded(self, prompts: Sequence[list[int]]) -> _Start:
         """The prompts in one batch, and their cache where all rows can share it."""

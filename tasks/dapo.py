@@ -13,20 +13,25 @@ prompt (text, or a chat of which the user's message counts) and `reward_model.gr
 
 Splits: train, 4,096 of the problems, drawn with `seed`; all. The authors draw their 4,096 without a seed, from
 ftajwar/deduplicated_dapo_dataset, of which no commit could be found to pin.
+
+`dapo-aime` puts the RL splits together: `train` as above, `dev` AIME 2024, `test` AIME 2025. The paper chooses the
+checkpoint by AIME 2024 and reports the same thirty problems; here `rl eval --split dev` gives its figure, and `test`
+one that nothing was chosen by. `data`: a file of the split that is asked for.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any, ClassVar
 
 import numpy as np
 
 from harness import HarnessError, Message, Problem, hookimpl
 from harness.hookspecs import Register
 
-from . import sources
-from .aime import zero_shot
+from . import aime, sources
+from .aime import Aime24, Aime25, zero_shot
 from .competition_math import boxed_chat
 from .math_answers import MathTask
 from .sources import Hub, Row
@@ -90,6 +95,41 @@ class DapoMath(MathTask):
         return "train", ""
 
 
+class DapoAime(DapoMath):
+    """DAPO-Math-17k to train on, AIME 2024 to choose the checkpoint by, AIME 2025 to report.
+
+    seed   draws the 4,096
+    """
+
+    max_tokens = 8192
+    splits = ("train", "dev", "test")
+    rl: ClassVar[Mapping[str, Any]] = {
+        "train": "train",
+        "dev": "dev",
+        "test": "test",
+        "settings": {"batch": 512, "mini_batch": 128, "micro_batch": 8, "max_prompt": 2048, "max_response": 8192}
+        | {"save_every": 10},
+        "bonus": {"repexp": {"dim": 128}},
+    }
+
+    @property
+    def revision(self) -> str:
+        """The three datasets' commits, or the file's hash."""
+        commits = [HUB.revision, *(hub.revision for hub in aime.HUBS.values())]
+        return "+".join(commit[:12] for commit in commits) if self.data is None else super().revision
+
+    def problems(self, split: str) -> list[Problem]:
+        """The problems of a split."""
+        sources.refuse_unknown("dapo-aime", split, self.splits)
+        if split == "train":
+            return super().problems(split)
+        return (Aime24 if split == "dev" else Aime25)(data=self.data).problems("test")
+
+    def default_split(self, model: str) -> tuple[str, str]:
+        """`test`: AIME 2025."""
+        return "test", ""
+
+
 def _problem(row: Row) -> Problem:
     id_columns = ("extra_info.index", "id")
     name = f"train-{row.number}" if row.find(*id_columns) is None else row.text(*id_columns)
@@ -111,5 +151,6 @@ def _unwrapped(row: Row) -> str:
 
 @hookimpl
 def register_tasks(register: Register) -> None:
-    """The task `dapo-math`."""
+    """The tasks `dapo-math` and `dapo-aime`."""
     register("dapo-math", "harness_tasks.dapo:DapoMath")
+    register("dapo-aime", "harness_tasks.dapo:DapoAime")

@@ -53,6 +53,7 @@ class Game24(Task):
     splits = ("test", "train", "dev", "heldout")
     grader = "1"
     default_model = "tiny24"
+    rl: ClassVar[Mapping[str, Any]] = {"train": "train", "dev": "dev", "test": "heldout", "model": "tiny24-weak"}
 
     data: str | None = None
 

@@ -67,6 +67,7 @@ class Gsm8k(MathTask):
     max_tokens = 512
     paper: ClassVar[Mapping[str, Any]] = {"n": 6400, "max_tokens": 512, "sampler": {}}
     splits = ("test", "train", "dev", "rl-test")
+    rl: ClassVar[Mapping[str, Any]] = {"train": "train", "dev": "dev", "test": "rl-test"}
     statements = "####"
     strict = "####"
 

@@ -39,6 +39,7 @@ DATA = {
     "aime24": "aime24_qwq.jsonl",
     "aime25": "aime25_qwq.jsonl",
     "dapo-math": "dapo-math-17k.parquet",
+    "dapo-aime": "aime25_qwq.jsonl",
 }
 EXTRAS = {"kmedoids": "kmedoids", "sentence": "sentence_transformers"}
 QUICK = {"rnd": "rnd:steps=2"}  # an eighth of the training: the kit ranks some 1,500 pools

@@ -26,7 +26,7 @@ from harness import HarnessError, Problem
 from harness_tasks import aime, competition_math, dapo, gsm8k
 from harness_tasks.aime import Aime24, Aime25, without_instruction
 from harness_tasks.competition_math import Math, Math500, boxed
-from harness_tasks.dapo import DapoMath
+from harness_tasks.dapo import DapoAime, DapoMath
 from harness_tasks.gsm8k import Gsm8k
 
 TASKS = (Gsm8k, Math, Math500, Aime24, Aime25, DapoMath)
@@ -221,6 +221,16 @@ def test_the_places_of_well_known_answers(shared_data):
 
 def test_one_years_file_is_refused_by_the_other_years_task(shared_data):
     assert "is of 2025, expected problems of 2024" in message(Aime24(str(shared_data / "tasks/aime25_qwq.jsonl")))
+
+
+def test_dapo_aime_trains_on_the_one_and_is_chosen_and_reported_by_the_others(shared_data):
+    files = {"train": "dapo-math-17k.parquet", "dev": "aime24_qwq.jsonl", "test": "aime25_qwq.jsonl"}
+    found = {split: DapoAime(str(shared_data / "tasks" / name)).problems(split) for split, name in files.items()}
+    assert {split: len(problems) for split, problems in found.items()} == {"train": 4096, "dev": 30, "test": 30}
+    assert found["train"] == DapoMath(str(shared_data / "tasks/dapo-math-17k.parquet")).problems("train")
+    assert (found["dev"][0].id, found["test"][0].id) == ("2024-I-1", "2025-I-1")
+    assert set(DapoAime.rl) >= {"train", "dev", "test"}
+    assert DapoAime().revision.count("+") == 2
 
 
 def test_the_real_dapo_problems_are_free_of_the_instruction_around_them(shared_data):

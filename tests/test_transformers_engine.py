@@ -293,6 +293,26 @@ def test_encode_tokenizes_texts_and_ends_those_that_had_stopped(engines, checkpo
             np.testing.assert_allclose(states[name][i], expected[name][0], atol=1e-4)
 
 
+@pytest.mark.parametrize("kind", CONFIGS)
+def test_score_gives_the_log_probabilities_of_the_sampling_pass(engines, kind):
+    [responses] = draw(engines[kind], [LONG])
+    np.testing.assert_allclose(engines[kind].score(LONG, responses), responses.logprobs, atol=1e-3)
+
+
+def test_score_is_the_sum_over_the_responses_tokens_for_any_text(engines, checkpoints):
+    texts, finish = ["1 + 2 = 3", "puzzle", "puzzle"], ["stop", "stop", "length"]
+    given = Responses(texts, finish, np.zeros(3), np.zeros(3))
+    scores = engines["qwen2"].score(SHORT, given)
+    model, tokenizer = (auto.from_pretrained(checkpoints["qwen2"]) for auto in (AutoModelForCausalLM, AutoTokenizer))
+    prompt = engines["qwen2"]._checkpoint.prompt_ids(SHORT)
+    for score, text, end in zip(scores, texts, finish, strict=True):
+        ids = tokenizer(text, add_special_tokens=False)["input_ids"] + ([1] if end == "stop" else [])
+        with torch.inference_mode():
+            logprobs = model(torch.tensor([prompt + ids])).logits[0].double().log_softmax(-1)
+        expected = sum(float(logprobs[len(prompt) - 1 + place, token]) for place, token in enumerate(ids))
+        assert score == pytest.approx(expected, abs=1e-3)
+
+
 def test_a_response_of_no_token_has_the_state_of_its_prompt(engines):
     [one] = draw(engines["qwen2"], max_tokens=1, n=1)
     for texts in (["", "puzzle"], [""]):

@@ -1,0 +1,322 @@
+"""`harness rl train`: a task, a bonus and a trainer made into a run's folder, launched as a child, and followed.
+
+All of a run lives in its folder: run.json, the problems of each split, the trainer's configuration, log.txt,
+metrics.jsonl and checkpoints/. The same command again goes on from the last complete checkpoint.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field, fields, replace
+from pathlib import Path
+from typing import Any
+
+from .children import run_child
+from .component import Spec, build, parse_spec
+from .contracts import Task, Trainer
+from .errors import HarnessError, did_you_mean
+from .progress import Progress, Stage
+from .registry import Registry, load_registry
+from .store import digest
+from .training import SPLITS, Launch, Settings, TrainingRun, read_run, write_problems
+
+EPOCHS = 1000  # the authors' limit, where none is given: a run is stopped by hand
+SAY_EVERY_S = 10.0
+DEFAULT_MODEL = "Qwen/Qwen2.5-7B-Instruct"  # the paper's
+
+
+@dataclass(frozen=True)
+class Request:
+    """The options of `harness rl train`, but for the seed: one run is made of each seed.
+
+    data       split ("train", "dev", "test") -> file; "" -> one for all
+    settings   fields of `Settings`, as text
+    limit      only the first so many problems of each split
+    out        the run's folder, in place of one in the store
+    """
+
+    task: str
+    bonus: str = "repexp"
+    trainer: str = "verl"
+    model: str | None = None
+    data: Mapping[str, str] = field(default_factory=dict)
+    settings: Mapping[str, str] = field(default_factory=dict)
+    limit: int | None = None
+    cpu: bool = False
+    overrides: Sequence[str] = ()
+    store: Path = Path("runs")
+    out: Path | None = None
+    plugin_files: Sequence[Path] = ()
+
+    def __post_init__(self) -> None:
+        unknown = set(self.data) - {"", *SPLITS}
+        if unknown:
+            raise HarnessError(f"rl: --data is FILE or SPLIT=FILE with a split of {', '.join(SPLITS)}, got {unknown}")
+        if self.limit is not None and self.limit < 1:
+            raise HarnessError(f"rl: --limit must be at least 1, got {self.limit}")
+        for override in self.overrides:
+            if "=" not in override:
+                raise HarnessError(f"rl: the trainer's own options are written key=value, got {override!r}")
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """A run that was found to be in order, its trainer, and what it starts."""
+
+    run: TrainingRun
+    trainer: Trainer
+    launch: Launch
+    remarks: Sequence[str]
+
+
+def prepare(request: Request, seed: int) -> Prepared:
+    """Everything before the trainer is started: its folder is written, and all that can fail cheaply is checked.
+
+    HarnessError, one line, for what is wrong.
+    """
+    registry = load_registry(request.plugin_files)
+    trainer: Trainer = build(registry, "trainer", request.trainer)
+    run = _run(request, registry, seed)
+    build(registry, "bonus", run.bonus)
+    _refuse_another(run)
+    run = _with_problems(request, registry, run)
+    remarks = trainer.check(run)
+    run.write()
+    return Prepared(run, trainer, trainer.launch(run), remarks)
+
+
+def train(request: Request, seed: int, progress: Progress) -> dict[str, Any]:
+    """Train, or go on with a training; the row that says how it ended."""
+    prepared = prepare(request, seed)
+    run = prepared.run
+    for remark in prepared.remarks:
+        progress.say(remark)
+    done = _last_step(run.metrics)
+    if run.settings.steps is not None and done >= run.settings.steps:
+        progress.say(f"seed {seed}: all {done} steps are done; --set steps=N goes on")
+        return _row(prepared, 0.0)
+    progress.say(f"seed {seed}: {run.folder}" + (f", going on after step {done}" if done else ""))
+    began = time.monotonic()
+    with progress.stage("train", run.settings.steps or 0, "steps") as stage:
+        follower = Follower(run.metrics, stage, progress)
+        status = _started(prepared, follower)
+    if status:
+        raise HarnessError(_ended(prepared, status, follower.step))
+    return _row(prepared, time.monotonic() - began)
+
+
+def _started(prepared: Prepared, follower: Follower) -> int:
+    launch, log = prepared.launch, prepared.run.folder / "log.txt"
+    try:
+        return run_child(launch.command, launch.environment, log, follower)
+    except OSError as failure:
+        raise HarnessError(f"rl train: {launch.command[0]} cannot be started: {failure}") from failure
+
+
+class Follower:
+    """Reads metrics.jsonl as it grows; shows each step, and says the figures of one every ten seconds."""
+
+    def __init__(self, path: Path, stage: Stage, progress: Progress) -> None:
+        self.path, self.stage, self.progress = path, stage, progress
+        self.step = _last_step(path)
+        self.stage.done = self.step
+        self._read = (0, 0)  # inode, bytes: a log that a resumed run begins anew is another file
+        self._said = time.monotonic()
+
+    def __call__(self) -> None:
+        """Take in what is new."""
+        for metrics in self._new():
+            if metrics["step"] <= self.step:
+                continue
+            self.stage.advance(metrics["step"] - self.step)
+            self.step = metrics["step"]
+            if time.monotonic() - self._said > SAY_EVERY_S or "dev_pass_at_1" in metrics:
+                self._said = time.monotonic()
+                self.progress.say(metrics_line(metrics))
+
+    def _new(self) -> list[dict[str, Any]]:
+        try:
+            about = self.path.stat()
+        except OSError:
+            return []
+        inode, begin = self._read
+        begin = begin if inode == about.st_ino and begin <= about.st_size else 0
+        with self.path.open("rb") as file:
+            file.seek(begin)
+            whole = file.read().rpartition(b"\n")[0]
+        self._read = (about.st_ino, begin + len(whole) + bool(whole))
+        return [json.loads(line) for line in whole.splitlines()]
+
+
+def metrics_line(metrics: Mapping[str, float]) -> str:
+    """One step's figures in a line."""
+    parts = [f"step {metrics['step']}: reward {metrics['reward']:.3f}"] if "reward" in metrics else []
+    if metrics.get("bonus_spread"):
+        parts.append(f"bonus {metrics['bonus']:.2g} (spread {metrics['bonus_spread']:.2g})")
+    for name, text in (("gated", "gated"), ("all_correct", "all correct"), ("dev_pass_at_1", "dev pass@1")):
+        if name in metrics:
+            parts.append(f"{text} {100 * metrics[name]:.0f} %")
+    if "entropy" in metrics:
+        parts.append(f"entropy {metrics['entropy']:.2f}")
+    if metrics.get("step_s"):
+        parts.append(f"{3600 / metrics['step_s']:,.0f} steps/h")
+    return ", ".join(parts)
+
+
+# What a run is made of.
+
+
+def _run(request: Request, registry: Registry, seed: int) -> TrainingRun:
+    """The run as asked for, in its folder; the problems are not there yet."""
+    task = _task(request, registry, "train")
+    model = request.model or task.rl.get("model") or DEFAULT_MODEL
+    settings = _settings({**task.rl.get("settings", {}), **request.settings})
+    run = TrainingRun(
+        folder=Path(),
+        task=request.task,
+        model=model,
+        bonus=str(_bonus(request.bonus, task.rl.get("bonus", {}))),
+        trainer=request.trainer,
+        seed=seed,
+        settings=settings,
+        problems={},
+        data=dict(request.data),
+        overrides=tuple(request.overrides),
+        cpu=request.cpu,
+        plugin_files=tuple(Path(path).absolute() for path in request.plugin_files),
+    )
+    named = "-".join([request.task, Path(model).name, *(parse_spec(s).name for s in (run.bonus, run.trainer))])
+    key = digest({**_fixed(run), "limit": request.limit, "revision": task.revision})
+    return replace(run, folder=(request.out or request.store / "rl" / f"{named}-s{seed}-{key[:8]}").absolute())
+
+
+def _fixed(run: TrainingRun) -> dict[str, Any]:
+    """What must not change between a run and its resumption: all but the number of steps and the folder."""
+    kept = asdict(run)
+    del kept["folder"], kept["problems"], kept["settings"]["steps"]
+    plain: dict[str, Any] = json.loads(json.dumps(kept, default=str))
+    return plain
+
+
+def _refuse_another(run: TrainingRun) -> None:
+    """Raise HarnessError where another run lives in the folder."""
+    if not (run.folder / "run.json").exists():
+        return
+    before, now = _fixed(read_run(run.folder)), _fixed(run)
+    differing = [name for name in now if now[name] != before.get(name)]
+    if differing:
+        name = differing[0]
+        raise HarnessError(
+            f"rl train: {run.folder} holds a run with another {name} ({before.get(name)!r}, now {now[name]!r}): "
+            "give another --out"
+        )
+
+
+def _task(request: Request, registry: Registry, split: str) -> Task:
+    task: Task = build(registry, "task", request.task, data=request.data.get(split, request.data.get("")))
+    missing = [name for name in ("train", "dev") if name not in task.rl]
+    if missing:
+        able = "its class has no rl = {'train': ..., 'dev': ..., 'test': ...}"
+        raise HarnessError(f"rl: task {request.task!r} says no {missing[0]} split to train with: {able}")
+    return task
+
+
+def _settings(given: Mapping[str, Any]) -> Settings:
+    from pydantic import TypeAdapter, ValidationError
+
+    known = [each.name for each in fields(Settings)]
+    for name in given:
+        if name not in known:
+            guess = did_you_mean(name, known).replace("installed", "settings")
+            raise HarnessError(f"rl: no setting {name!r} {guess}")
+    try:
+        return TypeAdapter(Settings).validate_python({**asdict(Settings()), **given})
+    except ValidationError as failure:
+        first = failure.errors()[0]
+        name = ".".join(map(str, first["loc"]))
+        raise HarnessError(f"rl: {name} {first['msg'].lower()}, got {first['input']!r}") from None
+
+
+def _bonus(spec: str, defaults: Mapping[str, Mapping[str, Any]]) -> Spec:
+    """The bonus as asked for, with what the task's own settings have of it where nothing else was said."""
+    asked = parse_spec(spec)
+    own = {key: str(value) for key, value in defaults.get(asked.name, {}).items()}
+    return Spec(asked.name, {**own, **asked.params})
+
+
+def _with_problems(request: Request, registry: Registry, run: TrainingRun) -> TrainingRun:
+    """The run with its splits' problems in its folder, and with a number of steps where none was given."""
+    paths, sizes = {}, {}
+    run.folder.mkdir(parents=True, exist_ok=True)
+    for split in SPLITS[:2]:
+        task, path = _task(request, registry, split), run.folder / f"{split}.jsonl"
+        problems = list(task.problems(task.rl[split]))[: request.limit]
+        if not problems:
+            raise HarnessError(f"rl: task {request.task!r} has no problems in its split {task.rl[split]!r}")
+        write_problems(path, [(problem, task.messages(problem)) for problem in problems])
+        paths[split], sizes[split] = path, len(problems)
+    batch = run.settings.batch
+    if sizes["train"] < batch:
+        raise HarnessError(
+            f"rl: {sizes['train']:,} problems to train on, fewer than a batch of {batch:,}: --set batch=N"
+        )
+    steps = run.settings.steps or EPOCHS * (sizes["train"] // batch)
+    return replace(run, problems=paths, settings=replace(run.settings, steps=steps))
+
+
+# How it ended.
+
+
+def _row(prepared: Prepared, seconds: float) -> dict[str, Any]:
+    run = prepared.run
+    saved = prepared.trainer.saved(run)
+    best = best_step(run, [checkpoint.step for checkpoint in saved])
+    return {
+        "task": run.task,
+        "bonus": run.bonus,
+        "trainer": run.trainer,
+        "model": run.model,
+        "seed": run.seed,
+        "steps": _last_step(run.metrics),
+        "checkpoints": len(saved),
+        "best_step": best[0] if best else None,
+        "dev_pass_at_1": best[1] if best else None,
+        "hours": round(seconds / 3600, 3),
+        "folder": str(run.folder),
+    }
+
+
+def best_step(run: TrainingRun, steps: Sequence[int]) -> tuple[int, float] | None:
+    """Of these steps the one with the highest dev pass@1 (the earlier one of two), and that; None without any."""
+    known = {line["step"]: line["dev_pass_at_1"] for line in read_metrics(run.metrics) if "dev_pass_at_1" in line}
+    return max(
+        ((step, known[step]) for step in steps if step in known), key=lambda one: (one[1], -one[0]), default=None
+    )
+
+
+def read_metrics(path: Path) -> list[dict[str, Any]]:
+    """The steps that a run has logged so far."""
+    if not path.exists():
+        return []
+    return [json.loads(line) for line in path.read_bytes().rpartition(b"\n")[0].splitlines()]
+
+
+def _last_step(path: Path) -> int:
+    return max((line["step"] for line in read_metrics(path)), default=0)
+
+
+def _ended(prepared: Prepared, status: int, step: int) -> str:
+    saved = prepared.trainer.saved(prepared.run)
+    log = prepared.run.folder / "log.txt"
+    how = f"was killed by signal {-status}" if status < 0 else f"ended with exit status {status}"
+    again = f"the same command goes on from step {saved[-1].step}" if saved else "no checkpoint was saved yet"
+    return f"rl train: the trainer {how} after step {step}: {_last_words(log)} ({log}); {again}"
+
+
+def _last_words(log: Path) -> str:
+    """The last line of the log that names an error, else its last line."""
+    lines = [line.strip() for line in log.read_text(encoding="utf-8", errors="replace").splitlines() if line.strip()]
+    telling = [line for line in lines[-400:] if "Error" in line or "error:" in line or "Exception" in line]
+    return (telling or lines or ["it said nothing"])[-1][:300]

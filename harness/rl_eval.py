@@ -1,0 +1,303 @@
+"""`harness rl eval`: pass@k of what was trained, sampled with the harness' own engine and kept in its store.
+
+As the paper (Tuyls et al. 2025, arXiv:2510.11686, appendix): of each run the checkpoint with the highest dev pass@1,
+256 responses to each question of the test split with vanilla parameters, unbiased pass@k, the mean over seeds. The file
+that it writes holds raw figures (N and c a question, the log-likelihoods); all that is shown is computed from those.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from . import store as stores
+from .component import build
+from .config import RunConfig
+from .contracts import Engine, Trainer
+from .errors import HarnessError
+from .metrics import budgets, random_pass_at_k
+from .pipeline import sample, verify
+from .plan import Plan, make_plan, prompt
+from .progress import Progress
+from .records import Floats, Problem, Responses
+from .registry import load_registry
+from .rl import best_step
+from .training import Checkpoint, TrainingRun, read_run
+
+KIND = "diversity-harness rl eval"
+SCHEMA = 1
+FILE = "rl-eval.json"
+BASE = "base"
+
+
+@dataclass(frozen=True)
+class Request:
+    """The options of `harness rl eval`.
+
+    folders     of runs, of one task and one initial model
+    split       "test" or "dev" (what the task's `rl` names so)
+    step        of the checkpoint, in place of the one with the best dev pass@1
+    base        evaluate the initial model too
+    likelihood  score one response a question under the initial model
+    data        split -> file; "" -> one for all; none: as the runs were given
+    """
+
+    folders: Sequence[Path]
+    split: str = "test"
+    n: int = 256
+    step: int | None = None
+    base: bool = True
+    likelihood: bool = True
+    limit: int | None = None
+    max_tokens: int | None = None
+    engine: str = "transformers"
+    data: Mapping[str, str] = field(default_factory=dict)
+    seed: int = 0
+    store: Path = Path("runs")
+    out: Path | None = None
+    plugin_files: Sequence[Path] = ()
+
+    def __post_init__(self) -> None:
+        if not self.folders:
+            raise HarnessError("rl eval: name the folders of one or more runs (harness rl train prints them)")
+        if self.split not in ("test", "dev"):
+            raise HarnessError(f"rl eval: --split must be test or dev, got {self.split!r}")
+        if self.n < 1:
+            raise HarnessError(f"rl eval: --n must be at least 1, got {self.n}")
+
+
+@dataclass(frozen=True)
+class Policy:
+    """What is evaluated: a run's checkpoint, or the initial model (`run` is then one that began from it)."""
+
+    run: TrainingRun
+    checkpoint: Checkpoint | None
+    folder: str
+    dev: float | None = None
+
+    @property
+    def bonus(self) -> str:
+        """What the tables call it."""
+        return BASE if self.checkpoint is None else self.run.bonus
+
+
+def evaluate(request: Request, progress: Progress) -> dict[str, Any]:
+    """Sample and grade what is missing; the evaluation, as it was written to `rl-eval.json`."""
+    runs = _runs(request.folders)
+    trainers = {run.folder: _trainer(run) for run in runs}
+    policies = [_chosen(request, run, trainers[run.folder], progress) for run in runs]
+    if request.base:
+        policies.insert(0, Policy(runs[0], None, runs[0].model))
+    evaluated = []
+    for policy in policies:
+        plan = _plan(request, policy, progress)
+        plan.begin()
+        plan.check_grader()
+        sample(plan, progress)
+        verify(plan, progress)
+        evaluated.append((policy, plan))
+    found = {
+        "kind": KIND,
+        "schema": SCHEMA,
+        "task": runs[0].task,
+        "split": request.split,
+        "model": runs[0].model,
+        "n": request.n,
+        "problems": [problem.id for problem in evaluated[0][1].problems],
+        "policies": [_result(policy, plan) for policy, plan in evaluated],
+    }
+    if request.likelihood:
+        _add_likelihoods(request, found, evaluated, progress)
+    path = (request.out or request.store / "rl") / FILE
+    stores.write_atomically(path, (json.dumps(found, indent=1) + "\n").encode())
+    progress.say(f"evaluation: {path}")
+    return found
+
+
+def read(path: Path) -> dict[str, Any]:
+    """An evaluation from its file, or from a folder that holds one."""
+    file = path / FILE if path.is_dir() else path
+    try:
+        found: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as failure:
+        raise HarnessError(f"rl eval: {file} cannot be read: {failure}") from failure
+    if found.get("kind") != KIND or found.get("schema") != SCHEMA:
+        raise HarnessError(f"rl eval: {file} is no evaluation of schema {SCHEMA}: write it with `harness rl eval`")
+    return found
+
+
+def _runs(folders: Sequence[Path]) -> list[TrainingRun]:
+    runs = [read_run(folder.absolute()) for folder in folders]
+    for run in runs[1:]:
+        for what in ("task", "model"):
+            if getattr(run, what) != getattr(runs[0], what):
+                raise HarnessError(
+                    f"rl eval: {run.folder} has the {what} {getattr(run, what)!r}, {runs[0].folder} "
+                    f"{getattr(runs[0], what)!r}: evaluate them apart"
+                )
+    return runs
+
+
+def _trainer(run: TrainingRun) -> Trainer:
+    trainer: Trainer = build(load_registry(run.plugin_files), "trainer", run.trainer)
+    return trainer
+
+
+def _chosen(request: Request, run: TrainingRun, trainer: Trainer, progress: Progress) -> Policy:
+    """The run's checkpoint with the best dev pass@1, or that of `step`, as a Hugging Face folder."""
+    saved = {checkpoint.step: checkpoint for checkpoint in trainer.saved(run)}
+    if not saved:
+        raise HarnessError(f"rl eval: {run.folder} has no complete checkpoint")
+    best = best_step(run, list(saved))
+    if request.step is None and best is None:
+        raise HarnessError(f"rl eval: {run.folder} has no dev pass@1 to choose a checkpoint by: give --step")
+    step = request.step if request.step is not None else best[0] if best else 0
+    if step not in saved:
+        raise HarnessError(
+            f"rl eval: {run.folder} has no checkpoint at step {step} (it has {', '.join(map(str, saved))})"
+        )
+    dev = best[1] if best and best[0] == step else None
+    progress.say(f"{run.bonus}, seed {run.seed}: step {step}" + (f", dev pass@1 {dev:.3f}" if dev is not None else ""))
+    return Policy(run, saved[step], str(trainer.export(run, saved[step])), dev)
+
+
+def _plan(request: Request, policy: Policy, progress: Progress) -> Plan:
+    """The plan of sampling from a policy. The seed is the evaluation's own: it does not depend on the run's."""
+    run = policy.run
+    data = request.data or run.data
+    task = build(load_registry(request.plugin_files), "task", run.task, data=None)
+    file = data.get(request.split, data.get(""))
+    config = RunConfig(
+        selectors=("uniform",),
+        task=run.task,
+        model=policy.folder,
+        engine=request.engine,
+        sampler="vanilla",
+        data=Path(file) if file else None,
+        split=task.rl[request.split],
+        n=request.n,
+        limit=request.limit,
+        max_tokens=request.max_tokens or run.settings.max_response,
+        seed=request.seed,
+        store=request.store,
+        plugin_files=tuple(request.plugin_files) or tuple(run.plugin_files),
+    )
+    return make_plan(config, progress)
+
+
+def _result(policy: Policy, plan: Plan) -> dict[str, Any]:
+    verdicts = [stores.read_verdicts(plan.work.verdicts, problem) for problem in plan.problems]
+    return {
+        "bonus": policy.bonus,
+        "trainer": None if policy.checkpoint is None else policy.run.trainer,
+        "seed": None if policy.checkpoint is None else policy.run.seed,
+        "step": None if policy.checkpoint is None else policy.checkpoint.step,
+        "dev_pass_at_1": policy.dev,
+        "pool": plan.work.pool.key,
+        "c": [each.count("correct") for each in verdicts],
+        "errors": sum(each.count("error") for each in verdicts),
+    }
+
+
+# Likelihood under the initial model.
+
+
+def _add_likelihoods(
+    request: Request, found: dict[str, Any], evaluated: Sequence[tuple[Policy, Plan]], progress: Progress
+) -> None:
+    """Per policy the mean log-probability of the tokens of each question's first response, under the initial model."""
+    run, first = evaluated[0][0].run, evaluated[0][1]
+    engine: Engine = first.setting.build("engine", request.engine, model=run.model)
+    if not hasattr(engine, "score"):
+        progress.say(f"likelihoods: engine {request.engine!r} cannot score given responses: left out")
+        return
+    with progress.stage("score", len(evaluated) * len(first.problems), "responses") as stage:
+        for (_, plan), result in zip(evaluated, found["policies"], strict=True):
+            result["likelihoods"] = [_likelihood(engine, plan, problem) for problem in plan.problems]
+            stage.advance(len(plan.problems))
+
+
+def _likelihood(engine: Any, plan: Plan, problem: Problem) -> float | None:
+    pool = stores.read_responses(plan.work.pool, problem)
+    one: Responses = replace(
+        pool,
+        texts=pool.texts[:1],
+        finish=pool.finish[:1],
+        lengths=pool.lengths[:1],
+        logprobs=pool.logprobs[:1],
+        token_ids=None if pool.token_ids is None else pool.token_ids[:1],
+        states={},
+    )
+    tokens = int(one.lengths[0])
+    if tokens == 0:
+        return None
+    return float(f"{float(engine.score(prompt(plan.task, engine, problem), one)[0]) / tokens:.6g}")
+
+
+# What is shown.
+
+
+@dataclass(frozen=True)
+class Curve:
+    """pass@k of one method at k = 1 ... n: the mean over its seeds, and the standard error of that."""
+
+    bonus: str
+    seeds: int
+    mean: Floats
+    error: Floats | None
+
+
+def curves(found: Mapping[str, Any]) -> list[Curve]:
+    """A curve a method, in the order of the file; `mean` and `error` are (n,)."""
+    by_bonus: dict[str, list[Floats]] = {}
+    for policy in found["policies"]:
+        by_bonus.setdefault(policy["bonus"], []).append(pass_at_k(found["n"], policy["c"]))
+    return [_curve(bonus, np.array(each)) for bonus, each in by_bonus.items()]
+
+
+def _curve(bonus: str, each: Floats) -> Curve:
+    error = each.std(axis=0, ddof=1) / np.sqrt(len(each)) if len(each) > 1 else None
+    return Curve(bonus, len(each), each.mean(axis=0), error)
+
+
+def pass_at_k(n: int, c: Sequence[int]) -> Floats:
+    """Unbiased pass@k (Chen et al. 2021) at k = 1 ... n, (n,), the mean over problems."""
+    counts = np.array(c)
+    return np.array([random_pass_at_k(np.full(len(counts), n), counts, k).mean() for k in range(1, n + 1)])
+
+
+def efficiency(ahead: Curve, behind: Curve) -> float | None:
+    """How many times fewer samples `ahead` needs for the pass@n of `behind`, n over the first k; None if it never does.
+
+    The paper's arrows: at n = 256.
+    """
+    reached = np.flatnonzero(ahead.mean >= behind.mean[-1] - 1e-12)
+    return len(ahead.mean) / (int(reached[0]) + 1) if len(reached) else None
+
+
+def rows(found: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """A row a method: pass@k, its standard error, and how many times fewer samples it needs than each other method."""
+    every = curves(found)
+    ks = budgets(found["n"])
+    made = []
+    for curve in every:
+        error = curve.error
+        made.append(
+            {
+                "task": found["task"],
+                "split": found["split"],
+                "bonus": curve.bonus,
+                "seeds": curve.seeds,
+                "problems": len(found["problems"]),
+                "n": found["n"],
+                "pass_at_k": {str(k): float(curve.mean[k - 1]) for k in ks},
+                "standard_error": None if error is None else {str(k): float(error[k - 1]) for k in ks},
+                "fewer_samples_than": {other.bonus: efficiency(curve, other) for other in every if other is not curve},
+            }
+        )
+    return made

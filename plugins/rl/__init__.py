@@ -1,0 +1,21 @@
+"""The RL half: bonuses as pure functions of a step's rollouts, and the trainers that put them into GRPO."""
+
+from __future__ import annotations
+
+from harness import hookimpl
+from harness.hookspecs import Register
+
+
+@hookimpl
+def register_bonuses(register: Register) -> None:
+    """RepExp's, Unlikeliness, and none: plain GRPO."""
+    register("repexp", "harness_plugins.rl.repexp_bonus:RepExpBonus")
+    register("unlikely", "harness_plugins.rl.unlikely_bonus:Unlikeliness")
+    register("none", "harness_plugins.rl.unlikely_bonus:NoBonus")
+
+
+@hookimpl
+def register_trainers(register: Register) -> None:
+    """verl and TRL, each as a child process in its own environment."""
+    register("verl", "harness_plugins.rl.verl_trainer:Verl")
+    register("trl", "harness_plugins.rl.trl_trainer:Trl")

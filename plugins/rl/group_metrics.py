@@ -1,0 +1,25 @@
+"""What a log says of a step's groups (see `harness.training.METRICS`)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from harness.training import Rollouts
+
+if TYPE_CHECKING:
+    import torch
+
+
+def group_metrics(rollouts: Rollouts, added: torch.Tensor, gated: int) -> dict[str, float]:
+    """Means and shares over the groups; `added` (m,) is what the bonus changed, `gated` groups it left alone."""
+    groups = list(rollouts.groups().values())
+    correct = [rollouts.rewards[rows] > 0 for rows in groups]
+    spreads = [float(added[rows].std(correction=min(1, len(rows) - 1))) for rows in groups]  # as GRPO's
+    return {
+        "reward": float(rollouts.rewards.mean()),
+        "bonus": float(added.mean()),
+        "bonus_spread": sum(spreads) / len(groups),
+        "gated": gated / len(groups),
+        "all_correct": sum(bool(each.all()) for each in correct) / len(groups),
+        "all_wrong": sum(not bool(each.any()) for each in correct) / len(groups),
+    }

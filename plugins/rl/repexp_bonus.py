@@ -1,0 +1,76 @@
+"""RepExp's bonus on the rewards of GRPO: r_i + β·hᵢᵀ(λI + Σhhᵀ)⁻¹hᵢ over the rollouts of a group.
+
+Tuyls, Foster, Krishnamurthy, Ash, "Representation-Based Exploration for Language Models" (2025), arXiv:2510.11686,
+section 3 and appendix: hidden states of the initial model, projected to 32 dimensions by a matrix that is drawn anew at
+each step, centred in the group; β = 0.01, no bonus where every rollout of the group is wrong. λ = 0.01 is from the
+authors' code, which the paper does not give.
+
+What the paper has and the code has not is said here: the paper's formula has no centring, the code centres. We follow
+the code. Where we differ: the projection comes from a recorded seed, and everything after it is float64 (the code
+projects in float32).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar, Literal
+
+from harness import HarnessError
+from harness.training import Rollouts, Shaped
+
+from .group_metrics import group_metrics
+
+if TYPE_CHECKING:
+    import torch
+
+
+@dataclass(frozen=True)
+class RepExpBonus:
+    """The leverage of each rollout among its group's, added to its reward.
+
+    beta     what the leverage is multiplied with
+    lam      the ridge; hidden states are not normalised, so it is on their scale
+    dim      features after the projection (the paper: 32, and 128 for AIME)
+    gate     no bonus in a group whose rollouts are all wrong
+    figure   "leverage", or "leave-one-out": the rollout itself left out of the sum
+    persist  the sum goes on over all earlier rollouts of the problem; the projection is then drawn once
+    """
+
+    needs: ClassVar[tuple[str, ...]] = ("hidden",)
+
+    beta: float = 0.01
+    lam: float = 0.01
+    dim: int = 32
+    gate: bool = True
+    figure: Literal["leverage", "leave-one-out"] = "leverage"
+    persist: bool = False
+
+    def __post_init__(self) -> None:
+        if not self.lam > 0:
+            raise HarnessError(f"repexp: lam must be > 0, got {self.lam}")
+        if self.dim < 1:
+            raise HarnessError(f"repexp: dim must be at least 1, got {self.dim}")
+
+    def shape(self, rollouts: Rollouts, step: int, seed: int, memory: dict[str, torch.Tensor]) -> Shaped:
+        """Rewards and bonus of one step's rollouts."""
+        from .leverage import centred, projected  # torch; listing bonuses imports none of it
+
+        assert rollouts.hidden is not None  # it needs them
+        h = projected(rollouts.hidden, self.dim, seed, 0 if self.persist else step)
+        added, gated = rollouts.rewards.new_zeros(len(rollouts.rewards)), 0
+        for problem, rows in rollouts.groups().items():
+            figures = self._figures(centred(h[rows]), problem, memory)
+            if self.gate and not rollouts.rewards[rows].any():
+                gated += 1
+            else:
+                added[rows] = self.beta * figures
+        return Shaped(rollouts.rewards + added, group_metrics(rollouts, added, gated))
+
+    def _figures(self, h: torch.Tensor, problem: str, memory: dict[str, torch.Tensor]) -> torch.Tensor:
+        from .leverage import leave_one_out, leverage
+
+        before = memory.get(problem) if self.persist else None
+        figures = leverage(h, self.lam, before)
+        if self.persist:
+            memory[problem] = h.T @ h if before is None else before + h.T @ h
+        return leave_one_out(figures) if self.figure == "leave-one-out" else figures

@@ -1,0 +1,93 @@
+"""What every trainer needs inside its process: the grader as reward, the bonus with its memory, the metrics file."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors.torch import load_file, save_file
+
+from harness.component import build, parse_spec
+from harness.records import Problem
+from harness.registry import load_registry
+from harness.training import METRICS, Rollouts, Shaped, TrainingRun
+
+MEMORY = "bonus.safetensors"  # in a checkpoint's folder: what the bonus has to know to go on
+
+
+class Grader:
+    """The task's verifier as a reward; from any thread. `errors` counts verdicts that say nothing of the response."""
+
+    def __init__(self, run: TrainingRun) -> None:
+        self.task = build(load_registry(run.plugin_files), "task", run.task, data=run.data.get("train"))
+        self.errors = 0
+
+    def rewards(self, problem: Problem, responses: Sequence[str]) -> list[float]:
+        """1.0 for a correct response, else 0.0."""
+        verdicts = self.task.verify_all(problem, responses)
+        self.errors += sum(verdict.status == "error" for verdict in verdicts)
+        return [float(verdict.status == "correct") for verdict in verdicts]
+
+
+class Shaping:
+    """The run's bonus, and what it remembers from step to step."""
+
+    def __init__(self, run: TrainingRun) -> None:
+        self.bonus: Any = build(load_registry(run.plugin_files), "bonus", run.bonus)
+        self.name, self.seed = parse_spec(run.bonus).name, run.seed
+        self.memory: dict[str, torch.Tensor] = {}
+
+    def needs(self, what: str) -> bool:
+        """Whether the bonus reads "hidden" or "logprobs"."""
+        return what in self.bonus.needs
+
+    def shape(self, rollouts: Rollouts, step: int) -> Shaped:
+        """The rewards to train on, float64 on the CPU, and the step's metrics."""
+        with torch.no_grad():
+            return self.bonus.shape(rollouts, step, self.seed, self.memory)
+
+    def save(self, checkpoint: Path) -> None:
+        """Keep the memory beside a checkpoint; nothing where there is none."""
+        if self.memory:
+            save_file({name: value.contiguous() for name, value in self.memory.items()}, checkpoint / MEMORY)
+
+    def load(self, checkpoint: Path) -> None:
+        """Take the memory of a checkpoint up again."""
+        kept = checkpoint / MEMORY
+        self.memory = load_file(kept) if kept.exists() else {}
+
+
+class MetricsLog:
+    """`metrics.jsonl` of a run: one line a step; begun again at a step, what stood from there on is dropped."""
+
+    def __init__(self, path: Path, resumed_after: int = 0) -> None:
+        self.path = path
+        kept = [line for line in _lines(path) if line.get("step", 0) <= resumed_after]
+        text = "".join(json.dumps(line) + "\n" for line in kept)
+        part = path.with_suffix(".part")
+        part.write_text(text, encoding="utf-8")
+        os.replace(part, path)
+
+    def append(self, step: int, metrics: dict[str, float]) -> None:
+        """One step's figures: those of `harness.training.METRICS` first, then the trainer's own."""
+        ordered = {name: metrics[name] for name in METRICS if name in metrics} | metrics
+        with self.path.open("a", encoding="utf-8") as out:
+            out.write(json.dumps({"step": step, **{k: _short(v) for k, v in ordered.items()}}) + "\n")
+
+
+def _lines(path: Path) -> list[dict[str, Any]]:
+    found = []
+    for text in path.read_text(encoding="utf-8").splitlines() if path.exists() else []:
+        try:
+            found.append(json.loads(text))
+        except ValueError:  # half a line, of a run that was killed
+            continue
+    return found
+
+
+def _short(value: float) -> float:
+    return float(f"{float(value):.6g}")

@@ -1,0 +1,333 @@
+"""`harness rl train` and `rl eval` from end to end, with a third party's trainer in place of a heavy one."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from harness import HarnessError, rl, rl_eval
+from harness.metrics import random_pass_at_k
+from harness.training import read_problems, read_run
+
+PLUGIN = Path(__file__).parent / "counting_trainer.py"
+COMMAND = [sys.executable, "-m", "harness", "rl"]
+TRAIN = ["train", "--task", "game24", "--model", "tiny24-weak", "--plugin", str(PLUGIN)]
+SMALL = ["--set", "batch=4", "--set", "mini_batch=4", "--set", "steps=6", "--limit", "8"]
+
+
+def command(*arguments: object, cwd: Path) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([*COMMAND, *map(str, arguments)], cwd=cwd, capture_output=True, text=True, timeout=300)
+
+
+def trained(cwd: Path, *arguments: object, trainer: str = "counting") -> subprocess.CompletedProcess[str]:
+    return command(*TRAIN, "--trainer", trainer, *SMALL, *arguments, cwd=cwd)
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory):
+    """Two seeds, trained to the end."""
+    cwd = tmp_path_factory.mktemp("rl")
+    done = trained(cwd, "--seeds", 1, 2, "--json")
+    assert done.returncode == 0, done.stderr
+    return cwd, json.loads(done.stdout), done.stderr
+
+
+@pytest.fixture(scope="module")
+def evaluated(finished):
+    cwd, rows, _ = finished
+    options = ["--n", 16, "--limit", 6, "--max-tokens", 64, "--out", "eval"]
+    done = command("eval", *(row["folder"] for row in rows), *options, "--json", cwd=cwd)
+    assert done.returncode == 0, done.stderr
+    return cwd, json.loads(done.stdout), rl_eval.read(cwd / "eval")
+
+
+# train
+
+
+def test_each_seed_is_a_run_in_a_folder_of_its_own(finished):
+    cwd, rows, said = finished
+    assert [(row["seed"], row["steps"], row["best_step"], row["dev_pass_at_1"]) for row in rows] == [
+        (1, 6, 6, 0.6),
+        (2, 6, 6, 0.6),
+    ]
+    for row in rows:
+        folder = Path(row["folder"])
+        assert folder.parent == cwd / "runs" / "rl"
+        assert folder.name.startswith(f"game24-tiny24-weak-repexp-counting-s{row['seed']}-")
+        assert (folder / "log.txt").read_text() == "counted\n"
+        assert len(rl.read_metrics(folder / "metrics.jsonl")) == 6
+    assert "counts to 6" in said
+    assert "step 4: reward 0.400, bonus 0.01 (spread 0.001), gated 50 %, dev pass@1 40 %, 2,400 steps/h" in said
+
+
+def test_the_folder_holds_the_problems_as_the_trainer_is_to_ask_them(finished):
+    run = read_run(Path(finished[1][0]["folder"]))
+    assert set(run.problems) == {"train", "dev"}
+    asked = read_problems(run.problems["train"])
+    assert len(asked) == 8
+    problem, messages = asked[0]
+    assert ", ".join(problem.prompt.split()) in messages[0]["content"]
+
+
+def test_a_finished_run_is_not_trained_again_and_goes_on_when_asked(finished):
+    cwd, rows, _ = finished
+    again = trained(cwd, "--seed", 1, "--json")
+    assert "all 6 steps are done" in again.stderr
+    assert json.loads(again.stdout)[0]["folder"] == rows[0]["folder"]
+
+
+def test_a_run_that_breaks_is_one_line_and_the_same_command_goes_on(tmp_path):
+    arguments = ("--out", tmp_path / "run")
+    broken = trained(tmp_path, *arguments, trainer="counting:fails_at=5")
+    assert broken.returncode == 2
+    error = broken.stderr.splitlines()[-1]
+    assert error.startswith(
+        "error: rl train: the trainer ended with exit status 1 after step 4: ValueError: the loss is"
+    )
+    assert error.endswith("the same command goes on from step 4")
+    resumed = trained(tmp_path, *arguments, trainer="counting:fails_at=5")
+    assert resumed.returncode == 0, resumed.stderr
+    assert "going on after step 4" in resumed.stderr
+    assert [line["step"] for line in rl.read_metrics(tmp_path / "run" / "metrics.jsonl")] == [1, 2, 3, 4, 5, 6]
+
+
+def test_another_run_in_the_same_folder_is_refused(tmp_path):
+    assert trained(tmp_path, "--out", tmp_path / "run").returncode == 0
+    other = trained(tmp_path, "--out", tmp_path / "run", "--bonus", "none")
+    assert other.returncode == 2
+    assert "holds a run with another bonus ('repexp', now 'none'): give another --out" in other.stderr
+
+
+def test_ctrl_c_ends_the_trainer_and_says_how_to_go_on(tmp_path):
+    child = subprocess.Popen(slowly(tmp_path), cwd=tmp_path, stderr=subprocess.PIPE, text=True)
+    wait_for(lambda: len(rl.read_metrics(tmp_path / "run" / "metrics.jsonl")) >= 3)
+    child.send_signal(signal.SIGINT)
+    _, said = child.communicate(timeout=60)
+    assert child.returncode == 130
+    assert "interrupted: the trainer was stopped; the same command goes on" in said
+    assert not running(tmp_path / "run")
+
+
+def test_a_killed_trainer_says_its_signal(tmp_path):
+    child = subprocess.Popen(slowly(tmp_path), cwd=tmp_path, stderr=subprocess.PIPE, text=True)
+    wait_for(lambda: len(rl.read_metrics(tmp_path / "run" / "metrics.jsonl")) >= 1)
+    [pid] = running(tmp_path / "run")
+    os.kill(pid, signal.SIGKILL)
+    _, said = child.communicate(timeout=60)
+    assert child.returncode == 2
+    assert "the trainer was killed by signal 9 after step" in said
+
+
+def slowly(folder: Path) -> list[str]:
+    return [*COMMAND, *TRAIN, "--trainer", "counting:pause_s=0.2", *SMALL, "--out", str(folder / "run")]
+
+
+def wait_for(condition, timeout_s: float = 60.0) -> None:
+    deadline = time.monotonic() + timeout_s
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+
+
+def running(folder: Path) -> list[int]:
+    """The processes that count in that folder."""
+    found = []
+    for path in Path("/proc").glob("[0-9]*/cmdline"):
+        try:
+            arguments = path.read_bytes().decode(errors="replace").split("\0")[:-1]
+        except OSError:
+            continue
+        if arguments[1:] == [str(PLUGIN), str(folder)]:
+            found.append(int(path.parent.name))
+    return found
+
+
+def test_a_dry_run_prints_the_configuration_and_the_command_and_starts_nothing(tmp_path):
+    done = trained(tmp_path, "--dry-run", "optim.lr=1", "+model.x=2", trainer="counting:fails_at=3")
+    assert done.returncode == 0, done.stderr
+    assert "fails_at: 3\n" in done.stdout
+    assert "overrides: ['optim.lr=1', '+model.x=2']" in done.stdout
+    assert done.stdout.splitlines()[-1].startswith(f"# COUNTING=yes {sys.executable}")
+    assert not list(tmp_path.rglob("metrics.jsonl"))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--set", "bach=3"], "rl: no setting 'bach' (did you mean 'batch'?"),
+        (["--set", "rollouts=1"], "rl: rollouts must be at least 2"),
+        (["--set", "rollouts=many"], "rl: rollouts input should be a valid integer"),
+        (["--set", "batch"], "rl: --set is written KEY=VALUE, got 'batch'"),
+        (["--bonus", "repexp:lam=0"], "repexp: lam must be > 0, got 0"),
+        (["--bonus", "novelty"], "unknown bonus 'novelty'"),
+        (["--trainer", "verls"], "unknown trainer 'verls' (did you mean 'verl'?"),
+        (["--data", "nope=x"], "--data is FILE or SPLIT=FILE"),
+        (["--seeds", "1", "1"], "a seed is given twice: 1 1"),
+        (["optimiser"], "the trainer's own options are written key=value, got 'optimiser'"),
+        (["--limit", "3"], "3 problems to train on, fewer than a batch of 4: --set batch=N"),
+        (["--task", "aime24"], "task 'aime24' says no train split to train with"),
+    ],
+)
+def test_what_is_asked_wrongly_is_one_clear_line(harness, tmp_path, arguments, message):
+    done = harness("rl", *TRAIN, "--trainer", "counting", *SMALL, "--store", tmp_path, *arguments)
+    assert done.code == 2
+    [line] = done.err.strip().splitlines()
+    assert message in line
+
+
+def test_a_tasks_own_bonus_settings_hold_unless_others_are_given(shared_data, tmp_path):
+    files = {"train": "dapo-math-17k.parquet", "dev": "aime24_qwq.jsonl"}
+    data = {split: str(shared_data / "tasks" / name) for split, name in files.items()}
+    request = {"task": "dapo-aime", "trainer": "counting", "data": data, "plugin_files": [PLUGIN], "store": tmp_path}
+    prepared = rl.prepare(rl.Request(**request), 0).run
+    assert prepared.bonus == "repexp:dim=128"
+    assert (prepared.settings.batch, prepared.settings.max_response, prepared.settings.rollouts) == (512, 8192, 8)
+    assert prepared.settings.steps == 1000 * (4096 // 512)
+    assert rl.prepare(rl.Request(**request, bonus="repexp:dim=16"), 0).run.bonus == "repexp:dim=16"
+    assert rl.prepare(rl.Request(**request, bonus="none"), 0).run.bonus == "none"
+
+
+@pytest.mark.parametrize("task", ["gsm8k"])
+def test_the_papers_settings_are_the_defaults(shared_data, tmp_path, task):
+    data = {split: str(shared_data / "tasks" / f"gsm8k_{split}.jsonl") for split in ("train", "test")}
+    request = rl.Request(
+        task=task,
+        trainer="counting",
+        data={"train": data["train"], "dev": data["test"]},
+        plugin_files=[PLUGIN],
+        store=tmp_path,
+    )
+    run = rl.prepare(request, 3).run
+    assert (run.model, run.bonus, run.seed) == ("Qwen/Qwen2.5-7B-Instruct", "repexp", 3)
+    assert [len(read_problems(run.problems[split])) for split in ("train", "dev")] == [7473, 512]
+    settings = run.settings
+    assert (settings.learning_rate, settings.batch, settings.mini_batch, settings.save_every) == (1e-6, 1024, 256, 20)
+
+
+# eval
+
+
+def test_the_checkpoint_is_the_one_with_the_best_dev_pass_at_1(tmp_path):
+    metrics = tmp_path / "metrics.jsonl"
+    figures = [(1, None), (2, 0.3), (4, 0.5), (6, 0.5)]
+    lines = [{"step": step, **({} if dev is None else {"dev_pass_at_1": dev})} for step, dev in figures]
+    metrics.write_text("".join(json.dumps(line) + "\n" for line in lines))
+
+    class Run:
+        pass
+
+    run = Run()
+    run.metrics = metrics
+    assert rl.best_step(run, [2, 4, 6]) == (4, 0.5)  # of two the earlier one
+    assert rl.best_step(run, [2, 6]) == (6, 0.5)
+    assert rl.best_step(run, [1]) is None
+
+
+def test_an_evaluation_holds_the_counts_of_every_policy(evaluated):
+    _, rows, found = evaluated
+    assert [(policy["bonus"], policy["seed"], policy["step"]) for policy in found["policies"]] == [
+        ("base", None, None),
+        ("repexp", 1, 6),
+        ("repexp", 2, 6),
+    ]
+    assert all(len(policy["c"]) == 6 for policy in found["policies"])
+    assert [(row["bonus"], row["seeds"]) for row in rows] == [("base", 1), ("repexp", 2)]
+    # Both seeds' checkpoints are the same model here, drawn from with the same seed.
+    assert found["policies"][1]["c"] == found["policies"][2]["c"]
+    assert sum(found["policies"][1]["c"]) > sum(found["policies"][0]["c"])  # tiny24 against tiny24-weak
+
+
+def test_pass_at_k_is_the_unbiased_estimator_averaged_over_problems_then_seeds(evaluated):
+    _, rows, found = evaluated
+    counts = np.array(found["policies"][0]["c"])
+    for k, value in rows[0]["pass_at_k"].items():
+        assert value == pytest.approx(float(random_pass_at_k(np.full(6, 16), counts, int(k)).mean()))
+
+
+def test_likelihoods_are_those_of_one_response_a_question_under_the_initial_model(evaluated):
+    _, _, found = evaluated
+    base = found["policies"][0]["likelihoods"]
+    assert len(base) == 6
+    assert all(-3 < value < 0 for value in base)
+
+
+def test_an_evaluation_is_taken_up_where_it_was_left(evaluated, finished):
+    cwd, rows, _ = finished
+    options = ["--n", 16, "--limit", 6, "--max-tokens", 64, "--out", "eval"]
+    before = (cwd / "eval" / "rl-eval.json").read_bytes()
+    again = command("eval", *(row["folder"] for row in rows), *options, cwd=cwd)
+    assert again.returncode == 0, again.stderr
+    assert again.stderr.count("pool: reused for 6 of 6 problems") == 3
+    assert (cwd / "eval" / "rl-eval.json").read_bytes() == before
+    assert "pass@16" in again.stdout
+
+
+def test_the_figures_are_drawn_from_the_evaluation(harness, evaluated):
+    cwd, _, _ = evaluated
+    for name in ("rl-passk", "rl-likelihoods"):
+        done = harness("plot", name, cwd / "eval", "--out", cwd / "figures")
+        assert done.code == 0, done.err
+        assert (cwd / "figures" / f"{name}.png").stat().st_size > 10_000
+        assert (cwd / "figures" / f"{name}.csv").read_text().count("\n") > 10
+
+
+def test_runs_of_different_tasks_or_models_are_evaluated_apart(harness, finished, tmp_path):
+    _, rows, _ = finished
+    other = tmp_path / "other"
+    other.mkdir()
+    text = (Path(rows[0]["folder"]) / "run.json").read_text()
+    (other / "run.json").write_text(text.replace('"tiny24-weak"', '"tiny24-faint"'))
+    done = harness("rl", "eval", rows[0]["folder"], other)
+    assert done.code == 2
+    assert "has the model 'tiny24-faint'" in done.err
+    assert "evaluate them apart" in done.err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--step", "3"], "has no checkpoint at step 3 (it has 2, 4, 6)"),
+        (["--split", "train"], "--split must be test or dev, got 'train'"),
+        (["--n", "0"], "--n must be at least 1"),
+    ],
+)
+def test_an_evaluation_that_cannot_be_is_one_clear_line(harness, finished, arguments, message):
+    _, rows, _ = finished
+    done = harness("rl", "eval", rows[0]["folder"], *arguments)
+    assert done.code == 2
+    assert message in done.err
+
+
+def test_efficiency_is_how_many_times_fewer_samples_reach_the_others_last_pass_at_k():
+    ahead = rl_eval.Curve("a", 1, np.linspace(0.1, 0.8, 256), None)
+    behind = rl_eval.Curve("b", 1, np.linspace(0.1, 0.45, 256), None)
+    k = next(k for k in range(1, 257) if ahead.mean[k - 1] >= 0.45 - 1e-12)
+    assert rl_eval.efficiency(ahead, behind) == 256 / k
+    assert rl_eval.efficiency(behind, ahead) is None
+
+
+def test_the_standard_error_is_over_seeds():
+    found = {
+        "n": 4,
+        "policies": [{"bonus": "x", "c": [4, 0]}, {"bonus": "x", "c": [4, 4]}, {"bonus": "base", "c": [0, 0]}],
+    }
+    x, base = rl_eval.curves(found)
+    assert x.mean.tolist() == [0.75] * 4
+    assert x.error.tolist() == pytest.approx([0.25] * 4)  # std of (0.5, 1) over the root of two
+    assert base.error is None
+
+
+def test_a_file_that_is_no_evaluation_is_refused(tmp_path):
+    (tmp_path / "rl-eval.json").write_text('{"kind": "something"}')
+    with pytest.raises(HarnessError, match="is no evaluation of schema 1"):
+        rl_eval.read(tmp_path)
+    with pytest.raises(HarnessError, match="cannot be read"):
+        rl_eval.read(tmp_path / "nothing")
