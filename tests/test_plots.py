@@ -277,7 +277,7 @@ def test_of_more_than_twelve_selectors_the_best_are_drawn_the_others_named_and_a
     assert {row["series"] for row in rows} == {curves.RANDOM, curves.ORACLE, *(f"one{i:02}" for i in range(15))}
     (line,) = said
     assert line == (
-        "colours · crow · vanilla: of 15 selectors the 12 with the highest mean pass@k are drawn; "
+        "colours · crow · vanilla: of 15 selectors 12 are drawn, by their mean pass@k (repexp always); "
         "in the table only: one11, one12, one13"
     )
     with style.styled():
@@ -291,6 +291,17 @@ def test_of_more_than_twelve_selectors_the_best_are_drawn_the_others_named_and_a
         "3 more in the CSV",
     ]
     assert len(lines_of(figure)) == 2 + 12
+
+
+def test_the_papers_selector_is_drawn_however_it_fares(crowd):
+    rows = rows_of("passk", crowd)
+    for row in rows:
+        if row["series"] == "one13":
+            row["series"], row["selector"] = "repexp:lam=2 · tfidf", "repexp:lam=2"
+    kept = curves.best_selectors(rows)
+    assert len(kept) == 12
+    assert "repexp:lam=2 · tfidf" in kept
+    assert "one10" not in kept
 
 
 def test_each_panel_draws_its_own_best_selectors(crowd, rich):

@@ -21,7 +21,7 @@ from .chosen import (
     one_each,
     telling,
 )
-from .request import Figure, Request, Row, rounded
+from .request import PAPERS_SELECTOR, Figure, Request, Row, rounded
 from .scatter import calls
 
 CURVES = 12
@@ -219,7 +219,9 @@ def passk_rows(request: Request) -> list[Row]:
         own = [row for row in rows if row["panel"] == panel]
         left = sorted(set(_selectors(own)) - set(best_selectors(own)))
         if left:
-            counts = f"of {CURVES + len(left)} selectors the {CURVES} with the highest mean pass@k are drawn"
+            counts = (
+                f"of {CURVES + len(left)} selectors {CURVES} are drawn, by their mean pass@k ({PAPERS_SELECTOR} always)"
+            )
             request.say(f"{panel}: {counts}; in the table only: {', '.join(left)}")
     return rows
 
@@ -231,12 +233,14 @@ def _selectors(rows: Sequence[Row]) -> list[str]:
 def best_selectors(rows: Sequence[Row]) -> list[str]:
     """The selectors of one panel that are drawn, in the table's order: at most `CURVES`, which can be told apart.
 
-    Of more those with the highest mean of pass@k over the budgets of the tables: a subset method has these too.
+    Of more the paper's, and those with the highest mean of pass@k over the budgets of the tables (a subset method has
+    these too).
     """
     names = _selectors(rows)
     passed = {name: {row["k"]: rounded(row["passed"]) for row in rows if row["series"] == name} for name in names}
     ks = set(tabled_budgets(max(row["k"] for row in rows))).intersection(*passed.values())
-    best = sorted(names, key=lambda name: -fmean(passed[name][k] for k in ks))[:CURVES]
+    papers = {row["series"] for row in rows if str(row["selector"] or "").partition(":")[0] == PAPERS_SELECTOR}
+    best = sorted(names, key=lambda name: (name not in papers, -fmean(passed[name][k] for k in ks)))[:CURVES]
     return [name for name in names if name in best]
 
 
