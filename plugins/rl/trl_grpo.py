@@ -1,0 +1,293 @@
+"""TRL's GRPO trainer with the harness' rollouts, rewards and bonus, and with verl's arithmetic where TRL's differs.
+
+Overridden of TRL 1.16.0 (private methods: tests/test_trl.py holds each to what is said here):
+_calculate_rewards               the task's verifier and the bonus, on the rollouts of all processes
+_generate_and_score_completions  advantages in float64 with verl's epsilon of 1e-6; TRL divides by the deviation plus
+                                 1e-4, in float32, which all but erases a bonus in a group that is all correct
+_compute_loss                    token mean over the mini-batch, as verl's; TRL's "dapo" divides by the mean number of
+                                 tokens of the step's mini-batches. And no column of padding only
+_get_train_sampler               problems in an order that follows from (seed, step) alone
+
+Nothing is drawn from a random state that goes on from step to step, so a checkpoint holds none.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import time
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import torch
+from datasets import Dataset
+from safetensors.torch import save_file
+from torch.utils.data import Sampler
+from trl import GRPOConfig, GRPOTrainer
+
+from harness import HarnessError
+from harness.training import Checkpoint, Rollouts, Shaped, TrainingRun, read_problems
+
+from ..transformers_engine import Transformers
+from .shaping import Grader, MetricsLog, Shaping
+from .trl_rollouts import DEV, SHUFFLE, TRAIN, Asked, PolicyEngine, batch_of, hidden_means, stream
+from .trl_settings import FOREVER, grpo_arguments, updates
+from .trl_trainer import STEP, Trl
+
+EPSILON = 1e-6  # verl's
+OPTIMISER = "optimizer.pt"
+LOGGED = {  # our name of a figure -> TRL's
+    "entropy": "entropy",
+    "response_tokens": "completions/mean_length",
+    "clipped": "clip_ratio/region_mean",
+    "grad_norm": "grad_norm",
+}
+
+
+def group_advantages(rewards: torch.Tensor, rollouts: int) -> torch.Tensor:
+    """(m,) float64 from rewards (m,) in consecutive groups: (r - mean) / (std + 1e-6), the unbiased std, as verl's."""
+    groups = rewards.double().view(-1, rollouts)
+    return ((groups - groups.mean(1, keepdim=True)) / (groups.std(1, keepdim=True) + EPSILON)).flatten()
+
+
+class StepOrder(Sampler[int]):
+    """The rows of the training set in the order in which TRL asks for them: a step's, as often as it reads them."""
+
+    def __init__(self, problems: int, run: TrainingRun, steps: range, reads: int) -> None:
+        self.problems, self.run, self.steps, self.reads = problems, run, steps, reads
+
+    def __len__(self) -> int:
+        return len(self.steps) * self.reads * self.run.settings.batch * self.run.settings.rollouts
+
+    def __iter__(self) -> Iterator[int]:
+        settings = self.run.settings
+        for step in self.steps:
+            places = batch_of(self.problems, settings.batch, self.run.seed, step)
+            rows = [place for place in places for _ in range(settings.rollouts)]
+            for _ in range(self.reads):
+                yield from rows
+
+
+class GroupTrainer(GRPOTrainer):
+    """A run from a checkpoint, or from its model, on to its last step."""
+
+    def __init__(self, run: TrainingRun, options: Trl, resumed: Checkpoint | None) -> None:
+        self.run, self.options, self.done = run, options, resumed.step if resumed else 0
+        steps = (run.settings.steps or FOREVER) - self.done
+        args = GRPOConfig(**grpo_arguments(run, options.processes, steps))
+        rows = {"device": str(args.device), "dtype": "float32", "batch": options.rows}
+        self.engine = PolicyEngine(model=str(resumed.path) if resumed else run.model, **rows)
+        self.grader, self.shaping = Grader(run), Shaping(run)
+        self.reference = Transformers(model=run.model, **rows) if self._sees("ref") else None
+        self.asked = self._enough(self.engine.within(read_problems(run.problems["train"]), run.settings.max_prompt))
+        self.dev = read_problems(run.problems["dev"]) if "dev" in run.problems else []
+        self.engine.check([messages for _, messages in self.asked], run.settings.max_response)
+        super().__init__(
+            model=self.engine.policy,
+            args=args,
+            reward_funcs=[_verified],
+            train_dataset=Dataset.from_dict({"prompt": [str(place) for place in range(len(self.asked))]}),
+            processing_class=self.engine.tokenizer,
+            optimizers=(_optimiser(self.engine.policy, args, resumed), None),
+            rollout_func=self._roll_out,
+        )
+        if resumed:
+            self.shaping.load(resumed.path)
+        self.record = MetricsLog(run.metrics, self.done) if self.accelerator.is_main_process else None
+        self.drawn: _Drawn
+        self.shaped: Shaped
+        self.since = 0.0
+
+    def _enough(self, asked: Asked) -> Asked:
+        settings = self.run.settings
+        if len(asked) < settings.batch:
+            raise HarnessError(
+                f"trl: a batch of {settings.batch} prompts, but only {len(asked)} problems with prompts of at most "
+                f"{settings.max_prompt} tokens"
+            )
+        return asked
+
+    @property
+    def step(self) -> int:
+        """The step that the policy is at: how many it has behind it."""
+        return self.done + self.state.global_step // updates(self.run.settings)
+
+    def train_on(self) -> None:
+        """Train to the last step; a run at its start is validated first."""
+        if self.done == 0:
+            figure = self.dev_pass_at_1()
+            if self.record and self.dev:
+                self.record.append(0, {"dev_pass_at_1": figure})
+        self.since = time.perf_counter()
+        self.train()
+
+    # What TRL calls
+
+    def _get_train_sampler(self, dataset: Any = None) -> StepOrder:
+        steps = range(self.done + 1, (self.run.settings.steps or FOREVER) + 1)
+        return StepOrder(len(self.asked), self.run, steps, self.num_iterations * self.args.steps_per_generation)
+
+    def _roll_out(self, prompts: Sequence[str], trainer: GRPOTrainer) -> dict[str, Any]:
+        """TRL's rollout function: this process' prompts, each as often as it has responses, whole groups."""
+        settings, states = self.run.settings, ("mean",) if self._sees("policy") else ()
+        places = [int(prompt) for prompt in prompts[:: settings.rollouts]]
+        asked = [self.asked[place][1] for place in places]
+        first = self.accelerator.process_index * len(places)
+        seeds = [stream(self.run.seed, TRAIN, self.step + 1, first + group) for group in range(len(places))]
+        with self.accelerator.autocast():
+            drawn = self.engine.draw(
+                asked, settings.rollouts, settings.temperature, settings.max_response, seeds, states
+            )
+        self.drawn = _Drawn(places, drawn)
+        ids = [self.engine.prompt_ids(messages) for messages in asked for _ in range(settings.rollouts)]
+        return {"prompt_ids": ids, "completion_ids": [row for one in drawn for row in one.token_ids], "logprobs": None}
+
+    def _calculate_rewards(self, inputs: Any, prompts: Any, completions: Any, completion_ids_list: Any) -> torch.Tensor:
+        rollouts = self._gathered()
+        self.shaped = self.shaping.shape(rollouts, self.step + 1)
+        if self.options.log_groups and self.accelerator.is_main_process:
+            self._keep_groups(rollouts)
+        return self.shaped.rewards[:, None].float().to(self.accelerator.device)
+
+    def _generate_and_score_completions(self, inputs: Any) -> dict[str, Any]:
+        torch.manual_seed(stream(self.run.seed, SHUFFLE, self.step + 1))  # TRL shuffles the rows over the mini-batches
+        batch: dict[str, Any] = super()._generate_and_score_completions(inputs)
+        own = slice(self.accelerator.process_index * len(inputs), (self.accelerator.process_index + 1) * len(inputs))
+        advantages = group_advantages(self.shaped.rewards, self.run.settings.rollouts)[own]
+        return batch | {"advantages": advantages.float().to(self.accelerator.device)}
+
+    def _compute_loss(self, model: Any, inputs: dict[str, Any]) -> torch.Tensor:
+        return super()._compute_loss(model, _trimmed(inputs) | {"num_items_in_batch": self._tokens()})
+
+    def _tokens(self) -> torch.Tensor:
+        """What TRL's "dapo" must be told to divide by the number of tokens of this mini-batch, over all processes."""
+        many = self.args.gradient_accumulation_steps
+        start = self._step % self.args.steps_per_generation // many * many
+        own = sum(part["completion_mask"].sum() for part in self._buffered_inputs[start : start + many])
+        return self.accelerator.reduce(own, "sum") * self.args.steps_per_generation / many
+
+    def log(self, logs: dict[str, float], start_time: float | None = None) -> None:
+        """What TRL says once a step, after the last update; and once at the very end."""
+        super().log(logs, start_time)
+        if "train_runtime" not in logs:
+            self._end_step(logs)
+
+    # What a step leaves
+
+    def _end_step(self, logs: dict[str, float]) -> None:
+        step, settings = self.step, self.run.settings
+        figures = dict(self.shaped.metrics) | {ours: logs[theirs] for ours, theirs in LOGGED.items()}
+        figures |= {"step_s": time.perf_counter() - self.since, "verifier_errors": self.grader.errors}
+        due = step % settings.save_every == 0 or step == settings.steps
+        if due and self.dev:
+            figures["dev_pass_at_1"] = self.dev_pass_at_1()
+        if self.record:
+            self.record.append(step, figures)
+            if due:
+                self._keep(step)
+        self.since = time.perf_counter()
+
+    def dev_pass_at_1(self) -> float:
+        """The share of correct responses on the dev split, `dev_samples` a problem; from the same streams each time."""
+        settings = self.run.settings
+        share = range(self.accelerator.process_index, len(self.dev), self.options.processes)
+        seeds = [stream(self.run.seed, DEV, place) for place in share]
+        asked = [self.dev[place] for place in share]
+        with self.accelerator.autocast():
+            drawn = self.engine.draw(
+                [messages for _, messages in asked], settings.dev_samples, 1.0, settings.max_response, seeds
+            )
+        correct = sum(
+            sum(self.grader.rewards(problem, one.texts)) for (problem, _), one in zip(asked, drawn, strict=True)
+        )
+        total = self.accelerator.reduce(torch.tensor(correct, device=self.accelerator.device), "sum")
+        return float(total) / max(1, len(self.dev) * settings.dev_samples)
+
+    def _keep(self, step: int) -> None:
+        """A checkpoint, under its name only once it is whole; the optimiser is kept in the latest alone."""
+        part, whole = self.run.checkpoints / ".part", self.run.checkpoints / f"{STEP}{step:06d}"
+        shutil.rmtree(part, ignore_errors=True)
+        part.mkdir(parents=True)
+        self.engine.save(part)
+        torch.save(self.optimizer.state_dict(), part / OPTIMISER)
+        self.shaping.save(part)
+        os.replace(part, whole)
+        for earlier in self.run.checkpoints.glob(f"{STEP}*/{OPTIMISER}"):
+            if earlier.parent != whole:
+                earlier.unlink()
+
+    def _keep_groups(self, rollouts: Rollouts) -> None:
+        folder = self.run.folder / "groups"
+        folder.mkdir(exist_ok=True)
+        found = {"rewards": rollouts.rewards, "shaped": self.shaped.rewards} | {
+            name: values for name in ("hidden", "logprobs") if (values := getattr(rollouts, name)) is not None
+        }
+        problems = json.dumps(list(rollouts.problems))
+        save_file(found, folder / f"{STEP}{self.step + 1:06d}.safetensors", metadata={"problems": problems})
+
+    # The step's rollouts
+
+    def _sees(self, whose: str) -> bool:
+        return self.shaping.needs("hidden") and self.options.hidden == whose
+
+    def _gathered(self) -> Rollouts:
+        """The rollouts of all processes, in the order of TRL's rows."""
+        drawn, rollouts = self.drawn, self.run.settings.rollouts
+        graded = [
+            self.grader.rewards(self.asked[place][0], one.texts)
+            for place, one in zip(drawn.places, drawn.responses, strict=True)
+        ]
+        places = self._gather(torch.tensor(drawn.places)).tolist()
+        return Rollouts(
+            problems=[self.asked[place][0].id for place in places for _ in range(rollouts)],
+            rewards=self._gather(torch.tensor(graded, dtype=torch.float64).flatten()),
+            hidden=self._gather(self._hidden()) if self.shaping.needs("hidden") else None,
+            logprobs=self._gather(drawn.logprobs()) if self.shaping.needs("logprobs") else None,
+        )
+
+    def _hidden(self) -> torch.Tensor:
+        if self.reference is None:
+            return torch.cat([torch.from_numpy(one.states["mean"]) for one in self.drawn.responses]).double()
+        asked = [self.asked[place][1] for place in self.drawn.places]
+        return torch.from_numpy(hidden_means(self.reference, asked, self.drawn.responses)).double()
+
+    def _gather(self, own: torch.Tensor) -> torch.Tensor:
+        return self.accelerator.gather(own.to(self.accelerator.device)).cpu()
+
+
+class _Drawn:
+    """A step's responses of this process: the problems' places, and for each its responses."""
+
+    def __init__(self, places: Sequence[int], responses: Sequence[Any]) -> None:
+        self.places, self.responses = places, responses
+
+    def logprobs(self) -> torch.Tensor:
+        """Of each response, the mean log-probability of its tokens under the policy that drew it, (m,) float64."""
+        return torch.cat([torch.from_numpy(one.logprobs / one.lengths) for one in self.responses]).double()
+
+
+def _trimmed(inputs: dict[str, Any]) -> dict[str, Any]:
+    """The rows without the columns that none of them reaches: TRL pads to the longest response of the whole step."""
+    width = int(inputs["completion_mask"].sum(1).max())
+    by_token = [name for name in inputs if name.startswith("completion_") or name.endswith("per_token_logps")]
+    return inputs | {name: inputs[name][:, :width] for name in by_token}
+
+
+def _verified(**kwargs: Any) -> list[float]:
+    """TRL wants a reward function; `_calculate_rewards` never calls it."""
+    raise NotImplementedError
+
+
+def _optimiser(policy: Any, args: GRPOConfig, resumed: Checkpoint | None) -> torch.optim.Optimizer:
+    """AdamW with weight decay on every weight, as verl's; TRL would spare norms and biases."""
+    optimiser = torch.optim.AdamW(
+        policy.parameters(),
+        lr=args.learning_rate,
+        betas=(args.adam_beta1, args.adam_beta2),
+        eps=args.adam_epsilon,
+        weight_decay=args.weight_decay,
+    )
+    if resumed:
+        optimiser.load_state_dict(torch.load(resumed.path / OPTIMISER, weights_only=True))
+    return optimiser

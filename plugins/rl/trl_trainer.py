@@ -1,0 +1,142 @@
+"""The trainer `trl`: GRPO by TRL, for CPUs and single small GPUs, in the harness' own environment.
+
+The run is a child process (`trl_child`), which samples with the harness' engine and shapes rewards with the same bonus
+as every trainer; TRL does the loss and the updates. docs/rl-trl.md says what equals verl and what does not.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from importlib import metadata, util
+from pathlib import Path
+from typing import Literal
+
+from harness import HarnessError
+from harness.training import Checkpoint, Launch, TrainingRun, read_problems
+
+from .trl_settings import FOREVER, grpo_arguments
+from .verl_memory import GIB, TRAINED, parameter_count
+
+VERSION = "1.16.0"  # trl_grpo overrides private methods of this one
+STEP = "step-"
+REFERENCE = 4  # bytes a parameter
+
+
+@dataclass(frozen=True)
+class Trl:
+    """TRL's GRPO.
+
+    hidden      whose hidden states the bonus sees: "ref", the model that the run began with (the paper's), or "policy"
+    rows        responses sampled at once, on each device; halved where memory runs out
+    processes   that train together, each on a device of its own; the bonus sees the rollouts of all
+    log_groups  keep every step's rewards, hidden states and log-probabilities in the run's folder `groups`
+    """
+
+    hidden: Literal["ref", "policy"] = "ref"
+    rows: int = 512
+    processes: int = 1
+    log_groups: bool = False
+
+    def __post_init__(self) -> None:
+        for name in ("rows", "processes"):
+            if getattr(self, name) < 1:
+                raise HarnessError(f"trl: {name} must be at least 1, got {getattr(self, name)}")
+
+    def check(self, run: TrainingRun) -> Sequence[str]:
+        """Remarks; HarnessError for a missing extra, another version, no GPU, a model or problems that do not fit."""
+        _require_trl()
+        grpo_arguments(run, self.processes, 1)
+        _require_devices(run.cpu, self.processes)
+        return _model_fits(run)
+
+    def launch(self, run: TrainingRun) -> Launch:
+        """The child's command; it goes on from the last complete checkpoint."""
+        module = ["-m", "harness_plugins.rl.trl_child", str(run.folder)]
+        several = ["-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={self.processes}"]
+        arguments = grpo_arguments(run, self.processes, run.settings.steps or FOREVER)
+        return Launch(
+            command=[sys.executable, *(several if self.processes > 1 else []), *module],
+            environment={"TRL_EXPERIMENTAL_SILENCE": "1", "HF_HUB_DISABLE_TELEMETRY": "1"}
+            | ({"CUDA_VISIBLE_DEVICES": ""} if run.cpu else {}),
+            config=json.dumps(arguments, indent=1),
+        )
+
+    def saved(self, run: TrainingRun) -> Sequence[Checkpoint]:
+        """The complete checkpoints, by step; each is a Hugging Face folder."""
+        return complete(run)
+
+    def export(self, run: TrainingRun, checkpoint: Checkpoint) -> Path:
+        """The checkpoint's own folder."""
+        return checkpoint.path
+
+
+def complete(run: TrainingRun) -> list[Checkpoint]:
+    """The complete checkpoints, by step: one is written under another name and renamed once it is whole."""
+    found = [path for path in run.checkpoints.glob(f"{STEP}*") if path.name.removeprefix(STEP).isdecimal()]
+    return sorted((Checkpoint(int(path.name.removeprefix(STEP)), path) for path in found), key=lambda one: one.step)
+
+
+def _require_trl() -> None:
+    missing = [name for name in ("trl", "accelerate", "transformers", "torch") if util.find_spec(name) is None]
+    if missing:
+        raise HarnessError(f"trl: {missing[0]} is not installed: pip install 'diversity-harness[trl]'")
+    found = metadata.version("trl")
+    if found != VERSION:
+        raise HarnessError(
+            f"trl: trl {VERSION} is needed (parts of it are overridden), found {found}: pip install 'trl=={VERSION}'"
+        )
+
+
+def _require_devices(cpu: bool, processes: int) -> None:
+    if cpu:
+        return
+    import torch
+
+    if torch.cuda.device_count() < processes:
+        wanted = "no GPU" if processes == 1 else f"{torch.cuda.device_count()} GPUs for {processes} processes"
+        raise HarnessError(f"trl: {wanted} found; train on the CPU with --cpu")
+
+
+def _model_fits(run: TrainingRun) -> list[str]:
+    """Remarks on problems and memory; HarnessError where model or problems cannot be trained on."""
+    from ..model_location import locate
+    from ..transformers_engine import Transformers
+
+    settings, train = run.settings, read_problems(run.problems["train"])
+    if len(train) < settings.batch:
+        raise HarnessError(f"trl: a batch of {settings.batch} prompts, but only {len(train)} problems to train on")
+    engine = Transformers(model=run.model, device="cpu")
+    engine.check([messages for _, messages in train[: settings.batch]], settings.max_response)
+    folder = locate(run.model).folder
+    return [] if folder is None else _memory(folder, run.cpu)
+
+
+def _memory(folder: Path, cpu: bool) -> list[str]:
+    """A remark where little memory is free; HarnessError where the machine, or its GPU, has not enough at all."""
+    config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
+    needed = (TRAINED + REFERENCE) * parameter_count(folder, config) / GIB
+    free, total = (each / GIB for each in (_main_memory() if cpu else _gpu_memory()))
+    where = "this machine" if cpu else "the GPU"
+    said = f"the weights, their gradients, the optimiser and the reference need {needed:.1f} GiB, activations aside"
+    if needed > total:
+        raise HarnessError(f"trl: the model does not fit: {said}; {where} has {total:.1f} GiB")
+    return [f"trl: {said}; {free:.1f} GiB of {where} are free"] if needed > free else []
+
+
+def _main_memory() -> tuple[int, int]:
+    """Bytes that are free, and of the whole; where the system does not say, as much as anyone asks for."""
+    try:
+        lines = Path("/proc/meminfo").read_text(encoding="ascii").splitlines()
+    except OSError:
+        return sys.maxsize, sys.maxsize
+    found = {name: int(rest.split()[0]) * 1024 for name, _, rest in (line.partition(":") for line in lines)}
+    return found["MemAvailable"], found["MemTotal"]
+
+
+def _gpu_memory() -> tuple[int, int]:
+    import torch
+
+    return torch.cuda.mem_get_info()

@@ -1,0 +1,105 @@
+"""One run of verl: `python -m harness_plugins.rl.verl_child FOLDER`, in verl's environment; started by the harness.
+
+With `--compose` the configuration is composed under verl's own schema, checked and printed, and nothing is started.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import importlib
+import os
+import shutil
+import signal
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from harness import HarnessError
+from harness.training import TrainingRun, read_run
+
+from . import RUN, contract
+from .resuming import logged, tidy
+
+REFUSED = 2
+SHORT = 25  # bytes; Ray adds 66 to what follows it
+
+
+def main() -> int:
+    """The exit status: 0, or `REFUSED` after one line that says why."""
+    parser = argparse.ArgumentParser(prog="verl_child")
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("--compose", action="store_true")
+    asked = parser.parse_args()
+    try:
+        run = read_run(asked.folder.absolute())
+        config = _prepared(run)
+        if asked.compose:
+            _print(config)
+        else:
+            _train(run, config)
+    except HarnessError as refusal:
+        print(refusal, file=sys.stderr)
+        return REFUSED
+    return 0
+
+
+def _prepared(run: TrainingRun) -> Any:
+    """The composed configuration, after verl was found to be the one that the plugin is for."""
+    contract.require_version()
+    os.environ[RUN] = str(run.folder)
+    importlib.import_module("verl")  # loads the plugin
+
+    from . import plugin
+
+    contract.require()
+    if plugin.failure is not None:
+        raise HarnessError(f"verl: our plugin failed to load: {plugin.failure}")
+    from .composing import compose
+
+    return compose(run)
+
+
+def _print(config: Any) -> None:
+    from omegaconf import OmegaConf
+
+    print(OmegaConf.to_yaml(config, resolve=True))
+
+
+def _train(run: TrainingRun, config: Any) -> None:
+    """Train to the end, going on from the last whole checkpoint."""
+    from omegaconf import open_dict
+    from verl.trainer.main_ppo import TaskRunnerV1, run_ppo
+
+    run.checkpoints.mkdir(exist_ok=True)
+    resumed = tidy(run.checkpoints)
+    with _ray_folder(run.folder) as folder, open_dict(config):
+        config.ray_kwargs.ray_init._temp_dir = str(folder)
+        config.trainer.val_before_train = config.trainer.val_before_train and not logged(run.metrics, resumed)
+        run_ppo(config, TaskRunnerV1)
+
+
+@contextmanager
+def _ray_folder(run: Path) -> Iterator[Path]:
+    """A folder of this run's own for Ray's files, its path short: those of its sockets have at most 107 bytes."""
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))  # so that what follows is tidied up
+    place = tempfile.gettempdir()
+    folder = (
+        Path(place if len(place) <= SHORT else "/tmp") / f"verl-{hashlib.sha256(str(run).encode()).hexdigest()[:10]}"
+    )
+    shutil.rmtree(folder, ignore_errors=True)  # of a run that was killed
+    folder.mkdir(mode=0o700)
+    try:
+        yield folder
+    finally:
+        import ray
+
+        ray.shutdown()
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

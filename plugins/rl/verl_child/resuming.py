@@ -1,0 +1,44 @@
+"""Which checkpoints count: those that were marked after everything was written."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from pathlib import Path
+
+MARK = "complete"
+PREFIX = "global_step_"
+TRACKER = "latest_checkpointed_iteration.txt"  # where verl looks which one to resume from
+
+
+def complete(checkpoints: Path) -> dict[int, Path]:
+    """Step -> folder, by step."""
+    marked = [mark.parent for mark in checkpoints.glob(f"{PREFIX}*/{MARK}")]
+    return dict(sorted((int(folder.name.removeprefix(PREFIX)), folder) for folder in marked))
+
+
+def logged(metrics: Path, step: int) -> bool:
+    """Whether the log has a line of the step; a run may be killed between its checkpoint and that."""
+    found = metrics.read_text(encoding="utf-8").splitlines() if metrics.is_file() else []
+    return any(line.startswith(f'{{"step": {step},') and line.endswith("}") for line in found)
+
+
+def mark_complete(folder: Path) -> None:
+    """From here on the checkpoint counts."""
+    (folder / MARK).touch()
+
+
+def tidy(checkpoints: Path) -> int:
+    """The step to go on from, 0 for none. Half-written checkpoints go, and verl is pointed at the last whole one."""
+    whole = complete(checkpoints)
+    for folder in checkpoints.glob(f"{PREFIX}*"):
+        if folder not in whole.values():
+            shutil.rmtree(folder)
+    tracker = checkpoints / TRACKER
+    if not whole:
+        tracker.unlink(missing_ok=True)
+        return 0
+    part = tracker.with_suffix(".part")
+    part.write_text(str(max(whole)), encoding="ascii")
+    os.replace(part, tracker)
+    return max(whole)

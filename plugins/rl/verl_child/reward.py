@@ -1,0 +1,47 @@
+"""verl's reward function: the task's own verifier. Called from many threads at once, one response a call."""
+
+from __future__ import annotations
+
+import functools
+import json
+import os
+from typing import Any
+
+from harness.records import Problem
+from harness.training import read_problems
+
+from ..shaping import Grader
+from .run_options import current_run
+
+ERRORS = "grading_errors.jsonl"  # in the run's folder: verdicts that say nothing of the response; they count as wrong
+
+
+@functools.cache
+def _grader() -> Grader:
+    return Grader(current_run())
+
+
+@functools.cache
+def _problems() -> dict[tuple[str, str], Problem]:
+    """By split and id."""
+    run = current_run()
+    return {(split, problem.id): problem for split, path in run.problems.items() for problem, _ in read_problems(path)}
+
+
+def compute_score(data_source: str, solution_str: str, ground_truth: str, extra_info: Any, **_: Any) -> float:
+    """1.0 for a correct response, else 0.0."""
+    problem = _problems()[extra_info["split"], extra_info["problem"]]
+    verdict = _grader().task.verify_all(problem, [solution_str])[0]
+    if verdict.status == "error":
+        _note(problem.id, str(verdict.reason))
+    return float(verdict.status == "correct")
+
+
+def _note(problem: str, reason: str) -> None:
+    """One line, appended at once: several processes may write."""
+    line = json.dumps({"problem": problem, "reason": reason}) + "\n"
+    file = os.open(current_run().folder / ERRORS, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+    try:
+        os.write(file, line.encode())
+    finally:
+        os.close(file)

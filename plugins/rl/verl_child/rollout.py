@@ -1,0 +1,200 @@
+"""The sampler of CPU runs: the harness' own drawing, behind verl's interface of a sampling server.
+
+Requests of a step come one by one. They are gathered until none has come for `QUIET_S`, put in an order of their own
+(by prompt), and generated together. Each draws from a stream made from (seed, step, prompt, how many of that prompt
+came before), so that it does not matter which request comes first. One lock: weights never change under a generation.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import os
+import time
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import ray
+import torch
+from verl.workers.rollout.base import BaseRollout
+from verl.workers.rollout.replica import RolloutReplica, TokenOutput
+
+from harness import HarnessError, Sampler
+from harness_plugins.checkpoint import Checkpoint, quiet
+from harness_plugins.model_location import locate
+from harness_plugins.row_streams import RowDraws, RowsEnded, uniforms
+
+QUIET_S = 0.25
+ROWS = 256  # generated at once
+
+
+@dataclass(eq=False)
+class Request:
+    """One response asked for."""
+
+    prompt: tuple[int, ...]
+    place: int  # among the requests of this prompt in this step
+    sampler: Sampler
+    answer: asyncio.Future[TokenOutput]
+
+
+class TokenDraws(RowDraws):
+    """Keeps each token's log-probability too: token_logprobs (rows, max_tokens) float64."""
+
+    def __init__(self, *args: Any) -> None:
+        super().__init__(*args)
+        self.token_logprobs = torch.zeros(self.tokens.shape, dtype=torch.float64)
+
+    def _draw(self, input_ids: torch.Tensor, scores: torch.Tensor) -> torch.Tensor:
+        before = self.logprobs[self.running]
+        token = super()._draw(input_ids, scores)
+        self.token_logprobs[self.running, self.step] = self.logprobs[self.running] - before
+        return token
+
+
+class Server:
+    """A Ray actor with a copy of the policy."""
+
+    def __init__(self, model: str, seed: int, rank: int, max_tokens: int) -> None:
+        torch.set_num_threads(int(os.environ.get("OMP_NUM_THREADS", "1")))
+        self.part = Checkpoint(locate(model), "cpu", "float32", None)
+        self.seed, self.rank, self.max_tokens = seed, rank, max_tokens
+        self.step = 0
+        self.came: Counter[tuple[int, ...]] = Counter()
+        self.waiting: list[Request] = []
+        self.last_came = 0.0
+        self.lock = asyncio.Lock()
+
+    async def load(self, weights: dict[str, torch.Tensor], step: int) -> None:
+        """The policy's weights of a step."""
+        async with self.lock:
+            missing, unknown = self.part.model.load_state_dict(weights, strict=False)
+            self.part.model.tie_weights()
+            tied = set(getattr(self.part.model, "all_tied_weights_keys", ()))
+            if unknown or set(missing) - tied:
+                raise HarnessError(f"verl: weights do not match the model: without {missing[:3]}, with {unknown[:3]}")
+            self.step = step
+            self.came.clear()
+
+    async def generate(self, prompt_ids: Sequence[int], sampling_params: dict[str, Any], **_: Any) -> TokenOutput:
+        """One response of at most `max_tokens` tokens, its end-of-sequence token included."""
+        prompt = tuple(prompt_ids)
+        answer: asyncio.Future[TokenOutput] = asyncio.get_running_loop().create_future()
+        self.waiting.append(Request(prompt, self.came[prompt], _sampler(sampling_params), answer))
+        self.came[prompt] += 1
+        self.last_came = time.monotonic()
+        while not answer.done():
+            async with self.lock:
+                if not answer.done() and time.monotonic() - self.last_came >= QUIET_S:
+                    await self._generate_waiting()
+            await asyncio.wait([answer], timeout=QUIET_S / 4)
+        return answer.result()
+
+    async def _generate_waiting(self) -> None:
+        """Answer all that wait now."""
+        taken = sorted(self.waiting, key=lambda request: (request.prompt, request.place))
+        self.waiting = []
+        for sampler in dict.fromkeys(request.sampler for request in taken):
+            same = [request for request in taken if request.sampler == sampler]
+            for start in range(0, len(same), ROWS):
+                await self._answer(same[start : start + ROWS], sampler)
+
+    async def _answer(self, requests: Sequence[Request], sampler: Sampler) -> None:
+        """Whatever goes wrong is each request's own failure: verl counts them."""
+        try:
+            outputs = await asyncio.to_thread(self._generated, requests, sampler)
+        except Exception as failure:
+            for request in requests:
+                request.answer.set_exception(failure)
+            return
+        for request, output in zip(requests, outputs, strict=True):
+            request.answer.set_result(output)
+
+    def _generated(self, requests: Sequence[Request], sampler: Sampler) -> list[TokenOutput]:
+        width = max(len(request.prompt) for request in requests)
+        pads = [width - len(request.prompt) for request in requests]
+        filler = self.part.filler
+        ids = torch.tensor([[filler] * pad + [*r.prompt] for pad, r in zip(pads, requests, strict=True)])
+        mask = torch.tensor([[0] * pad + [1] * (width - pad) for pad in pads])
+        streams = np.stack([uniforms(self._stream(r.prompt), r.place, self.max_tokens) for r in requests])
+        draws = TokenDraws(sampler, streams, self.part.eos, filler, torch.device("cpu"))
+        with quiet(), torch.inference_mode():
+            self.part.model.generate(
+                input_ids=ids,
+                attention_mask=mask,
+                do_sample=False,
+                max_new_tokens=self.max_tokens,
+                logits_processor=[draws],
+                stopping_criteria=[RowsEnded(draws, feed_last=False, narrowing=False)],
+            )
+        return [self._output(draws, row, sampler) for row in range(len(requests))]
+
+    def _stream(self, prompt: tuple[int, ...]) -> int:
+        """What the prompt's rows of this step are drawn from."""
+        text = repr((self.seed, self.rank, self.step, prompt))
+        return int.from_bytes(hashlib.sha256(text.encode()).digest()[:8], "big")
+
+    def _output(self, draws: TokenDraws, row: int, sampler: Sampler) -> TokenOutput:
+        length = int(draws.lengths[row])
+        plain = sampler == Sampler()  # otherwise the model's own are not those of the drawing
+        return TokenOutput(
+            token_ids=draws.tokens[row, :length].tolist(),
+            log_probs=draws.token_logprobs[row, :length].tolist() if plain else None,
+            stop_reason="completed",
+            num_preempted=0,
+            extra_fields={"global_steps": self.step},
+        )
+
+    async def nothing(self, **_: Any) -> None:
+        """The server holds no memory that another one needs, and verl's sync trainer aborts nothing."""
+
+    wake_up = sleep = abort_all_requests = resume_generation = nothing
+    clear_kv_cache = release_kv_cache = resume_kv_cache = start_profile = stop_profile = nothing
+
+
+def _sampler(params: dict[str, Any]) -> Sampler:
+    return Sampler(
+        temperature=float(params.get("temperature", 1.0)),
+        top_p=float(params.get("top_p", 1.0)),
+        top_k=max(0, int(params.get("top_k", -1))),
+    )
+
+
+class Replica(RolloutReplica):
+    """Starts the server of one worker."""
+
+    async def launch_servers(self) -> None:
+        """One actor, under the name by which the worker finds it."""
+        server = ray.remote(Server).options(name=_name(self.replica_rank), num_cpus=1, max_concurrency=100_000)
+        handle = server.remote(
+            str(self.model_config.path), self.config.seed, self.replica_rank, self.config.response_length
+        )
+        self.servers, self._server_handle, self._server_address = [handle], handle, _name(self.replica_rank)
+
+
+class Weights(BaseRollout):
+    """The worker's side: hands the policy's weights over."""
+
+    def __init__(self, config: Any, model_config: Any, device_mesh: Any, replica_rank: int = -1) -> None:
+        super().__init__(config, model_config, device_mesh)
+        self.rank = int(os.environ["RANK"]) if replica_rank < 0 else replica_rank
+
+    async def resume(self, tags: list[str]) -> None:
+        """Nothing was released."""
+
+    async def release(self) -> None:
+        """Nothing to release."""
+
+    async def update_weights(
+        self, weights: Iterable[tuple[str, torch.Tensor]], wire_format: str = "named_tensors", **kwargs: Any
+    ) -> None:
+        """All weights, in float32."""
+        copied = {name: weight.detach().to("cpu", torch.float32, copy=True) for name, weight in weights}
+        await ray.get_actor(_name(self.rank)).load.remote(copied, kwargs.get("global_steps") or 0)
+
+
+def _name(rank: int) -> str:
+    return f"transformers_server_{rank}"

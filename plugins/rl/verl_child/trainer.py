@@ -1,0 +1,200 @@
+"""verl's synchronous GRPO trainer, with rewards shaped by the run's bonus before advantages are computed.
+
+Every method here runs verl's own and adds to it: rows are put in an order of their own, rewards are shaped, figures
+and checkpoints are kept as the harness reads them.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import ray
+import torch
+import transfer_queue as tq
+from omegaconf import open_dict
+from tensordict import TensorDict
+from transfer_queue import KVBatchMeta
+from verl.trainer.ppo.utils import Role
+from verl.trainer.ppo.v1 import PPOTrainerSync, register_trainer
+
+from harness.training import Rollouts
+
+from ..shaping import MetricsLog, Shaping
+from ..verl_config import TRAINER_MODE
+from .encoder import Encoders
+from .resuming import mark_complete
+from .reward import ERRORS
+from .run_options import current_run, options
+from .worker import HIDDEN, PlainWorker, PolicyStates, RefStates
+
+POLL_S = 0.1  # on CPUs, where a step takes seconds; verl asks every two whether its rollouts are there
+FIGURES = "figures.json"  # in a checkpoint's folder: of its step, which is logged after it was validated
+WORKERS = {"ref": RefStates, "policy": PolicyStates}
+
+
+@register_trainer(TRAINER_MODE)
+class ShapingTrainer(PPOTrainerSync):
+    """GRPO on shaped rewards."""
+
+    def __init__(self, config: Any) -> None:
+        with open_dict(config):
+            config.trainer.v1.trainer_mode = "sync"  # verl branches on this word
+        super().__init__(config)
+        if config.trainer.device == "cpu":
+            self.replay_buffer.poll_interval = POLL_S
+        self.run = current_run()
+        self.shaping = Shaping(self.run)
+        self.hidden = options(self.run).hidden if self.shaping.needs("hidden") else None
+        self.figures: dict[str, float] = {}  # the step's, by the names of harness.training.METRICS
+        self.training = False
+
+    def _init_resource_pool_mgr(self) -> None:
+        super()._init_resource_pool_mgr()
+        worker = WORKERS.get(self.hidden or "", PlainWorker)
+        for role in self.role_worker_mapping:
+            if role != Role.Critic:
+                self.role_worker_mapping[role] = ray.remote(worker)
+
+    def on_init_end(self) -> None:
+        """Weights are loaded: take up what else a checkpoint keeps."""
+        if self.global_steps:
+            self.shaping.load(self._step_folder())
+            self.figures = json.loads((self._step_folder() / FIGURES).read_text(encoding="utf-8"))
+        self.log = MetricsLog(self.run.metrics, self.global_steps)
+        if self.hidden == "encoder":
+            path = self.config.actor_rollout_ref.model.path
+            pool = self.resource_pool_manager.get_resource_pool(next(iter(self.mapping)))
+            self.encoders = Encoders(options(self.run).encoder or path, path, pool)
+        super().on_init_end()
+
+    def on_train_begin(self) -> None:
+        """From here on what is validated belongs to a step."""
+        super().on_train_begin()
+        self.training, self.figures = True, {}
+
+    def _balance_batch(self, batch: KVBatchMeta, *args: Any, **kwargs: Any) -> KVBatchMeta:
+        """The rows come in the order in which they were finished; that of a step is made from the seed instead."""
+        rows = self._columns(batch, "extra_info", "responses")
+        by_problem = [self._place(info["problem"]) for info in rows["extra_info"]]
+        texts = [ids.numpy().tobytes() for ids in rows["responses"].unbind()]
+        batch.reorder(sorted(range(len(batch)), key=lambda row: (by_problem[row], texts[row])))
+        return super()._balance_batch(batch, *args, **kwargs)
+
+    def _place(self, problem: str) -> bytes:
+        return hashlib.sha256(repr((self.run.seed, self.global_steps, problem)).encode()).digest()
+
+    def _compute_advantage(self, batch: KVBatchMeta, metrics: dict[str, Any]) -> KVBatchMeta:
+        """Advantages of the shaped rewards; the queue then has the verifier's again, for verl's own figures."""
+        plain = list(self._columns(batch, "rm_scores")["rm_scores"].unbind())
+        self._put_scores(batch, self._shaped(batch, plain))
+        batch = super()._compute_advantage(batch, metrics)
+        self._put_scores(batch, plain)
+        return batch
+
+    def _shaped(self, batch: KVBatchMeta, scores: list[torch.Tensor]) -> list[torch.Tensor]:
+        """The scores (one tensor a row, a number a token) with the bonus on each row's last token."""
+        rows = [row for row, tag in enumerate(batch.tags) if not tag.get("is_padding", False)]
+        rollouts = self._rollouts(batch, rows, scores)
+        shaped = self.shaping.shape(rollouts, self.global_steps)
+        self.figures = dict(shaped.metrics)
+        target = shaped.rewards
+        if self.config.algorithm.adv_estimator == "grpo":
+            target = _less_group_means(target, rollouts)
+        changed = [score.clone() for score in scores]
+        for row, wanted in zip(rows, target.tolist(), strict=True):
+            changed[row].zero_()
+            changed[row][-1] = wanted
+        return changed
+
+    def _rollouts(self, batch: KVBatchMeta, rows: list[int], scores: list[torch.Tensor]) -> Rollouts:
+        columns = self._columns(batch, "extra_info", "old_log_probs", "response_mask")
+        infos = list(columns["extra_info"])
+        masks, logprobs = list(columns["response_mask"].unbind()), list(columns["old_log_probs"].unbind())
+        return Rollouts(
+            problems=[infos[row]["problem"] for row in rows],
+            rewards=torch.tensor([float(scores[row].sum()) for row in rows], dtype=torch.float64),
+            hidden=self._hidden(batch, rows) if self.hidden else None,
+            logprobs=torch.stack([_masked_mean(logprobs[row], masks[row]) for row in rows]),
+        )
+
+    def _hidden(self, batch: KVBatchMeta, rows: list[int]) -> torch.Tensor:
+        """(rows, d) float64."""
+        if self.hidden != "encoder":
+            states = list(self._columns(batch, HIDDEN)[HIDDEN].unbind())
+            return torch.stack([states[row] for row in rows]).double()
+        columns = self._columns(batch, "prompts", "responses")
+        tokens = {name: [ids.tolist() for ids in columns[name].unbind()] for name in ("prompts", "responses")}
+        return self.encoders.means(*([each[row] for row in rows] for each in tokens.values())).double()
+
+    def _columns(self, batch: KVBatchMeta, *names: str) -> TensorDict:
+        return tq.kv_batch_get(keys=batch.keys, partition_id=batch.partition_id, select_fields=list(names))
+
+    def _put_scores(self, batch: KVBatchMeta, scores: list[torch.Tensor]) -> None:
+        column = torch.nested.as_nested_tensor(scores, layout=torch.jagged)
+        fields = TensorDict({"rm_scores": column}, batch_size=len(scores))
+        tq.kv_batch_put(keys=batch.keys, partition_id=batch.partition_id, fields=fields)
+
+    def _validate(self) -> dict[str, float]:
+        found = super()._validate()
+        means = [value for name, value in found.items() if _is_mean_reward(name)]
+        self.figures["dev_pass_at_1"] = float(np.mean(means))
+        if not self.training:  # before the first step, or for a checkpoint whose run was killed before it was measured
+            self.log.append(self.global_steps, self.figures | _numbers(found))
+        return found
+
+    def _compute_metrics(
+        self, batch: KVBatchMeta, metrics: dict[str, Any], timing_raw: dict[str, float], global_steps: int, epoch: int
+    ) -> None:
+        super()._compute_metrics(batch, metrics, timing_raw, global_steps, epoch)
+        self.figures["entropy"] = float(metrics["actor/entropy"])
+        self.figures["response_tokens"] = float(metrics["response_length/mean"])
+        self.figures["step_s"] = timing_raw["step"]
+        self.figures["grading_errors"] = _lines(self.run.folder / ERRORS)
+        self.log.append(global_steps, self.figures | _numbers(metrics))
+        self.figures = {}
+
+    def _save_checkpoint(self) -> None:
+        """It counts from when it is marked: what a killed run left unmarked is thrown away."""
+        folder = self._step_folder()
+        folder.mkdir(parents=True, exist_ok=True)
+        self.shaping.save(folder)
+        (folder / FIGURES).write_text(json.dumps(self.figures), encoding="utf-8")
+        super()._save_checkpoint()
+        mark_complete(folder)
+
+    def _step_folder(self) -> Path:
+        return Path(self.config.trainer.default_local_dir) / f"global_step_{self.global_steps}"
+
+
+def _less_group_means(rewards: torch.Tensor, rollouts: Rollouts) -> torch.Tensor:
+    """GRPO's advantages do not change, and float32, in which verl goes on, keeps differences of 1e-8 beside a 0."""
+    centred = rewards.clone()
+    for rows in rollouts.groups().values():
+        centred[rows] -= rewards[rows].mean()
+    return centred
+
+
+def _masked_mean(values: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
+    weights = mask.double()
+    return (values.double() * weights).sum() / weights.sum().clamp(min=1)
+
+
+def _is_mean_reward(name: str) -> bool:
+    section, *_, variable, figure = name.split("/")
+    return section.startswith("val") and variable == "reward" and figure.startswith("mean@")
+
+
+def _numbers(metrics: dict[str, Any]) -> dict[str, float]:
+    return {name: float(value) for name, value in metrics.items() if np.ndim(value) == 0 and _is_number(value)}
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, (int, float, np.number, torch.Tensor)) and not isinstance(value, bool)
+
+
+def _lines(path: Path) -> int:
+    return path.read_bytes().count(b"\n") if path.exists() else 0

@@ -1,0 +1,209 @@
+"""verl's whole configuration of a run, on top of verl 0.9.1's own `ppo_trainer`.
+
+Values are the authors' (arXiv:2510.11686, and the script of their recipe where the paper says nothing), with what they
+leave open said: every seed comes from the run's. Differences: FSDP2 instead of FSDP1, and checkpoints that resume.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from harness.training import Settings, TrainingRun
+
+TRAINER_MODE = "harness"  # the name under which our trainer is registered in verl
+CHILD = "harness_plugins.rl.verl_child"
+TEMPLATE_DATE = "26 Jul 2024"  # of chat templates that print one; the harness' own engine writes the same
+LOG_PROB_ROWS = 16  # in one forward pass without gradient, per device
+LONG = 8192  # tokens of a prompt and its response, from which on the sampler is left less memory
+WITHOUT_END = 1000  # epochs, of a run that is stopped by hand
+
+# What verl's schema has no key for, and its code takes: arguments of ray.init, a dataclass' field, a model's own.
+BEYOND_SCHEMA = (
+    "ray_kwargs.ray_init",
+    "actor_rollout_ref.model.override_config",
+    "actor_rollout_ref.actor.fsdp_config.mixed_precision",
+    "actor_rollout_ref.ref.fsdp_config.mixed_precision",
+    "data.apply_chat_template_kwargs",
+)
+
+
+def configuration(run: TrainingRun, model: str, data: Mapping[str, Path], with_ref: bool) -> dict[str, Any]:
+    """The run as a nested mapping; `data` split -> parquet, `with_ref`: the reference worker runs."""
+    flat = _data(run, data) | _policy(run, model, with_ref) | _rollout(run) | _trainer(run, "dev" in data)
+    return nested(flat | (_on_cpu() if run.cpu else {}))
+
+
+def as_text(run: TrainingRun, config: Mapping[str, Any]) -> str:
+    """The file `verl.yaml`: composes on verl's defaults, by itself (`--config-dir FOLDER --config-name verl`) too."""
+    import yaml
+
+    head = {"hydra": {"searchpath": ["pkg://verl.trainer.config"]}, "defaults": ["ppo_trainer", "_self_"]}
+    given = "".join(f"# {override}\n" for override in run.overrides)
+    said = f"\n# Given on the command line; these come last and win:\n{given}" if given else ""
+    return yaml.safe_dump(head | dict(config), sort_keys=False, width=120) + said
+
+
+def sampler_share(settings: Settings) -> float:
+    """Of a GPU's memory, which the sampler takes."""
+    return 0.6 if settings.max_prompt + settings.max_response <= LONG else 0.5
+
+
+def devices(run: TrainingRun) -> int:
+    """How many workers train."""
+    return 1 if run.cpu else run.settings.devices
+
+
+def fitting(rows: int, at_most: int) -> int:
+    """The largest number of rows in a pass that divides all rows of a worker, as verl asks."""
+    return next(size for size in range(max(1, min(rows, at_most)), 0, -1) if rows % size == 0)
+
+
+def _log_prob_rows(run: TrainingRun) -> int:
+    s = run.settings
+    return fitting(s.batch * s.rollouts // devices(run), max(LOG_PROB_ROWS, s.micro_batch))
+
+
+def nested(flat: Mapping[str, Any]) -> dict[str, Any]:
+    """{"a.b": 1} as {"a": {"b": 1}}."""
+    tree: dict[str, Any] = {}
+    for key, value in flat.items():
+        *path, last = key.split(".")
+        place = tree
+        for part in path:
+            place = place.setdefault(part, {})
+        place[last] = value
+    return tree
+
+
+def _data(run: TrainingRun, data: Mapping[str, Path]) -> dict[str, Any]:
+    return {
+        "data.train_files": str(data["train"]),
+        "data.val_files": str(data.get("dev", data["train"])),
+        "data.val_max_samples": -1 if "dev" in data else 1,  # verl wants a file even where nothing is validated
+        "data.train_batch_size": run.settings.batch,
+        "data.max_prompt_length": run.settings.max_prompt,
+        "data.max_response_length": run.settings.max_response,
+        "data.filter_overlong_prompts": True,
+        "data.truncation": "error",
+        "data.shuffle": True,
+        "data.seed": run.seed,
+        "data.apply_chat_template_kwargs": {"date_string": TEMPLATE_DATE},
+        "reward.custom_reward_function.path": f"pkg://{CHILD}.reward",
+        "reward.custom_reward_function.name": "compute_score",
+    }
+
+
+def _policy(run: TrainingRun, model: str, with_ref: bool) -> dict[str, Any]:
+    """Actor, reference and GRPO."""
+    s = run.settings
+    ours = {
+        "algorithm.adv_estimator": "grpo",
+        "algorithm.norm_adv_by_std_in_grpo": True,
+        "algorithm.use_kl_in_reward": False,
+        "actor_rollout_ref.model.path": model,
+        "actor_rollout_ref.model.use_remove_padding": True,
+        "actor_rollout_ref.model.enable_gradient_checkpointing": True,
+    }
+    actor = {
+        "strategy": "fsdp2",
+        "optim.lr": s.learning_rate,
+        "optim.lr_warmup_steps": 0,
+        "optim.weight_decay": 0.01,
+        "ppo_mini_batch_size": s.mini_batch,
+        "ppo_micro_batch_size_per_gpu": fitting(s.mini_batch * s.rollouts // devices(run), s.micro_batch),
+        "ppo_epochs": s.ppo_epochs,
+        "clip_ratio": s.clip,
+        "clip_ratio_low": s.clip,
+        "clip_ratio_high": s.clip,
+        "entropy_coeff": s.entropy,
+        "loss_agg_mode": "token-mean",
+        "use_kl_loss": with_ref or s.kl > 0,  # with coefficient 0 too: then the reference only runs
+        "kl_loss_coef": s.kl,
+        "kl_loss_type": "low_var_kl",
+        "data_loader_seed": run.seed,
+        "fsdp_config.seed": run.seed,
+    }
+    ref = {
+        "fsdp_config.param_offload": True,
+        "fsdp_config.seed": run.seed,
+        "log_prob_micro_batch_size_per_gpu": _log_prob_rows(run),
+    }
+    return ours | _under("actor_rollout_ref.actor", actor) | _under("actor_rollout_ref.ref", ref)
+
+
+def _rollout(run: TrainingRun) -> dict[str, Any]:
+    s = run.settings
+    tokens = s.max_prompt + s.max_response
+    return _under(
+        "actor_rollout_ref.rollout",
+        {
+            "name": "vllm",
+            "n": s.rollouts,
+            "temperature": s.temperature,
+            "top_p": 1,
+            "top_k": -1,
+            "seed": run.seed,
+            "tensor_model_parallel_size": s.tensor_parallel,
+            "gpu_memory_utilization": sampler_share(s),
+            "max_num_batched_tokens": max(8192, tokens),
+            "log_prob_micro_batch_size_per_gpu": _log_prob_rows(run),
+            "val_kwargs.n": s.dev_samples,
+            "val_kwargs.temperature": 1.0,
+            "val_kwargs.top_p": 1.0,
+            "val_kwargs.top_k": -1,
+            "val_kwargs.do_sample": True,
+        },
+    )
+
+
+def _trainer(run: TrainingRun, validates: bool) -> dict[str, Any]:
+    s = run.settings
+    own = {
+        "v1.trainer_mode": TRAINER_MODE,
+        "project_name": "diversity-harness",
+        "experiment_name": run.folder.name,
+        "logger": ["console"],
+        "nnodes": 1,
+        "n_gpus_per_node": devices(run),
+        "total_epochs": WITHOUT_END if s.steps is None else max(s.steps, WITHOUT_END),
+        "total_training_steps": s.steps,
+        "save_freq": s.save_every,
+        "test_freq": s.save_every if validates else -1,
+        "val_before_train": validates,
+        "critic_warmup": 0,
+        "resume_mode": "auto",
+        "default_local_dir": str(run.checkpoints.absolute()),
+    }
+    ray = {"address": "local", "include_dashboard": False}
+    return _under("trainer", own) | _under("ray_kwargs.ray_init", ray)
+
+
+def _on_cpu() -> dict[str, Any]:
+    """One process that trains in float32, one that samples (see `verl_child.rollout`), and a small Ray."""
+    plain = {"param_dtype": "fp32", "reduce_dtype": "fp32", "buffer_dtype": "fp32"}
+    workers = {f"{part}.fsdp_config.use_torch_compile": False for part in ("actor", "ref")}
+    workers |= {f"{part}.fsdp_config.mixed_precision": dict(plain) for part in ("actor", "ref")}
+    workers |= {
+        "actor.use_torch_compile": False,
+        "model.use_remove_padding": False,
+        "model.enable_gradient_checkpointing": False,
+        "model.override_config": {"attn_implementation": "sdpa"},
+        "rollout.name": "transformers",
+        "rollout.tensor_model_parallel_size": 1,
+        "rollout.dtype": "float32",
+        "rollout.agent.num_workers": 1,
+    }
+    ray = {"num_cpus": 16, "num_gpus": "${trainer.n_gpus_per_node}", "object_store_memory": 256 * 2**20}  # logical
+    others = {
+        "trainer.device": "cpu",
+        "reward.num_workers": 1,
+        "data.dataloader_num_workers": 0,
+        "transfer_queue.backend.SimpleStorage.num_data_storage_units": 1,
+    }
+    return _under("actor_rollout_ref", workers) | _under("ray_kwargs.ray_init", ray) | others
+
+
+def _under(prefix: str, flat: Mapping[str, Any]) -> dict[str, Any]:
+    return {f"{prefix}.{key}": value for key, value in flat.items()}
