@@ -192,7 +192,11 @@ class Task:
     splits: ClassVar[Sequence[str]] = ("test",)
     grader: ClassVar[str] = "1"
     default_model: ClassVar[str | None] = None
-    rl: ClassVar[Mapping[str, Any]] = {}
+
+    @property
+    def rl(self) -> Mapping[str, Any]:
+        """What RL trains on; {} where it does not."""
+        return {}
 
     @property
     def revision(self) -> str:

@@ -63,18 +63,19 @@ class Request:
 
 @dataclass(frozen=True)
 class Prepared:
-    """A run that was found to be in order, its trainer, and what it starts."""
+    """A run in its folder, its trainer, and what would be started; `fault` is why it would fail here, if it would."""
 
     run: TrainingRun
     trainer: Trainer
     launch: Launch
     remarks: Sequence[str]
+    fault: HarnessError | None = None
 
 
 def prepare(request: Request, seed: int) -> Prepared:
     """Everything before the trainer is started: its folder is written, and all that can fail cheaply is checked.
 
-    HarnessError, one line, for what is wrong.
+    HarnessError, one line, for what is asked wrongly. What the trainer lacks on this machine is the result's `fault`.
     """
     registry = load_registry(request.plugin_files)
     trainer: Trainer = build(registry, "trainer", request.trainer)
@@ -82,15 +83,20 @@ def prepare(request: Request, seed: int) -> Prepared:
     build(registry, "bonus", run.bonus)
     _refuse_another(run)
     run = _with_problems(request, registry, run)
-    remarks = trainer.check(run)
     run.write()
-    return Prepared(run, trainer, trainer.launch(run), remarks)
+    try:
+        remarks, fault = trainer.check(run), None
+    except HarnessError as failure:
+        remarks, fault = [], failure
+    return Prepared(run, trainer, trainer.launch(run), remarks, fault)
 
 
 def train(request: Request, seed: int, progress: Progress) -> dict[str, Any]:
     """Train, or go on with a training; the row that says how it ended."""
     prepared = prepare(request, seed)
     run = prepared.run
+    if prepared.fault:
+        raise prepared.fault
     for remark in prepared.remarks:
         progress.say(remark)
     done = _last_step(run.metrics)

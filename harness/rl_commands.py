@@ -73,7 +73,10 @@ def train(
     )
     if dry_run:
         for one in all_seeds:
-            rl_tables.launch(rl.prepare(request, one))
+            prepared = rl.prepare(request, one)
+            rl_tables.launch(prepared)
+            if prepared.fault:
+                raise prepared.fault
         return
     try:
         rows = [rl.train(request, one, Progress()) for one in all_seeds]

@@ -97,10 +97,16 @@ class Math(MathTask):
     max_tokens = 512
     paper: ClassVar[Mapping[str, Any]] = {"n": 6400, "max_tokens": 512, "sampler": {}}
     splits = ("test", "train", "dev", "rl-test")
-    rl: ClassVar[Mapping[str, Any]] = {"train": "train", "dev": "dev", "test": "rl-test"}
 
     data: str | None = None
     math500: str | None = None
+
+    @property
+    def rl(self) -> Mapping[str, Any]:
+        """How it is trained on."""
+        from .rl_settings import MATH
+
+        return MATH
 
     @property
     def revision(self) -> str:

@@ -23,7 +23,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
@@ -103,14 +103,13 @@ class DapoAime(DapoMath):
 
     max_tokens = 8192
     splits = ("train", "dev", "test")
-    rl: ClassVar[Mapping[str, Any]] = {
-        "train": "train",
-        "dev": "dev",
-        "test": "test",
-        "settings": {"batch": 512, "mini_batch": 128, "micro_batch": 8, "max_prompt": 2048, "max_response": 8192}
-        | {"save_every": 10},
-        "bonus": {"repexp": {"dim": 128}},
-    }
+
+    @property
+    def rl(self) -> Mapping[str, Any]:
+        """How it is trained on."""
+        from .rl_settings import DAPO_AIME
+
+        return DAPO_AIME
 
     @property
     def revision(self) -> str:

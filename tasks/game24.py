@@ -53,16 +53,15 @@ class Game24(Task):
     splits = ("test", "train", "dev", "heldout")
     grader = "1"
     default_model = "tiny24"
-    rl: ClassVar[Mapping[str, Any]] = {
-        "train": "train",
-        "dev": "dev",
-        "test": "heldout",
-        "model": "tiny24-medium",
-        "settings": {"learning_rate": 3e-4, "batch": 64, "mini_batch": 16, "micro_batch": 64, "max_response": 96}
-        | {"steps": 20, "save_every": 5, "dev_samples": 8},
-    }
 
     data: str | None = None
+
+    @property
+    def rl(self) -> Mapping[str, Any]:
+        """How it is trained on."""
+        from .rl_settings import GAME24
+
+        return GAME24
 
     @property
     def revision(self) -> str:

@@ -67,11 +67,17 @@ class Gsm8k(MathTask):
     max_tokens = 512
     paper: ClassVar[Mapping[str, Any]] = {"n": 6400, "max_tokens": 512, "sampler": {}}
     splits = ("test", "train", "dev", "rl-test")
-    rl: ClassVar[Mapping[str, Any]] = {"train": "train", "dev": "dev", "test": "rl-test"}
     statements = "####"
     strict = "####"
 
     data: str | None = None
+
+    @property
+    def rl(self) -> Mapping[str, Any]:
+        """How it is trained on."""
+        from .rl_settings import GSM8K
+
+        return GSM8K
 
     @property
     def revision(self) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import glob
 import json
 import re
 import shlex
@@ -79,3 +80,16 @@ def test_the_guide_for_a_new_selector_runs_as_it_stands(harness, tmp_path, monke
     table = (tmp_path / "mine" / "leaderboard.md").read_text()
     assert table.count("| farthest |") == 2
     assert "| passes " in table
+
+
+@pytest.mark.slow
+def test_the_guide_for_rl_runs_as_it_stands(harness, tmp_path, monkeypatch):
+    pytest.importorskip("trl")
+    monkeypatch.chdir(tmp_path)
+    lines = [line for block in blocks("docs/rl.md", "sh") for line in block.splitlines()]
+    assert [line.split()[1] for line in lines] == ["rl", "rl", "plot", "plot"]
+    for line in lines:
+        words = [path for word in shlex.split(line)[1:] for path in (sorted(glob.glob(word)) or [word])]
+        outcome = harness(*words)
+        assert outcome.code == 0, f"{line}: {outcome.err}"
+    assert {path.name for path in (tmp_path / "runs" / "plots").glob("*.png")} == {"rl-passk.png", "rl-likelihoods.png"}

@@ -159,6 +159,16 @@ def test_a_dry_run_prints_the_configuration_and_the_command_and_starts_nothing(t
     assert not list(tmp_path.rglob("metrics.jsonl"))
 
 
+def test_what_the_machine_lacks_is_said_before_the_start_and_after_the_configuration(harness, tmp_path):
+    command = ["rl", *TRAIN, "--trainer", "counting", *SMALL, "--store", tmp_path, "gpus=8"]
+    for given in ([], ["--dry-run"]):
+        done = harness(*command, *given)
+        assert done.code == 2
+        assert done.err.splitlines()[-1] == "error: counting: this machine has no 8 GPUs"
+        assert ("overrides: ['gpus=8']" in done.out) == bool(given)
+    assert not list(tmp_path.rglob("metrics.jsonl"))
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
@@ -210,6 +220,16 @@ def test_the_papers_settings_are_the_defaults(shared_data, tmp_path, task):
     assert [len(read_problems(run.problems[split])) for split in ("train", "dev")] == [7473, 512]
     settings = run.settings
     assert (settings.learning_rate, settings.batch, settings.mini_batch, settings.save_every) == (1e-6, 1024, 256, 20)
+
+
+def test_how_a_task_is_trained_on_is_no_part_of_its_verdicts_key():
+    from harness.component import source_hash
+    from harness_tasks import rl_settings
+    from harness_tasks.game24 import Game24
+
+    before = source_hash(Game24())
+    assert Game24().rl == rl_settings.GAME24
+    assert source_hash(Game24()) == before
 
 
 # eval

@@ -229,7 +229,7 @@ def test_dapo_aime_trains_on_the_one_and_is_chosen_and_reported_by_the_others(sh
     assert {split: len(problems) for split, problems in found.items()} == {"train": 4096, "dev": 30, "test": 30}
     assert found["train"] == DapoMath(str(shared_data / "tasks/dapo-math-17k.parquet")).problems("train")
     assert (found["dev"][0].id, found["test"][0].id) == ("2024-I-1", "2025-I-1")
-    assert set(DapoAime.rl) >= {"train", "dev", "test"}
+    assert set(DapoAime().rl) >= {"train", "dev", "test"}
     assert DapoAime().revision.count("+") == 2
 
 
