@@ -98,7 +98,7 @@ def evaluate(
     likelihood: Annotated[
         bool, typer.Option(help="Score one response a question under the initial model (anti-sharpening).")
     ] = True,
-    limit: Annotated[int | None, typer.Option(help="Only the first so many problems.")] = None,
+    limit: Annotated[int | None, typer.Option(help="So many problems, evenly spaced.")] = None,
     max_tokens: Annotated[int | None, typer.Option(help="Longest response; default: as in training.")] = None,
     engine: Annotated[str, typer.Option(help="What draws the responses.")] = "transformers",
     data: Data = None,

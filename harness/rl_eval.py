@@ -44,6 +44,7 @@ class Request:
     step        of the checkpoint, in place of the one with the best dev pass@1
     base        evaluate the initial model too
     likelihood  score one response a question under the initial model
+    limit       so many problems, evenly spaced over the split
     data        split -> file; "" -> one for all; none: as the runs were given
     """
 
@@ -67,8 +68,10 @@ class Request:
             raise HarnessError("rl eval: name the folders of one or more runs (harness rl train prints them)")
         if self.split not in ("test", "dev"):
             raise HarnessError(f"rl eval: --split must be test or dev, got {self.split!r}")
-        if self.n < 1:
-            raise HarnessError(f"rl eval: --n must be at least 1, got {self.n}")
+        for name in ("n", "limit", "max_tokens"):
+            value = getattr(self, name)
+            if value is not None and value < 1:
+                raise HarnessError(f"rl eval: --{name.replace('_', '-')} must be at least 1, got {value}")
 
 
 @dataclass(frozen=True)
@@ -181,13 +184,20 @@ def _plan(request: Request, policy: Policy, progress: Progress) -> Plan:
         data=Path(file) if file else None,
         split=task.rl[request.split],
         n=request.n,
-        limit=request.limit,
         max_tokens=request.max_tokens or run.settings.max_response,
         seed=request.seed,
         store=request.store,
         plugin_files=tuple(request.plugin_files) or tuple(run.plugin_files),
     )
-    return make_plan(config, progress)
+    plan = make_plan(config, progress)
+    return replace(plan, problems=spaced(plan.problems, request.limit))
+
+
+def spaced(problems: Sequence[Problem], limit: int | None) -> list[Problem]:
+    """So many of the problems, evenly spaced from the first to the last, in their order; all without a limit."""
+    if limit is None or limit >= len(problems):
+        return list(problems)
+    return [problems[place * (len(problems) - 1) // max(1, limit - 1)] for place in range(limit)]
 
 
 def _result(policy: Policy, plan: Plan) -> dict[str, Any]:

@@ -15,6 +15,7 @@ import pytest
 
 from harness import HarnessError, rl, rl_eval
 from harness.metrics import random_pass_at_k
+from harness.records import Problem
 from harness.training import read_problems, read_run
 
 PLUGIN = Path(__file__).parent / "counting_trainer.py"
@@ -324,6 +325,17 @@ def test_an_evaluation_that_cannot_be_is_one_clear_line(harness, finished, argum
     done = harness("rl", "eval", rows[0]["folder"], *arguments)
     assert done.code == 2
     assert message in done.err
+
+
+def test_a_limited_evaluation_takes_problems_from_all_over_the_split():
+    problems = [Problem(str(i), "") for i in range(269)]
+    for limit in (1, 2, 6, 90, 268, 269, 400, None):
+        places = [int(problem.id) for problem in rl_eval.spaced(problems, limit)]
+        assert len(places) == len(set(places)) == min(limit or 269, 269)
+        assert places == sorted(places)
+        assert places[0] == 0
+        assert limit == 1 or places[-1] == 268
+    assert np.ptp(np.diff([int(problem.id) for problem in rl_eval.spaced(problems, 90)])) <= 1
 
 
 def test_efficiency_is_how_many_times_fewer_samples_reach_the_others_last_pass_at_k():
