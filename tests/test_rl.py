@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from harness import HarnessError, rl, rl_eval
+from harness import HarnessError, plots, rl, rl_eval
 from harness.metrics import random_pass_at_k
 from harness.records import Problem
 from harness.training import read_problems, read_run
@@ -298,6 +298,22 @@ def test_the_figures_are_drawn_from_the_evaluation(harness, evaluated):
         assert done.code == 0, done.err
         assert (cwd / "figures" / f"{name}.png").stat().st_size > 10_000
         assert (cwd / "figures" / f"{name}.csv").read_text().count("\n") > 10
+
+
+def test_an_arrow_says_where_repexp_reaches_another_methods_last_pass_at_k(tmp_path):
+    counts = {"base": [[2, 0, 0, 0]], "none": [[16, 1, 0, 0], [16, 1, 0, 0]], "repexp:dim=4": [[16, 4, 2, 0]] * 2}
+    policies = [{"bonus": bonus, "c": c} for bonus, each in counts.items() for c in each]
+    found = {"kind": rl_eval.KIND, "schema": rl_eval.SCHEMA, "task": "game24", "split": "test", "model": "m", "n": 16}
+    (tmp_path / "rl-eval.json").write_text(json.dumps(found | {"problems": list("abcd"), "policies": policies}))
+    request = plots.Request("rl-passk", folders=[tmp_path])
+    rows = plots.table(request)
+    reached = {row["bonus"]: row["reached_at"] for row in rows if row["k"] == 16}
+    repexp = rl_eval.pass_at_k(16, [16, 4, 2, 0])
+    assert reached["repexp:dim=4"] is None
+    for bonus, height in (("none", 0.5), ("base", 0.25)):
+        assert reached[bonus] == next(k for k in range(1, 17) if repexp[k - 1] >= height - 1e-12)
+    assert all(row["reached_at"] is None for row in rows if row["k"] < 16)
+    plots.write(request, tmp_path)
 
 
 def test_runs_of_different_tasks_or_models_are_evaluated_apart(harness, finished, tmp_path):

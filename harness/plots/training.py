@@ -14,28 +14,43 @@ import numpy as np
 from .. import rl_eval
 from ..metrics import budgets
 from . import style
-from .request import Figure, Request, Row
+from .request import PAPERS_SELECTOR, Figure, Request, Row
 
 BINS = 30
+NAMES = {"none": "GRPO, no bonus", "base": "initial model"}
 
 
 def passk_rows(request: Request) -> list[Row]:
-    """A row a method and k = 1, 2, 4, ...: the mean over its seeds, and the standard error."""
+    """A row a method and k = 1, 2, 4, ...: the mean over its seeds, and the standard error.
+
+    `reached_at`, in the last row of a method: from how many samples on RepExp has that pass@k, where fewer will do.
+    """
     return [row for found in _evaluations(request) for row in _passk(found)]
 
 
 def _passk(found: Mapping[str, Any]) -> list[Row]:
     fixed = {name: found[name] for name in ("task", "split", "model", "n")} | {"problems": len(found["problems"])}
+    every = rl_eval.curves(found)
+    papers = next((curve for curve in every if curve.bonus.partition(":")[0] == PAPERS_SELECTOR), None)
     return [
         {**fixed, "bonus": curve.bonus, "seeds": curve.seeds, "k": k, "pass_at_k": float(curve.mean[k - 1])}
         | {"standard_error": None if curve.error is None else float(curve.error[k - 1])}
-        for curve in rl_eval.curves(found)
+        | {"reached_at": _reached(papers, curve) if k == found["n"] else None}
+        for curve in every
         for k in budgets(found["n"])
     ]
 
 
+def _reached(papers: rl_eval.Curve | None, other: rl_eval.Curve) -> int | None:
+    times = rl_eval.efficiency(papers, other) if papers and papers is not other else None
+    return round(len(other.mean) / times) if times and times > 1 else None
+
+
 def draw_passk(rows: Sequence[Row]) -> Any:
-    """A panel a task, a line a method, a band of one standard error to each side; k on a logarithmic axis."""
+    """A panel a task, a line a method, a band of one standard error to each side; k on a logarithmic axis.
+
+    An arrow, as the paper's, from a method's last point to where RepExp is as high, with how many times fewer that is.
+    """
     tasks = list(dict.fromkeys(row["task"] for row in rows))
     methods = list(dict.fromkeys(row["bonus"] for row in rows))
     figure, grid = style.panels("Pass@k after training", len(tasks))
@@ -43,10 +58,12 @@ def draw_passk(rows: Sequence[Row]) -> Any:
         own = [row for row in rows if row["task"] == task]
         for place, method in enumerate(methods):
             _curve(axes, [row for row in own if row["bonus"] == method], style.look(place))
+            last = [row for row in own if row["bonus"] == method and row["reached_at"]]
+            _arrow(axes, last, style.look(place), above=place % 2 == 0)
         style.name_panel(axes, f"{task}, {own[0]['split']}", f"n = {own[0]['n']}, {own[0]['problems']} problems")
         style.log_axis(axes.xaxis, 1, own[0]["n"], base=2)
         axes.set(xlabel="k", ylabel="pass@k (%)")
-    handles = [style.mark(method, **style.look(place)) for place, method in enumerate(methods)]
+    handles = [style.mark(NAMES.get(method, method), **style.look(place)) for place, method in enumerate(methods)]
     seeds = max(row["seeds"] for row in rows)
     band = style.mark(f"band: standard error over {seeds} seeds", linestyle="none")
     style.legend(figure, [*handles, band] if seeds > 1 else handles)
@@ -61,6 +78,17 @@ def _curve(axes: Any, rows: Sequence[Row], look: Mapping[str, Any]) -> None:
     if rows[0]["standard_error"] is not None:
         error = np.array([100 * row["standard_error"] for row in rows])
         axes.fill_between(k, mean - error, mean + error, color=look["color"], alpha=0.15, linewidth=0)
+
+
+def _arrow(axes: Any, rows: Sequence[Row], look: Mapping[str, Any], above: bool) -> None:
+    for row in rows:
+        height, reached = 100 * row["pass_at_k"], row["reached_at"]
+        arrow = {"arrowstyle": "->", "color": look["color"], "linewidth": 1.0, "shrinkA": 0, "shrinkB": 0}
+        axes.annotate("", (reached, height), (row["k"], height), arrowprops=arrow)
+        middle = (reached * row["k"]) ** 0.5
+        text = {"color": look["color"], "fontsize": 7, "horizontalalignment": "center"}
+        side = "bottom" if above else "top"
+        axes.text(middle, height, f"{row['n'] / reached:.1f}x", verticalalignment=side, **text)
 
 
 def likelihood_rows(request: Request) -> list[Row]:
@@ -107,7 +135,7 @@ def draw_likelihoods(rows: Sequence[Row]) -> Any:
         axes.set(xlabel="mean log-probability per token (nats)", ylabel="share of responses a bin (%)")
         axes.set_ylim(bottom=0)
     looks = [{name: style.look(place)[name] for name in ("color", "linestyle")} for place in range(len(methods))]
-    handles = [style.mark(method, **look) for method, look in zip(methods, looks, strict=True)]
+    handles = [style.mark(NAMES.get(method, method), **look) for method, look in zip(methods, looks, strict=True)]
     style.legend(figure, [*handles, style.mark("first bin: all below it too; stroke: mean", linestyle="none")])
     return figure
 
