@@ -111,7 +111,7 @@ def test_ctrl_c_ends_the_trainer_and_says_how_to_go_on(tmp_path):
     child = subprocess.Popen(slowly(tmp_path), cwd=tmp_path, stderr=subprocess.PIPE, text=True)
     wait_for(lambda: len(rl.read_metrics(tmp_path / "run" / "metrics.jsonl")) >= 3)
     child.send_signal(signal.SIGINT)
-    _, said = child.communicate(timeout=60)
+    _, said = child.communicate(timeout=240)
     assert child.returncode == 130
     assert "interrupted: the trainer was stopped; the same command goes on" in said
     assert not running(tmp_path / "run")
@@ -122,7 +122,7 @@ def test_a_killed_trainer_says_its_signal(tmp_path):
     wait_for(lambda: len(rl.read_metrics(tmp_path / "run" / "metrics.jsonl")) >= 1)
     [pid] = running(tmp_path / "run")
     os.kill(pid, signal.SIGKILL)
-    _, said = child.communicate(timeout=60)
+    _, said = child.communicate(timeout=240)
     assert child.returncode == 2
     assert "the trainer was killed by signal 9 after step" in said
 
@@ -131,7 +131,7 @@ def slowly(folder: Path) -> list[str]:
     return [*COMMAND, *TRAIN, "--trainer", "counting:pause_s=0.2", *SMALL, "--out", str(folder / "run")]
 
 
-def wait_for(condition, timeout_s: float = 60.0) -> None:
+def wait_for(condition, timeout_s: float = 240.0) -> None:
     deadline = time.monotonic() + timeout_s
     while not condition():
         assert time.monotonic() < deadline

@@ -10,6 +10,7 @@ import json
 import os
 import socket
 import subprocess
+import time
 from dataclasses import replace
 from pathlib import Path
 
@@ -45,6 +46,8 @@ SMALL = Settings(
     save_every=2,
     dev_samples=4,
 )
+
+HANGS_S = 1200.0  # a run takes a minute or two; ten on a machine that does much else
 
 pytestmark = pytest.mark.slow
 
@@ -83,7 +86,13 @@ def a_run(path: Path, bonus: str = "repexp", overrides: tuple[str, ...] = (), **
 def train(run: TrainingRun, python: Path, watch=lambda: None) -> int:
     """Train to the end; the exit status."""
     launch = Verl(python=str(python)).launch(run)
-    return run_child(launch.command, launch.environment, run.folder / "log.txt", watch)
+    log, deadline = run.folder / "log.txt", time.monotonic() + HANGS_S
+
+    def watched() -> None:
+        assert time.monotonic() < deadline, f"hangs: {log.read_text()[-2000:]}"
+        watch()
+
+    return run_child(launch.command, launch.environment, log, watched)
 
 
 def lines(run: TrainingRun) -> list[dict]:
@@ -99,9 +108,9 @@ def curve(run: TrainingRun) -> list[tuple[float, ...]]:
 def child(run: TrainingRun, python: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     """The child's own command line, to its end."""
     launch = Verl(python=str(python)).launch(run)
-    return subprocess.run(
-        [*launch.command, *arguments], env={**os.environ, **launch.environment}, capture_output=True, text=True
-    )
+    environment = {**os.environ, **launch.environment}
+    command = [*launch.command, *arguments]
+    return subprocess.run(command, env=environment, capture_output=True, text=True, timeout=HANGS_S)
 
 
 # The configuration under verl's own schema
@@ -168,7 +177,7 @@ def test_what_the_hidden_states_cannot_be_right_in_is_refused(python, tmp_path):
     launch = Verl(python=str(python)).launch(run)
     environment = {**os.environ, **launch.environment, "HARNESS_RL_RUN": str(tmp_path)}
     command = [str(python), "-c", ASK, str(tmp_path), *REFUSED, "trainer.nnodes=1"]
-    done = subprocess.run(command, env=environment, capture_output=True, text=True)
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=HANGS_S)
     said = [line for line in done.stdout.splitlines() if line.startswith(("verl:", "taken"))]
     assert len(said) == len(REFUSED) + 1, done.stderr[-2000:]
     assert said[-1] == "taken"
@@ -181,7 +190,9 @@ def test_a_key_of_ours_that_verl_does_not_have_is_refused(python, tmp_path):
     stray = launch.config.replace("save_freq:", "save_frequency:")
     (tmp_path / "verl.yaml").write_text(stray)
     environment = {**os.environ, **launch.environment}
-    done = subprocess.run([*launch.command, "--compose"], env=environment, capture_output=True, text=True)
+    done = subprocess.run(
+        [*launch.command, "--compose"], env=environment, capture_output=True, text=True, timeout=HANGS_S
+    )
     assert done.returncode == 2
     assert "verl has no key 'trainer.save_frequency'" in done.stderr
 
@@ -189,7 +200,7 @@ def test_a_key_of_ours_that_verl_does_not_have_is_refused(python, tmp_path):
 def test_the_environment_is_whole_and_the_contract_holds(python):
     assert installed(find_python(str(python)))["verl"] == "0.9.1"
     check = "from harness_plugins.rl.verl_child import contract; contract.require_version(); contract.require()"
-    subprocess.run([python, "-c", check], check=True, capture_output=True)
+    subprocess.run([python, "-c", check], check=True, capture_output=True, timeout=HANGS_S)
 
 
 def test_outside_a_run_of_ours_the_plugin_does_nothing(python, tmp_path):
@@ -198,7 +209,9 @@ def test_outside_a_run_of_ours_the_plugin_does_nothing(python, tmp_path):
         "assert 'harness_plugins.rl.verl_child.plugin' in sys.modules;"
         "assert 'harness_plugins.rl.verl_child.trainer' not in sys.modules; assert 'cpu' not in r.registered_names()"
     )
-    subprocess.run([python, "-c", code], check=True, capture_output=True, cwd=tmp_path)  # no metadata of a source tree
+    subprocess.run(
+        [python, "-c", code], check=True, capture_output=True, cwd=tmp_path, timeout=HANGS_S
+    )  # no metadata of a source tree
 
 
 # Hidden states
@@ -310,7 +323,7 @@ def test_padding_rows_are_no_part_of_a_group(python, tmp_path):
         os.environ | dict(Verl(python=str(python)).launch(run).environment) | {"HARNESS_RL_RUN": str(tmp_path)}
     )
     command = [str(python), "-c", PADDED, str(tmp_path)]
-    done = subprocess.run(command, env=environment, capture_output=True, text=True)
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=HANGS_S)
     assert done.returncode == 0, done.stderr[-2000:]
     assert json.loads(done.stdout.splitlines()[-1]) == [True, True, 0.0]
 
