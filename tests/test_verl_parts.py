@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import subprocess
 import sys
 from dataclasses import replace
 from importlib.metadata import PackageNotFoundError
@@ -333,7 +334,10 @@ def test_another_version_and_no_verl_at_all_are_one_line_each():
 
 
 def test_nothing_of_the_harness_side_imports_verl_or_ray():
-    assert not {"verl", "ray", "trl"} & set(sys.modules)
+    sides = "verl_trainer, verl_config, verl_environment, verl_memory, trl_trainer"
+    code = f"import sys; from harness_plugins.rl import {sides}; print({{'verl', 'ray', 'trl'}} & set(sys.modules))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "set()"
 
 
 # Checkpoints
