@@ -7,6 +7,7 @@ import shlex
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from rich import box
 from rich.console import Console
 from rich.table import Table
 
@@ -31,31 +32,29 @@ def trained(rows: Sequence[Mapping[str, Any]], as_json: bool) -> None:
 
 
 def evaluated(rows: Sequence[Mapping[str, Any]], as_json: bool) -> None:
-    """A row a method: pass@k in percent with its standard error, and how many times fewer samples it needs."""
+    """A row a method: pass@k in percent with its standard error; then how many times fewer samples each needs."""
     if as_json:
         return show(rows, (), as_json)
-    ks = [k for k in rows[0]["pass_at_k"] if k in ("1", "4", "16", "64", "256") or int(k) == rows[0]["n"]]
-    others = [row["bonus"] for row in rows]
-    table = Table("bonus", "seeds", *(f"pass@{k}" for k in ks), *(f"vs {other}" for other in others))
-    for row in rows:
-        fewer = (row["fewer_samples_than"].get(other) for other in others)
-        table.add_row(
-            row["bonus"],
-            str(row["seeds"]),
-            *(_share(row, k) for k in ks),
-            *("-" if times is None else f"{times:.2g}x" for times in fewer),
-        )
     first = rows[0]
-    table.caption = (
-        f"{first['task']}, {first['split']}: {first['problems']} problems, n = {first['n']}; "
-        "vs: how many times fewer samples reach that method's last pass@k"
-    )
+    ks = [k for k in first["pass_at_k"] if k in ("1", "4", "16", "64", "256") or int(k) == first["n"]]
+    seeds = ", ".join(f"{row['bonus']} {row['seeds']}" for row in rows)
+    print(f"{first['task']} · {first['split']} · {first['problems']} problems, n = {first['n']}: pass@k in per cent,")
+    print(f"mean and standard error over seeds ({seeds})")
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    for name in ("bonus", *(f"pass@{k}" for k in ks)):
+        table.add_column(name, justify="left" if name == "bonus" else "right", no_wrap=True)
+    for row in rows:
+        table.add_row(row["bonus"], *(_share(row, k) for k in ks))
     Console().print(table)
+    for row in rows:
+        ahead = [f"{times:.1f} times fewer than {other}" for other, times in row["fewer_samples_than"].items() if times]
+        if ahead:
+            print(f"samples for another's pass@{first['n']}: {row['bonus']} needs {', '.join(ahead)}")
 
 
 def _share(row: Mapping[str, Any], k: str) -> str:
     error = row["standard_error"]
-    return f"{100 * row['pass_at_k'][k]:.1f}" + (f" ± {100 * error[k]:.1f}" if error else "")
+    return f"{100 * row['pass_at_k'][k]:.1f}" + (f"±{100 * error[k]:.1f}" if error else "")
 
 
 def show(rows: Sequence[Mapping[str, Any]], columns: Sequence[str], as_json: bool) -> None:
