@@ -23,9 +23,16 @@ import pluggy
 from . import hookspecs
 from .errors import HarnessError, did_you_mean
 
-KINDS = ("task", "sampler", "engine", "embedder", "selector", "executor", "tracker", "trainer", "bonus")
-HOOKS = {f"register_{kind}{'es' if kind.endswith('s') else 's'}": kind for kind in KINDS}
 GROUP = "harness"
+KINDS = ("task", "sampler", "engine", "embedder", "selector", "executor", "tracker", "trainer", "bonus")
+
+
+def plural(kind: str) -> str:
+    """Several of a kind: "bonuses"."""
+    return f"{kind}es" if kind.endswith("s") else f"{kind}s"
+
+
+HOOKS = {f"register_{plural(kind)}": kind for kind in KINDS}
 
 
 @dataclass(frozen=True)

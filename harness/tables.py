@@ -11,6 +11,8 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from .registry import plural
+
 if TYPE_CHECKING:
     from .leaderboard import Board
     from .selection import Chosen
@@ -307,7 +309,8 @@ def example(value: Mapping[str, Any]) -> None:
 def diagnosis(value: Mapping[str, Any]) -> None:
     """What is wrong with the plugins."""
     console = _console()
-    console.print(_text("registered: " + ", ".join(f"{count} {kind}s" for kind, count in value["registered"].items())))
+    counts = [f"{count} {kind if count == 1 else plural(kind)}" for kind, count in value["registered"].items()]
+    console.print(_text("registered: " + ", ".join(counts)))
     for task, remark in value["graders"].items():
         console.print(_text(f"{task}: {remark}"), soft_wrap=True)
     for fault in value["faults"]:
