@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 SCHEMA = 3
 READABLE = (2, SCHEMA)
 KIND = "diversity-harness cell"
+BADGES, TABLES = "conformance", "leaderboard"  # beside published cells: a folder, and the files' stem
 LABELS = ("task", "split", "model", "engine", "sampler", "embedder", "selector", "trials", "seed")
 LIBRARIES = (
     *("diversity-harness", "numpy", "scipy", "scikit-learn", "torch", "transformers"),
@@ -192,6 +193,12 @@ def _one_line(value: Any) -> str:
 def checksum(cell: Mapping[str, Any]) -> str:
     """The hash of all that a cell holds, but for the checksum itself."""
     return store.digest({name: value for name, value in cell.items() if name != "checksum"}, 32)
+
+
+def files(folders: Iterable[Path]) -> list[Path]:
+    """What should be a cell in the folders and below them: not the tables made of cells, nor selectors' conformance."""
+    found = [path for folder in folders for path in sorted(folder.rglob("*.json"))]
+    return [path for path in found if path.parent.name != BADGES and path.stem != TABLES]
 
 
 def read(path: Path) -> Cell:

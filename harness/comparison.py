@@ -85,8 +85,8 @@ def _row(name: str, folders: Sequence[Path]) -> list[seeds.Keyed]:
 def _readable(folders: Sequence[Path]) -> list[seeds.Keyed]:
     """Every measured cell in the folders that can be read; one that cannot takes no part, as in a leaderboard."""
     found: dict[str, Cell] = {}
-    for path in sorted(path for folder in folders for path in folder.rglob("*.json")):
-        if path.stem in found or path.parent.name == "conformance":
+    for path in cells.files(folders):
+        if path.stem in found:
             continue
         try:
             cell = cells.read(path)
@@ -98,7 +98,7 @@ def _readable(folders: Sequence[Path]) -> list[seeds.Keyed]:
 
 
 def _find(name: str, folders: Sequence[Path]) -> Path:
-    found = sorted({path.name: path for folder in folders for path in folder.rglob(f"{name}*.json")}.values())
+    found = sorted({path.name: path for path in cells.files(folders) if path.name.startswith(name)}.values())
     if len(found) == 1:
         return found[0]
     where = ", ".join(map(str, folders))

@@ -23,7 +23,7 @@ from .errors import HarnessError
 
 BUDGETS = ("1", "4", "16", "64", "256")
 REFERENCES = {"random": "random (exact)", "oracle": "oracle", "anti_oracle": "anti-oracle"}
-NAMES = ("leaderboard.md", "leaderboard.csv", "leaderboard.json")
+NAMES = tuple(f"{cells.TABLES}.{kind}" for kind in ("md", "csv", "json"))
 
 Row = dict[str, Any]
 
@@ -53,17 +53,15 @@ def gather(folders: Sequence[Path]) -> Found:
     for folder in folders:
         if not folder.is_dir():
             raise HarnessError(f"results {folder}: no such folder; `harness results publish` fills results/")
-        for path in sorted(folder.rglob("*.json")):
-            if path.name not in NAMES:
-                _take(found, path)
+        for path in cells.files([folder]):
+            _take(found, path)
+        for path in sorted(folder.rglob(f"{cells.BADGES}/*.json")):
+            found.badges[path.stem] = store.read_json(path)
     found.faults.sort()
     return found
 
 
 def _take(found: Found, path: Path) -> None:
-    if path.parent.name == "conformance":
-        found.badges[path.stem] = store.read_json(path)
-        return
     try:
         cell = cells.read(path)
     except HarnessError as fault:

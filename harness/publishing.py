@@ -46,7 +46,7 @@ def _publish(path: Path, to: Path, registry: Registry, asked_for: bool) -> dict[
 def _record(cell: cells.Cell, to: Path, registry: Registry) -> str:
     """Try the selector by the conformance kit, once a version of both; what is not installed here is not tried."""
     selector = cell["inputs"]["ranking"]["selector"]
-    path = to / "conformance" / f"{store.digest(selector)}.json"
+    path = to / cells.BADGES / f"{store.digest(selector)}.json"
     kit = store.digest([check.name for check in checks("selector")])
     badge = store.read_json(path) if path.exists() else None
     if badge is None or badge.get("kit") != kit:

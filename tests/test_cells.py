@@ -402,6 +402,15 @@ def test_what_cannot_be_compared_is_one_clear_line(harness, toy, tmp_path):
     assert "begins the keys of" in refusal(spread, "")
 
 
+def test_a_key_is_looked_for_among_cells_alone(harness, toy, tmp_path):
+    keys = [toy("--selector", name).rows[0]["cell"] for name in ("spread", "uniform")]
+    badges = tmp_path / "runs" / "cells" / "conformance"
+    badges.mkdir()
+    (badges / f"{keys[0][:6]}0.json").write_text("{}")
+    outcome = harness("compare", keys[0][:6], keys[1], "--store", tmp_path / "runs")
+    assert outcome.code == 0, outcome.err
+
+
 def test_an_id_that_no_utf_8_can_hold_is_kept_as_what_can(harness, tmp_path):
     line = '{"problem_id": "a\\ud83d", "responses": ["x", "y"], "correct": [true, false]}\n'
     (tmp_path / "pool.jsonl").write_text(line)
