@@ -20,7 +20,7 @@ from .errors import HarnessError, did_you_mean
 from .progress import Progress, Stage
 from .registry import Registry, load_registry
 from .store import digest
-from .training import SPLITS, Launch, Settings, TrainingRun, read_run, write_problems
+from .training import SPLITS, Launch, Settings, TrainingRun, read_metrics, read_run, write_problems
 
 EPOCHS = 1000  # the authors' limit, where none is given: a run is stopped by hand
 SAY_EVERY_S = 10.0
@@ -300,13 +300,6 @@ def best_step(run: TrainingRun, steps: Sequence[int]) -> tuple[int, float] | Non
     return max(
         ((step, known[step]) for step in steps if step in known), key=lambda one: (one[1], -one[0]), default=None
     )
-
-
-def read_metrics(path: Path) -> list[dict[str, Any]]:
-    """The steps that a run has logged so far."""
-    if not path.exists():
-        return []
-    return [json.loads(line) for line in path.read_bytes().rpartition(b"\n")[0].splitlines()]
 
 
 def _last_step(path: Path) -> int:

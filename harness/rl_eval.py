@@ -127,6 +127,8 @@ def read(path: Path) -> dict[str, Any]:
     file = path / FILE if path.is_dir() else path
     try:
         found: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise HarnessError(f"rl eval: {file} is not there: `harness rl eval RUNS --out FOLDER` writes it") from None
     except (OSError, ValueError) as failure:
         raise HarnessError(f"rl eval: {file} cannot be read: {failure}") from failure
     if found.get("kind") != KIND or found.get("schema") != SCHEMA:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from rich import box
 from rich.console import Console
 from rich.table import Table
+from rich.text import Text
 
 if TYPE_CHECKING:
     from .rl import Prepared
@@ -44,7 +45,7 @@ def evaluated(rows: Sequence[Mapping[str, Any]], as_json: bool) -> None:
     for name in ("bonus", *(f"pass@{k}" for k in ks)):
         table.add_column(name, justify="left" if name == "bonus" else "right", no_wrap=True)
     for row in rows:
-        table.add_row(row["bonus"], *(_share(row, k) for k in ks))
+        table.add_row(Text(row["bonus"]), *(_share(row, k) for k in ks))
     Console().print(table)
     for row in rows:
         ahead = [f"{times:.1f} times fewer than {other}" for other, times in row["fewer_samples_than"].items() if times]
@@ -64,7 +65,7 @@ def show(rows: Sequence[Mapping[str, Any]], columns: Sequence[str], as_json: boo
         return
     table = Table(*[name.replace("_", " ").replace("pass at ", "pass@") for name in columns])
     for row in rows:
-        table.add_row(*(_text(row.get(name)) for name in columns))
+        table.add_row(*(Text(_text(row.get(name))) for name in columns))
     Console().print(table)
 
 

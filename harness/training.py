@@ -6,6 +6,7 @@ the settings, launches the trainer as a child, and reads the metrics and checkpo
 
 from __future__ import annotations
 
+import contextlib
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
@@ -172,6 +173,15 @@ def read_problems(path: Path) -> list[tuple[Problem, list[Message]]]:
     ]
 
 
+def read_metrics(path: Path) -> list[dict[str, Any]]:
+    """The steps that a run has logged so far; a line that is not whole (of a run that was killed) is passed over."""
+    found = []
+    for text in path.read_text(encoding="utf-8").splitlines() if path.is_file() else []:
+        with contextlib.suppress(ValueError):
+            found.append(json.loads(text))
+    return found
+
+
 # What every trainer logs a step, where it has it; shares and means are over groups or rollouts of the step.
 METRICS = {
     "reward": "mean reward of the verifier",
@@ -202,4 +212,3 @@ class Checkpoint:
 
     step: int
     path: Path
-    facts: Mapping[str, Any] = field(default_factory=dict)

@@ -16,7 +16,7 @@ import pytest
 from harness import HarnessError, plots, rl, rl_eval
 from harness.metrics import random_pass_at_k
 from harness.records import Problem
-from harness.training import read_problems, read_run
+from harness.training import read_metrics, read_problems, read_run
 
 PLUGIN = Path(__file__).parent / "counting_trainer.py"
 COMMAND = [sys.executable, "-m", "harness", "rl"]
@@ -64,7 +64,7 @@ def test_each_seed_is_a_run_in_a_folder_of_its_own(finished):
         assert folder.parent == cwd / "runs" / "rl"
         assert folder.name.startswith(f"game24-tiny24-weak-repexp-counting-s{row['seed']}-")
         assert (folder / "log.txt").read_text() == "counted\n"
-        assert len(rl.read_metrics(folder / "metrics.jsonl")) == 6
+        assert len(read_metrics(folder / "metrics.jsonl")) == 6
     assert "counts to 6" in said
     assert "step 4: reward 0.400, bonus 0.01 (spread 0.001), gated 50 %, dev pass@1 40 %, 2,400 steps/h" in said
 
@@ -97,7 +97,7 @@ def test_a_run_that_breaks_is_one_line_and_the_same_command_goes_on(tmp_path):
     resumed = trained(tmp_path, *arguments, trainer="counting:fails_at=5")
     assert resumed.returncode == 0, resumed.stderr
     assert "going on after step 4" in resumed.stderr
-    assert [line["step"] for line in rl.read_metrics(tmp_path / "run" / "metrics.jsonl")] == [1, 2, 3, 4, 5, 6]
+    assert [line["step"] for line in read_metrics(tmp_path / "run" / "metrics.jsonl")] == [1, 2, 3, 4, 5, 6]
 
 
 def test_another_run_in_the_same_folder_is_refused(tmp_path):
@@ -109,7 +109,7 @@ def test_another_run_in_the_same_folder_is_refused(tmp_path):
 
 def test_ctrl_c_ends_the_trainer_and_says_how_to_go_on(tmp_path):
     child = subprocess.Popen(slowly(tmp_path), cwd=tmp_path, stderr=subprocess.PIPE, text=True)
-    wait_for(lambda: len(rl.read_metrics(tmp_path / "run" / "metrics.jsonl")) >= 3)
+    wait_for(lambda: len(read_metrics(tmp_path / "run" / "metrics.jsonl")) >= 3)
     child.send_signal(signal.SIGINT)
     _, said = child.communicate(timeout=240)
     assert child.returncode == 130
@@ -119,7 +119,7 @@ def test_ctrl_c_ends_the_trainer_and_says_how_to_go_on(tmp_path):
 
 def test_a_killed_trainer_says_its_signal(tmp_path):
     child = subprocess.Popen(slowly(tmp_path), cwd=tmp_path, stderr=subprocess.PIPE, text=True)
-    wait_for(lambda: len(rl.read_metrics(tmp_path / "run" / "metrics.jsonl")) >= 1)
+    wait_for(lambda: len(read_metrics(tmp_path / "run" / "metrics.jsonl")) >= 1)
     [pid] = running(tmp_path / "run")
     os.kill(pid, signal.SIGKILL)
     _, said = child.communicate(timeout=240)
@@ -377,5 +377,8 @@ def test_a_file_that_is_no_evaluation_is_refused(tmp_path):
     (tmp_path / "rl-eval.json").write_text('{"kind": "something"}')
     with pytest.raises(HarnessError, match="is no evaluation of schema 1"):
         rl_eval.read(tmp_path)
-    with pytest.raises(HarnessError, match="cannot be read"):
+    with pytest.raises(HarnessError, match="is not there: `harness rl eval RUNS"):
         rl_eval.read(tmp_path / "nothing")
+    (tmp_path / "rl-eval.json").write_text("{")
+    with pytest.raises(HarnessError, match="cannot be read"):
+        rl_eval.read(tmp_path)

@@ -370,15 +370,6 @@ def test_a_step_is_logged_when_its_whole_line_is_there(tmp_path):
     assert resuming.logged(metrics, 20)
 
 
-def test_saved_checkpoints_know_their_dev_figure(run):
-    for step in (1, 2):
-        (run.checkpoints / f"global_step_{step}").mkdir(parents=True)
-        resuming.mark_complete(run.checkpoints / f"global_step_{step}")
-    run.metrics.write_text('{"step": 2, "dev_pass_at_1": 0.5}\n{"step": 3, "dev_pa')
-    first, second = Verl().saved(run)
-    assert (first.step, dict(first.facts), second.facts["dev_pass_at_1"]) == (1, {}, 0.5)
-
-
 # Pooling
 
 

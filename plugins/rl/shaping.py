@@ -14,7 +14,7 @@ from safetensors.torch import load_file, save_file
 from harness.component import build, parse_spec
 from harness.records import Problem
 from harness.registry import load_registry
-from harness.training import METRICS, Rollouts, Shaped, TrainingRun
+from harness.training import METRICS, Rollouts, Shaped, TrainingRun, read_metrics
 
 MEMORY = "bonus.safetensors"  # in a checkpoint's folder: what the bonus has to know to go on
 
@@ -66,7 +66,7 @@ class MetricsLog:
 
     def __init__(self, path: Path, resumed_after: int = 0) -> None:
         self.path = path
-        kept = [line for line in _lines(path) if line.get("step", 0) <= resumed_after]
+        kept = [line for line in read_metrics(path) if line.get("step", 0) <= resumed_after]
         text = "".join(json.dumps(line) + "\n" for line in kept)
         part = path.with_suffix(".part")
         part.write_text(text, encoding="utf-8")
@@ -77,16 +77,6 @@ class MetricsLog:
         ordered = {name: metrics[name] for name in METRICS if name in metrics} | metrics
         with self.path.open("a", encoding="utf-8") as out:
             out.write(json.dumps({"step": step, **{k: _short(v) for k, v in ordered.items()}}) + "\n")
-
-
-def _lines(path: Path) -> list[dict[str, Any]]:
-    found = []
-    for text in path.read_text(encoding="utf-8").splitlines() if path.exists() else []:
-        try:
-            found.append(json.loads(text))
-        except ValueError:  # half a line, of a run that was killed
-            continue
-    return found
 
 
 def _short(value: float) -> float:

@@ -16,9 +16,7 @@ from .verl_child.contract import VERSION
 
 VARIABLE = "HARNESS_VERL_PYTHON"
 BESIDE = Path(".venv-verl") / "bin" / "python"
-MAKE = (
-    f'make one: python -m venv .venv-verl && .venv-verl/bin/pip install "verl[verl-core]=={VERSION}" diversity-harness'
-)
+MAKE = 'make one: python -m venv .venv-verl && .venv-verl/bin/pip install "diversity-harness[verl]"'
 
 _ASK = """
 import json, importlib.metadata as m

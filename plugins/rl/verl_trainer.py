@@ -6,7 +6,6 @@ the configuration, and says how the child is started. `verl_child` is what runs 
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
 import shutil
@@ -75,9 +74,8 @@ class Verl:
         return Launch([str(python), "-m", CHILD, str(run.folder.absolute())], _environment(run), config)
 
     def saved(self, run: TrainingRun) -> Sequence[Checkpoint]:
-        """The complete checkpoints, by step, with what was measured at each on the dev split."""
-        measured = _dev_figures(run.metrics)
-        return [Checkpoint(step, path, measured.get(step, {})) for step, path in complete(run.checkpoints).items()]
+        """The complete checkpoints, by step."""
+        return [Checkpoint(step, path) for step, path in complete(run.checkpoints).items()]
 
     def export(self, run: TrainingRun, checkpoint: Checkpoint) -> Path:
         """The checkpoint's policy, merged by verl's own merger, in bfloat16."""
@@ -198,13 +196,3 @@ def gpu_memory() -> list[float]:
     except (OSError, subprocess.SubprocessError):
         return []
     return [float(line) / 1024 for line in listed.splitlines() if line.strip()]
-
-
-def _dev_figures(metrics: Path) -> dict[int, dict[str, float]]:
-    """Step -> what was measured on the dev split there; the last line may be half a one."""
-    name, found = "dev_pass_at_1", {}
-    for text in metrics.read_text(encoding="utf-8").splitlines() if metrics.is_file() else []:
-        with contextlib.suppress(ValueError):
-            line = json.loads(text)
-            found |= {line["step"]: {name: line[name]}} if name in line else {}
-    return found

@@ -6,6 +6,8 @@ import os
 import shutil
 from pathlib import Path
 
+from harness.training import read_metrics
+
 MARK = "complete"
 PREFIX = "global_step_"
 TRACKER = "latest_checkpointed_iteration.txt"  # where verl looks which one to resume from
@@ -19,8 +21,7 @@ def complete(checkpoints: Path) -> dict[int, Path]:
 
 def logged(metrics: Path, step: int) -> bool:
     """Whether the log has a line of the step; a run may be killed between its checkpoint and that."""
-    found = metrics.read_text(encoding="utf-8").splitlines() if metrics.is_file() else []
-    return any(line.startswith(f'{{"step": {step},') and line.endswith("}") for line in found)
+    return any(line["step"] == step for line in read_metrics(metrics))
 
 
 def mark_complete(folder: Path) -> None:
