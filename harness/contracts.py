@@ -72,6 +72,9 @@ class Engine(Protocol):
 
     score(prompt, responses, report) -> (n,) float64
         The log-probability of given responses, the sum over their tokens; optional; `harness rl eval` asks for it.
+
+    Where requests may stay unanswered, `sample` names their rows in `Responses.missing`, and takes `rows`, a sequence a
+    prompt: draw these rows alone. The next run asks so for what is missing. A pool's N is the responses that came.
     """
 
     name: str
@@ -84,8 +87,11 @@ class Engine(Protocol):
     def problems_per_call(self, n: int) -> int:
         """How many problems, with n responses each, one call of `sample` takes best."""
 
-    def check(self, prompts: Sequence[Sequence[Message]], max_tokens: int) -> None:
-        """Raise HarnessError unless every prompt and max_tokens more fit the model's context."""
+    def check(self, prompts: Sequence[Sequence[Message]], max_tokens: int) -> str | None:
+        """Raise HarnessError unless every prompt and max_tokens more fit the model's context; a remark for the reader.
+
+        Asked before the first token is drawn, where any is.
+        """
 
     def sample(
         self,

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Any
 
-from . import audits, cells, store
+from . import audits, cells, store, unanswered
 from .config import RunConfig
 from .errors import HarnessError
 from .plan import Plan, make_plan, prompt
@@ -83,26 +83,44 @@ def sample(plan: Plan, progress: Progress) -> set[str]:
     state = plan.embedder.state if plan.embedder else None
     groups = batches(plan.problems, engine.problems_per_call(sampling.n))
     todo = [group for group in groups if any(problem.id in missing for problem in group)]
-    if not todo:
+    waiting = unanswered.waiting(pool, plan.problems)
+    total = sum(map(len, todo)) * sampling.n + sum(map(len, waiting.values()))
+    if not total:
         return missing
-    with progress.stage("sample", sum(map(len, todo)) * sampling.n, "responses") as stage:
+
+    def ask(problems: Sequence[Problem], **which: Any) -> list[Responses]:
+        return engine.sample(
+            plan.prompts(problems),
+            n=sampling.n,
+            sampler=sampling.sampler,
+            max_tokens=sampling.max_tokens,
+            seeds=[problem_seed("sample", plan.config.seed, problem) for problem in problems],
+            report=stage.advance,
+            **which,
+        )
+
+    with progress.stage("sample", total, "responses") as stage:
         for group in todo:
-            drawn = engine.sample(
-                plan.prompts(group),
-                n=sampling.n,
-                sampler=sampling.sampler,
-                max_tokens=sampling.max_tokens,
-                seeds=[problem_seed("sample", plan.config.seed, problem) for problem in group],
-                states=[state] if state else [],
-                report=stage.advance,
-            )
+            drawn = ask(group, states=[state] if state else [])
             for problem, responses in zip(group, drawn, strict=True):
                 if problem.id in missing:
                     _keep(plan, problem, responses)
+            unanswered.require_most(drawn)
+        again = [problem for problem in plan.problems if problem.id in waiting]
+        for group in batches(again, engine.problems_per_call(sampling.n)):
+            drawn = ask(group, rows=[sorted(waiting[problem.id]) for problem in group])
+            for problem, responses in zip(group, drawn, strict=True):
+                unanswered.fill(pool, problem, responses)
+    remark = unanswered.summary(pool, plan.problems, sampling.n)
+    if remark:
+        progress.say(remark)
     return missing
 
 
 def _keep(plan: Plan, problem: Problem, responses: Responses) -> None:
+    unanswered.mark(plan.work.pool, problem, responses.missing)
+    if not len(responses) and responses.missing:
+        return
     if plan.embedder and plan.embedder.state and plan.work.embeddings:
         vectors = responses.states[plan.embedder.state]
         store.write_vectors(plan.work.embeddings, problem, _projected(plan, vectors))

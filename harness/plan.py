@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from . import unanswered
 from .component import Spec, parameters, parse_spec
 from .config import RunConfig
 from .contracts import Embedder, Engine, Task
@@ -70,7 +71,7 @@ class Plan:
 
     def check_grader(self) -> None:
         """Find out whether this machine can grade, where something is to be graded."""
-        if self.work.verdicts.missing(self.problems):
+        if self.work.verdicts.missing(self.problems) or unanswered.waiting(self.work.pool, self.problems):
             remark = self.task.check(unsafe_exec=self.config.unsafe_exec)
             if remark:
                 self.setting.progress.say(remark)
@@ -160,11 +161,19 @@ def _sampling_plan(setting: Setting, task: Task, wants_vectors: bool) -> Plan:
         },
         sampling=sampling,
     )
-    engine.check(plan.prompts(problems), sampling.max_tokens)
     # States come with the sampling pass, so they are taken unasked: the next selector may need them.
     if config.embedder or wants_vectors or "mean" in engine.states:
-        return _with_embedder(plan, config.embedder or "hidden-mean", engine)
+        plan = _with_embedder(plan, config.embedder or "hidden-mean", engine)
+    _check_engine(plan, sampling)
     return plan
+
+
+def _check_engine(plan: Plan, sampling: Sampling) -> None:
+    """Ask the engine whether it can, where something is to be drawn; last, since on a server that costs a response."""
+    if unanswered.to_draw(plan.work.pool, plan.problems):
+        remark = sampling.engine.check(plan.prompts(plan.problems), sampling.max_tokens)
+        if remark:
+            plan.setting.progress.say(remark)
 
 
 def _pool_plan(setting: Setting, wants_vectors: bool, with_verdicts: bool) -> Plan:
@@ -205,7 +214,7 @@ def _with_embedder(plan: Plan, spec: str, engine: Engine | None) -> Plan:
         if embedder.state not in engine.states:
             raise HarnessError(
                 f"embedder {spec!r} needs the model's hidden states, which engine {config.engine!r} does not give: "
-                "choose another --embedder"
+                "choose another --embedder, e.g. sentence or tfidf"
             )
         inputs["engine"] = dict(engine.identity())
     plan = replace(plan, embedder=embedder, engine=engine, labels={**plan.labels, "embedder": spec})

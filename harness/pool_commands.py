@@ -91,11 +91,18 @@ def export(key: str, out: Path, root: Path) -> str:
         responses, about = store.responses_in(path), store.about_shard(path)
         line: dict[str, Any] = {**about, "responses": list(responses.texts)}
         if not np.isnan(responses.logprobs).any():
-            line |= {"logprobs": responses.logprobs.tolist(), "logprob_kind": "sum, temperature 1, unfiltered"}
+            line |= {"logprobs": responses.logprobs.tolist(), "logprob_kind": _logprob_kind(folder)}
         correct = _correct_in(graded, path)
         lines.append(json.dumps(line | ({"correct": correct} if correct else {}), ensure_ascii=False))
     store.write_atomically(out, ("\n".join(lines) + "\n").encode())
     return f"{out}: {len(shards)} problems" + (", with verdicts" if graded else "")
+
+
+def _logprob_kind(folder: Path) -> str:
+    """What the pool's log-probabilities are of: as its engine said, else our own kind."""
+    engine = store.read_json(folder / "manifest.json").get("engine")
+    said = engine.get("logprob_kind") if isinstance(engine, dict) else None
+    return said or "sum, temperature 1, unfiltered"
 
 
 def _folder(root: Path, key: str) -> Path:

@@ -7,6 +7,7 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
+from . import unanswered
 from .plan import Plan
 from .work import problem_seed
 
@@ -61,7 +62,8 @@ class Preflight:
 def preflight(plan: Plan) -> Preflight:
     """What is missing in the store for this plan, and what making it costs."""
     sampling, problems = plan.sampling, plan.problems
-    responses = len(plan.work.pool.missing(problems)) * sampling.n if sampling else 0
+    whole = len(plan.work.pool.missing(problems)) * sampling.n if sampling else 0
+    responses = whole + sum(map(len, unanswered.waiting(plan.work.pool, problems).values()))
     tokens = responses * sampling.max_tokens if sampling else 0
     size = sampling.n if sampling else plan.work.n or 0
     vectors = len(plan.work.embeddings.missing(problems)) * size if plan.work.embeddings else 0
@@ -73,7 +75,7 @@ def preflight(plan: Plan) -> Preflight:
         verdicts=len(plan.work.verdicts.missing(problems)) * size,
         store_bytes=tokens * BYTES_A_TOKEN + vectors * plan.config.dim * 4,
         free_bytes=shutil.disk_usage(_existing(plan.config.store)).free,
-        seconds=_probed(plan) * responses if sampling and responses >= WORTH * PROBED else None,
+        seconds=_probed(plan) * responses if whole >= WORTH * PROBED else None,
     )
 
 

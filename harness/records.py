@@ -73,6 +73,7 @@ class Responses:
     end-of-sequence token included; None where an engine does not know them. `logprobs` (n,) float64: the sum over the
     response's tokens of the model's own (temperature 1, unfiltered) log-probabilities; NaN where unknown.
     `states`: per kind ("mean", "last", "penultimate") the pooled last hidden states, (n, d) float32.
+    `missing`: rows that stayed without a response (a server's, after all tries), and why; the columns hold the others.
     """
 
     texts: Sequence[str]
@@ -81,6 +82,7 @@ class Responses:
     logprobs: Floats
     token_ids: Sequence[Sequence[int]] | None = None
     states: Mapping[str, Floats] = field(default_factory=dict)
+    missing: Mapping[int, str] = field(default_factory=dict)
 
     def __len__(self) -> int:
         return len(self.texts)

@@ -185,6 +185,8 @@ def write_responses(stage: Stage, problem: Problem, responses: Responses) -> Non
         "token_ids": responses.token_ids if responses.token_ids is not None else [None] * len(responses),
     }
     about = {"problem_id": storable(problem.id), "prompt": storable(problem.prompt)}
+    if responses.missing:
+        about["missing"] = canonical_json({str(row): storable(why) for row, why in responses.missing.items()})
     write_atomically(stage.path(problem), _parquet(columns, _RESPONSES.with_metadata(about)), durable=True)
 
 
@@ -200,6 +202,13 @@ def about_shard(path: Path) -> dict[str, str]:
         return {key: metadata[key.encode()].decode() for key in ("problem_id", "prompt")}
 
 
+def missing_in(path: Path) -> dict[int, str]:
+    """The rows that one shard of responses lacks, and why."""
+    with _unreadable(path):
+        said = (pq.read_schema(path).metadata or {}).get(b"missing", b"{}")
+        return {int(row): why for row, why in json.loads(said).items()}
+
+
 def responses_in(path: Path) -> Responses:
     """The responses in one shard, without states."""
     table = _read(path, _RESPONSES)
@@ -210,6 +219,7 @@ def responses_in(path: Path) -> Responses:
         lengths=table["length"].to_numpy(),
         logprobs=table["logprob"].to_numpy(),
         token_ids=None if token_ids.null_count else token_ids.to_pylist(),
+        missing=missing_in(path),
     )
 
 
