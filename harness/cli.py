@@ -423,6 +423,46 @@ def pool_export(
     print(pool_commands.export(key, out, store))
 
 
+@pool_app.command("push")
+def pool_push(
+    key: StoredKey,
+    repo: Annotated[str, typer.Argument(help="A dataset repository of the hub, OWNER/NAME; made if it is not there.")],
+    private: Annotated[bool, typer.Option("--private", help="Make it private; refused where it is public.")] = False,
+    licence: Annotated[str | None, typer.Option(help="Of the responses, as the hub writes it, e.g. cc-by-4.0.")] = None,
+    prompts: Annotated[
+        str | None, typer.Option(help="The licence of the problems' texts, which are then pushed too.")
+    ] = None,
+    vectors: Annotated[bool, typer.Option("--vectors", help="The vectors that the store has of them, too.")] = False,
+    verdicts: Annotated[bool, typer.Option("--verdicts", help="The verdicts on them, too.")] = False,
+    store: StoreDir = Path("runs"),
+    as_json: Json = False,
+) -> None:
+    """Write a pool of the store to the hub as a dataset, with a card and a hash of every file."""
+    from . import pool_push
+    from .progress import Progress
+
+    asked = pool_push.Push(key, repo, store, private, licence, prompts, vectors, verdicts)
+    _print(pool_push.push(asked, Progress()), as_json, lambda made: print(pool_push.pushed(made)))
+
+
+@pool_app.command("pull")
+def pool_pull(
+    repo: Annotated[str, typer.Argument(help="A dataset repository of the hub that `pool push` wrote, OWNER/NAME.")],
+    revision: Annotated[str | None, typer.Option(help="A branch, tag or commit; default: the newest.")] = None,
+    no_verdicts: Annotated[
+        bool, typer.Option("--no-verdicts", help="Leave its verdicts there, and grade here.")
+    ] = False,
+    store: StoreDir = Path("runs"),
+    as_json: Json = False,
+) -> None:
+    """Bring a pool from the hub into the store under its key, every hash checked; `run` then samples nothing."""
+    from . import pool_pull
+    from .progress import Progress
+
+    made = pool_pull.pull(repo, store, Progress(), revision, verdicts=not no_verdicts)
+    _print(made, as_json, lambda made: print(pool_pull.pulled(made)))
+
+
 def _config(given: dict[str, Any], **fixed: Any) -> RunConfig:
     """The run that a command's options `given` (its `locals()`) describe, with what the command itself lays down."""
     from .config import RunConfig

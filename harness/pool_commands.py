@@ -37,7 +37,7 @@ def audit(config: RunConfig, progress: Progress) -> dict[str, Any]:
             raise HarnessError(f"pool {config.pool}: say which --task grades it")
         plan = make_plan(config, progress)
     else:
-        plan = _stored_plan(_folder(config.store, str(config.pool)), config, progress)
+        plan = _stored_plan(stored_pool(config.store, str(config.pool)), config, progress)
     for stage in (plan.work.verdicts, plan.work.graded, plan.work.audits):
         stage.begin()
     plan.check_grader()
@@ -75,16 +75,16 @@ def inspect(pool: str, root: Path) -> dict[str, Any]:
     if Path(pool).exists():
         records = ((r.as_responses(), r.correct) for r in read_pool(Path(pool)))
         return {"pool": pool, **_summary(records)}
-    folder = _folder(root, pool)
-    graded = _graded(root, folder.name)
+    folder = stored_pool(root, pool)
+    graded = graded_folder(root, folder.name)
     shards = ((store.responses_in(path), _correct_in(graded, path)) for path in sorted(folder.glob("*.parquet")))
     return {"pool": folder.name, **_summary(shards)}
 
 
 def export(key: str, out: Path, root: Path) -> str:
     """Write a pool of the store as JSONL, a line a problem, in the order of their ids' shards; what was written."""
-    folder = _folder(root, key)
-    graded = _graded(root, folder.name)
+    folder = stored_pool(root, key)
+    graded = graded_folder(root, folder.name)
     lines = []
     shards = sorted(folder.glob("*.parquet"))
     for path in shards:
@@ -105,7 +105,8 @@ def _logprob_kind(folder: Path) -> str:
     return said or "sum, temperature 1, unfiltered"
 
 
-def _folder(root: Path, key: str) -> Path:
+def stored_pool(root: Path, key: str) -> Path:
+    """The folder of the one pool of a store whose key begins so."""
     folders = sorted(path for path in (root / "pool").glob("*") if path.is_dir())
     matches = [path for path in folders if path.name.startswith(key)]
     if len(matches) == 1:
@@ -116,7 +117,7 @@ def _folder(root: Path, key: str) -> Path:
     raise HarnessError(f"pool {key!r}: no such file, and no such key in {root} {known}")
 
 
-def _graded(root: Path, key: str) -> Path | None:
+def graded_folder(root: Path, key: str) -> Path | None:
     """The folder of the pool's verdicts; the last one made, where it was graded more than once."""
     manifests = [path for path in (root / "verdict").glob("*/manifest.json") if store.read_json(path)["pool"] == key]
     return max(manifests, key=lambda path: path.stat().st_mtime_ns).parent if manifests else None

@@ -49,8 +49,13 @@ def digest(value: Any, length: int = 20) -> str:
 
 def shard_name(problem: Problem) -> str:
     """A readable file stem for a problem, distinct for distinct prompts and references: `4-5-6-10.1f0c9a2b`."""
-    readable = re.sub(r"[^A-Za-z0-9-]+", "_", problem.id)[:80]
-    return f"{readable}.{digest([problem.id, problem.prompt, repr(problem.reference)], 12)}"
+    return named_shard(problem.id, digest([problem.id, problem.prompt, repr(problem.reference)], 12))
+
+
+def named_shard(problem_id: str, hashed: str) -> str:
+    """The file stem for a problem of which only the id and the hash are known: `4-5-6-10.1f0c9a2b`."""
+    readable = re.sub(r"[^A-Za-z0-9-]+", "_", problem_id)[:80]
+    return f"{readable}.{hashed}"
 
 
 @dataclass(frozen=True)
@@ -155,7 +160,7 @@ def _alive(pid: int) -> bool:
 
 # Shards of each kind: to bytes and back.
 
-_RESPONSES = pa.schema(
+RESPONSES = pa.schema(
     [
         ("text", pa.string()),
         ("finish", pa.dictionary(pa.int8(), pa.string())),
@@ -164,7 +169,7 @@ _RESPONSES = pa.schema(
         ("token_ids", pa.list_(pa.int32())),
     ]
 )
-_VERDICTS = pa.schema(
+VERDICTS = pa.schema(
     [
         ("verdict", pa.dictionary(pa.int8(), pa.string())),
         ("reason", pa.dictionary(pa.int32(), pa.string())),
@@ -172,11 +177,16 @@ _VERDICTS = pa.schema(
         ("answer", pa.string()),
     ]
 )
-_GRADED = pa.schema([("key", pa.binary(16)), *[_VERDICTS.field(name) for name in ("verdict", "reason", "route")]])
+_GRADED = pa.schema([("key", pa.binary(16)), *[VERDICTS.field(name) for name in ("verdict", "reason", "route")]])
 
 
 def write_responses(stage: Stage, problem: Problem, responses: Responses) -> None:
     """Keep one problem's responses; waits for the disk, since they are what costs."""
+    keep_responses(stage.path(problem), problem.id, problem.prompt, responses)
+
+
+def keep_responses(path: Path, problem_id: str, prompt: str, responses: Responses) -> None:
+    """Write the shard that `path` names."""
     columns = {
         "text": [storable(text) for text in responses.texts],
         "finish": list(responses.finish),
@@ -184,10 +194,10 @@ def write_responses(stage: Stage, problem: Problem, responses: Responses) -> Non
         "logprob": np.asarray(responses.logprobs, np.float64),
         "token_ids": responses.token_ids if responses.token_ids is not None else [None] * len(responses),
     }
-    about = {"problem_id": storable(problem.id), "prompt": storable(problem.prompt)}
+    about = {"problem_id": storable(problem_id), "prompt": storable(prompt)}
     if responses.missing:
         about["missing"] = canonical_json({str(row): storable(why) for row, why in responses.missing.items()})
-    write_atomically(stage.path(problem), _parquet(columns, _RESPONSES.with_metadata(about)), durable=True)
+    write_atomically(path, _parquet(columns, RESPONSES.with_metadata(about)), durable=True)
 
 
 def read_responses(stage: Stage, problem: Problem) -> Responses:
@@ -209,9 +219,16 @@ def missing_in(path: Path) -> dict[int, str]:
         return {int(row): why for row, why in json.loads(said).items()}
 
 
+def count_in(path: Path) -> int:
+    """How many responses are in one shard; reads its footer only."""
+    with _unreadable(path):
+        count: int = pq.read_metadata(path).num_rows
+        return count
+
+
 def responses_in(path: Path) -> Responses:
     """The responses in one shard, without states."""
-    table = _read(path, _RESPONSES)
+    table = _read(path, RESPONSES)
     token_ids = table["token_ids"]
     return Responses(
         texts=table["text"].to_pylist(),
@@ -225,13 +242,21 @@ def responses_in(path: Path) -> Responses:
 
 def write_vectors(stage: Stage, problem: Problem, vectors: Floats) -> None:
     """Keep one problem's vectors (n, d), as float32."""
-    content = save_tensors({"vectors": np.ascontiguousarray(vectors, dtype=np.float32)})
-    write_atomically(stage.path(problem), content)
+    keep_vectors(stage.path(problem), vectors)
+
+
+def keep_vectors(path: Path, vectors: Floats) -> None:
+    """Write the shard that `path` names."""
+    write_atomically(path, save_tensors({"vectors": np.ascontiguousarray(vectors, dtype=np.float32)}))
 
 
 def read_vectors(stage: Stage, problem: Problem) -> Floats:
     """One problem's vectors (n, d) float32."""
-    path = stage.path(problem)
+    return vectors_in(stage.path(problem))
+
+
+def vectors_in(path: Path) -> Floats:
+    """The vectors (n, d) float32 in one shard."""
     with _unreadable(path):
         vectors: Floats = load_tensors(path.read_bytes())["vectors"]
         return vectors
@@ -245,10 +270,17 @@ def write_verdicts(
     conditions: Mapping[str, str] | None = None,
 ) -> None:
     """Keep one problem's verdicts and canonical answers, and under what they were made."""
+    keep_verdicts(stage.path(problem), verdicts, answers, conditions or {})
+
+
+def keep_verdicts(
+    path: Path, verdicts: Sequence[Verdict], answers: Sequence[str | None], conditions: Mapping[str, str]
+) -> None:
+    """Write the shard that `path` names."""
     columns = _verdict_columns(verdicts)
     columns["answer"] = [None if answer is None else storable(answer) for answer in answers]
-    schema = _VERDICTS.with_metadata({"conditions": canonical_json(dict(conditions or {}))})
-    write_atomically(stage.path(problem), _parquet(columns, schema), durable=True)
+    schema = VERDICTS.with_metadata({"conditions": canonical_json(dict(conditions))})
+    write_atomically(path, _parquet(columns, schema), durable=True)
 
 
 def _verdict_columns(verdicts: Iterable[Verdict]) -> dict[str, Any]:
@@ -266,13 +298,13 @@ def read_verdicts(stage: Stage, problem: Problem) -> list[str]:
 
 def verdicts_in(path: Path) -> list[str]:
     """The verdicts in one shard."""
-    verdicts: list[str] = _read(path, _VERDICTS, ["verdict"])["verdict"].to_pylist()
+    verdicts: list[str] = _read(path, VERDICTS, ["verdict"])["verdict"].to_pylist()
     return verdicts
 
 
 def full_verdicts_in(path: Path) -> tuple[list[Verdict], list[str | None]]:
     """The verdicts in one shard with reason and route, and the canonical answers."""
-    columns = _read(path, _VERDICTS).to_pydict()
+    columns = _read(path, VERDICTS).to_pydict()
     verdicts = list(map(Verdict, columns["verdict"], columns["reason"], columns["route"]))
     return verdicts, columns["answer"]
 
@@ -308,7 +340,7 @@ def write_audit(stage: Stage, problem: Problem, said: Sequence[Verdict | None]) 
 
 def read_answers(stage: Stage, problem: Problem) -> list[str | None]:
     """One problem's canonical answers, without the verdicts on them."""
-    answers: list[str | None] = _read(stage.path(problem), _VERDICTS, ["answer"])["answer"].to_pylist()
+    answers: list[str | None] = _read(stage.path(problem), VERDICTS, ["answer"])["answer"].to_pylist()
     return answers
 
 
