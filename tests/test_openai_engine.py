@@ -219,7 +219,7 @@ def only_one(handler, body):
     handler.refuse(400, refusal) if body.get("n", 1) > 1 else handler.answer(body)
 
 
-@pytest.mark.parametrize("how", [{"refuses": ("n",)}, {"ignores": ("n",)}, {"fault": only_one}], ids=str)
+@pytest.mark.parametrize("how", [{"refuses": ("n",)}, {"ignores": ("n",)}, {"fault": only_one}], ids=["refuses", "ignores", "one"])
 @pytest.mark.parametrize("checked", [True, False])
 def test_where_n_is_refused_or_ignored_the_rows_are_asked_for_one_by_one(how, checked):
     with serving(**how) as (url, behaviour):
