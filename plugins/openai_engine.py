@@ -36,6 +36,7 @@ T = TypeVar("T")
 PROVIDER = "https://api.openai.com/v1"
 PATHS = {"chat": "/chat/completions", "completions": "/completions"}
 SEEDS = 2**30  # bases of seeds; with the row added, any server's integers hold them
+LONG_SEEDS = 2**62  # and vLLM's: two problems of a large pool hardly ever share a stream
 ROWS_A_REQUEST = 16  # of a server whose rows do not depend on it
 REQUESTS_IN_A_CALL = 8  # times `concurrency`
 LIST_BYTES = 8 * 2**20
@@ -232,6 +233,10 @@ class OpenAI:
         rows = self.per_request or (ROWS_A_REQUEST if self._owner == "vllm" else 1)
         return first_form(self.api, rows, knows_extras=self._owner in OWNED)
 
+    @property
+    def _seeds(self) -> int:
+        return LONG_SEEDS if self._owner == "vllm" else SEEDS
+
     def _lacks(self) -> str:
         """One line for the reader where rows cannot be drawn again, or bring no log-probabilities."""
         form = self._form or self._first_form
@@ -346,7 +351,7 @@ class _Draw:
     ) -> None:
         self.engine, self.prompts, self.sampler = engine, prompts, sampler
         self.max_tokens, self.report = max_tokens, report
-        self.bases = [_seed_base(seed) for seed in seeds]
+        self.bases = [_seed_base(seed, engine._seeds) for seed in seeds]
         self.found: list[dict[int, Choice | str]] = [{} for _ in prompts]
 
     async def all(self, wanted: Sequence[Sequence[int]]) -> None:
@@ -408,9 +413,9 @@ def _base_url(text: str) -> str:
     return f"{parts.scheme}://{parts.netloc}{path or '/v1'}"
 
 
-def _seed_base(seed: int) -> int:
+def _seed_base(seed: int, below: int) -> int:
     """The first row's seed, from the problem's."""
-    return int(np.random.SeedSequence(seed).generate_state(1)[0]) % SEEDS
+    return int(np.random.SeedSequence(seed).generate_state(1, np.uint64)[0]) % below
 
 
 def _runs(rows: Sequence[int], size: int) -> Iterator[list[int]]:

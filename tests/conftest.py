@@ -26,6 +26,14 @@ TOY = ROOT / "tests" / "toy.py"
 SHARED = ROOT.parent / "shared" / "data"
 
 
+# On two workers (`make test`) the files that take minutes begin first, so that neither worker waits long at the end.
+LONG = ("test_verl.py", "test_vllm.py", "test_trl.py", "test_new.py", "test_report_browser.py")
+
+
+def pytest_collection_modifyitems(items):
+    items.sort(key=lambda item: LONG.index(item.path.name) if item.path.name in LONG else len(LONG))
+
+
 def contents(store: Path) -> dict[str, bytes]:
     """Every file of a store, by its path there."""
     return {str(path.relative_to(store)): path.read_bytes() for path in sorted(store.rglob("*")) if path.is_file()}

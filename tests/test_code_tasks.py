@@ -504,13 +504,13 @@ def test_ground_truth_is_kept_as_json_and_read_again(mbpp, problem, cache, anew)
     [
         b"",
         b"junk",
-        gzip.compress(b"{"),
-        gzip.compress(b"[]"),
-        gzip.compress(b'{"expected": [], "cpu_s": [], "memory_bytes": 1073741824}'),
-        gzip.compress(b'{"expected": [1, 2, 3, 4, 5], "cpu_s": [1, 1, 1, 1, 1], "memory_bytes": 1073741824}'),
-        gzip.compress(b'{"expected": ["i6"], "cpu_s": "no", "memory_bytes": null, "more": 1}'),
-        gzip.compress(b"[" * 100_000),
-        gzip.compress(bytes(1000))[:-9],
+        gzip.compress(b"{", mtime=0),
+        gzip.compress(b"[]", mtime=0),
+        gzip.compress(b'{"expected": [], "cpu_s": [], "memory_bytes": 1073741824}', mtime=0),
+        gzip.compress(b'{"expected": [1, 2, 3, 4, 5], "cpu_s": [1, 1, 1, 1, 1], "memory_bytes": 1073741824}', mtime=0),
+        gzip.compress(b'{"expected": ["i6"], "cpu_s": "no", "memory_bytes": null, "more": 1}', mtime=0),
+        gzip.compress(b"[" * 100_000, mtime=0),
+        gzip.compress(bytes(1000), mtime=0)[:-9],
     ],
 )
 def test_damaged_ground_truth_is_made_anew(mbpp, problem, cache, anew, damage):

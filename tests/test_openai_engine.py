@@ -37,7 +37,7 @@ from harness.component import build, parameters
 from harness.registry import load_registry
 from harness.testing import checks
 from harness_plugins import openai_requests
-from harness_plugins.openai_engine import OpenAI, _base_url, _runs, _seed_base
+from harness_plugins.openai_engine import LONG_SEEDS, SEEDS, OpenAI, _base_url, _runs, _seed_base
 from harness_plugins.openai_requests import Key
 from harness_plugins.openai_wire import Malformed, first_form, read_choices, reason_in
 from harness_plugins.samplers import MinP, Nucleus
@@ -64,7 +64,7 @@ def draw(engine, prompts=(CHAT,), n=4, sampler=None, max_tokens=8, seeds=None, *
 
 
 def said_by_parrot(seed, rows):
-    return [f"say {_seed_base(seed) + row}" for row in rows]
+    return [f"say {_seed_base(seed, LONG_SEEDS) + row}" for row in rows]
 
 
 # The embedded model, served.
@@ -85,7 +85,7 @@ def test_it_conforms(check, model_server):
 @pytest.mark.parametrize("sampler", [Sampler(), MinP(), Nucleus(), Sampler(top_k=3)], ids=str)
 def test_what_is_served_is_what_the_engine_in_this_process_draws(model_server, api, sampler):
     (served,) = draw(OpenAI(url=model_server[0], api=api), sampler=sampler, max_tokens=24, seeds=[3])
-    seeds = [_seed_base(3) + row for row in range(4)]
+    seeds = [_seed_base(3, LONG_SEEDS) + row for row in range(4)]
     here = embedded().sample([CHAT] * 4, n=1, sampler=sampler, max_tokens=24, seeds=seeds)
     assert list(served.texts) == [one.texts[0] for one in here]
     assert list(served.finish) == [one.finish[0] for one in here]
@@ -157,7 +157,7 @@ def test_samplers_extras_are_sent_only_where_used_or_where_defaults_may_filter()
 def test_rows_are_asked_for_one_by_one_of_a_server_that_is_not_known_to_seed_children():
     with serving(owner="someone", context=None) as (url, behaviour):
         draw(OpenAI(url=url))
-        assert sorted(body["seed"] - _seed_base(7) for body in behaviour.asked) == [0, 1, 2, 3]
+        assert sorted(body["seed"] - _seed_base(7, SEEDS) for body in behaviour.asked) == [0, 1, 2, 3]
         assert not any("n" in body for body in behaviour.asked)
 
 
@@ -219,7 +219,9 @@ def only_one(handler, body):
     handler.refuse(400, refusal) if body.get("n", 1) > 1 else handler.answer(body)
 
 
-@pytest.mark.parametrize("how", [{"refuses": ("n",)}, {"ignores": ("n",)}, {"fault": only_one}], ids=["refuses", "ignores", "one"])
+@pytest.mark.parametrize(
+    "how", [{"refuses": ("n",)}, {"ignores": ("n",)}, {"fault": only_one}], ids=["refuses", "ignores", "one"]
+)
 @pytest.mark.parametrize("checked", [True, False])
 def test_where_n_is_refused_or_ignored_the_rows_are_asked_for_one_by_one(how, checked):
     with serving(**how) as (url, behaviour):
@@ -473,7 +475,7 @@ def test_what_passes_is_tried_again_with_the_same_seed(name):
         drawn = draw(OpenAI(url=url, retries=3, timeout_s=9), n=2)[0]
     assert list(drawn.texts) == said_by_parrot(7, [0, 1])
     assert not drawn.missing
-    assert sorted(body["seed"] - _seed_base(7) for body in behaviour.asked) == [0, 0, 0, 1]
+    assert sorted(body["seed"] - _seed_base(7, SEEDS) for body in behaviour.asked) == [0, 0, 0, 1]
 
 
 @pytest.mark.parametrize("name", TRANSIENT)

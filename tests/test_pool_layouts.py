@@ -468,7 +468,7 @@ def test_what_inspect_ai_itself_writes_is_read(tmp_path, kind):
         ([verl_line(0, "a", input=[1])], "line 1: input must be a text"),
         ('{"problem_id": "a", "responses": ["x"], "reference": [NaN]}', "(a): reference must hold plain values"),
         ('{"problem_id": "a", "responses": ["x"], "reference": ' + "1" * 5000 + "}", "line 1: not JSON"),
-        (gzip.compress(b"{}")[:10] + b"\xff" * 40, "not UTF-8 text"),  # no such block in a gzip stream
+        (gzip.compress(b"{}", mtime=0)[:10] + b"\xff" * 40, "not UTF-8 text"),  # no such block in a gzip stream
     ],
 )
 def test_each_fault_of_a_pool_file_is_one_line_with_its_place(written, content, said):
@@ -619,7 +619,7 @@ def delimited(rows, delimiter=","):
         (json.dumps(TABLE, indent=1), "table.json"),
         (delimited(TABLE), "table.csv"),
         (delimited(TABLE, "\t"), "table.tsv"),
-        (gzip.compress(delimited(TABLE).encode()), "table.csv.gz"),
+        (gzip.compress(delimited(TABLE).encode(), mtime=0), "table.csv.gz"),
         ([{"problem_id": "test/3", "pool_id": "line-1"}, {"id": "test/2", "from": "line-2"}], "by_line.jsonl"),
         ("problem_id,pool_id,prompt\ntest/3,line-1,\ntest/2,line-2,elsewhere\n", "by_line.csv"),
     ],
