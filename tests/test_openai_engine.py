@@ -63,8 +63,8 @@ def draw(engine, prompts=(CHAT,), n=4, sampler=None, max_tokens=8, seeds=None, *
     )
 
 
-def said_by_parrot(seed, rows):
-    return [f"say {_seed_base(seed, LONG_SEEDS) + row}" for row in rows]
+def said_by_parrot(seed, rows, below=LONG_SEEDS):
+    return [f"say {_seed_base(seed, below) + row}" for row in rows]
 
 
 # The embedded model, served.
@@ -191,7 +191,7 @@ def test_a_refusal_that_names_nothing_costs_no_more_than_it_must():
         handler.refuse(400, "Bad request.") if said else handler.answer(body)
 
     with serving(owner="someone", context=None, fault=picky) as (url, behaviour):
-        assert list(draw(OpenAI(url=url), n=1)[0].texts) == said_by_parrot(7, [0])
+        assert list(draw(OpenAI(url=url), n=1)[0].texts) == said_by_parrot(7, [0], SEEDS)
         assert "seed" in behaviour.asked[-1]
 
 
@@ -249,7 +249,7 @@ def test_lengths_come_from_ids_or_from_log_probabilities_or_from_usage_or_from_t
             drawn = draw(OpenAI(url=url), n=2, max_tokens=30)[0]
             lengths.append(list(drawn.lengths))
             assert (drawn.token_ids is None) == ("token_ids" in unsaid)
-    assert lengths == [[2, 2], [2, 2], [2, 2], [4, 4]]
+    assert lengths == [[2, 2], [2, 2], [2, 2], [6, 6]]  # 23 bytes
 
 
 # What is wrong before anything is drawn: one line.
@@ -461,7 +461,7 @@ def of_row(row, fault, times):
     left = [times]
 
     def only(handler, body):
-        if body["seed"] != _seed_base(7) + row or not left[0]:
+        if body["seed"] != _seed_base(7, SEEDS) + row or not left[0]:
             return handler.answer(body)
         left[0] -= 1
         fault(handler, body)
@@ -473,7 +473,7 @@ def of_row(row, fault, times):
 def test_what_passes_is_tried_again_with_the_same_seed(name):
     with serving(owner="someone", context=None, fault=of_row(0, TRANSIENT[name], 2)) as (url, behaviour):
         drawn = draw(OpenAI(url=url, retries=3, timeout_s=9), n=2)[0]
-    assert list(drawn.texts) == said_by_parrot(7, [0, 1])
+    assert list(drawn.texts) == said_by_parrot(7, [0, 1], SEEDS)
     assert not drawn.missing
     assert sorted(body["seed"] - _seed_base(7, SEEDS) for body in behaviour.asked) == [0, 0, 0, 1]
 
@@ -482,7 +482,7 @@ def test_what_passes_is_tried_again_with_the_same_seed(name):
 def test_what_does_not_pass_is_no_response(name):
     with serving(owner="someone", context=None, fault=of_row(1, TRANSIENT[name], 9)) as (url, _):
         drawn = draw(OpenAI(url=url, retries=1, timeout_s=9), n=3)[0]
-    assert list(drawn.texts) == said_by_parrot(7, [0, 2])
+    assert list(drawn.texts) == said_by_parrot(7, [0, 2], SEEDS)
     assert list(drawn.missing) == [1]
     assert drawn.missing[1].endswith("(3 tries)" if name == "429" else "(2 tries)")
     assert drawn.missing[1].isprintable()
@@ -510,7 +510,7 @@ def test_timeouts_are_not_tried_as_often_as_quick_failures():
 def test_a_huge_body_is_not_read_to_its_end():
     with serving(owner="someone", context=None, faults=[endless]) as (url, _):
         drawn = draw(OpenAI(url=url, retries=1), n=1)[0]
-    assert list(drawn.texts) == said_by_parrot(7, [0])
+    assert list(drawn.texts) == said_by_parrot(7, [0], SEEDS)
 
 
 @pytest.mark.parametrize(
