@@ -189,6 +189,7 @@ class Task:
     grader           version of `verify` and `answer`; part of the verdicts' key
     rl               how it is trained on: {"train": split, "dev": split, "test": split}, and where they differ from the
                      paper's "settings" (fields of `training.Settings`) and "bonus" ({name: {parameter: value}})
+    owner            whose texts the problems are, where nobody may pass them on; `pool push` then leaves them at home
     default_model    what the task runs on when no model is asked for; None = the engine's default
     """
 
@@ -197,6 +198,7 @@ class Task:
     paper: ClassVar[Mapping[str, Any]] = {}
     splits: ClassVar[Sequence[str]] = ("test",)
     grader: ClassVar[str] = "1"
+    owner: ClassVar[str | None] = None
     default_model: ClassVar[str | None] = None
 
     @property

@@ -23,15 +23,9 @@ from .pool_hub import counts, read_manifest, sha256_of
 from .pool_manifest import Manifest, PartFile, StageEntry
 from .pool_tables import RESPONSES, VECTORS, VERDICTS, WITH_PROMPTS, Kind, Shard, table_of, write_parts
 from .progress import Progress
+from .registry import load_registry
 
 CARD = "README.md"
-NOT_OURS = {
-    "aime24": "the MAA",
-    "aime25": "the MAA",
-    "math": "AoPS and the MAA",
-    "math500": "AoPS and the MAA",
-    "dapo-math": "AoPS and others",
-}
 
 
 @dataclass(frozen=True)
@@ -140,14 +134,22 @@ def _beside(kind: Kind, folder: Path, pool: StageEntry) -> StageEntry | None:
 def _check_prompts(asked: Push, pool: StageEntry) -> None:
     task = pool.inputs.get("task")
     named = (task["name"] if isinstance(task, dict) else task) or ""
-    owner = NOT_OURS.get(parse_spec(named).name.split("/")[-1]) if named else None
-    if asked.prompts is not None and owner:
+    if asked.prompts is not None and (owner := _owner(named)):
         raise HarnessError(
             f"pool push: the problems of {named} belong to {owner} and are not pushed: leave --prompts away; "
             "the responses join again by the problems' ids"
         )
     if asked.prompts == "":
         raise HarnessError("pool push: --prompts wants the licence under which the problems' texts may be passed on")
+
+
+def _owner(task: str) -> str | None:
+    """Whose texts a task's problems are, where they are not passed on; None too for a task that is not installed."""
+    try:
+        found = load_registry().find("task", parse_spec(task).name).load() if task else None
+    except HarnessError:
+        return None
+    return getattr(found, "owner", None)
 
 
 def _say_what_shows(asked: Push, stages: Sequence[StageEntry], progress: Progress) -> None:

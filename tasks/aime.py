@@ -63,6 +63,7 @@ class Aime(MathTask):
 
     n = 16
     max_tokens = 2048
+    owner = "the MAA"
     paper: ClassVar[Mapping[str, Any]] = {"n": 8192, "max_tokens": 8192, "sampler": {}}
     year: ClassVar[int]
 

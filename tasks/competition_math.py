@@ -95,6 +95,7 @@ class Math(MathTask):
 
     n = 64
     max_tokens = 512
+    owner = "AoPS and the MAA"
     paper: ClassVar[Mapping[str, Any]] = {"n": 6400, "max_tokens": 512, "sampler": {}}
     splits = ("test", "train", "dev", "rl-test")
 
@@ -139,6 +140,7 @@ class Math500(MathTask):
 
     n = 64
     max_tokens = 512
+    owner = "AoPS and the MAA"
     paper: ClassVar[Mapping[str, Any]] = {"n": 6400, "max_tokens": 512, "sampler": {}}
 
     data: str | None = None

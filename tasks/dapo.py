@@ -60,6 +60,7 @@ class DapoMath(MathTask):
 
     n = 16
     max_tokens = 2048
+    owner = "AoPS and others"
     splits = ("train", "all")
 
     data: str | None = None
