@@ -32,7 +32,7 @@ from loopback import (
     tiny24,
 )
 
-from harness import HarnessError, Sampler
+from harness import HarnessError, Sampler, store
 from harness.component import build, parameters
 from harness.registry import load_registry
 from harness.testing import checks
@@ -627,18 +627,18 @@ def test_ctrl_c_ends_it_at_once_and_cleanly():
 # The run goes on with a smaller N, and asks again.
 
 
-def run_colours(harness, store, url, more="retries=0,concurrency=1,per_request=1", n=20, limit=2, **options):
+def run_colours(harness, folder, url, more="retries=0,concurrency=1,per_request=1", n=20, limit=2, **options):
     command = ("run", "--task", "colours", "--plugin", TOY, "--engine", f"openai:url={url},{more}", "--json")
     command += ("--selector", "uniform", "--selector", "repexp", "--embedder", "tfidf", "--n", n, "--limit", limit)
-    return harness(*command, "--store", store)
+    return harness(*command, "--store", folder)
 
 
 def colour(body, prompt, seeds):
     return [(f"say {('red', 'green', 'blue', 'white')[seed * 7 % 11 % 4]}", "stop", [1], -1.0) for seed in seeds]
 
 
-def derived(store):
-    return {name: content for name, content in contents(store).items() if "graded" not in name}
+def derived(folder):
+    return {name: content for name, content in contents(folder).items() if "graded" not in name}
 
 
 def test_a_failed_request_is_not_in_n_and_the_next_run_asks_for_it_again(harness, tmp_path):
@@ -662,8 +662,8 @@ def test_a_failed_request_is_not_in_n_and_the_next_run_asks_for_it_again(harness
     assert derived(tmp_path / "partial") == derived(tmp_path / "whole")
 
 
-def cell_of(store, outcome):
-    return json.loads((store / "cells" / f"{outcome.rows[0]['cell']}.json").read_text())
+def cell_of(folder, outcome):
+    return json.loads((folder / "cells" / f"{outcome.rows[0]['cell']}.json").read_text())
 
 
 def test_the_cell_of_a_run_with_a_failed_request_says_the_smaller_n(harness, tmp_path):
@@ -674,18 +674,31 @@ def test_the_cell_of_a_run_with_a_failed_request_says_the_smaller_n(harness, tmp
 
 
 def test_a_row_that_is_refused_for_good_does_not_stop_later_runs(harness, tmp_path):
-    def moral(handler, body):
-        if body["seed"] % 20 == 3:
-            return handler.refuse(400, "policy")
-        handler.answer(body)
-
-    with serving(draw=colour, context=None, fault=moral) as (url, _):
+    never = of_first_row(lambda handler, body: handler.refuse(400, "policy"))
+    with serving(draw=colour, context=None, fault=never) as (url, behaviour):
         first = run_colours(harness, tmp_path, url, n=60)
+        behaviour.asked.clear()
         second = run_colours(harness, tmp_path, url, n=60)
-    assert first.code in (0, 2)
-    assert second.code == first.code
-    if first.code == 0:
-        assert first.rows == second.rows
+    assert (first.code, second.code) == (0, 0), first.err
+    assert "1 of 120 responses did not come (400: policy)" in second.err
+    assert len(behaviour.asked) == 2  # the check, and the row
+    assert first.rows == second.rows
+
+
+@pytest.mark.parametrize("step", ["write_responses", "write_verdicts"])
+def test_a_run_killed_while_it_fills_in_what_came_late_goes_on(harness, tmp_path, monkeypatch, step):
+    def killed(*args, **options):
+        raise KeyboardInterrupt
+
+    with serving(draw=colour, context=None) as (url, behaviour):
+        behaviour.faults += [slow(0)] * 6 + [status(500)]
+        assert run_colours(harness, tmp_path / "late", url).code == 0
+        with monkeypatch.context() as patched:
+            patched.setattr(store, step, killed)
+            assert run_colours(harness, tmp_path / "late", url).code != 0
+        late, whole = (run_colours(harness, tmp_path / name, url) for name in ("late", "whole"))
+    assert late.rows == whole.rows
+    assert derived(tmp_path / "late") == derived(tmp_path / "whole")
 
 
 def test_too_many_failures_end_the_run_clearly_and_the_next_goes_on(harness, tmp_path):
