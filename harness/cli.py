@@ -98,7 +98,7 @@ def run(
     regrade: Annotated[bool, typer.Option("--regrade", help="Grade a pool that carries verdicts anew.")] = False,
     audit: Annotated[bool, typer.Option("--audit", help="Ask the task's second, stricter grader too.")] = False,
     unsafe_exec: UnsafeExec = False,
-    executor: Annotated[str, typer.Option(help="Where verifying and ranking run.")] = "local",
+    executor: Annotated[str, typer.Option(help="Where the work is done: local, ray:address=HOST:PORT.")] = "local",
     store: StoreDir = Path("runs"),
     plugin: Plugin = None,
     dry_run: Annotated[

@@ -122,7 +122,17 @@ class Engine(Protocol):
 
 
 class Executor(Protocol):
-    """Runs a function over items and yields the results in order. Function and items are picklable."""
+    """Runs a function over items and yields the results in order. Function and items are picklable.
+
+    Two more things are optional:
+
+    with_models(function, items, report) -> None
+        Call `function(item, report)` for each item in processes that keep what it loads (an engine, an embedder) for
+        the next one. `report(units)`, called there, arrives here. Without it models run in the run's own process.
+    begin(folder, plugin_files)
+        Called once before the rest: the folder of the run's pool, which is there, and the plugins given as files. An
+        executor of several machines refuses one that cannot see them.
+    """
 
     def map(self, function: Callable[[T], R], items: Iterable[T]) -> Iterator[R]: ...
 

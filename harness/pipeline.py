@@ -4,17 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from functools import partial
 from typing import Any
 
-from . import audits, cells, store, unanswered
+from . import audits, cells, drawing, store, unanswered
 from .config import RunConfig
 from .errors import HarnessError
-from .plan import Plan, make_plan, prompt
+from .plan import Plan, make_plan
 from .preflight import preflight
 from .progress import Progress
 from .projection import project
-from .records import Problem, Responses
-from .work import Work, audit_problems, batches, embedded, grade_problems, over, problem_seed, rank_problems
+from .records import Problem
+from .work import Work, audit_problems, batches, grade_problems, over, rank_problems
 
 
 def run(
@@ -74,57 +75,26 @@ def sample(plan: Plan, progress: Progress) -> set[str]:
     """Draw the responses that are not in the store, and their hidden states in the same pass; whose were drawn.
 
     Problems go to the engine in fixed groups; a group with a missing problem is drawn whole, so that a resumed run does
-    the same arithmetic as an unkilled one. Vectors are kept before texts: a text shard says that both are there.
+    the same arithmetic as an unkilled one.
     """
     if plan.sampling is None:
         return set()
-    pool, sampling, engine = plan.work.pool, plan.sampling, plan.sampling.engine
+    pool, sampling = plan.work.pool, plan.sampling
     missing = _missing("pool", plan.problems, pool, progress)
-    state = plan.embedder.state if plan.embedder else None
-    groups = batches(plan.problems, engine.problems_per_call(sampling.n))
-    todo = [group for group in groups if any(problem.id in missing for problem in group)]
+    size = sampling.engine.problems_per_call(sampling.n)
+    todo = [group for group in batches(plan.problems, size) if any(problem.id in missing for problem in group)]
     waiting = unanswered.waiting(pool, plan.problems)
+    again = batches([problem for problem in plan.problems if problem.id in waiting], size)
     total = sum(map(len, todo)) * sampling.n + sum(map(len, waiting.values()))
     if not total:
         return missing
-
-    def ask(problems: Sequence[Problem], **which: Any) -> list[Responses]:
-        return engine.sample(
-            plan.prompts(problems),
-            n=sampling.n,
-            sampler=sampling.sampler,
-            max_tokens=sampling.max_tokens,
-            seeds=[problem_seed("sample", plan.config.seed, problem) for problem in problems],
-            report=stage.advance,
-            **which,
-        )
-
     with progress.stage("sample", total, "responses") as stage:
-        for group in todo:
-            drawn = ask(group, states=[state] if state else [])
-            for problem, responses in zip(group, drawn, strict=True):
-                if problem.id in missing:
-                    _keep(plan, problem, responses)
-            unanswered.require_most(drawn)
-        again = [problem for problem in plan.problems if problem.id in waiting]
-        for group in batches(again, engine.problems_per_call(sampling.n)):
-            drawn = ask(group, rows=[sorted(waiting[problem.id]) for problem in group])
-            for problem, responses in zip(group, drawn, strict=True):
-                unanswered.fill(pool, problem, responses)
+        _with_models(plan, drawing.draw, todo, stage.advance)
+        _with_models(plan, drawing.draw_again, list(again), stage.advance)
     remark = unanswered.summary(pool, plan.problems, sampling.n)
     if remark:
         progress.say(remark)
     return missing
-
-
-def _keep(plan: Plan, problem: Problem, responses: Responses) -> None:
-    unanswered.mark(plan.work.pool, problem, responses.missing)
-    if not len(responses) and responses.missing:
-        return
-    if plan.embedder and plan.embedder.state and plan.work.embeddings:
-        vectors = responses.states[plan.embedder.state]
-        store.write_vectors(plan.work.embeddings, problem, _projected(plan, vectors))
-    store.write_responses(plan.work.pool, problem, responses)
 
 
 def embed(plan: Plan, drawn: set[str], progress: Progress) -> None:
@@ -136,26 +106,29 @@ def embed(plan: Plan, drawn: set[str], progress: Progress) -> None:
     missing |= {problem.id for problem in stage.missing(plan.problems)}
     if not missing:
         return
+    todo = [problem for problem in plan.problems if problem.id in missing]
     with progress.stage("embed", len(missing), "problems") as bar:
-        for problem in plan.problems:
-            if problem.id in missing:
-                responses = store.read_responses(plan.work.pool, problem)
-                store.write_vectors(stage, problem, _projected(plan, _vectors(plan, problem, responses)))
-                bar.advance()
+        if plan.given is None:
+            return _with_models(plan, drawing.embed, list(batches(todo, 1)), bar.advance)
+        for problem in todo:
+            vectors = plan.given.get(problem.id, store.count_in(plan.work.pool.path(problem)))
+            store.write_vectors(stage, problem, project(vectors, plan.config.dim, plan.config.seed))
+            bar.advance()
 
 
-def _vectors(plan: Plan, problem: Problem, responses: Responses) -> Any:
-    if plan.given:
-        return plan.given.get(problem.id, len(responses))
-    assert plan.embedder is not None  # there is an embedding stage, and no vectors were given
-    if plan.embedder.state and plan.engine:
-        chat = prompt(plan.task, plan.engine, problem)
-        return plan.engine.encode(chat, responses, [plan.embedder.state])[plan.embedder.state]
-    return embedded(plan.embedder, plan.labels["embedder"], problem, responses.texts)
-
-
-def _projected(plan: Plan, vectors: Any) -> Any:
-    return project(vectors, plan.config.dim, plan.config.seed)
+def _with_models(
+    plan: Plan, step: drawing.Step, todo: Sequence[Sequence[Problem]], report: Callable[[int], None]
+) -> None:
+    """Do a step for each group, in processes of the executor's where it keeps models there, else in this one."""
+    if not todo:
+        return
+    here, groups = plan.drawing, map(plan.group, todo)
+    if hasattr(plan.setting.executor, "with_models"):
+        plan.setting.executor.with_models(partial(drawing.there, step, here), groups, report)
+        return
+    models = plan.models
+    for group in groups:
+        step(here, models, group, report)
 
 
 def verify(plan: Plan, progress: Progress) -> None:

@@ -10,6 +10,7 @@ from . import unanswered
 from .component import Spec, parameters, parse_spec
 from .config import RunConfig
 from .contracts import Embedder, Engine, Task
+from .drawing import Drawing, Group, Models, identity
 from .errors import HarnessError, did_you_mean
 from .foreign import import_pool, import_responses
 from .pools import GivenVectors, file_digest
@@ -61,6 +62,34 @@ class Plan:
         engine = self.sampling.engine if self.sampling else self.engine
         return [prompt(self.task, engine, problem) for problem in problems]
 
+    @property
+    def drawing(self) -> Drawing:
+        """What a worker needs to draw and to embed."""
+        config, sampling = self.config, self.sampling
+        engine = sampling.engine if sampling else self.engine
+        return Drawing(
+            work=self.work,
+            engine=config.engine if engine else None,
+            model=config.model or self.task.default_model,
+            sampler=self.labels["sampler"] if sampling else None,
+            embedder=self.labels["embedder"] if self.embedder else None,
+            n=sampling.n if sampling else 0,
+            max_tokens=sampling.max_tokens if sampling else 0,
+            dim=config.dim,
+            identities={"engine": identity(engine), "embedder": identity(self.embedder)},
+        )
+
+    @property
+    def models(self) -> Models:
+        """What draws and embeds in this process."""
+        sampling = self.sampling
+        engine = sampling.engine if sampling else self.engine
+        return Models(engine, sampling.sampler if sampling else None, self.embedder)
+
+    def group(self, problems: Sequence[Problem]) -> Group:
+        """The problems as they go to the engine together."""
+        return Group(problems, self.prompts(problems))
+
     def begin(self) -> None:
         """Make the stages' folders, so that a store that cannot be written is found before the first token."""
         rankings = [self.for_selector(selector).rankings for selector in self.config.selectors]
@@ -68,6 +97,8 @@ class Plan:
         for stage in (self.work.pool, self.work.embeddings, self.work.verdicts, self.work.graded, audits, *rankings):
             if stage:
                 stage.begin()
+        if hasattr(self.setting.executor, "begin"):
+            self.setting.executor.begin(self.work.pool.folder, self.work.plugin_files)
 
     def check_grader(self) -> None:
         """Find out whether this machine can grade, where something is to be graded."""

@@ -75,8 +75,13 @@ def preflight(plan: Plan) -> Preflight:
         verdicts=len(plan.work.verdicts.missing(problems)) * size,
         store_bytes=tokens * BYTES_A_TOKEN + vectors * plan.config.dim * 4,
         free_bytes=shutil.disk_usage(_existing(plan.config.store)).free,
-        seconds=_probed(plan) * responses if whole >= WORTH * PROBED else None,
+        seconds=_probed(plan) * responses if whole >= WORTH * PROBED and _draws_here(plan) else None,
     )
+
+
+def _draws_here(plan: Plan) -> bool:
+    """Whether the engine runs in this process, and not on an executor's other machines."""
+    return not hasattr(plan.setting.executor, "with_models")
 
 
 def _probed(plan: Plan) -> float:

@@ -54,14 +54,15 @@ def _registry(plugin_files: tuple[Path, ...]) -> Registry:
 
 
 @functools.lru_cache(maxsize=8)
-def _component(kind: str, spec: str, plugin_files: tuple[Path, ...], context: tuple[tuple[str, Any], ...]) -> Any:
+def component(kind: str, spec: str, plugin_files: tuple[Path, ...], context: tuple[tuple[str, Any], ...] = ()) -> Any:
+    """The component of that spec, built once in a process."""
     return build(_registry(plugin_files), kind, spec, **dict(context))
 
 
 def forget_components() -> None:
     """Build anew what is asked for next: a plugin may have been installed or edited since the last run."""
     _registry.cache_clear()
-    _component.cache_clear()
+    component.cache_clear()
 
 
 @functools.lru_cache(maxsize=8)
@@ -115,7 +116,7 @@ def audit_problems(work: Work, problems: Sequence[Problem]) -> None:
 
 
 def _task(work: Work) -> Task:
-    task: Task = _component("task", work.task or "", work.plugin_files, (("data", work.data),))
+    task: Task = component("task", work.task or "", work.plugin_files, (("data", work.data),))
     return task
 
 
@@ -202,7 +203,7 @@ def rank_problems(work: Work, problems: Sequence[Problem]) -> None:
     response is not ranked: its samples-to-correct is N+1 whatever the order.
     """
     assert work.rankings is not None
-    selector = _component("selector", work.selector, work.plugin_files, ())
+    selector = component("selector", work.selector, work.plugin_files)
     found = [_Ranked(problem, load_pool(work, problem), _is_correct(work, problem)) for problem in problems]
     if "logprobs" in getattr(selector, "needs", ()) and any(np.isnan(one.pool.logprobs).any() for one in found):
         raise HarnessError(f"selector {work.selector!r} needs log-probabilities, which the pool does not carry")

@@ -1,0 +1,157 @@
+"""What is done with a model for a few problems: draw their responses, embed them. Here or in a worker's process.
+
+A `Drawing` is plain data, so that any executor can send it; `there` builds engine and embedder from it where the work
+is done, and keeps them. A run without such an executor uses the `Models` that it has built already.
+"""
+
+from __future__ import annotations
+
+import platform
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from . import store, unanswered
+from .contracts import Embedder, Engine
+from .errors import HarnessError
+from .projection import project
+from .records import Message, Problem, Responses, Sampler
+from .work import Work, component, embedded, problem_seed
+
+Report = Callable[[int], None]
+
+
+@dataclass(frozen=True)
+class Group:
+    """Problems that go to the engine together, and how its model is asked them."""
+
+    problems: Sequence[Problem]
+    prompts: Sequence[Sequence[Message]]
+
+
+@dataclass(frozen=True)
+class Drawing:
+    """What a worker needs beside the group.
+
+    engine, sampler, embedder   specs; None where none is needed
+    identities                  of the engine and the embedder where the run was planned: they are part of the keys
+    """
+
+    work: Work
+    engine: str | None
+    model: str | None
+    sampler: str | None
+    embedder: str | None
+    n: int
+    max_tokens: int
+    dim: int
+    identities: Mapping[str, Mapping[str, Any]]
+
+
+@dataclass(frozen=True)
+class Models:
+    """The components of a `Drawing`, built."""
+
+    engine: Engine | None
+    sampler: Sampler | None
+    embedder: Embedder | None
+
+
+Step = Callable[[Drawing, Models, Group, Report], None]
+
+
+def there(step: Step, drawing: Drawing, group: Group, report: Report) -> None:
+    """One step in a worker's process, which keeps its engine and embedder for the next group."""
+    step(drawing, _models(drawing), group, report)
+
+
+def identity(component: Any) -> dict[str, Any]:
+    """All that fixes what an engine or embedder gives, beside its parameters; {} where it says nothing."""
+    return dict(component.identity()) if hasattr(component, "identity") else {}
+
+
+def _models(drawing: Drawing) -> Models:
+    files = drawing.work.plugin_files
+    engine = component("engine", drawing.engine, files, (("model", drawing.model),)) if drawing.engine else None
+    embedder = component("embedder", drawing.embedder, files) if drawing.embedder else None
+    for kind, one in (("engine", engine), ("embedder", embedder)):
+        planned = drawing.identities.get(kind, {})
+        found = identity(one)
+        if one is not None and found != planned:
+            raise HarnessError(f"{kind} {getattr(drawing, kind)!r}: {_difference(found, planned)}")
+    return Models(engine, component("sampler", drawing.sampler, files) if drawing.sampler else None, embedder)
+
+
+def _difference(found: Mapping[str, Any], planned: Mapping[str, Any]) -> str:
+    names = [name for name in {**found, **planned} if found.get(name) != planned.get(name)]
+    said = ", ".join(f"{name} {found.get(name)!r} and not {planned.get(name)!r}" for name in names)
+    return (
+        f"on {platform.node()} it has {said}, as where the run was started, and would make another pool: name what "
+        "differs (a dtype, a device, a revision), or start the run on a machine like it"
+    )
+
+
+# The steps.
+
+
+def draw(drawing: Drawing, models: Models, group: Group, report: Report) -> None:
+    """Draw a group's responses, and keep those that the store lacks."""
+    state = models.embedder.state if models.embedder else None
+    drawn = _ask(drawing, models, group, report, states=[state] if state else [])
+    for problem, responses in zip(group.problems, drawn, strict=True):
+        if not drawing.work.pool.path(problem).exists():
+            _keep(drawing, state, problem, responses)
+    unanswered.require_most(drawn)
+
+
+def draw_again(drawing: Drawing, models: Models, group: Group, report: Report) -> None:
+    """Ask for the responses that did not come before, and put them among the others."""
+    pool = drawing.work.pool
+    rows = [sorted(store.missing_in(pool.path(problem))) for problem in group.problems]
+    for problem, responses in zip(group.problems, _ask(drawing, models, group, report, rows=rows), strict=True):
+        unanswered.fill(pool, problem, responses)
+
+
+def embed(drawing: Drawing, models: Models, group: Group, report: Report) -> None:
+    """Embed a group's responses, which are in the store: by the embedder, or by a second pass of the engine."""
+    work = drawing.work
+    assert work.embeddings is not None
+    for problem, chat in zip(group.problems, group.prompts, strict=True):
+        responses = store.read_responses(work.pool, problem)
+        vectors = _vectors(drawing, models, problem, chat, responses)
+        store.write_vectors(work.embeddings, problem, project(vectors, drawing.dim, work.seed))
+        report(1)
+
+
+def _ask(drawing: Drawing, models: Models, group: Group, report: Report, **which: Any) -> list[Responses]:
+    assert models.engine is not None
+    assert models.sampler is not None
+    return models.engine.sample(
+        group.prompts,
+        n=drawing.n,
+        sampler=models.sampler,
+        max_tokens=drawing.max_tokens,
+        seeds=[problem_seed("sample", drawing.work.seed, problem) for problem in group.problems],
+        report=report,
+        **which,
+    )
+
+
+def _keep(drawing: Drawing, state: str | None, problem: Problem, responses: Responses) -> None:
+    """Vectors are kept before texts: a text shard says that both are there."""
+    work = drawing.work
+    unanswered.mark(work.pool, problem, responses.missing)
+    if not len(responses) and responses.missing:
+        return
+    if state and work.embeddings:
+        vectors = project(responses.states[state], drawing.dim, work.seed)
+        store.write_vectors(work.embeddings, problem, vectors)
+    store.write_responses(work.pool, problem, responses)
+
+
+def _vectors(drawing: Drawing, models: Models, problem: Problem, chat: Sequence[Message], responses: Responses) -> Any:
+    assert models.embedder is not None
+    state = models.embedder.state
+    if state and models.engine:
+        return models.engine.encode(chat, responses, [state])[state]
+    return embedded(models.embedder, drawing.embedder or "", problem, responses.texts)
