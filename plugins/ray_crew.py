@@ -110,7 +110,7 @@ def run_tasks(
     task = ray.remote(max_retries=0, **place.options)(done)
     losses, rooms, waiting = Losses(patience_s), Room(ray, place, most), deque(range(len(items)))
     running: dict[Any, int] = {}
-    results: dict[int, Any] = {}
+    results: dict[int, tuple[bool, Any]] = {}
     following = 0
     try:
         while following < len(items):
@@ -129,9 +129,11 @@ def run_tasks(
                     waiting.appendleft(index)
                 else:
                     losses.progressed()
-                    results[index] = _well(well, result)
+                    results[index] = well, result
+                    if not well:  # raised in its turn, as where one item is done after the other
+                        waiting = deque(later for later in waiting if later < index)
             while following in results:
-                yield results.pop(following)
+                yield _well(*results.pop(following))
                 following += 1
     finally:
         for answer in running:
