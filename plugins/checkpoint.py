@@ -41,10 +41,12 @@ class Checkpoint:
     @property
     def dtype(self) -> str:
         """The weights' type by name; "auto" is float32 on a CPU and the checkpoint's own on a GPU."""
-        if self._asked_dtype != "auto":
-            return self._asked_dtype
+        return self._asked_dtype if self._asked_dtype != "auto" else self.dtype_on(self.device.type)
+
+    def dtype_on(self, device: str) -> str:
+        """The type that "auto" is on that kind of device."""
         own = getattr(self.config.get_text_config(), "dtype", None)
-        return "float32" if self.device.type == "cpu" or own is None else str(own).removeprefix("torch.")
+        return "float32" if device == "cpu" or own is None else str(own).removeprefix("torch.")
 
     @cached_property
     def config(self) -> Any:
@@ -56,7 +58,7 @@ class Checkpoint:
                 self.location.source,
                 revision=self._asked_revision or "main",
                 trust_remote_code=False,
-                local_files_only=self._local,
+                local_files_only=self.local,
             )
         made_for = config.architectures or ["CausalLM"]
         causal = any(name.endswith(("CausalLM", "LMHeadModel", "ConditionalGeneration")) for name in made_for)
@@ -130,10 +132,10 @@ class Checkpoint:
         """The one commit that all parts of a hub model come from."""
         if self.location.folder is not None:
             return {}
-        return {"revision": self.config._commit_hash, "local_files_only": self._local}
+        return {"revision": self.config._commit_hash, "local_files_only": self.local}
 
     @cached_property
-    def _local(self) -> bool:
+    def local(self) -> bool:
         """Whether only what is on this disk can be had: a folder, or the hub's cache where the hub is out of reach."""
         return self.location.folder is not None or hub_is_out_of_reach()
 

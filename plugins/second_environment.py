@@ -1,0 +1,71 @@
+"""A Python environment beside this one, for a library that cannot live in it: where it is, and what it has."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from harness import HarnessError
+
+_ASK = """
+import importlib.metadata as m, json, sys
+def version(name):
+    try:
+        return m.version(name)
+    except m.PackageNotFoundError:
+        return None
+print(json.dumps({name: version(name) for name in sys.argv[1:]}))
+"""
+
+
+@dataclass(frozen=True)
+class SecondEnvironment:
+    """Where a library is looked for.
+
+    name       of the library and of its module, as errors begin
+    variable   the environment variable that names the interpreter
+    beside     the interpreter that is taken where none is named
+    make       how to make the environment, for a reader who has none
+    """
+
+    name: str
+    variable: str
+    beside: Path
+    make: str
+
+    def find(self, asked: str | None, find_spec: Callable[[str], Any]) -> Path:
+        """The interpreter: as asked, else by the variable, else this one where it has the module, else `beside`."""
+        named = asked or os.environ.get(self.variable)
+        if named:
+            whose = "python=" if asked else f"{self.variable}="
+            python = Path(named).expanduser().absolute()  # resolved, it would lose its environment
+            if not python.is_file():
+                raise HarnessError(
+                    f"{self.name}: {whose}{named} is not there: give the environment's bin/python, or {self.make}"
+                )
+            return python
+        if find_spec(self.name) is not None:
+            return Path(sys.executable)
+        if self.beside.is_file():
+            return self.beside.absolute()
+        raise HarnessError(
+            f"{self.name}: no environment with {self.name} ({self.variable} is not set and {self.beside} is not "
+            f"there): {self.make}"
+        )
+
+    def versions(self, python: Path, distributions: Sequence[str]) -> dict[str, str | None]:
+        """What is installed there, by distribution; HarnessError where the interpreter does not run."""
+        try:
+            command = [python, "-c", _ASK, *distributions]
+            asked = subprocess.run(command, capture_output=True, text=True, timeout=120, check=True)
+            found: dict[str, str | None] = json.loads(asked.stdout)
+        except (OSError, ValueError, subprocess.SubprocessError) as failure:
+            reason = str(failure).splitlines()[0]
+            raise HarnessError(f"{self.name}: {python} does not run: {reason}") from failure
+        return found

@@ -1,0 +1,166 @@
+"""vLLM with a model, as the harness asks for it: to draw, or to pool the states of given responses."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from . import contract
+from .drawing import Drawing, Refused, Row
+from .wire import Arrays
+
+BLOCK = 128  # tokens of a block of the KV cache on a CPU
+LEAST_BATCH = 2048
+CACHE_VARIABLE = "VLLM_CPU_KVCACHE_SPACE"
+DRAWING = {
+    "skip_tokenizer_init": True,
+    "max_logprobs": 1,
+    "logprobs_mode": "raw_logprobs",  # temperature 1, nothing filtered
+    "enable_prefix_caching": True,
+}
+TOLERANCES = {"float32": 1e-3}
+OTHER_TOLERANCE = 5e-2  # of half precision
+
+
+def load(asked: Mapping[str, Any]) -> tuple[Any, str]:
+    """What draws (or pools), and why it takes no states while it draws ("" where it does)."""
+    _settle_cache_variable(asked["kv_gib"] is not None)
+    _require_import()
+    if asked["pooling"]:
+        return Pooling(_pooling(asked), asked["max_num_seqs"]), ""
+    broken = contract.differs(contract.DRAWING)
+    if broken:
+        raise Refused(f"this vLLM ({' '.join(contract.installed())}) is not like {contract.KNOWN}: {broken}")
+    fault = asked["apart"] or contract.differs(contract.STATES)
+    options = {**_options(asked), **DRAWING}
+    if not fault:
+        options |= {"worker_extension_cls": "harness_vllm.worker.Capture"}
+        options |= {"scheduler_cls": "harness_vllm.scheduler.one_step_more"}
+    from vllm import EngineArgs
+    from vllm.v1.engine.llm_engine import LLMEngine
+
+    engine = LLMEngine.from_engine_args(EngineArgs(**options))
+    drawing = Drawing(engine, asked["max_num_seqs"])
+    return drawing, fault or _untrue(engine, drawing, asked["dtype"])
+
+
+def _pooling(asked: Mapping[str, Any]) -> Any:
+    """vLLM as a pooling runner that gives every token's state as it is."""
+    from vllm import LLM
+    from vllm.config import PoolerConfig
+
+    config = PoolerConfig(task="token_embed", use_activation=False)
+    return LLM(**_options(asked), runner="pooling", convert="embed", pooler_config=config)
+
+
+def _settle_cache_variable(sized: bool) -> None:
+    """The variable for the cache's size goes before the option, and vLLM fails where it is empty."""
+    if sized or not os.environ.get(CACHE_VARIABLE):
+        os.environ.pop(CACHE_VARIABLE, None)
+
+
+def _untrue(engine: Any, drawing: Drawing, dtype: str) -> str:
+    """Why states cannot be taken while drawing."""
+    for said in engine.collective_rpc("harness_install"):
+        if said:
+            return str(said)
+    vocabulary = engine.model_config.get_vocab_size()
+    try:
+        return drawing.fault(vocabulary, TOLERANCES.get(dtype, OTHER_TOLERANCE))
+    except Refused as refusal:
+        return str(refusal)
+
+
+def _require_import() -> None:
+    try:
+        import vllm  # noqa: F401
+        from vllm import LLM  # noqa: F401
+    except Exception as failure:  # whatever a broken environment raises
+        reason = " ".join(str(failure).split())
+        if "torchvision" in reason or "torchcodec" in reason or "torchaudio" in reason:
+            raise Refused(
+                "a CUDA build of torchvision, torchaudio or torchcodec stands beside a CPU build of torch: "
+                "pip uninstall -y torchvision torchaudio torchcodec, in vLLM's environment (text needs none of them)"
+            ) from failure
+        raise Refused(f"vLLM cannot be imported: {reason[:300]}") from failure
+
+
+def _options(asked: Mapping[str, Any]) -> dict[str, Any]:
+    """What drawing and pooling have in common."""
+    return {
+        "model": asked["model"],
+        "revision": asked["revision"],
+        "dtype": asked["dtype"],
+        "max_model_len": asked["max_model_len"],
+        "max_num_seqs": asked["max_num_seqs"],
+        "tensor_parallel_size": asked["tensor_parallel"],
+        "enforce_eager": asked["enforce_eager"],
+        "generation_config": "vllm",  # none of the model's own decoding defaults
+        "trust_remote_code": False,
+        "seed": 0,
+        "disable_log_stats": True,
+        **_memory(asked),
+    }
+
+
+def _memory(asked: Mapping[str, Any]) -> dict[str, Any]:
+    """How much a pass and the KV cache take. On a CPU nothing is split: with seeds, vLLM fails there."""
+    given = {} if asked["kv_gib"] is None else {"kv_cache_memory_bytes": int(asked["kv_gib"] * 2**30)}
+    if asked["device"] != "cpu":
+        return {"gpu_memory_utilization": asked["gpu_memory_utilization"], **given}
+    batch = max(LEAST_BATCH, asked["max_model_len"])
+    return {
+        "enable_chunked_prefill": False,
+        "max_num_batched_tokens": batch,
+        "gpu_memory_utilization": 0.1,  # vLLM compares it with what is free before it looks at the cache's own size
+        "kv_cache_memory_bytes": _cpu_cache(asked),
+        **given,
+    }
+
+
+def _cpu_cache(asked: Mapping[str, Any]) -> int:
+    """Bytes: what all sequences at their longest take, at most a quarter of what is free, at least one sequence."""
+    from transformers import AutoConfig
+
+    config = AutoConfig.from_pretrained(asked["model"], revision=asked["revision"]).get_text_config()
+    heads = getattr(config, "num_key_value_heads", None) or config.num_attention_heads
+    size = getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads
+    token = 2 * config.num_hidden_layers * heads * size * (4 if asked["dtype"] == "float32" else 2)
+    sequence = (-(-asked["max_model_len"] // BLOCK) + 1) * BLOCK * token
+    free = os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    return int(max(2 * sequence, min(asked["max_num_seqs"] * sequence, free // 4)))
+
+
+class Pooling:
+    """vLLM as a pooling runner: every token's state of given responses, reduced a chunk at a time."""
+
+    def __init__(self, llm: Any, sequences: int) -> None:
+        self.llm, self.sequences = llm, sequences
+
+    def encode(self, asked: Mapping[str, Any], rows: Sequence[Row]) -> Iterator[tuple[dict[str, Any], Arrays]]:
+        """The states of given responses, some rows at a time."""
+        from vllm import PoolingParams, TokensPrompt
+
+        for first in range(0, len(rows), self.sequences):
+            some = rows[first : first + self.sequences]
+            outputs = self.llm.encode(
+                [TokensPrompt(prompt_token_ids=row.prompt + row.tokens) for row in some],
+                PoolingParams(use_activation=False),
+                pooling_task="token_embed",
+                use_tqdm=False,
+            )
+            whole = [
+                pooled(output.outputs.data.float().numpy()[len(row.prompt) - 1 :], asked["states"])
+                for row, output in zip(some, outputs, strict=True)
+            ]
+            yield {"first": first, "n": len(some)}, {kind: np.stack([one[kind] for one in whole]) for kind in whole[0]}
+
+
+def pooled(states: np.ndarray[Any, Any], kinds: Sequence[str]) -> dict[str, np.ndarray[Any, Any]]:
+    """The kinds asked for, from the states (1 + T, width) of the prompt's last position and of the response's."""
+    behind = states[1:] if len(states) > 1 else states
+    every = {"mean": behind.mean(0), "last": states[-1], "penultimate": states[max(0, len(states) - 2)]}
+    return {kind: np.asarray(every[kind], np.float32) for kind in kinds}

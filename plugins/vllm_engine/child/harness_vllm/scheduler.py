@@ -1,0 +1,50 @@
+"""vLLM's own scheduler, but that a response whose hidden states are wanted goes one step past its end.
+
+Its last token then passes the model in an ordinary decoding step, and its state with it: the mean over all T tokens
+costs one step of T more, not a second pass. The token drawn in that step is thrown away.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any
+
+WANTS_LAST = "harness_wants_last"  # in a request's extra_args
+
+
+def one_step_more(*, vllm_config: Any, **options: Any) -> Any:
+    """The scheduler that vLLM would have made of this, with the one step more."""
+    scheduler = vllm_config.scheduler_config
+    given, scheduler.scheduler_cls = scheduler.scheduler_cls, None
+    try:
+        own = scheduler.get_scheduler_cls()
+    finally:
+        scheduler.scheduler_cls = given
+    return _later(own)(vllm_config=vllm_config, **options)
+
+
+@cache
+def _later(own: type) -> type:
+    from vllm.v1.request import RequestStatus
+
+    class OneStepMore(own):  # type: ignore[misc, valid-type]
+        def _update_request_with_output(
+            self, request: Any, new_token_ids: list[int], *more: Any, **options: Any
+        ) -> tuple[list[int], bool]:
+            before = request.status
+            ended = getattr(request, "harness_ended", False)
+            tokens, stopped = super()._update_request_with_output(request, new_token_ids, *more, **options)
+            params = request.sampling_params
+            if not tokens or params is None or not (params.extra_args or {}).get(WANTS_LAST):
+                return tokens, stopped
+            if ended and not stopped:
+                request.status = RequestStatus.FINISHED_STOPPED
+                return tokens, True
+            room = request.num_output_tokens < request.max_tokens  # else this was the step more, by chance an end
+            if not ended and stopped and room and request.status == RequestStatus.FINISHED_STOPPED:
+                request.harness_ended = True
+                request.status, request.stop_reason = before, None
+                return tokens, False
+            return tokens, stopped
+
+    return OneStepMore

@@ -1,0 +1,64 @@
+"""Messages between the harness and its child, over a socket: a head in JSON, and arrays as safetensors.
+
+Nothing is pickled, so that nothing a response says can be.
+"""
+
+from __future__ import annotations
+
+import json
+import socket
+import struct
+from collections.abc import Mapping, Sequence
+from typing import Any, TypeAlias
+
+import numpy as np
+from safetensors.numpy import load, save
+
+Arrays: TypeAlias = dict[str, np.ndarray[Any, Any]]
+SIZES = struct.Struct(">QQ")
+
+
+def send(link: socket.socket, head: Mapping[str, Any], arrays: Arrays | None = None) -> None:
+    """Send one message."""
+    text = json.dumps(head).encode()
+    data = save({name: np.ascontiguousarray(values) for name, values in arrays.items()}) if arrays else b""
+    link.sendall(SIZES.pack(len(text), len(data)) + text)
+    link.sendall(data)
+
+
+def receive(link: socket.socket) -> tuple[dict[str, Any], Arrays] | None:
+    """The next message's head and arrays; None where the other side is gone."""
+    sizes = _exactly(link, SIZES.size)
+    if sizes is None:
+        return None
+    of_text, of_data = SIZES.unpack(sizes)
+    text, data = _exactly(link, of_text), _exactly(link, of_data)
+    if text is None or data is None:
+        return None
+    return json.loads(text), load(data) if data else {}
+
+
+def _exactly(link: socket.socket, size: int) -> bytes | None:
+    found = bytearray()
+    while len(found) < size:
+        try:
+            part = link.recv(min(size - len(found), 2**20))
+        except ConnectionError:
+            return None
+        if not part:
+            return None
+        found += part
+    return bytes(found)
+
+
+def packed(name: str, rows: Sequence[Sequence[int]]) -> Arrays:
+    """Rows of token ids as two arrays."""
+    flat = np.array([token for row in rows for token in row], np.int32)
+    return {name: flat, f"{name}_lengths": np.array([len(row) for row in rows], np.int64)}
+
+
+def unpacked(name: str, arrays: Mapping[str, np.ndarray[Any, Any]]) -> list[list[int]]:
+    """What `packed` was given."""
+    ends = np.cumsum(arrays[f"{name}_lengths"])
+    flat = arrays[name].tolist()
+    return [flat[end - length : end] for end, length in zip(ends, arrays[f"{name}_lengths"], strict=True)]

@@ -1,0 +1,282 @@
+"""Pools the last hidden states while vLLM draws: an extension of its workers, called just before each sampling.
+
+The states are those that the model's output layer is given, after the final norm. Kept are a sum, the last and the one
+before it for each response, in float32; what a kind means stands in the harness' `capture`. A state counts by the
+token that was fed, so that steps past a response's end (vLLM schedules ahead on a GPU) count nothing.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+
+from .names import Name, read
+
+FIRST_SLOTS = 256
+BROKEN = -1  # in place of a count: positions were skipped, and the states have to be made otherwise
+
+
+class Step(NamedTuple):
+    """One step's batch: requests in the order of their tokens, and what the model made of these."""
+
+    ids: list[str]
+    counts: np.ndarray[Any, Any]  # tokens of each
+    computed: np.ndarray[Any, Any]  # tokens of each before this step
+    hidden: torch.Tensor  # (tokens, width), maybe with padding behind
+    tokens: torch.Tensor  # (tokens,)
+
+
+def step_of_v1(runner: Any, state: Any) -> Step:
+    """The step of `vllm.v1.worker.gpu_model_runner`, which CPUs use too."""
+    batch, scheduled = runner.input_batch, state.scheduler_output
+    ids = list(batch.req_ids)
+    each = scheduled.num_scheduled_tokens
+    if scheduled.total_num_scheduled_tokens == len(ids):
+        counts = np.ones(len(ids), np.int64)
+    else:
+        counts = np.array([each[name] for name in ids], np.int64)
+    return Step(ids, counts, batch.num_computed_tokens_cpu[: len(ids)], state.hidden_states, runner.input_ids.gpu)
+
+
+def step_of_v2(runner: Any, state: Any) -> Step:
+    """The step of `vllm.v1.worker.gpu.model_runner`. Written from its source, and never run: it needs a GPU."""
+    batch = state.input_batch
+    counts = np.asarray(batch.num_scheduled_tokens[: len(batch.req_ids)], np.int64)
+    return Step(list(batch.req_ids), counts, batch.num_computed_tokens_np, state.hidden_states, batch.input_ids)
+
+
+STEPS = {"vllm.v1.worker.gpu_model_runner": step_of_v1, "vllm.v1.worker.gpu.model_runner": step_of_v2}
+
+
+def step_reader(runner: Any) -> Any:
+    """How this runner's steps are read; None for one that is not known."""
+    for kind in type(runner).__mro__:
+        if kind.__module__ in STEPS:
+            return STEPS[kind.__module__]
+    return None
+
+
+class Sums:
+    """Running sums of the responses that pass the model, each in a slot of its own."""
+
+    def __init__(self, width: int, device: torch.device) -> None:
+        self.width, self.device = width, device
+        self.slots: dict[str, int] = {}
+        self.names: dict[str, Name] = {}
+        self.free: list[int] = []
+        self.seen = np.zeros(0, np.int64)  # positions a slot, the prompt's last one included
+        self.begin = np.zeros(0, np.int64)  # that position
+        self.drawn = np.zeros(0, bool)
+        self.broken = np.zeros(0, bool)
+        self.sum = self.last = self.before = torch.zeros(0, width, device=device)
+        self.live = torch.zeros(0, dtype=torch.bool, device=device)
+        self.masked = torch.zeros(0, dtype=torch.bool, device=device)  # ends with the first token of `ends`
+        self.count = torch.zeros(0, dtype=torch.long, device=device)
+        self.ends = torch.zeros(0, dtype=torch.int32, device=device)
+        self.kinds: tuple[str, ...] = ()
+        self._known: tuple[list[str], np.ndarray[Any, Any], torch.Tensor] | None = None
+
+    def start(self, kinds: tuple[str, ...], ends: list[int]) -> None:
+        """Forget all, and take from now on what these kinds need; `ends`: the tokens that end a response."""
+        self.kinds, self._known = kinds, None
+        self.slots.clear()
+        self.names.clear()
+        self.free = list(range(len(self.seen)))[::-1]
+        self.ends = torch.tensor(ends, dtype=torch.int32, device=self.device)
+
+    def take_in(self, step: Step) -> None:
+        """Add a step's states."""
+        if not self.kinds:
+            return
+        if self._known is not None and self._known[0] == step.ids and len(step.counts) == step.counts.sum():
+            _, slots, on_device = self._known
+            following = step.computed == self.begin[slots] + self.seen[slots]
+            if following.all():
+                self._decode(slots, on_device, step.hidden[: len(slots)], step.tokens[: len(slots)])
+                return
+        self._mixed(step)
+
+    def _mixed(self, step: Step) -> None:
+        starts = np.cumsum(step.counts) - step.counts
+        following: list[tuple[int, int]] = []
+        starting: list[tuple[int, int]] = []
+        for at, name in enumerate(step.ids):
+            slot = self._slot(name)
+            if slot is None:
+                continue
+            computed, count = int(step.computed[at]), int(step.counts[at])
+            low = int(self.begin[slot] + self.seen[slot])
+            self.broken[slot] |= computed > low
+            if computed + count <= low or self.broken[slot]:
+                continue
+            first = int(starts[at]) + low - computed
+            if computed + count - low == 1:
+                (following if self.seen[slot] else starting).append((slot, first))
+            else:
+                self._many(slot, step, first, computed + count - low)
+        if starting:
+            slots, on_device, rows = self._placed(starting)
+            self._start(slots, on_device, step.hidden[rows])
+        if following:
+            slots, on_device, rows = self._placed(following)
+            self._decode(slots, on_device, step.hidden[rows], step.tokens[rows])
+        whole = len(following) == len(step.ids) and bool((step.counts == 1).all())
+        self._known = (step.ids, slots, on_device) if whole else None
+
+    def _placed(self, pairs: list[tuple[int, int]]) -> tuple[np.ndarray[Any, Any], torch.Tensor, torch.Tensor]:
+        slots = np.array([slot for slot, _ in pairs])
+        rows = torch.tensor([row for _, row in pairs], device=self.device)
+        return slots, torch.from_numpy(slots).to(self.device), rows
+
+    def _start(self, slots: np.ndarray[Any, Any], on_device: torch.Tensor, hidden: torch.Tensor) -> None:
+        """The state at the prompt's end, for each of these slots."""
+        state = hidden.float()
+        self.sum[on_device] = 0.0
+        self.last[on_device] = state
+        self.before[on_device] = state
+        self.live[on_device] = True
+        self.masked[on_device] = torch.from_numpy(self.drawn[slots]).to(self.device)
+        self.count[on_device] = 0
+        self.seen[slots] = 1
+
+    def _decode(
+        self, slots: np.ndarray[Any, Any], on_device: torch.Tensor, hidden: torch.Tensor, tokens: torch.Tensor
+    ) -> None:
+        """One more state for each of these slots, which have some already."""
+        state = hidden.float()
+        live = self.live[on_device]
+        column = live[:, None]
+        if "mean" in self.kinds:
+            self.sum.index_add_(0, on_device, torch.where(column, state, 0.0))
+        if "last" in self.kinds or "penultimate" in self.kinds:
+            old = self.last[on_device]
+            if "penultimate" in self.kinds:
+                self.before[on_device] = torch.where(column, old, self.before[on_device])
+            self.last[on_device] = torch.where(column, state, old)
+        self.count.index_add_(0, on_device, live.long())
+        ended = torch.isin(tokens, self.ends) & self.masked[on_device]
+        self.live[on_device] = live & ~ended
+        self.seen[slots] += 1
+
+    def _many(self, slot: int, step: Step, first: int, count: int) -> None:
+        """Several positions: a given response, maybe with its prompt's end before it."""
+        if self.drawn[slot]:  # where it had ended among them cannot be said
+            self.broken[slot] = True
+            return
+        states = step.hidden[first : first + count].float()
+        if not self.seen[slot]:
+            only = np.array([slot])
+            self._start(only, torch.from_numpy(only).to(self.device), states[:1])
+            states = states[1:]
+            self.seen[slot] = count
+        else:
+            self.seen[slot] += count
+        self.sum[slot] += states.sum(0)
+        self.before[slot] = states[-2] if len(states) > 1 else self.last[slot]
+        self.last[slot] = states[-1]
+        self.count[slot] += len(states)
+
+    def _slot(self, name: str) -> int | None:
+        slot = self.slots.get(name)
+        if slot is not None:
+            return slot
+        parts = read(name)
+        if parts is None:
+            return None
+        if not self.free:
+            self._grow()
+        slot = self.free.pop()
+        self.slots[name], self.names[name] = slot, parts
+        self.seen[slot], self.begin[slot] = 0, parts.prompt - 1
+        self.drawn[slot], self.broken[slot] = parts.drawn, False
+        return slot
+
+    def _grow(self) -> None:
+        size = len(self.seen)
+        more = max(FIRST_SLOTS, size)
+        self.free = list(range(size, size + more))[::-1]
+        for name in ("seen", "begin", "drawn", "broken"):
+            old = getattr(self, name)
+            setattr(self, name, np.concatenate([old, np.zeros(more, old.dtype)]))
+        for name in ("sum", "last", "before", "live", "masked", "count"):
+            old = getattr(self, name)
+            new = torch.zeros(more, *old.shape[1:], dtype=old.dtype, device=self.device)
+            setattr(self, name, torch.cat([old, new]))
+
+    def take_out(self, number: int) -> tuple[list[int], list[int], dict[str, bytes]]:
+        """Of a request: its children, how many states each has, and per kind their vectors as float32 in their order.
+
+        The mean is over the counted states; of none, it is the prompt's last.
+        """
+        found = sorted((parts.child, name) for name, parts in self.names.items() if parts.number == number)
+        slots = [self.slots.pop(name) for _, name in found]
+        for _, name in found:
+            del self.names[name]
+        self._known = None
+        at = torch.tensor(slots, dtype=torch.long, device=self.device)
+        count = self.count[at]
+        total = torch.where(count[:, None] > 0, self.sum[at] / count.clamp(min=1)[:, None], self.last[at])
+        kinds = {"mean": total, "last": self.last[at], "penultimate": self.before[at]}
+        counts = np.where(self.broken[slots] | (self.seen[slots] == 0), BROKEN, count.cpu().numpy())
+        self.free += slots
+        vectors = {kind: kinds[kind].cpu().numpy().astype(np.float32).tobytes() for kind in self.kinds}
+        return [child for child, _ in found], counts.tolist(), vectors
+
+
+class Capture:
+    """What vLLM's workers can do beside their own: `worker_extension_cls`."""
+
+    model_runner: Any
+
+    def harness_install(self) -> str:
+        """Take states from now on; "", or why that cannot be."""
+        runner = self.model_runner
+        reader = step_reader(runner)
+        if reader is None:
+            return f"its model runner {type(runner).__module__} is not known"
+        sample = runner.sample_tokens
+        runner.harness_sums = None
+
+        def sample_tokens(*given: Any, **options: Any) -> Any:
+            state = runner.execute_model_state
+            if state is not None and state.hidden_states is not None:
+                with torch.inference_mode():
+                    step = reader(runner, state)
+                    if runner.harness_sums is None:
+                        runner.harness_sums = Sums(step.hidden.shape[-1], step.hidden.device)
+                        runner.harness_sums.start(*runner.harness_asked)
+                    runner.harness_sums.take_in(step)
+            return sample(*given, **options)
+
+        runner.harness_asked = ((), [])
+        runner.sample_tokens = sample_tokens
+        return ""
+
+    def harness_start(self, kinds: list[str], ends: list[int]) -> None:
+        """Take these kinds from now on."""
+        runner = self.model_runner
+        runner.harness_asked = (tuple(kinds), list(ends))
+        if runner.harness_sums is not None:
+            with torch.inference_mode():
+                runner.harness_sums.start(*runner.harness_asked)
+
+    def harness_take(self, number: int) -> Any:
+        """The states of a request; see `Sums.take_out`."""
+        sums = self.model_runner.harness_sums
+        if sums is None:
+            return [], [], {}
+        with torch.inference_mode():
+            return sums.take_out(number)
+
+    def harness_logprobs(self, vectors: bytes, tokens: list[int]) -> list[float]:
+        """The log-probability of each token, by the model's output layer, after states (tokens, width) float32."""
+        model = self.model_runner.model
+        states = torch.from_numpy(np.frombuffer(vectors, np.float32).reshape(len(tokens), -1).copy())
+        sums = self.model_runner.harness_sums
+        with torch.inference_mode():
+            logits = model.compute_logits(states.to(sums.device, self.model_runner.dtype))
+            if logits is None:  # not the rank that has them
+                return []
+            return [float(torch.log_softmax(row.float(), -1)[token]) for row, token in zip(logits, tokens, strict=True)]

