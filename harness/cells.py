@@ -11,6 +11,7 @@ one total of disputed grades, are read as they are.
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import platform
@@ -45,12 +46,25 @@ LIBRARIES = (
 Cell = dict[str, Any]
 
 
-def measured(plan: Plan, work: Work) -> Cell:
-    """The cell of a ranking that is in the store."""
-    cell = _about(plan, work)
-    cell["conditions"] = _conditions(plan.problems, work)
-    cell["problems"] = [_result(work, problem) for problem in plan.problems]
-    return cell
+def keep(folder: Path, plan: Plan, work: Work) -> dict[str, Any]:
+    """Write the cell of a ranking that is in the store; its row. Orders are held of one problem at a time."""
+    about = _about(plan, work)
+    about["conditions"] = _conditions(plan.problems, work)
+    kept: list[dict[str, Any]] = []
+
+    def entries() -> Iterator[dict[str, Any]]:
+        for problem in plan.problems:
+            entry = _result(work, problem)
+            yield entry
+            kept.append(without_orders(entry))
+
+    key = _write(folder, about, entries())
+    return row({**about, "problems": kept}, key)
+
+
+def without_orders(entry: Mapping[str, Any]) -> dict[str, Any]:
+    """A problem's entry as its figures need it: orders, most of what a cell holds, enter none."""
+    return {name: value for name, value in entry.items() if name != "orders"}
 
 
 def failed(plan: Plan, work: Work, reason: str) -> Cell:
@@ -177,13 +191,51 @@ def key_of(cell: Mapping[str, Any]) -> str:
 
 def write(folder: Path, cell: Mapping[str, Any]) -> str:
     """Keep the cell in the folder; returns its key. A problem a line, so that two versions can be told apart by eye."""
-    key = key_of(cell)
-    head = {name: value for name, value in cell.items() if name not in ("problems", "checksum")}
-    head["checksum"] = checksum(cell)
-    problems = ",\n".join(f"  {_one_line(entry)}" for entry in cell["problems"])
-    text = json.dumps(head, indent=1, ensure_ascii=False, allow_nan=False)
-    store.write_atomically(folder / f"{key}.json", f'{text[:-2]},\n "problems": [\n{problems}\n ]\n}}\n'.encode())
+    about = {name: value for name, value in cell.items() if name not in ("problems", "checksum")}
+    return _write(folder, about, cell["problems"])
+
+
+def _write(folder: Path, about: Mapping[str, Any], entries: Iterable[Mapping[str, Any]]) -> str:
+    """The same, entry by entry: the lines go to a file, since the checksum that is known last stands before them."""
+    sums = _Checksum(about)
+    ids: list[str] = []
+    lines = store.temporary_name(folder / "entries", os.getpid())
+    with store.disk_errors(lines):
+        folder.mkdir(parents=True, exist_ok=True)
+        try:
+            with lines.open("wb") as file:
+                for entry in entries:
+                    file.write(f"{',' * bool(ids)}\n  {_one_line(entry)}".encode())
+                    sums.add(entry)
+                    ids.append(entry["id"])
+            key = key_of({**about, "problems": [{"id": one} for one in ids]})
+            head = json.dumps({**about, "checksum": sums.hexdigest()}, indent=1, ensure_ascii=False, allow_nan=False)
+            parts = (f'{head[:-2]},\n "problems": ['.encode(), lines, b"\n ]\n}\n")
+            store.write_parts(folder / f"{key}.json", parts)
+        finally:
+            lines.unlink(missing_ok=True)
     return key
+
+
+class _Checksum:
+    """`checksum` of a cell whose entries come one by one: SHA-256 over the canonical JSON, piece by piece."""
+
+    def __init__(self, about: Mapping[str, Any]) -> None:
+        before = store.canonical_json({name: about[name] for name in about if name < "problems"})[:-1]
+        after = store.canonical_json({name: about[name] for name in about if name > "problems"})[1:]
+        self._after, self._any = f"]{',' * (after != '}')}{after}", False
+        self._sum = hashlib.sha256(f'{before}{"," * (before != "{")}"problems":['.encode("utf-8", "surrogatepass"))
+
+    def add(self, entry: Mapping[str, Any]) -> None:
+        """The next entry."""
+        text = "," * self._any + store.canonical_json(entry)
+        self._sum.update(text.encode("utf-8", "surrogatepass"))
+        self._any = True
+
+    def hexdigest(self) -> str:
+        """32 hex digits, once all entries are in."""
+        self._sum.update(self._after.encode("utf-8", "surrogatepass"))
+        return self._sum.hexdigest()[:32]
 
 
 def _one_line(value: Any) -> str:
@@ -192,7 +244,13 @@ def _one_line(value: Any) -> str:
 
 def checksum(cell: Mapping[str, Any]) -> str:
     """The hash of all that a cell holds, but for the checksum itself."""
-    return store.digest({name: value for name, value in cell.items() if name != "checksum"}, 32)
+    about = {name: value for name, value in cell.items() if name not in ("problems", "checksum")}
+    if not isinstance(cell.get("problems"), list):  # no cell; what it is worth is said by who reads it
+        return store.digest({name: value for name, value in cell.items() if name != "checksum"}, 32)
+    sums = _Checksum(about)
+    for entry in cell["problems"]:
+        sums.add(entry)
+    return sums.hexdigest()
 
 
 def files(folders: Iterable[Path]) -> list[Path]:

@@ -104,6 +104,9 @@ def run(
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Say what would be made, and what is there; make nothing.")
     ] = False,
+    gpu: Annotated[
+        str, typer.Option(help="With --paper --dry-run: what is priced where no model is here to be timed.")
+    ] = "h100",
     yes: Annotated[bool, typer.Option("--yes", help="Begin a run of hours without asking.")] = False,
     track: Annotated[
         list[str] | None, typer.Option("--track", help="trackio, wandb:project=x,mode=offline, ...; repeatable.")
@@ -115,6 +118,8 @@ def run(
     from . import pipeline, tables, tracked
     from .progress import Progress
 
+    if paper and dry_run and not (selector or grid or pool):
+        return _paper_costs(locals())
     config = _config(locals(), selectors=tuple(selector or ()))
     job, progress = grids if grid else pipeline, Progress(asks=not yes)
     if dry_run:
@@ -274,11 +279,12 @@ def leaderboard(
     found = boards.gather(folders)
     for fault in found.faults:
         print(f"not counted: {fault}", file=sys.stderr)
-    written = boards.write(out or folders[0], found)
+    made = boards.boards(found)
+    written = boards.write(out or folders[0], found, made)
     if as_json:
-        print(boards.as_json(boards.boards(found)), end="")
+        print(boards.as_json(made), end="")
     else:
-        tables.leaderboard([] if quiet else boards.boards(found), written)
+        tables.leaderboard([] if quiet else made, written)
 
 
 @app.command()
@@ -461,6 +467,21 @@ def pool_pull(
 
     made = pool_pull.pull(repo, store, Progress(), revision, verdicts=not no_verdicts)
     _print(made, as_json, lambda made: print(pool_pull.pulled(made)))
+
+
+def _paper_costs(given: dict[str, Any]) -> None:
+    """`harness run --paper --dry-run` without selectors: what the paper's table costs."""
+    from . import cost, tables
+    from .progress import Progress
+
+    unused = [f"--{name}" for name in ("sampler", "embedder", "split", "embeddings", "ids") if given[name]]
+    if unused:
+        raise HarnessError(
+            f"run: --paper --dry-run without --selector prices the paper's own rows, and takes no {unused[0]}"
+        )
+    options = {name: value for name, value in given.items() if name in cost.Request.__dataclass_fields__}
+    request = cost.Request(**options, plugin_files=tuple(given["plugin"] or ()))
+    _print(cost.table(request, Progress()), given["as_json"], tables.costs)
 
 
 def _config(given: dict[str, Any], **fixed: Any) -> RunConfig:

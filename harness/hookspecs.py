@@ -71,3 +71,8 @@ def register_trackers(register: Register) -> None:
 @hookspec
 def register_bonuses(register: Register) -> None:
     """register("repexp", "my_package.bonus:RepExpBonus"): `shape(rollouts, step, seed, memory)`, the rewards of RL."""
+
+
+@hookspec
+def register_papers(register: Register) -> None:
+    """register("repexp-2025", "my_package.table:repexp_2025"): a `harness.paper.Paper`, whose rows are priced."""

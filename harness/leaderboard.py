@@ -67,6 +67,7 @@ def _take(found: Found, path: Path) -> None:
     except HarnessError as fault:
         found.faults.append(str(fault))
         return
+    cell["problems"] = [cells.without_orders(entry) for entry in cell["problems"]]
     (found.failed if "failed" in cell else found.measured)[path.stem] = cell
 
 
@@ -136,9 +137,9 @@ def _add_q(rows: Sequence[Row]) -> None:
 # Files.
 
 
-def write(folder: Path, found: Found) -> list[Path]:
-    """Write leaderboard.md, .csv and .json of what was found; returns their paths."""
-    tables = boards(found)
+def write(folder: Path, found: Found, made: Sequence[Board] | None = None) -> list[Path]:
+    """Write leaderboard.md, .csv and .json of what was found; returns their paths. `made`: its `boards`, if at hand."""
+    tables = boards(found) if made is None else made
     texts = (markdown(tables, found.faults), as_csv(tables), as_json(tables))
     for name, text in zip(NAMES, texts, strict=True):
         store.write_atomically(folder / name, text.encode())

@@ -180,8 +180,7 @@ def _missing(what: str, problems: Sequence[Problem], stage: store.Stage, progres
 
 def score(plan: Plan, work: Work) -> dict[str, Any]:
     """The row of one cell, computed from verdicts and rankings; the cell is kept in STORE/cells."""
-    cell = cells.measured(plan, work)
-    return cells.row(cell, cells.write(plan.setting.store.cells, cell))
+    return cells.keep(plan.setting.store.cells, plan, work)
 
 
 def _keep_failure(plan: Plan, selector: str, reason: str) -> None:

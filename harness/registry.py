@@ -24,7 +24,7 @@ from . import hookspecs
 from .errors import HarnessError, did_you_mean
 
 GROUP = "harness"
-KINDS = ("task", "sampler", "engine", "embedder", "selector", "executor", "tracker", "trainer", "bonus")
+KINDS = ("task", "sampler", "engine", "embedder", "selector", "executor", "tracker", "trainer", "bonus", "paper")
 
 
 def plural(kind: str) -> str:

@@ -32,7 +32,8 @@ LEVEL = 0.95
 RESAMPLES = 2_000
 FLIPS = 9_999
 DIGITS = 6
-BLOCK = 4_000_000  # numbers drawn at once
+BLOCK = 2**18  # numbers of a bootstrap that are drawn at once: memory is that of a hundred problems
+FLIPPED = 2**20  # signs at once: with fewer scipy's own loop is what takes the time
 
 FEW_PROBLEMS = 100
 LARGEST_SHARE = 0.03
@@ -328,7 +329,7 @@ def sign_flip_test(differences: Floats, seed: int, flips: int = FLIPS) -> float:
         permutation_type="samples",
         vectorized=True,
         n_resamples=flips,
-        batch=max(1, BLOCK // d.size),
+        batch=max(1, FLIPPED // d.size),
         rng=np.random.default_rng(seed),
     )
     return _rounded(float(test.pvalue))

@@ -418,3 +418,27 @@ def test_an_id_that_no_utf_8_can_hold_is_kept_as_what_can(harness, tmp_path):
     assert outcome.code == 0, outcome.err
     [path] = (tmp_path / "runs" / "cells").glob("*.json")
     assert json.loads(path.read_text())["problems"][0]["id"] == "a\ufffd"
+
+
+def test_a_cell_written_entry_by_entry_has_the_bytes_and_the_row_of_one_written_whole(toy, tmp_path):
+    rows = toy("--selector", "spread", "--selector", "head", "--split", "broken").rows
+    for row in rows:
+        path = tmp_path / "runs" / "cells" / f"{row['cell']}.json"
+        whole = cells.read(path)
+        assert cells.write(tmp_path / "again", whole) == row["cell"]
+        assert (tmp_path / "again" / path.name).read_bytes() == path.read_bytes()
+        assert json.loads(json.dumps(cells.row(whole))) == row
+    assert not list((tmp_path / "runs" / "cells").glob(".*"))
+
+
+def test_a_cell_that_cannot_be_finished_leaves_nothing(tmp_path, toy):
+    [row] = toy("--selector", "spread").rows
+    whole = cells.read(tmp_path / "runs" / "cells" / f"{row['cell']}.json")
+
+    def entries():
+        yield whole["problems"][0]
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        cells.write(tmp_path / "cut", {**whole, "problems": entries()})
+    assert list((tmp_path / "cut").iterdir()) == []

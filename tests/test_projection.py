@@ -39,3 +39,11 @@ def test_distances_survive_about_as_well_as_they_should():
 def test_vectors_that_are_not_finite_are_refused():
     with pytest.raises(HarnessError, match="NaN or inf"):
         project(np.full((2, 3), np.nan), 8, 0)
+
+
+def test_rows_in_blocks_give_the_same_bits_as_all_at_once():
+    many = np.random.default_rng(1).normal(size=(1200, 300)).astype(np.float32)
+    for vectors in (many, csr_matrix(np.where(many > 1, many, 0))):
+        whole = SparseRandomProjection(n_components=64, random_state=5).fit(many).transform(vectors)
+        whole = whole if isinstance(whole, np.ndarray) else whole.toarray()
+        np.testing.assert_array_equal(project(vectors, 64, 5), whole.astype(np.float32))

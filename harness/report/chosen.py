@@ -91,6 +91,7 @@ def _cell(path: Path) -> Cell:
     content = cells.read(path)
     if "failed" in content:
         raise HarnessError(f"cell {path}: failed ({content['failed']})")
+    content["problems"] = [cells.without_orders(entry) for entry in content["problems"]]  # the page has the store's
     return Cell(path.stem, content)
 
 

@@ -1,19 +1,24 @@
-"""Rank many problems in one process and in two: the ratio of the wall times. Each process computes in one thread.
+"""Rank many problems in one process and in two: the ratio of the wall times, and what starting the two costs.
 
-    python tests/bench/parallel.py [--problems 40] [--n 3200] [--d 512] [--repeats 3]
+    python tests/bench/parallel.py [--full] [--problems 12] [--n 6400] [--d 512] [--repeats 2]
 
-The pools are random vectors without texts, kept in a store as a run keeps them. Of each only the last response is
-correct, so that RepExp's orders are pulled half way on average. On two idle cores 2.0 would be all that there is;
-starting the workers, and importing numpy in them, is in it.
+Each process computes in one thread. The pools are random vectors without texts, kept in a store as a run keeps them. Of
+each only the last response is correct, so that RepExp's orders are pulled half way on average. On two idle cores 2.0
+would be all that there is; starting the workers, and importing numpy in them, is in it. On a machine that others use
+too, what the processes got of it is CPU seconds / (processes x wall seconds).
 """
 
 from __future__ import annotations
 
 import argparse
+import os
 import tempfile
 import time
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from statistics import median
+from typing import Any
 
 import numpy as np
 
@@ -52,31 +57,61 @@ def kept(folder: Path, problems: list[Problem], n: int, d: int) -> Work:
     return work
 
 
-def seconds(work: Work, problems: list[Problem], workers: int) -> float:
-    function, items = over(work, rank_problems), [[problem] for problem in problems]
-    started = time.perf_counter()
-    for _ in map(function, items) if workers == 1 else _in_processes(function, items, workers):
-        pass
-    return time.perf_counter() - started
+def timed(function: Callable[[Any], Any], item: Any) -> float:
+    """CPU seconds of one item, where it is done: workers are the forkserver's children, and `os.times` sees none."""
+    started = time.process_time()
+    function(item)
+    return time.process_time() - started
+
+
+def took(function: Callable[[Any], Any], items: list[Any], workers: int) -> tuple[float, float]:
+    """Wall seconds of all, and the CPU seconds of the items."""
+    call, started = partial(timed, function), time.perf_counter()
+    cpu = sum(map(call, items) if workers == 1 else _in_processes(call, items, workers))
+    return time.perf_counter() - started, cpu
+
+
+def nothing(item: Any) -> None:
+    """What a worker does when only its start is timed."""
+
+
+def ranking(work: Work, problems: list[Problem], repeats: int) -> None:
+    function, items, n = over(work, rank_problems), [[problem] for problem in problems], len(problems)
+    found: dict[int, list[tuple[float, float]]] = {1: [], 2: []}
+    for _ in range(repeats):
+        for workers in found:
+            found[workers].append(took(function, items, workers))
+    walls = {workers: median(wall for wall, _ in times) for workers, times in found.items()}
+    for workers, times in found.items():
+        cpu = median(one for _, one in times)
+        got = cpu / (workers * walls[workers])
+        print(f"  {workers} process(es): {walls[workers]:6.2f} s, {n / walls[workers]:.2f} problems/s; "
+              f"{cpu / n:.2f} CPU s a problem, {got:.0%} of its cores")  # fmt: skip
+    print(f"  two processes are {walls[1] / walls[2]:.2f} times as fast")
+
+
+def starting(repeats: int) -> None:
+    """Two workers that do nothing: what is paid before the first problem; they import what this file does."""
+    walls = [took(nothing, [0, 1], 2)[0] for _ in range(repeats)]
+    print(f"  starting two workers: {median(walls):.2f} s")
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--problems", type=int, default=40)
-    parser.add_argument("--n", type=int, default=3200)
+    parser.add_argument("--full", action="store_true", help="40 problems, 3 repeats")
+    parser.add_argument("--problems", type=int)
+    parser.add_argument("--n", type=int, default=6400)
     parser.add_argument("--d", type=int, default=512)
-    parser.add_argument("--repeats", type=int, default=3)
+    parser.add_argument("--repeats", type=int)
     args = parser.parse_args()
-    problems = [Problem(str(i), "") for i in range(args.problems)]
+    count, repeats = (40, 3) if args.full else (12, 2)
+    count, repeats = args.problems or count, args.repeats or repeats
+    problems = [Problem(str(i), "") for i in range(count)]
     with tempfile.TemporaryDirectory() as folder:
         work = kept(Path(folder), problems, args.n, args.d)
-        found: dict[int, list[float]] = {1: [], 2: []}
-        for _ in range(args.repeats):
-            for workers in found:
-                found[workers].append(seconds(work, problems, workers))
-    one, two = median(found[1]), median(found[2])
-    print(f"{args.problems} problems of {args.n} x {args.d}, full orders of RepExp: {one:.2f} s in one process")
-    print(f"two processes {two:.2f} s: {one / two:.2f} times as fast")
+        print(f"RepExp on {count} problems of {args.n} x {args.d}, medians of {repeats}, load {os.getloadavg()[0]:.1f}")
+        starting(repeats)
+        ranking(work, problems, repeats)
 
 
 if __name__ == "__main__":

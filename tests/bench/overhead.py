@@ -1,0 +1,193 @@
+"""What the harness adds to the engine: its whole sampling stage beside the loops that one would write without it.
+
+    python tests/bench/overhead.py [--full] [--engine transformers] [--model DIR] [--rows 64] [--tokens 32] [--rounds 3]
+
+The model is a random Qwen2 of 51 M parameters without an end token, so that every way makes the same number of tokens.
+The ways are taken in turn, and each round's time is divided by the first way's of that round, the last also by the
+bare `engine.sample` loop's; CPU time beside wall time, since machines are shared. The prompt is short (8 tokens),
+because the engine passes it once and plain `generate` once a row. For another engine (`--engine vllm`) the first way is
+its own bare `sample` loop; where it works in a child, only wall time tells.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import tempfile
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from statistics import median
+from typing import ClassVar
+
+from harness import Problem, Sampler, Task, correct, hookimpl
+from harness.config import RunConfig
+from harness.pipeline import sample
+from harness.plan import Plan, make_plan
+from harness.progress import Progress
+
+SIZES = {"hidden_size": 896, "intermediate_size": 2432, "num_hidden_layers": 6}
+BARE, WHOLE = "engine.sample, no states", "harness: + projection, store"
+
+
+class Digits(Task):
+    """A problem is eight digits."""
+
+    splits: ClassVar[tuple[str, ...]] = ("test",)
+
+    def __init__(self, data: str | None = None) -> None:
+        self.size = int(data or 2)
+
+    def problems(self, split: str) -> list[Problem]:
+        return [Problem(str(10_000_000 + i), str(10_000_000 + i)) for i in range(self.size)]
+
+    def verify(self, problem, response):
+        return correct()
+
+
+@hookimpl
+def register_tasks(register):
+    register("digits", Digits)
+
+
+def config(args: argparse.Namespace, model: str, store: Path) -> RunConfig:
+    return RunConfig(
+        selectors=("repexp",),
+        task="digits",
+        data=Path(str(args.problems)),
+        model=model,
+        engine=args.engine,
+        n=args.rows,
+        max_tokens=args.tokens,
+        store=store,
+        plugin_files=(Path(__file__),),
+    )
+
+
+def bare(plan: Plan, second_pass: bool) -> None:
+    """A researcher's loop: prompt repeated, `generate` in batches, texts; with `second_pass` the mean states too."""
+    import torch
+    from transformers import GenerationConfig
+
+    assert plan.sampling is not None
+    part, n = plan.sampling.engine._checkpoint, plan.sampling.n
+    decoding = GenerationConfig(do_sample=True, top_k=0, pad_token_id=0)
+    with torch.inference_mode():
+        for prompt in plan.prompts(plan.problems):
+            ids = torch.tensor([part.prompt_ids(prompt)])
+            for start in range(0, n, plan.sampling.engine.batch):
+                rows = ids.repeat(min(plan.sampling.engine.batch, n - start), 1)
+                drawn = part.model.generate(
+                    input_ids=rows,
+                    attention_mask=torch.ones_like(rows),
+                    max_new_tokens=plan.sampling.max_tokens,
+                    generation_config=decoding,
+                )
+                part.tokenizer.batch_decode(drawn[:, ids.shape[1] :], skip_special_tokens=True)
+                if second_pass:
+                    part.decoder(input_ids=drawn, use_cache=False)[0][:, ids.shape[1] :].mean(1).numpy()
+
+
+def engine_loop(plan: Plan, states: tuple[str, ...]) -> None:
+    """The engine's own `sample`, problem by problem as the pipeline groups them, and nothing kept."""
+    assert plan.sampling is not None
+    size = plan.sampling.engine.problems_per_call(plan.sampling.n)
+    for start in range(0, len(plan.problems), size):
+        group = plan.problems[start : start + size]
+        plan.sampling.engine.sample(
+            plan.prompts(group),
+            n=plan.sampling.n,
+            sampler=Sampler(),
+            max_tokens=plan.sampling.max_tokens,
+            seeds=[start + i for i in range(len(group))],
+            states=states,
+        )
+
+
+def whole(args: argparse.Namespace, model: str, warm: Plan) -> None:
+    """The pipeline's stage into a new store: responses and mean states sampled, projected and kept."""
+    with tempfile.TemporaryDirectory() as store:
+        plan = make_plan(config(args, model, Path(store)), Progress(quiet=True))
+        assert plan.sampling is not None
+        assert warm.sampling is not None
+        plan = replace(plan, sampling=replace(plan.sampling, engine=warm.sampling.engine), engine=warm.engine)
+        plan.begin()
+        sample(plan, Progress(quiet=True))
+
+
+def ways(args: argparse.Namespace, model: str, plan: Plan) -> dict[str, Callable[[], None]]:
+    """The ways by name, the reference first."""
+    found: dict[str, Callable[[], None]] = {}
+    if args.engine.partition(":")[0] == "transformers":
+        found |= {"plain generate": lambda: bare(plan, False), "plain + second pass": lambda: bare(plan, True)}
+    found[BARE] = lambda: engine_loop(plan, ())
+    if "mean" in plan.sampling.engine.states:
+        found["engine.sample, mean"] = lambda: engine_loop(plan, ("mean",))
+    return found | {WHOLE: lambda: whole(args, model, plan)}
+
+
+def timed(call: Callable[[], None]) -> tuple[float, float]:
+    """Seconds of CPU (children that have ended included) and of wall."""
+    cpu, wall = sum(os.times()[:4]), time.perf_counter()
+    call()
+    return sum(os.times()[:4]) - cpu, time.perf_counter() - wall
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--full", action="store_true", help="128 rows of 128 tokens, 5 rounds")
+    parser.add_argument("--engine", default="transformers")
+    parser.add_argument("--model", help="a folder of your own; default: a random one is made")
+    parser.add_argument("--problems", type=int, default=2)
+    parser.add_argument("--rows", type=int)
+    parser.add_argument("--tokens", type=int)
+    parser.add_argument("--rounds", type=int)
+    args = parser.parse_args()
+    full = {"rows": 128, "tokens": 128, "rounds": 5} if args.full else {"rows": 64, "tokens": 32, "rounds": 3}
+    for name, value in full.items():
+        setattr(args, name, getattr(args, name) or value)
+    with tempfile.TemporaryDirectory() as folder:
+        model = args.model or made_model(Path(folder))
+        plan = make_plan(config(args, model, Path(folder) / "runs"), Progress(quiet=True))
+        calls = ways(args, model, plan)
+        for call in calls.values():
+            call()
+        rounds = [{name: timed(call) for name, call in calls.items()} for _ in range(args.rounds)]
+    tokens = args.problems * args.rows * args.tokens
+    print(
+        f"{args.engine}, {args.problems} problems x {args.rows} rows x {args.tokens} tokens, {args.rounds} rounds",
+        end="",
+    )
+    print(f", load {os.getloadavg()[0]:.1f}: times the first way's, median (range)")
+    for name in calls:
+        seconds = median(one[name][0] for one in rounds)
+        ratios = compared(rounds, name, next(iter(calls)))
+        print(f"  {name:30} {seconds:6.2f} CPU s, {tokens / seconds:7,.0f} tokens/CPU s  {ratios}")
+    print(f"  the harness over {BARE}: {compared(rounds, WHOLE, BARE)}")
+
+
+def compared(rounds: list[dict[str, tuple[float, float]]], name: str, reference: str) -> str:
+    """One way's times over another's, round by round: median (range)."""
+    shown = []
+    for at, clock in enumerate(("CPU", "wall")):
+        ratios = [one[name][at] / one[reference][at] for one in rounds]
+        shown.append(f"{clock} {median(ratios):6.3f} ({min(ratios):.3f} to {max(ratios):.3f})")
+    return "  ".join(shown)
+
+
+def made_model(folder: Path) -> str:
+    """A random checkpoint of 51 M parameters."""
+    import torch
+    from capture import save_model
+    from transformers.utils import logging
+
+    torch.set_num_threads(1)
+    logging.set_verbosity_error()
+    logging.disable_progress_bar()
+    save_model(folder / "qwen2-51m", 512, **SIZES, num_attention_heads=14, num_key_value_heads=2)
+    return str(folder / "qwen2-51m")
+
+
+if __name__ == "__main__":
+    main()
