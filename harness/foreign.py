@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -28,11 +28,15 @@ READER = "2"  # how files are read and joined: part of the key, so that a pool i
 
 @dataclass(frozen=True)
 class Imported:
-    """A pool in the store: its task, the problems that it has responses to, and the work on them."""
+    """A pool in the store: its task, the problems that it has responses to, the work on them.
+
+    `lines`: problem id -> what the pool itself calls it.
+    """
 
     task: Task
     problems: Sequence[Problem]
     work: Work
+    lines: Mapping[str, str]
 
 
 @dataclass(frozen=True)
@@ -44,6 +48,11 @@ class Kept:
     pool: Stage
     entries: Sequence[dict[str, Any]]
 
+    @property
+    def lines(self) -> dict[str, str]:
+        """Problem id -> what the pool itself calls it."""
+        return {entry["id"]: entry["line"] for entry in self.entries}
+
 
 def import_pool(setting: Setting, needs_verdicts: bool = True) -> Imported:
     """The pool of the config, imported unless it is there already, joined to the task's problems.
@@ -54,7 +63,8 @@ def import_pool(setting: Setting, needs_verdicts: bool = True) -> Imported:
     """
     config, kept = setting.config, _kept(setting)
     assert config.pool is not None
-    has_verdicts = all(entry["graded"] for entry in kept.entries)
+    judged = all(entry.get("figures") for entry in kept.entries) and kept.task.measurer() is not None
+    has_verdicts = judged or all(entry["graded"] for entry in kept.entries)
     if needs_verdicts and not config.task and not has_verdicts:
         raise HarnessError(
             f"pool {config.pool}: carries no verdicts (`correct`) for every problem: say which --task grades"
@@ -63,26 +73,33 @@ def import_pool(setting: Setting, needs_verdicts: bool = True) -> Imported:
     n = _common_size(config, kept.entries) if needs_verdicts else None
     work = setting.work(kept.task, kept.pool, given=given, n=n)
     if given:
-        setting.progress.say("verdicts: the pool's own (`correct`)" + ("; --regrade grades anew" * bool(config.task)))
+        whose = "by the pool's own plddt and ptm" if judged else "the pool's own (`correct`)"
+        setting.progress.say(f"verdicts: {whose}" + ("; --regrade grades anew" * bool(config.task)))
         lines = [entry["line"] for entry in kept.entries]
         _keep_given(config.pool, dict(zip(lines, kept.problems, strict=True)), kept.task, work)
-    return Imported(kept.task, kept.problems, work)
+    return Imported(kept.task, kept.problems, work, kept.lines)
 
 
 def import_responses(setting: Setting) -> Imported:
     """The pool of the config as far as its responses: verdicts that it carries are neither asked for nor read."""
     kept = _kept(setting)
-    return Imported(kept.task, kept.problems, setting.work(kept.task, kept.pool))
+    return Imported(kept.task, kept.problems, setting.work(kept.task, kept.pool), kept.lines)
 
 
 def read_responses(setting: Setting) -> Iterator[tuple[Problem, Responses]]:
-    """The problems of the config's pool file with their responses, joined as `import_pool` does; keeps nothing."""
+    """The problems of the config's pool file with their responses, joined as `import_pool` does; keeps nothing.
+
+    What the file calls the responses and the problem stands in `problem.meta`, as "names" and "line".
+    """
     config = setting.config
     assert config.pool is not None
     _, _, join = _joiner(setting)
     joined = JoinedPool(config.pool, join)
     for record, problem in joined:
-        yield problem, record.as_responses()
+        yield (
+            replace(problem, meta={**problem.meta, "names": record.names, "line": record.problem_id}),
+            record.as_responses(),
+        )
     _say_what_joined(joined.index(), setting.progress)
 
 
@@ -218,6 +235,7 @@ def _entry(record: PoolRecord, problem: Problem, way: str) -> dict[str, Any]:
         "reference": record.reference,
         "n": len(record.responses),
         "graded": record.correct is not None,
+        **({"figures": True} if record.figures else {}),
         "logprob_kind": record.logprob_kind,
     }
 
@@ -263,7 +281,12 @@ def _keep_given(path: Path, problem_of: Mapping[str, Problem], task: Task, work:
         if problem is not None and problem.id in missing:
             texts = store.read_responses(work.pool, problem).texts
             answers = {text: answer_or_none(task, problem, text) for text in dict.fromkeys(texts)}
-            store.write_verdicts(work.verdicts, problem, given_verdicts(record), [answers[text] for text in texts])
+            verdicts = (
+                [task.judge(problem, text, one) for text, one in zip(record.responses, record.figures, strict=True)]
+                if record.figures
+                else given_verdicts(record)
+            )
+            store.write_verdicts(work.verdicts, problem, verdicts, [answers[text] for text in texts])
 
 
 def _common_size(config: RunConfig, entries: Sequence[dict[str, Any]]) -> int | None:

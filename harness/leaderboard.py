@@ -67,6 +67,9 @@ def _take(found: Found, path: Path) -> None:
     except HarnessError as fault:
         found.faults.append(str(fault))
         return
+    if cells.is_random(cell):
+        found.faults.append(f"cell {path}: was made with random weights: it is a test, no result")
+        return
     cell["problems"] = [cells.without_orders(entry) for entry in cell["problems"]]
     (found.failed if "failed" in cell else found.measured)[path.stem] = cell
 

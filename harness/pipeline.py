@@ -10,6 +10,7 @@ from typing import Any
 from . import audits, cells, drawing, store, unanswered
 from .config import RunConfig
 from .errors import HarnessError
+from .measuring import measure
 from .plan import Plan, make_plan
 from .preflight import preflight
 from .progress import Progress
@@ -47,13 +48,14 @@ def run(
 
 
 def _announce(plan: Plan, progress: Progress) -> None:
-    """Say what is to be made, where something is, and ask before hours of it."""
+    """Say what is to be made and by whose weights, where something is, and ask before hours of it."""
+    plan.show_weights(progress)
     ahead = preflight(plan)
     if ahead.responses or ahead.verdicts:
         progress.say(str(ahead))
     if ahead.warning:
         progress.say(ahead.warning)
-    if ahead.is_long and not progress.allows("begin?"):
+    if ahead.is_long and not progress.allows("begin?", unattended=not ahead.is_days):
         raise HarnessError("run: not begun; --limit, --n and --max-tokens make it shorter, --yes asks nothing")
 
 
@@ -134,7 +136,7 @@ def _with_models(
 def verify(plan: Plan, progress: Progress) -> None:
     """Grade the responses that have no verdict in the store."""
     missing = _missing("verdicts", plan.problems, plan.work.verdicts, progress)
-    _each("verify", plan, plan.work, grade_problems, missing, progress)
+    _each("verify", plan, measure(plan, missing, progress), grade_problems, missing, progress)
 
 
 def audit(plan: Plan, progress: Progress) -> None:

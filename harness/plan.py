@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
-from . import unanswered
+from . import store, unanswered
+from . import weights as weights_of
 from .component import Spec, parameters, parse_spec
 from .config import RunConfig
 from .contracts import Embedder, Engine, Task
@@ -18,6 +19,7 @@ from .progress import Progress
 from .records import Message, Problem, Sampler
 from .setting import Setting, make_setting
 from .store import digest
+from .weights import Weights
 from .work import Work
 
 
@@ -40,6 +42,7 @@ class Plan:
     sampling    None where the responses exist already
     engine      the engine whose hidden states are the vectors; None where none is needed
     embedder    None where vectors are given or not needed
+    weights     what each stage stands on: "pool", "embedding", "verdict"
     """
 
     setting: Setting
@@ -51,6 +54,7 @@ class Plan:
     engine: Engine | None = None
     embedder: Embedder | None = None
     given: GivenVectors | None = None
+    weights: Mapping[str, Sequence[Weights]] = field(default_factory=dict)
 
     @property
     def config(self) -> RunConfig:
@@ -99,6 +103,16 @@ class Plan:
                 stage.begin()
         if hasattr(self.setting.executor, "begin"):
             self.setting.executor.begin(self.work.pool.folder, self.work.plugin_files)
+
+    def show_weights(self, progress: Progress) -> None:
+        """Say whose weights the run stands on, and keep it beside the manifests."""
+        found = list(dict.fromkeys(one for named in self.weights.values() for one in named))
+        if found:
+            progress.say(weights_of.remark(found))
+        stages = {"pool": self.work.pool, "embedding": self.work.embeddings, "verdict": self.work.verdicts}
+        for name, stage in stages.items():
+            if stage and self.weights.get(name):
+                store.write_json(stage.folder / "weights.json", [one.row() for one in self.weights[name]])
 
     def check_grader(self) -> None:
         """Find out whether this machine can grade, where something is to be graded."""
@@ -165,11 +179,12 @@ def check_selector(spec: str, selector: Any) -> None:
 def _sampling_plan(setting: Setting, task: Task, wants_vectors: bool) -> Plan:
     config = setting.config
     engine: Engine = setting.build("engine", config.engine, model=config.model or task.default_model)
+    weights = _weights(setting, task, engine)
     sampler_spec = _sampler_spec(config, task)
     sampling = _sampling(setting, task, engine, sampler_spec)
     problems, split = _problems(setting, task, engine.name)
     inputs = {
-        "task": {"name": config.task, "revision": task.revision},
+        "task": {"name": task.pools_as or config.task, "revision": task.revision},
         "prompt": digest(prompt(task, engine, problems[0])),
         "engine": dict(engine.identity()),
         "sampler": parameters(sampling.sampler),
@@ -191,12 +206,30 @@ def _sampling_plan(setting: Setting, task: Task, wants_vectors: bool) -> Plan:
             "embedder": "none",
         },
         sampling=sampling,
+        weights=weights,
     )
     # States come with the sampling pass, so they are taken unasked: the next selector may need them.
     if config.embedder or wants_vectors or "mean" in engine.states:
         plan = _with_embedder(plan, config.embedder or "hidden-mean", engine)
     _check_engine(plan, sampling)
     return plan
+
+
+def _weights(setting: Setting, grading: Task | None, engine: Engine | None = None) -> dict[str, list[Weights]]:
+    """Whose weights the stages stand on; where some are missing, what there is to do is said and all are named."""
+    config = setting.config
+    embedder = setting.build("embedder", config.embedder) if config.embedder else None
+    found = {"pool": engine, "embedding": embedder, "verdict": grading}
+    weights = {name: weights_of.of([one]) for name, one in found.items() if one is not None}
+    every = weights_of.of(one for one in found.values() if one is not None)
+    if engine is not None and grading is not None and any(one.fetch for one in every):
+        paper = grading.paper if config.paper else {}
+        problems, _ = _problems(setting, grading, "")
+        said = grading.outlook(problems, config.n or paper.get("n") or grading.n)
+        if said:
+            setting.progress.say(said)
+        weights_of.require(every)
+    return weights
 
 
 def _check_engine(plan: Plan, sampling: Sampling) -> None:
@@ -214,9 +247,16 @@ def _pool_plan(setting: Setting, wants_vectors: bool, with_verdicts: bool) -> Pl
     assert config.pool is not None
     labels = {"task": config.task or "pool", "split": "pool", "model": config.pool.name.split(".")[0]}
     labels |= {"engine": "pool", "sampler": "pool", "embedder": "none"}
-    plan = Plan(setting=setting, task=imported.task, problems=imported.problems, work=imported.work, labels=labels)
+    plan = Plan(
+        setting=setting,
+        task=imported.task,
+        problems=imported.problems,
+        work=imported.work,
+        labels=labels,
+        weights=_weights(setting, None if imported.work.verdicts.inputs["given"] else imported.task),
+    )
     if config.embeddings:
-        given = GivenVectors(config.embeddings)
+        given = GivenVectors(config.embeddings, imported.lines)
         plan = replace(plan, given=given, labels=labels | {"embedder": config.embeddings.name})
         return _with_embeddings(plan, {"given": file_digest(given.path)})
     if not wants_vectors and not config.embedder:
@@ -280,7 +320,8 @@ def _sampling(setting: Setting, task: Task, engine: Engine, spec: Spec) -> Sampl
 
 def _problems(setting: Setting, task: Task, model: str) -> tuple[list[Problem], str]:
     config = setting.config
-    split, remark = (config.split, "") if config.split else task.default_split(model)
+    asked = config.split or (task.paper.get("split") if config.paper else None)
+    split, remark = (asked, "") if asked else task.default_split(model)
     if remark:
         setting.progress.say(remark)
     if split not in task.splits:

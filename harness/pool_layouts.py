@@ -10,9 +10,11 @@ r"""Pool files in the layouts of the field's tools, told apart by what they hold
 | verl | `{"input": ..., "output": ..., "gts": ..., "score": ..., "step": ...}`, one a sample | 0.3 to 0.9 |
 | lighteval | parquet of details, see `pool_lighteval` | 0.4 to 0.13 |
 | inspect_ai | logs (.eval, .json), see `pool_inspect` | what its own reader takes |
+| sequences | FASTA; CSV and TSV with a column `sequence`, see `pool_sequences` | protein design tools, by hand |
 
-Only our own layout carries verdicts. The scores of the others are left out, and that is said: a metric is of a filtered
-answer or of all responses together (lm-eval, lighteval), a reward (verl), or another grader's than the task's.
+Only our own layout and sequences carry verdicts. The scores of the others are left out, and that is said: a metric is
+of a filtered answer or of all responses together (lm-eval, lighteval), a reward (verl), or another grader's than the
+task's.
 
 What lm-eval writes once for each of a task's filters is one set of responses: of a document the lines of the first
 filter count, and where lines name no filter (as up to 0.4.3), those whose responses differ.
@@ -35,6 +37,7 @@ from .json_lines import Line, beginning, count_lines, read_lines
 from .pool_inspect import is_inspect_log, read_inspect_log
 from .pool_lighteval import PARQUET, read_lighteval
 from .pool_record import DOC_PROMPTS, PoolRecord, Say, as_reference, first_texts, grouped, text_in, texts_in
+from .pool_sequences import is_sequences, read_sequences
 
 DOC_IDS = ("unique_id", "task_id")  # names under which data sets keep ids that are not mere row numbers
 
@@ -91,6 +94,8 @@ def _records(path: Path, say: Say) -> Iterator[PoolRecord]:
     if programs:
         say("pool: read as folders of evalplus samples")
         yield from grouped((record.problem_id, record) for record in map(_program, programs))
+    elif not path.is_dir() and _is_text(path) and is_sequences(path):
+        yield from read_sequences(path, say)
     elif path.is_dir() or _is_text(path):
         yield from _from_lines(path, say)
     elif is_inspect_log(path):
@@ -117,7 +122,8 @@ def _layout_of(line: Line) -> Layout:
     keys = ", ".join(map(repr, line.value)) or "none"
     known = "; ".join(f"{layout.name} ({layout.keys})" for layout in LAYOUTS)
     raise HarnessError(
-        f"{line.where}: unknown layout: its keys are {keys:.300}; known are {known}; lighteval parquet; inspect_ai logs"
+        f"{line.where}: unknown layout: its keys are {keys:.300}; known are {known}; lighteval parquet; "
+        "inspect_ai logs; FASTA; CSV with a column `sequence`"
     )
 
 

@@ -20,6 +20,7 @@ Say: TypeAlias = Callable[[str], None]
 class PoolRecord:
     """A problem's responses from a pool file.
 
+    `figures`: what a measurer said of each, for a task that judges by figures. `names`: what the file calls each.
     `more_ids` and `more_prompts` are further names under which it may join to a task's problem, best first.
     """
 
@@ -30,6 +31,8 @@ class PoolRecord:
     logprobs: Sequence[float] | None = None
     logprob_kind: str | None = None
     correct: Sequence[bool] | None = None
+    figures: Sequence[Mapping[str, float]] | None = None
+    names: Sequence[str] = ()
     more_ids: Sequence[str] = ()
     more_prompts: Sequence[str] = ()
 

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -52,11 +52,15 @@ def given_verdicts(record: PoolRecord) -> list[Verdict]:
 
 
 class GivenVectors:
-    """Vectors of one's own: an `.npz` or `.safetensors` file, one (n, d) array per problem id, read one at a time."""
+    """Vectors of one's own: an `.npz` or `.safetensors` file, one (n, d) array per problem id, read one at a time.
 
-    def __init__(self, path: Path) -> None:
+    `lines`: problem id -> what the pool itself calls it, by which an array may be named too.
+    """
+
+    def __init__(self, path: Path, lines: Mapping[str, str] | None = None) -> None:
         if not path.is_file():
             raise HarnessError(f"embeddings {path}: no such file")
+        self.lines = lines or {}
         self.path, self.file = path, self._open(path)
         self.names = set(self.file.files if path.suffix == ".npz" else self.file.keys())
 
@@ -75,6 +79,8 @@ class GivenVectors:
     def get(self, problem_id: str, n: int) -> Floats:
         """The problem's vectors (n, d); one clear line where they are absent, of the wrong shape or not finite."""
         where = f"embeddings {self.path}: {problem_id!r}"
+        if problem_id not in self.names:
+            problem_id = self.lines.get(problem_id, problem_id)
         if problem_id not in self.names:
             raise HarnessError(f"{where} is not in the file ({len(self.names)} other ids are)")
         try:

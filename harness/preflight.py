@@ -7,7 +7,7 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
-from . import unanswered
+from . import measuring, unanswered
 from .plan import Plan
 from .work import problem_seed
 
@@ -15,6 +15,7 @@ PROBED = 16  # responses that are drawn, and thrown away, to see how fast the en
 WORTH = 20  # probes are made where at least so many times as many responses are to be drawn
 BYTES_A_TOKEN = 6  # of a response in the store: its text compressed, its token ids
 LONG_S = 3600.0  # a run of an hour and more is asked about before it begins
+DAYS_S = 10 * 3600.0  # measuring that takes longer is not begun where nobody can be asked, but by --yes
 
 
 @dataclass(frozen=True)
@@ -22,6 +23,7 @@ class Preflight:
     """Counts are of what is still to be made; tokens and bytes are upper bounds. `seconds` is None where none is drawn.
 
     seconds  of sampling, at most about: it supposes that all responses take as long as the first few do by themselves
+    measuring_s  of what the verdicts go by, from a probe of the task's own; None where nothing or little is measured
     """
 
     cells: int
@@ -32,6 +34,7 @@ class Preflight:
     store_bytes: int
     free_bytes: int
     seconds: float | None
+    measuring_s: float | None = None
 
     def __str__(self) -> str:
         drawn = f"{self.responses:,} responses to draw (at most {self.tokens:,} tokens)" if self.responses else ""
@@ -41,13 +44,19 @@ class Preflight:
             f"{self.verdicts:,} responses to grade" if self.verdicts else "",
             f"up to {_size(self.store_bytes)} in the store ({_size(self.free_bytes)} free)" if self.store_bytes else "",
             f"sampling takes at most about {_duration(self.seconds)}" if self.seconds is not None else "",
+            f"verifying takes about {_duration(self.measuring_s)}" if self.measuring_s is not None else "",
         ]
         return "to do: " + ", ".join(filter(None, parts))
 
     @property
     def is_long(self) -> bool:
         """Whether one would want to be asked."""
-        return self.seconds is not None and self.seconds >= LONG_S
+        return (self.seconds or 0) + (self.measuring_s or 0) >= LONG_S
+
+    @property
+    def is_days(self) -> bool:
+        """Whether it is so long that nobody should begin it unasked."""
+        return (self.measuring_s or 0) >= DAYS_S
 
     @property
     def warning(self) -> str:
@@ -75,13 +84,30 @@ def preflight(plan: Plan) -> Preflight:
         verdicts=len(plan.work.verdicts.missing(problems)) * size,
         store_bytes=tokens * BYTES_A_TOKEN + vectors * plan.config.dim * 4,
         free_bytes=shutil.disk_usage(_existing(plan.config.store)).free,
-        seconds=_probed(plan) * responses if whole >= WORTH * PROBED and _draws_here(plan) else None,
+        seconds=_sampling_s(plan, responses) if whole >= WORTH * PROBED and _draws_here(plan) else None,
+        measuring_s=_measuring_s(plan, size),
     )
 
 
 def _draws_here(plan: Plan) -> bool:
     """Whether the engine runs in this process, and not on an executor's other machines."""
     return not hasattr(plan.setting.executor, "with_models")
+
+
+def _measuring_s(plan: Plan, n: int) -> float | None:
+    counts = measuring.ahead(plan, n)
+    return plan.task.seconds(counts) if sum(count for _, count in counts) >= WORTH * PROBED else None
+
+
+def _sampling_s(plan: Plan, responses: int) -> float:
+    """Seconds of sampling, by the engine's own probe where it has one: what a problem takes may differ."""
+    sampling = plan.sampling
+    assert sampling is not None
+    if not hasattr(sampling.engine, "seconds"):
+        return _probed(plan) * responses
+    missing = plan.work.pool.missing(plan.problems)
+    estimate: float = sampling.engine.seconds(plan.prompts(missing), sampling.n, sampling.sampler)
+    return estimate
 
 
 def _probed(plan: Plan) -> float:

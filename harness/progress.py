@@ -106,10 +106,12 @@ class Progress:
         """One line for the reader."""
         self.console.print(line, markup=False)
 
-    def allows(self, question: str) -> bool:
-        """What the person at the terminal answers; yes, where there is none or nothing is to be asked."""
-        if not (self.asks and self.console.is_terminal and sys.stdin.isatty()):
+    def allows(self, question: str, unattended: bool = True) -> bool:
+        """What the person at the terminal answers, `unattended` where there is none; yes if nothing is to be asked."""
+        if not self.asks:
             return True
+        if not (self.console.is_terminal and sys.stdin.isatty()):
+            return unattended
         return self.console.input(f"{question} [y/N] ", markup=False).strip().lower() in ("y", "yes")
 
     @contextmanager

@@ -37,6 +37,8 @@ def _publish(path: Path, to: Path, registry: Registry, asked_for: bool) -> dict[
         if asked_for:
             raise HarnessError(f"results publish: cell {path.stem} failed ({cell['failed']}): nothing to publish")
         return None
+    if cells.is_random(cell):
+        raise HarnessError(f"results publish: cell {path.stem} was made with random weights: it is a test, no result")
     target = to / cell["labels"]["task"] / path.name
     target.parent.mkdir(parents=True, exist_ok=True)
     shutil.copyfile(path, target)

@@ -103,16 +103,18 @@ class Candidates:
 
 @dataclass(frozen=True)
 class Chosen:
-    """What to verify next of one problem: k indices, best first unless they are a set; and the problem's texts."""
+    """What to verify next of one problem: k indices, best first unless they are a set; its texts, and their names."""
 
     problem_id: str
     order: list[int]
     ordered: bool
     texts: Sequence[str]
+    names: Sequence[str] = ()
 
     def row(self) -> dict[str, Any]:
         """As JSON has it."""
-        return {"problem_id": self.problem_id, "order": self.order, "ordered": self.ordered}
+        row = {"problem_id": self.problem_id, "order": self.order, "ordered": self.ordered}
+        return row | ({"names": [self.names[index] for index in self.order]} if any(self.names) else {})
 
 
 def select(request: Request, progress: Progress) -> list[Chosen]:
@@ -123,6 +125,8 @@ def select(request: Request, progress: Progress) -> list[Chosen]:
     given = GivenVectors(request.embeddings) if request.embeddings else None
     _check_reads(request, setting, selector)
     found = list(read_responses(setting) if request.pool or given is None else _rows_of(given))
+    if given:
+        given.lines = {problem.id: problem.meta.get("line", problem.id) for problem, _ in found}
     candidates = _with_verified(request, found)
     for one in candidates:
         _check_size(request.k, one)
@@ -287,6 +291,7 @@ def _kept(request: Request, progress: Progress) -> VectorsOf:
     stage = plan.work.embeddings
     assert stage is not None  # the selector needs vectors
     stage.begin()
+    plan.show_weights(progress)
     pipeline.embed(plan, set(), progress)
     problems = {problem.id: problem for problem in plan.problems}
     return lambda one: store.read_vectors(stage, problems[one.problem.id])
@@ -311,7 +316,8 @@ def _chosen(request: Request, setting: Setting, selector: Any, one: Candidates, 
             order = _order(selector, pool, one.verified, request.k, rng)
     except Exception as failure:
         raise HarnessError(f"selector {request.selector!r}, problem {one.problem.id!r}: {said(failure)}") from failure
-    return Chosen(one.problem.id, order, hasattr(selector, "rank"), responses.texts)
+    names = one.problem.meta.get("names", ())
+    return Chosen(one.problem.id, order, hasattr(selector, "rank"), responses.texts, names)
 
 
 def _answers(setting: Setting, selector: Any, one: Candidates) -> Sequence[str | None]:

@@ -3,6 +3,7 @@
     STORE/pool/KEY/PROBLEM.parquet            texts, token ids, token counts, log-probabilities, finish reasons
     STORE/embedding/KEY/PROBLEM.safetensors   vectors (n, d) float32, projected, not centred
     STORE/verdict/KEY/PROBLEM.parquet         verdict, reason, route, canonical answer
+    STORE/measure/KEY/PROBLEM.parquet         hash of a response, its figures: shared by all pools and thresholds
     STORE/graded/KEY/PROBLEM.parquet          hash of what a verdict depends on, verdict: shared by all pools
     STORE/audit/KEY/PROBLEM.json              a second grader's verdicts
     STORE/ranking/KEY/PROBLEM.json            per trial the indices as far as they were pulled
@@ -345,6 +346,34 @@ def read_graded(stage: Stage, problem: Problem) -> dict[str, Verdict]:
     columns = _read(path, _GRADED).to_pydict()
     verdicts = map(Verdict, columns["verdict"], columns["reason"], columns["route"])
     return {key.hex(): verdict for key, verdict in zip(columns["key"], verdicts, strict=True)}
+
+
+def text_hash(text: str) -> str:
+    """32 hex digits: what a response's figures are kept under."""
+    return digest(storable(text), 32)
+
+
+def write_figures(stage: Stage, problem: Problem, figures: Mapping[str, Mapping[str, float]]) -> None:
+    """Keep figures of one problem's responses, by the responses' hashes; waits for the disk, since they are costly."""
+    names = sorted({name for one in figures.values() for name in one})
+    fields = [("key", pa.binary(16)), *((name, pa.float64()) for name in names)]
+    columns: dict[str, Any] = {"key": [bytes.fromhex(hashed) for hashed in figures]}
+    columns |= {name: [one.get(name) for one in figures.values()] for name in names}
+    write_atomically(stage.path(problem), _parquet(columns, pa.schema(fields)), durable=True)
+
+
+def read_figures(stage: Stage, problem: Problem) -> dict[str, dict[str, float]]:
+    """What `write_figures` kept; empty where it kept nothing."""
+    path = stage.path(problem)
+    if not path.exists():
+        return {}
+    with _unreadable(path):
+        columns = pq.read_table(pa.BufferReader(path.read_bytes()), use_threads=False).to_pydict()
+    keys = [key.hex() for key in columns.pop("key")]
+    rows = [dict(zip(columns, values, strict=True)) for values in zip(*columns.values(), strict=True)] or [{}] * len(
+        keys
+    )
+    return {key: {n: v for n, v in row.items() if v is not None} for key, row in zip(keys, rows, strict=True)}
 
 
 def write_audit(stage: Stage, problem: Problem, said: Sequence[Verdict | None]) -> None:

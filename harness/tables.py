@@ -258,12 +258,16 @@ def selection(chosen: Sequence[Chosen]) -> None:
     table.add_column("problem", overflow="fold")
     table.add_column("rank", justify="right")
     table.add_column("index", justify="right")
+    named = any(any(one.names) for one in chosen)
+    if named:
+        table.add_column("name", overflow="fold")
     table.add_column("response")
     for one in chosen:
         for rank, index in enumerate(one.order, 1):
             begins = _printable(_short(one.texts[index][:200]))
             place = str(rank) if one.ordered else "-"
-            table.add_row(_text(_printable(one.problem_id)), place, str(index), _text(begins))
+            name = [_text(_printable(one.names[index] if one.names else ""))] if named else []
+            table.add_row(_text(_printable(one.problem_id)), place, str(index), *name, _text(begins))
     _console().print(table)
 
 

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import functools
 import traceback
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from threadpoolctl import ThreadpoolController
@@ -24,12 +24,15 @@ from .records import Floats, Pool, Problem, Verdict, error
 from .registry import Registry, load_registry
 from .store import Stage
 
+Item = TypeVar("Item")
+
 
 @dataclass(frozen=True)
 class Work:
     """What a worker needs beside the problem: where the shards are, and how to build task and selector.
 
-    `graded`: verdicts by what they depend on, shared by all pools of a store; `audits`: a second grader's.
+    `graded`: verdicts by what they depend on, shared by all pools of a store; `audits`: a second grader's;
+    `measured`: figures that the task judges by, where it does.
     `n`: how many of a pool's responses count; None = all.
     """
 
@@ -40,6 +43,7 @@ class Work:
     verdicts: Stage
     graded: Stage
     audits: Stage
+    measured: Stage | None = None
     embeddings: Stage | None = None
     rankings: Stage | None = None
     selector: str = ""
@@ -98,12 +102,30 @@ def grade_problems(work: Work, problems: Sequence[Problem]) -> None:
 
 def _grade(work: Work, task: Task, problem: Problem) -> None:
     texts = store.read_responses(work.pool, problem).texts
+    if work.measured:
+        figures = store.read_figures(work.measured, problem)
+        verdicts, answers = judged(task, problem, texts, figures)
+        store.write_verdicts(work.verdicts, problem, verdicts, answers, task.conditions())
+        return
     known = store.read_graded(work.graded, problem)
     before = len(known)
     verdicts, answers = graded(task, problem, texts, known)
     if len(known) > before:
         store.write_graded(work.graded, problem, known)
     store.write_verdicts(work.verdicts, problem, verdicts, answers, task.conditions())
+
+
+def judged(
+    task: Task, problem: Problem, texts: Sequence[str], figures: Mapping[str, Mapping[str, float]]
+) -> tuple[list[Verdict], list[str | None]]:
+    """The verdict on each text by its figures (a text's hash -> them) and its answer; `error` where none can be."""
+    verdicts: list[Verdict] = []
+    for text in texts:
+        try:
+            verdicts.append(task.judge(problem, text, figures.get(store.text_hash(text), {})))
+        except Exception as failure:
+            verdicts.append(error(f"{type(failure).__name__}: {failure}"))
+    return verdicts, answers_of(task, problem, texts)
 
 
 def audit_problems(work: Work, problems: Sequence[Problem]) -> None:
@@ -351,7 +373,7 @@ def over(work: Work, function: Callable[[Work, Any], None]) -> Callable[[Any], N
     return functools.partial(function, work)
 
 
-def batches(problems: Sequence[Problem], size: int) -> Iterator[Sequence[Problem]]:
-    """The problems in groups of `size`, in order."""
-    for start in range(0, len(problems), size):
-        yield problems[start : start + size]
+def batches(items: Sequence[Item], size: int) -> Iterator[Sequence[Item]]:
+    """The items in groups of `size`, in order."""
+    for start in range(0, len(items), size):
+        yield items[start : start + size]

@@ -18,8 +18,8 @@ OUT_OF_MEMORY = ("can't allocate memory", "not enough memory", "out of memory", 
 class Chunks:
     """Chunks of at most `size` rows. A smaller size that was found by halving is kept for what comes later."""
 
-    def __init__(self, size: int) -> None:
-        self.size = size
+    def __init__(self, size: int, who: str = "transformers") -> None:
+        self.size, self.who = size, who
 
     def over(
         self, rows: Sequence[Row], work: Callable[[Sequence[Row]], Result]
@@ -34,13 +34,13 @@ class Chunks:
                 if not out_of_memory(failure):
                     raise
                 if len(chunk) == 1:
-                    raise HarnessError("transformers: not even one response at a time fits into memory") from failure
+                    raise HarnessError(f"{self.who}: not even one response at a time fits into memory") from failure
                 self.size = len(chunk) // 2
             else:
                 done += len(chunk)
                 yield chunk, result
                 continue
-            _release()  # here, not in the `except`: the failure's traceback holds the tensors until it ends
+            release()  # here, not in the `except`: the failure's traceback holds the tensors until it ends
 
 
 def out_of_memory(failure: BaseException) -> bool:
@@ -51,7 +51,8 @@ def out_of_memory(failure: BaseException) -> bool:
     return known or any(words in str(failure) for words in OUT_OF_MEMORY)
 
 
-def _release() -> None:
+def release() -> None:
+    """Give memory back that a failed attempt held."""
     import torch
 
     gc.collect()

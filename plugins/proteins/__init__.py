@@ -1,0 +1,1 @@
+"""What the task `proteins` runs on: engine `esm3`, embedder `esmc`, and the verifier ESMFold."""

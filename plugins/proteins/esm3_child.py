@@ -1,0 +1,223 @@
+"""ESM3 in a process of its own: it reads requests, a JSON object a line, and answers each; sequences go by file.
+
+It runs in the environment that has EvolutionaryScale's `esm`, which need not be the harness's: of the harness it
+imports nothing. It ends when its input does, so it outlives no parent, however that ends.
+
+    {"do": "load", "weights": PATH, "device": "auto", "sizes": {...}}  ->  {"esm": "3.2.1.post1", ...}
+    {"do": "sample", "prompt": "____", "rows": [[SEED, ROW], ...], "steps": 20, "temperature": 1.0, "top_p": 1.0,
+     "annealing": true, "letters": "ACDE...", "out": PATH}                ->  {"sampled": n}, and PATH, an .npz file
+    {"error": "..."}, {"out_of_memory": "..."}                           instead, where that is what happened
+
+Sampling is that of `esm.utils.generation.iterative_sampling_tokens` with strategy "random" and schedule "cosine" (Hayes
+et al. 2025): at each step the model is asked for all positions, and some of those still masked, drawn at random, take a
+letter drawn from its logits. Here all rows of a batch go together, and each draws from a stream of its own.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import math
+import os
+import sys
+import tempfile
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+LEAST_TEMPERATURE = 0.001  # before it is squared: what annealing ends at
+
+
+def schedule(steps: int, masked: int) -> list[int]:
+    """How many positions each step fills, by the cosine schedule; at most as many steps as there are positions."""
+    import torch
+
+    steps = min(steps, masked)
+    left = [
+        int((torch.cos(torch.tensor((step + 1) / steps) * math.pi * 0.5) * masked + 0.1).int()) for step in range(steps)
+    ]
+    return [before - after for before, after in zip([masked, *left], left, strict=False)]
+
+
+def annealed(step: int, steps: int, temperature: float, annealing: bool) -> float:
+    """The temperature of a step: as asked, or falling to 0 with the square of the steps that are left."""
+    if not annealing:
+        return temperature
+    return max(temperature - step / max(1, steps - 1), LEAST_TEMPERATURE) ** 2
+
+
+def nucleus(logits: Any, top_p: float) -> Any:
+    """The logits with all but the likeliest letters that make up `top_p` at -inf; the first always stays."""
+    import torch
+
+    if top_p >= 1:
+        return logits
+    ordered, places = logits.sort(-1, descending=True)
+    keep = ordered.softmax(-1).cumsum(-1) <= top_p
+    keep[..., 0] = True
+    return torch.full_like(logits, -torch.inf).scatter(-1, places, ordered.masked_fill(~keep, -torch.inf))
+
+
+def drawn(logits: Any, temperature: float, valid: Any, top_p: float, uniform: Any) -> tuple[Any, Any]:
+    """A letter for each row and position, and its log-probability at temperature 1, unfiltered.
+
+    logits (rows, positions, vocabulary); uniform (rows, positions) in [0, 1). The first letter, in the vocabulary's
+    order, whose cumulative probability exceeds the uniform number.
+    """
+    import torch
+
+    logits = logits.float()
+    allowed = torch.full_like(nucleus(logits, top_p), -torch.inf)
+    allowed[..., valid] = nucleus(logits, top_p)[..., valid]
+    none = torch.isinf(allowed).all(-1, keepdim=True)  # the nucleus holds no letter: all of them may come
+    allowed = torch.where(
+        none & torch.isin(torch.arange(logits.shape[-1], device=logits.device), valid), logits, allowed
+    )
+    cumulative = (allowed.double() / temperature).softmax(-1).cumsum(-1)
+    target = (uniform * cumulative[..., -1])[..., None]
+    token = torch.searchsorted(cumulative, target, right=True).clamp_(max=logits.shape[-1] - 1)
+    logprob = logits.double().log_softmax(-1).gather(-1, token)
+    return token[..., 0], logprob[..., 0]
+
+
+class Sampler:
+    """A loaded ESM3 and what its sequences are made of."""
+
+    def __init__(self, request: dict[str, Any]) -> None:
+        import torch
+
+        asked = request["device"]
+        self.device = torch.device(("cuda" if torch.cuda.is_available() else "cpu") if asked == "auto" else asked)
+        self.model = _model(Path(request["weights"]), request["sizes"]).to(self.device).eval()
+        if self.device.type == "cuda":
+            self.model = self.model.to(torch.bfloat16)
+        self.vocabulary = self.model.tokenizers.sequence.get_vocab()
+
+    def sample(self, request: dict[str, Any]) -> dict[str, Any]:
+        """`tokens` (n, L), letters as text in `sequences` (n,), and `logprobs` (n,)."""
+        import torch
+
+        prompt, rows = request["prompt"], request["rows"]
+        known = self.vocabulary | {"_": self.vocabulary["<mask>"]}
+        start = [known[name] for name in ("<cls>", *prompt, "<eos>")]
+        tokens = torch.tensor([start] * len(rows), device=self.device)
+        masked = [1 + place for place, letter in enumerate(prompt) if letter == "_"]
+        order, uniform = _streams(rows, len(masked))
+        order = torch.tensor(masked, device=self.device)[torch.as_tensor(order, device=self.device)]
+        uniform = torch.as_tensor(uniform, device=self.device)
+        valid = torch.tensor([self.vocabulary[letter] for letter in request["letters"]], device=self.device)
+        logprobs = torch.zeros(len(rows), dtype=torch.float64, device=self.device)
+        counts = schedule(request["steps"], len(masked))
+        done = 0
+        for step, count in enumerate(counts):
+            if not count:
+                continue
+            places = order[:, done : done + count]
+            logits = self._logits(tokens)
+            logits = logits.gather(1, places[..., None].expand(-1, -1, logits.shape[-1]))
+            heat = annealed(step, len(counts), request["temperature"], request["annealing"])
+            letters, likely = drawn(logits, heat, valid, request["top_p"], uniform[:, done : done + count])
+            tokens.scatter_(1, places, letters)
+            logprobs += likely.sum(1)
+            done += count
+        return self._said(tokens[:, 1:-1], logprobs)
+
+    def _logits(self, tokens: Any) -> Any:
+        """(rows, L + 2, vocabulary), as `ESM3.logits` gives them to the sampler of `esm`."""
+        import torch
+
+        half = (
+            torch.autocast(self.device.type, torch.bfloat16) if self.device.type == "cuda" else contextlib.nullcontext()
+        )
+        with torch.inference_mode(), half:
+            return self.model(sequence_tokens=tokens).sequence_logits
+
+    def _said(self, tokens: Any, logprobs: Any) -> dict[str, Any]:
+        letter = {number: text for text, number in self.vocabulary.items()}
+        if not logprobs.isfinite().all():
+            raise ValueError("the model's probabilities are not finite")
+        rows = tokens.cpu().numpy()
+        return {
+            "sequences": np.array(["".join(letter[number] for number in row) for row in rows.tolist()], dtype=np.str_),
+            "tokens": rows.astype(np.int32),
+            "logprobs": logprobs.cpu().numpy(),
+        }
+
+
+def _streams(rows: list[list[int]], masked: int) -> tuple[Any, Any]:
+    """Per row the order in which its masked positions are filled, and a uniform number for each filling."""
+    draws = [np.random.Generator(np.random.Philox(np.random.SeedSequence(row))).random((2, masked)) for row in rows]
+    both = np.stack(draws)
+    return np.argsort(both[:, 0], axis=1, kind="stable"), both[:, 1]
+
+
+def _model(weights: Path, sizes: dict[str, int]) -> Any:
+    """The real class with the file's weights, every one of them; its decoders are not needed and not loaded."""
+    import torch
+    from esm.models.esm3 import ESM3
+
+    def none(device: Any) -> Any:
+        raise RuntimeError("sequences need no decoder")
+
+    model = ESM3(
+        **sizes,
+        structure_encoder_fn=none,
+        structure_decoder_fn=none,
+        function_decoder_fn=none,
+        tokenizers=_tokenizers(),
+    )
+    model.load_state_dict(torch.load(weights, map_location="cpu", weights_only=True), strict=True)
+    if not all(bool(part.isfinite().all()) for part in model.parameters()):
+        raise ValueError(f"{weights}: holds weights that are not finite")
+    return model
+
+
+def _tokenizers() -> Any:
+    """What `get_esm3_model_tokenizers` makes, without its download: annotations have no part in sequences."""
+    from esm import tokenization as t
+
+    annotations = Path(tempfile.mkdtemp()) / "annotations.csv"
+    annotations.write_text("label,label_clean,count\n")
+    return t.TokenizerCollection(
+        t.EsmSequenceTokenizer(),
+        t.StructureTokenizer(),
+        t.SecondaryStructureTokenizer(kind="ss8"),
+        t.SASADiscretizingTokenizer(),
+        t.InterProQuantizedTokenizer(),
+        t.ResidueAnnotationsTokenizer(csv_path=str(annotations)),
+    )
+
+
+def _answer(request: dict[str, Any], state: dict[str, Any]) -> dict[str, Any]:
+    """What a request brings; `state` holds the loaded model between requests."""
+    import torch
+
+    try:
+        if request["do"] == "load":
+            state["sampler"] = Sampler(request)
+            return {"esm": version("esm"), "torch": torch.__version__, "device": str(state["sampler"].device)}
+        columns = state["sampler"].sample(request)
+        np.savez(request["out"], **columns)
+        return {"sampled": len(columns["logprobs"])}
+    except (MemoryError, torch.OutOfMemoryError) as failure:
+        return {"out_of_memory": str(failure).split("\n")[0]}
+    except Exception as failure:
+        if "not enough memory" in str(failure) or "can't allocate memory" in str(failure):
+            return {"out_of_memory": str(failure).split("\n")[0]}
+        return {"error": f"{type(failure).__name__}: {str(failure).strip()[:300]}".replace("\n", " ")}
+
+
+def main() -> None:
+    """Answer until the input ends. Whatever libraries print goes to the error stream."""
+    answers = os.fdopen(os.dup(1), "w")
+    os.dup2(2, 1)
+    state: dict[str, Any] = {}
+    for line in sys.stdin:
+        answers.write(json.dumps(_answer(json.loads(line), state)) + "\n")
+        answers.flush()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,190 @@
+"""The published checkpoints that the protein task runs on: where they are, under which licence, how large they are.
+
+A checkpoint of another size than any published one is random or foreign: it is refused unless `test_weights=true` is
+asked for, and then all that it makes says so.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache, cached_property, lru_cache
+from pathlib import Path
+from typing import Any
+
+from harness import HarnessError
+from harness.hub import hub_is_out_of_reach
+from harness.weights import Weights
+
+from ..model_location import Location, content_hash
+
+CHECKED = "looked up 2026-11"
+
+
+@dataclass(frozen=True)
+class Published:
+    """A model as its owner publishes it; `sizes`: what its config says in each published size."""
+
+    name: str
+    repo: str
+    licence: str
+    gigabytes: float
+    sizes: Sequence[Mapping[str, int]]
+
+
+ESM3 = Published(
+    "ESM3-open",
+    "biohub/esm3-sm-open-v1",
+    f"MIT, (c) CZ Biohub, since 2026-07, Cambrian Non-Commercial before; {CHECKED}",
+    2.8,
+    [{"d_model": 1536, "n_heads": 24, "v_heads": 256, "n_layers": 48}],
+)
+ESMC = Published(
+    "ESM C",
+    "biohub/ESMC-600M",
+    f"MIT, (c) CZ Biohub, since 2026-05; {CHECKED}",
+    2.3,
+    [
+        {"hidden_size": 960, "num_hidden_layers": 30},
+        {"hidden_size": 1152, "num_hidden_layers": 36},
+        {"hidden_size": 2560, "num_hidden_layers": 80},
+    ],
+)
+ESMFOLD = Published(
+    "ESMFold v1",
+    "facebook/esmfold_v1",
+    f"MIT, (c) Meta; {CHECKED}",
+    8.4,
+    [{"hidden_size": 2560, "num_hidden_layers": 36, "num_blocks": 48}],
+)
+
+
+@dataclass(frozen=True)
+class Copy:
+    """A published model in a folder, or on the hub at a revision; `who` asks for it. To build one fetches nothing."""
+
+    who: str
+    published: Published
+    model: str | None
+    revision: str | None
+    test_weights: bool
+
+    def __post_init__(self) -> None:
+        if self.folder is not None and not self.folder.is_dir():
+            raise HarnessError(f"{self.who}: model folder {self.folder} does not exist")
+        if self.folder is not None and self.revision is not None:
+            raise HarnessError(f"{self.who}: {self.model} is a folder, which has no revision {self.revision!r}")
+
+    @cached_property
+    def folder(self) -> Path | None:
+        """The folder, where the name is a path or there is one of that name."""
+        path = Path(self.model or self.published.repo).expanduser()
+        looks_like_path = os.path.isabs(path) or (self.model or "").startswith((".", "~"))
+        return path if looks_like_path or path.is_dir() else None
+
+    @property
+    def source(self) -> str:
+        """The hub's id, or the folder."""
+        return str(self.folder or self.model or self.published.repo)
+
+    @property
+    def name(self) -> str:
+        """As tables show it."""
+        name = self.folder.resolve().name if self.folder else self.source
+        return f"random weights: {name}" if self.test_weights else name
+
+    @property
+    def location(self) -> Location:
+        """For the messages of what `from_pretrained` raises."""
+        return Location(self.source, self.folder)
+
+    def weights(self) -> Weights:
+        """What a run shows of it, and how to get it where it is not here."""
+        return Weights(self.published.name, self.source, self.licence, self._fetch, self.test_weights)
+
+    @property
+    def licence(self) -> str:
+        """The owner's; of a folder or another repository nobody knows, so it says what the published ones have."""
+        if self.test_weights:
+            return "none: random weights, for tests"
+        own = self.folder is None and self.source == self.published.repo
+        return self.published.licence if own else f"your copy; as published: {self.published.licence}"
+
+    @property
+    def _fetch(self) -> str:
+        if self.folder is not None or _snapshot(self.source, self.revision) is not None:
+            return ""
+        at = f" --revision {self.revision}" if self.revision else ""
+        return f"`hf download {self.source}{at}` ({self.published.gigabytes} GB) where the hub can be reached"
+
+    def commit(self, suffixes: Sequence[str] = ()) -> str:
+        """The hub's commit, or the hash of the folder's content (of files with those endings too)."""
+        if self.folder is not None:
+            return folder_hash(self.folder, suffixes)
+        snapshot = _snapshot(self.source, self.revision)
+        if snapshot is None:
+            raise HarnessError(f"{self.who}: {self.weights()} is not on this machine: {self._fetch}")
+        return snapshot
+
+    def check_folder(self, sizes: Callable[[Mapping[str, Any]], Mapping[str, int]]) -> None:
+        """Refuse a folder of no published size by its config alone, before anything is drawn."""
+        config = (self.folder or Path()) / "config.json"
+        if self.folder is None or not config.is_file():
+            return  # of the hub's it is looked at when it is loaded
+        try:
+            self.check_size(sizes(json.loads(config.read_text())))
+        except (ValueError, KeyError, TypeError) as failure:
+            raise HarnessError(f"{self.who}: {config} is none of {self.published.name} ({failure!r:.100})") from failure
+
+    @property
+    def pinned(self) -> dict[str, object]:
+        """What `from_pretrained` needs beside the source, so that all parts are of one commit."""
+        if self.folder is not None:
+            return {"local_files_only": True}
+        return {"revision": self.commit(), "local_files_only": _out_of_reach()}
+
+    def check_size(self, sizes: Mapping[str, int]) -> None:
+        """Refuse a checkpoint of no published size, unless it is for tests."""
+        if self.test_weights or any(sizes.items() >= size.items() for size in map(dict, self.published.sizes)):
+            return
+        got = ", ".join(f"{name} {value}" for name, value in sizes.items())
+        raise HarnessError(
+            f"{self.who}: {self.source} has {got}, as no published {self.published.name} has: is it random? "
+            "test_weights=true runs it, and marks all that it makes"
+        )
+
+
+@lru_cache(maxsize=16)
+def _snapshot(repo: str, revision: str | None) -> str | None:
+    """The commit that a revision of a repository stands for, on the hub or else in its cache; None where in neither."""
+    from huggingface_hub import snapshot_download
+    from huggingface_hub.errors import HfHubHTTPError, HFValidationError
+
+    local = _out_of_reach()
+    try:  # no pattern fits: nothing is fetched, but the commit is found
+        return Path(snapshot_download(repo, revision=revision, allow_patterns=[], local_files_only=local)).name
+    except HFValidationError as failure:
+        raise HarnessError(f"model {repo!r} is no folder here and no hub id ({str(failure)[:100]})") from failure
+    except (OSError, HfHubHTTPError):
+        return None
+
+
+@cache
+def _out_of_reach() -> bool:
+    """Asked once: three models would wait for the answer three times."""
+    return hub_is_out_of_reach()
+
+
+def folder_hash(folder: Path, suffixes: Sequence[str] = ()) -> str:
+    """Hash (16 hex digits) of a checkpoint's folder: as of any model's, and of further files by name and first MB."""
+    digest = hashlib.sha256(content_hash(folder).encode())
+    for path in sorted(path for suffix in suffixes for path in folder.rglob(f"*{suffix}")):
+        digest.update(f"{path.relative_to(folder)} {path.stat().st_size}\n".encode())
+        with path.open("rb") as file:
+            digest.update(file.read(2**20))
+            file.seek(max(0, path.stat().st_size - 2**20))
+            digest.update(file.read())
+    return digest.hexdigest()[:16]
