@@ -13,8 +13,8 @@ run: .venv/run.stamp  ## the main job on the embedded model: sample, embed, veri
 	$(BIN)/harness leaderboard runs/cells --out runs --quiet
 	$(BIN)/harness report
 
-test: .venv/test.stamp  ## every test (one thread: the models are small)
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest
+test: .venv/test.stamp  ## every test, a file on each of two workers (one thread each: the models are small)
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest --numprocesses 2 --dist loadfile --no-loadscope-reorder
 
 lint: .venv/test.stamp  ## format, lint and types
 	$(BIN)/ruff format --check .

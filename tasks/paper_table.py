@@ -50,7 +50,7 @@ REMARKS = (
     "representations: on which pool the paper compares them is not said; MATH with Qwen2.5-7B is taken",
     "left out: guided decoding (RF5; no pools: 200 questions x up to 1,024 responses x 5 seeds), "
     "RL (RF6, RF7; the paper: 8 H100 for a day a run, 3 methods x 3 tasks x 3 seeds = 5,184 GPU-hours), "
-    "GPT-4o mini's pools behind RF3 and RF5",
+    "GPT-4o mini's pools behind RF3 and RF5, proteins (`harness run --task proteins --preset paper --dry-run`)",
 )
 
 

@@ -27,7 +27,7 @@ SHARED = ROOT.parent / "shared" / "data"
 
 
 # On two workers (`make test`) the files that take minutes begin first, so that neither worker waits long at the end.
-LONG = ("test_verl.py", "test_vllm.py", "test_trl.py", "test_new.py", "test_report_browser.py")
+LONG = ("test_verl.py", "test_vllm.py", "test_ray.py", "test_trl.py", "test_proteins.py", "test_new.py")
 
 
 def pytest_collection_modifyitems(items):
