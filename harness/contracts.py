@@ -69,6 +69,7 @@ class Engine(Protocol):
     steers      whether it follows samplers that steer decoding themselves
     chats       False where the model has no chat template: it is given `task.plain(problem)` (default True)
     states      the pooled hidden states that it can give
+    served      True where its models are a server's, which is not asked for the task's own (default False)
 
     weights() -> sequence of `harness.weights.Weights`
         Whose weights it runs on and under which licence, shown once a run; optional, for embedders and tasks too.

@@ -74,7 +74,7 @@ class Plan:
         return Drawing(
             work=self.work,
             engine=config.engine if engine else None,
-            model=config.model or self.task.default_model,
+            model=self.setting.model(self.task),
             sampler=self.labels["sampler"] if sampling else None,
             embedder=self.labels["embedder"] if self.embedder else None,
             n=sampling.n if sampling else 0,
@@ -178,7 +178,7 @@ def check_selector(spec: str, selector: Any) -> None:
 
 def _sampling_plan(setting: Setting, task: Task, wants_vectors: bool) -> Plan:
     config = setting.config
-    engine: Engine = setting.build("engine", config.engine, model=config.model or task.default_model)
+    engine = setting.engine(task)
     weights = _weights(setting, task, engine)
     sampler_spec = _sampler_spec(config, task)
     sampling = _sampling(setting, task, engine, sampler_spec)
@@ -281,7 +281,7 @@ def _with_embedder(plan: Plan, spec: str, engine: Engine | None) -> Plan:
     if not embedder.state:
         engine = None
     else:
-        engine = engine or setting.build("engine", config.engine, model=config.model or plan.task.default_model)
+        engine = engine or setting.engine(plan.task)
         if embedder.state not in engine.states:
             raise HarnessError(
                 f"embedder {spec!r} needs the model's hidden states, which engine {config.engine!r} does not give: "

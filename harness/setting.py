@@ -8,7 +8,7 @@ from typing import Any
 
 from .component import Spec, build, described, parse_spec, source_hash
 from .config import RunConfig
-from .contracts import Executor, Task
+from .contracts import Engine, Executor, Task
 from .progress import Progress
 from .registry import Registry, load_registry
 from .store import Stage, Store
@@ -29,6 +29,16 @@ class Setting:
     def build(self, kind: str, spec: Spec | str, **context: Any) -> Any:
         """The component of that kind and spec."""
         return build(self.registry, kind, spec, **context)
+
+    def model(self, task: Task) -> str | None:
+        """The model that was asked for, else the task's own; None (the engine's) too where models are a server's."""
+        engine = self.registry.find("engine", parse_spec(self.config.engine).name).load()
+        return self.config.model or (None if getattr(engine, "served", False) else task.default_model)
+
+    def engine(self, task: Task) -> Engine:
+        """The engine that was asked for, with that model."""
+        built: Engine = self.build("engine", self.config.engine, model=self.model(task))
+        return built
 
     def described(self, kind: str, spec: str, component: Any) -> dict[str, Any]:
         """What fixes the component's behaviour, for keys."""

@@ -76,6 +76,7 @@ class OpenAI:
     timeout_s: float = 600.0
     retries: int = 8
 
+    served = True
     steers = False
     states = ()
 

@@ -53,6 +53,7 @@ class Behaviour:
     """How the server behaves; `asked` holds the bodies of the requests for responses, `most_at_once` their crowd."""
 
     draw: Callable[..., Any] = parrot
+    model: str = MODEL
     owner: str = "vllm"
     context: int | None = 128
     key: str | None = None
@@ -101,8 +102,9 @@ class Handler(BaseHTTPRequestHandler):
             return
         if self.path != "/v1/models" or not self.behaviour.lists:
             return self.send(404, {"detail": "Not Found"})
-        entry = {"id": MODEL, "object": "model", "created": int(time.time() * 1000), "owned_by": self.behaviour.owner}
-        entry["root"] = f"/home/someone/models/{MODEL}"
+        name, owner = self.behaviour.model, self.behaviour.owner
+        entry = {"id": name, "object": "model", "created": int(time.time() * 1000), "owned_by": owner}
+        entry["root"] = f"/home/someone/models/{name}"
         if self.behaviour.context:
             entry |= {"max_model_len": self.behaviour.context, "permission": [{"id": str(time.time())}]}
         self.send(200, {"object": "list", "data": [entry]})
@@ -127,7 +129,7 @@ class Handler(BaseHTTPRequestHandler):
 
     def answer(self, body):
         behaviour = self.behaviour
-        if body["model"] != MODEL:
+        if body["model"] != self.behaviour.model:
             return self.refuse(404, f"The model `{body['model']}` does not exist.", code="model_not_found")
         for name in behaviour.refuses:
             if name in body:

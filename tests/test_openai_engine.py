@@ -637,6 +637,15 @@ def colour(body, prompt, seeds):
     return [(f"say {('red', 'green', 'blue', 'white')[seed * 7 % 11 % 4]}", "stop", [1], -1.0) for seed in seeds]
 
 
+def test_the_tasks_own_model_is_not_asked_of_a_server(harness, tmp_path):
+    with serving(model="another", context=None) as (url, behaviour):
+        command = ("--task", "game24", "--engine", f"openai:url={url}", "--limit", 1, "--n", 2, "--embedder", "tfidf")
+        outcome = harness("run", *command, "--selector", "uniform", "--store", tmp_path, "--json")
+    assert outcome.code == 0, outcome.err
+    assert outcome.rows[0]["model"] == "another"
+    assert {body["model"] for body in behaviour.asked} == {"another"}
+
+
 def derived(folder):
     return {name: content for name, content in contents(folder).items() if "graded" not in name}
 
