@@ -91,14 +91,18 @@ def _about(plan: Plan, work: Work) -> Cell:
         "labels": {**plan.labels, **made},
         "grader": grader({"inputs": inputs}),
         "inputs": inputs,
-        "versions": dict(_versions(plugins)),
-        "hardware": _hardware(),
+        **made_with(plugins),
     }
 
 
 def is_random(cell: Mapping[str, Any]) -> bool:
     """Whether it was made with weights that were never trained: a test, and no result."""
     return any(one["is_random"] for one in cell.get("weights", ()))
+
+
+def made_with(plugins: Iterable[str]) -> dict[str, Any]:
+    """The versions of Python, the libraries and those distributions, and the machine."""
+    return {"versions": dict(_versions(plugins)), "hardware": _hardware()}
 
 
 def grader(cell: Mapping[str, Any]) -> str:

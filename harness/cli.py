@@ -102,6 +102,9 @@ def run(
     ids: Ids = None,
     regrade: Annotated[bool, typer.Option("--regrade", help="Grade a pool that carries verdicts anew.")] = False,
     audit: Annotated[bool, typer.Option("--audit", help="Ask the task's second, stricter grader too.")] = False,
+    until_correct: Annotated[
+        bool, typer.Option("--until-correct", help="No pool: verify as drawn, stop a problem at its first correct one.")
+    ] = False,
     unsafe_exec: UnsafeExec = False,
     executor: Annotated[str, typer.Option(help="Where the work is done: local, ray:address=HOST:PORT.")] = "local",
     store: StoreDir = Path("runs"),
@@ -124,6 +127,8 @@ def run(
     from .progress import Progress
 
     options = presets.filled(locals(), plugin or ())
+    if until_correct:
+        return _until_correct(_config(options, selectors=tuple(selector or ())), dry_run, bool(track), as_json)
     if paper and dry_run and not (options["selector"] or grid or pool):
         return _paper_costs(options)
     config = _config(options, selectors=tuple(options["selector"] or ()))
@@ -141,6 +146,22 @@ def run(
     for failure in failures.values():
         print(f"failed: {failure}", file=sys.stderr)
     raise typer.Exit(1 if failures or tracking.faults else 0)
+
+
+def _until_correct(config: RunConfig, dry_run: bool, tracked: bool, as_json: bool) -> None:
+    from . import sequential, tables
+    from .progress import Progress
+
+    if tracked:
+        raise HarnessError("run: --until-correct takes no --track: trackers follow pools")
+    progress = Progress()
+    if dry_run:
+        return _print(sequential.dry_run(config, progress), as_json, tables.preview)
+    try:
+        _print([sequential.run(config, progress)], as_json, tables.sequences)
+    except KeyboardInterrupt:
+        print("interrupted: what is finished is kept; run the same command again to go on", file=sys.stderr)
+        raise typer.Exit(130) from None
 
 
 @app.command()
@@ -304,7 +325,7 @@ def plot(
     model: Annotated[str | None, typer.Option(help="Only its cells.")] = None,
     sampler: Annotated[str | None, typer.Option(help="Only its cells.")] = None,
     reference: Annotated[
-        Path | None, typer.Option(help="Of hardness: a cell or folder of another model, which says what is hard.")
+        Path | None, typer.Option(help="Of hardness, guided: a cell or folder that says what is hard.")
     ] = None,
     k: Annotated[int | None, typer.Option("-k", help="Of likelihoods: how many picks; default n / 8.")] = None,
     store: StoreDir = Path("runs"),

@@ -19,6 +19,7 @@ class RunConfig:
     regrade           grade a pool that carries verdicts with the task's own verifier
     audit             ask the task's second, stricter grader too
     grid              what to cross, `axis=value+value,...` (`harness.grid`)
+    until_correct     verify responses as they are drawn, and stop a problem at its first correct one
     unsafe_exec       let graders run responses' code unconfined where nothing confines it
     """
 
@@ -43,6 +44,7 @@ class RunConfig:
     grid: str | None = None
     regrade: bool = False
     audit: bool = False
+    until_correct: bool = False
     unsafe_exec: bool = False
     executor: str = "local"
     store: Path = Path("runs")
@@ -55,7 +57,9 @@ class RunConfig:
                 raise HarnessError(f"--{name.replace('_', '-')} must be at least 1, got {value}")
         if self.seed < 0:
             raise HarnessError(f"--seed must not be negative, got {self.seed}")
-        if not self.selectors and not self.grid:
+        if self.until_correct:
+            self._check_sequence()
+        elif not self.selectors and not self.grid:
             raise HarnessError("run: say which selectors to compare, e.g. --selector repexp --selector uniform")
         if len(set(self.selectors)) < len(self.selectors):
             raise HarnessError(f"run: a selector is given twice: {', '.join(self.selectors)}")
@@ -69,3 +73,11 @@ class RunConfig:
             raise HarnessError("run: --audit needs --task: its second grader is asked")
         if self.embeddings and self.embedder:
             raise HarnessError("run: give --embeddings or --embedder, not both")
+
+    def _check_sequence(self) -> None:
+        for name in ("selectors", "grid", "pool", "embedder", "audit"):
+            if getattr(self, name):
+                option = name.removesuffix("s")
+                raise HarnessError(
+                    f"run: --until-correct takes no --{option}: responses are verified in the order they are drawn"
+                )

@@ -43,7 +43,8 @@ class Selector(Protocol):
         of the rest only.
     reads
         Which of "texts" (with their lengths) and "answers" it lives on, e.g. `("answers",)`: it is refused where there
-        are none, and answers are not extracted for one that says it reads none.
+        are none, and answers are not extracted for one that says it reads none. "order" says that the order in which
+        responses were drawn is what it goes by.
     """
 
     def rank(self, pool: Pool, rng: np.random.Generator) -> Iterator[int]: ...
@@ -62,11 +63,30 @@ class Embedder(Protocol):
     def embed(self, problem: Problem, texts: Sequence[str]) -> Any: ...
 
 
+class Steering(Protocol):
+    """What steers the responses to one prompt, drawn one after another: `sampler.steering()` makes one for each prompt.
+
+    adds              whether the next response's logits are changed at all
+    added(states)     (c,) float64, added to the filtered logits of a step's c candidates; states (c, d): the last
+                      hidden state that the sequence would have with each of them
+    learn(states)     a finished response's token states (T, d), the end-of-sequence token's included
+    """
+
+    @property
+    def adds(self) -> bool: ...
+
+    def added(self, states: Tensor) -> Tensor: ...
+
+    def learn(self, states: Tensor) -> None: ...
+
+
 class Engine(Protocol):
     """Draws responses from a model. Built as `factory(model=..., **parameters)`; `model` may be None for its default.
 
     name        the model's name as tables show it
-    steers      whether it follows samplers that steer decoding themselves
+    steers      whether it follows samplers that steer decoding themselves: their responses to a prompt are drawn one
+                after another as `Steering` says, and `sample` takes `until(j, text) -> bool`: asked of every
+                response to prompt j as it ends, which gets no further one where it says yes
     chats       False where the model has no chat template: it is given `task.plain(problem)` (default True)
     states      the pooled hidden states that it can give
     served      True where its models are a server's, which is not asked for the task's own (default False)

@@ -83,7 +83,7 @@ def sample(plan: Plan, progress: Progress) -> set[str]:
         return set()
     pool, sampling = plan.work.pool, plan.sampling
     missing = _missing("pool", plan.problems, pool, progress)
-    size = sampling.engine.problems_per_call(sampling.n)
+    size = sampling.problems_per_call(sampling.n)
     todo = [group for group in batches(plan.problems, size) if any(problem.id in missing for problem in group)]
     waiting = unanswered.waiting(pool, plan.problems)
     again = batches([problem for problem in plan.problems if problem.id in waiting], size)

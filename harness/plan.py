@@ -22,6 +22,8 @@ from .store import digest
 from .weights import Weights
 from .work import Work
 
+STEERED = 16  # rows that a problem counts for under a sampler that steers, which looks at many tokens a step
+
 
 @dataclass(frozen=True)
 class Sampling:
@@ -31,6 +33,18 @@ class Sampling:
     sampler: Sampler
     n: int
     max_tokens: int
+
+    def problems_per_call(self, rows: int) -> int:
+        """How many problems the engine takes best at once, each with so many rows.
+
+        A sampler that steers draws a problem's rows one after another: only many problems make a batch.
+        """
+        return self.engine.problems_per_call(min(rows, STEERED) if self.steered else rows)
+
+    @property
+    def steered(self) -> bool:
+        """Whether the sampler steers decoding itself."""
+        return bool(getattr(self.sampler, "steers", False))
 
 
 @dataclass(frozen=True)
@@ -187,7 +201,7 @@ def _sampling_plan(setting: Setting, task: Task, wants_vectors: bool) -> Plan:
         "task": {"name": task.pools_as or config.task, "revision": task.revision},
         "prompt": digest(prompt(task, engine, problems[0])),
         "engine": dict(engine.identity()),
-        "sampler": parameters(sampling.sampler),
+        "sampler": _sampler_key(sampler_spec, sampling.sampler),
         "n": sampling.n,
         "max_tokens": sampling.max_tokens,
         "seed": config.seed,
@@ -316,6 +330,11 @@ def _sampling(setting: Setting, task: Task, engine: Engine, spec: Spec) -> Sampl
     paper = task.paper if config.paper else {}
     n = config.n or paper.get("n") or task.n
     return Sampling(engine, sampler, n, config.max_tokens or paper.get("max_tokens") or task.max_tokens)
+
+
+def _sampler_key(spec: Spec, sampler: Sampler) -> dict[str, Any]:
+    """All that a sampler does is in its parameters, unless it steers."""
+    return ({"name": spec.name} if getattr(sampler, "steers", False) else {}) | parameters(sampler)
 
 
 def _problems(setting: Setting, task: Task, model: str) -> tuple[list[Problem], str]:

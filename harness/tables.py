@@ -252,6 +252,30 @@ def published(rows: Sequence[Mapping[str, str]]) -> None:
         _console().print(_text(f"{row['file']}: conformance {row['conformance']}"), soft_wrap=True)
 
 
+def sequences(rows: Sequence[Mapping[str, Any]]) -> None:
+    """Runs that stopped at the first correct response: share solved by budget and restricted mean, each ± its error."""
+    for row in rows:
+        names = (row["task"], row["split"], row["model"], row["sampler"], "until correct", f"n = {row['n']}")
+        counts = f"{row['problems']} problems, {row['solved']} solved, {row['censored']} censored"
+        table = Table(title=_text(" · ".join(names)), box=SIMPLE_HEAD, min_width=96)
+        for name in ("budget k", "solved within k", "restricted mean at k"):
+            table.add_column(name, justify="right")
+        for k, share in row["share_solved"].items():
+            table.add_row(k, *_with_error(row, k, share))
+        _console().print(table)
+        _console().print(
+            _text(f"{counts}; {row['responses']:,} responses. Kaplan-Meier, ± one standard error over problems.")
+        )
+        _console().print(_text("restricted mean: verifier calls of who stops at k (k + 1 where none was correct)."))
+
+
+def _with_error(row: Mapping[str, Any], k: str, share: float | None) -> tuple[str, str]:
+    if share is None:
+        return "-", "-"
+    solved = f"{100 * share:.1f} ± {100 * row['share_solved_se'][k]:.1f} %"
+    return solved, f"{row['restricted_mean'][k]:.2f} ± {row['restricted_mean_se'][k]:.2f}"
+
+
 def selection(chosen: Sequence[Chosen]) -> None:
     """What to verify next: a row a response, and how its text begins."""
     table = Table(box=SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False)

@@ -15,10 +15,11 @@ from transformers.cache_utils import DynamicCache, DynamicLayer
 ROOM = 64  # tokens, at least
 
 
-def with_room(cache: DynamicCache, rows: torch.Tensor) -> DynamicCache:
+def with_room(cache: DynamicCache, rows: torch.Tensor, kind: type[RoomyLayer] | None = None) -> DynamicCache:
     """A copy of a cache of prompts, row r going on from prompt rows[r], each layer with room to grow."""
     roomy = copy.copy(cache)
-    roomy.layers = [RoomyLayer.going_on(layer.keys[rows], layer.values[rows]) for layer in cache.layers]
+    layer_type = kind or RoomyLayer
+    roomy.layers = [layer_type.going_on(layer.keys[rows], layer.values[rows]) for layer in cache.layers]
     return roomy
 
 

@@ -61,13 +61,20 @@ class RowDraws(LogitsProcessor):
     logprobs (rows,) float64: the sum of the model's own log-probabilities (temperature 1, nothing filtered).
     running: the rows that the model still generates, by index; `narrow` takes out those that have ended.
     live (running,): whether the step's token belongs to its row; after the row's end it is `filler`, and not counted.
+    steer: what is done to the filtered logits (running, vocabulary) of a step before its tokens are drawn.
     """
 
     def __init__(
-        self, sampler: Sampler, streams: np.ndarray[Any, Any], eos: Sequence[int], filler: int, device: torch.device
+        self,
+        sampler: Sampler,
+        streams: np.ndarray[Any, Any],
+        eos: Sequence[int],
+        filler: int,
+        device: torch.device,
+        steer: Callable[[torch.Tensor], torch.Tensor] | None = None,
     ) -> None:
         rows, self.max_tokens = streams.shape
-        self.filters = filters(sampler)
+        self.filters, self.steer = filters(sampler), steer
         self.uniforms = torch.as_tensor(streams, device=device)
         self.eos = torch.tensor(list(eos), dtype=torch.long, device=device)
         self.filler = filler
@@ -81,18 +88,25 @@ class RowDraws(LogitsProcessor):
 
     def __call__(self, input_ids: torch.Tensor, scores: torch.Tensor) -> torch.Tensor:
         """Draw, and return logits that leave only the drawn tokens."""
+        token = self.next(input_ids, scores)
+        return torch.full_like(scores, -torch.inf).scatter_(1, token[:, None], 0.0)
+
+    def next(self, input_ids: torch.Tensor, scores: torch.Tensor) -> torch.Tensor:
+        """(running,) the next token of each running row, from its logits (running, vocabulary)."""
         if self.step < self.max_tokens:
             token = self._draw(input_ids, scores)
         else:
             self.live = torch.zeros_like(self.live)
             token = torch.full_like(self.running, self.filler)
         self.step += 1
-        return torch.full_like(scores, -torch.inf).scatter_(1, token[:, None], 0.0)
+        return token
 
     def _draw(self, input_ids: torch.Tensor, scores: torch.Tensor) -> torch.Tensor:
         filtered = scores
         for warp in self.filters:
             filtered = warp(input_ids, filtered)
+        if self.steer:
+            filtered = self.steer(filtered)
         rows = self.running
         token = inverse_cdf(filtered, self.uniforms[rows, self.step])
         logprob = scores.gather(1, token[:, None])[:, 0] - scores.logsumexp(-1)

@@ -29,12 +29,14 @@ from .row_chunks import Chunks, out_of_memory
 if TYPE_CHECKING:
     import torch
 
+    from .capture import PooledStates
     from .row_streams import RowDraws
 
 DTYPES = ("auto", "float32", "bfloat16", "float16")
 DEFAULT_MODEL = {"cpu": "Qwen/Qwen2.5-0.5B-Instruct", "cuda": "Qwen/Qwen2.5-7B-Instruct"}
 ENCODED_TOKENS = 16  # a row, of `batch` rows: what one pass of `encode` takes in
 SCORED_TOKENS = 2  # and of `score`, which has a vocabulary's logits for each
+STEERED_ROWS = 16  # of `batch`, that a prompt counts for under a sampler that steers: a step looks at many tokens
 
 
 @hookimpl
@@ -60,7 +62,7 @@ class Transformers:
     batch: int = 256
     revision: str | None = None
 
-    steers = False
+    steers = True
     states = ("mean", "last", "penultimate")
 
     def __post_init__(self) -> None:
@@ -122,13 +124,15 @@ class Transformers:
         seeds: Sequence[int],
         states: Sequence[str] = (),
         report: Callable[[int], None] = lambda rows: None,
+        until: Callable[[int, str], bool] = lambda prompt, text: False,
     ) -> list[Responses]:
-        """n responses to each prompt, in chunks of at most `batch` rows; see `harness.contracts.Engine`."""
-        if sampler.steers:
-            raise HarnessError(
-                f"transformers: {type(sampler).__name__} steers decoding itself, which this engine cannot follow"
-            )
+        """n responses to each prompt, in chunks of at most `batch` rows; see `harness.contracts.Engine`.
+
+        Under a sampler that steers, a prompt's responses come one after another; `until` is asked then only.
+        """
         self._require_known(states)
+        if sampler.steers:
+            return self._sample_steered(prompts, _Asked(n, sampler, max_tokens, seeds, states, report, until))
         rows = [(j, i) for j in range(len(prompts)) for i in range(n)]
         drawn: list[_Drawn] = []
         with self._quiet_inference():
@@ -223,9 +227,13 @@ class Transformers:
         pooled = PooledStates(states, draws)
         with hooked(part.decoder, pooled) if states else nullcontext():
             self._run(draws, start.ids[which], start.mask[which], start.past(which), feed_last=bool(states))
+        return self._columns(draws, pooled)
+
+    def _columns(self, draws: RowDraws, pooled: PooledStates) -> _Drawn:
+        """What was drawn, on the CPU."""
         if not draws.logprobs.isfinite().all():
             raise HarnessError(
-                f"{self.name}: in {part.dtype} the model's probabilities are not finite; try dtype=float32"
+                f"{self.name}: in {self._checkpoint.dtype} the model's probabilities are not finite; try dtype=float32"
             )
         lengths = draws.lengths.tolist()
         return _Drawn(
@@ -234,6 +242,55 @@ class Transformers:
             logprobs=draws.logprobs.cpu().numpy(),
             states={kind: values.cpu().numpy() for kind, values in pooled.result().items()},
         )
+
+    def _sample_steered(self, prompts: Sequence[Sequence[Message]], asked: _Asked) -> list[Responses]:
+        """Up to n responses to each prompt, one after another, several prompts at a time."""
+        from .candidate_tree import require_window
+
+        if not hasattr(asked.sampler, "steering"):
+            raise HarnessError(
+                f"transformers: {type(asked.sampler).__name__} has steers = True, but no steering() that says how: "
+                "see harness.contracts.Steering"
+            )
+        ids = [self._checkpoint.prompt_ids(prompt) for prompt in prompts]
+        require_window(self._checkpoint, max(map(len, ids), default=0) + asked.max_tokens)
+        drawn: list[Responses] = []
+        with self._quiet_inference():
+            _ = self._tried_siblings
+            chunks = Chunks(max(1, self.batch // STEERED_ROWS))
+            for _, responses in chunks.over(range(len(ids)), lambda chunk: self._steered(chunk, ids, asked)):
+                drawn += responses
+        return drawn
+
+    @cached_property
+    def _tried_siblings(self) -> bool:
+        """True where the model can look at several next tokens at once; a HarnessError, one line, where not."""
+        from .candidate_tree import require_siblings
+
+        require_siblings(self._checkpoint)
+        return True
+
+    def _steered(self, chunk: Sequence[int], prompt_ids: Sequence[list[int]], asked: _Asked) -> list[Responses]:
+        """The responses to a chunk of prompts, which go on together as long as `until` lets them."""
+        from .row_streams import uniforms
+        from .steered import SteeredPrompts
+
+        steered = SteeredPrompts(self._checkpoint, asked.sampler, *self._padded([prompt_ids[j] for j in chunk]))
+        found: dict[int, list[_Drawn]] = {j: [] for j in chunk}
+        going = list(chunk)
+        for i in range(asked.n):
+            streams = np.stack([uniforms(asked.seeds[j], i, asked.max_tokens) for j in going])
+            columns = self._columns(*steered.respond([j - chunk[0] for j in going], streams, asked.states))
+            for row, j in enumerate(going):
+                found[j].append(columns.row(row))
+            asked.report(len(going))
+            going = [j for j in going if not asked.until(j, self._text(found[j][-1]))]
+            if not going:
+                break
+        return [self._responses(_joined(rows), slice(None)) for rows in found.values()]
+
+    def _text(self, drawn: _Drawn) -> str:
+        return self._checkpoint.text(drawn.token_ids[0])
 
     def _run(
         self, draws: RowDraws, ids: torch.Tensor, mask: torch.Tensor, past: dict[str, Any], *, feed_last: bool
@@ -320,21 +377,24 @@ class Transformers:
 
     def _left_padded(self, prompts: Sequence[list[int]]) -> _Start:
         """The prompts in one batch, and their cache where all rows can share it."""
-        import torch
-
-        part = self._checkpoint
-        width = max(len(ids) for ids in prompts)
-        pads = [width - len(ids) for ids in prompts]
-        ids = torch.tensor(
-            [[part.filler] * pad + ids for pad, ids in zip(pads, prompts, strict=True)], device=part.device
-        )
-        mask = torch.tensor([[0] * pad + [1] * (width - pad) for pad in pads], device=part.device)
+        ids, mask = self._padded(prompts)
         try:
             return _Start(ids, mask, self._shared_cache(ids[:, :-1], mask[:, :-1]))
         except (MemoryError, RuntimeError) as failure:
             if not out_of_memory(failure):
                 raise
         return _Start(ids, mask, None)
+
+    def _padded(self, prompts: Sequence[list[int]]) -> tuple[torch.Tensor, torch.Tensor]:
+        """The prompts in one batch, padded on the left, and their mask, each (prompts, tokens)."""
+        import torch
+
+        part = self._checkpoint
+        width = max(len(ids) for ids in prompts)
+        pads = [width - len(ids) for ids in prompts]
+        ids = [[part.filler] * pad + ids for pad, ids in zip(pads, prompts, strict=True)]
+        mask = [[0] * pad + [1] * (width - pad) for pad in pads]
+        return torch.tensor(ids, device=part.device), torch.tensor(mask, device=part.device)
 
     def _shared_cache(self, ids: torch.Tensor, mask: torch.Tensor) -> Any | None:
         """The cache of all prompt tokens but the last; None where a model's cache cannot be copied to many rows.
@@ -383,6 +443,19 @@ class _Start:
 
 
 @dataclass(frozen=True)
+class _Asked:
+    """What `sample` was asked for, prompts apart."""
+
+    n: int
+    sampler: Sampler
+    max_tokens: int
+    seeds: Sequence[int]
+    states: Sequence[str]
+    report: Callable[[int], None]
+    until: Callable[[int, str], bool]
+
+
+@dataclass(frozen=True)
 class _Drawn:
     """Columns of drawn rows."""
 
@@ -390,6 +463,12 @@ class _Drawn:
     ended: list[bool]
     logprobs: np.ndarray[Any, np.dtype[np.float64]]
     states: dict[str, Floats]
+
+    def row(self, row: int) -> _Drawn:
+        """One row."""
+        one = slice(row, row + 1)
+        states = {kind: values[one] for kind, values in self.states.items()}
+        return _Drawn(self.token_ids[one], self.ended[one], self.logprobs[one], states)
 
 
 def _joined(parts: Sequence[_Drawn]) -> _Drawn:

@@ -98,6 +98,12 @@ def test_every_selector_conforms(spec):
     assert failures("selector", built("selector", spec)) == []
 
 
+def test_equivariance_is_not_asked_of_a_selector_that_says_it_goes_by_the_order():
+    found = outcomes("selector", built("selector", "in-order"))
+    assert "permutation-equivariant" in found["not applicable"]
+    assert "reads-what-it-says" in found["passed"]
+
+
 @pytest.mark.parametrize("spec", [*names("sampler"), "min-p:p=0.1", "vanilla:temperature=0.7,top_k=50"])
 def test_every_sampler_conforms(spec):
     assert failures("sampler", built("sampler", spec)) == []

@@ -599,7 +599,7 @@ def refused(name, *folders, **options):
 
 def test_an_unknown_figure_is_refused_by_name(tmp_path):
     assert refused("scater", tmp_path).startswith(
-        "plot: no figure 'scater' (did you mean 'scatter'? figures: hardness,"
+        "plot: no figure 'scater' (did you mean 'scatter'? figures: guided, hardness,"
     )
 
 
@@ -691,7 +691,8 @@ def test_a_reference_that_does_not_fit_is_refused(rich, tmp_path):
 
 def test_options_of_other_figures_and_wrong_numbers_are_refused(rich, tmp_path):
     assert refused("passk", rich, k=3) == "plot passk: -k goes with `harness plot likelihoods` only"
-    assert "--reference goes with `harness plot hardness` only" in refused("passk", rich, reference=tmp_path)
+    said = "--reference goes with `harness plot hardness` and `harness plot guided` only"
+    assert said in refused("passk", rich, reference=tmp_path)
     assert refused("likelihoods", rich, k=0) == "plot likelihoods: -k must be at least 1, got 0"
 
 

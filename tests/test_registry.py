@@ -63,7 +63,8 @@ def test_builtins_come_in_through_the_same_group_without_faults():
     registry = load_registry()
     assert not registry.faults
     assert {r.name for r in registry.of_kind("selector")} >= {"repexp", "uniform"}
-    assert {r.name for r in registry.of_kind("sampler")} == {"vanilla", "low-temp", "high-temp", "min-p", "nucleus"}
+    samplers = {"vanilla", "low-temp", "high-temp", "min-p", "nucleus", "repexp-guided"}
+    assert {r.name for r in registry.of_kind("sampler")} == samplers
 
 
 @pytest.mark.parametrize(

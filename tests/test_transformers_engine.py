@@ -44,6 +44,7 @@ CONFIGS = {
     "gpt2": GPT2Config(n_embd=48, n_layer=2, n_head=4, n_positions=128),
     "sliding": MistralConfig(**SMALL, sliding_window=8),
 }
+NORMS = {"gpt2": "transformer.ln_f", "phi": "model.final_layernorm"}  # where the last one is not `model.norm`
 SHORT = [{"role": "user", "content": "1 2 3 4"}]
 LONG = [{"role": "user", "content": "the quick brown fox, please solve 4 4 10 10 this puzzle"}]
 
@@ -84,7 +85,7 @@ def save_checkpoint(folder: Path, kind: str, template: str | None = TEMPLATE, en
         torch.manual_seed(1)
         model = AutoModelForCausalLM.from_config(config)
         with torch.no_grad():
-            norm = model.transformer.ln_f if kind == "gpt2" else model.model.norm
+            norm = model.get_submodule(NORMS.get(kind, "model.norm"))
             norm.weight.uniform_(0.5, 1.5)
             model.lm_head.weight.mul_(8)
             model.lm_head.weight[2].mul_(end_scale)
@@ -435,12 +436,12 @@ def test_the_decoder_is_tried_before_it_is_trusted(checkpoints):
         final_decoder(model, "small")
 
 
-def test_a_steering_sampler_is_refused(engines):
-    class Steering(Sampler):
+def test_a_steering_sampler_that_does_not_say_how_is_refused(engines):
+    class Silent(Sampler):
         steers = True
 
-    with pytest.raises(HarnessError, match="Steering steers decoding itself"):
-        draw(engines["qwen2"], sampler=Steering())
+    with pytest.raises(HarnessError, match="Silent has steers = True, but no steering"):
+        draw(engines["qwen2"], sampler=Silent())
 
 
 def test_an_unknown_state_is_refused(engines):

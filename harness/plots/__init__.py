@@ -22,7 +22,7 @@ FOLDER = "plots"  # in the store, where no --out says otherwise
 
 def figures() -> dict[str, Figure]:
     """The figures by name, in the order of docs/plots.md."""
-    from . import curves, hardness, likelihoods, models, scatter, training
+    from . import curves, guided, hardness, likelihoods, models, scatter, training
 
     found = (
         *scatter.FIGURES,
@@ -31,6 +31,7 @@ def figures() -> dict[str, Figure]:
         *curves.FIGURES,
         *likelihoods.FIGURES,
         *training.FIGURES,
+        *guided.FIGURES,
     )
     return {figure.name: figure for figure in found}
 

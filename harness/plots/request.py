@@ -38,10 +38,11 @@ class Request:
     def __post_init__(self) -> None:
         if self.k is not None and self.k < 1:
             raise self.refused(f"-k must be at least 1, got {self.k}")
-        for option, figure in (("reference", "hardness"), ("k", "likelihoods")):
-            if getattr(self, option) is not None and self.name != figure:
+        for option, figures in (("reference", ("hardness", "guided")), ("k", ("likelihoods",))):
+            if getattr(self, option) is not None and self.name not in figures:
                 dashes = "-" if len(option) == 1 else "--"
-                raise self.refused(f"{dashes}{option} goes with `harness plot {figure}` only")
+                named = " and ".join(f"`harness plot {figure}`" for figure in figures)
+                raise self.refused(f"{dashes}{option} goes with {named} only")
 
     def refused(self, reason: str) -> HarnessError:
         """The error that says why this figure cannot be drawn."""

@@ -139,6 +139,8 @@ def global_rngs_untouched(selector: Any) -> None:
 @check("order responses by what they are; break ties by the rng", presumes=BASIC)
 def permutation_equivariant(selector: Any) -> None:
     """Permuting the rows permutes the order, or leaves its distribution, where nothing ties."""
+    if "order" in (getattr(selector, "reads", None) or ()):
+        raise Inapplicable("it says that it reads the order in which responses were drawn")
     require_equivariant(selector)
 
 

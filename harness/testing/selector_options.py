@@ -14,14 +14,14 @@ from .picking import brief, order
 from .selector_basics import BASIC
 
 
-@check('name all that it reads in `reads`: "texts" (with their lengths), "answers", or ()', presumes=BASIC)
+@check('name all that it reads in `reads`: "texts" (with their lengths), "answers", "order", or ()', presumes=BASIC)
 def reads_what_it_says(selector: Any) -> None:
     """Where it says which of texts and answers it `reads`, the others make no difference."""
     said_so = getattr(selector, "reads", None)
     if said_so is None:
         raise Inapplicable("it does not say what it reads")
-    known = isinstance(said_so, (tuple, list)) and set(said_so) <= {"texts", "answers"}
-    expect(known, f"reads must be some of ('texts', 'answers'), got {said_so!r}")
+    known = isinstance(said_so, (tuple, list)) and set(said_so) <= {"texts", "answers", "order"}
+    expect(known, f"reads must be some of ('texts', 'answers', 'order'), got {said_so!r}")
     pool = examples.pool()
     blank = {"texts": [""] * len(pool), "answers": [None] * len(pool)}
     unread = {name: column for name, column in blank.items() if name not in said_so}

@@ -1,0 +1,272 @@
+"""`harness run --until-correct`: responses verified as they are drawn, until one is correct or the budget is spent.
+
+No pool and no selector: the order is the sampler's. What comes of a problem is a stopping time, or a censored one where
+the budget ended first; such runs are scored by `survival`, kept apart from cells, and never averaged with them.
+
+    STORE/sequence/KEY/PROBLEM.parquet   the responses, as far as they were drawn
+    STORE/stopped/KEY/PROBLEM.json       the verdicts on them, the stopping time, whether it is censored
+    STORE/sequences/KEY.json             one run: a line a problem, and all that made it
+
+A killed run goes on at the first group of problems that is not finished, and ends with the bytes of one that was not.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from . import cells, store
+from .config import RunConfig
+from .contracts import Task
+from .errors import HarnessError
+from .metrics import budgets
+from .plan import Plan, Sampling, make_plan
+from .progress import Progress
+from .records import Problem, Responses, Verdict
+from .survival import Survival, kaplan_meier
+from .work import batches, graded, problem_seed
+
+KIND, SCHEMA = "diversity-harness sequence", 1
+FOLDER = "sequences"
+FIRST, MORE = 16, 4  # a sampler that does not steer is asked for so many responses, then for so many times as many
+
+Record = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Sequences:
+    """A plan with the two stages of its own."""
+
+    plan: Plan
+    sampling: Sampling
+    drawn: store.Stage
+    stopped: store.Stage
+
+
+def run(config: RunConfig, progress: Progress) -> dict[str, Any]:
+    """The row of a run: share solved by budget, restricted means, their errors."""
+    asked = planned(config, progress)
+    missing = asked.stopped.missing(asked.plan.problems)
+    for stage in (asked.drawn, asked.stopped):
+        stage.begin()
+    if missing:
+        remark = asked.plan.task.check(unsafe_exec=config.unsafe_exec)
+        if remark:
+            progress.say(remark)
+        draw(asked, {problem.id for problem in missing}, progress)
+    return row([_kept(asked)])
+
+
+def planned(config: RunConfig, progress: Progress) -> Sequences:
+    """The plan of a run; HarnessError, one line, for whatever is wrong with what was asked."""
+    plan = make_plan(config, progress)
+    assert plan.sampling is not None  # the config has checked that there is no pool
+    graded_by = {name: plan.work.verdicts.inputs[name] for name in ("task", "grader", "file")}
+    inputs = {**plan.work.pool.inputs, "until": "correct", "verified": graded_by}
+    stage = plan.setting.store.stage
+    return Sequences(plan, plan.sampling, stage("sequence", inputs, ".parquet"), stage("stopped", inputs, ".json"))
+
+
+def dry_run(config: RunConfig, progress: Progress) -> list[dict[str, Any]]:
+    """How many problems are in the store, and how many are not."""
+    asked = planned(config, progress)
+    missing, all_of_them = len(asked.stopped.missing(asked.plan.problems)), len(asked.plan.problems)
+    progress.say(f"to do: at most {missing * asked.sampling.n:,} responses to {missing:,} problems")
+    return [{"stage": "until correct", "there": all_of_them - missing, "to_make": missing, "key": asked.stopped.key}]
+
+
+def draw(asked: Sequences, missing: set[str], progress: Progress) -> None:
+    """Draw and verify the sequences that are not in the store, some problems at a time, the same ones every time."""
+    plan, sampling = asked.plan, asked.sampling
+    if len(missing) < len(plan.problems):
+        reused = len(plan.problems) - len(missing)
+        progress.say(f"until correct: reused for {reused} of {len(plan.problems)} problems")
+    groups = batches(plan.problems, sampling.problems_per_call(FIRST))
+    todo = [group for group in groups if any(problem.id in missing for problem in group)]
+    with progress.stage("until correct", sum(map(len, todo)), "problems") as stage:
+        for group in todo:
+            judges = [Judge(plan.task, problem) for problem in group]
+            find = _one_by_one if sampling.steered else _by_waves
+            for judge, responses in zip(judges, find(asked, judges), strict=True):
+                if judge.problem.id in missing:
+                    _keep(asked, judge, responses)
+            stage.advance(len(group))
+
+
+@dataclass(eq=False)
+class Judge:
+    """The verifier of one problem; asks once about equal texts."""
+
+    task: Task
+    problem: Problem
+    said: dict[str, Verdict] = field(default_factory=dict)
+
+    def verdict(self, text: str) -> Verdict:
+        """The verdict on a text as it is stored."""
+        text = store.storable(text)
+        if text not in self.said:
+            [self.said[text]], _ = graded(self.task, self.problem, [text])
+        return self.said[text]
+
+    def accepts(self, text: str) -> bool:
+        """Whether it is correct."""
+        return self.verdict(text).status == "correct"
+
+
+def _ask(asked: Sequences, judges: Sequence[Judge], n: int, **more: Any) -> list[Responses]:
+    problems = [judge.problem for judge in judges]
+    return asked.sampling.engine.sample(
+        asked.plan.prompts(problems),
+        n=n,
+        sampler=asked.sampling.sampler,
+        max_tokens=asked.sampling.max_tokens,
+        seeds=[problem_seed("sample", asked.plan.config.seed, problem) for problem in problems],
+        **more,
+    )
+
+
+def _one_by_one(asked: Sequences, judges: Sequence[Judge]) -> list[Responses]:
+    """The engine asks after every response: each depends on those before."""
+    return _ask(asked, judges, asked.sampling.n, until=lambda place, text: judges[place].accepts(text))
+
+
+def _by_waves(asked: Sequences, judges: Sequence[Judge]) -> list[Responses]:
+    """Independent responses, some more than are wanted, and cut at the first correct one.
+
+    Fewer rows are the first of more, so each wave draws those before again: at most a third more in all.
+    """
+    found: dict[str, Responses] = {}
+    going, size = list(judges), FIRST
+    while going:
+        size = min(size, asked.sampling.n)
+        for judge, responses in zip(going, _ask(asked, going, size), strict=True):
+            _require_all(judge.problem, responses)
+            stop = next((i for i, text in enumerate(responses.texts) if judge.accepts(text)), None)
+            if stop is not None or size == asked.sampling.n:
+                found[judge.problem.id] = _first(responses, size if stop is None else stop + 1)
+        going = [judge for judge in going if judge.problem.id not in found]
+        size *= MORE
+    return [found[judge.problem.id] for judge in judges]
+
+
+def _require_all(problem: Problem, responses: Responses) -> None:
+    if responses.missing:
+        raise HarnessError(
+            f"problem {problem.id!r}: {len(responses.missing)} responses did not come, and without them nobody "
+            "knows which was the first correct one: run the same command again; finished problems are kept"
+        )
+
+
+def _first(responses: Responses, n: int) -> Responses:
+    ids = responses.token_ids
+    return replace(
+        responses,
+        texts=responses.texts[:n],
+        finish=responses.finish[:n],
+        lengths=responses.lengths[:n],
+        logprobs=responses.logprobs[:n],
+        token_ids=None if ids is None else ids[:n],
+        states={},
+    )
+
+
+def _keep(asked: Sequences, judge: Judge, responses: Responses) -> None:
+    """Keep the responses, then what was said of them: that shard says that both are there."""
+    verdicts = [judge.verdict(text) for text in responses.texts]
+    store.write_responses(asked.drawn, judge.problem, responses)
+    store.write_json(
+        asked.stopped.path(judge.problem),
+        {
+            "problem_id": store.storable(judge.problem.id),
+            "time": len(verdicts),
+            "solved": verdicts[-1].status == "correct",
+            "budget": asked.sampling.n,
+            "tokens": int(np.sum(responses.lengths)),
+            "verdicts": [[verdict.status, store.storable(verdict.reason)] for verdict in verdicts],
+            "conditions": dict(judge.task.conditions()),
+        },
+    )
+
+
+# The run as one file.
+
+
+def _kept(asked: Sequences) -> Record:
+    """The run's record, from its shards; written to STORE/sequences too."""
+    plan, stops = asked.plan, [store.read_json(asked.stopped.path(problem)) for problem in asked.plan.problems]
+    record: Record = {
+        "kind": KIND,
+        "schema": SCHEMA,
+        "labels": {**plan.labels, "embedder": "none", "selector": "in-order", "seed": plan.config.seed},
+        "budget": asked.sampling.n,
+        "inputs": dict(asked.stopped.inputs),
+        **cells.made_with(()),
+        "problems": [_entry(stop) for stop in stops],
+    }
+    key = store.digest({**record["inputs"], "problems": [entry["id"] for entry in record["problems"]]})
+    path = plan.setting.store.root / FOLDER / f"{key}.json"
+    record["checksum"] = cells.checksum(record)
+    store.write_atomically(path, (json.dumps(record, indent=1, ensure_ascii=False, allow_nan=False) + "\n").encode())
+    return record
+
+
+def _entry(stop: dict[str, Any]) -> dict[str, Any]:
+    errors = sum(status == "error" for status, _ in stop["verdicts"])
+    return {"id": stop["problem_id"], **{name: stop[name] for name in ("time", "solved", "tokens")}, "errors": errors}
+
+
+def read(path: Path) -> Record:
+    """The record in a file; HarnessError where it is none, or was edited."""
+    try:
+        record: Record = json.loads(path.read_bytes())
+    except (OSError, ValueError) as failure:
+        raise HarnessError(f"sequence {path}: cannot be read ({type(failure).__name__})") from None
+    if not isinstance(record, dict) or record.get("kind") != KIND or record.get("schema") != SCHEMA:
+        raise HarnessError(
+            f"sequence {path}: is no sequence of schema {SCHEMA} (`harness run --until-correct` makes them)"
+        )
+    if record.get("checksum") != cells.checksum(record):
+        raise HarnessError(f"sequence {path}: was edited or cut after it was measured; run it again")
+    return record
+
+
+def row(records: Sequence[Record]) -> dict[str, Any]:
+    """One row of runs that differ in their seeds alone: a problem's seeds are one cluster. None: nothing is known."""
+    entries = [(entry, record) for record in records for entry in record["problems"]]
+    curve = survival_of(records)
+    ks = budgets(max(record["budget"] for record in records))
+    solved = {str(k): curve.solved(k) for k in ks}
+    means = {str(k): curve.restricted_mean(k) for k in ks}
+    return {
+        **records[0]["labels"],
+        "seed": records[0]["labels"]["seed"] if len(records) == 1 else None,
+        "seeds": [record["labels"]["seed"] for record in records],
+        "n": max(record["budget"] for record in records),
+        "problems": len({entry["id"] for entry, _ in entries}),
+        "sequences": len(entries),
+        "solved": sum(entry["solved"] for entry, _ in entries),
+        "censored": sum(not entry["solved"] for entry, _ in entries),
+        "responses": sum(entry["time"] for entry, _ in entries),
+        "tokens": sum(entry["tokens"] for entry, _ in entries),
+        "errors": sum(entry["errors"] for entry, _ in entries),
+        "share_solved": _part(solved, 0),
+        "share_solved_se": _part(solved, 1),
+        "restricted_mean": _part(means, 0),
+        "restricted_mean_se": _part(means, 1),
+    }
+
+
+def survival_of(records: Iterable[Record]) -> Survival:
+    """Kaplan and Meier's estimate from all sequences of the records."""
+    entries = [(entry["time"], entry["solved"], entry["id"]) for record in records for entry in record["problems"]]
+    times, solved, ids = zip(*entries, strict=True)
+    return kaplan_meier(np.array(times), solved, ids)
+
+
+def _part(found: dict[str, tuple[float, float] | None], place: int) -> dict[str, float | None]:
+    return {k: None if both is None else both[place] for k, both in found.items()}

@@ -1,0 +1,35 @@
+"""Takes responses as they were generated: the first is verified first.
+
+    pick the lowest index left
+
+On a pool of independent draws this is one random order, the same in every trial. It is meant for responses that were
+drawn one after another, each in view of those before (`repexp-guided`): there the order is the method, and any other
+ranker judges the pool, not the sampler.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from harness import Pool, hookimpl
+
+
+@dataclass(frozen=True)
+class InOrder:
+    """The pool's own order, from the first response drawn to the last."""
+
+    needs: ClassVar[tuple[str, ...]] = ()
+    reads: ClassVar[tuple[str, ...]] = ("order",)
+
+    def rank(self, pool: Pool, rng: np.random.Generator) -> Iterator[int]:
+        """All n indices, ascending."""
+        return iter(range(len(pool)))
+
+
+@hookimpl
+def register_selectors(register: Callable[[str, str], None]) -> None:
+    register("in-order", "harness_selectors.in_order:InOrder")

@@ -1,0 +1,74 @@
+"""The paper's RF5 at small scale: `python tests/bench/guided_experiment.py`, then `harness plot guided`.
+
+tiny24 on the puzzles that its stored pool finds hardest (a cell under results/ says which), beta in {0, 0.5, 1},
+several seeds, each sequence stopped at its first correct response. Prints a line a beta; started again it goes on.
+docs/guided.md has what was found.
+
+Seeds begin at 1: the cell's pool was drawn with seed 0, and with the same random numbers beta = 0 would draw again the
+very failures by which the puzzles were chosen.
+"""
+
+import argparse
+import json
+from pathlib import Path
+
+import torch
+
+from harness import cells, sequential
+from harness.config import RunConfig
+from harness.metrics import random_samples_to_correct
+from harness.progress import Progress
+
+CELL = Path(__file__).parents[2] / "results" / "game24" / "c4c4eda2c4e7c17c9c5c.json"
+
+
+def write_hardest(cell: Path, count: int, path: Path) -> None:
+    """The puzzles with the largest expected samples-to-correct, those of equal hardness by their ids."""
+    measured = cells.read(cell)
+    outcomes = cells.outcomes(measured)
+    expected = random_samples_to_correct(outcomes.n, outcomes.c)
+    ids = [entry["id"] for entry in measured["problems"]]
+    hardest = sorted(range(len(ids)), key=lambda place: (-expected[place], ids[place]))[:count]
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text("".join(json.dumps({"puzzle": ids[place].replace("-", " ")}) + "\n" for place in hardest))
+
+
+def main() -> None:
+    """Run all, and print what came of each beta."""
+    parser = argparse.ArgumentParser(description="share solved against budget, with and without the bonus")
+    parser.add_argument("--store", type=Path, default=Path("guided-runs"))
+    parser.add_argument("--cell", type=Path, default=CELL)
+    parser.add_argument("--puzzles", type=int, default=30)
+    parser.add_argument("--n", type=int, default=1024)
+    parser.add_argument("--seeds", type=int, default=5)
+    parser.add_argument("--betas", type=float, nargs="+", default=[0.0, 0.5, 1.0])
+    options = parser.parse_args()
+    torch.set_num_threads(1)
+    data = options.store / "hardest.jsonl"
+    write_hardest(options.cell, options.puzzles, data)
+    for seed in range(1, options.seeds + 1):
+        for beta in options.betas:
+            config = RunConfig(
+                task="game24",
+                sampler=f"repexp-guided:beta={beta:g}",
+                split="heldout",
+                data=data,
+                n=options.n,
+                seed=seed,
+                store=options.store,
+                until_correct=True,
+            )
+            row = sequential.run(config, Progress())
+            print(f"seed {seed}, beta {beta:g}: {row['solved']} of {row['problems']} solved", flush=True)
+    records = [sequential.read(path) for path in sorted((options.store / sequential.FOLDER).glob("*.json"))]
+    for beta in options.betas:
+        row = sequential.row([record for record in records if record["inputs"]["sampler"]["beta"] == beta])
+        shares = {
+            k: (round(row["share_solved"][k], 3), round(row["share_solved_se"][k], 3)) for k in row["share_solved"]
+        }
+        mean = row["restricted_mean"][str(options.n)], row["restricted_mean_se"][str(options.n)]
+        print(f"beta {beta:g}: restricted mean {mean[0]:.1f} ± {mean[1]:.1f}; solved {shares}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,190 @@
+"""`harness run --until-correct`: responses verified as they are drawn, and what is kept of it."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pytest
+from conftest import contents
+
+from harness import HarnessError, sequential, store
+
+GUIDED = ("--task", "game24", "--sampler", "repexp-guided:beta=0.5", "--max-tokens", "64")
+
+
+def stopping_times(folder) -> dict[str, tuple[int, bool]]:
+    """Per problem its stopping time and whether it was solved, from the one record in a store."""
+    [path] = (folder / "sequences").glob("*.json")
+    return {entry["id"]: (entry["time"], entry["solved"]) for entry in sequential.read(path)["problems"]}
+
+
+def test_a_sequence_ends_at_the_first_correct_response_of_the_pool_that_would_be_drawn(toy, tmp_path):
+    [row] = toy("--until-correct", "--n", "40", store=tmp_path / "sequence").rows
+    [pool] = toy("--selector", "head", "--n", "40", store=tmp_path / "pool").rows
+    assert pool["solvable"] == row["solved"]
+    times = stopping_times(tmp_path / "sequence")
+    for path in (tmp_path / "pool" / "verdict").rglob("*.parquet"):
+        verdicts = store.verdicts_in(path)
+        first = verdicts.index("correct") + 1 if "correct" in verdicts else 40
+        about = store.about_shard(next((tmp_path / "pool" / "pool").rglob(path.name)))
+        assert times[about["problem_id"]] == (first, "correct" in verdicts)
+
+
+def test_the_row_has_the_shares_the_restricted_means_and_their_errors(toy, tmp_path):
+    [row] = toy("--until-correct", "--n", "2", "--data", "30").rows
+    times = stopping_times(tmp_path / "runs")
+    solved_at = np.array([stop if solved else 99 for stop, solved in times.values()])
+    assert row["censored"] == (solved_at == 99).sum() > 0
+    assert row["solved"] + row["censored"] == row["problems"] == 30
+    for k in (1, 2):
+        assert row["share_solved"][str(k)] == pytest.approx((solved_at <= k).mean())
+        assert row["restricted_mean"][str(k)] == pytest.approx(np.minimum(solved_at, k + 1).mean())
+    assert row["share_solved_se"]["1"] == pytest.approx((solved_at <= 1).std() / np.sqrt(30))
+    assert row["selector"] == "in-order"
+
+
+def test_responses_past_the_first_correct_one_are_not_kept_and_no_cell_is_made(toy, tmp_path):
+    toy("--until-correct", "--n", "40")
+    times = stopping_times(tmp_path / "runs")
+    for path in (tmp_path / "runs" / "sequence").rglob("*.parquet"):
+        assert store.count_in(path) == times[store.about_shard(path)["problem_id"]][0]
+    assert not (tmp_path / "runs" / "cells").exists()
+    assert not (tmp_path / "runs" / "pool").exists()
+
+
+def test_verifier_errors_are_counted_and_stop_nothing(toy):
+    [row] = toy("--until-correct", "--n", "20", "--split", "broken").rows
+    assert row["errors"] > 0
+    assert row["solved"] > 0
+
+
+def test_a_second_run_draws_nothing_and_a_dry_run_says_so(toy):
+    first = toy("--until-correct", "--n", "8")
+    again = toy("--until-correct", "--n", "8")
+    assert again.rows == first.rows
+    assert "until correct:" not in again.err
+    assert [row["to_make"] for row in toy("--until-correct", "--n", "8", "--dry-run").rows] == [0]
+    assert [row["to_make"] for row in toy("--until-correct", "--n", "9", "--dry-run").rows] == [6]
+
+
+def test_a_run_of_which_some_problems_are_missing_ends_with_the_same_bytes(toy, tmp_path):
+    toy("--until-correct", "--n", "8")
+    whole = contents(tmp_path / "runs")
+    for path in [*(tmp_path / "runs" / "stopped").rglob("test*.json")][::2]:
+        path.unlink()
+    assert "reused for 3 of 6" in toy("--until-correct", "--n", "8").err
+    assert contents(tmp_path / "runs") == whole
+
+
+@pytest.mark.parametrize(
+    "option", [("--selector", "head"), ("--embedder", "letters"), ("--grid", "selector=*"), ("--audit",)]
+)
+def test_what_belongs_to_pools_is_refused(toy, option):
+    refused = toy("--until-correct", *option)
+    assert refused.code == 2
+    assert f"error: run: --until-correct takes no {option[0]}" in refused.err
+
+
+def test_a_record_that_was_edited_is_refused(toy, tmp_path):
+    toy("--until-correct", "--n", "8")
+    [path] = (tmp_path / "runs" / "sequences").glob("*.json")
+    record = json.loads(path.read_text())
+    record["problems"][0]["time"] += 1
+    path.write_text(json.dumps(record))
+    with pytest.raises(HarnessError, match="was edited or cut"):
+        sequential.read(path)
+
+
+def test_a_person_sees_a_table(harness, tmp_path):
+    from conftest import TOY
+
+    shown = harness(
+        "run",
+        "--task",
+        "colours",
+        "--engine",
+        "toy",
+        "--plugin",
+        TOY,
+        "--store",
+        tmp_path,
+        "--until-correct",
+        "--n",
+        "8",
+    )
+    assert "restricted mean" in shown.out
+    assert "censored" in shown.out
+
+
+# The steered sampler, on the embedded model.
+
+
+def test_guided_responses_stop_at_the_first_correct_and_are_those_of_the_guided_pool(harness, tmp_path):
+    shared = (*GUIDED, "--limit", "6", "--n", "5", "--store", tmp_path, "--json")
+    [row] = harness("run", *shared, "--until-correct").rows
+    [ranked] = harness("run", *shared, "--selector", "in-order").rows
+    assert row["solved"] == ranked["solvable"] > 0
+    assert row["restricted_mean"]["5"] == pytest.approx(ranked["samples_to_correct"])
+    for path in (tmp_path / "sequence").rglob("*.parquet"):
+        drawn = store.responses_in(path)
+        pool = store.responses_in(next((tmp_path / "pool").rglob(path.name)))
+        assert drawn.token_ids == pool.token_ids[: len(drawn)]
+
+
+def test_a_beta_of_zero_draws_the_pool_of_plain_sampling_with_the_same_filters(harness, tmp_path):
+    pools = []
+    for place, sampler in enumerate(("repexp-guided:beta=0", "vanilla:top_p=0.95,top_k=128")):
+        options = ("--limit", "4", "--n", "16", "--max-tokens", "64", "--store", tmp_path / str(place))
+        harness("run", "--task", "game24", "--sampler", sampler, "--selector", "in-order", *options)
+        found = sorted((tmp_path / str(place) / "pool").rglob("*.parquet"))
+        pools.append([store.responses_in(path).token_ids for path in found])
+    assert len(pools[0]) == 4
+    assert pools[0] == pools[1]
+
+
+def test_engines_that_cannot_follow_a_steering_sampler_refuse_it_with_one_line(harness, toy):
+    for refused in (
+        harness(
+            "run", *GUIDED, "--engine", "openai:url=http://localhost:9", "--embedder", "tfidf", "--selector", "uniform"
+        ),
+        toy("--sampler", "repexp-guided:beta=0.5", "--until-correct"),
+    ):
+        assert refused.code == 2
+        assert "cannot follow sampler 'repexp-guided:beta=0.5', which steers decoding" in refused.err
+
+
+def test_a_guided_pool_of_which_some_problems_are_missing_ends_with_the_same_bytes(harness, tmp_path):
+    options = (*GUIDED, "--limit", "18", "--n", "3", "--store", tmp_path, "--selector", "in-order")
+    harness("run", *options)
+    whole = contents(tmp_path)
+    shards = [*(tmp_path / "pool").rglob("*.parquet")]
+    assert len(shards) == 18  # two groups: both are drawn again
+    for path in (shards[0], *shards[9:]):
+        path.unlink()
+    harness("run", *options)
+    assert contents(tmp_path) == whole
+
+
+def command(folder):
+    options = ("--limit", "24", "--n", "4", "--store", str(folder), "--json", "--until-correct")
+    return [sys.executable, "-m", "harness", "run", *GUIDED, *options]
+
+
+@pytest.mark.slow
+def test_a_guided_run_killed_midway_and_started_again_gives_the_bytes_of_an_unkilled_one(tmp_path):
+    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+    whole, killed = tmp_path / "whole", tmp_path / "killed"
+    subprocess.run(command(whole), check=True, capture_output=True, env=environment)
+    process = subprocess.Popen(command(killed), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env=environment)
+    until = time.monotonic() + 300
+    while process.poll() is None and time.monotonic() < until and len([*killed.rglob("*.parquet")]) < 5:
+        time.sleep(0.001)
+    process.send_signal(signal.SIGKILL)
+    assert process.wait() == -signal.SIGKILL
+    assert 0 < len([*killed.rglob("*.parquet")]) < len([*whole.rglob("*.parquet")])
+    subprocess.run(command(killed), check=True, capture_output=True, env=environment)
+    assert contents(killed) == contents(whole)

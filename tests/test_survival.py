@@ -1,0 +1,77 @@
+"""Kaplan and Meier's estimate and the restricted mean: by hand, by Greenwood's formula, and by simulation."""
+
+import numpy as np
+import pytest
+
+from harness.metrics import restricted
+from harness.survival import kaplan_meier
+
+# Six sequences, two of them censored: at call 2 (by a smaller budget) and at call 5.
+TIMES, SOLVED = [1, 2, 2, 3, 5, 5], [True, True, False, True, True, False]
+
+
+def test_a_small_case_by_hand():
+    curve = kaplan_meier(np.array(TIMES), SOLVED, range(6))
+    # at risk 6, 5, 3, 2, 2; solved there 1, 1, 1, 0, 1
+    np.testing.assert_allclose(curve.left, [1, 5 / 6, 2 / 3, 4 / 9, 4 / 9, 2 / 9])
+    assert curve.solved(3)[0] == pytest.approx(5 / 9)
+    assert curve.restricted_mean(2)[0] == pytest.approx(1 + 5 / 6 + 2 / 3)
+
+
+def test_the_error_is_greenwoods_where_every_sequence_is_a_cluster_of_its_own():
+    rng = np.random.default_rng(0)
+    stops, budgets = rng.geometric(0.1, 80), rng.integers(3, 30, 80)
+    times, solved = np.minimum(stops, budgets), stops <= budgets
+    curve = kaplan_meier(times, solved, range(80))
+    left, variance = 1.0, 0.0
+    for k in range(1, 12):
+        risk, deaths = (times >= k).sum(), ((times == k) & solved).sum()
+        left *= 1 - deaths / risk
+        variance += deaths / (risk * (risk - deaths))
+        share, error = curve.solved(k)
+        assert share == pytest.approx(1 - left)
+        assert error == pytest.approx(left * np.sqrt(variance), rel=1e-9)
+
+
+def test_with_one_budget_for_all_it_is_the_plain_share_and_the_mean_of_restricted_times():
+    stops = np.random.default_rng(1).geometric(0.15, 200)
+    curve = kaplan_meier(np.minimum(stops, 20), stops <= 20, range(200))
+    for k in (1, 4, 20):
+        found, cut = stops <= k, restricted(stops, k)
+        assert curve.solved(k) == pytest.approx((found.mean(), found.std() / np.sqrt(200)))
+        assert curve.restricted_mean(k) == pytest.approx((cut.mean(), cut.std() / np.sqrt(200)))
+
+
+def test_censoring_that_knows_nothing_biases_the_plain_share_and_not_the_estimate():
+    rng = np.random.default_rng(2)
+    stops, budgets = rng.geometric(0.05, 4000), rng.integers(1, 60, 4000)
+    times, solved = np.minimum(stops, budgets), stops <= budgets
+    share, error = kaplan_meier(times, solved, range(4000)).solved(40)
+    truth = 1 - 0.95**40
+    assert abs(share - truth) < 3 * error
+    assert abs((solved & (times <= 40)).mean() - truth) > 10 * error
+
+
+def test_seeds_of_one_problem_are_one_cluster():
+    rng = np.random.default_rng(3)
+    stops = rng.geometric(0.2, 50)
+    times, solved = np.minimum(stops, 8), stops <= 8
+    once = kaplan_meier(times, solved, range(50))
+    copied = kaplan_meier(np.tile(times, 4), np.tile(solved, 4), list(range(50)) * 4)
+    assert copied.solved(5) == pytest.approx(once.solved(5))
+    assert copied.restricted_mean(5) == pytest.approx(once.restricted_mean(5))
+    naive = kaplan_meier(np.tile(times, 4), np.tile(solved, 4), range(200))
+    assert naive.solved(5)[1] == pytest.approx(once.solved(5)[1] / 2)
+
+
+def test_nothing_is_said_beyond_what_was_followed():
+    curve = kaplan_meier(np.array(TIMES), SOLVED, range(6))
+    assert curve.solved(5) is not None
+    assert curve.solved(6) is None
+    assert curve.restricted_mean(6) is None
+
+
+def test_once_all_are_solved_they_stay_so():
+    curve = kaplan_meier(np.array([1, 3]), [True, True], "ab")
+    assert curve.solved(100) == (1.0, 0.0)
+    assert curve.restricted_mean(100)[0] == pytest.approx(2.0)
