@@ -13,6 +13,8 @@ from typing import Any
 
 from harness import HarnessError
 
+ANSWERS_S = 300.0  # a first import of torch on a busy machine takes a minute
+
 _ASK = """
 import importlib.metadata as m, json, sys
 def version(name):
@@ -28,13 +30,15 @@ print(json.dumps({name: version(name) for name in sys.argv[1:]}))
 class SecondEnvironment:
     """Where a library is looked for.
 
-    name       of the library and of its module, as errors begin
+    name       as errors begin
+    module     of the library
     variable   the environment variable that names the interpreter
     beside     the interpreter that is taken where none is named
     make       how to make the environment, for a reader who has none
     """
 
     name: str
+    module: str
     variable: str
     beside: Path
     make: str
@@ -50,22 +54,29 @@ class SecondEnvironment:
                     f"{self.name}: {whose}{named} is not there: give the environment's bin/python, or {self.make}"
                 )
             return python
-        if find_spec(self.name) is not None:
+        if find_spec(self.module) is not None:
             return Path(sys.executable)
         if self.beside.is_file():
             return self.beside.absolute()
         raise HarnessError(
-            f"{self.name}: no environment with {self.name} ({self.variable} is not set and {self.beside} is not "
+            f"{self.name}: no environment with {self.module} ({self.variable} is not set and {self.beside} is not "
             f"there): {self.make}"
         )
 
     def versions(self, python: Path, distributions: Sequence[str]) -> dict[str, str | None]:
         """What is installed there, by distribution; HarnessError where the interpreter does not run."""
+        found: dict[str, str | None] = self.answer(python, _ASK, *distributions)
+        return found
+
+    def answer(self, python: Path, script: str, *arguments: str) -> Any:
+        """What a script prints there as JSON; HarnessError where it fails."""
         try:
-            command = [python, "-c", _ASK, *distributions]
-            asked = subprocess.run(command, capture_output=True, text=True, timeout=120, check=True)
-            found: dict[str, str | None] = json.loads(asked.stdout)
+            command = [python, "-c", script, *arguments]
+            asked = subprocess.run(command, capture_output=True, text=True, timeout=ANSWERS_S, check=True)
+            return json.loads(asked.stdout)
+        except subprocess.CalledProcessError as failure:
+            reason = (failure.stderr.strip().splitlines() or [str(failure)])[-1]
+            raise HarnessError(f"{self.name}: {python} does not run: {reason}") from failure
         except (OSError, ValueError, subprocess.SubprocessError) as failure:
             reason = str(failure).splitlines()[0]
             raise HarnessError(f"{self.name}: {python} does not run: {reason}") from failure
-        return found

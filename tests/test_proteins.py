@@ -363,15 +363,9 @@ def test_an_environment_without_esm_says_how_to_make_one(esm3_folder, monkeypatc
         engine.identity()
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv(esm3_environment.VARIABLE, raising=False)
-    monkeypatch.setattr(esm3_environment, "version", _raise_not_found)
+    monkeypatch.setattr(esm3_environment, "find_spec", lambda name: None)
     with pytest.raises(HarnessError, match="no environment with esm"):
         esm3_environment.find_python(None)
-
-
-def _raise_not_found(name):
-    from importlib.metadata import PackageNotFoundError
-
-    raise PackageNotFoundError(name)
 
 
 # Embedder esmc

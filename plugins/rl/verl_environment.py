@@ -13,7 +13,7 @@ from .verl_child.contract import VERSION
 
 VARIABLE = "HARNESS_VERL_PYTHON"
 MAKE = 'make one: python -m venv .venv-verl && .venv-verl/bin/pip install "diversity-harness[verl]"'
-VERL = SecondEnvironment("verl", VARIABLE, Path(".venv-verl") / "bin" / "python", MAKE)
+VERL = SecondEnvironment("verl", "verl", VARIABLE, Path(".venv-verl") / "bin" / "python", MAKE)
 PARTS = ("verl", "TransferQueue", "vllm", "diversity-harness")
 
 

