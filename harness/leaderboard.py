@@ -47,21 +47,21 @@ class Board:
     failed: Sequence[tuple[str, str]]
 
 
-def gather(folders: Sequence[Path]) -> Found:
-    """Every cell in the folders and below them; a HarnessError for a folder that is not there."""
+def gather(folders: Sequence[Path], orders: bool = False) -> Found:
+    """Every cell in the folders and below them, its orders only where asked for; HarnessError for no such folder."""
     found = Found()
     for folder in folders:
         if not folder.is_dir():
             raise HarnessError(f"results {folder}: no such folder; `harness results publish` fills results/")
         for path in cells.files([folder]):
-            _take(found, path)
+            _take(found, path, orders)
         for path in sorted(folder.rglob(f"{cells.BADGES}/*.json")):
             found.badges[path.stem] = store.read_json(path)
     found.faults.sort()
     return found
 
 
-def _take(found: Found, path: Path) -> None:
+def _take(found: Found, path: Path, orders: bool) -> None:
     try:
         cell = cells.read(path)
     except HarnessError as fault:
@@ -70,7 +70,8 @@ def _take(found: Found, path: Path) -> None:
     if cells.is_random(cell):
         found.faults.append(f"cell {path}: was made with random weights: it is a test, no result")
         return
-    cell["problems"] = [cells.without_orders(entry) for entry in cell["problems"]]
+    if not orders:
+        cell["problems"] = [cells.without_orders(entry) for entry in cell["problems"]]
     (found.failed if "failed" in cell else found.measured)[path.stem] = cell
 
 

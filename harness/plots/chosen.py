@@ -91,7 +91,7 @@ def _gathered(request: Request) -> dict[str, cells.Cell]:
     for folder in request.folders:
         if not folder.is_dir():
             raise request.refused(f"no folder {folder}; `harness run` keeps its cells in runs/cells")
-    found = gather(request.folders)
+    found = gather(request.folders, orders=True)
     for fault in found.faults:
         request.say(f"not counted: {fault}")
     if not found.measured:
