@@ -383,14 +383,14 @@ def free_port() -> int:
 @pytest.mark.parametrize(
     ("executor", "said"),
     [
-        (f"ray:address=127.0.0.1:{free_port()}", "nothing answers at 127.0.0.1:"),
+        ("ray:address=127.0.0.1:PORT", "nothing answers at 127.0.0.1:"),
         ("ray:address=head", "an address is host:port, auto or local, got 'head'"),
         ("ray:address=ray://head:10001", "is an address of Ray Client"),
         ("ray:workers=-1", "ray: workers must not be negative, got -1"),
     ],
 )
 def test_an_address_or_number_that_cannot_be_is_one_line(toy, tmp_path, executor, said):
-    outcome = toy("--selector", "shuffle", "--executor", executor)
+    outcome = toy("--selector", "shuffle", "--executor", executor.replace("PORT", str(free_port())))
     assert outcome.code == 2
     assert said in outcome.err
     assert shards(tmp_path / "runs") == 0
