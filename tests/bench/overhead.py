@@ -6,20 +6,23 @@ The model is a random Qwen2 of 51 M parameters without an end token, so that eve
 The ways are taken in turn, and each round's time is divided by the first way's of that round, the last also by the
 bare `engine.sample` loop's; CPU time beside wall time, since machines are shared. The prompt is short (8 tokens),
 because the engine passes it once and plain `generate` once a row. For another engine (`--engine vllm`) the first way is
-its own bare `sample` loop; where it works in a child, only wall time tells.
+its own bare `sample` loop; CPU time is that of its child too.
 """
 
 from __future__ import annotations
 
 import argparse
 import os
+import shutil
 import tempfile
 import time
 from collections.abc import Callable
-from dataclasses import replace
+from contextlib import suppress
 from pathlib import Path
 from statistics import median
 from typing import ClassVar
+
+from memory import tree
 
 from harness import Problem, Sampler, Task, correct, hookimpl
 from harness.config import RunConfig
@@ -105,18 +108,14 @@ def engine_loop(plan: Plan, states: tuple[str, ...]) -> None:
         )
 
 
-def whole(args: argparse.Namespace, model: str, warm: Plan) -> None:
-    """The pipeline's stage into a new store: responses and mean states sampled, projected and kept."""
-    with tempfile.TemporaryDirectory() as store:
-        plan = make_plan(config(args, model, Path(store)), Progress(quiet=True))
-        assert plan.sampling is not None
-        assert warm.sampling is not None
-        plan = replace(plan, sampling=replace(plan.sampling, engine=warm.sampling.engine), engine=warm.engine)
-        plan.begin()
-        sample(plan, Progress(quiet=True))
+def whole(plan: Plan) -> None:
+    """The pipeline's stage into an empty store: responses and mean states sampled, projected and kept."""
+    shutil.rmtree(plan.config.store, ignore_errors=True)
+    plan.begin()
+    sample(plan, Progress(quiet=True))
 
 
-def ways(args: argparse.Namespace, model: str, plan: Plan) -> dict[str, Callable[[], None]]:
+def ways(args: argparse.Namespace, plan: Plan) -> dict[str, Callable[[], None]]:
     """The ways by name, the reference first."""
     found: dict[str, Callable[[], None]] = {}
     if args.engine.partition(":")[0] == "transformers":
@@ -124,14 +123,23 @@ def ways(args: argparse.Namespace, model: str, plan: Plan) -> dict[str, Callable
     found[BARE] = lambda: engine_loop(plan, ())
     if "mean" in plan.sampling.engine.states:
         found["engine.sample, mean"] = lambda: engine_loop(plan, ("mean",))
-    return found | {WHOLE: lambda: whole(args, model, plan)}
+    return found | {WHOLE: lambda: whole(plan)}
 
 
 def timed(call: Callable[[], None]) -> tuple[float, float]:
-    """Seconds of CPU (children that have ended included) and of wall."""
-    cpu, wall = sum(os.times()[:4]), time.perf_counter()
+    """Seconds of CPU, of this process and of all that it started, and of wall."""
+    cpu, wall = spent(), time.perf_counter()
     call()
-    return sum(os.times()[:4]) - cpu, time.perf_counter() - wall
+    return spent() - cpu, time.perf_counter() - wall
+
+
+def spent() -> float:
+    """CPU seconds so far of this process and of those below it; an engine's child goes on between calls."""
+    ticks = 0
+    for pid in tree(os.getpid()):
+        with suppress(OSError):
+            ticks += sum(map(int, Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[11:15]))
+    return ticks / os.sysconf("SC_CLK_TCK")
 
 
 def main() -> None:
@@ -150,7 +158,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         model = args.model or made_model(Path(folder))
         plan = make_plan(config(args, model, Path(folder) / "runs"), Progress(quiet=True))
-        calls = ways(args, model, plan)
+        calls = ways(args, plan)
         for call in calls.values():
             call()
         rounds = [{name: timed(call) for name, call in calls.items()} for _ in range(args.rounds)]
