@@ -172,7 +172,7 @@ def drawing(*raylets: int) -> list[int]:
 @pytest.mark.slow
 def test_a_node_killed_midway_loses_nothing_and_the_bytes_are_those_of_a_local_run(here, tmp_path):
     with nodes(1, 1) as two:
-        line = command(tmp_path, two.executor, engine="toy:group=1,delay_s=1")
+        line = command(tmp_path, two.executor, engine="toy:group=1,delay_s=5")  # its worker may start seconds later
         process = subprocess.Popen(line, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment())
         eventually(lambda: shards(tmp_path) >= 1, "nothing was drawn")
         busy = eventually(lambda: drawing(two.raylets[1]), "the second node does nothing")
