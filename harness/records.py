@@ -6,7 +6,7 @@ All are plain data. A `Pool` is what a selector sees: it has no verdicts and no 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeAlias, TypedDict
 
 from .errors import HarnessError
@@ -86,6 +86,19 @@ class Responses:
 
     def __len__(self) -> int:
         return len(self.texts)
+
+    def first(self, n: int) -> Responses:
+        """The first n of them, states included."""
+        ids = self.token_ids
+        return replace(
+            self,
+            texts=self.texts[:n],
+            finish=self.finish[:n],
+            lengths=self.lengths[:n],
+            logprobs=self.logprobs[:n],
+            token_ids=None if ids is None else ids[:n],
+            states={kind: values[:n] for kind, values in self.states.items()},
+        )
 
 
 @dataclass(frozen=True, eq=False)

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -148,7 +148,7 @@ def _by_waves(asked: Sequences, judges: Sequence[Judge]) -> list[Responses]:
             _require_all(judge.problem, responses)
             stop = next((i for i, text in enumerate(responses.texts) if judge.accepts(text)), None)
             if stop is not None or size == asked.sampling.n:
-                found[judge.problem.id] = _first(responses, size if stop is None else stop + 1)
+                found[judge.problem.id] = responses.first(size if stop is None else stop + 1)
         going = [judge for judge in going if judge.problem.id not in found]
         size *= MORE
     return [found[judge.problem.id] for judge in judges]
@@ -160,19 +160,6 @@ def _require_all(problem: Problem, responses: Responses) -> None:
             f"problem {problem.id!r}: {len(responses.missing)} responses did not come, and without them nobody "
             "knows which was the first correct one: run the same command again; finished problems are kept"
         )
-
-
-def _first(responses: Responses, n: int) -> Responses:
-    ids = responses.token_ids
-    return replace(
-        responses,
-        texts=responses.texts[:n],
-        finish=responses.finish[:n],
-        lengths=responses.lengths[:n],
-        logprobs=responses.logprobs[:n],
-        token_ids=None if ids is None else ids[:n],
-        states={},
-    )
 
 
 def _keep(asked: Sequences, judge: Judge, responses: Responses) -> None:

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from harness import HarnessError, Message
+from harness import HarnessError, Message, Responses
 from harness.hub import hub_is_out_of_reach
 
 from .model_location import Location, content_hash, one_line_errors
@@ -164,6 +164,13 @@ class Checkpoint:
         """A given response's tokens, with the end-of-sequence token where it had ended."""
         ids = self.tokenizer(text, add_special_tokens=False)["input_ids"]
         return [*ids, *self.eos[:1]] if ended else ids
+
+    def rows(self, responses: Responses) -> list[list[int]]:
+        """The tokens of given responses; of their texts where these are not known."""
+        if responses.token_ids is not None:
+            return [list(ids) for ids in responses.token_ids]
+        ended = [finish == "stop" for finish in responses.finish]
+        return [self.response_ids(text, end) for text, end in zip(responses.texts, ended, strict=True)]
 
     def text(self, ids: Sequence[int]) -> str:
         """A response's text, without special tokens."""

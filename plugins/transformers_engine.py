@@ -190,7 +190,7 @@ class Transformers:
         work: Callable[[_Start, Sequence[list[int]]], Any],
     ) -> Iterator[tuple[list[int], Any]]:
         """Given responses in chunks of about `tokens * batch` tokens, and what `work` makes of each."""
-        rows = self._response_ids(responses)
+        rows = self._checkpoint.rows(responses)
         longest = max((len(row) for row in rows), default=0)
         prompt_ids = self._checkpoint.prompt_ids(prompt)
         if len(prompt_ids) + longest > self._checkpoint.context:
@@ -329,12 +329,6 @@ class Transformers:
             token_ids=token_ids,
             states={kind: values[rows] for kind, values in drawn.states.items()},
         )
-
-    def _response_ids(self, responses: Responses) -> list[list[int]]:
-        if responses.token_ids is not None:
-            return [list(ids) for ids in responses.token_ids]
-        ends = [finish == "stop" for finish in responses.finish]
-        return [self._checkpoint.response_ids(text, end) for text, end in zip(responses.texts, ends, strict=True)]
 
     def _encode(self, start: _Start, rows: Sequence[list[int]], states: Sequence[str]) -> dict[str, Floats]:
         """States of a chunk of responses to the one prompt of `start`."""

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
@@ -100,7 +100,7 @@ BASIC = (contract, honest_columns, same_seeds_same_responses)
 def rows_of_their_own(engine: Any) -> None:
     """n, the other prompts and their order change no row."""
     both = _sample(engine, PROMPTS, n=4)
-    _require_same(_first(both[0], 2), _sample(engine, PROMPTS[:1], n=2)[0], "with n = 2 for 4")
+    _require_same(both[0].first(2), _sample(engine, PROMPTS[:1], n=2)[0], "with n = 2 for 4")
     _require_same(both[1], _sample(engine, PROMPTS[1:], n=4, seeds=(1,))[0], "without the other prompt")
     turned = _sample(engine, PROMPTS[::-1], n=4, seeds=(1, 0))
     _require_same(both[0], turned[1], "with the prompts turned round")
@@ -112,19 +112,6 @@ def rows_differ(engine: Any) -> None:
     one, other = _sample(engine, n=8)[0].texts, _sample(engine, n=8, seeds=(1,))[0].texts
     expect(len(set(one)) > 1, f"eight rows are all {one[0]!r:.40}")
     expect(list(one) != list(other), "another seed gives the same eight rows")
-
-
-def _first(responses: Responses, n: int) -> Responses:
-    ids = responses.token_ids
-    return replace(
-        responses,
-        texts=responses.texts[:n],
-        finish=responses.finish[:n],
-        lengths=responses.lengths[:n],
-        logprobs=responses.logprobs[:n],
-        token_ids=None if ids is None else ids[:n],
-        states={kind: values[:n] for kind, values in responses.states.items()},
-    )
 
 
 def _require_same(expected: Responses, got: Responses, when: str) -> None:

@@ -300,11 +300,7 @@ class Vllm:
 
     def _rows_with_room(self, prompt_ids: list[int], responses: Responses) -> list[list[int]]:
         """The responses' tokens, if with the prompt they fit."""
-        if responses.token_ids is not None:
-            rows = [list(ids) for ids in responses.token_ids]
-        else:
-            ended = [finish == "stop" for finish in responses.finish]
-            rows = [self._checkpoint.response_ids(text, end) for text, end in zip(responses.texts, ended, strict=True)]
+        rows = self._checkpoint.rows(responses)
         longest = max(map(len, rows), default=0)
         self._require_room(len(prompt_ids), longest, f"the longest response of {longest}")
         return rows
