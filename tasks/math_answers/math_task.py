@@ -74,7 +74,7 @@ class MathTask(Task):
         return [reading.answer for reading in self._read_all(responses, finish)]
 
     def verdict_key(self, problem: Problem, response: str, answer: str | None, *, finish: str = "") -> str | None:
-        """The answer and where it stood: a verdict depends on nothing else (what was cut off has no fallback answer)."""
+        """The answer and where it stood, if it counts (`finish`): a verdict depends on nothing else."""
         return None if answer is None else f"{self.read(response, finish).route}:{answer}"
 
     def verify(self, problem: Problem, response: str, *, finish: str = "") -> Verdict:
