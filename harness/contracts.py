@@ -246,7 +246,7 @@ class Task:
     measured_together  how many responses are measured before their figures are kept
     reads_finish     whether verdicts depend on how a response ended. `verify`, `verdict_key`, `answer` and `audit` are
                      then given the keyword `finish`, "stop" or "length" (cut off by the token limit; "" where unknown,
-                     to be taken as complete), and `verify_all` and `answers` one for each response, in their order.
+                     to be taken as complete), and `verify_all` and `answers` a list of them, one for each response
     chance_gradings  how many gradings of a problem's responses against other problems' references `--audit` makes, to
                      say how often a verdict is correct by chance (`harness.chance`); 0: none
     """

@@ -4,7 +4,7 @@ As the paper (Tuyls et al. 2025, arXiv:2510.11686, appendix): of each run the ch
 256 responses to each question of the test split with vanilla parameters, unbiased pass@k, the mean over seeds. The file
 that it writes holds raw figures (N and c a question, the log-likelihoods); all that is shown is computed from those.
 
-Where a task has a strict grader beside its verifier both are asked: `c` counts by the verifier, `c_strict` by the other.
+Where a task has a strict grader beside its verifier, both are asked: `c` counts by the verifier, `c_strict` by that.
 """
 
 from __future__ import annotations

@@ -110,8 +110,8 @@ class TrainingRun:
     problems     split -> JSONL file, one problem a line (id, prompt, reference, meta, messages), in the task's order
     overrides    the trainer's own options, `key=value`, which win over `settings`
     cpu          trains without a GPU
-    reward       which grader it is: "strict", the task's second one (`audit`); "lenient", its verifier; "verifier" where
-                 the task has no second one; "unrecorded" in the folder of a run that is older than this record
+    reward       by which grader: "strict", the task's second one (`audit`); "lenient", its verifier; "verifier" where
+                 a task has no second one; "unrecorded" in the folder of a run that is older than this record
     """
 
     folder: Path

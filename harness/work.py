@@ -16,7 +16,7 @@ from typing import Any, TypeAlias, TypeVar
 import numpy as np
 from threadpoolctl import ThreadpoolController
 
-from . import store
+from . import ending, store
 from .component import build
 from .contracts import Embedder, Task
 from .errors import HarnessError
@@ -135,7 +135,8 @@ def audit_problems(work: Work, problems: Sequence[Problem]) -> None:
     for problem in problems:
         pool = store.read_responses(work.pool, problem)
         responses = _ended(task, pool.texts, pool.finish)
-        verdicts = {one: task.audit(problem, one[0], **_finish(task, one[1])) for one in dict.fromkeys(responses)}
+        distinct = dict.fromkeys(responses)
+        verdicts = {one: task.audit(problem, one[0], **ending.keyword(task, "audit", one[1])) for one in distinct}
         store.write_audit(work.audits, problem, [verdicts[one] for one in responses])
 
 
@@ -179,7 +180,7 @@ def graded(
 
 def _ended(task: Task, texts: Sequence[str], finish: Sequence[str] | None) -> list[Ended]:
     """Each text with how it ended: "" where the task does not read that, or nobody knows it."""
-    ends = finish if finish is not None and _reads_finish(task) else [""] * len(texts)
+    ends = finish if finish is not None and ending.reads_finish(task) else [""] * len(texts)
     return list(zip(texts, ends, strict=True))
 
 
@@ -188,19 +189,10 @@ def _columns(responses: Sequence[Ended]) -> tuple[list[str], list[str]]:
     return [text for text, _ in responses], [finish for _, finish in responses]
 
 
-def _reads_finish(task: Task) -> bool:
-    return bool(getattr(task, "reads_finish", False))
-
-
-def _finish(task: Task, finish: str | Sequence[str]) -> dict[str, Any]:
-    """The keyword of a task that reads how responses ended; nothing for any other."""
-    return {"finish": finish} if _reads_finish(task) else {}
-
-
 def _verdicts(task: Task, problem: Problem, responses: Sequence[Ended]) -> list[Verdict]:
     texts, finish = _columns(responses)
     try:
-        verdicts = list(task.verify_all(problem, texts, **_finish(task, finish))) if texts else []
+        verdicts = ending.verify_all(task, problem, texts, finish) if texts else []
     except HarnessError:  # what the user can mend: no verdict at all is better than an error for every response
         raise
     except Exception:
@@ -213,7 +205,7 @@ def _verdicts(task: Task, problem: Problem, responses: Sequence[Ended]) -> list[
 def _verdict(task: Task, problem: Problem, response: Ended) -> Verdict:
     text, finish = response
     try:
-        return task.verify(problem, text, **_finish(task, finish))
+        return task.verify(problem, text, **ending.keyword(task, "verify", finish))
     except HarnessError:
         raise
     except Exception as failure:
@@ -223,7 +215,7 @@ def _verdict(task: Task, problem: Problem, response: Ended) -> Verdict:
 def _key_hash(task: Task, problem: Problem, response: Ended, answer: str | None) -> str | None:
     text, finish = response
     try:
-        key = task.verdict_key(problem, text, answer, **_finish(task, finish))
+        key = task.verdict_key(problem, text, answer, **ending.keyword(task, "verdict_key", finish))
     except Exception:
         return None
     return None if key is None else store.digest(key, 32)
@@ -235,7 +227,7 @@ def answers_of(
     """The canonical answers; None where there is none or the extraction raises. `finish` as in `graded`."""
     ends = _columns(_ended(task, texts, finish))[1]
     try:
-        answers = list(task.answers(problem, texts, **_finish(task, ends)))
+        answers = ending.answers(task, problem, texts, ends)
     except Exception:
         answers = []
     if len(answers) == len(texts):
@@ -246,7 +238,7 @@ def answers_of(
 def answer_or_none(task: Task, problem: Problem, text: str, finish: str = "") -> str | None:
     """The canonical answer; None where there is none or the extraction raises."""
     try:
-        return task.answer(problem, text, **_finish(task, finish))
+        return task.answer(problem, text, **ending.keyword(task, "answer", finish))
     except Exception:
         return None
 

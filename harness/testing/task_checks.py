@@ -13,8 +13,8 @@ from collections.abc import Sequence
 from itertools import islice
 from typing import Any
 
+from .. import ending
 from ..component import parameters
-from ..contracts import Task
 from ..errors import HarnessError
 from ..records import Problem, Verdict
 from . import examples
@@ -23,6 +23,7 @@ from .common_checks import parameter_check, picklable
 
 LOOKED_AT = 50  # problems whose prompts are rendered
 GRADED = 3  # problems whose verifier is tried
+READ_FINISH = ("verify", "verify_all", "verdict_key", "answer", "answers", "audit")
 STATUSES = ("correct", "wrong", "error")
 WAYS_TO_SAY = ("{}", "\\boxed{{{}}}", "#### {}", "Answer: {}", "```python\n{}\n```")
 HOSTILE = (
@@ -76,26 +77,15 @@ def contract(task: Any) -> None:
 
 
 def _require_finish(task: Any) -> None:
-    """A task that reads how responses ended takes the keyword wherever it is given."""
-    asked = ("verify", "verify_all", "verdict_key", "answer", "answers", "audit") if _reads_finish(task) else ()
-    deaf = [name for name in asked if hasattr(task, name) and not _takes_finish(getattr(task, name))]
-    if deaf == ["audit"] and getattr(type(task), "audit", None) is Task.audit:
-        return
-    expect(not deaf, f"it sets reads_finish, and {', '.join(deaf)} take{'s' * (len(deaf) == 1)} no keyword finish")
+    """A task that reads how responses ended takes the keyword in every such method that it defines."""
+    asked = [name for name in READ_FINISH if ending.keyword(task, name, "")]
+    deaf = [name for name in asked if not _takes_finish(getattr(task, name))]
+    expect(not deaf, f"it sets reads_finish, and its {', '.join(deaf)} take{'s' * (len(deaf) == 1)} no keyword finish")
 
 
 def _takes_finish(method: Any) -> bool:
     parameters = inspect.signature(method).parameters.values()
     return any(one.name == "finish" or one.kind is inspect.Parameter.VAR_KEYWORD for one in parameters)
-
-
-def _reads_finish(task: Any) -> bool:
-    return bool(getattr(task, "reads_finish", False))
-
-
-def _ending(task: Any, finish: str | Sequence[str]) -> dict[str, Any]:
-    """The keyword for a task that reads how responses ended."""
-    return {"finish": finish} if _reads_finish(task) else {}
 
 
 @check("give every problem an id that stays the same, since pools made elsewhere join on it", presumes=(contract,))
@@ -164,7 +154,7 @@ def _graded_problems(task: Any) -> list[Problem]:
 
 def _verdict(task: Any, problem: Problem, response: str, finish: str = "stop") -> Verdict:
     try:
-        found = task.verify(problem, response, **_ending(task, finish))
+        found = task.verify(problem, response, **ending.keyword(task, "verify", finish))
     except Exception as failure:
         raise Violation(f"verify of {response!r:.40} ({len(response)} characters) {said(failure)}") from failure
     good = isinstance(found, Verdict) and found.status in STATUSES
@@ -193,7 +183,7 @@ def pure_verdicts(task: Any) -> None:
         singly = [_verdict(task, problem, response) for response in responses]
         again = [_verdict(task, problem, response) for response in reversed(responses)][::-1]
         _require_same_verdicts(responses, singly, again, "the second time")
-        together = list(task.verify_all(problem, responses, **_ending(task, ["stop"] * len(responses))))
+        together = ending.verify_all(task, problem, responses, ["stop"] * len(responses))
         expect(len(together) == len(responses), f"verify_all gives {len(together)} verdicts for {len(responses)}")
         _require_same_verdicts(responses, singly, together, "among others (verify_all)")
         expect(before == problem, f"verify changed problem {problem.id!r}")
@@ -247,7 +237,7 @@ def answers_are_text(task: Any) -> None:
     for problem in _graded_problems(task):
         responses = [*HOSTILE, *_responses(problem)]
         singly = [_answer(task, problem, response) for response in responses]
-        together = list(task.answers(problem, responses, **_ending(task, ["stop"] * len(responses))))
+        together = ending.answers(task, problem, responses, ["stop"] * len(responses))
         expect(len(together) == len(responses), f"answers gives {len(together)} for {len(responses)} responses")
         for response, one, other in zip(responses, singly, together, strict=True):
             expect(one == other, f"of {response!r:.40} answer gives {one!r:.40}, answers {other!r:.40}")
@@ -255,7 +245,7 @@ def answers_are_text(task: Any) -> None:
 
 def _answer(task: Any, problem: Problem, response: str, finish: str = "stop") -> str | None:
     try:
-        found = task.answer(problem, response, **_ending(task, finish))
+        found = task.answer(problem, response, **ending.keyword(task, "answer", finish))
     except Exception as failure:
         raise Violation(f"answer of {response!r:.40} ({len(response)} characters) {said(failure)}") from failure
     expect(found is None or isinstance(found, str), f"answer of {response!r:.40} gives {found!r:.60}")
@@ -266,12 +256,12 @@ def _answer(task: Any, problem: Problem, response: str, finish: str = "stop") ->
 @check("put all that the verdict depends on into the key", presumes=(*BASIC, answers_are_text))
 def equal_keys_equal_verdicts(task: Any) -> None:
     """Responses with equal verdict keys have equal verdicts, however they ended."""
-    keyed, ends = False, ("stop", "length") if _reads_finish(task) else ("stop",)
+    keyed, ends = False, ("stop", "length") if ending.reads_finish(task) else ("stop",)
     for problem in _graded_problems(task):
         by_key: dict[str, tuple[str, str]] = {}
         for response, end in ((response, end) for response in _responses(problem) for end in ends):
             answer = _answer(task, problem, response, end)
-            key = task.verdict_key(problem, response, answer, **_ending(task, end))
+            key = task.verdict_key(problem, response, answer, **ending.keyword(task, "verdict_key", end))
             expect(key is None or isinstance(key, str), f"the verdict key of {response!r:.40} is {key!r:.60}")
             if key is None:
                 continue

@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from safetensors.torch import load_file, save_file
 
-from harness import HarnessError
+from harness import HarnessError, ending
 from harness.component import build, parse_spec
 from harness.records import Problem, Verdict, error
 from harness.registry import load_registry
@@ -44,15 +44,12 @@ class Grader:
         """By the strict grader, where the run is rewarded so, else by the verifier."""
         ends = finish if finish is not None else [""] * len(responses)
         if not self.strict:
-            return self.task.verify_all(problem, responses, **self._ending(ends))
+            return ending.verify_all(self.task, problem, responses, ends)
         return [self._strict(problem, text, end) for text, end in zip(responses, ends, strict=True)]
 
     def _strict(self, problem: Problem, text: str, end: str) -> Verdict:
-        verdict: Verdict | None = self.task.audit(problem, text, **self._ending(end))
+        verdict: Verdict | None = self.task.audit(problem, text, **ending.keyword(self.task, "audit", end))
         return error("the strict grader says nothing") if verdict is None else verdict
-
-    def _ending(self, finish: str | Sequence[str]) -> dict[str, Any]:
-        return {"finish": finish} if getattr(self.task, "reads_finish", False) else {}
 
 
 class Shaping:
