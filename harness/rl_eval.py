@@ -188,7 +188,8 @@ def _plan(request: Request, policy: Policy, progress: Progress) -> Plan:
     """The plan of sampling from a policy. The seed is the evaluation's own: it does not depend on the run's."""
     run = policy.run
     data = request.data or run.data
-    task = build(load_registry(request.plugin_files), "task", run.task, data=None)
+    plugin_files = tuple(request.plugin_files) or tuple(run.plugin_files)
+    task = build(load_registry(plugin_files), "task", run.task, data=None)
     file = data.get(request.split, data.get(""))
     config = RunConfig(
         selectors=("uniform",),
@@ -202,7 +203,7 @@ def _plan(request: Request, policy: Policy, progress: Progress) -> Plan:
         max_tokens=request.max_tokens or run.settings.max_response,
         seed=request.seed,
         store=request.store,
-        plugin_files=tuple(request.plugin_files) or tuple(run.plugin_files),
+        plugin_files=plugin_files,
     )
     plan = make_plan(config, progress)
     return replace(plan, problems=spaced(plan.problems, request.limit))

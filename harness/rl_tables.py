@@ -15,7 +15,7 @@ from rich.text import Text
 if TYPE_CHECKING:
     from .rl import Prepared
 
-TRAINED = ("task", "reward", "bonus", "trainer", "seed", "steps", "best_step", "dev_pass_at_1", "hours", "folder")
+TRAINED = ("task", "bonus", "trainer", "seed", "steps", "best_step", "dev_pass_at_1", "hours", "folder")
 
 GRADERS = {
     "strict": "graded strictly: the answer must stand in the form that the prompt asks for",

@@ -58,12 +58,9 @@ def results(rows: Sequence[Mapping[str, Any]], store: Path) -> None:
         _results(pool)
     if not rows:
         return
-    console = _console()
-    console.print(_text(_caption(rows)), soft_wrap=True)
-    if len(rows) > 8:
-        console.print(_text(f"cells: {store / 'cells'}, {len(rows)} of them"), soft_wrap=True)
-    for row in rows if len(rows) <= 8 else ():
-        console.print(_text(f"cell: {store / 'cells' / (row['cell'] + '.json')}"), soft_wrap=True)
+    paths = [f"cell: {store / 'cells' / (row['cell'] + '.json')}" for row in rows]
+    for line in [_caption(rows), *(paths if len(rows) <= 8 else [f"cells: {store / 'cells'}, {len(rows)} of them"])]:
+        _console().print(_text(line), soft_wrap=True)
 
 
 def _results(rows: Sequence[Mapping[str, Any]]) -> None:
