@@ -63,6 +63,13 @@ def disputed(work: Work, problem: Problem, n: int) -> int | None:
     return sum(_dispute(verdict, second) is not None for verdict, (second, _) in pairs)
 
 
+def second_correct(work: Work, problem: Problem) -> int:
+    """How many of a problem's responses the second grader calls correct; it must have been asked."""
+    return sum(
+        entry is not None and entry[0] == "correct" for entry in store.read_json(work.audits.path(problem))["said"]
+    )
+
+
 def listing(work: Work, problems: Sequence[Problem]) -> Iterator[dict[str, Any]]:
     """Every response that is disputed, in trouble or an error, in the problems' order."""
     for problem in problems:

@@ -6,7 +6,9 @@ that two people's cells are merged by copying files, and carries a checksum, so 
 that was measured. A cell that failed is kept with its reason, shown as that, and made again by the next run.
 
 Schema 3 counts disputed grades by problem and names the grader and the hardware plainly. Cells of schema 2, which have
-one total of disputed grades, are read as they are.
+one total of disputed grades, are read as they are; so are cells without a problem's `routes` (route -> how many correct
+verdicts came by it, "-" for a grader with but one) and `chance` ([correct, gradings] against other problems'
+references), which came later.
 """
 
 from __future__ import annotations
@@ -17,6 +19,7 @@ import os
 import platform
 import re
 import sys
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -24,7 +27,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from . import audits, store
+from . import audits, chance, store
 from .errors import HarnessError
 from .metrics import Outcomes, budgets, summary
 from .records import Problem
@@ -51,10 +54,11 @@ def keep(folder: Path, plan: Plan, work: Work) -> dict[str, Any]:
     about = _about(plan, work)
     about["conditions"] = _conditions(plan.problems, work)
     kept: list[dict[str, Any]] = []
+    by_chance = chance.stage_of(plan)
 
     def entries() -> Iterator[dict[str, Any]]:
         for problem in plan.problems:
-            entry = _result(work, problem)
+            entry = _result(work, problem, by_chance)
             yield entry
             kept.append(without_orders(entry))
 
@@ -111,22 +115,31 @@ def grader(cell: Mapping[str, Any]) -> str:
     return "the pool's maker" if verdict["given"] else f"{verdict['task']} {verdict['grader']}"
 
 
-def _result(work: Work, problem: Problem) -> dict[str, Any]:
+def _result(work: Work, problem: Problem, by_chance: store.Stage | None) -> dict[str, Any]:
     """N, c, errors, disputed grades (None: no second grader was asked); per trial order and rank, or the subsets' hits.
 
-    An order goes as far as the first correct response.
+    An order goes as far as the first correct response. The chance level's counts are left out where none were made.
     """
     assert work.rankings is not None
     ranking = store.read_json(work.rankings.path(problem))
     n, trials = ranking["n"], ranking["trials"]
-    verdicts = store.read_verdicts(work.verdicts, problem)[:n]
+    verdicts, routes = (column[:n] for column in store.routed_verdicts_in(work.verdicts.path(problem)))
     counts = {"n": n, "c": verdicts.count("correct"), "errors": verdicts.count("error")}
     result = {"id": store.storable(problem.id), **counts, "disputed": audits.disputed(work, problem, n)}
+    result["routes"] = _by_route(verdicts, routes)
+    if (gradings := chance.counts_in(by_chance, problem)) is not None:
+        result["chance"] = gradings
     if ranking["kind"] == "subset":
         hits = {k: [_holds(trial[str(k)], verdicts) for trial in trials] or [False] * work.trials for k in budgets(n)}
         return result | {"hits": {str(k): found for k, found in hits.items()}}
     ranks = [len(order) for order in trials] if trials else [n + 1] * work.trials
     return result | {"ranks": ranks, "orders": trials}
+
+
+def _by_route(verdicts: Sequence[str], routes: Sequence[str]) -> dict[str, int]:
+    """How many correct verdicts came by each route, which is named by what stands before its first comma."""
+    correct = (route for verdict, route in zip(verdicts, routes, strict=True) if verdict == "correct")
+    return dict(sorted(Counter(route.partition(",")[0] or "-" for route in correct).items()))
 
 
 def _holds(subset: Sequence[int], verdicts: Sequence[str]) -> bool:
@@ -309,6 +322,9 @@ def _check_entry(entry: Mapping[str, Any], trials: int) -> None:
     n, c, who = entry["n"], entry["c"], f"problem {entry['id']!r}"
     _expect(n >= 1 and 0 <= c <= n and 0 <= entry["errors"] <= n - c, f"{who}: n, c or errors")
     _expect(0 <= (entry.get("disputed") or 0) <= n, f"{who}: disputed grades")
+    _expect("routes" not in entry or sum(entry["routes"].values()) == c, f"{who}: routes")
+    correct, gradings = entry.get("chance", (0, 0))
+    _expect(0 <= correct <= gradings, f"{who}: chance")
     if "hits" in entry:
         _expect(sorted(map(int, entry["hits"])) == budgets(n), f"{who}: budgets")
         _expect(all(len(hits) == trials for hits in entry["hits"].values()), f"{who}: trials")
@@ -356,5 +372,7 @@ def disputed(cell: Mapping[str, Any]) -> int | None:
 def row(cell: Mapping[str, Any], key: str | None = None) -> dict[str, Any]:
     """A cell's row: its labels and its figures. The same cell gives the same row, resampling included."""
     key = key or key_of(cell)
+    seed = int(key[:8], 16)
     about = {"grader": grader(cell), "conditions": cell["conditions"], "disputed": disputed(cell)}
-    return {**cell["labels"], "cell": key, **about, **summary(outcomes(cell), seed=int(key[:8], 16))}
+    about |= chance.figures([cell], seed)
+    return {**cell["labels"], "cell": key, **about, **summary(outcomes(cell), seed)}

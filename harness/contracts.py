@@ -85,8 +85,8 @@ class Engine(Protocol):
 
     name        the model's name as tables show it
     steers      whether it follows samplers that steer decoding themselves: their responses to a prompt are drawn one
-                after another as `Steering` says, and `sample` takes `until(j, text) -> bool`: asked of every
-                response to prompt j as it ends, which gets no further one where it says yes
+                after another as `Steering` says, and `sample` takes `until(j, text, finish) -> bool`: asked of
+                every response to prompt j as it ends, which gets no further one where it says yes
     chats       False where the model has no chat template: it is given `task.plain(problem)` (default True)
     states      the pooled hidden states that it can give
     served      True where its models are a server's, which is not asked for the task's own (default False)
@@ -231,17 +231,24 @@ class Task:
     """Defaults for a task; a task file overrides what differs.
 
     n, max_tokens    small settings for daily use
-    paper            the paper's pool settings: {"n": ..., "max_tokens": ..., "sampler": {...}}, perhaps a "split"
+    paper            the paper's pool settings: {"n": ..., "max_tokens": ..., "sampler": {...}}, perhaps a "split", and
+                     "task": the parameters that the task itself takes under `--paper` and in RL: {"fallback": "no"}
     revision         of the data; part of every key
     grader           version of `verify` and `answer`; part of the verdicts' key
-    rl               how it is trained on: {"train": split, "dev": split, "test": split}, and where they differ from the
-                     paper's "settings" (fields of `training.Settings`) and "bonus" ({name: {parameter: value}})
+    rl               how it is trained on: {"train": split, "dev": split, "test": split}, where `audit` is the reward
+                     "reward": "strict", and where they differ from the paper's "settings" (fields of
+                     `training.Settings`) and "bonus" ({name: {parameter: value}})
     owner            whose texts the problems are, where nobody may pass them on; `pool push` then leaves them at home
     default_model    what the task runs on when no model is asked for; None = the engine's default
     defaults         options of `harness run` where they are not given: {"engine": ..., "embedder": ...}
     presets          named options, `--preset NAME`: {"quick": {"split": ..., "n": ..., "selector": [...]}}
     pools_as         the name under which pools are kept, for a task whose parameters change verdicts alone
     measured_together  how many responses are measured before their figures are kept
+    reads_finish     whether verdicts depend on how a response ended. `verify`, `verdict_key`, `answer` and `audit` are
+                     then given the keyword `finish`, "stop" or "length" (cut off by the token limit; "" where unknown,
+                     to be taken as complete), and `verify_all` and `answers` a list of them, one for each response
+    chance_gradings  how many gradings of a problem's responses against other problems' references `--audit` makes, to
+                     say how often a verdict is correct by chance (`harness.chance`); 0: none
     """
 
     n: ClassVar[int] = 64
@@ -255,6 +262,8 @@ class Task:
     presets: ClassVar[Mapping[str, Mapping[str, Any]]] = {}
     pools_as: ClassVar[str | None] = None
     measured_together: ClassVar[int] = 64
+    reads_finish: ClassVar[bool] = False
+    chance_gradings: ClassVar[int] = 0
 
     @property
     def rl(self) -> Mapping[str, Any]:

@@ -141,7 +141,7 @@ def _inputs(setting: Setting, split: str, candidates: Sequence[Problem]) -> dict
     assert config.pool is not None
     inputs: dict[str, Any] = {
         "file": pool_digest(config.pool),
-        "task": config.task,
+        "task": task.pools_as or config.task if task else None,
         "split": split,
         "reader": READER,
     }
@@ -279,14 +279,15 @@ def _keep_given(path: Path, problem_of: Mapping[str, Problem], task: Task, work:
     for record in read_pool(path) if missing else ():
         problem = problem_of.get(record.problem_id)
         if problem is not None and problem.id in missing:
-            texts = store.read_responses(work.pool, problem).texts
-            answers = {text: answer_or_none(task, problem, text) for text in dict.fromkeys(texts)}
+            pool = store.read_responses(work.pool, problem)
+            responses = list(zip(pool.texts, pool.finish, strict=True))
+            answers = {one: answer_or_none(task, problem, *one) for one in dict.fromkeys(responses)}
             verdicts = (
                 [task.judge(problem, text, one) for text, one in zip(record.responses, record.figures, strict=True)]
                 if record.figures
                 else given_verdicts(record)
             )
-            store.write_verdicts(work.verdicts, problem, verdicts, [answers[text] for text in texts])
+            store.write_verdicts(work.verdicts, problem, verdicts, [answers[one] for one in responses])
 
 
 def _common_size(config: RunConfig, entries: Sequence[dict[str, Any]]) -> int | None:

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from . import cells, seeds, stats, store
+from . import cells, chance, seeds, stats, store
 from .cells import Cell
 from .errors import HarnessError
 
@@ -220,7 +220,7 @@ def _section(table: Board) -> list[str]:
     worth = f" Intervals: {first['trust']}." if rows else ""
     pools = f"pool{'s' * (len(about['pools']) > 1)} " + ", ".join(f"`{pool}`" for pool in about["pools"])
     made = f"data revision {_escaped(about['revision'])}, graded by {_escaped(about['grader'])}, {pools}"
-    parts = [title, f"{sizes}; {made}.{worth}{_disputed(rows)}"]
+    parts = [title, f"{sizes}; {made}.{worth}{_disputed(rows)}{_remarks(rows)}"]
     if rows:
         parts.append(_table(rows))
     if table.failed:
@@ -232,6 +232,13 @@ def _disputed(rows: Sequence[Row]) -> str:
     """How many grades a second grader disputes: a figure of the pool, not of a row."""
     counts = [row["disputed"] for row in rows if row["disputed"] is not None]
     return f" Disputed grades: {max(counts)}." if counts else ""
+
+
+def _remarks(rows: Sequence[Row]) -> str:
+    """How many correct verdicts came by a fallback, and the chance level: of the pools, as disputed grades are."""
+    return "".join(
+        f" {remark[:1].upper()}{_escaped(remark[1:])}." for row in rows[:1] for remark in chance.remarks(row)
+    )
 
 
 def _table(rows: Sequence[Row]) -> str:

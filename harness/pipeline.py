@@ -7,7 +7,7 @@ from contextlib import suppress
 from functools import partial
 from typing import Any
 
-from . import audits, cells, drawing, store, unanswered
+from . import audits, cells, chance, drawing, store, unanswered
 from .config import RunConfig
 from .errors import HarnessError
 from .measuring import measure
@@ -140,12 +140,18 @@ def verify(plan: Plan, progress: Progress) -> None:
 
 
 def audit(plan: Plan, progress: Progress) -> None:
-    """Ask the task's second grader about every response, and say how often it disagrees."""
-    missing = _missing("audits", plan.problems, plan.work.audits, progress)
-    _each("audit", plan, plan.work, audit_problems, missing, progress)
+    """Ask the task's second grader about every response, and say how often it disagrees; measure the chance level."""
+    ask_second_grader(plan, progress)
     found = audits.summary(plan.work, plan.problems)
     listed = f"`harness pool audit {plan.work.pool.key}` lists them"
     progress.say(f"audit: {found['disputed']} of {found['audited']} verdicts disputed; {listed}")
+    chance.measure(plan, progress)
+
+
+def ask_second_grader(plan: Plan, progress: Progress) -> None:
+    """Ask the task's second grader about the responses that it has not said anything of."""
+    missing = _missing("audits", plan.problems, plan.work.audits, progress)
+    _each("audit", plan, plan.work, audit_problems, missing, progress)
 
 
 def rank(plan: Plan, selector: str, progress: Progress) -> Work:

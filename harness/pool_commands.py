@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from . import audits, foreign, pipeline, store
+from . import audits, chance, foreign, pipeline, store
 from .config import RunConfig
 from .errors import HarnessError, did_you_mean
 from .plan import Plan, make_plan
@@ -44,7 +44,10 @@ def audit(config: RunConfig, progress: Progress) -> dict[str, Any]:
     pipeline.verify(plan, progress)
     pipeline.audit(plan, progress)
     found = list(audits.listing(plan.work, plan.problems))
-    return {"pool": plan.work.pool.key, **audits.summary(plan.work, plan.problems), "listed": found}
+    counts = [chance.counts_in(chance.stage_of(plan), problem) for problem in plan.problems]
+    level = chance.level([(one[0], one[1]) for one in counts if one and one[1]], seed=0)
+    summary = audits.summary(plan.work, plan.problems)
+    return {"pool": plan.work.pool.key, **summary, "chance": level, "listed": found}
 
 
 def _stored_plan(folder: Path, config: RunConfig, progress: Progress) -> Plan:

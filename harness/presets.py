@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from .component import parse_spec
+from .component import Spec, parse_spec
 from .errors import HarnessError, did_you_mean
-from .registry import load_registry
+from .registry import Registry, load_registry
 
 ENGINE = "transformers"
 
@@ -28,6 +28,16 @@ def filled(given: Mapping[str, Any], plugin_files: Sequence[Path]) -> dict[str, 
             options[name] = value
     options["engine"] = options["engine"] or ENGINE
     return options
+
+
+def graded_as_the_paper(registry: Registry, task: str) -> str:
+    """The task's spec with the parameters that it takes under `--paper` and in RL (`Task.paper["task"]`).
+
+    Given ones stay. They stand in the spec, hence in labels, in the record of an RL run, and in every verdict's key.
+    """
+    spec = parse_spec(task)
+    papers = getattr(registry.find("task", spec.name).load(), "paper", {}).get("task", {})
+    return str(Spec(spec.name, {**papers, **spec.params}))
 
 
 def _values(options: Mapping[str, Any], plugin_files: Sequence[Path]) -> dict[str, Any]:

@@ -100,10 +100,10 @@ def _graded_s(task: Task, problems: Sequence[Problem], drawn: Sequence[Responses
     """Seconds a verdict; None where this machine cannot grade."""
     try:
         task.check(unsafe_exec=unsafe_exec)
-        graded(task, problems[0], drawn[0].texts[:1])  # what is loaded or started once
+        graded(task, problems[0], drawn[0].texts[:1], finish=drawn[0].finish[:1])  # what is loaded or started once
         started = time.perf_counter()
         for problem, responses in zip(problems, drawn, strict=True):
-            graded(task, problem, responses.texts)
+            graded(task, problem, responses.texts, finish=responses.finish)
     except HarnessError:
         return None
     return (time.perf_counter() - started) / sum(map(len, drawn))

@@ -43,6 +43,8 @@ class Verdict:
     """What a verifier said: `correct`, `wrong`, or `error` (our fault, not the response's), and why.
 
     `route`: the way on which it was found, where a grader has several ("boxed, equal text", "fallback, math-verify").
+    "fallback" before the first comma says that the response did not state its answer as it was asked to; tables show
+    the share of such correct verdicts.
     """
 
     status: Literal["correct", "wrong", "error"]

@@ -17,6 +17,7 @@ from .children import run_child
 from .component import Spec, build, parse_spec
 from .contracts import Task, Trainer
 from .errors import HarnessError, did_you_mean
+from .presets import graded_as_the_paper
 from .progress import Progress, Stage
 from .registry import Registry, load_registry
 from .store import digest
@@ -33,6 +34,7 @@ class Request:
 
     data       split ("train", "dev", "test") -> file; "" -> one for all
     settings   fields of `Settings`, as text
+    reward     "strict" or "lenient"; None: the task's own choice
     limit      only the first so many problems of each split
     out        the run's folder, in place of one in the store
     """
@@ -44,6 +46,7 @@ class Request:
     data: Mapping[str, str] = field(default_factory=dict)
     settings: Mapping[str, str] = field(default_factory=dict)
     limit: int | None = None
+    reward: str | None = None
     cpu: bool = False
     overrides: Sequence[str] = ()
     store: Path = Path("runs")
@@ -56,6 +59,8 @@ class Request:
             raise HarnessError(f"rl: --data is FILE or SPLIT=FILE with a split of {', '.join(SPLITS)}, got {unknown}")
         if self.limit is not None and self.limit < 1:
             raise HarnessError(f"rl: --limit must be at least 1, got {self.limit}")
+        if self.reward not in (None, "strict", "lenient"):
+            raise HarnessError(f"rl: --reward must be strict or lenient, got {self.reward!r}")
         for override in self.overrides:
             if "=" not in override:
                 raise HarnessError(f"rl: the trainer's own options are written key=value, got {override!r}")
@@ -84,10 +89,11 @@ def prepare(request: Request, seed: int) -> Prepared:
     _refuse_another(run)
     run = _with_problems(request, registry, run)
     run.write()
+    remarks, fault = [reward_line(run)], None
     try:
-        remarks, fault = trainer.check(run), None
+        remarks += trainer.check(run)
     except HarnessError as failure:
-        remarks, fault = [], failure
+        fault = failure
     return Prepared(run, trainer, trainer.launch(run), remarks, fault)
 
 
@@ -176,12 +182,13 @@ def metrics_line(metrics: Mapping[str, float]) -> str:
 
 def _run(request: Request, registry: Registry, seed: int) -> TrainingRun:
     """The run as asked for, in its folder; the problems are not there yet."""
+    spec = graded_as_the_paper(registry, request.task)
     task = _task(request, registry, "train")
     model = request.model or task.rl.get("model") or DEFAULT_MODEL
     settings = _settings({**task.rl.get("settings", {}), **request.settings})
     run = TrainingRun(
         folder=Path(),
-        task=request.task,
+        task=spec,
         model=model,
         bonus=str(_bonus(request.bonus, task.rl.get("bonus", {}))),
         trainer=request.trainer,
@@ -192,16 +199,44 @@ def _run(request: Request, registry: Registry, seed: int) -> TrainingRun:
         overrides=tuple(request.overrides),
         cpu=request.cpu,
         plugin_files=tuple(Path(path).absolute() for path in request.plugin_files),
+        reward=_reward(request, task),
     )
-    named = "-".join([request.task, Path(model).name, *(parse_spec(s).name for s in (run.bonus, run.trainer))])
+    named = "-".join(
+        [parse_spec(request.task).name, Path(model).name, *(parse_spec(s).name for s in (run.bonus, run.trainer))]
+    )
     key = digest({**_fixed(run), "limit": request.limit, "revision": task.revision})
     return replace(run, folder=(request.out or request.store / "rl" / f"{named}-s{seed}-{key[:8]}").absolute())
+
+
+def has_second_grader(task: Any) -> bool:
+    """Whether the task can say what a stricter grader makes of a response."""
+    return getattr(type(task), "audit", Task.audit) is not Task.audit
+
+
+def _reward(request: Request, task: Task) -> str:
+    """Who decides the reward: as asked for, else as the task says, else its verifier."""
+    if has_second_grader(task):
+        return request.reward or task.rl.get("reward", "lenient")
+    if request.reward == "strict":
+        raise HarnessError(f"rl: task {request.task!r} has one grader, and no stricter one: leave --reward strict out")
+    return "verifier"
+
+
+def reward_line(run: TrainingRun) -> str:
+    """Which grader a run's rewards come from, in a line."""
+    if run.reward == "strict":
+        return f"reward: strict, the second grader of {run.task}; --reward lenient takes its verifier"
+    if run.reward == "lenient":
+        return f"reward: lenient, the verifier of {run.task}; --reward strict takes its second grader"
+    return f"reward: the verifier of {run.task}, its only grader"
 
 
 def _fixed(run: TrainingRun) -> dict[str, Any]:
     """What must not change between a run and its resumption: all but the number of steps and the folder."""
     kept = asdict(run)
     del kept["folder"], kept["problems"], kept["settings"]["steps"]
+    if run.reward == "verifier":  # there is no other for its task, so a run that does not record it is the same run
+        del kept["reward"]
     plain: dict[str, Any] = json.loads(json.dumps(kept, default=str))
     return plain
 
@@ -284,6 +319,7 @@ def _row(prepared: Prepared, seconds: float) -> dict[str, Any]:
         "bonus": run.bonus,
         "trainer": run.trainer,
         "model": run.model,
+        "reward": run.reward,
         "seed": run.seed,
         "steps": _last_step(run.metrics),
         "checkpoints": len(saved),

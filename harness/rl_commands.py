@@ -34,6 +34,10 @@ def train(
     bonus: Annotated[str, typer.Option(help="repexp, unlikely or none; name:key=value,...")] = "repexp",
     trainer: Annotated[str, typer.Option(help="verl or trl; name:key=value,...")] = "verl",
     model: Annotated[str | None, typer.Option(help="Hub id or folder; default: the task's, else the paper's.")] = None,
+    reward: Annotated[
+        str | None,
+        typer.Option(help="strict (the answer in the form asked for; default on the paper's tasks) or lenient."),
+    ] = None,
     seed: Annotated[int, typer.Option(help="Fixes data order, responses and projections.")] = 0,
     seeds: Annotated[str | None, typer.Option(help="Several runs, one after the other: --seeds 1 2 3.")] = None,
     setting: Annotated[
@@ -64,6 +68,7 @@ def train(
         model=model,
         data=_pairs("--data", data or [], bare=""),
         settings=_pairs("--set", setting or []),
+        reward=reward,
         limit=limit,
         cpu=cpu,
         overrides=overrides,

@@ -3,6 +3,8 @@
 As the paper (Tuyls et al. 2025, arXiv:2510.11686, appendix): of each run the checkpoint with the highest dev pass@1,
 256 responses to each question of the test split with vanilla parameters, unbiased pass@k, the mean over seeds. The file
 that it writes holds raw figures (N and c a question, the log-likelihoods); all that is shown is computed from those.
+
+Where a task has a strict grader beside its verifier, both are asked: `c` counts by the verifier, `c_strict` by that.
 """
 
 from __future__ import annotations
@@ -16,17 +18,19 @@ from typing import Any
 import numpy as np
 
 from . import store as stores
+from .audits import second_correct
 from .component import build
 from .config import RunConfig
 from .contracts import Engine, Trainer
 from .errors import HarnessError
 from .metrics import budgets, random_pass_at_k
-from .pipeline import sample, verify
+from .pipeline import ask_second_grader, sample, verify
 from .plan import Plan, make_plan, prompt
+from .presets import graded_as_the_paper
 from .progress import Progress
 from .records import Floats, Problem, Responses
 from .registry import load_registry
-from .rl import best_step
+from .rl import best_step, has_second_grader
 from .training import Checkpoint, TrainingRun, read_run
 
 KIND = "diversity-harness rl eval"
@@ -103,6 +107,9 @@ def evaluate(request: Request, progress: Progress) -> dict[str, Any]:
         plan.check_grader()
         sample(plan, progress)
         verify(plan, progress)
+        if has_second_grader(plan.task):
+            plan.work.audits.begin()
+            ask_second_grader(plan, progress)
         evaluated.append((policy, plan))
     found = {
         "kind": KIND,
@@ -110,6 +117,7 @@ def evaluate(request: Request, progress: Progress) -> dict[str, Any]:
         "task": runs[0].task,
         "split": request.split,
         "model": runs[0].model,
+        "reward": runs[0].reward,
         "n": request.n,
         "problems": [problem.id for problem in evaluated[0][1].problems],
         "policies": [_result(policy, plan) for policy, plan in evaluated],
@@ -137,15 +145,20 @@ def read(path: Path) -> dict[str, Any]:
 
 
 def _runs(folders: Sequence[Path]) -> list[TrainingRun]:
-    runs = [read_run(folder.absolute()) for folder in folders]
+    runs = [_graded(read_run(folder.absolute())) for folder in folders]
     for run in runs[1:]:
-        for what in ("task", "model"):
+        for what in ("task", "model", "reward"):
             if getattr(run, what) != getattr(runs[0], what):
                 raise HarnessError(
                     f"rl eval: {run.folder} has the {what} {getattr(run, what)!r}, {runs[0].folder} "
                     f"{getattr(runs[0], what)!r}: evaluate them apart"
                 )
     return runs
+
+
+def _graded(run: TrainingRun) -> TrainingRun:
+    """The run with its task graded as RL grades it, also where it is older than that."""
+    return replace(run, task=graded_as_the_paper(load_registry(run.plugin_files), run.task))
 
 
 def _trainer(run: TrainingRun) -> Trainer:
@@ -175,7 +188,8 @@ def _plan(request: Request, policy: Policy, progress: Progress) -> Plan:
     """The plan of sampling from a policy. The seed is the evaluation's own: it does not depend on the run's."""
     run = policy.run
     data = request.data or run.data
-    task = build(load_registry(request.plugin_files), "task", run.task, data=None)
+    plugin_files = tuple(request.plugin_files) or tuple(run.plugin_files)
+    task = build(load_registry(plugin_files), "task", run.task, data=None)
     file = data.get(request.split, data.get(""))
     config = RunConfig(
         selectors=("uniform",),
@@ -189,7 +203,7 @@ def _plan(request: Request, policy: Policy, progress: Progress) -> Plan:
         max_tokens=request.max_tokens or run.settings.max_response,
         seed=request.seed,
         store=request.store,
-        plugin_files=tuple(request.plugin_files) or tuple(run.plugin_files),
+        plugin_files=plugin_files,
     )
     plan = make_plan(config, progress)
     return replace(plan, problems=spaced(plan.problems, request.limit))
@@ -212,8 +226,16 @@ def _result(policy: Policy, plan: Plan) -> dict[str, Any]:
         "dev_pass_at_1": policy.dev,
         "pool": plan.work.pool.key,
         "c": [each.count("correct") for each in verdicts],
+        **_strictly(plan),
         "errors": sum(each.count("error") for each in verdicts),
     }
+
+
+def _strictly(plan: Plan) -> dict[str, list[int]]:
+    """The counts of the task's strict grader, where it has one."""
+    if not has_second_grader(plan.task):
+        return {}
+    return {"c_strict": [second_correct(plan.work, problem) for problem in plan.problems]}
 
 
 # Likelihood under the initial model.
@@ -264,11 +286,20 @@ class Curve:
     error: Floats | None
 
 
-def curves(found: Mapping[str, Any]) -> list[Curve]:
-    """A curve a method, in the order of the file; `mean` and `error` are (n,)."""
+def graders(found: Mapping[str, Any]) -> dict[str, str]:
+    """Who graded, the stricter one first: name -> under which key of a policy its counts stand."""
+    if all("c_strict" in policy for policy in found["policies"]):
+        return {"strict": "c_strict", "lenient": "c"}
+    return {"verifier": "c"}
+
+
+def curves(found: Mapping[str, Any], grader: str | None = None) -> list[Curve]:
+    """A curve a method, in the order of the file, by one of its `graders`; `mean` and `error` are (n,)."""
+    counts = graders(found)
+    counted = counts[grader] if grader else next(iter(counts.values()))
     by_bonus: dict[str, list[Floats]] = {}
     for policy in found["policies"]:
-        by_bonus.setdefault(policy["bonus"], []).append(pass_at_k(found["n"], policy["c"]))
+        by_bonus.setdefault(policy["bonus"], []).append(pass_at_k(found["n"], policy[counted]))
     return [_curve(bonus, np.array(each)) for bonus, each in by_bonus.items()]
 
 
@@ -293,8 +324,12 @@ def efficiency(ahead: Curve, behind: Curve) -> float | None:
 
 
 def rows(found: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """A row a method: pass@k, its standard error, and how many times fewer samples it needs than each other method."""
-    every = curves(found)
+    """A row a grader and method: pass@k, its standard error, how many times fewer samples it needs than each other."""
+    return [row for grader in graders(found) for row in _rows(found, grader)]
+
+
+def _rows(found: Mapping[str, Any], grader: str) -> list[dict[str, Any]]:
+    every = curves(found, grader)
     ks = budgets(found["n"])
     made = []
     for curve in every:
@@ -303,6 +338,8 @@ def rows(found: Mapping[str, Any]) -> list[dict[str, Any]]:
             {
                 "task": found["task"],
                 "split": found["split"],
+                "reward": found.get("reward"),
+                "grader": grader,
                 "bonus": curve.bonus,
                 "seeds": curve.seeds,
                 "problems": len(found["problems"]),

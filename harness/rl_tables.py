@@ -17,6 +17,12 @@ if TYPE_CHECKING:
 
 TRAINED = ("task", "bonus", "trainer", "seed", "steps", "best_step", "dev_pass_at_1", "hours", "folder")
 
+GRADERS = {
+    "strict": "graded strictly: the answer must stand in the form that the prompt asks for",
+    "lenient": "graded leniently: any form of the answer counts",
+    "verifier": "graded by the task's verifier",
+}
+
 
 def launch(prepared: Prepared) -> None:
     """The configuration, what the checks had to say, and last the command that would be started."""
@@ -36,11 +42,17 @@ def evaluated(rows: Sequence[Mapping[str, Any]], as_json: bool) -> None:
     """A row a method: pass@k in percent with its standard error; then how many times fewer samples each needs."""
     if as_json:
         return show(rows, (), as_json)
+    for grader in dict.fromkeys(row["grader"] for row in rows):
+        _evaluated([row for row in rows if row["grader"] == grader])
+
+
+def _evaluated(rows: Sequence[Mapping[str, Any]]) -> None:
+    """The rows of one grader."""
     first = rows[0]
     ks = [k for k in first["pass_at_k"] if k in ("1", "4", "16", "64", "256") or int(k) == first["n"]]
     seeds = ", ".join(f"{row['bonus']} {row['seeds']}" for row in rows)
     print(f"{first['task']} · {first['split']} · {first['problems']} problems, n = {first['n']}: pass@k in per cent,")
-    print(f"mean and standard error over seeds ({seeds})")
+    print(f"mean and standard error over seeds ({seeds}); {GRADERS[first['grader']]}")
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
     for name in ("bonus", *(f"pass@{k}" for k in ks)):
         table.add_column(name, justify="left" if name == "bonus" else "right", no_wrap=True)

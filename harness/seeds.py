@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from . import cells, store
+from . import cells, chance, store
 from .cells import Cell
 from .metrics import Outcomes, over_seeds, summary
 
@@ -79,7 +79,9 @@ def row(group: Sequence[Keyed]) -> dict[str, Any]:
     if len(group) == 1:
         return {**cells.row(cell, key), **shared}
     about = {"grader": cells.grader(cell), "conditions": _conditions(group), "disputed": _disputed(group)}
-    figures = summary(outcomes(group), seed=int(store.digest(sorted(keys), 8), 16))
+    seed = int(store.digest(sorted(keys), 8), 16)
+    about |= chance.figures([pool[0][1] for pool in by_pool(group)], seed)
+    figures = summary(outcomes(group), seed)
     return {**cell["labels"], "seed": None, "cell": key, **about, **figures, **shared}
 
 

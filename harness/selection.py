@@ -322,12 +322,13 @@ def _chosen(request: Request, setting: Setting, selector: Any, one: Candidates, 
 
 def _answers(setting: Setting, selector: Any, one: Candidates) -> Sequence[str | None]:
     """The canonical answers, where there is a task and the selector may read them."""
-    texts = one.responses.texts
+    texts, finish = one.responses.texts, one.responses.finish
     if setting.task is None or "answers" not in getattr(selector, "reads", ("answers",)):
         return [None] * len(texts)
-    distinct = list(dict.fromkeys(texts))
-    answers = dict(zip(distinct, answers_of(setting.task, one.problem, distinct), strict=True))
-    return [answers[text] for text in texts]
+    distinct = list(dict.fromkeys(zip(texts, finish, strict=True)))
+    found = answers_of(setting.task, one.problem, [text for text, _ in distinct], [end for _, end in distinct])
+    answers = dict(zip(distinct, found, strict=True))
+    return [answers[response] for response in zip(texts, finish, strict=True)]
 
 
 def _order(selector: Any, pool: Pool, verified: Sequence[int], k: int, rng: np.random.Generator) -> list[int]:

@@ -100,22 +100,22 @@ def draw(asked: Sequences, missing: set[str], progress: Progress) -> None:
 
 @dataclass(eq=False)
 class Judge:
-    """The verifier of one problem; asks once about equal texts."""
+    """The verifier of one problem; asks once about equal responses."""
 
     task: Task
     problem: Problem
-    said: dict[str, Verdict] = field(default_factory=dict)
+    said: dict[tuple[str, str], Verdict] = field(default_factory=dict)
 
-    def verdict(self, text: str) -> Verdict:
-        """The verdict on a text as it is stored."""
-        text = store.storable(text)
-        if text not in self.said:
-            [self.said[text]], _ = graded(self.task, self.problem, [text])
-        return self.said[text]
+    def verdict(self, text: str, finish: str) -> Verdict:
+        """The verdict on a text as it is stored; `finish` is how it ended, "" where that is not known."""
+        response = store.storable(text), finish
+        if response not in self.said:
+            [self.said[response]], _ = graded(self.task, self.problem, [response[0]], finish=[finish])
+        return self.said[response]
 
-    def accepts(self, text: str) -> bool:
+    def accepts(self, text: str, finish: str) -> bool:
         """Whether it is correct."""
-        return self.verdict(text).status == "correct"
+        return self.verdict(text, finish).status == "correct"
 
 
 def _ask(asked: Sequences, judges: Sequence[Judge], n: int, **more: Any) -> list[Responses]:
@@ -132,7 +132,11 @@ def _ask(asked: Sequences, judges: Sequence[Judge], n: int, **more: Any) -> list
 
 def _one_by_one(asked: Sequences, judges: Sequence[Judge]) -> list[Responses]:
     """The engine asks after every response: each depends on those before."""
-    return _ask(asked, judges, asked.sampling.n, until=lambda place, text: judges[place].accepts(text))
+
+    def until(place: int, text: str, finish: str = "") -> bool:
+        return judges[place].accepts(text, finish)
+
+    return _ask(asked, judges, asked.sampling.n, until=until)
 
 
 def _by_waves(asked: Sequences, judges: Sequence[Judge]) -> list[Responses]:
@@ -146,7 +150,8 @@ def _by_waves(asked: Sequences, judges: Sequence[Judge]) -> list[Responses]:
         size = min(size, asked.sampling.n)
         for judge, responses in zip(going, _ask(asked, going, size), strict=True):
             _require_all(judge.problem, responses)
-            stop = next((i for i, text in enumerate(responses.texts) if judge.accepts(text)), None)
+            ended = enumerate(zip(responses.texts, responses.finish, strict=True))
+            stop = next((i for i, response in ended if judge.accepts(*response)), None)
             if stop is not None or size == asked.sampling.n:
                 found[judge.problem.id] = responses.first(size if stop is None else stop + 1)
         going = [judge for judge in going if judge.problem.id not in found]
@@ -164,7 +169,7 @@ def _require_all(problem: Problem, responses: Responses) -> None:
 
 def _keep(asked: Sequences, judge: Judge, responses: Responses) -> None:
     """Keep the responses, then what was said of them: that shard says that both are there."""
-    verdicts = [judge.verdict(text) for text in responses.texts]
+    verdicts = [judge.verdict(*response) for response in zip(responses.texts, responses.finish, strict=True)]
     store.write_responses(asked.drawn, judge.problem, responses)
     store.write_json(
         asked.stopped.path(judge.problem),

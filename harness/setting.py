@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from .component import Spec, build, described, parse_spec, source_hash
 from .config import RunConfig
 from .contracts import Engine, Executor, Task
+from .presets import graded_as_the_paper
 from .progress import Progress
 from .registry import Registry, load_registry
 from .store import Stage, Store
@@ -67,6 +68,8 @@ def make_setting(config: RunConfig, progress: Progress) -> Setting:
     """The setting of a config; HarnessError for a task or executor that is not there."""
     forget_components()
     registry = load_registry(config.plugin_files)
+    if config.paper and config.task:
+        config = replace(config, task=graded_as_the_paper(registry, config.task))
     return Setting(
         config=config,
         registry=registry,

@@ -6,6 +6,7 @@
     STORE/measure/KEY/PROBLEM.parquet         hash of a response, its figures: shared by all pools and thresholds
     STORE/graded/KEY/PROBLEM.parquet          hash of what a verdict depends on, verdict: shared by all pools
     STORE/audit/KEY/PROBLEM.json              a second grader's verdicts
+    STORE/chance/KEY/PROBLEM.json             how many gradings against other problems' references were correct
     STORE/ranking/KEY/PROBLEM.json            per trial the indices as far as they were pulled
     STORE/cells/KEY.json                      one cell: all that a row of the table is computed from
 
@@ -316,6 +317,12 @@ def verdicts_in(path: Path) -> list[str]:
     """The verdicts in one shard."""
     verdicts: list[str] = _read(path, VERDICTS, ["verdict"])["verdict"].to_pylist()
     return verdicts
+
+
+def routed_verdicts_in(path: Path) -> tuple[list[str], list[str]]:
+    """The verdicts in one shard, and the route of each ("" where its grader has but one)."""
+    columns = _read(path, VERDICTS, ["verdict", "route"]).to_pydict()
+    return columns["verdict"], columns["route"]
 
 
 def full_verdicts_in(path: Path) -> tuple[list[Verdict], list[str | None]]:

@@ -58,22 +58,23 @@ def results(rows: Sequence[Mapping[str, Any]], store: Path) -> None:
         _results(pool)
     if not rows:
         return
-    console = _console()
-    console.print(_text(_caption(rows)), soft_wrap=True)
-    if len(rows) > 8:
-        console.print(_text(f"cells: {store / 'cells'}, {len(rows)} of them"), soft_wrap=True)
-    for row in rows if len(rows) <= 8 else ():
-        console.print(_text(f"cell: {store / 'cells' / (row['cell'] + '.json')}"), soft_wrap=True)
+    paths = [f"cell: {store / 'cells' / (row['cell'] + '.json')}" for row in rows]
+    for line in [_caption(rows), *(paths if len(rows) <= 8 else [f"cells: {store / 'cells'}, {len(rows)} of them"])]:
+        _console().print(_text(line), soft_wrap=True)
 
 
 def _results(rows: Sequence[Mapping[str, Any]]) -> None:
     """One table, with the columns that the console is wide enough for; what is left out is in --json."""
+    from . import chance
+
     console = _console()
     tables = [_table(rows, budgets, extra) for budgets, extra in NARROWING]
     unbounded = console.options.update_width(10_000)
     fitting = [table for table in tables if console.measure(table, options=unbounded).maximum <= console.width]
     console.print(_text(_title(rows)), soft_wrap=True)
     console.print(fitting[0] if fitting else tables[-1])
+    for remark in chance.remarks(rows[0]):
+        console.print(_text(f"{remark}."), soft_wrap=True)
 
 
 def _table(rows: Sequence[Mapping[str, Any]], budgets: Sequence[str], extra: Sequence[str]) -> Table:
@@ -412,8 +413,10 @@ def findings(rows: Sequence[Mapping[str, str]]) -> None:
 
 def audit(value: Mapping[str, Any], listed: int) -> None:
     """What the graders found, and the first responses that need a look."""
-    counts = {name: entry for name, entry in value.items() if name not in ("routes", "reasons", "listed")}
-    pool_summary(counts)
+    from .chance import level_text
+
+    counts = {name: entry for name, entry in value.items() if name not in ("routes", "reasons", "chance", "listed")}
+    pool_summary(counts | ({"chance level": level_text(value["chance"])} if value["chance"] else {}))
     console = _console()
     for name in ("routes", "reasons"):
         if value[name]:

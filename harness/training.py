@@ -19,6 +19,8 @@ from .records import Message, Problem
 
 Tensor: TypeAlias = Any  # torch's, which the core does not import
 SPLITS = ("train", "dev", "test")
+REWARDS = ("strict", "lenient", "verifier")
+UNRECORDED = "unrecorded"
 
 
 @dataclass(frozen=True)
@@ -108,6 +110,8 @@ class TrainingRun:
     problems     split -> JSONL file, one problem a line (id, prompt, reference, meta, messages), in the task's order
     overrides    the trainer's own options, `key=value`, which win over `settings`
     cpu          trains without a GPU
+    reward       by which grader: "strict", the task's second one (`audit`); "lenient", its verifier; "verifier" where
+                 a task has no second one; "unrecorded" in the folder of a run that is older than this record
     """
 
     folder: Path
@@ -122,6 +126,7 @@ class TrainingRun:
     overrides: Sequence[str] = ()
     cpu: bool = False
     plugin_files: Sequence[Path] = ()
+    reward: str = "verifier"
 
     @property
     def metrics(self) -> Path:
@@ -144,7 +149,8 @@ def read_run(folder: Path) -> TrainingRun:
     try:
         kept = json.loads((folder / "run.json").read_text(encoding="utf-8"))
         return TrainingRun(
-            **kept
+            **{"reward": UNRECORDED}
+            | kept
             | {
                 "folder": folder,
                 "settings": Settings(**kept["settings"]),

@@ -11,20 +11,21 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, TypeAlias, TypeVar
 
 import numpy as np
 from threadpoolctl import ThreadpoolController
 
-from . import store
+from . import ending, store
 from .component import build
 from .contracts import Embedder, Task
 from .errors import HarnessError
-from .records import Floats, Pool, Problem, Verdict, error
+from .records import Floats, Pool, Problem, Responses, Verdict, error
 from .registry import Registry, load_registry
 from .store import Stage
 
 Item = TypeVar("Item")
+Ended: TypeAlias = tuple[str, str]  # a response and how it ended: "stop", "length", "" where that counts for nothing
 
 
 @dataclass(frozen=True)
@@ -101,40 +102,42 @@ def grade_problems(work: Work, problems: Sequence[Problem]) -> None:
 
 
 def _grade(work: Work, task: Task, problem: Problem) -> None:
-    texts = store.read_responses(work.pool, problem).texts
+    responses = store.read_responses(work.pool, problem)
     if work.measured:
         figures = store.read_figures(work.measured, problem)
-        verdicts, answers = judged(task, problem, texts, figures)
+        verdicts, answers = judged(task, problem, responses, figures)
         store.write_verdicts(work.verdicts, problem, verdicts, answers, task.conditions())
         return
     known = store.read_graded(work.graded, problem)
     before = len(known)
-    verdicts, answers = graded(task, problem, texts, known)
+    verdicts, answers = graded(task, problem, responses.texts, known, responses.finish)
     if len(known) > before:
         store.write_graded(work.graded, problem, known)
     store.write_verdicts(work.verdicts, problem, verdicts, answers, task.conditions())
 
 
 def judged(
-    task: Task, problem: Problem, texts: Sequence[str], figures: Mapping[str, Mapping[str, float]]
+    task: Task, problem: Problem, responses: Responses, figures: Mapping[str, Mapping[str, float]]
 ) -> tuple[list[Verdict], list[str | None]]:
     """The verdict on each text by its figures (a text's hash -> them) and its answer; `error` where none can be."""
     verdicts: list[Verdict] = []
-    for text in texts:
+    for text in responses.texts:
         try:
             verdicts.append(task.judge(problem, text, figures.get(store.text_hash(text), {})))
         except Exception as failure:
             verdicts.append(error(f"{type(failure).__name__}: {failure}"))
-    return verdicts, answers_of(task, problem, texts)
+    return verdicts, answers_of(task, problem, responses.texts, responses.finish)
 
 
 def audit_problems(work: Work, problems: Sequence[Problem]) -> None:
     """Ask the task's second grader about some problems' responses; keep what it says."""
     task = _task(work)
     for problem in problems:
-        texts = store.read_responses(work.pool, problem).texts
-        verdicts = {text: task.audit(problem, text) for text in dict.fromkeys(texts)}
-        store.write_audit(work.audits, problem, [verdicts[text] for text in texts])
+        pool = store.read_responses(work.pool, problem)
+        responses = _ended(task, pool.texts, pool.finish)
+        distinct = dict.fromkeys(responses)
+        verdicts = {one: task.audit(problem, one[0], **ending.keyword(task, "audit", one[1])) for one in distinct}
+        store.write_audit(work.audits, problem, [verdicts[one] for one in responses])
 
 
 def _task(work: Work) -> Task:
@@ -143,74 +146,99 @@ def _task(work: Work) -> Task:
 
 
 def graded(
-    task: Task, problem: Problem, texts: Sequence[str], known: dict[str, Verdict] | None = None
+    task: Task,
+    problem: Problem,
+    texts: Sequence[str],
+    known: dict[str, Verdict] | None = None,
+    finish: Sequence[str] | None = None,
 ) -> tuple[list[Verdict], list[str | None]]:
     """The verdict on each text and its canonical answer; a verifier that raises gives `error`, never `wrong`.
 
-    One text is graded of those that are equal or have equal verdict keys, and none where `known` (the hash of a key ->
-    verdict) has the verdict; verdicts found are added to it, errors excepted: they are no property of the response.
+    One response is graded of those that are equal or have equal verdict keys, and none where `known` (the hash of a key
+    -> verdict) has the verdict; verdicts found are added to it, errors excepted: they are no property of the response.
+    `finish`: how each ended, for a task that reads it; None: unknown.
     """
     known = {} if known is None else known
-    distinct = list(dict.fromkeys(texts))
-    answers = dict(zip(distinct, answers_of(task, problem, distinct), strict=True))
-    hashes = {text: _key_hash(task, problem, text, answers[text]) for text in distinct}
-    first: dict[str, str] = {}
-    for text, hashed in hashes.items():
+    every = _ended(task, texts, finish)
+    distinct = list(dict.fromkeys(every))
+    answers = dict(zip(distinct, answers_of(task, problem, *_columns(distinct)), strict=True))
+    hashes = {one: _key_hash(task, problem, one, answers[one]) for one in distinct}
+    first: dict[str, Ended] = {}
+    for one, hashed in hashes.items():
         if hashed and hashed not in known:
-            first.setdefault(hashed, text)
-    todo = [text for text, hashed in hashes.items() if not hashed or first.get(hashed) == text]
+            first.setdefault(hashed, one)
+    todo = [one for one, hashed in hashes.items() if not hashed or first.get(hashed) == one]
     fresh = dict(zip(todo, _verdicts(task, problem, todo), strict=True))
-    known.update({hashed: fresh[text] for hashed, text in first.items() if fresh[text].status != "error"})
+    known.update({hashed: fresh[one] for hashed, one in first.items() if fresh[one].status != "error"})
 
-    def verdict(text: str) -> Verdict:
-        hashed = hashes[text]
-        return known[hashed] if hashed in known else fresh[first[hashed] if hashed else text]
+    def verdict(one: Ended) -> Verdict:
+        hashed = hashes[one]
+        return known[hashed] if hashed in known else fresh[first[hashed] if hashed else one]
 
-    return [verdict(text) for text in texts], [answers[text] for text in texts]
+    return [verdict(one) for one in every], [answers[one] for one in every]
 
 
-def _verdicts(task: Task, problem: Problem, texts: Sequence[str]) -> list[Verdict]:
+def _ended(task: Task, texts: Sequence[str], finish: Sequence[str] | None) -> list[Ended]:
+    """Each text with how it ended: "" where the task does not read that, or nobody knows it."""
+    ends = finish if finish is not None and ending.reads_finish(task) else [""] * len(texts)
+    return list(zip(texts, ends, strict=True))
+
+
+def _columns(responses: Sequence[Ended]) -> tuple[list[str], list[str]]:
+    """The texts, and how they ended."""
+    return [text for text, _ in responses], [finish for _, finish in responses]
+
+
+def _verdicts(task: Task, problem: Problem, responses: Sequence[Ended]) -> list[Verdict]:
+    texts, finish = _columns(responses)
     try:
-        verdicts = list(task.verify_all(problem, texts)) if texts else []
+        verdicts = ending.verify_all(task, problem, texts, finish) if texts else []
     except HarnessError:  # what the user can mend: no verdict at all is better than an error for every response
         raise
     except Exception:
-        verdicts = [_verdict(task, problem, text) for text in texts]
+        verdicts = [_verdict(task, problem, one) for one in responses]
     if len(verdicts) != len(texts):
         raise HarnessError(f"task {type(task).__name__}: verify_all gave {len(verdicts)} verdicts for {len(texts)}")
     return verdicts
 
 
-def _verdict(task: Task, problem: Problem, text: str) -> Verdict:
+def _verdict(task: Task, problem: Problem, response: Ended) -> Verdict:
+    text, finish = response
     try:
-        return task.verify(problem, text)
+        return task.verify(problem, text, **ending.keyword(task, "verify", finish))
     except HarnessError:
         raise
     except Exception as failure:
         return error(f"{type(failure).__name__}: {failure}")
 
 
-def _key_hash(task: Task, problem: Problem, text: str, answer: str | None) -> str | None:
+def _key_hash(task: Task, problem: Problem, response: Ended, answer: str | None) -> str | None:
+    text, finish = response
     try:
-        key = task.verdict_key(problem, text, answer)
+        key = task.verdict_key(problem, text, answer, **ending.keyword(task, "verdict_key", finish))
     except Exception:
         return None
     return None if key is None else store.digest(key, 32)
 
 
-def answers_of(task: Task, problem: Problem, texts: Sequence[str]) -> list[str | None]:
-    """The canonical answers; None where there is none or the extraction raises."""
+def answers_of(
+    task: Task, problem: Problem, texts: Sequence[str], finish: Sequence[str] | None = None
+) -> list[str | None]:
+    """The canonical answers; None where there is none or the extraction raises. `finish` as in `graded`."""
+    ends = _columns(_ended(task, texts, finish))[1]
     try:
-        answers = list(task.answers(problem, texts))
+        answers = ending.answers(task, problem, texts, ends)
     except Exception:
         answers = []
-    return answers if len(answers) == len(texts) else [answer_or_none(task, problem, text) for text in texts]
+    if len(answers) == len(texts):
+        return answers
+    return [answer_or_none(task, problem, text, end) for text, end in zip(texts, ends, strict=True)]
 
 
-def answer_or_none(task: Task, problem: Problem, text: str) -> str | None:
+def answer_or_none(task: Task, problem: Problem, text: str, finish: str = "") -> str | None:
     """The canonical answer; None where there is none or the extraction raises."""
     try:
-        return task.answer(problem, text)
+        return task.answer(problem, text, **ending.keyword(task, "answer", finish))
     except Exception:
         return None
 

@@ -124,7 +124,7 @@ class Transformers:
         seeds: Sequence[int],
         states: Sequence[str] = (),
         report: Callable[[int], None] = lambda rows: None,
-        until: Callable[[int, str], bool] = lambda prompt, text: False,
+        until: Callable[[int, str, str], bool] = lambda prompt, text, finish: False,
     ) -> list[Responses]:
         """n responses to each prompt, in chunks of at most `batch` rows; see `harness.contracts.Engine`.
 
@@ -284,13 +284,14 @@ class Transformers:
             for row, j in enumerate(going):
                 found[j].append(columns.row(row))
             asked.report(len(going))
-            going = [j for j in going if not asked.until(j, self._text(found[j][-1]))]
+            going = [j for j in going if not asked.until(j, *self._text(found[j][-1]))]
             if not going:
                 break
         return [self._responses(_joined(rows), slice(None)) for rows in found.values()]
 
-    def _text(self, drawn: _Drawn) -> str:
-        return self._checkpoint.text(drawn.token_ids[0])
+    def _text(self, drawn: _Drawn) -> tuple[str, str]:
+        """The text of one row, and how it ended."""
+        return self._checkpoint.text(drawn.token_ids[0]), _finish(drawn.ended[0])
 
     def _run(
         self, draws: RowDraws, ids: torch.Tensor, mask: torch.Tensor, past: dict[str, Any], *, feed_last: bool
@@ -323,7 +324,7 @@ class Transformers:
         token_ids = drawn.token_ids[rows]
         return Responses(
             texts=[self._checkpoint.text(ids) for ids in token_ids],
-            finish=["stop" if ended else "length" for ended in drawn.ended[rows]],
+            finish=[_finish(ended) for ended in drawn.ended[rows]],
             lengths=np.array([len(ids) for ids in token_ids], np.int64),
             logprobs=drawn.logprobs[rows],
             token_ids=token_ids,
@@ -446,7 +447,7 @@ class _Asked:
     seeds: Sequence[int]
     states: Sequence[str]
     report: Callable[[int], None]
-    until: Callable[[int, str], bool]
+    until: Callable[[int, str, str], bool]
 
 
 @dataclass(frozen=True)
@@ -463,6 +464,11 @@ class _Drawn:
         one = slice(row, row + 1)
         states = {kind: values[one] for kind, values in self.states.items()}
         return _Drawn(self.token_ids[one], self.ended[one], self.logprobs[one], states)
+
+
+def _finish(ended: bool) -> str:
+    """How a response ended, as `Responses.finish` has it."""
+    return "stop" if ended else "length"
 
 
 def _joined(parts: Sequence[_Drawn]) -> _Drawn:

@@ -59,15 +59,19 @@ _SENTENCE_END = re.compile(r"(?<=[.?!$\])])\s+(?=[A-Z])")
 
 @dataclass(frozen=True)
 class Aime(MathTask):
-    """One year's thirty problems, from the hub or a local file."""
+    """One year's thirty problems, from the hub or a local file.
+
+    fallback   no: a response without a box has no answer; so with --paper
+    """
 
     n = 16
     max_tokens = 2048
     owner = "the MAA"
-    paper: ClassVar[Mapping[str, Any]] = {"n": 8192, "max_tokens": 8192, "sampler": {}}
+    paper: ClassVar[Mapping[str, Any]] = {"n": 8192, "max_tokens": 8192, "sampler": {}, "task": {"fallback": "no"}}
     year: ClassVar[int]
 
     data: str | None = None
+    fallback: bool = True
 
     @property
     def revision(self) -> str:
@@ -95,12 +99,14 @@ class Aime24(Aime):
     """The thirty problems of AIME 2024."""
 
     year = 2024
+    pools_as = "aime24"
 
 
 class Aime25(Aime):
     """The thirty problems of AIME 2025."""
 
     year = 2025
+    pools_as = "aime25"
 
 
 def zero_shot(problem: Problem) -> str:

@@ -90,17 +90,20 @@ def worked_examples(problem: Problem) -> str:
 class Math(MathTask):
     """The 5,000 test problems of MATH, its 7,500 training problems, or a local file's.
 
-    math500   a local file of MATH-500, by which dev and rl-test are told apart; None: the hub's
+    math500    a local file of MATH-500, by which dev and rl-test are told apart; None: the hub's
+    fallback   no: a response without a box has no answer; so with --paper and in RL
     """
 
     n = 64
     max_tokens = 512
     owner = "AoPS and the MAA"
-    paper: ClassVar[Mapping[str, Any]] = {"n": 6400, "max_tokens": 512, "sampler": {}}
+    paper: ClassVar[Mapping[str, Any]] = {"n": 6400, "max_tokens": 512, "sampler": {}, "task": {"fallback": "no"}}
     splits = ("test", "train", "dev", "rl-test")
+    pools_as = "math"
 
     data: str | None = None
     math500: str | None = None
+    fallback: bool = True
 
     @property
     def rl(self) -> Mapping[str, Any]:
@@ -136,14 +139,19 @@ class Math(MathTask):
 
 @dataclass(frozen=True)
 class Math500(MathTask):
-    """The 500 problems of MATH-500, or a local file's."""
+    """The 500 problems of MATH-500, or a local file's.
+
+    fallback   no: a response without a box has no answer; so with --paper
+    """
 
     n = 64
     max_tokens = 512
     owner = "AoPS and the MAA"
-    paper: ClassVar[Mapping[str, Any]] = {"n": 6400, "max_tokens": 512, "sampler": {}}
+    paper: ClassVar[Mapping[str, Any]] = {"n": 6400, "max_tokens": 512, "sampler": {}, "task": {"fallback": "no"}}
+    pools_as = "math500"
 
     data: str | None = None
+    fallback: bool = True
 
     @property
     def revision(self) -> str:

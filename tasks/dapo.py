@@ -23,7 +23,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -55,16 +55,20 @@ AFTER = 'Remember to put your answer on its own line after "Answer:".'
 class DapoMath(MathTask):
     """4,096 problems to train on, or all.
 
-    seed   draws the 4,096
+    seed       draws the 4,096
+    fallback   no: a response without a box has no answer; so in RL
     """
 
     n = 16
     max_tokens = 2048
     owner = "AoPS and others"
     splits = ("train", "all")
+    paper: ClassVar[Mapping[str, Any]] = {"task": {"fallback": "no"}}
+    pools_as = "dapo-math"
 
     data: str | None = None
     seed: int = 0
+    fallback: bool = True
 
     @property
     def revision(self) -> str:
@@ -99,10 +103,12 @@ class DapoMath(MathTask):
 class DapoAime(DapoMath):
     """DAPO-Math-17k to train on, AIME 2024 to choose the checkpoint by, AIME 2025 to report.
 
-    seed   draws the 4,096
+    seed       draws the 4,096
+    fallback   no: a response without a box has no answer; so in RL
     """
 
     max_tokens = 8192
+    pools_as = "dapo-aime"
     splits = ("train", "dev", "test")
 
     @property

@@ -61,16 +61,21 @@ She gets 50 - 34 = 16 back. #### 16
 
 @dataclass(frozen=True)
 class Gsm8k(MathTask):
-    """The 1,319 test problems, the 7,473 training problems, or a local file's."""
+    """The 1,319 test problems, the 7,473 training problems, or a local file's.
+
+    fallback   no: a response without a `####` or a box has no answer; so with --paper and in RL
+    """
 
     n = 64
     max_tokens = 512
-    paper: ClassVar[Mapping[str, Any]] = {"n": 6400, "max_tokens": 512, "sampler": {}}
+    paper: ClassVar[Mapping[str, Any]] = {"n": 6400, "max_tokens": 512, "sampler": {}, "task": {"fallback": "no"}}
     splits = ("test", "train", "dev", "rl-test")
     statements = "####"
     strict = "####"
+    pools_as = "gsm8k"
 
     data: str | None = None
+    fallback: bool = True
 
     @property
     def rl(self) -> Mapping[str, Any]:

@@ -3,19 +3,24 @@
 Math, GSM8K and DAPO with AIME: the paper's (Tuyls et al. 2025, arXiv:2510.11686, appendix on RL); what is not named
 here is `harness.training.Settings`' default, which is its table. Tasks import this where they are asked: how a model is
 trained is no part of how its responses are graded, and must not change a verdict's key.
+
+The reward is strict, an answer in the form that the prompt asks for: verl's rules for GSM8K and MATH, with which the
+authors' code trains (the paper names verl, and no grader). For DAPO and AIME their code takes verl's math-verify
+wrapper, which also accepts a number without a box. Here MATH's rule holds for these too.
 """
 
 from __future__ import annotations
 
 from typing import Any
 
-MATH: dict[str, Any] = {"train": "train", "dev": "dev", "test": "rl-test"}
-GSM8K: dict[str, Any] = {"train": "train", "dev": "dev", "test": "rl-test"}
+MATH: dict[str, Any] = {"train": "train", "dev": "dev", "test": "rl-test", "reward": "strict"}
+GSM8K: dict[str, Any] = {"train": "train", "dev": "dev", "test": "rl-test", "reward": "strict"}
 
 DAPO_AIME: dict[str, Any] = {
     "train": "train",
     "dev": "dev",
     "test": "test",
+    "reward": "strict",
     "settings": {
         "batch": 512,
         "mini_batch": 128,

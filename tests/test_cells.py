@@ -41,7 +41,7 @@ def test_a_cell_holds_raw_figures_and_no_metric(run):
     assert {"kind", "schema", "checksum", "labels", "inputs", "versions", "hardware", "conditions", "problems"} <= set(
         cell
     )
-    assert set(cell["problems"][0]) == {"id", "n", "c", "errors", "disputed", "ranks", "orders"}
+    assert set(cell["problems"][0]) == {"id", "n", "c", "errors", "disputed", "routes", "ranks", "orders"}
     for entry in cell["problems"]:
         assert [len(order) for order in entry["orders"]] == entry["ranks"]
     assert cell["versions"]["diversity-harness"]

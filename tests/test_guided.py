@@ -171,14 +171,17 @@ def test_a_prompt_gets_no_further_response_where_until_says_so(engines):
     whole = draw(engines["qwen2"], [SHORT, LONG])
     asked = []
 
-    def until(prompt, text):
-        asked.append((prompt, text))
+    def until(prompt, text, finish):
+        asked.append((prompt, text, finish))
         return prompt == 0 and text == whole[0].texts[2]
 
     stopped, other = draw(engines["qwen2"], [SHORT, LONG], until=until)
     assert_same(stopped, head(whole[0], 3))
     assert_same(other, whole[1])
-    assert sorted(asked) == sorted([(0, text) for text in stopped.texts] + [(1, text) for text in other.texts])
+    said = [
+        (j, *response) for j, one in enumerate((stopped, other)) for response in zip(one.texts, one.finish, strict=True)
+    ]
+    assert sorted(asked) == sorted(said)
 
 
 def test_responses_are_reported_as_they_end(engines):

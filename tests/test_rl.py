@@ -13,10 +13,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from harness import HarnessError, plots, rl, rl_eval
+from harness import HarnessError, plots, rl, rl_eval, rl_tables
 from harness.metrics import random_pass_at_k
 from harness.records import Problem
-from harness.training import read_metrics, read_problems, read_run
+from harness.training import Settings, TrainingRun, read_metrics, read_problems, read_run
+from harness_plugins.rl.shaping import Grader
 
 PLUGIN = Path(__file__).parent / "counting_trainer.py"
 COMMAND = [sys.executable, "-m", "harness", "rl"]
@@ -231,6 +232,141 @@ def test_how_a_task_is_trained_on_is_no_part_of_its_verdicts_key():
     before = source_hash(Game24())
     assert Game24().rl == rl_settings.GAME24
     assert source_hash(Game24()) == before
+
+
+# the reward
+
+
+def prepared(tmp_path, task, data=None, **options):
+    request = rl.Request(
+        task=task,
+        trainer="counting",
+        model="tiny24-weak",
+        data={"": str(data)} if data else {},
+        settings={"batch": "4", "mini_batch": "4", "steps": "6"},
+        limit=8,
+        store=tmp_path,
+        plugin_files=(PLUGIN,),
+        **options,
+    )
+    return rl.prepare(request, 0)
+
+
+@pytest.fixture
+def sums(tmp_path, monkeypatch):
+    """A training set of GSM8K's form, of which the answers are 0 to 7."""
+    monkeypatch.setattr("harness_tasks.gsm8k.DEV", 4)
+    file = tmp_path / "sums.jsonl"
+    rows = [{"question": f"How many is {i}?", "answer": f"It is {i}. #### {i}"} for i in range(8)]
+    file.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return file
+
+
+def graded_by(run, *responses):
+    return Grader(run).rewards(Problem("train-5", "How many is 5?", "5"), responses)
+
+
+def test_the_papers_tasks_are_rewarded_strictly_unless_asked_otherwise_and_never_by_a_fallback(tmp_path, sums):
+    strict, lenient = (prepared(tmp_path, "gsm8k", sums, reward=reward) for reward in (None, "lenient"))
+    assert (strict.run.reward, lenient.run.reward) == ("strict", "lenient")
+    assert strict.run.folder != lenient.run.folder
+    assert strict.run.folder.name.startswith("gsm8k-tiny24-weak-")
+    assert read_run(strict.run.folder).reward == "strict"
+    assert strict.run.task == "gsm8k:fallback=no"
+    assert strict.remarks[0] == (
+        "reward: strict, the second grader of gsm8k:fallback=no; --reward lenient takes its verifier"
+    )
+    responses = ("I think 5", "The answer is 5", r"so \boxed{5}", "#### $5", "#### 5")
+    assert graded_by(strict.run, *responses) == [0, 0, 0, 0, 1]
+    assert graded_by(lenient.run, *responses) == [0, 0, 1, 1, 1]
+    for one in (strict, lenient):
+        assert rl._row(one, 0.0)["reward"] == one.run.reward
+
+
+@pytest.mark.parametrize("task", ["gsm8k", "math", "dapo-aime"])
+def test_the_prompt_asks_for_the_form_that_the_strict_grader_wants(task):
+    grader = Grader(TrainingRun(Path(), task, "model", "none", "trl", 0, Settings(), {}, reward="strict"))
+    assert grader.task.rl["reward"] == "strict"
+    problem = Problem("0", "How many?", reference="5")
+    before, form = {"####": ("####", "#### 5"), "boxed": (r"\boxed{", r"\boxed{5}")}[grader.task.strict]
+    assert before in grader.task.messages(problem)[-1]["content"]
+    assert grader.rewards(problem, [f"Two and three make five. {form}", "Two and three make 5."]) == [1, 0]
+
+
+def test_a_task_with_one_grader_keeps_it_and_says_so(tmp_path):
+    one = prepared(tmp_path, "game24")
+    assert one.run.reward == "verifier"
+    assert one.remarks[0] == "reward: the verifier of game24, its only grader"
+    with pytest.raises(HarnessError, match="has one grader, and no stricter one: leave --reward strict out"):
+        prepared(tmp_path, "game24", reward="strict")
+
+
+def test_a_run_that_recorded_no_reward_goes_on_only_where_there_is_but_one(tmp_path, sums):
+    for name, task, data in (("old24", "game24", None), ("old8k", "gsm8k", sums)):
+        run = prepared(tmp_path, task, data, out=tmp_path / name).run
+        kept = json.loads((run.folder / "run.json").read_text())
+        del kept["reward"]
+        (run.folder / "run.json").write_text(json.dumps(kept))
+        assert read_run(run.folder).reward == "unrecorded"
+    assert prepared(tmp_path, "game24", out=tmp_path / "old24").run.reward == "verifier"
+    with pytest.raises(HarnessError, match=r"holds a run with another reward \('unrecorded', now 'strict'\)"):
+        prepared(tmp_path, "gsm8k", sums, out=tmp_path / "old8k")
+
+
+def test_a_wrong_reward_is_one_clear_line(harness, tmp_path):
+    done = harness("rl", "train", "--task", "gsm8k", "--reward", "kind", "--store", tmp_path)
+    assert (done.code, done.err) == (2, "error: rl: --reward must be strict or lenient, got 'kind'\n")
+
+
+def test_an_evaluation_is_shown_by_both_graders_the_strict_one_first(capsys):
+    policies = [("base", [4, 2], [0, 2]), ("none", [4, 4], [4, 0])]
+    found = {
+        **{"task": "gsm8k", "split": "test", "model": "m", "reward": "strict", "n": 4, "problems": ["a", "b"]},
+        "policies": [{"bonus": bonus, "seed": 1, "c": c, "c_strict": strict} for bonus, c, strict in policies],
+    }
+    rows = rl_eval.rows(found)
+    assert [(row["grader"], row["bonus"], row["pass_at_k"]["1"]) for row in rows] == [
+        ("strict", "base", 0.25),
+        ("strict", "none", 0.5),
+        ("lenient", "base", 0.75),
+        ("lenient", "none", 1.0),
+    ]
+    assert rl_eval.curves(found)[1].mean[0] == 0.5
+    rl_tables.evaluated(rows, as_json=False)
+    shown = capsys.readouterr().out
+    assert shown.index("graded strictly") < shown.index("graded leniently")
+
+
+def test_a_tasks_strict_grader_is_asked_about_every_policy(tmp_path):
+    plugin = tmp_path / "strict24.py"
+    plugin.write_text(STRICT24)
+    options = ("--task", "strict24", "--plugin", plugin, "--reward", "strict", "--out", tmp_path / "run")
+    done = trained(tmp_path, *options)
+    assert done.returncode == 0, done.stderr
+    few = ("--n", 8, "--limit", 4, "--max-tokens", 64, "--no-base", "--no-likelihood")
+    done = command("eval", tmp_path / "run", *few, "--out", tmp_path, "--json", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    found = rl_eval.read(tmp_path)
+    [policy] = found["policies"]
+    assert (found["reward"], policy["c_strict"]) == ("strict", [0, 0, 0, 0])
+    assert sum(policy["c"]) > 0
+    assert [row["grader"] for row in json.loads(done.stdout)] == ["strict", "lenient"]
+
+
+STRICT24 = """
+from harness import hookimpl, wrong
+from harness_tasks.game24 import Game24
+
+
+class Strict24(Game24):
+    def audit(self, problem, response):
+        return wrong("nobody is that strict")
+
+
+@hookimpl
+def register_tasks(register):
+    register("strict24", Strict24)
+"""
 
 
 # eval

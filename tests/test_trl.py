@@ -25,6 +25,7 @@ from harness.children import run_child
 from harness.training import Rollouts, Settings, TrainingRun, write_problems
 from harness_plugins.rl import trl_settings, trl_trainer
 from harness_plugins.rl.repexp_bonus import RepExpBonus
+from harness_plugins.rl.shaping import Grader
 from harness_plugins.rl.trl_rollouts import batch_of
 from harness_plugins.rl.trl_trainer import Trl
 from harness_plugins.rl.unlikely_bonus import Unlikeliness
@@ -239,6 +240,37 @@ def test_the_bonus_of_an_all_correct_group_is_not_lost_to_rounding():
     assert torch.allclose(found[:4], expected, rtol=1e-9)
     assert float(found[3]) > 0.6
     assert found[4:].tolist() == [0, 0, 0, 0]
+
+
+def test_the_strict_grader_decides_the_reward_and_knows_how_responses_ended(trainer, tmp_path, monkeypatch):
+    plugin = tmp_path / "ends24.py"
+    plugin.write_text(ENDS24)
+    run = replace(trainer.run, task="ends24", plugin_files=(plugin,), reward="strict")
+    by_verifier = trainer.dev_pass_at_1()
+    monkeypatch.setattr(trainer, "grader", Grader(run))
+    assert trainer.dev_pass_at_1() > by_verifier + 0.2  # that many more end by themselves than solve the puzzle
+    assert trainer.grader.errors == 0
+
+
+ENDS24 = """
+from harness import correct, error, hookimpl, wrong
+from harness_tasks.game24 import Game24
+
+
+class Ends24(Game24):
+    reads_finish = True
+
+    def verify(self, problem, response, *, finish):
+        return error("the verifier is not asked")
+
+    def audit(self, problem, response, *, finish):
+        return correct() if finish == "stop" else wrong(finish)
+
+
+@hookimpl
+def register_tasks(register):
+    register("ends24", Ends24)
+"""
 
 
 def test_an_update_follows_the_mean_over_its_mini_batchs_tokens(trainer):

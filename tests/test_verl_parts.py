@@ -18,7 +18,9 @@ from pyarrow import parquet
 from harness import HarnessError, Problem
 from harness.training import Settings, TrainingRun, write_problems
 from harness_plugins.rl import verl_environment, verl_trainer
-from harness_plugins.rl.verl_child import contract, resuming
+from harness_plugins.rl.shaping import Grader
+from harness_plugins.rl.verl_child import RUN, contract, resuming, run_options
+from harness_plugins.rl.verl_child import reward as reward_function
 from harness_plugins.rl.verl_child.pooling import response_means
 from harness_plugins.rl.verl_config import configuration, fitting, nested, sampler_share
 from harness_plugins.rl.verl_memory import cache_bytes, estimate, parameter_count
@@ -404,3 +406,25 @@ def test_a_row_without_response_has_its_prompts_last_state():
 def test_states_cut_apart_are_refused():
     with pytest.raises(ValueError, match="do not hold rows"):
         response_means(torch.zeros(1, 5, 2), torch.tensor([0, 4, 8]), torch.tensor([1, 1]))
+
+
+# The reward
+
+
+@pytest.mark.parametrize(("reward", "rewards"), [("strict", [0, 0, 1]), ("lenient", [0, 1, 1])])
+def test_verls_reward_function_is_the_runs_grader(run, monkeypatch, reward, rewards):
+    asked = [(Problem("train-0", "?", reference="5"), [{"role": "user", "content": "?"}])]
+    write_problems(run.problems["train"], asked)
+    replace(run, task="gsm8k:fallback=no", reward=reward).write()
+    monkeypatch.setenv(RUN, str(run.folder))
+    for cached in (run_options.current_run, reward_function._grader, reward_function._problems):
+        cached.cache_clear()
+    info = {"split": "train", "problem": "train-0"}
+    said = ["I think 5", r"\boxed{5}", "#### 5"]
+    assert [reward_function.compute_score("gsm8k", text, "5", info) for text in said] == rewards
+    assert not (run.folder / reward_function.ERRORS).exists()
+
+
+def test_a_run_whose_reward_is_not_recorded_is_graded_by_nobody(run):
+    with pytest.raises(HarnessError, match="must be one of strict, lenient, verifier, got 'unrecorded'"):
+        Grader(replace(run, reward="unrecorded"))

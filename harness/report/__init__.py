@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from ..chance import remarks
 from ..progress import Progress
 from ..store import write_atomically
 from ..stored_cells import key_of
@@ -57,6 +58,7 @@ def _about(cell: Cell) -> dict[str, Any]:
         "errors": row["errors"],
         "flagged": row["flagged"],
         "trust": row.get("trust"),
+        "remarks": list(remarks(row)),
         "pool": key_of(cell.content, "pool"),
         "versions": cell.content.get("versions", {}),
     }

@@ -7,7 +7,8 @@ function showHead() {
   const errors = about.errors ? ` Verifier errors, counted as not correct: ${count(about.errors)}` +
     (about.flagged ? ", over 1 %: the verifier needs a look." : ".") : "";
   byId("about").textContent = `${count(about.problems)} problems, ${count(about.solvable)} of them with a correct response ` +
-    `among ${count(about.n)}; ${about.trials} ${about.trials === 1 ? "ranking" : "rankings"} a problem and selector.${errors}`;
+    `among ${count(about.n)}; ${about.trials} ${about.trials === 1 ? "ranking" : "rankings"} a problem and selector.${errors}` +
+    about.remarks.map((remark) => ` ${remark[0].toUpperCase()}${remark.slice(1)}.`).join("");
   const versions = Object.entries(about.versions).map(([name, version]) => `${name} ${version}`).join(", ");
   byId("made").textContent = `Pool ${about.pool}, seed ${about.seed}. Made with ${versions}.`;
 }

@@ -7,11 +7,13 @@ Verdicts are tried on a few problems only; where this machine cannot grade (`tas
 from __future__ import annotations
 
 import copy
+import inspect
 from collections import Counter
 from collections.abc import Sequence
 from itertools import islice
 from typing import Any
 
+from .. import ending
 from ..component import parameters
 from ..errors import HarnessError
 from ..records import Problem, Verdict
@@ -21,6 +23,7 @@ from .common_checks import parameter_check, picklable
 
 LOOKED_AT = 50  # problems whose prompts are rendered
 GRADED = 3  # problems whose verifier is tried
+READ_FINISH = ("verify", "verify_all", "verdict_key", "answer", "answers", "audit")
 STATUSES = ("correct", "wrong", "error")
 WAYS_TO_SAY = ("{}", "\\boxed{{{}}}", "#### {}", "Answer: {}", "```python\n{}\n```")
 HOSTILE = (
@@ -67,9 +70,22 @@ def contract(task: Any) -> None:
     names = ("problems", "messages", "plain", "verify", "verify_all", "verdict_key", "answer", "answers", "check")
     missing = [name for name in names if not callable(getattr(task, name, None))]
     expect(not missing, f"it has no {' and no '.join(missing)}")
+    _require_finish(task)
     splits = getattr(task, "splits", ())
     expect(splits and not isinstance(splits, str), f"splits must list names, got {splits!r}")
     expect(_split(task) in splits, f"its default split {_split(task)!r} is none of its splits {tuple(splits)}")
+
+
+def _require_finish(task: Any) -> None:
+    """A task that reads how responses ended takes the keyword in every such method that it defines."""
+    asked = [name for name in READ_FINISH if ending.keyword(task, name, "")]
+    deaf = [name for name in asked if not _takes_finish(getattr(task, name))]
+    expect(not deaf, f"it sets reads_finish, and its {', '.join(deaf)} take{'s' * (len(deaf) == 1)} no keyword finish")
+
+
+def _takes_finish(method: Any) -> bool:
+    parameters = inspect.signature(method).parameters.values()
+    return any(one.name == "finish" or one.kind is inspect.Parameter.VAR_KEYWORD for one in parameters)
 
 
 @check("give every problem an id that stays the same, since pools made elsewhere join on it", presumes=(contract,))
@@ -136,9 +152,9 @@ def _graded_problems(task: Any) -> list[Problem]:
     return [found[i] for i in sorted({0, len(found) // 2, len(found) - 1})][:GRADED]
 
 
-def _verdict(task: Any, problem: Problem, response: str) -> Verdict:
+def _verdict(task: Any, problem: Problem, response: str, finish: str = "stop") -> Verdict:
     try:
-        found = task.verify(problem, response)
+        found = task.verify(problem, response, **ending.keyword(task, "verify", finish))
     except Exception as failure:
         raise Violation(f"verify of {response!r:.40} ({len(response)} characters) {said(failure)}") from failure
     good = isinstance(found, Verdict) and found.status in STATUSES
@@ -167,7 +183,7 @@ def pure_verdicts(task: Any) -> None:
         singly = [_verdict(task, problem, response) for response in responses]
         again = [_verdict(task, problem, response) for response in reversed(responses)][::-1]
         _require_same_verdicts(responses, singly, again, "the second time")
-        together = list(task.verify_all(problem, responses))
+        together = ending.verify_all(task, problem, responses, ["stop"] * len(responses))
         expect(len(together) == len(responses), f"verify_all gives {len(together)} verdicts for {len(responses)}")
         _require_same_verdicts(responses, singly, together, "among others (verify_all)")
         expect(before == problem, f"verify changed problem {problem.id!r}")
@@ -221,15 +237,15 @@ def answers_are_text(task: Any) -> None:
     for problem in _graded_problems(task):
         responses = [*HOSTILE, *_responses(problem)]
         singly = [_answer(task, problem, response) for response in responses]
-        together = list(task.answers(problem, responses))
+        together = ending.answers(task, problem, responses, ["stop"] * len(responses))
         expect(len(together) == len(responses), f"answers gives {len(together)} for {len(responses)} responses")
         for response, one, other in zip(responses, singly, together, strict=True):
             expect(one == other, f"of {response!r:.40} answer gives {one!r:.40}, answers {other!r:.40}")
 
 
-def _answer(task: Any, problem: Problem, response: str) -> str | None:
+def _answer(task: Any, problem: Problem, response: str, finish: str = "stop") -> str | None:
     try:
-        found = task.answer(problem, response)
+        found = task.answer(problem, response, **ending.keyword(task, "answer", finish))
     except Exception as failure:
         raise Violation(f"answer of {response!r:.40} ({len(response)} characters) {said(failure)}") from failure
     expect(found is None or isinstance(found, str), f"answer of {response!r:.40} gives {found!r:.60}")
@@ -239,17 +255,18 @@ def _answer(task: Any, problem: Problem, response: str) -> str | None:
 
 @check("put all that the verdict depends on into the key", presumes=(*BASIC, answers_are_text))
 def equal_keys_equal_verdicts(task: Any) -> None:
-    """Responses with equal verdict keys have equal verdicts."""
-    keyed = False
+    """Responses with equal verdict keys have equal verdicts, however they ended."""
+    keyed, ends = False, ("stop", "length") if ending.reads_finish(task) else ("stop",)
     for problem in _graded_problems(task):
         by_key: dict[str, tuple[str, str]] = {}
-        for response in _responses(problem):
-            key = task.verdict_key(problem, response, _answer(task, problem, response))
+        for response, end in ((response, end) for response in _responses(problem) for end in ends):
+            answer = _answer(task, problem, response, end)
+            key = task.verdict_key(problem, response, answer, **ending.keyword(task, "verdict_key", end))
             expect(key is None or isinstance(key, str), f"the verdict key of {response!r:.40} is {key!r:.60}")
             if key is None:
                 continue
             keyed = True
-            status = _verdict(task, problem, response).status
+            status = _verdict(task, problem, response, end).status
             first, expected = by_key.setdefault(key, (response, status))
             expect(
                 status == expected,

@@ -11,26 +11,45 @@ from typing import Any
 import torch
 from safetensors.torch import load_file, save_file
 
+from harness import HarnessError, ending
 from harness.component import build, parse_spec
-from harness.records import Problem
+from harness.records import Problem, Verdict, error
 from harness.registry import load_registry
-from harness.training import METRICS, Rollouts, Shaped, TrainingRun, read_metrics
+from harness.training import METRICS, REWARDS, Rollouts, Shaped, TrainingRun, read_metrics
 
 MEMORY = "bonus.safetensors"  # in a checkpoint's folder: what the bonus has to know to go on
 
 
 class Grader:
-    """The task's verifier as a reward; from any thread. `errors` counts verdicts that say nothing of the response."""
+    """The run's grader as a reward; from any thread. `errors` counts verdicts that say nothing of the response."""
 
     def __init__(self, run: TrainingRun) -> None:
+        if run.reward not in REWARDS:
+            raise HarnessError(
+                f"rl: the reward of {run.folder} must be one of {', '.join(REWARDS)}, got {run.reward!r}"
+            )
         self.task = build(load_registry(run.plugin_files), "task", run.task, data=run.data.get("train"))
+        self.strict = run.reward == "strict"
         self.errors = 0
 
-    def rewards(self, problem: Problem, responses: Sequence[str]) -> list[float]:
-        """1.0 for a correct response, else 0.0."""
-        verdicts = self.task.verify_all(problem, responses)
+    def rewards(self, problem: Problem, responses: Sequence[str], finish: Sequence[str] | None = None) -> list[float]:
+        """1.0 for a correct response, else 0.0. `finish`: how each ended; None: not known."""
+        verdicts = self.verdicts(problem, responses, finish)
         self.errors += sum(verdict.status == "error" for verdict in verdicts)
         return [float(verdict.status == "correct") for verdict in verdicts]
+
+    def verdicts(
+        self, problem: Problem, responses: Sequence[str], finish: Sequence[str] | None = None
+    ) -> list[Verdict]:
+        """By the strict grader, where the run is rewarded so, else by the verifier."""
+        ends = finish if finish is not None else [""] * len(responses)
+        if not self.strict:
+            return ending.verify_all(self.task, problem, responses, ends)
+        return [self._strict(problem, text, end) for text, end in zip(responses, ends, strict=True)]
+
+    def _strict(self, problem: Problem, text: str, end: str) -> Verdict:
+        verdict: Verdict | None = self.task.audit(problem, text, **ending.keyword(self.task, "audit", end))
+        return error("the strict grader says nothing") if verdict is None else verdict
 
 
 class Shaping:

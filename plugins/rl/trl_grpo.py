@@ -199,7 +199,8 @@ class GroupTrainer(GRPOTrainer):
                 [messages for _, messages in asked], settings.dev_samples, 1.0, settings.max_response, seeds
             )
         correct = sum(
-            sum(self.grader.rewards(problem, one.texts)) for (problem, _), one in zip(asked, drawn, strict=True)
+            sum(self.grader.rewards(problem, one.texts, one.finish))
+            for (problem, _), one in zip(asked, drawn, strict=True)
         )
         total = self.accelerator.reduce(torch.tensor(correct, device=self.accelerator.device), "sum")
         return float(total) / max(1, len(self.dev) * settings.dev_samples)
@@ -235,7 +236,7 @@ class GroupTrainer(GRPOTrainer):
         """The rollouts of all processes, in the order of TRL's rows."""
         drawn, rollouts = self.drawn, self.run.settings.rollouts
         graded = [
-            self.grader.rewards(self.asked[place][0], one.texts)
+            self.grader.rewards(self.asked[place][0], one.texts, one.finish)
             for place, one in zip(drawn.places, drawn.responses, strict=True)
         ]
         places = self._gather(torch.tensor(drawn.places)).tolist()

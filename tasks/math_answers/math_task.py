@@ -16,6 +16,8 @@ from .normal_form import normal_form
 from .strict_rules import strict_verdict
 from .workers import shared_workers
 
+FALLBACK = "fallback"  # the route of an answer that is not stated as the task asks for it
+
 
 class Reading(NamedTuple):
     """A response's final answer: its normal form (None without one), where it stood, why there is none."""
@@ -30,10 +32,15 @@ class MathTask(Task):
 
     statements   what the task asks its models for: "boxed" (`\boxed{x}`) or "####" (a last line `#### x`)
     strict       the rule that `audit` applies: Hendrycks' ("boxed") or GSM8K's ("####")
+    fallback     whether a response that states no answer so is graded by what it says last; a parameter of each task. A
+                 response that the token limit cut off is not: its last number is one of the way, not of the end.
     """
 
     statements: ClassVar[Statements] = "boxed"
     strict: ClassVar[Statements] = "boxed"
+    reads_finish = True
+    chance_gradings = 1024
+    fallback: bool = True
 
     @property
     def grader(self) -> str:
@@ -46,37 +53,51 @@ class MathTask(Task):
             raise HarnessError("math answers need math-verify, which is not installed: pip install math-verify")
         return ""
 
-    def read(self, response: object) -> Reading:
-        """A response's final answer in normal form; 5 to 50 µs, never raises."""
+    def read(self, response: object, finish: str = "") -> Reading:
+        """A response's final answer in normal form; 5 to 50 µs, never raises. `finish`: "length" if it was cut off."""
         found: Extraction = final_statement(response, self.statements)
         if found.answer is None:
             return Reading(None, found.route, found.reason)
+        if found.route == FALLBACK and (finish == "length" or not self.fallback):
+            return Reading(None, "", "cut off" if finish == "length" else "not stated as asked")
         answer = normal_form(found.answer)
         return Reading(answer or None, found.route, "" if answer else "no answer")
 
-    def answer(self, problem: Problem, response: str) -> str | None:
+    def answer(self, problem: Problem, response: str, *, finish: str = "") -> str | None:
         """The final answer in normal form; None where there is none."""
-        return self.read(response).answer
+        return self.read(response, finish).answer
 
-    def verdict_key(self, problem: Problem, response: str, answer: str | None) -> str | None:
-        """The answer and where it stood: a verdict depends on nothing else."""
-        return None if answer is None else f"{self.read(response).route}:{answer}"
+    def answers(
+        self, problem: Problem, responses: Sequence[str], *, finish: Sequence[str] | None = None
+    ) -> list[str | None]:
+        """The same for many responses."""
+        return [reading.answer for reading in self._read_all(responses, finish)]
 
-    def verify(self, problem: Problem, response: str) -> Verdict:
+    def verdict_key(self, problem: Problem, response: str, answer: str | None, *, finish: str = "") -> str | None:
+        """The answer and where it stood, if it counts (`finish`): a verdict depends on nothing else."""
+        return None if answer is None else f"{self.read(response, finish).route}:{answer}"
+
+    def verify(self, problem: Problem, response: str, *, finish: str = "") -> Verdict:
         """Correct where the final answer equals the reference; else wrong and why. Up to 2 s of CPU elsewhere."""
-        return self.verify_all(problem, [response])[0]
+        return self.verify_all(problem, [response], finish=[finish])[0]
 
-    def verify_all(self, problem: Problem, responses: Sequence[str]) -> list[Verdict]:
+    def verify_all(
+        self, problem: Problem, responses: Sequence[str], *, finish: Sequence[str] | None = None
+    ) -> list[Verdict]:
         """The same for many responses: every distinct answer once, those that need algebra on all cores."""
         gold = str(problem.reference)
-        readings = [self.read(response) for response in responses]
+        readings = self._read_all(responses, finish)
         answers = dict.fromkeys(reading.answer for reading in readings if reading.answer is not None)
         graded = _graded(gold, list(answers))
         return [_verdict(reading, graded) for reading in readings]
 
-    def audit(self, problem: Problem, response: str) -> Verdict:
-        """What the strict rule says; strings only, microseconds."""
+    def audit(self, problem: Problem, response: str, *, finish: str = "") -> Verdict:
+        """What the strict rule says, which knows no fallback; strings only, microseconds."""
         return strict_verdict(self.strict, str(problem.reference), response)
+
+    def _read_all(self, responses: Sequence[str], finish: Sequence[str] | None) -> list[Reading]:
+        ends = finish if finish is not None else [""] * len(responses)
+        return [self.read(response, end) for response, end in zip(responses, ends, strict=True)]
 
 
 class _Grade(NamedTuple):

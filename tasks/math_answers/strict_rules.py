@@ -1,4 +1,7 @@
-r"""The strict rules that RepExp's training and evaluation runs were graded by: strings only, no algebra, for `--audit`.
+r"""The strict rules for MATH and GSM8K of verl, with which RepExp's authors train: strings only, for `--audit` and RL.
+
+The paper states no grader. Its authors' code takes these two for MATH and GSM8K; for AIME and DAPO it takes verl's
+math-verify wrapper, where we take the rule of MATH.
 
 MATH ("boxed"): the content of the last `\boxed` must equal the reference after the normalisation of Hendrycks et al.
 (2021, arXiv:2103.03874, `is_equiv`), as verl's `math_reward` applies it: line breaks and spaces, `\!`, `\left`,

@@ -1,4 +1,4 @@
-"""verl's reward function: the task's own verifier. Called from many threads at once, one response a call."""
+"""verl's reward function: the run's grader. Called from many threads at once, one response a call."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ def _problems() -> dict[tuple[str, str], Problem]:
 
 
 def compute_score(data_source: str, solution_str: str, ground_truth: str, extra_info: Any, **_: Any) -> float:
-    """1.0 for a correct response, else 0.0."""
+    """1.0 for a correct response, else 0.0. verl does not say whether the response was cut off."""
     problem = _problems()[extra_info["split"], extra_info["problem"]]
-    verdict = _grader().task.verify_all(problem, [solution_str])[0]
+    verdict = _grader().verdicts(problem, [solution_str])[0]
     if verdict.status == "error":
         _note(problem.id, str(verdict.reason))
     return float(verdict.status == "correct")
