@@ -62,11 +62,30 @@ def locate(model: str) -> Location:
 def _require_checkpoint(folder: Path) -> None:
     if not folder.exists():
         raise HarnessError(f"model folder {folder} does not exist")
+    if folder.suffix == ".gguf" or (folder.is_dir() and _files(folder, ["*.gguf"]) and not _files(folder, WEIGHTS)):
+        raise HarnessError(
+            f"model {folder} is in GGUF format, which no engine here reads: give a folder with safetensors, "
+            "or serve it (llama.cpp) and use --engine openai"
+        )
     if not folder.is_dir():
         raise HarnessError(f"model {folder} is a file: give its folder")
+    if (folder / "adapter_config.json").is_file():
+        raise HarnessError(
+            f"model folder {folder} is an adapter{_base_of(folder)}, which no engine here applies: merge it into its "
+            "base model (PEFT: merge_and_unload(), then save_pretrained()), and give that folder"
+        )
     for what, patterns in (("config.json", ["config.json"]), ("weights", WEIGHTS), ("tokenizer", TOKENIZER)):
         if not _files(folder, patterns):
             raise HarnessError(f"model folder {folder} has no {what} (looked for {', '.join(patterns)})")
+
+
+def _base_of(folder: Path) -> str:
+    """Of which model the folder's adapter is, as far as it says."""
+    try:
+        base = json.loads((folder / "adapter_config.json").read_text("utf-8"))["base_model_name_or_path"]
+    except (OSError, ValueError, KeyError, TypeError):
+        return ""
+    return f" of {base}" if isinstance(base, str) else ""
 
 
 def content_hash(folder: Path) -> str:
@@ -113,10 +132,14 @@ def one_line_errors(location: Location) -> Iterator[None]:
 
     try:
         yield
-    except (OSError, ValueError, SafetensorError) as failure:
+    except (OSError, ValueError, ImportError, SafetensorError) as failure:
         reason = str(failure).strip().split("\n")[0]
         if location.folder is not None:
             message = f"model folder {location.folder} cannot be loaded: {reason}"
+        elif isinstance(failure, OSError) and "file named config.json" in reason:
+            message = (
+                f"model {location.name!r} has no config.json (an adapter? GGUF?): give a whole model's safetensors"
+            )
         elif "not a valid model identifier" in reason or "Repo id must be" in reason:
             message = f"model {location.name!r} is not embedded, not a folder here, and not on the hub (or private)"
         elif isinstance(failure, OSError):
