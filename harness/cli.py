@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -14,6 +15,7 @@ import typer
 
 from . import __version__
 from .errors import HarnessError
+from .overlay import overlay
 from .rl_commands import rl_app
 
 if TYPE_CHECKING:
@@ -134,7 +136,8 @@ def run(
     config = _config(options, selectors=tuple(options["selector"] or ()))
     job, progress = grids if grid else pipeline, Progress(asks=not yes)
     if dry_run:
-        return _print(job.dry_run(config, progress), as_json, tables.preview)
+        with overlay(config.store) as scratch:
+            return _print(job.dry_run(replace(config, store=scratch), progress), as_json, tables.preview)
     try:
         with tracked.tracking(track or (), config, progress) as tracking:
             rows, failures = job.run(config, progress, tracking.row)
@@ -156,7 +159,8 @@ def _until_correct(config: RunConfig, dry_run: bool, tracked: bool, as_json: boo
         raise HarnessError("run: --until-correct takes no --track: trackers follow pools")
     progress = Progress()
     if dry_run:
-        return _print(sequential.dry_run(config, progress), as_json, tables.preview)
+        with overlay(config.store) as scratch:
+            return _print(sequential.dry_run(replace(config, store=scratch), progress), as_json, tables.preview)
     try:
         _print([sequential.run(config, progress)], as_json, tables.sequences)
     except KeyboardInterrupt:

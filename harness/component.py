@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import dataclasses
-import hashlib
 import inspect
-import sys
 import typing
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
+from types import FunctionType
 from typing import Any
 
+from .code_hash import code_hash
 from .errors import HarnessError, did_you_mean
 from .registry import Registration, Registry
+
+# Members of a kind's classes that are no part of the code that keys hold: the paper's sizes of a pool stand in its key
+# by value, and what RL trains on changes no verdict.
+UNHASHED = {"task": frozenset({"paper", "rl"})}
 
 
 @dataclass(frozen=True)
@@ -67,37 +70,25 @@ def parameters(component: Any) -> dict[str, Any]:
 
 
 def described(registration: Registration, component: Any) -> dict[str, Any]:
-    """What fixes a component's behaviour: name, parameters, the distribution and the content of its file."""
+    """What fixes a component's behaviour: name, parameters, distribution, and the hash of its code."""
     return {
         "name": registration.name,
         "params": parameters(component),
         "dist": registration.origin.dist,
-        "file": source_hash(component),
+        "code": source_hash(component, registration),
     }
 
 
-def source_hash(component: Any) -> str:
-    """The first 16 hex digits of a SHA-256 over the component's code; "" where it has no file.
-
-    Its code is the file that defines its class, and the files of the same package that this one takes names from.
-    """
-    files: dict[str, Path] = {}
-    _collect_files(type(component).__module__, files)
-    content = b"".join(files[name].read_bytes() for name in sorted(files))
-    return hashlib.sha256(content).hexdigest()[:16] if files else ""
-
-
-def _collect_files(name: str, files: dict[str, Path]) -> None:
-    module = sys.modules.get(name)
-    path = getattr(module, "__file__", None)
-    if name in files or not path or not Path(path).is_file():
-        return
-    files[name] = Path(path)
-    package = name.rpartition(".")[0]
-    for value in vars(module).values() if package else ():
-        origin = value.__name__ if inspect.ismodule(value) else getattr(value, "__module__", None)
-        if isinstance(origin, str) and origin.startswith(f"{package}."):
-            _collect_files(origin, files)
+def source_hash(component: Any, registration: Registration | None = None) -> str:
+    """The hash of the component's code (`code_hash`), and of its factory's where that stands in another module."""
+    own = type(component)
+    factory = registration.load() if registration else own
+    apart = isinstance(factory, (type, FunctionType)) and factory.__module__ != own.__module__
+    return code_hash(
+        [own, factory] if apart else [own],
+        dist=registration.origin.dist if registration else "",
+        without=UNHASHED.get(registration.kind if registration else "", frozenset()),
+    )
 
 
 def _converted(

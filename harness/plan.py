@@ -201,7 +201,7 @@ def _sampling_plan(setting: Setting, task: Task, wants_vectors: bool) -> Plan:
         "task": {"name": task.pools_as or config.task, "revision": task.revision},
         "prompt": digest(prompt(task, engine, problems[0])),
         "engine": dict(engine.identity()),
-        "sampler": _sampler_key(sampler_spec, sampling.sampler),
+        "sampler": _sampler_key(setting, sampler_spec, sampling.sampler),
         "n": sampling.n,
         "max_tokens": sampling.max_tokens,
         "seed": config.seed,
@@ -332,9 +332,11 @@ def _sampling(setting: Setting, task: Task, engine: Engine, spec: Spec) -> Sampl
     return Sampling(engine, sampler, n, config.max_tokens or paper.get("max_tokens") or task.max_tokens)
 
 
-def _sampler_key(spec: Spec, sampler: Sampler) -> dict[str, Any]:
-    """All that a sampler does is in its parameters, unless it steers."""
-    return ({"name": spec.name} if getattr(sampler, "steers", False) else {}) | parameters(sampler)
+def _sampler_key(setting: Setting, spec: Spec, sampler: Sampler) -> dict[str, Any]:
+    """All that a sampler does is in its parameters, unless it steers: then its code counts as any component's."""
+    if not getattr(sampler, "steers", False):
+        return parameters(sampler)
+    return {"name": spec.name, **parameters(sampler), "code": setting.described("sampler", str(spec), sampler)["code"]}
 
 
 def _problems(setting: Setting, task: Task, model: str) -> tuple[list[Problem], str]:

@@ -12,11 +12,12 @@ import numpy as np
 
 from . import audits, chance, foreign, pipeline, store
 from .config import RunConfig
+from .contracts import Task
 from .errors import HarnessError, did_you_mean
 from .plan import Plan, make_plan
 from .pools import read_pool
 from .progress import Progress
-from .records import Responses
+from .records import Problem, Responses
 from .setting import make_setting
 
 
@@ -65,12 +66,25 @@ def _stored_plan(folder: Path, config: RunConfig, progress: Progress) -> Plan:
             "say the --data that it was made with"
         )
     stage = store.Stage(folder, folder.name, ".parquet", inputs)
-    splits = [config.split] if config.split else setting.task.splits
-    by_id = {problem.id: problem for split in splits for problem in setting.task.problems(split)}
+    by_id, fault = _problems(setting.task, [config.split] if config.split else setting.task.splits)
     problems = [problem for problem in by_id.values() if stage.path(problem).exists()]
+    if fault and len(problems) < len(list(folder.glob("*.parquet"))):
+        raise HarnessError(f"{fault}; of a --data file say the --split") from fault
     if not problems:
         raise HarnessError(f"pool {folder.name}: none of its problems is task {setting.config.task!r}'s: say --task")
     return Plan(setting, setting.task, problems, setting.work(setting.task, stage), labels={})
+
+
+def _problems(task: Task, splits: Sequence[str]) -> tuple[dict[str, Problem], HarnessError | None]:
+    """The problems of those of the splits that can be read here, by id; why another could not."""
+    by_id: dict[str, Problem] = {}
+    fault = None
+    for split in splits:
+        try:
+            by_id |= {problem.id: problem for problem in task.problems(split)}
+        except HarnessError as failure:
+            fault = fault or failure
+    return by_id, fault
 
 
 def inspect(pool: str, root: Path) -> dict[str, Any]:

@@ -7,8 +7,10 @@ metrics.jsonl and checkpoints/. The same command again goes on from the last com
 from __future__ import annotations
 
 import json
+import tempfile
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
@@ -95,6 +97,27 @@ def prepare(request: Request, seed: int) -> Prepared:
     except HarnessError as failure:
         fault = failure
     return Prepared(run, trainer, trainer.launch(run), remarks, fault)
+
+
+def rehearse(request: Request, seed: int) -> Prepared:
+    """As `prepare`, and nothing is left behind: the run's files stand in a scratch folder only meanwhile."""
+    run = _run(request, load_registry(request.plugin_files), seed)
+    _refuse_another(run)
+    with tempfile.TemporaryDirectory(prefix="harness-rl-") as scratch:
+        prepared = prepare(replace(request, out=Path(scratch)), seed)
+
+    def placed(text: str) -> str:
+        return text.replace(scratch, str(run.folder))
+
+    launch = Launch(
+        command=[placed(part) for part in prepared.launch.command],
+        environment={name: placed(value) for name, value in prepared.launch.environment.items()},
+        config=placed(prepared.launch.config),
+    )
+    fault = HarnessError(placed(str(prepared.fault))) if prepared.fault else None
+    return Prepared(
+        replace(prepared.run, folder=run.folder), prepared.trainer, launch, [*map(placed, prepared.remarks)], fault
+    )
 
 
 def train(request: Request, seed: int, progress: Progress) -> dict[str, Any]:
@@ -289,22 +312,35 @@ def _bonus(spec: str, defaults: Mapping[str, Mapping[str, Any]]) -> Spec:
 
 def _with_problems(request: Request, registry: Registry, run: TrainingRun) -> TrainingRun:
     """The run with its splits' problems in its folder, and with a number of steps where none was given."""
-    paths, sizes = {}, {}
-    run.folder.mkdir(parents=True, exist_ok=True)
+    chats = {}
     for split in SPLITS[:2]:
-        task, path = _task(request, registry, split), run.folder / f"{split}.jsonl"
-        problems = list(task.problems(task.rl[split]))[: request.limit]
+        task = _task(request, registry, split)
+        with naming_data_options(SPLITS[:2], "rl train"):
+            problems = list(task.problems(task.rl[split]))[: request.limit]
         if not problems:
             raise HarnessError(f"rl: task {request.task!r} has no problems in its split {task.rl[split]!r}")
-        write_problems(path, [(problem, task.messages(problem)) for problem in problems])
-        paths[split], sizes[split] = path, len(problems)
-    batch = run.settings.batch
-    if sizes["train"] < batch:
-        raise HarnessError(
-            f"rl: {sizes['train']:,} problems to train on, fewer than a batch of {batch:,}: --set batch=N"
-        )
-    steps = run.settings.steps or EPOCHS * (sizes["train"] // batch)
+        chats[split] = [(problem, task.messages(problem)) for problem in problems]
+    batch, to_train_on = run.settings.batch, len(chats["train"])
+    if to_train_on < batch:
+        raise HarnessError(f"rl: {to_train_on:,} problems to train on, fewer than a batch of {batch:,}: --set batch=N")
+    paths = {split: run.folder / f"{split}.jsonl" for split in chats}
+    run.folder.mkdir(parents=True, exist_ok=True)
+    for split, path in paths.items():
+        write_problems(path, chats[split])
+    steps = run.settings.steps or EPOCHS * (to_train_on // batch)
     return replace(run, problems=paths, settings=replace(run.settings, steps=steps))
+
+
+@contextmanager
+def naming_data_options(splits: Sequence[str], command: str) -> Iterator[None]:
+    """What a task says of data that it cannot reach or that is of another split, with the command's own way out."""
+    try:
+        yield
+    except HarnessError as failure:
+        if "--data" not in str(failure):
+            raise
+        options = " ".join(f"--data {split}=FILE" for split in splits)
+        raise HarnessError(f"{failure}; {command} takes a file for each split: {options}") from failure
 
 
 # How it ended.

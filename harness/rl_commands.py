@@ -50,7 +50,7 @@ def train(
     out: Annotated[Path | None, typer.Option(help="The run's folder, instead of one in the store.")] = None,
     plugin: Plugin = None,
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Check all, write the folder, print what would start.")
+        bool, typer.Option("--dry-run", help="Check all, print what would start; leave nothing.")
     ] = False,
     as_json: Json = False,
 ) -> None:
@@ -78,7 +78,7 @@ def train(
     )
     if dry_run:
         for one in all_seeds:
-            prepared = rl.prepare(request, one)
+            prepared = rl.rehearse(request, one)
             rl_tables.launch(prepared)
             if prepared.fault:
                 raise prepared.fault

@@ -30,7 +30,7 @@ from .presets import graded_as_the_paper
 from .progress import Progress
 from .records import Floats, Problem, Responses
 from .registry import load_registry
-from .rl import best_step, has_second_grader
+from .rl import best_step, has_second_grader, naming_data_options
 from .training import Checkpoint, TrainingRun, read_run
 
 KIND = "diversity-harness rl eval"
@@ -205,7 +205,8 @@ def _plan(request: Request, policy: Policy, progress: Progress) -> Plan:
         store=request.store,
         plugin_files=plugin_files,
     )
-    plan = make_plan(config, progress)
+    with naming_data_options([request.split], "rl eval"):
+        plan = make_plan(config, progress)
     return replace(plan, problems=spaced(plan.problems, request.limit))
 
 
@@ -317,8 +318,10 @@ def pass_at_k(n: int, c: Sequence[int]) -> Floats:
 def efficiency(ahead: Curve, behind: Curve) -> float | None:
     """How many times fewer samples `ahead` needs for the pass@n of `behind`, n over the first k; None if it never does.
 
-    The paper's arrows: at n = 256.
+    None too where `behind` solves nothing: no sample is needed for that. The paper's arrows: at n = 256.
     """
+    if behind.mean[-1] <= 0:
+        return None
     reached = np.flatnonzero(ahead.mean >= behind.mean[-1] - 1e-12)
     return len(ahead.mean) / (int(reached[0]) + 1) if len(reached) else None
 

@@ -59,6 +59,9 @@ def _evaluated(rows: Sequence[Mapping[str, Any]]) -> None:
     for row in rows:
         table.add_row(Text(row["bonus"]), *(_share(row, k) for k in ks))
     Console().print(table)
+    unsolved = [row["bonus"] for row in rows if not any(row["pass_at_k"].values())]
+    if unsolved:
+        print(f"no response was correct: {', '.join(unsolved)}; nothing is compared with what solves no problem")
     for row in rows:
         ahead = [f"{times:.1f} times fewer than {other}" for other, times in row["fewer_samples_than"].items() if times]
         if ahead:

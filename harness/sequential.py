@@ -66,7 +66,7 @@ def planned(config: RunConfig, progress: Progress) -> Sequences:
     """The plan of a run; HarnessError, one line, for whatever is wrong with what was asked."""
     plan = make_plan(config, progress)
     assert plan.sampling is not None  # the config has checked that there is no pool
-    graded_by = {name: plan.work.verdicts.inputs[name] for name in ("task", "grader", "file")}
+    graded_by = {name: plan.work.verdicts.inputs[name] for name in ("task", "grader", "code")}
     inputs = {**plan.work.pool.inputs, "until": "correct", "verified": graded_by}
     stage = plan.setting.store.stage
     return Sequences(plan, plan.sampling, stage("sequence", inputs, ".parquet"), stage("stopped", inputs, ".json"))

@@ -48,7 +48,7 @@ class Setting:
     def work(self, task: Task, pool: Stage, *, given: bool = False, n: int | None = None) -> Work:
         """The work on a pool. Its verdicts are fixed by the grader's version and code, or are `given` with the pool."""
         config = self.config
-        grader = {"task": config.task, "grader": task.grader, "file": source_hash(task)}
+        grader = {"task": config.task, "grader": task.grader, "code": self._grading_code(task)}
         grading = {"pool": pool.key, **grader}
         return Work(
             task=config.task,
@@ -62,6 +62,11 @@ class Setting:
             trials=config.trials,
             seed=config.seed,
         )
+
+    def _grading_code(self, task: Task) -> str:
+        """The hash of what grades; "" for a pool that brings its own problems and verdicts."""
+        name = self.config.task
+        return source_hash(task, self.registry.find("task", parse_spec(name).name)) if name else ""
 
 
 def make_setting(config: RunConfig, progress: Progress) -> Setting:

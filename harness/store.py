@@ -38,6 +38,7 @@ from safetensors.numpy import save as save_tensors
 
 from .errors import HarnessError
 from .records import Floats, Problem, Responses, Verdict
+from .versions import versioned
 
 
 def canonical_json(value: Any) -> str:
@@ -95,6 +96,7 @@ class Store:
 
     def stage(self, kind: str, inputs: Mapping[str, Any], suffix: str) -> Stage:
         """The stage of that kind for those inputs."""
+        inputs = versioned(kind, inputs)
         key = digest({"stage": kind, **inputs})
         return Stage(self.root / kind / key, key, suffix, inputs)
 

@@ -85,7 +85,8 @@ def _table(rows: Sequence[Mapping[str, Any]], budgets: Sequence[str], extra: Seq
     table = Table(box=SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False)
     for name in ("selector", "embedder")[: 1 + crossed]:
         table.add_column(name, overflow="fold", min_width=min(20, max(len(row[name]) for row in rows)))
-    heads = {"k95": "k95\n(saved)", "chance": f"{_chance(rows)}\n", "gain": f"gain@{first['budget']}\npoints"}
+    at_budget = "gain" if first["budget"] is None else f"gain@{first['budget']}"
+    heads = {"k95": "k95\n(saved)", "chance": f"{_chance(rows)}\n", "gain": f"{at_budget}\npoints"}
     main = ("samples-to-\ncorrect", "improvement\n[95 %]", "win/tie/loss\n%", *(f"pass@{k}\n%" for k in ks))
     for head in (*main, *(heads[name] for name in extra)):
         table.add_column(head, justify="right", no_wrap=True)

@@ -21,10 +21,15 @@ TEMPLATE_DATE = "26 Jul 2024"
 
 
 class Checkpoint:
-    """A model at its place. Nothing is loaded, fetched or imported before it is needed."""
+    """A model at its place. Nothing is loaded, fetched or imported before it is needed.
 
-    def __init__(self, location: Location, device: str, dtype: str, revision: str | None) -> None:
-        self.location, self.name = location, location.name
+    `takes_quantized`: whether whoever runs the model can read quantized weights; else they are refused with the config.
+    """
+
+    def __init__(
+        self, location: Location, device: str, dtype: str, revision: str | None, takes_quantized: bool = False
+    ) -> None:
+        self.location, self.name, self._takes_quantized = location, location.name, takes_quantized
         self._asked_device, self._asked_dtype, self._asked_revision = device, dtype, revision
 
     @cached_property
@@ -64,7 +69,19 @@ class Checkpoint:
         causal = any(name.endswith(("CausalLM", "LMHeadModel", "ConditionalGeneration")) for name in made_for)
         if type(config) not in MODEL_FOR_CAUSAL_LM_MAPPING or not causal or config.is_encoder_decoder:
             raise HarnessError(f"model {self.name!r} ({', '.join(made_for)}) is not a causal language model")
+        self._require_readable(config)
         return config
+
+    def _require_readable(self, config: Any) -> None:
+        quantized = getattr(config, "quantization_config", None)
+        if quantized is None or self._takes_quantized:
+            return
+        settings = quantized if isinstance(quantized, dict) else vars(quantized)
+        method = getattr(settings.get("quant_method"), "value", settings.get("quant_method")) or "some method"
+        raise HarnessError(
+            f"model {self.name!r} is quantized ({method}), which engine transformers does not read here: give the "
+            "unquantized model, or use --engine vllm, or serve it and use --engine openai"
+        )
 
     @property
     def context(self) -> float:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import os
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -12,11 +14,18 @@ from pathlib import Path
 from harness import HarnessError
 from harness.errors import did_you_mean
 
+from .file_hashes import file_hashes
+
 WEIGHTS = ("*.safetensors", "pytorch_model*.bin")
 TOKENIZER = ("tokenizer*", "vocab.*", "merges.txt", "special_tokens_map.json", "added_tokens.json", "chat_template*")
-CONFIG = ("config.json", "generation_config.json", "*.index.json")
-WHOLE_UP_TO = 64 * 2**20  # bytes
-END = 2**20  # bytes of head and of tail, of a larger file
+# Files of a model's folder that change nothing of what it gives: hidden ones, texts, code (which is never run), other
+# runtimes' formats, what training left behind. What is not named here counts.
+APART = re.compile(
+    r"\..*|(README|LICENSE|LICENCE|NOTICE|USE_POLICY)\b.*|.*\.(md|pdf|html|png|jpe?g|gif|svg|py|log|csv)"
+    r"|.*\.(gguf|onnx|h5|msgpack|ot|tflite|mlmodel|pth?|lock)|(optimizer|scheduler|rng_state|events\.out)\b.*"
+    r"|training_args\.bin|trainer_state\.json|(all|train|eval)_results\.json",
+    re.IGNORECASE,
+)
 
 
 @dataclass(frozen=True)
@@ -53,29 +62,63 @@ def locate(model: str) -> Location:
 def _require_checkpoint(folder: Path) -> None:
     if not folder.exists():
         raise HarnessError(f"model folder {folder} does not exist")
+    if folder.suffix == ".gguf" or (folder.is_dir() and _files(folder, ["*.gguf"]) and not _files(folder, WEIGHTS)):
+        raise HarnessError(
+            f"model {folder} is in GGUF format, which no engine here reads: give a folder with safetensors, "
+            "or serve it (llama.cpp) and use --engine openai"
+        )
     if not folder.is_dir():
         raise HarnessError(f"model {folder} is a file: give its folder")
+    if (folder / "adapter_config.json").is_file():
+        raise HarnessError(
+            f"model folder {folder} is an adapter{_base_of(folder)}, which no engine here applies: merge it into its "
+            "base model (PEFT: merge_and_unload(), then save_pretrained()), and give that folder"
+        )
     for what, patterns in (("config.json", ["config.json"]), ("weights", WEIGHTS), ("tokenizer", TOKENIZER)):
         if not _files(folder, patterns):
             raise HarnessError(f"model folder {folder} has no {what} (looked for {', '.join(patterns)})")
 
 
+def _base_of(folder: Path) -> str:
+    """Of which model the folder's adapter is, as far as it says."""
+    try:
+        base = json.loads((folder / "adapter_config.json").read_text("utf-8"))["base_model_name_or_path"]
+    except (OSError, ValueError, KeyError, TypeError):
+        return ""
+    return f" of {base}" if isinstance(base, str) else ""
+
+
 def content_hash(folder: Path) -> str:
-    """Hash (16 hex digits) of config, weights and tokenizer: whole files up to 64 MB, else size, first and last MB."""
+    """Hash (16 hex digits) of every byte that can change what a model in the folder gives, wherever the folder is.
+
+    That is all files beside each other in it and those of named parts (chat templates, a sentence model's modules), but
+    for texts about the model, other runtimes' formats, and what training left behind.
+    """
+    files = _content(folder)
     digest = hashlib.sha256()
-    for path in _files(folder, (*CONFIG, *WEIGHTS, *TOKENIZER)):
-        digest.update(f"{path.name} {path.stat().st_size}\n".encode())
-        digest.update(_content(path))
+    try:
+        hashes = file_hashes(files, f"model folder {folder.name}")
+        for path, hashed in zip(files, hashes, strict=True):
+            digest.update(f"{path.relative_to(folder).as_posix()} {path.stat().st_size}\n".encode())
+            digest.update(bytes.fromhex(hashed))
+    except OSError as failure:
+        raise HarnessError(f"model folder {folder} cannot be read: {failure.strerror or failure}") from failure
     return digest.hexdigest()[:16]
 
 
-def _content(path: Path) -> bytes:
-    with path.open("rb") as file:
-        if path.stat().st_size <= WHOLE_UP_TO:
-            return hashlib.file_digest(file, "sha256").digest()
-        head = file.read(END)
-        file.seek(-END, os.SEEK_END)
-        return head + file.read()
+def _content(folder: Path) -> list[Path]:
+    parts = [folder, folder / "additional_chat_templates", *_modules(folder)]
+    files = [path for part in dict.fromkeys(parts) if part.is_dir() for path in part.iterdir()]
+    return sorted(path for path in files if path.is_file() and not APART.fullmatch(path.name))
+
+
+def _modules(folder: Path) -> list[Path]:
+    """The folders of a sentence-transformers model's modules."""
+    try:
+        named = json.loads((folder / "modules.json").read_text("utf-8"))
+        return [folder / module["path"] for module in named if module["path"]]
+    except (OSError, ValueError, KeyError, TypeError):
+        return []
 
 
 def _files(folder: Path, patterns: tuple[str, ...] | list[str]) -> list[Path]:
@@ -89,10 +132,14 @@ def one_line_errors(location: Location) -> Iterator[None]:
 
     try:
         yield
-    except (OSError, ValueError, SafetensorError) as failure:
+    except (OSError, ValueError, ImportError, SafetensorError) as failure:
         reason = str(failure).strip().split("\n")[0]
         if location.folder is not None:
             message = f"model folder {location.folder} cannot be loaded: {reason}"
+        elif isinstance(failure, OSError) and "file named config.json" in reason:
+            message = (
+                f"model {location.name!r} has no config.json (an adapter? GGUF?): give a whole model's safetensors"
+            )
         elif "not a valid model identifier" in reason or "Repo id must be" in reason:
             message = f"model {location.name!r} is not embedded, not a folder here, and not on the hub (or private)"
         elif isinstance(failure, OSError):

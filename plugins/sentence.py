@@ -65,7 +65,10 @@ class Sentence:
         folder = _located(self.model).folder
         if folder is not None:
             return {"weights": content_hash(folder)}
-        return {"commit": getattr(self._encoder[0].auto_model.config, "_commit_hash", None)}
+        commit = getattr(self._encoder[0].auto_model.config, "_commit_hash", None)
+        return (
+            {"weights": content_hash(_packaged())} if commit is None and self.model == DEFAULT else {"commit": commit}
+        )
 
     @cached_property
     def _encoder(self) -> Any:
@@ -85,7 +88,12 @@ class Sentence:
             except OSError:
                 if self.model != DEFAULT or importlib.util.find_spec(PACKAGED) is None:
                     raise
-                return library.SentenceTransformer(str(importlib.import_module(PACKAGED).get_model_path()))
+                return library.SentenceTransformer(str(_packaged()))
+
+
+def _packaged() -> Path:
+    """The folder of the default model's copy in a package of its own."""
+    return Path(importlib.import_module(PACKAGED).get_model_path())
 
 
 def _located(model: str) -> Location:

@@ -54,6 +54,14 @@ def test_no_column_is_cut_and_no_line_is_wider_than_the_console(shown, width):
     assert max(map(len, table_lines(text))) <= width
 
 
+@pytest.mark.parametrize("width", [80, 170])
+def test_no_head_names_a_budget_where_there_is_none(shown, width):
+    nothing = dict.fromkeys(("budget", "p_budget", "win_budget", "tie_budget", "loss_budget"))
+    text = shown(tables._results, [{**row, **nothing} for row in ROWS], width=width)
+    assert "None" not in text
+    assert "gain" in text or width == 80
+
+
 def test_a_wide_console_shows_k95_with_the_calls_saved_p_and_the_gain(shown):
     text = shown(tables._results, ROWS, width=170)
     row = ROWS[0]

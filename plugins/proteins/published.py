@@ -19,6 +19,7 @@ from harness import HarnessError
 from harness.hub import hub_is_out_of_reach
 from harness.weights import Weights
 
+from ..file_hashes import file_hashes
 from ..model_location import Location, content_hash
 
 CHECKED = "looked up 2026-11"
@@ -179,12 +180,9 @@ def _out_of_reach() -> bool:
 
 
 def folder_hash(folder: Path, suffixes: Sequence[str] = ()) -> str:
-    """Hash (16 hex digits) of a checkpoint's folder: as of any model's, and of further files by name and first MB."""
+    """Hash (16 hex digits) of a checkpoint's folder: as any model's, and of all files below it with those endings."""
     digest = hashlib.sha256(content_hash(folder).encode())
-    for path in sorted(path for suffix in suffixes for path in folder.rglob(f"*{suffix}")):
-        digest.update(f"{path.relative_to(folder)} {path.stat().st_size}\n".encode())
-        with path.open("rb") as file:
-            digest.update(file.read(2**20))
-            file.seek(max(0, path.stat().st_size - 2**20))
-            digest.update(file.read())
+    files = sorted(path for suffix in suffixes for path in folder.rglob(f"*{suffix}") if path.is_file())
+    for path, hashed in zip(files, file_hashes(files, f"model folder {folder.name}"), strict=True):
+        digest.update(f"{path.relative_to(folder)} {hashed}\n".encode())
     return digest.hexdigest()[:16]

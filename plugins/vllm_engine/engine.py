@@ -391,7 +391,8 @@ class Vllm:
         location = locate(model)
         if location.folder is not None and self.revision is not None:
             raise HarnessError(f"vllm: {model} is a folder, which has no revision {self.revision!r}")
-        return Checkpoint(location, "cpu", self.dtype, self.revision)  # here, tokenizer and config alone
+        # Here, tokenizer and config alone; which quantized weights vLLM reads is for it to say.
+        return Checkpoint(location, "cpu", self.dtype, self.revision, takes_quantized=True)
 
     @property
     def _dtype(self) -> str:

@@ -34,7 +34,8 @@ FRAME = 1 << 20
 TOLD = 4000  # characters of a dead worker's last words
 JUDGED = 200  # characters kept of a result that a judge has seen: 6400 programs may return 4 MB each
 
-SENT = ("bounds", "canonical", "syscalls", "confinement", "child", "inside")
+# With their endings: a string that names a file beside this one belongs to the code that keys hold.
+SENT = ("bounds.py", "canonical.py", "syscalls.py", "confinement.py", "child.py", "inside.py")
 
 # Reads one frame from fd 0 and makes modules of the sources in it. Their built-ins are copies: a program that patches
 # the real ones does not patch ours. They leave sys.modules, where a program might look for them.
@@ -78,7 +79,7 @@ _alive: weakref.WeakSet[Worker] = weakref.WeakSet()
 @cache
 def _sources() -> list[tuple[str, str]]:
     """The modules that run inside: name and source."""
-    return [(name, Path(__file__).with_name(f"{name}.py").read_text("utf-8")) for name in SENT]
+    return [(Path(name).stem, Path(__file__).with_name(name).read_text("utf-8")) for name in SENT]
 
 
 class WorkerLost(Exception):
