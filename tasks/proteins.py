@@ -36,7 +36,9 @@ if TYPE_CHECKING:
     from harness_plugins.proteins.esmfold import EsmFold
 
 LONGEST = 1022  # ESMFold's
-TEMPERATURE = 0.7  # constant, of ESM3's unconditional generation (Hayes et al., Science 2025), to which the paper refers
+TEMPERATURE = (
+    0.7  # constant, of ESM3's unconditional generation (Hayes et al., Science 2025), to which the paper refers
+)
 LETTERS = frozenset("ACDEFGHIKLMNPQRSTVWYXBUZO")
 LENGTHS = {"quick": "64..256:64", "small": "64..256:16", "paper": "64..916:4"}
 ANY = "any"  # the split, and its one problem, of sequences of any length: those made elsewhere
