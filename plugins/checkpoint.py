@@ -152,14 +152,9 @@ class Checkpoint:
     def _templated(self, messages: Sequence[Message]) -> list[int]:
         from jinja2 import TemplateError
 
-        begun = messages[-1]["role"] == "assistant"  # the response goes on from what stands there
         try:
             chat = self.tokenizer.apply_chat_template(
-                list(messages),
-                add_generation_prompt=not begun,
-                continue_final_message=begun,
-                return_dict=True,
-                date_string=TEMPLATE_DATE,
+                list(messages), add_generation_prompt=True, return_dict=True, date_string=TEMPLATE_DATE
             )
         except TemplateError as refusal:
             raise HarnessError(f"{self.name}: its chat template refuses the prompt: {refusal}") from refusal

@@ -13,7 +13,7 @@ from harness.records import Message, Problem
 from harness.work import graded, problem_seed
 from harness_plugins.samplers import Vanilla
 from harness_plugins.transformers_engine import Transformers
-from harness_tasks.evalplus_tasks import EvalPlus, HumanEvalPlus, MbppPlus
+from harness_tasks.evalplus_tasks import PROMPT, EvalPlus, HumanEvalPlus, MbppPlus
 from harness_tasks.program_text import program_in
 
 TASKS = {"mbppplus": MbppPlus, "humanevalplus": HumanEvalPlus}
@@ -21,39 +21,25 @@ PROSE = (
     "Write a self-contained Python function that solves the following problem. Give the whole program, with the "
     "imports it needs, in one ```python block.\n\n{problem}"
 )
-FENCED = (
-    "Solve this programming problem with a self-contained Python program. Write the program in one Markdown code "
-    "block.\n\n```python\n{problem}\n```"
-)
 COMPLETE = (
     "Write a Python program for this problem, with the imports that it needs. Answer with one Markdown code block "
     "that holds the whole program.\n```\n{problem}\n```\n"
 )
-BEGUN = "Here is a self-contained Python program that solves the problem:\n```python\n"
-WORDINGS: dict[str, tuple[str, str]] = {
-    "prose": (PROSE, ""),
-    "fenced": (FENCED, ""),
-    "complete": (COMPLETE, ""),
-    "fenced, begun": (FENCED, BEGUN),
-    "complete, begun": (COMPLETE, BEGUN),
-}
+WORDINGS = {"prose": PROSE, "fenced": PROMPT, "complete": COMPLETE}
 
 
 def chat(wording: str, problem: Problem) -> list[Message]:
-    """The problem in that wording, and the beginning of the answer where the wording has one."""
-    prompt, begun = WORDINGS[wording]
-    messages = [{"role": "user", "content": prompt.format(problem=problem.prompt.strip())}]
-    return [*messages, {"role": "assistant", "content": begun}] if begun else messages
+    """The problem in that wording."""
+    return [{"role": "user", "content": WORDINGS[wording].format(problem=problem.prompt.strip())}]
 
 
-def counts(task: EvalPlus, problem: Problem, texts: Sequence[str], begun: str) -> dict[str, int]:
+def counts(task: EvalPlus, problem: Problem, texts: Sequence[str]) -> dict[str, int]:
     """How many of a problem's responses have each property."""
-    whole = [begun + text for text in texts]
-    programs = [program_in(text, problem.meta["entry_point"], problem.prompt) for text in whole]
-    verdicts, _ = graded(task, problem, whole)
+    programs = [program_in(text, problem.meta["entry_point"], problem.prompt) for text in texts]
+    verdicts, _ = graded(task, problem, texts)
     return {
         "responses": len(texts),
-        "block first": sum(text.lstrip().startswith("```") or bool(begun) for text in texts),
+        "block first": sum(text.lstrip().startswith("```") for text in texts),
         "program": sum(program is not None for program in programs),
         "correct": sum(verdict.status == "correct" for verdict in verdicts),
     }
@@ -90,12 +76,12 @@ def main() -> None:
         )
         total: dict[str, int] = {}
         for problem, responses in zip(problems, drawn, strict=True):
-            for name, count in counts(task, problem, responses.texts, WORDINGS[wording][1]).items():
+            for name, count in counts(task, problem, responses.texts).items():
                 total[name] = total.get(name, 0) + count
             total["cut"] = total.get("cut", 0) + list(responses.finish).count("length")
         print(f"{wording}: " + ", ".join(f"{name} {count}" for name, count in total.items()), flush=True)
         for responses in drawn[: options.show]:
-            print("----", repr(WORDINGS[wording][1] + responses.texts[0])[:1500], flush=True)
+            print("----", repr(responses.texts[0])[:1500], flush=True)
 
 
 if __name__ == "__main__":
