@@ -1,8 +1,9 @@
-"""Choosing problems by hardness: `harness pool hardest` writes a list of problems, `harness run --only FILE` reads it.
+"""Problems chosen by hardness: `harness pool hardest` writes a list of them, `harness run --only FILE` reads it.
 
-Hardness is a reference model's: the share of its responses that are correct, pass@1 = c / n. Problems with c = 0 are left
-out, since nothing shows that they can be solved (Tuyls et al. 2025, arXiv:2510.11686, appendix on token-level
-exploration: 1,024 responses of GPT-4o mini to each question of MATH's test split, the 200 with the lowest pass@1 above 0).
+Hardness is a reference model's: the share of its responses that are correct, pass@1 = c / n. Problems with c = 0 are
+left out, since nothing shows that they can be solved (Tuyls et al. 2025, arXiv:2510.11686, appendix on token-level
+exploration: 1,024 responses of GPT-4o mini to each question of MATH's test split, the 200 with the lowest pass@1 above
+0).
 
     {"problem_id": "algebra/test-17", "n": 1024, "correct": 3}      one line a problem, the hardest first
 """
@@ -32,7 +33,7 @@ class Solved:
 
 
 def hardest(counts: Iterable[Solved], count: int) -> list[Solved]:
-    """The `count` problems with the lowest share of correct responses above 0, the hardest first; ties in the order given.
+    """The `count` problems with the lowest share of correct responses above 0, hardest first; ties in the order given.
 
     Raises HarnessError where fewer than `count` were solved at all.
     """
@@ -42,8 +43,8 @@ def hardest(counts: Iterable[Solved], count: int) -> list[Solved]:
         raise HarnessError(f"pool hardest: --count must be at least 1, got {count}")
     if len(solvable) < count:
         raise HarnessError(
-            f"pool hardest: {len(solvable)} of {len(counts)} problems have a correct response, --count asks for {count}: "
-            "ask for fewer, or give a pool with more responses a problem"
+            f"pool hardest: {len(solvable)} of {len(counts)} problems have a correct response, --count asks for "
+            f"{count}: ask for fewer, or give a pool with more responses a problem"
         )
     return sorted(solvable, key=lambda solved: solved.correct / solved.n)[:count]
 

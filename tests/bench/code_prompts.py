@@ -1,4 +1,4 @@
-"""Which prompt do instruct models follow on code tasks? `python tests/bench/code_prompts.py --model FOLDER --data FILE`.
+"""Which prompt do instruct models follow on code tasks? `tests/bench/code_prompts.py --model FOLDER --data FILE`.
 
 Each wording is given to the same problems with the same random streams; counted is how many responses hold a program,
 define the function that is asked for, open with a fenced block, and pass the tests. docs/log.md has what was measured.
