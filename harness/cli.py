@@ -93,6 +93,9 @@ def run(
     ] = None,
     n: Annotated[int | None, typer.Option("--n", help="Responses a problem.")] = None,
     limit: Annotated[int | None, typer.Option(help="Only the first so many problems.")] = None,
+    only: Annotated[
+        Path | None, typer.Option(help="Only the problems that this file names; `pool hardest` writes such files.")
+    ] = None,
     max_tokens: Annotated[int | None, typer.Option(help="Longest response, in tokens.")] = None,
     trials: Annotated[int, typer.Option(help="Rankings a problem and selector, averaged.")] = 5,
     seed: Annotated[int, typer.Option(help="Fixes responses, projection and rankings.")] = 0,
@@ -446,6 +449,28 @@ def pool_audit(
     config = _config(locals(), pool=Path(pool), regrade=True, audit=True)
     found = pool_commands.audit(config, Progress())
     _print(found, as_json, lambda found: tables.audit(found, listed))
+
+
+@pool_app.command("hardest")
+def pool_hardest(
+    pool: PoolKey,
+    out: Annotated[Path, typer.Option("--out", "-o", help="The JSONL file to write; `run --only` takes it.")],
+    count: Annotated[int, typer.Option(help="How many problems; the paper takes 200.")] = 200,
+    task: Task = None,
+    data: Data = None,
+    split: Split = None,
+    ids: Ids = None,
+    unsafe_exec: UnsafeExec = False,
+    store: StoreDir = Path("runs"),
+    plugin: Plugin = None,
+    as_json: Json = False,
+) -> None:
+    """Write which problems a reference model's pool solves least often, those that it never solves left out."""
+    from . import pool_commands, tables
+    from .progress import Progress
+
+    config = _config(locals(), pool=Path(pool))
+    _print(pool_commands.hardest(config, count, out, Progress()), as_json, tables.pool_summary)
 
 
 @pool_app.command("export")

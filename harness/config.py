@@ -17,6 +17,7 @@ class RunConfig:
     plugin_files      plugins given as files
     ids               a table that says which problem a line of the pool answers
     regrade           grade a pool that carries verdicts with the task's own verifier
+    only              a file that lists the ids of the problems that are taken (`harness.hardest`)
     audit             ask the task's second, stricter grader too
     grid              what to cross, `axis=value+value,...` (`harness.grid`)
     until_correct     verify responses as they are drawn, and stop a problem at its first correct one
@@ -35,6 +36,7 @@ class RunConfig:
     split: str | None = None
     n: int | None = None
     limit: int | None = None
+    only: Path | None = None
     max_tokens: int | None = None
     trials: int = 5
     seed: int = 0

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
-from . import store
+from . import hardest, store
 from .config import RunConfig
 from .contracts import Task
 from .errors import HarnessError
@@ -112,7 +113,7 @@ def _kept(setting: Setting) -> Kept:
     pool = setting.store.stage("pool", _inputs(setting, split, candidates), ".parquet")
     index = _index(config.pool, pool, join, setting.progress)
     _say_what_joined(index, setting.progress)
-    entries = index["entries"][: config.limit]
+    entries = hardest.only(config.only, index["entries"], itemgetter("id"), f"pool {config.pool}")[: config.limit]
     if not task:
         candidates = [Problem(entry["id"], entry["prompt"], entry["reference"]) for entry in entries]
         task = PoolTask(candidates)

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from . import store, unanswered
+from . import hardest, store, unanswered
 from . import weights as weights_of
 from .component import Spec, parameters, parse_spec
 from .config import RunConfig
@@ -347,7 +347,9 @@ def _problems(setting: Setting, task: Task, model: str) -> tuple[list[Problem], 
         setting.progress.say(remark)
     if split not in task.splits:
         raise HarnessError(f"task {config.task!r}: no split {split!r} {did_you_mean(split, task.splits)}")
-    problems = list(task.problems(split))[: config.limit]
+    where = f"split {split!r} of task {config.task!r}"
+    every = list(task.problems(split))
+    problems = hardest.only(config.only, every, lambda problem: problem.id, where)[: config.limit]
     if not problems:
         raise HarnessError(f"task {config.task!r}: split {split!r} has no problems")
     return problems, split

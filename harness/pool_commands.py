@@ -1,4 +1,4 @@
-"""`harness pool import|inspect|export|audit`."""
+"""`harness pool import|inspect|export|audit|hardest`."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from . import audits, chance, foreign, pipeline, store
+from . import hardest as hardness
 from .config import RunConfig
 from .contracts import Task
 from .errors import HarnessError, did_you_mean
@@ -33,22 +34,54 @@ def audit(config: RunConfig, progress: Progress) -> dict[str, Any]:
     `config.pool`: a file, or the key of a pool in the store.
     """
     assert config.pool is not None
-    if config.pool.exists():
-        if not config.task:
-            raise HarnessError(f"pool {config.pool}: say which --task grades it")
-        plan = make_plan(config, progress)
-    else:
-        plan = _stored_plan(stored_pool(config.store, str(config.pool)), config, progress)
-    for stage in (plan.work.verdicts, plan.work.graded, plan.work.audits):
-        stage.begin()
-    plan.check_grader()
-    pipeline.verify(plan, progress)
+    if config.pool.exists() and not config.task:
+        raise HarnessError(f"pool {config.pool}: say which --task grades it")
+    plan = _graded(config, progress)
+    plan.work.audits.begin()
     pipeline.audit(plan, progress)
     found = list(audits.listing(plan.work, plan.problems))
     counts = [chance.counts_in(chance.stage_of(plan), problem) for problem in plan.problems]
     level = chance.level([(one[0], one[1]) for one in counts if one and one[1]], seed=0)
     summary = audits.summary(plan.work, plan.problems)
     return {"pool": plan.work.pool.key, **summary, "chance": level, "listed": found}
+
+
+def hardest(config: RunConfig, count: int, out: Path, progress: Progress) -> dict[str, Any]:
+    """Write the ids of the hardest problems that a graded pool solves at least once (`harness.hardest`); a summary.
+
+    `config.pool`: a file, graded by its own verdicts or by the task, or the key of a pool in the store.
+    """
+    plan = _graded(config, progress)
+    counts = []
+    for problem in plan.problems:
+        verdicts = store.read_verdicts(plan.work.verdicts, problem)[: plan.work.n]
+        counts.append(hardness.Solved(problem.id, len(verdicts), verdicts.count("correct")))
+    chosen = hardness.hardest(counts, count)
+    hardness.write(out, chosen)
+    shares = [solved.correct / solved.n for solved in chosen]
+    return {
+        "pool": plan.work.pool.key,
+        "problems": len(counts),
+        "solvable": sum(solved.correct > 0 for solved in counts),
+        "written": len(chosen),
+        "pass_at_1_lowest": shares[0],
+        "pass_at_1_highest": shares[-1],
+        "file": str(out),
+    }
+
+
+def _graded(config: RunConfig, progress: Progress) -> Plan:
+    """The plan of a pool, a file or one of the store, every response of which has its verdict."""
+    assert config.pool is not None
+    if config.pool.exists():
+        plan = make_plan(config, progress)
+    else:
+        plan = _stored_plan(stored_pool(config.store, str(config.pool)), config, progress)
+    for stage in (plan.work.verdicts, plan.work.graded):
+        stage.begin()
+    plan.check_grader()
+    pipeline.verify(plan, progress)
+    return plan
 
 
 def _stored_plan(folder: Path, config: RunConfig, progress: Progress) -> Plan:

@@ -341,8 +341,9 @@ def sign_flip_test(differences: Floats, seed: int, flips: int = FLIPS) -> float:
 def false_discovery_rates(p_values: Sequence[float | None]) -> list[float | None]:
     """The Benjamini-Hochberg adjusted p of each row of a task's table, in the order given; None stays None.
 
-    Of the rows at or below 0.05 one in twenty, on average, is a false alarm. The rows share problems, so their tests
-    are positively dependent, which the method allows.
+    Of the rows at or below 0.05 at most one in twenty, on average, is a false alarm, if the tests are independent or
+    positively dependent (Benjamini and Yekutieli 2001). Rows of one table share problems, and for two-sided p that
+    kind of dependence is not known to hold: take the rate as approximate.
     """
     tested = [p for p in p_values if p is not None]
     adjusted = iter(false_discovery_control(tested).tolist() if tested else [])

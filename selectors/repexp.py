@@ -10,8 +10,10 @@ Algorithm 1: h is the mean hidden state of a response, projected to 512 dimensio
 the first pick is uniform at random. log det(I + H_S H_Sᵀ / lam) grows by log(1 + bonus) with each pick, so this is
 greedy log-determinant maximisation: the greedy MAP of a DPP with the kernel I + H Hᵀ / lam.
 
-We differ only in cost: the same picks without renewing n quadratic forms at each (see `elliptical`; for many pools at
-once on a GPU `elliptical_batch`).
+Two differences. The algorithm as printed takes the argmax over all responses, those picked before included: ours is
+over those not yet picked, since the paper's samples-to-correct and its baseline are without replacement (a pick's bonus
+falls below 1, so the two differ only where every other bonus is lower still). And the same picks are found without
+renewing n quadratic forms at each (see `elliptical`; for many pools at once on a GPU `elliptical_batch`).
 """
 
 from __future__ import annotations

@@ -47,9 +47,9 @@ from .program_text import program_in
 from .sandbox import Sandbox, find_tier, shared_sandbox
 from .sources import Hub, Row
 
-PROMPT = (
-    "Write a self-contained Python function that solves the following problem. Give the whole program, with the "
-    "imports it needs, in one ```python block.\n\n{problem}"
+PROMPT = (  # the problem in a block of its own: models that follow it answer in one (tests/bench/code_prompts.py)
+    "Solve this programming problem with a self-contained Python program. Write the program in one Markdown code "
+    "block.\n\n```python\n{problem}\n```"
 )
 UNSAFE_EXEC = "HARNESS_UNSAFE_EXEC"  # worker processes, started later, inherit it
 CONNECT_S = 20.0

@@ -3,8 +3,9 @@
 Example (id `length-64`): the prompt is 64 times `_`, ESM3's fully masked sequence; a response is a sequence of 64 amino
 acids, `MKTAYIAKQR...`. It is plausible, and that is `correct`, where ESMFold's pLDDT and pTM both exceed 0.8. The paper
 takes the lengths 64, 68, ..., 916 with 2,048 sequences each (arXiv:2510.11686, "Protein sequence generation"), samples
-them with ESM3-open, embeds them with ESM C 600M, and reports 240.3 samples to the first plausible one at random and 6.7
-with RepExp. It does not say its steps, temperature, alphabet or which mean of pLDDT: all are parameters here.
+them with ESM3-open by the unconditional protocol of Hayes et al. (a constant temperature of 0.7: the default here, with
+every preset and with --paper), embeds them with ESM C 600M, and reports 240.3 samples to the first plausible one at
+random and 6.7 with RepExp. It does not say its steps, its alphabet or which mean of pLDDT: all are parameters here.
 
 Data: nothing to fetch; the weights of three models are (`harness run --task proteins --preset quick --dry-run` names
 those that are missing). `data` reads JSONL with `prompt` (`_` and letters that are to stay) and perhaps `id`.
@@ -35,6 +36,9 @@ if TYPE_CHECKING:
     from harness_plugins.proteins.esmfold import EsmFold
 
 LONGEST = 1022  # ESMFold's
+TEMPERATURE = (
+    0.7  # constant, of ESM3's unconditional generation (Hayes et al., Science 2025), to which the paper refers
+)
 LETTERS = frozenset("ACDEFGHIKLMNPQRSTVWYXBUZO")
 LENGTHS = {"quick": "64..256:64", "small": "64..256:16", "paper": "64..916:4"}
 ANY = "any"  # the split, and its one problem, of sequences of any length: those made elsewhere
@@ -56,8 +60,17 @@ class Proteins(Task):
     max_tokens = LONGEST
     splits = ("test", *LENGTHS, ANY)
     pools_as = "proteins"
-    defaults: ClassVar[Mapping[str, str]] = {"engine": "esm3", "embedder": "esmc"}
-    paper: ClassVar[Mapping[str, Any]] = {"split": "paper", "n": 2048, "max_tokens": LONGEST, "sampler": {}}
+    defaults: ClassVar[Mapping[str, str]] = {
+        "engine": "esm3:annealing=false",
+        "sampler": f"vanilla:temperature={TEMPERATURE}",
+        "embedder": "esmc",
+    }
+    paper: ClassVar[Mapping[str, Any]] = {
+        "split": "paper",
+        "n": 2048,
+        "max_tokens": LONGEST,
+        "sampler": {"temperature": TEMPERATURE},
+    }
     presets: ClassVar[Mapping[str, Mapping[str, Any]]] = {
         name: {"split": name, "n": n, "selector": ["repexp", "uniform"]}
         for name, n in (("quick", 256), ("small", 512), ("paper", 2048))

@@ -741,11 +741,13 @@ def test_missing_weights_are_one_line_with_source_and_licence_and_the_hours_are_
 def test_a_preset_fills_in_what_was_not_given_and_is_refused_where_there_is_none(harness, tmp_path):
     from harness.presets import filled
 
-    none = dict.fromkeys(("task", "preset", "engine", "embedder", "embeddings", "selector", "split", "n", "pool"))
+    options = ("task", "preset", "engine", "sampler", "embedder", "embeddings", "selector", "split", "n", "pool")
+    none = dict.fromkeys(options)
     asked = none | {"task": "proteins:ptm_min=0.7", "preset": "small", "n": 32}
     got = filled(asked, ())
-    assert {name: got[name] for name in ("engine", "embedder", "selector", "split", "n")} == {
-        "engine": "esm3",
+    assert {name: got[name] for name in ("engine", "sampler", "embedder", "selector", "split", "n")} == {
+        "engine": "esm3:annealing=false",  # with a constant 0.7: ESM3's unconditional protocol, the paper's
+        "sampler": "vanilla:temperature=0.7",
         "embedder": "esmc",
         "selector": ["repexp", "uniform"],
         "split": "small",

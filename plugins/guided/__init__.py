@@ -2,8 +2,9 @@
 
 The responses to a prompt are drawn one after another. From the second on, every step adds β·b to the logit of each
 token that survives the filters (top_p 0.95, top_k 128), b the elliptical bonus of the state that the token would have,
-over the token states of all earlier responses to the prompt (`covariance`). The first response has no bonus, and a
-response's own states come in only when it has ended. docs/guided.md.
+over the token states of all earlier responses to the prompt (`covariance`). The first response has no bonus (our
+choice: the paper starts from I/λ, and no mean is defined there), and a response's own states come in only when it has
+ended. docs/guided.md.
 
 Nothing of torch is imported before the first token is drawn.
 """

@@ -5,9 +5,10 @@ A prompt is a sequence with `_` where a letter is to come; the fully masked one 
 (`esm3_child`, which runs in the environment that has `esm`; sequences come back by file). Row i of a problem draws from
 a stream of its own, made from (seed, i).
 
-Annealing is esm's default and ours: the temperature falls from the sampler's to 0 with the square of the steps left, so
-"temperature 1" is no plain sampling; `annealing=false` is. The paper says neither its steps nor its temperature. Where
-esm may emit `X B U Z O . -` too (`alphabet=all`), ours draws the 20 amino acids alone.
+Annealing is esm's default and this engine's: the temperature falls from the sampler's to 0 with the square of the steps
+left, so "temperature 1" is no plain sampling; `annealing=false` is. Task `proteins` asks for `annealing=false` and a
+temperature of 0.7, ESM3's unconditional protocol, which the paper refers to; the paper does not state its steps. Where
+esm may emit `X B U Z O . -` too (`alphabet=all`), ours samples the 20 amino acids alone.
 """
 
 from __future__ import annotations

@@ -5,9 +5,9 @@ section 3 and appendix: hidden states of the initial model, projected to 32 dime
 each step, centred in the group; β = 0.01, no bonus where every rollout of the group is wrong. λ = 0.01 is from the
 authors' code, which the paper does not give.
 
-What the paper has and the code has not is said here: the paper's formula has no centring, the code centres. We follow
-the code. Where we differ: the projection comes from a recorded seed, and everything after it is float64 (the code
-projects in float32).
+The formula of section 3 shows no centring; the appendix ("Algorithm details") states it, over the rollouts of the
+group, and the authors' code does it. Where we differ: the projection comes from a recorded seed, and everything after
+it is float64 (the code projects in float32).
 """
 
 from __future__ import annotations

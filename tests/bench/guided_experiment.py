@@ -1,36 +1,32 @@
 """The paper's RF5 at small scale: `python tests/bench/guided_experiment.py`, then `harness plot guided`.
 
-tiny24 on the puzzles that its stored pool finds hardest (a cell under results/ says which), beta in {0, 0.5, 1},
-several seeds, each sequence stopped at its first correct response. Prints a line a beta; started again it goes on.
-docs/guided.md has what was found.
+tiny24 on the hardest puzzles that its stored pool solves at least once (a cell under results/ says which; the paper
+drops the others too), beta in {0, 0.5, 1}, several seeds, each sequence stopped at its first correct response. Prints a
+line a beta; started again it goes on. docs/guided.md has what was found.
 
 Seeds begin at 1: the cell's pool was drawn with seed 0, and with the same random numbers beta = 0 would draw again the
 very failures by which the puzzles were chosen.
 """
 
 import argparse
-import json
 from pathlib import Path
 
 import torch
 
-from harness import cells, sequential
+from harness import cells, hardest, sequential
 from harness.config import RunConfig
-from harness.metrics import random_samples_to_correct
 from harness.progress import Progress
 
 CELL = Path(__file__).parents[2] / "results" / "game24" / "c4c4eda2c4e7c17c9c5c.json"
 
 
 def write_hardest(cell: Path, count: int, path: Path) -> None:
-    """The puzzles with the largest expected samples-to-correct, those of equal hardness by their ids."""
+    """Write the hardest puzzles of a cell that have a correct response, those of equal hardness by their ids."""
     measured = cells.read(cell)
     outcomes = cells.outcomes(measured)
-    expected = random_samples_to_correct(outcomes.n, outcomes.c)
     ids = [entry["id"] for entry in measured["problems"]]
-    hardest = sorted(range(len(ids)), key=lambda place: (-expected[place], ids[place]))[:count]
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text("".join(json.dumps({"puzzle": ids[place].replace("-", " ")}) + "\n" for place in hardest))
+    counts = sorted(zip(ids, outcomes.n.tolist(), outcomes.c.tolist(), strict=True))
+    hardest.write(path, hardest.hardest((hardest.Solved(*entry) for entry in counts), count))
 
 
 def main() -> None:
@@ -44,15 +40,15 @@ def main() -> None:
     parser.add_argument("--betas", type=float, nargs="+", default=[0.0, 0.5, 1.0])
     options = parser.parse_args()
     torch.set_num_threads(1)
-    data = options.store / "hardest.jsonl"
-    write_hardest(options.cell, options.puzzles, data)
+    only = options.store / "hardest.jsonl"
+    write_hardest(options.cell, options.puzzles, only)
     for seed in range(1, options.seeds + 1):
         for beta in options.betas:
             config = RunConfig(
                 task="game24",
                 sampler=f"repexp-guided:beta={beta:g}",
                 split="heldout",
-                data=data,
+                only=only,
                 n=options.n,
                 seed=seed,
                 store=options.store,
