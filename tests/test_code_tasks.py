@@ -9,6 +9,7 @@ import math
 import multiprocessing
 import os
 import random
+import subprocess
 import sys
 import threading
 import time
@@ -495,6 +496,12 @@ def test_a_forged_text_is_wrong(text):
     for expected in ("i5", "f1.5", "[f1.5,f2.5]", "h00", "X", "fnan"):
         for name in ("plain", "similar_elements", "surface_Area", "sum_div"):
             assert not Oracle("mbpp", name, [[1, 2]], [expected], 1e-4).passes(0, text)
+
+
+def test_the_memory_that_a_comparison_takes_is_bounded_by_what_is_expected():
+    program = Path(__file__).with_name("large_results.py")
+    done = subprocess.run([sys.executable, str(program)], capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout + done.stderr
 
 
 def test_colliding_hashes_do_not_stall_the_comparison():

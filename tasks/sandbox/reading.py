@@ -22,9 +22,10 @@ _NUMPY = (
     rf"|float(?:16|32|64):f{_FLOAT}|complex(?:64|128):{_COMPLEX});"
 )
 _NUMBER = re.compile(rf"T|F|i-?[0-9a-f]+|f{_FLOAT}|{_COMPLEX}|{_NUMPY}")
-_LEAF = re.compile(rf'N|{_NUMBER.pattern}|b(?:[0-9a-f]{{2}})*;|q-?[0-9a-f]+/[0-9a-f]+|d"[-+.0-9A-Za-z]+"|M|X[0-9a-f]*')
+_LEAF = re.compile(rf'N|{_NUMBER.pattern}|b(?:[0-9a-f]{{2}})*+;|q-?[0-9a-f]+/[0-9a-f]+|d"[-+.0-9A-Za-z]+"|M|X[0-9a-f]*')
 _PLAIN_STRING = re.compile(r's"[ !#-\[\]-~]*"')  # printable and without escapes: most
 _SLACK = 40  # characters by which a leaf may be longer than the one that it equals: numpy's floats are rounded
+_UNUSED = 1 << 16  # characters of a dict's value where its keys alone count
 _IN_ARRAYS = range(-(2**63), 2**64)  # beyond it numpy's arrays hold objects
 
 Number = bool | int | float | complex
@@ -94,7 +95,7 @@ def members(text: str, bound: int = UNBOUNDED) -> Iterator[str]:
         yield item
         if opener == "{":
             _expect(text, position, ":")
-            position = _loose_at(text, position + 1, 1, UNBOUNDED)[1]
+            position = _loose_at(text, position + 1, 1, _UNUSED)[1]
         ends = text.startswith(closer, position)
         if not ends:
             _expect(text, position, ",")
