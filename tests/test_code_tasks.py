@@ -21,6 +21,7 @@ from evalplus_says import evalplus_passes
 from mutants import mutants
 
 from harness import HarnessError, Problem
+from harness.work import graded
 from harness_tasks import evalplus_tasks, ground_truth, program_grading
 from harness_tasks.evalplus_oracle import Oracle, holds_floats, is_floats
 from harness_tasks.evalplus_tasks import UNSAFE_EXEC, HumanEvalPlus, MbppPlus
@@ -235,9 +236,40 @@ def test_the_answer_is_the_program_in_one_spelling(mbpp, problem):
     assert answers[0] == answers[1] is not None
     assert answers[2:] == [None, None]
     assert mbpp.answer(problem, block(other)) == answers[0]
-    assert mbpp.verdict_key(problem, block(other), answers[0]) == answers[0]
-    assert mbpp.verdict_key(problem, "No.", None) is None
     assert mbpp.answers(problem, []) == []
+
+
+EVEN = "sum(x for x in n if x % 2 == 0)"
+SELF_AWARE = {  # by what they see: two programs with one syntax tree, docstrings aside, of which the second is wrong
+    "first line": [
+        f"{blank}def sum_even(n): return {EVEN} * (sum_even.__code__.co_firstlineno < 3)" for blank in ("", "\n\n")
+    ],
+    "docstring": [
+        f"def sum_even(n):\n    {text}return {EVEN} + len(sum_even.__code__.co_consts[0] or '')"
+        for text in ("", "'x'\n    ")
+    ],
+    "own line": [
+        f"import sys\ndef sum_even(n): return ({blank}{EVEN} + sys._getframe().f_lineno - 2)" for blank in ("", "\n")
+    ],
+}
+
+
+@pytest.mark.parametrize("pair", SELF_AWARE.values(), ids=SELF_AWARE)
+def test_programs_that_see_their_own_text_get_their_own_verdicts_in_any_order(mbpp, problem, pair):
+    right, other = map(block, pair)
+    assert len(set(mbpp.answers(problem, [right, other]))) == 1
+    for order in ([right, other], [other, right]):
+        known = {}
+        statuses = {text: graded(mbpp, problem, [text], known)[0][0].status for text in order}
+        assert statuses == {right: "correct", other: "wrong"}
+
+
+def test_the_verdict_depends_on_the_programs_text_alone(mbpp, problem):
+    key = mbpp.verdict_key(problem, block(SOLUTION), None)
+    assert key == mbpp.verdict_key(problem, f"So:\n{block(SOLUTION)}\nIt adds.", None) is not None
+    assert key != mbpp.verdict_key(problem, block(SOLUTION.replace("(n for", "( n for")), None)
+    assert mbpp.verdict_key(problem, "No.", None) is None
+    assert mbpp.grader != "1"  # whose verdicts were shared by programs with one syntax tree
 
 
 # evalplus' rules
