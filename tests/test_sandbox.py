@@ -461,6 +461,39 @@ def test_a_test_has_no_more_than_its_own_limit(sandbox):
     assert (run.status, run.results) == ("timeout", [encode(0.01)])
 
 
+DISARMS = """
+import os, sys, time
+def solve(x):
+    ours = sys._getframe(1).f_globals
+    ours["confinement"].arm(0, 0)
+    ours["_arm"] = ours["confinement"].arm = lambda *rest: None
+    spend(x)
+    for line in range(FORGED): os.write(3, b"1 i1\\n")
+    spend(x if x < 1 else 60)
+    return x
+def spend(cpu_s):
+    end = time.process_time() + cpu_s
+    while time.process_time() < end: pass
+"""
+
+
+@pytest.mark.parametrize("tier", tiers.TIERS)
+def test_a_test_whose_timers_the_program_disarms_is_ended_from_outside(monkeypatch, fresh_tiers, tier):
+    """Not by the limit on all tests, which is 30 CPU-seconds here and would say SIGXCPU."""
+    sabotage(monkeypatch, "bounds", "ENCODE_CPU_S = 10.0", "ENCODE_CPU_S = 0.5")
+    try:
+        made = Sandbox(1, tier=tier, unsafe_exec=True)
+    except HarnessError as refusal:
+        pytest.skip(str(refusal))
+    program = "FORGED = 0\n" + DISARMS
+    with made as sandbox:
+        run = results(sandbox, program, 0.01, 1, cpu_limits_s=[0.3, 0.3], total_cpu_s=30.0)
+        assert (run.status, run.detail, run.results) == ("timeout", "its timers disarmed", ["f0.01"])
+        forged = results(sandbox, program.replace("= 0", "= 2"), 1, 0, 0, cpu_limits_s=[0.3] * 3, total_cpu_s=30.0)
+        assert (forged.status, forged.detail) == ("timeout", "its timers disarmed")
+        assert results(sandbox, program, 0.1, 0.1, 0.1, cpu_limits_s=[0.3] * 3).status == "ok"
+
+
 def test_a_run_has_a_limit_over_all_its_tests(sandbox):
     run = results(sandbox, BUSY, *[0.5] * 8, total_cpu_s=1.0)
     assert run.status == "timeout"
