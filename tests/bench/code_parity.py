@@ -95,8 +95,7 @@ def ask(data: Path, kept: Path, minutes: float) -> None:
 
 
 def _known(kept: Path) -> dict[tuple[str, int], tuple[str, list[dict[str, str]]]]:
-    path = kept / "evalplus.jsonl"
-    rows = map(json.loads, path.read_text().splitlines()) if path.exists() else ()
+    rows = _rows(kept / "evalplus.jsonl")
     return {(name, number): (digest, statuses) for name, number, digest, statuses in rows}
 
 
@@ -108,26 +107,45 @@ def _digest(programs: list[Program]) -> str:
 
 
 def compare(data: Path, kept: Path) -> None:
-    """Grade the programs that evalplus has been asked about; print what differs, and how many verdicts do not."""
-    known = _known(kept)
-    verdicts, programs, differing = Counter[str](), 0, Counter[str]()
-    with Sandbox(1) as sandbox:
+    """Grade the programs that evalplus has been asked about, and print what differs.
+
+    Chunks that an earlier call has compared, kept in FOLDER/compared.jsonl, count as they did then.
+    """
+    known, path = _known(kept), kept / "compared.jsonl"
+    done = {(row["problem"], row["chunk"]) for row in _rows(path)}
+    with Sandbox(1) as sandbox, path.open("a") as file:
         for task, problem, number, chunk in chunks(data):
-            digest, statuses = known.get((problem.id, number), ("", []))
-            if not statuses:
+            if (problem.id, number) not in known or (problem.id, number) in done:
                 continue
+            digest, statuses = known[problem.id, number]
             if digest != _digest(chunk):
                 raise SystemExit(f"{problem.id}: the programs have changed since evalplus was asked: start anew")
-            programs += len(chunk)
-            for run, at, reason in _differences(sandbox, task, problem, chunk, statuses, verdicts):
-                kind, source = chunk[at]
-                differing[kind] += 1
-                print(f"{problem.id} {run}, {kind}: evalplus {statuses[at]}, ours {reason!r}", flush=True)
-                with (kept / "differences.jsonl").open("a") as file:
-                    file.write(json.dumps([problem.id, run, kind, statuses[at], reason, source]) + "\n")
-    passed = verdicts["pass"]
-    print(f"{verdicts.total()} verdicts on {programs} programs, {passed} of them passes by evalplus")
-    print(f"{differing.total()} differ: {dict(differing.most_common())}")
+            verdicts = Counter[str]()
+            differences = [
+                {"run": run, "kind": chunk[at][0], "evalplus": statuses[at], "ours": reason, "program": chunk[at][1]}
+                for run, at, reason in _differences(sandbox, task, problem, chunk, statuses, verdicts)
+            ]
+            row = {"problem": problem.id, "chunk": number, "programs": len(chunk), "verdicts": verdicts}
+            file.write(json.dumps({**row, "differences": differences}) + "\n")
+            file.flush()
+    _print_compared(_rows(path))
+
+
+def _rows(path: Path) -> list[Any]:
+    return list(map(json.loads, path.read_text().splitlines())) if path.exists() else []
+
+
+def _print_compared(rows: list[dict[str, Any]]) -> None:
+    """Each difference, and how many verdicts there were."""
+    kinds = Counter[str]()
+    for row in rows:
+        for each in row["differences"]:
+            kinds[each["kind"]] += 1
+            print(f"{row['problem']} {each['run']}, {each['kind']}: evalplus {each['evalplus']}, ours {each['ours']!r}")
+    verdicts = sum((Counter(row["verdicts"]) for row in rows), Counter[str]())
+    programs, problems = sum(row["programs"] for row in rows), len({row["problem"] for row in rows})
+    print(f"{verdicts.total()} verdicts on {programs} programs for {problems} problems, by evalplus {dict(verdicts)}")
+    print(f"{kinds.total()} differ: {dict(kinds.most_common())}")
 
 
 def _differences(
