@@ -74,7 +74,7 @@ class EvalPlus(Task):
 
     n = 64
     splits = ("test",)
-    grader = "1"
+    grader = "2"
     dataset: ClassVar[str]
     release: ClassVar[Release]
 
@@ -152,8 +152,8 @@ class EvalPlus(Task):
         return [None if program is None else forms[program] for program in programs]
 
     def verdict_key(self, problem: Problem, response: str, answer: str | None) -> str | None:
-        """The program in one spelling: CodeGen's 16,400 samples for HumanEval have 66 % as many."""
-        return answer
+        """The program, letter by letter: it can see its line numbers, names and docstrings, and act upon them."""
+        return self._programs(problem, [response])[0]
 
     def _programs(self, problem: Problem, responses: Sequence[str]) -> list[str | None]:
         return [program_in(response, problem.meta["entry_point"], problem.prompt) for response in responses]

@@ -1,29 +1,40 @@
 """What evalplus itself says of programs, from a process of its own: `evalplus_passes(exercise, programs)`.
 
 Of its own, since evalplus forks, with limits on address space and with this process' warning filters: beside torch it
-fails right programs. The process is started once; questions go in pickled, answers come out as JSON.
+fails right programs. The process is started once and stays small, since every verdict forks it; questions go in
+pickled, answers come out as JSON. The checking is evalplus' own (`untrusted_check`), but for the clock: its limit on a
+test is in wall time, and on a busy machine an honest program runs into it, so here it counts CPU time, as ours does.
 """
 
 from __future__ import annotations
 
 import atexit
+import contextlib
 import functools
 import json
 import os
 import pickle
+import signal
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import astuple
 from typing import Any
 
 from harness_tasks.program_grading import Exercise
 
+LEAST_S = 1.0  # evalplus' own limit on a test, at least
+
 
 def evalplus_passes(exercise: Exercise, programs: Sequence[str]) -> list[bool]:
     """Whether evalplus passes each program on all runs of the exercise."""
+    return [all(status == "pass" for status in runs.values()) for runs in evalplus_statuses(exercise, programs)]
+
+
+def evalplus_statuses(exercise: Exercise, programs: Sequence[str], least_s: float = LEAST_S) -> list[dict[str, str]]:
+    """By run evalplus' status of each program: "pass", "fail" or "timeout"."""
     process = _process()
-    pickle.dump((*astuple(exercise), programs), process.stdin)
+    pickle.dump((*astuple(exercise), programs, least_s), process.stdin)
     process.stdin.flush()
     return json.loads(process.stdout.readline())
 
@@ -36,24 +47,48 @@ def _process() -> Any:
 
 
 def _main() -> None:
+    import evalplus.eval
+
+    evalplus.eval.time_limit = _cpu_limit
     answers = os.fdopen(os.dup(1), "w", buffering=1)
     os.dup2(2, 1)  # programs and evalplus print
     while sys.stdin.buffer.peek(1):
-        *exercise, programs = pickle.load(sys.stdin.buffer)
-        print(json.dumps([_passes(*exercise, program) for program in programs]), file=answers)
+        *exercise, programs, least_s = pickle.load(sys.stdin.buffer)
+        print(json.dumps(_statuses(*exercise, programs, least_s)), file=answers)
 
 
-def _passes(dataset: str, name: str, solution: str, runs: dict[str, Any], atol: float, program: str) -> bool:
+@contextlib.contextmanager
+def _cpu_limit(seconds: float) -> Iterator[None]:
+    """evalplus' `time_limit`, in CPU time."""
+    from evalplus.eval.utils import TimeoutException
+
+    def stop(*unused: Any) -> None:
+        raise TimeoutException("Timed out!")
+
+    signal.setitimer(signal.ITIMER_PROF, seconds)
+    signal.signal(signal.SIGPROF, stop)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_PROF, 0)
+
+
+def _statuses(
+    dataset: str, name: str, solution: str, runs: dict[str, Any], atol: float, programs: Sequence[str], least_s: float
+) -> list[dict[str, str]]:
     from evalplus.eval import untrusted_check
     from evalplus.eval._special_oracle import MBPP_OUTPUT_NOT_NONE_TASKS
     from evalplus.gen.util import trusted_exec
 
-    for inputs in runs.values():
+    statuses: list[dict[str, str]] = [{} for _ in programs]
+    for run, inputs in runs.items():
         not_none = dataset == "mbpp" and name in MBPP_OUTPUT_NOT_NONE_TASKS
         expected, seconds = trusted_exec(solution, inputs, name, record_time=True, output_not_none=not_none)
-        if untrusted_check(dataset, program, inputs, name, expected, atol, seconds, fast_check=True)[0] != "pass":
-            return False
-    return True
+        for program, status in zip(programs, statuses, strict=True):
+            status[run] = untrusted_check(
+                dataset, program, inputs, name, expected, atol, seconds, fast_check=True, min_time_limit=least_s
+            )[0]
+    return statuses
 
 
 if __name__ == "__main__":

@@ -457,6 +457,12 @@ import numpy
 numpy.allclose = numpy.array_equal = lambda *rest, **named: True
 numpy.dtype = numpy.generic = None
 def solve(x): return numpy.int64(x)
+## a result that would take 4 GB to read
+import os
+def solve(x): os.write(3, b"1 nbytes:iffffffff;\n")
+## numpy scalars of little precision
+import numpy
+def solve(x): return numpy.float16("inf") if x == 3 else numpy.float32(x) if x == 5 else numpy.datetime64(x, "ns")
 ## numpy scalars that lie
 import numpy
 class Same(numpy.float64):

@@ -9,6 +9,7 @@ import math
 import multiprocessing
 import os
 import random
+import subprocess
 import sys
 import threading
 import time
@@ -17,9 +18,10 @@ from pathlib import Path
 
 import pytest
 from evalplus_says import evalplus_passes
-from mutants import mutants
+from mutants import ON_PURPOSE, mutants
 
 from harness import HarnessError, Problem
+from harness.work import graded
 from harness_tasks import evalplus_tasks, ground_truth, program_grading
 from harness_tasks.evalplus_oracle import Oracle, holds_floats, is_floats
 from harness_tasks.evalplus_tasks import UNSAFE_EXEC, HumanEvalPlus, MbppPlus
@@ -234,9 +236,40 @@ def test_the_answer_is_the_program_in_one_spelling(mbpp, problem):
     assert answers[0] == answers[1] is not None
     assert answers[2:] == [None, None]
     assert mbpp.answer(problem, block(other)) == answers[0]
-    assert mbpp.verdict_key(problem, block(other), answers[0]) == answers[0]
-    assert mbpp.verdict_key(problem, "No.", None) is None
     assert mbpp.answers(problem, []) == []
+
+
+EVEN = "sum(x for x in n if x % 2 == 0)"
+SELF_AWARE = {  # by what they see: two programs with one syntax tree, docstrings aside, of which the second is wrong
+    "first line": [
+        f"{blank}def sum_even(n): return {EVEN} * (sum_even.__code__.co_firstlineno < 3)" for blank in ("", "\n\n")
+    ],
+    "docstring": [
+        f"def sum_even(n):\n    {text}return {EVEN} + len(sum_even.__code__.co_consts[0] or '')"
+        for text in ("", "'x'\n    ")
+    ],
+    "own line": [
+        f"import sys\ndef sum_even(n): return ({blank}{EVEN} + sys._getframe().f_lineno - 2)" for blank in ("", "\n")
+    ],
+}
+
+
+@pytest.mark.parametrize("pair", SELF_AWARE.values(), ids=SELF_AWARE)
+def test_programs_that_see_their_own_text_get_their_own_verdicts_in_any_order(mbpp, problem, pair):
+    right, other = map(block, pair)
+    assert len(set(mbpp.answers(problem, [right, other]))) == 1
+    for order in ([right, other], [other, right]):
+        known = {}
+        statuses = {text: graded(mbpp, problem, [text], known)[0][0].status for text in order}
+        assert statuses == {right: "correct", other: "wrong"}
+
+
+def test_the_verdict_depends_on_the_programs_text_alone(mbpp, problem):
+    key = mbpp.verdict_key(problem, block(SOLUTION), None)
+    assert key == mbpp.verdict_key(problem, f"So:\n{block(SOLUTION)}\nIt adds.", None) is not None
+    assert key != mbpp.verdict_key(problem, block(SOLUTION.replace("(n for", "( n for")), None)
+    assert mbpp.verdict_key(problem, "No.", None) is None
+    assert mbpp.grader != "1"  # whose verdicts were shared by programs with one syntax tree
 
 
 # evalplus' rules
@@ -263,9 +296,9 @@ PAIRS = [
     (None, ["None", "False", "0", "float('nan')"]),
     ([1, 2], ["[1, 2]", "(1, 2)", "[1.0, 2]", "[True, 2]", "[2, 1]", "[1, 2, 2]", "range(1, 3)", "{1, 2}"]),
     ([0.5, 1.5], ["[0.5, 1.5 + 1e-7]", "(0.5, 1.5 + 1e-7)", "[0.5]", "[[0.5], [1.5]]", "[0.5, None]", "[0.5, '1.5']"]),
-    ([0.5, 1.5], ["[fractions.Fraction(1, 2), 1.5]", "[0.5, 10**400]", "[[0.5, 1.5], [0.5, 1.5]]", "[0.5, {1.5}]"]),
+    ([0.5, 1.5], ["[fractions.Fraction(1, 2), 1.5]", "[0.5, 10**400]", "[0.5, {1.5}]"]),
     ((0.5, 1), ["(0.5, 1)", "(0.5 + 1e-9, 1)", "[0.5, 1]"]),
-    ([0.5, 0.5], ["[0.5]", "[[0.5, 0.5], [0.5, 0.5]]", "[0.5 + 1e-9] * 2"]),
+    ([0.5, 0.5], ["[0.5]", "[0.5 + 1e-9] * 2"]),
     ([], ["[]", "()", "{}", "''", "None", "set()"]),
     ({1, 2}, ["{1, 2}", "{1.0, 2}", "frozenset([1, 2])", "[1, 2]", "{1: 1, 2: 2}.keys()"]),
     (
@@ -290,14 +323,40 @@ NUMPY = "import numpy\ndef same(x): return {made}"
 
 def test_numpy_results_are_right_if_they_are_to_evalplus():
     made = {
-        2: ["numpy.int64(2)", "numpy.float32(2)", "numpy.bool_(True)", "numpy.array([2, 2])"],
-        0.1: ["numpy.float64(0.1)", "numpy.float64(0.1 + 1e-8)", "numpy.float32(0.1)"],
-        2**60 + 1: ["numpy.float64(2**60)", "numpy.int64(2**60)"],
+        2: ["numpy.int64(2)", "numpy.float32(2)", "numpy.bool_(True)", "numpy.array([2, 2])", "numpy.int8(130)"],
+        0.1: ["numpy.float64(0.1)", "numpy.float64(0.1 + 1e-8)", "numpy.float16(0.2)", "numpy.float64('nan')"],
+        0.5: ["numpy.float16(0.5)", "numpy.complex64(0.5)", "numpy.float32(0.25 + 0.25)"],
+        2**60 + 1: ["numpy.float64(2**60)", "numpy.int64(2**60)", "numpy.uint64(2**60 + 1)"],
     }
     for value, each in made.items():
         exercise = Exercise("mbpp", "same", "def same(x): return x", {"base": [[value]], "plus": []}, 0)
         programs = [NUMPY.format(made=result) for result in each]
         assert ours_passes(exercise, programs) == evalplus_passes(exercise, programs)
+
+
+ROUNDED = ["2 * 3.1415 * x", "numpy.float16(2 * 3.1415 * x)", "numpy.float32(2 * 3.14159 * x)", "numpy.float16('inf')"]
+
+
+def test_an_expected_result_is_never_rounded_though_evalplus_does_so_beside_numpy_2():
+    solution = "def same(x): return 2 * 3.14159 * x"
+    exercise = Exercise("mbpp", "same", solution, {"base": [[10], [10**6]], "plus": []}, 0)
+    programs = [NUMPY.format(made=result) for result in ROUNDED]
+    assert ours_passes(exercise, [solution, *programs]) == [True, False, False, False, False]
+
+
+NEARLY = {
+    "[[]]": [0.5],
+    "[[0.5]]": [0.5],
+    "[[0.5, 0.5], [0.5, 0.5]]": [0.5, 0.5],
+    "[[0.5 + 1e-9]]": [0.5],
+    "[[0.5, 1.5], [0.5, 1.5]]": [0.5, 1.5],
+}
+
+
+def test_floats_must_have_the_expected_shape_though_evalplus_broadcasts():
+    for made, value in NEARLY.items():
+        exercise = Exercise("mbpp", "same", "def same(x): return x", {"base": [[value]], "plus": []}, 0)
+        assert ours_passes(exercise, [SAME.format(made=made)]) == [False], made
 
 
 def test_a_tolerance_stays_from_the_first_expected_float_on():
@@ -469,6 +528,12 @@ def test_a_forged_text_is_wrong(text):
     for expected in ("i5", "f1.5", "[f1.5,f2.5]", "h00", "X", "fnan"):
         for name in ("plain", "similar_elements", "surface_Area", "sum_div"):
             assert not Oracle("mbpp", name, [[1, 2]], [expected], 1e-4).passes(0, text)
+
+
+def test_the_memory_that_a_comparison_takes_is_bounded_by_what_is_expected():
+    program = Path(__file__).with_name("large_results.py")
+    done = subprocess.run([sys.executable, str(program)], capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout + done.stderr
 
 
 def test_colliding_hashes_do_not_stall_the_comparison():
@@ -809,7 +874,8 @@ def test_mutants_of_real_solutions_get_evalplus_verdicts(dataset, count, request
     for number, problem in enumerate(random.Random(dataset).sample(light, count)):
         exercise = task._exercise(problem)
         programs = [exercise.solution]
-        programs += [program for _, program in mutants(exercise.solution, exercise.entry_point, number)]
+        made = mutants(exercise.solution, exercise.entry_point, number)
+        programs += [program for kind, program in made if kind not in ON_PURPOSE]
         ours = ours_passes(exercise, programs)
         assert ours == evalplus_passes(exercise, programs), problem.id
         assert ours[0]

@@ -25,22 +25,22 @@ from __future__ import annotations
 
 from .canonical import digest, encode
 from .pool import Sandbox, shared_sandbox
-from .reading import Malformed, NumpyScalar, Opaque, decode, elements, loose
+from .reading import Malformed, loose, members, number, numbers, same
 from .suites import Run, Suite
 from .tiers import find_tier
 
 __all__ = [
     "Malformed",
-    "NumpyScalar",
-    "Opaque",
     "Run",
     "Sandbox",
     "Suite",
-    "decode",
     "digest",
-    "elements",
     "encode",
     "find_tier",
     "loose",
+    "members",
+    "number",
+    "numbers",
+    "same",
     "shared_sandbox",
 ]

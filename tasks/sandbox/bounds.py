@@ -13,6 +13,7 @@ TEST_WALL_PER_CPU, LEAST_TEST_WALL_S = 5.0, 5.0
 
 IMPORT_CPU_S = 2.0  # to define a program, if its first test has less
 ENCODE_CPU_S = 10.0  # to write a result down, beside the test's own limit
+SPARE_CPU_S = 0.5  # beyond these, after which a process is killed from outside
 PARSE_CPU_S = 2.0  # to bring one program into normal form
 
 THREADS = 256  # of a program: 13,000 were started in 1.4 s, and a machine may have room for 32,768

@@ -5,7 +5,7 @@ then be told equal by comparing bytes. Only methods of the built-in base classes
 `__hash__` and `__iter__` of a program's own classes do nothing. `[1, (2.5, "a")]` is `[i1,(f2.5,s"a")]`:
 
     N None    T F bool    i1f int, hex    f1.5 float    c1.0;2.0 complex    s"json" str    b00ff; bytes
-    [..] list    (..) tuple    <..> set, sorted    {k:v,..} dict, sorted    nint64:i5; numpy scalar
+    [..] list    (..) tuple    <..> set, sorted    {k:v,..} dict, sorted    nint64:i5; number of numpy's (NUMPY)
     q1/3 Fraction, hex    d"1.5" Decimal    M match of a regular expression    X anything else
 
 In *loose* text, values that Python calls equal are written alike: True, 1.0, Fraction(1) and numpy's 1 are `i1`, -0.0
@@ -35,6 +35,8 @@ except ImportError:
 DEPTH = 100  # levels of nesting; a value that is deeper, or contains itself, is X
 DIGITS = 400  # of a Decimal, and how far its exponent may be from 0, for it to equal other kinds of numbers
 UNBOUNDED = sys.maxsize
+NUMPY = {"bool", "float16", "float32", "float64", "complex64", "complex128"}  # no dates, no long doubles
+NUMPY |= {f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64)}
 _AT_ONCE = 1000  # items of a long result that are digested together
 
 _DECIMAL = re.compile(r"(-?)(?:([0-9]+)(?:\.([0-9]+))?(?:[eE]([+-]?[0-9]{1,19}))?|(Infinity)|s?NaN[0-9]*)")
@@ -226,10 +228,10 @@ def _numpy_scalar(value: Any, kind: type) -> str:
         return string(value)
     if issubclass(kind, bytes):
         return f"b{bytes.hex(value)};"
+    if _numpy_names[id(kind)] not in NUMPY:
+        return "X"
     plain = value.item()
-    if type(plain) in (bool, int, float, complex):
-        return f"n{_numpy_names[id(kind)]}:{_leaf(plain, type(plain))};"
-    return "X"
+    return f"n{_numpy_names[id(kind)]}:{_leaf(plain, type(plain))};"
 
 
 # Loose leaves

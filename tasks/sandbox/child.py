@@ -1,7 +1,8 @@
 """What happens in the process of one program: define it, call it on each input, write its results down.
 
 The process is confined already. A hostile program can reach everything here, as it could reach any code in its own
-process; all that it gains are other words in its own results. Limits on time are the kernel's (`confinement.arm`).
+process; all that it gains are other words in its own results. Limits on time are the kernel's (`confinement.arm`); a
+program that disarms them is killed by the fork server (`allowances`).
 
 Lines on the result pipe: `+` once confined, `<ns of CPU> <text>` for each test, `=<status> <detail>` at the end.
 """
@@ -39,15 +40,38 @@ def run_tests(suite: dict[str, Any], stop_at_raise: bool, source: bytearray) -> 
     """Define the program, then call its entry point on one input after the other."""
     _bound(suite["output_bytes"])
     limits = suite["cpu_limits_s"]
-    _arm(max([bounds.IMPORT_CPU_S, *limits[:1]]))
+    _arm(_import_cpu_s(suite))
     function = _defined(source, suite["entry_point"])
-    for arguments, limit, digested in zip(suite["inputs"], limits, suite["digest"], strict=True):
-        # A digest may take what the run has left: Mbpp/255 returns 10^8 strings in 1.4 s, and they take 9 s to hash.
-        encode_cpu_s = suite["total_cpu_s"] if digested else limit + bounds.ENCODE_CPU_S
-        raised = _test(function, arguments, limit, encode_cpu_s, digested)
+    for arguments, limit, digested, encode_s in zip(
+        suite["inputs"], limits, suite["digest"], _encode_cpu_s(suite), strict=True
+    ):
+        raised = _test(function, arguments, limit, encode_s, digested)
         if raised and stop_at_raise:
             _end("stopped", "a test raised")
     _end("ok")
+
+
+def allowances(suite: dict[str, Any]) -> list[float]:
+    """CPU seconds that a process may take before each of its lines: the first, each test's, the last."""
+    tests = [limit + encode_s for limit, encode_s in zip(suite["cpu_limits_s"], _encode_cpu_s(suite), strict=True)]
+    times = [0.0, *tests, 0.0]
+    times[1] += _import_cpu_s(suite)
+    return [cpu_s + bounds.SPARE_CPU_S for cpu_s in times]
+
+
+def _import_cpu_s(suite: dict[str, Any]) -> float:
+    return max([bounds.IMPORT_CPU_S, *suite["cpu_limits_s"][:1]])
+
+
+def _encode_cpu_s(suite: dict[str, Any]) -> list[float]:
+    """Per test the CPU seconds to write its result down.
+
+    A digest may take what the run has left: Mbpp/255 returns 10^8 strings in 1.4 s, and they take 9 s to hash.
+    """
+    return [
+        suite["total_cpu_s"] if digested else limit + bounds.ENCODE_CPU_S
+        for limit, digested in zip(suite["cpu_limits_s"], suite["digest"], strict=True)
+    ]
 
 
 def _test(function: Any, arguments: tuple[Any, ...], cpu_s: float, encode_cpu_s: float, digested: bool) -> bool:

@@ -2,8 +2,11 @@
 
 Requests come in on fd 0, frames go out on fd 1. A program's process has only a pipe to this one, on which it writes
 lines; this one frames them, so a program can forge neither a frame nor another program's result. Nor can it find one
-in the memory that it is a copy of: sources are wiped after the fork, lines go from pipe to pipe inside the kernel, and
+in the memory that it is a copy of: sources are wiped after the fork, lines pass through one buffer that is wiped, and
 expected outputs are never here. When fd 0 hangs up, because the harness ended or was killed, everything here dies.
+
+A program can find the timers in its own process that limit a test, and disarm them; so this one counts the lines, and
+kills a process whose next one is late by its CPU time.
 
 A fork costs what its page tables cost to copy, so little is loaded beforehand: what many solutions import.
 
@@ -40,6 +43,7 @@ PRELOAD = (
 )  # fmt: skip
 
 TICK_S = 0.02  # how often a running program's results are looked at
+PIPE_BYTES = 1 << 16  # that a pipe holds
 MANY = 1 << 14  # bytes in a tick, after which they are passed on as they come
 
 
@@ -73,15 +77,17 @@ class Server:
                 self.learn(head, body)
             elif kind == "run":
                 suite = self.suites[head["suite"]] = self.suites.pop(head["suite"])
-                self.fork(serial, suite, body, functools.partial(child.run_tests, suite, head["stop_at_raise"]))
+                work = functools.partial(child.run_tests, suite, head["stop_at_raise"])
+                self.fork(serial, suite, suite["allowances"], body, work)
             elif kind == "normalise":
-                self.fork(serial, head, body, child.normalise)
+                self.fork(serial, head, [bounds.PARSE_CPU_S + bounds.SPARE_CPU_S], body, child.normalise)
 
     def learn(self, key: str, body: bytearray) -> None:
         """Keep a suite. Each input was pickled by itself, so no two tests share a list."""
         try:
             suite = pickle.loads(body)
             suite["inputs"] = [pickle.loads(pickled) for pickled in suite["inputs"]]
+            suite["allowances"] = child.allowances(suite)
         except Exception as problem:
             _send(b"!", f"{type(problem).__name__}: {problem}".encode("utf-8", "replace"))
             return
@@ -92,7 +98,14 @@ class Server:
         gc.freeze()
         _send(b"+")
 
-    def fork(self, serial: int, limits: dict[str, Any], body: bytearray, work: Callable[[bytearray], None]) -> None:
+    def fork(
+        self,
+        serial: int,
+        limits: dict[str, Any],
+        allowances: list[float],
+        body: bytearray,
+        work: Callable[[bytearray], None],
+    ) -> None:
         """Do the work in a process of its own; pass its lines on; say how it ended."""
         reading, writing = os.pipe()
         pid = os.fork()
@@ -105,7 +118,7 @@ class Server:
         os.close(writing)
         body[:] = bytes(len(body))
         try:
-            how = _Relay(serial, pid, reading, limits["pipe_bytes"]).relay()
+            how = _Relay(serial, pid, reading, limits["pipe_bytes"], allowances).relay()
         finally:
             os.close(reading)
         _send(b"e", json.dumps(how).encode())
@@ -135,10 +148,16 @@ class Server:
 
 
 class _Relay:
-    """Watches one process: passes its lines on, kills it when told to, when it is too slow or writes too much."""
+    """Watches one process: passes its lines on, kills it when told to, when it is too slow or writes too much.
 
-    def __init__(self, serial: int, pid: int, reading: int, bound: int):
+    `allowances`: CPU seconds that may pass before each line, the last one's before any further.
+    """
+
+    def __init__(self, serial: int, pid: int, reading: int, bound: int, allowances: list[float]):
         self.serial, self.pid, self.reading, self.left = serial, pid, reading, bound
+        self.allowances = allowances
+        self.lines, self.cpu_bound = 0, allowances[0]
+        self.buffer = bytearray(PIPE_BYTES)
         self.deadline = time.monotonic() + bounds.IDLE_S
         self.poll = select.poll()
         self.poll.register(0, select.POLLIN)
@@ -173,7 +192,10 @@ class _Relay:
                 return "closed"
             if _threads(self.pid) > bounds.THREADS:
                 return "threads"
-            if time.monotonic() > self.deadline + bounds.WALL_PER_CPU * _cpu_time(self.pid):
+            cpu_s = _cpu_time(self.pid)
+            if cpu_s > self.cpu_bound:
+                return "timeout"
+            if time.monotonic() > self.deadline + bounds.WALL_PER_CPU * cpu_s:
                 return "stalled"
 
     def told_to_stop(self) -> bool:
@@ -181,19 +203,33 @@ class _Relay:
         return kind == "stop" and serial == self.serial
 
     def drain(self) -> bool:
-        """Pass on what has been written, without looking at it; whether the pipe is closed at the other end.
+        """Pass on what has been written, and count its lines; whether the pipe is closed at the other end.
 
         Time for which nobody takes it from here does not count against the program.
         """
-        started = time.monotonic()
+        started, before = time.monotonic(), self.lines
         while self.left >= 0 and (length := _waiting(self.reading)):
             self.left -= length
             if length > MANY:
                 self.poll.register(self.reading, select.POLLIN)
             if self.left >= 0:
-                _send_from(self.reading, length)
+                self.pass_on(length)
+        if self.lines > before:
+            allowance = self.allowances[min(self.lines, len(self.allowances) - 1)]
+            self.cpu_bound = _cpu_time(self.pid) + allowance
         self.deadline += time.monotonic() - started
         return _hung_up(self.reading)
+
+    def pass_on(self, length: int) -> None:
+        """Send so many bytes on, from a buffer that holds nothing afterwards."""
+        whole = memoryview(self.buffer)
+        while length:
+            count = os.readv(self.reading, [whole[:length]])
+            length -= count
+            self.lines += self.buffer.count(b"\n", 0, count)
+            _write(struct.pack("<cI", b"d", count))
+            _write(whole[:count])
+            whole[:count] = bytes(count)
 
     def ends(self) -> bool:
         """Whether the process, which has closed its pipe, ends within 0.1 s."""
@@ -268,14 +304,7 @@ def _send(kind: bytes, payload: bytes = b"") -> None:
     _write(struct.pack("<cI", kind, len(payload)) + payload)
 
 
-def _send_from(pipe: int, length: int) -> None:
-    _write(struct.pack("<cI", b"d", length))
-    with _listened_to():
-        while length:
-            length -= os.splice(pipe, 1, length)
-
-
-def _write(data: bytes) -> None:
+def _write(data: bytes | memoryview) -> None:
     rest = memoryview(data)
     with _listened_to():
         while rest:

@@ -15,7 +15,7 @@ from harness import HarnessError
 
 from . import bounds, tiers
 from .interpreters import interpreter
-from .reading import Malformed, decode
+from .reading import Malformed, text_of
 from .suites import Run, Suite
 from .workers import Worker, WorkerLost
 
@@ -239,10 +239,9 @@ def _batches(programs: Sequence[str]) -> list[list[str]]:
 
 def _form(text: str) -> str | None:
     try:
-        form = decode(text)
+        return text_of(text)
     except Malformed:
         return None
-    return form if isinstance(form, str) else None
 
 
 # One for the process

@@ -369,8 +369,8 @@ def _without_final(how: str, code: int) -> tuple[str, str]:
     if how == "signal":
         names = {int(number): number.name for number in signal.Signals}
         return _TIMEOUTS.get(code, "killed"), names.get(code, str(code))
-    if how in ("stalled", "output"):
-        return how, ""
+    if how in ("stalled", "output", "timeout"):
+        return how, "its timers disarmed" if how == "timeout" else ""
     reasons = {"exit": f"exited with {code}", "closed": "closed its output", "threads": "too many threads"}
     return "killed", reasons.get(how, how)
 
