@@ -104,4 +104,6 @@ def _said(work: Work, problem: Problem, n: int) -> list[tuple[str | None, str]]:
     path = work.audits.path(problem)
     if not path.exists():
         return [(None, "")] * n
-    return [tuple(entry) if entry else (None, "") for entry in store.read_json(path)["said"]]
+    entries = store.read_record(path)["said"]
+    store.require_rows(path, len(entries), n)
+    return [tuple(entry) if entry else (None, "") for entry in entries]

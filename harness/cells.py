@@ -20,11 +20,12 @@ import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING, Any
 
 import numpy as np
 
 from . import audits, store
+from .checksums import read_regular
 from .errors import HarnessError
 from .metrics import Outcomes, budgets, summary
 from .records import Problem
@@ -117,9 +118,12 @@ def _result(work: Work, problem: Problem) -> dict[str, Any]:
     An order goes as far as the first correct response.
     """
     assert work.rankings is not None
-    ranking = store.read_json(work.rankings.path(problem))
+    ranking = store.read_record(work.rankings.path(problem))
     n, trials = ranking["n"], ranking["trials"]
-    verdicts = store.read_verdicts(work.verdicts, problem)[:n]
+    verdicts = store.read_verdicts(work.verdicts, problem)
+    store.require_rows(work.rankings.path(problem), n, work.n or len(verdicts))
+    store.require_rows(work.verdicts.path(problem), len(verdicts), max(n, len(verdicts)))
+    verdicts = verdicts[:n]
     counts = {"n": n, "c": verdicts.count("correct"), "errors": verdicts.count("error")}
     result = {"id": store.storable(problem.id), **counts, "disputed": audits.disputed(work, problem, n)}
     if ranking["kind"] == "subset":
@@ -214,7 +218,7 @@ def _write(folder: Path, about: Mapping[str, Any], entries: Iterable[Mapping[str
     with store.disk_errors(lines):
         folder.mkdir(parents=True, exist_ok=True)
         try:
-            with lines.open("wb") as file:
+            with _opened(lines) as file:
                 for entry in entries:
                     file.write(f"{',' * bool(ids)}\n  {_one_line(entry)}".encode())
                     sums.add(entry)
@@ -222,10 +226,22 @@ def _write(folder: Path, about: Mapping[str, Any], entries: Iterable[Mapping[str
             key = key_of({**about, "problems": [{"id": one} for one in ids]})
             head = json.dumps({**about, "checksum": sums.hexdigest()}, indent=1, ensure_ascii=False, allow_nan=False)
             parts = (f'{head[:-2]},\n "problems": ['.encode(), lines, b"\n ]\n}\n")
-            store.write_parts(folder / f"{key}.json", parts)
+            if file.name != os.devnull or not (folder / f"{key}.json").exists():
+                store.write_parts(folder / f"{key}.json", parts)
         finally:
-            lines.unlink(missing_ok=True)
+            if lines.exists():
+                lines.unlink()
     return key
+
+
+def _opened(lines: Path) -> IO[bytes]:
+    """Where the lines go: nowhere in a store that can only be read, which has the cell already if the run is whole."""
+    try:
+        return lines.open("wb")
+    except OSError as failure:
+        if failure.errno not in store.READ_ONLY:
+            raise
+        return open(os.devnull, "wb")
 
 
 class _Checksum:
@@ -273,8 +289,8 @@ def files(folders: Iterable[Path]) -> list[Path]:
 def read(path: Path) -> Cell:
     """The cell in a file; a HarnessError of one line where it is none, or none that can be trusted."""
     try:
-        cell = json.loads(path.read_bytes())
-    except (OSError, ValueError, RecursionError) as failure:
+        cell = json.loads(read_regular(path))
+    except (HarnessError, OSError, ValueError, RecursionError) as failure:
         raise HarnessError(f"cell {path}: cannot be read ({_first_line(failure)}); copy it anew") from None
     if not isinstance(cell, dict) or cell.get("kind") != KIND:
         raise HarnessError(f"cell {path}: is no cell; move it elsewhere")

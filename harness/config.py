@@ -17,6 +17,7 @@ class RunConfig:
     plugin_files      plugins given as files
     ids               a table that says which problem a line of the pool answers
     regrade           grade a pool that carries verdicts with the task's own verifier
+    adopt             pools of an older version to take responses from, by key; "none": sample anew
     audit             ask the task's second, stricter grader too
     grid              what to cross, `axis=value+value,...` (`harness.grid`)
     until_correct     verify responses as they are drawn, and stop a problem at its first correct one
@@ -43,6 +44,7 @@ class RunConfig:
     ids: Path | None = None
     grid: str | None = None
     regrade: bool = False
+    adopt: Sequence[str] = ()
     audit: bool = False
     until_correct: bool = False
     unsafe_exec: bool = False

@@ -7,7 +7,7 @@ from contextlib import suppress
 from functools import partial
 from typing import Any
 
-from . import audits, cells, drawing, store, unanswered
+from . import audits, cells, drawing, older, store, unanswered
 from .config import RunConfig
 from .errors import HarnessError
 from .measuring import measure
@@ -28,6 +28,7 @@ def run(
     """
     plan = make_plan(config, progress)
     plan.begin()
+    older.take_over(plan.work, plan.problems, plan.older, progress)
     plan.check_grader()
     _announce(plan, progress)
     drawn = sample(plan, progress)
