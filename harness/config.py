@@ -44,7 +44,7 @@ class RunConfig:
     ids: Path | None = None
     grid: str | None = None
     regrade: bool = False
-    adopt: Sequence[str] = ()
+    adopt: Sequence[str] | None = None
     audit: bool = False
     until_correct: bool = False
     unsafe_exec: bool = False

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from . import store, unanswered
-from .errors import HarnessError
+from .errors import HarnessError, did_you_mean
 from .progress import Progress
 from .records import Problem
 from .rekeying import MARK, is_unsealed
@@ -51,6 +51,10 @@ def pools(pool: Stage, problems: Sequence[Problem], adopt: Sequence[str]) -> lis
     missing = pool.missing(problems)
     if not missing:
         return []
+    names = [folder.name for folder in pool.folder.parent.glob("*")]
+    for key in adopt:
+        if key != "none" and not any(name.startswith(key) for name in names):
+            raise HarnessError(f"--adopt {key}: no such pool in {pool.folder.parents[1]} {did_you_mean(key, names)}")
     chosen = []
     for older in _candidates(pool, missing):
         if older.differs and "none" in adopt:

@@ -8,6 +8,7 @@ from functools import partial
 from typing import Any
 
 from . import audits, cells, drawing, older, store, unanswered
+from .checksums import BadShard
 from .config import RunConfig
 from .errors import HarnessError
 from .measuring import measure
@@ -40,6 +41,8 @@ def run(
     for selector in config.selectors:
         try:
             rows.append(score(plan, rank(plan, selector, progress)))
+        except BadShard:  # the store's fault, not the selector's
+            raise
         except HarnessError as failure:
             failures[selector] = str(failure)
             _keep_failure(plan, selector, str(failure))

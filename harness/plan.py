@@ -239,7 +239,7 @@ def _sampling_plan(setting: Setting, task: Task, wants_vectors: bool) -> Plan:
     if config.embedder or wants_vectors or "mean" in engine.states:
         plan = _with_embedder(plan, config.embedder or "hidden-mean", engine)
     if not config.until_correct:  # such a run has no pool
-        plan = replace(plan, older=older.pools(plan.work.pool, problems, config.adopt))
+        plan = replace(plan, older=older.pools(plan.work.pool, problems, config.adopt or ()))
     _check_engine(plan, sampling)
     return plan
 
