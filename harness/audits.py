@@ -65,9 +65,8 @@ def disputed(work: Work, problem: Problem, n: int) -> int | None:
 
 def second_correct(work: Work, problem: Problem) -> int:
     """How many of a problem's responses the second grader calls correct; it must have been asked."""
-    return sum(
-        entry is not None and entry[0] == "correct" for entry in store.read_json(work.audits.path(problem))["said"]
-    )
+    entries = store.read_record(work.audits.path(problem))["said"]
+    return sum(entry is not None and entry[0] == "correct" for entry in entries)
 
 
 def listing(work: Work, problems: Sequence[Problem]) -> Iterator[dict[str, Any]]:
@@ -111,4 +110,6 @@ def _said(work: Work, problem: Problem, n: int) -> list[tuple[str | None, str]]:
     path = work.audits.path(problem)
     if not path.exists():
         return [(None, "")] * n
-    return [tuple(entry) if entry else (None, "") for entry in store.read_json(path)["said"]]
+    entries = store.read_record(path)["said"]
+    store.require_rows(path, len(entries), n)
+    return [tuple(entry) if entry else (None, "") for entry in entries]

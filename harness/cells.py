@@ -23,11 +23,12 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING, Any
 
 import numpy as np
 
 from . import audits, chance, store
+from .checksums import read_regular
 from .errors import HarnessError
 from .metrics import Outcomes, budgets, summary
 from .records import Problem
@@ -121,9 +122,12 @@ def _result(work: Work, problem: Problem, by_chance: store.Stage | None) -> dict
     An order goes as far as the first correct response. The chance level's counts are left out where none were made.
     """
     assert work.rankings is not None
-    ranking = store.read_json(work.rankings.path(problem))
+    ranking = store.read_record(work.rankings.path(problem))
     n, trials = ranking["n"], ranking["trials"]
-    verdicts, routes = (column[:n] for column in store.routed_verdicts_in(work.verdicts.path(problem)))
+    verdicts, routes = store.routed_verdicts_in(work.verdicts.path(problem))
+    store.require_rows(work.rankings.path(problem), n, work.n or len(verdicts))
+    store.require_rows(work.verdicts.path(problem), len(verdicts), max(n, len(verdicts)))
+    verdicts, routes = verdicts[:n], routes[:n]
     counts = {"n": n, "c": verdicts.count("correct"), "errors": verdicts.count("error")}
     result = {"id": store.storable(problem.id), **counts, "disputed": audits.disputed(work, problem, n)}
     result["routes"] = _by_route(verdicts, routes)
@@ -227,7 +231,7 @@ def _write(folder: Path, about: Mapping[str, Any], entries: Iterable[Mapping[str
     with store.disk_errors(lines):
         folder.mkdir(parents=True, exist_ok=True)
         try:
-            with lines.open("wb") as file:
+            with _opened(lines) as file:
                 for entry in entries:
                     file.write(f"{',' * bool(ids)}\n  {_one_line(entry)}".encode())
                     sums.add(entry)
@@ -235,10 +239,22 @@ def _write(folder: Path, about: Mapping[str, Any], entries: Iterable[Mapping[str
             key = key_of({**about, "problems": [{"id": one} for one in ids]})
             head = json.dumps({**about, "checksum": sums.hexdigest()}, indent=1, ensure_ascii=False, allow_nan=False)
             parts = (f'{head[:-2]},\n "problems": ['.encode(), lines, b"\n ]\n}\n")
-            store.write_parts(folder / f"{key}.json", parts)
+            if file.name != os.devnull or not (folder / f"{key}.json").exists():
+                store.write_parts(folder / f"{key}.json", parts)
         finally:
-            lines.unlink(missing_ok=True)
+            if lines.exists():
+                lines.unlink()
     return key
+
+
+def _opened(lines: Path) -> IO[bytes]:
+    """Where the lines go: nowhere in a store that can only be read, which has the cell already if the run is whole."""
+    try:
+        return lines.open("wb")
+    except OSError as failure:
+        if failure.errno not in store.READ_ONLY:
+            raise
+        return open(os.devnull, "wb")
 
 
 class _Checksum:
@@ -286,8 +302,8 @@ def files(folders: Iterable[Path]) -> list[Path]:
 def read(path: Path) -> Cell:
     """The cell in a file; a HarnessError of one line where it is none, or none that can be trusted."""
     try:
-        cell = json.loads(path.read_bytes())
-    except (OSError, ValueError, RecursionError) as failure:
+        cell = json.loads(read_regular(path))
+    except (HarnessError, OSError, ValueError, RecursionError) as failure:
         raise HarnessError(f"cell {path}: cannot be read ({_first_line(failure)}); copy it anew") from None
     if not isinstance(cell, dict) or cell.get("kind") != KIND:
         raise HarnessError(f"cell {path}: is no cell; move it elsewhere")

@@ -85,14 +85,14 @@ def grade(work: Work, stage: Stage, asked: Asked) -> None:
         verdicts, _ = graded(task, other, pool.texts, finish=pool.finish)
         hits += sum(verdict.status == "correct" for verdict in verdicts)
     counts = {"problem_id": store.storable(problem.id), "correct": hits, "gradings": len(pool) * len(tried)}
-    store.write_json(stage.path(problem), counts)
+    store.write_record(stage.path(problem), counts)
 
 
 def counts_in(stage: Stage | None, problem: Problem) -> list[int] | None:
     """[correct, gradings] of a problem; None where they were not made."""
     if stage is None or not stage.path(problem).exists():
         return None
-    counts = store.read_json(stage.path(problem))
+    counts = store.read_record(stage.path(problem))
     return [counts["correct"], counts["gradings"]]
 
 

@@ -106,6 +106,9 @@ def run(
     paper: Annotated[bool, typer.Option("--paper", help="The paper's pool settings (large).")] = False,
     ids: Ids = None,
     regrade: Annotated[bool, typer.Option("--regrade", help="Grade a pool that carries verdicts anew.")] = False,
+    adopt: Annotated[
+        list[str] | None, typer.Option(help="An older version's pool to take over, by key; none: sample anew.")
+    ] = None,
     audit: Annotated[bool, typer.Option("--audit", help="Ask the task's second, stricter grader too.")] = False,
     until_correct: Annotated[
         bool, typer.Option("--until-correct", help="No pool: verify as drawn, stop a problem at its first correct one.")
@@ -259,13 +262,39 @@ def show(
 
 
 @app.command()
-def doctor(plugin: Plugin = None, as_json: Json = False) -> None:
-    """What is wrong with the installed plugins, if anything; exit code 1 if so."""
+def doctor(
+    plugin: Plugin = None,
+    store: Annotated[Path | None, typer.Option(help="Check this store's files instead, every byte of them.")] = None,
+    repair: Annotated[
+        bool, typer.Option("--repair", help="With --store: delete what is made again, set aside what cost money.")
+    ] = False,
+    rekey: Annotated[
+        bool, typer.Option("--rekey", help="With --store: check and adopt what an older version wrote.")
+    ] = False,
+    as_json: Json = False,
+) -> None:
+    """What is wrong with the installed plugins, or with a store, if anything; exit code 1 if so."""
     from . import catalogue, tables
 
+    if store is not None:
+        return _check_store(store, repair, rekey, as_json)
+    if repair or rekey:
+        raise HarnessError(f"doctor: --{'repair' if repair else 'rekey'} goes with --store DIR")
     report = catalogue.diagnosis(plugin or ())
     _print(report, as_json, tables.diagnosis)
     raise typer.Exit(1 if report["faults"] else 0)
+
+
+def _check_store(store: Path, repair: bool, rekey: bool, as_json: bool) -> None:
+    from . import damage, rekeying
+    from .progress import Progress
+
+    damage.require_store(store)
+    progress = Progress()
+    adopted = rekeying.rekey(store, progress) if rekey else 0
+    report = {**damage.diagnosis(store, progress, repair), "adopted": adopted}
+    _print(report, as_json, lambda report: print(damage.shown(report)))
+    raise typer.Exit(1 if any(fault["left"] for fault in report["faults"]) else 0)
 
 
 @app.command()

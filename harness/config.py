@@ -18,6 +18,7 @@ class RunConfig:
     ids               a table that says which problem a line of the pool answers
     regrade           grade a pool that carries verdicts with the task's own verifier
     only              a file that lists the ids of the problems that are taken (`harness.hardest`)
+    adopt             pools of an older version to take responses from, by key; "none": sample anew
     audit             ask the task's second, stricter grader too
     grid              what to cross, `axis=value+value,...` (`harness.grid`)
     until_correct     verify responses as they are drawn, and stop a problem at its first correct one
@@ -45,6 +46,7 @@ class RunConfig:
     ids: Path | None = None
     grid: str | None = None
     regrade: bool = False
+    adopt: Sequence[str] | None = None
     audit: bool = False
     until_correct: bool = False
     unsafe_exec: bool = False

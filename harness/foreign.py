@@ -160,9 +160,8 @@ def _index(path: Path, pool: Stage, join: Joiner | None, progress: Progress) -> 
     if not index.exists():
         pool.begin()
         with progress.stage("import", count_problems(path), "problems", closing=False) as stage:
-            store.write_json(index, _import(path, pool, join, stage))
-    value: dict[str, Any] = store.read_json(index)
-    return value
+            store.write_record(index, _import(path, pool, join, stage))
+    return store.read_record(index)
 
 
 def _import(path: Path, pool: Stage, join: Joiner | None, shown: ShownStage) -> dict[str, Any]:

@@ -7,7 +7,8 @@ from contextlib import suppress
 from functools import partial
 from typing import Any
 
-from . import audits, cells, chance, drawing, store, unanswered
+from . import audits, cells, chance, drawing, older, store, unanswered
+from .checksums import BadShard
 from .config import RunConfig
 from .errors import HarnessError
 from .measuring import measure
@@ -28,6 +29,7 @@ def run(
     """
     plan = make_plan(config, progress)
     plan.begin()
+    older.take_over(plan.work, plan.problems, plan.older, progress)
     plan.check_grader()
     _announce(plan, progress)
     drawn = sample(plan, progress)
@@ -39,6 +41,8 @@ def run(
     for selector in config.selectors:
         try:
             rows.append(score(plan, rank(plan, selector, progress)))
+        except BadShard:  # the store's fault, not the selector's
+            raise
         except HarnessError as failure:
             failures[selector] = str(failure)
             _keep_failure(plan, selector, str(failure))

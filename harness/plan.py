@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any
 
-from . import hardest, store, unanswered
+from . import hardest, older, store, unanswered
 from . import weights as weights_of
 from .component import Spec, parameters, parse_spec
 from .config import RunConfig
@@ -14,6 +16,7 @@ from .contracts import Embedder, Engine, Task
 from .drawing import Drawing, Group, Models, identity
 from .errors import HarnessError, did_you_mean
 from .foreign import import_pool, import_responses
+from .older import Older
 from .pools import GivenVectors, file_digest
 from .progress import Progress
 from .records import Message, Problem, Sampler
@@ -57,6 +60,7 @@ class Plan:
     engine      the engine whose hidden states are the vectors; None where none is needed
     embedder    None where vectors are given or not needed
     weights     what each stage stands on: "pool", "embedding", "verdict"
+    older       pools of an older version whose responses are taken over
     """
 
     setting: Setting
@@ -69,6 +73,7 @@ class Plan:
     embedder: Embedder | None = None
     given: GivenVectors | None = None
     weights: Mapping[str, Sequence[Weights]] = field(default_factory=dict)
+    older: Sequence[Older] = ()
 
     @property
     def config(self) -> RunConfig:
@@ -126,7 +131,7 @@ class Plan:
         stages = {"pool": self.work.pool, "embedding": self.work.embeddings, "verdict": self.work.verdicts}
         for name, stage in stages.items():
             if stage and self.weights.get(name):
-                store.write_json(stage.folder / "weights.json", [one.row() for one in self.weights[name]])
+                _keep_weights(stage.folder / "weights.json", [one.row() for one in self.weights[name]])
 
     def check_grader(self) -> None:
         """Find out whether this machine can grade, where something is to be graded."""
@@ -150,6 +155,14 @@ class Plan:
         }
         rankings = self.setting.store.stage("ranking", inputs, ".json")
         return replace(self.work, selector=selector, rankings=rankings, embeddings=embeddings)
+
+
+def _keep_weights(path: Path, rows: list[dict[str, Any]]) -> None:
+    """Write them unless they are there: a store whose stages are whole may be one that can only be read."""
+    with suppress(HarnessError):
+        if path.exists() and store.read_json(path) == rows:
+            return
+    store.write_json(path, rows)
 
 
 def prompt(task: Task, engine: Engine | None, problem: Problem) -> list[Message]:
@@ -225,6 +238,8 @@ def _sampling_plan(setting: Setting, task: Task, wants_vectors: bool) -> Plan:
     # States come with the sampling pass, so they are taken unasked: the next selector may need them.
     if config.embedder or wants_vectors or "mean" in engine.states:
         plan = _with_embedder(plan, config.embedder or "hidden-mean", engine)
+    if not config.until_correct:  # such a run has no pool
+        plan = replace(plan, older=older.pools(plan.work.pool, problems, config.adopt or ()))
     _check_engine(plan, sampling)
     return plan
 
@@ -248,7 +263,8 @@ def _weights(setting: Setting, grading: Task | None, engine: Engine | None = Non
 
 def _check_engine(plan: Plan, sampling: Sampling) -> None:
     """Ask the engine whether it can, where something is to be drawn; last, since on a server that costs a response."""
-    if unanswered.to_draw(plan.work.pool, plan.problems):
+    adopted = {name for pool in plan.older for name in pool.shards}
+    if unanswered.to_draw(plan.work.pool, [problem for problem in plan.problems if problem.id not in adopted]):
         remark = sampling.engine.check(plan.prompts(plan.problems), sampling.max_tokens)
         if remark:
             plan.setting.progress.say(remark)

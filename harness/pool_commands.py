@@ -86,7 +86,7 @@ def _graded(config: RunConfig, progress: Progress) -> Plan:
 
 def _stored_plan(folder: Path, config: RunConfig, progress: Progress) -> Plan:
     """The plan of grading a pool of the store: its task's problems that have a shard there."""
-    inputs = store.read_json(folder / "manifest.json")
+    inputs = store.read_manifest(folder)
     made_for = inputs["task"]
     name, revision = (made_for["name"], made_for["revision"]) if isinstance(made_for, dict) else (made_for, None)
     if not (config.task or name):
@@ -150,7 +150,7 @@ def export(key: str, out: Path, root: Path) -> str:
 
 def _logprob_kind(folder: Path) -> str:
     """What the pool's log-probabilities are of: as its engine said, else our own kind."""
-    engine = store.read_json(folder / "manifest.json").get("engine")
+    engine = store.read_manifest(folder).get("engine")
     said = engine.get("logprob_kind") if isinstance(engine, dict) else None
     return said or "sum, temperature 1, unfiltered"
 
@@ -169,7 +169,11 @@ def stored_pool(root: Path, key: str) -> Path:
 
 def graded_folder(root: Path, key: str) -> Path | None:
     """The folder of the pool's verdicts; the last one made, where it was graded more than once."""
-    manifests = [path for path in (root / "verdict").glob("*/manifest.json") if store.read_json(path)["pool"] == key]
+    manifests = [
+        path
+        for path in (root / "verdict").glob("*/manifest.json")
+        if store.read_manifest(path.parent).get("pool") == key
+    ]
     return max(manifests, key=lambda path: path.stat().st_mtime_ns).parent if manifests else None
 
 

@@ -117,15 +117,12 @@ def _shard(path: Path) -> Shard:
 
 
 def _entry(kind: Kind, folder: Path, shards: Sequence[Shard]) -> StageEntry:
-    inputs = store.read_json(folder / "manifest.json")
-    if pool_manifest.stage_key(kind, inputs) != folder.name:
-        raise HarnessError(f"store: {folder / 'manifest.json'} does not say what made {folder.name}")
-    return StageEntry(kind, folder.name, inputs, shards)
+    return StageEntry(kind, folder.name, store.read_manifest(folder), shards)
 
 
 def _beside(kind: Kind, folder: Path, pool: StageEntry) -> StageEntry | None:
     """A stage made from the pool; None for another pool's, or one without shards."""
-    if store.read_json(folder / "manifest.json").get("pool") != pool.key:
+    if store.read_manifest(folder).get("pool") != pool.key:
         return None
     shards = [shard for shard in pool.shards if (folder / f"{shard.stem}{kind.suffix}").exists()]
     return _entry(kind, folder, shards) if shards else None

@@ -294,7 +294,14 @@ def _kept(request: Request, progress: Progress) -> VectorsOf:
     plan.show_weights(progress)
     pipeline.embed(plan, set(), progress)
     problems = {problem.id: problem for problem in plan.problems}
-    return lambda one: store.read_vectors(stage, problems[one.problem.id])
+
+    def kept(one: Candidates) -> Floats:
+        problem = problems[one.problem.id]
+        vectors = store.read_vectors(stage, problem)
+        store.require_rows(stage.path(problem), len(vectors), len(one.responses))
+        return vectors
+
+    return kept
 
 
 # Selecting.

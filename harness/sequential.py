@@ -21,6 +21,7 @@ from typing import Any
 import numpy as np
 
 from . import cells, store
+from .checksums import read_regular
 from .config import RunConfig
 from .contracts import Task
 from .errors import HarnessError
@@ -171,7 +172,7 @@ def _keep(asked: Sequences, judge: Judge, responses: Responses) -> None:
     """Keep the responses, then what was said of them: that shard says that both are there."""
     verdicts = [judge.verdict(*response) for response in zip(responses.texts, responses.finish, strict=True)]
     store.write_responses(asked.drawn, judge.problem, responses)
-    store.write_json(
+    store.write_record(
         asked.stopped.path(judge.problem),
         {
             "problem_id": store.storable(judge.problem.id),
@@ -190,7 +191,7 @@ def _keep(asked: Sequences, judge: Judge, responses: Responses) -> None:
 
 def _kept(asked: Sequences) -> Record:
     """The run's record, from its shards; written to STORE/sequences too."""
-    plan, stops = asked.plan, [store.read_json(asked.stopped.path(problem)) for problem in asked.plan.problems]
+    plan, stops = asked.plan, [store.read_record(asked.stopped.path(problem)) for problem in asked.plan.problems]
     record: Record = {
         "kind": KIND,
         "schema": SCHEMA,
@@ -215,8 +216,8 @@ def _entry(stop: dict[str, Any]) -> dict[str, Any]:
 def read(path: Path) -> Record:
     """The record in a file; HarnessError where it is none, or was edited."""
     try:
-        record: Record = json.loads(path.read_bytes())
-    except (OSError, ValueError) as failure:
+        record: Record = json.loads(read_regular(path))
+    except (HarnessError, OSError, ValueError, RecursionError) as failure:
         raise HarnessError(f"sequence {path}: cannot be read ({type(failure).__name__})") from None
     if not isinstance(record, dict) or record.get("kind") != KIND or record.get("schema") != SCHEMA:
         raise HarnessError(

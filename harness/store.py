@@ -12,6 +12,7 @@
 
 KEY is the hash of the canonical JSON of the inputs, which stand in `manifest.json` beside the shards. A shard is
 written under a temporary name and renamed, so it is there whole or not at all; a killed run goes on where it stopped.
+It carries a checksum and its place in the store (`checksums`), which are looked at whenever it is read.
 """
 
 from __future__ import annotations
@@ -24,21 +25,23 @@ import platform
 import re
 import shutil
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
-from safetensors import SafetensorError
 from safetensors.numpy import load as load_tensors
 from safetensors.numpy import save as save_tensors
 
+from .checksums import BadShard, blank, read_regular, sealed
 from .errors import HarnessError
 from .records import Floats, Problem, Responses, Verdict
+from .shard_files import CHECKSUM, as_parquet, content_of, metadata_in, rows_in, table_in, unreadable
 from .versions import versioned
+
+READ_ONLY = (errno.EACCES, errno.EROFS, errno.EPERM)
 
 
 def canonical_json(value: Any) -> str:
@@ -111,7 +114,7 @@ def write_atomically(path: Path, content: bytes, durable: bool = False) -> None:
     write_parts(path, [content], durable)
 
 
-def write_parts(path: Path, parts: Iterable[bytes | Path], durable: bool = False) -> None:
+def write_parts(path: Path, parts: Iterable[bytes | memoryview | Path], durable: bool = False) -> None:
     """The same for a content in parts, some of them files."""
     temporary = temporary_name(path, os.getpid())
     with disk_errors(path):
@@ -160,7 +163,8 @@ def _sweep(folder: Path) -> None:
     for leftover in folder.glob(".*.tmp"):
         pid = leftover.name.removeprefix(mine).split(".")[0]
         if leftover.name.startswith(mine) and pid.isdigit() and not _alive(int(pid)):
-            leftover.unlink(missing_ok=True)
+            with suppress(OSError):  # a store that is only read
+                leftover.unlink()
 
 
 def _alive(pid: int) -> bool:
@@ -174,7 +178,6 @@ def _alive(pid: int) -> bool:
 
 
 # Shards of each kind: to bytes and back.
-
 RESPONSES = pa.schema(
     [
         ("text", pa.string()),
@@ -212,7 +215,7 @@ def keep_responses(path: Path, problem_id: str, prompt: str, responses: Response
     about = {"problem_id": storable(problem_id), "prompt": storable(prompt)}
     if responses.missing:
         about["missing"] = canonical_json({str(row): storable(why) for row, why in responses.missing.items()})
-    write_atomically(path, _parquet(columns, RESPONSES.with_metadata(about)), durable=True)
+    write_parts(path, as_parquet(path, columns, RESPONSES.with_metadata(about)), durable=True)
 
 
 def read_responses(stage: Stage, problem: Problem) -> Responses:
@@ -222,32 +225,27 @@ def read_responses(stage: Stage, problem: Problem) -> Responses:
 
 def about_shard(path: Path) -> dict[str, str]:
     """The problem_id and prompt that a shard of responses belongs to."""
-    with _unreadable(path):
-        metadata = pq.read_schema(path).metadata
-        return {key: metadata[key.encode()].decode() for key in ("problem_id", "prompt")}
+    metadata = metadata_in(path)
+    return {key: metadata[key.encode()].decode() for key in ("problem_id", "prompt")}
 
 
 def missing_in(path: Path) -> dict[int, str]:
     """The rows that one shard of responses lacks, and why."""
-    with _unreadable(path):
-        return _missing_rows(pq.read_schema(path))
+    return _missing_rows(metadata_in(path))
 
 
-def _missing_rows(schema: pa.Schema) -> dict[int, str]:
-    said = (schema.metadata or {}).get(b"missing", b"{}")
-    return {int(row): why for row, why in json.loads(said).items()}
+def _missing_rows(metadata: Mapping[bytes, bytes]) -> dict[int, str]:
+    return {int(row): why for row, why in json.loads(metadata.get(b"missing", b"{}")).items()}
 
 
 def count_in(path: Path) -> int:
-    """How many responses are in one shard; reads its footer only."""
-    with _unreadable(path):
-        count: int = pq.read_metadata(path).num_rows
-        return count
+    """How many responses, or verdicts, are in one shard."""
+    return rows_in(path)
 
 
 def responses_in(path: Path) -> Responses:
     """The responses in one shard, without states."""
-    table = _read(path, RESPONSES)
+    table = table_in(path, RESPONSES)
     token_ids = table["token_ids"]
     return Responses(
         texts=table["text"].to_pylist(),
@@ -255,7 +253,7 @@ def responses_in(path: Path) -> Responses:
         lengths=table["length"].to_numpy(),
         logprobs=table["logprob"].to_numpy(),
         token_ids=None if token_ids.null_count else token_ids.to_pylist(),
-        missing=_missing_rows(table.schema),
+        missing=_missing_rows(table.schema.metadata or {}),
     )
 
 
@@ -266,7 +264,8 @@ def write_vectors(stage: Stage, problem: Problem, vectors: Floats) -> None:
 
 def keep_vectors(path: Path, vectors: Floats) -> None:
     """Write the shard that `path` names."""
-    write_atomically(path, save_tensors({"vectors": np.ascontiguousarray(vectors, dtype=np.float32)}))
+    tensors = {"vectors": np.ascontiguousarray(vectors, dtype=np.float32)}
+    write_parts(path, sealed(path, save_tensors(tensors, {CHECKSUM: blank(path)})))
 
 
 def read_vectors(stage: Stage, problem: Problem) -> Floats:
@@ -276,8 +275,8 @@ def read_vectors(stage: Stage, problem: Problem) -> Floats:
 
 def vectors_in(path: Path) -> Floats:
     """The vectors (n, d) float32 in one shard."""
-    with _unreadable(path):
-        vectors: Floats = load_tensors(path.read_bytes())["vectors"]
+    with unreadable(path):
+        vectors: Floats = load_tensors(content_of(path))["vectors"]
         return vectors
 
 
@@ -299,7 +298,7 @@ def keep_verdicts(
     columns = _verdict_columns(verdicts)
     columns["answer"] = [None if answer is None else storable(answer) for answer in answers]
     schema = VERDICTS.with_metadata({"conditions": canonical_json(dict(conditions))})
-    write_atomically(path, _parquet(columns, schema), durable=True)
+    write_parts(path, as_parquet(path, columns, schema), durable=True)
 
 
 def _verdict_columns(verdicts: Iterable[Verdict]) -> dict[str, Any]:
@@ -317,34 +316,34 @@ def read_verdicts(stage: Stage, problem: Problem) -> list[str]:
 
 def verdicts_in(path: Path) -> list[str]:
     """The verdicts in one shard."""
-    verdicts: list[str] = _read(path, VERDICTS, ["verdict"])["verdict"].to_pylist()
+    verdicts: list[str] = table_in(path, VERDICTS, ["verdict"])["verdict"].to_pylist()
     return verdicts
 
 
 def routed_verdicts_in(path: Path) -> tuple[list[str], list[str]]:
     """The verdicts in one shard, and the route of each ("" where its grader has but one)."""
-    columns = _read(path, VERDICTS, ["verdict", "route"]).to_pydict()
+    columns = table_in(path, VERDICTS, ["verdict", "route"]).to_pydict()
     return columns["verdict"], columns["route"]
 
 
 def full_verdicts_in(path: Path) -> tuple[list[Verdict], list[str | None]]:
     """The verdicts in one shard with reason and route, and the canonical answers."""
-    columns = _read(path, VERDICTS).to_pydict()
+    columns = table_in(path, VERDICTS).to_pydict()
     verdicts = list(map(Verdict, columns["verdict"], columns["reason"], columns["route"]))
     return verdicts, columns["answer"]
 
 
 def conditions_in(path: Path) -> dict[str, str]:
     """Under what the verdicts in one shard were made."""
-    with _unreadable(path):
-        conditions: dict[str, str] = json.loads((pq.read_schema(path).metadata or {}).get(b"conditions", b"{}"))
-        return conditions
+    conditions: dict[str, str] = json.loads(metadata_in(path).get(b"conditions", b"{}"))
+    return conditions
 
 
 def write_graded(stage: Stage, problem: Problem, known: Mapping[str, Verdict]) -> None:
     """Keep the verdicts on one problem by the hashes (32 hex digits) of what they depend on."""
     columns = {"key": [bytes.fromhex(hashed) for hashed in known], **_verdict_columns(known.values())}
-    write_atomically(stage.path(problem), _parquet(columns, _GRADED))
+    path = stage.path(problem)
+    write_parts(path, as_parquet(path, columns, _GRADED))
 
 
 def read_graded(stage: Stage, problem: Problem) -> dict[str, Verdict]:
@@ -352,7 +351,7 @@ def read_graded(stage: Stage, problem: Problem) -> dict[str, Verdict]:
     path = stage.path(problem)
     if not path.exists():
         return {}
-    columns = _read(path, _GRADED).to_pydict()
+    columns = table_in(path, _GRADED).to_pydict()
     verdicts = map(Verdict, columns["verdict"], columns["reason"], columns["route"])
     return {key.hex(): verdict for key, verdict in zip(columns["key"], verdicts, strict=True)}
 
@@ -368,7 +367,8 @@ def write_figures(stage: Stage, problem: Problem, figures: Mapping[str, Mapping[
     fields = [("key", pa.binary(16)), *((name, pa.float64()) for name in names)]
     columns: dict[str, Any] = {"key": [bytes.fromhex(hashed) for hashed in figures]}
     columns |= {name: [one.get(name) for one in figures.values()] for name in names}
-    write_atomically(stage.path(problem), _parquet(columns, pa.schema(fields)), durable=True)
+    path = stage.path(problem)
+    write_parts(path, as_parquet(path, columns, pa.schema(fields)), durable=True)
 
 
 def read_figures(stage: Stage, problem: Problem) -> dict[str, dict[str, float]]:
@@ -376,8 +376,7 @@ def read_figures(stage: Stage, problem: Problem) -> dict[str, dict[str, float]]:
     path = stage.path(problem)
     if not path.exists():
         return {}
-    with _unreadable(path):
-        columns = pq.read_table(pa.BufferReader(path.read_bytes()), use_threads=False).to_pydict()
+    columns = table_in(path).to_pydict()
     keys = [key.hex() for key in columns.pop("key")]
     rows = [dict(zip(columns, values, strict=True)) for values in zip(*columns.values(), strict=True)] or [{}] * len(
         keys
@@ -388,55 +387,57 @@ def read_figures(stage: Stage, problem: Problem) -> dict[str, dict[str, float]]:
 def write_audit(stage: Stage, problem: Problem, said: Sequence[Verdict | None]) -> None:
     """Keep what a second grader says of each response: [status, reason], or null where it says nothing."""
     entries = [verdict and [verdict.status, storable(verdict.reason)] for verdict in said]
-    write_json(stage.path(problem), {"problem_id": problem.id, "said": entries})
+    write_record(stage.path(problem), {"problem_id": problem.id, "said": entries})
 
 
 def read_answers(stage: Stage, problem: Problem) -> list[str | None]:
     """One problem's canonical answers, without the verdicts on them."""
-    answers: list[str | None] = _read(stage.path(problem), VERDICTS, ["answer"])["answer"].to_pylist()
+    answers: list[str | None] = table_in(stage.path(problem), VERDICTS, ["answer"])["answer"].to_pylist()
     return answers
 
 
 def write_json(path: Path, value: Any) -> None:
     """Keep a value as canonical JSON and a newline."""
-    write_atomically(path, (canonical_json(value) + "\n").encode("utf-8", "surrogatepass"))
+    write_atomically(path, _json_bytes(value))
 
 
 def read_json(path: Path) -> Any:
     """What `write_json` kept."""
-    with _unreadable(path):
-        return json.loads(path.read_bytes())
+    with unreadable(path):
+        return json.loads(read_regular(path))
+
+
+def write_record(path: Path, value: Mapping[str, Any]) -> None:
+    """Keep what is a shard in JSON: the value with its checksum, which stands before any text."""
+    content = _json_bytes({CHECKSUM: blank(path), **value})
+    write_parts(path, sealed(path, content))
+
+
+def read_record(path: Path) -> dict[str, Any]:
+    """What `write_record` kept."""
+    with unreadable(path):
+        value: dict[str, Any] = json.loads(content_of(path))
+        return {name: entry for name, entry in value.items() if name != CHECKSUM}
+
+
+def read_manifest(folder: Path) -> dict[str, Any]:
+    """The inputs that made a stage; HarnessError where they are not those that its key is the hash of."""
+    inputs = read_json(folder / "manifest.json")
+    if not isinstance(inputs, dict) or digest({"stage": folder.parent.name, **inputs}) != folder.name:
+        raise BadShard(folder / "manifest.json", f"does not say what made {folder.name}")
+    return inputs
+
+
+def require_rows(path: Path, rows: int, n: int) -> None:
+    """Raise HarnessError unless a shard has as many rows as its problem has responses."""
+    if rows != n:
+        raise BadShard(path, f"holds {rows:,} rows and not {n:,}, as its pool does")
+
+
+def _json_bytes(value: Any) -> bytes:
+    return (canonical_json(value) + "\n").encode("utf-8", "surrogatepass")
 
 
 def storable(text: str) -> str:
     """The text with lone surrogates (which no UTF-8 can hold) replaced by U+FFFD."""
     return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
-
-
-def _parquet(columns: Mapping[str, Any], schema: pa.Schema) -> bytes:
-    sink = pa.BufferOutputStream()
-    table = pa.table({name: pa.array(columns[name], schema.field(name).type) for name in schema.names}, schema=schema)
-    pq.write_table(table, sink, compression="zstd")
-    content: bytes = sink.getvalue().to_pybytes()
-    return content
-
-
-def _read(path: Path, schema: pa.Schema, columns: list[str] | None = None) -> pa.Table:
-    with _unreadable(path):
-        # One thread: a shard is small, and several threads here only cost memory and start-up. `pq.read_table` sets up
-        # a data set of files first, which takes three times as long as reading the verdicts of a problem.
-        table = pq.ParquetFile(pa.BufferReader(path.read_bytes())).read(columns=columns, use_threads=False)
-        table = table.select(columns or schema.names)  # a column that is not there is a KeyError here
-        return table.cast(
-            pa.schema([schema.field(name) for name in table.column_names], metadata=table.schema.metadata)
-        )
-
-
-@contextmanager
-def _unreadable(path: Path) -> Iterator[None]:
-    try:
-        yield
-    except (pa.ArrowException, SafetensorError, KeyError, json.JSONDecodeError, OSError) as failure:
-        raise HarnessError(
-            f"store: {path} cannot be read ({type(failure).__name__}): delete it, and the next run remakes it"
-        ) from failure

@@ -66,26 +66,36 @@ class StoredProblem:
         """The first n vectors (n, d) that the cell's selector read, not centred; (n, 0) where it reads none."""
         if key_of(cell, "embedding") is None:
             return np.zeros((n, 0), np.float32)
-        return store.read_vectors(self._stage(cell, "embedding"), self.problem)[:n]
+        vectors = store.read_vectors(self._stage(cell, "embedding"), self.problem)
+        self._require(cell, "embedding", len(vectors), n)
+        return vectors[:n]
 
     def verdicts(self, cell: Mapping[str, Any], n: int) -> list[str]:
         """The first n verdicts: "correct", "wrong" or "error"."""
-        return store.read_verdicts(self._stage(cell, "verdict"), self.problem)[:n]
+        verdicts = store.read_verdicts(self._stage(cell, "verdict"), self.problem)
+        self._require(cell, "verdict", len(verdicts), n)
+        return verdicts[:n]
+
+    def _require(self, cell: Mapping[str, Any], kind: str, rows: int, n: int) -> None:
+        """HarnessError where a shard has fewer rows than the cell was made from."""
+        store.require_rows(self._stage(cell, kind).path(self.problem), rows, max(n, rows))
 
     def ranking(self, cell: Mapping[str, Any]) -> dict[str, Any]:
         """The cell's ranking as stored: kind, n, trials."""
-        found: dict[str, Any] = store.read_json(self._stage(cell, "ranking").path(self.problem))
-        return found
+        return store.read_record(self._stage(cell, "ranking").path(self.problem))
 
     def pool(self, cell: Mapping[str, Any], n: int, responses: Responses | None = None) -> Pool:
         """The first n responses as the cell's selector saw them. `responses`: where they were read already."""
         responses = self.responses(cell) if responses is None else responses
+        answers = store.read_answers(self._stage(cell, "verdict"), self.problem)
+        self._require(cell, "pool", len(responses), n)
+        self._require(cell, "verdict", len(answers), n)
         return Pool(
             texts=responses.texts[:n],
             embeddings=centred(self.vectors(cell, n)),
             logprobs=responses.logprobs[:n],
             lengths=responses.lengths[:n],
-            answers=store.read_answers(self._stage(cell, "verdict"), self.problem)[:n],
+            answers=answers[:n],
         )
 
 

@@ -21,7 +21,7 @@ from .store import Stage
 
 MOST = 0.05  # of all responses that a run asks for
 LOST = 0.5  # of one call: the server is gone, and to go on asking would not help
-DERIVED = ("embedding", "verdict", "audit", "ranking")
+DERIVED = ("embedding", "verdict", "audit", "chance", "ranking")
 MARK = ".unanswered.json"
 
 
@@ -109,7 +109,7 @@ def _why(pool: Stage, problem: Problem) -> str:
 def _derived(pool: Stage) -> list[Path]:
     """The folders of all that was made from the pool."""
     manifests = [path for kind in DERIVED for path in pool.folder.parents[1].glob(f"{kind}/*/manifest.json")]
-    return [path.parent for path in manifests if store.read_json(path).get("pool") == pool.key]
+    return [path.parent for path in manifests if store.read_manifest(path.parent).get("pool") == pool.key]
 
 
 def _merged(kept: Responses, there: Sequence[int], came: Responses, new: Sequence[int]) -> Responses:

@@ -11,6 +11,7 @@ verdict     `work.graded`, `work.judged`
 graded      the same, for the verdicts that all pools share
 measure     `measuring`
 audit       `work.audit_problems`
+chance      `chance`
 ranking     `work.rank_problems`, centring, the trials' streams of random numbers
 sequence    `sequential`
 stopped     `sequential`
@@ -28,6 +29,7 @@ STAGES = {
     "graded": 1,
     "measure": 1,
     "audit": 1,
+    "chance": 1,
     "ranking": 1,
     "sequence": 1,
     "stopped": 1,

@@ -264,7 +264,7 @@ def rank_problems(work: Work, problems: Sequence[Problem]) -> None:
     kind = "order" if hasattr(selector, "rank") else "subset"
     for one in found:
         result = {"kind": kind, "n": len(one.pool), "trials": one.trials}
-        store.write_json(work.rankings.path(one.problem), result)
+        store.write_record(work.rankings.path(one.problem), result)
 
 
 @dataclass(frozen=True)
@@ -323,13 +323,19 @@ def load_pool(work: Work, problem: Problem) -> Pool:
     """One problem's pool as selectors see it: the first n responses, vectors centred over them."""
     responses = store.read_responses(work.pool, problem)
     n = len(responses) if work.n is None else work.n
-    vectors = store.read_vectors(work.embeddings, problem)[:n] if work.embeddings else np.zeros((n, 0), np.float32)
+    vectors = np.zeros((n, 0), np.float32)
+    if work.embeddings:
+        every = store.read_vectors(work.embeddings, problem)
+        store.require_rows(work.embeddings.path(problem), len(every), len(responses))
+        vectors = every[:n]
+    answers = store.read_answers(work.verdicts, problem)
+    store.require_rows(work.verdicts.path(problem), len(answers), len(responses))
     return Pool(
         texts=responses.texts[:n],
         embeddings=centred(vectors),
         logprobs=responses.logprobs[:n],
         lengths=responses.lengths[:n],
-        answers=store.read_answers(work.verdicts, problem)[:n],
+        answers=answers[:n],
     )
 
 

@@ -341,9 +341,9 @@ def test_a_store_that_is_damaged_is_not_pushed(push, hub, pool, tmp_path):
     first, second = sorted(folder.glob("*.parquet"))[:2]
     kept = first.read_bytes()
     first.write_bytes(kept[:-20])
-    refused(push(), first.name, "cannot be read")
+    refused(push(), first.name, "is damaged")
     first.write_bytes(second.read_bytes())
-    refused(push(), first.name, "is not the shard of")
+    refused(push(), first.name, "is not what its name says")
     first.write_bytes(kept)
     manifest = folder / "manifest.json"
     manifest.write_text(manifest.read_text().replace('"n": 16', '"n": 17'))

@@ -98,7 +98,7 @@ def test_a_broken_shard_is_named_and_remade_once_deleted(unkilled, tmp_path):
         if ranking.name != "manifest.json":
             ranking.unlink()
     broken = subprocess.run(command(tmp_path), capture_output=True, text=True)
-    assert broken.returncode == 1
+    assert broken.returncode == 2
     assert str(shard) in broken.stderr
     assert "Traceback" not in broken.stderr
     shard.unlink()

@@ -69,6 +69,26 @@ class Keyed(Colours):
         return f"{problem.prompt} I say"
 
 
+class Rule:
+    """Measures how long a response is."""
+
+    def identity(self):
+        return {"measurer": "rule", "version": 1}
+
+    def measure(self, texts):
+        return [{"letters": float(len(text))} for text in texts]
+
+
+class Measured(Colours):
+    """Colours judged by a figure that is kept: short ones are correct."""
+
+    def measurer(self):
+        return Rule()
+
+    def judge(self, problem, response, figures):
+        return correct() if figures["letters"] < 8 else wrong("long")
+
+
 @dataclass
 class Parrot:
     """Says `say word`; row i of a problem draws from (seed, i) alone. `delay_s` a problem, `width` of a vector."""
@@ -223,6 +243,7 @@ class Short:
 def register_tasks(register):
     register("colours", Colours)
     register("keyed", Keyed)
+    register("measured", Measured)
 
 
 @hookimpl

@@ -1,10 +1,11 @@
 """The store by kind of shard: responses written and read a second, bytes a response, and what many files cost.
 
-    python tests/bench/store_throughput.py [--full] [--n 1600] [--problems 2] [--repeats 3]
+    python tests/bench/store_throughput.py [--full] [--n 1600] [--problems 2] [--repeats 3] [--main-job]
 
 Responses are CodeGen's HumanEval programs where that pool lies beside the project (`../shared`), else text made of
 words. Token ids are made: one for four bytes, as varied as a vocabulary of 50,000 by Zipf's law. Seconds are wall
-seconds, medians; responses and verdicts are waited for until they are on the disk, which the CPU does not see.
+seconds, medians; responses and verdicts are waited for until they are on the disk, which the CPU does not see. What
+checksums cost is CPU seconds: of a 13 MB shard, and (`--main-job`) of the run that `make run` makes.
 """
 
 from __future__ import annotations
@@ -17,10 +18,13 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from statistics import median
+from unittest import mock
 
 import numpy as np
 
-from harness import store
+from harness import checksums, pipeline, shard_files, store
+from harness.config import RunConfig
+from harness.progress import Progress
 from harness.records import Problem, Responses, Verdict
 from harness.store import Stage, Store
 
@@ -101,8 +105,8 @@ def kinds(stages: dict[str, Stage], n: int, d: int) -> Iterator[tuple[str, str, 
         "ranking",
         "5 orders of 100",
         *(
-            lambda p: store.write_json(stages["ranking"].path(p), orders),
-            lambda p: store.read_json(stages["ranking"].path(p)),
+            lambda p: store.write_record(stages["ranking"].path(p), orders),
+            lambda p: store.read_record(stages["ranking"].path(p)),
         ),
     )
 
@@ -149,6 +153,59 @@ def listing(folder: Path, problems: int, stages: int) -> None:
     )
 
 
+def checksum_cost(folder: Path, repeats: int) -> None:
+    """CPU time to make and to look at the checksum of a shard of 6,400 vectors of 512, beside all of reading it."""
+    stage, problem = Store(folder).stage("embedding", {}, ".safetensors"), Problem("p", "a prompt")
+    vectors = np.random.default_rng(0).standard_normal((6400, 512), np.float32)
+    store.write_vectors(stage, problem, vectors)
+    path = stage.path(problem)
+    content = path.read_bytes()
+    start = content.index(b"sha256=") + len(b"sha256=")
+    empty = content[:start] + b"0" * 64 + content[start + 64 :]
+    calls = {
+        "made": lambda: checksums.sealed(path, empty),
+        "looked at": lambda: checksums.check(path, content),
+        "the whole read": lambda: store.read_vectors(stage, problem),
+    }
+    times = {name: 1e3 * median(_cpu(call) for _ in range(3 * repeats)) for name, call in calls.items()}
+    shown = ", ".join(f"{name} {took:.1f} ms" for name, took in times.items())
+    print(f"  checksum of a shard of {len(content) / 1e6:.1f} MB: {shown} (CPU)")
+
+
+def _cpu(call: Callable) -> float:
+    started = time.process_time()
+    call()
+    return time.process_time() - started
+
+
+def main_job(folder: Path) -> None:
+    """The share of the main job's CPU time that goes into checksums: all stages made, and all of them there."""
+    spent = {"checksums": 0.0}
+
+    def timed(function: Callable) -> Callable:
+        def call(*arguments: object) -> object:
+            started = time.thread_time()
+            try:
+                return function(*arguments)
+            finally:
+                spent["checksums"] += time.thread_time() - started
+
+        return call
+
+    selectors = ("repexp", "uniform", "facility-location")
+    config = RunConfig(selectors=selectors, task="game24", store=folder, executor="local:workers=1")
+    with (
+        mock.patch.object(store, "sealed", timed(checksums.sealed)),
+        mock.patch.object(shard_files, "sealed", timed(checksums.sealed)),
+        mock.patch.object(shard_files, "check", timed(checksums.check)),
+    ):
+        for what in ("made", "there"):
+            spent["checksums"] = 0.0
+            took = _cpu(lambda: pipeline.run(config, Progress(quiet=True)))
+            share = f"{1e3 * spent['checksums']:.1f} ms of them checksums ({spent['checksums'] / took:.2%})"
+            print(f"  main job, all {what}: {took:.1f} CPU s, {share}")
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--full", action="store_true", help="n = 6,400")
@@ -156,6 +213,7 @@ def main() -> None:
     parser.add_argument("--d", type=int, default=512)
     parser.add_argument("--problems", type=int, default=2)
     parser.add_argument("--repeats", type=int, default=3)
+    parser.add_argument("--main-job", action="store_true", help="the checksums' share of `make run` (a minute)")
     args = parser.parse_args()
     n = args.n or (6400 if args.full else 1600)
     print(f"n = {n}, {args.problems} problems, medians of {args.repeats}, load {os.getloadavg()[0]:.1f}")
@@ -163,6 +221,10 @@ def main() -> None:
         throughput(Path(folder), n, args.d, args.problems, args.repeats)
     with tempfile.TemporaryDirectory() as folder:
         listing(Path(folder), 5000, 6)
+    with tempfile.TemporaryDirectory() as folder:
+        checksum_cost(Path(folder), args.repeats)
+        if args.main_job:
+            main_job(Path(folder) / "runs")
 
 
 if __name__ == "__main__":
