@@ -74,22 +74,23 @@ def dry_run(config: RunConfig, progress: Progress) -> list[dict[str, Any]]:
 
 
 def sample(plan: Plan, progress: Progress) -> set[str]:
-    """Draw the responses that are not in the store, and their hidden states in the same pass; whose were drawn.
+    """Sample the responses that are not in the store, and their hidden states in the same pass; whose were sampled.
 
-    Problems go to the engine in fixed groups; a group with a missing problem is drawn whole, so that a resumed run does
-    the same arithmetic as an unkilled one.
+    Only missing problems go to the engine, as many at a time as it takes best, and each is kept once it is finished.
     """
     if plan.sampling is None:
         return set()
     pool, sampling = plan.work.pool, plan.sampling
     missing = _missing("pool", plan.problems, pool, progress)
     size = sampling.problems_per_call(sampling.n)
-    todo = [group for group in batches(plan.problems, size) if any(problem.id in missing for problem in group)]
+    to_sample = [problem for problem in plan.problems if problem.id in missing]
+    todo = list(batches(to_sample, size))
     waiting = unanswered.waiting(pool, plan.problems)
     again = batches([problem for problem in plan.problems if problem.id in waiting], size)
     total = sum(map(len, todo)) * sampling.n + sum(map(len, waiting.values()))
     if not total:
         return missing
+    unanswered.forget_derived(pool, to_sample)
     with progress.stage("sample", total, "responses") as stage:
         _with_models(plan, drawing.draw, todo, stage.advance)
         _with_models(plan, drawing.draw_again, list(again), stage.advance)

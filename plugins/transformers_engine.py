@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -36,6 +37,8 @@ DTYPES = ("auto", "float32", "bfloat16", "float16")
 DEFAULT_MODEL = {"cpu": "Qwen/Qwen2.5-0.5B-Instruct", "cuda": "Qwen/Qwen2.5-7B-Instruct"}
 ENCODED_TOKENS = 16  # a row, of `batch` rows: what one pass of `encode` takes in
 SCORED_TOKENS = 2  # and of `score`, which has a vocabulary's logits for each
+CPU_ROWS = 64  # at once, of a large model on a CPU: fewer problems are then unfinished when a run is killed
+LARGE = 50_000_000  # parameters: smaller models gain by more rows even there
 STEERED_ROWS = 16  # of `batch`, that a prompt counts for under a sampler that steers: a step looks at many tokens
 
 
@@ -52,7 +55,7 @@ class Transformers:
     model      a hub id, a folder, or an embedded model's name; None: Qwen2.5-Instruct, 0.5B on a CPU, 7B on a GPU
     device     "auto" (a GPU if there is one), "cpu", "cuda", "cuda:1", ...
     dtype      "auto" (float32 on a CPU, the checkpoint's own on a GPU), "float32", "bfloat16" or "float16"
-    batch      rows generated at once; halved where memory runs out. Changes no response
+    batch      rows generated at once at most; halved where memory runs out. Changes no response
     revision   of a hub model: branch, tag or commit
     """
 
@@ -124,6 +127,7 @@ class Transformers:
         seeds: Sequence[int],
         states: Sequence[str] = (),
         report: Callable[[int], None] = lambda rows: None,
+        done: Callable[[int, Responses], None] = lambda prompt, responses: None,
         until: Callable[[int, str], bool] = lambda prompt, text: False,
     ) -> list[Responses]:
         """n responses to each prompt, in chunks of at most `batch` rows; see `harness.contracts.Engine`.
@@ -132,18 +136,31 @@ class Transformers:
         """
         self._require_known(states)
         if sampler.steers:
-            return self._sample_steered(prompts, _Asked(n, sampler, max_tokens, seeds, states, report, until))
+            return self._sample_steered(prompts, _Asked(n, sampler, max_tokens, seeds, states, report, done, until))
         rows = [(j, i) for j in range(len(prompts)) for i in range(n)]
-        drawn: list[_Drawn] = []
+        parts: list[list[_Drawn]] = [[] for _ in prompts]
+        finished: list[Responses] = []
         with self._quiet_inference():
             start = self._left_padded([self._checkpoint.prompt_ids(prompt) for prompt in prompts])
             for chunk, columns in self._chunks.over(
-                rows, lambda chunk: self._generate(start, chunk, sampler, max_tokens, seeds, states)
+                rows, lambda chunk: self._generate(start, chunk, sampler, max_tokens, seeds, states), self._at_once(n)
             ):
-                drawn.append(columns)
                 report(len(chunk))
-        whole = _joined(drawn)
-        return [self._responses(whole, slice(j * n, (j + 1) * n)) for j in range(len(prompts))]
+                for j, places in groupby(range(len(chunk)), key=lambda place: chunk[place][0]):
+                    own = list(places)
+                    parts[j].append(columns.rows(slice(own[0], own[-1] + 1)))
+                    if chunk[own[-1]][1] == n - 1:
+                        finished.append(self._responses(_joined(parts[j])))
+                        parts[j].clear()
+                        done(j, finished[j])
+        return finished
+
+    def _at_once(self, n: int) -> int:
+        """Rows generated at once: on a CPU a large model gains nothing by more than `CPU_ROWS`, in whole problems."""
+        part = self._checkpoint
+        if part.device.type != "cpu" or part.model.num_parameters() < LARGE:
+            return self.batch
+        return min(self.batch, n * max(1, CPU_ROWS // n))
 
     def encode(
         self,
@@ -277,17 +294,22 @@ class Transformers:
 
         steered = SteeredPrompts(self._checkpoint, asked.sampler, *self._padded([prompt_ids[j] for j in chunk]))
         found: dict[int, list[_Drawn]] = {j: [] for j in chunk}
+        whole: dict[int, Responses] = {}
         going = list(chunk)
         for i in range(asked.n):
             streams = np.stack([uniforms(asked.seeds[j], i, asked.max_tokens) for j in going])
             columns = self._columns(*steered.respond([j - chunk[0] for j in going], streams, asked.states))
             for row, j in enumerate(going):
-                found[j].append(columns.row(row))
+                found[j].append(columns.rows(slice(row, row + 1)))
             asked.report(len(going))
-            going = [j for j in going if not asked.until(j, self._text(found[j][-1]))]
+            last = i == asked.n - 1
+            for j in [j for j in going if asked.until(j, self._text(found[j][-1])) or last]:
+                whole[j] = self._responses(_joined(found[j]))
+                asked.done(j, whole[j])
+                going.remove(j)
             if not going:
                 break
-        return [self._responses(_joined(rows), slice(None)) for rows in found.values()]
+        return [whole[j] for j in chunk]
 
     def _text(self, drawn: _Drawn) -> str:
         return self._checkpoint.text(drawn.token_ids[0])
@@ -319,15 +341,14 @@ class Transformers:
             for cache in past.values():
                 cache.batch_select_indices(unfinished)
 
-    def _responses(self, drawn: _Drawn, rows: slice) -> Responses:
-        token_ids = drawn.token_ids[rows]
+    def _responses(self, drawn: _Drawn) -> Responses:
         return Responses(
-            texts=[self._checkpoint.text(ids) for ids in token_ids],
-            finish=["stop" if ended else "length" for ended in drawn.ended[rows]],
-            lengths=np.array([len(ids) for ids in token_ids], np.int64),
-            logprobs=drawn.logprobs[rows],
-            token_ids=token_ids,
-            states={kind: values[rows] for kind, values in drawn.states.items()},
+            texts=[self._checkpoint.text(ids) for ids in drawn.token_ids],
+            finish=["stop" if ended else "length" for ended in drawn.ended],
+            lengths=np.array([len(ids) for ids in drawn.token_ids], np.int64),
+            logprobs=drawn.logprobs,
+            token_ids=drawn.token_ids,
+            states=drawn.states,
         )
 
     def _encode(self, start: _Start, rows: Sequence[list[int]], states: Sequence[str]) -> dict[str, Floats]:
@@ -446,6 +467,7 @@ class _Asked:
     seeds: Sequence[int]
     states: Sequence[str]
     report: Callable[[int], None]
+    done: Callable[[int, Responses], None]
     until: Callable[[int, str], bool]
 
 
@@ -458,11 +480,10 @@ class _Drawn:
     logprobs: np.ndarray[Any, np.dtype[np.float64]]
     states: dict[str, Floats]
 
-    def row(self, row: int) -> _Drawn:
-        """One row."""
-        one = slice(row, row + 1)
-        states = {kind: values[one] for kind, values in self.states.items()}
-        return _Drawn(self.token_ids[one], self.ended[one], self.logprobs[one], states)
+    def rows(self, some: slice) -> _Drawn:
+        """Some of the rows."""
+        states = {kind: values[some] for kind, values in self.states.items()}
+        return _Drawn(self.token_ids[some], self.ended[some], self.logprobs[some], states)
 
 
 def _joined(parts: Sequence[_Drawn]) -> _Drawn:
