@@ -12,7 +12,7 @@ from .config import RunConfig
 from .errors import HarnessError
 from .measuring import measure
 from .plan import Plan, make_plan
-from .preflight import preflight
+from .preflight import SHORTER, preflight, require_consent
 from .progress import Progress
 from .projection import project
 from .records import Problem
@@ -48,15 +48,14 @@ def run(
 
 
 def _announce(plan: Plan, progress: Progress) -> None:
-    """Say what is to be made and by whose weights, where something is, and ask before hours of it."""
+    """Say what is to be made and by whose weights, where something is, and ask before an hour of it."""
     plan.show_weights(progress)
     ahead = preflight(plan)
-    if ahead.responses or ahead.verdicts:
+    if ahead.responses or ahead.verdicts or ahead.encoded:
         progress.say(str(ahead))
     if ahead.warning:
         progress.say(ahead.warning)
-    if ahead.is_long and not progress.allows("begin?", unattended=not ahead.is_days):
-        raise HarnessError("run: not begun; --limit, --n and --max-tokens make it shorter, --yes asks nothing")
+    require_consent("run", ahead.outlook, progress, SHORTER)
 
 
 def dry_run(config: RunConfig, progress: Progress) -> list[dict[str, Any]]:

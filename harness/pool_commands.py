@@ -15,6 +15,7 @@ from .config import RunConfig
 from .errors import HarnessError, did_you_mean
 from .plan import Plan, make_plan
 from .pools import read_pool
+from .preflight import preflight, require_consent
 from .progress import Progress
 from .records import Responses
 from .setting import make_setting
@@ -41,6 +42,7 @@ def audit(config: RunConfig, progress: Progress) -> dict[str, Any]:
     for stage in (plan.work.verdicts, plan.work.graded, plan.work.audits):
         stage.begin()
     plan.check_grader()
+    require_consent("pool audit", preflight(plan).outlook, progress, "--split makes it shorter")
     pipeline.verify(plan, progress)
     pipeline.audit(plan, progress)
     found = list(audits.listing(plan.work, plan.problems))

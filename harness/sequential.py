@@ -27,6 +27,7 @@ from .drawing import says_done
 from .errors import HarnessError
 from .metrics import budgets
 from .plan import Plan, Sampling, make_plan
+from .preflight import SHORTER, require_consent, sampling_outlook
 from .progress import Progress
 from .records import Problem, Responses, Verdict
 from .survival import Survival, kaplan_meier
@@ -56,6 +57,8 @@ def run(config: RunConfig, progress: Progress) -> dict[str, Any]:
     for stage in (asked.drawn, asked.stopped):
         stage.begin()
     if missing:
+        outlook = sampling_outlook(asked.plan, missing)
+        require_consent("run --until-correct", outlook, progress, SHORTER)
         remark = asked.plan.task.check(unsafe_exec=config.unsafe_exec)
         if remark:
             progress.say(remark)

@@ -215,7 +215,7 @@ def test_an_error_inside_vllm_is_one_line_with_the_log(engine):
     asked = {"do": "sample", "states": []}
     broken = [{"prompt": 9, "n": 1, "seed": 0}]
     with pytest.raises(HarnessError, match=r"vllm: IndexError: .*: its log is") as refusal:
-        engine._drawn(asked | {"sampler": {}, "max_tokens": 1, "eos": []}, packed("prompts", [[5]]), broken, print)
+        list(engine._drawn(asked | {"sampler": {}, "max_tokens": 1, "eos": []}, packed("prompts", [[5]]), broken, print))
     Path(str(refusal.value).rpartition("its log is ")[2]).unlink()
     assert child.ended
 
@@ -223,16 +223,20 @@ def test_an_error_inside_vllm_is_one_line_with_the_log(engine):
 def test_a_cache_too_small_for_one_sequence_is_said(python):
     engine = Vllm(model=MODEL, kv_gib=1e-4, threads=1, python=python)
     with pytest.raises(HarnessError, match="it did not start: the KV cache is too small for one sequence") as refusal:
-        engine.check(CHATS, 40)
+        engine.sample(CHATS, n=1, sampler=Sampler(), max_tokens=40, seeds=[3, 4])
     assert "\n" not in str(refusal.value)
     Path(str(refusal.value).rpartition("its log is ")[2]).unlink()
 
 
-def test_where_states_cannot_be_taken_while_drawing_a_pooling_runner_gives_them(python, here):
+def test_where_states_cannot_be_taken_while_drawing_a_pooling_runner_gives_them(python, here, caplog):
     engine = Vllm(model=MODEL, max_num_seqs=16, pooling=True, threads=1, python=python)
     try:
-        assert "from a second, pooling vLLM with the same weights, since it was asked for" in engine.check(CHATS, 40)
-        drawn = engine.sample(CHATS, n=20, sampler=MinP(), max_tokens=40, seeds=[3, 4], states=KINDS)
+        told = {}
+        asked = {"n": 20, "sampler": MinP(), "max_tokens": 40, "seeds": [3, 4], "states": KINDS}
+        drawn = engine.sample(CHATS, **asked, done=told.__setitem__)
+        assert "from a second, pooling vLLM with the same weights, since it was asked for" in caplog.text
+        assert [told[j].states for j in (0, 1)] == [{}, {}]  # they are kept before that
+        assert [told[j].texts for j in (0, 1)] == [responses.texts for responses in drawn]
         for chat, responses in zip(CHATS, drawn, strict=True):
             given = here.encode(chat, responses, KINDS)
             for kind in KINDS:
