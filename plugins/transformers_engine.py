@@ -26,6 +26,7 @@ from harness.records import Floats
 from .checkpoint import Checkpoint, find_device, quiet
 from .model_location import locate
 from .row_chunks import Chunks, out_of_memory
+from .sampled_rows import Asked, Drawn, Start, joined
 
 if TYPE_CHECKING:
     import torch
@@ -136,9 +137,9 @@ class Transformers:
         """
         self._require_known(states)
         if sampler.steers:
-            return self._sample_steered(prompts, _Asked(n, sampler, max_tokens, seeds, states, report, done, until))
+            return self._sample_steered(prompts, Asked(n, sampler, max_tokens, seeds, states, report, done, until))
         rows = [(j, i) for j in range(len(prompts)) for i in range(n)]
-        parts: list[list[_Drawn]] = [[] for _ in prompts]
+        parts: list[list[Drawn]] = [[] for _ in prompts]
         finished: list[Responses] = []
         with self._quiet_inference():
             start = self._left_padded([self._checkpoint.prompt_ids(prompt) for prompt in prompts])
@@ -150,7 +151,7 @@ class Transformers:
                     own = list(places)
                     parts[j].append(columns.rows(slice(own[0], own[-1] + 1)))
                     if chunk[own[-1]][1] == n - 1:
-                        finished.append(self._responses(_joined(parts[j])))
+                        finished.append(self._responses(joined(parts[j])))
                         parts[j].clear()
                         done(j, finished[j])
         return finished
@@ -204,7 +205,7 @@ class Transformers:
         prompt: Sequence[Message],
         responses: Responses,
         tokens: int,
-        work: Callable[[_Start, Sequence[list[int]]], Any],
+        work: Callable[[Start, Sequence[list[int]]], Any],
     ) -> Iterator[tuple[list[int], Any]]:
         """Given responses in chunks of about `tokens * batch` tokens, and what `work` makes of each."""
         rows = self._checkpoint.rows(responses)
@@ -224,13 +225,13 @@ class Transformers:
 
     def _generate(
         self,
-        start: _Start,
+        start: Start,
         chunk: Sequence[tuple[int, int]],
         sampler: Sampler,
         max_tokens: int,
         seeds: Sequence[int],
         states: Sequence[str],
-    ) -> _Drawn:
+    ) -> Drawn:
         """Responses for a chunk of (prompt, row) pairs."""
         import torch
 
@@ -246,21 +247,21 @@ class Transformers:
             self._run(draws, start.ids[which], start.mask[which], start.past(which), feed_last=bool(states))
         return self._columns(draws, pooled)
 
-    def _columns(self, draws: RowDraws, pooled: PooledStates) -> _Drawn:
+    def _columns(self, draws: RowDraws, pooled: PooledStates) -> Drawn:
         """What was drawn, on the CPU."""
         if not draws.logprobs.isfinite().all():
             raise HarnessError(
                 f"{self.name}: in {self._checkpoint.dtype} the model's probabilities are not finite; try dtype=float32"
             )
         lengths = draws.lengths.tolist()
-        return _Drawn(
+        return Drawn(
             token_ids=[row[:length] for row, length in zip(draws.tokens.tolist(), lengths, strict=True)],
             ended=draws.ended.tolist(),
             logprobs=draws.logprobs.cpu().numpy(),
             states={kind: values.cpu().numpy() for kind, values in pooled.result().items()},
         )
 
-    def _sample_steered(self, prompts: Sequence[Sequence[Message]], asked: _Asked) -> list[Responses]:
+    def _sample_steered(self, prompts: Sequence[Sequence[Message]], asked: Asked) -> list[Responses]:
         """Up to n responses to each prompt, one after another, several prompts at a time."""
         from .candidate_tree import require_window
 
@@ -287,13 +288,13 @@ class Transformers:
         require_siblings(self._checkpoint)
         return True
 
-    def _steered(self, chunk: Sequence[int], prompt_ids: Sequence[list[int]], asked: _Asked) -> list[Responses]:
+    def _steered(self, chunk: Sequence[int], prompt_ids: Sequence[list[int]], asked: Asked) -> list[Responses]:
         """The responses to a chunk of prompts, which go on together as long as `until` lets them."""
         from .row_streams import uniforms
         from .steered import SteeredPrompts
 
         steered = SteeredPrompts(self._checkpoint, asked.sampler, *self._padded([prompt_ids[j] for j in chunk]))
-        found: dict[int, list[_Drawn]] = {j: [] for j in chunk}
+        found: dict[int, list[Drawn]] = {j: [] for j in chunk}
         whole: dict[int, Responses] = {}
         going = list(chunk)
         for i in range(asked.n):
@@ -304,14 +305,14 @@ class Transformers:
             asked.report(len(going))
             last = i == asked.n - 1
             for j in [j for j in going if asked.until(j, self._text(found[j][-1])) or last]:
-                whole[j] = self._responses(_joined(found[j]))
+                whole[j] = self._responses(joined(found[j]))
                 asked.done(j, whole[j])
                 going.remove(j)
             if not going:
                 break
         return [whole[j] for j in chunk]
 
-    def _text(self, drawn: _Drawn) -> str:
+    def _text(self, drawn: Drawn) -> str:
         return self._checkpoint.text(drawn.token_ids[0])
 
     def _run(
@@ -341,7 +342,7 @@ class Transformers:
             for cache in past.values():
                 cache.batch_select_indices(unfinished)
 
-    def _responses(self, drawn: _Drawn) -> Responses:
+    def _responses(self, drawn: Drawn) -> Responses:
         return Responses(
             texts=[self._checkpoint.text(ids) for ids in drawn.token_ids],
             finish=["stop" if ended else "length" for ended in drawn.ended],
@@ -351,7 +352,7 @@ class Transformers:
             states=drawn.states,
         )
 
-    def _encode(self, start: _Start, rows: Sequence[list[int]], states: Sequence[str]) -> dict[str, Floats]:
+    def _encode(self, start: Start, rows: Sequence[list[int]], states: Sequence[str]) -> dict[str, Floats]:
         """States of a chunk of responses to the one prompt of `start`."""
         import torch
 
@@ -363,7 +364,7 @@ class Transformers:
         pooled = pool(hidden[:, -1 - width :], lengths, states)
         return {kind: values.cpu().numpy() for kind, values in pooled.items()}
 
-    def _score(self, start: _Start, rows: Sequence[list[int]]) -> Floats:
+    def _score(self, start: Start, rows: Sequence[list[int]]) -> Floats:
         """Summed log-probabilities of a chunk of responses to the one prompt of `start`."""
         import torch
 
@@ -377,7 +378,7 @@ class Transformers:
             ]
         )
 
-    def _fed(self, start: _Start, rows: Sequence[list[int]]) -> tuple[dict[str, Any], int]:
+    def _fed(self, start: Start, rows: Sequence[list[int]]) -> tuple[dict[str, Any], int]:
         """What the model is given for responses to the one prompt of `start`, padded on the right, and their width."""
         import torch
 
@@ -390,15 +391,15 @@ class Transformers:
         at = torch.arange(ids.shape[1] - fed.shape[1], ids.shape[1], device=part.device)
         return {"input_ids": fed, "position_ids": at.expand(len(rows), -1), "use_cache": bool(past), **past}, width
 
-    def _left_padded(self, prompts: Sequence[list[int]]) -> _Start:
+    def _left_padded(self, prompts: Sequence[list[int]]) -> Start:
         """The prompts in one batch, and their cache where all rows can share it."""
         ids, mask = self._padded(prompts)
         try:
-            return _Start(ids, mask, self._shared_cache(ids[:, :-1], mask[:, :-1]))
+            return Start(ids, mask, self._shared_cache(ids[:, :-1], mask[:, :-1]))
         except (MemoryError, RuntimeError) as failure:
             if not out_of_memory(failure):
                 raise
-        return _Start(ids, mask, None)
+        return Start(ids, mask, None)
 
     def _padded(self, prompts: Sequence[list[int]]) -> tuple[torch.Tensor, torch.Tensor]:
         """The prompts in one batch, padded on the left, and their mask, each (prompts, tokens)."""
@@ -438,58 +439,3 @@ class Transformers:
         for state in states:
             if state not in self.states:
                 raise HarnessError(f"transformers: no state {state!r}, only {', '.join(self.states)}")
-
-
-@dataclass(frozen=True)
-class _Start:
-    """Left-padded prompts (prompts, tokens), and the shared cache of all their tokens but the last, if there is one."""
-
-    ids: torch.Tensor
-    mask: torch.Tensor
-    cache: Any | None
-
-    def past(self, which: torch.Tensor) -> dict[str, Any]:
-        """The cache copied to rows, row r going on from prompt which[r], as an argument of the model."""
-        if self.cache is None:
-            return {}
-        from .roomy_cache import with_room
-
-        return {"past_key_values": with_room(self.cache, which)}
-
-
-@dataclass(frozen=True)
-class _Asked:
-    """What `sample` was asked for, prompts apart."""
-
-    n: int
-    sampler: Sampler
-    max_tokens: int
-    seeds: Sequence[int]
-    states: Sequence[str]
-    report: Callable[[int], None]
-    done: Callable[[int, Responses], None]
-    until: Callable[[int, str], bool]
-
-
-@dataclass(frozen=True)
-class _Drawn:
-    """Columns of drawn rows."""
-
-    token_ids: list[list[int]]
-    ended: list[bool]
-    logprobs: np.ndarray[Any, np.dtype[np.float64]]
-    states: dict[str, Floats]
-
-    def rows(self, some: slice) -> _Drawn:
-        """Some of the rows."""
-        states = {kind: values[some] for kind, values in self.states.items()}
-        return _Drawn(self.token_ids[some], self.ended[some], self.logprobs[some], states)
-
-
-def _joined(parts: Sequence[_Drawn]) -> _Drawn:
-    return _Drawn(
-        token_ids=[ids for part in parts for ids in part.token_ids],
-        ended=[ended for part in parts for ended in part.ended],
-        logprobs=np.concatenate([part.logprobs for part in parts]),
-        states={kind: np.concatenate([part.states[kind] for part in parts]) for kind in parts[0].states},
-    )

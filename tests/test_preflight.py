@@ -86,9 +86,9 @@ def refused(outcome, store) -> str:
     return line
 
 
-@pytest.mark.parametrize("way", [(), ("--until-correct",), ("--grid", "sampler=vanilla")])
+@pytest.mark.parametrize("way", ["--selector shuffle", "--until-correct", "--selector shuffle --grid sampler=vanilla"])
 def test_a_run_of_hours_is_not_begun_where_nobody_can_be_asked(toy, tmp_path, way):
-    line = refused(toy("--selector", "shuffle", *HOURS, *way), tmp_path)
+    line = refused(toy(*way.split(), *HOURS), tmp_path)
     assert "not begun, since it takes at most about 1" in line
     assert "--limit, --n and --max-tokens make it shorter" in line
 

@@ -65,10 +65,11 @@ def test_a_training_of_hours_is_not_begun_where_nobody_can_be_asked(tmp_path):
 
 def test_an_evaluation_of_hours_is_not_begun_where_nobody_can_be_asked(finished):
     cwd, rows, _ = finished
+    before = list((cwd / "runs" / "pool").rglob("*.parquet"))
     done = command("eval", rows[0]["folder"], "--n", 200_000, "--max-tokens", 4, cwd=cwd)
     assert done.returncode == 2, done.stderr
     assert "error: rl eval: not begun, since it takes at most about" in done.stderr
-    assert not list((cwd / "runs" / "pool").rglob("*.parquet"))
+    assert list((cwd / "runs" / "pool").rglob("*.parquet")) == before
 
 
 def test_each_seed_is_a_run_in_a_folder_of_its_own(finished):
