@@ -137,7 +137,8 @@ class Engine(Protocol):
         report: Callable[[int], None] = lambda rows: None,
     ) -> list[Responses]:
         """n responses to each prompt. Row i of prompt j draws from a stream of its own, made from (seeds[j], i) alone:
-        n, batch size and neighbours change nothing. `report(rows)` is called as rows are finished.
+        n, batch size and neighbours change nothing. `report(rows)` is called as rows are finished. To see how fast it
+        is, it may be asked with fewer max_tokens than `check` was.
         """
 
     def encode(

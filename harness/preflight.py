@@ -16,6 +16,8 @@ from .records import Problem
 from .work import problem_seed
 
 PROBED = 16  # responses that are drawn, and thrown away, to see how fast the engine is
+SHORT_TOKENS = 32  # of their beginnings
+PATIENCE_S = 120.0  # that trying whole ones may take
 WORTH = 20  # probes are made where at least so many times as many responses are to be drawn
 BYTES_A_TOKEN = 6  # of a response in the store: its text compressed, its token ids
 LONG_S = 3600.0  # what takes an hour or more is begun only where somebody says so
@@ -201,23 +203,33 @@ def _sampling_s(plan: Plan, responses: int) -> float:
 def _probed(plan: Plan, problems: Sequence[Problem]) -> float:
     """Seconds a response, from a few to the first of these problems; loading the model is not counted.
 
-    A sampler that steers takes a problem's responses one after another, and several problems together.
+    Short beginnings come first: where whole responses would take longer than `PATIENCE_S` they are not tried, and all
+    are taken to be as long as may be. A sampler that steers takes a problem's responses one after another, and several
+    problems together.
     """
     assert plan.sampling is not None
-    sampling = plan.sampling
-    some, rows = (problems[:PROBED], 2) if sampling.steered else (problems[:1], PROBED)
-    timed = 0.0
-    for group, n in ((problems[:1], 1), (some, rows)):
-        started = time.perf_counter()
-        sampling.engine.sample(
-            plan.prompts(group),
-            n=n,
-            sampler=sampling.sampler,
-            max_tokens=sampling.max_tokens,
-            seeds=[problem_seed("sample", plan.config.seed, problem) for problem in group],
-        )
-        timed = time.perf_counter() - started
-    return timed / (len(some) * rows)
+    sampling, whole = plan.sampling, plan.sampling.max_tokens
+    some, n = (problems[:PROBED], 2) if sampling.steered else (problems[:1], PROBED)
+    short = min(whole, SHORT_TOKENS)
+    _sampled_s(plan, problems[:1], 1, short)
+    seconds = _sampled_s(plan, some, n, short) * whole / short
+    if short < whole and seconds <= PATIENCE_S:
+        seconds = _sampled_s(plan, some, n, whole)
+    return seconds / (len(some) * n)
+
+
+def _sampled_s(plan: Plan, problems: Sequence[Problem], n: int, max_tokens: int) -> float:
+    """Seconds that n responses to each problem take, thrown away."""
+    assert plan.sampling is not None
+    started = time.perf_counter()
+    plan.sampling.engine.sample(
+        plan.prompts(problems),
+        n=n,
+        sampler=plan.sampling.sampler,
+        max_tokens=max_tokens,
+        seeds=[problem_seed("sample", plan.config.seed, problem) for problem in problems],
+    )
+    return time.perf_counter() - started
 
 
 def _existing(folder: Path) -> Path:

@@ -7,12 +7,17 @@ import pty
 import subprocess
 import sys
 from contextlib import suppress
+from pathlib import Path
 from threading import Timer
 
 import pytest
 from conftest import TOY
 
+from harness import preflight
+from harness.config import RunConfig
+from harness.plan import make_plan
 from harness.preflight import Outlook, Preflight
+from harness.progress import Progress
 
 HOURS = ("--data", 30000, "--engine", "toy:delay_s=0.2")  # 480,000 responses, sixteen in 0.2 s
 
@@ -143,6 +148,25 @@ def test_the_papers_pool_is_not_begun_without_a_word(tmp_path):
     assert done.returncode == 2, done.stderr
     assert "error: run: not begun, since it takes at most about" in done.stderr
     assert not list(tmp_path.rglob("*.parquet"))
+
+
+@pytest.mark.parametrize(("patience_s", "probes"), [(60.0, [32, 32, 100]), (1e-6, [32, 32])])
+def test_a_probe_of_whole_responses_is_not_made_where_it_would_take_long(tmp_path, monkeypatch, patience_s, probes):
+    monkeypatch.setattr(preflight, "PATIENCE_S", patience_s)
+    asked = {"task": "colours", "data": Path("100"), "engine": "toy", "max_tokens": 100}
+    plan = make_plan(
+        RunConfig(selectors=["shuffle"], store=tmp_path, plugin_files=(TOY,), **asked), Progress(quiet=True)
+    )
+    engine, seen = plan.sampling.engine, []
+    sample = engine.sample
+
+    def watched(prompts, *, max_tokens, **options):
+        seen.append(max_tokens)
+        return sample(prompts, max_tokens=max_tokens, **options)
+
+    engine.sample = watched
+    assert preflight.preflight(plan).seconds > 0
+    assert seen == probes
 
 
 def at_a_terminal(tmp_path, answer):
