@@ -27,6 +27,7 @@ from conftest import ROOT, contents
 from test_samplers import assert_drawn_from, exact
 
 from harness import HarnessError, Responses, Sampler
+from harness.store import responses_in
 from harness.testing import checks
 from harness_plugins.openai_engine import OpenAI
 from harness_plugins.samplers import HighTemp, LowTemp, MinP, Nucleus
@@ -282,19 +283,24 @@ def recorded() -> dict[str, list[int]]:
     return found
 
 
-def test_a_run_killed_midway_leaves_no_process_and_ends_with_the_bytes_of_an_unkilled_one(python, harness, tmp_path):
+def test_a_run_killed_midway_leaves_no_process_and_samples_only_what_it_had_not_finished(python, harness, tmp_path):
     whole, killed = tmp_path / "whole", tmp_path / "killed"
-    engine = f"vllm:max_num_seqs=8,threads=1,python={python}"
+    engine = f"vllm:max_num_seqs=32,threads=1,python={python}"  # a call of eight problems
     before = set(recorded())
     killed_midway(command(killed, engine), killed, 2)
     ((_, warden, child),) = [pids for record, pids in recorded().items() if record not in before]
     wait_until(lambda: not alive(warden) and not session_of(child))
+    kept = {path.name: path.stat().st_mtime_ns for path in killed.glob("pool/*/*.parquet")}
     outcome, straight = (harness(*command(store, engine)) for store in (killed, whole))
     assert (outcome.code, straight.code) == (0, 0), outcome.err + straight.err
-    assert "pool: reused for" in outcome.err
+    assert f"pool: reused for {len(kept)} of 6 problems" in outcome.err  # one call holds all six
+    assert 0 < len(kept) < 6
     assert "reused" not in straight.err
-    assert contents(killed) == contents(whole)
     assert outcome.rows == straight.rows
+    for path in whole.glob("pool/*/*.parquet"):
+        other = killed / path.relative_to(whole)
+        same(responses_in(path), responses_in(other))
+        assert kept.get(path.name) in (None, other.stat().st_mtime_ns)
     assert {row["embedder"] for row in straight.rows if row["selector"] == "repexp"} == {"hidden-mean"}
 
 
