@@ -9,7 +9,7 @@ PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constr
 # A short spin: two threads that share their cores with other work cost 3 times without it, an idle machine 10 %.
 run: export GOMP_SPINCOUNT ?= 1000
 run: .venv/run.stamp  ## the main job on the embedded model: sample, embed, verify, rank, score
-	$(BIN)/harness run --task game24 --selector repexp --selector uniform --selector facility-location
+	$(BIN)/harness run --yes --task game24 --selector repexp --selector uniform --selector facility-location
 	$(BIN)/harness leaderboard runs/cells --out runs --quiet
 	$(BIN)/harness report
 

@@ -53,6 +53,7 @@ Task = Annotated[str | None, typer.Option(help="The task whose problems it answe
 Split = Annotated[str | None, typer.Option(help="Default: the task's test set.")]
 PoolKey = Annotated[str, typer.Argument(help="A pool file, or the key of a pool in the store (its beginning will do).")]
 StoredKey = Annotated[str, typer.Argument(help="The key of a pool in the store (its beginning will do).")]
+Yes = Annotated[bool, typer.Option("--yes", help="Begin what takes an hour or more without asking.")]
 Data = Annotated[Path | None, typer.Option("--data", help="A local file with the task's problems.")]
 
 
@@ -123,7 +124,7 @@ def run(
     gpu: Annotated[
         str, typer.Option(help="With --paper --dry-run: what is priced where no model is here to be timed.")
     ] = "h100",
-    yes: Annotated[bool, typer.Option("--yes", help="Begin a run of hours without asking.")] = False,
+    yes: Yes = False,
     track: Annotated[
         list[str] | None, typer.Option("--track", help="trackio, wandb:project=x,mode=offline, ...; repeatable.")
     ] = None,
@@ -136,7 +137,9 @@ def run(
 
     options = presets.filled(locals(), plugin or ())
     if until_correct:
-        return _until_correct(_config(options, selectors=tuple(selector or ())), dry_run, bool(track), as_json)
+        if track:
+            raise HarnessError("run: --until-correct takes no --track: trackers follow pools")
+        return _until_correct(_config(options, selectors=tuple(selector or ())), dry_run, yes, as_json)
     if paper and dry_run and not (options["selector"] or grid or pool):
         return _paper_costs(options)
     config = _config(options, selectors=tuple(options["selector"] or ()))
@@ -157,13 +160,11 @@ def run(
     raise typer.Exit(1 if failures or tracking.faults else 0)
 
 
-def _until_correct(config: RunConfig, dry_run: bool, tracked: bool, as_json: bool) -> None:
+def _until_correct(config: RunConfig, dry_run: bool, yes: bool, as_json: bool) -> None:
     from . import sequential, tables
     from .progress import Progress
 
-    if tracked:
-        raise HarnessError("run: --until-correct takes no --track: trackers follow pools")
-    progress = Progress()
+    progress = Progress(asks=not yes)
     if dry_run:
         with overlay(config.store) as scratch:
             return _print(sequential.dry_run(replace(config, store=scratch), progress), as_json, tables.preview)
@@ -197,6 +198,7 @@ def select(
     no_centre: Annotated[bool, typer.Option("--no-centre", help="Keep each problem's mean vector.")] = False,
     store: StoreDir = Path("runs"),
     plugin: Plugin = None,
+    yes: Yes = False,
     as_json: Json = False,
     as_jsonl: Annotated[bool, typer.Option("--jsonl", help="Print JSON, one line a problem.")] = False,
 ) -> None:
@@ -206,7 +208,7 @@ def select(
 
     given = {name: value for name, value in locals().items() if name in selection.Request.__dataclass_fields__}
     request = selection.Request(**given, centre=not no_centre, plugin_files=tuple(plugin or ()))
-    chosen = selection.select(request, Progress())
+    chosen = selection.select(request, Progress(asks=not yes))
     if as_jsonl:
         for one in chosen:
             print(json.dumps(one.row(), ensure_ascii=False))
@@ -469,6 +471,7 @@ def pool_audit(
     unsafe_exec: UnsafeExec = False,
     store: StoreDir = Path("runs"),
     plugin: Plugin = None,
+    yes: Yes = False,
     as_json: Json = False,
 ) -> None:
     """Where the task's two graders disagree, what ran into a limit, what could not be parsed."""
@@ -476,7 +479,7 @@ def pool_audit(
     from .progress import Progress
 
     config = _config(locals(), pool=Path(pool), regrade=True, audit=True)
-    found = pool_commands.audit(config, Progress())
+    found = pool_commands.audit(config, Progress(asks=not yes))
     _print(found, as_json, lambda found: tables.audit(found, listed))
 
 

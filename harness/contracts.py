@@ -102,6 +102,10 @@ class Engine(Protocol):
 
     Where requests may stay unanswered, `sample` names their rows in `Responses.missing`, and takes `rows`, a sequence a
     prompt: draw these rows alone. The next run asks so for what is missing. A pool's N is the responses that came.
+
+    Where `sample` has a parameter `done`, `done(j, responses)` is called as soon as all responses to prompt j are
+    finished, while those to other prompts go on: they are kept at once, and a killed run loses unfinished prompts
+    alone. They are equal to those that `sample` returns in the end, but may lack hidden states that come later.
     """
 
     name: str
@@ -117,7 +121,8 @@ class Engine(Protocol):
     def check(self, prompts: Sequence[Sequence[Message]], max_tokens: int) -> str | None:
         """Raise HarnessError unless every prompt and max_tokens more fit the model's context; a remark for the reader.
 
-        Asked before the first token is drawn, where any is.
+        Asked before the first token is drawn, where any is. It loads no weights: with an executor of several machines
+        it is asked where the run was started, and the model belongs to the workers.
         """
 
     def sample(
@@ -132,7 +137,8 @@ class Engine(Protocol):
         report: Callable[[int], None] = lambda rows: None,
     ) -> list[Responses]:
         """n responses to each prompt. Row i of prompt j draws from a stream of its own, made from (seeds[j], i) alone:
-        n, batch size and neighbours change nothing. `report(rows)` is called as rows are finished.
+        n, batch size and neighbours change nothing. `report(rows)` is called as rows are finished. To see how fast it
+        is, it may be asked with fewer max_tokens than `check` was.
         """
 
     def encode(

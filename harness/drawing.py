@@ -6,9 +6,11 @@ is done, and keeps them. A run without such an executor uses the `Models` that i
 
 from __future__ import annotations
 
+import inspect
 import platform
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 from . import store, unanswered
@@ -19,6 +21,7 @@ from .records import Message, Problem, Responses, Sampler
 from .work import Work, component, embedded, problem_seed
 
 Report = Callable[[int], None]
+Keep = Callable[[Problem, Responses], None]
 
 
 @dataclass(frozen=True)
@@ -95,21 +98,23 @@ def _difference(found: Mapping[str, Any], planned: Mapping[str, Any]) -> str:
 
 
 def draw(drawing: Drawing, models: Models, group: Group, report: Report) -> None:
-    """Draw a group's responses, and keep those that the store lacks."""
+    """Sample the responses of a group's problems that the store lacks, and keep each problem's once they are finished.
+
+    A worker that takes over a lost one's group samples only what that one has not kept.
+    """
     state = models.embedder.state if models.embedder else None
-    drawn = _ask(drawing, models, group, report, states=[state] if state else [])
-    for problem, responses in zip(group.problems, drawn, strict=True):
-        if not drawing.work.pool.path(problem).exists():
-            _keep(drawing, state, problem, responses)
-    unanswered.require_most(drawn)
+    left = _without_shard(drawing, group)
+    report(drawing.n * (len(group.problems) - len(left.problems)))
+    if left.problems:
+        keep = partial(_keep, drawing, state)
+        unanswered.require_most(_ask(drawing, models, left, report, keep, states=[state] if state else []))
 
 
 def draw_again(drawing: Drawing, models: Models, group: Group, report: Report) -> None:
     """Ask for the responses that did not come before, and put them among the others."""
     pool = drawing.work.pool
     rows = [sorted(store.missing_in(pool.path(problem))) for problem in group.problems]
-    for problem, responses in zip(group.problems, _ask(drawing, models, group, report, rows=rows), strict=True):
-        unanswered.fill(pool, problem, responses)
+    _ask(drawing, models, group, report, partial(unanswered.fill, pool), rows=rows)
 
 
 def embed(drawing: Drawing, models: Models, group: Group, report: Report) -> None:
@@ -123,10 +128,20 @@ def embed(drawing: Drawing, models: Models, group: Group, report: Report) -> Non
         report(1)
 
 
-def _ask(drawing: Drawing, models: Models, group: Group, report: Report, **which: Any) -> list[Responses]:
+def _without_shard(drawing: Drawing, group: Group) -> Group:
+    """The part of a group whose responses are not in the store."""
+    pairs = zip(group.problems, group.prompts, strict=True)
+    left = [(problem, prompt) for problem, prompt in pairs if not drawing.work.pool.path(problem).exists()]
+    return replace(group, problems=[problem for problem, _ in left], prompts=[prompt for _, prompt in left])
+
+
+def _ask(drawing: Drawing, models: Models, group: Group, report: Report, keep: Keep, **which: Any) -> list[Responses]:
+    """A group's responses, each problem's kept as soon as the engine has finished them; an engine may say so twice."""
     assert models.engine is not None
     assert models.sampler is not None
-    return models.engine.sample(
+    if says_done(models.engine):
+        which["done"] = lambda j, responses: keep(group.problems[j], responses)
+    sampled = models.engine.sample(
         group.prompts,
         n=drawing.n,
         sampler=models.sampler,
@@ -135,18 +150,29 @@ def _ask(drawing: Drawing, models: Models, group: Group, report: Report, **which
         report=report,
         **which,
     )
+    for problem, responses in zip(group.problems, sampled, strict=True):
+        keep(problem, responses)
+    return sampled
+
+
+def says_done(engine: Engine) -> bool:
+    """Whether `sample` names a parameter `done`. One that passes on any options may change what comes of it: no."""
+    return "done" in inspect.signature(engine.sample).parameters
 
 
 def _keep(drawing: Drawing, state: str | None, problem: Problem, responses: Responses) -> None:
-    """Vectors are kept before texts: a text shard says that both are there."""
+    """Keep what the store lacks of a problem's responses. Vectors, where they are there, are kept before the texts."""
     work = drawing.work
-    unanswered.mark(work.pool, problem, responses.missing)
+    is_new = not work.pool.path(problem).exists()
+    if is_new:
+        unanswered.mark(work.pool, problem, responses.missing)
     if not len(responses) and responses.missing:
         return
-    if state and work.embeddings:
-        vectors = project(responses.states[state], drawing.dim, work.seed)
-        store.write_vectors(work.embeddings, problem, vectors)
-    store.write_responses(work.pool, problem, responses)
+    vectors = responses.states.get(state) if state else None
+    if vectors is not None and work.embeddings and (is_new or not work.embeddings.path(problem).exists()):
+        store.write_vectors(work.embeddings, problem, project(vectors, drawing.dim, work.seed))
+    if is_new:
+        store.write_responses(work.pool, problem, responses)
 
 
 def _vectors(drawing: Drawing, models: Models, problem: Problem, chat: Sequence[Message], responses: Responses) -> Any:

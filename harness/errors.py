@@ -10,6 +10,10 @@ class HarnessError(Exception):
     """A mistake that its reader can put right: who, what, got, and what to do, in one line."""
 
 
+class NotBegun(HarnessError):
+    """Work of an hour and more that nobody said yes to: the whole command ends, not one cell of it."""
+
+
 def did_you_mean(name: str, known: Iterable[str]) -> str:
     """`(did you mean 'repexp'? installed: repexp, uniform)`, without the guess where nothing is close."""
     names = sorted(set(known))

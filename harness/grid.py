@@ -11,14 +11,16 @@ from __future__ import annotations
 import itertools
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any
 
 from . import pipeline
 from .component import build, parse_spec
 from .config import RunConfig
-from .errors import HarnessError, did_you_mean
-from .plan import needs
+from .errors import HarnessError, NotBegun, did_you_mean
+from .plan import make_plan, needs
+from .preflight import SHORTER, Outlook, preflight, require_consent
 from .progress import Progress
 from .registry import Registry, load_registry
 
@@ -35,9 +37,13 @@ def run(
     """
     rows: list[dict[str, Any]] = []
     failures: dict[str, str] = {}
-    for point in points(config, progress):
+    runs = list(points(config, progress))
+    require_consent("run", _outlook(runs), progress, SHORTER)
+    for point in runs:
         try:
             made, failed = pipeline.run(point.config, progress, scored)
+        except NotBegun:
+            raise
         except HarnessError as failure:
             failures[point.name] = f"{point.name}: {failure}" if point.name else str(failure)
             continue
@@ -48,6 +54,18 @@ def run(
             else:
                 failures[f"{point.name} {spec}"] = line
     return rows, failures
+
+
+def _outlook(runs: Sequence[Point]) -> Outlook:
+    """How long several runs take, a pool that they share counted once; a single one asks for itself."""
+    total, pools = Outlook(), set()
+    for point in runs if len(runs) > 1 else ():
+        with suppress(HarnessError):  # said in its turn
+            plan = make_plan(point.config, Progress(quiet=True))
+            if plan.work.pool.key not in pools:
+                total += preflight(plan).outlook
+            pools.add(plan.work.pool.key)
+    return total
 
 
 def dry_run(config: RunConfig, progress: Progress) -> list[dict[str, Any]]:

@@ -13,7 +13,7 @@ from .config import RunConfig
 from .errors import HarnessError
 from .measuring import measure
 from .plan import Plan, make_plan
-from .preflight import preflight
+from .preflight import SHORTER, preflight, require_consent
 from .progress import Progress
 from .projection import project
 from .records import Problem
@@ -52,15 +52,14 @@ def run(
 
 
 def _announce(plan: Plan, progress: Progress) -> None:
-    """Say what is to be made and by whose weights, where something is, and ask before hours of it."""
+    """Say what is to be made and by whose weights, where something is, and ask before an hour of it."""
     plan.show_weights(progress)
     ahead = preflight(plan)
-    if ahead.responses or ahead.verdicts:
+    if ahead.responses or ahead.verdicts or ahead.encoded:
         progress.say(str(ahead))
     if ahead.warning:
         progress.say(ahead.warning)
-    if ahead.is_long and not progress.allows("begin?", unattended=not ahead.is_days):
-        raise HarnessError("run: not begun; --limit, --n and --max-tokens make it shorter, --yes asks nothing")
+    require_consent("run", ahead.outlook, progress, SHORTER)
 
 
 def dry_run(config: RunConfig, progress: Progress) -> list[dict[str, Any]]:
@@ -78,22 +77,23 @@ def dry_run(config: RunConfig, progress: Progress) -> list[dict[str, Any]]:
 
 
 def sample(plan: Plan, progress: Progress) -> set[str]:
-    """Draw the responses that are not in the store, and their hidden states in the same pass; whose were drawn.
+    """Sample the responses that are not in the store, and their hidden states in the same pass; whose were sampled.
 
-    Problems go to the engine in fixed groups; a group with a missing problem is drawn whole, so that a resumed run does
-    the same arithmetic as an unkilled one.
+    Only missing problems go to the engine, as many at a time as it takes best, and each is kept once it is finished.
     """
     if plan.sampling is None:
         return set()
     pool, sampling = plan.work.pool, plan.sampling
     missing = _missing("pool", plan.problems, pool, progress)
     size = sampling.problems_per_call(sampling.n)
-    todo = [group for group in batches(plan.problems, size) if any(problem.id in missing for problem in group)]
+    to_sample = [problem for problem in plan.problems if problem.id in missing]
+    todo = list(batches(to_sample, size))
     waiting = unanswered.waiting(pool, plan.problems)
     again = batches([problem for problem in plan.problems if problem.id in waiting], size)
     total = sum(map(len, todo)) * sampling.n + sum(map(len, waiting.values()))
     if not total:
         return missing
+    unanswered.forget_derived(pool, to_sample)
     with progress.stage("sample", total, "responses") as stage:
         _with_models(plan, drawing.draw, todo, stage.advance)
         _with_models(plan, drawing.draw_again, list(again), stage.advance)

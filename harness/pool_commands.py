@@ -17,6 +17,7 @@ from .contracts import Task
 from .errors import HarnessError, did_you_mean
 from .plan import Plan, make_plan
 from .pools import read_pool
+from .preflight import preflight, require_consent
 from .progress import Progress
 from .records import Problem, Responses
 from .setting import make_setting
@@ -80,6 +81,7 @@ def _graded(config: RunConfig, progress: Progress) -> Plan:
     for stage in (plan.work.verdicts, plan.work.graded):
         stage.begin()
     plan.check_grader()
+    require_consent("pool audit", preflight(plan).outlook, progress, "--split makes it shorter")
     pipeline.verify(plan, progress)
     return plan
 

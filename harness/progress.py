@@ -106,13 +106,17 @@ class Progress:
         """One line for the reader."""
         self.console.print(line, markup=False)
 
-    def allows(self, question: str, unattended: bool = True) -> bool:
-        """What the person at the terminal answers, `unattended` where there is none; yes if nothing is to be asked."""
+    def allows(self, question: str) -> bool:
+        """What the person at the terminal answers, no where there is none; yes if nothing is to be asked.
+
+        A yes holds for the rest of the command.
+        """
         if not self.asks:
             return True
         if not (self.console.is_terminal and sys.stdin.isatty()):
-            return unattended
-        return self.console.input(f"{question} [y/N] ", markup=False).strip().lower() in ("y", "yes")
+            return False
+        self.asks = self.console.input(f"{question} [y/N] ", markup=False).strip().lower() not in ("y", "yes")
+        return not self.asks
 
     @contextmanager
     def stage(self, name: str, total: int, unit: str, closing: bool = True) -> Iterator[Stage]:

@@ -7,6 +7,7 @@ metrics.jsonl and checkpoints/. The same command again goes on from the last com
 from __future__ import annotations
 
 import json
+import statistics
 import tempfile
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -19,6 +20,7 @@ from .children import run_child
 from .component import Spec, build, parse_spec
 from .contracts import Task, Trainer
 from .errors import HarnessError, did_you_mean
+from .preflight import Outlook, require_consent
 from .presets import graded_as_the_paper
 from .progress import Progress, Stage
 from .registry import Registry, load_registry
@@ -120,8 +122,11 @@ def rehearse(request: Request, seed: int) -> Prepared:
     )
 
 
-def train(request: Request, seed: int, progress: Progress) -> dict[str, Any]:
-    """Train, or go on with a training; the row that says how it ended."""
+def train(request: Request, seed: int, progress: Progress, runs: int = 1) -> dict[str, Any]:
+    """Train, or go on with a training; the row that says how it ended.
+
+    runs  how many trainings the command still has to do, this one included: who is asked, is asked about all of them
+    """
     prepared = prepare(request, seed)
     run = prepared.run
     if prepared.fault:
@@ -132,6 +137,10 @@ def train(request: Request, seed: int, progress: Progress) -> dict[str, Any]:
     if run.settings.steps is not None and done >= run.settings.steps:
         progress.say(f"seed {seed}: all {done} steps are done; --set steps=N goes on")
         return _row(prepared, 0.0)
+    left = outlook(run, done)
+    for _ in range(runs - 1):
+        left += outlook(run, 0)
+    require_consent("rl train", left, progress, "--set steps=N and --set batch=N make it shorter")
     progress.say(f"seed {seed}: {run.folder}" + (f", going on after step {done}" if done else ""))
     began = time.monotonic()
     with progress.stage("train", run.settings.steps or 0, "steps") as stage:
@@ -140,6 +149,18 @@ def train(request: Request, seed: int, progress: Progress) -> dict[str, Any]:
     if status:
         raise HarnessError(_ended(prepared, status, follower.step))
     return _row(prepared, time.monotonic() - began)
+
+
+def outlook(run: TrainingRun, done: int) -> Outlook:
+    """How long the steps after `done` take: by those that were taken, where any were, else as so many responses."""
+    settings = run.settings
+    assert settings.steps is not None
+    steps = settings.steps - done
+    taken = [line["step_s"] for line in read_metrics(run.metrics) if line.get("step_s")]
+    if taken:
+        return Outlook(steps * statistics.median(taken))
+    responses = steps * settings.batch * settings.rollouts
+    return Outlook(0, responses, responses * settings.max_response)
 
 
 def _started(prepared: Prepared, follower: Follower) -> int:

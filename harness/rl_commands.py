@@ -22,6 +22,7 @@ Data = Annotated[
 ]
 StoreDir = Annotated[Path, typer.Option("--store", help="Runs are folders in its rl/.")]
 Plugin = Annotated[list[Path] | None, typer.Option("--plugin", help="A plugin in a single file; repeatable.")]
+Yes = Annotated[bool, typer.Option("--yes", help="Begin what takes an hour or more without asking.")]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
 
 
@@ -52,6 +53,7 @@ def train(
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Check all, print what would start; leave nothing.")
     ] = False,
+    yes: Yes = False,
     as_json: Json = False,
 ) -> None:
     """Train a model by GRPO with a bonus on its rewards; the same command again goes on where it stopped."""
@@ -84,7 +86,8 @@ def train(
                 raise prepared.fault
         return
     try:
-        rows = [rl.train(request, one, Progress()) for one in all_seeds]
+        progress = Progress(asks=not yes)
+        rows = [rl.train(request, one, progress, len(all_seeds) - place) for place, one in enumerate(all_seeds)]
     except KeyboardInterrupt:
         print(
             "interrupted: the trainer was stopped; the same command goes on from its last checkpoint", file=sys.stderr
@@ -111,6 +114,7 @@ def evaluate(
     store: StoreDir = Path("runs"),
     out: Annotated[Path | None, typer.Option(help="Where rl-eval.json goes; default: rl/ in the store.")] = None,
     plugin: Plugin = None,
+    yes: Yes = False,
     as_json: Json = False,
 ) -> None:
     """Measure pass@k of trained models, each run's checkpoint chosen by dev pass@1, and of the initial one."""
@@ -120,7 +124,7 @@ def evaluate(
     given = {name: value for name, value in locals().items() if name in rl_eval.Request.__dataclass_fields__}
     given |= {"data": _pairs("--data", data or [], bare=""), "plugin_files": tuple(plugin or ())}
     try:
-        found = rl_eval.evaluate(rl_eval.Request(**given), Progress())
+        found = rl_eval.evaluate(rl_eval.Request(**given), Progress(asks=not yes))
     except KeyboardInterrupt:
         print("interrupted: what is finished is kept; run the same command again to go on", file=sys.stderr)
         raise typer.Exit(130) from None

@@ -26,6 +26,7 @@ from .errors import HarnessError
 from .metrics import budgets, random_pass_at_k
 from .pipeline import ask_second_grader, sample, verify
 from .plan import Plan, make_plan, prompt
+from .preflight import SHORTER, Outlook, require_consent, sampling_outlook
 from .presets import graded_as_the_paper
 from .progress import Progress
 from .records import Floats, Problem, Responses
@@ -100,9 +101,9 @@ def evaluate(request: Request, progress: Progress) -> dict[str, Any]:
     policies = [_chosen(request, run, trainers[run.folder], progress) for run in runs]
     if request.base:
         policies.insert(0, Policy(runs[0], None, runs[0].model))
-    evaluated = []
-    for policy in policies:
-        plan = _plan(request, policy, progress)
+    evaluated = [(policy, _plan(request, policy, progress)) for policy in policies]
+    require_consent("rl eval", _outlook([plan for _, plan in evaluated]), progress, SHORTER)
+    for _, plan in evaluated:
         plan.begin()
         plan.check_grader()
         sample(plan, progress)
@@ -110,7 +111,6 @@ def evaluate(request: Request, progress: Progress) -> dict[str, Any]:
         if has_second_grader(plan.task):
             plan.work.audits.begin()
             ask_second_grader(plan, progress)
-        evaluated.append((policy, plan))
     found = {
         "kind": KIND,
         "schema": SCHEMA,
@@ -128,6 +128,16 @@ def evaluate(request: Request, progress: Progress) -> dict[str, Any]:
     stores.write_atomically(path, (json.dumps(found, indent=1) + "\n").encode())
     progress.say(f"evaluation: {path}")
     return found
+
+
+def _outlook(plans: Sequence[Plan]) -> Outlook:
+    """How long all policies take: as long as the first that lacks responses does, for each response."""
+    lacking = [(plan, problems) for plan in plans if (problems := plan.work.pool.missing(plan.problems))]
+    if not lacking:
+        return Outlook()
+    plan, problems = lacking[0]
+    one, times = sampling_outlook(plan, problems), sum(len(each) for _, each in lacking) / len(problems)
+    return Outlook(one.seconds * times, round(one.responses * times), round(one.tokens * times))
 
 
 def read(path: Path) -> dict[str, Any]:

@@ -286,12 +286,14 @@ def _check_embedder(request: Request, spec: str, embedder: Embedder, candidates:
 def _kept(request: Request, progress: Progress) -> VectorsOf:
     """Vectors that a model computes: made and kept as a run's are, under the same keys."""
     from . import pipeline
+    from .preflight import encoding_outlook, require_consent
 
     plan = make_plan(request.run_config, Progress(quiet=True), with_verdicts=False)  # what joined was said before
     stage = plan.work.embeddings
     assert stage is not None  # the selector needs vectors
     stage.begin()
     plan.show_weights(progress)
+    require_consent("select", encoding_outlook(plan), progress, "a smaller --pool makes it shorter")
     pipeline.embed(plan, set(), progress)
     problems = {problem.id: problem for problem in plan.problems}
 

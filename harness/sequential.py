@@ -7,13 +7,13 @@ the budget ended first; such runs are scored by `survival`, kept apart from cell
     STORE/stopped/KEY/PROBLEM.json       the verdicts on them, the stopping time, whether it is censored
     STORE/sequences/KEY.json             one run: a line a problem, and all that made it
 
-A killed run goes on at the first group of problems that is not finished, and ends with the bytes of one that was not.
+A problem is kept as soon as it is finished, and a killed run goes on with the others.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -24,9 +24,11 @@ from . import cells, store
 from .checksums import read_regular
 from .config import RunConfig
 from .contracts import Task
+from .drawing import says_done
 from .errors import HarnessError
 from .metrics import budgets
 from .plan import Plan, Sampling, make_plan
+from .preflight import SHORTER, require_consent, sampling_outlook
 from .progress import Progress
 from .records import Problem, Responses, Verdict
 from .survival import Survival, kaplan_meier
@@ -56,6 +58,8 @@ def run(config: RunConfig, progress: Progress) -> dict[str, Any]:
     for stage in (asked.drawn, asked.stopped):
         stage.begin()
     if missing:
+        outlook = sampling_outlook(asked.plan, missing)
+        require_consent("run --until-correct", outlook, progress, SHORTER)
         remark = asked.plan.task.check(unsafe_exec=config.unsafe_exec)
         if remark:
             progress.say(remark)
@@ -82,21 +86,22 @@ def dry_run(config: RunConfig, progress: Progress) -> list[dict[str, Any]]:
 
 
 def draw(asked: Sequences, missing: set[str], progress: Progress) -> None:
-    """Draw and verify the sequences that are not in the store, some problems at a time, the same ones every time."""
+    """Sample and verify the sequences that are not in the store, some problems at a time; keep each once it ends."""
     plan, sampling = asked.plan, asked.sampling
     if len(missing) < len(plan.problems):
         reused = len(plan.problems) - len(missing)
         progress.say(f"until correct: reused for {reused} of {len(plan.problems)} problems")
-    groups = batches(plan.problems, sampling.problems_per_call(FIRST))
-    todo = [group for group in groups if any(problem.id in missing for problem in group)]
-    with progress.stage("until correct", sum(map(len, todo)), "problems") as stage:
-        for group in todo:
-            judges = [Judge(plan.task, problem) for problem in group]
-            find = _one_by_one if sampling.steered else _by_waves
-            for judge, responses in zip(judges, find(asked, judges), strict=True):
-                if judge.problem.id in missing:
-                    _keep(asked, judge, responses)
-            stage.advance(len(group))
+    todo = [problem for problem in plan.problems if problem.id in missing]
+    find = _one_by_one if sampling.steered else _by_waves
+    with progress.stage("until correct", len(todo), "problems") as stage:
+
+        def keep(judge: Judge, responses: Responses) -> None:
+            if not asked.stopped.path(judge.problem).exists():  # an engine may say twice that it is finished
+                _keep(asked, judge, responses)
+                stage.advance()
+
+        for group in batches(todo, sampling.problems_per_call(FIRST)):
+            find(asked, [Judge(plan.task, problem) for problem in group], keep)
 
 
 @dataclass(eq=False)
@@ -119,9 +124,16 @@ class Judge:
         return self.verdict(text, finish).status == "correct"
 
 
-def _ask(asked: Sequences, judges: Sequence[Judge], n: int, **more: Any) -> list[Responses]:
+Finish = Callable[[Judge, Responses], None]
+
+
+def _ask(asked: Sequences, judges: Sequence[Judge], n: int, finish: Finish, **more: Any) -> None:
+    """Sample n responses to each problem (fewer where `until` says so); `finish` is told of each that is finished."""
     problems = [judge.problem for judge in judges]
-    return asked.sampling.engine.sample(
+    engine = asked.sampling.engine
+    if says_done(engine) and not getattr(engine, "served", False):  # a server's requests would wait for the verifier
+        more["done"] = lambda place, responses: finish(judges[place], responses)
+    sampled = engine.sample(
         asked.plan.prompts(problems),
         n=n,
         sampler=asked.sampling.sampler,
@@ -129,35 +141,40 @@ def _ask(asked: Sequences, judges: Sequence[Judge], n: int, **more: Any) -> list
         seeds=[problem_seed("sample", asked.plan.config.seed, problem) for problem in problems],
         **more,
     )
+    for judge, responses in zip(judges, sampled, strict=True):
+        finish(judge, responses)
 
 
-def _one_by_one(asked: Sequences, judges: Sequence[Judge]) -> list[Responses]:
+def _one_by_one(asked: Sequences, judges: Sequence[Judge], keep: Finish) -> None:
     """The engine asks after every response: each depends on those before."""
 
     def until(place: int, text: str, finish: str = "") -> bool:
         return judges[place].accepts(text, finish)
 
-    return _ask(asked, judges, asked.sampling.n, until=until)
+    _ask(asked, judges, asked.sampling.n, keep, until=until)
 
 
-def _by_waves(asked: Sequences, judges: Sequence[Judge]) -> list[Responses]:
+def _by_waves(asked: Sequences, judges: Sequence[Judge], keep: Finish) -> None:
     """Independent responses, some more than are wanted, and cut at the first correct one.
 
     Fewer rows are the first of more, so each wave draws those before again: at most a third more in all.
     """
-    found: dict[str, Responses] = {}
     going, size = list(judges), FIRST
     while going:
         size = min(size, asked.sampling.n)
-        for judge, responses in zip(going, _ask(asked, going, size), strict=True):
+        ended: set[str] = set()
+
+        def finish(judge: Judge, responses: Responses, size: int = size, ended: set[str] = ended) -> None:
             _require_all(judge.problem, responses)
-            ended = enumerate(zip(responses.texts, responses.finish, strict=True))
-            stop = next((i for i, response in ended if judge.accepts(*response)), None)
+            each = enumerate(zip(responses.texts, responses.finish, strict=True))
+            stop = next((i for i, response in each if judge.accepts(*response)), None)
             if stop is not None or size == asked.sampling.n:
-                found[judge.problem.id] = responses.first(size if stop is None else stop + 1)
-        going = [judge for judge in going if judge.problem.id not in found]
+                ended.add(judge.problem.id)
+                keep(judge, responses.first(size if stop is None else stop + 1))
+
+        _ask(asked, going, size, finish)
+        going = [judge for judge in going if judge.problem.id not in ended]
         size *= MORE
-    return [found[judge.problem.id] for judge in judges]
 
 
 def _require_all(problem: Problem, responses: Responses) -> None:

@@ -2,7 +2,7 @@
 
 A problem of which some rows came has a shard like any other, with fewer rows, which says what it lacks; beside it
 stands a mark, `STEM.unanswered.json`, so that such problems are found by one look at the folder. Once the rows come the
-shard is made whole, byte for byte what it would have been, and what was derived from the smaller one (vectors,
+shard is made whole, and what was derived from the smaller one (vectors,
 verdicts, rankings) is taken away, to be made anew.
 """
 
@@ -58,10 +58,23 @@ def fill(pool: Stage, problem: Problem, came: Responses) -> None:
         return
     there = [row for row in range(len(kept) + len(kept.missing)) if row not in kept.missing]
     for folder in _derived(pool):
-        for shard in folder.glob(f"{store.shard_name(problem)}.*"):
-            shard.unlink()
+        _remove(folder, problem)
     store.write_responses(pool, problem, _merged(kept, there, came, new))
     mark(pool, problem, came.missing)
+
+
+def forget_derived(pool: Stage, problems: Sequence[Problem]) -> None:
+    """Take away what was derived from a shard that is gone: in another batch its rows may come with other last bits."""
+    for folder in _derived(pool):
+        there = {path.name.rpartition(".")[0] for path in folder.iterdir()}
+        for problem in problems:
+            if store.shard_name(problem) in there and not pool.path(problem).exists():
+                _remove(folder, problem)
+
+
+def _remove(folder: Path, problem: Problem) -> None:
+    for shard in folder.glob(f"{store.shard_name(problem)}.*"):
+        shard.unlink(missing_ok=True)
 
 
 def require_most(drawn: Sequence[Responses]) -> None:

@@ -157,6 +157,7 @@ class OpenAI:
         seeds: Sequence[int],
         states: Sequence[str] = (),
         report: Callable[[int], None] = lambda rows: None,
+        done: Callable[[int, Responses], None] = lambda prompt, responses: None,
         rows: Sequence[Sequence[int]] | None = None,
     ) -> list[Responses]:
         """n responses to each prompt, or only the given rows of each; those that did not come are in `missing`.
@@ -169,7 +170,7 @@ class OpenAI:
             _no_states()
         wanted = rows if rows is not None else [range(n)] * len(prompts)
         draw = _Draw(self, prompts, sampler, max_tokens, seeds, report)
-        _finished(draw.all(wanted))
+        _finished(draw.all(wanted, done))
         drawn = [draw.responses(j, list(wanted[j])) for j in range(len(prompts))]
         reasons = [reason for one in drawn for reason in one.missing.values()]
         if reasons and rows is None and not any(map(len, drawn)):
@@ -355,14 +356,20 @@ class _Draw:
         self.bases = [_seed_base(seed, engine._seeds) for seed in seeds]
         self.found: list[dict[int, Choice | str]] = [{} for _ in prompts]
 
-    async def all(self, wanted: Sequence[Sequence[int]]) -> None:
+    async def all(self, wanted: Sequence[Sequence[int]], done: Callable[[int, Responses], None]) -> None:
         """Ask for the wanted rows of each prompt, as many requests at once as the session lets through."""
         size = (self.engine._form or self.engine._first_form).rows
+
+        async def ask(session: Session, j: int, run: Sequence[int]) -> None:
+            await self.run(session, j, run)
+            if len(self.found[j]) == len(wanted[j]):  # the last of its requests
+                done(j, self.responses(j, wanted[j]))
+
         try:
             async with Session(self.engine._server) as session, asyncio.TaskGroup() as group:
                 for j, rows in enumerate(wanted):
                     for run in _runs(rows, size):
-                        group.create_task(self.run(session, j, run))
+                        group.create_task(ask(session, j, run))
         except ExceptionGroup as failures:  # several requests may have met the same refusal
             raise failures.exceptions[0] from None
 

@@ -22,12 +22,15 @@ class Chunks:
         self.size, self.who = size, who
 
     def over(
-        self, rows: Sequence[Row], work: Callable[[Sequence[Row]], Result]
+        self, rows: Sequence[Row], work: Callable[[Sequence[Row]], Result], most: int | None = None
     ) -> Iterator[tuple[Sequence[Row], Result]]:
-        """Yield (chunk, work(chunk)) until all rows are done; a row that does not fit alone is a HarnessError."""
+        """Yield (chunk, work(chunk)) until all rows are done; a row that does not fit alone is a HarnessError.
+
+        most   rows of a chunk, where fewer than `size` are wanted
+        """
         done = 0
         while done < len(rows):
-            chunk = rows[done : done + self.size]
+            chunk = rows[done : done + min(self.size, most or self.size)]
             try:
                 result = work(chunk)
             except (MemoryError, RuntimeError) as failure:

@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -25,6 +26,7 @@ from harness.records import Floats
 from .checkpoint import Checkpoint, find_device, quiet
 from .model_location import locate
 from .row_chunks import Chunks, out_of_memory
+from .sampled_rows import Asked, Drawn, Start, joined
 
 if TYPE_CHECKING:
     import torch
@@ -36,6 +38,8 @@ DTYPES = ("auto", "float32", "bfloat16", "float16")
 DEFAULT_MODEL = {"cpu": "Qwen/Qwen2.5-0.5B-Instruct", "cuda": "Qwen/Qwen2.5-7B-Instruct"}
 ENCODED_TOKENS = 16  # a row, of `batch` rows: what one pass of `encode` takes in
 SCORED_TOKENS = 2  # and of `score`, which has a vocabulary's logits for each
+CPU_ROWS = 64  # at once, of a large model on a CPU: fewer problems are then unfinished when a run is killed
+LARGE = 50_000_000  # parameters: smaller models gain by more rows even there
 STEERED_ROWS = 16  # of `batch`, that a prompt counts for under a sampler that steers: a step looks at many tokens
 
 
@@ -52,7 +56,7 @@ class Transformers:
     model      a hub id, a folder, or an embedded model's name; None: Qwen2.5-Instruct, 0.5B on a CPU, 7B on a GPU
     device     "auto" (a GPU if there is one), "cpu", "cuda", "cuda:1", ...
     dtype      "auto" (float32 on a CPU, the checkpoint's own on a GPU), "float32", "bfloat16" or "float16"
-    batch      rows generated at once; halved where memory runs out. Changes no response
+    batch      rows generated at once at most; halved where memory runs out. Changes no response
     revision   of a hub model: branch, tag or commit
     """
 
@@ -124,6 +128,7 @@ class Transformers:
         seeds: Sequence[int],
         states: Sequence[str] = (),
         report: Callable[[int], None] = lambda rows: None,
+        done: Callable[[int, Responses], None] = lambda prompt, responses: None,
         until: Callable[[int, str, str], bool] = lambda prompt, text, finish: False,
     ) -> list[Responses]:
         """n responses to each prompt, in chunks of at most `batch` rows; see `harness.contracts.Engine`.
@@ -132,18 +137,31 @@ class Transformers:
         """
         self._require_known(states)
         if sampler.steers:
-            return self._sample_steered(prompts, _Asked(n, sampler, max_tokens, seeds, states, report, until))
+            return self._sample_steered(prompts, Asked(n, sampler, max_tokens, seeds, states, report, done, until))
         rows = [(j, i) for j in range(len(prompts)) for i in range(n)]
-        drawn: list[_Drawn] = []
+        parts: list[list[Drawn]] = [[] for _ in prompts]
+        finished: list[Responses] = []
         with self._quiet_inference():
             start = self._left_padded([self._checkpoint.prompt_ids(prompt) for prompt in prompts])
             for chunk, columns in self._chunks.over(
-                rows, lambda chunk: self._generate(start, chunk, sampler, max_tokens, seeds, states)
+                rows, lambda chunk: self._generate(start, chunk, sampler, max_tokens, seeds, states), self._at_once(n)
             ):
-                drawn.append(columns)
                 report(len(chunk))
-        whole = _joined(drawn)
-        return [self._responses(whole, slice(j * n, (j + 1) * n)) for j in range(len(prompts))]
+                for j, places in groupby(range(len(chunk)), key=lambda place: chunk[place][0]):
+                    own = list(places)
+                    parts[j].append(columns.rows(slice(own[0], own[-1] + 1)))
+                    if chunk[own[-1]][1] == n - 1:
+                        finished.append(self._responses(joined(parts[j])))
+                        parts[j].clear()
+                        done(j, finished[j])
+        return finished
+
+    def _at_once(self, n: int) -> int:
+        """Rows generated at once: on a CPU a large model gains nothing by more than `CPU_ROWS`, in whole problems."""
+        part = self._checkpoint
+        if part.device.type != "cpu" or part.model.num_parameters() < LARGE:
+            return self.batch
+        return min(self.batch, n * max(1, CPU_ROWS // n))
 
     def encode(
         self,
@@ -187,7 +205,7 @@ class Transformers:
         prompt: Sequence[Message],
         responses: Responses,
         tokens: int,
-        work: Callable[[_Start, Sequence[list[int]]], Any],
+        work: Callable[[Start, Sequence[list[int]]], Any],
     ) -> Iterator[tuple[list[int], Any]]:
         """Given responses in chunks of about `tokens * batch` tokens, and what `work` makes of each."""
         rows = self._checkpoint.rows(responses)
@@ -207,13 +225,13 @@ class Transformers:
 
     def _generate(
         self,
-        start: _Start,
+        start: Start,
         chunk: Sequence[tuple[int, int]],
         sampler: Sampler,
         max_tokens: int,
         seeds: Sequence[int],
         states: Sequence[str],
-    ) -> _Drawn:
+    ) -> Drawn:
         """Responses for a chunk of (prompt, row) pairs."""
         import torch
 
@@ -229,21 +247,21 @@ class Transformers:
             self._run(draws, start.ids[which], start.mask[which], start.past(which), feed_last=bool(states))
         return self._columns(draws, pooled)
 
-    def _columns(self, draws: RowDraws, pooled: PooledStates) -> _Drawn:
+    def _columns(self, draws: RowDraws, pooled: PooledStates) -> Drawn:
         """What was drawn, on the CPU."""
         if not draws.logprobs.isfinite().all():
             raise HarnessError(
                 f"{self.name}: in {self._checkpoint.dtype} the model's probabilities are not finite; try dtype=float32"
             )
         lengths = draws.lengths.tolist()
-        return _Drawn(
+        return Drawn(
             token_ids=[row[:length] for row, length in zip(draws.tokens.tolist(), lengths, strict=True)],
             ended=draws.ended.tolist(),
             logprobs=draws.logprobs.cpu().numpy(),
             states={kind: values.cpu().numpy() for kind, values in pooled.result().items()},
         )
 
-    def _sample_steered(self, prompts: Sequence[Sequence[Message]], asked: _Asked) -> list[Responses]:
+    def _sample_steered(self, prompts: Sequence[Sequence[Message]], asked: Asked) -> list[Responses]:
         """Up to n responses to each prompt, one after another, several prompts at a time."""
         from .candidate_tree import require_window
 
@@ -270,28 +288,33 @@ class Transformers:
         require_siblings(self._checkpoint)
         return True
 
-    def _steered(self, chunk: Sequence[int], prompt_ids: Sequence[list[int]], asked: _Asked) -> list[Responses]:
+    def _steered(self, chunk: Sequence[int], prompt_ids: Sequence[list[int]], asked: Asked) -> list[Responses]:
         """The responses to a chunk of prompts, which go on together as long as `until` lets them."""
         from .row_streams import uniforms
         from .steered import SteeredPrompts
 
         steered = SteeredPrompts(self._checkpoint, asked.sampler, *self._padded([prompt_ids[j] for j in chunk]))
-        found: dict[int, list[_Drawn]] = {j: [] for j in chunk}
+        found: dict[int, list[Drawn]] = {j: [] for j in chunk}
+        whole: dict[int, Responses] = {}
         going = list(chunk)
         for i in range(asked.n):
             streams = np.stack([uniforms(asked.seeds[j], i, asked.max_tokens) for j in going])
             columns = self._columns(*steered.respond([j - chunk[0] for j in going], streams, asked.states))
             for row, j in enumerate(going):
-                found[j].append(columns.row(row))
+                found[j].append(columns.rows(slice(row, row + 1)))
             asked.report(len(going))
-            going = [j for j in going if not asked.until(j, *self._text(found[j][-1]))]
+            last = i == asked.n - 1
+            for j in [j for j in going if asked.until(j, *self._text(found[j][-1])) or last]:
+                whole[j] = self._responses(joined(found[j]))
+                asked.done(j, whole[j])
+                going.remove(j)
             if not going:
                 break
-        return [self._responses(_joined(rows), slice(None)) for rows in found.values()]
+        return [whole[j] for j in chunk]
 
-    def _text(self, drawn: _Drawn) -> tuple[str, str]:
+    def _text(self, drawn: Drawn) -> tuple[str, str]:
         """The text of one row, and how it ended."""
-        return self._checkpoint.text(drawn.token_ids[0]), _finish(drawn.ended[0])
+        return self._checkpoint.text(drawn.token_ids[0]), drawn.finish[0]
 
     def _run(
         self, draws: RowDraws, ids: torch.Tensor, mask: torch.Tensor, past: dict[str, Any], *, feed_last: bool
@@ -320,18 +343,17 @@ class Transformers:
             for cache in past.values():
                 cache.batch_select_indices(unfinished)
 
-    def _responses(self, drawn: _Drawn, rows: slice) -> Responses:
-        token_ids = drawn.token_ids[rows]
+    def _responses(self, drawn: Drawn) -> Responses:
         return Responses(
-            texts=[self._checkpoint.text(ids) for ids in token_ids],
-            finish=[_finish(ended) for ended in drawn.ended[rows]],
-            lengths=np.array([len(ids) for ids in token_ids], np.int64),
-            logprobs=drawn.logprobs[rows],
-            token_ids=token_ids,
-            states={kind: values[rows] for kind, values in drawn.states.items()},
+            texts=[self._checkpoint.text(ids) for ids in drawn.token_ids],
+            finish=drawn.finish,
+            lengths=np.array([len(ids) for ids in drawn.token_ids], np.int64),
+            logprobs=drawn.logprobs,
+            token_ids=drawn.token_ids,
+            states=drawn.states,
         )
 
-    def _encode(self, start: _Start, rows: Sequence[list[int]], states: Sequence[str]) -> dict[str, Floats]:
+    def _encode(self, start: Start, rows: Sequence[list[int]], states: Sequence[str]) -> dict[str, Floats]:
         """States of a chunk of responses to the one prompt of `start`."""
         import torch
 
@@ -343,7 +365,7 @@ class Transformers:
         pooled = pool(hidden[:, -1 - width :], lengths, states)
         return {kind: values.cpu().numpy() for kind, values in pooled.items()}
 
-    def _score(self, start: _Start, rows: Sequence[list[int]]) -> Floats:
+    def _score(self, start: Start, rows: Sequence[list[int]]) -> Floats:
         """Summed log-probabilities of a chunk of responses to the one prompt of `start`."""
         import torch
 
@@ -357,7 +379,7 @@ class Transformers:
             ]
         )
 
-    def _fed(self, start: _Start, rows: Sequence[list[int]]) -> tuple[dict[str, Any], int]:
+    def _fed(self, start: Start, rows: Sequence[list[int]]) -> tuple[dict[str, Any], int]:
         """What the model is given for responses to the one prompt of `start`, padded on the right, and their width."""
         import torch
 
@@ -370,15 +392,15 @@ class Transformers:
         at = torch.arange(ids.shape[1] - fed.shape[1], ids.shape[1], device=part.device)
         return {"input_ids": fed, "position_ids": at.expand(len(rows), -1), "use_cache": bool(past), **past}, width
 
-    def _left_padded(self, prompts: Sequence[list[int]]) -> _Start:
+    def _left_padded(self, prompts: Sequence[list[int]]) -> Start:
         """The prompts in one batch, and their cache where all rows can share it."""
         ids, mask = self._padded(prompts)
         try:
-            return _Start(ids, mask, self._shared_cache(ids[:, :-1], mask[:, :-1]))
+            return Start(ids, mask, self._shared_cache(ids[:, :-1], mask[:, :-1]))
         except (MemoryError, RuntimeError) as failure:
             if not out_of_memory(failure):
                 raise
-        return _Start(ids, mask, None)
+        return Start(ids, mask, None)
 
     def _padded(self, prompts: Sequence[list[int]]) -> tuple[torch.Tensor, torch.Tensor]:
         """The prompts in one batch, padded on the left, and their mask, each (prompts, tokens)."""
@@ -418,63 +440,3 @@ class Transformers:
         for state in states:
             if state not in self.states:
                 raise HarnessError(f"transformers: no state {state!r}, only {', '.join(self.states)}")
-
-
-@dataclass(frozen=True)
-class _Start:
-    """Left-padded prompts (prompts, tokens), and the shared cache of all their tokens but the last, if there is one."""
-
-    ids: torch.Tensor
-    mask: torch.Tensor
-    cache: Any | None
-
-    def past(self, which: torch.Tensor) -> dict[str, Any]:
-        """The cache copied to rows, row r going on from prompt which[r], as an argument of the model."""
-        if self.cache is None:
-            return {}
-        from .roomy_cache import with_room
-
-        return {"past_key_values": with_room(self.cache, which)}
-
-
-@dataclass(frozen=True)
-class _Asked:
-    """What `sample` was asked for, prompts apart."""
-
-    n: int
-    sampler: Sampler
-    max_tokens: int
-    seeds: Sequence[int]
-    states: Sequence[str]
-    report: Callable[[int], None]
-    until: Callable[[int, str, str], bool]
-
-
-@dataclass(frozen=True)
-class _Drawn:
-    """Columns of drawn rows."""
-
-    token_ids: list[list[int]]
-    ended: list[bool]
-    logprobs: np.ndarray[Any, np.dtype[np.float64]]
-    states: dict[str, Floats]
-
-    def row(self, row: int) -> _Drawn:
-        """One row."""
-        one = slice(row, row + 1)
-        states = {kind: values[one] for kind, values in self.states.items()}
-        return _Drawn(self.token_ids[one], self.ended[one], self.logprobs[one], states)
-
-
-def _finish(ended: bool) -> str:
-    """How a response ended, as `Responses.finish` has it."""
-    return "stop" if ended else "length"
-
-
-def _joined(parts: Sequence[_Drawn]) -> _Drawn:
-    return _Drawn(
-        token_ids=[ids for part in parts for ids in part.token_ids],
-        ended=[ended for part in parts for ended in part.ended],
-        logprobs=np.concatenate([part.logprobs for part in parts]),
-        states={kind: np.concatenate([part.states[kind] for part in parts]) for kind in parts[0].states},
-    )

@@ -1007,6 +1007,17 @@ class Silent(SoundEngine):
         return super().sample(prompts, **options)
 
 
+@broken("engine", "finished-prompts-told")
+class Hasty(SoundEngine):
+    """Says that the first two responses were all."""
+
+    def sample(self, prompts, *, done=lambda j, responses: None, **options):
+        drawn = super().sample(prompts, **options)
+        for j, responses in enumerate(drawn):
+            done(j, responses.first(2))
+        return drawn
+
+
 @broken("engine", "global-rngs-untouched")
 class Restless(SoundEngine):
     """Seeds Python's global generator."""

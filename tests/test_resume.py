@@ -1,7 +1,11 @@
-"""A run killed with SIGKILL at any moment and started again gives, byte for byte, the tables of an unkilled one."""
+"""A run killed with SIGKILL at any moment and started again gives the tables of an unkilled one.
+
+The toy engine computes a row in the same way whatever its batch is, so that all files are equal here, byte for byte.
+"""
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
@@ -104,3 +108,91 @@ def test_a_broken_shard_is_named_and_remade_once_deleted(unkilled, tmp_path):
     shard.unlink()
     subprocess.run(command(tmp_path), capture_output=True, check=True)
     assert contents(tmp_path) == unkilled[1]
+
+
+# One engine call holds all problems: what is finished of it is kept, and not sampled again.
+
+SLOW = '''
+import time
+from pathlib import Path
+from harness import hookimpl
+from harness_file_toy import Parrot
+
+def sampled(engine, prompt, seed, options):
+    """One problem's responses; the log says whose they are."""
+    with Path(__file__ + ".log").open("a") as log:
+        log.write(prompt[-1]["content"] + "\\n")
+    time.sleep(0.2)
+    (responses,) = Parrot.sample(engine, [prompt], seeds=[seed], **options)
+    return responses
+
+class Told(Parrot):
+    def sample(self, prompts, *, seeds, done, **options):
+        every = []
+        for j, (prompt, seed) in enumerate(zip(prompts, seeds)):
+            every.append(sampled(self, prompt, seed, options))
+            done(j, every[j])
+        return every
+
+class Untold(Parrot):
+    """As plugins were before there was `done`."""
+
+    def sample(self, prompts, *, n, sampler, max_tokens, seeds, states=(), report=lambda rows: None):
+        options = {"n": n, "sampler": sampler, "max_tokens": max_tokens, "states": states, "report": report}
+        return [sampled(self, prompt, seed, options) for prompt, seed in zip(prompts, seeds)]
+
+@hookimpl
+def register_engines(register):
+    register("told", Told)
+    register("untold", Untold)
+'''
+
+
+def shards(files: dict[str, bytes]) -> dict[str, bytes]:
+    """All but the cells, which name the engine."""
+    return {name: content for name, content in files.items() if not name.startswith("cells")}
+
+
+def logged(plugin: Path) -> list[str]:
+    return Path(f"{plugin}.log").read_text().splitlines()
+
+
+@pytest.mark.parametrize(("engine", "more"), [("told", 1), ("untold", PROBLEMS)])
+def test_finished_problems_of_a_killed_call_are_kept_and_not_sampled_again(unkilled, tmp_path, engine, more):
+    plugin, store = tmp_path / "slow.py", tmp_path / "runs"
+    plugin.write_text(SLOW)
+    line = [*command(store), "--plugin", str(plugin)]
+    line[line.index("--engine") + 1] = f"{engine}:group={PROBLEMS}"
+    process = subprocess.Popen(line, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    while not Path(f"{plugin}.log").exists() or len(logged(plugin)) < 6:
+        assert process.poll() is None
+        time.sleep(0.01)
+    process.kill()
+    process.wait()
+    kept = len(list(store.glob("pool/*/*.parquet")))
+    assert kept >= (5 if engine == "told" else 0)
+    again = subprocess.run(line, capture_output=True, check=True)
+    assert json.loads(again.stdout) == [row | {"engine": engine} for row in json.loads(unkilled[0])]
+    assert shards(contents(store)) == shards(unkilled[1])
+    assert len(set(logged(plugin))) == PROBLEMS
+    assert len(logged(plugin)) <= PROBLEMS + more  # the one that was being sampled
+    if kept:
+        assert f"pool: reused for {kept} of {PROBLEMS} problems" in again.stderr.decode()
+
+
+def test_a_call_in_another_grouping_samples_only_what_is_missing(tmp_path):
+    """A group of which most problems are there used to be sampled whole."""
+    plugin, store = tmp_path / "slow.py", tmp_path / "runs"
+    plugin.write_text(SLOW)
+    line = [*command(store), "--plugin", str(plugin)]
+    line[line.index("--engine") + 1] = f"told:group={PROBLEMS}"
+    first = subprocess.run(line, capture_output=True, check=True)
+    before = contents(store)
+    gone = sorted(store.glob("pool/*/*.parquet"))[4]
+    for shard in store.rglob(f"{gone.stem}.*"):
+        if shard.parent.parent.name != "verdict":
+            shard.unlink()
+    again = subprocess.run(line, capture_output=True, check=True)
+    assert len(logged(plugin)) == PROBLEMS + 1
+    assert again.stdout == first.stdout
+    assert contents(store) == before

@@ -54,6 +54,25 @@ def evaluated(finished):
 # train
 
 
+def test_a_training_of_hours_is_not_begun_where_nobody_can_be_asked(tmp_path):
+    done = trained(tmp_path, "--set", "steps=700")  # of 4 prompts with 8 rollouts
+    assert done.returncode == 2
+    assert "error: rl train: not begun, since it takes 22,400 responses of up to" in done.stderr
+    assert "--set steps=N and --set batch=N make it shorter" in done.stderr
+    assert not list(tmp_path.rglob("log.txt"))
+    several = trained(tmp_path, "--set", "steps=300", "--seeds", "1", "2", "3")  # 9,600 each
+    assert "since it takes 28,800 responses" in several.stderr
+
+
+def test_an_evaluation_of_hours_is_not_begun_where_nobody_can_be_asked(finished):
+    cwd, rows, _ = finished
+    before = list((cwd / "runs" / "pool").rglob("*.parquet"))
+    done = command("eval", rows[0]["folder"], "--n", 200_000, "--max-tokens", 4, cwd=cwd)
+    assert done.returncode == 2, done.stderr
+    assert "error: rl eval: not begun, since it takes at most about" in done.stderr
+    assert list((cwd / "runs" / "pool").rglob("*.parquet")) == before
+
+
 def test_each_seed_is_a_run_in_a_folder_of_its_own(finished):
     cwd, rows, said = finished
     assert [(row["seed"], row["steps"], row["best_step"], row["dev_pass_at_1"]) for row in rows] == [

@@ -175,10 +175,10 @@ def command(folder):
 
 
 @pytest.mark.slow
-def test_a_guided_run_killed_midway_and_started_again_gives_the_bytes_of_an_unkilled_one(tmp_path):
+def test_a_guided_run_killed_midway_and_started_again_gives_the_responses_of_an_unkilled_one(tmp_path):
     environment = {**os.environ, "OMP_NUM_THREADS": "1"}
     whole, killed = tmp_path / "whole", tmp_path / "killed"
-    subprocess.run(command(whole), check=True, capture_output=True, env=environment)
+    straight = subprocess.run(command(whole), check=True, capture_output=True, env=environment)
     process = subprocess.Popen(command(killed), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env=environment)
     until = time.monotonic() + 300
     while process.poll() is None and time.monotonic() < until and len([*killed.rglob("*.parquet")]) < 5:
@@ -186,5 +186,12 @@ def test_a_guided_run_killed_midway_and_started_again_gives_the_bytes_of_an_unki
     process.send_signal(signal.SIGKILL)
     assert process.wait() == -signal.SIGKILL
     assert 0 < len([*killed.rglob("*.parquet")]) < len([*whole.rglob("*.parquet")])
-    subprocess.run(command(killed), check=True, capture_output=True, env=environment)
-    assert contents(killed) == contents(whole)
+    kept = {path.name: path.stat().st_mtime_ns for path in killed.glob("stopped/*/*.json")}
+    again = subprocess.run(command(killed), check=True, capture_output=True, env=environment)
+    assert again.stdout == straight.stdout
+    for path in whole.rglob("*.parquet"):
+        one, other = (store.responses_in(folder / path.relative_to(whole)) for folder in (whole, killed))
+        assert (one.texts, one.token_ids) == (other.texts, other.token_ids)
+        np.testing.assert_allclose(one.logprobs, other.logprobs, atol=1e-4)
+    after = {path.name: path.stat().st_mtime_ns for path in killed.glob("stopped/*/*.json")}
+    assert kept.items() <= after.items()

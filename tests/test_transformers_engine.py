@@ -25,6 +25,7 @@ from transformers import (
 )
 
 from harness import HarnessError, Responses, Sampler
+from harness_plugins import transformers_engine
 from harness_plugins.capture import final_decoder
 from harness_plugins.row_chunks import out_of_memory
 from harness_plugins.row_streams import uniforms
@@ -329,6 +330,40 @@ def test_rows_are_reported_as_they_are_finished(checkpoints):
     rows.clear()
     engine.encode(SHORT, responses, STATES, report=rows.append)
     assert sum(rows) == 40
+
+
+def events(engine, prompts, **options):
+    """What a call told, in order: rows finished, and prompts; and what it returned."""
+    told, prompts_done = [], {}
+
+    def done(j, responses):
+        told.append(f"prompt {j}")
+        prompts_done[j] = responses
+
+    responses = draw(engine, prompts, report=lambda rows: told.append(rows), done=done, **options)
+    for j, one in enumerate(responses):
+        assert_same(prompts_done[j], one)
+    return told, responses
+
+
+def test_a_prompt_is_done_as_soon_as_its_last_row_is(checkpoints):
+    engine = Transformers(str(checkpoints["qwen2"]), device="cpu", batch=16)
+    told, responses = events(engine, [SHORT, LONG], n=20)
+    assert told == [16, 16, "prompt 0", 8, "prompt 1"]
+    for one, whole in zip(responses, draw(engine, [SHORT, LONG], n=20), strict=True):
+        assert_same(one, whole)
+
+
+def test_a_large_model_on_a_cpu_finishes_its_problems_some_at_a_time(checkpoints, monkeypatch):
+    engine = Transformers(str(checkpoints["qwen2"]), device="cpu")
+    whole = draw(engine, [SHORT, LONG], n=20)
+    monkeypatch.setattr(transformers_engine, "LARGE", 0)
+    monkeypatch.setattr(transformers_engine, "CPU_ROWS", 30)
+    told, responses = events(engine, [SHORT, LONG], n=20)
+    assert told == [20, "prompt 0", 20, "prompt 1"]
+    for one, other in zip(responses, whole, strict=True):
+        assert_same(one, other)
+    assert [engine._at_once(n) for n in (1, 10, 16, 40, 300)] == [30, 30, 16, 40, 256]
 
 
 def test_streams_come_from_seed_and_row_alone():

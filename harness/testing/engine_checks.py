@@ -12,6 +12,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from ..drawing import says_done
 from ..records import Responses, Sampler
 from . import global_rngs
 from .checking import Inapplicable, Violation, check, expect, require_refused
@@ -177,6 +178,19 @@ def progress_reported(engine: Any) -> None:
     expect(sum(rows) == 8, f"of 8 rows {sum(rows)} were reported as finished")
 
 
+@check("call done(j, responses) once all rows of prompt j are there, or have no `done`", presumes=BASIC)
+def finished_prompts_told(engine: Any) -> None:
+    """Where `sample` takes `done`, it is told of each prompt's responses, equal to those that are returned."""
+    if not says_done(engine):
+        raise Inapplicable("its sample takes no done")
+    told: dict[int, Responses] = {}
+    drawn = _sample(engine, PROMPTS, n=4, done=told.__setitem__)
+    expect(sorted(told) == list(range(len(PROMPTS))), f"of {len(PROMPTS)} prompts it was told of {sorted(told)}")
+    for j, responses in enumerate(drawn):
+        expect(len(told[j]) == len(responses), f"it was told of {len(told[j])} responses of {len(responses)}")
+        _require_same(responses, told[j], "as it was told")
+
+
 @check("draw from generators of its own", presumes=BASIC)
 def global_rngs_untouched(engine: Any) -> None:
     """It leaves the global generators of random, numpy and torch as they were."""
@@ -195,6 +209,7 @@ CHECKS = (
     too_long_refused,
     steering_refused,
     progress_reported,
+    finished_prompts_told,
     global_rngs_untouched,
     parameters_round_trip,
 )

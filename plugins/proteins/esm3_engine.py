@@ -138,6 +138,7 @@ class Esm3:
         seeds: Sequence[int],
         states: Sequence[str] = (),
         report: Callable[[int], None] = lambda rows: None,
+        done: Callable[[int, Responses], None] = lambda prompt, responses: None,
     ) -> list[Responses]:
         """n sequences to each prompt, in batches of one length; see `harness.contracts.Engine`."""
         _check_sampler(sampler)
@@ -145,7 +146,7 @@ class Esm3:
             raise HarnessError("esm3: gives no hidden states: choose --embedder esmc")
         self.check(prompts, max_tokens)
         drawn = []
-        for prompt, seed in zip(prompts, seeds, strict=True):
+        for j, (prompt, seed) in enumerate(zip(prompts, seeds, strict=True)):
             parts = []
             for chunk, part in self._chunks.over(
                 range(n), functools.partial(self._drawn, masked(prompt), seed, sampler, self.steps)
@@ -153,6 +154,7 @@ class Esm3:
                 parts.append(part)
                 report(len(chunk))
             drawn.append(_responses(parts))
+            done(j, drawn[j])
         return drawn
 
     def encode(self, *given: Any, **more: Any) -> NoReturn:

@@ -26,7 +26,8 @@ from ..checkpoint import Checkpoint, find_device
 from ..model_location import locate
 from .child.harness_vllm.wire import Arrays, packed, unpacked
 from .child_process import ChildProcess, Died, Refusal
-from .environment import Environment, environment, find_python
+from .environment import Environment, cores, environment, find_python, gpus_in_sight
+from .requests import finished_prompts, seed_base
 
 DTYPES = ("auto", "float32", "bfloat16", "float16")
 DEFAULT_MODEL = {"cpu": "Qwen/Qwen2.5-0.5B-Instruct", "cuda": "Qwen/Qwen2.5-7B-Instruct"}
@@ -34,7 +35,6 @@ SEQUENCES = {"cpu": 64, "cuda": 256}
 CPU_CONTEXT = 4096  # vLLM makes room for it at once
 CALL = 8  # times the sequences that run at once: the rows of one call
 FAILURES = 4  # of the child, with no row finished between
-SEEDS = 2**62
 
 log = logging.getLogger("harness.vllm")
 
@@ -121,18 +121,17 @@ class Vllm:
         return max(1, CALL * (self.max_num_seqs or SEQUENCES[self._device]) // n)
 
     def check(self, prompts: Sequence[Sequence[Message]], max_tokens: int) -> str:
-        """Refuse max_tokens that do not fit after the longest prompt (vLLM would cut them off), then load the model.
+        """Refuse max_tokens that do not fit after the longest prompt (vLLM would cut them off), and a missing vLLM.
 
-        Says where hidden states do not come from the pass that draws.
+        Nothing is loaded: the model belongs to the process that samples, which need not be this one.
         """
         if max_tokens < 1:
             raise HarnessError(f"vllm: --max-tokens must be >= 1, got {max_tokens}")
         longest = max((len(self._checkpoint.prompt_ids(prompt)) for prompt in prompts), default=0)
         self._require_room(longest, max_tokens, f"--max-tokens {max_tokens}")
-        if not prompts:
-            return ""
-        self._loaded()
-        return f"vllm: {self._fallback}" if self._fault else ""
+        if prompts:
+            _ = self._environment
+        return ""
 
     # What it does.
 
@@ -146,8 +145,12 @@ class Vllm:
         seeds: Sequence[int],
         states: Sequence[str] = (),
         report: Callable[[int], None] = lambda rows: None,
+        done: Callable[[int, Responses], None] = lambda prompt, responses: None,
     ) -> list[Responses]:
-        """n responses to each prompt, asked for `chunk` at a time; see `harness.contracts.Engine`."""
+        """n responses to each prompt, asked for `chunk` at a time; see `harness.contracts.Engine`.
+
+        Where states come from a second vLLM, `done` is given the responses without them.
+        """
         if sampler.steers:
             raise HarnessError(
                 f"vllm: {type(sampler).__name__} steers decoding itself, which this engine cannot follow"
@@ -165,11 +168,11 @@ class Vllm:
             "sampler": _parameters(sampler),
         }
         requests = list(self._requests(len(ids), n, seeds))
-        found = self._drawn(asked, packed("prompts", ids), requests, report)
-        drawn = [
-            self._responses([found[at] for at, request in enumerate(requests) if request["prompt"] == j], while_drawing)
-            for j in range(len(ids))
-        ]
+        found: dict[int, Responses] = {}
+        for j, parts in finished_prompts(self._drawn(asked, packed("prompts", ids), requests, report), requests):
+            found[j] = self._responses(parts, while_drawing)
+            done(j, found[j])
+        drawn = [found[j] for j in range(len(ids))]
         if not states or while_drawing:
             return drawn
         pooled = [self._encoded(one, row, states) for one, row in zip(ids, drawn, strict=True)]
@@ -225,24 +228,24 @@ class Vllm:
         prompts: Arrays,
         requests: Sequence[Mapping[str, int]],
         report: Callable[[int], None],
-    ) -> dict[int, Arrays]:
-        """The columns of every request, by its place; those that a death left open are asked for again."""
-        found: dict[int, Arrays] = {}
+    ) -> Iterator[tuple[int, Arrays]]:
+        """Each request's place and columns, as it is finished; those that a death left open are asked for again."""
+        left = dict(enumerate(requests))
         deaths = 0
-        while len(found) < len(requests):
-            left = [{"request": at, **request} for at, request in enumerate(requests) if at not in found]
+        while left:
+            some = [{"request": at, **request} for at, request in left.items()]
             try:
-                for head, columns in self._loaded().ask({**asked, "requests": left}, prompts):
-                    found[head["request"]] = columns
+                for head, columns in self._loaded().ask({**asked, "requests": some}, prompts):
+                    request = left.pop(head["request"])
                     self.passed_again += head["passed_again"]
                     deaths = 0
-                    report(requests[head["request"]]["n"])
+                    report(request["n"])
+                    yield head["request"], columns
             except Died as death:
                 deaths += 1
                 self._survive(death, deaths)
             except Refusal as refusal:
                 raise HarnessError(f"vllm: {refusal}") from None
-        return found
 
     def _responses(self, parts: Sequence[Arrays], states: Sequence[str]) -> Responses:
         """One prompt's responses, of its requests' columns."""
@@ -322,6 +325,8 @@ class Vllm:
             self._children[pooling] = child
             if not pooling:
                 self._fault = child.fault
+                for remark in self._remarks():
+                    log.warning("vllm: %s", remark)
         return child
 
     def _survive(self, death: Died, deaths: int) -> None:
@@ -366,7 +371,7 @@ class Vllm:
         if self._checkpoint.location.folder is not None or self._checkpoint.local:
             own |= {"HF_HUB_OFFLINE": "1"}
         if device == "cpu":
-            threads = self.threads or int(os.environ.get("OMP_NUM_THREADS") or _cores())
+            threads = self.threads or int(os.environ.get("OMP_NUM_THREADS") or cores())
             own |= {"OMP_NUM_THREADS": str(threads), "VLLM_CPU_OMP_THREADS_BIND": "nobind"}
             own |= {"VLLM_ENABLE_V1_MULTIPROCESSING": "0"}
         return own
@@ -428,20 +433,18 @@ class Vllm:
             if state not in self.states:
                 raise HarnessError(f"vllm: no state {state!r}, only {', '.join(self.states)}")
 
-    @property
-    def _fallback(self) -> str:
-        return f"hidden states come from a second, pooling vLLM with the same weights, since {self._fault}"
-
-
-def seed_base(seed: int) -> int:
-    """The seed of a problem's first row. On a CPU torch uses its low 32 bits, on a GPU all."""
-    return int(np.random.SeedSequence(seed).generate_state(1, np.uint64)[0]) % SEEDS
+    def _remarks(self) -> Iterator[str]:
+        """What the reader should know of the vLLM that was loaded; said where it samples."""
+        if self._fault:
+            yield f"hidden states come from a second, pooling vLLM with the same weights, since {self._fault}"
+        gpus = gpus_in_sight() if self._device == "cuda" else 0
+        if gpus > self.tensor_parallel:
+            yield (
+                f"it uses {self.tensor_parallel} of {gpus} GPUs: --executor ray runs it on each, "
+                f"vllm:tensor_parallel={gpus} splits one model over all"
+            )
 
 
 def _parameters(sampler: Sampler) -> dict[str, float | int]:
     names = ("temperature", "top_p", "min_p", "top_k")
     return {name: getattr(sampler, name) for name in names}
-
-
-def _cores() -> int:
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

