@@ -48,8 +48,8 @@ from .sandbox import Sandbox, find_tier, shared_sandbox
 from .sources import Hub, Row
 
 PROMPT = (  # the problem in a block of its own: models that follow it answer in one (tests/bench/code_prompts.py)
-    "Solve this programming problem with a self-contained Python program. Write the program in one Markdown code "
-    "block.\n\n```python\n{problem}\n```"
+    "Write a Python program for this problem, with the imports that it needs. Answer with one Markdown code block "
+    "that holds the whole program.\n```\n{problem}\n```\n"
 )
 UNSAFE_EXEC = "HARNESS_UNSAFE_EXEC"  # worker processes, started later, inherit it
 CONNECT_S = 20.0
@@ -74,6 +74,7 @@ class EvalPlus(Task):
 
     n = 64
     splits = ("test",)
+    reads_finish = True
     grader = "2"
     dataset: ClassVar[str]
     release: ClassVar[Release]
@@ -125,38 +126,47 @@ class EvalPlus(Task):
         """One user message: `PROMPT` with the problem."""
         return [{"role": "user", "content": PROMPT.format(problem=problem.prompt.strip())}]
 
-    def verify(self, problem: Problem, response: str) -> Verdict:
+    def verify(self, problem: Problem, response: str, *, finish: str = "") -> Verdict:
         """The verdict on one response; a process of its own runs its program."""
-        return self.verify_all(problem, [response])[0]
+        return self.verify_all(problem, [response], finish=[finish])[0]
 
-    def verify_all(self, problem: Problem, responses: Sequence[str]) -> list[Verdict]:
+    def verify_all(
+        self, problem: Problem, responses: Sequence[str], *, finish: Sequence[str] | None = None
+    ) -> list[Verdict]:
         """Correct on `base+plus` if every test passes; else wrong and why (`plus: test 41 raised ValueError`).
 
         Tests are counted from 1. Of equal programs one is run. An `error` is the sandbox's or the data's.
         """
-        programs = self._programs(problem, responses)
+        programs = self._programs(problem, responses, finish)
         distinct = [program for program in dict.fromkeys(programs) if program is not None]
         made = self._graded(problem, distinct) if distinct else []
         verdicts = dict(zip(distinct, made, strict=True))
         return [wrong("no program") if program is None else verdicts[program] for program in programs]
 
-    def answer(self, problem: Problem, response: str) -> str | None:
+    def answer(self, problem: Problem, response: str, *, finish: str = "") -> str | None:
         """The program in one spelling: its syntax tree as source, without comments; None where there is none."""
-        return self.answers(problem, [response])[0]
+        return self.answers(problem, [response], finish=[finish])[0]
 
-    def answers(self, problem: Problem, responses: Sequence[str]) -> list[str | None]:
+    def answers(
+        self, problem: Problem, responses: Sequence[str], *, finish: Sequence[str] | None = None
+    ) -> list[str | None]:
         """The same for many responses. They are parsed in the sandbox: text can crash a parser."""
-        programs = self._programs(problem, responses)
+        programs = self._programs(problem, responses, finish)
         distinct = [program for program in dict.fromkeys(programs) if program is not None]
         forms = dict(zip(distinct, _sandbox().normalised(distinct), strict=True)) if distinct else {}
         return [None if program is None else forms[program] for program in programs]
 
-    def verdict_key(self, problem: Problem, response: str, answer: str | None) -> str | None:
+    def verdict_key(self, problem: Problem, response: str, answer: str | None, *, finish: str = "") -> str | None:
         """The program, letter by letter: it can see its line numbers, names and docstrings, and act upon them."""
-        return self._programs(problem, [response])[0]
+        return self._programs(problem, [response], [finish])[0]
 
-    def _programs(self, problem: Problem, responses: Sequence[str]) -> list[str | None]:
-        return [program_in(response, problem.meta["entry_point"], problem.prompt) for response in responses]
+    def _programs(self, problem: Problem, responses: Sequence[str], finish: Sequence[str] | None) -> list[str | None]:
+        ends = finish if finish is not None else [""] * len(responses)
+        entry_point, prompt = problem.meta["entry_point"], problem.prompt
+        return [
+            program_in(response, entry_point, prompt, cut_off=end == "length")
+            for response, end in zip(responses, ends, strict=True)
+        ]
 
     def _graded(self, problem: Problem, programs: Sequence[str]) -> list[Verdict]:
         key = _key(self.dataset, self.tests, problem)

@@ -9,7 +9,8 @@ The program is the first of these that there is:
    (HumanEval's are): the prompt, and the response up to Codex's stop sequences (`\nclass`, `\ndef`, `\n#`, `\nif`,
    `\nprint`; Chen et al. 2021) or to what is no code at column 0. Imports, assertions, assignments and calls behind
    the function stay, and can fail, so that figures compare with those of other papers;
-2. the last fenced block (``` or ~~~, whatever its info string, closed or not) that defines the entry point;
+2. the last fenced block (``` or ~~~, whatever its info string, closed or not) that defines the entry point; of a
+   response that was cut off by the token limit the last closed one, if any is;
 3. the code in the text, if that defines the entry point at the start of a line;
 4. a completion, if the prompt is the beginning of the function: the last fenced block with a `return`, or else the
    text, indented where model or tokenizer lost the indentation.
@@ -20,7 +21,7 @@ Behind the entry point's definition, 2 ends where evalplus stops its models too 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 
 LOOK_AT = 200_000
 
@@ -38,10 +39,11 @@ _CODE = re.compile(
 _EXAMPLE = re.compile(r"print[ \t]*+\(|assert\b|if[ \t]++__name__\b|def[ \t]++main[ \t]*+\(")
 
 
-def program_in(response: object, entry_point: str, prompt: str = "") -> str | None:
+def program_in(response: object, entry_point: str, prompt: str = "", cut_off: bool = False) -> str | None:
     """The program in a response that is to define `entry_point`; None where there is none.
 
     `prompt`: what the response may continue; only the beginning of the entry point's own function is continued.
+    `cut_off`: the token limit ended the response, so that its last block, where it is open, is no whole program.
     """
     if not isinstance(response, str):
         return None
@@ -52,8 +54,9 @@ def program_in(response: object, entry_point: str, prompt: str = "") -> str | No
     if continues and _is_body(head, entry_point):
         return _completed(prompt, head)
     tail = head if len(text) <= LOOK_AT else text[-LOOK_AT:].split("\n")[1:]
-    blocks = list(_blocks(tail))
-    program = _last_defining(blocks, defines) or _unfenced(tail, defines)
+    blocks, is_open = _blocks(tail)
+    closed = blocks[:-1] if cut_off and is_open else blocks
+    program = _last_defining(closed, defines) or _last_defining(blocks, defines) or _unfenced(tail, defines)
     body = next((block for block in reversed(blocks) if _line_of(block, _RETURN) is not None), head)
     return _completed(prompt, body) if program is None and continues and _first(body) else program
 
@@ -97,13 +100,14 @@ def _quote_behind(line: str, quote: str) -> str:
 # Fenced blocks
 
 
-def _blocks(lines: Sequence[str]) -> Iterator[list[str]]:
-    """The contents of the fenced blocks, without the fence's own indentation; the last one may be unclosed.
+def _blocks(lines: Sequence[str]) -> tuple[list[list[str]], bool]:
+    """The contents of the fenced blocks, without the fence's own indentation, and whether the last one is open.
 
     A fence that names a language opens a block even inside another one: someone forgot to close that, or wrapped a
     whole answer in a block. A fence that is indented by more than 3 columns more than the opening one is content (in
     a docstring, say), as in CommonMark.
     """
+    blocks: list[list[str]] = []
     opening: re.Match[str] | None = None
     block: list[str] = []
     for line in lines:
@@ -112,10 +116,11 @@ def _blocks(lines: Sequence[str]) -> Iterator[list[str]]:
             block.append(line)
         elif fence:
             if opening:
-                yield _dedented(block, len(opening[1]))
+                blocks.append(_dedented(block, len(opening[1])))
             opening, block = (None if opening and not fence[3].strip() else fence), []
     if opening:
-        yield _dedented(block, len(opening[1]))
+        blocks.append(_dedented(block, len(opening[1])))
+    return blocks, opening is not None
 
 
 def _is_outer(fence: re.Match[str], opening: re.Match[str]) -> bool:

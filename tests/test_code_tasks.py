@@ -134,6 +134,14 @@ def test_responses_are_graded_in_their_order_and_talk_is_no_program(mbpp, proble
     assert mbpp.verify_all(problem, []) == []
 
 
+def test_a_response_that_was_cut_off_in_its_second_program_is_graded_by_its_first(mbpp, problem):
+    response = f"{block(SOLUTION)}\nShorter:\n```python\ndef sum_even(numbers):\n    return sum(n for"
+    verdicts, _ = graded(mbpp, problem, [response] * 2, finish=["length", "stop"])
+    assert [verdict.status for verdict in verdicts] == ["correct", "wrong"]
+    keys = [mbpp.verdict_key(problem, response, None, finish=end) for end in ("length", "stop")]
+    assert keys[0] != keys[1]  # one verdict is not taken for the other's
+
+
 def test_only_base_tests_count_where_they_are_asked_for(tmp_path, problem):
     base = MbppPlus(written(tmp_path, ROW), tests="base")
     verdict = base.verify(problem, block("def sum_even(n):\n    return 6 if n else 0"))

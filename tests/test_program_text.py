@@ -51,6 +51,17 @@ def test_an_unclosed_last_block_counts():
     )
 
 
+def test_a_last_block_that_the_token_limit_cut_off_falls_back_on_the_last_closed_one():
+    """Asked to improve on its program, a model begins a second one and runs out of tokens."""
+    response = f"```python\n{DEFINITION}\n```\nBetter:\n```python\ndef add(a, b):\n    return (a"
+    assert program_in(response, "add", cut_off=True) == DEFINITION
+    assert program_in(response, "add").endswith("return (a")  # one that the model ended itself is its last word
+    alone = f"Here:\n```python\n{DEFINITION}"
+    assert program_in(alone, "add", cut_off=True) == DEFINITION  # there is no other, and it may be whole
+    usage = f"```python\n{DEFINITION}\n```\nUse it so:\n```python\nprint(add(1,"
+    assert program_in(usage, "add", cut_off=True) == DEFINITION
+
+
 def test_a_block_that_was_opened_in_the_prompt_ends_at_its_fence():
     assert program_in(f"{DEFINITION}\n```\nThis adds the two numbers.", "add") == DEFINITION
 

@@ -21,11 +21,11 @@ PROSE = (
     "Write a self-contained Python function that solves the following problem. Give the whole program, with the "
     "imports it needs, in one ```python block.\n\n{problem}"
 )
-COMPLETE = (
-    "Write a Python program for this problem, with the imports that it needs. Answer with one Markdown code block "
-    "that holds the whole program.\n```\n{problem}\n```\n"
+FENCED = (
+    "Solve this programming problem with a self-contained Python program. Write the program in one Markdown code "
+    "block.\n\n```python\n{problem}\n```"
 )
-WORDINGS = {"prose": PROSE, "fenced": PROMPT, "complete": COMPLETE}
+WORDINGS = {"prose": PROSE, "fenced": FENCED, "the task's": PROMPT}
 
 
 def chat(wording: str, problem: Problem) -> list[Message]:
