@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from .errors import HarnessError, did_you_mean
+from .errors import HarnessError, contained, did_you_mean, said
 from .registry import Registration, Registry
 
 
@@ -52,11 +52,16 @@ def build(registry: Registry, kind: str, spec: Spec | str, **context: Any) -> An
     factory = registration.load()
     given = _converted(registration, factory, spec.params, forbidden=set(context))
     try:
-        return factory(**given, **context)
+        with contained():
+            return factory(**given, **context)
     except HarnessError:
         raise
     except TypeError as failure:
         raise HarnessError(f"{kind} {spec.name!r} from {registration.origin} cannot be built: {failure}") from failure
+    except Exception as failure:
+        raise HarnessError(
+            f"{kind} {spec.name!r} from {registration.origin} cannot be built: {said(failure)}"
+        ) from failure
 
 
 def parameters(component: Any) -> dict[str, Any]:

@@ -119,7 +119,8 @@ def embed(drawing: Drawing, models: Models, group: Group, report: Report) -> Non
     for problem, chat in zip(group.problems, group.prompts, strict=True):
         responses = store.read_responses(work.pool, problem)
         vectors = _vectors(drawing, models, problem, chat, responses)
-        store.write_vectors(work.embeddings, problem, project(vectors, drawing.dim, work.seed))
+        giver = _giver(drawing, bool(models.embedder and models.embedder.state), problem)
+        store.write_vectors(work.embeddings, problem, project(vectors, drawing.dim, work.seed, giver))
         report(1)
 
 
@@ -144,9 +145,15 @@ def _keep(drawing: Drawing, state: str | None, problem: Problem, responses: Resp
     if not len(responses) and responses.missing:
         return
     if state and work.embeddings:
-        vectors = project(responses.states[state], drawing.dim, work.seed)
+        vectors = project(responses.states[state], drawing.dim, work.seed, _giver(drawing, True, problem))
         store.write_vectors(work.embeddings, problem, vectors)
     store.write_responses(work.pool, problem, responses)
+
+
+def _giver(drawing: Drawing, states: bool, problem: Problem) -> str:
+    """Who gives a problem's vectors, for a message: the engine its states, or the embedder."""
+    who = f"engine {drawing.engine!r}" if states else f"embedder {drawing.embedder!r}"
+    return f"{who}, problem {problem.id!r}"
 
 
 def _vectors(drawing: Drawing, models: Models, problem: Problem, chat: Sequence[Message], responses: Responses) -> Any:

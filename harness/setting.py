@@ -60,6 +60,7 @@ class Setting:
             n=n,
             trials=config.trials,
             seed=config.seed,
+            rank_timeout=config.rank_timeout,
         )
 
 
