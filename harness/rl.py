@@ -8,15 +8,17 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
 
-from .children import run_child
+from .children import run_owned
 from .component import Spec, build, parse_spec
 from .contracts import Task, Trainer
 from .errors import HarnessError, did_you_mean
+from .folder_lock import locked
 from .progress import Progress, Stage
 from .registry import Registry, load_registry
 from .store import digest
@@ -72,9 +74,10 @@ class Prepared:
     fault: HarnessError | None = None
 
 
-def prepare(request: Request, seed: int) -> Prepared:
+def prepare(request: Request, seed: int, hold: Callable[[Path], object] = lambda folder: None) -> Prepared:
     """Everything before the trainer is started: its folder is written, and all that can fail cheaply is checked.
 
+    `hold(folder)` is called before anything is written there.
     HarnessError, one line, for what is asked wrongly. What the trainer lacks on this machine is the result's `fault`.
     """
     registry = load_registry(request.plugin_files)
@@ -82,6 +85,7 @@ def prepare(request: Request, seed: int) -> Prepared:
     run = _run(request, registry, seed)
     build(registry, "bonus", run.bonus)
     _refuse_another(run)
+    hold(run.folder)
     run = _with_problems(request, registry, run)
     run.write()
     try:
@@ -92,8 +96,16 @@ def prepare(request: Request, seed: int) -> Prepared:
 
 
 def train(request: Request, seed: int, progress: Progress) -> dict[str, Any]:
-    """Train, or go on with a training; the row that says how it ended."""
-    prepared = prepare(request, seed)
+    """Train, or go on with a training; the row that says how it ended. One process at a time has the run's folder."""
+    with ExitStack() as held:
+        descriptors: list[int] = []
+        prepared = prepare(
+            request, seed, lambda folder: descriptors.append(held.enter_context(locked(folder, "rl train")))
+        )
+        return _train(prepared, seed, descriptors, progress)
+
+
+def _train(prepared: Prepared, seed: int, descriptors: Sequence[int], progress: Progress) -> dict[str, Any]:
     run = prepared.run
     if prepared.fault:
         raise prepared.fault
@@ -107,16 +119,16 @@ def train(request: Request, seed: int, progress: Progress) -> dict[str, Any]:
     began = time.monotonic()
     with progress.stage("train", run.settings.steps or 0, "steps") as stage:
         follower = Follower(run.metrics, stage, progress)
-        status = _started(prepared, follower)
+        status = _started(prepared, follower, descriptors)
     if status:
         raise HarnessError(_ended(prepared, status, follower.step))
     return _row(prepared, time.monotonic() - began)
 
 
-def _started(prepared: Prepared, follower: Follower) -> int:
+def _started(prepared: Prepared, follower: Follower, descriptors: Sequence[int]) -> int:
     launch, log = prepared.launch, prepared.run.folder / "log.txt"
     try:
-        return run_child(launch.command, launch.environment, log, follower)
+        return run_owned(launch.command, launch.environment, log, follower, passed=descriptors)
     except OSError as failure:
         raise HarnessError(f"rl train: {launch.command[0]} cannot be started: {failure}") from failure
 
