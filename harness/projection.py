@@ -23,12 +23,23 @@ def project(vectors: Any, dim: int, seed: int, giver: str = "embedder") -> Float
     if width <= dim:
         result = _dense(vectors)
     else:
+        _require_finite(vectors, giver)  # the projection's own refusal is ten lines long, and names nobody
         projection, blocks = _projection(width, dim, seed), range(0, max(1, vectors.shape[0]), BLOCK)
         result = np.concatenate([_dense(projection.transform(vectors[start : start + BLOCK])) for start in blocks])
-    finite = np.isfinite(result).all(axis=1)  # (n,)
+    _require_finite(result, giver)
+    return result
+
+
+def _require_finite(vectors: Any, giver: str) -> None:
+    """HarnessError for a row, dense or sparse, that holds NaN or infinity."""
+    if isinstance(vectors, np.ndarray):
+        finite = np.isfinite(vectors).all(axis=1)  # (n,)
+    else:
+        entries = vectors.tocoo()
+        finite = np.ones(vectors.shape[0], bool)
+        finite[entries.row[~np.isfinite(entries.data)]] = False
     if not finite.all():
         raise HarnessError(f"{giver}: its vector of response {finite.argmin()} holds NaN or infinity")
-    return result
 
 
 def _dense(vectors: Any) -> Floats:

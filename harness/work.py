@@ -304,7 +304,9 @@ def _trial(selector: Any, one: _Ranked, rng: np.random.Generator, order: Iterato
 
 def ranking_named(selector: str, problem: Problem) -> AbstractContextManager[None]:
     """Say on stderr which selector is ranking which problem, where it takes long."""
-    return named(f"selector {selector!r}, problem {problem.id!r}: ranking (--rank-timeout bounds it)", RANK_S)
+    return named(
+        f"selector {selector!r}, problem {problem.id!r}: ranking (`harness run --rank-timeout` bounds it)", RANK_S
+    )
 
 
 def _is_unused(rng: np.random.Generator, fresh: np.random.Generator) -> bool:

@@ -14,6 +14,14 @@ from conftest import ROOT, TOY
 from harness import HarnessError, Pool
 from harness.patience import named
 
+HOOK = """
+from harness import Sampler, hookimpl
+
+
+@hookimpl
+def register_samplers(register):
+    register("eager", Sampler)
+"""
 HOSTILE = ROOT / "tests" / "hostile_plugins.py"
 
 
@@ -87,6 +95,23 @@ def test_with_json_stdout_holds_the_json_alone_whatever_plugins_print(command):
         check=True,
     )
     assert "loud" in [row["name"] for row in json.loads(listed.stdout)]
+
+
+def test_with_json_what_plugins_print_in_workers_reaches_no_stdout(command, tmp_path):
+    eager = "from harness_plugins import local_processes\nlocal_processes.ALONE_S = local_processes.START_S = -1.0\n"
+    (tmp_path / "eager.py").write_text(eager + HOOK)
+    args = ("--plugin", tmp_path / "eager.py", "--executor", "local:workers=2", "--data", "4")
+    done = command(*selectors("loud"), *args, "--json")
+    assert [row["selector"] for row in json.loads(done.stdout)] == ["loud"]
+    assert done.stderr.count("written in rank") >= 4
+    assert done.stderr.count("printed in import") >= 3  # here and in two workers
+
+
+def test_the_kit_takes_no_print_of_a_plugin_for_its_answer():
+    line = [sys.executable, "-m", "harness", "check", "selector", "loud", "--plugin", str(HOSTILE), "--json"]
+    done = subprocess.run(line, capture_output=True, text=True)
+    outcomes = {row["check"]: row["outcome"] for row in json.loads(done.stdout)}
+    assert outcomes["same-in-another-process"] == "passed"
 
 
 def test_with_rank_timeout_a_selector_that_hangs_is_killed_and_named_and_the_next_goes_on(command):

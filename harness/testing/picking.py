@@ -49,7 +49,7 @@ def order(selector: Any, pool: Pool, seed: int = 0, k: int | None = None) -> lis
     try:
         if not is_ranker(selector):
             return subset_of(selector, pool, max(1, n // 3) if k is None else k, rng)
-        found = list(islice(pulled(selector.rank(pool, rng), n), n if k is None else k))
+        found = list(islice(pulled(selector.rank(pool, rng), n), n + 1 if k is None else k))
     except HarnessError as refusal:
         raise Violation(f"a run refuses it on a pool of {n} responses: {refusal}") from refusal
     wanted = n if k is None else k
