@@ -9,7 +9,10 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import errno
+import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -21,7 +24,8 @@ from pathlib import Path
 
 POLL_S = 0.2
 GRACE_S = 10.0  # between asking to end and ending
-_PR_SET_CHILD_SUBREAPER = 36
+WARDEN_S = 5.0  # beyond that, for a warden to end what it watches over
+_PR_SET_PDEATHSIG, _PR_SET_CHILD_SUBREAPER = 1, 36
 
 
 def run_child(
@@ -30,11 +34,16 @@ def run_child(
     log: Path,
     watch: Callable[[], None] = lambda: None,
     grace_s: float = GRACE_S,
+    *,
+    tied: bool = False,
+    passed: Sequence[int] = (),
 ) -> int:
     """The exit status of the command (minus the signal that ended it); both its outputs are appended to `log`.
 
     `watch` is called several times a second while it runs. Whatever it raises, and Ctrl-C, ends the child and all that
     descends from it: they are asked (SIGTERM), and killed after `grace_s`. OSError where the command cannot be started.
+    `tied`: on Linux the child is killed when the thread that calls this ends, by SIGKILL of its process too.
+    `passed`: file descriptors that the child inherits.
     """
     with log.open("ab") as out, _adopting():
         others = set(_own_children())
@@ -45,6 +54,8 @@ def run_child(
             stdout=out,
             stderr=subprocess.STDOUT,
             start_new_session=True,
+            pass_fds=passed,
+            preexec_fn=_die_with_the_caller if tied else None,
         )
         try:
             while child.poll() is None:
@@ -55,6 +66,36 @@ def run_child(
         finally:
             with _uninterrupted():
                 _end(child, others, grace_s)
+
+
+def run_owned(
+    command: Sequence[str],
+    environment: Mapping[str, str],
+    log: Path,
+    watch: Callable[[], None] = lambda: None,
+    grace_s: float = GRACE_S,
+    passed: Sequence[int] = (),
+) -> int:
+    """The same, and SIGKILL of this process too ends the child and all that descends from it.
+
+    A warden, a process in between, ends them when the pipe from here closes; it inherits the descriptors `passed`.
+    """
+    if shutil.which(command[0]) is None:
+        raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), command[0])
+    reading, writing = os.pipe()
+    task = json.dumps({"command": list(command), "log": str(log.absolute()), "grace_s": grace_s}).encode() + b"\n"
+    try:
+        os.write(writing, task)  # not on its command line: who looks for the trainer there is to see the trainer alone
+        warden = [sys.executable, "-P", "-m", "harness.warden", str(reading)]
+        return run_child(warden, environment, log, watch, grace_s + WARDEN_S, passed=(reading, *passed))
+    finally:
+        os.close(reading)
+        os.close(writing)
+
+
+def _die_with_the_caller() -> None:
+    if sys.platform.startswith("linux"):
+        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
 
 
 @contextmanager

@@ -6,17 +6,18 @@ Nothing heavy is imported before a command runs: `harness --help` answers at onc
 from __future__ import annotations
 
 import json
+import os
 import sys
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 import typer
 
-from . import __version__
-from .errors import HarnessError
+from . import __version__, output, patience
+from .errors import Escaped, HarnessError, said
 from .overlay import overlay
-from .rl_commands import rl_app
+from .rl_commands import Json, reserve_stdout, rl_app
 
 if TYPE_CHECKING:
     from .config import RunConfig
@@ -38,7 +39,6 @@ results_app = typer.Typer(
 app.add_typer(results_app, name="results")
 app.add_typer(rl_app, name="rl")
 
-Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
 Plugin = Annotated[
     list[Path] | None, typer.Option("--plugin", help="A plugin in a single file, e.g. ./my_selector.py; repeatable.")
 ]
@@ -64,10 +64,42 @@ def main() -> None:
     except HarnessError as failure:
         print(f"error: {failure}", file=sys.stderr)
         sys.exit(2)
+    except Escaped as failure:
+        _end_in_one_line(failure)
+    except SystemExit as failure:
+        if not _is_ours(failure):
+            _end_in_one_line(failure)
+        raise
+    finally:
+        output.end()
+
+
+def _is_ours(stop: SystemExit) -> bool:
+    """Whether the command line itself ended the process, and not a plugin."""
+    trace = stop.__traceback__
+    while trace and trace.tb_next:
+        trace = trace.tb_next
+    module = trace.tb_frame.f_globals.get("__name__", "") if trace else ""
+    return module.partition(".")[0] in ("typer", "click")
+
+
+def _end_in_one_line(failure: BaseException) -> NoReturn:
+    print(f"error: a plugin ended the command: it {said(failure)}", file=sys.stderr)
+    sys.exit(2)
 
 
 @app.callback(invoke_without_command=True)
-def _root(version: Annotated[bool, typer.Option("--version", help="Print the version.")] = False) -> None:
+def _root(
+    version: Annotated[bool, typer.Option("--version", help="Print the version.")] = False,
+    import_timeout: Annotated[
+        float | None,
+        typer.Option(
+            min=0.0, metavar="SECONDS", help="Leave a plugin out whose import takes longer.", show_default=False
+        ),
+    ] = None,
+) -> None:
+    if import_timeout is not None:
+        os.environ[patience.IMPORT_LIMIT] = str(import_timeout)
     if version:
         print(f"diversity-harness {__version__}")
         raise typer.Exit
@@ -116,6 +148,10 @@ def run(
     ] = False,
     unsafe_exec: UnsafeExec = False,
     executor: Annotated[str, typer.Option(help="Where the work is done: local, ray:address=HOST:PORT.")] = "local",
+    rank_timeout: Annotated[
+        float | None,
+        typer.Option(metavar="SECONDS", help="Fail a selector that ranks a problem's pool longer; default: none."),
+    ] = None,
     store: StoreDir = Path("runs"),
     plugin: Plugin = None,
     dry_run: Annotated[
@@ -200,7 +236,9 @@ def select(
     plugin: Plugin = None,
     yes: Yes = False,
     as_json: Json = False,
-    as_jsonl: Annotated[bool, typer.Option("--jsonl", help="Print JSON, one line a problem.")] = False,
+    as_jsonl: Annotated[
+        bool, typer.Option("--jsonl", help="Print JSON, one line a problem.", callback=reserve_stdout, is_eager=True)
+    ] = False,
 ) -> None:
     """Which responses to verify next: k of each problem, without looking at any verdict."""
     from . import selection, tables
@@ -211,7 +249,7 @@ def select(
     chosen = selection.select(request, Progress(asks=not yes))
     if as_jsonl:
         for one in chosen:
-            print(json.dumps(one.row(), ensure_ascii=False))
+            output.write(json.dumps(one.row(), ensure_ascii=False) + "\n")
     elif as_json:
         _print([one.row() for one in chosen], as_json, None)
     else:
@@ -347,7 +385,7 @@ def leaderboard(
     made = boards.boards(found)
     written = boards.write(out or folders[0], found, made)
     if as_json:
-        print(boards.as_json(made), end="")
+        output.write(boards.as_json(made))
     else:
         tables.leaderboard([] if quiet else made, written)
 
@@ -582,7 +620,7 @@ def _config(given: dict[str, Any], **fixed: Any) -> RunConfig:
 
 def _print(value: Any, as_json: bool, table: Any) -> None:
     if as_json:
-        print(json.dumps(value, indent=1, ensure_ascii=False, allow_nan=False))
+        output.write(json.dumps(value, indent=1, ensure_ascii=False, allow_nan=False) + "\n")
     else:
         table(value)
 

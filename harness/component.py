@@ -11,7 +11,7 @@ from types import FunctionType
 from typing import Any
 
 from .code_hash import code_hash
-from .errors import HarnessError, did_you_mean
+from .errors import HarnessError, contained, did_you_mean, said
 from .registry import Registration, Registry
 
 # Members of a kind's classes that are no part of the code that keys hold: the paper's sizes of a pool stand in its key
@@ -55,11 +55,16 @@ def build(registry: Registry, kind: str, spec: Spec | str, **context: Any) -> An
     factory = registration.load()
     given = _converted(registration, factory, spec.params, forbidden=set(context))
     try:
-        return factory(**given, **context)
+        with contained():
+            return factory(**given, **context)
     except HarnessError:
         raise
     except TypeError as failure:
         raise HarnessError(f"{kind} {spec.name!r} from {registration.origin} cannot be built: {failure}") from failure
+    except Exception as failure:
+        raise HarnessError(
+            f"{kind} {spec.name!r} from {registration.origin} cannot be built: {said(failure)}"
+        ) from failure
 
 
 def parameters(component: Any) -> dict[str, Any]:

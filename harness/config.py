@@ -23,6 +23,7 @@ class RunConfig:
     grid              what to cross, `axis=value+value,...` (`harness.grid`)
     until_correct     verify responses as they are drawn, and stop a problem at its first correct one
     unsafe_exec       let graders run responses' code unconfined where nothing confines it
+    rank_timeout      seconds that a selector may take for one problem's pool, all trials together; None = no bound
     """
 
     selectors: Sequence[str] = ()
@@ -50,6 +51,7 @@ class RunConfig:
     audit: bool = False
     until_correct: bool = False
     unsafe_exec: bool = False
+    rank_timeout: float | None = None
     executor: str = "local"
     store: Path = Path("runs")
     plugin_files: Sequence[Path] = ()
@@ -59,6 +61,8 @@ class RunConfig:
             value = getattr(self, name)
             if value is not None and value < 1:
                 raise HarnessError(f"--{name.replace('_', '-')} must be at least 1, got {value}")
+        if self.rank_timeout is not None and not 0 < self.rank_timeout < float("inf"):
+            raise HarnessError(f"--rank-timeout must be a number of seconds > 0, got {self.rank_timeout:g}")
         if self.seed < 0:
             raise HarnessError(f"--seed must not be negative, got {self.seed}")
         if self.until_correct:

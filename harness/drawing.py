@@ -124,7 +124,8 @@ def embed(drawing: Drawing, models: Models, group: Group, report: Report) -> Non
     for problem, chat in zip(group.problems, group.prompts, strict=True):
         responses = store.read_responses(work.pool, problem)
         vectors = _vectors(drawing, models, problem, chat, responses)
-        store.write_vectors(work.embeddings, problem, project(vectors, drawing.dim, work.seed))
+        giver = _giver(drawing, bool(models.embedder and models.embedder.state), problem)
+        store.write_vectors(work.embeddings, problem, project(vectors, drawing.dim, work.seed, giver))
         report(1)
 
 
@@ -170,9 +171,16 @@ def _keep(drawing: Drawing, state: str | None, problem: Problem, responses: Resp
         return
     vectors = responses.states.get(state) if state else None
     if vectors is not None and work.embeddings and (is_new or not work.embeddings.path(problem).exists()):
-        store.write_vectors(work.embeddings, problem, project(vectors, drawing.dim, work.seed))
+        projected = project(vectors, drawing.dim, work.seed, _giver(drawing, True, problem))
+        store.write_vectors(work.embeddings, problem, projected)
     if is_new:
         store.write_responses(work.pool, problem, responses)
+
+
+def _giver(drawing: Drawing, states: bool, problem: Problem) -> str:
+    """Who gives a problem's vectors, for a message: the engine its states, or the embedder."""
+    who = f"engine {drawing.engine!r}" if states else f"embedder {drawing.embedder!r}"
+    return f"{who}, problem {problem.id!r}"
 
 
 def _vectors(drawing: Drawing, models: Models, problem: Problem, chat: Sequence[Message], responses: Responses) -> Any:

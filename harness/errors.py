@@ -1,9 +1,12 @@
-"""The one exception that is shown to a person as one line."""
+"""The one exception that is shown to a person as one line, and what plugins raise made fit for it."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import traceback
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from difflib import get_close_matches
+from pathlib import Path
 
 
 class HarnessError(Exception):
@@ -12,6 +15,35 @@ class HarnessError(Exception):
 
 class NotBegun(HarnessError):
     """Work of an hour and more that nobody said yes to: the whole command ends, not one cell of it."""
+
+
+class Escaped(Exception):
+    """A plugin raised what would end the process (SystemExit, a BaseException of its own): its `__cause__`."""
+
+
+@contextmanager
+def contained() -> Iterator[None]:
+    """Turn what a plugin raises beyond Exception into `Escaped`, so that it ends a row and not the run.
+
+    Ctrl-C stays what it is. Not for a `with` that holds a `yield`: the generator's own end would be turned too.
+    """
+    try:
+        yield
+    except (Exception, KeyboardInterrupt):
+        raise
+    except BaseException as failure:
+        raise Escaped(f"{type(failure).__name__}: {failure}".rstrip(": ")) from failure
+
+
+def said(failure: BaseException) -> str:
+    """What went wrong, and for foreign code the line where it did."""
+    if isinstance(failure, HarnessError):
+        return str(failure)
+    if isinstance(failure, Escaped) and failure.__cause__:
+        failure = failure.__cause__
+    frame = traceback.extract_tb(failure.__traceback__)[-1]
+    text = " ".join(str(failure).split())
+    return f"raised {type(failure).__name__}: {text:.500} ({Path(frame.filename).name}:{frame.lineno})"
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:

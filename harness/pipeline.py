@@ -118,7 +118,8 @@ def embed(plan: Plan, drawn: set[str], progress: Progress) -> None:
             return _with_models(plan, drawing.embed, list(batches(todo, 1)), bar.advance)
         for problem in todo:
             vectors = plan.given.get(problem.id, store.count_in(plan.work.pool.path(problem)))
-            store.write_vectors(stage, problem, project(vectors, plan.config.dim, plan.config.seed))
+            giver = f"embeddings {plan.given.path}: {problem.id!r}"
+            store.write_vectors(stage, problem, project(vectors, plan.config.dim, plan.config.seed, giver))
             bar.advance()
 
 

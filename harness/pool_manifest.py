@@ -167,7 +167,12 @@ def _manifest(value: Mapping[str, Any]) -> Manifest:
 
 def _check_belongs(stage: StageEntry, pool: StageEntry) -> None:
     _require(stage.inputs.get("pool") == pool.key, f"{stage.folder} belongs to another pool")
-    _require(set(stage.shards) <= set(pool.shards), f"{stage.folder} has problems that the pool has not")
+    sizes = {(shard.problem_id, shard.hashed): shard.n for shard in pool.shards}
+    for shard in stage.shards:
+        n = sizes.get((shard.problem_id, shard.hashed))
+        _require(n is not None, f"{stage.folder} has problems that the pool has not: {shard.problem_id!r:.80}")
+        what = f"{stage.folder} has {shard.n} rows for the {n} responses to problem {shard.problem_id!r:.80}"
+        _require(n == shard.n, what)
 
 
 def _stage(kind: Kind, entry: Mapping[str, Any]) -> StageEntry:
@@ -180,6 +185,7 @@ def _stage(kind: Kind, entry: Mapping[str, Any]) -> StageEntry:
     shards = [_shard(*values) for values in entry["shards"]]
     _require(bool(shards), f"the {kind.folder} are empty")
     _require(len({shard.stem for shard in shards}) == len(shards), f"the {kind.folder} have a problem twice")
+    _require(len({shard.problem_id for shard in shards}) == len(shards), f"the {kind.folder} have a problem's id twice")
     folder = folder_of(kind, key)
     files = [_file(f"{folder}/{part_name(number)}", **file) for number, file in enumerate(entry["files"])]
     return StageEntry(kind, key, inputs, shards, files)

@@ -7,7 +7,7 @@ first shard is written. A pull that was killed goes on at the file, and then at 
 from __future__ import annotations
 
 import shutil
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -15,13 +15,15 @@ from typing import Any
 import numpy as np
 
 from . import store
-from .errors import HarnessError
+from .component import build
+from .errors import HarnessError, contained
 from .hub_dataset import HubDataset, Snapshot
 from .pool_hub import counts, read_manifest, said_of, sha256_of
 from .pool_manifest import PartFile, StageEntry
 from .pool_tables import VERDICTS, read_parts
 from .progress import Progress
-from .records import Responses
+from .records import Problem, Responses
+from .registry import load_registry
 
 
 def pull(
@@ -42,6 +44,7 @@ def pull(
     stages = [stage for stage in manifest.stages if verdicts or stage.kind is not VERDICTS]
     files = [file for stage in stages for file in stage.files]
     with said_of(hub):
+        _check_problems(manifest.pool)
         _check_there(files, found)
         _check_room(files, root)
     _fetch(hub, found.commit, files, folder, progress)
@@ -51,6 +54,36 @@ def pull(
         kept = [_keep(stage, folder, root, progress) for stage in reversed(stages)]  # a text says that all is there
     shutil.rmtree(folder)
     return {"repo": repo, "commit": found.commit, **counts(replace(manifest, stages=stages)), "new": kept[-1]}
+
+
+def _check_problems(pool: StageEntry) -> None:
+    """Refuse responses to what is no problem of the task, where the task is installed and its problems can be read."""
+    task = pool.inputs.get("task")
+    if not isinstance(task, dict):
+        return
+    left = {shard.stem: shard.problem_id for shard in pool.shards}
+    try:
+        with contained():
+            for problem in _problems_of(task["name"], task["revision"]):
+                left.pop(store.shard_name(problem), None)
+                if not left:
+                    return
+    except Exception:  # not here, not as it was there, its data out of reach: a run will say so
+        return
+    raise HarnessError(
+        f"responses to {len(left)} problems that task {task['name']!r} of the same revision does not have, first "
+        f"{next(iter(left.values()))!r:.80}"
+    )
+
+
+def _problems_of(name: str, revision: str) -> Iterator[Problem]:
+    """All splits' problems, the default split's first; HarnessError where the task here is another."""
+    task = build(load_registry(), "task", name, data=None)
+    if task.revision != revision:
+        raise HarnessError(f"task {name!r}: another revision")
+    default, _ = task.default_split("")
+    for split in dict.fromkeys([default, *task.splits]):
+        yield from task.problems(split)
 
 
 def _check_there(files: Sequence[PartFile], found: Snapshot) -> None:

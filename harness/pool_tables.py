@@ -99,9 +99,8 @@ def _responses_out(path: Path) -> dict[str, Any]:
 def responses_of(table: pa.Table) -> Responses:
     """The responses in the rows of one problem."""
     _one_of(table, "finish", FINISH)
+    _check_counts(table)
     token_ids = table["token_ids"]
-    if any(chunk.flatten().null_count for chunk in token_ids.chunks):
-        raise HarnessError("a token id is missing")
     return Responses(
         texts=table["text"].to_pylist(),
         finish=table["finish"].to_pylist(),
@@ -109,6 +108,32 @@ def responses_of(table: pa.Table) -> Responses:
         logprobs=table["logprob"].to_numpy(),
         token_ids=None if token_ids.null_count else token_ids.to_pylist(),
     )
+
+
+def _check_counts(table: pa.Table) -> None:
+    """Refuse lengths, log-probabilities and token ids that no engine gives. NaN says that a log-probability is unknown;
+    where a problem has token ids, all its responses have, as many as they are long.
+    """
+    lengths, logprobs, token_ids = table["length"], table["logprob"].to_numpy(), table["token_ids"]
+    if pc.min(lengths).as_py() < 0:
+        raise HarnessError(f"a response is {pc.min(lengths).as_py()} tokens long")
+    impossible = np.isinf(logprobs)
+    if impossible.any():
+        raise HarnessError(f"a log-probability is {logprobs[impossible.argmax()]}")
+    if token_ids.null_count == len(token_ids):
+        return
+    if token_ids.null_count:
+        raise HarnessError(f"{token_ids.null_count} of its {len(token_ids)} responses have no token ids")
+    ids = pa.concat_arrays([chunk.flatten() for chunk in token_ids.chunks])
+    if ids.null_count:
+        raise HarnessError("a token id is missing")
+    if len(ids) and pc.min(ids).as_py() < 0:
+        raise HarnessError(f"a token id is {pc.min(ids).as_py()}")
+    counts = pc.list_value_length(token_ids)
+    differ = pc.not_equal(counts, lengths)
+    if pc.any(differ).as_py():
+        at = pc.index(differ, True).as_py()
+        raise HarnessError(f"response {at} is {lengths[at].as_py()} tokens long and has {counts[at].as_py()} token ids")
 
 
 def _responses_in(path: Path, shard: Shard, table: pa.Table) -> None:
@@ -134,6 +159,8 @@ def vectors_of(table: pa.Table) -> Floats:
     if len(widths) != 1 or values.null_count:
         raise HarnessError("its vectors are not equally wide")
     vectors: Floats = values.to_numpy(zero_copy_only=False).reshape(len(column), widths.pop())
+    if not np.isfinite(vectors).all():
+        raise HarnessError("its vectors hold NaN or infinity")
     return vectors
 
 

@@ -107,6 +107,8 @@ class Responses:
 class Pool:
     """One problem's n responses as a selector sees them: read-only columns, no verdicts.
 
+    HarnessError for a vector that holds NaN or infinity and for an infinite log-probability: no selector need check.
+
     texts       n strings
     embeddings  (n, d) float32, projected and centred; (n, 0) where the run has no embedder
     logprobs    (n,) float64, NaN where unknown
@@ -128,6 +130,7 @@ class Pool:
                 raise HarnessError(f"pool: {name} has {len(column)} rows for {n} texts")
             if hasattr(column, "flags"):
                 object.__setattr__(self, name, _read_only(column))
+        _require_numbers(self.embeddings, self.logprobs)
         object.__setattr__(self, "texts", tuple(self.texts))
         object.__setattr__(self, "answers", tuple(self.answers))
 
@@ -166,6 +169,18 @@ class Sampler:
         _require("top_p", self.top_p, 0 < self.top_p <= 1, "in (0, 1]")
         _require("min_p", self.min_p, 0 <= self.min_p < 1, "in [0, 1)")
         _require("top_k", self.top_k, self.top_k >= 0, ">= 0 (0 keeps all tokens)")
+
+
+def _require_numbers(embeddings: Floats, logprobs: Floats) -> None:
+    import numpy as np
+
+    finite = np.isfinite(embeddings).all(axis=1)  # (n,)
+    if not finite.all():
+        raise HarnessError(f"pool: the embedding of response {finite.argmin()} holds NaN or infinity")
+    infinite = np.isinf(logprobs)
+    if infinite.any():
+        at = infinite.argmax()
+        raise HarnessError(f"pool: the log-probability of response {at} is {logprobs[at]}; NaN says that it is unknown")
 
 
 def _read_only(column: Any) -> Any:

@@ -21,7 +21,8 @@ from typing import Any
 import pluggy
 
 from . import hookspecs
-from .errors import HarnessError, did_you_mean
+from .errors import Escaped, HarnessError, contained, did_you_mean
+from .patience import importing
 
 GROUP = "harness"
 KINDS = ("task", "sampler", "engine", "embedder", "selector", "executor", "tracker", "trainer", "bonus", "paper")
@@ -79,7 +80,8 @@ class Registration:
             return self.factory
         module, _, attribute = self.factory.partition(":")
         try:
-            loaded = getattr(importlib.import_module(module), attribute)
+            with contained(), importing(f"{self.kind} {self.name!r} from {self.origin}"):
+                loaded = getattr(importlib.import_module(module), attribute)
         except Exception as failure:
             raise HarnessError(f"{self.kind} {self.name!r} from {self.origin} failed to import: {failure}") from failure
         if not callable(loaded):
@@ -139,8 +141,9 @@ def load_registry(plugin_files: Iterable[str | Path] = ()) -> Registry:
     manager.add_hookspecs(hookspecs)
     for origin, entry in _installed():
         try:
-            plugin = entry.load()
-        except (Exception, SystemExit) as failure:
+            with contained(), importing(f"plugin {origin.entry!r} from {origin}"):
+                plugin = entry.load()
+        except Exception as failure:
             registry.faults.append(Fault(origin, f"failed to import: {_short(failure)}", traceback.format_exc()))
             continue
         _register(registry, manager, origin, plugin)
@@ -166,8 +169,9 @@ def _register_file(registry: Registry, manager: pluggy.PluginManager, path: Path
         raise HarnessError(f"--plugin {path}: no such file")
     before = len(registry.faults)
     try:
-        module = load_file(path)
-    except (Exception, SystemExit) as failure:
+        with contained(), importing(f"--plugin {path}"):
+            module = load_file(path)
+    except Exception as failure:
         raise HarnessError(f"--plugin {path} failed to import: {_short(failure)}") from failure
     _register(registry, manager, origin, module)
     if len(registry.faults) > before:
@@ -215,8 +219,9 @@ def _register(registry: Registry, manager: pluggy.PluginManager, origin: Origin,
             if hook.plugin_name != name:
                 continue
             try:
-                hook.function(*[register for _ in hook.argnames])
-            except (Exception, SystemExit) as failure:
+                with contained():
+                    hook.function(*[register for _ in hook.argnames])
+            except Exception as failure:
                 fault(f"raised in {caller.name}: {_short(failure)}", traceback.format_exc())
             else:
                 if not found:
@@ -264,4 +269,4 @@ def _note_duplicates(registry: Registry) -> None:
 def _short(failure: BaseException) -> str:
     text = str(failure).strip().split("\n")[0]
     kind = type(failure).__name__
-    return text if isinstance(failure, ImportError) and text else f"{kind}: {text}" if text else kind
+    return text if isinstance(failure, (ImportError, Escaped)) and text else f"{kind}: {text}" if text else kind

@@ -10,16 +10,17 @@ import json
 import statistics
 import tempfile
 import time
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
 
-from .children import run_child
+from .children import run_owned
 from .component import Spec, build, parse_spec
 from .contracts import Task, Trainer
 from .errors import HarnessError, did_you_mean
+from .folder_lock import locked
 from .preflight import Outlook, require_consent
 from .presets import graded_as_the_paper
 from .progress import Progress, Stage
@@ -81,9 +82,10 @@ class Prepared:
     fault: HarnessError | None = None
 
 
-def prepare(request: Request, seed: int) -> Prepared:
+def prepare(request: Request, seed: int, hold: Callable[[Path], object] = lambda folder: None) -> Prepared:
     """Everything before the trainer is started: its folder is written, and all that can fail cheaply is checked.
 
+    `hold(folder)` is called before anything is written there.
     HarnessError, one line, for what is asked wrongly. What the trainer lacks on this machine is the result's `fault`.
     """
     registry = load_registry(request.plugin_files)
@@ -91,6 +93,7 @@ def prepare(request: Request, seed: int) -> Prepared:
     run = _run(request, registry, seed)
     build(registry, "bonus", run.bonus)
     _refuse_another(run)
+    hold(run.folder)
     run = _with_problems(request, registry, run)
     run.write()
     remarks, fault = [reward_line(run)], None
@@ -123,11 +126,19 @@ def rehearse(request: Request, seed: int) -> Prepared:
 
 
 def train(request: Request, seed: int, progress: Progress, runs: int = 1) -> dict[str, Any]:
-    """Train, or go on with a training; the row that says how it ended.
+    """Train, or go on with a training; the row that says how it ended. One process at a time has the run's folder.
 
     runs  how many trainings the command still has to do, this one included: who is asked, is asked about all of them
     """
-    prepared = prepare(request, seed)
+    with ExitStack() as held:
+        descriptors: list[int] = []
+        prepared = prepare(
+            request, seed, lambda folder: descriptors.append(held.enter_context(locked(folder, "rl train")))
+        )
+        return _train(prepared, seed, descriptors, progress, runs)
+
+
+def _train(prepared: Prepared, seed: int, descriptors: Sequence[int], progress: Progress, runs: int) -> dict[str, Any]:
     run = prepared.run
     if prepared.fault:
         raise prepared.fault
@@ -145,7 +156,7 @@ def train(request: Request, seed: int, progress: Progress, runs: int = 1) -> dic
     began = time.monotonic()
     with progress.stage("train", run.settings.steps or 0, "steps") as stage:
         follower = Follower(run.metrics, stage, progress)
-        status = _started(prepared, follower)
+        status = _started(prepared, follower, descriptors)
     if status:
         raise HarnessError(_ended(prepared, status, follower.step))
     return _row(prepared, time.monotonic() - began)
@@ -163,10 +174,10 @@ def outlook(run: TrainingRun, done: int) -> Outlook:
     return Outlook(0, responses, responses * settings.max_response)
 
 
-def _started(prepared: Prepared, follower: Follower) -> int:
+def _started(prepared: Prepared, follower: Follower, descriptors: Sequence[int]) -> int:
     launch, log = prepared.launch, prepared.run.folder / "log.txt"
     try:
-        return run_child(launch.command, launch.environment, log, follower)
+        return run_owned(launch.command, launch.environment, log, follower, passed=descriptors)
     except OSError as failure:
         raise HarnessError(f"rl train: {launch.command[0]} cannot be started: {failure}") from failure
 

@@ -8,6 +8,7 @@ from typing import Annotated
 
 import typer
 
+from . import output
 from .errors import HarnessError
 
 rl_app = typer.Typer(
@@ -23,7 +24,18 @@ Data = Annotated[
 StoreDir = Annotated[Path, typer.Option("--store", help="Runs are folders in its rl/.")]
 Plugin = Annotated[list[Path] | None, typer.Option("--plugin", help="A plugin in a single file; repeatable.")]
 Yes = Annotated[bool, typer.Option("--yes", help="Begin what takes an hour or more without asking.")]
-Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
+
+
+def reserve_stdout(context: typer.Context, value: bool) -> bool:
+    """With --json nothing but the JSON reaches stdout, whatever plugins print until the command ends."""
+    if value:
+        context.with_resource(output.reserved())
+    return value
+
+
+Json = Annotated[
+    bool, typer.Option("--json", help="Print JSON instead of a table.", callback=reserve_stdout, is_eager=True)
+]
 
 
 @rl_app.command()

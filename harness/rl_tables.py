@@ -12,6 +12,8 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from . import output
+
 if TYPE_CHECKING:
     from .rl import Prepared
 
@@ -76,7 +78,7 @@ def _share(row: Mapping[str, Any], k: str) -> str:
 def show(rows: Sequence[Mapping[str, Any]], columns: Sequence[str], as_json: bool) -> None:
     """Rows as JSON, whole, or as a table of some columns."""
     if as_json:
-        print(json.dumps(list(rows), indent=1, ensure_ascii=False, allow_nan=False))
+        output.write(json.dumps(list(rows), indent=1, ensure_ascii=False, allow_nan=False) + "\n")
         return
     table = Table(*[name.replace("_", " ").replace("pass at ", "pass@") for name in columns])
     for row in rows:

@@ -23,7 +23,7 @@ from . import store
 from .component import parameters
 from .config import RunConfig
 from .contracts import Embedder
-from .errors import HarnessError, did_you_mean
+from .errors import HarnessError, contained, did_you_mean, said
 from .foreign import read_responses
 from .json_lines import Line, read_lines
 from .plan import check_selector, make_plan, needs, pool_embedder
@@ -32,7 +32,17 @@ from .progress import Progress
 from .projection import project
 from .records import Floats, Pool, Problem, Responses
 from .setting import Setting, make_setting
-from .work import answers_of, centred, checked, embedded, one_thread, ranking_rng, said
+from .work import (
+    answers_of,
+    centred,
+    embedded,
+    one_thread,
+    pool_of,
+    pulled,
+    ranking_named,
+    ranking_rng,
+    subset_of,
+)
 
 VectorsOf: TypeAlias = Callable[["Candidates"], Floats]
 
@@ -256,13 +266,23 @@ def _vectors(
             setting.progress.say(f"selector {request.selector!r} reads no vectors: none are made")
         return lambda one: np.zeros((len(one.responses), 0), np.float32)
     if given:
-        return lambda one: project(given.get(one.problem.id, len(one.responses)), request.dim, request.seed)
+        return lambda one: project(
+            given.get(one.problem.id, len(one.responses)),
+            request.dim,
+            request.seed,
+            f"embeddings {given.path}: {one.problem.id!r}",
+        )
     spec = pool_embedder(setting.config, setting.progress)
     embedder: Embedder = setting.build("embedder", spec)
     _check_embedder(request, spec, embedder, candidates)
     if embedder.state or "model" in parameters(embedder):
         return _kept(request, setting.progress)
-    return lambda one: project(embedded(embedder, spec, one.problem, one.responses.texts), request.dim, request.seed)
+    return lambda one: project(
+        embedded(embedder, spec, one.problem, one.responses.texts),
+        request.dim,
+        request.seed,
+        f"embedder {spec!r}, problem {one.problem.id!r}",
+    )
 
 
 def _check_embedder(request: Request, spec: str, embedder: Embedder, candidates: Sequence[Candidates]) -> None:
@@ -312,7 +332,8 @@ def _kept(request: Request, progress: Progress) -> VectorsOf:
 def _chosen(request: Request, setting: Setting, selector: Any, one: Candidates, vectors: Floats) -> Chosen:
     responses = one.responses
     rows = np.ascontiguousarray(vectors)  # as the store gives them to a run: another layout sums in another order
-    pool = Pool(
+    pool = pool_of(
+        f"{request.pool or request.embeddings}, problem {one.problem.id!r}",
         texts=responses.texts,
         embeddings=centred(rows) if request.centre else rows,
         logprobs=responses.logprobs,
@@ -321,7 +342,7 @@ def _chosen(request: Request, setting: Setting, selector: Any, one: Candidates, 
     )
     rng = ranking_rng(request.seed, one.problem, trial=0)
     try:
-        with one_thread(request.selector):
+        with contained(), one_thread(request.selector), ranking_named(request.selector, one.problem):
             order = _order(selector, pool, one.verified, request.k, rng)
     except Exception as failure:
         raise HarnessError(f"selector {request.selector!r}, problem {one.problem.id!r}: {said(failure)}") from failure
@@ -351,15 +372,11 @@ def _order(selector: Any, pool: Pool, verified: Sequence[int], k: int, rng: np.r
     part = pool.part(rest.tolist()) if verified else pool
     if hasattr(selector, "rank"):
         return [int(rest[row]) for row in _first(selector.rank(part, rng), k, len(part))]
-    subset = list(selector.select(part, k, rng))
-    if len(subset) != k:
-        raise HarnessError(f"select gave {len(subset)} indices for k = {k}")
-    return [int(rest[row]) for row in _first(subset, k, len(part))]
+    return [int(rest[row]) for row in subset_of(selector, part, k, rng)]
 
 
 def _first(picks: Iterable[Any], k: int, n: int) -> list[int]:
-    seen: set[int] = set()
-    order = [checked(raw, n, seen) for raw in islice(picks, k)]
+    order = list(islice(pulled(picks, n), k))
     if len(order) < k:
         raise HarnessError(f"the ranking ended after {len(order)} of {k} picks")
     return order

@@ -61,6 +61,7 @@ class Setting:
             n=n,
             trials=config.trials,
             seed=config.seed,
+            rank_timeout=config.rank_timeout,
         )
 
     def _grading_code(self, task: Task) -> str:

@@ -17,10 +17,11 @@ import numpy as np
 
 from . import store
 from .component import build, described, parse_spec
+from .errors import contained
 from .records import Floats, Pool, Problem, Responses
 from .registry import Registry
 from .store import Stage
-from .work import centred, checked, one_thread, ranking_rng
+from .work import centred, one_thread, pool_of, pulled, ranking_named, ranking_rng
 
 SUFFIXES = {"pool": ".parquet", "embedding": ".safetensors", "verdict": ".parquet", "ranking": ".json"}
 
@@ -90,7 +91,8 @@ class StoredProblem:
         answers = store.read_answers(self._stage(cell, "verdict"), self.problem)
         self._require(cell, "pool", len(responses), n)
         self._require(cell, "verdict", len(answers), n)
-        return Pool(
+        return pool_of(
+            f"store {self.root}, problem {self.problem.id!r}",
             texts=responses.texts[:n],
             embeddings=centred(self.vectors(cell, n)),
             logprobs=responses.logprobs[:n],
@@ -129,7 +131,7 @@ def picks(selector: Any, cell: Mapping[str, Any], pool: Pool, problem: Problem, 
 
     A selector is foreign code: whatever it raises comes through.
     """
-    labels, seen = cell["labels"], set[int]()
-    with one_thread(labels["selector"]):
+    labels = cell["labels"]
+    with contained(), one_thread(labels["selector"]), ranking_named(labels["selector"], problem):
         ranking = selector.rank(pool, ranking_rng(labels["seed"], problem, trial))
-        return [checked(raw, len(pool), seen) for raw in islice(ranking, most)]
+        return list(islice(pulled(ranking, len(pool)), most))

@@ -6,8 +6,7 @@ A `Work` is plain data, so that any executor can send it; components are built f
 from __future__ import annotations
 
 import functools
-import traceback
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -16,10 +15,11 @@ from typing import Any, TypeAlias, TypeVar
 import numpy as np
 from threadpoolctl import ThreadpoolController
 
-from . import ending, store
+from . import bounded_ranking, ending, store
 from .component import build
 from .contracts import Embedder, Task
-from .errors import HarnessError
+from .errors import HarnessError, contained, said
+from .patience import RANK_S, named
 from .records import Floats, Pool, Problem, Responses, Verdict, error
 from .registry import Registry, load_registry
 from .store import Stage
@@ -34,7 +34,8 @@ class Work:
 
     `graded`: verdicts by what they depend on, shared by all pools of a store; `audits`: a second grader's;
     `measured`: figures that the task judges by, where it does.
-    `n`: how many of a pool's responses count; None = all.
+    `n`: how many of a pool's responses count; None = all. `rank_timeout`: seconds for one problem's ranking, all
+    trials together; None = no bound.
     """
 
     task: str | None
@@ -51,6 +52,7 @@ class Work:
     n: int | None = None
     trials: int = 1
     seed: int = 0
+    rank_timeout: float | None = None
 
 
 @functools.cache
@@ -68,6 +70,7 @@ def forget_components() -> None:
     """Build anew what is asked for next: a plugin may have been installed or edited since the last run."""
     _registry.cache_clear()
     component.cache_clear()
+    bounded_ranking.forget()
 
 
 @functools.lru_cache(maxsize=8)
@@ -123,7 +126,8 @@ def judged(
     verdicts: list[Verdict] = []
     for text in responses.texts:
         try:
-            verdicts.append(task.judge(problem, text, figures.get(store.text_hash(text), {})))
+            with contained():
+                verdicts.append(task.judge(problem, text, figures.get(store.text_hash(text), {})))
         except Exception as failure:
             verdicts.append(error(f"{type(failure).__name__}: {failure}"))
     return verdicts, answers_of(task, problem, responses.texts, responses.finish)
@@ -192,7 +196,8 @@ def _columns(responses: Sequence[Ended]) -> tuple[list[str], list[str]]:
 def _verdicts(task: Task, problem: Problem, responses: Sequence[Ended]) -> list[Verdict]:
     texts, finish = _columns(responses)
     try:
-        verdicts = ending.verify_all(task, problem, texts, finish) if texts else []
+        with contained():
+            verdicts = ending.verify_all(task, problem, texts, finish) if texts else []
     except HarnessError:  # what the user can mend: no verdict at all is better than an error for every response
         raise
     except Exception:
@@ -205,7 +210,8 @@ def _verdicts(task: Task, problem: Problem, responses: Sequence[Ended]) -> list[
 def _verdict(task: Task, problem: Problem, response: Ended) -> Verdict:
     text, finish = response
     try:
-        return task.verify(problem, text, **ending.keyword(task, "verify", finish))
+        with contained():
+            return task.verify(problem, text, **ending.keyword(task, "verify", finish))
     except HarnessError:
         raise
     except Exception as failure:
@@ -215,7 +221,8 @@ def _verdict(task: Task, problem: Problem, response: Ended) -> Verdict:
 def _key_hash(task: Task, problem: Problem, response: Ended, answer: str | None) -> str | None:
     text, finish = response
     try:
-        key = task.verdict_key(problem, text, answer, **ending.keyword(task, "verdict_key", finish))
+        with contained():
+            key = task.verdict_key(problem, text, answer, **ending.keyword(task, "verdict_key", finish))
     except Exception:
         return None
     return None if key is None else store.digest(key, 32)
@@ -227,7 +234,8 @@ def answers_of(
     """The canonical answers; None where there is none or the extraction raises. `finish` as in `graded`."""
     ends = _columns(_ended(task, texts, finish))[1]
     try:
-        answers = ending.answers(task, problem, texts, ends)
+        with contained():
+            answers = ending.answers(task, problem, texts, ends)
     except Exception:
         answers = []
     if len(answers) == len(texts):
@@ -238,7 +246,8 @@ def answers_of(
 def answer_or_none(task: Task, problem: Problem, text: str, finish: str = "") -> str | None:
     """The canonical answer; None where there is none or the extraction raises."""
     try:
-        return task.answer(problem, text, **ending.keyword(task, "answer", finish))
+        with contained():
+            return task.answer(problem, text, **ending.keyword(task, "answer", finish))
     except Exception:
         return None
 
@@ -250,9 +259,12 @@ def rank_problems(work: Work, problems: Sequence[Problem]) -> None:
     """Let the selector order some problems' pools, once a trial, as far as the first correct response; keep the orders.
 
     They are ranked all at once where the selector has `rank_many`, else one after the other. A pool without a correct
-    response is not ranked: its samples-to-correct is N+1 whatever the order.
+    response is not ranked: its samples-to-correct is N+1 whatever the order. With a `rank_timeout` all of it is done in
+    a child process, which is killed when it is late.
     """
     assert work.rankings is not None
+    if work.rank_timeout is not None:
+        return bounded_ranking.rank(work, problems)
     selector = component("selector", work.selector, work.plugin_files)
     found = [_Ranked(problem, load_pool(work, problem), _is_correct(work, problem)) for problem in problems]
     if "logprobs" in getattr(selector, "needs", ()) and any(np.isnan(one.pool.logprobs).any() for one in found):
@@ -287,7 +299,8 @@ def _together(work: Work, selector: Any, found: Sequence[_Ranked]) -> list[Any]:
         return [None] * len(found)
     rngs = [[ranking_rng(work.seed, one.problem, trial) for trial in range(work.trials)] for one in found]
     try:
-        return list(selector.rank_many([one.pool for one in found], rngs))
+        with contained(), ranking_named(work.selector, found[0].problem):
+            return list(selector.rank_many([one.pool for one in found], rngs))
     except Exception as failure:
         names = ", ".join(repr(one.problem.id) for one in found[:3])
         raise HarnessError(f"selector {work.selector!r}, problems {names}, ...: {said(failure)}") from failure
@@ -296,21 +309,32 @@ def _together(work: Work, selector: Any, found: Sequence[_Ranked]) -> list[Any]:
 def _trials(work: Work, selector: Any, one: _Ranked, orders: Sequence[Iterator[Any]] | None) -> list[Any]:
     """What each trial gives. A ranker that drew nothing from its rng would give the same in every trial."""
     found: list[Any] = []
-    for trial in range(work.trials):
-        rng = ranking_rng(work.seed, one.problem, trial)
-        try:
-            if not hasattr(selector, "rank"):
-                found.append(_subsets(selector, one.pool, rng))
-                continue
-            ranking = orders[trial] if orders else selector.rank(one.pool, rng)
-            found.append(_pulled(ranking, one.is_correct))
-        except Exception as failure:
-            raise HarnessError(
-                f"selector {work.selector!r}, problem {one.problem.id!r}, trial {trial}: {said(failure)}"
-            ) from failure
-        if not orders and _is_unused(rng, ranking_rng(work.seed, one.problem, trial)):
-            return found * work.trials
+    with ranking_named(work.selector, one.problem):
+        for trial in range(work.trials):
+            rng = ranking_rng(work.seed, one.problem, trial)
+            try:
+                with contained():
+                    found.append(_trial(selector, one, rng, orders[trial] if orders else None))
+            except Exception as failure:
+                raise HarnessError(
+                    f"selector {work.selector!r}, problem {one.problem.id!r}, trial {trial}: {said(failure)}"
+                ) from failure
+            if not orders and hasattr(selector, "rank") and _is_unused(rng, ranking_rng(work.seed, one.problem, trial)):
+                return found * work.trials
     return found
+
+
+def _trial(selector: Any, one: _Ranked, rng: np.random.Generator, order: Iterator[Any] | None) -> Any:
+    if not hasattr(selector, "rank"):
+        return _subsets(selector, one.pool, rng)
+    return _pulled(selector.rank(one.pool, rng) if order is None else order, one.is_correct)
+
+
+def ranking_named(selector: str, problem: Problem) -> AbstractContextManager[None]:
+    """Say on stderr which selector is ranking which problem, where it takes long."""
+    return named(
+        f"selector {selector!r}, problem {problem.id!r}: ranking (`harness run --rank-timeout` bounds it)", RANK_S
+    )
 
 
 def _is_unused(rng: np.random.Generator, fresh: np.random.Generator) -> bool:
@@ -330,7 +354,8 @@ def load_pool(work: Work, problem: Problem) -> Pool:
         vectors = every[:n]
     answers = store.read_answers(work.verdicts, problem)
     store.require_rows(work.verdicts.path(problem), len(answers), len(responses))
-    return Pool(
+    return pool_of(
+        f"{_giver(work)}, problem {problem.id!r}",
         texts=responses.texts[:n],
         embeddings=centred(vectors),
         logprobs=responses.logprobs[:n],
@@ -339,9 +364,29 @@ def load_pool(work: Work, problem: Problem) -> Pool:
     )
 
 
+def _giver(work: Work) -> str:
+    """Whose responses and vectors a pool has, for a message."""
+    embedder = work.embeddings.inputs.get("embedder", {}).get("name", "given vectors") if work.embeddings else "none"
+    return f"pool {work.pool.key}, embedder {embedder}"
+
+
+def pool_of(giver: str, **columns: Any) -> Pool:
+    """A pool of columns; where they are refused, the line names who gave them."""
+    try:
+        return Pool(**columns)
+    except HarnessError as failure:
+        raise HarnessError(f"{giver}: {failure}") from failure
+
+
 def embedded(embedder: Embedder, spec: str, problem: Problem, texts: Sequence[str]) -> Any:
     """The embedder's vectors of texts, (n, d) dense or scipy-sparse; HarnessError where their shape is another."""
-    vectors = embedder.embed(problem, texts)
+    try:
+        with contained():
+            vectors = embedder.embed(problem, texts)
+    except HarnessError:
+        raise
+    except Exception as failure:
+        raise HarnessError(f"embedder {spec!r}, problem {problem.id!r}: {said(failure)}") from failure
     if len(vectors.shape) != 2 or vectors.shape[0] != len(texts):
         raise HarnessError(f"embedder {spec!r}: gave shape {vectors.shape} for {len(texts)} responses")
     return vectors
@@ -352,12 +397,17 @@ def centred(vectors: Floats) -> Floats:
     return (vectors - vectors.mean(axis=0, dtype=np.float64)).astype(np.float32) if vectors.size else vectors
 
 
-def _pulled(ranking: Iterator[Any], is_correct: Sequence[bool]) -> list[int]:
-    """Indices as far as the first correct one; each checked as it comes."""
-    order: list[int] = []
+def pulled(ranking: Iterable[Any], n: int) -> Iterator[int]:
+    """The indices of a ranking of n responses, each checked as it comes."""
     seen: set[int] = set()
     for raw in ranking:
-        index = checked(raw, len(is_correct), seen)
+        yield checked(raw, n, seen)
+
+
+def _pulled(ranking: Iterable[Any], is_correct: Sequence[bool]) -> list[int]:
+    """Indices as far as the first correct one."""
+    order: list[int] = []
+    for index in pulled(ranking, len(is_correct)):
         order.append(index)
         if is_correct[index]:
             return order
@@ -368,14 +418,16 @@ def _subsets(selector: Any, pool: Pool, rng: np.random.Generator) -> dict[str, l
     """k -> the subset chosen for that budget, k = 1, 2, 4, ..., n."""
     from .metrics import budgets  # scipy.stats, which `harness select` does without
 
-    chosen = {}
-    for k, own_rng in zip(budgets(len(pool)), rng.spawn(len(budgets(len(pool)))), strict=True):
-        seen: set[int] = set()
-        subset = [checked(raw, len(pool), seen) for raw in selector.select(pool, k, own_rng)]
-        if len(subset) != k:
-            raise HarnessError(f"select gave {len(subset)} indices for k = {k}")
-        chosen[str(k)] = subset
-    return chosen
+    rngs = rng.spawn(len(budgets(len(pool))))
+    return {str(k): subset_of(selector, pool, k, own_rng) for k, own_rng in zip(budgets(len(pool)), rngs, strict=True)}
+
+
+def subset_of(selector: Any, pool: Pool, k: int, rng: np.random.Generator) -> list[int]:
+    """The k indices that a subset method chooses, each checked."""
+    subset = list(pulled(selector.select(pool, k, rng), len(pool)))
+    if len(subset) != k:
+        raise HarnessError(f"select gave {len(subset)} indices for k = {k}")
+    return subset
 
 
 def checked(raw: Any, n: int, seen: set[int]) -> int:
@@ -389,14 +441,6 @@ def checked(raw: Any, n: int, seen: set[int]) -> int:
         raise HarnessError(f"index {index} was picked twice")
     seen.add(index)
     return index
-
-
-def said(failure: Exception) -> str:
-    """What went wrong, and for foreign code the line where it did."""
-    if isinstance(failure, HarnessError):
-        return str(failure)
-    frame = traceback.extract_tb(failure.__traceback__)[-1]
-    return f"raised {type(failure).__name__}: {failure} ({Path(frame.filename).name}:{frame.lineno})"
 
 
 # Executors hand the problems to these.

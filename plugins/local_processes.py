@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from harness import HarnessError, hookimpl
+from harness.lifeline import end_with_owner
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -26,7 +27,7 @@ class Local:
     """Runs on this machine; `workers` processes (0: one a core), none of them started for short work.
 
     The first items run here for up to 4 seconds; if at that rate more than 2 seconds a worker are left, the rest goes
-    to worker processes, which know nothing of this one (forkserver).
+    to worker processes, which know nothing of this one (forkserver) and end with it, by SIGKILL too.
     """
 
     workers: int = 0
@@ -51,7 +52,8 @@ class Local:
 
 def _in_processes(function: Callable[[T], R], items: list[T], workers: int) -> Iterator[R]:
     """A bounded number of items is under way at once, so that memory does not grow with their number."""
-    with ProcessPoolExecutor(workers, mp_context=multiprocessing.get_context("forkserver")) as pool:
+    context = multiprocessing.get_context("forkserver")
+    with ProcessPoolExecutor(workers, context, initializer=end_with_owner) as pool:
         rest = iter(items)
         running = [pool.submit(function, item) for item in itertools.islice(rest, 4 * workers)]
         try:

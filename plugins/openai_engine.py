@@ -16,7 +16,7 @@ import math
 import os
 from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, NoReturn, TypeVar
 from urllib.parse import urlsplit
@@ -195,7 +195,7 @@ class OpenAI:
     def _listed(self) -> list[Mapping[str, Any]]:
         """The entries of /v1/models; empty where the server has no such list, or does not show it."""
         try:
-            answer = _finished(self._get("/models"))
+            answer = self._server.key.redacted_in(_finished(self._get("/models")))
         except Unanswered as failure:
             raise HarnessError(f"openai: the server at {self._server.url} does not answer: {failure}") from None
         except Refused as refusal:
@@ -280,7 +280,7 @@ class OpenAI:
             most = ANSWER_BYTES + count * max_tokens * TOKEN_BYTES
 
             def read(answer: Any, count: int = count) -> _Answered:
-                return _Answered(read_choices(answer, count), prompt_tokens(answer))
+                return _Answered(self._without_key(read_choices(answer, count)), prompt_tokens(answer))
 
             try:
                 answered = await session.post(PATHS[self.api], body, most, read)
@@ -295,6 +295,14 @@ class OpenAI:
                 fewer = count > 1 and len(answered.choices) < count
                 self._form, self._proven = form.one_row() if fewer else form, True
             return answered
+
+    def _without_key(self, choices: dict[int, Choice]) -> dict[int, Choice]:
+        """The choices with `[key]` where a server has echoed the key; their token ids, which spell it, are left out."""
+        clear = {at: self._server.key.redacted(choice.text) for at, choice in choices.items()}
+        return {
+            at: choice if clear[at] == choice.text else replace(choice, text=clear[at], token_ids=None)
+            for at, choice in choices.items()
+        }
 
     def _require_followed(self, form: Form, refusal: Refused, sampler: Sampler) -> None:
         name = form.needed(refusal.reason, sampler)
@@ -313,8 +321,8 @@ class OpenAI:
         return HarnessError(f"{self.name}: the server refuses the longest prompt or --max-tokens ({refusal.reason})")
 
     def _wrong_key(self, refusal: Refused) -> HarnessError:
-        variable = self._server.key.variable
-        held = "the key in" if os.environ.get(variable) else "no key in"
+        variable = self._server.key.name
+        held = "the key in" if os.environ.get(self._server.key.variable) else "no key in"
         return HarnessError(
             f"openai: the server at {self._server.url} refuses {held} {variable} ({refusal.reason}): set it, or say "
             "key_env=NAME"

@@ -2,20 +2,24 @@
 
 Tried again, with exponential backoff and jitter, are 429 and 5xx answers, timeouts, broken connections and answers that
 make no sense; `Retry-After` is honoured, and after a 429 fewer requests are in flight for a while (additive increase,
-multiplicative decrease). What stays so is `Unanswered`; after ten in a row, or a refused key, nothing more is asked.
+multiplicative decrease). A server that asks to be left alone for over an hour, or gives nothing but 429 for half an
+hour, is asked no more. What stays so is `Unanswered`; after ten in a row, or a refused key, nothing more is asked.
 """
 
 from __future__ import annotations
 
 import asyncio
+import base64
 import email.utils
 import json
 import os
 import random
+import re
 import time
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
+from functools import lru_cache
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import urlsplit
@@ -31,11 +35,16 @@ T = TypeVar("T")
 
 FIRST_PAUSE_S = 0.5
 LONGEST_PAUSE_S = 60.0
+LONGEST_PAUSE_ASKED_S = 300.0  # of what a server asks for
+LONGEST_WAIT_S = 3600.0  # a server that asks for more is not asked again
+SILENT_S = 1800.0  # so long with nothing but 429, and no more is asked
 CONNECT_S = 10.0
 GIVE_UP = 10  # requests in a row that stay unanswered
 TIMEOUTS = 3  # a timeout has cost as much as so many quick failures
 HASTE = 0.5  # and a 429 half as much: the server is well
 SHOWN = 300  # characters of what a server says
+VARIABLE = re.compile(r"[A-Z][A-Z_]{0,63}[0-9]{0,2}")  # a name that cannot be a key: those have digits amid letters
+PLACEHOLDERS = {"dummy-key", "lm-studio", "no-key", "not-needed", "ollama", "placeholder", "sk-no-key-required"}
 SHORTEST_KEY = 6  # a shorter one ("EMPTY", "x") is no secret, and would blot out words
 HOPELESS = (401, 402, 403, 404, 405)  # for every request alike
 
@@ -66,27 +75,56 @@ class _Again(Exception):
 
 @dataclass(frozen=True)
 class Key:
-    """The name of the variable that holds the key; its value is read when it is needed and kept nowhere."""
+    """The name of the variable that holds the key; its value is read when it is needed and kept in no field."""
 
     variable: str
     required: bool
+
+    def __post_init__(self) -> None:
+        if not (VARIABLE.fullmatch(self.variable) or self.variable in os.environ):
+            raise HarnessError(
+                "openai: key_env must be the name of the environment variable that holds the key, in capitals, e.g. "
+                "MY_API_KEY; what was given (not shown: it may be the key itself) is none, and none of that name is set"
+            )
+
+    @property
+    def name(self) -> str:
+        """The variable's name, which nobody can have taken for the place of the key."""
+        return self.variable if VARIABLE.fullmatch(self.variable) else "the variable of key_env"
 
     def headers(self) -> dict[str, str]:
         """The header that carries it; none where there is no key."""
         key = self._value()
         if not key:
             if self.required:
-                raise HarnessError(f"openai: key_env={self.variable}, but no such environment variable is set")
+                raise HarnessError(f"openai: key_env={self.name}, but no such environment variable is set")
             return {}
         if not key.isascii() or not key.isprintable() or " " in key:
-            raise HarnessError(f"openai: the key in {self.variable} holds characters that no key has: set it anew")
+            raise HarnessError(f"openai: the key in {self.name} holds characters that no key has: set it anew")
         return {"Authorization": f"Bearer {key}"}
+
+    def redacted(self, text: str) -> str:
+        """The text with `[key]` where the key stands: as it is, percent-encoded, in hex or in base64 amid other text.
+
+        A key of under six characters is no secret, nor is what people write where a server takes any; these stay.
+        """
+        key = self._value()
+        secret = len(key) >= SHORTEST_KEY and key.isascii() and key.lower() not in PLACEHOLDERS
+        return _forms_of(key).sub("[key]", text) if secret else text
+
+    def redacted_in(self, value: Any) -> Any:
+        """The same for every text in a parsed JSON value."""
+        if isinstance(value, str):
+            return self.redacted(value)
+        if isinstance(value, list):
+            return [self.redacted_in(one) for one in value]
+        if isinstance(value, dict):
+            return {self.redacted(name): self.redacted_in(one) for name, one in value.items()}
+        return value
 
     def shown(self, text: str) -> str:
         """The text as one line of at most 300 printable characters, without the key."""
-        key = self._value()
-        if len(key) >= SHORTEST_KEY:
-            text = text.replace(key, "[key]")
+        text = self.redacted(text)
         plain = "".join(character if character.isprintable() else " " for character in text)
         line = " ".join(plain.split())
         return line if len(line) <= SHOWN else f"{line[:SHOWN]} ..."
@@ -118,7 +156,7 @@ class Session:
     def __init__(self, server: Server) -> None:
         self.server, self.pace = server, Pace(server.concurrency)
         self.jitter = random.Random()
-        self.unanswered, self.over = 0, ""
+        self.unanswered, self.over, self.answered_at = 0, "", time.monotonic()
 
     async def __aenter__(self) -> Session:
         httpx, server = library(), self.server
@@ -157,6 +195,7 @@ class Session:
             except (_Again, Malformed) as failure:
                 again = failure if isinstance(failure, _Again) else _Again(f"an answer with {failure}")
                 spent, tries = spent + again.cost, tries + 1
+                self._require_patience(again)
                 if spent > self.server.retries or not (waits or again.limited):
                     raise self._given_up(f"{self._shown(again)} ({tries} {'tries' if tries > 1 else 'try'})") from None
                 await self._pause(again, tries)
@@ -165,9 +204,20 @@ class Session:
                     self.over = refusal.reason
                 raise
             else:
-                self.unanswered = 0
+                self.unanswered, self.answered_at = 0, time.monotonic()
                 self.pace.answered()
                 return found
+
+    def _require_patience(self, again: _Again) -> None:
+        """Ask for nothing more where the server wants to be left alone for longer than anyone waits."""
+        silent_s = time.monotonic() - self.answered_at
+        if again.wait_s is not None and again.wait_s > LONGEST_WAIT_S:
+            self.over = f"{self._shown(again)}; it asks to wait {again.wait_s:.3g} s: run the same command later"
+        elif again.limited and silent_s > SILENT_S:
+            self.over = f"{self._shown(again)}; no other answer for {silent_s:.0f} s: run the same command later"
+        else:
+            return
+        raise Unanswered(self.over, hopeless=True)
 
     def _given_up(self, reason: str) -> Unanswered:
         self.unanswered += 1
@@ -178,7 +228,9 @@ class Session:
     async def _pause(self, again: _Again, tries: int) -> None:
         """Wait as long as the server asks, or ever longer; not exactly, so that not all come back at once."""
         backoff = min(LONGEST_PAUSE_S, FIRST_PAUSE_S * 2 ** (tries - 1)) * self.jitter.uniform(0.5, 1)
-        pause = backoff if again.wait_s is None else again.wait_s * self.jitter.uniform(1, 1.1)
+        pause = (
+            backoff if again.wait_s is None else min(again.wait_s, LONGEST_PAUSE_ASKED_S) * self.jitter.uniform(1, 1.1)
+        )
         if again.limited:
             self.pace.limited(pause)
         await asyncio.sleep(pause)
@@ -258,6 +310,20 @@ class Pace:
         self.allowed = min(float(self.most), self.allowed + 1 / self.allowed)
 
 
+@lru_cache(maxsize=8)
+def _forms_of(key: str) -> re.Pattern[str]:
+    """What a key looks like: as it is, percent-encoded in part or whole, in hex, in base64 wherever it begins."""
+    raw = key.encode()
+    forms = {"".join(f"(?:{re.escape(chr(byte))}|%{byte:02x})" for byte in raw)}
+    forms.add("[ :]?".join(f"{byte:02x}" for byte in raw))
+    for before in range(3):  # how many bytes of the text before it share its first group of four characters
+        first, last = -(-before * 8 // 6), (before + len(raw)) * 8 // 6
+        encoded = base64.b64encode(bytes(before) + raw + bytes(2)).decode()[first:last]
+        either = {"+": "[-+]", "/": "[_/]"}  # the alphabet of urls, too
+        forms.add(r"\s*".join(either.get(letter, letter) for letter in encoded))
+    return re.compile("|".join(sorted(forms, key=len, reverse=True)), re.IGNORECASE)
+
+
 def library() -> Any:
     """The HTTP client; one line where it is not installed."""
     try:
@@ -285,18 +351,18 @@ def _parsed(content: bytes) -> Any:
 def _plain(response: httpx.Response, content: bytes) -> str:
     """What an answer is that no API gives: a proxy's page, half an answer."""
     kind = response.headers.get("content-type", "").split(";")[0] or "no type"
-    return f"no answer of an OpenAI-compatible API ({kind}): {content[:200].decode(errors='replace')}"
+    return f"no answer of an OpenAI-compatible API ({kind}): {content.decode(errors='replace')}"
 
 
 def _retry_after(headers: Mapping[str, str]) -> float | None:
-    """Seconds, as `retry-after-ms` or `Retry-After` (a number or a date) say; five minutes at most."""
+    """Seconds > 0, as `retry-after-ms` or `Retry-After` (a number or a date) say; None where they say no such thing."""
     for name, unit in (("retry-after-ms", 0.001), ("retry-after", 1.0)):
         with suppress(KeyError, ValueError, TypeError):
-            return _within(float(headers[name]) * unit)
+            return _some_seconds(float(headers[name]) * unit)
     with suppress(KeyError, ValueError, TypeError, OverflowError):
-        return _within(email.utils.parsedate_to_datetime(headers["retry-after"]).timestamp() - time.time())
+        return _some_seconds(email.utils.parsedate_to_datetime(headers["retry-after"]).timestamp() - time.time())
     return None
 
 
-def _within(seconds: float) -> float:
-    return min(max(seconds, 0.0), 300.0) if seconds == seconds else FIRST_PAUSE_S
+def _some_seconds(seconds: float) -> float | None:
+    return seconds if seconds > 0 else None  # NaN is no number of seconds either

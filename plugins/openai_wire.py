@@ -172,7 +172,7 @@ def _finish(reason: Any) -> str:
         return "stop"
     if reason in CUT:
         return "length"
-    raise Malformed(f"a response ended by {reason!r:.40}")
+    raise Malformed(f"a response ended by {reason!r}")
 
 
 def _token_ids(raw: Any) -> list[int] | None:

@@ -400,56 +400,13 @@ class ByValue(SoundOnVectors):
         yield from (first[pool.embeddings[i].tobytes()] for i in super().rank(pool, rng))
 
 
-@broken("selector", "infinity-refused")
-class OnlyPositive(SoundOnVectors):
-    """Looks for infinity and not for its negative."""
+@broken("selector", "contract")
+class Quitting(Sound):
+    """Ends the process."""
 
     def rank(self, pool, rng):
-        if np.isnan(pool.embeddings).any() or (pool.embeddings == np.inf).any():
-            raise HarnessError("onlypositive: a vector is not finite")
-        with np.errstate(all="ignore"):
-            yield from np.argsort(-self.key(pool.embeddings)).tolist()
-
-
-@broken("selector", "nan-refused", "infinity-refused")
-class Anonymous(SoundOnVectors):
-    """Refuses, and does not say who."""
-
-    def rank(self, pool, rng):
-        if not np.isfinite(pool.embeddings).all():
-            raise HarnessError("a vector is not finite")
-        yield from super().rank(pool, rng)
-
-
-@broken("selector", "nan-refused", "infinity-refused")
-class Trusting(SoundOnVectors):
-    """Sorts whatever comes."""
-
-    def rank(self, pool, rng):
-        with np.errstate(all="ignore"):
-            yield from np.argsort(-self.key(pool.embeddings)).tolist()
-
-
-@broken("selector", "infinity-refused")
-class OnlyNan(SoundOnVectors):
-    """Looks for NaN and not for infinity."""
-
-    def rank(self, pool, rng):
-        if np.isnan(pool.embeddings).any():
-            raise HarnessError("onlynan: a vector holds NaN")
-        with np.errstate(all="ignore"):
-            yield from np.argsort(-self.key(pool.embeddings)).tolist()
-
-
-@broken("selector", "nan-refused", "infinity-refused")
-class WrongRefusal(SoundOnVectors):
-    """Refuses with a ValueError."""
-
-    def rank(self, pool, rng):
-        try:
-            yield from super().rank(pool, rng)
-        except HarnessError as refusal:
-            raise ValueError(str(refusal)) from None
+        yield 0
+        raise SystemExit(0)
 
 
 @broken("selector", "precisions")

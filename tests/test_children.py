@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.children import run_child
+from harness.children import run_child, run_owned
 
 # A child that starts a server in a session of its own, which starts another and ignores SIGTERM.
 FAMILY = """
@@ -105,3 +105,52 @@ def test_output_is_appended_to_the_log_and_the_environment_is_handed_on(tmp_path
     script = "import os, sys; print(os.environ['WORD'], flush=True); print('err', file=sys.stderr)"
     run_child([sys.executable, "-c", script], {"WORD": "given"}, log)
     assert log.read_text() == "before\ngiven\nerr\n"
+
+
+OWNER = """
+import sys
+from pathlib import Path
+from harness.children import run_owned
+print(run_owned([sys.executable, "-c", sys.argv[1], sys.argv[2]], {}, Path(sys.argv[3]), grace_s=0.5), flush=True)
+"""
+
+
+@pytest.fixture
+def owner(tmp_path):
+    """A process that owns the family, once that is complete; and its log."""
+    log = tmp_path / "log"
+    line = [sys.executable, "-c", OWNER, FAMILY, str(tmp_path / "stop"), str(log)]
+    process = subprocess.Popen(line, stdout=subprocess.PIPE, text=True)
+    while len(pids(log)) < 4:
+        assert process.poll() is None
+        time.sleep(0.02)
+    yield process, log
+    process.kill()
+    process.wait()
+    process.stdout.close()
+
+
+def test_an_owner_that_is_killed_takes_the_child_and_its_family_along(owner):
+    process, log = owner
+    process.kill()
+    process.wait()
+    assert gone(pids(log))
+
+
+def test_a_killed_warden_takes_the_child_and_its_family_along(owner):
+    process, log = owner
+    [warden] = map(int, Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split())
+    os.kill(warden, signal.SIGKILL)
+    assert process.stdout.read() == f"{-signal.SIGKILL}\n"
+    assert gone(pids(log))
+
+
+@pytest.mark.parametrize("ending", ["raise SystemExit(7)", "import os; os.kill(os.getpid(), 9)", "pass"])
+def test_an_owned_child_ends_as_it_would_alone(tmp_path, ending):
+    command = [sys.executable, "-c", ending]
+    assert run_owned(command, {}, tmp_path / "log") == run_child(command, {}, tmp_path / "log")
+
+
+def test_an_owned_command_that_is_not_there_is_an_os_error(tmp_path):
+    with pytest.raises(FileNotFoundError):
+        run_owned([str(tmp_path / "absent")], {}, tmp_path / "log")

@@ -11,6 +11,7 @@ import signal
 import subprocess
 import sys
 import time
+from base64 import b64encode, encodebytes, urlsafe_b64encode
 from email.utils import formatdate
 
 import numpy as np
@@ -420,10 +421,69 @@ def test_a_placeholder_of_a_key_blots_out_no_word(monkeypatch):
     assert Key("OPENAI_API_KEY", False).shown("EMPTY pool") == "EMPTY pool"
 
 
-def test_an_answer_that_holds_the_key_is_left_as_it_is(monkeypatch):
-    monkeypatch.setenv("OPENAI_API_KEY", "say-123456")
-    with serving(draw=lambda body, prompt, seeds: [("say-123456", "stop", [1], 0.0) for _ in seeds]) as (url, _):
-        assert list(draw(OpenAI(url=url), n=1)[0].texts) == ["say-123456"]
+ECHOES = {
+    "as it is": lambda key: key,
+    "in capitals": lambda key: key.upper(),
+    "percent-encoded": lambda key: "".join(f"%{ord(letter):02X}" for letter in key),
+    "percent-encoded in part": lambda key: key.replace("-", "%2D"),
+    "in hex": lambda key: key.encode().hex(),
+    **{f"in base64 after {n}": lambda key, n=n: b64encode(b"Bearer "[:n] + key.encode()).decode() for n in range(8)},
+    "in base64 amid others": lambda key: b64encode(f"user:{key}:host\n".encode()).decode(),
+    "in base64 of urls": lambda key: urlsafe_b64encode(f"??>{key}~~".encode()).decode(),
+    "in wrapped base64": lambda key: encodebytes(f"{'x' * 40}{key}{'x' * 40}".encode()).decode(),
+}
+
+
+@pytest.mark.parametrize("how", ECHOES)
+def test_a_key_that_a_response_echoes_is_stored_nowhere(harness, tmp_path, monkeypatch, how):
+    key = "sk-Very-secret_0123456789abcdefXYZ"
+    monkeypatch.setenv("OPENAI_API_KEY", key)
+    echo = ECHOES[how](key)
+    said = f"your key is {echo} and that is that"
+
+    def echoing(body, prompt, seeds):
+        return [(said, "stop", list(said.encode()), -1.0) for _ in seeds]
+
+    with serving(key=key, draw=echoing) as (url, _):
+        drawn = draw(OpenAI(url=url), n=2)[0]
+        outcome = run_colours(harness, tmp_path, url, n=2)
+    for text in drawn.texts:
+        assert text.startswith("your key is ")
+        assert text.endswith(" and that is that")
+        assert "[key]" in text
+        for n in range(3):  # wherever it begins in a group of four characters
+            spelled = b64encode(b"?" * n + key.encode()).decode()[4:-4]
+            assert not any(spelled[at : at + 8] in "".join(text.split()) for at in range(len(spelled) - 7))
+    assert drawn.token_ids is None  # they spell it
+    assert outcome.code == 0, outcome.err
+    assert not any(key.encode() in content or echo.encode() in content for content in contents(tmp_path).values())
+
+
+def test_other_texts_and_the_words_that_stand_for_no_key_are_left_as_they_are(monkeypatch):
+    monkeypatch.setenv("OPENAI_API_KEY", "ollama")
+    with serving(draw=lambda body, prompt, seeds: [("ask ollama", "stop", [1], 0.0) for _ in seeds]) as (url, _):
+        drawn = draw(OpenAI(url=url), n=1)[0]
+    assert list(drawn.texts) == ["ask ollama"]
+    assert drawn.token_ids == [[1]]
+
+
+def test_a_key_at_the_edge_of_what_is_shown_of_a_page_is_not_shown_in_part(monkeypatch):
+    monkeypatch.setenv("OPENAI_API_KEY", SECRET)
+    for before in range(180, 200):
+        page = raw(b"x" * before + SECRET.encode(), 404)
+        with serving(owner="someone", context=None, fault=page) as (url, _), pytest.raises(HarnessError) as caught:
+            OpenAI(url=url, retries=0).check([CHAT], 4)
+        assert SECRET[:4] not in str(caught.value)
+
+
+@pytest.mark.parametrize("given", [SECRET, "gsk_0123456789abcdef", "hf_AbCdEfGh", "AKIAIOSFODNN7EXAMPLE"])
+def test_a_key_in_the_place_of_its_variables_name_is_never_shown(harness, tmp_path, given):
+    with serving(key="another") as (url, _):
+        outcome = run_colours(harness, tmp_path, url, more=f"key_env={given}", n=2)
+    assert outcome.code == 2
+    assert "key_env must be the name of the environment variable" in outcome.err
+    assert given not in outcome.err + outcome.out
+    assert not any(given.encode() in content for content in contents(tmp_path).values())
 
 
 def test_the_identity_is_the_models_and_not_the_places():
@@ -538,6 +598,37 @@ def test_retry_after_is_honoured_by_all_requests(headers, monkeypatch):
     after = [moment for moment in behaviour.times if moment - behaviour.times[0] > 0.5]
     assert len(after) >= 4  # one may have been in flight beside the refused one, and one more begun
     assert after[0] - behaviour.times[0] > 0.9
+
+
+@pytest.mark.parametrize("code", [429, 503])
+@pytest.mark.parametrize("asked", ["1e9", "1e308", "inf", "Thu, 01 Jan 2090 00:00:00 GMT"])
+def test_a_server_that_wants_to_be_left_alone_for_ages_is_asked_no_more(asked, code):
+    with serving(owner="someone", context=None, fault=status(code, "slow down", {"Retry-After": asked})) as (url, seen):
+        started = time.monotonic()
+        with pytest.raises(
+            HarnessError, match=rf"{code}: slow down; it asks to wait \S+ s: run the same command later"
+        ):
+            draw(OpenAI(url=url, concurrency=2), n=20)
+    assert len(seen.asked) <= 4
+    assert time.monotonic() - started < 60
+
+
+@pytest.mark.parametrize("asked", ["-5", "nan", "0", "-inf", "soon", "Thu, 01 Jan 1970 00:00:00 GMT"])
+def test_a_retry_after_that_says_nothing_of_use_is_not_followed(asked):
+    fault, none = (
+        status(429, "slow down", {"Retry-After": asked}),
+        r"none of 1 responses came: 429: slow down \(5 tries\)",
+    )
+    with serving(owner="someone", context=None, fault=fault) as (url, seen), pytest.raises(HarnessError, match=none):
+        draw(OpenAI(url=url, retries=2), n=1)
+    assert len(seen.asked) == 5
+
+
+def test_a_server_that_gives_nothing_but_429_for_long_is_asked_no_more(monkeypatch):
+    monkeypatch.setattr(openai_requests, "SILENT_S", 0.2)
+    fault, none = status(429, "slow down", {"retry-after-ms": "50"}), r"429: slow down; no other answer for \d+ s: run"
+    with serving(owner="someone", context=None, fault=fault) as (url, _), pytest.raises(HarnessError, match=none):
+        draw(OpenAI(url=url, retries=10**6), n=40)
 
 
 def test_a_server_that_takes_few_at_once_is_asked_few_at_once():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 import os
 import platform
 import shutil
@@ -494,10 +495,29 @@ BY_HAND = [
     (lambda v: v["stages"].append(v["stages"][1]), "there twice"),
     (lambda v: v.update(key="0" * 20), "two keys"),
     (lambda v: v["stages"][1]["shards"][0].__setitem__(1, "0" * 12), "problems that the pool has not"),
+    (lambda v: v["stages"][1]["shards"][0].__setitem__(2, 15), "has 15 rows for the 16 responses to problem 'test/"),
+    (lambda v: v["stages"][1]["shards"][0].__setitem__(2, 17), "has 17 rows for the 16 responses to problem 'test/"),
+    (lambda v: v["stages"][0]["shards"].append(["test/1", "0" * 12, 16]), "a problem's id twice"),
     (lambda v: v.update(prompts="mit"), "has other columns"),
     (lambda v: v.update(prompts=["mit"]), "malformed"),
     (lambda v: v.pop("stages"), "malformed"),
 ]
+
+
+def test_responses_to_what_is_no_problem_of_an_installed_task_are_refused(harness, toy, push, pull, hub, tmp_path):
+    args = ("--task", "game24", "--engine", "toy", "--plugin", TOY, "--selector", "shuffle", "--limit", 2, "--n", 2)
+    assert harness("run", *args, "--store", tmp_path / "puzzles").code == 0
+    [folder] = (tmp_path / "puzzles" / "pool").iterdir()
+    assert push(key=folder.name, root=tmp_path / "puzzles").code == 0
+    assert pull().code == 0
+    shutil.rmtree(tmp_path / "other")
+
+    def invented(value):
+        value["stages"][0]["shards"][1][1] = "0123456789ab"
+
+    rewritten(hub.repositories[REPO], invented)
+    words = "responses to 1 problems that task 'game24' of the same revision does not have, first '"
+    refused_and_nothing_written(pull(), tmp_path / "other", words)
 
 
 def test_a_manifest_made_by_hand_is_refused(push, pull, hub, tmp_path):
@@ -575,6 +595,19 @@ NO_POOLS = [
     ("responses", with_column("text", lambda v: [None, *v[1:]]), "a row without text"),
     ("responses", with_column("finish", lambda v: ["\u001b[2J", *v[1:]]), "finish must be one of"),
     ("responses", with_column("token_ids", lambda v: [[None], *v[1:]]), "a token id is missing"),
+    ("responses", with_column("token_ids", lambda v: [[-1, 0, 0], *v[1:]]), "a token id is -1"),
+    ("responses", with_column("token_ids", lambda v: [None, *v[1:]]), "1 of its 16 responses have no token ids"),
+    (
+        "responses",
+        with_column("token_ids", lambda v: [*v[:2], [1, 2], *v[3:]]),
+        "response 2 is 3 tokens long and has 2",
+    ),
+    ("responses", with_column("length", lambda v: [-3, *v[1:]]), "a response is -3 tokens long"),
+    ("responses", with_column("length", lambda v: [*v[:1], 4, *v[2:]]), "response 1 is 4 tokens long and has 3"),
+    ("responses", with_column("logprob", lambda v: [-math.inf, *v[1:]]), "a log-probability is -inf"),
+    ("responses", with_column("logprob", lambda v: [math.inf, *v[1:]]), "a log-probability is inf"),
+    ("vectors", with_column("vector", lambda v: [[math.nan] * len(v[0]), *v[1:]]), "hold NaN or infinity"),
+    ("vectors", with_column("vector", lambda v: [[math.inf] * len(v[0]), *v[1:]]), "hold NaN or infinity"),
     ("responses", lambda table: table.slice(0, 90), "rows of problem 'test/5'"),
     ("responses", lambda table: table.drop_columns(["logprob"]), "has other columns"),
     ("responses", lambda table: table.append_column("__class__", [["x"] * len(table)]), "has other columns"),

@@ -37,8 +37,12 @@ def test_distances_survive_about_as_well_as_they_should():
 
 
 def test_vectors_that_are_not_finite_are_refused():
-    with pytest.raises(HarnessError, match="NaN or inf"):
-        project(np.full((2, 3), np.nan), 8, 0)
+    vectors = np.ones((3, 40))
+    vectors[2, 5] = np.nan
+    for given in (vectors, csr_matrix(vectors)):
+        for dim in (8, 64):
+            with pytest.raises(HarnessError, match="engine 'x': its vector of response 2 holds NaN or infinity"):
+                project(given, dim, 0, "engine 'x'")
 
 
 def test_rows_in_blocks_give_the_same_bits_as_all_at_once():

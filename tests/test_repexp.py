@@ -359,14 +359,6 @@ def test_the_embeddings_are_not_changed(dtype):
     assert np.array_equal(h, before)
 
 
-@pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
-def test_an_embedding_that_is_not_finite_is_refused_by_index(bad):
-    h = np.ones((5, 3), np.float32)
-    h[3, 1] = bad
-    with pytest.raises(HarnessError, match="repexp: the embedding of response 3 holds NaN or infinity"):
-        RepExp().rank(pool_of(h), np.random.default_rng(0))
-
-
 def test_a_pool_without_embeddings_asks_for_an_embedder():
     with pytest.raises(HarnessError, match="repexp: the pool has no embeddings; it needs an embedder"):
         RepExp().rank(pool_of(np.empty((5, 0), np.float32)), np.random.default_rng(0))

@@ -147,8 +147,37 @@ def test_a_killed_trainer_says_its_signal(tmp_path):
     assert "the trainer was killed by signal 9 after step" in said
 
 
-def slowly(folder: Path) -> list[str]:
-    return [*COMMAND, *TRAIN, "--trainer", "counting:pause_s=0.2", *SMALL, "--out", str(folder / "run")]
+def test_kill_9_ends_the_trainer_and_the_same_command_goes_on(tmp_path):
+    folder = tmp_path / "run"
+    child = subprocess.Popen(slowly(tmp_path), cwd=tmp_path, stderr=subprocess.DEVNULL)
+    wait_for(lambda: len(read_metrics(folder / "metrics.jsonl")) >= 3)
+    [trainer] = running(folder)
+    child.send_signal(signal.SIGKILL)
+    child.wait()
+    resumed = subprocess.run(slowly(tmp_path), cwd=tmp_path, capture_output=True, text=True, timeout=300)  # at once
+    assert resumed.returncode == 0, resumed.stderr
+    assert "going on after step" in resumed.stderr
+    assert [line["step"] for line in read_metrics(folder / "metrics.jsonl")] == [1, 2, 3, 4, 5, 6]
+    assert not Path(f"/proc/{trainer}").exists()
+    assert not running(folder)
+
+
+def test_a_folder_that_is_being_trained_in_is_refused_with_the_process_that_has_it(tmp_path):
+    child = subprocess.Popen(slowly(tmp_path, 600), cwd=tmp_path, stderr=subprocess.DEVNULL)
+    try:
+        wait_for(lambda: running(tmp_path / "run"))
+        second = subprocess.run(slowly(tmp_path, 600), cwd=tmp_path, capture_output=True, text=True, timeout=300)
+        assert second.returncode == 2
+        [line] = second.stderr.splitlines()
+        assert line.startswith(f"error: rl train: {tmp_path / 'run'} is in use by process {child.pid} on ")
+    finally:
+        child.send_signal(signal.SIGINT)
+        child.wait()
+    assert child.returncode == 130
+
+
+def slowly(folder: Path, pause_s: float = 0.2) -> list[str]:
+    return [*COMMAND, *TRAIN, "--trainer", f"counting:pause_s={pause_s}", *SMALL, "--out", str(folder / "run")]
 
 
 def wait_for(condition, timeout_s: float = 240.0) -> None:

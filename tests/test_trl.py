@@ -15,6 +15,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from hostile_code import descendants
 from hypothesis import given
 from hypothesis import strategies as st
 from safetensors import safe_open
@@ -145,6 +146,29 @@ def test_a_run_killed_after_a_checkpoint_goes_on_to_the_same_curve(unbroken, tmp
     assert [one.step for one in Trl().saved(run)] == [2, 4]
     ours, theirs = (load_file(one.checkpoints / "step-000004" / "model.safetensors") for one in (run, unbroken))
     assert all(torch.equal(ours[name], theirs[name]) for name in theirs)
+
+
+@pytest.mark.slow
+def test_kill_9_of_the_command_ends_the_trainer_and_the_same_command_goes_on(tmp_path):
+    command = [sys.executable, "-m", "harness", "rl", "train", "--task", "game24", "--trainer", "trl", "--cpu"]
+    command += ["--model", "tiny24-medium", "--limit", "8", "--out", str(tmp_path / "run")]
+    for setting in ("steps=3", "save_every=1", "batch=4", "mini_batch=4", "dev_samples=2", "max_response=64"):
+        command += ["--set", setting]
+    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+    child = subprocess.Popen(command, env=environment, stderr=subprocess.PIPE, text=True)
+    while not list((tmp_path / "run").glob("checkpoints/step-*")):
+        assert child.poll() is None, child.communicate()[1]
+        time.sleep(0.01)
+    family = descendants(child.pid)
+    child.send_signal(signal.SIGKILL)
+    assert len(family) >= 2  # the warden and the trainer
+    child.communicate()
+    done = subprocess.run(command, env=environment, capture_output=True, text=True)  # at once
+    assert done.returncode == 0, done.stderr
+    assert "going on after step" in done.stderr
+    assert not any(Path(f"/proc/{pid}").exists() for pid in family)
+    lines = [json.loads(line) for line in (tmp_path / "run" / "metrics.jsonl").read_text().splitlines()]
+    assert [line["step"] for line in lines] == [0, 1, 2, 3]
 
 
 def test_the_logged_bonus_is_the_pure_function_of_the_logged_groups(unbroken):

@@ -135,7 +135,7 @@ class Parrot:
             vectors = np.array([self._vector(seed, row, word) for row, word in enumerate(words)], np.float32)
             drawn.append(
                 Responses(
-                    texts, ["stop"] * n, np.full(n, 3), -np.arange(n) / n, [[w] for w in words], {"mean": vectors}
+                    texts, ["stop"] * n, np.full(n, 3), -np.arange(n) / n, [[w] * 3 for w in words], {"mean": vectors}
                 )
             )
             report(n)

@@ -12,11 +12,10 @@ from typing import Any
 
 import numpy as np
 
-from ..errors import HarnessError
+from ..errors import HarnessError, said
 from ..records import Floats, Ints, Pool
 from ..registry import load_registry
 from ..stored_cells import StoredProblem, key_of, picks, rebuilt, stored_problems
-from ..work import said
 from .chosen import Chosen
 from .request import Request
 

@@ -12,11 +12,10 @@ from typing import Any
 
 import numpy as np
 
-from ..errors import HarnessError
+from ..errors import HarnessError, said
 from ..records import Floats, Pool, Problem
 from ..registry import load_registry
 from ..stored_cells import picks, rebuilt
-from ..work import said
 from .chosen import Cell
 
 PICKS = 512  # of a larger pool the picks beyond are not shown, unless the stored ranking goes further

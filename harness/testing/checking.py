@@ -11,7 +11,7 @@ from typing import Any
 from unittest import SkipTest
 
 from ..component import parameters
-from ..errors import HarnessError
+from ..errors import Escaped, HarnessError, contained
 
 
 class ConformanceError(AssertionError):
@@ -64,7 +64,8 @@ class Check:
             if not _holds(other, component):
                 raise _FirstMend(f"first mend what {other.name} finds")
         try:
-            self.function(component)
+            with contained():
+                self.function(component)
         except (Inapplicable, HarnessError):
             raise
         except Violation as found:
@@ -89,6 +90,8 @@ def expect(holds: object, what: str) -> None:
 
 def said(failure: BaseException) -> str:
     """`raised ValueError: what (file.py:12)`: the line is the innermost one."""
+    if isinstance(failure, Escaped) and failure.__cause__:
+        failure = failure.__cause__
     frames = traceback.extract_tb(failure.__traceback__)
     place = f" ({Path(frames[-1].filename).name}:{frames[-1].lineno})" if frames else ""
     return f"raised {type(failure).__name__}: {str(failure)[:200]}{place}"

@@ -16,6 +16,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from .. import output
 from ..registry import load_file
 from .checking import Inapplicable, Violation, expect
 
@@ -46,8 +47,10 @@ def called_elsewhere(function: Callable[..., Any], component: Any, *arguments: A
 
 
 def answer(file: str | None) -> None:
-    """In that process: read the call from stdin, print what it returns as the last line."""
-    if file is not None:
-        load_file(Path(file))
-    function, component, arguments = pickle.load(sys.stdin.buffer)
-    print(f"\n{json.dumps(function(component, *arguments))}")
+    """In that process: read the call from stdin, print what it returns; whatever else is printed goes to stderr."""
+    with output.reserved():
+        if file is not None:
+            load_file(Path(file))
+        function, component, arguments = pickle.load(sys.stdin.buffer)
+        output.write(f"{json.dumps(function(component, *arguments))}\n")
+    output.end()

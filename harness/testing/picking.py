@@ -1,4 +1,4 @@
-"""Picks of a selector, whichever of its two forms it has, and what makes them an answer."""
+"""Picks of a selector, whichever of its two forms it has: as it gives them, and through the guard of a run."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ import numpy as np
 
 from ..errors import HarnessError
 from ..records import Pool
+from ..work import pulled, subset_of
 from .checking import Violation, expect
 
 
@@ -43,13 +44,16 @@ def picks(selector: Any, pool: Pool, seed: int = 0, k: int | None = None) -> lis
 
 
 def order(selector: Any, pool: Pool, seed: int = 0, k: int | None = None) -> list[int]:
-    """The same as plain integers, which must be distinct indices of the pool, as many as were asked for."""
-    n = len(pool)
-    found = [int(pick) for pick in picks(selector, pool, seed, k)]
-    wanted = (n if is_ranker(selector) else max(1, n // 3)) if k is None else k
-    expect(len(found) == wanted, f"{counted(len(found), wanted)} picks from a pool of {n}, not {wanted}")
-    expect(all(0 <= pick < n for pick in found), f"picks outside 0..{n - 1}: {brief(found)}")
-    expect(len(set(found)) == len(found), f"picks come twice: {brief(found)}")
+    """The same through the run's own guard, which checks each index: as many as were asked for."""
+    n, rng = len(pool), np.random.default_rng(seed)
+    try:
+        if not is_ranker(selector):
+            return subset_of(selector, pool, max(1, n // 3) if k is None else k, rng)
+        found = list(islice(pulled(selector.rank(pool, rng), n), n + 1 if k is None else k))
+    except HarnessError as refusal:
+        raise Violation(f"a run refuses it on a pool of {n} responses: {refusal}") from refusal
+    wanted = n if k is None else k
+    expect(len(found) == wanted, f"{len(found)} picks from a pool of {n}, not {wanted}")
     return found
 
 

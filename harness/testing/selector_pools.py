@@ -1,4 +1,4 @@
-"""Pools that are out of the ordinary: tiny ones, repeats, zeros, what is no number, other precisions and scales."""
+"""Pools that are out of the ordinary: tiny ones, repeats, zeros, other precisions and scales."""
 
 from __future__ import annotations
 
@@ -6,11 +6,10 @@ from typing import Any
 
 import numpy as np
 
-from ..errors import HarnessError
 from ..records import Pool
 from . import examples
-from .checking import Inapplicable, Violation, check, expect, require_one_line
-from .picking import is_ranker, needs, no_runtime_warnings, order
+from .checking import Inapplicable, Violation, check
+from .picking import is_ranker, no_runtime_warnings, order
 from .selector_basics import BASIC
 
 
@@ -65,55 +64,6 @@ def duplicates(selector: Any) -> None:
     _require_order(selector, examples.pool().part([3] * 5 + [8] * 11), "copies of two responses")
 
 
-@check("refuse it with a HarnessError `name: what, which response`, before the first pick", presumes=BASIC)
-def nan_refused(selector: Any) -> None:
-    """NaN in a column that it needs is refused with one line that names the selector."""
-    _require_refused(selector, np.nan)
-
-
-@check("refuse it with a HarnessError `name: what, which response`, before the first pick", presumes=BASIC)
-def infinity_refused(selector: Any) -> None:
-    """Infinity in a column that it needs is refused with one line that names the selector."""
-    _require_refused(selector, np.inf)
-    _require_refused(selector, -np.inf)
-
-
-def _require_refused(selector: Any, value: float) -> None:
-    if not needs(selector):
-        raise Inapplicable("it needs no numbers")
-    for name in needs(selector):
-        pool = examples.pool()
-        column = getattr(pool, name).copy()
-        column[17, ...] = value
-        try:
-            with no_runtime_warnings():
-                _first(selector, examples.replaced(pool, **{name: column}))
-        except HarnessError as refusal:
-            text = require_one_line(refusal)
-            expect(_names(text, selector), f"its refusal does not name the selector: {text!r:.120}")
-        else:
-            raise Violation(f"it takes {value} in {name}")
-
-
-def _first(selector: Any, pool: Pool) -> None:
-    rng = np.random.default_rng(0)
-    if is_ranker(selector):
-        next(iter(selector.rank(pool, rng)))
-    else:
-        selector.select(pool, 8, rng)
-
-
-def _names(text: str, selector: Any) -> bool:
-    """Whether a line names the selector: by its class, its module's file or its attribute `name`, dashes aside."""
-    factory = type(selector)
-    known = (factory.__name__, factory.__module__.rpartition(".")[2], str(getattr(selector, "name", "")))
-    return any(_plain(name) in _plain(text) for name in known if name)
-
-
-def _plain(text: str) -> str:
-    return "".join(letter for letter in text.lower() if letter.isalnum())
-
-
 @check("compute in a dtype of its own", presumes=BASIC)
 def precisions(selector: Any) -> None:
     """Vectors of float16 and float64 are ordered as those of float32 are."""
@@ -136,8 +86,6 @@ CHECKS = (
     identical_rows,
     zero_rows,
     duplicates,
-    nan_refused,
-    infinity_refused,
     precisions,
     scale,
 )

@@ -1,0 +1,62 @@
+"""Where a command's JSON goes: the process's own stdout, while all that plugins print goes to stderr."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from typing import TextIO
+
+_kept: list[TextIO] = []  # the stdout that `reserved` keeps for `write`
+_was_reserved = False
+
+
+@contextmanager
+def reserved() -> Iterator[None]:
+    """Inside, file descriptor 1 (of this process and of those that it starts) and `sys.stdout` are stderr's.
+
+    What goes to the real stdout is what `write` is given.
+    """
+    global _was_reserved
+    _was_reserved = True
+    out, before = sys.stdout, -1
+    with suppress(OSError):  # a process may have been started without a stdout
+        before = os.dup(1)
+    kept = os.fdopen(os.dup(before), "w", encoding=out.encoding, errors=out.errors) if _is_real(out, before) else out
+    out.flush()
+    sys.stderr.flush()
+    if before >= 0:
+        os.dup2(2, 1)
+    sys.stdout = sys.stderr
+    _kept.append(kept)
+    try:
+        yield
+    finally:
+        _kept.pop()
+        kept.flush()
+        out.flush()  # what a plugin wrote to the stdout that it held on to, before that is the real one again
+        sys.stdout = out
+        if before >= 0:
+            os.dup2(before, 1)
+            os.close(before)
+
+
+def _is_real(out: TextIO, copy: int) -> bool:
+    """Whether a stream writes to file descriptor 1, which has a copy."""
+    with suppress(OSError, ValueError):
+        return copy >= 0 and out.fileno() == 1
+    return False
+
+
+def write(text: str) -> None:
+    """Write a command's result to stdout, also while that is reserved."""
+    out = _kept[-1] if _kept else sys.stdout
+    print(text, end="", file=out, flush=True)
+
+
+def end() -> None:
+    """Once a result was written, what is printed until the process ends (plugins print at exit too) goes to stderr."""
+    if _was_reserved and _is_real(sys.stdout, 1):
+        sys.stdout.flush()
+        os.dup2(2, 1)
