@@ -5,6 +5,7 @@ Nothing heavy is imported before a command runs: `harness --help` answers at onc
 
 from __future__ import annotations
 
+import io
 import json
 import sys
 from pathlib import Path
@@ -13,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from . import __version__
-from .errors import HarnessError
+from .errors import HarnessError, one_line
 from .rl_commands import rl_app
 
 if TYPE_CHECKING:
@@ -44,6 +45,7 @@ StoreDir = Annotated[Path, typer.Option("--store", help="Where pools, vectors, v
 Ids = Annotated[
     Path | None, typer.Option("--ids", help="A table (JSONL, CSV) that says which problem a pool's line answers.")
 ]
+MaxVectors = Annotated[float, typer.Option("--max-vectors-gb", help="Memory that one array of --embeddings may take.")]
 UnsafeExec = Annotated[
     bool, typer.Option("--unsafe-exec", help="Run responses' code unconfined where nothing here can confine it.")
 ]
@@ -56,10 +58,18 @@ Data = Annotated[Path | None, typer.Option("--data", help="A local file with the
 
 def main() -> None:
     """Run the command line; a HarnessError is one line on stderr and exit code 2."""
+    for stream in (sys.stdout, sys.stderr):  # half a surrogate pair in a text is shown, and is no traceback
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
     try:
         app()
     except HarnessError as failure:
         print(f"error: {failure}", file=sys.stderr)
+        sys.exit(2)
+    except OSError as failure:  # a path that cannot be used, wherever it was tried
+        if failure.filename is None:
+            raise
+        print(f"error: {one_line(f'{failure.strerror}: {failure.filename}')}", file=sys.stderr)
         sys.exit(2)
 
 
@@ -84,6 +94,7 @@ def run(
     embeddings: Annotated[
         Path | None, typer.Option(help="With --pool: vectors of one's own (.npz, .safetensors).")
     ] = None,
+    max_vectors_gb: MaxVectors = 4.0,
     data: Data = None,
     split: Split = None,
     grid: Annotated[
@@ -184,6 +195,7 @@ def select(
     ids: Ids = None,
     seed: Annotated[int, typer.Option(help="Fixes the projection and what a selector draws.")] = 0,
     dim: Annotated[int, typer.Option(help="Wider vectors are projected to so many features.")] = 512,
+    max_vectors_gb: MaxVectors = 4.0,
     no_centre: Annotated[bool, typer.Option("--no-centre", help="Keep each problem's mean vector.")] = False,
     store: StoreDir = Path("runs"),
     plugin: Plugin = None,

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from .errors import HarnessError
+
+MAX_VECTORS_GB = 4.0  # of memory for one problem's given vectors: 250,000 responses of 4,096 features
 
 
 @dataclass(frozen=True)
@@ -20,6 +23,7 @@ class RunConfig:
     audit             ask the task's second, stricter grader too
     grid              what to cross, `axis=value+value,...` (`harness.grid`)
     until_correct     verify responses as they are drawn, and stop a problem at its first correct one
+    max_vectors_gb    what one array of `embeddings` may take in memory
     unsafe_exec       let graders run responses' code unconfined where nothing confines it
     """
 
@@ -45,6 +49,7 @@ class RunConfig:
     regrade: bool = False
     audit: bool = False
     until_correct: bool = False
+    max_vectors_gb: float = MAX_VECTORS_GB
     unsafe_exec: bool = False
     executor: str = "local"
     store: Path = Path("runs")
@@ -57,6 +62,7 @@ class RunConfig:
                 raise HarnessError(f"--{name.replace('_', '-')} must be at least 1, got {value}")
         if self.seed < 0:
             raise HarnessError(f"--seed must not be negative, got {self.seed}")
+        check_max_vectors(self.max_vectors_gb)
         if self.until_correct:
             self._check_sequence()
         elif not self.selectors and not self.grid:
@@ -81,3 +87,9 @@ class RunConfig:
                 raise HarnessError(
                     f"run: --until-correct takes no --{option}: responses are verified in the order they are drawn"
                 )
+
+
+def check_max_vectors(gigabytes: float) -> None:
+    """HarnessError unless that is a size."""
+    if not (gigabytes > 0 and math.isfinite(gigabytes)):
+        raise HarnessError(f"--max-vectors-gb must be above 0 and finite, got {gigabytes:g}")

@@ -156,7 +156,9 @@ def _inputs(setting: Setting, split: str, candidates: Sequence[Problem]) -> dict
 def _index(path: Path, pool: Stage, join: Joiner | None, progress: Progress) -> dict[str, Any]:
     """What the pool in the store holds: an entry a problem, the lines that joined to none, what there is to say."""
     index = pool.folder / "index.json"
-    if not index.exists():
+    with store.disk_errors(index):
+        is_kept = index.exists()
+    if not is_kept:
         pool.begin()
         with progress.stage("import", count_problems(path), "problems", closing=False) as stage:
             store.write_json(index, _import(path, pool, join, stage))

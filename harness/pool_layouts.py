@@ -36,7 +36,7 @@ from .errors import HarnessError
 from .json_lines import Line, beginning, count_lines, read_lines
 from .pool_inspect import is_inspect_log, read_inspect_log
 from .pool_lighteval import PARQUET, read_lighteval
-from .pool_record import DOC_PROMPTS, PoolRecord, Say, as_reference, first_texts, grouped, text_in, texts_in
+from .pool_record import DOC_PROMPTS, PoolRecord, Say, as_reference, check_id, first_texts, grouped, text_in, texts_in
 from .pool_sequences import is_sequences, read_sequences
 
 DOC_IDS = ("unique_id", "task_id")  # names under which data sets keep ids that are not mere row numbers
@@ -59,12 +59,16 @@ class Layout:
 
 def read_pool(path: Path, say: Say = lambda line: None) -> Iterator[PoolRecord]:
     """The records of a pool file or folder, each checked; `say` gets a line on a layout that is not ours."""
-    if not path.exists():
-        raise HarnessError(f"pool {path}: no such file")
     empty = True
-    for record in _records(path, say):
-        empty = False
-        yield record
+    try:
+        if not path.exists():
+            raise HarnessError(f"pool {path}: no such file")
+        for record in _records(path, say):
+            check_id(record.problem_id, path)
+            empty = False
+            yield record
+    except OSError as failure:
+        raise HarnessError(f"pool {path}: cannot be read ({failure.strerror or failure})") from failure
     if empty:
         raise HarnessError(f"pool {path}: empty: it holds one JSON object a line, see docs/pools.md")
 
@@ -74,7 +78,7 @@ def count_problems(path: Path) -> int:
     try:
         first = next(read_lines(path), None) if path.is_file() and _is_text(path) else None
         return count_lines(path) if first and _layout_of(first).one_line_a_problem else 0
-    except HarnessError:  # read_pool will say what is wrong
+    except (HarnessError, OSError):  # read_pool will say what is wrong
         return 0
 
 
@@ -169,7 +173,7 @@ def _own_record(line: Line) -> PoolRecord:
         prompt=None if value.get("prompt") is None else text_in(value, "prompt", where),
         reference=_storable(value.get("reference"), where),
         logprobs=_column(value, "logprobs", len(responses), where),
-        logprob_kind=value.get("logprob_kind"),
+        logprob_kind=None if value.get("logprob_kind") is None else text_in(value, "logprob_kind", where),
         correct=_column(value, "correct", len(responses), where),
     )
 
@@ -194,9 +198,12 @@ def _column(value: Mapping[str, Any], name: str, n: int, where: str) -> Any:
         if not good:
             raise HarnessError(f"{where}: correct must hold true and false only")
         return [bool(entry) for entry in column]
-    if not all(type(entry) in (int, float) and not math.isnan(entry) for entry in column):
+    if not all(type(entry) in (int, float) and -math.inf < entry < math.inf for entry in column):
         raise HarnessError(f"{where}: {name} must hold numbers only")
-    return column
+    try:
+        return [float(entry) for entry in column]
+    except OverflowError as failure:
+        raise HarnessError(f"{where}: {name} must hold numbers only, got one of over 300 digits") from failure
 
 
 # evalplus: one line a sample; or a folder a task, a file a sample.
@@ -263,7 +270,8 @@ def _unfiltered(lines: Iterator[Line]) -> Iterator[tuple[Hashable, PoolRecord]]:
 
 
 def _document_key(value: Mapping[str, Any]) -> Hashable:
-    return str(value.get("doc_id")), value.get("doc_hash") or json.dumps(value.get("doc"), sort_keys=True)
+    hashed = value.get("doc_hash")
+    return str(value.get("doc_id")), hashed if isinstance(hashed, str) else json.dumps(value.get("doc"), sort_keys=True)
 
 
 def _document(line: Line) -> PoolRecord:

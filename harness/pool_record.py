@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any, TypeAlias
 
 import numpy as np
 
+from . import store
 from .errors import HarnessError
 from .records import Responses
 
@@ -57,6 +59,12 @@ class PoolRecord:
         )
 
 
+def check_id(problem_id: str, path: Path) -> None:
+    """HarnessError for an id that no file can hold: half a surrogate pair, which JSON can write."""
+    if store.storable(problem_id) != problem_id:
+        raise HarnessError(f"pool {path}: {problem_id!r:.80} holds half a surrogate pair: no problem can be named so")
+
+
 def grouped(parts: Iterable[tuple[Hashable, PoolRecord]]) -> Iterator[PoolRecord]:
     """The records with equal keys made one each, by first appearance; all texts are in memory until the last is read.
 
@@ -100,7 +108,15 @@ def first_texts(value: Any, names: Sequence[str]) -> tuple[str, ...]:
 
 def as_reference(value: Any) -> Any:
     """A reference as the store can keep it: texts, numbers and lists of them as they are, anything else as text."""
-    plain = (str, int, type(None))
-    if isinstance(value, plain) or (isinstance(value, list) and all(isinstance(entry, plain) for entry in value)):
+    if _is_plain(value) or (isinstance(value, list) and all(map(_is_plain, value))):
         return value
-    return str(value)
+    try:
+        return str(value)
+    except (ValueError, RecursionError):  # it holds a number of more digits than Python writes
+        return None
+
+
+def _is_plain(value: Any) -> bool:
+    if isinstance(value, int):
+        return value.bit_length() < 4_096
+    return isinstance(value, (str, type(None)))

@@ -72,9 +72,10 @@ class Stage:
     def begin(self) -> None:
         """Make the folder and its manifest, and sweep away what killed writers left."""
         manifest = self.folder / "manifest.json"
-        if not manifest.exists():
-            write_atomically(manifest, (json.dumps(self.inputs, indent=1, sort_keys=True) + "\n").encode())
-        _sweep(self.folder)
+        with disk_errors(manifest):
+            if not manifest.exists():
+                write_atomically(manifest, (json.dumps(self.inputs, indent=1, sort_keys=True) + "\n").encode())
+            _sweep(self.folder)
 
     def path(self, problem: Problem) -> Path:
         """Where the problem's shard is, or will be."""
@@ -82,7 +83,8 @@ class Stage:
 
     def missing(self, problems: Sequence[Problem]) -> list[Problem]:
         """The problems without a shard, in order; one listing of the folder, however many there are."""
-        there = {entry.name for entry in os.scandir(self.folder)} if self.folder.is_dir() else set()
+        with disk_errors(self.folder):
+            there = {entry.name for entry in os.scandir(self.folder)} if self.folder.is_dir() else set()
         return [problem for problem in problems if f"{shard_name(problem)}{self.suffix}" not in there]
 
 
@@ -137,7 +139,7 @@ def temporary_name(path: Path, pid: int) -> Path:
 
 @contextmanager
 def disk_errors(path: Path) -> Iterator[None]:
-    """A full or read-only disk as one line."""
+    """A full or read-only disk, or a place where nothing can be made, as one line."""
     try:
         yield
     except OSError as failure:
@@ -146,9 +148,7 @@ def disk_errors(path: Path) -> Iterator[None]:
                 f"store: no space left on the disk of {path.parent}: make room and run the same command again; "
                 "finished problems are kept"
             ) from failure
-        if failure.errno in (errno.EACCES, errno.EROFS, errno.ENOTDIR, errno.EPERM, errno.EEXIST):
-            raise HarnessError(f"store: cannot write {path}: {failure.strerror}; choose another --store") from failure
-        raise
+        raise HarnessError(f"store: cannot write {path}: {failure.strerror}; choose another --store") from failure
 
 
 def _sweep(folder: Path) -> None:
