@@ -306,7 +306,9 @@ def check(
 @app.command()
 def leaderboard(
     folder: Annotated[list[Path] | None, typer.Argument(help="Where cells are, and below; default results/.")] = None,
-    out: Annotated[Path | None, typer.Option(help="Where the tables go; default: the first folder.")] = None,
+    out: Annotated[
+        Path | None, typer.Option(help="Where the tables go; default: the first folder, of STORE/cells STORE.")
+    ] = None,
     quiet: Annotated[bool, typer.Option("--quiet", help="Print the paths of the tables, not the tables.")] = False,
     as_json: Json = False,
 ) -> None:
@@ -316,10 +318,13 @@ def leaderboard(
 
     folders = folder or [Path("results")]
     found = boards.gather(folders)
+    into = boards.place(folders[0], out)
+    if into is None:
+        print(f"not written: {folders[0]} holds cells: say where the tables go, e.g. --out out", file=sys.stderr)
     for fault in found.faults:
         print(f"not counted: {fault}", file=sys.stderr)
     made = boards.boards(found)
-    written = boards.write(out or folders[0], found, made)
+    written = boards.write(into, found, made) if into else []
     if as_json:
         print(boards.as_json(made), end="")
     else:

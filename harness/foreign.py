@@ -195,12 +195,12 @@ class JoinedPool:
             if problem is None:
                 (self.several if way == SEVERAL else self.lost).append(record.problem_id)
                 continue
-            if problem.id in taken:
+            name = store.storable(problem.id)  # as a cell has it
+            if name in taken:
                 raise HarnessError(
-                    f"pool {self.path}: {record.problem_id!r} and {taken[problem.id]!r} both join to problem "
-                    f"{problem.id!r}"
+                    f"pool {self.path}: {record.problem_id!r} and {taken[name]!r} both join to problem {problem.id!r}"
                 )
-            taken[problem.id] = record.problem_id
+            taken[name] = record.problem_id
             self.entries.append(_entry(record, problem, way))
             yield record, problem
 

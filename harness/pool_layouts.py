@@ -36,7 +36,7 @@ from .errors import HarnessError
 from .json_lines import Line, beginning, count_lines, read_lines
 from .pool_inspect import is_inspect_log, read_inspect_log
 from .pool_lighteval import PARQUET, read_lighteval
-from .pool_record import DOC_PROMPTS, PoolRecord, Say, as_reference, check_id, first_texts, grouped, text_in, texts_in
+from .pool_record import DOC_PROMPTS, PoolRecord, Say, as_reference, first_texts, grouped, text_in, texts_in
 from .pool_sequences import is_sequences, read_sequences
 
 DOC_IDS = ("unique_id", "task_id")  # names under which data sets keep ids that are not mere row numbers
@@ -64,7 +64,6 @@ def read_pool(path: Path, say: Say = lambda line: None) -> Iterator[PoolRecord]:
         if not path.exists():
             raise HarnessError(f"pool {path}: no such file")
         for record in _records(path, say):
-            check_id(record.problem_id, path)
             empty = False
             yield record
     except OSError as failure:

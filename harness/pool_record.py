@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any, TypeAlias
 
 import numpy as np
 
-from . import store
 from .errors import HarnessError
 from .records import Responses
 
@@ -57,12 +55,6 @@ class PoolRecord:
             lengths=np.array([len(text) for text in self.responses], np.int64),
             logprobs=np.full(n, np.nan) if self.logprobs is None else np.asarray(self.logprobs, np.float64),
         )
-
-
-def check_id(problem_id: str, path: Path) -> None:
-    """HarnessError for an id that no file can hold: half a surrogate pair, which JSON can write."""
-    if store.storable(problem_id) != problem_id:
-        raise HarnessError(f"pool {path}: {problem_id!r:.80} holds half a surrogate pair: no problem can be named so")
 
 
 def grouped(parts: Iterable[tuple[Hashable, PoolRecord]]) -> Iterator[PoolRecord]:

@@ -390,7 +390,12 @@ def read_answers(stage: Stage, problem: Problem) -> list[str | None]:
 
 def write_json(path: Path, value: Any) -> None:
     """Keep a value as canonical JSON and a newline."""
-    write_atomically(path, (canonical_json(value) + "\n").encode("utf-8", "surrogatepass"))
+    write_atomically(path, json_bytes(value))
+
+
+def json_bytes(value: Any) -> bytes:
+    """A value as `write_json` keeps it."""
+    return (canonical_json(value) + "\n").encode("utf-8", "surrogatepass")
 
 
 def read_json(path: Path) -> Any:

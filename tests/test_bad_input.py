@@ -59,7 +59,6 @@ def refusal(tmp_path):
         ({"logprobs": [10**400, 1]}, "(a): logprobs must hold numbers only"),
         ({"logprobs": [-1, float("inf")]}, "(a): logprobs must hold numbers only"),
         ({"logprob_kind": ["sum"]}, "(a): logprob_kind must be a text, got ['sum']"),
-        ({"problem_id": "\ud800"}, "holds half a surrogate pair"),
         ({"reference": json.loads("[" * 120 + "]" * 120)}, "more than 100 inside one another"),
     ],
 )
