@@ -5,6 +5,7 @@ Nothing heavy is imported before a command runs: `harness --help` answers at onc
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import sys
@@ -15,7 +16,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 import typer
 
 from . import __version__, output, patience
-from .errors import Escaped, HarnessError, said
+from .errors import Escaped, HarnessError, one_line, said
 from .overlay import overlay
 from .rl_commands import Json, reserve_stdout, rl_app
 
@@ -46,6 +47,7 @@ StoreDir = Annotated[Path, typer.Option("--store", help="Where pools, vectors, v
 Ids = Annotated[
     Path | None, typer.Option("--ids", help="A table (JSONL, CSV) that says which problem a pool's line answers.")
 ]
+MaxVectors = Annotated[float, typer.Option("--max-vectors-gb", help="Memory that one array of --embeddings may take.")]
 UnsafeExec = Annotated[
     bool, typer.Option("--unsafe-exec", help="Run responses' code unconfined where nothing here can confine it.")
 ]
@@ -59,10 +61,18 @@ Data = Annotated[Path | None, typer.Option("--data", help="A local file with the
 
 def main() -> None:
     """Run the command line; a HarnessError is one line on stderr and exit code 2."""
+    for stream in (sys.stdout, sys.stderr):  # half a surrogate pair in a text is shown, and is no traceback
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
     try:
         app()
     except HarnessError as failure:
         print(f"error: {failure}", file=sys.stderr)
+        sys.exit(2)
+    except OSError as failure:  # a path that cannot be used, wherever it was tried
+        if failure.filename is None:
+            raise
+        print(f"error: {one_line(f'{failure.strerror}: {failure.filename}')}", file=sys.stderr)
         sys.exit(2)
     except Escaped as failure:
         _end_in_one_line(failure)
@@ -119,6 +129,7 @@ def run(
     embeddings: Annotated[
         Path | None, typer.Option(help="With --pool: vectors of one's own (.npz, .safetensors).")
     ] = None,
+    max_vectors_gb: MaxVectors = 4.0,
     data: Data = None,
     split: Split = None,
     grid: Annotated[
@@ -231,6 +242,7 @@ def select(
     ids: Ids = None,
     seed: Annotated[int, typer.Option(help="Fixes the projection and what a selector draws.")] = 0,
     dim: Annotated[int, typer.Option(help="Wider vectors are projected to so many features.")] = 512,
+    max_vectors_gb: MaxVectors = 4.0,
     no_centre: Annotated[bool, typer.Option("--no-centre", help="Keep each problem's mean vector.")] = False,
     store: StoreDir = Path("runs"),
     plugin: Plugin = None,
@@ -370,7 +382,9 @@ def check(
 @app.command()
 def leaderboard(
     folder: Annotated[list[Path] | None, typer.Argument(help="Where cells are, and below; default results/.")] = None,
-    out: Annotated[Path | None, typer.Option(help="Where the tables go; default: the first folder.")] = None,
+    out: Annotated[
+        Path | None, typer.Option(help="Where the tables go; default: the first folder, of STORE/cells STORE.")
+    ] = None,
     quiet: Annotated[bool, typer.Option("--quiet", help="Print the paths of the tables, not the tables.")] = False,
     as_json: Json = False,
 ) -> None:
@@ -380,10 +394,13 @@ def leaderboard(
 
     folders = folder or [Path("results")]
     found = boards.gather(folders)
+    into = boards.place(folders[0], out)
+    if into is None:
+        print(f"not written: {folders[0]} holds cells: say where the tables go, e.g. --out out", file=sys.stderr)
     for fault in found.faults:
         print(f"not counted: {fault}", file=sys.stderr)
     made = boards.boards(found)
-    written = boards.write(out or folders[0], found, made)
+    written = boards.write(into, found, made) if into else []
     if as_json:
         output.write(boards.as_json(made))
     else:

@@ -42,7 +42,8 @@ def compare(names: Sequence[str], folders: Sequence[Path]) -> dict[str, Any]:
     budget = None if ours.ranks is not None and theirs.ranks is not None else _budget(ours, theirs)
     x, y = _figures(ours, budget), _figures(theirs, budget)
     seed = int(store.digest([_seeding(first), _seeding(second)], 8), 16)
-    found = stats.paired_difference(x[:, None], y[:, None], seed)
+    most = 1.0 if budget is not None else float(max(ours.n.max(), theirs.n.max()))
+    found = stats.paired_difference(x[:, None], y[:, None], seed, widest=most)
 
     mine, others = (x, y) if budget is None else (1 - x, 1 - y)  # to be read: calls, or hits
 
@@ -63,10 +64,21 @@ def compare(names: Sequence[str], folders: Sequence[Path]) -> dict[str, Any]:
         "difference_ci": found.difference_ci,
         "ratio": found.ratio if budget is None else None,
         "ratio_ci": found.ratio_ci if budget is None else None,
+        **_no_intervals(found, len(shared), budget),
         "p": found.p,
         "fewer": listed(found.fewer),
         "more": listed(found.more),
     }
+
+
+def _no_intervals(found: stats.Paired, problems: int, budget: int | None) -> dict[str, dict[str, str]]:
+    """`no_interval`: why an interval is null, by its key; nothing where none is."""
+    absent = {}
+    if found.difference_ci is None:
+        absent["difference_ci"] = stats.why_none(problems, stats.BEYOND_RANGE)
+    if budget is None and found.ratio is not None and found.ratio_ci is None:
+        absent["ratio_ci"] = stats.why_none(problems, stats.TOO_WIDE)
+    return {"no_interval": absent} if absent else {}
 
 
 def _row(name: str, folders: Sequence[Path]) -> list[seeds.Keyed]:

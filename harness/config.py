@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from .errors import HarnessError
+
+MAX_VECTORS_GB = 4.0  # of memory for one problem's given vectors: 250,000 responses of 4,096 features
 
 
 @dataclass(frozen=True)
@@ -22,6 +25,7 @@ class RunConfig:
     audit             ask the task's second, stricter grader too
     grid              what to cross, `axis=value+value,...` (`harness.grid`)
     until_correct     verify responses as they are drawn, and stop a problem at its first correct one
+    max_vectors_gb    what one array of `embeddings` may take in memory
     unsafe_exec       let graders run responses' code unconfined where nothing confines it
     rank_timeout      seconds that a selector may take for one problem's pool, all trials together; None = no bound
     """
@@ -50,6 +54,7 @@ class RunConfig:
     adopt: Sequence[str] | None = None
     audit: bool = False
     until_correct: bool = False
+    max_vectors_gb: float = MAX_VECTORS_GB
     unsafe_exec: bool = False
     rank_timeout: float | None = None
     executor: str = "local"
@@ -65,6 +70,7 @@ class RunConfig:
             raise HarnessError(f"--rank-timeout must be a number of seconds > 0, got {self.rank_timeout:g}")
         if self.seed < 0:
             raise HarnessError(f"--seed must not be negative, got {self.seed}")
+        check_max_vectors(self.max_vectors_gb)
         if self.until_correct:
             self._check_sequence()
         elif not self.selectors and not self.grid:
@@ -89,3 +95,9 @@ class RunConfig:
                 raise HarnessError(
                     f"run: --until-correct takes no --{option}: responses are verified in the order they are drawn"
                 )
+
+
+def check_max_vectors(gigabytes: float) -> None:
+    """HarnessError unless that is a size."""
+    if not (gigabytes > 0 and math.isfinite(gigabytes)):
+        raise HarnessError(f"--max-vectors-gb must be above 0 and finite, got {gigabytes:g}")

@@ -157,7 +157,9 @@ def _inputs(setting: Setting, split: str, candidates: Sequence[Problem]) -> dict
 def _index(path: Path, pool: Stage, join: Joiner | None, progress: Progress) -> dict[str, Any]:
     """What the pool in the store holds: an entry a problem, the lines that joined to none, what there is to say."""
     index = pool.folder / "index.json"
-    if not index.exists():
+    with store.disk_errors(index):
+        is_kept = index.exists()
+    if not is_kept:
         pool.begin()
         with progress.stage("import", count_problems(path), "problems", closing=False) as stage:
             store.write_record(index, _import(path, pool, join, stage))
@@ -193,12 +195,12 @@ class JoinedPool:
             if problem is None:
                 (self.several if way == SEVERAL else self.lost).append(record.problem_id)
                 continue
-            if problem.id in taken:
+            name = store.storable(problem.id)  # as a cell has it
+            if name in taken:
                 raise HarnessError(
-                    f"pool {self.path}: {record.problem_id!r} and {taken[problem.id]!r} both join to problem "
-                    f"{problem.id!r}"
+                    f"pool {self.path}: {record.problem_id!r} and {taken[name]!r} both join to problem {problem.id!r}"
                 )
-            taken[problem.id] = record.problem_id
+            taken[name] = record.problem_id
             self.entries.append(_entry(record, problem, way))
             yield record, problem
 

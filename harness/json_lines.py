@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from .errors import HarnessError
+from .expansion import DEEPEST, BoundedGzip, nests_too_deep
 
 _GZIP = b"\x1f\x8b"
 
@@ -39,16 +40,25 @@ def beginning(path: Path, size: int = 4096) -> bytes:
 @contextmanager
 def opened(path: Path, what: str) -> Iterator[IO[str]]:
     """The file as text, whether gzip or not (its content says so, not its name); what is no text is one clear line."""
-    if not path.is_file():
-        raise HarnessError(f"{what} {path}: no such file")
-    try:
+    with _faults(path, what):
+        if not path.is_file():
+            raise HarnessError(f"{what} {path}: no such file")
         with path.open("rb") as raw:
             zipped = raw.peek(2)[:2] == _GZIP
-            binary: Any = gzip.GzipFile(fileobj=raw) if zipped else raw
+            binary: Any = BoundedGzip(raw, f"{what} {path}") if zipped else raw
             with io.TextIOWrapper(binary, encoding="utf-8-sig", newline="") as text:
                 yield text
+
+
+@contextmanager
+def _faults(path: Path, what: str) -> Iterator[None]:
+    """What opening and decoding a file raises, as one line that names it."""
+    try:
+        yield
     except (UnicodeDecodeError, EOFError, gzip.BadGzipFile, zlib.error) as failure:
         raise HarnessError(f"{what} {path}: not UTF-8 text, plain or gzipped ({failure})") from failure
+    except OSError as failure:
+        raise HarnessError(f"{what} {path}: cannot be read ({failure.strerror or failure})") from failure
 
 
 def read_lines(path: Path, what: str = "pool") -> Iterator[Line]:
@@ -83,23 +93,26 @@ def _lines_of(path: Path, what: str) -> Iterator[Line]:
             if not begun and stripped == "{":  # one object over many lines: named by its keys, if by nothing else
                 text += file.read()
             begun = True
-            yield Line(_object(_parsed(text, where), text, where), number, f"line {number}", where)
+            yield Line(_object(_parsed(text, where), stripped, where), number, f"line {number}", where)
 
 
 def _entries(values: Any, file: str) -> Iterator[Line]:
     for number, value in enumerate(values, 1):
         where = f"{file}, entry {number}"
-        yield Line(_object(value, repr(value), where), number, f"entry {number}", where)
+        yield Line(_object(value, type(value).__name__, where), number, f"entry {number}", where)
 
 
 def _parsed(text: str, where: str) -> Any:
     try:
-        return json.loads(text)
+        value = json.loads(text)
     except (ValueError, RecursionError) as failure:
         raise HarnessError(f"{where}: not JSON ({failure}); a truncated file ends like this") from failure
+    if nests_too_deep(value):
+        raise HarnessError(f"{where}: lists and objects are more than {DEEPEST} inside one another")
+    return value
 
 
 def _object(value: Any, text: str, where: str) -> dict[str, Any]:
     if not isinstance(value, dict):
-        raise HarnessError(f"{where}: expected JSON objects, one a line or all in one array, got {text.strip()[:60]!r}")
+        raise HarnessError(f"{where}: expected JSON objects, one a line or all in one array, got {text[:60]!r}")
     return value

@@ -9,15 +9,13 @@ and the rest still counts.
 
 from __future__ import annotations
 
-import csv
-import io
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from . import cells, chance, seeds, stats, store
+from . import cells, chance, inert, seeds, stats, store
 from .cells import Cell
 from .errors import HarnessError
 
@@ -141,6 +139,22 @@ def _add_q(rows: Sequence[Row]) -> None:
 # Files.
 
 
+def place(folder: Path, out: Path | None) -> Path | None:
+    """Where the tables of the cells in `folder` go: `out`, else the folder; never among cells unasked.
+
+    For the cells of a store (STORE/cells) that is STORE. Of any other folder with cells right in it, such as one task's
+    in results/, the tables would be a part of those above: None, unless it is said where they go.
+    """
+    if out or not _holds_cells(folder):
+        return out or folder
+    return folder.parent if folder.name == "cells" and not _holds_cells(folder.parent) else None
+
+
+def _holds_cells(folder: Path) -> bool:
+    """Whether cells lie right in it."""
+    return any(path.parent == folder for path in cells.files([folder]))
+
+
 def write(folder: Path, found: Found, made: Sequence[Board] | None = None) -> list[Path]:
     """Write leaderboard.md, .csv and .json of what was found; returns their paths. `made`: its `boards`, if at hand."""
     tables = boards(found) if made is None else made
@@ -160,14 +174,11 @@ def as_json(tables: Iterable[Board]) -> str:
 
 
 def as_csv(tables: Iterable[Board]) -> str:
-    """One line a row of any table; lists and objects are spread over columns of their own."""
-    lines = [_flat({**table.about, **row}) for table in tables for row in table.rows]
-    columns = list(dict.fromkeys(name for line in lines for name in line))
-    text = io.StringIO()
-    writer = csv.DictWriter(text, columns, lineterminator="\n")
-    writer.writeheader()
-    writer.writerows(lines)
-    return text.getvalue()
+    """One line a row of any table; lists and objects are spread over columns of their own.
+
+    Texts that a spreadsheet would run are marked (`inert.csv_cell`).
+    """
+    return inert.csv_table([_flat({**table.about, **row}) for table in tables for row in table.rows])
 
 
 def _flat(row: Mapping[str, Any]) -> dict[str, Any]:
@@ -197,7 +208,7 @@ def markdown(tables: Sequence[Board], faults: Sequence[str]) -> str:
     parts = ["# Leaderboard", EXPLAINED]
     parts += [part for table in tables for part in _section(table)]
     if faults:
-        parts.append("Not counted:\n\n" + "\n".join(f"- {_escaped(fault)}" for fault in faults))
+        parts.append("Not counted:\n\n" + "\n".join(f"- {inert.markdown(fault)}" for fault in faults))
     return "\n\n".join(parts) + "\n"
 
 
@@ -216,15 +227,18 @@ def _section(table: Board) -> list[str]:
     first = rows[0] if rows else {}
     sizes = f"n = {about['n']}, {first.get('problems', '?')} problems ({first.get('solvable', '?')} solvable)"
     names = [about[name] for name in ("split", "model", "sampler") if about[name] not in ("pool", None)]
-    title = f"## {_escaped(about['task'])}: {_escaped(', '.join(dict.fromkeys(names)))}"
+    title = f"## {inert.markdown(about['task'])}: {inert.markdown(', '.join(dict.fromkeys(names)))}"
     worth = f" Intervals: {first['trust']}." if rows else ""
-    pools = f"pool{'s' * (len(about['pools']) > 1)} " + ", ".join(f"`{pool}`" for pool in about["pools"])
-    made = f"data revision {_escaped(about['revision'])}, graded by {_escaped(about['grader'])}, {pools}"
-    parts = [title, f"{sizes}; {made}.{worth}{_disputed(rows)}{_remarks(rows)}"]
+    pools = f"pool{'s' * (len(about['pools']) > 1)} " + ", ".join(f"`{_code(pool)}`" for pool in about["pools"])
+    made = f"data revision {inert.markdown(about['revision'])}, graded by {inert.markdown(about['grader'])}, {pools}"
+    absent = "".join(f" {inert.markdown(line[0].upper() + line[1:])}" for line in absent_intervals(rows))
+    parts = [title, f"{sizes}; {made}.{worth}{absent}{_disputed(rows)}{_remarks(rows)}"]
     if rows:
         parts.append(_table(rows))
     if table.failed:
-        parts.append("\n".join(f"- failed: {_escaped(name)}: {_escaped(reason)}" for name, reason in table.failed))
+        parts.append(
+            "\n".join(f"- failed: {inert.markdown(name)}: {inert.markdown(reason)}" for name, reason in table.failed)
+        )
     return parts
 
 
@@ -237,7 +251,7 @@ def _disputed(rows: Sequence[Row]) -> str:
 def _remarks(rows: Sequence[Row]) -> str:
     """How many correct verdicts came by a fallback, and the chance level: of the pools, as disputed grades are."""
     return "".join(
-        f" {remark[:1].upper()}{_escaped(remark[1:])}." for row in rows[:1] for remark in chance.remarks(row)
+        f" {inert.markdown(remark[:1].upper() + remark[1:])}." for row in rows[:1] for remark in chance.remarks(row)
     )
 
 
@@ -267,9 +281,11 @@ def _line(row: Row, ks: Sequence[str], several: bool) -> list[str]:
     improvement = figure(row["improvement"])
     if interval:
         improvement += f" [{figure(interval[0])}, {figure(interval[1])}]"
+    elif row["improvement"] is not None:
+        improvement += " [-]"
     return [
-        _escaped(row["selector"]),
-        _escaped(row["embedder"]),
+        inert.markdown(row["selector"]),
+        inert.markdown(row["embedder"]),
         *([str(len(row["seeds"]))] if several else []),
         figure(row["samples_to_correct"]),
         improvement,
@@ -280,6 +296,24 @@ def _line(row: Row, ks: Sequence[str], several: bool) -> list[str]:
         k95(row),
         row["conformance"] or "-",
     ]
+
+
+def _code(key: str) -> str:
+    """A pool's key, which no cell that anybody edited can make more than one word."""
+    return "".join(sign for sign in str(key) if sign.isalnum() or sign in "._-")
+
+
+def absent_intervals(rows: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Why intervals are shown as a dash, each reason once."""
+    named = {"improvement_ci": "improvement", "gain_at_k_ci": "gain"}
+    reasons: dict[str, list[str]] = {}
+    for row in rows:
+        for name, reason in row.get("no_interval", {}).items():
+            if name in named and (name != "gain_at_k_ci" or row["gain_at_k_ci"][str(row["budget"])] is None):
+                reasons.setdefault(f"{named[name]} [-]: {reason.partition(': ')[2] or reason}", []).append(
+                    row["selector"]
+                )
+    return [f"{reason} ({', '.join(dict.fromkeys(selectors))})." for reason, selectors in reasons.items()]
 
 
 def shares(row: Mapping[str, Any], between: str = "/", digits: int = 1) -> str:
@@ -297,7 +331,7 @@ def gain(row: Mapping[str, Any]) -> str:
     if k not in row["gain_at_k"]:
         return "-"
     ends = row["gain_at_k_ci"][k]
-    interval = f" [{100 * ends[0]:+.1f}, {100 * ends[1]:+.1f}]" if ends else ""
+    interval = f" [{100 * ends[0]:+.1f}, {100 * ends[1]:+.1f}]" if ends else " [-]"
     return f"{100 * row['gain_at_k'][k]:+.1f}{interval}"
 
 
@@ -314,9 +348,3 @@ def figure(value: float | None) -> str:
 def percent(value: float | None) -> str:
     """A share in per cent."""
     return "-" if value is None else f"{100 * value:.1f}"
-
-
-def _escaped(text: str) -> str:
-    """Text that no cell of a Markdown table, and no HTML in it, can break out of."""
-    signs = {"|": "\\|", "<": "&lt;", ">": "&gt;", "\n": " ", "\r": " ", "`": "'"}
-    return "".join(signs.get(sign, sign) for sign in str(text))

@@ -17,7 +17,7 @@ before anything is said of problems.
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import ceil
 from typing import Any
@@ -224,7 +224,22 @@ def summary(outcomes: Outcomes, seed: int = 0) -> dict[str, Any]:
     for name, ranks in reference_ranks(n, c).items():
         row[f"samples_to_correct_{name}"] = _mean(ranks)
         row[f"pass_at_k_{name}"] = pass_at_k(Outcomes(n, c, outcomes.errors, ranks[:, None]), ks)
-    return row
+    absent = _no_intervals(row)
+    return row | ({"no_interval": absent} if absent else {})
+
+
+def _no_intervals(row: Mapping[str, Any]) -> dict[str, str]:
+    """Why an interval is null, by its key, where the figure itself is there: of those by budget the first is named."""
+    absent = {}
+    for name in ("improvement", "improvement_solvable"):
+        if row[name] is not None and row[f"{name}_ci"] is None:
+            problems = row["solvable" if name == "improvement_solvable" else "problems"]
+            absent[f"{name}_ci"] = stats.why_none(problems, stats.TOO_WIDE)
+    for name, reason in (("restricted_improvement_ci", stats.TOO_WIDE), ("gain_at_k_ci", stats.BEYOND_RANGE)):
+        ks = [k for k, ends in row[name].items() if ends is None]
+        if ks:
+            absent[name] = f"k = {', '.join(ks)}: {stats.why_none(row['problems'], reason)}"
+    return absent
 
 
 def _of_random(outcomes: Outcomes, ks: Sequence[int]) -> dict[str, Any]:
@@ -289,7 +304,7 @@ def _gains(outcomes: Outcomes, ks: Sequence[int], seed: int) -> dict[str, Any]:
     n, c, names = outcomes.n, outcomes.c, [str(k) for k in known]
     columns = [outcomes.inside(found.mean(axis=1) - random_pass_at_k(n, c, k)) for k, found in known.items()]
     gains = np.round(np.stack(columns, axis=1), 12)  # what rounding leaves of a certain hit is no gain
-    intervals = stats.difference_intervals(gains, seed)
+    intervals = stats.difference_intervals(gains, seed, widest=1.0)
     return {
         "gain_at_k": dict(zip(names, np.round(gains.mean(axis=0), 12).tolist(), strict=True)),
         "gain_at_k_ci": dict(zip(names, intervals, strict=True)),

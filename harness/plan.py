@@ -286,7 +286,7 @@ def _pool_plan(setting: Setting, wants_vectors: bool, with_verdicts: bool) -> Pl
         weights=_weights(setting, None if imported.work.verdicts.inputs["given"] else imported.task),
     )
     if config.embeddings:
-        given = GivenVectors(config.embeddings, imported.lines)
+        given = GivenVectors(config.embeddings, imported.lines, config.max_vectors_gb)
         plan = replace(plan, given=given, labels=labels | {"embedder": config.embeddings.name})
         return _with_embeddings(plan, {"given": file_digest(given.path)})
     if not wants_vectors and not config.embedder:

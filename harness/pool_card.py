@@ -6,6 +6,7 @@ import json
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from . import inert
 from .pool_manifest import Manifest, StageEntry
 
 SPLIT = "pool"  # datasets wants one; a pool has no train and test
@@ -48,9 +49,9 @@ def _title(manifest: Manifest) -> str:
 
 def _body(manifest: Manifest, repo: str) -> str:
     pool = manifest.pool
-    made = "".join(f"| {name} | {_cell(value)} |\n" for name, value in flat(pool.inputs))
+    made = "".join(f"| {inert.markdown(name)} | {_cell(value)} |\n" for name, value in flat(pool.inputs))
     held = "".join(_held(stage) for stage in manifest.stages)
-    return f"""# {_line(_title(manifest))}
+    return f"""# {inert.markdown(_line(_title(manifest)))}
 
 A pool of [diversity-harness](https://pypi.org/project/diversity-harness/): {pool.rows:,} responses of a language model
 to {len(pool.shards):,} problems, for measuring in which order to verify them.
@@ -97,7 +98,8 @@ def _held(stage: StageEntry) -> str:
 
 def _about_prompts(manifest: Manifest) -> str:
     if manifest.prompts is not None:
-        return f"The problems' texts (`prompt`) are under a licence of their own: {_line(manifest.prompts)}."
+        licence = inert.markdown(_line(manifest.prompts))
+        return f"The problems' texts (`prompt`) are under a licence of their own: {licence}."
     return (
         "The problems' texts are not here: `problem_id` and the task's own data say which problem a response answers. "
         "Responses may quote them."
@@ -119,4 +121,4 @@ def _cell(value: Any) -> str:
 
 
 def _line(text: str) -> str:
-    return " ".join(text.split())
+    return " ".join("".join(sign if sign.isprintable() else " " for sign in text).split())

@@ -9,12 +9,14 @@ from __future__ import annotations
 
 import importlib
 import re
+import struct
 import zipfile
 from collections.abc import Hashable, Iterator
 from pathlib import Path
 from typing import Any
 
 from .errors import HarnessError
+from .expansion import RATIO, most_expanded
 from .json_lines import beginning
 from .pool_record import PoolRecord, Say, as_reference, grouped
 
@@ -61,8 +63,11 @@ def _check_archive(path: Path) -> None:
     try:
         with zipfile.ZipFile(path) as archive:
             names = archive.namelist()
-    except (zipfile.BadZipFile, OSError) as failure:
+            expanded = sum(entry.file_size for entry in archive.infolist())
+    except (zipfile.BadZipFile, OSError, ValueError, NotImplementedError, EOFError, struct.error) as failure:
         raise HarnessError(f"pool {path}: a broken zip archive ({failure})") from failure
+    if expanded > most_expanded(path.stat().st_size):
+        raise HarnessError(f"pool {path}: expands to {expanded:,} bytes, over {RATIO} times its size: no log does that")
     if not any(name == "header.json" or name.startswith("_journal/") for name in names):
         raise HarnessError(f"pool {path}: a zip archive, but no inspect_ai log (no header.json): unpack it")
 

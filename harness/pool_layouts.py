@@ -59,12 +59,15 @@ class Layout:
 
 def read_pool(path: Path, say: Say = lambda line: None) -> Iterator[PoolRecord]:
     """The records of a pool file or folder, each checked; `say` gets a line on a layout that is not ours."""
-    if not path.exists():
-        raise HarnessError(f"pool {path}: no such file")
     empty = True
-    for record in _records(path, say):
-        empty = False
-        yield record
+    try:
+        if not path.exists():
+            raise HarnessError(f"pool {path}: no such file")
+        for record in _records(path, say):
+            empty = False
+            yield record
+    except OSError as failure:
+        raise HarnessError(f"pool {path}: cannot be read ({failure.strerror or failure})") from failure
     if empty:
         raise HarnessError(f"pool {path}: empty: it holds one JSON object a line, see docs/pools.md")
 
@@ -74,7 +77,7 @@ def count_problems(path: Path) -> int:
     try:
         first = next(read_lines(path), None) if path.is_file() and _is_text(path) else None
         return count_lines(path) if first and _layout_of(first).one_line_a_problem else 0
-    except HarnessError:  # read_pool will say what is wrong
+    except (HarnessError, OSError):  # read_pool will say what is wrong
         return 0
 
 
@@ -169,7 +172,7 @@ def _own_record(line: Line) -> PoolRecord:
         prompt=None if value.get("prompt") is None else text_in(value, "prompt", where),
         reference=_storable(value.get("reference"), where),
         logprobs=_column(value, "logprobs", len(responses), where),
-        logprob_kind=value.get("logprob_kind"),
+        logprob_kind=None if value.get("logprob_kind") is None else text_in(value, "logprob_kind", where),
         correct=_column(value, "correct", len(responses), where),
     )
 
@@ -194,9 +197,12 @@ def _column(value: Mapping[str, Any], name: str, n: int, where: str) -> Any:
         if not good:
             raise HarnessError(f"{where}: correct must hold true and false only")
         return [bool(entry) for entry in column]
-    if not all(type(entry) in (int, float) and not math.isnan(entry) for entry in column):
+    if not all(type(entry) in (int, float) and -math.inf < entry < math.inf for entry in column):
         raise HarnessError(f"{where}: {name} must hold numbers only")
-    return column
+    try:
+        return [float(entry) for entry in column]
+    except OverflowError as failure:
+        raise HarnessError(f"{where}: {name} must hold numbers only, got one of over 300 digits") from failure
 
 
 # evalplus: one line a sample; or a folder a task, a file a sample.
@@ -263,7 +269,8 @@ def _unfiltered(lines: Iterator[Line]) -> Iterator[tuple[Hashable, PoolRecord]]:
 
 
 def _document_key(value: Mapping[str, Any]) -> Hashable:
-    return str(value.get("doc_id")), value.get("doc_hash") or json.dumps(value.get("doc"), sort_keys=True)
+    hashed = value.get("doc_hash")
+    return str(value.get("doc_id")), hashed if isinstance(hashed, str) else json.dumps(value.get("doc"), sort_keys=True)
 
 
 def _document(line: Line) -> PoolRecord:

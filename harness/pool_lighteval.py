@@ -34,7 +34,7 @@ def read_lighteval(path: Path, say: Say) -> Iterator[PoolRecord]:
             read = _reader(columns, path)
             say("pool: read as lighteval details; their metrics are of all responses together: not taken as verdicts")
             yield from grouped(_new_ones(_rows(file, columns, path), read))
-    except (pa.ArrowException, OSError, UnicodeDecodeError) as failure:
+    except (pa.ArrowException, OSError, ValueError, OverflowError, TypeError, KeyError) as failure:
         raise HarnessError(f"pool {path}: this parquet file cannot be read ({failure})") from failure
 
 
@@ -74,7 +74,7 @@ def _new_ones(rows: Iterator[tuple[Row, int, str]], read: Read) -> Iterator[tupl
 
 
 def _new(row: Row, number: int, where: str) -> tuple[Hashable, PoolRecord]:
-    doc, response = row["doc"] or {}, row["model_response"] or {}
+    doc, response = _struct(row, "doc", where), _struct(row, "model_response", where)
     prompts = (*first_texts(doc.get("specific"), DOC_PROMPTS), *first_texts(doc, ("original_query", "query")))
     record = PoolRecord(
         problem_id=f"row-{number}",
@@ -82,7 +82,14 @@ def _new(row: Row, number: int, where: str) -> tuple[Hashable, PoolRecord]:
         reference=as_reference(doc.get("choices")),
         more_prompts=prompts,
     )
-    return (doc.get("task_name"), doc.get("id"), prompts), record
+    return (str(doc.get("task_name")), str(doc.get("id")), prompts), record
+
+
+def _struct(row: Row, name: str, where: str) -> Row:
+    value = row[name] or {}
+    if not isinstance(value, Mapping):
+        raise HarnessError(f"{where}: {name} must be a struct, as lighteval writes it, got {value!r:.60}")
+    return value
 
 
 def _old(row: Row, number: int, where: str) -> tuple[Hashable, PoolRecord]:
@@ -117,7 +124,7 @@ def _value(column: Any) -> Any:
     try:
         with warnings.catch_warnings(action="ignore"):  # of odd escapes in a prompt that only looks like a list
             return ast.literal_eval(column)
-    except (ValueError, SyntaxError, MemoryError, RecursionError):
+    except (ValueError, SyntaxError, TypeError, MemoryError, RecursionError):
         return column
 
 

@@ -100,7 +100,15 @@ def first_texts(value: Any, names: Sequence[str]) -> tuple[str, ...]:
 
 def as_reference(value: Any) -> Any:
     """A reference as the store can keep it: texts, numbers and lists of them as they are, anything else as text."""
-    plain = (str, int, type(None))
-    if isinstance(value, plain) or (isinstance(value, list) and all(isinstance(entry, plain) for entry in value)):
+    if _is_plain(value) or (isinstance(value, list) and all(map(_is_plain, value))):
         return value
-    return str(value)
+    try:
+        return str(value)
+    except (ValueError, RecursionError):  # it holds a number of more digits than Python writes
+        return None
+
+
+def _is_plain(value: Any) -> bool:
+    if isinstance(value, int):
+        return value.bit_length() < 4_096
+    return isinstance(value, (str, type(None)))

@@ -104,7 +104,7 @@ def _table(path: Path, file: IO[str], delimiter: str) -> Iterator[Candidate]:
     try:
         for row in reader:
             said = {str(key).strip().lower(): (value or "").strip() for key, value in row.items() if key}
-            sequence = next(said.pop(name) for name in SEQUENCE if name in said)
+            sequence = next((said.pop(name) for name in SEQUENCE if name in said), "")
             name = next((said[name] for name in NAME if said.get(name)), "")
             said = {key: value for key, value in said.items() if key not in NAME and value}
             yield _candidate(name, sequence, said, f"pool {path}, line {reader.line_num}")

@@ -8,17 +8,20 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 from . import store
+from .config import MAX_VECTORS_GB
 from .contracts import Task
 from .errors import HarnessError
 from .pool_layouts import pool_files
 from .pool_layouts import read_pool as read_pool
 from .pool_record import PoolRecord
 from .records import Floats, Problem, Verdict, correct, wrong
+from .vector_files import open_vectors
+
+LARGEST = 1e15
 
 
 class PoolTask(Task):
@@ -54,41 +57,36 @@ def given_verdicts(record: PoolRecord) -> list[Verdict]:
 class GivenVectors:
     """Vectors of one's own: an `.npz` or `.safetensors` file, one (n, d) array per problem id, read one at a time.
 
-    `lines`: problem id -> what the pool itself calls it, by which an array may be named too.
+    `lines`: problem id -> what the pool itself calls it, by which an array may be named too. `max_gb`: what one array
+    may take.
     """
 
-    def __init__(self, path: Path, lines: Mapping[str, str] | None = None) -> None:
-        if not path.is_file():
-            raise HarnessError(f"embeddings {path}: no such file")
-        self.lines = lines or {}
-        self.path, self.file = path, self._open(path)
-        self.names = set(self.file.files if path.suffix == ".npz" else self.file.keys())
+    def __init__(self, path: Path, lines: Mapping[str, str] | None = None, max_gb: float = MAX_VECTORS_GB) -> None:
+        self.path, self.lines = path, lines or {}
+        self.file = open_vectors(path, f"embeddings {path}", max_gb)
+        self.names = dict.fromkeys(self.file.names)
 
-    def _open(self, path: Path) -> Any:
-        from safetensors import SafetensorError, safe_open
-
-        try:
-            if path.suffix == ".npz":
-                return np.load(path, allow_pickle=False)
-            if path.suffix == ".safetensors":
-                return safe_open(path, framework="numpy")
-        except (OSError, ValueError, EOFError, SafetensorError) as failure:
-            raise HarnessError(f"embeddings {path}: cannot be read ({failure})") from failure
-        raise HarnessError(f"embeddings {path}: must be .npz or .safetensors, one (n, d) array per problem id")
+    def rows(self, name: str) -> int:
+        """How many rows the array of that name has by its header; 0 where it has none."""
+        shape = self.file.shape(name)
+        return shape[0] if shape else 0
 
     def get(self, problem_id: str, n: int) -> Floats:
-        """The problem's vectors (n, d); one clear line where they are absent, of the wrong shape or not finite."""
+        """The problem's vectors (n, d) float32; one clear line where they are absent, of the wrong shape or no numbers.
+
+        Numbers beyond 1e15 are refused too: float32 ends at 3e38, and selectors add up squares.
+        """
         where = f"embeddings {self.path}: {problem_id!r}"
         if problem_id not in self.names:
             problem_id = self.lines.get(problem_id, problem_id)
         if problem_id not in self.names:
             raise HarnessError(f"{where} is not in the file ({len(self.names)} other ids are)")
-        try:
-            array = self.file[problem_id] if self.path.suffix == ".npz" else self.file.get_tensor(problem_id)
-        except ValueError as failure:
-            raise HarnessError(f"{where} cannot be read ({failure})") from failure
-        if array.ndim != 2 or len(array) != n:
-            raise HarnessError(f"{where} has shape {array.shape}, expected ({n}, d): one row a response")
-        if not np.issubdtype(array.dtype, np.floating) or not np.isfinite(array).all():
-            raise HarnessError(f"{where} must hold finite numbers, got {array.dtype} with NaN, inf or no floats")
+        shape = tuple(self.file.shape(problem_id))
+        if len(shape) != 2 or shape[0] != n:
+            raise HarnessError(f"{where} has shape {shape}, expected ({n}, d): one row a response")
+        array = self.file.read(problem_id)
+        if not np.isfinite(array).all():
+            raise HarnessError(f"{where} must hold finite numbers, got {array.dtype} with NaN or inf")
+        if array.size and (largest := float(np.abs(array).max())) > LARGEST:
+            raise HarnessError(f"{where} holds {largest:.3g}: float32 vectors must stay within {LARGEST:g}, scale them")
         return np.asarray(array, np.float32)

@@ -21,7 +21,7 @@ import numpy as np
 
 from . import store
 from .component import parameters
-from .config import RunConfig
+from .config import MAX_VECTORS_GB, RunConfig, check_max_vectors
 from .contracts import Embedder
 from .errors import HarnessError, contained, did_you_mean, said
 from .foreign import read_responses
@@ -66,10 +66,12 @@ class Request:
     seed: int = 0
     dim: int = 512
     centre: bool = True
+    max_vectors_gb: float = MAX_VECTORS_GB
     store: Path = Path("runs")
     plugin_files: Sequence[Path] = ()
 
     def __post_init__(self) -> None:
+        check_max_vectors(self.max_vectors_gb)
         if self.k < 1:
             raise HarnessError(f"select: -k must be at least 1, got {self.k}")
         if not self.pool and not self.embeddings:
@@ -97,6 +99,7 @@ class Request:
             seed=self.seed,
             dim=self.dim,
             ids=self.ids,
+            max_vectors_gb=self.max_vectors_gb,
             store=self.store,
             plugin_files=self.plugin_files,
         )
@@ -132,7 +135,7 @@ def select(request: Request, progress: Progress) -> list[Chosen]:
     setting = make_setting(request.run_config, progress)
     selector = setting.build("selector", request.selector)
     check_selector(request.selector, selector)
-    given = GivenVectors(request.embeddings) if request.embeddings else None
+    given = GivenVectors(request.embeddings, max_gb=request.max_vectors_gb) if request.embeddings else None
     _check_reads(request, setting, selector)
     found = list(read_responses(setting) if request.pool or given is None else _rows_of(given))
     if given:
@@ -150,21 +153,11 @@ def select(request: Request, progress: Progress) -> list[Chosen]:
 
 def _rows_of(given: GivenVectors) -> Iterable[tuple[Problem, Responses]]:
     """The arrays of a file as problems, in the file's order, each row a response without a text."""
-    names = given.file.files if given.path.suffix == ".npz" else given.file.keys()
     if not given.names:
         raise HarnessError(f"embeddings {given.path}: holds no arrays, one (n, d) array per problem id")
-    for name in names:
-        n = len(given.get(name, _height(given, name)))
+    for name in given.names:
+        n = len(given.get(name, given.rows(name)))
         yield Problem(name, ""), Responses([""] * n, ["stop"] * n, np.zeros(n, np.int64), np.full(n, np.nan))
-
-
-def _height(given: GivenVectors, name: str) -> int:
-    """How many rows an array has; 0 where it has none or cannot be read, which `given.get` then says."""
-    try:
-        array = given.file[name] if given.path.suffix == ".npz" else given.file.get_tensor(name)
-    except ValueError:
-        return 0
-    return len(array) if array.ndim else 0
 
 
 def _check_reads(request: Request, setting: Setting, selector: Any) -> None:

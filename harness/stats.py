@@ -39,7 +39,13 @@ FEW_PROBLEMS = 100
 LARGEST_SHARE = 0.03
 
 P_FLOOR = 1e-10  # below it a tail may be rounding
-WIDEST = 1e6  # the factor from the estimate to an end; beyond it an interval says nothing
+# The factor from the estimate to an end of a ratio's interval. At ten the half width on the log scale is 2.3: a mean's
+# standard error is then that mean's own size, and the delta method, on which the interval stands, does not hold
+# (Fieller's has no upper end); what makes the ends is the resamples that miss the few problems that vary.
+WIDEST = 10.0
+ONE_PROBLEM = "one problem has no spread"
+TOO_WIDE = "too few problems, or too few that differ: it would reach a factor of ten or more either way"
+BEYOND_RANGE = "too few problems, or too few that differ: it would reach over all that is possible"
 
 Trust = Literal["nominal", "rough", "few problems"]
 
@@ -71,8 +77,8 @@ def ratio_interval(a: Floats, b: Floats, seed: int) -> list[float] | None:
 def ratio_intervals(a: Floats, b: Floats, seed: int) -> list[list[float] | None]:
     """A 95 % interval [low, high] for mean(a)/mean(b) of each column; a, b (problems, columns), positive.
 
-    None for fewer than two problems, or if wider than a factor of a million either way. All columns share one set of
-    resamples; drawing them is most of the cost, about 35 ms for 400 problems.
+    None for fewer than two problems, or where it would reach a factor of ten or more either way (`WIDEST`). All columns
+    share one set of resamples; drawing them is most of the cost, about 35 ms for 400 problems.
     """
     a, b = np.asarray(a, float), np.asarray(b, float)
     if len(a) < 2:
@@ -100,13 +106,22 @@ def _log_ratio_error(
     return errors
 
 
-def difference_interval(differences: Floats, seed: int) -> list[float] | None:
-    """[low, high], 95 %, for the mean of paired differences (problems,). None for fewer than two problems."""
-    return difference_intervals(np.asarray(differences)[:, None], seed)[0]
+def why_none(problems: int, reason: str) -> str:
+    """Why there is no interval over so many problems: `reason`, unless there is but one."""
+    return ONE_PROBLEM if problems < 2 else reason
 
 
-def difference_intervals(differences: Floats, seed: int) -> list[list[float] | None]:
-    """A 95 % interval [low, high] for the mean of each column; differences (problems, columns)."""
+def difference_interval(differences: Floats, seed: int, widest: float = np.inf) -> list[float] | None:
+    """[low, high], 95 %, for the mean of paired differences (problems,). None as in `difference_intervals`."""
+    return difference_intervals(np.asarray(differences)[:, None], seed, widest)[0]
+
+
+def difference_intervals(differences: Floats, seed: int, widest: float = np.inf) -> list[list[float] | None]:
+    """A 95 % interval [low, high] for the mean of each column; differences (problems, columns).
+
+    None for fewer than two problems, or where it would reach `widest` or more either way: the largest difference that
+    there can be.
+    """
     d, n = np.asarray(differences, float), len(differences)
     if n < 2:
         return [None] * d.shape[1]
@@ -117,7 +132,7 @@ def difference_intervals(differences: Floats, seed: int) -> list[list[float] | N
         means, squares = weights @ d, weights @ (d * d)
         pivots.append(_pivot(means, np.sqrt(_without_noise(squares - means**2, squares) / (n - 1))))
     half = _critical(np.concatenate(pivots), n) * d.std(axis=0) / np.sqrt(n - 1)
-    return [_ends(m - h, m + h) for m, h in zip(mean, half, strict=True)]
+    return [_ends(m - h, m + h) if h < widest else None for m, h in zip(mean, half, strict=True)]
 
 
 def _resamples(n: int, seed: int) -> Iterator[Floats]:
@@ -292,10 +307,13 @@ class Paired:
     more: list[int]
 
 
-def paired_difference(ours: Ints | Floats, theirs: Ints | Floats, seed: int, flips: int = FLIPS) -> Paired:
+def paired_difference(
+    ours: Ints | Floats, theirs: Ints | Floats, seed: int, flips: int = FLIPS, widest: float = np.inf
+) -> Paired:
     """The comparison of two selectors on the same problems in the same order.
 
-    ours, theirs: their ranks, or another figure of which less is better, (problems, trials).
+    ours, theirs: their ranks, or another figure of which less is better, (problems, trials); `widest`: the largest
+    difference that there can be.
     """
     if len(ours) != len(theirs):
         raise HarnessError(f"paired difference: {len(ours)} and {len(theirs)} problems; compare the same ones")
@@ -305,7 +323,7 @@ def paired_difference(ours: Ints | Floats, theirs: Ints | Floats, seed: int, fli
     divides = bool(a.mean() > 0 and b.mean() > 0)
     return Paired(
         difference=float(d.mean()),
-        difference_ci=difference_interval(d, seed),
+        difference_ci=difference_interval(d, seed, widest),
         ratio=float(b.mean() / a.mean()) if divides else None,
         ratio_ci=ratio_interval(b, a, seed) if divides and min(a.min(), b.min()) > 0 else None,
         p=sign_flip_test(d, seed, flips),

@@ -77,9 +77,10 @@ class Stage:
     def begin(self) -> None:
         """Make the folder and its manifest, and sweep away what killed writers left."""
         manifest = self.folder / "manifest.json"
-        if not manifest.exists():
-            write_atomically(manifest, (json.dumps(self.inputs, indent=1, sort_keys=True) + "\n").encode())
-        _sweep(self.folder)
+        with disk_errors(manifest):
+            if not manifest.exists():
+                write_atomically(manifest, (json.dumps(self.inputs, indent=1, sort_keys=True) + "\n").encode())
+            _sweep(self.folder)
 
     def path(self, problem: Problem) -> Path:
         """Where the problem's shard is, or will be."""
@@ -87,7 +88,8 @@ class Stage:
 
     def missing(self, problems: Sequence[Problem]) -> list[Problem]:
         """The problems without a shard, in order; one listing of the folder, however many there are."""
-        there = {entry.name for entry in os.scandir(self.folder)} if self.folder.is_dir() else set()
+        with disk_errors(self.folder):
+            there = {entry.name for entry in os.scandir(self.folder)} if self.folder.is_dir() else set()
         return [problem for problem in problems if f"{shard_name(problem)}{self.suffix}" not in there]
 
 
@@ -143,7 +145,7 @@ def temporary_name(path: Path, pid: int) -> Path:
 
 @contextmanager
 def disk_errors(path: Path) -> Iterator[None]:
-    """A full or read-only disk as one line."""
+    """A full or read-only disk, or a place where nothing can be made, as one line."""
     try:
         yield
     except OSError as failure:
@@ -152,9 +154,7 @@ def disk_errors(path: Path) -> Iterator[None]:
                 f"store: no space left on the disk of {path.parent}: make room and run the same command again; "
                 "finished problems are kept"
             ) from failure
-        if failure.errno in (errno.EACCES, errno.EROFS, errno.ENOTDIR, errno.EPERM, errno.EEXIST):
-            raise HarnessError(f"store: cannot write {path}: {failure.strerror}; choose another --store") from failure
-        raise
+        raise HarnessError(f"store: cannot write {path}: {failure.strerror}; choose another --store") from failure
 
 
 def _sweep(folder: Path) -> None:
@@ -398,7 +398,12 @@ def read_answers(stage: Stage, problem: Problem) -> list[str | None]:
 
 def write_json(path: Path, value: Any) -> None:
     """Keep a value as canonical JSON and a newline."""
-    write_atomically(path, _json_bytes(value))
+    write_atomically(path, json_bytes(value))
+
+
+def json_bytes(value: Any) -> bytes:
+    """A value as `write_json` keeps it."""
+    return (canonical_json(value) + "\n").encode("utf-8", "surrogatepass")
 
 
 def read_json(path: Path) -> Any:
@@ -409,7 +414,7 @@ def read_json(path: Path) -> Any:
 
 def write_record(path: Path, value: Mapping[str, Any]) -> None:
     """Keep what is a shard in JSON: the value with its checksum, which stands before any text."""
-    content = _json_bytes({CHECKSUM: blank(path), **value})
+    content = json_bytes({CHECKSUM: blank(path), **value})
     write_parts(path, sealed(path, content))
 
 
@@ -432,10 +437,6 @@ def require_rows(path: Path, rows: int, n: int) -> None:
     """Raise HarnessError unless a shard has as many rows as its problem has responses."""
     if rows != n:
         raise BadShard(path, f"holds {rows:,} rows and not {n:,}, as its pool does")
-
-
-def _json_bytes(value: Any) -> bytes:
-    return (canonical_json(value) + "\n").encode("utf-8", "surrogatepass")
 
 
 def storable(text: str) -> str:

@@ -11,6 +11,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from .inert import printable
 from .registry import plural
 
 if TYPE_CHECKING:
@@ -43,8 +44,8 @@ def _console(least: int = 110) -> Console:
 
 
 def _text(value: Any) -> Text:
-    """Text as text, whatever markup it seems to hold."""
-    return Text(str(value))
+    """Text as text, whatever markup or control signs it seems to hold."""
+    return Text(printable(str(value)))
 
 
 def results(rows: Sequence[Mapping[str, Any]], store: Path) -> None:
@@ -140,6 +141,8 @@ def _title(rows: Sequence[Mapping[str, Any]]) -> str:
 
 
 def _caption(rows: Sequence[Mapping[str, Any]]) -> str:
+    from .leaderboard import absent_intervals
+
     lines = [
         "samples-to-correct: mean rank of the first correct response (n + 1 where there is none).",
         "improvement: random's mean / the selector's; above 1 = fewer verifier calls. Interval over problems.",
@@ -149,6 +152,7 @@ def _caption(rows: Sequence[Mapping[str, Any]]) -> str:
     ]
     for trust in dict.fromkeys(row["trust"] for row in rows if row["trust"] != "nominal"):
         lines.append(f"intervals: {TRUST[trust]}.")
+    lines += absent_intervals(rows)
     if rows[0]["errors"]:
         mark = ", over 1 %: the verifier needs a look" if rows[0]["flagged"] else ""
         lines.append(f"verifier errors (counted as not correct): {rows[0]['errors']}{mark}")
@@ -167,7 +171,7 @@ def _improvement(row: Mapping[str, Any]) -> str:
     if row["improvement"] is None:
         return "-"
     low_high = row["improvement_ci"]
-    interval = f" [{low_high[0]:.2f}, {low_high[1]:.2f}]" if low_high else ""
+    interval = f" [{low_high[0]:.2f}, {low_high[1]:.2f}]" if low_high else " [-]"
     return f"{row['improvement']:.2f}{interval}"
 
 
@@ -179,12 +183,15 @@ def leaderboard(boards: Sequence[Board], written: Sequence[Path]) -> None:
             _console().print(_text(_worth(board.rows)), soft_wrap=True)
         for name, reason in board.failed:
             _console().print(_text(f"failed: {name}: {reason}"), soft_wrap=True)
-    _console().print(_text(f"written: {', '.join(map(str, written))}"), soft_wrap=True)
+    if written:
+        _console().print(_text(f"written: {', '.join(map(str, written))}"), soft_wrap=True)
 
 
 def _worth(rows: Sequence[Mapping[str, Any]]) -> str:
     """What the intervals of a table are worth, and what a second grader said."""
-    lines = [f"intervals: {TRUST.get(rows[0]['trust'], rows[0]['trust'])}."]
+    from .leaderboard import absent_intervals
+
+    lines = [f"intervals: {TRUST.get(rows[0]['trust'], rows[0]['trust'])}.", *absent_intervals(rows)]
     counts = [row["disputed"] for row in rows if row["disputed"] is not None]
     return "\n".join(lines + ([f"disputed grades: {max(counts)}."] if counts else []))
 
@@ -198,6 +205,8 @@ def comparison(value: Mapping[str, Any]) -> None:
         f"the first {'needs fewer' if value['budget'] is None else 'hits more'} on {_flipped(value['fewer'])}",
         f"the first {'needs more' if value['budget'] is None else 'hits less'} on {_flipped(value['more'])}",
     ]
+    if value["difference_ci"] is None:
+        lines.append(f"difference [-]: {value['no_interval']['difference_ci']}")
     worth = value["first"]["trust"]
     if worth != "nominal":
         lines.append(f"intervals: {TRUST[worth]}")
@@ -237,7 +246,7 @@ def _difference(value: Mapping[str, Any]) -> str:
     at_budget = value["budget"] is not None
     scale = -100 if at_budget else 1
     ends = sorted(scale * end for end in value["difference_ci"] or ())
-    interval = f" [{ends[0]:+.2f}, {ends[1]:+.2f}]" if ends else ""
+    interval = f" [{ends[0]:+.2f}, {ends[1]:+.2f}]" if ends else " [-]"
     reads = "points; above 0 the first hits more" if at_budget else "below 0 the first needs fewer"
     return f"difference {scale * value['difference'] + 0.0:+.2f}{interval}, p = {value['p']:.4g}; {reads}"
 

@@ -379,7 +379,10 @@ def pool_of(giver: str, **columns: Any) -> Pool:
 
 
 def embedded(embedder: Embedder, spec: str, problem: Problem, texts: Sequence[str]) -> Any:
-    """The embedder's vectors of texts, (n, d) dense or scipy-sparse; HarnessError where their shape is another."""
+    """The embedder's vectors of texts, (n, d) dense or scipy-sparse; HarnessError where they are no such numbers.
+
+    What is like an array (lists, tensors, frames) is made one.
+    """
     try:
         with contained():
             vectors = embedder.embed(problem, texts)
@@ -387,6 +390,15 @@ def embedded(embedder: Embedder, spec: str, problem: Problem, texts: Sequence[st
         raise
     except Exception as failure:
         raise HarnessError(f"embedder {spec!r}, problem {problem.id!r}: {said(failure)}") from failure
+    if not hasattr(vectors, "toarray"):
+        try:
+            vectors = np.asarray(vectors)
+        except (ValueError, TypeError, RuntimeError) as failure:
+            raise HarnessError(f"embedder {spec!r}: gave no (n, d) array of numbers ({failure})") from failure
+    if vectors.dtype.kind not in "fiub":
+        raise HarnessError(
+            f"embedder {spec!r}: gave {type(vectors).__name__} of {vectors.dtype}, expected (n, d) numbers"
+        )
     if len(vectors.shape) != 2 or vectors.shape[0] != len(texts):
         raise HarnessError(f"embedder {spec!r}: gave shape {vectors.shape} for {len(texts)} responses")
     return vectors

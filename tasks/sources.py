@@ -197,7 +197,7 @@ def _one_line(task: str, path: Path) -> Iterator[None]:
 
     try:
         yield
-    except (OSError, ValueError, pa.ArrowException) as failure:
+    except (OSError, ValueError, OverflowError, TypeError, pa.ArrowException) as failure:
         reason = getattr(failure, "strerror", None) or str(failure).split("\n")[0]
         raise HarnessError(f"{task}: cannot read {str(path)!r}: {reason:.200}") from failure
 

@@ -13,7 +13,7 @@ import sys
 import pytest
 from conftest import ROOT, TOY
 
-from harness import HarnessError, cells, leaderboard
+from harness import HarnessError, cells, inert, leaderboard
 
 
 @pytest.fixture
@@ -341,7 +341,14 @@ def test_a_folder_that_is_not_there_is_one_clear_line(harness, tmp_path):
 
 
 def test_names_in_a_table_stay_text():
-    assert leaderboard._escaped("a|b <script>`x`\n") == "a\\|b &lt;script&gt;'x' "
+    assert inert.markdown("a|b <script>`x`\n") == "a\\|b &lt;script&gt;'x' "
+    hostile = "![x](http://evil/p.png) [=cmd|' /C calc'!A0](javascript:1) www.evil.org $x$ \\"
+    shown = inert.markdown(hostile)
+    assert shown.startswith(
+        "\\!\\[x\\]\\(http:\\//evil/p.png\\) \\[=cmd\\|' /C calc'\\!A0\\]\\(javascript:1\\) www\\.evil"
+    )
+    assert re.search(r"(?<!\\)[\[\]()!|$]", shown) is None
+    assert inert.markdown("repexp:lam=0.1,k=2 (x") == "repexp:lam=0.1,k=2 \\(x"
 
 
 # Two cells.

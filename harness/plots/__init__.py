@@ -6,13 +6,11 @@ nothing else. The table is written beside the drawing as NAME.csv, so whoever do
 
 from __future__ import annotations
 
-import csv
-import io
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from .. import store
+from .. import inert, store
 from ..errors import HarnessError, did_you_mean
 from .request import Figure, Row, rounded
 from .request import Request as Request
@@ -67,11 +65,7 @@ def table(request: Request) -> list[Row]:
 
 def as_csv(rows: Sequence[Mapping[str, Any]]) -> str:
     """The rows as CSV; what there is not is left empty."""
-    text = io.StringIO()
-    writer = csv.DictWriter(text, list(dict.fromkeys(name for row in rows for name in row)), lineterminator="\n")
-    writer.writeheader()
-    writer.writerows(rows)
-    return text.getvalue()
+    return inert.csv_table(rows)
 
 
 def _figure(name: str) -> Figure:

@@ -55,6 +55,7 @@ def _measured(cell: Cell, ks: Sequence[str], q: float | None) -> dict[str, Any]:
         "samples_to_correct": row["samples_to_correct"],
         "improvement": row["improvement"],
         "interval": row["improvement_ci"],
+        "no_interval": row.get("no_interval", {}).get("improvement_ci"),
         "shares": None if row["win"] is None else [row["win"], row["tie"], row["loss"]],
         "passed": [row["pass_at_k"].get(k) for k in ks],
         "p": _p(row),

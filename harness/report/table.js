@@ -41,18 +41,24 @@ function showTable() {
     "samples-to-correct: mean rank of the first correct response (n + 1 where there is none). improvement: random's mean / " +
     "the selector's, with 95 % interval over problems; above 1 = fewer verifier calls. win/tie/loss: chance of a lower, " +
     "equal, higher rank than a random order has. oracle, anti-oracle: who knows the verdicts and takes a correct response " +
-    `first, or last.${WORTH[data.about.trust] || ""}`;
+    `first, or last.${WORTH[data.about.trust] || ""}${absent()}`;
   byId("more").addEventListener("click", () => showMore(byId("more").getAttribute("aria-expanded") === "false"));
 }
 
+// Why intervals are shown as a dash.
+function absent() {
+  const reasons = new Set(data.rows.map((row) => row.no_interval).filter(Boolean));
+  return [...reasons].map((reason) => ` [–]: ${reason}.`).join("");
+}
+
 function tableRow(row, scale) {
-  const ends = row.interval ? ` [${row.interval.map((end) => number(end)).join(", ")}]` : "";
+  const ends = row.interval ? ` [${row.interval.map((end) => number(end)).join(", ")}]` : row.no_interval ? " [–]" : "";
   const shares = row.shares ? row.shares.map((share) => percent(share, 0)).join("/") : row.reference ? "" : "–";
   const more = MORE.map(([, measured, reference]) => (row.reference ? (reference || (() => ""))(row) : measured(row)));
   return el("tr", {},
     el("th", { scope: "row" }, row.name),
     el("td", {}, number(row.samples_to_correct)),
-    el("td", {}, number(row.improvement), el("span", { class: "interval" }, ends)),
+    el("td", {}, number(row.improvement), el("span", { class: "interval", title: row.no_interval }, ends)),
     el("td", {}, row.reference ? null : forest(row, scale)),
     el("td", {}, shares),
     ...row.passed.map((share) => el("td", {}, percent(share))),

@@ -1,0 +1,623 @@
+"""Broken and hostile files for every reader: small valid files, mutated by seed; success or one line is all there is.
+
+    PYTHONPATH=. python tests/fuzz_readers.py                       2,000 mutations, as the test does
+    PYTHONPATH=. python tests/fuzz_readers.py --count 20000         by hand
+    PYTHONPATH=. python tests/fuzz_readers.py --kind npz --case 17  one again, with its traceback
+
+A case is a kind of file and a number; the same everywhere. Memory is bounded by RLIMIT_AS, a case by CPU seconds.
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import gzip
+import io
+import json
+import random
+import resource
+import struct
+import sys
+import tempfile
+import time
+import traceback
+import warnings
+import zipfile
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+from safetensors.numpy import save as save_tensors
+
+from harness import HarnessError, store
+from harness.foreign import JoinedPool
+from harness.pool_joining import IdTable
+from harness.pool_layouts import count_problems, pool_files
+from harness.pools import GivenVectors, pool_digest
+from harness.records import Problem
+from harness.selection import _read_verified
+from tasks.competition_math import Math500
+from tasks.evalplus_tasks import HumanEvalPlus
+from tasks.game24 import Game24
+from tasks.gsm8k import Gsm8k
+
+MEMORY = 2**30  # bytes of address space above what the readers have when they are loaded
+SECONDS = 10.0  # of CPU for one case
+
+# What a reader must bear in any place of a JSON value, as it stands in the file.
+ODD_JSON = (
+    *(
+        "null",
+        "true",
+        "-1",
+        "0",
+        "1e999",
+        "-1e999",
+        "NaN",
+        "Infinity",
+        "1.5",
+        "[]",
+        "{}",
+        '""',
+        '" "',
+        "[[]]",
+        "[null]",
+    ),
+    *(
+        '"\\ud800"',
+        '"\\u0000"',
+        '"\\r\\n\\u2028"',
+        '"\\u001b[2J"',
+        '"=1+1"',
+        "[{}]",
+        '{"a": {}}',
+        '[["x"]]',
+        '["x", 1]',
+    ),
+    *("1" + "0" * 400, "1" + "0" * 5_000, "[" + "1" + "0" * 400 + "]", "9223372036854775808", "-0.0", "1e-400"),
+    *("[" * 90 + "]" * 90, "[" * 950 + "]" * 950, "[" * 100_000 + "]" * 100_000, '{"a":' * 500 + "1" + "}" * 500),
+    *('"' + "x" * 200_000 + '"', '"[1, 2"', '"[{[]: 1}]"', '"[0x' + "f" * 5_000 + ']"', '"\N{BYTE ORDER MARK}"'),
+)
+ODD_TEXT = (
+    *(
+        "",
+        " ",
+        "=1+1",
+        '"',
+        '""',
+        '"a',
+        "a\0b",
+        "\N{BYTE ORDER MARK}",
+        "\r",
+        "\n",
+        "\x85",
+        "nan",
+        "-inf",
+        "1e999",
+        "1" * 5_000,
+    ),
+    *("x" * 200_000, "[1, 2", "[{[]: 1}]", "[0x" + "f" * 5_000 + "]", "[" * 300 + "]" * 300, "[1e999]", "['a', b'b']"),
+    *("[1, 2j]", "[...]", "{1, 2}", "\x1b[2J", "plddt=nan", ">", ";", "problem_id=", "true", "٣", "-", "*"),
+)
+
+Make = Callable[[random.Random], bytes]
+
+
+@dataclass(frozen=True)
+class Kind:
+    """One kind of file: its name's end, what makes a (structurally mutated, or valid) one, and its reader."""
+
+    suffix: str
+    make: Make
+    read: Callable[[Path], None]
+
+
+# Readers: each as far as a run goes before it writes.
+
+
+def read_as_pool(path: Path) -> None:
+    """Every record, as the store would keep it."""
+    count_problems(path)
+    pool_digest(path), pool_files(path)
+    joined = JoinedPool(path, None)
+    for record, problem in joined:
+        responses = record.as_responses()
+        store.shard_name(problem)
+        [store.storable(text) for text in responses.texts]
+        store.canonical_json([list(record.ids), list(record.prompts), record.logprob_kind, record.reference])
+        assert len(responses.logprobs) == len(responses) == len(record.correct or responses.texts)
+    store.canonical_json(joined.index())
+
+
+def read_as_vectors(path: Path) -> None:
+    """Every array."""
+    given = GivenVectors(path)
+    for name in given.names:
+        vectors = given.get(name, given.rows(name))
+        assert vectors.dtype == np.float32
+        assert np.isfinite(vectors).all()
+
+
+def read_as_verified(path: Path) -> None:
+    """The indices that were verified."""
+    verified = _read_verified(path, {"a": 5, "b": 3})
+    assert all(0 <= index < 5 for indices in verified.values() for index in indices)
+
+
+def read_as_ids(path: Path) -> None:
+    """The table."""
+    store.canonical_json([IdTable(path).by_id])
+
+
+def read_as_data(task: Callable[..., Any]) -> Callable[[Path], None]:
+    """What reads a task's data: its revision, every problem, its shard's name."""
+
+    def read(path: Path) -> None:
+        made = task(data=str(path))
+        store.digest(made.revision)
+        for problem in made.problems(made.splits[0]):
+            assert isinstance(problem, Problem)
+            store.shard_name(problem), made.messages(problem)
+
+    return read
+
+
+# Valid files, structurally mutated half of the time.
+
+
+def odd(rng: random.Random) -> bool:
+    """Whether this place is to be mutated."""
+    return rng.random() < 0.5
+
+
+def json_text(value: Any, rng: random.Random, broken: bool) -> str:
+    """The value as JSON, where `broken` with one place of it replaced, left out or doubled."""
+    if not broken:
+        return json.dumps(value)
+    if isinstance(value, dict) and value:
+        name = rng.choice(list(value))
+        parts = [f"{json.dumps(key)}: {json_text(entry, rng, key == name)}" for key, entry in value.items()]
+        place = list(value).index(name)
+        how = rng.random()
+        if how < 0.15:
+            del parts[place]
+        elif how < 0.25:
+            parts.append(f"{json.dumps(name)}: {rng.choice(ODD_JSON)}")
+        return "{" + ", ".join(parts) + "}"
+    if isinstance(value, list) and value and rng.random() < 0.6:
+        place = rng.randrange(len(value))
+        return "[" + ", ".join(json_text(entry, rng, i == place) for i, entry in enumerate(value)) + "]"
+    return rng.choice(ODD_JSON)
+
+
+def lines_of(values: list[Any], rng: random.Random, array: bool = False) -> bytes:
+    """The values as JSON lines or an array, perhaps one of them broken, doubled or out of order."""
+    which = rng.randrange(len(values)) if odd(rng) else -1
+    texts = [json_text(value, rng, i == which) for i, value in enumerate(values)]
+    if rng.random() < 0.1:
+        texts.insert(
+            rng.randrange(len(texts) + 1), rng.choice([*texts, *ODD_JSON[:24], "", "{", "[", "\N{BYTE ORDER MARK}"])
+        )
+    text = "[" + ",\n".join(texts) + "]" if array else "\n".join(texts) + "\n"
+    return text.encode("utf-8-sig" if rng.random() < 0.1 else "utf-8", "surrogatepass")
+
+
+def zipped(content: bytes, rng: random.Random) -> bytes:
+    """The content by gzip; sometimes in two members, with a tail, or a bomb of spaces."""
+    how = rng.random()
+    if how < 0.02:
+        content += b" " * 2**27
+    packed = gzip.compress(content, 6, mtime=0)
+    if how > 0.9:
+        packed += gzip.compress(content, mtime=0) if how > 0.95 else b"tail"
+    return packed
+
+
+OWN = [
+    {"problem_id": "a", "responses": ["x", "y"], "logprobs": [-1, -2.5], "logprob_kind": "sum", "correct": [True, 0]},
+    {"problem_id": "b", "responses": ["x"], "prompt": "What?", "reference": {"answer": [1, "2"]}},
+]
+EVALPLUS = [{"task_id": "M/1", "solution": "def f(): 1"}, {"task_id": "M/1", "completion": " 2"}]
+CODET = [{"prompt": "def f():", "samples": ["1", "2"]}, {"prompt": "def g():", "samples": ["3"]}]
+LM_EVAL = [
+    {
+        **{"doc_id": 3, "doc": {"question": "1 + 1?", "unique_id": "u"}, "resps": [["2", "3"]], "filter": "none"},
+        **{"target": "2", "arguments": {"gen_args_0": {"arg_0": '[{"content": "hi"}]'}}, "doc_hash": "f0"},
+    },
+    {"doc_id": 4, "doc": {"x": 1}, "resps": [["2"], ["4"]], "target": 2, "arguments": [["ask", {}]], "filter": "none"},
+]
+VERL = [
+    {"input": "user\nhi", "output": "7", "gts": "7", "score": 1.0, "step": 40},
+    {"input": "user\nho", "output": "8", "gts": 7, "score": 0.0, "step": 40},
+]
+NEW_ROWS = [
+    {
+        "doc": {"query": f"q{i}", "id": str(i), "task_name": "t", "choices": ["2"], "specific": {"question": "?"}},
+        "model_response": {"text": ["2", "3"]},
+    }
+    for i in range(3)
+]
+OLD_ROWS = [{"example": f"q{i}", "full_prompt": "p", "predictions": "['a', 'b']", "gold": "['a']"} for i in range(3)]
+GSM8K_ROWS = [{"question": f"{i}?", "answer": f"so #### {i}"} for i in range(3)]
+MATH_ROWS = [{"problem": "1+1?", "answer": "2", "solution": "\\boxed{2}", "unique_id": f"u/{i}"} for i in range(3)]
+CODE_ROWS = [
+    {
+        **{"task_id": f"HumanEval/{i}", "prompt": "def f(x):\n", "entry_point": "f", "canonical_solution": " return x"},
+        **{"base_input": [[1]], "plus_input": [[2]], "atol": 0, "contract": "", "test": ""},
+    }
+    for i in range(2)
+]
+GAME_ROWS = [{"numbers": [4, 5, 6, 10]}, {"puzzle": "1 2 3 4"}]
+VERIFIED = [{"problem_id": "a", "indices": [0, 3]}, {"problem_id": "b", "indices": []}]
+IDS = [{"task_id": "HumanEval/1", "pool_id": "line-1"}, {"task_id": "x", "prompt": "def f():"}]
+CELLS = [["name", "sequence", "logprob", "plddt", "ptm", "problem_id"], ["d1", "MKTAY", "-6.5", "91", "0.8", "p"]]
+ID_CELLS = [["task_id", "pool_id"], ["HumanEval/12", "line-17"], ["HumanEval/13", "line-18"]]
+
+
+def jsonl(values: list[Any], array: bool = False, packed: bool = False) -> Make:
+    """What makes JSON lines."""
+
+    def make(rng: random.Random) -> bytes:
+        content = lines_of(values, rng, array)
+        return zipped(content, rng) if packed else content
+
+    return make
+
+
+def table(rows: list[list[str]], delimiter: str = ",") -> Make:
+    """What makes CSV, perhaps with odd cells and rows too long or too short."""
+
+    def make(rng: random.Random) -> bytes:
+        cells = [list(row) for row in [*rows, *rows[1:]]]
+        for _ in range(rng.randrange(3)):
+            row = rng.choice(cells)
+            if row and rng.random() < 0.8:
+                row[rng.randrange(len(row))] = rng.choice(ODD_TEXT)
+            else:
+                row[:] = row[:-1] if odd(rng) else [*row, "more", "and more"]
+        text = io.StringIO()
+        if odd(rng):
+            csv.writer(text, delimiter=delimiter).writerows(cells)
+        else:  # unquoted
+            text.write("\n".join(delimiter.join(row) for row in cells))
+        return text.getvalue().encode()
+
+    return make
+
+
+def fasta(rng: random.Random) -> bytes:
+    """FASTA, perhaps with odd lines."""
+    lines = [">d1 logprob=-61.2 plddt=91.4 ptm=0.8", "MKTAYIAK", "QR*", ">d2 logprob=-3 plddt=90 ptm=0.7", "MMM"]
+    for _ in range(rng.randrange(3)):
+        place, text = rng.randrange(len(lines)), rng.choice(ODD_TEXT)
+        lines[place] = text if odd(rng) else lines[place] + text
+    if rng.random() < 0.1:
+        lines = lines[1:]
+    return "\n".join(lines).encode()
+
+
+def parquet(rows: list[dict[str, Any]]) -> Make:
+    """What makes parquet, perhaps with a column of another type, another name or none."""
+    columns = {name: [row.get(name) for row in rows] for name in dict.fromkeys(name for row in rows for name in row)}
+
+    def make(rng: random.Random) -> bytes:
+        arrays: dict[str, Any] = {name: pa.array(values) for name, values in columns.items()}
+        for _ in range(rng.randrange(3)):
+            name = rng.choice(list(arrays))
+            how = rng.random()
+            if how < 0.8:
+                arrays[name] = odd_column(len(rows), rng)
+            elif how < 0.9 and len(arrays) > 1:
+                del arrays[name]
+            else:
+                arrays[f"{name} "] = arrays.pop(name)
+        sink = io.BytesIO()
+        codec = rng.choice(["snappy", "zstd", "gzip", "none"])
+        pq.write_table(pa.table(arrays), sink, compression=codec, use_dictionary=odd(rng))
+        return sink.getvalue()
+
+    return make
+
+
+def odd_column(n: int, rng: random.Random) -> pa.Array:
+    """A column of another type, or with odd texts."""
+    moment = datetime(2026, 11, 22)
+    columns: list[Callable[[], pa.Array]] = [
+        lambda: pa.array([rng.choice(ODD_TEXT) for _ in range(n)]),
+        lambda: pa.array([[rng.choice(ODD_TEXT)] for _ in range(n)]),
+        lambda: pa.array([{"text": [rng.choice(ODD_TEXT)], "query": 1, "id": [1]} for _ in range(n)]),
+        lambda: pa.array([{"specific": [1], "task_name": {"a": 1}, "id": b"x"} for _ in range(n)]),
+        lambda: pa.array([b"\xff\xfe"] * n),
+        lambda: pa.nulls(n),
+        lambda: pa.array([float("nan"), float("inf"), *[0.0] * (n - 2)][:n]),
+        lambda: pa.array([2**63 - 1] * n),
+        lambda: pa.array([Decimal("1.5")] * n),
+        lambda: pa.array([moment] * n, pa.timestamp("ns")),
+        lambda: pa.array([2**62] * n, pa.timestamp("us")),
+        lambda: pa.array([2**31 - 1] * n, pa.date32()),
+        lambda: pa.array([[("k", 1), ("k", 2)]] * n, pa.map_(pa.string(), pa.int64())),
+        lambda: pa.array([[[["a"]]]] * n),
+        lambda: pa.array([[]] * n, pa.list_(pa.string())),
+        lambda: pa.array(["a"] * n).dictionary_encode(),
+        lambda: pa.array([True] * n),
+        lambda: pa.array([2**62] * n, pa.duration("s")),
+        lambda: pa.array([b"ab"] * n, pa.binary(2)),
+    ]
+    return rng.choice(columns)()
+
+
+ODD_SHAPES = (
+    "(4, 3)",
+    "(6000000000000, 1)",
+    "(0, 3)",
+    "(4,)",
+    "()",
+    "(-1, 3)",
+    "(4, 3.0)",
+    "(True, 3)",
+    "(1, 1, 12)",
+    "(12, 1)",
+    "[4, 3]",
+    "(" * 90,
+    "4",
+    "'x'",
+    "(4, 10**9)",
+    "(9" + "9" * 500 + ", 2)",
+)
+ODD_DTYPES = (
+    "<f4",
+    "<f8",
+    "|O",
+    "<f2",
+    ">f8",
+    "<U3",
+    "<i8",
+    "|V4",
+    "<c8",
+    "[('a', '<f4')]",
+    "<M8[s]",
+    "f999",
+    "<f16",
+    "|S0",
+    "x" * 9000,
+)
+
+
+def npy(rng: random.Random) -> bytes:
+    """One array, perhaps with a header that says something else."""
+    if odd(rng):
+        sink = io.BytesIO()
+        values = rng.choice([1.0, 1e300, float("inf"), 0.0])
+        dtype = rng.choice([np.float64, np.float32, np.int64, object, bool, np.float16, np.longdouble])
+        with warnings.catch_warnings(action="ignore"), np.errstate(all="ignore"):
+            np.save(sink, np.asfortranarray(np.full((4, 3), values).astype(dtype)), allow_pickle=True)
+        return sink.getvalue()
+    shape, dtype = rng.choice(ODD_SHAPES), rng.choice(ODD_DTYPES)
+    descr = dtype if dtype.startswith("[") else repr(dtype)
+    header = f"{{'descr': {descr}, 'fortran_order': {rng.choice(['False', 'True', '0', 'x'])}, 'shape': {shape}, }}\n"
+    version = rng.choice([(1, 0), (1, 0), (2, 0), (3, 0), (9, 9)])
+    length = struct.pack("<H" if version[0] == 1 else "<I", rng.choice([len(header), len(header), 2**16 - 1]))
+    return b"\x93NUMPY" + bytes(version) + length + header.encode() + b"\0\0\x80?" * 12
+
+
+def npz(rng: random.Random) -> bytes:
+    """An archive of arrays, perhaps with odd members."""
+    sink = io.BytesIO()
+    with zipfile.ZipFile(
+        sink, "w", rng.choice([zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED, zipfile.ZIP_BZIP2])
+    ) as archive:
+        for name in ("a.npy", "b.npy"):
+            archive.writestr(zipfile.ZipInfo(name), npy(rng), archive.compression)
+        if rng.random() < 0.2:
+            extra = rng.choice(["a.npy", "readme.txt", "../x.npy", "c", "d.npy/", "\N{SNOWMAN}.npy"])
+            with warnings.catch_warnings(action="ignore"):
+                archive.writestr(zipfile.ZipInfo(extra), rng.choice([b"", b"x" * 50, npy(rng)]))
+    content = sink.getvalue()
+    if rng.random() < 0.2:  # sizes that are not so, here and in the directory
+        start = content.find(b"PK\x01\x02")
+        size = struct.pack("<I", rng.choice([0, 1, 2**31, 2**32 - 1]))
+        at = start + rng.choice([20, 24, 16])
+        content = content[:at] + size + content[at + 4 :]
+    return content
+
+
+def bomb(rng: random.Random) -> bytes:
+    """An archive of a few hundred kB whose member is of 200 MB and more."""
+    sink = io.BytesIO()
+    header = (
+        b"\x93NUMPY\x01\x00v\x00"
+        + b"{'descr': '<f4', 'fortran_order': False, 'shape': (4, 13107200), }".ljust(117)
+        + b"\n"
+    )
+    with zipfile.ZipFile(sink, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as archive:
+        archive.writestr(zipfile.ZipInfo("a.npy"), header + bytes(200 * 2**20), zipfile.ZIP_DEFLATED)
+    return sink.getvalue()
+
+
+def safetensors(rng: random.Random) -> bytes:
+    """Tensors, perhaps with a header that says something else."""
+    content = save_tensors({"a": np.ones((4, 3), np.float32), "b": np.zeros((2, 2), np.float64)})
+    if odd(rng):
+        return content
+    (length,) = struct.unpack("<Q", content[:8])
+    header = json.loads(content[8 : 8 + length])
+    tensor = header[rng.choice(["a", "b"])]
+    name = rng.choice(["dtype", "shape", "data_offsets"])
+    tensor[name] = rng.choice(
+        [
+            *(
+                "F32",
+                "F64",
+                "F16",
+                "BF16",
+                "I64",
+                "BOOL",
+                "F8_E4M3",
+                "U8",
+                "C64",
+                "x",
+                None,
+                [4, 3],
+                [6_000_000_000_000, 1],
+            ),
+            *([12], [], [-1, 3], [2**63, 2], [0, 48], [48, 0], [0, 2**40], "x", [[4, 3]], 4, [1, 12], [4, 3, 1]),
+        ]
+    )
+    if rng.random() < 0.2:
+        header[rng.choice(["__metadata__", "c"])] = rng.choice([1, {}, {"x": 1}, {"x": "y"}, [], tensor])
+    text = json_text(header, rng, rng.random() < 0.2).encode()
+    said = rng.choice([len(text)] * 6 + [0, 2**63, len(text) + 1])
+    return struct.pack("<Q", said) + text + content[8 + length :]
+
+
+def archive_log(rng: random.Random) -> bytes:
+    """A zip archive as inspect_ai's logs are."""
+    sink = io.BytesIO()
+    with zipfile.ZipFile(sink, "w", zipfile.ZIP_DEFLATED) as archive:
+        log = {"version": 2, "status": "success", "eval": {"task": "t"}}
+        archive.writestr(zipfile.ZipInfo("header.json"), json_text(log, rng, odd(rng)))
+        archive.writestr(zipfile.ZipInfo("samples/1_epoch_1.json"), json_text({"id": 1, "epoch": 1}, rng, odd(rng)))
+    return sink.getvalue()
+
+
+KINDS: dict[str, Kind] = {
+    "own": Kind(".jsonl", jsonl(OWN), read_as_pool),
+    "own-array": Kind(".json", jsonl(OWN, array=True), read_as_pool),
+    "own-gzip": Kind(".jsonl.gz", jsonl(OWN, packed=True), read_as_pool),
+    "evalplus": Kind(".jsonl", jsonl(EVALPLUS), read_as_pool),
+    "codet": Kind(".jsonl", jsonl(CODET), read_as_pool),
+    "lm-eval": Kind(".jsonl", jsonl(LM_EVAL), read_as_pool),
+    "verl": Kind(".jsonl", jsonl(VERL), read_as_pool),
+    "lighteval-new": Kind(".parquet", parquet(NEW_ROWS), read_as_pool),
+    "lighteval-old": Kind(".parquet", parquet(OLD_ROWS), read_as_pool),
+    "inspect-zip": Kind(".eval", archive_log, read_as_pool),
+    "inspect-json": Kind(".json", jsonl([{"version": 2, "status": "success", "samples": []}]), read_as_pool),
+    "fasta": Kind(".fasta", fasta, read_as_pool),
+    "csv": Kind(".csv", table(CELLS), read_as_pool),
+    "tsv": Kind(".tsv", table(CELLS, "\t"), read_as_pool),
+    "npz": Kind(".npz", npz, read_as_vectors),
+    "npz-bomb": Kind(".npz", bomb, read_as_vectors),
+    "npy-as-npz": Kind(".npz", npy, read_as_vectors),
+    "safetensors": Kind(".safetensors", safetensors, read_as_vectors),
+    "verified": Kind(".jsonl", jsonl(VERIFIED), read_as_verified),
+    "ids-csv": Kind(".csv", table(ID_CELLS), read_as_ids),
+    "ids-tsv": Kind(".tsv", table(ID_CELLS, "\t"), read_as_ids),
+    "ids-jsonl": Kind(".jsonl", jsonl(IDS), read_as_ids),
+    "ids-array": Kind(".json", jsonl(IDS, array=True), read_as_ids),
+    "data-gsm8k": Kind(".jsonl", jsonl(GSM8K_ROWS), read_as_data(Gsm8k)),
+    "data-gsm8k-gzip": Kind(".jsonl.gz", jsonl(GSM8K_ROWS, packed=True), read_as_data(Gsm8k)),
+    "data-gsm8k-parquet": Kind(".parquet", parquet(GSM8K_ROWS), read_as_data(Gsm8k)),
+    "data-math": Kind(".json", jsonl(MATH_ROWS, array=True), read_as_data(Math500)),
+    "data-math-parquet": Kind(".parquet", parquet(MATH_ROWS), read_as_data(Math500)),
+    "data-code": Kind(".jsonl", jsonl(CODE_ROWS), read_as_data(HumanEvalPlus)),
+    "data-game24": Kind(".jsonl", jsonl(GAME_ROWS), read_as_data(Game24)),
+    "data-game24-csv": Kind(".csv", table([["Rank", "Puzzles"], ["1", "4 5 6 10"]]), read_as_data(Game24)),
+}
+COSTLY = {"npz-bomb": 50}  # one case of it for so many of another kind
+
+
+def mutated(content: bytes, rng: random.Random) -> bytes:
+    """The content with up to three places changed: bits, bytes, slices lost, doubled, moved; or cut off."""
+    for _ in range(rng.randrange(4) if len(content) < 2**20 else 0):
+        if not content:
+            break
+        start = rng.randrange(len(content))
+        end = min(len(content), start + rng.choice([1, 1, 2, 4, 8, 64]))
+        how = rng.randrange(7)
+        if how == 0:
+            changed = bytes([content[start] ^ (1 << rng.randrange(8))])
+            content = content[:start] + changed + content[start + 1 :]
+        elif how == 1:
+            junk = rng.choice(
+                [b"\0", b"\xff", b"\xff\xff\xff\xff", b"\n", b'"', b"[", b"{", b"\x80", b"\xed\xa0\x80", b","]
+            )
+            content = content[:start] + junk + content[end:]
+        elif how == 2:
+            content = content[:start] + content[end:]
+        elif how == 3:
+            content = content[:end] + content[start:end] * rng.choice([1, 3]) + content[end:]
+        elif how == 4:
+            content = content[:start] + rng.randbytes(end - start) + content[end:]
+        elif how == 5:
+            place = rng.randrange(len(content))
+            content = content[:place] + content[start:end] + content[place:]
+        else:
+            content = content[:start]
+    return content
+
+
+def case(kind: str, number: int) -> bytes:
+    """The file of one case: every fourth structurally mutated alone, the others in their bytes too."""
+    rng = random.Random(f"{kind} {number}")
+    content = KINDS[kind].make(rng)
+    return content if number % 4 == 0 else mutated(content, rng)
+
+
+def fault(kind: str, path: Path) -> str:
+    """What is wrong with how the file was taken; "" where it was read or refused in one line."""
+    start = time.process_time()
+    try:
+        KINDS[kind].read(path)
+    except HarnessError as refusal:
+        if len(str(refusal).splitlines()) != 1:
+            return f"not one line: {str(refusal)!r:.200}"
+    except BaseException as failure:  # a panic of a Rust library is no Exception
+        if isinstance(failure, KeyboardInterrupt):
+            raise
+        return "".join(traceback.format_exception(failure))
+    spent = time.process_time() - start
+    return f"took {spent:.1f} CPU s" if spent > SECONDS else ""
+
+
+def bound_memory() -> None:
+    """Allow `MEMORY` bytes of address space beyond what is mapped now."""
+    pages = int(Path("/proc/self/statm").read_text().split()[0])
+    resource.setrlimit(resource.RLIMIT_AS, (pages * resource.getpagesize() + MEMORY, resource.RLIM_INFINITY))
+
+
+def warm(folder: Path) -> None:
+    """Read one valid file of every kind, so that all libraries are loaded before memory is bounded."""
+    for name, kind in KINDS.items():
+        path = folder / f"pool{kind.suffix}"
+        if name not in COSTLY:
+            path.write_bytes(kind.make(random.Random("0")))
+            fault(name, path)
+
+
+def main() -> int:
+    """Run the cases; returns how many failed."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--count", type=int, default=2_000)
+    parser.add_argument("--kind", choices=KINDS)
+    parser.add_argument("--case", type=int)
+    asked = parser.parse_args()
+    warnings.simplefilter("error")
+    names = [asked.kind] if asked.kind else list(KINDS)
+    cases = [(names[i % len(names)], i // len(names)) for i in range(asked.count)]
+    cases = [(name, number) for name, number in cases if number % COSTLY.get(name, 1) == 0]
+    if asked.case is not None:
+        cases = [(asked.kind, asked.case)]
+    failed = Counter[str]()
+    with tempfile.TemporaryDirectory() as scratch:
+        warm(Path(scratch))
+        bound_memory()
+        for name, number in cases:
+            path = Path(scratch) / f"pool{KINDS[name].suffix}"
+            path.write_bytes(case(name, number))
+            what = fault(name, path)
+            if what:
+                failed[name] += 1
+                print(f"--kind {name} --case {number}: {what if asked.case is not None else what.strip()[-700:]}\n")
+    print(f"{len(cases)} mutations, {failed.total()} faults {dict(failed) or ''}, {time.process_time():.0f} CPU s")
+    return min(failed.total(), 100)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
