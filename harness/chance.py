@@ -157,18 +157,19 @@ def remarks(row: Mapping[str, Any]) -> Iterator[str]:
 
 def _level_line(row: Mapping[str, Any]) -> str:
     chance, n = row["chance"], row["n"]
-    by_luck = 1 - (1 - chance["share"]) ** n
     correct = row["pass_at_k_random"].get("1")
-    against = f"; correct for their own: {100 * correct:.2f} %" if correct is not None else ""
-    return (
-        f"chance level: {level_text(chance)}{against}; {n:,} responses at that level solve a problem with "
-        f"probability up to {100 * by_luck:.0f} %"
-    )
+    line = f"chance level: {level_text(chance)}"
+    if correct is not None:
+        line += f", {100 * correct:.2f} % for their own"
+    if not chance["correct"]:
+        return line
+    by_luck = 1 - (1 - chance["share"]) ** n
+    return f"{line}; at that level one of {n:,} responses is correct with a probability of {100 * by_luck:.0f} %"
 
 
 def level_text(chance: Mapping[str, Any]) -> str:
     """The level with its interval and counts."""
     ends = chance["share_ci"]
     interval = f" [{100 * ends[0]:.2f}, {100 * ends[1]:.2f}]" if ends else ""
-    hits = f"{chance['correct']:,} of {chance['gradings']:,} gradings against other problems' answers"
-    return f"{100 * chance['share']:.2f} %{interval} are correct, {hits}"
+    hits = f"{chance['correct']:,} of {chance['gradings']:,} gradings against other problems' answers are correct"
+    return f"{100 * chance['share']:.2f} %{interval}, {hits}"

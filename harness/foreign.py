@@ -24,7 +24,7 @@ from .setting import Setting
 from .store import Stage
 from .work import Work, answer_or_none
 
-READER = "2"  # how files are read and joined: part of the key, so that a pool is imported anew when that changes
+READER = "3"  # how files are read and joined: part of the key, so that a pool is imported anew when that changes
 
 
 @dataclass(frozen=True)

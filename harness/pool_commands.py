@@ -144,6 +144,8 @@ def export(key: str, out: Path, root: Path) -> str:
         line: dict[str, Any] = {**about, "responses": list(responses.texts)}
         if not np.isnan(responses.logprobs).any():
             line |= {"logprobs": responses.logprobs.tolist(), "logprob_kind": _logprob_kind(folder)}
+        if "length" in responses.finish:  # without it every response counts as complete, and is graded so
+            line["finish"] = list(responses.finish)
         correct = _correct_in(graded, path)
         lines.append(json.dumps(line | ({"correct": correct} if correct else {}), ensure_ascii=False))
     store.write_atomically(out, ("\n".join(lines) + "\n").encode())

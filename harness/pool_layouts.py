@@ -174,6 +174,7 @@ def _own_record(line: Line) -> PoolRecord:
         logprobs=_column(value, "logprobs", len(responses), where),
         logprob_kind=None if value.get("logprob_kind") is None else text_in(value, "logprob_kind", where),
         correct=_column(value, "correct", len(responses), where),
+        finish=_column(value, "finish", len(responses), where),
     )
 
 
@@ -197,6 +198,10 @@ def _column(value: Mapping[str, Any], name: str, n: int, where: str) -> Any:
         if not good:
             raise HarnessError(f"{where}: correct must hold true and false only")
         return [bool(entry) for entry in column]
+    if name == "finish":
+        if not all(entry in ("stop", "length") for entry in column):
+            raise HarnessError(f'{where}: finish must hold "stop" and "length" only')
+        return column
     if not all(type(entry) in (int, float) and -math.inf < entry < math.inf for entry in column):
         raise HarnessError(f"{where}: {name} must hold numbers only")
     try:

@@ -21,6 +21,7 @@ class PoolRecord:
     """A problem's responses from a pool file.
 
     `figures`: what a measurer said of each, for a task that judges by figures. `names`: what the file calls each.
+    `finish`: how each ended, "stop" or "length"; None: not known, so each counts as complete.
     `more_ids` and `more_prompts` are further names under which it may join to a task's problem, best first.
     """
 
@@ -32,6 +33,7 @@ class PoolRecord:
     logprob_kind: str | None = None
     correct: Sequence[bool] | None = None
     figures: Sequence[Mapping[str, float]] | None = None
+    finish: Sequence[str] | None = None
     names: Sequence[str] = ()
     more_ids: Sequence[str] = ()
     more_prompts: Sequence[str] = ()
@@ -51,7 +53,7 @@ class PoolRecord:
         n = len(self.responses)
         return Responses(
             texts=self.responses,
-            finish=["stop"] * n,
+            finish=["stop"] * n if self.finish is None else list(self.finish),
             lengths=np.array([len(text) for text in self.responses], np.int64),
             logprobs=np.full(n, np.nan) if self.logprobs is None else np.asarray(self.logprobs, np.float64),
         )

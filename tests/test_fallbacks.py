@@ -155,6 +155,24 @@ def test_every_task_with_final_answers_goes_without_fallbacks_in_the_papers_runs
     assert graded_as_the_paper(known, "game24") == "game24"
 
 
+# Pools made elsewhere
+
+
+def test_a_pool_file_may_say_what_was_cut_off_and_an_export_keeps_it(harness, gsm8k_file, tmp_path):
+    pool, out, runs = tmp_path / "cut.jsonl", tmp_path / "out.jsonl", tmp_path / "runs"
+    line = {"problem_id": "test-0", "responses": ["so 10", "so 10", "#### 10"], "finish": ["length", "stop", "length"]}
+    pool.write_text(json.dumps(line))
+    task = ("--task", "gsm8k", "--data", gsm8k_file, "--store", runs)
+    found = harness("pool", "audit", pool, *task, "--json").rows
+    assert (found["correct"], found["reasons"]) == (2, {"cut off": 1})
+    assert harness("pool", "export", found["pool"], "--out", out, "--store", runs).code == 0
+    assert json.loads(out.read_text())["finish"] == line["finish"]
+    pool.write_text(json.dumps({**line, "finish": ["stop", "stop", "killed"]}))
+    refused = harness("pool", "audit", pool, *task)
+    assert refused.code == 2
+    assert 'line 1 (test-0): finish must hold "stop" and "length" only' in refused.err
+
+
 # What tables say
 
 
