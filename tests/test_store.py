@@ -390,7 +390,7 @@ def test_a_complete_store_that_can_only_be_read_is_shown(harness, tmp_path):
         ("doctor", "--store", root, "--json"),
         ("leaderboard", root / "cells", "--out", tmp_path / "out", "--quiet"),
         ("report", "--store", root, "--plugin", TOY, "--out", tmp_path / "page.html"),
-        ("plot", "hardness", root / "cells", "--selector", "spread", "--out", tmp_path / "plots"),
+        ("plot", "passk", root / "cells", "--out", tmp_path / "plots"),
         (*run, "--seed", "1"),
     )
     codes = [line for line in shown.stderr.splitlines() if line.startswith("exit ")]
