@@ -65,6 +65,17 @@ def pools(pool: Stage, problems: Sequence[Problem], adopt: Sequence[str]) -> lis
     return chosen
 
 
+def require_no_sequences(drawn: Stage, problems: Sequence[Problem], adopt: Sequence[str]) -> None:
+    """HarnessError where an older run --until-correct has sequences that this one would sample again unasked."""
+    for older in _candidates(drawn, drawn.missing(problems)) if "none" not in adopt else ():
+        differs = ", ".join(older.differs) or "references"
+        raise HarnessError(
+            f"sequences {older.folder.name} of an older version hold responses to {len(older.shards)} of "
+            f"{len(problems)} problems and differ in {differs}; where they stopped depends on the grader, so they are "
+            "not taken over: --adopt none samples anew"
+        )
+
+
 def _candidates(pool: Stage, missing: Sequence[Problem]) -> Iterator[Older]:
     for folder in sorted(pool.folder.parent.glob("*")):
         differs = [] if folder == pool.folder else _differing(folder, pool.inputs)
@@ -93,6 +104,7 @@ def _differing(folder: Path, wanted: Mapping[str, Any]) -> list[str] | None:
     if not kept or changed is None:
         return None
     differs = [name for name in ("prompt",) if inputs.get(name) != wanted[name]]
+    differs += ["verified"] if inputs.get("verified") != wanted.get("verified") else []  # of a run --until-correct
     differs += ["task.revision"] if task.get("revision") != wanted["task"]["revision"] else []
     return differs + [f"engine.{name}" for name in changed] or None
 

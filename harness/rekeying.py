@@ -35,7 +35,7 @@ def rekey(root: Path, progress: Progress) -> int:
         for path in unsealed:
             with suppress(HarnessError):
                 write = parsed(path)
-                if path.parent.parent.name == "pool":
+                if path.parent.parent.name in ("pool", "sequence"):
                     store.write_json(path.parent / MARK, {"adopted": "from a store without checksums"})
                 write()
                 count += 1

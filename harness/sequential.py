@@ -20,7 +20,7 @@ from typing import Any
 
 import numpy as np
 
-from . import cells, store
+from . import cells, older, store
 from .checksums import read_regular
 from .config import RunConfig
 from .contracts import Task
@@ -55,6 +55,7 @@ def run(config: RunConfig, progress: Progress) -> dict[str, Any]:
     """The row of a run: share solved by budget, restricted means, their errors."""
     asked = planned(config, progress)
     missing = asked.stopped.missing(asked.plan.problems)
+    older.require_no_sequences(asked.drawn, asked.plan.problems, config.adopt or ())
     for stage in (asked.drawn, asked.stopped):
         stage.begin()
     if missing:

@@ -15,7 +15,7 @@ import pytest
 from conftest import TOY
 from report_page import HOSTILE, hostile_pool, parsed, policy, pool_file
 
-from harness import Pool
+from harness import Pool, store
 from harness.budget_curves import band
 from harness.metrics import random_pass_at_k
 from harness.report.browsing import NONE, OTHER, clusters, flat, sampled
@@ -236,9 +236,9 @@ def test_an_order_that_does_not_begin_as_the_stored_one_is_not_shown(toy, report
     toy("--selector", "shuffle")
     whole = picks_of(parsed(report())[0], "shuffle")[-1]
     for path in (tmp_path / "runs" / "ranking").glob("*/test*.json"):
-        ranking = json.loads(path.read_text())
+        ranking = store.read_record(path)
         ranking["trials"][0] = [whole["order"][-1]]
-        path.write_text(json.dumps(ranking))
+        store.write_record(path, ranking)
     picks = picks_of(parsed(report())[0], "shuffle")[-1]
     assert picks["order"] == [whole["order"][-1]]
     assert "differs" in picks["note"]

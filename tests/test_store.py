@@ -316,6 +316,20 @@ def test_responses_to_another_prompt_are_not_taken_for_those_to_this_one(revised
         line(harness("run", *fixed, "--selector", "spread", *more), "to other prompts", "pool export", "--adopt none")
 
 
+def test_an_older_run_until_correct_is_not_sampled_again_unasked(harness, tmp_path):
+    root = tmp_path / "runs"
+    graded = other_toy(
+        tmp_path, "graded", ("return correct() if self.answer", "assert problem; return correct() if self.answer")
+    )
+    run = ("run", "--task", "colours", "--engine", "toy", "--store", root, "--json", "--until-correct")
+    harness(*run, "--plugin", TOY)
+    [key] = [folder.name for folder in (root / "sequence").iterdir()]
+    unsealed(root)
+    assert harness("doctor", "--store", root, "--rekey").code == 0
+    line(harness(*run, "--plugin", graded), f"sequences {key}", "differ in verified", "--adopt none")
+    assert harness(*run, "--plugin", graded, "--adopt", "none").code == 0
+
+
 def test_a_problem_whose_reference_changed_keeps_its_responses(harness, toy, tmp_path):
     toy("--selector", "spread")
     plugin = other_toy(tmp_path, "corrected", ("reference=WORDS[i % 7]", 'reference=WORDS[i % 7] if i % 2 else "red"'))
@@ -376,7 +390,7 @@ def test_a_complete_store_that_can_only_be_read_is_shown(harness, tmp_path):
         ("doctor", "--store", root, "--json"),
         ("leaderboard", root / "cells", "--out", tmp_path / "out", "--quiet"),
         ("report", "--store", root, "--plugin", TOY, "--out", tmp_path / "page.html"),
-        ("plot", "hardness", root / "cells", "--selector", "spread", "--out", tmp_path / "plots"),
+        ("plot", "passk", root / "cells", "--out", tmp_path / "plots"),
         (*run, "--seed", "1"),
     )
     codes = [line for line in shown.stderr.splitlines() if line.startswith("exit ")]
