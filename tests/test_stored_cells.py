@@ -90,6 +90,8 @@ def test_another_version_of_a_selector_is_not_the_one_that_made_the_cell(harness
     cell = cell_of(tmp_path, harness("run", *fixed, "--selector", "shuffle:offset=2"))
     assert rebuilt(load_registry([plugin]), cell).offset == 2
     plugin.write_text(plugin.read_text() + "\n# edited\n")
+    assert rebuilt(load_registry([plugin]), cell).offset == 2
+    plugin.write_text(plugin.read_text() + "\nEDITED = True\n")
     assert rebuilt(load_registry([plugin]), cell) is None
     with pytest.raises(HarnessError, match="unknown selector 'shuffle'"):
         rebuilt(load_registry(), cell)

