@@ -114,7 +114,7 @@ def compare(data: Path, kept: Path) -> None:
     known, path = _known(kept), kept / "compared.jsonl"
     done = {(row["problem"], row["chunk"]) for row in _rows(path)}
     with Sandbox(1) as sandbox, path.open("a") as file:
-        for task, problem, number, chunk in chunks(data):
+        for task, problem, number, chunk in sorted(chunks(data), key=lambda each: each[1].id):  # a model's own first
             if (problem.id, number) not in known or (problem.id, number) in done:
                 continue
             digest, statuses = known[problem.id, number]
