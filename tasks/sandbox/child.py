@@ -54,7 +54,7 @@ def run_tests(suite: dict[str, Any], stop_at_raise: bool, source: bytearray) -> 
 def allowances(suite: dict[str, Any]) -> list[float]:
     """CPU seconds that a process may take before each of its lines: the first, each test's, the last."""
     tests = [limit + encode_s for limit, encode_s in zip(suite["cpu_limits_s"], _encode_cpu_s(suite), strict=True)]
-    times = [0.0, *tests, 0.0]
+    times = [0.0, *tests, max(tests, default=0.0)]  # behind the last one its result is let go
     times[1] += _import_cpu_s(suite)
     return [cpu_s + bounds.SPARE_CPU_S for cpu_s in times]
 

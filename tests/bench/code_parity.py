@@ -3,8 +3,8 @@
 1. `--ask MINUTES` asks evalplus (its own `untrusted_check`, in a small process, limits in CPU time: evalplus_says.py)
    about the programs, in a fixed order, and keeps what it says in FOLDER; a later call goes on from there.
 2. Without `--ask`, the same programs are graded by ours, and every verdict that differs is printed, with the program's
-   kind. Before a difference counts, evalplus is asked again with its own limit of 1 s a test: the first time it gave
-   0.3 s, since programs that never end take most of the time.
+   kind. Where ours is correct and evalplus' is not, evalplus is asked again with its own limit of 1 s a test: the first
+   time it gave 0.3 s, since programs that never end take most of the time.
 
 Programs: canonical solutions, each mutant of them by one change, some by two (mutants.py), and CodeGen's samples for
 HumanEval, distinct as text. A verdict is one program on the base tests, or on the plus tests; programs that pass both
@@ -114,7 +114,7 @@ def compare(data: Path, kept: Path) -> None:
     known, path = _known(kept), kept / "compared.jsonl"
     done = {(row["problem"], row["chunk"]) for row in _rows(path)}
     with Sandbox(1) as sandbox, path.open("a") as file:
-        for task, problem, number, chunk in chunks(data):
+        for task, problem, number, chunk in sorted(chunks(data), key=lambda each: each[1].id):  # a model's own first
             if (problem.id, number) not in known or (problem.id, number) in done:
                 continue
             digest, statuses = known[problem.id, number]
@@ -161,7 +161,7 @@ def _differences(
     for run in exercise.runs:
         ours = _reasons(sandbox, replace(exercise, runs={run: exercise.runs[run]}), sources)
         for at, reason in enumerate(ours):
-            if (reason == "") != (statuses[at][run] == "pass"):
+            if reason == "" and statuses[at][run] != "pass":
                 statuses[at].update(evalplus_statuses(exercise, [sources[at]], LEAST_S)[0])
             verdicts[statuses[at][run]] += 1
             if (reason == "") != (statuses[at][run] == "pass"):
