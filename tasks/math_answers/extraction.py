@@ -40,12 +40,12 @@ _HASHES = re.compile(_HASH)
 _STATEMENT = re.compile(_HASH + r"|\banswer\b[*_ ]{0,4}(?:(?:is|=)(?![a-z])[*_ ]{0,4}[:：]?|[:：])", re.IGNORECASE)
 _DENIED = re.compile(
     r"(?:(?:\b(?:not|never|neither|nor|cannot|hardly|unlikely|doubt|unsure|wrong|incorrect)\b|n't\b|\bno longer\b)"
-    r"[*_ :]{1,4}(?:[A-Za-z]{1,20}[*_ :]{1,4}){0,4}|(?:\\neq?|≠|!=)\s{0,4})[\s$*_(\\]{0,6}$",
+    r"[*_ :]{1,4}(?:[A-Za-z]{1,20}[*_ :]{1,4}){0,4}|(?:\\neq?|≠|(?<![0-9A-Za-z)}])!=)\s{0,4})[\s$*_(\\]{0,6}$",
     re.IGNORECASE,
 )
 _BOUNDED = re.compile(
-    r"(?:\b(?:than|least|most|over|under|above|below|exceeds?|exceeding|up to)|\b(?:between|either|from)\b[^.]{1,30}\b"
-    r"(?:and|or|to)|[0-9] (?:or|to|-)|[<>]|\\[lg]eq?)[\s$*_(\\]{0,6}$",
+    r"(?:\b(?:than|least|most|over|under|above|below|exceeds?|exceeding|(?<!rounds )(?<!round )(?<!rounded )up to)"
+    r"|\b(?:between|either|from)\b[^.]{1,30}\b(?:and|or|to)|[<>]|\\[lg]eq?)[\s$*_(\\]{0,6}$",
     re.IGNORECASE,
 )
 _DENIES = re.compile(

@@ -75,7 +75,7 @@ _layout = _rules(
     (r"(?<!\\)\\[$%()\[\],;:> ]|[$%€£¢~]|\\q?quad(?![A-Za-z])", " "),  # a space: 5$6 is not 56
     (r"\\[dtc]frac(?![A-Za-z])", r"\\frac"),
     (r"\\([lg])eq(?:slant)?(?![A-Za-z])", r"\\\1e"),
-    (r"\\neq(?![A-Za-z])|!=", r"\\ne"),
+    (r"\\neq(?![A-Za-z])|(?<![0-9A-Za-z)}])!=", r"\\ne"),
     (r"\\lt(?![A-Za-z])", "<"),
     (r"\\gt(?![A-Za-z])", ">"),
     (r"<=", r"\\le "),
