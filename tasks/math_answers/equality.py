@@ -356,17 +356,28 @@ def _is_interval(text: str) -> bool:
 
 
 _TIMES_BRACKET = re.compile(r"(?<=[0-9])\(")
-_FUNCTION = r"(?:sin|cos|tan|cot|sec|csc|arc|sinh|cosh|tanh|log|ln|lg|exp|max|min|gcd|lcm|mod|det|sqrt|pi|deg)"
-_LOOSE = re.compile(rf"[0-9] [0-9]|(?<=[0-9}})]) (?!{_FUNCTION})[A-Za-z]{{2}}|[A-Za-z]{{2}} [A-Za-z]{{2}}")
+_FUNCTION = r"(?:(?:arc)?(?:sin|cos|tan|cot|sec|csc)h?|log|sqrt|(?:ln|lg|exp|max|min|gcd|lcm|mod|det|pi)(?![A-Za-z]))"
+_ENVIRONMENT = re.compile(r"\\(?:begin|end)\{[a-z]*\}")
+_IGNORED = ("'", r"\approx", r"\sim", r"\equiv")  # math-verify reads past them
+_WORD = re.compile(rf"(?<![A-Za-z])(?!{_FUNCTION})[A-Za-z]{{3,}}")
+_LOOSE = re.compile(rf"[0-9] [0-9]|(?<=[0-9}})]) (?!{_FUNCTION})[A-Za-z]{{2}}|[A-Za-z]{{2}} [A-Za-z]{{2}}|[0-9}})]_")
 
 
 def _by_algebra(gold: str, answer: str) -> Comparison:
-    if not answer or _LOOSE.search(answer) or not answer.isascii():
+    ignored = any(mark in answer and mark not in gold for mark in _IGNORED) or (
+        _has_word(answer) and not _has_word(gold)
+    )
+    if ignored or not answer or _LOOSE.search(answer) or not answer.isascii():
         return _differ("text", "unparsed")
     same = same_value(gold, answer)
     if same is not None:
         return _same("value") if same else _differ("value")
     return Comparison(None, "math-verify", claims=(Pair(_spelled_out(gold), _spelled_out(answer)),))
+
+
+def _has_word(text: str) -> bool:
+    """Whether letters stand together that may be a word: as a product, `not0` would be 0."""
+    return _WORD.search(_COMMAND.sub(" ", _ENVIRONMENT.sub(" ", text))) is not None
 
 
 def _spelled_out(text: str) -> str:

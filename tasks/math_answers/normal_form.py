@@ -12,7 +12,8 @@ Decisions where writers differ:
   `1\,234` and `1 234` are the number everywhere.
 * `x = 5` and `x \in [1,2]` lose their label unless the right side has a variable of its own (`y = 2x + 3` keeps it).
 * "and", "or" and semicolons between values are commas; between inequalities they are `\land` and `\lor`.
-* What follows a `\approx` is a remark; a leading one is dropped. Remarks in words go too (`5, not 6`).
+* What follows a `\approx` is a remark, unless it is more than a tenth off; a leading one is dropped. Remarks in words
+  go too (`5, not 6`).
 * Numbers lose a leading plus, leading zeros and trailing decimal zeros; `3/4` is `\frac{3}{4}`, but no fraction is
   reduced. `3 1/2` is the mixed number, `2.4e1` is `2.4\times10^{1}`, `twelve` is 12. `\text{(C)}` is `C`.
 """
@@ -23,6 +24,7 @@ import re
 from collections.abc import Callable
 from functools import lru_cache, reduce
 
+from .evaluation import evaluated
 from .intervals import has_inequality
 from .wording import TEXT_COMMAND, in_digits, without_remarks, without_units
 
@@ -255,9 +257,25 @@ def has_variables(text: str) -> bool:
 
 _ends = _rules(
     (r"^(?:[\s=:,;]|\\approx(?![A-Za-z])|\\sim(?![A-Za-z])|\*+)+", ""),
-    (r"(?<=.)\s*\\approx(?![A-Za-z]).*$", ""),
     (r"[\s.,;:*\\]+$", ""),
 )
+_APPROXIMATELY = re.compile(r"\s*\\approx(?![A-Za-z])\s*")
+_ROUNDED = 0.1  # relative: an approximation that is further off is another value
+
+
+def _approximations(text: str) -> str:
+    r"""`\sqrt{51}\approx7.14` without its remark, `x\approx7.14` without its label; `7\approx99` stays as it is."""
+    left, *right = _APPROXIMATELY.split(text)
+    if not right or not left:
+        return text
+    if len(right) == 1 and LABEL.fullmatch(left):
+        return right[0]
+    exact, rounded = evaluated(left), evaluated(right[0])
+    if exact is None or rounded is None:
+        return left
+    return left if abs(complex(exact.value - rounded.value)) <= _ROUNDED * abs(complex(exact.value)) else text
+
+
 _LONE = re.compile(
     r"\(([A-Z]|[-+]?[0-9.]+(?: ?[0-9]+/[0-9]+)?)\)|[(\[](\\begin\{pmatrix\}[^()\[\]]*\\end\{pmatrix\})[)\]]"
 )
@@ -327,6 +345,7 @@ _PASSES: tuple[Callable[[str], str], ...] = (
     _thousands,
     _spaces,
     _ends,
+    _approximations,
     _label,
     _brackets_around,
     _numbers,
