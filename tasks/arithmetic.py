@@ -1,9 +1,9 @@
 r"""Arithmetic in what a model wrote: where it states its answer, which numbers and signs that has, what value.
 
 `last_statement` finds the text, `symbols` reads it (plain, Unicode, Markdown or LaTeX) as a flat list of numbers,
-+ - * / ( ) and =, and `evaluate` takes such a list without = through Dijkstra's shunting-yard, exactly. Nothing
-recurses, nothing is handed to Python's parser, and all is linear. A statement has at most 200 characters and 64 tokens,
-no unary signs, powers, factorials, decimals or implicit products, and ASCII digits only.
++ - * / ( ) and =, `chain` parts that at =, and `evaluate` takes a side through Dijkstra's shunting-yard, exactly.
+Nothing recurses, nothing is handed to Python's parser, and all is linear. A chain has at most 8 sides, a side at most
+200 characters and 64 tokens, no unary signs, powers, factorials, decimals or implicit products, and ASCII digits only.
 """
 
 from __future__ import annotations
@@ -14,28 +14,54 @@ from fractions import Fraction
 from itertools import dropwhile
 from typing import NamedTuple
 
-MAX_CHARS = 200
-MAX_TOKENS = 64
+MAX_SIDES = 8  # of a chain of equations
+MAX_CHARS = 200  # of a side
+MAX_TOKENS = 64  # of a side
+MAX_REMARK = 2_000  # characters behind the statement
 
 _ANSWER = re.compile(r"<answer>|answer[*_` ]{0,4}(?:is[*_` ]{0,4})?[:：]", re.IGNORECASE | re.ASCII)
-_ANSWER_IS = re.compile(r"answer is\b", re.IGNORECASE | re.ASCII)
+_ANSWER_IS = re.compile(r"\b(?:answer|expression|equation|solution)[*_` ]{0,4} is\b", re.IGNORECASE | re.ASCII)
+_CONTINUES = re.compile(
+    r"^[ \t$&]{0,40}(?:==?>?|\\[Rr]ightarrow|\\implies|[→⇒⟹])[ \t$&]{0,40}(?:[0-9(\[{]|\\(?:boxed|left|[dt]?frac)\b)",
+    re.MULTILINE,
+)
+_ENVIRONMENT = re.compile(r"\\(?:begin|end)\{[a-z]{1,10}\*?\}")
 _BRACE = re.compile(r"(\\boxed\s*\{)|\\.|([{}])")
 _ALPHANUMERIC = re.compile(r"[0-9A-Za-z]")
-_TOKEN = re.compile(r"\\[A-Za-z]+|\\.|[A-Za-z]+|[0-9]+|\*\*+|\S")
+_TOKEN = re.compile(r"\\[A-Za-z]+|\\.|[A-Za-z]+|[0-9]+|\*\*+|==?>?|-->?|->|\S")
 _NUMBER = re.compile(r"[1-9][0-9]{0,3}|0")
 _SIGNS = {
     **dict.fromkeys(["+"], "+"),
     **dict.fromkeys(["-", "−", "–"], "-"),
     **dict.fromkeys(["*", "×", "·", "⋅", "∗", "✕", "x", "X", r"\times", r"\cdot", r"\ast"], "*"),
     **dict.fromkeys(["/", "÷", "∕", r"\div"], "/"),
+    **dict.fromkeys(["=", "==", "=>", "->", "-->", "→", "⇒", "⟹", "⟶"], "="),
+    **dict.fromkeys([r"\to", r"\rightarrow", r"\Rightarrow", r"\longrightarrow", r"\Longrightarrow", r"\implies"], "="),
 }
 _CLOSING = {"(": ")", "[": "]", "{": "}", r"\{": r"\}"}
 _FRACTIONS = {r"\frac", r"\dfrac", r"\tfrac"}
-_KNOWN = {*_SIGNS, *_CLOSING, *_CLOSING.values(), *_FRACTIONS, "="}
-_LAYOUT = {"$", "`", r"\(", r"\)", r"\[", r"\]", r"\left", r"\right", r"\displaystyle", r"\,", r"\;", r"\!", "\\ "}
+_KNOWN = {*_SIGNS, *_CLOSING, *_CLOSING.values(), *_FRACTIONS}
+_SPACES = {"&", r"\\", r"\,", r"\;", r"\:", r"\!", "\\ ", r"\quad", r"\qquad"}
+_LAYOUT = {
+    "$",
+    "`",
+    r"\(",
+    r"\)",
+    r"\[",
+    r"\]",
+    r"\left",
+    r"\right",
+    r"\displaystyle",
+    r"\mathbf",
+    r"\mathrm",
+    *_SPACES,
+}
 _BEFORE = {"**", "***", "_", "#", ">"}
 _AFTER = {"**", "***", "_", ".", ",", ";", "✓", "✔", "✅"}
-_REMARKS_OWN = re.compile(r"[0-9=]")
+_DIGITS = re.compile(r"[0-9]+")
+_ANOTHER = re.compile(r"[=≠]|[0-9)][^A-Za-z0-9,]*[-+*/×÷·−][^A-Za-z0-9,]*[0-9(]")
+_TAKES_BACK = re.compile(r"\b(?:wrong|incorrect|invalid|(?:is|does) not|isn't|doesn't|fails)\b", re.IGNORECASE)
+_OR_ELSE = re.compile(r"\b(?:or|not|no|but|wait|instead|actually)\b", re.IGNORECASE)
 _PRECEDENCE = {"+": 1, "-": 1, "*": 2, "/": 2}
 _NUMBERS_OWN = 3
 
@@ -66,19 +92,36 @@ class _Operand(NamedTuple):
 def last_statement(text: str) -> str:
     r"""The last balanced `\boxed{}` or the line of the last `Answer:`, whichever begins later; else the last line.
 
-    Lines without a letter or digit are passed over, so that an answer may stand below its `Answer:` or inside `\[ \]`.
+    Lines without a letter or digit are passed over, so that an answer may stand below its `Answer:` or inside `\[ \]`;
+    a line that begins with = or an arrow goes on with the line before it.
     """
+    text = _joined_lines(_ENVIRONMENT.sub("", text))
     box = _last_box(text)
     heads = list(_ANSWER.finditer(text))
-    if box and (not heads or box[0] > heads[-1].start()):
-        return text[box[0] : box[1]]
+    if box and (not heads or box[0] > heads[-1].start() or box[1] >= heads[-1].end()):
+        return text[max(box[0], heads[-1].end() if heads and heads[-1].start() >= box[0] else 0) : box[1]]
     if heads:
-        return _line_from(text, heads[-1].end()).partition("</answer")[0]
+        return _ANSWER_IS.split(_line_from(text, heads[-1].end()).partition("</answer")[0])[-1]
     last = _ALPHANUMERIC.search(text[::-1])
     if last is None:
         raise NotArithmetic("no answer")
     line = _line_from(text, text.rfind("\n", 0, len(text) - last.end()) + 1)
     return _ANSWER_IS.split(line)[-1]
+
+
+def _joined_lines(text: str) -> str:
+    """The text with every line that continues a chain put behind the last line that is not empty."""
+    if _CONTINUES.search(text) is None:
+        return text
+    lines: list[list[str]] = []
+    for line in text.split("\n"):
+        if lines and _CONTINUES.match(line):
+            while len(lines) > 1 and not lines[-1][0].strip():
+                lines.pop()
+            lines[-1].append(line)
+        else:
+            lines.append([line])
+    return "\n".join(map(" ".join, lines))
 
 
 def _line_from(text: str, start: int) -> str:
@@ -106,13 +149,14 @@ def _last_box(text: str) -> tuple[int, int] | None:
     return last if last[0] else None
 
 
-def symbols(text: str) -> list[str]:
+def symbols(text: str, target: int | None = None) -> list[str]:
     r"""Numbers, + - * / ( ) and = in their order; raises NotArithmetic on anything else.
 
     Read away: layout ($, `\left`, backticks), bold marks and full stops around the whole, and a remark at the end that
-    follows `.`, `,` or `;` or stands in brackets, if it has neither digits nor =.
+    follows `.`, `,` or `;` or stands in brackets, if it states nothing else: no = and no operation, no number but those
+    before it and `target`, and no words that take the statement back.
     """
-    tokens = _without_remark(text)
+    tokens = _without_remark(text, target)
     while tokens and tokens[-1] in _AFTER:
         tokens.pop()
     tokens = list(dropwhile(_BEFORE.__contains__, tokens))
@@ -122,27 +166,51 @@ def symbols(text: str) -> list[str]:
     return _plain_brackets(tokens)
 
 
-def _without_remark(text: str) -> list[str]:
+def chain(tokens: Sequence[str]) -> list[list[str]]:
+    """The sides of a chain of equations: what `symbols` gives, parted at every =."""
+    sides: list[list[str]] = [[]]
+    for token in tokens:
+        if token == "=":
+            sides.append([])
+        else:
+            sides[-1].append(token)
+    return sides
+
+
+def _without_remark(text: str, target: int | None) -> list[str]:
     """The tokens up to the first word, layout left out."""
     tokens: list[str] = []
-    start = len(text) - len(text.lstrip())
+    start = len(text) - len(text.lstrip())  # of the side, in characters; `side` in tokens
+    side, sides = 0, 1
     for match in _TOKEN.finditer(text, start):
         token = match.group()
         if token.isalpha() and token not in _SIGNS:
-            return _before_remark(tokens, text[match.start() :])
-        if match.end() - start > MAX_CHARS or len(tokens) == MAX_TOKENS:
+            return _before_remark(tokens, text[match.start() :], target)
+        if match.end() - start > MAX_CHARS or len(tokens) - side == MAX_TOKENS:
             raise NotArithmetic("syntax")
+        if sides > MAX_SIDES:
+            raise NotArithmetic("too many sides")
         if token not in _LAYOUT:
             tokens.append(token)
+        if _SIGNS.get(token) == "=":
+            start, side, sides = match.end(), len(tokens), sides + 1
     return tokens
 
 
-def _before_remark(tokens: list[str], remark: str) -> list[str]:
+def _before_remark(tokens: list[str], remark: str, target: int | None) -> list[str]:
     before = tokens[-1] if tokens else ""
     in_brackets = before == "(" and remark.rstrip(" \t\r.*_$`").endswith(")")
-    if not (in_brackets or before in {".", ",", ";"}) or _REMARKS_OWN.search(remark):
+    if not (in_brackets or before in {".", ",", ";"}) or _states_something(remark, {*tokens, str(target)}):
         raise NotArithmetic("syntax")
     return tokens[:-1]
+
+
+def _states_something(remark: str, known: set[str]) -> bool:
+    """Whether a remark holds another statement or takes the one before it back."""
+    numbers = set(_DIGITS.findall(remark[:MAX_REMARK]))
+    if len(remark) > MAX_REMARK or not numbers <= known or _ANOTHER.search(remark) or _TAKES_BACK.search(remark):
+        return True
+    return bool(numbers and _OR_ELSE.search(remark))
 
 
 def _plain_brackets(tokens: Sequence[str]) -> list[str]:

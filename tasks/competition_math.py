@@ -5,7 +5,8 @@ reference `4`; the solution ends in `\boxed{4}`.
 
 `math`: EleutherAI/hendrycks_math, seven configs in alphabetical order. An id is the config, the split and the row's
 number there, from 0. Splits: test (5,000) and train (7,500); for RL, as RepExp (arXiv:2510.11686), dev is MATH-500 (500
-of test, found by their text) and rl-test the other 4,500. The reference is the last `\boxed` of the solution.
+of test, found by their text) and rl-test the other 4,500. The reference is the last `\boxed` of the solution, or, where
+it ends in several (`\boxed{1}` and `\boxed{2}`), all of these.
 `data`: one file (JSONL or parquet with problem and solution) is one split, of ids `test-17`; or a folder: a clone of
 the dataset. dev and rl-test then need the texts of MATH-500 too: `math500=FILE`, else the hub.
 
@@ -28,6 +29,7 @@ from harness.hookspecs import Register
 
 from . import sources
 from .math_answers import MathTask
+from .math_answers.equality import reference_in
 from .sources import Hub, Row
 
 MATH = Hub(
@@ -183,7 +185,7 @@ def _solved(split: str, row: Row) -> Problem:
     gold = boxed(row.text("solution"))
     if not gold:
         raise row.fault("column 'solution' has no \\boxed{...} with an answer")
-    return Problem(name, row.text("problem"), gold)
+    return Problem(name, row.text("problem"), reference_in(row.text("solution"), gold))
 
 
 def boxed(solution: str) -> str | None:

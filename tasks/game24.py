@@ -7,8 +7,10 @@ the same set as nlile/24-game and as 24.csv of tree-of-thoughts (Yao et al. 2023
 their numbers. `data` reads a file instead: that CSV (column `Puzzles`) or JSONL with `numbers`, `puzzle` or `prompt`.
 
 The checker takes what the response states last: its last balanced `\boxed{}` or its last `Answer:`, whichever begins
-later; without either, its last line. That must be an expression with exactly the four numbers and the exact value 24;
-`= 24` may be written with it, any other right side is wrong. `\boxed{24}` names the value only and is read as `24`.
+later; without either, its last line. That must be an expression with exactly the four numbers and the exact value 24.
+It may go on as a chain of equations, `5 * (10 - 6) + 4 = 20 + 4 = 24`, of at most 8 sides, over several lines too:
+every side must be exactly 24, and the first (`24 =` before it aside) has the four numbers. An arrow counts as `=`.
+`\boxed{24}` names the value only: it is read as `24`, and behind a finished statement as nothing.
 The checker of tree-of-thoughts hands the text to sympy.simplify, which evals it (a response can run code, and
 `4+4+8+8 # x` is correct there), and ignores the right side: `(13 - 9) * (12 - 6) = 48` is correct there, wrong here.
 """
@@ -30,17 +32,21 @@ from harness import HarnessError, Message, Problem, Task, Verdict, correct, hook
 from harness.hookspecs import Register
 from harness.json_lines import opened, read_lines
 
-from .arithmetic import Expression, NotArithmetic, evaluate, last_statement, symbols
+from .arithmetic import Expression, NotArithmetic, chain, evaluate, last_statement, symbols
 
 PROMPT = (
     "Use the numbers {numbers}, each exactly once, with +, -, *, / and brackets to make 24. "
     "Write one step per line, then a last line 'Answer: expression'."
 )
 TARGET = 24
+HAND = 4  # numbers
 DATA = "game24: data"
 LOOK_AT = 20_000  # characters: only the whole lines among a longer response's last ones are read
 
-_BOXED_24 = re.compile(r"\\boxed\s*\{\s*24\s*\}")
+_BOXED_24 = re.compile(
+    r"\\f?box(?:ed)?\s{0,9}\{[\s$=]{0,9}(?:24|\\(?:text|math)[a-z]{0,4}\{\s{0,9}24\s{0,9}\})[\s$.]{0,9}\}"
+)
+_BEFORE_BOX = 40  # characters that are looked at
 
 
 @dataclass(frozen=True)
@@ -51,7 +57,7 @@ class Game24(Task):
     max_tokens = 128
     paper: ClassVar[Mapping[str, Any]] = {"n": 6400, "max_tokens": 512, "sampler": {}}
     splits = ("test", "train", "dev", "heldout")
-    grader = "1"
+    grader = "2"
     default_model = "tiny24"
 
     data: str | None = None
@@ -97,7 +103,7 @@ class Game24(Task):
     def answer(self, problem: Problem, response: str) -> str | None:
         """The expression in one spelling, `(10 - 6) * 5 + 4`; None where there is none.
 
-        A wrong right side (`= 48`) stays with it, so that equal answers have equal verdicts.
+        The first side of its chain that is not 24 (`= 48`) stays with it, so that equal answers have equal verdicts.
         """
         try:
             expression, right = _last_statement(response)
@@ -125,19 +131,32 @@ def split_of(puzzle: str) -> str:
 
 
 def _last_statement(response: object) -> tuple[Expression, str | None]:
-    """The expression that a response states last, and what it equates it with; None for nothing or 24."""
+    """The expression that a response states last, and the first thing it equates it with that is not 24, or None."""
     if not isinstance(response, str):
         raise NotArithmetic("not text")
     text = response if len(response) <= LOOK_AT else response[-LOOK_AT:].partition("\n")[2]
-    tokens = symbols(last_statement(_BOXED_24.sub("24", text)))
-    if "=" not in tokens:
-        return evaluate(tokens), None
-    if tokens.count("=") > 1:
-        raise NotArithmetic("several =")
-    left, right = tokens[: tokens.index("=")], tokens[tokens.index("=") + 1 :]
-    if left == [str(TARGET)]:  # 24 = (10 - 6) * 5 + 4
-        left, right = right, left
-    return evaluate(left), None if right == [str(TARGET)] else " ".join(right)
+    sides = chain(symbols(last_statement(_BOXED_24.sub(_value_alone, text)), TARGET))
+    if sides[0] == [str(TARGET)] and len(sides) > 1:  # 24 = (10 - 6) * 5 + 4, and 24 = 20 + 4 = (10 - 6) * 5 + 4
+        sides = sides[::-1] if _has_a_hand(sides[-1]) else sides[1:] + sides[:1]
+    untrue = next((side for side in sides[1:] if not _is_target(side)), None)
+    return evaluate(sides[0]), None if untrue is None else " ".join(untrue)
+
+
+def _value_alone(box: re.Match[str]) -> str:
+    r"""What `\boxed{24}` is read as: nothing behind a number or bracket, where it repeats the result; else 24."""
+    before = box.string[max(0, box.start() - _BEFORE_BOX) : box.start()].rpartition("\n")[2].rstrip(" \t$.,;:*_")
+    return "" if before[-1:].isdecimal() or before[-1:] in {")", "]", "}"} else str(TARGET)
+
+
+def _has_a_hand(side: Sequence[str]) -> bool:
+    return sum(token.isdecimal() for token in side) == HAND
+
+
+def _is_target(side: Sequence[str]) -> bool:
+    try:
+        return evaluate(side).value == TARGET
+    except NotArithmetic:
+        return False
 
 
 # The puzzles

@@ -215,6 +215,32 @@ ACCEPTED = [
     "Answer: {[10 - 6] * 5} + 4",
     "Answer: 4 + ((10 - 6)) * (5)",
     "Answer: 24 = (10 - 6) * 5 + 4",
+    "Answer: 24 = (10 - 6) * 5 + 4 = 20 + 4",
+    "Answer: 24 = 20 + 4 = (10 - 6) * 5 + 4",
+    "Answer: 5*(10-6)+4 = 20+4 = 24",
+    "Answer: (10 - 6) * 5 + 4 = 4 * 5 + 4 = 20 + 4 = 24.",
+    "Answer: (10 - 6) * 5 + 4 = 20 + 4",
+    "Answer: (10 - 6) * 5 + 4 = 48 / 2 = 24",
+    "Answer: (10 - 6) * 5 + 4 == 24",
+    "Answer: (10 - 6) * 5 + 4 → 20 + 4 → 24",
+    "Answer: (10 - 6) * 5 + 4 => 20 + 4 => 24",
+    "Answer: (10 - 6) * 5 + 4\n= 4 * 5 + 4\n= 20 + 4\n= 24",
+    "Answer: (10 - 6) * 5 + 4\n=> correct",
+    "(10 - 6) * 5 + 4\n  = 20 + 4\n\n  = 24",
+    "The solution is (10 - 6) * 5 + 4 = 20 + 4 = 24.",
+    "Answer: The expression is (10 - 6) * 5 + 4 = 24",
+    "Answer: (10 - 6) * 5 + 4 = 24 (using 4, 5, 6 and 10 once each)",
+    "Answer: (10 - 6) * 5 + 4, which makes 24",
+    "Answer: (10 - 6) * 5 + 4. The result is 24",
+    r"Answer: (10 - 6) * 5 + 4 = 24 \boxed{24}",
+    r"Answer: $(10 - 6) * 5 + 4 = 24$. $\boxed{24}$",
+    r"Answer: (10 - 6) * 5 + 4 = 24. Therefore, \boxed{24}",
+    r"Answer: (10 - 6) * 5 + 4 = 20 + 4 = \boxed{\text{24}}",
+    r"Answer: $(10 - 6) \times 5 + 4 = 4 \times 5 + 4 = 20 + 4 = \mathbf{24}$",
+    r"\boxed{(10 - 6) \times 5 + 4 = 4 \times 5 + 4 = 24}",
+    r"\boxed{Answer: (10 - 6) \times 5 + 4 = 24}",
+    r"$(10 - 6) \times 5 + 4 \Rightarrow 20 + 4 \Rightarrow 24$",
+    "\\[\n\\begin{aligned}\n(10 - 6) \\times 5 + 4 &= 4 \\times 5 + 4 \\\\\n&= 24\n\\end{aligned}\n\\]",
     "Answer: (10 - 6) * 5 + 4 = 24 (using each number exactly once)",
     "Answer: (10 - 6) * 5 + 4 (each number is used once).",
     "Answer: (10 - 6) * 5 + 4 = 24. This uses each number exactly once!",
@@ -296,9 +322,35 @@ def test_fractions_are_exact(hand: tuple[int, ...], response: str) -> None:
         ("Answer: (10 - 6) * 5 + 4 = 024", "syntax"),
         ("Answer: (10 - 6) * 5 + 4 = 24.0", "syntax"),
         ("Answer: (10 - 6) * 5 + 4 = 24!", "syntax"),
-        ("Answer: (10 - 6) * 5 + 4 = 20 + 4", "right side"),
-        ("Answer: (10 - 6) * 5 + 4 = 20 + 4 = 24", "several ="),
-        ("Answer: 4 * 5 + 4 == 24", "several ="),
+        ("Answer: (10 - 6) * 5 + 4 = 20 + 5", "right side"),
+        ("Answer: (10 - 6) * 5 + 4 = 20 + 5 = 24", "right side"),
+        ("Answer: (10 - 6) * 5 + 4 = 4 * 5 = 20 + 4 = 24", "right side"),
+        ("Answer: (10 - 6) * 5 + 4 = 20 + 4 = 24 = 25", "right side"),
+        ("Answer: (10 - 6) * 5 + 4 = 20 + 4 = 24 =", "right side"),
+        ("Answer: (10 - 6) * 5 + 4 = = 24", "right side"),
+        ("Answer: (10 - 6) * 5 + 4 = 20 + 4 / 0 = 24", "right side"),
+        ("Answer: (10 - 6) * 5 = 20 = 20 + 4 = 24", "numbers"),
+        ("Answer: 10 - 6 = 4 = 4 * 5 = 20 + 4 = 24", "numbers"),
+        ("Answer: 20 + 4 = (10 - 6) * 5 + 4 = 24", "numbers"),
+        ("Answer: (10 + 6) * 5 + 4 = 20 + 4 = 24", "value"),
+        ("Answer: 24 = 20 + 5 = (10 - 6) * 5 + 4", "right side"),
+        ("Answer: 24 = 24", "numbers"),
+        ("Answer: 25 = (10 - 6) * 5 + 4", "numbers"),
+        ("Answer: (10 - 6) * 5 + 4 → 20 + 5 → 24", "right side"),
+        ("Answer: (10 - 6) * 5 + 4" + " = 24" * 8, "too many sides"),
+        ("Answer: (10 - 6) * 5 + 4\n= 48", "right side"),
+        ("(10 - 6) * 5 + 4\n= 20 + 5\n= 24", "right side"),
+        ("Answer: 4 * 5 + 4 == 24", "numbers"),
+        ("Answer: (10 - 6) * 5 + 4 ≈ 24", "syntax"),
+        (r"Answer: (10 - 6) * 5 + 4 \neq 24", "syntax"),
+        (r"Answer: (10 - 6) * 5 + 4 = 25 \boxed{24}", "right side"),
+        (r"Answer: (10 - 6) * 5 = 20. \boxed{24}", "numbers"),
+        ("Answer: (10 - 6) * 5 + 4 = 24, or 6 * 4 = 24", "syntax"),
+        ("Answer: (10 - 6) * 5 + 4, or 10", "syntax"),
+        ("Answer: (10 - 6) * 5 + 4, which is 25", "syntax"),
+        ("Answer: (10 - 6) * 5 + 4, which is not 24", "syntax"),
+        ("Answer: (10 - 6) * 5 + 4, which is wrong", "syntax"),
+        ("The answer is not (10 - 6) * 5 + 4", "syntax"),
         ("Answer: (10 - 6) * 5 + 4 ≠ 24", "syntax"),
         ("Answer: (10 - 6) * 5 + 4 is 24", "syntax"),
         ("Answer: (10 - 6) * 5 + 4 or 6 * 4", "syntax"),
@@ -395,6 +447,14 @@ HOSTILE: dict[str, object] = {
     "boxes and spaces": (r"\boxed" + " " * 1000) * 1000,
     "statement cut by the window": "Answer: 5+4+4+8+8" + " " * (20_000 - len("4+4+8+8")),
     "unary": "Answer: -8+4*(8+4*1)",
+    "a chain of nothing": "Answer: " + "=" * 19_000,
+    "lines of chains": "4+4+8+8" + "\n= 24" * 3900,
+    "chains of one line each": "Answer: 4+4+8+8" + "\n=(4" * 3900,
+    "nines in a chain": "Answer: 4+4+8+8" + (" = " + "*".join(["9999"] * 32)) * 7,
+    "a long remark": "Answer: 4+4+8+8, " + "and 4 or 8 " * 1700,
+    "arrows": "Answer: 4+4+8+8" + "->" * 9000,
+    "environments": r"\begin{a}" * 2000,
+    "boxes with 24": r"\boxed{24}" * 1900,
     "a flood of layout": "Answer: " + r"\," * 9000 + "4+4+8+8",
 }
 
@@ -575,7 +635,47 @@ def test_any_text_gets_a_verdict_and_its_answer_reads_as_itself(text: str) -> No
         assert TASK.verify(FOURS_EIGHTS, answer) == TASK.verify(FOURS_EIGHTS, text)
 
 
+def steps(tree: Tree) -> Iterator[Tree]:
+    """A tree, then again and again with its first operation on two whole numbers done, while the result is whole."""
+    yield tree
+    if not isinstance(tree, int):
+        shorter = one_step(tree)
+        if shorter is not None:
+            yield from steps(shorter)
+
+
+def one_step(tree: Tree) -> Tree | None:
+    if isinstance(tree, int):
+        return None
+    sign, left, right = tree
+    if isinstance(left, int) and isinstance(right, int):
+        value = value_of(tree)
+        return int(value) if value is not None and value.denominator == 1 and value >= 0 else None
+    done = one_step(left)
+    if done is not None:
+        return sign, done, right
+    done = one_step(right)
+    return None if done is None else (sign, left, done)
+
+
+@settings(max_examples=300, deadline=None)
+@given(tree=SOLVED_TREES, style=STYLES, wrapping=st.sampled_from(WRAPPINGS), data=st.data())
+def test_a_chain_of_true_steps_is_correct_and_one_false_step_makes_it_wrong(
+    tree: Tree, style: Style, wrapping: str, data: st.DataObject
+) -> None:
+    problem = puzzle(*leaves_of(tree))
+    sides = [rendered(step, style) for step in steps(tree)]
+    equals = data.draw(st.sampled_from([" = ", "=", " => ", " → ", r" \Rightarrow ", "\n= "]))
+    assert TASK.verify(problem, wrapping.format(equals.join(sides))) == correct()
+    place = data.draw(st.integers(1, len(sides)))
+    false = data.draw(st.sampled_from(["25", "20 + 3", "24 / 0", "(24", "4 4"]))
+    tampered = [*sides[:place], false, *sides[place:]]
+    assert TASK.verify(problem, wrapping.format(equals.join(tampered))).status == "wrong"
+
+
 def test_an_answer_keeps_a_wrong_right_side() -> None:
+    assert TASK.answer(FOUR_FIVE, "Answer: (10-6)*5+4 = 20+4 = 24") == "(10 - 6) * 5 + 4"
+    assert TASK.answer(FOUR_FIVE, "Answer: (10-6)*5+4 = 20+5 = 24") == "(10 - 6) * 5 + 4 = 20 + 5"
     assert TASK.answer(FOUR_FIVE, "Answer: [10-6]×5+4=24") == "(10 - 6) * 5 + 4"
     assert TASK.answer(FOUR_FIVE, "Answer: ((10-6)*5)+4 = 48") == "(10 - 6) * 5 + 4 = 48"
     assert TASK.answer(FOUR_FIVE, "no idea") is None

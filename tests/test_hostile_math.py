@@ -14,7 +14,8 @@ from pathlib import Path
 import pytest
 
 from harness import Problem, Verdict, correct
-from harness_tasks.math_answers import MathTask, workers
+from harness.work import graded as graded_texts
+from harness_tasks.math_answers import MathTask, math_task, workers
 from harness_tasks.math_answers.workers import shared_workers
 
 TASK = MathTask()
@@ -242,6 +243,64 @@ def test_a_batch_of_attacks_leaves_the_honest_ones_among_them_right() -> None:
     verdicts = TASK.verify_all(Problem("p", "", r"\cot x"), mixed)
     assert [found.status == "correct" for found in verdicts] == [True, False] * 3 + [True] * 3
     assert not any(found.status == "error" for found in verdicts)
+
+
+# The bound on the CPU seconds of a problem's checks
+
+BOMBS = [boxed(rf"((9!)!)!\cot x + {number}") for number in range(10)]
+HONEST = boxed(r"\frac{1}{\tan x} + 123456 - 123456")
+
+
+def spent_in_children() -> float:
+    """CPU seconds of the checker's children that have ended."""
+    fields = Path(f"/proc/{shared_workers().pids()[0]}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[13]) + int(fields[14])) / os.sysconf("SC_CLK_TCK")
+
+
+@pytest.fixture
+def quicker(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(workers, "CPU_LIMIT_S", 0.2)
+    monkeypatch.setattr(workers, "QUICK_S", 0.1)
+
+
+@pytest.mark.usefixtures("quicker")
+def test_the_bombs_of_a_problem_share_a_bound_and_the_rest_are_errors(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(math_task, "PROBLEM_CPU_S", 1.9)  # 10 tries of 0.1 s, then 5 of 0.2 s
+    assert an_honest_answer_is_right()
+    before = spent_in_children()
+    verdicts = TASK.verify_all(Problem("p", "", r"\cot x"), [*BOMBS, HONEST])
+    assert spent_in_children() - before < 1.9 + 0.2 * len(os.sched_getaffinity(0)) + 0.5
+    assert verdicts[-1] == correct(route="boxed, math-verify")
+    reason = "not checked: other answers to this problem used up the math checker's 1.9 CPU seconds"
+    assert [found.reason for found in verdicts[:-1]] == ["checker timeout"] * 5 + [reason] * 5
+    assert [found.status for found in verdicts[:-1]] == ["wrong"] * 5 + ["error"] * 5
+    assert an_honest_answer_is_right()
+
+
+@pytest.mark.usefixtures("quicker")
+def test_which_bombs_are_over_the_bound_does_not_depend_on_their_order(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(math_task, "PROBLEM_CPU_S", 0.75)
+    bombs = BOMBS[:5]
+    first = dict(zip(bombs, TASK.verify_all(Problem("p", "", r"\cot x"), bombs), strict=True))
+    again = dict(zip(bombs[::-1], TASK.verify_all(Problem("p", "", r"\cot x"), bombs[::-1]), strict=True))
+    assert first == again
+    assert {found.status for found in first.values()} == {"wrong", "error"}
+
+
+@pytest.mark.usefixtures("quicker")
+def test_an_answer_over_the_bound_is_graded_anew_and_kept_only_then(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(math_task, "PROBLEM_CPU_S", 0.75)
+    known: dict[str, Verdict] = {}
+    statuses = []
+    for _ in range(3):
+        verdicts, _ = graded_texts(TASK, Problem("p", "", r"\cot x"), BOMBS[:5], known)
+        statuses.append([found.status for found in verdicts].count("error"))
+        assert len(known) == 5 - statuses[-1]
+    assert statuses[0] > statuses[1] >= statuses[2] == 0
+
+
+def test_the_real_bound_is_twenty_cpu_seconds() -> None:
+    assert math_task.PROBLEM_CPU_S == 20.0
 
 
 @pytest.mark.usefixtures("quick")

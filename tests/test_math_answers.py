@@ -831,7 +831,7 @@ def test_the_task_says_clearly_that_math_verify_is_missing(monkeypatch: pytest.M
 def test_a_frozen_dataclass_can_inherit() -> None:
     assert Hashes() == HASHES
     assert (TASK.statements, TASK.strict) == ("boxed", "boxed")
-    assert TASK.grader == f"1, math-verify {version('math-verify')}"
+    assert TASK.grader == f"2, math-verify {version('math-verify')}"
 
 
 # Processes

@@ -25,6 +25,7 @@ import resource
 import signal
 import socket
 import struct
+import time
 from collections.abc import Callable
 from functools import lru_cache
 from typing import Any
@@ -130,10 +131,11 @@ def _serve(connection: int, agree: Agree, confinement: Any) -> None:
         arm = _confine(confinement)
         while True:
             message = read_frame(lambda count: os.read(connection, count))
+            began = time.process_time()
             arm(float(message["cpu_s"]))
-            outcome = frame(_outcome(message["claims"], agree))
+            outcome = _outcome(message["claims"], agree)
             arm(0.0)
-            os.write(connection, outcome)
+            os.write(connection, frame([outcome, time.process_time() - began]))
     finally:
         os._exit(0)
 

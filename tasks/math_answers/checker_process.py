@@ -10,7 +10,7 @@ import sys
 import threading
 import time
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from .checker import frame, read_frame
 from .equality import Claims
@@ -19,6 +19,13 @@ WALL_LIMIT_S = 20.0  # a check; only a machine in distress needs so long for 2 s
 START_LIMIT_S = 120.0  # to load sympy and math-verify: two seconds on an idle machine
 
 LOST = "lost"  # what became of a child that was killed from outside, or answered nothing within the wall limit
+
+
+class Outcome(NamedTuple):
+    """What a child says of a check, or what became of it, and the CPU seconds that it is charged with."""
+
+    word: str
+    cpu_s: float
 
 
 class CheckerFailure(Exception):
@@ -115,20 +122,23 @@ class Child:
                 raise
         self.served = 0
         self.deadline = 0.0
+        self._cpu_s = 0.0
 
     def begin(self, claims: Claims, cpu_s: float) -> None:
         """Send a check, with its CPU limit."""
         self.served += 1
+        self._cpu_s = cpu_s
         self.deadline = time.monotonic() + WALL_LIMIT_S
         self.connection.sendall(frame({"cpu_s": cpu_s, "claims": claims}))
 
-    def outcome(self) -> str:
-        """What the child says, or why it does not: "timeout", "crashed", "lost"."""
+    def outcome(self) -> Outcome:
+        """What the child says, or why it does not: "timeout" or "crashed" (charged in full), "lost" (not charged)."""
         try:
-            outcome = str(read_frame(self.connection.recv))
+            word, cpu_s = read_frame(self.connection.recv)
         except (EOFError, OSError, ValueError):
-            return self._how_it_ended()
-        return outcome
+            ended = self._how_it_ended()
+            return Outcome(ended, 0.0 if ended == LOST else self._cpu_s)
+        return Outcome(str(word), float(cpu_s))
 
     def _how_it_ended(self) -> str:
         try:

@@ -10,6 +10,8 @@ of its own. Our rules come before math-verify because it errs on the right (0.9.
   answered bare or in braces, in its order; a bare list or a set in any order;
 * lists: as many elements as the reference has; of `1 or 2 or 5` none is the answer (so there);
 * plain numbers are compared exactly, see `exact_number`;
+* inequalities and unions of intervals are compared interval by interval (`x<2` or `x>3` is no union there);
+* words that stand loosely in an expression make it unreadable (left out there: `8 or more` is 8);
 * digits parted by a space, `1 2`, are no number, and `2(3)` is a product (there sums: 3 and 5).
 """
 
@@ -22,6 +24,8 @@ from typing import NamedTuple
 
 from .evaluation import same_value
 from .exact_number import exact_number, same_number
+from .extraction import boxed_contents
+from .intervals import AND, OR, as_union, has_inequality
 from .normal_form import LABEL, normal_form
 from .structure import Collection, collection, is_balanced, split
 
@@ -71,11 +75,30 @@ def compare(gold: str, answer: str) -> Comparison:
 
 @lru_cache(maxsize=1 << 12)
 def readings(gold: str) -> tuple[str, ...]:
-    """The normal forms a reference may have: `100,200` is a number and, spaced, a list."""
+    """The normal forms a reference may have: `100,200` is a number and, spaced, a list.
+
+    A reference that is several boxes is their list (see `reference_in`).
+    """
+    boxes = boxed_contents(gold)
+    if len(boxes) > 1:
+        return (", ".join(map(normal_form, boxes)),)
     forms = [normal_form(gold)]
     if re.fullmatch(r"[1-9][0-9]{0,2}(,[0-9]{3})+", gold.strip()):
         forms.append(normal_form(gold.replace(",", ", ")))
     return tuple(forms)
+
+
+def reference_in(solution: str, last: str) -> str:
+    r"""The reference of a solution whose last box holds `last`: that, or `\boxed{1}, \boxed{2}` if it ends in several.
+
+    Boxes that a grader joins in a response (see `extraction`) are several answers in a solution too, unless they may
+    be spellings of one: `\boxed{1\frac{1}{2}} or \boxed{\frac{3}{2}}` has the reference `\frac{3}{2}`.
+    """
+    answers: list[str] = []
+    for box in reversed(boxed_contents(solution)):
+        if all(compare(other, normal_form(box)).equal is False for other in answers):
+            answers.append(box)
+    return ", ".join(rf"\boxed{{{answer}}}" for answer in reversed(answers)) if len(answers) > 1 else last
 
 
 def _compare(gold: str, answer: str) -> Comparison:
@@ -86,6 +109,7 @@ def _compare(gold: str, answer: str) -> Comparison:
         or _by_base(gold, answer)
         or _by_words(gold, answer)
         or _by_brackets(answer)
+        or _by_inequality(gold, answer)
         or _by_equation(gold, answer)
         or _by_elements(gold, answer)
         or _by_entries(gold, answer)
@@ -101,7 +125,7 @@ def _by_number(gold: str, answer: str) -> Comparison | None:
     return _same("number") if same_number(left, right) else _differ("number")
 
 
-_BASED = re.compile(r"\(?([0-9A-Fa-f.]+)\)?_\{([0-9]+|[a-z]+)\}")
+_BASED = re.compile(r"\(?(-?[0-9A-Fa-f.]+)\)?_\{([0-9]+|[a-z]+)\}")
 _BASES = ("zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve")
 
 
@@ -123,6 +147,12 @@ def _numeral(text: str) -> tuple[str, str]:
 _WORDS = re.compile(
     r"(?:(?:an?|the) )?([a-z]{4,}(?:[ '-][a-z]+)*|[a-z]+(?:[ '-][a-z]+)+|yes|no|odd)", re.IGNORECASE | re.ASCII
 )
+_EMPTY = re.compile(
+    r"\\emptyset|(?:(?:there (?:is|are)|(?:it )?has) )?no (?:(?:real|integer|such) )?(?:solutions?|roots?|values?)"
+    r"(?: exists?)?|(?:the )?(?:empty|null) set|none",
+    re.IGNORECASE,
+)
+_MISSING = re.compile(r"does not exist|d\.?n\.?e", re.IGNORECASE)
 _CHOICE = re.compile(r"\(?([A-Z])(?:\)|[.:])(?:[A-Za-z0-9\\$-][^,]*)?")
 
 
@@ -131,6 +161,9 @@ def _by_words(gold: str, answer: str) -> Comparison | None:
     if re.fullmatch("[A-Z]", gold):
         choice = _CHOICE.fullmatch(answer)
         return None if choice is None else _same("equal text") if choice[1] == gold else _differ("equal text")
+    for meaning in (_EMPTY, _MISSING):
+        if meaning.fullmatch(gold) or meaning.fullmatch(answer):
+            return _same("words") if meaning.fullmatch(gold) and meaning.fullmatch(answer) else _differ("words")
     ours, theirs = _WORDS.fullmatch(gold), _WORDS.fullmatch(answer)
     if not (ours and theirs):
         return None
@@ -140,6 +173,24 @@ def _by_words(gold: str, answer: str) -> Comparison | None:
 def _by_brackets(answer: str) -> Comparison | None:
     """Nothing that follows can read brackets without a partner, or too many within each other."""
     return None if is_balanced(answer) else _differ("text", "unparsed")
+
+
+def _by_inequality(gold: str, answer: str) -> Comparison | None:
+    """Inequalities of one variable against others or against intervals, interval by interval in any order."""
+    if not (has_inequality(gold) or has_inequality(answer)):
+        return None
+    left, right = as_union(gold), as_union(answer)
+    if left and right and (left.variable == right.variable or not (left.variable and right.variable)):
+        if max(len(left.intervals), len(right.intervals)) > MAX_ELEMENTS or len(left.intervals) != len(right.intervals):
+            return _differ("intervals")
+        return _in_any_order(left.intervals, right.intervals)
+    if any(sign in text for sign in (OR, AND) for text in (gold, answer)):
+        return _compare(_as_list(gold), _as_list(answer))
+    return None
+
+
+def _as_list(text: str) -> str:
+    return normal_form(text.replace(OR, ", ").replace(AND, ", "))
 
 
 def _by_equation(gold: str, answer: str) -> Comparison | None:
@@ -305,16 +356,28 @@ def _is_interval(text: str) -> bool:
 
 
 _TIMES_BRACKET = re.compile(r"(?<=[0-9])\(")
-_LOOSE_DIGITS = re.compile("[0-9] [0-9]")
+_FUNCTION = r"(?:(?:arc)?(?:sin|cos|tan|cot|sec|csc)h?|log|sqrt|(?:ln|lg|exp|max|min|gcd|lcm|mod|det|pi)(?![A-Za-z]))"
+_ENVIRONMENT = re.compile(r"\\(?:begin|end)\{[a-z]*\}")
+_IGNORED = ("'", r"\approx", r"\sim", r"\equiv")  # math-verify reads past them
+_WORD = re.compile(rf"(?<![A-Za-z])(?!{_FUNCTION})[A-Za-z]{{3,}}")
+_LOOSE = re.compile(rf"[0-9] [0-9]|(?<=[0-9}})]) (?!{_FUNCTION})[A-Za-z]{{2}}|[A-Za-z]{{2}} [A-Za-z]{{2}}|[0-9}})]_")
 
 
 def _by_algebra(gold: str, answer: str) -> Comparison:
-    if not answer or _LOOSE_DIGITS.search(answer) or not answer.isascii():
+    ignored = any(mark in answer and mark not in gold for mark in _IGNORED) or (
+        _has_word(answer) and not _has_word(gold)
+    )
+    if ignored or not answer or _LOOSE.search(answer) or not answer.isascii():
         return _differ("text", "unparsed")
     same = same_value(gold, answer)
     if same is not None:
         return _same("value") if same else _differ("value")
     return Comparison(None, "math-verify", claims=(Pair(_spelled_out(gold), _spelled_out(answer)),))
+
+
+def _has_word(text: str) -> bool:
+    """Whether letters stand together that may be a word: as a product, `not0` would be 0."""
+    return _WORD.search(_COMMAND.sub(" ", _ENVIRONMENT.sub(" ", text))) is not None
 
 
 def _spelled_out(text: str) -> str:

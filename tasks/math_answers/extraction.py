@@ -7,6 +7,9 @@ Boxes with nothing but a comma, "and", "or", `$` or white space between them are
 5 the guesses `\boxed{4} or \boxed{5}` are wrong, for `1,2` the boxes `\boxed{1}, \boxed{2}` are right. A response that
 was cut off inside its last box has no answer: what it boxed before was an intermediate result, and `\boxed{` left
 open is no answer in Hendrycks' rule either.
+
+What a response denies or only bounds is no answer: "not \boxed{24}", "the answer is not 24", "I doubt the answer is 24"
+and a last number behind "at least", "less than" or "either 23 or" are passed over.
 """
 
 from __future__ import annotations
@@ -35,6 +38,28 @@ _HASH = (  # a value must stand right behind it: "#### Step 2" and "#### 2. Next
 )
 _HASHES = re.compile(_HASH)
 _STATEMENT = re.compile(_HASH + r"|\banswer\b[*_ ]{0,4}(?:(?:is|=)(?![a-z])[*_ ]{0,4}[:：]?|[:：])", re.IGNORECASE)
+_DENIED = re.compile(
+    r"(?:(?:\b(?:not|never|neither|nor|cannot|hardly|unlikely|doubt|unsure|wrong|incorrect)\b|n't\b|\bno longer\b)"
+    r"[*_ :]{1,4}(?:[A-Za-z]{1,20}[*_ :]{1,4}){0,4}|(?:\\neq?|≠|(?<![0-9A-Za-z)}])!=)\s{0,4})[\s$*_(\\]{0,6}$",
+    re.IGNORECASE,
+)
+_BOUNDED = re.compile(
+    r"(?:\b(?:than|least|most|over|under|above|below|exceeds?|exceeding|(?<!rounds )(?<!round )(?<!rounded )up to)"
+    r"|\b(?:between|either|from)\b[^.]{1,30}\b(?:and|or|to)|[<>]|\\[lg]eq?)[\s$*_(\\]{0,6}$",
+    re.IGNORECASE,
+)
+_DENIES = re.compile(
+    r"[\s*_:$]{0,6}(?:not|never|neither|nor|no longer|wrong|incorrect)\b[^.\n]{0,40}?[0-9\\$]", re.IGNORECASE
+)
+_HEDGES = re.compile(
+    r"\b(?:not|less|fewer|more|greater|least|most|between|either|over|under|above|below)\b", re.IGNORECASE
+)
+_SUPPOSED = re.compile(
+    r"(?:\b(?:doubt|unsure|if|whether|unless|suppose|assume|assuming|unlikely|not sure)|n't (?:think|believe|say))"
+    r"(?: that)?(?: (?:the|my|our|this|final|correct|right|true))*[ *_]*$",
+    re.IGNORECASE,
+)
+_NEAR = 60  # characters before a number or statement that may deny it
 _DECORATION = " \t\r\n*_`"
 _MATH = re.compile(
     r"\$\$?([^$\n]*[^$\s])\$(?![0-9])|\\\(((?:[^\\\n]|\\[^)\n])+)\\\)|\\\[\s*((?:[^\\\n]|\\[^\]\n])+)\\\]"
@@ -100,11 +125,15 @@ def _fit(answer: str | None, route: str) -> Extraction:
 
 
 class _Box(NamedTuple):
-    """The last box or joined boxes: where its command begins, its content, whether its brace was closed."""
+    """The last box or joined boxes: where its command begins, what they hold, whether its brace was closed."""
 
     start: int
-    answer: str
+    contents: tuple[str, ...]
     closed: bool
+
+    @property
+    def answer(self) -> str:
+        return ", ".join(self.contents)
 
 
 class _Span(NamedTuple):
@@ -114,17 +143,25 @@ class _Span(NamedTuple):
     after: int
 
 
+def boxed_contents(text: str) -> list[str]:
+    r"""What the last `\boxed{}` holds and those before it that only connectors part from it, each once, in order."""
+    box = _last_boxes(text[-LOOK_AT:])
+    return list(box.contents) if box else []
+
+
 def _last_boxes(text: str) -> _Box | None:
     if "\\boxed" not in text and "\\fbox" not in text:
         return None
     spans, last_open = _outermost_boxes(text)
     if last_open >= 0 and (not spans or last_open > spans[-1].start):
-        return _Box(last_open, "", False)
+        return _Box(last_open, (), False)
+    while spans and _is_denied(text, spans[-1].start):
+        spans.pop()
     if not spans:
-        return None
+        return _Box(0, (), True)
     joined = _joined(text, spans)
     contents = dict.fromkeys(text[span.content : span.end].strip() for span in joined)
-    return _Box(joined[0].start, ", ".join(contents), True)
+    return _Box(joined[0].start, tuple(contents), True)
 
 
 def _outermost_boxes(text: str) -> tuple[list[_Span], int]:
@@ -172,7 +209,7 @@ def _last_hashes(text: str) -> int | None:
 
 def _fallback(text: str) -> str | None:
     """What the last "#### x", "answer is x" or "answer: x" says, else the last number; None without digits or those."""
-    stated = max((match.end() for match in _STATEMENT.finditer(text)), default=None)
+    stated = max((match.end() for match in _STATEMENT.finditer(text) if _is_meant(text, match)), default=None)
     if stated is not None:
         sentence = _sentence(text, stated)
         if sentence:
@@ -183,7 +220,24 @@ def _fallback(text: str) -> str | None:
 
 def _last_number(text: str) -> str | None:
     last = deque(_NUMBER.finditer(text), maxlen=1)
-    return last[0].group().rstrip(",") if last else None
+    if not last or _is_denied(text, last[0].start()) or _BOUNDED.search(_before(text, last[0].start())):
+        return None
+    return last[0].group().rstrip(",")
+
+
+def _before(text: str, place: int) -> str:
+    """What stands near before a place in its sentence."""
+    return re.split(r"[.!?;]\s|\n", text[max(0, place - _NEAR) : place])[-1]
+
+
+def _is_denied(text: str, place: int) -> bool:
+    return _DENIED.search(_before(text, place)) is not None
+
+
+def _is_meant(text: str, statement: re.Match[str]) -> bool:
+    """Whether "the answer is" is followed by no denial and preceded by no doubt."""
+    denies = _DENIES.match(text, statement.end(), statement.end() + 2 * _NEAR)
+    return denies is None and _SUPPOSED.search(_before(text, statement.start())) is None
 
 
 def _sentence(text: str, start: int) -> str:
@@ -193,7 +247,7 @@ def _sentence(text: str, start: int) -> str:
         rest = rest[3:].lstrip()
     line = rest.partition("\n")[0]
     formula = _MATH.search(line)
-    if formula and not _DIGIT.search(line, 0, formula.start()):
+    if formula and not _DIGIT.search(line, 0, formula.start()) and not _HEDGES.search(line, 0, formula.start()):
         return next(group for group in formula.groups() if group)
     end = _SENTENCE_END.search(line)
     return (line[: end.start()] if end else line).strip(_DECORATION)

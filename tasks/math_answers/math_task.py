@@ -14,7 +14,9 @@ from .equality import Claims, Comparison, compare
 from .extraction import Extraction, Statements, final_statement
 from .normal_form import normal_form
 from .strict_rules import strict_verdict
-from .workers import shared_workers
+from .workers import OVER, shared_workers
+
+PROBLEM_CPU_S = 20.0  # of checks by math-verify in one grading of a problem's responses: 9 that never end, or thousands
 
 FALLBACK = "fallback"  # the route of an answer that is not stated as the task asks for it
 
@@ -45,7 +47,7 @@ class MathTask(Task):
     @property
     def grader(self) -> str:
         """The version of these rules, and of math-verify, which decides what they leave open."""
-        return f"1, math-verify {version('math-verify') if find_spec('math_verify') else 'missing'}"
+        return f"2, math-verify {version('math-verify') if find_spec('math_verify') else 'missing'}"
 
     def check(self, unsafe_exec: bool = False) -> str:
         """No remark: nothing runs that a response wrote. Raises HarnessError where math-verify is not installed."""
@@ -84,7 +86,10 @@ class MathTask(Task):
     def verify_all(
         self, problem: Problem, responses: Sequence[str], *, finish: Sequence[str] | None = None
     ) -> list[Verdict]:
-        """The same for many responses: every distinct answer once, those that need algebra on all cores."""
+        """The same for many responses: every distinct answer once, those that need algebra on all cores.
+
+        Their checks have `PROBLEM_CPU_S` CPU seconds together; an answer that none is left for is an error, not wrong.
+        """
         gold = str(problem.reference)
         readings = self._read_all(responses, finish)
         answers = dict.fromkeys(reading.answer for reading in readings if reading.answer is not None)
@@ -129,12 +134,13 @@ def _grade(result: Comparison) -> _Grade:
 
 
 def _by_math_verify(open_ones: dict[str, Claims]) -> dict[str, _Grade]:
+    answers = sorted(open_ones, key=lambda answer: (len(answer), answer))  # whatever the order of the responses
     try:
-        outcomes = shared_workers().check(list(open_ones.values()))
+        outcomes = shared_workers().check([open_ones[answer] for answer in answers], PROBLEM_CPU_S)
     except CheckerFailure as failure:
         fault = _Grade("error", "math-verify", f"the math checker does not run: {failure}")
         return dict.fromkeys(open_ones, fault)
-    return {answer: _from_outcome(outcome) for answer, outcome in zip(open_ones, outcomes, strict=True)}
+    return {answer: _from_outcome(outcome) for answer, outcome in zip(answers, outcomes, strict=True)}
 
 
 def _from_outcome(outcome: str) -> _Grade:
@@ -144,4 +150,7 @@ def _from_outcome(outcome: str) -> _Grade:
         return _Grade("wrong", "text only, the reference does not parse", "different")
     if outcome == "lost":
         return _Grade("error", "math-verify", "the math checker was lost twice on this answer")
+    if outcome == OVER:
+        reason = f"not checked: other answers to this problem used up the math checker's {PROBLEM_CPU_S:g} CPU seconds"
+        return _Grade("error", "math-verify", reason)
     return _Grade("wrong", "math-verify", outcome if outcome in ("different", "unparsed") else f"checker {outcome}")

@@ -7,12 +7,15 @@ point: the normal form of a normal form is itself. It is what `MathTask.answer` 
 Decisions where writers differ:
 * Units, degrees, dollars and per cent signs at the end of a value are dropped, as in Hendrycks' rule: `50\%` is 50,
   and so neither 0.5 nor 1/2. MATH's references and its solutions put the sign or leave it, the number stays the same.
+  Which words are no units, `wording` says: `8 or more`, `5 tenths`, `12\text{k}` are not 8, 5 and 12.
 * `1,234` is the number 1234; `1, 234` (a space), `(1,234)` and `\{1,234\}` hold two numbers. `1{,}234`, `1,\!234`,
   `1\,234` and `1 234` are the number everywhere.
 * `x = 5` and `x \in [1,2]` lose their label unless the right side has a variable of its own (`y = 2x + 3` keeps it).
-* "and", "or" and semicolons between values are commas. What follows a `\approx` is a remark; a leading one is dropped.
+* "and", "or" and semicolons between values are commas; between inequalities they are `\land` and `\lor`.
+* What follows a `\approx` is a remark, unless it is more than a tenth off; a leading one is dropped. Remarks in words
+  go too (`5, not 6`).
 * Numbers lose a leading plus, leading zeros and trailing decimal zeros; `3/4` is `\frac{3}{4}`, but no fraction is
-  reduced. `\text{(C)}` is `C`.
+  reduced. `3 1/2` is the mixed number, `2.4e1` is `2.4\times10^{1}`, `twelve` is 12. `\text{(C)}` is `C`.
 """
 
 from __future__ import annotations
@@ -20,6 +23,10 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from functools import lru_cache, reduce
+
+from .evaluation import evaluated
+from .intervals import has_inequality
+from .wording import TEXT_COMMAND, in_digits, without_remarks, without_units
 
 ROUNDS = 6  # passes until nothing changes; two or three are usual
 
@@ -38,8 +45,6 @@ _UNICODE = str.maketrans(
         **{"‘": "'", "’": "'", "′": "'", "“": "", "”": "", '"': "", "`": ""},
     }
 )
-
-_TEXT_COMMAND = r"\\(?:text(?:bf|it|rm|tt|sf|normal|up)?|math(?:rm|bf|it|sf|tt|normal)|[mh]box|operatorname\*?|emph|bm)"
 
 
 def _rules(*pairs: tuple[str, str]) -> Callable[[str], str]:
@@ -72,7 +77,9 @@ _layout = _rules(
     (r"(?<!\\)\\[$%()\[\],;:> ]|[$%€£¢~]|\\q?quad(?![A-Za-z])", " "),  # a space: 5$6 is not 56
     (r"\\[dtc]frac(?![A-Za-z])", r"\\frac"),
     (r"\\([lg])eq(?:slant)?(?![A-Za-z])", r"\\\1e"),
-    (r"\\neq(?![A-Za-z])|!=", r"\\ne"),
+    (r"\\neq(?![A-Za-z])|(?<![0-9A-Za-z)}])!=", r"\\ne"),
+    (r"\\lt(?![A-Za-z])", "<"),
+    (r"\\gt(?![A-Za-z])", ">"),
     (r"<=", r"\\le "),
     (r">=", r"\\ge "),
     (r"\\lbrace(?![A-Za-z])", r"\\{"),
@@ -141,35 +148,42 @@ def _as_arguments(token: str, owed: int, whole: bool) -> tuple[list[str], str]:
 
 # Words and units
 
-_UNIT = (
-    r"(?:[a-z]{4,}|[cmk]?m|mi|in|ft|yd|kg|mg|lb|lbs|oz|ml|cc|mph|kph|hr|hrs|min|sec|day|sq|cu|rad|deg|USD|AM|PM|am|pm"
-    r"|per|of|the|to|a|an)"
-)
-_NO_UNIT = (
-    r"(?! ?(?:sqrt|sin|cos|tan|cot|sec|csc|log|infinity|theta|alpha|beta|gamma|where|with|when|mod|dozen|hundred|half"
-    r"|factorial|squared|cubed|plus|minus|times|over)\b)"
-)
-_VALUE = r"(?<=[0-9}A-Za-z)])"
-_END = r"(?= ?(?:$|[,;)\]=]|\\\}|\\approx|\\in\b))"
-_TEXT_UNIT = rf"{_TEXT_COMMAND}\{{{_NO_UNIT}(?! ?[ie] ?\}})[^{{}}0-9(=]*\}}(?:\^\{{-?[0-9]\}})?"
-_POWERS = {"thousand": 3, "million": 6, "billion": 9, "trillion": 12}
-_LARGE = re.compile(rf"(?<=[0-9]) ?({_TEXT_COMMAND}\{{)? ?({'|'.join(_POWERS)})\b", re.ASCII)
+_POWERS = {"hundred": 2, "thousand": 3, "million": 6, "billion": 9, "trillion": 12}
+_LARGE = re.compile(rf"(?<=[0-9]) ?({TEXT_COMMAND}\{{)? ?({'|'.join(_POWERS)})\b", re.ASCII)
+_K = re.compile(rf"(?<=[0-9]){TEXT_COMMAND}\{{[kK] ?\}}", re.ASCII)
 
 
 def _large(text: str) -> str:
-    r"""`5 million` as `5\times10^{6}`: the word is no unit."""
+    r"""`5 million` as `5\times10^{6}`, and `12\text{k}` as `12\times10^{3}`: such words are no units."""
+    text = _K.sub(r"\\times10^{3}", text)
     return _LARGE.sub(lambda match: rf"\times10^{{{_POWERS[match[2]]}}}{match[1] or ''}", text)
 
 
+def _joined_by(or_sign: str, and_sign: str) -> Callable[[str], str]:
+    r"""A pass that puts signs for "or" and "and", in `\text{}` and outside."""
+    pairs = []
+    for word, sign in (("or", or_sign), ("and", and_sign)):
+        pairs.append((rf" ?,? ?{TEXT_COMMAND}\{{ ?,? ?{word} ?\}}", sign))
+        pairs.append((rf"(?<![A-Za-z\\])(?: ?,)? ?\b{word}\b(?![A-Za-z])", sign))
+    return _rules(*pairs)
+
+
+_by_commas, _by_logic = _joined_by(", ", ", "), _joined_by(r" \\lor ", r" \\land ")
+
+
+def _connectives(text: str) -> str:
+    """Commas for "or" and "and"; between inequalities, where they say different things, signs of their own."""
+    return _by_logic(text) if has_inequality(text) else _by_commas(text)
+
+
 _words = _rules(
-    (rf" ?,? ?{_TEXT_COMMAND}\{{ ?,? ?(?:and|or) ?\}}", ", "),
-    (r"(?<![A-Za-z\\])(?: ?,)? ?\b(?:and|or)\b(?![A-Za-z])", ", "),
+    (r"\\(?:vee|lor)(?![A-Za-z])", r"\\lor "),
+    (r"\\(?:wedge|land)(?![A-Za-z])", r"\\land "),
     (r";", ","),
-    (rf"{_VALUE} ?{_TEXT_UNIT}(?: ?(?:(?:/|\\cdot\b) ?)?{_TEXT_UNIT})*{_END}", ""),
-    (rf"{_TEXT_COMMAND}\{{ ?([^{{}}]*)\}}", r" \1 "),
-    (r"(?<=[0-9A-F]) ?\(? ?(?:in )?base ?([0-9]+) ?\)? ?$", r"_{\1}"),
-    (rf"(?<=[0-9}})])(?: ?\^\{{[23]\}})?{_NO_UNIT}(?: {_UNIT}\b\.?(?:\^\{{[0-9]\}})?)+{_END}", ""),
-    (rf"(?<=[0-9])(?:[cmk]m|kg|ft|mph)\b(?:\^\{{[0-9]\}})?{_END}", ""),
+)
+_unwrapped_text = _rules((rf"{TEXT_COMMAND}\{{ ?([^{{}}]*)\}}", r" \1 "), (" +", " "))
+_bases = _rules((r"(?<=[0-9A-F]) ?\(? ?(?:in )?base ?([0-9]+) ?\)? ?$", r"_{\1}"))
+_names = _rules(
     (r"(?<![A-Za-z\\])pi(?![A-Za-z])", r"\\pi "),
     (r"(?<![A-Za-z\\])sqrt ?\(([^()]*)\)", r"\\sqrt{\1}"),
     (r"(?<![A-Za-z\\])(?:infinity|inf)(?![A-Za-z])", r"\\infty "),
@@ -179,7 +193,7 @@ _words = _rules(
 # Thousands
 
 _THOUSANDS = re.compile(
-    r"(?<![0-9.,])[1-9][0-9]{0,2}(?:,[0-9]{3})+(?![0-9,]|\.[0-9]*,)|(?<![0-9.,])[1-9][0-9]{0,2}(?: [0-9]{3})+(?![0-9])"
+    r"(?<![0-9.,])[1-9][0-9]{0,2}(?:,[0-9]{3})+(?![0-9,]|\.[0-9]*,)|(?<![0-9.,])[1-9][0-9]{0,2}(?: [0-9]{3})+(?![0-9/])"
 )
 _BRACKET = re.compile(r"\\?[(\[{)\]}]")
 
@@ -243,10 +257,28 @@ def has_variables(text: str) -> bool:
 
 _ends = _rules(
     (r"^(?:[\s=:,;]|\\approx(?![A-Za-z])|\\sim(?![A-Za-z])|\*+)+", ""),
-    (r"(?<=.)\s*\\approx(?![A-Za-z]).*$", ""),
     (r"[\s.,;:*\\]+$", ""),
 )
-_LONE = re.compile(r"\(([A-Z]|[-+]?[0-9.]+)\)|[(\[](\\begin\{pmatrix\}[^()\[\]]*\\end\{pmatrix\})[)\]]")
+_APPROXIMATELY = re.compile(r"\s*\\approx(?![A-Za-z])\s*")
+_ROUNDED = 0.1  # relative: an approximation that is further off is another value
+
+
+def _approximations(text: str) -> str:
+    r"""`\sqrt{51}\approx7.14` without its remark, `x\approx7.14` without its label; `7\approx99` stays as it is."""
+    left, *right = _APPROXIMATELY.split(text)
+    if not right or not left:
+        return text
+    if len(right) == 1 and LABEL.fullmatch(left):
+        return right[0]
+    exact, rounded = evaluated(left), evaluated(right[0])
+    if exact is None or rounded is None:
+        return left
+    return left if abs(complex(exact.value - rounded.value)) <= _ROUNDED * abs(complex(exact.value)) else text
+
+
+_LONE = re.compile(
+    r"\(([A-Z]|[-+]?[0-9.]+(?: ?[0-9]+/[0-9]+)?)\)|[(\[](\\begin\{pmatrix\}[^()\[\]]*\\end\{pmatrix\})[)\]]"
+)
 
 
 def _brackets_around(text: str) -> str:
@@ -268,6 +300,8 @@ def _closes_at(text: str) -> int:
 
 
 _WHOLE_NUMBER = re.compile(r"[-+]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)")
+_MIXED = re.compile(r"(-?)([1-9][0-9]{0,8}) ([0-9]{1,9})/([0-9]{1,9})")
+_SCIENTIFIC = re.compile(r"(-?[0-9]+(?:\.[0-9]+)?)[eE]([-+]?[0-9]{1,3})", re.ASCII)
 _SLASH = re.compile(r"(-?)([0-9]+)/([0-9]+)")
 
 
@@ -279,6 +313,12 @@ def _numbers(text: str) -> str:
         whole, decimals = whole.lstrip("0") or "0", decimals.rstrip("0")
         number = f"{whole}.{decimals}" if decimals else whole
         return number if number == "0" else sign + number
+    mixed = _MIXED.fullmatch(text)
+    if mixed and 0 < int(mixed[3]) < int(mixed[4]):
+        return rf"{mixed[1]}{mixed[2]}\frac{{{mixed[3]}}}{{{mixed[4]}}}"
+    scientific = _SCIENTIFIC.fullmatch(text)
+    if scientific:
+        return rf"{scientific[1]}\times10^{{{int(scientific[2])}}}" if int(scientific[2]) else scientific[1]
     slash = _SLASH.fullmatch(text)
     return rf"{slash[1]}\frac{{{slash[2]}}}{{{slash[3]}}}" if slash else text
 
@@ -292,11 +332,20 @@ _PASSES: tuple[Callable[[str], str], ...] = (
     _single_spaces,
     _degrees,
     _braces,
+    in_digits,
     _large,
+    _connectives,
     _words,
+    without_units,
+    _unwrapped_text,
+    _bases,
+    without_remarks,
+    without_units,
+    _names,
     _thousands,
     _spaces,
     _ends,
+    _approximations,
     _label,
     _brackets_around,
     _numbers,

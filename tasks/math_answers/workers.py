@@ -5,12 +5,18 @@ as many as there are cores, or one in a process that multiprocessing started. A 
 are free. A child that overran its CPU limit, or crashed, is replaced by the checker in milliseconds. One that was lost
 to something outside (killed, a checker gone, 20 s of wall time without its 2 s of CPU) has its check repeated once.
 
+A batch may have a bound on the CPU seconds of all its checks. All of it are tried with a small limit first, those that
+overran it once more with the full one, in the batch's order: so what needs milliseconds is never kept from a verdict by
+a few that need seconds. From the check on that begins with the bound used up, outcomes are "over", whatever the number
+of children: they depend on the batch and, at the edge, on measured time.
+
 No signal, timer or handler is set in this process, and nothing survives it: all sit on sockets that close with it.
 """
 
 from __future__ import annotations
 
 import atexit
+import math
 import multiprocessing
 import os
 import selectors
@@ -20,10 +26,12 @@ from collections import deque
 from collections.abc import Sequence
 from contextlib import suppress
 
-from .checker_process import LOST, CheckerFailure, CheckerProcess, Child, Gone
+from .checker_process import LOST, CheckerFailure, CheckerProcess, Child, Gone, Outcome
 from .equality import Claims
 
 CPU_LIMIT_S = 2.0  # a check, kept by the kernel
+QUICK_S = 0.2  # the first try of a check; an honest one takes 0.001 to 0.1
+OVER = "over"  # what becomes of a check that its batch's bound leaves no time for
 RECYCLE = 5_000  # checks a child serves before a fresh one takes over (sympy's caches grow)
 TRIES = 2  # a check that is lost twice is our fault, not the answer's
 
@@ -39,14 +47,19 @@ class Workers:
         self._free = threading.Condition()
         self._starting = threading.Lock()
 
-    def check(self, batch: Sequence[Claims]) -> list[str]:
-        """What is found of each check, in order: "equal", "different", "unparsed", "gold" (which does not parse),
-        "timeout", "memory", "crashed" or "lost". Raises CheckerFailure where the checker cannot start.
+    def check(self, batch: Sequence[Claims], bound_s: float = math.inf) -> list[str]:
+        """The outcome of each check, in order: "equal", "different", "unparsed", "gold" (which does not parse),
+        "timeout", "memory", "crashed", "lost", or "over" where the batch's bound of CPU seconds was used up before it.
+
+        Raises CheckerFailure where the checker cannot start.
         """
-        batch_run = _Batch(batch)
+        batch_run = _Batch(batch, bound_s)
         children = self._take(len(batch)) if batch else []
         try:
-            self._drive(batch_run, children)
+            for limit_s in sorted({min(QUICK_S, CPU_LIMIT_S), CPU_LIMIT_S}):
+                batch_run.start(limit_s)
+                self._drive(batch_run, children)
+                batch_run.cut()
         finally:
             for place in batch_run.running:  # interrupted: the answer to come must not meet another question
                 _drop(children, place)
@@ -65,16 +78,16 @@ class Workers:
 
     def _next(self, run: _Batch, children: list[Child | None], place: int, selector: selectors.BaseSelector) -> None:
         """Give the child at a place the next check, if there is one."""
-        while run.waiting:
+        while run.waiting and run.has_time:
             child = children[place] or self._new_child()
             children[place] = child
             index = run.begin(place)
             try:
-                child.begin(run.batch[index], CPU_LIMIT_S)
+                child.begin(run.batch[index], run.limit_s)
             except OSError:
                 children[place] = None
                 child.outcome()
-                run.finish(place, LOST)
+                run.finish(place, Outcome(LOST, 0.0))
                 continue
             selector.register(child.connection, selectors.EVENT_READ, place)
             return
@@ -96,7 +109,7 @@ class Workers:
         outcome = child.outcome()
         if child.connection.fileno() < 0:
             children[place] = None
-        elif outcome == "memory" or child.served >= RECYCLE:
+        elif outcome.word == "memory" or child.served >= RECYCLE:
             _drop(children, place)
         run.finish(place, outcome)
 
@@ -169,14 +182,33 @@ class Workers:
 
 
 class _Batch:
-    """Which checks wait, run and are done; a lost check goes back to the front, once."""
+    """Which checks wait, run and are done, and what they cost; a lost check goes back to the front, once."""
 
-    def __init__(self, batch: Sequence[Claims]) -> None:
+    def __init__(self, batch: Sequence[Claims], bound_s: float) -> None:
         self.batch = batch
-        self.outcomes = [LOST] * len(batch)
-        self.waiting = deque(range(len(batch)))
+        self.outcomes = [OVER] * len(batch)
+        self.waiting: deque[int] = deque()
         self.running: dict[int, int] = {}  # place -> check
+        self.limit_s = 0.0
+        self._left_s = bound_s
+        self._spent_s = 0.0  # in this round
+        self._cost_s = [0.0] * len(batch)
+        self._round = list(range(len(batch)))
         self._tries = [0] * len(batch)
+
+    def start(self, limit_s: float) -> None:
+        """Begin a round: what has overrun the limits so far is checked under this one."""
+        self.limit_s = limit_s
+        for index in self._round:
+            self.outcomes[index] = OVER
+        self._spent_s, self._cost_s = 0.0, [0.0] * len(self.batch)
+        self._tries = [0] * len(self.batch)
+        self.waiting = deque(self._round)
+
+    @property
+    def has_time(self) -> bool:
+        """Whether the bound leaves time to begin another check."""
+        return self._spent_s < self._left_s
 
     def begin(self, place: int) -> int:
         index = self.waiting.popleft()
@@ -184,11 +216,21 @@ class _Batch:
         self.running[place] = index
         return index
 
-    def finish(self, place: int, outcome: str) -> None:
+    def finish(self, place: int, outcome: Outcome) -> None:
         index = self.running.pop(place)
-        self.outcomes[index] = outcome
-        if outcome == LOST and self._tries[index] < TRIES:
+        self.outcomes[index] = outcome.word
+        self._cost_s[index] += outcome.cpu_s
+        self._spent_s += outcome.cpu_s
+        if outcome.word == LOST and self._tries[index] < TRIES:
             self.waiting.appendleft(index)
+
+    def cut(self) -> None:
+        """End a round: what begins with the bound used up is over, also where another child had the time for it."""
+        for index in self._round:
+            if self._left_s <= 0:
+                self.outcomes[index] = OVER
+            self._left_s -= self._cost_s[index]
+        self._round = [index for index in self._round if self.outcomes[index] == "timeout"]
 
 
 def _drop(children: list[Child | None], place: int) -> None:
