@@ -30,7 +30,7 @@ def markdown(text: Any) -> str:
 def csv_table(rows: Sequence[Mapping[str, Any]]) -> str:
     """The rows as CSV, with a header of all their names in order of appearance and `csv_cell` of every value."""
     columns = list(dict.fromkeys(name for row in rows for name in row))
-    lines: list[list[Any]] = [[*columns], *([row.get(name) for name in columns] for row in rows)]
+    lines: list[list[Any]] = [list(columns), *([row.get(name) for name in columns] for row in rows)]
     return "".join(_csv_line([csv_cell(value) for value in line]) for line in lines)
 
 
