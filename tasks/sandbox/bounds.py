@@ -6,10 +6,10 @@ KEPT_SUITES = 8  # that a fork server remembers
 
 # Wall time of a whole run: so much, and so much for each second of CPU time that it has used. An honest program on a
 # busy machine gets a share of it; one that sleeps does not.
-IDLE_S, WALL_PER_CPU = 20.0, 5.0
+IDLE_S, WALL_PER_CPU = 20.0, 20.0
 
 # Wall time of one test: so much for each second of its CPU limit, and at least
-TEST_WALL_PER_CPU, LEAST_TEST_WALL_S = 5.0, 5.0
+TEST_WALL_PER_CPU, LEAST_TEST_WALL_S = 20.0, 5.0
 
 IMPORT_CPU_S = 2.0  # to define a program, if its first test has less
 ENCODE_CPU_S = 10.0  # to write a result down, beside the test's own limit

@@ -49,7 +49,7 @@ def same(expected: str, result: str) -> bool:
     """Whether two values are equal as of Python's `==`; a number of numpy's as if it had 64 bits (or 128, complex).
 
     So does numpy 1; numpy 2 rounds a Python number to the precision of the scalar beside it, and with it the expected
-    result: `numpy.float16(62.8) == 62.83`. Both texts are read side by side as far as the first difference. A result
+    result: `numpy.float16(62.83) == 62.8318`. Both texts are read side by side as far as the first difference. A result
     that is no canonical text equals nothing.
     """
     try:
