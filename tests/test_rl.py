@@ -55,12 +55,13 @@ def evaluated(finished):
 
 
 def test_a_training_of_hours_is_not_begun_where_nobody_can_be_asked(tmp_path):
-    done = trained(tmp_path, "--set", "steps=700")  # of 4 prompts with 8 rollouts
+    asked = [*TRAIN, "--trainer", "counting", *SMALL[:4], *SMALL[6:]]  # 4 prompts with 8 rollouts, no steps
+    done = command(*asked, "--set", "steps=700", cwd=tmp_path)
     assert done.returncode == 2
     assert "error: rl train: not begun, since it takes 22,400 responses of up to" in done.stderr
     assert "--set steps=N and --set batch=N make it shorter" in done.stderr
     assert not list(tmp_path.rglob("log.txt"))
-    several = trained(tmp_path, "--set", "steps=300", "--seeds", "1", "2", "3")  # 9,600 each
+    several = command(*asked, "--set", "steps=300", "--seeds", "1", "2", "3", cwd=tmp_path)  # 9,600 each
     assert "since it takes 28,800 responses" in several.stderr
 
 

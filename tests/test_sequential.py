@@ -2,10 +2,12 @@
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -157,16 +159,26 @@ def test_engines_that_cannot_follow_a_steering_sampler_refuse_it_with_one_line(h
         assert "cannot follow sampler 'repexp-guided:beta=0.5', which steers decoding" in refused.err
 
 
-def test_a_guided_pool_of_which_some_problems_are_missing_ends_with_the_same_bytes(harness, tmp_path):
+def assert_same_responses(one: Path, other: Path) -> None:
+    """The same tokens, and log-probabilities up to float noise: other problems were in the batch."""
+    first, second = store.responses_in(one), store.responses_in(other)
+    assert (first.texts, first.token_ids, first.finish) == (second.texts, second.token_ids, second.finish)
+    np.testing.assert_allclose(first.logprobs, second.logprobs, atol=1e-4)
+
+
+def test_a_guided_pool_of_which_some_problems_are_missing_ends_with_the_same_responses(harness, tmp_path):
     options = (*GUIDED, "--limit", "18", "--n", "3", "--store", tmp_path, "--selector", "in-order")
-    harness("run", *options)
-    whole = contents(tmp_path)
+    table = harness("run", *options).out
     shards = [*(tmp_path / "pool").rglob("*.parquet")]
-    assert len(shards) == 18  # two groups: both are drawn again
+    assert len(shards) == 18  # two groups
+    shutil.copytree(tmp_path / "pool", tmp_path / "before")
     for path in (shards[0], *shards[9:]):
         path.unlink()
-    harness("run", *options)
-    assert contents(tmp_path) == whole
+    again = harness("run", *options)
+    assert "30 responses to draw" in again.err  # three to each of ten problems
+    assert again.out == table
+    for path in shards:
+        assert_same_responses(path, tmp_path / "before" / path.relative_to(tmp_path / "pool"))
 
 
 def command(folder):
@@ -190,8 +202,6 @@ def test_a_guided_run_killed_midway_and_started_again_gives_the_responses_of_an_
     again = subprocess.run(command(killed), check=True, capture_output=True, env=environment)
     assert again.stdout == straight.stdout
     for path in whole.rglob("*.parquet"):
-        one, other = (store.responses_in(folder / path.relative_to(whole)) for folder in (whole, killed))
-        assert (one.texts, one.token_ids) == (other.texts, other.token_ids)
-        np.testing.assert_allclose(one.logprobs, other.logprobs, atol=1e-4)
+        assert_same_responses(path, killed / path.relative_to(whole))
     after = {path.name: path.stat().st_mtime_ns for path in killed.glob("stopped/*/*.json")}
     assert kept.items() <= after.items()
