@@ -844,7 +844,13 @@ class SoundEngine(Parrot):
             raise HarnessError("toy: a parrot is not steered")
         drawn = super().sample(prompts, sampler=sampler, **options)
         drawn = [
-            replace(one, lengths=np.ones(len(one), np.int64), logprobs=-np.arange(len(one)) / 8.0) for one in drawn
+            replace(
+                one,
+                lengths=np.ones(len(one), np.int64),
+                logprobs=-np.arange(len(one)) / 8.0,
+                token_ids=[ids[:1] for ids in one.token_ids],
+            )
+            for one in drawn
         ]
         return [replace(one, states={"mean": self._pooled(one)} if options.get("states") else {}) for one in drawn]
 

@@ -727,7 +727,7 @@ def test_a_missing_evalplus_names_the_extra(mbpp, monkeypatch):
 def test_prompts_say_what_is_wanted(mbpp, problem):
     [message] = mbpp.messages(problem)
     assert message["role"] == "user"
-    assert "```python" in message["content"]
+    assert "one Markdown code block" in message["content"]
     assert problem.prompt.strip() in message["content"]
     assert mbpp.plain(problem) == problem.prompt.strip() + "\n"
 
