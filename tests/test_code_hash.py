@@ -169,7 +169,8 @@ def test_every_version_of_python_writes_the_same_text(tmp_path):
 
 VECTORS, SOURCES = "harness_selectors.vectors", "harness_tasks.sources"
 MATH = [f"harness_tasks.math_answers{name}" for name in (
-    "", ".checker", ".checker_process", ".equality", ".evaluation", ".exact_number", ".extraction", ".intervals", ".math_task",
+    "", ".checker", ".checker_process", ".equality", ".evaluation", ".exact_number", ".extraction", ".intervals",
+    ".math_task",
     ".normal_form", ".strict_rules", ".structure", ".wording", ".workers",
 )] + ["harness_tasks.sandbox.confinement", "harness_tasks.sandbox.syscalls"]  # fmt: skip
 
