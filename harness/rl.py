@@ -24,10 +24,12 @@ from .folder_lock import locked
 from .preflight import Outlook, require_consent
 from .presets import graded_as_the_paper
 from .progress import Progress, Stage
+from .records import Message, Problem
 from .registry import Registry, load_registry
 from .store import digest
 from .training import SPLITS, Launch, Settings, TrainingRun, read_metrics, read_run, write_problems
 
+Chats = dict[str, list[tuple[Problem, list[Message]]]]  # by split: its problems, as they are asked
 EPOCHS = 1000  # the authors' limit, where none is given: a run is stopped by hand
 SAY_EVERY_S = 10.0
 DEFAULT_MODEL = "Qwen/Qwen2.5-7B-Instruct"  # the paper's
@@ -93,8 +95,11 @@ def prepare(request: Request, seed: int, hold: Callable[[Path], object] = lambda
     run = _run(request, registry, seed)
     build(registry, "bonus", run.bonus)
     _refuse_another(run)
+    run, chats = _with_problems(request, registry, run)
     hold(run.folder)
-    run = _with_problems(request, registry, run)
+    run.folder.mkdir(parents=True, exist_ok=True)
+    for split, path in run.problems.items():
+        write_problems(path, chats[split])
     run.write()
     remarks, fault = [reward_line(run)], None
     try:
@@ -342,9 +347,9 @@ def _bonus(spec: str, defaults: Mapping[str, Mapping[str, Any]]) -> Spec:
     return Spec(asked.name, {**own, **asked.params})
 
 
-def _with_problems(request: Request, registry: Registry, run: TrainingRun) -> TrainingRun:
-    """The run with its splits' problems in its folder, and with a number of steps where none was given."""
-    chats = {}
+def _with_problems(request: Request, registry: Registry, run: TrainingRun) -> tuple[TrainingRun, Chats]:
+    """The run with the files of its splits' problems and a number of steps, and what these files are to hold."""
+    chats: Chats = {}
     for split in SPLITS[:2]:
         task = _task(request, registry, split)
         with naming_data_options(SPLITS[:2], "rl train"):
@@ -356,11 +361,8 @@ def _with_problems(request: Request, registry: Registry, run: TrainingRun) -> Tr
     if to_train_on < batch:
         raise HarnessError(f"rl: {to_train_on:,} problems to train on, fewer than a batch of {batch:,}: --set batch=N")
     paths = {split: run.folder / f"{split}.jsonl" for split in chats}
-    run.folder.mkdir(parents=True, exist_ok=True)
-    for split, path in paths.items():
-        write_problems(path, chats[split])
     steps = run.settings.steps or EPOCHS * (to_train_on // batch)
-    return replace(run, problems=paths, settings=replace(run.settings, steps=steps))
+    return replace(run, problems=paths, settings=replace(run.settings, steps=steps)), chats
 
 
 @contextmanager

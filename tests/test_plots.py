@@ -323,8 +323,10 @@ def test_a_band_is_what_resampling_the_problems_gives(rich):
     rng = np.random.default_rng(7)
     means = sorted(rng.choice(shares, len(shares)).mean() for _ in range(4000))
     width = means[3900] - means[100]
-    assert row["high"] - row["low"] == pytest.approx(width, rel=0.07)
-    assert row["low"] == pytest.approx(means[100], abs=0.07 * width)
+    assert row["high"] - row["low"] == pytest.approx(
+        width, rel=0.15
+    )  # of 1,000 resamples, by a seed that the key gives
+    assert row["low"] == pytest.approx(means[100], abs=0.15 * width)
 
 
 def test_the_band_of_a_selector_averages_trials_before_it_resamples():
@@ -411,8 +413,8 @@ def test_the_first_bin_takes_in_the_long_tail():
 def test_picks_that_differ_from_the_cells_are_said(runs, tmp_path):
     folder = runs("--selector", "spread")
     for path in (tmp_path / "runs" / "embedding").rglob("*.safetensors"):
-        vectors = store.load_tensors(path.read_bytes())["vectors"]
-        path.write_bytes(store.save_tensors({"vectors": np.ascontiguousarray(vectors[::-1])}))
+        vectors = store.vectors_in(path)
+        store.keep_vectors(path, vectors[::-1])
     said = []
     rows_of("likelihoods", folder, store=tmp_path / "runs", say=said.append)
     assert re.fullmatch(

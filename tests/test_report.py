@@ -223,7 +223,7 @@ def test_a_selector_that_changed_or_is_gone_shows_its_stored_picks_and_says_so(h
     fixed = ("--task", "colours", "--engine", "toy", "--plugin", plugin, "--store", tmp_path / "runs")
     assert harness("run", *fixed, "--selector", "shuffle").code == 0
     whole = picks_of(parsed(report(plugin=plugin))[0], "shuffle")
-    plugin.write_text(plugin.read_text() + "\n# edited\n")
+    plugin.write_text(plugin.read_text() + "\nEDITED = True\n")
     for given, reason in ((plugin, "another version"), (None, "unknown selector 'shuffle'")):
         picks = picks_of(parsed(report(plugin=given))[0], "shuffle")
         for one, before in zip(picks, whole, strict=True):

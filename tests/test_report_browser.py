@@ -455,7 +455,7 @@ def test_picks_that_end_early_say_why(opened, tmp_path):
         task="colours", engine="toy", selectors=("shuffle",), plugin_files=[plugin], store=tmp_path / "runs"
     )
     pipeline.run(config, Progress())
-    plugin.write_text(plugin.read_text() + "\n# edited\n")
+    plugin.write_text(plugin.read_text() + "\nEDITED = True\n")
     path = write_report(tmp_path / "runs", (), None, [plugin], Progress())
     with opened(path) as (page, _):
         _, order = order_shown(page, path)
