@@ -171,14 +171,14 @@ def test_a_guided_pool_of_which_some_problems_are_missing_ends_with_the_same_res
     table = harness("run", *options).out
     shards = [*(tmp_path / "pool").rglob("*.parquet")]
     assert len(shards) == 18  # two groups
-    shutil.copytree(tmp_path / "pool", tmp_path / "before")
+    shutil.copytree(tmp_path / "pool", tmp_path / "before" / "pool")
     for path in (shards[0], *shards[9:]):
         path.unlink()
     again = harness("run", *options)
     assert "30 responses to draw" in again.err  # three to each of ten problems
     assert again.out == table
     for path in shards:
-        assert_same_responses(path, tmp_path / "before" / path.relative_to(tmp_path / "pool"))
+        assert_same_responses(path, tmp_path / "before" / path.relative_to(tmp_path))
 
 
 def command(folder):
