@@ -359,7 +359,7 @@ def test_likelihood_orders_are_sorted_with_ties_to_the_lowest_index(rows):
 @pytest.mark.parametrize("bad", [math.nan, math.inf, -math.inf])
 def test_a_log_probability_that_is_not_finite_is_refused_by_index(selector, bad):
     name = type(selector).__name__.lower()
-    with pytest.raises(HarnessError, match=rf"{name}: the log-probability of response 2 is -?(nan|inf)"):
+    with pytest.raises(HarnessError, match=rf"({name}|pool): the log-probability of response 2 is -?(nan|inf)"):
         selector.rank(pool_of(logprobs=[-1.0, -2.0, bad]), np.random.default_rng(0))
 
 
