@@ -9,6 +9,7 @@ import io
 import json
 import os
 import sys
+import traceback
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NoReturn
@@ -85,12 +86,12 @@ def main() -> None:
 
 
 def _is_ours(stop: SystemExit) -> bool:
-    """Whether the command line itself ended the process, and not a plugin."""
-    trace = stop.__traceback__
-    while trace and trace.tb_next:
-        trace = trace.tb_next
-    module = trace.tb_frame.f_globals.get("__name__", "") if trace else ""
-    return module.partition(".")[0] in ("typer", "click")
+    """Whether the command line itself ended the process, and not a plugin: typer does so when a command has returned.
+
+    Where it was raised does not tell: wandb puts a function of its own in the place of `sys.exit`.
+    """
+    _, *deeper = [frame.f_globals.get("__name__", "") for frame, _ in traceback.walk_tb(stop.__traceback__)]
+    return not any(name.partition(".")[0] == "harness" for name in deeper)
 
 
 def _end_in_one_line(failure: BaseException) -> NoReturn:
