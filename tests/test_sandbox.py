@@ -777,11 +777,13 @@ def test_more_suites_than_a_worker_remembers_all_work(count):
 
 
 def strike(sandbox, number):
-    """Send a signal to the processes of a sandbox's workers."""
+    """Send a signal to the processes of a sandbox's workers, all stopped: none may report that another was killed."""
     running = [*sandbox._busy, *(worker for idle in sandbox._idle.values() for worker in idle)]
-    for pid in {pid for worker in running for pid in (worker._process.pid, *descendants(worker._process.pid))}:
-        with contextlib.suppress(ProcessLookupError):
-            os.kill(pid, number)
+    pids = {pid for worker in running for pid in (worker._process.pid, *descendants(worker._process.pid))}
+    for sent in (signal.SIGSTOP, number):
+        for pid in pids:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, sent)
     return True
 
 
