@@ -54,7 +54,8 @@ def pools(pool: Stage, problems: Sequence[Problem], adopt: Sequence[str]) -> lis
     names = [folder.name for folder in pool.folder.parent.glob("*")]
     for key in adopt:
         if key != "none" and not any(name.startswith(key) for name in names):
-            raise HarnessError(f"--adopt {key}: no such pool in {pool.folder.parents[1]} {did_you_mean(key, names)}")
+            known = did_you_mean(key, names).replace("installed", "there")
+            raise HarnessError(f"--adopt {key}: no such pool in {pool.folder.parents[1]} {known}")
     chosen = []
     for older in _candidates(pool, missing):
         if older.differs and "none" in adopt:
