@@ -1070,9 +1070,11 @@ def test_a_late_reply_is_not_taken_for_another_ones() -> None:
     process = CheckerProcess()
     ours, theirs = socket.socketpair()
     try:
-        process._control.settimeout(1e-6)
+        process._control.settimeout(0.05)
+        os.kill(process.pid, signal.SIGSTOP)  # no reply can come in time
         with pytest.raises(Gone):
             process.fork(theirs)
+        os.kill(process.pid, signal.SIGCONT)
         with suppress(OSError):  # closed, as it should be
             process._control.settimeout(30)
         with pytest.raises(Gone):
