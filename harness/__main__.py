@@ -1,6 +1,6 @@
 """`python -m harness`: the same as the `harness` command."""
 
-from .cli import main
+from harness.cli import main
 
 if __name__ == "__main__":  # worker processes import this file too
     main()

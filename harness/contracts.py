@@ -91,7 +91,7 @@ class Engine(Protocol):
     states      the pooled hidden states that it can give
     served      True where its models are a server's, which is not asked for the task's own (default False)
 
-    weights() -> sequence of `harness.weights.Weights`
+    weights() -> sequence of `harness.plugin_system.licences.Weights`
         Whose weights it runs on and under which licence, shown once a run; optional, for embedders and tasks too.
 
     seconds(prompts, n, sampler) -> float
@@ -254,7 +254,7 @@ class Task:
                      then given the keyword `finish`, "stop" or "length" (cut off by the token limit; "" where unknown,
                      to be taken as complete), and `verify_all` and `answers` a list of them, one for each response
     chance_gradings  how many gradings of a problem's responses against other problems' references `--audit` makes, to
-                     say how often a verdict is correct by chance (`harness.chance`); 0: none
+                     say how often a verdict is correct by chance (`harness.stages.chance`); 0: none
     """
 
     n: ClassVar[int] = 64

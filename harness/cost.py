@@ -12,13 +12,14 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from .component import Spec, build, parse_spec
+from harness.plugin_system.component import Spec, build, parse_spec
+from harness.plugin_system.registry import Registry, load_registry
+from harness.system.hub import only_what_is_here
+from harness.system.progress import Progress
+
 from .errors import HarnessError, did_you_mean
-from .hub import only_what_is_here
 from .paper import ModelSize, Paper, PaperRow, TaskSize
 from .probe import Measured, loadable, probe
-from .progress import Progress
-from .registry import Registry, load_registry
 from .roofline import Gpu, Speed, find_gpu, speed
 
 HERE = "this machine"

@@ -13,9 +13,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from harness.system.hub import hub_is_out_of_reach
+
 from . import __version__
 from .errors import HarnessError
-from .hub import hub_is_out_of_reach
 
 ANSWER_S = 30.0
 

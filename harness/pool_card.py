@@ -6,8 +6,8 @@ import json
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from . import inert
 from .pool_manifest import Manifest, StageEntry
+from .results import inert
 
 SPLIT = "pool"  # datasets wants one; a pool has no train and test
 SIZES = ("n<1K", "1K<n<10K", "10K<n<100K", "100K<n<1M", "1M<n<10M", "10M<n<100M", "100M<n<1B", "n>1B")

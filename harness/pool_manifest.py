@@ -15,9 +15,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from . import __version__, store
+from . import __version__
 from .errors import HarnessError
 from .pool_tables import RESPONSES, VECTORS, VERDICTS, WITH_PROMPTS, Kind, Shard, part_name
+from .store import shards as store
 
 NAME = "manifest.json"
 FORMAT = "diversity-harness pool"

@@ -14,16 +14,17 @@ from typing import Any
 
 import numpy as np
 
-from . import store
-from .component import build
+from harness.plugin_system.component import build
+from harness.plugin_system.registry import load_registry
+from harness.system.progress import Progress
+
 from .errors import HarnessError, contained
 from .hub_dataset import HubDataset, Snapshot
 from .pool_hub import counts, read_manifest, said_of, sha256_of
 from .pool_manifest import PartFile, StageEntry
 from .pool_tables import VERDICTS, read_parts
-from .progress import Progress
 from .records import Problem, Responses
-from .registry import load_registry
+from .store import shards as store
 
 
 def pull(

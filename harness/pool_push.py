@@ -13,17 +13,20 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from . import pool_manifest, store, unanswered
-from .component import parse_spec
+from harness.plugin_system.component import parse_spec
+from harness.plugin_system.registry import load_registry
+from harness.running.pool_jobs import graded_folder, stored_pool
+from harness.system.progress import Progress
+
+from . import pool_manifest
 from .errors import HarnessError
 from .hub_dataset import HubDataset, Snapshot
 from .pool_card import card, flat
-from .pool_commands import graded_folder, stored_pool
 from .pool_hub import counts, read_manifest, sha256_of
 from .pool_manifest import Manifest, PartFile, StageEntry
 from .pool_tables import RESPONSES, VECTORS, VERDICTS, WITH_PROMPTS, Kind, Shard, table_of, write_parts
-from .progress import Progress
-from .registry import load_registry
+from .store import missing_rows as unanswered
+from .store import shards as store
 
 CARD = "README.md"
 

@@ -23,9 +23,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from . import store
 from .errors import HarnessError
 from .records import Floats, Responses, Verdict
+from .store import shards as store
 
 PART_BYTES = 256 << 20
 GROUP_BYTES = 64 << 20

@@ -12,14 +12,15 @@ from typing import Any
 
 import numpy as np
 
-from . import store
+from harness.running.plan import prompt
+from harness.stages.work import graded
+from harness.system.hub import only_what_is_here
+
 from .contracts import Engine, Task
 from .errors import HarnessError
-from .hub import only_what_is_here
 from .paper import ModelSize
-from .plan import prompt
 from .records import Problem, Responses, Sampler
-from .work import graded
+from .store import shards as store
 
 PROBLEMS, FEW, MANY = 4, 16, 64  # responses to each problem; many where that is quick: large batches are what runs have
 SECONDS = 30.0  # that sampling may take, about

@@ -16,17 +16,18 @@ from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
 
-from .children import run_owned
-from .component import Spec, build, parse_spec
+from harness.plugin_system.component import Spec, build, parse_spec
+from harness.plugin_system.presets import graded_as_the_paper
+from harness.plugin_system.registry import Registry, load_registry
+from harness.running.preflight import Outlook, require_consent
+from harness.store.shards import digest
+from harness.system.children import run_owned
+from harness.system.progress import Progress, Stage
+
 from .contracts import Task, Trainer
 from .errors import HarnessError, did_you_mean
 from .folder_lock import locked
-from .preflight import Outlook, require_consent
-from .presets import graded_as_the_paper
-from .progress import Progress, Stage
 from .records import Message, Problem
-from .registry import Registry, load_registry
-from .store import digest
 from .training import SPLITS, Launch, Settings, TrainingRun, read_metrics, read_run, write_problems
 
 Chats = dict[str, list[tuple[Problem, list[Message]]]]  # by split: its problems, as they are asked

@@ -8,8 +8,8 @@ from typing import Annotated
 
 import typer
 
-from . import output
 from .errors import HarnessError
+from .system import output
 
 rl_app = typer.Typer(
     help="RL with a bonus: train a model in an environment of the trainer's own, and measure its pass@k.",
@@ -69,8 +69,9 @@ def train(
     as_json: Json = False,
 ) -> None:
     """Train a model by GRPO with a bonus on its rewards; the same command again goes on where it stopped."""
+    from harness.system.progress import Progress
+
     from . import rl, rl_tables
-    from .progress import Progress
 
     all_seeds, overrides = _seeds(seed, seeds, rest or [])
     if out and len(all_seeds) > 1:
@@ -130,8 +131,9 @@ def evaluate(
     as_json: Json = False,
 ) -> None:
     """Measure pass@k of trained models, each run's checkpoint chosen by dev pass@1, and of the initial one."""
+    from harness.system.progress import Progress
+
     from . import rl_eval, rl_tables
-    from .progress import Progress
 
     given = {name: value for name, value in locals().items() if name in rl_eval.Request.__dataclass_fields__}
     given |= {"data": _pairs("--data", data or [], bare=""), "plugin_files": tuple(plugin or ())}

@@ -17,21 +17,22 @@ from typing import Any
 
 import numpy as np
 
-from . import store as stores
-from .audits import second_correct
-from .component import build
-from .config import RunConfig
+from harness.plugin_system.component import build
+from harness.plugin_system.presets import graded_as_the_paper
+from harness.plugin_system.registry import load_registry
+from harness.running.config import RunConfig
+from harness.running.pipeline import ask_second_grader, sample, verify
+from harness.running.plan import Plan, make_plan, prompt
+from harness.running.preflight import SHORTER, Outlook, require_consent, sampling_outlook
+from harness.scoring.metrics import budgets, random_pass_at_k
+from harness.stages.audit import second_correct
+from harness.system.progress import Progress
+
 from .contracts import Engine, Trainer
 from .errors import HarnessError
-from .metrics import budgets, random_pass_at_k
-from .pipeline import ask_second_grader, sample, verify
-from .plan import Plan, make_plan, prompt
-from .preflight import SHORTER, Outlook, require_consent, sampling_outlook
-from .presets import graded_as_the_paper
-from .progress import Progress
 from .records import Floats, Problem, Responses
-from .registry import load_registry
 from .rl import best_step, has_second_grader, naming_data_options
+from .store import shards as stores
 from .training import Checkpoint, TrainingRun, read_run
 
 KIND = "diversity-harness rl eval"

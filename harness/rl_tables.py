@@ -12,7 +12,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from . import output
+from .system import output
 
 if TYPE_CHECKING:
     from .rl import Prepared

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from .component import parse_spec
+from harness.plugin_system.component import parse_spec
+
 from .errors import HarnessError, did_you_mean
 from .paper import ModelSize
 

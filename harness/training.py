@@ -13,8 +13,9 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, TypeAlias
 
+from harness.system.json_lines import read_lines
+
 from .errors import HarnessError
-from .json_lines import read_lines
 from .records import Message, Problem
 
 Tensor: TypeAlias = Any  # torch's, which the core does not import

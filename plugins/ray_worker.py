@@ -19,8 +19,8 @@ from pathlib import Path
 from typing import Any
 
 from harness import HarnessError
-from harness.registry import GROUP
-from harness.work import forget_components
+from harness.plugin_system.registry import GROUP
+from harness.stages.work import forget_components
 
 Terms = dict[str, Any]  # plain data: a node without the harness must be able to read it
 

@@ -30,7 +30,7 @@ from typing import Any, ClassVar
 
 from harness import HarnessError, Message, Problem, Task, Verdict, correct, hookimpl, wrong
 from harness.hookspecs import Register
-from harness.json_lines import opened, read_lines
+from harness.system.json_lines import opened, read_lines
 
 from .arithmetic import Expression, NotArithmetic, chain, evaluate, last_statement, symbols
 

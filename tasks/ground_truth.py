@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Any
 
 from harness import HarnessError
-from harness.store import write_atomically
+from harness.store.shards import write_atomically
 
 from .evalplus_oracle import holds_floats
 from .sandbox import Run, Sandbox, Suite, loose

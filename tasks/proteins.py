@@ -29,8 +29,8 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from harness import HarnessError, Problem, Task, Verdict, correct, error, hookimpl, wrong
 from harness.errors import did_you_mean
 from harness.hookspecs import Register
-from harness.json_lines import read_lines
-from harness.weights import Weights
+from harness.plugin_system.licences import Weights
+from harness.system.json_lines import read_lines
 
 if TYPE_CHECKING:
     from harness_plugins.proteins.esmfold import EsmFold

@@ -2,7 +2,7 @@
 
 The hub is read through `datasets`. Three things it does are not wanted here (seen in 5.2.0). Where the hub is out of
 reach it tries for 23 s, and for minutes where connections are taken but not answered; here its cache is asked first,
-then the hub for any answer (`harness.hub`). Then it serves the newest cached copy, of *any* revision, under the pinned
+then the hub for any answer (`system.hub`). Then it serves the newest cached copy, of *any* revision, under the pinned
 one's name; here the pinned one or none. And it prefers a folder `openai/gsm8k` that lies where the command runs.
 
 A local file is known by its bytes, not by its name: parquet, a JSON array, or JSONL, each of the texts also gzipped.
@@ -22,8 +22,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from harness import HarnessError, Problem
-from harness.hub import hub_is_out_of_reach
-from harness.json_lines import beginning, read_lines
+from harness.system.hub import hub_is_out_of_reach
+from harness.system.json_lines import beginning, read_lines
 
 if TYPE_CHECKING:
     import pyarrow as pa

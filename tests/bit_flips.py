@@ -23,10 +23,14 @@ from contextlib import ExitStack
 from pathlib import Path
 from unittest import mock
 
-from harness import HarnessError, cells, pipeline, sequential, setting
-from harness.config import RunConfig
-from harness.pool_commands import inspect
-from harness.progress import Progress
+from harness import HarnessError
+from harness.results import cells
+from harness.running import context as setting
+from harness.running import pipeline
+from harness.running import until_correct as sequential
+from harness.running.config import RunConfig
+from harness.running.pool_jobs import inspect
+from harness.system.progress import Progress
 
 TOY = Path(__file__).parent / "toy.py"
 AFTER = {  # which stages are made anew after a file of a kind was damaged

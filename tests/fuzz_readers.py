@@ -36,13 +36,14 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from safetensors.numpy import save as save_tensors
 
-from harness import HarnessError, store
-from harness.foreign import JoinedPool
-from harness.pool_joining import IdTable
-from harness.pool_layouts import count_problems, pool_files
-from harness.pools import GivenVectors, pool_digest
+from harness import HarnessError
+from harness.pools.given import GivenVectors, pool_digest
+from harness.pools.joining import IdTable
+from harness.pools.layouts.reading import count_problems, pool_files
 from harness.records import Problem
-from harness.selection import _read_verified
+from harness.running.importing import JoinedPool
+from harness.running.selection import _read_verified
+from harness.store import shards as store
 from tasks.competition_math import Math500
 from tasks.evalplus_tasks import HumanEvalPlus
 from tasks.game24 import Game24

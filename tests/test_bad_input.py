@@ -15,9 +15,9 @@ from conftest import ROOT
 
 from harness import HarnessError, Problem
 from harness.errors import LONGEST
-from harness.pool_layouts import read_pool
-from harness.pools import GivenVectors
-from harness.work import embedded
+from harness.pools.given import GivenVectors
+from harness.pools.layouts.reading import read_pool
+from harness.stages.work import embedded
 
 POOL = {"problem_id": "a", "responses": ["x", "y"], "correct": [True, False]}
 HEADER = "{'descr': %s, 'fortran_order': False, 'shape': %s, }\n"

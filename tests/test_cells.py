@@ -13,7 +13,8 @@ import sys
 import pytest
 from conftest import ROOT, TOY
 
-from harness import HarnessError, cells, inert, leaderboard
+from harness import HarnessError
+from harness.results import cells, inert, leaderboard
 
 
 @pytest.fixture
@@ -59,7 +60,7 @@ def test_a_cell_names_the_machine_and_imports_nothing_for_it(run):
     assert hardware["memory_gb"] > 0.1
     assert isinstance(hardware["cpu"], str)
     assert hardware["gpus"] == cells._gpus()
-    code = "import sys; from harness import cells; print(cells._hardware()['gpus'], 'torch' in sys.modules)"
+    code = "import sys; from harness.results import cells; print(cells._hardware()['gpus'], 'torch' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.split() == ["[]", "False"]
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.children import run_child, run_owned
+from harness.system.children import run_child, run_owned
 
 # A child that starts a server in a session of its own, which starts another and ignores SIGTERM.
 FAMILY = """
@@ -110,7 +110,7 @@ def test_output_is_appended_to_the_log_and_the_environment_is_handed_on(tmp_path
 OWNER = """
 import sys
 from pathlib import Path
-from harness.children import run_owned
+from harness.system.children import run_owned
 print(run_owned([sys.executable, "-c", sys.argv[1], sys.argv[2]], {}, Path(sys.argv[3]), grace_s=0.5), flush=True)
 """
 

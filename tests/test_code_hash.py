@@ -15,12 +15,12 @@ from pathlib import Path
 
 import pytest
 
-from harness import versions
-from harness.code_hash import code_hash, modules_of
-from harness.component import UNHASHED, build, described, source_hash
-from harness.registry import load_registry
-from harness.store import Store
-from harness.syntax_text import syntax_text
+from harness.plugin_system.code_hash import code_hash, modules_of
+from harness.plugin_system.component import UNHASHED, build, described, source_hash
+from harness.plugin_system.registry import load_registry
+from harness.plugin_system.syntax_text import syntax_text
+from harness.store import versions
+from harness.store.shards import Store
 
 ROOT = Path(__file__).parents[1]
 SOURCE = '''"""A module."""
@@ -152,7 +152,7 @@ def test_every_version_of_python_writes_the_same_text(tmp_path):
         "print(json.dumps([list(sys.version_info[:2]), texts[0].digest,"
         " hashlib.sha256(repr([(t.digest, t.imports) for t in texts]).encode()).hexdigest()]))"
     )
-    arguments = ["-I", "-c", program, str(ROOT / "harness" / "syntax_text.py"), str(tmp_path / "source.py"), *paths]
+    arguments = ["-I", "-c", program, str(ROOT / "harness" / "plugin_system" / "syntax_text.py"), str(tmp_path / "source.py"), *paths]
     results = {}
     for python in {sys.executable: None, **dict.fromkeys(pythons())}:
         done = subprocess.run([python, *arguments], capture_output=True, text=True)
@@ -364,7 +364,7 @@ def test_the_papers_sizes_and_rl_settings_are_no_part_of_a_verdicts_key():
 
 
 def test_a_task_from_the_core_has_no_code_of_its_own():
-    from harness.foreign import PoolTask
+    from harness.running.importing import PoolTask
 
     assert source_hash(PoolTask([])) == ""
 

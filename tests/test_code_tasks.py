@@ -21,7 +21,7 @@ from evalplus_says import evalplus_passes
 from mutants import ON_PURPOSE, mutants
 
 from harness import HarnessError, Problem
-from harness.work import graded
+from harness.stages.work import graded
 from harness_tasks import evalplus_tasks, ground_truth, program_grading
 from harness_tasks.evalplus_oracle import Oracle, holds_floats, is_floats
 from harness_tasks.evalplus_tasks import UNSAFE_EXEC, HumanEvalPlus, MbppPlus

@@ -8,8 +8,8 @@ from typing import Literal
 import pytest
 
 from harness import HarnessError
-from harness.component import build, parameters, parse_spec
-from harness.registry import Origin, Registration, Registry
+from harness.plugin_system.component import build, parameters, parse_spec
+from harness.plugin_system.registry import Origin, Registration, Registry
 
 
 @dataclass(frozen=True)

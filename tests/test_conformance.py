@@ -16,8 +16,8 @@ from conftest import ROOT
 from toy import Letters
 
 from harness import HarnessError, Sampler
-from harness.component import build, parse_spec
-from harness.registry import load_registry
+from harness.plugin_system.component import build, parse_spec
+from harness.plugin_system.registry import load_registry
 from harness.testing import (
     KINDS,
     ConformanceError,

@@ -8,15 +8,18 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from harness import HarnessError, Problem, Responses, Task, cells, chance, correct, store, wrong
-from harness.component import build
-from harness.config import RunConfig
-from harness.plan import make_plan
-from harness.presets import graded_as_the_paper
-from harness.progress import Progress
-from harness.registry import load_registry
+from harness import HarnessError, Problem, Responses, Task, correct, wrong
+from harness.plugin_system.component import build
+from harness.plugin_system.presets import graded_as_the_paper
+from harness.plugin_system.registry import load_registry
+from harness.results import cells
+from harness.running.config import RunConfig
+from harness.running.plan import make_plan
+from harness.stages import chance
+from harness.stages.work import answers_of, graded
+from harness.store import shards as store
+from harness.system.progress import Progress
 from harness.testing import findings
-from harness.work import answers_of, graded
 from harness_tasks.competition_math import Math
 from harness_tasks.gsm8k import Gsm8k
 

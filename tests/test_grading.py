@@ -8,9 +8,11 @@ import pytest
 import toy
 from toy import Keyed
 
-from harness import Problem, correct, error, registry, store, wrong
-from harness.store import Store
-from harness.work import graded
+from harness import Problem, correct, error, wrong
+from harness.plugin_system import registry
+from harness.stages.work import graded
+from harness.store import shards as store
+from harness.store.shards import Store
 
 PROBLEM = Problem("0", "Say a colour", reference="red")
 

@@ -7,7 +7,7 @@ import json
 import pytest
 
 from harness import HarnessError
-from harness.grid import parse_grid
+from harness.running.grid import parse_grid
 
 
 def keys(store, row, stage):

@@ -8,9 +8,9 @@ from test_transformers_engine import CONFIGS, LONG, SHORT, SMALL, assert_same, h
 from transformers import MistralConfig, Phi3Config, PhiConfig
 
 from harness import HarnessError, Sampler
-from harness.config import RunConfig
-from harness.plan import Sampling, make_plan
-from harness.progress import Progress
+from harness.running.config import RunConfig
+from harness.running.plan import Sampling, make_plan
+from harness.system.progress import Progress
 from harness_plugins import packed_attention
 from harness_plugins.candidate_tree import CandidateTree, prefixes, require_siblings
 from harness_plugins.guided import RepExpGuided

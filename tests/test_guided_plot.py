@@ -6,7 +6,8 @@ import json
 import numpy as np
 import pytest
 
-from harness import cells, sequential
+from harness.results import cells
+from harness.running import until_correct as sequential
 
 
 @pytest.fixture

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from harness import HarnessError
-from harness.hardest import Solved, hardest
+from harness.running.hardest import Solved, hardest
 
 
 def pool_file(folder, **correct):

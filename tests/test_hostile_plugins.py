@@ -12,7 +12,7 @@ import pytest
 from conftest import ROOT, TOY
 
 from harness import HarnessError, Pool
-from harness.patience import named
+from harness.plugin_system.patience import named
 
 HOOK = """
 from harness import Sampler, hookimpl

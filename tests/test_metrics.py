@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness import stats
-from harness.metrics import (
+from harness.scoring import stats
+from harness.scoring.metrics import (
     Outcomes,
     budget_for,
     budgets,

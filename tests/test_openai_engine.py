@@ -33,9 +33,10 @@ from loopback import (
     tiny24,
 )
 
-from harness import HarnessError, Sampler, store
-from harness.component import build, parameters
-from harness.registry import load_registry
+from harness import HarnessError, Sampler
+from harness.plugin_system.component import build, parameters
+from harness.plugin_system.registry import load_registry
+from harness.store import shards as store
 from harness.testing import checks
 from harness_plugins import openai_requests
 from harness_plugins.openai_engine import LONG_SEEDS, SEEDS, OpenAI, _base_url, _runs, _seed_base

@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 from conftest import TOY
 
-from harness import pipeline
-from harness.component import build
-from harness.config import RunConfig
-from harness.progress import Progress
-from harness.registry import load_registry
+from harness.plugin_system.component import build
+from harness.plugin_system.registry import load_registry
+from harness.running import pipeline
+from harness.running.config import RunConfig
+from harness.system.progress import Progress
 
 REQUIRED = [
     "task",
@@ -88,7 +88,7 @@ def test_selectors_get_vectors_centred_over_the_pool(toy):
 
 
 def test_problems_and_trials_draw_from_streams_of_their_own(toy, tmp_path):
-    from harness.store import responses_in
+    from harness.store.shards import responses_in
 
     row = toy("--selector", "shuffle").rows[0]
     texts = [tuple(responses_in(path).texts) for path in (tmp_path / "runs" / "pool").rglob("*.parquet")]

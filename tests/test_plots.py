@@ -20,13 +20,17 @@ import numpy as np
 import pytest
 from conftest import ROOT, TOY
 
-from harness import budget_curves, cells, pipeline, plots, store
-from harness import grid as grids
-from harness.config import RunConfig
-from harness.metrics import Outcomes
+from harness import plots
 from harness.plots import curves, hardness, likelihoods, scatter, style
 from harness.plots.chosen import Chosen
-from harness.progress import Progress
+from harness.results import cells
+from harness.running import grid as grids
+from harness.running import pipeline
+from harness.running.config import RunConfig
+from harness.scoring import budget_curves
+from harness.scoring.metrics import Outcomes
+from harness.store import shards as store
+from harness.system.progress import Progress
 
 NAMES = ("scatter", "questions", "models", "hardness", "samplers", "representations", "passk", "likelihoods")
 GRID = "selector=spread+shuffle+head+likely,embedder=hidden-mean+letters"
@@ -766,7 +770,7 @@ def test_a_refusal_is_one_line_and_exit_code_2(harness, rich):
 def test_the_page_names_every_figure_column_and_option():
     import typer.main
 
-    from harness.cli import app
+    from harness.cli.commands import app
 
     page = (ROOT / "docs" / "plots.md").read_text()
     assert tuple(plots.figures())[: len(NAMES)] == NAMES

@@ -18,11 +18,11 @@ from conftest import ROOT, TOY
 from toy import Colours
 
 from harness import HarnessError, Problem, Task
-from harness.pool_inspect import records_of
-from harness.pool_joining import IdTable, Joiner
-from harness.pool_layouts import count_problems, read_pool
-from harness.pool_record import PoolRecord
-from harness.pools import pool_digest
+from harness.pools.given import pool_digest
+from harness.pools.joining import IdTable, Joiner
+from harness.pools.layouts.inspect_ai import records_of
+from harness.pools.layouts.reading import count_problems, read_pool
+from harness.pools.record import PoolRecord
 
 
 @pytest.fixture

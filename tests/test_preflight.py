@@ -13,11 +13,11 @@ from threading import Timer
 import pytest
 from conftest import TOY
 
-from harness import preflight
-from harness.config import RunConfig
-from harness.plan import make_plan
-from harness.preflight import Outlook, Preflight
-from harness.progress import Progress
+from harness.running import preflight
+from harness.running.config import RunConfig
+from harness.running.plan import make_plan
+from harness.running.preflight import Outlook, Preflight
+from harness.system.progress import Progress
 
 HOURS = ("--data", 30000, "--engine", "toy:delay_s=0.2")  # 480,000 responses, sixteen in 0.2 s
 

@@ -8,7 +8,7 @@ from scipy.sparse import csr_matrix
 from sklearn.random_projection import SparseRandomProjection
 
 from harness import HarnessError
-from harness.projection import project
+from harness.stages.project import project
 
 WIDE = np.random.default_rng(0).normal(size=(20, 300))
 

@@ -21,8 +21,9 @@ import pytest
 from conftest import ROOT, contents
 from tiny_proteins import CHILD, tiny_esm3, tiny_esmc, tiny_esmfold
 
-from harness import HarnessError, Problem, Sampler, store
-from harness.component import parse_spec
+from harness import HarnessError, Problem, Sampler
+from harness.plugin_system.component import parse_spec
+from harness.store import shards as store
 from harness_tasks.proteins import Proteins, fault, lengths
 
 LETTERS = "ACDEFGHIKLMNPQRSTVWY"
@@ -695,8 +696,8 @@ def test_the_estimate_follows_the_count_of_operations(models):
 
 
 def test_folding_that_takes_days_is_not_begun_where_nobody_can_be_asked():
-    from harness.preflight import Preflight, require_consent
-    from harness.progress import Progress
+    from harness.running.preflight import Preflight, require_consent
+    from harness.system.progress import Progress
 
     counts = {"cells": 1, "problems": 1, "responses": 1, "tokens": 1, "verdicts": 1, "store_bytes": 1, "free_bytes": 2}
     days = Preflight(**counts, seconds=None, measuring_s=11 * 3600.0)
@@ -736,7 +737,7 @@ def test_missing_weights_are_one_line_with_source_and_licence_and_the_hours_are_
 
 
 def test_a_preset_fills_in_what_was_not_given_and_is_refused_where_there_is_none(harness, tmp_path):
-    from harness.presets import filled
+    from harness.plugin_system.presets import filled
 
     options = ("task", "preset", "engine", "sampler", "embedder", "embeddings", "selector", "split", "n", "pool")
     none = dict.fromkeys(options)

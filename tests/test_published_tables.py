@@ -9,8 +9,9 @@ import shutil
 import numpy as np
 import pytest
 
-from harness import cells, inert, leaderboard, stats
-from harness.metrics import Outcomes, summary
+from harness.results import cells, inert, leaderboard
+from harness.scoring import stats
+from harness.scoring.metrics import Outcomes, summary
 
 SPREADSHEET = ("=", "+", "-", "@", "\t", "\r", "'")
 

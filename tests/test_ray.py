@@ -22,10 +22,10 @@ import pytest
 from conftest import ROOT, TOY, contents
 
 from harness import HarnessError
-from harness.config import RunConfig
-from harness.drawing import draw, there
-from harness.plan import make_plan
-from harness.progress import Progress
+from harness.running.config import RunConfig
+from harness.running.plan import make_plan
+from harness.stages.sample import draw, there
+from harness.system.progress import Progress
 from harness_plugins.ray_cluster import environment_of
 from harness_plugins.ray_crew import Losses, Place
 from harness_plugins.ray_worker import difference, make_terms

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 from conftest import contents
 
-from harness import store
+from harness.store import shards as store
 
 ENVIRONMENT = os.environ | {"OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1"}
 

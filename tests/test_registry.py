@@ -15,7 +15,7 @@ from textwrap import dedent
 import pytest
 
 from harness import HarnessError
-from harness.registry import load_registry
+from harness.plugin_system.registry import load_registry
 
 GOOD = """
     from harness import hookimpl

@@ -15,13 +15,14 @@ import pytest
 from conftest import TOY
 from report_page import HOSTILE, hostile_pool, parsed, policy, pool_file
 
-from harness import Pool, store
-from harness.budget_curves import band
-from harness.metrics import random_pass_at_k
+from harness import Pool
 from harness.report.browsing import NONE, OTHER, clusters, flat, sampled
 from harness.report.orders import nearest_earlier
 from harness.report.page import SCRIPTS, encoded, fitted, joined_script
 from harness.report.visible import cut, visible
+from harness.scoring.budget_curves import band
+from harness.scoring.metrics import random_pass_at_k
+from harness.store import shards as store
 from harness_selectors.repexp import RepExp
 
 

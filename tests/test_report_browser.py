@@ -15,13 +15,13 @@ import pytest
 from conftest import TOY
 from report_page import HOSTILE, hostile_pool, parsed
 
-from harness import pipeline
-from harness.config import RunConfig
-from harness.progress import Progress
 from harness.report import write_report
 from harness.report.page import SCRIPTS
 from harness.report.visible import visible
-from harness.store import storable
+from harness.running import pipeline
+from harness.running.config import RunConfig
+from harness.store.shards import storable
+from harness.system.progress import Progress
 
 CHROMIUM = shutil.which("chromium")
 MISSING = not CHROMIUM or importlib.util.find_spec("playwright") is None

@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 from conftest import TOY, contents
 
-from harness.store import temporary_name
+from harness.store.shards import temporary_name
 
 KILLS = 20
 PROBLEMS = 12

@@ -14,8 +14,8 @@ import numpy as np
 import pytest
 
 from harness import HarnessError, plots, rl, rl_eval, rl_tables
-from harness.metrics import random_pass_at_k
 from harness.records import Problem
+from harness.scoring.metrics import random_pass_at_k
 from harness.training import Settings, TrainingRun, read_metrics, read_problems, read_run
 from harness_plugins.rl.shaping import Grader
 
@@ -274,7 +274,7 @@ def test_the_papers_settings_are_the_defaults(shared_data, tmp_path, task):
 
 
 def test_how_a_task_is_trained_on_is_no_part_of_its_verdicts_key():
-    from harness.component import source_hash
+    from harness.plugin_system.component import source_hash
     from harness_tasks import rl_settings
     from harness_tasks.game24 import Game24
 

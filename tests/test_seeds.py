@@ -9,7 +9,9 @@ import shutil
 import numpy as np
 import pytest
 
-from harness import cells, leaderboard, seeds, stats
+from harness.results import cells, leaderboard
+from harness.results import seed_groups as seeds
+from harness.scoring import stats
 
 
 @pytest.fixture

@@ -13,7 +13,9 @@ import numpy as np
 import pytest
 from conftest import contents
 
-from harness import HarnessError, sequential, store
+from harness import HarnessError
+from harness.running import until_correct as sequential
+from harness.store import shards as store
 
 GUIDED = ("--task", "game24", "--sampler", "repexp-guided:beta=0.5", "--max-tokens", "64")
 

@@ -18,9 +18,10 @@ import pytest
 from conftest import TOY, contents
 from safetensors.numpy import load, save
 
-from harness import HarnessError, Problem, Responses, store
-from harness.checksums import BadShard
+from harness import HarnessError, Problem, Responses
 from harness.records import correct, wrong
+from harness.store import shards as store
+from harness.store.checksums import BadShard
 
 
 def shards(root, kind):
@@ -347,7 +348,7 @@ def test_a_problem_whose_reference_changed_keeps_its_responses(harness, toy, tmp
 
 ONE_AFTER_ANOTHER = """
 import json, sys
-from harness.cli import main
+from harness.cli.commands import main
 for command in json.loads(sys.argv[1]):
     sys.argv = ["harness", *command]
     try:

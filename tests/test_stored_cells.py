@@ -9,9 +9,10 @@ import pytest
 from conftest import TOY
 from report_page import pool_file
 
-from harness import HarnessError, cells
-from harness.registry import load_registry
-from harness.stored_cells import key_of, picks, rebuilt, stored_problems
+from harness import HarnessError
+from harness.plugin_system.registry import load_registry
+from harness.results import cells
+from harness.results.stored_cells import key_of, picks, rebuilt, stored_problems
 
 
 def cell_of(tmp_path, outcome, place=0):

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from harness.metrics import restricted
-from harness.survival import kaplan_meier
+from harness.scoring.metrics import restricted
+from harness.scoring.survival import kaplan_meier
 
 # Six sequences, two of them censored: at call 2 (by a smaller budget) and at call 5.
 TIMES, SOLVED = [1, 2, 2, 3, 5, 5], [True, True, False, True, True, False]

@@ -9,8 +9,9 @@ import numpy as np
 import pytest
 from rich.console import Console
 
-from harness import metrics, tables
-from harness.metrics import Outcomes
+from harness.cli import tables
+from harness.scoring import metrics
+from harness.scoring.metrics import Outcomes
 
 
 def row_of(selector, embedder="tfidf", subset=False, seed=0, **more):
@@ -108,7 +109,7 @@ def test_a_chance_has_two_digits(value, text):
 
 
 def test_a_table_of_several_seeds_says_so_and_a_leaderboard_says_what_its_intervals_are_worth(shown, tmp_path):
-    from harness.leaderboard import Board
+    from harness.results.leaderboard import Board
 
     rows = [{**row, "seeds": [0, 1, 2], "disputed": 4, "q_random": None} for row in ROWS]
     text = shown(tables.leaderboard, [Board({}, rows, [("twice", "broke")])], [tmp_path], width=120)

@@ -168,8 +168,8 @@ def test_the_exact_first_prompt_is_shown(harness, shared_data, task):
 def test_no_grader_imports_torch(shared_data):
     code = """
 import sys
-from harness.component import build
-from harness.registry import load_registry
+from harness.plugin_system.component import build
+from harness.plugin_system.registry import load_registry
 
 registry = load_registry()
 for name, file in (("mbppplus", "MbppPlus-v0.2.0.jsonl.gz"), ("math500", "math500.jsonl")):

@@ -16,7 +16,7 @@ import pytest
 from conftest import ROOT, TOY
 
 from harness import HarnessError
-from harness.tracked import flat, row_name, scalars
+from harness.cli.tracked import flat, row_name, scalars
 from harness_plugins.tracking import Tracked
 
 # A tracker that writes down what it is handed, and raises where it is told to.

@@ -22,7 +22,7 @@ from safetensors import safe_open
 from safetensors.torch import load_file
 
 from harness import HarnessError
-from harness.children import run_child
+from harness.system.children import run_child
 from harness.training import Rollouts, Settings, TrainingRun, write_problems
 from harness_plugins.rl import trl_settings, trl_trainer
 from harness_plugins.rl.repexp_bonus import RepExpBonus

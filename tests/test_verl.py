@@ -21,9 +21,9 @@ from safetensors import safe_open
 from safetensors.torch import load_file
 
 from harness import HarnessError, Sampler
-from harness.children import run_child
-from harness.component import build
-from harness.registry import load_registry
+from harness.plugin_system.component import build
+from harness.plugin_system.registry import load_registry
+from harness.system.children import run_child
 from harness.training import Settings, TrainingRun, read_problems, write_problems
 from harness_plugins.rl.shaping import Shaping
 from harness_plugins.rl.verl_environment import VARIABLE, find_python, installed

@@ -27,7 +27,7 @@ from conftest import ROOT, contents
 from test_samplers import assert_drawn_from, exact
 
 from harness import HarnessError, Responses, Sampler
-from harness.store import responses_in
+from harness.store.shards import responses_in
 from harness.testing import checks
 from harness_plugins.openai_engine import OpenAI
 from harness_plugins.samplers import HighTemp, LowTemp, MinP, Nucleus

@@ -18,8 +18,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from harness import HarnessError, Responses, Sampler
-from harness.component import build
-from harness.registry import load_registry
+from harness.plugin_system.component import build
+from harness.plugin_system.registry import load_registry
 from harness_plugins.capture import pool
 from harness_plugins.checkpoint import Checkpoint
 from harness_plugins.transformers_engine import Transformers

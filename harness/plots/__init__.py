@@ -10,7 +10,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from .. import inert, store
+from harness.results import inert
+from harness.store import shards as store
+
 from ..errors import HarnessError, did_you_mean
 from .request import Figure, Row, rounded
 from .request import Request as Request

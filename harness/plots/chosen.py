@@ -8,9 +8,10 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, TypeVar
 
-from .. import cells
-from ..leaderboard import gather
-from ..metrics import Outcomes
+from harness.results import cells
+from harness.results.leaderboard import gather
+from harness.scoring.metrics import Outcomes
+
 from .request import Request, Row
 
 # What can tell two cells apart, the most telling first, and how its value is written.

@@ -1,4 +1,4 @@
-"""pass@k curves: `samplers`, `representations` and `passk`; `harness.budget_curves` says what curves and bands are."""
+"""pass@k curves: `samplers`, `representations` and `passk`; `scoring.budget_curves` says what curves and bands are."""
 
 from __future__ import annotations
 
@@ -6,8 +6,9 @@ from collections.abc import Hashable, Sequence
 from statistics import fmean
 from typing import Any
 
-from ..budget_curves import band, budgets, oracle_shares, random_shares, selected_shares
-from ..metrics import budgets as tabled_budgets
+from harness.scoring.budget_curves import band, budgets, oracle_shares, random_shares, selected_shares
+from harness.scoring.metrics import budgets as tabled_budgets
+
 from ..records import Floats
 from . import style
 from .chosen import (

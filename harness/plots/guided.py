@@ -1,7 +1,7 @@
 """`guided`: the paper's figure on exploration at the token level, from runs that stopped at the first correct response.
 
 Left, the share of problems solved within k responses, by Kaplan and Meier's estimate, within one standard error
-(`harness.survival`; several seeds on a problem are one cluster). Right, with `--reference`, the share solved within the
+(`scoring.survival`; several seeds on a problem are one cluster). Right, with `--reference`, the share solved within the
 whole budget by hardness, and what a sampler gains over the first one there: paired by problem, seeds averaged inside,
 with a 95 % interval. Hardness is another run's, never the runs' own: bins by their own luck would make a gain.
 """
@@ -14,12 +14,14 @@ from typing import Any
 
 import numpy as np
 
-from .. import sequential, store
-from ..budget_curves import budgets
+from harness.running import until_correct as sequential
+from harness.scoring.budget_curves import budgets
+from harness.scoring.metrics import random_samples_to_correct
+from harness.scoring.stats import difference_interval
+from harness.store import shards as store
+
 from ..errors import HarnessError
-from ..metrics import random_samples_to_correct
 from ..records import Floats
-from ..stats import difference_interval
 from . import style
 from .chosen import reference_of
 from .request import Figure, Request, Row

@@ -12,7 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from ..metrics import random_samples_to_correct
+from harness.scoring.metrics import random_samples_to_correct
+
 from ..records import Floats, Ints
 from . import style
 from .chosen import Chosen, at_most, called, grouped, of_one_ranker, reference_of, telling

@@ -12,7 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from ..metrics import random_samples_to_correct
+from harness.scoring.metrics import random_samples_to_correct
+
 from . import style
 from .chosen import FIELDS, Chosen, at_most, called, of_one_ranker, telling
 from .request import Figure, Request, Row

@@ -12,10 +12,11 @@ from typing import Any
 
 import numpy as np
 
+from harness.plugin_system.registry import load_registry
+from harness.results.stored_cells import StoredProblem, key_of, picks, rebuilt, stored_problems
+
 from ..errors import HarnessError, said
 from ..records import Floats, Ints, Pool
-from ..registry import load_registry
-from ..stored_cells import StoredProblem, key_of, picks, rebuilt, stored_problems
 from .chosen import Chosen
 from .request import Request
 

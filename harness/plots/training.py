@@ -11,8 +11,9 @@ from typing import Any
 
 import numpy as np
 
+from harness.scoring.metrics import budgets
+
 from .. import rl_eval
-from ..metrics import budgets
 from . import style
 from .request import PAPERS_SELECTOR, Figure, Request, Row
 

@@ -10,10 +10,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from ..chance import remarks
-from ..progress import Progress
-from ..store import write_atomically
-from ..stored_cells import key_of
+from harness.results.stored_cells import key_of
+from harness.stages.chance import remarks
+from harness.store.shards import write_atomically
+from harness.system.progress import Progress
+
 from .browsing import browsable
 from .chosen import Cell, chosen_cells
 from .figures import curves, ranked, table

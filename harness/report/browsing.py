@@ -11,12 +11,13 @@ from typing import Any
 
 import numpy as np
 
-from ..component import build
-from ..progress import Progress
-from ..projection import project
+from harness.plugin_system.component import build
+from harness.results.stored_cells import StoredProblem, key_of, stored_problems
+from harness.stages.project import project
+from harness.stages.work import centred, embedded
+from harness.system.progress import Progress
+
 from ..records import Floats, Pool
-from ..stored_cells import StoredProblem, key_of, stored_problems
-from ..work import centred, embedded
 from .chosen import Cell
 from .orders import PICKS, Rankers
 from .visible import cut

@@ -8,9 +8,11 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from .. import cells, store
+from harness.results import cells
+from harness.store import shards as store
+from harness.system.progress import Progress
+
 from ..errors import HarnessError
-from ..progress import Progress
 
 
 @dataclass(frozen=True)

@@ -9,11 +9,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ..budget_curves import band, budgets, oracle_shares, random_shares, selected_shares
-from ..cells import outcomes as outcomes_of
-from ..leaderboard import REFERENCES
+from harness.results.cells import outcomes as outcomes_of
+from harness.results.leaderboard import REFERENCES
+from harness.scoring.budget_curves import band, budgets, oracle_shares, random_shares, selected_shares
+from harness.scoring.stats import false_discovery_rates
+
 from ..records import Floats
-from ..stats import false_discovery_rates
 from .chosen import Cell
 
 BUDGETS = ("1", "4", "16", "64", "256", "1024", "4096")

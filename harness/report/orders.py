@@ -12,10 +12,11 @@ from typing import Any
 
 import numpy as np
 
+from harness.plugin_system.registry import load_registry
+from harness.results.stored_cells import picks, rebuilt
+
 from ..errors import HarnessError, said
 from ..records import Floats, Pool, Problem
-from ..registry import load_registry
-from ..stored_cells import picks, rebuilt
 from .chosen import Cell
 
 PICKS = 512  # of a larger pool the picks beyond are not shown, unless the stored ranking goes further

@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import Any
 from unittest import SkipTest
 
-from ..component import parameters
+from harness.plugin_system.component import parameters
+
 from ..errors import Escaped, HarnessError, contained
 
 

@@ -8,9 +8,10 @@ import pickle
 from collections.abc import Mapping
 from typing import Any
 
-from ..component import Spec, build, parameters, signature
+from harness.plugin_system.component import Spec, build, parameters, signature
+from harness.plugin_system.registry import Origin, Registration, Registry
+
 from ..errors import HarnessError
-from ..registry import Origin, Registration, Registry
 from .checking import Check, Violation, check, expect, said, shown
 
 GIVEN_BY_US = {"task": ("data",), "engine": ("model",)}  # handed to every factory of the kind, not written by the user

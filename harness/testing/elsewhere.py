@@ -16,8 +16,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from .. import output
-from ..registry import load_file
+from harness.plugin_system.registry import load_file
+from harness.system import output
+
 from .checking import Inapplicable, Violation, expect
 
 TIMEOUT_S = 300

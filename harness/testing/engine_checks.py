@@ -12,7 +12,8 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from ..drawing import says_done
+from harness.stages.sample import says_done
+
 from ..records import Responses, Sampler
 from . import global_rngs
 from .checking import Inapplicable, Violation, check, expect, require_refused

@@ -10,9 +10,10 @@ from typing import Any
 
 import numpy as np
 
+from harness.stages.work import pulled, subset_of
+
 from ..errors import HarnessError
 from ..records import Pool
-from ..work import pulled, subset_of
 from .checking import Violation, expect
 
 

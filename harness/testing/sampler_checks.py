@@ -6,7 +6,8 @@ import json
 import math
 from typing import Any
 
-from ..component import parameters, signature
+from harness.plugin_system.component import parameters, signature
+
 from .checking import Inapplicable, Violation, check, expect, require_refused
 from .common_checks import parameter_check, picklable
 

@@ -7,7 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from ..component import parameters
+from harness.plugin_system.component import parameters
+
 from ..records import Pool, Problem, Verdict, correct, wrong
 from . import examples
 from .checking import Inapplicable, Violation, check, expect, said

@@ -13,8 +13,9 @@ from collections.abc import Sequence
 from itertools import islice
 from typing import Any
 
-from .. import ending
-from ..component import parameters
+from harness.plugin_system.component import parameters
+from harness.stages import finish as ending
+
 from ..errors import HarnessError
 from ..records import Problem, Verdict
 from . import examples

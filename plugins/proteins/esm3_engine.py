@@ -30,7 +30,7 @@ import numpy as np
 
 from harness import HarnessError, Message, Responses, Sampler, hookimpl
 from harness.hookspecs import Register
-from harness.weights import Weights
+from harness.plugin_system.licences import Weights
 
 from ..row_chunks import Chunks
 from .esm3_environment import find_python, installed
@@ -307,7 +307,7 @@ def _fetched(copy: Copy) -> Path:
     from huggingface_hub import snapshot_download
     from huggingface_hub.errors import GatedRepoError, HfHubHTTPError
 
-    from harness.hub import hub_is_out_of_reach
+    from harness.system.hub import hub_is_out_of_reach
 
     try:
         folder = snapshot_download(

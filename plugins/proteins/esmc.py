@@ -22,7 +22,7 @@ import numpy as np
 
 from harness import HarnessError, Problem, hookimpl
 from harness.hookspecs import Register
-from harness.weights import Weights
+from harness.plugin_system.licences import Weights
 
 from ..checkpoint import find_device, quiet
 from ..model_location import one_line_errors

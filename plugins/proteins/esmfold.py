@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 
 from harness import HarnessError
-from harness.weights import Weights
+from harness.plugin_system.licences import Weights
 
 from ..row_chunks import out_of_memory, release
 from .esmc import whole_model

@@ -16,8 +16,8 @@ from pathlib import Path
 from typing import Any
 
 from harness import HarnessError
-from harness.hub import hub_is_out_of_reach
-from harness.weights import Weights
+from harness.plugin_system.licences import Weights
+from harness.system.hub import hub_is_out_of_reach
 
 from ..file_hashes import file_hashes
 from ..model_location import Location, content_hash

@@ -11,10 +11,11 @@ from typing import Any
 import torch
 from safetensors.torch import load_file, save_file
 
-from harness import HarnessError, ending
-from harness.component import build, parse_spec
+from harness import HarnessError
+from harness.plugin_system.component import build, parse_spec
+from harness.plugin_system.registry import load_registry
 from harness.records import Problem, Verdict, error
-from harness.registry import load_registry
+from harness.stages import finish as ending
 from harness.training import METRICS, REWARDS, Rollouts, Shaped, TrainingRun, read_metrics
 
 MEMORY = "bonus.safetensors"  # in a checkpoint's folder: what the bonus has to know to go on

@@ -9,8 +9,8 @@ import sys
 from pathlib import Path
 
 from harness import HarnessError
-from harness.component import build
-from harness.registry import load_registry
+from harness.plugin_system.component import build
+from harness.plugin_system.registry import load_registry
 from harness.training import read_run
 
 from .trl_trainer import complete

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from harness import HarnessError
-from harness.json_lines import read_lines
+from harness.system.json_lines import read_lines
 from harness.training import Checkpoint, Launch, TrainingRun, read_problems
 
 from ..model_location import Location, locate

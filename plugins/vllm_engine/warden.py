@@ -13,7 +13,7 @@ import signal
 import sys
 from pathlib import Path
 
-from harness.children import run_child
+from harness.system.children import run_child
 
 KILLED = "the process was ended by"
 GRACE_S = 1.0  # nothing that vLLM does at its end is of use to us

@@ -24,8 +24,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import betabinom, norm, t
 
-from harness import stats
-from harness.metrics import random_restricted_mean, restricted, telling_budget
+from harness.scoring import stats
+from harness.scoring.metrics import random_restricted_mean, restricted, telling_budget
 
 Array = NDArray[Any]
 

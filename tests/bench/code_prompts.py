@@ -10,7 +10,7 @@ from collections.abc import Sequence
 import torch
 
 from harness.records import Message, Problem
-from harness.work import graded, problem_seed
+from harness.stages.work import graded, problem_seed
 from harness_plugins.samplers import Vanilla
 from harness_plugins.transformers_engine import Transformers
 from harness_tasks.evalplus_tasks import PROMPT, EvalPlus, HumanEvalPlus, MbppPlus

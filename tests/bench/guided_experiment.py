@@ -13,9 +13,11 @@ from pathlib import Path
 
 import torch
 
-from harness import cells, hardest, sequential
-from harness.config import RunConfig
-from harness.progress import Progress
+from harness.results import cells
+from harness.running import hardest
+from harness.running import until_correct as sequential
+from harness.running.config import RunConfig
+from harness.system.progress import Progress
 
 CELL = Path(__file__).parents[2] / "results" / "game24" / "c4c4eda2c4e7c17c9c5c.json"
 

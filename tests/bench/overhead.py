@@ -25,10 +25,10 @@ from typing import ClassVar
 from memory import tree
 
 from harness import Problem, Sampler, Task, correct, hookimpl
-from harness.config import RunConfig
-from harness.pipeline import sample
-from harness.plan import Plan, make_plan
-from harness.progress import Progress
+from harness.running.config import RunConfig
+from harness.running.pipeline import sample
+from harness.running.plan import Plan, make_plan
+from harness.system.progress import Progress
 
 SIZES = {"hidden_size": 896, "intermediate_size": 2432, "num_hidden_layers": 6}
 BARE, WHOLE = "engine.sample, no states", "harness: + projection, store"

@@ -22,10 +22,10 @@ from typing import Any
 
 import numpy as np
 
-from harness import store
 from harness.records import Problem, Responses, Verdict
-from harness.store import Store
-from harness.work import Work, over, rank_problems
+from harness.stages.work import Work, over, rank_problems
+from harness.store import shards as store
+from harness.store.shards import Store
 from harness_plugins.local_processes import _in_processes
 
 

@@ -33,9 +33,9 @@ from pathlib import Path
 from statistics import median
 
 from harness import HarnessError
-from harness.children import run_child
-from harness.component import build
-from harness.registry import load_registry
+from harness.plugin_system.component import build
+from harness.plugin_system.registry import load_registry
+from harness.system.children import run_child
 from harness.training import Settings, TrainingRun, write_problems
 from harness_plugins.rl.verl_environment import find_python
 from harness_plugins.rl.verl_trainer import Verl

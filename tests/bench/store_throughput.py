@@ -22,11 +22,13 @@ from unittest import mock
 
 import numpy as np
 
-from harness import checksums, pipeline, shard_files, store
-from harness.config import RunConfig
-from harness.progress import Progress
 from harness.records import Problem, Responses, Verdict
-from harness.store import Stage, Store
+from harness.running import pipeline
+from harness.running.config import RunConfig
+from harness.store import checksums, shard_files
+from harness.store import shards as store
+from harness.store.shards import Stage, Store
+from harness.system.progress import Progress
 
 SHARED = Path(__file__).parents[3] / "shared" / "data" / "pools"
 FILES = (*("pool", "embedding", "verdict", "graded"), "ranking")

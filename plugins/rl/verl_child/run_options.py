@@ -7,8 +7,8 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from harness.component import build
-from harness.registry import load_registry
+from harness.plugin_system.component import build
+from harness.plugin_system.registry import load_registry
 from harness.training import TrainingRun, read_run
 
 from . import RUN

@@ -1,0 +1,149 @@
+"""`harness run --track NAME`: a run's scalars, its table and its report, handed to trackers as they are made.
+
+What can fail cheaply (an unknown name, a library that is not installed) fails before anything is made. Whatever a
+tracker raises after that is one line on stderr: it is asked no more, the run goes on, and its exit status is 1.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, redirect_stdout, suppress
+from pathlib import Path
+from typing import Any
+
+from harness.contracts import Tracker
+from harness.errors import HarnessError
+from harness.plugin_system.component import build
+from harness.plugin_system.registry import load_registry
+from harness.running.config import RunConfig
+from harness.system.progress import Progress
+
+Row = Mapping[str, Any]
+
+
+class Tracking:
+    """The trackers of one run, by their specs; `faults` has a line for each that failed."""
+
+    def __init__(self, trackers: Mapping[str, Tracker], config: RunConfig, progress: Progress) -> None:
+        self.trackers, self.config, self.progress = dict(trackers), config, progress
+        self.faults: list[str] = []
+
+    def start(self) -> None:
+        """Say what is to be run."""
+        settings = _plain(self.config)
+        self._each("start", lambda tracker: tracker.start(settings))
+
+    def row(self, row: Row) -> None:
+        """One row, as soon as it is scored."""
+        self._each("row", lambda tracker: tracker.row(row_name(row), scalars(row)))
+
+    def scored(self, rows: Sequence[Row]) -> None:
+        """The table and the report, once all rows are there."""
+        if not self.trackers or not rows:
+            return
+        self._each("table", lambda tracker: tracker.table(flat(rows)))
+        path = self._report()
+        if path:
+            self._each("report", lambda tracker: tracker.report(path))
+
+    def finish(self, failed: bool) -> None:
+        """The end, of a run that failed or did not."""
+        self._each("finish", lambda tracker: tracker.finish(failed))
+
+    def _report(self) -> Path | None:
+        try:
+            from harness.report import write_report
+
+            return write_report(self.config.store, (), None, self.config.plugin_files, self.progress)
+        except HarnessError as failure:
+            self._note(f"tracking: no report: {failure}")
+        except Exception as failure:
+            self._note(f"tracking: no report: {_line(failure)}")
+        return None
+
+    def _each(self, what: str, call: Callable[[Tracker], None]) -> None:
+        """Ask every tracker; what it prints goes to stderr, since stdout is the table's."""
+        for spec, tracker in list(self.trackers.items()):
+            try:
+                with redirect_stdout(sys.stderr):
+                    call(tracker)
+            except (Exception, SystemExit) as failure:
+                self._note(f"tracker {spec!r}: {what} failed: {_line(failure)}; it is asked no more")
+                del self.trackers[spec]
+                if what != "finish":
+                    with suppress(Exception, SystemExit), redirect_stdout(sys.stderr):
+                        tracker.finish(True)
+
+    def _note(self, line: str) -> None:
+        self.faults.append(line)
+        self.progress.say(line)
+
+
+@contextmanager
+def tracking(specs: Sequence[str], config: RunConfig, progress: Progress) -> Iterator[Tracking]:
+    """The trackers of those specs, started; they are finished however the run ends."""
+    registry = load_registry(config.plugin_files) if specs else None
+    if len(set(specs)) < len(specs):
+        raise HarnessError(f"--track: a tracker is given twice: {', '.join(specs)}")
+    built = {spec: build(registry, "tracker", spec) for spec in specs} if registry else {}
+    followed = Tracking(built, config, progress)
+    followed.start()
+    try:
+        yield followed
+    except BaseException:
+        followed.finish(True)
+        raise
+    followed.finish(False)
+
+
+def row_name(row: Row) -> str:
+    """What a row's figures are called: selector and embedder, and before them what a grid may cross."""
+    return "/".join(str(row[name]) for name in ("task", "model", "sampler", "embedder", "selector"))
+
+
+def scalars(row: Row) -> dict[str, float]:
+    """A row's figures as numbers with flat names: `pass_at_k/16`, `improvement_ci/low`. What is null is left out."""
+    found: dict[str, float] = {}
+    for name, value in row.items():
+        found |= _numbers(name, value)
+    return found
+
+
+def _numbers(name: str, value: Any) -> dict[str, float]:
+    if isinstance(value, (bool, int, float)):
+        return {name: float(value)}
+    if isinstance(value, Mapping):
+        parts = [_numbers(f"{name}/{part}", one) for part, one in value.items()]
+    elif isinstance(value, (list, tuple)) and name.split("/")[0].endswith("_ci"):
+        parts = [_numbers(f"{name}/{end}", one) for end, one in zip(("low", "high"), value, strict=False)]
+    else:
+        parts = []
+    return {key: number for part in parts for key, number in part.items()}
+
+
+def flat(rows: Sequence[Row]) -> list[dict[str, Any]]:
+    """The table with one set of columns: labels as text, figures as numbers, None where a row has none."""
+    flattened = [_texts(row) | scalars(row) for row in rows]
+    columns = list(dict.fromkeys(name for row in flattened for name in row))
+    return [{name: row.get(name) for name in columns} for row in flattened]
+
+
+def _texts(row: Row) -> dict[str, Any]:
+    return {name: value for name, value in row.items() if isinstance(value, str)}
+
+
+def _plain(config: RunConfig) -> dict[str, Any]:
+    """The run's options as JSON has them; paths are text."""
+    return {field.name: _json(getattr(config, field.name)) for field in dataclasses.fields(config)}
+
+
+def _json(value: Any) -> Any:
+    if isinstance(value, (list, tuple)):
+        return [_json(one) for one in value]
+    return str(value) if isinstance(value, Path) else value
+
+
+def _line(failure: BaseException) -> str:
+    return f"{type(failure).__name__}: {failure}".split("\n")[0][:300]

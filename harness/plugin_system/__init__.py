@@ -1,0 +1,1 @@
+"""Plugins: found, loaded, built from their specs, hashed, listed, started from a template."""

@@ -1,0 +1,107 @@
+"""What is installed: listings, one component's details, a task's first prompt, and what is wrong with the plugins."""
+
+from __future__ import annotations
+
+import inspect
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from harness.errors import HarnessError, did_you_mean
+
+from .component import build, signature
+from .registry import HOOKS, KINDS, Registry, load_registry
+
+
+def _kind(text: str) -> str:
+    kind = {hook.removeprefix("register_"): kind for hook, kind in HOOKS.items()}.get(text, text)
+    if kind not in KINDS:
+        raise HarnessError(f"unknown kind {text!r} {did_you_mean(kind, KINDS).replace('installed', 'kinds')}")
+    return kind
+
+
+def listing(kind: str | None, plugin_files: Sequence[Path]) -> list[dict[str, str]]:
+    """A row per registration: kind, name, origin, first line of its docstring (or why it cannot be imported)."""
+    registry = load_registry(plugin_files)
+    rows = []
+    for wanted in [_kind(kind)] if kind else KINDS:
+        for registration in registry.of_kind(wanted):
+            try:
+                summary = registration.summary()
+            except HarnessError as failure:
+                summary = f"broken: {failure}"
+            rows.append({"kind": wanted, "name": registration.name, "from": str(registration.origin), "what": summary})
+    return rows
+
+
+def details(kind: str, name: str, plugin_files: Sequence[Path]) -> dict[str, Any]:
+    """One component: docstrings of its module and class, parameters with type and default, origin."""
+    registration = load_registry(plugin_files).find(_kind(kind), name)
+    factory = registration.load()
+    given_by_us = {"task": {"data"}, "engine": {"model"}}.get(registration.kind, set())
+    defaults = inspect.signature(factory).parameters
+    parameters = {
+        key: {"type": _shown(hint), "default": _default(defaults[key])}
+        for key, hint in signature(factory).items()
+        if key not in given_by_us
+    }
+    module = inspect.getdoc(sys.modules.get(getattr(factory, "__module__", "")))
+    return {
+        "kind": registration.kind,
+        "name": registration.name,
+        "from": str(registration.origin),
+        "full_name": registration.full_name,
+        "parameters": parameters,
+        "doc": "\n\n".join(part for part in (module, registration.own_doc()) if part),
+    }
+
+
+def _shown(hint: Any) -> str:
+    return hint.__name__ if isinstance(hint, type) else str(hint).replace("typing.", "")
+
+
+def _default(parameter: inspect.Parameter) -> Any:
+    return "required" if parameter.default is inspect.Parameter.empty else parameter.default
+
+
+def example(kind: str, name: str, data: Path | None, plugin_files: Sequence[Path]) -> dict[str, Any]:
+    """A task's first problem of its test split: id, raw prompt, the chat as a model sees it, a base model's text."""
+    if _kind(kind) != "task":
+        raise HarnessError(f"show --example: for tasks only, got {kind}")
+    task = build(load_registry(plugin_files), "task", name, data=data and str(data))
+    problem = next(iter(task.problems(task.default_split("")[0])))
+    return {
+        "id": problem.id,
+        "prompt": problem.prompt,
+        "messages": task.messages(problem),
+        "plain": task.plain(problem),
+    }
+
+
+def diagnosis(plugin_files: Sequence[Path]) -> dict[str, Any]:
+    """How many of each kind work, and every fault: of a plugin, or of a registration that cannot be imported."""
+    registry = load_registry(plugin_files)
+    faults = [{"plugin": str(f.origin), "fault": str(f), "trace": f.trace} for f in registry.faults]
+    for registration in registry.registrations:
+        try:
+            registration.load()
+        except HarnessError as failure:
+            faults.append({"plugin": str(registration.origin), "fault": str(failure), "trace": ""})
+    counts = {kind: len(registry.of_kind(kind)) for kind in KINDS}
+    return {"registered": counts, "faults": faults, "graders": _graders(registry)}
+
+
+def _graders(registry: Registry) -> dict[str, str]:
+    """What each task says of grading on this machine; tasks that need nothing of it say nothing."""
+    said = {}
+    for registration in registry.of_kind("task"):
+        try:
+            remark = build(registry, "task", registration.full_name, data=None).check()
+        except HarnessError as refusal:
+            remark = f"cannot grade here: {refusal}"
+        except Exception as failure:
+            remark = f"cannot grade here: {type(failure).__name__}: {failure}"
+        if remark:
+            said[registration.name] = remark
+    return said

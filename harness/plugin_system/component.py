@@ -1,0 +1,138 @@
+"""From `repexp:lam=0.1,first=max` on a command line to a built component, and back to its parameters."""
+
+from __future__ import annotations
+
+import dataclasses
+import inspect
+import typing
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from types import FunctionType
+from typing import Any
+
+from harness.errors import HarnessError, contained, did_you_mean, said
+
+from .code_hash import code_hash
+from .registry import Registration, Registry
+
+# Members of a kind's classes that are no part of the code that keys hold: the paper's sizes of a pool stand in its key
+# by value, and what RL trains on changes no verdict.
+UNHASHED = {"task": frozenset({"paper", "rl"})}
+
+
+@dataclass(frozen=True)
+class Spec:
+    """A component as asked for: its name and the parameters given, still text."""
+
+    name: str
+    params: Mapping[str, str] = field(default_factory=dict)
+
+    def __str__(self) -> str:
+        given = ",".join(f"{key}={value}" for key, value in self.params.items())
+        return f"{self.name}:{given}" if given else self.name
+
+
+def parse_spec(text: str) -> Spec:
+    """`name` or `name:key=value,key=value`."""
+    name, colon, rest = text.partition(":")
+    params: dict[str, str] = {}
+    for part in rest.split(",") if colon else []:
+        key, equals, value = part.partition("=")
+        if not equals or not key.strip() or key.strip() in params:
+            raise HarnessError(f"{text!r}: parameters are written name:key=value,key=value, got {part!r}")
+        params[key.strip()] = value.strip()
+    if not name:
+        raise HarnessError(f"{text!r}: a name is missing before ':'")
+    return Spec(name, params)
+
+
+def build(registry: Registry, kind: str, spec: Spec | str, **context: Any) -> Any:
+    """The component, its text parameters converted to the types that its factory declares.
+
+    `context` is what the harness hands to every factory of a kind (a task's `data`, an engine's `model`).
+    """
+    spec = parse_spec(spec) if isinstance(spec, str) else spec
+    registration = registry.find(kind, spec.name)
+    factory = registration.load()
+    given = _converted(registration, factory, spec.params, forbidden=set(context))
+    try:
+        with contained():
+            return factory(**given, **context)
+    except HarnessError:
+        raise
+    except TypeError as failure:
+        raise HarnessError(f"{kind} {spec.name!r} from {registration.origin} cannot be built: {failure}") from failure
+    except Exception as failure:
+        raise HarnessError(
+            f"{kind} {spec.name!r} from {registration.origin} cannot be built: {said(failure)}"
+        ) from failure
+
+
+def parameters(component: Any) -> dict[str, Any]:
+    """The component's parameters, as recorded with results: the fields of its dataclass."""
+    if not dataclasses.is_dataclass(component) or isinstance(component, type):
+        return {}
+    return {f.name: getattr(component, f.name) for f in dataclasses.fields(component) if f.init}
+
+
+def described(registration: Registration, component: Any) -> dict[str, Any]:
+    """What fixes a component's behaviour: name, parameters, distribution, and the hash of its code."""
+    return {
+        "name": registration.name,
+        "params": parameters(component),
+        "dist": registration.origin.dist,
+        "code": source_hash(component, registration),
+    }
+
+
+def source_hash(component: Any, registration: Registration | None = None) -> str:
+    """The hash of the component's code (`code_hash`), and of its factory's where that stands in another module."""
+    own = type(component)
+    factory = registration.load() if registration else own
+    apart = isinstance(factory, (type, FunctionType)) and factory.__module__ != own.__module__
+    return code_hash(
+        [own, factory] if apart else [own],
+        dist=registration.origin.dist if registration else "",
+        without=UNHASHED.get(registration.kind if registration else "", frozenset()),
+    )
+
+
+def _converted(
+    registration: Registration, factory: Any, params: Mapping[str, str], forbidden: set[str]
+) -> dict[str, Any]:
+    accepted = {name: hint for name, hint in signature(factory).items() if name not in forbidden}
+    converted = {}
+    for name, text in params.items():
+        if name not in accepted:
+            takes = f"it takes {', '.join(accepted)}" if accepted else "it takes none"
+            guess = did_you_mean(name, accepted)
+            guess = f"{guess.split('?')[0].lstrip('(')}? " if "?" in guess else ""
+            raise HarnessError(f"{registration.name}: no parameter {name!r} ({guess}{takes})")
+        converted[name] = _value(registration.name, name, text, accepted[name])
+    return converted
+
+
+def signature(factory: Any) -> dict[str, Any]:
+    """The parameters of a factory: name -> type (str where it declares none)."""
+    target = factory.__init__ if inspect.isclass(factory) else factory
+    try:
+        hints = typing.get_type_hints(target)
+    except Exception:
+        hints = {}
+    hints = {name: hint.type if isinstance(hint, dataclasses.InitVar) else hint for name, hint in hints.items()}
+    kinds = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
+    return {p.name: hints.get(p.name, str) for p in inspect.signature(factory).parameters.values() if p.kind in kinds}
+
+
+def _value(component: str, name: str, text: str, hint: Any) -> Any:
+    from pydantic import TypeAdapter, ValidationError  # 0.2 s to import, and most commands need none
+
+    try:
+        return TypeAdapter(hint).validate_python(None if text == "none" and _optional(hint) else text)
+    except ValidationError as failure:
+        reason = failure.errors()[0]["msg"].removeprefix("Input should be ")
+        raise HarnessError(f"{component}: {name} must be {reason}, got {text!r}") from None
+
+
+def _optional(hint: Any) -> bool:
+    return type(None) in typing.get_args(hint)

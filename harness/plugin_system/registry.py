@@ -1,0 +1,273 @@
+"""Finding plugins and building what they registered.
+
+Entry points are taken one by one. Whatever goes wrong with one is kept as a `Fault` (who, which version, what, the
+traceback) and never stops a command that does not need it; `harness doctor` lists them all.
+"""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import inspect
+import sys
+import traceback
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from importlib.metadata import EntryPoint, distributions
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pluggy
+
+from harness import hookspecs
+from harness.errors import Escaped, HarnessError, contained, did_you_mean
+
+from .patience import importing
+
+GROUP = "harness"
+KINDS = ("task", "sampler", "engine", "embedder", "selector", "executor", "tracker", "trainer", "bonus", "paper")
+
+
+def plural(kind: str) -> str:
+    """Several of a kind: "bonuses"."""
+    return f"{kind}es" if kind.endswith("s") else f"{kind}s"
+
+
+HOOKS = {f"register_{plural(kind)}": kind for kind in KINDS}
+
+
+@dataclass(frozen=True)
+class Origin:
+    """Where a plugin came from: a distribution's entry point, or a file."""
+
+    dist: str
+    version: str
+    entry: str
+
+    def __str__(self) -> str:
+        return f"{self.dist} {self.version}".strip()
+
+
+@dataclass(frozen=True)
+class Fault:
+    """One thing wrong with one plugin."""
+
+    origin: Origin
+    problem: str
+    trace: str = ""
+
+    def __str__(self) -> str:
+        return f"plugin {self.origin.entry!r} from {self.origin} {self.problem}"
+
+
+@dataclass(frozen=True)
+class Registration:
+    """A name, of a kind, from an origin; `factory` is a callable or "package.module:Class"."""
+
+    kind: str
+    name: str
+    factory: str | Callable[..., Any]
+    origin: Origin
+
+    @property
+    def full_name(self) -> str:
+        """`dist/name`: always unambiguous."""
+        return f"{self.origin.dist}/{self.name}"
+
+    def load(self) -> Callable[..., Any]:
+        """The factory itself; HarnessError naming kind, name and distribution where it cannot be imported."""
+        if not isinstance(self.factory, str):
+            return self.factory
+        module, _, attribute = self.factory.partition(":")
+        try:
+            with contained(), importing(f"{self.kind} {self.name!r} from {self.origin}"):
+                loaded = getattr(importlib.import_module(module), attribute)
+        except Exception as failure:
+            raise HarnessError(f"{self.kind} {self.name!r} from {self.origin} failed to import: {failure}") from failure
+        if not callable(loaded):
+            raise HarnessError(f"{self.kind} {self.name!r} from {self.origin}: {self.factory} is not callable")
+        return loaded  # type: ignore[no-any-return]
+
+    def own_doc(self) -> str:
+        """The factory's docstring; "" for the one that a dataclass makes for itself."""
+        factory = self.load()
+        text = inspect.getdoc(factory) or ""
+        return "" if text.startswith(f"{getattr(factory, '__name__', '')}(") else text
+
+    def summary(self) -> str:
+        """The first line of the factory's docstring (of its module's, where it has none of its own)."""
+        module = sys.modules.get(getattr(self.load(), "__module__", ""))
+        text = self.own_doc() or inspect.getdoc(module) or ""
+        return text.split("\n")[0]
+
+
+@dataclass
+class Registry:
+    """All that is registered, and all that went wrong on the way."""
+
+    registrations: list[Registration] = field(default_factory=list)
+    faults: list[Fault] = field(default_factory=list)
+
+    def of_kind(self, kind: str) -> list[Registration]:
+        """The registrations of a kind, by name."""
+        return sorted((r for r in self.registrations if r.kind == kind), key=lambda r: (r.name, r.origin.dist))
+
+    def find(self, kind: str, name: str) -> Registration:
+        """The one registration of that name (`name` or `dist/name`); otherwise one clear line."""
+        known = self.of_kind(kind)
+        matches = [r for r in known if name in (r.name, r.full_name)]
+        if len(matches) == 1:
+            return matches[0]
+        if not matches:
+            raise HarnessError(f"unknown {kind} {name!r} {did_you_mean(name, [r.name for r in known])}{self._hint()}")
+        origins = " and ".join(f"{r.origin} (entry point {r.origin.entry!r})" for r in matches)
+        if len({r.full_name for r in matches}) < len(matches):
+            raise HarnessError(f"{kind} {name!r} is registered twice by {matches[0].origin.dist}: {origins}")
+        choices = " or ".join(repr(r.full_name) for r in matches)
+        raise HarnessError(f"{kind} {name!r} is registered by {origins}: write {choices}")
+
+    def _hint(self) -> str:
+        broken = sorted({f"{fault.origin.entry!r} of {fault.origin}" for fault in self.faults})
+        return f"; broken plugins, see `harness doctor`: {', '.join(broken)}" if broken else ""
+
+
+def load_registry(plugin_files: Iterable[str | Path] = ()) -> Registry:
+    """Everything that the installed distributions and `plugin_files` register.
+
+    A file given by name is asked for, so a fault in it is an error; a fault in an installed plugin is kept.
+    """
+    registry = Registry()
+    manager = pluggy.PluginManager(GROUP)
+    manager.add_hookspecs(hookspecs)
+    for origin, entry in _installed():
+        try:
+            with contained(), importing(f"plugin {origin.entry!r} from {origin}"):
+                plugin = entry.load()
+        except Exception as failure:
+            registry.faults.append(Fault(origin, f"failed to import: {_short(failure)}", traceback.format_exc()))
+            continue
+        _register(registry, manager, origin, plugin)
+    for path in plugin_files:
+        _register_file(registry, manager, Path(path))
+    _note_duplicates(registry)
+    return registry
+
+
+def _installed() -> list[tuple[Origin, EntryPoint]]:
+    found: dict[tuple[str, str, str], tuple[Origin, EntryPoint]] = {}
+    for dist in distributions():
+        for entry in dist.entry_points:
+            if entry.group == GROUP:
+                origin = Origin(dist.metadata["Name"], dist.version, entry.name)
+                found.setdefault((origin.dist, entry.name, entry.value), (origin, entry))  # one dist, twice on sys.path
+    return [found[key] for key in sorted(found)]
+
+
+def _register_file(registry: Registry, manager: pluggy.PluginManager, path: Path) -> None:
+    origin = Origin(path.stem, "", str(path))
+    if not path.is_file():
+        raise HarnessError(f"--plugin {path}: no such file")
+    before = len(registry.faults)
+    try:
+        with contained(), importing(f"--plugin {path}"):
+            module = load_file(path)
+    except Exception as failure:
+        raise HarnessError(f"--plugin {path} failed to import: {_short(failure)}") from failure
+    _register(registry, manager, origin, module)
+    if len(registry.faults) > before:
+        raise HarnessError(f"--plugin {path} {registry.faults[before].problem}")
+
+
+def load_file(path: Path) -> ModuleType:
+    """The module in a file, under its own name in `sys.modules`, so that what it defines can be pickled."""
+    name = f"harness_file_{path.stem}"
+    spec = importlib.util.spec_from_file_location(name, path)
+    if spec is None or spec.loader is None:
+        raise HarnessError(f"--plugin {path}: not a Python file")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+def _register(registry: Registry, manager: pluggy.PluginManager, origin: Origin, plugin: object) -> None:
+    """Register one plugin object and call its hooks, each fault kept."""
+
+    def fault(problem: str, trace: str = "") -> None:
+        registry.faults.append(Fault(origin, problem, trace))
+
+    name = f"{origin.dist}:{origin.entry}"
+    try:
+        manager.register(plugin, name=name)
+        manager.check_pending()
+    except (pluggy.PluginValidationError, ValueError) as failure:
+        if manager.has_plugin(name):
+            manager.unregister(name=name)
+        return fault(_hook_problem(failure), traceback.format_exc())
+    implementations = manager.get_hookcallers(plugin) or []
+    if not implementations:
+        return fault(_no_hook(plugin))
+    for caller in implementations:
+        kind = HOOKS[caller.name]
+        found: list[Registration] = []
+
+        def register(name: str, factory: str | Callable[..., Any]) -> None:
+            _check_registration(name, factory)
+            found.append(Registration(kind, name, factory, origin))  # noqa: B023  (called within this iteration)
+
+        for hook in caller.get_hookimpls():
+            if hook.plugin_name != name:
+                continue
+            try:
+                with contained():
+                    hook.function(*[register for _ in hook.argnames])
+            except Exception as failure:
+                fault(f"raised in {caller.name}: {_short(failure)}", traceback.format_exc())
+            else:
+                if not found:
+                    fault(f"registers nothing in {caller.name}: call register(name, factory)")
+        registry.registrations += found
+
+
+def _check_registration(name: object, factory: object) -> None:
+    if not isinstance(name, str) or not name or any(c in name for c in "/:,= \n"):
+        raise TypeError(f"register: a name is a word without '/', ':', ',', '=' or blanks, got {name!r}")
+    if not callable(factory) and not (isinstance(factory, str) and factory.count(":") == 1):
+        raise TypeError(f'register({name!r}): the factory is a callable or "package.module:Class", got {factory!r}')
+
+
+def _hook_problem(failure: Exception) -> str:
+    lines = [line.strip() for line in str(failure).splitlines() if line.strip()]
+    if lines and lines[0].startswith("unknown hook"):
+        hook = lines[0].split("'")[1]
+        return f"has an unknown hook {hook!r} {did_you_mean(hook, list(HOOKS))}"
+    return f"has a hook of the wrong signature: {' '.join(lines)}"
+
+
+def _no_hook(plugin: object) -> str:
+    unmarked = [name for name in dir(plugin) if name in HOOKS]
+    if unmarked:
+        return f"has no hook: {unmarked[0]} is there but not marked with @hookimpl"
+    return "has no hook: mark a register_* function with @hookimpl"
+
+
+def _note_duplicates(registry: Registry) -> None:
+    seen: dict[tuple[str, str], Registration] = {}
+    for registration in registry.registrations:
+        first = seen.setdefault((registration.kind, registration.name), registration)
+        if first is not registration:
+            registry.faults.append(
+                Fault(
+                    registration.origin,
+                    f"registers {registration.kind} {registration.name!r}, which {first.origin} "
+                    f"(entry point {first.origin.entry!r}) registers too: write {first.full_name!r} or "
+                    f"{registration.full_name!r}",
+                )
+            )
+
+
+def _short(failure: BaseException) -> str:
+    text = str(failure).strip().split("\n")[0]
+    kind = type(failure).__name__
+    return text if isinstance(failure, (ImportError, Escaped)) and text else f"{kind}: {text}" if text else kind

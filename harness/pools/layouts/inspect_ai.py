@@ -1,0 +1,83 @@
+"""Pools from inspect_ai logs (.eval or .json), read by its own reader: the epochs of a sample are its responses.
+
+A sample's `id` is the problem's where it is a text, `sample-7` where it is a number; every choice of every epoch is one
+response. A sample that ended in an error or has no answer is no response: it is left out, and counted in one line.
+Written against inspect_ai 0.3.285.
+"""
+
+from __future__ import annotations
+
+import importlib
+import re
+import struct
+import zipfile
+from collections.abc import Hashable, Iterator
+from pathlib import Path
+from typing import Any
+
+from harness.errors import HarnessError
+from harness.pools.record import PoolRecord, Say, as_reference, grouped
+from harness.system.expansion import RATIO, most_expanded
+from harness.system.json_lines import beginning
+
+_ZIP = b"PK\x03\x04"
+_JSON_LOG = re.compile(rb'\s*\{\s*"version"\s*:\s*\d+\s*,\s*"status"\s*:\s*"')
+
+
+def is_inspect_log(path: Path) -> bool:
+    """Whether the file begins as an inspect_ai log does: as a zip archive, or with version and status."""
+    start = beginning(path)
+    return start.startswith(_ZIP) or _JSON_LOG.match(start) is not None
+
+
+def read_inspect_log(path: Path, say: Say) -> Iterator[PoolRecord]:
+    """The records of a log."""
+    kind = "eval" if beginning(path, 4) == _ZIP else "json"
+    if kind == "eval":
+        _check_archive(path)
+    try:
+        reader = importlib.import_module("inspect_ai.log")
+    except ImportError as failure:
+        raise HarnessError(
+            f"pool {path}: an inspect_ai log, which its own reader reads: pip install inspect_ai"
+        ) from failure
+    try:
+        log = reader.read_eval_log(str(path), resolve_attachments=True, format=kind)
+    except Exception as failure:  # whatever its reader raises on a broken log
+        said = " ".join(str(failure).split())
+        raise HarnessError(f"pool {path}: inspect_ai cannot read this log ({said:.200})") from failure
+    say("pool: read as an inspect_ai log; its scores are not taken as verdicts")
+    yield from records_of(log.samples or [], say)
+
+
+def records_of(samples: list[Any], say: Say) -> Iterator[PoolRecord]:
+    """The records of a log's samples, in the order of the samples; responses by epoch."""
+    ordered = sorted(samples, key=lambda sample: sample.epoch)  # stable
+    answered = [sample for sample in ordered if not sample.error and sample.output.choices]
+    if len(answered) < len(samples):
+        say(f"pool: {len(samples) - len(answered)} of {len(samples)} samples ended without an answer: no responses")
+    yield from grouped(map(_record, answered))
+
+
+def _check_archive(path: Path) -> None:
+    try:
+        with zipfile.ZipFile(path) as archive:
+            names = archive.namelist()
+            expanded = sum(entry.file_size for entry in archive.infolist())
+    except (zipfile.BadZipFile, OSError, ValueError, NotImplementedError, EOFError, struct.error) as failure:
+        raise HarnessError(f"pool {path}: a broken zip archive ({failure})") from failure
+    if expanded > most_expanded(path.stat().st_size):
+        raise HarnessError(f"pool {path}: expands to {expanded:,} bytes, over {RATIO} times its size: no log does that")
+    if not any(name == "header.json" or name.startswith("_journal/") for name in names):
+        raise HarnessError(f"pool {path}: a zip archive, but no inspect_ai log (no header.json): unpack it")
+
+
+def _record(sample: Any) -> tuple[Hashable, PoolRecord]:
+    given = sample.id
+    prompt = sample.input if isinstance(sample.input, str) else "\n".join(message.text for message in sample.input)
+    return given, PoolRecord(
+        problem_id=given if isinstance(given, str) else f"sample-{given}",
+        responses=[choice.message.text for choice in sample.output.choices],
+        reference=as_reference(sample.target),
+        more_prompts=[prompt],
+    )

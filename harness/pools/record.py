@@ -1,0 +1,116 @@
+"""One problem's responses as a pool file holds them, and the checks that the readers of all layouts share."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from harness.errors import HarnessError
+from harness.records import Responses
+
+DOC_PROMPTS = ("question", "problem", "prompt")  # names under which data sets keep a problem's text
+
+Say: TypeAlias = Callable[[str], None]
+
+
+@dataclass(frozen=True)
+class PoolRecord:
+    """A problem's responses from a pool file.
+
+    `figures`: what a measurer said of each, for a task that judges by figures. `names`: what the file calls each.
+    `finish`: how each ended, "stop" or "length"; None: not known, so each counts as complete.
+    `more_ids` and `more_prompts` are further names under which it may join to a task's problem, best first.
+    """
+
+    problem_id: str
+    responses: Sequence[str]
+    prompt: str | None = None
+    reference: Any = None
+    logprobs: Sequence[float] | None = None
+    logprob_kind: str | None = None
+    correct: Sequence[bool] | None = None
+    figures: Sequence[Mapping[str, float]] | None = None
+    finish: Sequence[str] | None = None
+    names: Sequence[str] = ()
+    more_ids: Sequence[str] = ()
+    more_prompts: Sequence[str] = ()
+
+    @property
+    def ids(self) -> tuple[str, ...]:
+        """All ids that it may join by, best first."""
+        return (self.problem_id, *self.more_ids)
+
+    @property
+    def prompts(self) -> tuple[str, ...]:
+        """All prompts that it may join by, best first."""
+        return ((self.prompt,) if self.prompt else ()) + tuple(self.more_prompts)
+
+    def as_responses(self) -> Responses:
+        """The record's columns; lengths are in characters, since tokens are not known."""
+        n = len(self.responses)
+        return Responses(
+            texts=self.responses,
+            finish=["stop"] * n if self.finish is None else list(self.finish),
+            lengths=np.array([len(text) for text in self.responses], np.int64),
+            logprobs=np.full(n, np.nan) if self.logprobs is None else np.asarray(self.logprobs, np.float64),
+        )
+
+
+def grouped(parts: Iterable[tuple[Hashable, PoolRecord]]) -> Iterator[PoolRecord]:
+    """The records with equal keys made one each, by first appearance; all texts are in memory until the last is read.
+
+    The first record of a key gives all but the responses.
+    """
+    firsts: dict[Hashable, PoolRecord] = {}
+    responses: dict[Hashable, list[str]] = {}
+    for key, part in parts:
+        firsts.setdefault(key, part)
+        responses.setdefault(key, []).extend(part.responses)
+    while firsts:
+        key = next(iter(firsts))
+        yield replace(firsts.pop(key), responses=responses.pop(key))
+
+
+def text_in(value: Mapping[str, Any], name: str, where: str) -> str:
+    """The text of that name; HarnessError where it is none."""
+    text = value.get(name)
+    if not isinstance(text, str):
+        raise HarnessError(f"{where}: {name} must be a text, got {text!r:.60}")
+    return text
+
+
+def texts_in(value: Mapping[str, Any], name: str, where: str) -> list[str]:
+    """The texts of that name, at least one; HarnessError where they are not."""
+    texts = value.get(name)
+    if not isinstance(texts, list) or not all(isinstance(text, str) for text in texts):
+        raise HarnessError(f"{where}: {name} must be a list of texts")
+    if not texts:
+        raise HarnessError(f"{where}: no {name}: leave the problem out, or give it some")
+    return texts
+
+
+def first_texts(value: Any, names: Sequence[str]) -> tuple[str, ...]:
+    """What stands under those names (in any case) and is a text with more than blanks, in the order of the names."""
+    if not isinstance(value, Mapping):
+        return ()
+    found = {str(key).lower(): text for key, text in value.items() if isinstance(text, str) and text.strip()}
+    return tuple(found[name] for name in names if name in found)
+
+
+def as_reference(value: Any) -> Any:
+    """A reference as the store can keep it: texts, numbers and lists of them as they are, anything else as text."""
+    if _is_plain(value) or (isinstance(value, list) and all(map(_is_plain, value))):
+        return value
+    try:
+        return str(value)
+    except (ValueError, RecursionError):  # it holds a number of more digits than Python writes
+        return None
+
+
+def _is_plain(value: Any) -> bool:
+    if isinstance(value, int):
+        return value.bit_length() < 4_096
+    return isinstance(value, (str, type(None)))

@@ -1,0 +1,188 @@
+"""Arrays by name from an `.npz` or `.safetensors` file, one at a time. Nothing is unpickled.
+
+A header is only what the file claims: no memory is taken by it before the bytes that it speaks of are seen to be there,
+and no array may take more than it could by the file's own size (`expansion`) or than the caller allows.
+"""
+
+from __future__ import annotations
+
+import math
+import struct
+import tokenize
+import zipfile
+import zlib
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Any, Protocol
+
+import numpy as np
+
+from harness.errors import HarnessError
+from harness.records import Floats
+from harness.system.expansion import RATIO, most_expanded
+from harness.system.json_lines import beginning
+
+_NPY, _ZIP = b"\x93NUMPY", b"PK"
+_ENCRYPTED = 0x1
+GB = 1e9
+
+
+class VectorFile(Protocol):
+    """What gives arrays by name."""
+
+    @property
+    def names(self) -> Sequence[str]:
+        """What the arrays are called, in the file's order."""
+
+    def shape(self, name: str) -> Sequence[int]:
+        """The shape of that array, by its header."""
+
+    def read(self, name: str) -> Floats:
+        """That array, of floats."""
+
+
+def open_vectors(path: Path, where: str, max_gb: float) -> VectorFile:
+    """The file's arrays; HarnessError, which begins with `where`, for what is none, is broken or takes too much."""
+    kinds: dict[str, Callable[..., VectorFile]] = {".npz": _Npz, ".safetensors": _Safetensors}
+    if path.suffix not in kinds:
+        raise HarnessError(f"{where}: must be .npz or .safetensors, one (n, d) array per problem id")
+    with _faults(where):
+        if not path.is_file():
+            raise HarnessError(f"{where}: no such file")
+        return kinds[path.suffix](path, where, max_gb)
+
+
+@contextmanager
+def _faults(where: str) -> Iterator[None]:
+    """What a broken file raises, as one line."""
+    from safetensors import SafetensorError
+
+    try:
+        yield
+    except OSError as failure:
+        raise HarnessError(f"{where} cannot be read ({failure.strerror or failure})") from failure
+    except (
+        *(ValueError, TypeError, KeyError, IndexError, AttributeError, EOFError, RecursionError, struct.error),
+        *(SyntaxError, tokenize.TokenError),  # of a header
+        *(zipfile.BadZipFile, zlib.error, NotImplementedError, RuntimeError, SafetensorError),
+    ) as failure:
+        raise HarnessError(f"{where} cannot be read ({failure})") from failure
+
+
+def _check_size(where: str, size: int, max_gb: float) -> None:
+    if size > max_gb * GB:
+        raise HarnessError(
+            f"{where} would take {size / GB:.3g} GB of memory, more than --max-vectors-gb {max_gb:g} allows"
+        )
+
+
+@dataclass(frozen=True)
+class _Header:
+    """What the header of a `.npy` says, and how many bytes it has itself."""
+
+    shape: tuple[int, ...]
+    fortran: bool
+    dtype: np.dtype[Any]
+    length: int
+
+
+class _Npz:
+    """A zip archive with a `.npy` for each array, read without `np.load`, which allocates as the headers say."""
+
+    def __init__(self, path: Path, where: str, max_gb: float) -> None:
+        start = beginning(path, len(_NPY))
+        if start == _NPY:
+            raise HarnessError(
+                f"{where}: is a .npy file, whose one array has no name: write np.savez(file, **{{problem_id: array}})"
+            )
+        if not start.startswith(_ZIP):
+            raise HarnessError(f"{where}: cannot be read (it is no zip archive, which .npz is)")
+        self.where, self.max_gb, self.size = where, max_gb, path.stat().st_size
+        self.archive = zipfile.ZipFile(path)
+        self.members = {entry.filename.removesuffix(".npy"): entry for entry in self.archive.infolist()}
+        self._names = list(self.members)
+
+    @property
+    def names(self) -> Sequence[str]:
+        return self._names
+
+    def shape(self, name: str) -> Sequence[int]:
+        where = f"{self.where}: {name!r}"
+        with _faults(where), self._member(name, where) as file:
+            return _npy_header(file).shape
+
+    def read(self, name: str) -> Floats:
+        where = f"{self.where}: {name!r}"
+        with _faults(where), self._member(name, where) as file:
+            header = _npy_header(file)
+            _check_floats(where, str(header.dtype), header.dtype.kind == "f")
+            size = math.prod(header.shape) * header.dtype.itemsize
+            held = self.members[name].file_size - header.length
+            if size != held:
+                raise HarnessError(f"{where} cannot be read: its header is of {size:,} bytes, {held:,} are there")
+            content = file.read(size)
+            if len(content) != size:
+                raise HarnessError(f"{where} cannot be read: it ends after {len(content):,} of {size:,} bytes")
+            file.read(1)  # the end, where the checksum is compared
+        array: Floats = np.frombuffer(content, header.dtype)
+        return array.reshape(header.shape, order="F" if header.fortran else "C")
+
+    def _member(self, name: str, where: str) -> IO[bytes]:
+        entry = self.members[name]
+        if entry.flag_bits & _ENCRYPTED:
+            raise HarnessError(f"{where} cannot be read: it is encrypted")
+        if entry.file_size > most_expanded(min(entry.compress_size, self.size)):
+            raise HarnessError(
+                f"{where} expands to {entry.file_size:,} bytes, over {RATIO} times its size in the file: write it by "
+                "np.savez, uncompressed, if that is right"
+            )
+        _check_size(where, entry.file_size, self.max_gb)
+        return self.archive.open(entry)
+
+
+def _npy_header(file: IO[bytes]) -> _Header:
+    version = np.lib.format.read_magic(file)
+    if version not in ((1, 0), (2, 0)):
+        raise ValueError(f"its format is .npy {version[0]}.{version[1]}, which is for records")
+    read = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
+    shape, fortran, dtype = read(file)
+    if min(shape, default=0) < 0:
+        raise ValueError(f"its shape is {shape}")
+    return _Header(tuple(map(int, shape)), bool(fortran), dtype, file.tell())
+
+
+class _Safetensors:
+    """A `.safetensors` file, mapped into memory; its reader compares the header with the file's size."""
+
+    def __init__(self, path: Path, where: str, max_gb: float) -> None:
+        from safetensors import safe_open
+
+        self.where, self.max_gb = where, max_gb
+        file: Any = safe_open(path, framework="numpy")
+        self.file, self._names = file, list[str](file.keys())
+
+    @property
+    def names(self) -> Sequence[str]:
+        return self._names
+
+    def shape(self, name: str) -> Sequence[int]:
+        with _faults(f"{self.where}: {name!r}"):
+            shape: list[int] = self.file.get_slice(name).get_shape()
+            return shape
+
+    def read(self, name: str) -> Floats:
+        where = f"{self.where}: {name!r}"
+        with _faults(where):
+            slice_ = self.file.get_slice(name)
+            dtype, shape = slice_.get_dtype(), slice_.get_shape()
+            _check_floats(where, dtype, dtype in ("F64", "F32", "F16"))
+            _check_size(where, math.prod(shape) * int(dtype[1:]) // 8, self.max_gb)
+            array: Floats = self.file.get_tensor(name)
+            return array
+
+
+def _check_floats(where: str, dtype: str, floats: bool) -> None:
+    if not floats:
+        raise HarnessError(f"{where} cannot be read: it must hold finite numbers, got {dtype}; save them as float32")

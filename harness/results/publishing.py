@@ -1,0 +1,126 @@
+"""From a store to results/: cells are copied, and each selector's conformance is recorded beside them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from harness.errors import HarnessError
+from harness.plugin_system.component import Spec, build, described
+from harness.plugin_system.registry import Registry, load_registry
+from harness.store import shards as store
+from harness.testing import checks, findings
+
+from . import cells, inert
+from .leaderboard import gather
+
+# What is in a table and could not be tried is told apart from what failed.
+
+
+def publish(keys: Sequence[str], from_store: Path, to: Path, plugin_files: Sequence[Path]) -> list[dict[str, Any]]:
+    """Copy cells of the store (all that did not fail, or those whose keys begin so) to TO/TASK/KEY.json; a row each.
+
+    All are read and tried before the first is written, and what was written is taken back where the rest cannot be.
+    """
+    folder = from_store / "cells"
+    paths = cells.files([folder])
+    for key in keys:
+        if not any(path.stem.startswith(key) for path in paths):
+            raise HarnessError(f"results publish: no cell {key!r} in {folder} ({len(paths)} are there)")
+    chosen = [path for path in paths if not keys or any(path.stem.startswith(key) for key in keys)]
+    if not chosen:
+        raise HarnessError(f"results publish: {folder} holds no cells: `harness run` makes them")
+    files: dict[Path, bytes] = {}
+    rows: list[dict[str, Any]] = []
+    registry = load_registry(plugin_files)
+    for path in chosen:
+        cell = _publishable(path, asked_for=bool(keys))
+        if cell is not None:
+            target = to / inert.folder_name(cell["labels"]["task"]) / path.name
+            files[target] = path.read_bytes()
+            conformance = _record(cell, to, registry, files)
+            rows.append({"cell": path.stem, "file": str(target), "conformance": conformance})
+    _write_all(files)
+    return rows
+
+
+def _publishable(path: Path, asked_for: bool) -> cells.Cell | None:
+    """The cell, where it is a result; None for one that failed and that nobody named."""
+    cell = cells.read(path)
+    if "failed" in cell:
+        if asked_for:
+            raise HarnessError(f"results publish: cell {path.stem} failed ({cell['failed']}): nothing to publish")
+        return None
+    if cells.is_random(cell):
+        raise HarnessError(f"results publish: cell {path.stem} was made with random weights: it is a test, no result")
+    return cell
+
+
+def _write_all(files: Mapping[Path, bytes]) -> None:
+    """Write the files, all or none: after a failure those that were there have their content, the others are gone."""
+    before = {path: path.read_bytes() if path.exists() else None for path in files}
+    made = [folder for path in files for folder in path.parents if not folder.exists()]
+    written: list[Path] = []
+    try:
+        for path, content in files.items():
+            store.write_atomically(path, content)
+            written.append(path)
+    except BaseException:
+        for path in written:
+            content_before = before[path]
+            if content_before is None:
+                path.unlink(missing_ok=True)
+            else:
+                store.write_atomically(path, content_before)
+        for folder in sorted(set(made), key=lambda folder: len(folder.parts), reverse=True):
+            with suppress(OSError):  # not there, or not empty
+                folder.rmdir()
+        raise
+
+
+def _record(cell: cells.Cell, to: Path, registry: Registry, files: dict[Path, bytes]) -> str:
+    """Try the selector by the conformance kit, once a version of both; what is not installed here is not tried.
+
+    What is to be kept of that is added to `files`.
+    """
+    selector = cell["inputs"]["ranking"]["selector"]
+    path = to / cells.BADGES / f"{store.digest(selector)}.json"
+    kit = store.digest([check.name for check in checks("selector")])
+    badge = store.read_json(path) if path.exists() else None
+    badge = json.loads(files[path]) if path in files else badge
+    if badge is None or badge.get("kit") != kit:
+        try:
+            badge = {"selector": selector, "kit": kit, **_tried(selector, registry)}
+        except HarnessError as reason:
+            if badge is None:
+                return f"not tried: {reason}"
+        else:
+            files[path] = store.json_bytes(badge)
+    return f"fails {len(badge['failed'])}" if badge["failed"] else f"passes {badge['passed']}"
+
+
+def _tried(selector: Mapping[str, Any], registry: Registry) -> dict[str, Any]:
+    """How many checks this very selector passes, and what the others say; HarnessError where it is not here."""
+    spec = Spec(selector["name"], {name: _text(value) for name, value in selector["params"].items()})
+    component = build(registry, "selector", spec)
+    if described(registry.find("selector", spec.name), component) != selector:
+        raise HarnessError("another version of it is installed here")
+    tried = list(findings("selector", component))
+    failed = [finding["what"] for finding in tried if finding["outcome"] == "failed"]
+    return {"passed": sum(finding["outcome"] == "passed" for finding in tried), "failed": failed}
+
+
+def _text(value: Any) -> str:
+    return "none" if value is None else str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def validate(folders: Sequence[Path]) -> list[str]:
+    """One line for each file in the folders that is no cell, or none to be trusted; one where there is nothing."""
+    found = gather(folders)
+    if not (found.measured or found.failed or found.faults):
+        where = ", ".join(map(str, folders))
+        return [f"results {where}: holds no cells; `harness results publish` copies them there"]
+    return found.faults

@@ -1,0 +1,137 @@
+"""From a cell back to the store that it was made in: pool, vectors, verdicts, ranking, and the selector to rank on.
+
+A shard's name holds a hash of the problem's reference, which the store does not keep, so names are read from the shards
+of responses, which say whose they are: no task is needed, and no data set. A stored ranking ends at the first correct
+response; `rebuilt` makes the selector again, and `picks` goes on from the trial's own stream of random numbers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from harness.errors import contained
+from harness.plugin_system.component import build, described, parse_spec
+from harness.plugin_system.registry import Registry
+from harness.records import Floats, Pool, Problem, Responses
+from harness.stages.work import centred, one_thread, pool_of, pulled, ranking_named, ranking_rng
+from harness.store import shards as store
+from harness.store.shards import Stage
+
+SUFFIXES = {"pool": ".parquet", "embedding": ".safetensors", "verdict": ".parquet", "ranking": ".json"}
+
+
+def key_of(cell: Mapping[str, Any], kind: str) -> str | None:
+    """The key of one of the cell's stages; None for the vectors of a selector that reads none."""
+    stage = cell["inputs"].get(kind)
+    return stage and str(stage["key"])
+
+
+@dataclass(frozen=True)
+class _Named(Stage):
+    """A stage of which one shard is read, by its name without suffix."""
+
+    name: str = ""
+
+    def path(self, problem: Problem) -> Path:
+        """Where the shard is."""
+        return self.folder / f"{self.name}{self.suffix}"
+
+
+@dataclass(frozen=True)
+class StoredProblem:
+    """One problem of a pool in a store. `name`: what its shards of every stage are called, without suffix."""
+
+    root: Path
+    problem: Problem
+    name: str
+
+    def _stage(self, cell: Mapping[str, Any], kind: str) -> Stage:
+        key = key_of(cell, kind) or ""
+        return _Named(self.root / kind / key, key, SUFFIXES[kind], {}, self.name)
+
+    def has(self, cell: Mapping[str, Any], kind: str) -> bool:
+        """Whether the shard of that kind is there, from which the cell was made."""
+        return self._stage(cell, kind).path(self.problem).exists()
+
+    def responses(self, cell: Mapping[str, Any]) -> Responses:
+        """All responses to the problem, without states."""
+        return store.read_responses(self._stage(cell, "pool"), self.problem)
+
+    def vectors(self, cell: Mapping[str, Any], n: int) -> Floats:
+        """The first n vectors (n, d) that the cell's selector read, not centred; (n, 0) where it reads none."""
+        if key_of(cell, "embedding") is None:
+            return np.zeros((n, 0), np.float32)
+        vectors = store.read_vectors(self._stage(cell, "embedding"), self.problem)
+        self._require(cell, "embedding", len(vectors), n)
+        return vectors[:n]
+
+    def verdicts(self, cell: Mapping[str, Any], n: int) -> list[str]:
+        """The first n verdicts: "correct", "wrong" or "error"."""
+        verdicts = store.read_verdicts(self._stage(cell, "verdict"), self.problem)
+        self._require(cell, "verdict", len(verdicts), n)
+        return verdicts[:n]
+
+    def _require(self, cell: Mapping[str, Any], kind: str, rows: int, n: int) -> None:
+        """HarnessError where a shard has fewer rows than the cell was made from."""
+        store.require_rows(self._stage(cell, kind).path(self.problem), rows, max(n, rows))
+
+    def ranking(self, cell: Mapping[str, Any]) -> dict[str, Any]:
+        """The cell's ranking as stored: kind, n, trials."""
+        return store.read_record(self._stage(cell, "ranking").path(self.problem))
+
+    def pool(self, cell: Mapping[str, Any], n: int, responses: Responses | None = None) -> Pool:
+        """The first n responses as the cell's selector saw them. `responses`: where they were read already."""
+        responses = self.responses(cell) if responses is None else responses
+        answers = store.read_answers(self._stage(cell, "verdict"), self.problem)
+        self._require(cell, "pool", len(responses), n)
+        self._require(cell, "verdict", len(answers), n)
+        return pool_of(
+            f"store {self.root}, problem {self.problem.id!r}",
+            texts=responses.texts[:n],
+            embeddings=centred(self.vectors(cell, n)),
+            logprobs=responses.logprobs[:n],
+            lengths=responses.lengths[:n],
+            answers=answers[:n],
+        )
+
+
+def stored_problems(root: Path, cell: Mapping[str, Any]) -> dict[str, StoredProblem]:
+    """Those of the cell's problems whose responses the store has, by id, in the order of the cell."""
+    there = {}
+    for path in sorted((root / "pool" / str(key_of(cell, "pool"))).glob("*.parquet")):
+        about = store.about_shard(path)
+        there[about["problem_id"]] = about["prompt"], path.stem
+    found = {}
+    for entry in cell["problems"]:
+        if (stored_id := store.storable(entry["id"])) in there:
+            prompt, name = there[stored_id]
+            found[entry["id"]] = StoredProblem(root, Problem(entry["id"], prompt), name)
+    return found
+
+
+def rebuilt(registry: Registry, cell: Mapping[str, Any]) -> Any:
+    """The selector that made the cell, built again; None where what is installed is another version of it.
+
+    HarnessError where it is not installed.
+    """
+    spec = cell["labels"]["selector"]
+    selector = build(registry, "selector", spec)
+    now = described(registry.find("selector", parse_spec(spec).name), selector)
+    return selector if now == cell["inputs"]["ranking"]["selector"] else None
+
+
+def picks(selector: Any, cell: Mapping[str, Any], pool: Pool, problem: Problem, trial: int, most: int) -> list[int]:
+    """The first `most` picks of one of the cell's trials (fewer where the ranking ends), each checked as it comes.
+
+    A selector is foreign code: whatever it raises comes through.
+    """
+    labels = cell["labels"]
+    with contained(), one_thread(labels["selector"]), ranking_named(labels["selector"], problem):
+        ranking = selector.rank(pool, ranking_rng(labels["seed"], problem, trial))
+        return list(islice(pulled(ranking, len(pool)), most))

@@ -1,0 +1,1 @@
+"""A run from its config to its rows: plan, pipeline, and the jobs beside them."""

@@ -1,0 +1,147 @@
+"""A grid of runs: selectors crossed with embedders, samplers, models, ... over the pools and verdicts of one store.
+
+`selector=*,embedder=hidden-mean+tfidf`: axes are separated by commas, an axis' values by `+`, and `*` is all that is
+installed. A selector that reads no vectors is run once, not once an embedder. What `*` brought in and cannot run here
+(an extra that is not installed, log-probabilities that a pool lacks) is said and left out; what was asked for by name
+and fails is a failure, and the rest of the grid still counts.
+"""
+
+from __future__ import annotations
+
+import itertools
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from typing import Any
+
+from harness.errors import HarnessError, NotBegun, did_you_mean
+from harness.plugin_system.component import build, parse_spec
+from harness.plugin_system.registry import Registry, load_registry
+from harness.system.progress import Progress
+
+from . import pipeline
+from .config import RunConfig
+from .plan import make_plan, needs
+from .preflight import SHORTER, Outlook, preflight, require_consent
+
+AXES = ("task", "model", "engine", "sampler", "embedder", "selector")
+ALL = "*"
+
+
+def run(
+    config: RunConfig, progress: Progress, scored: Callable[[dict[str, Any]], None] = lambda row: None
+) -> tuple[list[dict[str, Any]], dict[str, str]]:
+    """The rows of all runs of the config's grid, and one line for each run or selector that failed (it has no row).
+
+    `scored(row)` is called as each row is there.
+    """
+    rows: list[dict[str, Any]] = []
+    failures: dict[str, str] = {}
+    runs = list(points(config, progress))
+    require_consent("run", _outlook(runs), progress, SHORTER)
+    for point in runs:
+        try:
+            made, failed = pipeline.run(point.config, progress, scored)
+        except NotBegun:
+            raise
+        except HarnessError as failure:
+            failures[point.name] = f"{point.name}: {failure}" if point.name else str(failure)
+            continue
+        rows += made
+        for spec, line in failed.items():
+            if spec in point.optional:
+                progress.say(f"left out: {line}")
+            else:
+                failures[f"{point.name} {spec}"] = line
+    return rows, failures
+
+
+def _outlook(runs: Sequence[Point]) -> Outlook:
+    """How long several runs take, a pool that they share counted once; a single one asks for itself."""
+    total, pools = Outlook(), set()
+    for point in runs if len(runs) > 1 else ():
+        with suppress(HarnessError):  # said in its turn
+            plan = make_plan(point.config, Progress(quiet=True))
+            if plan.work.pool.key not in pools:
+                total += preflight(plan).outlook
+            pools.add(plan.work.pool.key)
+    return total
+
+
+def dry_run(config: RunConfig, progress: Progress) -> list[dict[str, Any]]:
+    """What the grid would make: each stage once, whichever runs share it."""
+    stages: dict[str, dict[str, Any]] = {}
+    for point in points(config, progress):
+        for row in pipeline.dry_run(point.config, progress):
+            stages.setdefault(row["key"], row)
+    return list(stages.values())
+
+
+@dataclass(frozen=True)
+class Point:
+    """One run of a grid. `optional`: the selectors that nobody asked for by name."""
+
+    config: RunConfig
+    name: str
+    optional: frozenset[str]
+
+
+def points(config: RunConfig, progress: Progress) -> Iterator[Point]:
+    """The runs of a grid, in the order of its values; selectors that read no vectors are in the first of each row."""
+    axes = parse_grid(config.grid or "")
+    registry = load_registry(config.plugin_files)
+    values = {axis: _values(registry, axis, given) for axis, given in axes.items()}
+    optional = frozenset(values["selector"]) if axes.get("selector") == [ALL] else frozenset()
+    selectors = _usable(registry, [*config.selectors, *values.pop("selector", [])], optional, progress)
+    with_vectors = [spec for spec, reads in selectors.items() if reads]
+    embedders = values.pop("embedder", [None])
+    for combination in itertools.product(*values.values()):
+        options = dict(zip(values, combination, strict=True))
+        for place, embedder in enumerate(embedders):
+            chosen = list(selectors) if place == 0 else with_vectors
+            if chosen:
+                changes: dict[str, Any] = options | ({"embedder": embedder} if embedder else {})
+                run = replace(config, grid=None, selectors=tuple(chosen), **changes)
+                yield Point(run, ", ".join(f"{axis}={value}" for axis, value in changes.items()), optional)
+
+
+def parse_grid(text: str) -> dict[str, list[str]]:
+    """axis -> its values, as written. A comma separates axes only where one follows, since specs have commas too."""
+    axes: dict[str, list[str]] = {}
+    for part in re.split(rf",\s*(?=(?:{'|'.join(AXES)})=)", text):
+        axis, equals, values = part.partition("=")
+        axis = axis.strip()
+        if not equals or axis not in AXES:
+            raise HarnessError(f"--grid: no axis {axis!r} {did_you_mean(axis, AXES).replace('installed', 'axes')}")
+        if axis in axes:
+            raise HarnessError(f"--grid: axis {axis!r} is given twice")
+        axes[axis] = [value.strip() for value in values.split("+")]
+        if not all(axes[axis]) or len(set(axes[axis])) < len(axes[axis]):
+            raise HarnessError(f"--grid: {axis}: a value is empty or given twice in {values!r}")
+        if ALL in axes[axis] and len(axes[axis]) > 1:
+            raise HarnessError(f"--grid: {axis}: {ALL!r} is all of them: give it alone")
+    return axes
+
+
+def _values(registry: Registry, axis: str, given: Sequence[str]) -> list[str]:
+    if list(given) != [ALL]:
+        return list(given)
+    if axis == "model":
+        raise HarnessError("--grid: model=*: models are named, not installed")
+    return [registration.name for registration in registry.of_kind(axis)]
+
+
+def _usable(
+    registry: Registry, specs: Sequence[str], optional: frozenset[str], progress: Progress
+) -> Mapping[str, bool]:
+    """spec -> whether it reads vectors; without those that `*` brought in and that cannot be built here."""
+    usable = {}
+    for spec in dict.fromkeys(specs):
+        try:
+            usable[spec] = "embeddings" in needs(build(registry, "selector", parse_spec(spec)))
+        except HarnessError as failure:
+            if spec not in optional:
+                raise
+            progress.say(f"left out: {failure}")
+    return usable

@@ -1,0 +1,218 @@
+"""`harness pool import|inspect|export|audit|hardest`."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from harness.contracts import Task
+from harness.errors import HarnessError, did_you_mean
+from harness.pools.given import read_pool
+from harness.records import Problem, Responses
+from harness.stages import audit as audits
+from harness.stages import chance
+from harness.store import shards as store
+from harness.system.progress import Progress
+
+from . import hardest as hardness
+from . import importing as foreign
+from . import pipeline
+from .config import RunConfig
+from .context import make_setting
+from .plan import Plan, make_plan
+from .preflight import preflight, require_consent
+
+
+def import_file(config: RunConfig, progress: Progress) -> dict[str, Any]:
+    """Import the config's pool file into its store; its summary, with the key under which it is kept."""
+    imported = foreign.import_pool(make_setting(config, progress), needs_verdicts=False)
+    return inspect(imported.work.pool.key, config.store)
+
+
+def audit(config: RunConfig, progress: Progress) -> dict[str, Any]:
+    """Grade a pool with the task's grader and its second one; counts, and every response that needs a look.
+
+    `config.pool`: a file, or the key of a pool in the store.
+    """
+    assert config.pool is not None
+    if config.pool.exists() and not config.task:
+        raise HarnessError(f"pool {config.pool}: say which --task grades it")
+    plan = _graded(config, progress)
+    plan.work.audits.begin()
+    pipeline.audit(plan, progress)
+    found = list(audits.listing(plan.work, plan.problems))
+    counts = [chance.counts_in(chance.stage_of(plan), problem) for problem in plan.problems]
+    level = chance.level([(one[0], one[1]) for one in counts if one and one[1]], seed=0)
+    summary = audits.summary(plan.work, plan.problems)
+    return {"pool": plan.work.pool.key, **summary, "chance": level, "listed": found}
+
+
+def hardest(config: RunConfig, count: int, out: Path, progress: Progress) -> dict[str, Any]:
+    """Write the ids of the hardest problems that a graded pool solves at least once (`running.hardest`); a summary.
+
+    `config.pool`: a file, graded by its own verdicts or by the task, or the key of a pool in the store.
+    """
+    plan = _graded(config, progress)
+    counts = []
+    for problem in plan.problems:
+        verdicts = store.read_verdicts(plan.work.verdicts, problem)[: plan.work.n]
+        counts.append(hardness.Solved(problem.id, len(verdicts), verdicts.count("correct")))
+    chosen = hardness.hardest(counts, count)
+    hardness.write(out, chosen)
+    shares = [solved.correct / solved.n for solved in chosen]
+    return {
+        "pool": plan.work.pool.key,
+        "problems": len(counts),
+        "solvable": sum(solved.correct > 0 for solved in counts),
+        "written": len(chosen),
+        "pass_at_1_lowest": shares[0],
+        "pass_at_1_highest": shares[-1],
+        "file": str(out),
+    }
+
+
+def _graded(config: RunConfig, progress: Progress) -> Plan:
+    """The plan of a pool, a file or one of the store, every response of which has its verdict."""
+    assert config.pool is not None
+    if config.pool.exists():
+        plan = make_plan(config, progress)
+    else:
+        plan = _stored_plan(stored_pool(config.store, str(config.pool)), config, progress)
+    for stage in (plan.work.verdicts, plan.work.graded):
+        stage.begin()
+    plan.check_grader()
+    require_consent("pool audit", preflight(plan).outlook, progress, "--split makes it shorter")
+    pipeline.verify(plan, progress)
+    return plan
+
+
+def _stored_plan(folder: Path, config: RunConfig, progress: Progress) -> Plan:
+    """The plan of grading a pool of the store: its task's problems that have a shard there."""
+    inputs = store.read_manifest(folder)
+    made_for = inputs["task"]
+    name, revision = (made_for["name"], made_for["revision"]) if isinstance(made_for, dict) else (made_for, None)
+    if not (config.task or name):
+        raise HarnessError(f"pool {folder.name}: brought its own verdicts, and no --task says how to grade it")
+    setting = make_setting(replace(config, task=config.task or name, pool=None, ids=None), progress)
+    assert setting.task is not None
+    if revision and revision != setting.task.revision:
+        raise HarnessError(
+            f"pool {folder.name}: was made from revision {revision} of {name}'s data, this is {setting.task.revision}: "
+            "say the --data that it was made with"
+        )
+    stage = store.Stage(folder, folder.name, ".parquet", inputs)
+    by_id, fault = _problems(setting.task, [config.split] if config.split else setting.task.splits)
+    problems = [problem for problem in by_id.values() if stage.path(problem).exists()]
+    if fault and len(problems) < len(list(folder.glob("*.parquet"))):
+        raise HarnessError(f"{fault}; of a --data file say the --split") from fault
+    if not problems:
+        raise HarnessError(f"pool {folder.name}: none of its problems is task {setting.config.task!r}'s: say --task")
+    return Plan(setting, setting.task, problems, setting.work(setting.task, stage), labels={})
+
+
+def _problems(task: Task, splits: Sequence[str]) -> tuple[dict[str, Problem], HarnessError | None]:
+    """The problems of those of the splits that can be read here, by id; why another could not."""
+    by_id: dict[str, Problem] = {}
+    fault = None
+    for split in splits:
+        try:
+            by_id |= {problem.id: problem for problem in task.problems(split)}
+        except HarnessError as failure:
+            fault = fault or failure
+    return by_id, fault
+
+
+def inspect(pool: str, root: Path) -> dict[str, Any]:
+    """The summary of a pool file, or of a pool in the store with whatever verdicts there are on it."""
+    if Path(pool).exists():
+        records = ((r.as_responses(), r.correct) for r in read_pool(Path(pool)))
+        return {"pool": pool, **_summary(records)}
+    folder = stored_pool(root, pool)
+    graded = graded_folder(root, folder.name)
+    shards = ((store.responses_in(path), _correct_in(graded, path)) for path in sorted(folder.glob("*.parquet")))
+    return {"pool": folder.name, **_summary(shards)}
+
+
+def export(key: str, out: Path, root: Path) -> str:
+    """Write a pool of the store as JSONL, a line a problem, in the order of their ids' shards; what was written."""
+    folder = stored_pool(root, key)
+    graded = graded_folder(root, folder.name)
+    lines = []
+    shards = sorted(folder.glob("*.parquet"))
+    for path in shards:
+        responses, about = store.responses_in(path), store.about_shard(path)
+        line: dict[str, Any] = {**about, "responses": list(responses.texts)}
+        if not np.isnan(responses.logprobs).any():
+            line |= {"logprobs": responses.logprobs.tolist(), "logprob_kind": _logprob_kind(folder)}
+        if "length" in responses.finish:  # without it every response counts as complete, and is graded so
+            line["finish"] = list(responses.finish)
+        correct = _correct_in(graded, path)
+        lines.append(json.dumps(line | ({"correct": correct} if correct else {}), ensure_ascii=False))
+    store.write_atomically(out, ("\n".join(lines) + "\n").encode())
+    return f"{out}: {len(shards)} problems" + (", with verdicts" if graded else "")
+
+
+def _logprob_kind(folder: Path) -> str:
+    """What the pool's log-probabilities are of: as its engine said, else our own kind."""
+    engine = store.read_manifest(folder).get("engine")
+    said = engine.get("logprob_kind") if isinstance(engine, dict) else None
+    return said or "sum, temperature 1, unfiltered"
+
+
+def stored_pool(root: Path, key: str) -> Path:
+    """The folder of the one pool of a store whose key begins so."""
+    folders = sorted(path for path in (root / "pool").glob("*") if path.is_dir())
+    matches = [path for path in folders if path.name.startswith(key)]
+    if len(matches) == 1:
+        return matches[0]
+    if matches:
+        raise HarnessError(f"pool {key!r}: {len(matches)} pools of {root} begin so: write more of the key")
+    known = did_you_mean(key, [path.name for path in folders]).replace("installed", "there")
+    raise HarnessError(f"pool {key!r}: no such file, and no such key in {root} {known}")
+
+
+def graded_folder(root: Path, key: str) -> Path | None:
+    """The folder of the pool's verdicts; the last one made, where it was graded more than once."""
+    manifests = [
+        path
+        for path in (root / "verdict").glob("*/manifest.json")
+        if store.read_manifest(path.parent).get("pool") == key
+    ]
+    return max(manifests, key=lambda path: path.stat().st_mtime_ns).parent if manifests else None
+
+
+def _correct_in(graded: Path | None, shard: Path) -> list[bool] | None:
+    path = graded / shard.name if graded else None
+    return [verdict == "correct" for verdict in store.verdicts_in(path)] if path and path.exists() else None
+
+
+def _summary(pools: Iterable[tuple[Responses, Sequence[bool] | None]]) -> dict[str, Any]:
+    sizes, distinct, lengths, cut, solved, right, graded = [], 0, 0.0, 0, 0, 0, 0
+    for responses, correct in pools:
+        sizes.append(len(responses))
+        distinct += len(set(responses.texts))
+        lengths += float(np.sum(responses.lengths))
+        cut += list(responses.finish).count("length")
+        if correct is not None:
+            graded += len(correct)
+            right += sum(correct)
+            solved += any(correct)
+    total = sum(sizes)
+    if not total:
+        raise HarnessError("pool: holds no responses yet")
+    return {
+        "problems": len(sizes),
+        "responses": total,
+        "n": sizes[0] if len(set(sizes)) == 1 else [min(sizes), max(sizes)],
+        "distinct": distinct / total,
+        "mean_length": lengths / total,
+        "cut_at_max_tokens": cut / total,
+        "graded": graded,
+        "solvable": solved if graded else None,
+        "pass_at_1": right / graded if graded else None,
+    }

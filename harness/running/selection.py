@@ -1,0 +1,376 @@
+"""`harness select`: which responses of one's own to verify next, by any selector; no verdict is read or made.
+
+Responses come from a pool file of any layout (a task joins them to its problems and extracts their answers), or vectors
+stand alone and their rows are the responses. Vectors are given, or an embedder's; only those that a model computed are
+kept in the store, so that the next call reuses them.
+
+What was verified before is not offered again. A selector with `rank_after` goes on from it (RepExp's covariance starts
+from those rows), any other is given the rest of the pool. Vectors are centred over all rows in either case, and the
+order is that of the first trial of `harness run` with the same seed. All texts of a pool are held in memory.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from harness.contracts import Embedder
+from harness.errors import HarnessError, contained, did_you_mean, said
+from harness.plugin_system.component import parameters
+from harness.pools.given import GivenVectors
+from harness.records import Floats, Pool, Problem, Responses
+from harness.stages.project import project
+from harness.stages.work import (
+    answers_of,
+    centred,
+    embedded,
+    one_thread,
+    pool_of,
+    pulled,
+    ranking_named,
+    ranking_rng,
+    subset_of,
+)
+from harness.store import shards as store
+from harness.system.json_lines import Line, read_lines
+from harness.system.progress import Progress
+
+from .config import MAX_VECTORS_GB, RunConfig, check_max_vectors
+from .context import Setting, make_setting
+from .importing import read_responses
+from .plan import check_selector, make_plan, needs, pool_embedder
+
+VectorsOf: TypeAlias = Callable[["Candidates"], Floats]
+
+
+@dataclass(frozen=True)
+class Request:
+    """The options of `harness select`; those that `harness run` has too mean the same."""
+
+    selector: str
+    k: int
+    pool: Path | None = None
+    embeddings: Path | None = None
+    embedder: str | None = None
+    model: str | None = None
+    engine: str = "transformers"
+    task: str | None = None
+    data: Path | None = None
+    split: str | None = None
+    ids: Path | None = None
+    verified: Path | None = None
+    seed: int = 0
+    dim: int = 512
+    centre: bool = True
+    max_vectors_gb: float = MAX_VECTORS_GB
+    store: Path = Path("runs")
+    plugin_files: Sequence[Path] = ()
+
+    def __post_init__(self) -> None:
+        check_max_vectors(self.max_vectors_gb)
+        if self.k < 1:
+            raise HarnessError(f"select: -k must be at least 1, got {self.k}")
+        if not self.pool and not self.embeddings:
+            raise HarnessError("select: say what to select from: --pool FILE, or --embeddings FILE alone")
+        if self.embeddings and (self.embedder or self.model):
+            other = "--embedder" if self.embedder else "--model"
+            raise HarnessError(f"select: give --embeddings or {other}, not both")
+        for name in ("embedder", "model", "task", "ids"):
+            if getattr(self, name) and not self.pool:
+                raise HarnessError(f"select: --{name} goes with --pool: vectors alone have no texts")
+
+    @property
+    def run_config(self) -> RunConfig:
+        """The same as a run's options; the file of vectors that stand alone takes the pool's place."""
+        return RunConfig(
+            selectors=(self.selector,),
+            task=self.task,
+            model=self.model,
+            engine=self.engine,
+            embedder=self.embedder,
+            pool=self.pool or self.embeddings,
+            embeddings=self.embeddings,
+            data=self.data,
+            split=self.split,
+            seed=self.seed,
+            dim=self.dim,
+            ids=self.ids,
+            max_vectors_gb=self.max_vectors_gb,
+            store=self.store,
+            plugin_files=self.plugin_files,
+        )
+
+
+@dataclass(frozen=True)
+class Candidates:
+    """One problem's responses, and which of them were verified, in that order."""
+
+    problem: Problem
+    responses: Responses
+    verified: Sequence[int] = ()
+
+
+@dataclass(frozen=True)
+class Chosen:
+    """What to verify next of one problem: k indices, best first unless they are a set; its texts, and their names."""
+
+    problem_id: str
+    order: list[int]
+    ordered: bool
+    texts: Sequence[str]
+    names: Sequence[str] = ()
+
+    def row(self) -> dict[str, Any]:
+        """As JSON has it."""
+        row = {"problem_id": self.problem_id, "order": self.order, "ordered": self.ordered}
+        return row | ({"names": [self.names[index] for index in self.order]} if any(self.names) else {})
+
+
+def select(request: Request, progress: Progress) -> list[Chosen]:
+    """k indices of every problem, in the order of the file. What can be wrong with the request is found first."""
+    setting = make_setting(request.run_config, progress)
+    selector = setting.build("selector", request.selector)
+    check_selector(request.selector, selector)
+    given = GivenVectors(request.embeddings, max_gb=request.max_vectors_gb) if request.embeddings else None
+    _check_reads(request, setting, selector)
+    found = list(read_responses(setting) if request.pool or given is None else _rows_of(given))
+    if given:
+        given.lines = {problem.id: problem.meta.get("line", problem.id) for problem, _ in found}
+    candidates = _with_verified(request, found)
+    for one in candidates:
+        _check_size(request.k, one)
+    _check_logprobs(request.selector, selector, candidates)
+    vectors = _vectors(request, setting, selector, candidates, given)
+    return [_chosen(request, setting, selector, one, vectors(one)) for one in candidates]
+
+
+# What there is to select from.
+
+
+def _rows_of(given: GivenVectors) -> Iterable[tuple[Problem, Responses]]:
+    """The arrays of a file as problems, in the file's order, each row a response without a text."""
+    if not given.names:
+        raise HarnessError(f"embeddings {given.path}: holds no arrays, one (n, d) array per problem id")
+    for name in given.names:
+        n = len(given.get(name, given.rows(name)))
+        yield Problem(name, ""), Responses([""] * n, ["stop"] * n, np.zeros(n, np.int64), np.full(n, np.nan))
+
+
+def _check_reads(request: Request, setting: Setting, selector: Any) -> None:
+    """Refuse a selector whose columns the request cannot fill."""
+    reads = getattr(selector, "reads", ())
+    if "texts" in reads and not request.pool:
+        raise HarnessError(f"selector {request.selector!r} reads texts: give --pool beside --embeddings")
+    if "answers" in reads and not request.task:
+        raise HarnessError(
+            f"selector {request.selector!r} reads canonical answers, which a task extracts: say which --task"
+            + (" (and give --pool)" if not request.pool else "")
+        )
+    remark = setting.task.check() if setting.task and "answers" in reads else ""  # extraction may need the sandbox too
+    if remark:
+        setting.progress.say(remark)
+
+
+def _check_logprobs(spec: str, selector: Any, candidates: Sequence[Candidates]) -> None:
+    for one in candidates if "logprobs" in needs(selector) else ():
+        if np.isnan(one.responses.logprobs).any():
+            raise HarnessError(f"selector {spec!r} needs log-probabilities, which the pool does not carry")
+
+
+def _check_size(k: int, one: Candidates) -> None:
+    n, verified = len(one.responses), len(one.verified)
+    who = f"select: problem {one.problem.id!r}"
+    if n and verified == n:
+        raise HarnessError(f"{who}: all {n} responses are verified, none is left")
+    if k > n - verified:
+        of_them = f", {verified} of them verified" if verified else ""
+        raise HarnessError(f"{who} has {n} responses{of_them}: -k {k} is more than the {n - verified} left")
+
+
+# What was verified before.
+
+
+def _with_verified(request: Request, found: Sequence[tuple[Problem, Responses]]) -> list[Candidates]:
+    """The candidates with the indices that the file of `--verified` names; a problem that it does not name has none."""
+    sizes = {problem.id: len(responses) for problem, responses in found}
+    verified = _read_verified(request.verified, sizes) if request.verified else {}
+    return [Candidates(problem, responses, verified.get(problem.id, ())) for problem, responses in found]
+
+
+def _read_verified(path: Path, sizes: dict[str, int]) -> dict[str, list[int]]:
+    places: dict[str, str] = {}
+    verified: dict[str, list[int]] = {}
+    for line in read_lines(path, "verified"):
+        name = _problem_named(line, sizes)
+        if name in places:
+            raise HarnessError(f"{line.where}: problem {name!r} stands on {places[name]} already: one line a problem")
+        places[name] = line.place
+        verified[name] = _indices_in(line, name, sizes[name])
+    return verified
+
+
+def _problem_named(line: Line, sizes: dict[str, int]) -> str:
+    if not {"problem_id", "indices"} <= set(line.value):
+        keys = ", ".join(map(repr, line.value)) or "none"
+        raise HarnessError(f'{line.where}: expected {{"problem_id": ..., "indices": [...]}}, got the keys {keys:.200}')
+    name = line.value["problem_id"]
+    if not isinstance(name, str):
+        raise HarnessError(f"{line.where}: problem_id must be a text, got {name!r:.60}")
+    if name not in sizes:
+        guess = did_you_mean(name, sizes).partition("? ")
+        hint = f" {guess[0]}?)" if guess[1] else ""
+        raise HarnessError(f"{line.where}: problem {name!r:.80} is none of the {len(sizes)} of the pool{hint}")
+    return name
+
+
+def _indices_in(line: Line, name: str, n: int) -> list[int]:
+    indices, seen = line.value["indices"], set[int]()
+    where = f"{line.where} ({name})"
+    if not isinstance(indices, list):
+        raise HarnessError(f"{where}: indices must be a list of whole numbers, got {indices!r:.60}")
+    for index in indices:
+        if type(index) is not int:
+            raise HarnessError(f"{where}: indices must be whole numbers, got {index!r:.60}")
+        if not 0 <= index < n:
+            raise HarnessError(f"{where}: index {index} is outside 0..{n - 1}, the problem's {n} responses")
+        if index in seen:
+            raise HarnessError(f"{where}: index {index} stands there twice")
+        seen.add(index)
+    return indices
+
+
+# Vectors.
+
+
+def _vectors(
+    request: Request,
+    setting: Setting,
+    selector: Any,
+    candidates: Sequence[Candidates],
+    given: GivenVectors | None,
+) -> VectorsOf:
+    """What gives one problem's vectors, (n, d) float32, projected where they are wider than `dim`, not centred."""
+    if "embeddings" not in needs(selector):
+        if request.embedder or request.model or (given and request.pool):
+            setting.progress.say(f"selector {request.selector!r} reads no vectors: none are made")
+        return lambda one: np.zeros((len(one.responses), 0), np.float32)
+    if given:
+        return lambda one: project(
+            given.get(one.problem.id, len(one.responses)),
+            request.dim,
+            request.seed,
+            f"embeddings {given.path}: {one.problem.id!r}",
+        )
+    spec = pool_embedder(setting.config, setting.progress)
+    embedder: Embedder = setting.build("embedder", spec)
+    _check_embedder(request, spec, embedder, candidates)
+    if embedder.state or "model" in parameters(embedder):
+        return _kept(request, setting.progress)
+    return lambda one: project(
+        embedded(embedder, spec, one.problem, one.responses.texts),
+        request.dim,
+        request.seed,
+        f"embedder {spec!r}, problem {one.problem.id!r}",
+    )
+
+
+def _check_embedder(request: Request, spec: str, embedder: Embedder, candidates: Sequence[Candidates]) -> None:
+    if not embedder.state:
+        if request.model:
+            raise HarnessError(f"embedder {spec!r} takes no --model: leave it out, or take --embedder hidden-mean")
+        return
+    if not request.model:
+        raise HarnessError(
+            f"embedder {spec!r} takes a model's hidden states: say which --model (a hub id or folder), or take "
+            "--embedder tfidf, which needs none"
+        )
+    blank = [one.problem.id for one in candidates if not one.problem.prompt.strip()]
+    if blank and not request.task:
+        raise HarnessError(
+            f"embedder {spec!r} reads the prompt before each response, and problem {blank[0]!r} has none: add `prompt` "
+            "to the pool's lines, or say which --task"
+        )
+
+
+def _kept(request: Request, progress: Progress) -> VectorsOf:
+    """Vectors that a model computes: made and kept as a run's are, under the same keys."""
+    from . import pipeline
+    from .preflight import encoding_outlook, require_consent
+
+    plan = make_plan(request.run_config, Progress(quiet=True), with_verdicts=False)  # what joined was said before
+    stage = plan.work.embeddings
+    assert stage is not None  # the selector needs vectors
+    stage.begin()
+    plan.show_weights(progress)
+    require_consent("select", encoding_outlook(plan), progress, "a smaller --pool makes it shorter")
+    pipeline.embed(plan, set(), progress)
+    problems = {problem.id: problem for problem in plan.problems}
+
+    def kept(one: Candidates) -> Floats:
+        problem = problems[one.problem.id]
+        vectors = store.read_vectors(stage, problem)
+        store.require_rows(stage.path(problem), len(vectors), len(one.responses))
+        return vectors
+
+    return kept
+
+
+# Selecting.
+
+
+def _chosen(request: Request, setting: Setting, selector: Any, one: Candidates, vectors: Floats) -> Chosen:
+    responses = one.responses
+    rows = np.ascontiguousarray(vectors)  # as the store gives them to a run: another layout sums in another order
+    pool = pool_of(
+        f"{request.pool or request.embeddings}, problem {one.problem.id!r}",
+        texts=responses.texts,
+        embeddings=centred(rows) if request.centre else rows,
+        logprobs=responses.logprobs,
+        lengths=responses.lengths,
+        answers=_answers(setting, selector, one),
+    )
+    rng = ranking_rng(request.seed, one.problem, trial=0)
+    try:
+        with contained(), one_thread(request.selector), ranking_named(request.selector, one.problem):
+            order = _order(selector, pool, one.verified, request.k, rng)
+    except Exception as failure:
+        raise HarnessError(f"selector {request.selector!r}, problem {one.problem.id!r}: {said(failure)}") from failure
+    names = one.problem.meta.get("names", ())
+    return Chosen(one.problem.id, order, hasattr(selector, "rank"), responses.texts, names)
+
+
+def _answers(setting: Setting, selector: Any, one: Candidates) -> Sequence[str | None]:
+    """The canonical answers, where there is a task and the selector may read them."""
+    texts, finish = one.responses.texts, one.responses.finish
+    if setting.task is None or "answers" not in getattr(selector, "reads", ("answers",)):
+        return [None] * len(texts)
+    distinct = list(dict.fromkeys(zip(texts, finish, strict=True)))
+    found = answers_of(setting.task, one.problem, [text for text, _ in distinct], [end for _, end in distinct])
+    answers = dict(zip(distinct, found, strict=True))
+    return [answers[response] for response in zip(texts, finish, strict=True)]
+
+
+def _order(selector: Any, pool: Pool, verified: Sequence[int], k: int, rng: np.random.Generator) -> list[int]:
+    """k indices of the pool, none of them verified, each checked as it comes."""
+    if verified and hasattr(selector, "rank_after"):
+        order = _first(selector.rank_after(pool, tuple(verified), rng), k, len(pool))
+        for index in set(order) & set(verified):
+            raise HarnessError(f"rank_after gave index {index}, which is verified already")
+        return order
+    rest = np.setdiff1d(np.arange(len(pool)), np.asarray(verified, np.intp))
+    part = pool.part(rest.tolist()) if verified else pool
+    if hasattr(selector, "rank"):
+        return [int(rest[row]) for row in _first(selector.rank(part, rng), k, len(part))]
+    return [int(rest[row]) for row in subset_of(selector, part, k, rng)]
+
+
+def _first(picks: Iterable[Any], k: int, n: int) -> list[int]:
+    order = list(islice(pulled(picks, n), k))
+    if len(order) < k:
+        raise HarnessError(f"the ranking ended after {len(order)} of {k} picks")
+    return order

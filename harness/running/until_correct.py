@@ -1,0 +1,286 @@
+"""`harness run --until-correct`: responses verified as they are drawn, until one is correct or the budget is spent.
+
+No pool and no selector: the order is the sampler's. What comes of a problem is a stopping time, or a censored one where
+the budget ended first; such runs are scored by `survival`, kept apart from cells, and never averaged with them.
+
+    STORE/sequence/KEY/PROBLEM.parquet   the responses, as far as they were drawn
+    STORE/stopped/KEY/PROBLEM.json       the verdicts on them, the stopping time, whether it is censored
+    STORE/sequences/KEY.json             one run: a line a problem, and all that made it
+
+A problem is kept as soon as it is finished, and a killed run goes on with the others.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from harness.contracts import Task
+from harness.errors import HarnessError
+from harness.records import Problem, Responses, Verdict
+from harness.results import cells
+from harness.scoring.metrics import budgets
+from harness.scoring.survival import Survival, kaplan_meier
+from harness.stages.sample import says_done
+from harness.stages.work import batches, graded, problem_seed
+from harness.store import shards as store
+from harness.store.checksums import read_regular
+from harness.system.progress import Progress
+from harness.upkeep import older_pools as older
+
+from .config import RunConfig
+from .plan import Plan, Sampling, make_plan
+from .preflight import SHORTER, require_consent, sampling_outlook
+
+KIND, SCHEMA = "diversity-harness sequence", 1
+FOLDER = "sequences"
+FIRST, MORE = 16, 4  # a sampler that does not steer is asked for so many responses, then for so many times as many
+
+Record = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Sequences:
+    """A plan with the two stages of its own."""
+
+    plan: Plan
+    sampling: Sampling
+    drawn: store.Stage
+    stopped: store.Stage
+
+
+def run(config: RunConfig, progress: Progress) -> dict[str, Any]:
+    """The row of a run: share solved by budget, restricted means, their errors."""
+    asked = planned(config, progress)
+    missing = asked.stopped.missing(asked.plan.problems)
+    older.require_no_sequences(asked.drawn, asked.plan.problems, config.adopt or ())
+    for stage in (asked.drawn, asked.stopped):
+        stage.begin()
+    if missing:
+        outlook = sampling_outlook(asked.plan, missing)
+        require_consent("run --until-correct", outlook, progress, SHORTER)
+        remark = asked.plan.task.check(unsafe_exec=config.unsafe_exec)
+        if remark:
+            progress.say(remark)
+        draw(asked, {problem.id for problem in missing}, progress)
+    return row([_kept(asked)])
+
+
+def planned(config: RunConfig, progress: Progress) -> Sequences:
+    """The plan of a run; HarnessError, one line, for whatever is wrong with what was asked."""
+    plan = make_plan(config, progress)
+    assert plan.sampling is not None  # the config has checked that there is no pool
+    graded_by = {name: plan.work.verdicts.inputs[name] for name in ("task", "grader", "code")}
+    inputs = {**plan.work.pool.inputs, "until": "correct", "verified": graded_by}
+    stage = plan.setting.store.stage
+    return Sequences(plan, plan.sampling, stage("sequence", inputs, ".parquet"), stage("stopped", inputs, ".json"))
+
+
+def dry_run(config: RunConfig, progress: Progress) -> list[dict[str, Any]]:
+    """How many problems are in the store, and how many are not."""
+    asked = planned(config, progress)
+    missing, all_of_them = len(asked.stopped.missing(asked.plan.problems)), len(asked.plan.problems)
+    progress.say(f"to do: at most {missing * asked.sampling.n:,} responses to {missing:,} problems")
+    return [{"stage": "until correct", "there": all_of_them - missing, "to_make": missing, "key": asked.stopped.key}]
+
+
+def draw(asked: Sequences, missing: set[str], progress: Progress) -> None:
+    """Sample and verify the sequences that are not in the store, some problems at a time; keep each once it ends."""
+    plan, sampling = asked.plan, asked.sampling
+    if len(missing) < len(plan.problems):
+        reused = len(plan.problems) - len(missing)
+        progress.say(f"until correct: reused for {reused} of {len(plan.problems)} problems")
+    todo = [problem for problem in plan.problems if problem.id in missing]
+    find = _one_by_one if sampling.steered else _by_waves
+    with progress.stage("until correct", len(todo), "problems") as stage:
+
+        def keep(judge: Judge, responses: Responses) -> None:
+            if not asked.stopped.path(judge.problem).exists():  # an engine may say twice that it is finished
+                _keep(asked, judge, responses)
+                stage.advance()
+
+        for group in batches(todo, sampling.problems_per_call(FIRST)):
+            find(asked, [Judge(plan.task, problem) for problem in group], keep)
+
+
+@dataclass(eq=False)
+class Judge:
+    """The verifier of one problem; asks once about equal responses."""
+
+    task: Task
+    problem: Problem
+    said: dict[tuple[str, str], Verdict] = field(default_factory=dict)
+
+    def verdict(self, text: str, finish: str) -> Verdict:
+        """The verdict on a text as it is stored; `finish` is how it ended, "" where that is not known."""
+        response = store.storable(text), finish
+        if response not in self.said:
+            [self.said[response]], _ = graded(self.task, self.problem, [response[0]], finish=[finish])
+        return self.said[response]
+
+    def accepts(self, text: str, finish: str) -> bool:
+        """Whether it is correct."""
+        return self.verdict(text, finish).status == "correct"
+
+
+Finish = Callable[[Judge, Responses], None]
+
+
+def _ask(asked: Sequences, judges: Sequence[Judge], n: int, finish: Finish, **more: Any) -> None:
+    """Sample n responses to each problem (fewer where `until` says so); `finish` is told of each that is finished."""
+    problems = [judge.problem for judge in judges]
+    engine = asked.sampling.engine
+    if says_done(engine) and not getattr(engine, "served", False):  # a server's requests would wait for the verifier
+        more["done"] = lambda place, responses: finish(judges[place], responses)
+    sampled = engine.sample(
+        asked.plan.prompts(problems),
+        n=n,
+        sampler=asked.sampling.sampler,
+        max_tokens=asked.sampling.max_tokens,
+        seeds=[problem_seed("sample", asked.plan.config.seed, problem) for problem in problems],
+        **more,
+    )
+    for judge, responses in zip(judges, sampled, strict=True):
+        finish(judge, responses)
+
+
+def _one_by_one(asked: Sequences, judges: Sequence[Judge], keep: Finish) -> None:
+    """The engine asks after every response: each depends on those before."""
+
+    def until(place: int, text: str, finish: str = "") -> bool:
+        return judges[place].accepts(text, finish)
+
+    _ask(asked, judges, asked.sampling.n, keep, until=until)
+
+
+def _by_waves(asked: Sequences, judges: Sequence[Judge], keep: Finish) -> None:
+    """Independent responses, some more than are wanted, and cut at the first correct one.
+
+    Fewer rows are the first of more, so each wave draws those before again: at most a third more in all.
+    """
+    going, size = list(judges), FIRST
+    while going:
+        size = min(size, asked.sampling.n)
+        ended: set[str] = set()
+
+        def finish(judge: Judge, responses: Responses, size: int = size, ended: set[str] = ended) -> None:
+            _require_all(judge.problem, responses)
+            each = enumerate(zip(responses.texts, responses.finish, strict=True))
+            stop = next((i for i, response in each if judge.accepts(*response)), None)
+            if stop is not None or size == asked.sampling.n:
+                ended.add(judge.problem.id)
+                keep(judge, responses.first(size if stop is None else stop + 1))
+
+        _ask(asked, going, size, finish)
+        going = [judge for judge in going if judge.problem.id not in ended]
+        size *= MORE
+
+
+def _require_all(problem: Problem, responses: Responses) -> None:
+    if responses.missing:
+        raise HarnessError(
+            f"problem {problem.id!r}: {len(responses.missing)} responses did not come, and without them nobody "
+            "knows which was the first correct one: run the same command again; finished problems are kept"
+        )
+
+
+def _keep(asked: Sequences, judge: Judge, responses: Responses) -> None:
+    """Keep the responses, then what was said of them: that shard says that both are there."""
+    verdicts = [judge.verdict(*response) for response in zip(responses.texts, responses.finish, strict=True)]
+    store.write_responses(asked.drawn, judge.problem, responses)
+    store.write_record(
+        asked.stopped.path(judge.problem),
+        {
+            "problem_id": store.storable(judge.problem.id),
+            "time": len(verdicts),
+            "solved": verdicts[-1].status == "correct",
+            "budget": asked.sampling.n,
+            "tokens": int(np.sum(responses.lengths)),
+            "verdicts": [[verdict.status, store.storable(verdict.reason)] for verdict in verdicts],
+            "conditions": dict(judge.task.conditions()),
+        },
+    )
+
+
+# The run as one file.
+
+
+def _kept(asked: Sequences) -> Record:
+    """The run's record, from its shards; written to STORE/sequences too."""
+    plan, stops = asked.plan, [store.read_record(asked.stopped.path(problem)) for problem in asked.plan.problems]
+    record: Record = {
+        "kind": KIND,
+        "schema": SCHEMA,
+        "labels": {**plan.labels, "embedder": "none", "selector": "in-order", "seed": plan.config.seed},
+        "budget": asked.sampling.n,
+        "inputs": dict(asked.stopped.inputs),
+        **cells.made_with(()),
+        "problems": [_entry(stop) for stop in stops],
+    }
+    key = store.digest({**record["inputs"], "problems": [entry["id"] for entry in record["problems"]]})
+    path = plan.setting.store.root / FOLDER / f"{key}.json"
+    record["checksum"] = cells.checksum(record)
+    store.write_atomically(path, (json.dumps(record, indent=1, ensure_ascii=False, allow_nan=False) + "\n").encode())
+    return record
+
+
+def _entry(stop: dict[str, Any]) -> dict[str, Any]:
+    errors = sum(status == "error" for status, _ in stop["verdicts"])
+    return {"id": stop["problem_id"], **{name: stop[name] for name in ("time", "solved", "tokens")}, "errors": errors}
+
+
+def read(path: Path) -> Record:
+    """The record in a file; HarnessError where it is none, or was edited."""
+    try:
+        record: Record = json.loads(read_regular(path))
+    except (HarnessError, OSError, ValueError, RecursionError) as failure:
+        raise HarnessError(f"sequence {path}: cannot be read ({type(failure).__name__})") from None
+    if not isinstance(record, dict) or record.get("kind") != KIND or record.get("schema") != SCHEMA:
+        raise HarnessError(
+            f"sequence {path}: is no sequence of schema {SCHEMA} (`harness run --until-correct` makes them)"
+        )
+    if record.get("checksum") != cells.checksum(record):
+        raise HarnessError(f"sequence {path}: was edited or cut after it was measured; run it again")
+    return record
+
+
+def row(records: Sequence[Record]) -> dict[str, Any]:
+    """One row of runs that differ in their seeds alone: a problem's seeds are one cluster. None: nothing is known."""
+    entries = [(entry, record) for record in records for entry in record["problems"]]
+    curve = survival_of(records)
+    ks = budgets(max(record["budget"] for record in records))
+    solved = {str(k): curve.solved(k) for k in ks}
+    means = {str(k): curve.restricted_mean(k) for k in ks}
+    return {
+        **records[0]["labels"],
+        "seed": records[0]["labels"]["seed"] if len(records) == 1 else None,
+        "seeds": [record["labels"]["seed"] for record in records],
+        "n": max(record["budget"] for record in records),
+        "problems": len({entry["id"] for entry, _ in entries}),
+        "sequences": len(entries),
+        "solved": sum(entry["solved"] for entry, _ in entries),
+        "censored": sum(not entry["solved"] for entry, _ in entries),
+        "responses": sum(entry["time"] for entry, _ in entries),
+        "tokens": sum(entry["tokens"] for entry, _ in entries),
+        "errors": sum(entry["errors"] for entry, _ in entries),
+        "share_solved": _part(solved, 0),
+        "share_solved_se": _part(solved, 1),
+        "restricted_mean": _part(means, 0),
+        "restricted_mean_se": _part(means, 1),
+    }
+
+
+def survival_of(records: Iterable[Record]) -> Survival:
+    """Kaplan and Meier's estimate from all sequences of the records."""
+    entries = [(entry["time"], entry["solved"], entry["id"]) for record in records for entry in record["problems"]]
+    times, solved, ids = zip(*entries, strict=True)
+    return kaplan_meier(np.array(times), solved, ids)
+
+
+def _part(found: dict[str, tuple[float, float] | None], place: int) -> dict[str, float | None]:
+    return {k: None if both is None else both[place] for k, both in found.items()}

@@ -1,0 +1,1 @@
+"""Metrics and statistical inference from outcomes alone: nothing here reads a file."""

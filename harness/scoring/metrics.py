@@ -1,0 +1,342 @@
+"""Samples-to-correct, pass@k, win, tie and loss: a ranking's, and random selection's in closed form.
+
+Two estimators, never mixed (N responses to a problem, c of them correct):
+- random selection without replacement: samples-to-correct (N+1)/(c+1) (Tuyls et al. 2025, appendix), and pool pass@k
+  = 1 - C(N-c, k)/C(N, k) (Chen et al. 2021, equation 1);
+- a ranking: samples-to-correct is the rank of the first correct response (1 = first), pass@k the share of (problem,
+  trial) with that rank <= k.
+A problem with c = 0 counts N+1 in both means, as the closed form gives; it is never dropped. A second mean over the
+solvable problems stands beside, and for each budget the restricted mean, of min(rank, budget + 1): the calls of who
+stops there, which no unsolvable problem can dominate. What every selector has, subset methods too, is the gain at a
+budget: its pass@k less random's. Intervals and tests are in `stats`. What is degenerate is None, never NaN.
+
+Several seeds: a problem then has a pool a seed, or more trials on the same pool. Both are averaged inside the problem
+before anything is said of problems.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from math import ceil
+from typing import Any
+
+import numpy as np
+from scipy.special import gammaln
+
+from harness.records import Floats, Ints
+
+from . import stats
+
+CEILING = 0.95
+
+OF_RANKS = (
+    *("samples_to_correct", "samples_to_correct_solvable"),
+    *("improvement", "improvement_ci", "improvement_solvable", "improvement_solvable_ci"),
+    *("win", "tie", "loss", "p_random", "k95", "calls_saved"),
+)
+AT_BUDGET = ("p_budget", "win_budget", "tie_budget", "loss_budget")
+RESTRICTED = ("restricted_mean", "restricted_improvement", "restricted_improvement_ci")
+
+
+def random_samples_to_correct(n: Ints, c: Ints) -> Floats:
+    """The expected rank of the first correct response in a random order, (N+1)/(c+1); N+1 where c = 0."""
+    expected: Floats = (np.asarray(n, float) + 1) / (np.asarray(c, float) + 1)
+    return expected
+
+
+def random_misses(n: Ints, c: Ints, k: Ints) -> Floats:
+    """P(no correct one among the first k of a random order) = C(N-c, k)/C(N, k); broadcasts."""
+    n, c, k = np.broadcast_arrays(np.asarray(n, float), np.asarray(c, float), np.asarray(k, float))
+    possible = n - c >= k
+    left = np.where(possible, n - c - k, 0)
+    log = gammaln(n - c + 1) - gammaln(left + 1) - gammaln(n + 1) + gammaln(np.where(possible, n - k, 0) + 1)
+    misses: Floats = np.where(possible, np.where(c == 0, 1.0, np.exp(np.minimum(log, 0.0))), 0.0)
+    return misses
+
+
+def random_pass_at_k(n: Ints, c: Ints, k: int) -> Floats:
+    """Pool pass@k of each problem."""
+    return 1.0 - random_misses(n, c, np.minimum(k, n))
+
+
+def restricted(ranks: Ints, budget: int) -> Ints:
+    """min(rank, budget + 1): the calls of who stops at a budget, and one more where none of them was correct."""
+    cut: Ints = np.minimum(ranks, budget + 1)
+    return cut
+
+
+def random_restricted_mean(n: Ints, c: Ints, budget: int) -> Floats:
+    """The expected restricted rank in a random order: the sum over k = 0 ... budget of C(N-c, k)/C(N, k).
+
+    In closed form (N + 1 - (N - budget - c) C(N-c, budget)/C(N, budget)) / (c + 1).
+    """
+    n, c = np.asarray(n, float), np.asarray(c, float)
+    at = np.minimum(budget, n)
+    mean: Floats = (n + 1 - np.maximum(n - at - c, 0) * random_misses(n, c, at)) / (c + 1)
+    return mean
+
+
+def budget_for(share: float, ranks: Ints, c: Ints) -> int | None:
+    """The smallest k with pass@k of at least a share of the ceiling, the part of problems that have a correct response.
+
+    ranks (problems, trials). None where no problem is solvable.
+    """
+    found = np.sort(ranks[c > 0], axis=None)
+    return int(found[ceil(share * found.size - 1e-9) - 1]) if found.size else None
+
+
+def random_budget_for(share: float, n: Ints, c: Ints) -> int | None:
+    """As `budget_for`, for random selection in expectation."""
+    n, c = n[c > 0], c[c > 0]
+    if not n.size:
+        return None
+    found = share * n.size - 1e-9
+    return 1 + bisect_left(range(1, int(n.max()) + 1), found, key=lambda k: float(random_pass_at_k(n, c, k).sum()))
+
+
+def reference_ranks(n: Ints, c: Ints) -> dict[str, Ints]:
+    """The rank of the first correct response (problems,) of who knows the verdicts: best possible, worst possible.
+
+    Where c = 0 it is N+1 for both.
+    """
+    n, c = np.asarray(n), np.asarray(c)
+    return {"oracle": np.where(c > 0, 1, n + 1), "anti_oracle": n - c + 1}
+
+
+def telling_budget(n: Ints, c: Ints) -> int | None:
+    """The power of two (or N) at which random selection comes nearest to solving half of what can be solved.
+
+    There a subset's hit varies most. It is read off (N, c) alone, so that no selector can choose it. None where no
+    problem is solvable.
+    """
+    if not (np.asarray(c) > 0).any():
+        return None
+    half = float((c > 0).mean()) / 2
+    return min(budgets(int(n.min())), key=lambda k: (abs(round(float(random_pass_at_k(n, c, k).mean()) - half, 12)), k))
+
+
+def win_tie_loss(ranks: Ints, n: Ints, c: Ints) -> tuple[Floats, Floats, Floats]:
+    """P(rank < R), P(rank = R), P(rank > R) for R the rank in a random order, exact, per problem and trial.
+
+    ranks (problems, trials); N+1 means none. For c = 0 both are N+1: a tie. For equal selectors win = loss.
+    """
+    n, c = np.asarray(n)[:, None], np.asarray(c)[:, None]
+    win = random_misses(n, c, ranks)
+    loss = 1.0 - random_misses(n, c, ranks - 1)
+    never = np.broadcast_to(c == 0, ranks.shape)
+    win, loss = np.where(never, 0.0, win), np.where(never, 0.0, loss)
+    return win, 1.0 - win - loss, loss
+
+
+def budgets(n: int) -> list[int]:
+    """1, 2, 4, ... up to n, and n."""
+    return sorted({1 << power for power in range(n.bit_length())} | {n})
+
+
+@dataclass(frozen=True, eq=False)
+class Outcomes:
+    """What a row's metrics are computed from. An entry is a pool; `pools` of one problem stand together (one a seed).
+
+    n, c, errors  (entries,) pool sizes, correct responses, verifier errors
+    ranks         (entries, trials) rank of the first correct response, N+1 where there is none; None for subsets
+    hits          k -> (entries, trials) whether a subset of size k held a correct one; None for rankers
+    """
+
+    n: Ints
+    c: Ints
+    errors: Ints
+    ranks: Ints | None = None
+    hits: dict[int, Floats] | None = None
+    pools: int = 1
+
+    def inside(self, values: Floats) -> Floats:
+        """The mean over each problem's pools; values (entries, ...)."""
+        values = np.asarray(values, float)
+        mean: Floats = values.reshape(-1, self.pools, *values.shape[1:]).mean(axis=1)
+        return mean
+
+    def inside_solvable(self, values: Floats) -> Floats:
+        """The mean over each problem's pools with c > 0, for the problems that have one; values (entries,)."""
+        solvable = (self.c > 0).reshape(-1, self.pools)
+        some = solvable.any(axis=1)
+        kept = np.where(solvable, np.asarray(values, float).reshape(-1, self.pools), 0.0)
+        mean: Floats = kept[some].sum(axis=1) / solvable[some].sum(axis=1)
+        return mean
+
+    def found_within(self, k: int) -> Floats | None:
+        """Whether the first k, or the subset of size k, held a correct one, (entries, trials); None if not known."""
+        if self.hits is not None:
+            hits = self.hits.get(k)
+            return None if hits is None or len(hits) < len(self.n) else np.asarray(hits, float)
+        if self.ranks is None:
+            return None
+        found: Floats = ((self.c[:, None] > 0) & (self.ranks <= k)).astype(float)  # N+1 <= k must not count
+        return found
+
+
+def over_seeds(found: Sequence[Sequence[Outcomes]]) -> Outcomes:
+    """Several cells' outcomes as one; a group a pool, in it a cell a seed, all of the same problems in the same order.
+
+    Cells of one pool are further trials on it. Groups are of equal size.
+    """
+    pools = [_more_trials(group) for group in found]
+
+    def woven(arrays: Sequence[Any]) -> Any:  # the pools of a problem side by side
+        stacked = np.stack(arrays, axis=1)
+        return stacked.reshape(-1, *stacked.shape[2:])
+
+    first = pools[0]
+    ranks = woven([one.ranks for one in pools]) if first.ranks is not None else None
+    hits = {k: woven([(one.hits or {})[k] for one in pools]) for k in first.hits} if first.hits is not None else None
+    n, c, errors = (woven([getattr(one, name) for one in pools]) for name in ("n", "c", "errors"))
+    return Outcomes(n, c, errors, ranks, hits, len(pools))
+
+
+def _more_trials(group: Sequence[Outcomes]) -> Outcomes:
+    first = group[0]
+    ranks = np.concatenate([one.ranks for one in group], axis=1) if first.ranks is not None else None
+    hits = None
+    if first.hits is not None:
+        hits = {k: np.concatenate([(one.hits or {})[k] for one in group], axis=1) for k in first.hits}
+    return Outcomes(first.n, first.c, first.errors, ranks=ranks, hits=hits)
+
+
+def summary(outcomes: Outcomes, seed: int = 0) -> dict[str, Any]:
+    """The figures of one row of the table; docs/statistics.md says what each means and what its interval is worth.
+
+    A subset method has pass@k and its gain; what needs a rank is None. `seed` draws the resamples of the intervals.
+    """
+    n, c, pools = outcomes.n, outcomes.c, outcomes.pools
+    ks = budgets(int(n.min())) if n.size else []
+    row: dict[str, Any] = {
+        "n": int(n.max()) if n.size else 0,
+        "problems": n.size // pools,
+        "solvable": int((c > 0).reshape(-1, pools).any(axis=1).sum()),
+        "errors": int(outcomes.errors.sum()),
+        "flagged": bool(outcomes.errors.sum() > 0.01 * n.sum()),
+        **_of_ranks(outcomes, ks, seed),
+        **_of_random(outcomes, ks),
+        "pass_at_k": pass_at_k(outcomes, ks),
+        **_gains(outcomes, ks, seed),
+        **_at_budget(outcomes),
+    }
+    for name, ranks in reference_ranks(n, c).items():
+        row[f"samples_to_correct_{name}"] = _mean(ranks)
+        row[f"pass_at_k_{name}"] = pass_at_k(Outcomes(n, c, outcomes.errors, ranks[:, None]), ks)
+    absent = _no_intervals(row)
+    return row | ({"no_interval": absent} if absent else {})
+
+
+def _no_intervals(row: Mapping[str, Any]) -> dict[str, str]:
+    """Why an interval is null, by its key, where the figure itself is there: of those by budget the first is named."""
+    absent = {}
+    for name in ("improvement", "improvement_solvable"):
+        if row[name] is not None and row[f"{name}_ci"] is None:
+            problems = row["solvable" if name == "improvement_solvable" else "problems"]
+            absent[f"{name}_ci"] = stats.why_none(problems, stats.TOO_WIDE)
+    for name, reason in (("restricted_improvement_ci", stats.TOO_WIDE), ("gain_at_k_ci", stats.BEYOND_RANGE)):
+        ks = [k for k, ends in row[name].items() if ends is None]
+        if ks:
+            absent[name] = f"k = {', '.join(ks)}: {stats.why_none(row['problems'], reason)}"
+    return absent
+
+
+def _of_random(outcomes: Outcomes, ks: Sequence[int]) -> dict[str, Any]:
+    """Random selection's figures, and what an interval on this pool is worth."""
+    n, c, shape = outcomes.n, outcomes.c, (-1, outcomes.pools)
+    random = random_samples_to_correct(n, c)
+    return {
+        "samples_to_correct_random": _mean(random),
+        "samples_to_correct_random_solvable": _mean(outcomes.inside_solvable(random)),
+        "pass_at_k_random": {str(k): _mean(random_pass_at_k(n, c, k)) for k in ks},
+        "restricted_mean_random": {str(k): _mean(random_restricted_mean(n, c, k)) for k in ks},
+        "k95_random": random_budget_for(CEILING, n, c),
+        "trust": stats.trust(n.reshape(shape), c.reshape(shape)),
+    }
+
+
+def _of_ranks(outcomes: Outcomes, ks: Sequence[int], seed: int) -> dict[str, Any]:
+    """What needs a ranker's ranks: its figures beside random's, intervals and test; None or {} for a subset method."""
+    ranks, n, c = outcomes.ranks, outcomes.n, outcomes.c
+    row: dict[str, Any] = {**dict.fromkeys(OF_RANKS), **{name: {} for name in RESTRICTED}}
+    if ranks is None or not n.size:
+        return row
+    row |= _improvements(outcomes, ranks, ks, seed)
+    row["win"], row["tie"], row["loss"] = (_mean(p) for p in win_tie_loss(ranks, n, c))
+    row["p_random"] = stats.random_order_test(ranks, n, c)
+    row["k95"], random_k95 = budget_for(CEILING, ranks, c), random_budget_for(CEILING, n, c)
+    if row["k95"] is not None and random_k95 is not None:
+        row["calls_saved"] = random_k95 - row["k95"]
+    return row
+
+
+def _improvements(outcomes: Outcomes, ranks: Ints, ks: Sequence[int], seed: int) -> dict[str, Any]:
+    """The selector's means, random's over them, and the intervals: all problems, solvable ones, stopped at each k."""
+    n, c, names = outcomes.n, outcomes.c, [str(k) for k in ks]
+    # Columns (problems, 1 + budgets): without a budget, then stopped at each.
+    expected = [random_samples_to_correct(n, c), *(random_restricted_mean(n, c, k) for k in ks)]
+    found = [ranks.mean(axis=1), *(restricted(ranks, k).mean(axis=1) for k in ks)]
+    random, ours = (outcomes.inside(np.stack(columns, axis=1)) for columns in (expected, found))
+    intervals = stats.ratio_intervals(random, ours, seed)
+    ratios = random.mean(axis=0) / ours.mean(axis=0)
+    row: dict[str, Any] = {
+        "samples_to_correct": _mean(ours[:, 0]),
+        "improvement": float(ratios[0]),
+        "improvement_ci": intervals[0],
+        "restricted_mean": dict(zip(names, ours.mean(axis=0)[1:].tolist(), strict=True)),
+        "restricted_improvement": dict(zip(names, ratios[1:].tolist(), strict=True)),
+        "restricted_improvement_ci": dict(zip(names, intervals[1:], strict=True)),
+    }
+    if (c > 0).any():
+        a, b = outcomes.inside_solvable(expected[0]), outcomes.inside_solvable(found[0])
+        row["samples_to_correct_solvable"] = _mean(b)
+        row["improvement_solvable"] = float(a.mean() / b.mean())
+        row["improvement_solvable_ci"] = stats.ratio_interval(a, b, seed)
+    return row
+
+
+def _gains(outcomes: Outcomes, ks: Sequence[int], seed: int) -> dict[str, Any]:
+    """pass@k less random's, over problems, and its interval, by k."""
+    known = {k: found for k in ks if (found := outcomes.found_within(k)) is not None}
+    if not known:
+        return {"gain_at_k": {}, "gain_at_k_ci": {}}
+    n, c, names = outcomes.n, outcomes.c, [str(k) for k in known]
+    columns = [outcomes.inside(found.mean(axis=1) - random_pass_at_k(n, c, k)) for k, found in known.items()]
+    gains = np.round(np.stack(columns, axis=1), 12)  # what rounding leaves of a certain hit is no gain
+    intervals = stats.difference_intervals(gains, seed, widest=1.0)
+    return {
+        "gain_at_k": dict(zip(names, np.round(gains.mean(axis=0), 12).tolist(), strict=True)),
+        "gain_at_k_ci": dict(zip(names, intervals, strict=True)),
+    }
+
+
+def _at_budget(outcomes: Outcomes) -> dict[str, Any]:
+    """At the budget that tells most: the test against random subsets, and the chances that only one of both hits."""
+    n, c = outcomes.n, outcomes.c
+    budget = telling_budget(n, c) if n.size else None
+    row: dict[str, Any] = {"budget": budget, **dict.fromkeys(AT_BUDGET)}
+    found = None if budget is None else outcomes.found_within(budget)
+    if budget is None or found is None:
+        return row
+    chances = random_pass_at_k(n, c, budget)
+    row["p_budget"] = stats.random_subset_test(found, chances)
+    row["win_budget"] = _mean(found * (1 - chances[:, None]))
+    row["loss_budget"] = _mean((1 - found) * chances[:, None])
+    row["tie_budget"] = 1.0 - row["win_budget"] - row["loss_budget"]
+    return row
+
+
+def pass_at_k(outcomes: Outcomes, ks: Sequence[int]) -> dict[str, float | None]:
+    """k -> share of (problem, trial) whose first k hold a correct response (subset methods: whose subset of size k)."""
+    if outcomes.hits is not None:
+        return {str(k): _mean(hits) for k, hits in sorted(outcomes.hits.items())}
+    if outcomes.ranks is None:
+        return {}
+    return {str(k): _mean(outcomes.found_within(k)) for k in ks}
+
+
+def _mean(values: Any) -> float | None:
+    values = np.asarray(values, float)
+    return float(values.mean()) if values.size else None

@@ -1,0 +1,368 @@
+"""What a figure is worth: intervals over problems, tests against random and between two selectors, false discoveries.
+
+The unit is the problem: trials are averaged inside a problem first, and intervals and tests are over problems. What
+covers best was chosen by simulation on pools with known truth (`tests/bench/calibration.py`, docs/statistics.md):
+
+- ratio of means: the symmetric bootstrap-t (Hall, On symmetric bootstrap confidence intervals, JRSS B 50, 1988) on the
+  log ratio, never narrower than Student's t. Percentile, BCa, equal-tailed bootstrap-t and delta method cover less;
+  Fieller's interval covers as often, but has no upper end in 8 % of samples of 30 problems. scipy has no bootstrap-t.
+- mean of paired differences: the same on the difference; the test is scipy's sign-flip permutation test.
+- one selector against random: no sampling model is needed, the law of a random order's ranks is known from (N, c), and
+  so is that of how many random subsets of a budget hold a correct response.
+
+Every draw comes from the caller's seed. Interval ends and p-values are rounded to `DIGITS` significant digits, so that
+another machine's last bit does not show. What is degenerate is None, never NaN.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+from scipy.fft import next_fast_len
+from scipy.signal import zoom_fft
+from scipy.stats import false_discovery_control, permutation_test, t
+
+from harness.errors import HarnessError
+from harness.records import Floats, Ints
+
+LEVEL = 0.95
+RESAMPLES = 2_000
+FLIPS = 9_999
+DIGITS = 6
+BLOCK = 2**18  # numbers of a bootstrap that are drawn at once: memory is that of a hundred problems
+FLIPPED = 2**20  # signs at once: with fewer scipy's own loop is what takes the time
+
+FEW_PROBLEMS = 100
+LARGEST_SHARE = 0.03
+
+P_FLOOR = 1e-10  # below it a tail may be rounding
+# The factor from the estimate to an end of a ratio's interval. At ten the half width on the log scale is 2.3: a mean's
+# standard error is then that mean's own size, and the delta method, on which the interval stands, does not hold
+# (Fieller's has no upper end); what makes the ends is the resamples that miss the few problems that vary.
+WIDEST = 10.0
+ONE_PROBLEM = "one problem has no spread"
+TOO_WIDE = "too few problems, or too few that differ: it would reach a factor of ten or more either way"
+BEYOND_RANGE = "too few problems, or too few that differ: it would reach over all that is possible"
+
+Trust = Literal["nominal", "rough", "few problems"]
+
+
+def trust(n: Ints, c: Ints) -> Trust:
+    """What `improvement_ci` of a pool is worth; the same for every selector of the pool, since only (N, c) are read.
+
+    n, c (problems,), or (problems, seeds) where a problem has a pool a seed: what is expected is averaged over them.
+
+    "few problems": fewer than 100. "rough": one problem holds more than 3 % of all calls that random selection is
+    expected to make, so that the tail of hard problems is too thinly sampled. Else "nominal": measured coverage is in
+    docs/statistics.md.
+    """
+    if len(n) < FEW_PROBLEMS:
+        return "few problems"
+    expected = (np.asarray(n, float) + 1) / (np.asarray(c, float) + 1)
+    expected = expected.reshape(len(expected), -1).mean(axis=1)
+    return "rough" if expected.max() > LARGEST_SHARE * expected.sum() else "nominal"
+
+
+# Intervals
+
+
+def ratio_interval(a: Floats, b: Floats, seed: int) -> list[float] | None:
+    """[low, high], 95 %, for mean(a)/mean(b); a, b (problems,) positive, paired. None for fewer than two problems."""
+    return ratio_intervals(np.asarray(a)[:, None], np.asarray(b)[:, None], seed)[0]
+
+
+def ratio_intervals(a: Floats, b: Floats, seed: int) -> list[list[float] | None]:
+    """A 95 % interval [low, high] for mean(a)/mean(b) of each column; a, b (problems, columns), positive.
+
+    None for fewer than two problems, or where it would reach a factor of ten or more either way (`WIDEST`). All columns
+    share one set of resamples; drawing them is most of the cost, about 35 ms for 400 problems.
+    """
+    a, b = np.asarray(a, float), np.asarray(b, float)
+    if len(a) < 2:
+        return [None] * a.shape[1]
+    ratio = a.mean(axis=0) / b.mean(axis=0)
+    a, b = a / a.mean(axis=0), b / b.mean(axis=0)  # means are 1: the estimate is log 1 = 0
+    error = _log_ratio_error(1.0, 1.0, (a * a).mean(axis=0), (a * b).mean(axis=0), (b * b).mean(axis=0), len(a))
+    pivots = []
+    for weights in _resamples(len(a), seed):
+        mean_a, mean_b = weights @ a, weights @ b
+        errors = _log_ratio_error(mean_a, mean_b, weights @ (a * a), weights @ (a * b), weights @ (b * b), len(a))
+        pivots.append(_pivot(np.log(mean_a / mean_b), errors))
+    half = _critical(np.concatenate(pivots), len(a)) * error
+    return [
+        _ends(r / w, r * w) if w < WIDEST else None for r, w in zip(ratio, np.exp(np.minimum(half, 700)), strict=True)
+    ]
+
+
+def _log_ratio_error(
+    mean_a: Floats | float, mean_b: Floats | float, aa: Floats, ab: Floats, bb: Floats, n: int
+) -> Floats:
+    """The delta method's standard error of log(mean a / mean b), from the means of a, b and their products."""
+    spread = aa / mean_a**2 - 2 * ab / (mean_a * mean_b) + bb / mean_b**2
+    errors: Floats = np.sqrt(_without_noise(spread, aa / mean_a**2) / (n - 1))
+    return errors
+
+
+def why_none(problems: int, reason: str) -> str:
+    """Why there is no interval over so many problems: `reason`, unless there is but one."""
+    return ONE_PROBLEM if problems < 2 else reason
+
+
+def difference_interval(differences: Floats, seed: int, widest: float = np.inf) -> list[float] | None:
+    """[low, high], 95 %, for the mean of paired differences (problems,). None as in `difference_intervals`."""
+    return difference_intervals(np.asarray(differences)[:, None], seed, widest)[0]
+
+
+def difference_intervals(differences: Floats, seed: int, widest: float = np.inf) -> list[list[float] | None]:
+    """A 95 % interval [low, high] for the mean of each column; differences (problems, columns).
+
+    None for fewer than two problems, or where it would reach `widest` or more either way: the largest difference that
+    there can be.
+    """
+    d, n = np.asarray(differences, float), len(differences)
+    if n < 2:
+        return [None] * d.shape[1]
+    mean = d.mean(axis=0)
+    d = d - mean
+    pivots = []
+    for weights in _resamples(n, seed):
+        means, squares = weights @ d, weights @ (d * d)
+        pivots.append(_pivot(means, np.sqrt(_without_noise(squares - means**2, squares) / (n - 1))))
+    half = _critical(np.concatenate(pivots), n) * d.std(axis=0) / np.sqrt(n - 1)
+    return [_ends(m - h, m + h) if h < widest else None for m, h in zip(mean, half, strict=True)]
+
+
+def _resamples(n: int, seed: int) -> Iterator[Floats]:
+    """Weights (resamples, n), each row summing to 1, in blocks."""
+    rng, step = np.random.default_rng(seed), max(1, BLOCK // n)
+    sizes = [min(step, RESAMPLES - start) for start in range(0, RESAMPLES, step)]
+    return (rng.multinomial(n, np.full(n, 1 / n), size=size) / n for size in sizes)
+
+
+def _without_noise(variance: Floats, scale: Floats) -> Floats:
+    """A variance made by subtraction, with 0 for what rounding alone can leave."""
+    cleaned: Floats = np.where(variance > 1e-12 * scale, variance, 0.0)
+    return cleaned
+
+
+def _pivot(estimates: Floats, errors: Floats) -> Floats:
+    """|t| of each resample; 0 where all that was drawn is alike."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        pivots: Floats = np.where(errors > 0, np.abs(estimates) / errors, 0.0)
+    return pivots
+
+
+def _critical(pivots: Floats, n: int) -> Floats:
+    """How many standard errors a 95 % interval reaches to either side; pivots (resamples, columns)."""
+    critical: Floats = np.maximum(np.quantile(pivots, LEVEL, axis=0), t.ppf((1 + LEVEL) / 2, n - 1))
+    return critical
+
+
+def _ends(low: float, high: float) -> list[float]:
+    return [_rounded(low), _rounded(high)]
+
+
+def _rounded(value: float) -> float:
+    return float(f"{value:.{DIGITS}g}")
+
+
+# One selector against random
+
+
+def random_order_test(ranks: Ints, n: Ints, c: Ints) -> float | None:
+    """Two-sided p of the mean rank of the first correct response, were every order random; None if nothing can vary.
+
+    ranks (problems, trials). The law is exact: given (N, c) the ranks of random orders are independent and negative
+    hypergeometric, and their sum's law is the convolution. Trials that agree are not independent evidence: they count
+    as `independent_trials`. Problems with c = 0 have one possible rank and drop out. At least 1e-10.
+    """
+    ranks, n, c = np.asarray(ranks), np.asarray(n), np.asarray(c)
+    varies = (c > 0) & (c < n)
+    ranks, n, c = ranks[varies], n[varies], c[varies]
+    if not ranks.size:
+        return None
+    trials = independent_trials(ranks, n, c)
+    lower, upper = _rank_sum_tails(n, c, trials, float(trials * ranks.mean(axis=1).sum()))
+    return _rounded(min(1.0, max(P_FLOOR, 2 * min(lower, upper))))
+
+
+def independent_trials(ranks: Ints, n: Ints, c: Ints) -> int:
+    """How many independent random orders the trials are worth, 1 to T: T / (1 + (T - 1) r) rounded down.
+
+    ranks (problems, trials), every problem with 0 < c < N. r is the trials' intraclass correlation around their
+    expectations, at least 0. A ranker that draws nothing repeats one trial: r = 1, worth one. A random order: r = 0.
+    """
+    return _independent(np.asarray(ranks, float), (n + 1) / (c + 1))
+
+
+def _independent(values: Floats, expected: Floats) -> int:
+    """`independent_trials` of any figure (problems, trials) that a random order has in expectation (problems,)."""
+    trials = values.shape[1]
+    excess = values - (expected * values.mean(axis=1).sum() / expected.sum())[:, None]
+    squares = float((excess**2).sum())
+    if trials == 1 or squares == 0:
+        return 1
+    agreement = (float((excess.sum(axis=1) ** 2).sum()) - squares) / ((trials - 1) * squares)
+    return max(1, int(trials / (1 + (trials - 1) * max(0.0, agreement))))
+
+
+def _rank_sum_tails(n: Ints, c: Ints, trials: int, total: float) -> tuple[float, float]:
+    """P(S <= total) and P(S >= total) for S the sum of `trials` random orders' ranks of each problem; 0 < c < N."""
+    mean = trials * float(((n + 1) / (c + 1)).sum())
+    variance = trials * float((c * (n + 1) * (n - c) / ((c + 1) ** 2 * (c + 2))).sum())
+    least, most = trials * len(n), trials * int((n - c + 1).sum())
+    # A sum of ranks has tails no heavier than a geometric law's: beyond the window less than 1e-7 in the worst case.
+    first = max(least, int(mean - 12 * variance**0.5))
+    last = min(most, int(mean + 16 * variance**0.5) + 1)
+    law = _rank_sum_law(n, c, trials, first, last)
+    at, before = int(np.floor(total + 1e-9)) - first, int(np.ceil(total - 1e-9)) - first
+    return float(law[: max(0, at + 1)].sum()), float(law[max(0, before) :].sum())
+
+
+def _rank_sum_law(n: Ints, c: Ints, trials: int, first: int, last: int) -> Floats:
+    """P(S = first), ..., P(S = last): the inverse transform of the product of the problems' characteristic functions.
+
+    A sum of many ranks is smooth: its characteristic function is 0 but for the lowest frequencies, and only these are
+    computed, four times as many each time until it is.
+    """
+    kinds, counts = np.unique(np.stack([n, c]), axis=1, return_counts=True)
+    steps = _first_correct_law(kinds[0], kinds[1])
+    length = next_fast_len(last - first + 1, real=True)
+    most, computed = length // 2 + 1, 0
+    while computed < most:
+        computed = min(most, max(128, 4 * computed))
+        waves = zoom_fft(steps, [0, computed / length], m=computed, fs=1, endpoint=False)
+        spectrum = np.prod(waves ** (trials * counts)[:, None], axis=0)
+        if np.abs(spectrum[-computed // 4 :]).max() < 1e-14:
+            break
+    # Ranks are counted from 1 and the window begins at `first`.
+    spectrum *= np.exp(2j * np.pi * np.arange(computed) * ((first - trials * len(n)) / length))
+    law: Floats = np.maximum(np.fft.irfft(spectrum, length), 0.0)
+    return law
+
+
+def _first_correct_law(n: Ints, c: Ints) -> Floats:
+    """P(rank = 1), P(rank = 2), ... in a random order; (pools, longest), all c > 0."""
+    drawn = np.arange(int((n - c).max()) + 1)
+    n, c = n[:, None], c[:, None]
+    left = np.maximum(n - drawn, 1)
+    missed = np.cumprod(np.maximum(n - c - drawn, 0) / left, axis=1)  # P(rank > 1), P(rank > 2), ...
+    law: Floats = -np.diff(missed, axis=1, prepend=1.0)
+    return law
+
+
+def random_subset_test(hits: Floats, chances: Floats) -> float | None:
+    """Two-sided p of how many subsets of one budget hold a correct response, were each drawn at random; None if fixed.
+
+    hits (problems, trials) of 0 and 1; chances (problems,) of a random subset's holding one. The law is exact: given
+    (N, c) random subsets are independent, and the number that hit has the Poisson binomial law, which is what permuting
+    the responses' labels in every pool would give. Trials that agree count as one, as in `random_order_test`.
+    """
+    hits, chances = np.asarray(hits, float), np.asarray(chances, float)
+    varies = (chances > 0) & (chances < 1)
+    hits, chances = hits[varies], chances[varies]
+    if not hits.size:
+        return None
+    trials = _independent(hits, chances)
+    law = _hit_count_law(chances, trials)
+    total = float(trials * hits.mean(axis=1).sum())
+    lower, upper = law[: int(np.floor(total + 1e-9)) + 1].sum(), law[int(np.ceil(total - 1e-9)) :].sum()
+    return _rounded(min(1.0, max(P_FLOOR, 2 * min(float(lower), float(upper)))))
+
+
+def _hit_count_law(chances: Floats, trials: int) -> Floats:
+    """P(0 hits), P(1 hit), ... of `trials` random subsets of each problem: the product of characteristic functions."""
+    most = trials * len(chances)
+    length = next_fast_len(most + 1, real=True)
+    waves = np.exp(-2j * np.pi * np.arange(length // 2 + 1) / length)
+    spectrum = np.ones(len(waves), complex)
+    for chance, count in zip(*np.unique(chances, return_counts=True), strict=True):
+        spectrum *= (1 - chance + chance * waves) ** int(count * trials)
+    law: Floats = np.maximum(np.fft.irfft(spectrum, length), 0.0)[: most + 1]
+    return law
+
+
+# Two selectors
+
+
+@dataclass(frozen=True)
+class Paired:
+    """Two selectors on the same problems, trials averaged inside a problem.
+
+    difference  mean samples-to-correct of the first less the second's: below 0 the first needs fewer; its 95 % interval
+    ratio       the second's mean / the first's: above 1 the first needs fewer; its 95 % interval; None where one is 0
+    p           two-sided, sign-flip permutation test of the difference
+    fewer, more the problems (their places) where the first needs fewer, or more, calls; largest difference first
+    """
+
+    difference: float
+    difference_ci: list[float] | None
+    ratio: float | None
+    ratio_ci: list[float] | None
+    p: float
+    fewer: list[int]
+    more: list[int]
+
+
+def paired_difference(
+    ours: Ints | Floats, theirs: Ints | Floats, seed: int, flips: int = FLIPS, widest: float = np.inf
+) -> Paired:
+    """The comparison of two selectors on the same problems in the same order.
+
+    ours, theirs: their ranks, or another figure of which less is better, (problems, trials); `widest`: the largest
+    difference that there can be.
+    """
+    if len(ours) != len(theirs):
+        raise HarnessError(f"paired difference: {len(ours)} and {len(theirs)} problems; compare the same ones")
+    a, b = np.asarray(ours, float).mean(axis=1), np.asarray(theirs, float).mean(axis=1)
+    d = a - b
+    order = np.argsort(-np.abs(d), kind="stable")
+    divides = bool(a.mean() > 0 and b.mean() > 0)
+    return Paired(
+        difference=float(d.mean()),
+        difference_ci=difference_interval(d, seed, widest),
+        ratio=float(b.mean() / a.mean()) if divides else None,
+        ratio_ci=ratio_interval(b, a, seed) if divides and min(a.min(), b.min()) > 0 else None,
+        p=sign_flip_test(d, seed, flips),
+        fewer=[int(place) for place in order if d[place] < 0],
+        more=[int(place) for place in order if d[place] > 0],
+    )
+
+
+def sign_flip_test(differences: Floats, seed: int, flips: int = FLIPS) -> float:
+    """Two-sided p of the mean of paired differences (problems,): exact over all signs, or over `flips` drawn ones.
+
+    Exact where the two selectors are exchangeable, which equal ones are. 1 where at most one problem differs.
+    """
+    d = np.asarray(differences, float)
+    d = d[d != 0]  # no sign changes a zero
+    if d.size < 2:
+        return 1.0
+    test = permutation_test(
+        (d,),
+        np.mean,
+        permutation_type="samples",
+        vectorized=True,
+        n_resamples=flips,
+        batch=max(1, FLIPPED // d.size),
+        rng=np.random.default_rng(seed),
+    )
+    return _rounded(float(test.pvalue))
+
+
+# Many rows
+
+
+def false_discovery_rates(p_values: Sequence[float | None]) -> list[float | None]:
+    """The Benjamini-Hochberg adjusted p of each row of a task's table, in the order given; None stays None.
+
+    Of the rows at or below 0.05 at most one in twenty, on average, is a false alarm, if the tests are independent or
+    positively dependent (Benjamini and Yekutieli 2001). Rows of one table share problems, and for two-sided p that
+    kind of dependence is not known to hold: take the rate as approximate.
+    """
+    tested = [p for p in p_values if p is not None]
+    adjusted = iter(false_discovery_control(tested).tolist() if tested else [])
+    return [None if p is None else _rounded(next(adjusted)) for p in p_values]

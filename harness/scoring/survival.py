@@ -1,0 +1,73 @@
+"""Runs that stop at the first correct response, or at their budget: Kaplan and Meier's estimate, and restricted means.
+
+A sequence that has found nothing when its budget ends is *censored*: its stopping time is only known to be later. It
+counts as at risk up to there and as nothing afterwards (Kaplan and Meier, JASA 53, 1958). Times are whole verifier
+calls, 1 = the first response; S(k) is the chance that k calls find nothing, and
+
+    share solved within k = 1 − S(k),    restricted mean at k = E min(T, k + 1) = S(0) + ... + S(k)
+
+the latter as `metrics.restricted` has it: the calls of who stops at k, and one more where none was correct.
+
+Errors are the infinitesimal jackknife's, summed over each cluster first. Where every sequence is a cluster of its own
+they are Greenwood's (1926), term for term; several seeds on one problem are one cluster, for they are not independent.
+Nothing here reads a pool: sequences and pools are never averaged together (docs/guided.md).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from harness.records import Floats, Ints
+
+
+@dataclass(frozen=True, eq=False)
+class Survival:
+    """S(k) for k = 0 ... (calls + 1,), and what each cluster moves it by, (clusters, calls + 1).
+
+    It ends at the last call at which any sequence was still followed, unless S is 0 there.
+    """
+
+    left: Floats
+    influence: Floats
+
+    def solved(self, k: int) -> tuple[float, float] | None:
+        """The share solved within k calls and its standard error; None beyond what was followed."""
+        known = self._until(k)
+        return None if known is None else (1 - float(known[0][-1]), _error(known[1][:, -1]))
+
+    def restricted_mean(self, k: int) -> tuple[float, float] | None:
+        """E min(T, k + 1) and its standard error; None beyond what was followed."""
+        known = self._until(k)
+        return None if known is None else (float(known[0].sum()), _error(known[1].sum(axis=1)))
+
+    def _until(self, k: int) -> tuple[Floats, Floats] | None:
+        beyond = k + 1 - len(self.left)
+        if beyond > 0 and self.left[-1] > 0:
+            return None
+        left = np.pad(self.left, (0, max(beyond, 0)))  # once all are solved they stay so
+        influence = np.pad(self.influence, ((0, 0), (0, max(beyond, 0))))
+        return left[: k + 1], influence[:, : k + 1]
+
+
+def _error(influence: Floats) -> float:
+    return float(np.sqrt((influence**2).sum()))
+
+
+def kaplan_meier(times: Ints, solved: Sequence[Any], clusters: Sequence[Any]) -> Survival:
+    """The estimate from stopping times (sequences,), whether each was solved (else censored), and its cluster."""
+    times, events = np.asarray(times, np.int64), np.asarray(solved, bool)
+    calls = np.arange(1, int(times.max()) + 1)
+    at_risk = times[:, None] >= calls  # (sequences, calls)
+    ended = (times[:, None] == calls) & events[:, None]
+    risk, deaths = at_risk.sum(0), ended.sum(0)
+    left = np.cumprod(1 - deaths / risk)
+    stays = np.where(risk > deaths, risk - deaths, np.inf)  # S is 0 from there on, and so is its error
+    moved = np.cumsum((ended - at_risk * (deaths / risk)) / stays, axis=1) * -left
+    names = {name: place for place, name in enumerate(dict.fromkeys(clusters))}
+    influence = np.zeros((len(names), len(calls)))
+    np.add.at(influence, [names[name] for name in clusters], moved)
+    return Survival(np.concatenate([[1.0], left]), np.pad(influence, ((0, 0), (1, 0))))

@@ -1,0 +1,116 @@
+"""What a second, stricter grader makes of the verdicts, and where the first one had trouble.
+
+A response is disputed where one grader calls it correct and the other does not. Listed beside these: checks that ran
+into a limit, answers that could not be parsed, and errors of the verifier.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from harness.records import Problem, Verdict
+from harness.store import shards as store
+
+from .work import Work
+
+TROUBLE = ("timeout", "stalled", "memory", "unparsed")
+
+
+def summary(work: Work, problems: Sequence[Problem]) -> dict[str, Any]:
+    """Counts over a pool: verdicts, routes, reasons, what was audited, disputed (either way), in trouble.
+
+    Problems that have not been audited count as graded only.
+    """
+    counts: Counter[str] = Counter()
+    routes: Counter[str] = Counter()
+    reasons: Counter[str] = Counter()
+    for problem in problems:
+        verdicts, _ = store.full_verdicts_in(work.verdicts.path(problem))
+        said = _said(work, problem, len(verdicts))
+        counts["responses"] += len(verdicts)
+        counts["audited"] += sum(status is not None for status, _ in said)
+        for verdict, (status, _) in zip(verdicts, said, strict=True):
+            counts[verdict.status] += 1
+            counts[trouble(verdict) or "no trouble"] += 1
+            counts[_dispute(verdict, status) or "undisputed"] += 1
+            routes[verdict.route or "-"] += 1
+            if verdict.status != "correct":
+                reasons[verdict.reason or "-"] += 1
+    return {
+        "problems": len(problems),
+        "responses": counts["responses"],
+        "correct": counts["correct"],
+        "wrong": counts["wrong"],
+        "errors": counts["error"],
+        "audited": counts["audited"],
+        "disputed": counts["only the first"] + counts["only the second"],
+        "correct_here_only": counts["only the first"],
+        "correct_there_only": counts["only the second"],
+        **{name: counts[name] for name in TROUBLE},
+        "routes": dict(routes.most_common()),
+        "reasons": dict(reasons.most_common(20)),
+    }
+
+
+def disputed(work: Work, problem: Problem, n: int) -> int | None:
+    """How many of a problem's first n grades the second grader disputes; None where it was not asked."""
+    if not work.audits.path(problem).exists():
+        return None
+    verdicts, _ = store.full_verdicts_in(work.verdicts.path(problem))
+    said = _said(work, problem, len(verdicts))
+    pairs = list(zip(verdicts, said, strict=True))[:n]
+    return sum(_dispute(verdict, second) is not None for verdict, (second, _) in pairs)
+
+
+def second_correct(work: Work, problem: Problem) -> int:
+    """How many of a problem's responses the second grader calls correct; it must have been asked."""
+    entries = store.read_record(work.audits.path(problem))["said"]
+    return sum(entry is not None and entry[0] == "correct" for entry in entries)
+
+
+def listing(work: Work, problems: Sequence[Problem]) -> Iterator[dict[str, Any]]:
+    """Every response that is disputed, in trouble or an error, in the problems' order."""
+    for problem in problems:
+        verdicts, answers = store.full_verdicts_in(work.verdicts.path(problem))
+        said = _said(work, problem, len(verdicts))
+        for index, (verdict, answer, (status, reason)) in enumerate(zip(verdicts, answers, said, strict=True)):
+            why = trouble(verdict) or ("error" if verdict.status == "error" else None)
+            if _dispute(verdict, status):
+                why = "disputed"
+            if why:
+                yield {
+                    "problem_id": problem.id,
+                    "index": index,
+                    "why": why,
+                    "answer": answer,
+                    "reference": problem.reference if isinstance(problem.reference, (str, int, float)) else None,
+                    "verdict": verdict.status,
+                    "reason": verdict.reason,
+                    "route": verdict.route,
+                    "second": status,
+                    "second_reason": reason,
+                }
+
+
+def trouble(verdict: Verdict) -> str | None:
+    """The limit that a check ran into, or "unparsed"; None where there was none."""
+    return next((name for name in TROUBLE if name in verdict.reason), None)
+
+
+def _dispute(verdict: Verdict, second: str | None) -> str | None:
+    first_correct, second_correct = verdict.status == "correct", second == "correct"
+    if second is None or first_correct == second_correct:
+        return None
+    return "only the first" if first_correct else "only the second"
+
+
+def _said(work: Work, problem: Problem, n: int) -> list[tuple[str | None, str]]:
+    """The second grader's status and reason for each response; (None, "") where it was not asked or said nothing."""
+    path = work.audits.path(problem)
+    if not path.exists():
+        return [(None, "")] * n
+    entries = store.read_record(path)["said"]
+    store.require_rows(path, len(entries), n)
+    return [tuple(entry) if entry else (None, "") for entry in entries]

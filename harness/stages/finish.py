@@ -1,0 +1,42 @@
+"""How a response ended, handed to the tasks that read it (`Task.reads_finish`), and to no other.
+
+A task may define any of the methods that are given `finish`; of those that it inherits the harness does the work.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from harness.contracts import Task
+from harness.records import Problem, Verdict
+
+
+def reads_finish(task: Any) -> bool:
+    """Whether the task's verdicts depend on how a response ended."""
+    return bool(getattr(task, "reads_finish", False))
+
+
+def keyword(task: Any, method: str, finish: str | Sequence[str]) -> dict[str, Any]:
+    """The keyword `finish` for that method of a task that reads it and defines the method; else nothing."""
+    return {"finish": finish} if reads_finish(task) and not _inherits(task, method) else {}
+
+
+def verify_all(task: Any, problem: Problem, texts: Sequence[str], finish: Sequence[str]) -> list[Verdict]:
+    """The verdicts on many responses; `finish` one a response, "" where it is not known."""
+    if reads_finish(task) and _inherits(task, "verify_all"):
+        return [task.verify(problem, text, finish=end) for text, end in zip(texts, finish, strict=True)]
+    return list(task.verify_all(problem, texts, **keyword(task, "verify_all", finish)))
+
+
+def answers(task: Any, problem: Problem, texts: Sequence[str], finish: Sequence[str]) -> list[str | None]:
+    """The answers of many responses; `finish` one a response, "" where it is not known."""
+    if reads_finish(task) and _inherits(task, "answers"):
+        return [
+            task.answer(problem, text, **keyword(task, "answer", end)) for text, end in zip(texts, finish, strict=True)
+        ]
+    return list(task.answers(problem, texts, **keyword(task, "answers", finish)))
+
+
+def _inherits(task: Any, method: str) -> bool:
+    return getattr(type(task), method, None) is getattr(Task, method)

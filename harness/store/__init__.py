@@ -1,0 +1,1 @@
+"""The content-addressed store: keys, stages, shards, and what is missing in them."""

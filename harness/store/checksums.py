@@ -1,0 +1,112 @@
+"""The checksum of a shard, inside the shard's own file: every bit of it is covered, and so is its place in the store.
+
+Parquet and safetensors tolerate no bytes behind their own, and a second file beside each shard could be lost between
+two renames. So the checksum is a text of known width among the file's metadata (in JSON: an entry), which also says
+where the shard belongs:
+
+    shard-sha256=<64 hex digits> of pool/KEY/PROBLEM;
+
+The digits are the SHA-256 of the whole file without these 64 bytes. A flipped bit, a cut file, two shards swapped, a
+shard of another stage or problem: each is found when the file is read. It guards against accidents, not forgers.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+import stat
+from pathlib import Path
+
+from harness.errors import HarnessError
+
+_TAG, _WIDTH = "shard-sha256=", 64
+_TEXT = re.compile(rb"shard-sha256=([0-9a-f]{64}) of ([A-Za-z0-9_./-]+);")
+_NO_BLOCK = getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0)
+_FILE_TYPES = {stat.S_IFDIR: "a folder", stat.S_IFIFO: "a FIFO", stat.S_IFSOCK: "a socket"}
+
+DAMAGED = "is damaged (its content does not have its checksum)"
+UNSEALED = "has no checksum (an older version wrote it, or it is damaged)"
+
+
+class BadShard(HarnessError):
+    """A shard that cannot be trusted. `fault`: what is wrong with it, as `harness doctor --store` lists it."""
+
+    def __init__(self, path: Path, fault: str) -> None:
+        old = fault == UNSEALED
+        option, does = ("rekey", "checks and adopts it") if old else ("repair", "clears it, to be made again")
+        super().__init__(f"store: {path} {fault}: `harness doctor --store {root_of(path)} --{option}` {does}")
+        self.path, self.fault = path, fault
+
+    def __reduce__(self) -> tuple[type[BadShard], tuple[Path, str]]:
+        """As a worker's process sends it."""
+        return BadShard, (self.path, self.fault)
+
+
+def root_of(path: Path) -> Path:
+    """The store that a shard's file is in."""
+    return path.parents[min(2, len(path.parents) - 1)]
+
+
+def place_of(path: Path) -> str:
+    """Where the file of a shard belongs in any store: `pool/KEY/PROBLEM`."""
+    return "/".join(re.sub(r"[^A-Za-z0-9_.-]", "_", part) for part in (*path.parts[-3:-1], path.stem))
+
+
+def blank(path: Path) -> str:
+    """The text that a file's content must hold where its checksum will stand."""
+    return f"{_TAG}{'0' * _WIDTH} of {place_of(path)};"
+
+
+def sealed(path: Path, content: bytes) -> tuple[memoryview, bytes, memoryview]:
+    """The content in three parts, the second of them its checksum in place of the blank one."""
+    start = _digits(path, content)
+    assert start is not None
+    before, after = _around(content, start)
+    return before, _sha256(before, after), after
+
+
+def check(path: Path, content: bytes) -> None:
+    """Raise BadShard unless the content is what was written to that place."""
+    start = _digits(path, content)
+    if start is None:
+        raise BadShard(path, UNSEALED)
+    text = _TEXT.match(content, start - len(_TAG))
+    if text is None or text[1] != _sha256(*_around(content, start)):
+        raise BadShard(path, DAMAGED)
+    if (place := text[2].decode()) != place_of(path):
+        raise BadShard(path, f"is not what its name says (it was written as {place})")
+
+
+def _digits(path: Path, content: bytes) -> int | None:
+    """Where the digits begin. Parquet's metadata is the last of the file, all others' the first: no text of a response
+    can stand in their way.
+    """
+    tag = _TAG.encode()
+    start = content.rfind(tag) if path.suffix == ".parquet" else content.find(tag)
+    return None if start < 0 else start + len(tag)
+
+
+def _around(content: bytes, start: int) -> tuple[memoryview, memoryview]:
+    view = memoryview(content)
+    return view[:start], view[start + _WIDTH :]
+
+
+def _sha256(*parts: memoryview) -> bytes:
+    hashed = hashlib.sha256()
+    for part in parts:
+        hashed.update(part)
+    return hashed.hexdigest().encode()
+
+
+def read_regular(path: Path) -> bytes:
+    """What is in a file; HarnessError for a FIFO, folder, socket or device, without waiting for anybody to write it."""
+    opened = os.open(path, os.O_RDONLY | _NO_BLOCK)
+    try:
+        mode = os.fstat(opened).st_mode
+        if not stat.S_ISREG(mode):
+            raise BadShard(path, f"is {_FILE_TYPES.get(stat.S_IFMT(mode), 'a device')} and not a file")
+        with open(opened, "rb", closefd=False) as file:
+            return file.read()
+    finally:
+        os.close(opened)

@@ -1,0 +1,77 @@
+"""Files of shards as bytes: parquet written and read, the checksum put in and looked at, what cannot be read named."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from safetensors import SafetensorError
+
+from harness.errors import HarnessError
+
+from .checksums import BadShard, blank, check, read_regular, sealed
+
+SUFFIXES = {
+    **dict.fromkeys(("pool", "sequence", "verdict", "graded", "measure"), ".parquet"),
+    **{"embedding": ".safetensors"},
+    **dict.fromkeys(("audit", "chance", "ranking", "stopped"), ".json"),
+}
+CHECKSUM = "checksum"  # what it is called among a file's metadata
+
+
+def as_parquet(path: Path, columns: Mapping[str, Any], schema: pa.Schema) -> tuple[memoryview, bytes, memoryview]:
+    """The content of the file, in parts: the schema's columns and metadata, and the checksum as the last of these."""
+    schema = schema.with_metadata({**(schema.metadata or {}), CHECKSUM: blank(path)})
+    sink = pa.BufferOutputStream()
+    table = pa.table({name: pa.array(columns[name], schema.field(name).type) for name in schema.names}, schema=schema)
+    pq.write_table(table, sink, compression="zstd")
+    return sealed(path, sink.getvalue().to_pybytes())
+
+
+def content_of(path: Path) -> bytes:
+    """What is in a shard's file; BadShard unless it is what was written there."""
+    content = read_regular(path)
+    check(path, content)
+    return content
+
+
+def table_in(path: Path, schema: pa.Schema | None = None, columns: list[str] | None = None) -> pa.Table:
+    """A parquet file's columns, as the schema has them; all columns as they are without one."""
+    with unreadable(path):
+        # One thread: a shard is small, and several threads here only cost memory and start-up. `pq.read_table` sets up
+        # a data set of files first, which takes three times as long as reading the verdicts of a problem.
+        table = pq.ParquetFile(pa.BufferReader(content_of(path))).read(columns=columns, use_threads=False)
+        if schema is None:
+            return table
+        table = table.select(schema.names if columns is None else columns)  # one that is not there is a KeyError here
+        return table.cast(
+            pa.schema([schema.field(name) for name in table.column_names], metadata=table.schema.metadata)
+        )
+
+
+def metadata_in(path: Path) -> Mapping[bytes, bytes]:
+    """What a parquet file says of itself; the whole file is read, since nothing less can be trusted."""
+    with unreadable(path):
+        return pq.ParquetFile(pa.BufferReader(content_of(path))).schema_arrow.metadata or {}
+
+
+def rows_in(path: Path) -> int:
+    """How many rows a parquet file has."""
+    with unreadable(path):
+        count: int = pq.ParquetFile(pa.BufferReader(content_of(path))).metadata.num_rows
+        return count
+
+
+@contextmanager
+def unreadable(path: Path) -> Iterator[None]:
+    """What a reader may stumble over as one line that names the file."""
+    try:
+        yield
+    except FileNotFoundError as failure:
+        raise HarnessError(f"store: {path} is not there: run the command that makes it again") from failure
+    except (pa.ArrowException, SafetensorError, KeyError, ValueError, RecursionError, OSError) as failure:
+        raise BadShard(path, f"cannot be read ({type(failure).__name__})") from failure

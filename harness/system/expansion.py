@@ -1,0 +1,60 @@
+"""How much memory a file may take: what it expands to is bounded by its own size, and how deep its values nest."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import os
+from typing import Any
+
+from harness.errors import HarnessError
+
+FREE = 2**26  # bytes that any compressed file may expand to
+RATIO = 100  # ... and else so many times its own size: responses shrink 3 to 20 times, a bomb 1,000 times
+DEEPEST = 100  # lists and objects inside one another; more is no data, and breaks what walks it
+
+
+def most_expanded(size: int) -> int:
+    """To how many bytes a compressed file of that size may expand."""
+    return max(FREE, RATIO * size)
+
+
+def nests_too_deep(value: Any) -> bool:
+    """Whether lists and objects are more than `DEEPEST` inside one another; takes no stack."""
+    level = [value] if isinstance(value, (dict, list)) else []
+    for _ in range(DEEPEST + 1):
+        level = [
+            child
+            for node in level
+            for child in (node.values() if isinstance(node, dict) else node)
+            if isinstance(child, (dict, list))
+        ]
+        if not level:
+            return False
+    return True
+
+
+class BoundedGzip(gzip.GzipFile):
+    """A gzip file for reading, which raises HarnessError where it expands to more than `most_expanded`."""
+
+    def __init__(self, raw: io.BufferedReader, where: str) -> None:
+        super().__init__(fileobj=raw, mode="rb")
+        self.where, self.most = where, most_expanded(os.fstat(raw.fileno()).st_size)
+
+    def read1(self, size: int = -1) -> bytes:
+        """Up to `size` bytes, as they come."""
+        content = super().read1(size)
+        if self.tell() > self.most:
+            raise HarnessError(
+                f"{self.where}: expands to more than {self.most:,} bytes, over {RATIO} times its size: unpack it first "
+                "if that is right"
+            )
+        return content
+
+    def read(self, size: int | None = -1) -> bytes:
+        """`size` bytes, or all."""
+        parts, left = [], -1 if size is None else size
+        while left and (part := self.read1(min(left, 2**20) if left > 0 else 2**20)):
+            parts.append(part)
+            left -= len(part) if left > 0 else 0
+        return b"".join(parts)

@@ -1,0 +1,119 @@
+"""The JSON lines of a file: plain or gzip, one object a line or one array of objects, and where each stands.
+
+A folder is its `*.jsonl` and `*.jsonl.gz` files, in the order of their names.
+"""
+
+from __future__ import annotations
+
+import gzip
+import io
+import json
+import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Any
+
+from harness.errors import HarnessError
+
+from .expansion import DEEPEST, BoundedGzip, nests_too_deep
+
+_GZIP = b"\x1f\x8b"
+
+
+@dataclass(frozen=True)
+class Line:
+    """One object of a file: its value, its number from 1, its place ("line 3"), and where that is, for messages."""
+
+    value: dict[str, Any]
+    number: int
+    place: str
+    where: str
+
+
+def beginning(path: Path, size: int = 4096) -> bytes:
+    """The first bytes of a file."""
+    with path.open("rb") as file:
+        return file.read(size)
+
+
+@contextmanager
+def opened(path: Path, what: str) -> Iterator[IO[str]]:
+    """The file as text, whether gzip or not (its content says so, not its name); what is no text is one clear line."""
+    with _faults(path, what):
+        if not path.is_file():
+            raise HarnessError(f"{what} {path}: no such file")
+        with path.open("rb") as raw:
+            zipped = raw.peek(2)[:2] == _GZIP
+            binary: Any = BoundedGzip(raw, f"{what} {path}") if zipped else raw
+            with io.TextIOWrapper(binary, encoding="utf-8-sig", newline="") as text:
+                yield text
+
+
+@contextmanager
+def _faults(path: Path, what: str) -> Iterator[None]:
+    """What opening and decoding a file raises, as one line that names it."""
+    try:
+        yield
+    except (UnicodeDecodeError, EOFError, gzip.BadGzipFile, zlib.error) as failure:
+        raise HarnessError(f"{what} {path}: not UTF-8 text, plain or gzipped ({failure})") from failure
+    except OSError as failure:
+        raise HarnessError(f"{what} {path}: cannot be read ({failure.strerror or failure})") from failure
+
+
+def read_lines(path: Path, what: str = "pool") -> Iterator[Line]:
+    """The objects of a file or folder, one at a time; blank lines are passed over. An array is read whole."""
+    if not path.is_dir():
+        yield from _lines_of(path, what)
+        return
+    files = sorted(file for pattern in ("*.jsonl", "*.jsonl.gz") for file in path.glob(pattern))
+    if not files:
+        raise HarnessError(f"{what} {path}: a folder without *.jsonl files: name the file")
+    for file in files:
+        yield from _lines_of(file, what)
+
+
+def count_lines(path: Path) -> int:
+    """How many lines a file has, blank ones included."""
+    with opened(path, "pool") as lines:
+        return sum(1 for _ in lines)
+
+
+def _lines_of(path: Path, what: str) -> Iterator[Line]:
+    with opened(path, what) as file:
+        begun = False
+        for number, text in enumerate(file, 1):
+            stripped = text.strip()
+            if not stripped:
+                continue
+            where = f"{what} {path}, line {number}"
+            if not begun and stripped[0] == "[":
+                yield from _entries(_parsed(text + file.read(), where), f"{what} {path}")
+                return
+            if not begun and stripped == "{":  # one object over many lines: named by its keys, if by nothing else
+                text += file.read()
+            begun = True
+            yield Line(_object(_parsed(text, where), stripped, where), number, f"line {number}", where)
+
+
+def _entries(values: Any, file: str) -> Iterator[Line]:
+    for number, value in enumerate(values, 1):
+        where = f"{file}, entry {number}"
+        yield Line(_object(value, type(value).__name__, where), number, f"entry {number}", where)
+
+
+def _parsed(text: str, where: str) -> Any:
+    try:
+        value = json.loads(text)
+    except (ValueError, RecursionError) as failure:
+        raise HarnessError(f"{where}: not JSON ({failure}); a truncated file ends like this") from failure
+    if nests_too_deep(value):
+        raise HarnessError(f"{where}: lists and objects are more than {DEEPEST} inside one another")
+    return value
+
+
+def _object(value: Any, text: str, where: str) -> dict[str, Any]:
+    if not isinstance(value, dict):
+        raise HarnessError(f"{where}: expected JSON objects, one a line or all in one array, got {text[:60]!r}")
+    return value

@@ -1,0 +1,1 @@
+"""Stores of older versions and damaged ones: found, repaired, taken over."""

@@ -1,0 +1,215 @@
+"""`harness doctor --store DIR`: every file of a store that cannot be trusted, and (`--repair`) room to make it again.
+
+What a run makes again from what is sound is deleted: vectors, verdicts, audits, rankings, cached verdicts and figures.
+What cost money or cannot be made from the rest (responses, records, cells, manifests) is never deleted but set aside as
+NAME.damaged beside its place. With responses that are set aside goes what was made from them: other responses may come.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from harness.errors import HarnessError
+from harness.results import cells
+from harness.running import until_correct as sequential
+from harness.store import shards as store
+from harness.store.checksums import DAMAGED, UNSEALED, BadShard
+from harness.store.shard_files import SUFFIXES, content_of, unreadable
+from harness.system.progress import Progress
+
+from .rekeying import MARK, parsed
+
+DERIVED = ("embedding", "verdict", "audit", "chance", "ranking")  # what is made from a pool, a shard a problem
+RECORDS: dict[str, Callable[[Path], Any]] = {"cells": cells.read, sequential.FOLDER: sequential.read}
+KEPT = ("pool", "sequence", *RECORDS)  # never deleted
+ASIDE = ".damaged"
+BESIDE = ("manifest.json", "weights.json", "index.json")
+
+
+@dataclass(frozen=True)
+class Fault:
+    """One file that cannot be trusted. problem: the stem of its shards; cure: what is to be done, or was."""
+
+    path: Path
+    kind: str
+    problem: str
+    fault: str
+    cure: str
+
+    def row(self) -> dict[str, str]:
+        """As JSON has it."""
+        return {name: str(value) for name, value in asdict(self).items()}
+
+
+def diagnosis(root: Path, progress: Progress, repair: bool = False) -> dict[str, Any]:
+    """What is wrong with a store: how many files were read, how many are set aside, each fault, whether it is left."""
+    require_store(root)
+    files = list(_files(root))
+    found: list[Fault] = []
+    with progress.stage("check", len(files), "files") as shown:
+        for path, check in files:
+            if fault := _fault_of(path, check):
+                found.append(_fault(root, path, fault))
+            shown.advance()
+    found += _wrong_lengths(root, {fault.path for fault in found})
+    rows = [fault.row() | {"left": not (repair and _repaired(root, fault))} for fault in found]
+    aside = sorted(str(path) for path in root.glob(f"*/*/*{ASIDE}*"))
+    return {"store": str(root), "files": len(files), "faults": rows, "set_aside": aside}
+
+
+def require_store(root: Path) -> None:
+    """Raise HarnessError for a folder that is no store."""
+    kinds = (*SUFFIXES, *RECORDS)
+    if not any((root / kind).is_dir() for kind in kinds):
+        raise HarnessError(f"doctor: {root} is no store of `harness run`: none of {', '.join(kinds)} is in it")
+
+
+# What is looked at.
+
+
+def _files(root: Path) -> Iterator[tuple[Path, Callable[[Path], Any]]]:
+    """Every file that a table could be made from, with what raises HarnessError where it cannot be trusted."""
+    for kind, suffix in SUFFIXES.items():
+        for folder in sorted((root / kind).glob("*")):
+            for path in sorted(folder.iterdir()) if folder.is_dir() else ():
+                name = path.name
+                if name == "manifest.json":
+                    yield path, lambda path: store.read_manifest(path.parent)
+                elif name in ("weights.json", MARK) or name.endswith(".unanswered.json"):
+                    yield path, store.read_json
+                elif path.suffix == suffix or name == "index.json":
+                    yield path, _readable
+    for kind, read in RECORDS.items():
+        for path in sorted((root / kind).glob("*.json")):
+            yield path, read
+
+
+def _readable(path: Path) -> None:
+    with unreadable(path):
+        content_of(path)
+
+
+def _fault_of(path: Path, check: Callable[[Path], Any]) -> str:
+    """What is wrong with a file; "" for a sound one."""
+    try:
+        check(path)
+    except BadShard as failure:
+        return DAMAGED if failure.fault == UNSEALED and not _is_older(path) else failure.fault
+    except HarnessError as failure:
+        return str(failure)
+    return ""
+
+
+def _is_older(path: Path) -> bool:
+    """Whether a shard without a checksum is whole otherwise, as one of an older version is."""
+    try:
+        parsed(path)
+    except HarnessError:
+        return False
+    return True
+
+
+def _fault(root: Path, path: Path, fault: str) -> Fault:
+    kind = path.relative_to(root).parts[0]
+    return Fault(path, kind, path.stem, fault, _cure(path, kind, fault))
+
+
+def _cure(path: Path, kind: str, fault: str) -> str:
+    if fault == UNSEALED:
+        return "--rekey checks and adopts it"
+    if kind in KEPT or path.name == "manifest.json" or path.is_dir():
+        again = "; its problem is then sampled again" if kind == "pool" and path.name not in BESIDE else ""
+        again = "; the pool's file is then imported again" if again and _is_imported(path) else again
+        return f"--repair sets it aside{again}"
+    return "--repair deletes it; the next run makes it again"
+
+
+def shown(report: dict[str, Any]) -> str:
+    """A report's faults, one line each, and how many there are."""
+    lines = []
+    for fault in report["faults"]:
+        done = fault["cure"] if fault["left"] else f"done ({fault['cure']})"
+        lines.append(f"{fault['path']} {fault['fault']}: {done}")
+    left = sum(fault["left"] for fault in report["faults"])
+    more = f", {report['adopted']:,} adopted" if report.get("adopted") else ""
+    more += f", {len(report['set_aside']):,} set aside as NAME{ASIDE}" if report["set_aside"] else ""
+    return "\n".join([*lines, f"{report['files']:,} files of {report['store']}: {left:,} faults{more}"])
+
+
+# Lengths.
+
+
+def _wrong_lengths(root: Path, bad: set[Path]) -> Iterator[Fault]:
+    """Shards that have another number of rows than their problem's responses, of those that are not bad anyway."""
+    sizes: dict[Path, int] = {}
+    for kind in DERIVED:
+        for folder in sorted((root / kind).glob("*")):
+            pool = _pool_of(folder)
+            for path in sorted(folder.glob(f"*{SUFFIXES[kind]}")) if pool else ():
+                responses = root / "pool" / str(pool) / f"{path.stem}.parquet"
+                if path.name in BESIDE or {path, responses} & bad or not responses.exists():
+                    continue
+                n = sizes.setdefault(responses, sizes.get(responses) or store.count_in(responses))
+                rows = _rows(kind, path)
+                if rows > n or (rows < n and kind != "ranking"):  # a ranking may be of the first few responses
+                    yield _fault(root, path, f"holds {rows:,} rows, and its pool {n:,}")
+
+
+def _rows(kind: str, path: Path) -> int:
+    rows = {
+        "embedding": lambda: len(store.vectors_in(path)),
+        "verdict": lambda: store.count_in(path),
+        "audit": lambda: len(store.read_record(path)["said"]),
+        "ranking": lambda: int(store.read_record(path)["n"]),
+    }
+    return rows[kind]()
+
+
+def _pool_of(folder: Path) -> str | None:
+    """The key of the pool that a stage was made from; None where its manifest cannot be read."""
+    with suppress(HarnessError):
+        return store.read_manifest(folder).get("pool")
+    return None
+
+
+# Repairing.
+
+
+def _repaired(root: Path, fault: Fault) -> bool:
+    """Make room for what is to be made again; False for what only --rekey or a person can settle."""
+    path = fault.path
+    if fault.fault == UNSEALED:
+        return False
+    with store.disk_errors(path):
+        if fault.kind == "pool" and path.name not in BESIDE and path.suffix == ".parquet":
+            _forget(root, path)
+        if path.name == "manifest.json" or path.is_dir() or (fault.kind in KEPT and path.name not in BESIDE):
+            path.rename(_aside(path))
+        else:
+            path.unlink()
+    return True
+
+
+def _forget(root: Path, shard: Path) -> None:
+    """Delete what was made from a problem's responses; an imported pool's index too, so that its file is read again."""
+    if _is_imported(shard):
+        (shard.parent / "index.json").unlink(missing_ok=True)
+    for kind in DERIVED:
+        for folder in (root / kind).glob("*"):
+            path = folder / f"{shard.stem}{SUFFIXES[kind]}"
+            if _pool_of(folder) == shard.parent.name and path.exists() and not path.is_dir():
+                path.unlink()
+
+
+def _is_imported(shard: Path) -> bool:
+    return (shard.parent / "index.json").exists()
+
+
+def _aside(path: Path) -> Path:
+    """A name beside the path that is not taken."""
+    names = (path.with_name(f"{path.name}{ASIDE}{number or ''}") for number in range(1_000_000))
+    return next(name for name in names if not name.exists())

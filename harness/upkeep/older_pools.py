@@ -1,0 +1,192 @@
+"""Pools of an older version, whose key is made otherwise by now: a run takes them over, so that nothing is paid twice.
+
+A run asks for a key. Where its pool is not there, but an older pool agrees in all that has kept its meaning (task,
+sampler, n, max_tokens, seed, engine, model), the run stops and says so: what differs is a hash that is taken otherwise
+by now, or what was no part of the key. Only a person knows whether it is the same model: `--adopt KEY` says it is. A
+problem whose reference alone has changed keeps its responses without a question.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from harness.errors import HarnessError, did_you_mean
+from harness.records import Problem
+from harness.stages.work import Work
+from harness.store import missing_rows as unanswered
+from harness.store import shards as store
+from harness.store.shards import Stage
+from harness.system.progress import Progress
+
+from .rekeying import MARK, is_unsealed
+
+HASHES = ("revision", "weights", "commit")  # of a model's content: taken otherwise by now, or over more of it
+FIXED = ("sampler", "n", "max_tokens", "seed")  # of a pool's inputs: what another value of makes another pool
+
+
+@dataclass(frozen=True)
+class Older:
+    """A pool that holds responses which a run lacks. shards: by problem id; differs: the inputs that do.
+
+    Without `differs` it is the run's own pool, and the references of these problems have changed.
+    """
+
+    folder: Path
+    differs: Sequence[str]
+    shards: Mapping[str, Path]
+
+    @property
+    def is_same(self) -> bool:
+        """Whether the responses answer the same prompts, so that only the model is to be confirmed."""
+        return "prompt" not in self.differs
+
+
+def pools(pool: Stage, problems: Sequence[Problem], adopt: Sequence[str]) -> list[Older]:
+    """The pools that the run is to take responses from; HarnessError where nobody has said whether it is to.
+
+    `adopt`: keys of pools, or their beginnings; "none" for a run that is to sample anew.
+    """
+    missing = pool.missing(problems)
+    if not missing:
+        return []
+    names = [folder.name for folder in pool.folder.parent.glob("*")]
+    for key in adopt:
+        if key != "none" and not any(name.startswith(key) for name in names):
+            known = did_you_mean(key, names).replace("installed", "there")
+            raise HarnessError(f"--adopt {key}: no such pool in {pool.folder.parents[1]} {known}")
+    chosen = []
+    for older in _candidates(pool, missing):
+        if older.differs and "none" in adopt:
+            continue
+        if older.differs and not (older.is_same and any(older.folder.name.startswith(key) for key in adopt)):
+            raise HarnessError(_question(older, len(problems)))
+        chosen.append(older)
+    return chosen
+
+
+def require_no_sequences(drawn: Stage, problems: Sequence[Problem], adopt: Sequence[str]) -> None:
+    """HarnessError where an older run --until-correct has sequences that this one would sample again unasked."""
+    for older in _candidates(drawn, drawn.missing(problems)) if "none" not in adopt else ():
+        differs = ", ".join(older.differs) or "references"
+        raise HarnessError(
+            f"sequences {older.folder.name} of an older version hold responses to {len(older.shards)} of "
+            f"{len(problems)} problems and differ in {differs}; where they stopped depends on the grader, so they are "
+            "not taken over: --adopt none samples anew"
+        )
+
+
+def _candidates(pool: Stage, missing: Sequence[Problem]) -> Iterator[Older]:
+    for folder in sorted(pool.folder.parent.glob("*")):
+        differs = [] if folder == pool.folder else _differing(folder, pool.inputs)
+        if differs is None or not (folder == pool.folder or is_older(folder)):
+            continue
+        shards = dict(_matching(folder, missing, prompts="prompt" not in differs))
+        if shards:
+            yield Older(folder, differs, shards)
+
+
+def is_older(folder: Path) -> bool:
+    """Whether a pool was made by an older version: `rekey` has marked it, or its first shard has no checksum."""
+    first = next(iter(sorted(folder.glob("*.parquet"))), None)
+    return (folder / MARK).exists() or (first is not None and is_unsealed(first))
+
+
+def _differing(folder: Path, wanted: Mapping[str, Any]) -> list[str] | None:
+    """The inputs that differ, of those whose meaning may have changed; None where another pool was wanted."""
+    try:
+        inputs = store.read_manifest(folder)
+        task, engine = inputs["task"], inputs["engine"]
+        kept = task["name"] == wanted["task"]["name"] and all(inputs[name] == wanted[name] for name in FIXED)
+    except (HarnessError, KeyError, TypeError):
+        return None
+    changed = _changed(engine, wanted["engine"])
+    if not kept or changed is None:
+        return None
+    differs = [name for name in ("prompt",) if inputs.get(name) != wanted[name]]
+    differs += ["verified"] if inputs.get("verified") != wanted.get("verified") else []  # of a run --until-correct
+    differs += ["task.revision"] if task.get("revision") != wanted["task"]["revision"] else []
+    return differs + [f"engine.{name}" for name in changed] or None
+
+
+def _changed(before: Mapping[str, Any], now: Mapping[str, Any]) -> list[str] | None:
+    """The entries that differ, where these are hashes or stand on one side only; None where others do."""
+    differing = [name for name in {**before, **now} if before.get(name) != now.get(name)]
+    settled = [name for name in differing if name in before and name in now and name not in HASHES]
+    return None if settled else differing
+
+
+def _matching(folder: Path, problems: Sequence[Problem], prompts: bool) -> Iterator[tuple[str, Path]]:
+    """The shards of those problems, by id: of the same id, and (`prompts`) the same prompt."""
+    by_id: dict[str, list[Path]] = {}
+    for path in sorted(folder.glob("*.parquet")):
+        by_id.setdefault(path.stem.rpartition(".")[0], []).append(path)
+    for problem in problems:
+        for path in by_id.get(store.named_shard(problem.id, "")[:-1], ()):
+            about = {} if is_unsealed(path) else store.about_shard(path)
+            wanted = {"problem_id": store.storable(problem.id), "prompt": store.storable(problem.prompt)}
+            if not about or not prompts or about == wanted:
+                yield problem.id, path
+                break
+
+
+def _question(older: Older, total: int) -> str:
+    key, root = older.folder.name, older.folder.parents[1]
+    holds = f"pool {key} of an older version holds responses to {len(older.shards)} of {total} problems"
+    if is_unsealed(next(iter(older.shards.values()))):
+        return (
+            f"{holds}, which would be sampled again: `harness doctor --store {root} --rekey` checks and adopts it first"
+        )
+    differs = ", ".join(older.differs)
+    if older.is_same:
+        return (
+            f"{holds} and differs in {differs} alone: --adopt {key} takes them over, where you know that the model is "
+            "the same; --adopt none samples anew"
+        )
+    return (
+        f"{holds}, to other prompts ({differs}): `harness pool export {key}` and --pool go on with them; --adopt none "
+        "samples anew"
+    )
+
+
+def take_over(work: Work, problems: Sequence[Problem], chosen: Sequence[Older], progress: Progress) -> None:
+    """Write the responses (and vectors that fit) of older pools under the work's own keys."""
+    pool, by_id = work.pool, {problem.id: problem for problem in problems}
+    for older in chosen:
+        vectors = _vectors_of(older, work.embeddings)
+        for name, path in older.shards.items():
+            problem, responses = by_id[name], store.responses_in(path)
+            beside = vectors / f"{path.stem}.safetensors" if vectors else None
+            if work.embeddings and beside and beside.exists():
+                kept = store.vectors_in(beside)
+                store.require_rows(beside, len(kept), len(responses))
+                store.write_vectors(work.embeddings, problem, kept)
+            unanswered.mark(pool, problem, responses.missing)
+            store.write_responses(pool, problem, responses)
+        progress.say(f"pool: {len(older.shards)} problems' responses taken over from {older.folder.name}{_why(older)}")
+
+
+def _why(older: Older) -> str:
+    return "" if older.differs else ": their references have changed, not their prompts"
+
+
+def _vectors_of(older: Older, wanted: Stage | None) -> Path | None:
+    """The folder of the older pool's vectors by the same embedder, as far as that can be told; None where none is."""
+    if wanted is None:
+        return None
+    if not older.differs:
+        return wanted.folder
+    for folder in sorted(wanted.folder.parent.glob("*")):
+        with suppress(HarnessError, KeyError, TypeError):
+            inputs = store.read_manifest(folder)
+            same = all(inputs[name] == wanted.inputs[name] for name in ("dim", "projection_seed"))
+            same = same and all(
+                inputs["embedder"][name] == wanted.inputs["embedder"][name] for name in ("name", "params")
+            )
+            models = [_changed(inputs.get(name, {}), wanted.inputs.get(name, {})) for name in ("engine", "model")]
+            if same and inputs["pool"] == older.folder.name and None not in models:
+                return folder
+    return None

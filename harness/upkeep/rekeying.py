@@ -1,0 +1,116 @@
+"""`harness doctor --store DIR --rekey`: shards of older versions, which carry no checksum, checked and written anew.
+
+It needs the store alone: each shard is parsed and compared with its name and its manifest, and written as this version
+writes it, under the key that it has. Nothing tells a bit that flipped in it before.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+from safetensors.numpy import load as load_tensors
+
+from harness.errors import HarnessError
+from harness.pool_tables import FINISH, STATUS
+from harness.store import missing_rows as unanswered
+from harness.store import shards as store
+from harness.store.checksums import UNSEALED, BadShard, check, read_regular
+from harness.store.shard_files import SUFFIXES, as_parquet, unreadable
+from harness.system.progress import Progress
+
+MARK = "older.json"  # in the folder of a pool that was made sound here: its key may be an older one
+
+
+def rekey(root: Path, progress: Progress) -> int:
+    """Write every sound shard that has no checksum as this version does; how many. Others stay as they are."""
+    unsealed = [path for path in _shards(root) if is_unsealed(path)]
+    count = 0
+    with progress.stage("rekey", len(unsealed), "shards") as shown:
+        for path in unsealed:
+            with suppress(HarnessError):
+                write = parsed(path)
+                if path.parent.parent.name in ("pool", "sequence"):
+                    store.write_json(path.parent / MARK, {"adopted": "from a store without checksums"})
+                write()
+                count += 1
+            shown.advance()
+    return count
+
+
+def _shards(root: Path) -> Iterator[Path]:
+    for kind, suffix in SUFFIXES.items():
+        yield from sorted(path for path in (root / kind).glob(f"*/*{suffix}") if not _is_beside(path))
+        yield from sorted((root / kind).glob("*/index.json")) if suffix != ".json" else ()
+
+
+def _is_beside(path: Path) -> bool:
+    return path.name in ("manifest.json", "weights.json", MARK) or path.name.endswith(unanswered.MARK)
+
+
+def is_unsealed(path: Path) -> bool:
+    """Whether a shard has no checksum: an older version's, unless it is damaged."""
+    try:
+        with unreadable(path):
+            check(path, read_regular(path))
+    except BadShard as failure:
+        return failure.fault == UNSEALED
+    except HarnessError:
+        return False
+    return False
+
+
+def parsed(path: Path) -> Callable[[], None]:
+    """What writes a shard without a checksum anew; HarnessError unless it holds what a shard of its kind must."""
+    kind = path.parent.parent.name
+    with unreadable(path):
+        content = read_regular(path)
+        if path.suffix == ".safetensors":
+            vectors = load_tensors(content)["vectors"]
+            _require(path, vectors.ndim == 2 and bool(np.isfinite(vectors).all()), "its vectors are no numbers")
+            return lambda: store.keep_vectors(path, vectors)
+        if path.suffix == ".json":
+            value = json.loads(content)
+            _require(path, isinstance(value, dict), "it is no record")
+            if kind == "ranking":
+                _check_ranking(path, value)
+            return lambda: store.write_record(path, value)
+        table = pq.ParquetFile(pa.BufferReader(content)).read(use_threads=False)
+        schema = {"pool": store.RESPONSES, "sequence": store.RESPONSES, "verdict": store.VERDICTS}.get(kind)
+        table = table.select(schema.names).cast(schema.with_metadata(table.schema.metadata)) if schema else table
+        columns = table.to_pydict()
+        _check_columns(path, columns, table.schema.metadata or {})
+        return lambda: store.write_parts(path, as_parquet(path, columns, table.schema), durable=True)
+
+
+def _check_columns(path: Path, columns: Mapping[str, list[Any]], about: Mapping[bytes, bytes]) -> None:
+    _require(path, set(columns.get("verdict", ())) <= STATUS, "it has a verdict that is none")
+    if "text" not in columns:
+        return
+    hashed = path.stem.rpartition(".")[2]
+    named = store.named_shard(about[b"problem_id"].decode(), hashed)
+    _require(path, named == path.stem and b"prompt" in about, "it is another problem's")
+    _require(path, set(columns["finish"]) <= FINISH, "it has a finish that is none")
+    _require(path, all(length is not None and length >= 0 for length in columns["length"]), "it has a length below 0")
+    _require(path, None not in columns["text"] and None not in columns["logprob"], "a response lacks its text")
+    n = store.read_manifest(path.parent).get("n")
+    rows = len(columns["text"]) + len(json.loads(about.get(b"missing", b"{}")))
+    _require(path, path.parent.parent.name != "pool" or n in (None, rows), f"it holds {rows} responses of {n}")
+
+
+def _check_ranking(path: Path, value: Mapping[str, Any]) -> None:
+    n, trials = value["n"], value["trials"]
+    orders = [order for trial in trials for order in (trial.values() if isinstance(trial, dict) else [trial])]
+    picks = all(len(set(order)) == len(order) and all(0 <= index < n for index in order) for order in orders)
+    _require(path, value["kind"] in ("order", "subset") and picks, "its orders are none")
+
+
+def _require(path: Path, holds: bool, what: str) -> None:
+    if not holds:
+        raise BadShard(path, f"is damaged ({what})")
