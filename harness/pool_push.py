@@ -25,7 +25,7 @@ from .pool_card import card, flat
 from .pool_hub import counts, read_manifest, sha256_of
 from .pool_manifest import Manifest, PartFile, StageEntry
 from .pool_tables import RESPONSES, VECTORS, VERDICTS, WITH_PROMPTS, Kind, Shard, table_of, write_parts
-from .store import missing_rows as unanswered
+from .store import missing_rows
 from .store import shards as store
 
 CARD = "README.md"
@@ -92,7 +92,7 @@ def _stages(asked: Push, folder: Path) -> list[StageEntry]:
     shards = [_shard(path) for path in sorted(folder.glob("*.parquet"))]
     if not shards:
         raise HarnessError(f"pool {folder.name}: holds no responses yet")
-    if lacking := len(list(folder.glob(f"*{unanswered.MARK}"))):
+    if lacking := len(list(folder.glob(f"*{missing_rows.MARK}"))):
         raise HarnessError(
             f"pool {folder.name}: requests of {lacking} problems stayed unanswered: run the same command again until "
             "none do, then push"

@@ -20,7 +20,7 @@ from .contracts import Engine, Task
 from .errors import HarnessError
 from .paper import ModelSize
 from .records import Problem, Responses, Sampler
-from .store import shards as store
+from .store import shards
 
 PROBLEMS, FEW, MANY = 4, 16, 64  # responses to each problem; many where that is quick: large batches are what runs have
 SECONDS = 30.0  # that sampling may take, about
@@ -122,5 +122,5 @@ def _kept_bytes(problem: Problem, drawn: Sequence[Responses]) -> float:
     )
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "probe.parquet"
-        store.keep_responses(path, problem.id, problem.prompt, whole)
+        shards.keep_responses(path, problem.id, problem.prompt, whole)
         return path.stat().st_size / len(whole)

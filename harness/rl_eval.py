@@ -32,7 +32,7 @@ from .contracts import Engine, Trainer
 from .errors import HarnessError
 from .records import Floats, Problem, Responses
 from .rl import best_step, has_second_grader, naming_data_options
-from .store import shards as stores
+from .store import shards
 from .training import Checkpoint, TrainingRun, read_run
 
 KIND = "diversity-harness rl eval"
@@ -126,7 +126,7 @@ def evaluate(request: Request, progress: Progress) -> dict[str, Any]:
     if request.likelihood:
         _add_likelihoods(request, found, evaluated, progress)
     path = (request.out or request.store / "rl") / FILE
-    stores.write_atomically(path, (json.dumps(found, indent=1) + "\n").encode())
+    shards.write_atomically(path, (json.dumps(found, indent=1) + "\n").encode())
     progress.say(f"evaluation: {path}")
     return found
 
@@ -229,7 +229,7 @@ def spaced(problems: Sequence[Problem], limit: int | None) -> list[Problem]:
 
 
 def _result(policy: Policy, plan: Plan) -> dict[str, Any]:
-    verdicts = [stores.read_verdicts(plan.work.verdicts, problem) for problem in plan.problems]
+    verdicts = [shards.read_verdicts(plan.work.verdicts, problem) for problem in plan.problems]
     return {
         "bonus": policy.bonus,
         "trainer": None if policy.checkpoint is None else policy.run.trainer,
@@ -269,7 +269,7 @@ def _add_likelihoods(
 
 
 def _likelihood(engine: Any, plan: Plan, problem: Problem) -> float | None:
-    pool = stores.read_responses(plan.work.pool, problem)
+    pool = shards.read_responses(plan.work.pool, problem)
     one: Responses = replace(
         pool,
         texts=pool.texts[:1],

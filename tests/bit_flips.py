@@ -25,9 +25,7 @@ from unittest import mock
 
 from harness import HarnessError
 from harness.results import cells
-from harness.running import context as setting
-from harness.running import pipeline
-from harness.running import until_correct as sequential
+from harness.running import context, pipeline, until_correct
 from harness.running.config import RunConfig
 from harness.running.pool_jobs import inspect
 from harness.system.progress import Progress
@@ -58,7 +56,7 @@ def sequence(store: Path) -> RunConfig:
 
 def tables(runs: list[RunConfig], store: Path) -> str:
     """All that is shown of the store, as one text; a HarnessError is raised, also that of a selector's row."""
-    shown = [sequential.run(sequence(store), Progress(quiet=True))]
+    shown = [until_correct.run(sequence(store), Progress(quiet=True))]
     for config in runs:
         rows, failures = pipeline.run(config, Progress(quiet=True))
         if failures:
@@ -106,8 +104,8 @@ class Campaign:
         try:
             if path.parts[0] == "cells":
                 return "same" if cells.read(self.store / path) == cells.read(self.whole / path) else "SILENT"
-            if path.parts[0] == sequential.FOLDER:
-                same = sequential.read(self.store / path) == sequential.read(self.whole / path)
+            if path.parts[0] == until_correct.FOLDER:
+                same = until_correct.read(self.store / path) == until_correct.read(self.whole / path)
                 return "same" if same else "SILENT"
             return "same" if tables(self.runs, self.store) == self.tables else "SILENT"
         except HarnessError as failure:
@@ -145,10 +143,10 @@ def swap(rng: random.Random, content: bytes, campaign: Campaign) -> bytes:
 
 def outcomes(folder: Path, cases: int, seed: int, damage: Callable = flip) -> Counter[tuple[str, str]]:
     """How often which outcome came of damage to which kind of file. What is installed is looked up once."""
-    registry = functools.cache(setting.load_registry)
+    registry = functools.cache(context.load_registry)
     with ExitStack() as patches:
-        patches.enter_context(mock.patch.object(setting, "load_registry", registry))
-        patches.enter_context(mock.patch.object(setting, "forget_components"))
+        patches.enter_context(mock.patch.object(context, "load_registry", registry))
+        patches.enter_context(mock.patch.object(context, "forget_components"))
         patches.enter_context(mock.patch.object(cells, "version", functools.cache(cells.version)))
         campaign, rng = Campaign(folder), random.Random(seed)
         return Counter(campaign.case(rng, damage) for _ in range(cases))

@@ -43,7 +43,7 @@ from harness.pools.layouts.reading import count_problems, pool_files
 from harness.records import Problem
 from harness.running.importing import JoinedPool
 from harness.running.selection import _read_verified
-from harness.store import shards as store
+from harness.store import shards
 from tasks.competition_math import Math500
 from tasks.evalplus_tasks import HumanEvalPlus
 from tasks.game24 import Game24
@@ -130,11 +130,11 @@ def read_as_pool(path: Path) -> None:
     joined = JoinedPool(path, None)
     for record, problem in joined:
         responses = record.as_responses()
-        store.shard_name(problem)
-        [store.storable(text) for text in responses.texts]
-        store.canonical_json([list(record.ids), list(record.prompts), record.logprob_kind, record.reference])
+        shards.shard_name(problem)
+        [shards.storable(text) for text in responses.texts]
+        shards.canonical_json([list(record.ids), list(record.prompts), record.logprob_kind, record.reference])
         assert len(responses.logprobs) == len(responses) == len(record.correct or responses.texts)
-    store.canonical_json(joined.index())
+    shards.canonical_json(joined.index())
 
 
 def read_as_vectors(path: Path) -> None:
@@ -154,7 +154,7 @@ def read_as_verified(path: Path) -> None:
 
 def read_as_ids(path: Path) -> None:
     """The table."""
-    store.canonical_json([IdTable(path).by_id])
+    shards.canonical_json([IdTable(path).by_id])
 
 
 def read_as_data(task: Callable[..., Any]) -> Callable[[Path], None]:
@@ -162,10 +162,10 @@ def read_as_data(task: Callable[..., Any]) -> Callable[[Path], None]:
 
     def read(path: Path) -> None:
         made = task(data=str(path))
-        store.digest(made.revision)
+        shards.digest(made.revision)
         for problem in made.problems(made.splits[0]):
             assert isinstance(problem, Problem)
-            store.shard_name(problem), made.messages(problem)
+            shards.shard_name(problem), made.messages(problem)
 
     return read
 

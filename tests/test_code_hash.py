@@ -152,7 +152,14 @@ def test_every_version_of_python_writes_the_same_text(tmp_path):
         "print(json.dumps([list(sys.version_info[:2]), texts[0].digest,"
         " hashlib.sha256(repr([(t.digest, t.imports) for t in texts]).encode()).hexdigest()]))"
     )
-    arguments = ["-I", "-c", program, str(ROOT / "harness" / "plugin_system" / "syntax_text.py"), str(tmp_path / "source.py"), *paths]
+    arguments = [
+        "-I",
+        "-c",
+        program,
+        str(ROOT / "harness" / "plugin_system" / "syntax_text.py"),
+        str(tmp_path / "source.py"),
+        *paths,
+    ]
     results = {}
     for python in {sys.executable: None, **dict.fromkeys(pythons())}:
         done = subprocess.run([python, *arguments], capture_output=True, text=True)

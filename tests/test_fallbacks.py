@@ -17,7 +17,7 @@ from harness.running.config import RunConfig
 from harness.running.plan import make_plan
 from harness.stages import chance
 from harness.stages.work import answers_of, graded
-from harness.store import shards as store
+from harness.store import shards
 from harness.system.progress import Progress
 from harness.testing import findings
 from harness_tasks.competition_math import Math
@@ -257,7 +257,7 @@ def test_the_chance_level_costs_a_bounded_number_of_gradings_and_is_the_same_aga
 
 def write_pool(stage, problem, n):
     texts = [f"it is {i}" for i in range(n)]
-    store.write_responses(stage, problem, Responses(texts, ["stop"] * n, np.full(n, 3), np.full(n, np.nan)))
+    shards.write_responses(stage, problem, Responses(texts, ["stop"] * n, np.full(n, 3), np.full(n, np.nan)))
 
 
 def test_where_nothing_is_right_by_chance_there_is_a_count_and_no_interval():

@@ -36,7 +36,7 @@ from loopback import (
 from harness import HarnessError, Sampler
 from harness.plugin_system.component import build, parameters
 from harness.plugin_system.registry import load_registry
-from harness.store import shards as store
+from harness.store import shards
 from harness.testing import checks
 from harness_plugins import openai_requests
 from harness_plugins.openai_engine import LONG_SEEDS, SEEDS, OpenAI, _base_url, _runs, _seed_base
@@ -805,7 +805,7 @@ def test_a_run_killed_while_it_fills_in_what_came_late_goes_on(harness, tmp_path
         behaviour.faults += [slow(0)] * 6 + [status(500)]
         assert run_colours(harness, tmp_path / "late", url).code == 0
         with monkeypatch.context() as patched:
-            patched.setattr(store, step, killed)
+            patched.setattr(shards, step, killed)
             assert run_colours(harness, tmp_path / "late", url).code != 0
         late, whole = (run_colours(harness, tmp_path / name, url) for name in ("late", "whole"))
     assert late.rows == whole.rows

@@ -29,7 +29,7 @@ from harness.running import pipeline
 from harness.running.config import RunConfig
 from harness.scoring import budget_curves
 from harness.scoring.metrics import Outcomes
-from harness.store import shards as store
+from harness.store import shards
 from harness.system.progress import Progress
 
 NAMES = ("scatter", "questions", "models", "hardness", "samplers", "representations", "passk", "likelihoods")
@@ -369,7 +369,7 @@ def test_likelihoods_counts_all_the_first_picks_and_the_correct_ones(runs, tmp_p
     folder = runs("--selector", "likely", "--selector", "spread")
     pool, verdicts = (next((tmp_path / "runs" / kind).glob("*/")) for kind in ("pool", "verdict"))
     correct = [
-        [i for i, verdict in enumerate(store.verdicts_in(verdicts / path.name)) if verdict == "correct"]
+        [i for i, verdict in enumerate(shards.verdicts_in(verdicts / path.name)) if verdict == "correct"]
         for path in sorted(pool.glob("*.parquet"))
     ]
     groups = defaultdict(list)
@@ -388,7 +388,7 @@ def test_likelihoods_picks_on_beyond_the_first_correct_response_as_the_selector_
     vectors = root / "embedding" / cell["inputs"]["embedding"]["key"]
     first = []
     for path in sorted(vectors.glob("*.safetensors")):
-        h = store.load_tensors(path.read_bytes())["vectors"].astype(float)
+        h = shards.load_tensors(path.read_bytes())["vectors"].astype(float)
         h -= h.mean(axis=0)
         first += np.argsort(-(h**2).sum(axis=1), kind="stable")[:4].tolist() * 5
     said = []
@@ -417,8 +417,8 @@ def test_the_first_bin_takes_in_the_long_tail():
 def test_picks_that_differ_from_the_cells_are_said(runs, tmp_path):
     folder = runs("--selector", "spread")
     for path in (tmp_path / "runs" / "embedding").rglob("*.safetensors"):
-        vectors = store.vectors_in(path)
-        store.keep_vectors(path, vectors[::-1])
+        vectors = shards.vectors_in(path)
+        shards.keep_vectors(path, vectors[::-1])
     said = []
     rows_of("likelihoods", folder, store=tmp_path / "runs", say=said.append)
     assert re.fullmatch(

@@ -9,8 +9,7 @@ import shutil
 import numpy as np
 import pytest
 
-from harness.results import cells, leaderboard
-from harness.results import seed_groups as seeds
+from harness.results import cells, leaderboard, seed_groups
 from harness.scoring import stats
 
 
@@ -51,7 +50,7 @@ def test_three_seeds_are_one_row_of_three_pools(cells_of, tmp_path):
 
 def test_seeds_and_trials_are_averaged_inside_a_problem_before_anything_is_said_of_problems(cells_of):
     found = cells_of()
-    row = seeds.row(*seeds.rows_of(keyed(found)))
+    row = seed_groups.row(*seed_groups.rows_of(keyed(found)))
     by_problem = list(zip(*(cell["problems"] for cell in found), strict=True))
     ours = np.array([np.mean([np.mean(entry["ranks"]) for entry in entries]) for entries in by_problem])
     random = np.array([np.mean([(e["n"] + 1) / (e["c"] + 1) for e in entries]) for entries in by_problem])
@@ -70,7 +69,7 @@ def test_the_solvable_problems_are_those_with_a_correct_response_in_any_of_their
     entries = [[cell["problems"][place] for cell in found] for place in range(6)]
     some = [[e for e in of_problem if e["c"]] for of_problem in entries]
     assert any(0 < len(there) < 3 for there in some)  # else this test says nothing
-    row = seeds.row(*seeds.rows_of(keyed(found)))
+    row = seed_groups.row(*seed_groups.rows_of(keyed(found)))
     assert row["solvable"] == sum(map(bool, some))
     means = [np.mean([np.mean(e["ranks"]) for e in there]) for there in some if there]
     assert row["samples_to_correct_solvable"] == pytest.approx(np.mean(means))
@@ -80,7 +79,7 @@ def test_the_solvable_problems_are_those_with_a_correct_response_in_any_of_their
 
 def test_a_test_against_random_takes_each_seeds_pool_with_its_own_law(cells_of):
     found = cells_of()
-    row = seeds.row(*seeds.rows_of(keyed(found)))
+    row = seed_groups.row(*seed_groups.rows_of(keyed(found)))
     flat = [entry for cell in found for entry in cell["problems"]]
     ranks, n, c = (np.array([entry[name] for entry in flat]) for name in ("ranks", "n", "c"))
     assert row["p_random"] == pytest.approx(stats.random_order_test(ranks, n, c), rel=1e-5)
@@ -106,7 +105,7 @@ def test_rankings_of_one_given_pool_by_several_seeds_are_more_trials_on_it(harne
     found = [cells.read(path) for path in (tmp_path / "runs" / "cells").glob("*.json")]
     ((board, row),) = board_rows(tmp_path / "runs" / "cells")
     assert len(board.about["pools"]) == 1
-    outcomes = seeds.outcomes(*seeds.rows_of(keyed(found)))
+    outcomes = seed_groups.outcomes(*seed_groups.rows_of(keyed(found)))
     assert (outcomes.pools, outcomes.ranks.shape) == (1, (3, 10))
     assert row["samples_to_correct"] == pytest.approx(outcomes.ranks.mean())
     assert row["disputed"] is None
@@ -114,7 +113,7 @@ def test_rankings_of_one_given_pool_by_several_seeds_are_more_trials_on_it(harne
 
 def test_a_subset_methods_seeds_are_one_row_too(cells_of):
     found = cells_of(selector="head")
-    row = seeds.row(*seeds.rows_of(keyed(found)))
+    row = seed_groups.row(*seed_groups.rows_of(keyed(found)))
     assert row["samples_to_correct"] is None
     flat = [np.mean(entry["hits"]["2"]) for cell in found for entry in cell["problems"]]
     assert row["pass_at_k"]["2"] == pytest.approx(np.mean(flat))
@@ -153,7 +152,7 @@ def test_what_differs_in_more_than_the_seed_is_a_row_of_its_own(cells_of, args):
     found = cells_of(of=(0,), selector="spread") + cells_of(*args, of=(1,), selector="spread")
     distinct = keyed(found)
     assert len(distinct) == 2
-    rows = seeds.rows_of(distinct)
+    rows = seed_groups.rows_of(distinct)
     # How many problems an engine is asked at once is no input of a pool: nothing that it draws depends on it.
     assert len(rows) == (1 if args[0] == "--engine" else 2)
 
@@ -185,17 +184,17 @@ def test_an_edited_selector_or_grader_is_another_row(cells_of):
         changed = copy.deepcopy(second)
         target = changed["inputs"][stage][part] if part else changed["inputs"][stage]
         target["file"] = "another"
-        assert len(seeds.rows_of(keyed([first, changed]))) == 2
-    assert len(seeds.rows_of(keyed([first, second]))) == 1
+        assert len(seed_groups.rows_of(keyed([first, changed]))) == 2
+    assert len(seed_groups.rows_of(keyed([first, second]))) == 1
 
 
 def test_unequally_many_rankings_a_pool_are_not_thrown_together(cells_of):
     first, second = cells_of(of=(0, 1))
     third = copy.deepcopy(second)
     third["labels"]["seed"] = third["inputs"]["ranking"]["seed"] = 7
-    rows = seeds.rows_of(keyed([first, second, third]))
+    rows = seed_groups.rows_of(keyed([first, second, third]))
     assert sorted(map(len, rows)) == [1, 2]
-    assert len(seeds.rows_of(keyed([first, third]))) == 1
+    assert len(seed_groups.rows_of(keyed([first, third]))) == 1
 
 
 # In tables and comparisons.

@@ -14,7 +14,7 @@ import pytest
 from conftest import contents
 
 from harness import HarnessError
-from harness.running import until_correct as sequential
+from harness.running import until_correct
 from harness.store import shards as store
 
 GUIDED = ("--task", "game24", "--sampler", "repexp-guided:beta=0.5", "--max-tokens", "64")
@@ -23,7 +23,7 @@ GUIDED = ("--task", "game24", "--sampler", "repexp-guided:beta=0.5", "--max-toke
 def stopping_times(folder) -> dict[str, tuple[int, bool]]:
     """Per problem its stopping time and whether it was solved, from the one record in a store."""
     [path] = (folder / "sequences").glob("*.json")
-    return {entry["id"]: (entry["time"], entry["solved"]) for entry in sequential.read(path)["problems"]}
+    return {entry["id"]: (entry["time"], entry["solved"]) for entry in until_correct.read(path)["problems"]}
 
 
 def test_a_sequence_ends_at_the_first_correct_response_of_the_pool_that_would_be_drawn(toy, tmp_path):
@@ -100,7 +100,7 @@ def test_a_record_that_was_edited_is_refused(toy, tmp_path):
     record["problems"][0]["time"] += 1
     path.write_text(json.dumps(record))
     with pytest.raises(HarnessError, match="was edited or cut"):
-        sequential.read(path)
+        until_correct.read(path)
 
 
 def test_a_person_sees_a_table(harness, tmp_path):

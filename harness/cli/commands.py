@@ -519,13 +519,13 @@ def pool_import(
     as_json: Json = False,
 ) -> None:
     """Check a pool made elsewhere, join it to a task's problems and keep it in the store."""
-    from harness.running import pool_jobs as pool_commands
+    from harness.running import pool_jobs
     from harness.system.progress import Progress
 
     from . import tables
 
     config = _config(locals())
-    _print(pool_commands.import_file(config, Progress()), as_json, tables.pool_summary)
+    _print(pool_jobs.import_file(config, Progress()), as_json, tables.pool_summary)
 
 
 @pool_app.command("inspect")
@@ -535,11 +535,11 @@ def pool_inspect(
     as_json: Json = False,
 ) -> None:
     """How many problems and responses, how many distinct, how long, how many correct."""
-    from harness.running import pool_jobs as pool_commands
+    from harness.running import pool_jobs
 
     from . import tables
 
-    _print(pool_commands.inspect(pool, store), as_json, tables.pool_summary)
+    _print(pool_jobs.inspect(pool, store), as_json, tables.pool_summary)
 
 
 @pool_app.command("audit")
@@ -557,13 +557,13 @@ def pool_audit(
     as_json: Json = False,
 ) -> None:
     """Where the task's two graders disagree, what ran into a limit, what could not be parsed."""
-    from harness.running import pool_jobs as pool_commands
+    from harness.running import pool_jobs
     from harness.system.progress import Progress
 
     from . import tables
 
     config = _config(locals(), pool=Path(pool), regrade=True, audit=True)
-    found = pool_commands.audit(config, Progress(asks=not yes))
+    found = pool_jobs.audit(config, Progress(asks=not yes))
     _print(found, as_json, lambda found: tables.audit(found, listed))
 
 
@@ -582,13 +582,13 @@ def pool_hardest(
     as_json: Json = False,
 ) -> None:
     """Write which problems a reference model's pool solves least often, those that it never solves left out."""
-    from harness.running import pool_jobs as pool_commands
+    from harness.running import pool_jobs
     from harness.system.progress import Progress
 
     from . import tables
 
     config = _config(locals(), pool=Path(pool))
-    _print(pool_commands.hardest(config, count, out, Progress()), as_json, tables.pool_summary)
+    _print(pool_jobs.hardest(config, count, out, Progress()), as_json, tables.pool_summary)
 
 
 @pool_app.command("export")
@@ -598,9 +598,9 @@ def pool_export(
     store: StoreDir = Path("runs"),
 ) -> None:
     """Write a pool of the store as JSONL, with its verdicts where it has been graded; `run --pool` takes it."""
-    from harness.running import pool_jobs as pool_commands
+    from harness.running import pool_jobs
 
-    print(pool_commands.export(key, out, store))
+    print(pool_jobs.export(key, out, store))
 
 
 @pool_app.command("push")

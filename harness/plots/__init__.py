@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from harness.results import inert
-from harness.store import shards as store
+from harness.store import shards
 
 from ..errors import HarnessError, did_you_mean
 from .request import Figure, Row, rounded
@@ -56,7 +56,7 @@ def write(request: Request, out: Path | None = None) -> list[Path]:
         drawn = figure.draw(rows)
         contents = {kind: style.encoded(drawn, kind) for kind in ("pdf", "png")} | contents
     for kind, content in contents.items():
-        store.write_atomically(folder / f"{request.name}.{kind}", content)
+        shards.write_atomically(folder / f"{request.name}.{kind}", content)
     return [folder / f"{request.name}.{kind}" for kind in contents]
 
 

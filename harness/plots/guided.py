@@ -14,11 +14,11 @@ from typing import Any
 
 import numpy as np
 
-from harness.running import until_correct as sequential
+from harness.running import until_correct
 from harness.scoring.budget_curves import budgets
 from harness.scoring.metrics import random_samples_to_correct
 from harness.scoring.stats import difference_interval
-from harness.store import shards as store
+from harness.store import shards
 
 from ..errors import HarnessError
 from ..records import Floats
@@ -27,7 +27,7 @@ from .chosen import reference_of
 from .request import Figure, Request, Row
 
 BINS = 4
-Runs = dict[str, list[sequential.Record]]
+Runs = dict[str, list[until_correct.Record]]
 
 
 def guided_rows(request: Request) -> list[Row]:
@@ -49,7 +49,7 @@ def _runs(request: Request) -> Runs:
     if not records:
         where = ", ".join(map(str, request.folders))
         raise request.refused(
-            f"no sequences in {where}: `harness run --until-correct` keeps them in runs/{sequential.FOLDER}"
+            f"no sequences in {where}: `harness run --until-correct` keeps them in runs/{until_correct.FOLDER}"
         )
     about = {(record["labels"]["task"], record["labels"]["model"]) for record in records}
     if len(about) > 1:
@@ -66,11 +66,11 @@ def _runs(request: Request) -> Runs:
     return runs
 
 
-def _records(request: Request, folder: Path) -> list[sequential.Record]:
+def _records(request: Request, folder: Path) -> list[until_correct.Record]:
     found = []
     for path in sorted(folder.rglob("*.json")) if folder.is_dir() else []:
         try:
-            found.append(sequential.read(path))
+            found.append(until_correct.read(path))
         except HarnessError as fault:
             request.say(f"not counted: {fault}")
     return found
@@ -81,16 +81,16 @@ def _order(record: Mapping[str, Any]) -> tuple[Any, ...]:
     return sampler.get("beta", 0.0), labels["sampler"], labels["seed"]
 
 
-def _common(name: str, records: Sequence[sequential.Record]) -> Row:
+def _common(name: str, records: Sequence[until_correct.Record]) -> Row:
     labels, seeds = records[0]["labels"], len(records)
     about = {"task": labels["task"], "model": labels["model"], "sampler": labels["sampler"]}
     budget = max(record["budget"] for record in records)
     return {**about, "series": name, "n": budget, "problems": len(records[0]["problems"]), "seeds": seeds}
 
 
-def _curve(name: str, records: Sequence[sequential.Record]) -> list[Row]:
+def _curve(name: str, records: Sequence[until_correct.Record]) -> list[Row]:
     common = {**_common(name, records), "panel": "budget"}
-    estimate = sequential.survival_of(records)
+    estimate = until_correct.survival_of(records)
     rows = []
     for k in budgets(common["n"]):
         found = estimate.solved(k)
@@ -120,12 +120,12 @@ def _by_hardness(request: Request, runs: Runs, reference: Path) -> list[Row]:
 
 
 def _gain(gains: Floats, baseline: str) -> Row:
-    seed = int(store.digest([baseline, gains.tolist()], 8), 16)
+    seed = int(shards.digest([baseline, gains.tolist()], 8), 16)
     low, high = difference_interval(gains, seed) or (None, None)
     return {"over": baseline, "gain": float(gains.mean()), "gain_low": low, "gain_high": high}
 
 
-def _shares(records: Sequence[sequential.Record]) -> dict[str, float]:
+def _shares(records: Sequence[until_correct.Record]) -> dict[str, float]:
     """Per problem in what share of the seeds it was solved within the budget that all of them had."""
     budget = min(record["budget"] for record in records)
     found: dict[str, list[bool]] = {}

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from harness.results import cells
-from harness.store import shards as store
+from harness.store import shards
 from harness.system.progress import Progress
 
 from ..errors import HarnessError
@@ -46,7 +46,7 @@ class Cell:
         ids = [entry["id"] for entry in self.problems]
         inputs = self.content["inputs"]
         shared = [inputs["pool"]["key"], inputs["verdict"]["key"], inputs["ranking"].get("n")]
-        return store.digest([*shared, labels["trials"], labels["seed"], ids])
+        return shards.digest([*shared, labels["trials"], labels["seed"], ids])
 
 
 def chosen_cells(root: Path, keys: Sequence[str], progress: Progress) -> list[Cell]:

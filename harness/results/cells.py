@@ -30,9 +30,8 @@ import numpy as np
 from harness.errors import HarnessError
 from harness.records import Problem
 from harness.scoring.metrics import Outcomes, budgets, summary
-from harness.stages import audit as audits
-from harness.stages import chance
-from harness.store import shards as store
+from harness.stages import audit, chance
+from harness.store import shards
 from harness.store.checksums import read_regular
 
 if TYPE_CHECKING:
@@ -77,7 +76,7 @@ def without_orders(entry: Mapping[str, Any]) -> dict[str, Any]:
 def failed(plan: Plan, work: Work, reason: str) -> Cell:
     """The cell of a selector that broke."""
     return _about(plan, work) | {
-        "problems": [{"id": store.storable(problem.id)} for problem in plan.problems],
+        "problems": [{"id": shards.storable(problem.id)} for problem in plan.problems],
         "failed": reason,
     }
 
@@ -118,20 +117,20 @@ def grader(cell: Mapping[str, Any]) -> str:
     return "the pool's maker" if verdict["given"] else f"{verdict['task']} {verdict['grader']}"
 
 
-def _result(work: Work, problem: Problem, by_chance: store.Stage | None) -> dict[str, Any]:
+def _result(work: Work, problem: Problem, by_chance: shards.Stage | None) -> dict[str, Any]:
     """N, c, errors, disputed grades (None: no second grader was asked); per trial order and rank, or the subsets' hits.
 
     An order goes as far as the first correct response. The chance level's counts are left out where none were made.
     """
     assert work.rankings is not None
-    ranking = store.read_record(work.rankings.path(problem))
+    ranking = shards.read_record(work.rankings.path(problem))
     n, trials = ranking["n"], ranking["trials"]
-    verdicts, routes = store.routed_verdicts_in(work.verdicts.path(problem))
-    store.require_rows(work.rankings.path(problem), n, work.n or len(verdicts))
-    store.require_rows(work.verdicts.path(problem), len(verdicts), max(n, len(verdicts)))
+    verdicts, routes = shards.routed_verdicts_in(work.verdicts.path(problem))
+    shards.require_rows(work.rankings.path(problem), n, work.n or len(verdicts))
+    shards.require_rows(work.verdicts.path(problem), len(verdicts), max(n, len(verdicts)))
     verdicts, routes = verdicts[:n], routes[:n]
     counts = {"n": n, "c": verdicts.count("correct"), "errors": verdicts.count("error")}
-    result = {"id": store.storable(problem.id), **counts, "disputed": audits.disputed(work, problem, n)}
+    result = {"id": shards.storable(problem.id), **counts, "disputed": audit.disputed(work, problem, n)}
     result["routes"] = _by_route(verdicts, routes)
     if (gradings := chance.counts_in(by_chance, problem)) is not None:
         result["chance"] = gradings
@@ -156,7 +155,7 @@ def _conditions(problems: Sequence[Problem], work: Work) -> dict[str, list[str]]
     """Under what the verdicts were made (the sandbox's tier): per kind of condition each that occurs."""
     found: dict[str, set[str]] = {}
     for problem in problems:
-        for name, value in store.conditions_in(work.verdicts.path(problem)).items():
+        for name, value in shards.conditions_in(work.verdicts.path(problem)).items():
             found.setdefault(name, set()).add(value)
     return {name: sorted(values) for name, values in sorted(found.items())}
 
@@ -216,7 +215,7 @@ def _gpus() -> list[str]:
 
 def key_of(cell: Mapping[str, Any]) -> str:
     """The cell's name: the hash of its inputs and of its problems' ids."""
-    return store.digest({**cell["inputs"], "problems": [entry["id"] for entry in cell["problems"]]})
+    return shards.digest({**cell["inputs"], "problems": [entry["id"] for entry in cell["problems"]]})
 
 
 def write(folder: Path, cell: Mapping[str, Any]) -> str:
@@ -229,8 +228,8 @@ def _write(folder: Path, about: Mapping[str, Any], entries: Iterable[Mapping[str
     """The same, entry by entry: the lines go to a file, since the checksum that is known last stands before them."""
     sums = _Checksum(about)
     ids: list[str] = []
-    lines = store.temporary_name(folder / "entries", os.getpid())
-    with store.disk_errors(lines):
+    lines = shards.temporary_name(folder / "entries", os.getpid())
+    with shards.disk_errors(lines):
         folder.mkdir(parents=True, exist_ok=True)
         try:
             with _opened(lines) as file:
@@ -242,7 +241,7 @@ def _write(folder: Path, about: Mapping[str, Any], entries: Iterable[Mapping[str
             head = json.dumps({**about, "checksum": sums.hexdigest()}, indent=1, ensure_ascii=False, allow_nan=False)
             parts = (f'{head[:-2]},\n "problems": ['.encode(), lines, b"\n ]\n}\n")
             if file.name != os.devnull or not (folder / f"{key}.json").exists():
-                store.write_parts(folder / f"{key}.json", parts)
+                shards.write_parts(folder / f"{key}.json", parts)
         finally:
             if lines.exists():
                 lines.unlink()
@@ -254,7 +253,7 @@ def _opened(lines: Path) -> IO[bytes]:
     try:
         return lines.open("wb")
     except OSError as failure:
-        if failure.errno not in store.READ_ONLY:
+        if failure.errno not in shards.READ_ONLY:
             raise
         return open(os.devnull, "wb")
 
@@ -263,14 +262,14 @@ class _Checksum:
     """`checksum` of a cell whose entries come one by one: SHA-256 over the canonical JSON, piece by piece."""
 
     def __init__(self, about: Mapping[str, Any]) -> None:
-        before = store.canonical_json({name: about[name] for name in about if name < "problems"})[:-1]
-        after = store.canonical_json({name: about[name] for name in about if name > "problems"})[1:]
+        before = shards.canonical_json({name: about[name] for name in about if name < "problems"})[:-1]
+        after = shards.canonical_json({name: about[name] for name in about if name > "problems"})[1:]
         self._after, self._any = f"]{',' * (after != '}')}{after}", False
         self._sum = hashlib.sha256(f'{before}{"," * (before != "{")}"problems":['.encode("utf-8", "surrogatepass"))
 
     def add(self, entry: Mapping[str, Any]) -> None:
         """The next entry."""
-        text = "," * self._any + store.canonical_json(entry)
+        text = "," * self._any + shards.canonical_json(entry)
         self._sum.update(text.encode("utf-8", "surrogatepass"))
         self._any = True
 
@@ -288,7 +287,7 @@ def checksum(cell: Mapping[str, Any]) -> str:
     """The hash of all that a cell holds, but for the checksum itself."""
     about = {name: value for name, value in cell.items() if name not in ("problems", "checksum")}
     if not isinstance(cell.get("problems"), list):  # no cell; what it is worth is said by who reads it
-        return store.digest({name: value for name, value in cell.items() if name != "checksum"}, 32)
+        return shards.digest({name: value for name, value in cell.items() if name != "checksum"}, 32)
     sums = _Checksum(about)
     for entry in cell["problems"]:
         sums.add(entry)

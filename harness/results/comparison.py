@@ -18,10 +18,9 @@ from harness.errors import HarnessError
 from harness.records import Floats
 from harness.scoring import stats
 from harness.scoring.metrics import Outcomes, telling_budget
-from harness.store import shards as store
+from harness.store import shards
 
-from . import cells
-from . import seed_groups as seeds
+from . import cells, seed_groups
 from .cells import Cell
 
 FIGURES = ("p_random", "k95", "calls_saved", "trust", "budget", "p_budget")
@@ -45,7 +44,7 @@ def compare(names: Sequence[str], folders: Sequence[Path]) -> dict[str, Any]:
     _check_trials(ours, theirs)
     budget = None if ours.ranks is not None and theirs.ranks is not None else _budget(ours, theirs)
     x, y = _figures(ours, budget), _figures(theirs, budget)
-    seed = int(store.digest([_seeding(first), _seeding(second)], 8), 16)
+    seed = int(shards.digest([_seeding(first), _seeding(second)], 8), 16)
     most = 1.0 if budget is not None else float(max(ours.n.max(), theirs.n.max()))
     found = stats.paired_difference(x[:, None], y[:, None], seed, widest=most)
 
@@ -57,7 +56,7 @@ def compare(names: Sequence[str], folders: Sequence[Path]) -> dict[str, Any]:
     return {
         "first": _about(first),
         "second": _about(second),
-        "same_pool": seeds.pools_of(first) == seeds.pools_of(second),
+        "same_pool": seed_groups.pools_of(first) == seed_groups.pools_of(second),
         "problems": len(shared),
         "left_out": len(set(a) ^ set(b)),
         "seeds_left_out": seeds_left_out,
@@ -85,7 +84,7 @@ def _no_intervals(found: stats.Paired, problems: int, budget: int | None) -> dic
     return {"no_interval": absent} if absent else {}
 
 
-def _row(name: str, folders: Sequence[Path]) -> list[seeds.Keyed]:
+def _row(name: str, folders: Sequence[Path]) -> list[seed_groups.Keyed]:
     """The cells that a name stands for."""
     path = Path(name) if Path(name).is_file() else _find(name, folders)
     named = cells.read(path)
@@ -93,12 +92,12 @@ def _row(name: str, folders: Sequence[Path]) -> list[seeds.Keyed]:
         raise HarnessError(f"compare: cell {name!r} failed ({named['failed']}): run it again")
     if path == Path(name):
         return [(cells.key_of(named), named)]
-    key, setting = path.stem, seeds.setting(named)
-    alike = {one: cell for one, cell in _readable(folders) if seeds.setting(cell) == setting}
-    return next(group for group in seeds.rows_of(alike) if key in [one for one, _ in group])
+    key, setting = path.stem, seed_groups.setting(named)
+    alike = {one: cell for one, cell in _readable(folders) if seed_groups.setting(cell) == setting}
+    return next(group for group in seed_groups.rows_of(alike) if key in [one for one, _ in group])
 
 
-def _readable(folders: Sequence[Path]) -> list[seeds.Keyed]:
+def _readable(folders: Sequence[Path]) -> list[seed_groups.Keyed]:
     """Every measured cell in the folders that can be read; one that cannot takes no part, as in a leaderboard."""
     found: dict[str, Cell] = {}
     for path in cells.files(folders):
@@ -124,7 +123,7 @@ def _find(name: str, folders: Sequence[Path]) -> Path:
     raise HarnessError(f"compare: {name!r} begins the keys of {len(found)} cells ({keys}, ...): write more of it")
 
 
-def _paired(rows: Sequence[list[seeds.Keyed]]) -> tuple[list[seeds.Keyed], list[seeds.Keyed], int]:
+def _paired(rows: Sequence[list[seed_groups.Keyed]]) -> tuple[list[seed_groups.Keyed], list[seed_groups.Keyed], int]:
     """Both rows with the seeds that they share, and how many cells that leaves out; whole where they share none."""
     first, second = rows
     shared = {cell["labels"]["seed"] for _, cell in first} & {cell["labels"]["seed"] for _, cell in second}
@@ -134,14 +133,14 @@ def _paired(rows: Sequence[list[seeds.Keyed]]) -> tuple[list[seeds.Keyed], list[
     return kept[0], kept[1], len(first) + len(second) - len(kept[0]) - len(kept[1])
 
 
-def _problems(group: Sequence[seeds.Keyed]) -> dict[str, int]:
+def _problems(group: Sequence[seed_groups.Keyed]) -> dict[str, int]:
     """problem id -> its place."""
     return {entry["id"]: place for place, entry in enumerate(group[0][1]["problems"])}
 
 
-def _part(group: Sequence[seeds.Keyed], places: Sequence[int]) -> Outcomes:
+def _part(group: Sequence[seed_groups.Keyed], places: Sequence[int]) -> Outcomes:
     """The outcomes of some of a row's problems."""
-    whole = seeds.outcomes(group)
+    whole = seed_groups.outcomes(group)
     chosen = np.array([place * whole.pools + pool for place in places for pool in range(whole.pools)])
     ranks = None if whole.ranks is None else whole.ranks[chosen]
     full = {k: found for k, found in (whole.hits or {}).items() if len(found) == len(whole.n)}
@@ -178,13 +177,13 @@ def _figures(outcomes: Outcomes, budget: int | None) -> Floats:
     return outcomes.inside(1 - found.mean(axis=1))
 
 
-def _seeding(group: Sequence[seeds.Keyed]) -> str | list[str]:
+def _seeding(group: Sequence[seed_groups.Keyed]) -> str | list[str]:
     keys = [key for key, _ in group]
     return keys[0] if len(keys) == 1 else keys
 
 
-def _about(group: Sequence[seeds.Keyed]) -> dict[str, Any]:
+def _about(group: Sequence[seed_groups.Keyed]) -> dict[str, Any]:
     """Whose figures these are, and some of its row's."""
-    row = seeds.row(group)
+    row = seed_groups.row(group)
     labels = {name: row[name] for name in cells.LABELS}
     return {"cell": row["cell"], **labels, "seeds": row["seeds"], **{name: row[name] for name in FIGURES}}

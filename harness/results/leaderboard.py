@@ -18,10 +18,9 @@ from typing import Any
 from harness.errors import HarnessError
 from harness.scoring import stats
 from harness.stages import chance
-from harness.store import shards as store
+from harness.store import shards
 
-from . import cells, inert
-from . import seed_groups as seeds
+from . import cells, inert, seed_groups
 from .cells import Cell
 
 BUDGETS = ("1", "4", "16", "64", "256")
@@ -59,7 +58,7 @@ def gather(folders: Sequence[Path], orders: bool = False) -> Found:
         for path in cells.files([folder]):
             _take(found, path, orders)
         for path in sorted(folder.rglob(f"{cells.BADGES}/*.json")):
-            found.badges[path.stem] = store.read_json(path)
+            found.badges[path.stem] = shards.read_json(path)
     found.faults.sort()
     return found
 
@@ -80,17 +79,17 @@ def _take(found: Found, path: Path, orders: bool) -> None:
 
 def boards(found: Found) -> list[Board]:
     """The tables, by task, model and sampler."""
-    rows: dict[str, list[list[seeds.Keyed]]] = {}
+    rows: dict[str, list[list[seed_groups.Keyed]]] = {}
     failed: dict[str, list[Cell]] = {}
-    for group in seeds.rows_of(found.measured):
-        rows.setdefault(store.canonical_json(_shared(group)), []).append(group)
+    for group in seed_groups.rows_of(found.measured):
+        rows.setdefault(shards.canonical_json(_shared(group)), []).append(group)
     for key, cell in sorted(found.failed.items()):
-        failed.setdefault(store.canonical_json(_shared([(key, cell)])), []).append(cell)
+        failed.setdefault(shards.canonical_json(_shared([(key, cell)])), []).append(cell)
     abouts = sorted({*rows, *failed})
     return [_board(found, json.loads(about), rows.get(about, []), failed.get(about, [])) for about in abouts]
 
 
-def _shared(group: Sequence[seeds.Keyed]) -> dict[str, Any]:
+def _shared(group: Sequence[seed_groups.Keyed]) -> dict[str, Any]:
     """What the rows of one table have in common."""
     cell = group[0][1]
     labels, task = cell["labels"], cell["inputs"]["pool"].get("task")
@@ -101,10 +100,10 @@ def _shared(group: Sequence[seeds.Keyed]) -> dict[str, Any]:
         **{name: labels[name] for name in names},
         "revision": revision,
         "grader": cells.grader(cell),
-        "graded": store.digest(seeds.unseeded(verdict)),
-        "pools": sorted(seeds.pools_of(group)),
+        "graded": shards.digest(seed_groups.unseeded(verdict)),
+        "pools": sorted(seed_groups.pools_of(group)),
         "n": cell["inputs"]["ranking"]["n"] or cell["inputs"]["pool"].get("n"),
-        "problems": store.digest(problems),
+        "problems": shards.digest(problems),
     }
 
 
@@ -121,10 +120,10 @@ def _place(row: Row) -> tuple[Any, ...]:
     return (calls or float("inf"), 0.0 if calls else -gain, row["selector"], row["embedder"], row["cells"])
 
 
-def _row(found: Found, group: Sequence[seeds.Keyed]) -> Row:
+def _row(found: Found, group: Sequence[seed_groups.Keyed]) -> Row:
     selector = group[0][1]["inputs"]["ranking"]["selector"]
-    badge = found.badges.get(store.digest(selector))
-    return {**seeds.row(group), "dist": selector["dist"], "conformance": badge and _badge(badge)}
+    badge = found.badges.get(shards.digest(selector))
+    return {**seed_groups.row(group), "dist": selector["dist"], "conformance": badge and _badge(badge)}
 
 
 def _badge(badge: Mapping[str, Any]) -> str:
@@ -165,7 +164,7 @@ def write(folder: Path, found: Found, made: Sequence[Board] | None = None) -> li
     tables = boards(found) if made is None else made
     texts = (markdown(tables, found.faults), as_csv(tables), as_json(tables))
     for name, text in zip(NAMES, texts, strict=True):
-        store.write_atomically(folder / name, text.encode())
+        shards.write_atomically(folder / name, text.encode())
     return [folder / name for name in NAMES]
 
 

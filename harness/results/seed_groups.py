@@ -13,7 +13,7 @@ from typing import Any
 
 from harness.scoring.metrics import Outcomes, over_seeds, summary
 from harness.stages import chance
-from harness.store import shards as store
+from harness.store import shards
 
 from . import cells
 from .cells import Cell
@@ -33,7 +33,7 @@ def setting(cell: Mapping[str, Any]) -> str:
     """What cells of one row have in common, as canonical JSON."""
     labels = {name: value for name, value in cell["labels"].items() if name != "seed"}
     inputs = {name: unseeded(stage) for name, stage in cell["inputs"].items()}
-    return store.canonical_json([labels, inputs, [entry["id"] for entry in cell["problems"]]])
+    return shards.canonical_json([labels, inputs, [entry["id"] for entry in cell["problems"]]])
 
 
 def rows_of(found: Mapping[str, Cell]) -> list[list[Keyed]]:
@@ -82,7 +82,7 @@ def row(group: Sequence[Keyed]) -> dict[str, Any]:
     if len(group) == 1:
         return {**cells.row(cell, key), **shared}
     about = {"grader": cells.grader(cell), "conditions": _conditions(group), "disputed": _disputed(group)}
-    seed = int(store.digest(sorted(keys), 8), 16)
+    seed = int(shards.digest(sorted(keys), 8), 16)
     about |= chance.figures([pool[0][1] for pool in by_pool(group)], seed)
     figures = summary(outcomes(group), seed)
     return {**cell["labels"], "seed": None, "cell": key, **about, **figures, **shared}

@@ -17,7 +17,7 @@ from harness.pools.layouts.reading import count_problems, read_pool
 from harness.pools.record import PoolRecord
 from harness.records import Problem, Responses
 from harness.stages.work import Work, answer_or_none
-from harness.store import shards as store
+from harness.store import shards
 from harness.store.shards import Stage
 from harness.system.progress import Progress
 from harness.system.progress import Stage as ShownStage
@@ -150,7 +150,7 @@ def _inputs(setting: Setting, split: str, candidates: Sequence[Problem]) -> dict
     }
     if task:
         names = [[problem.id, problem.prompt, task.messages(problem)] for problem in candidates]
-        inputs |= {"revision": task.revision, "problems": store.digest(names)}
+        inputs |= {"revision": task.revision, "problems": shards.digest(names)}
     if config.ids:
         inputs["ids"] = file_digest(config.ids)
     return inputs
@@ -159,20 +159,20 @@ def _inputs(setting: Setting, split: str, candidates: Sequence[Problem]) -> dict
 def _index(path: Path, pool: Stage, join: Joiner | None, progress: Progress) -> dict[str, Any]:
     """What the pool in the store holds: an entry a problem, the lines that joined to none, what there is to say."""
     index = pool.folder / "index.json"
-    with store.disk_errors(index):
+    with shards.disk_errors(index):
         is_kept = index.exists()
     if not is_kept:
         pool.begin()
         with progress.stage("import", count_problems(path), "problems", closing=False) as stage:
-            store.write_record(index, _import(path, pool, join, stage))
-    return store.read_record(index)
+            shards.write_record(index, _import(path, pool, join, stage))
+    return shards.read_record(index)
 
 
 def _import(path: Path, pool: Stage, join: Joiner | None, shown: ShownStage) -> dict[str, Any]:
     """Write a shard a line; the index, which is written last, says that all are there."""
     joined = JoinedPool(path, join)
     for record, problem in joined:
-        store.write_responses(pool, problem, record.as_responses())
+        shards.write_responses(pool, problem, record.as_responses())
         shown.advance()
     return joined.index()
 
@@ -197,7 +197,7 @@ class JoinedPool:
             if problem is None:
                 (self.several if way == SEVERAL else self.lost).append(record.problem_id)
                 continue
-            name = store.storable(problem.id)  # as a cell has it
+            name = shards.storable(problem.id)  # as a cell has it
             if name in taken:
                 raise HarnessError(
                     f"pool {self.path}: {record.problem_id!r} and {taken[name]!r} both join to problem {problem.id!r}"
@@ -283,7 +283,7 @@ def _keep_given(path: Path, problem_of: Mapping[str, Problem], task: Task, work:
     for record in read_pool(path) if missing else ():
         problem = problem_of.get(record.problem_id)
         if problem is not None and problem.id in missing:
-            pool = store.read_responses(work.pool, problem)
+            pool = shards.read_responses(work.pool, problem)
             responses = list(zip(pool.texts, pool.finish, strict=True))
             answers = {one: answer_or_none(task, problem, *one) for one in dict.fromkeys(responses)}
             verdicts = (
@@ -291,7 +291,7 @@ def _keep_given(path: Path, problem_of: Mapping[str, Problem], task: Task, work:
                 if record.figures
                 else given_verdicts(record)
             )
-            store.write_verdicts(work.verdicts, problem, verdicts, [answers[one] for one in responses])
+            shards.write_verdicts(work.verdicts, problem, verdicts, [answers[one] for one in responses])
 
 
 def _common_size(config: RunConfig, entries: Sequence[dict[str, Any]]) -> int | None:

@@ -16,11 +16,10 @@ from harness.stages import sample as drawing
 from harness.stages.measure import measure
 from harness.stages.project import project
 from harness.stages.work import Work, audit_problems, batches, grade_problems, over, rank_problems
-from harness.store import missing_rows as unanswered
-from harness.store import shards as store
+from harness.store import missing_rows, shards
 from harness.store.checksums import BadShard
 from harness.system.progress import Progress
-from harness.upkeep import older_pools as older
+from harness.upkeep import older_pools
 
 from .config import RunConfig
 from .plan import Plan, make_plan
@@ -36,7 +35,7 @@ def run(
     """
     plan = make_plan(config, progress)
     plan.begin()
-    older.take_over(plan.work, plan.problems, plan.older, progress)
+    older_pools.take_over(plan.work, plan.problems, plan.older, progress)
     plan.check_grader()
     _announce(plan, progress)
     drawn = sample(plan, progress)
@@ -95,16 +94,16 @@ def sample(plan: Plan, progress: Progress) -> set[str]:
     size = sampling.problems_per_call(sampling.n)
     to_sample = [problem for problem in plan.problems if problem.id in missing]
     todo = list(batches(to_sample, size))
-    waiting = unanswered.waiting(pool, plan.problems)
+    waiting = missing_rows.waiting(pool, plan.problems)
     again = batches([problem for problem in plan.problems if problem.id in waiting], size)
     total = sum(map(len, todo)) * sampling.n + sum(map(len, waiting.values()))
     if not total:
         return missing
-    unanswered.forget_derived(pool, to_sample)
+    missing_rows.forget_derived(pool, to_sample)
     with progress.stage("sample", total, "responses") as stage:
         _with_models(plan, drawing.draw, todo, stage.advance)
         _with_models(plan, drawing.draw_again, list(again), stage.advance)
-    remark = unanswered.summary(pool, plan.problems, sampling.n)
+    remark = missing_rows.summary(pool, plan.problems, sampling.n)
     if remark:
         progress.say(remark)
     return missing
@@ -124,9 +123,9 @@ def embed(plan: Plan, drawn: set[str], progress: Progress) -> None:
         if plan.given is None:
             return _with_models(plan, drawing.embed, list(batches(todo, 1)), bar.advance)
         for problem in todo:
-            vectors = plan.given.get(problem.id, store.count_in(plan.work.pool.path(problem)))
+            vectors = plan.given.get(problem.id, shards.count_in(plan.work.pool.path(problem)))
             giver = f"embeddings {plan.given.path}: {problem.id!r}"
-            store.write_vectors(stage, problem, project(vectors, plan.config.dim, plan.config.seed, giver))
+            shards.write_vectors(stage, problem, project(vectors, plan.config.dim, plan.config.seed, giver))
             bar.advance()
 
 
@@ -187,7 +186,7 @@ def _each(
                 stage.advance(len(group))
 
 
-def _missing(what: str, problems: Sequence[Problem], stage: store.Stage, progress: Progress) -> set[str]:
+def _missing(what: str, problems: Sequence[Problem], stage: shards.Stage, progress: Progress) -> set[str]:
     """The ids of the problems without a shard; says so where some or all are there."""
     missing = stage.missing(problems)
     if len(missing) < len(problems):

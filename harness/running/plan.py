@@ -10,15 +10,14 @@ from typing import Any
 
 from harness.contracts import Embedder, Engine, Task
 from harness.errors import HarnessError, did_you_mean
-from harness.plugin_system import licences as weights_of
+from harness.plugin_system import licences
 from harness.plugin_system.component import Spec, parameters, parse_spec
 from harness.plugin_system.licences import Weights
 from harness.pools.given import GivenVectors, file_digest
 from harness.records import Message, Problem, Sampler
 from harness.stages.sample import Drawing, Group, Models, identity
 from harness.stages.work import Work
-from harness.store import missing_rows as unanswered
-from harness.store import shards as store
+from harness.store import missing_rows, shards
 from harness.store.shards import digest
 from harness.system.progress import Progress
 from harness.upkeep import older_pools as older
@@ -131,7 +130,7 @@ class Plan:
         """Say whose weights the run stands on, and keep it beside the manifests."""
         found = list(dict.fromkeys(one for named in self.weights.values() for one in named))
         if found:
-            progress.say(weights_of.remark(found))
+            progress.say(licences.remark(found))
         stages = {"pool": self.work.pool, "embedding": self.work.embeddings, "verdict": self.work.verdicts}
         for name, stage in stages.items():
             if stage and self.weights.get(name):
@@ -139,7 +138,7 @@ class Plan:
 
     def check_grader(self) -> None:
         """Find out whether this machine can grade, where something is to be graded."""
-        if self.work.verdicts.missing(self.problems) or unanswered.waiting(self.work.pool, self.problems):
+        if self.work.verdicts.missing(self.problems) or missing_rows.waiting(self.work.pool, self.problems):
             remark = self.task.check(unsafe_exec=self.config.unsafe_exec)
             if remark:
                 self.setting.progress.say(remark)
@@ -164,9 +163,9 @@ class Plan:
 def _keep_weights(path: Path, rows: list[dict[str, Any]]) -> None:
     """Write them unless they are there: a store whose stages are whole may be one that can only be read."""
     with suppress(HarnessError):
-        if path.exists() and store.read_json(path) == rows:
+        if path.exists() and shards.read_json(path) == rows:
             return
-    store.write_json(path, rows)
+    shards.write_json(path, rows)
 
 
 def prompt(task: Task, engine: Engine | None, problem: Problem) -> list[Message]:
@@ -253,22 +252,22 @@ def _weights(setting: Setting, grading: Task | None, engine: Engine | None = Non
     config = setting.config
     embedder = setting.build("embedder", config.embedder) if config.embedder else None
     found = {"pool": engine, "embedding": embedder, "verdict": grading}
-    weights = {name: weights_of.of([one]) for name, one in found.items() if one is not None}
-    every = weights_of.of(one for one in found.values() if one is not None)
+    weights = {name: licences.of([one]) for name, one in found.items() if one is not None}
+    every = licences.of(one for one in found.values() if one is not None)
     if engine is not None and grading is not None and any(one.fetch for one in every):
         paper = grading.paper if config.paper else {}
         problems, _ = _problems(setting, grading, "")
         said = grading.outlook(problems, config.n or paper.get("n") or grading.n)
         if said:
             setting.progress.say(said)
-        weights_of.require(every)
+        licences.require(every)
     return weights
 
 
 def _check_engine(plan: Plan, sampling: Sampling) -> None:
     """Ask the engine whether it can, where something is to be drawn; last, since on a server that costs a response."""
     adopted = {name for pool in plan.older for name in pool.shards}
-    if unanswered.to_draw(plan.work.pool, [problem for problem in plan.problems if problem.id not in adopted]):
+    if missing_rows.to_draw(plan.work.pool, [problem for problem in plan.problems if problem.id not in adopted]):
         remark = sampling.engine.check(plan.prompts(plan.problems), sampling.max_tokens)
         if remark:
             plan.setting.progress.say(remark)

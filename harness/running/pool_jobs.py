@@ -20,8 +20,7 @@ from harness.store import shards as store
 from harness.system.progress import Progress
 
 from . import hardest as hardness
-from . import importing as foreign
-from . import pipeline
+from . import importing, pipeline
 from .config import RunConfig
 from .context import make_setting
 from .plan import Plan, make_plan
@@ -30,7 +29,7 @@ from .preflight import preflight, require_consent
 
 def import_file(config: RunConfig, progress: Progress) -> dict[str, Any]:
     """Import the config's pool file into its store; its summary, with the key under which it is kept."""
-    imported = foreign.import_pool(make_setting(config, progress), needs_verdicts=False)
+    imported = importing.import_pool(make_setting(config, progress), needs_verdicts=False)
     return inspect(imported.work.pool.key, config.store)
 
 

@@ -10,10 +10,9 @@ from pathlib import Path
 
 from harness.errors import NotBegun
 from harness.records import Problem
-from harness.stages import measure as measuring
+from harness.stages import measure
 from harness.stages.work import problem_seed
-from harness.store import missing_rows as unanswered
-from harness.store import shards as store
+from harness.store import missing_rows, shards
 from harness.system.progress import Progress
 
 from .plan import Plan
@@ -120,7 +119,7 @@ def preflight(plan: Plan) -> Preflight:
     """What is missing in the store for this plan, and what making it costs."""
     sampling, problems = plan.sampling, plan.problems
     whole = len(plan.work.pool.missing(problems)) * sampling.n if sampling else 0
-    responses = whole + sum(map(len, unanswered.waiting(plan.work.pool, problems).values()))
+    responses = whole + sum(map(len, missing_rows.waiting(plan.work.pool, problems).values()))
     tokens = responses * sampling.max_tokens if sampling else 0
     size = sampling.n if sampling else plan.work.n or 0
     vectors = len(plan.work.embeddings.missing(problems)) * size if plan.work.embeddings else 0
@@ -167,7 +166,7 @@ def _to_encode(plan: Plan) -> dict[str, int]:
     if not (stage and plan.engine and plan.embedder and plan.embedder.state):
         return {}
     there = [problem for problem in stage.missing(plan.problems) if pool.path(problem).exists()]
-    return {problem.id: store.count_in(pool.path(problem)) for problem in there}
+    return {problem.id: shards.count_in(pool.path(problem)) for problem in there}
 
 
 def _encoding_s(plan: Plan, encoded: dict[str, int]) -> float | None:
@@ -178,7 +177,7 @@ def _encoding_s(plan: Plan, encoded: dict[str, int]) -> float | None:
     assert plan.embedder is not None
     assert plan.embedder.state is not None
     problem = next(problem for problem in plan.problems if problem.id in encoded)
-    some, prompt = store.read_responses(plan.work.pool, problem).first(PROBED), plan.prompts([problem])[0]
+    some, prompt = shards.read_responses(plan.work.pool, problem).first(PROBED), plan.prompts([problem])[0]
     timed = 0.0
     for responses in (some.first(1), some):
         started = time.perf_counter()
@@ -188,7 +187,7 @@ def _encoding_s(plan: Plan, encoded: dict[str, int]) -> float | None:
 
 
 def _measuring_s(plan: Plan, n: int) -> float | None:
-    counts = measuring.ahead(plan, n)
+    counts = measure.ahead(plan, n)
     return plan.task.seconds(counts) if sum(count for _, count in counts) >= WORTH * PROBED else None
 
 

@@ -28,10 +28,10 @@ from harness.scoring.metrics import budgets
 from harness.scoring.survival import Survival, kaplan_meier
 from harness.stages.sample import says_done
 from harness.stages.work import batches, graded, problem_seed
-from harness.store import shards as store
+from harness.store import shards
 from harness.store.checksums import read_regular
 from harness.system.progress import Progress
-from harness.upkeep import older_pools as older
+from harness.upkeep import older_pools
 
 from .config import RunConfig
 from .plan import Plan, Sampling, make_plan
@@ -50,15 +50,15 @@ class Sequences:
 
     plan: Plan
     sampling: Sampling
-    drawn: store.Stage
-    stopped: store.Stage
+    drawn: shards.Stage
+    stopped: shards.Stage
 
 
 def run(config: RunConfig, progress: Progress) -> dict[str, Any]:
     """The row of a run: share solved by budget, restricted means, their errors."""
     asked = planned(config, progress)
     missing = asked.stopped.missing(asked.plan.problems)
-    older.require_no_sequences(asked.drawn, asked.plan.problems, config.adopt or ())
+    older_pools.require_no_sequences(asked.drawn, asked.plan.problems, config.adopt or ())
     for stage in (asked.drawn, asked.stopped):
         stage.begin()
     if missing:
@@ -118,7 +118,7 @@ class Judge:
 
     def verdict(self, text: str, finish: str) -> Verdict:
         """The verdict on a text as it is stored; `finish` is how it ended, "" where that is not known."""
-        response = store.storable(text), finish
+        response = shards.storable(text), finish
         if response not in self.said:
             [self.said[response]], _ = graded(self.task, self.problem, [response[0]], finish=[finish])
         return self.said[response]
@@ -192,16 +192,16 @@ def _require_all(problem: Problem, responses: Responses) -> None:
 def _keep(asked: Sequences, judge: Judge, responses: Responses) -> None:
     """Keep the responses, then what was said of them: that shard says that both are there."""
     verdicts = [judge.verdict(*response) for response in zip(responses.texts, responses.finish, strict=True)]
-    store.write_responses(asked.drawn, judge.problem, responses)
-    store.write_record(
+    shards.write_responses(asked.drawn, judge.problem, responses)
+    shards.write_record(
         asked.stopped.path(judge.problem),
         {
-            "problem_id": store.storable(judge.problem.id),
+            "problem_id": shards.storable(judge.problem.id),
             "time": len(verdicts),
             "solved": verdicts[-1].status == "correct",
             "budget": asked.sampling.n,
             "tokens": int(np.sum(responses.lengths)),
-            "verdicts": [[verdict.status, store.storable(verdict.reason)] for verdict in verdicts],
+            "verdicts": [[verdict.status, shards.storable(verdict.reason)] for verdict in verdicts],
             "conditions": dict(judge.task.conditions()),
         },
     )
@@ -212,7 +212,7 @@ def _keep(asked: Sequences, judge: Judge, responses: Responses) -> None:
 
 def _kept(asked: Sequences) -> Record:
     """The run's record, from its shards; written to STORE/sequences too."""
-    plan, stops = asked.plan, [store.read_record(asked.stopped.path(problem)) for problem in asked.plan.problems]
+    plan, stops = asked.plan, [shards.read_record(asked.stopped.path(problem)) for problem in asked.plan.problems]
     record: Record = {
         "kind": KIND,
         "schema": SCHEMA,
@@ -222,10 +222,10 @@ def _kept(asked: Sequences) -> Record:
         **cells.made_with(()),
         "problems": [_entry(stop) for stop in stops],
     }
-    key = store.digest({**record["inputs"], "problems": [entry["id"] for entry in record["problems"]]})
+    key = shards.digest({**record["inputs"], "problems": [entry["id"] for entry in record["problems"]]})
     path = plan.setting.store.root / FOLDER / f"{key}.json"
     record["checksum"] = cells.checksum(record)
-    store.write_atomically(path, (json.dumps(record, indent=1, ensure_ascii=False, allow_nan=False) + "\n").encode())
+    shards.write_atomically(path, (json.dumps(record, indent=1, ensure_ascii=False, allow_nan=False) + "\n").encode())
     return record
 
 

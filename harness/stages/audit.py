@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from harness.records import Problem, Verdict
-from harness.store import shards as store
+from harness.store import shards
 
 from .work import Work
 
@@ -27,7 +27,7 @@ def summary(work: Work, problems: Sequence[Problem]) -> dict[str, Any]:
     routes: Counter[str] = Counter()
     reasons: Counter[str] = Counter()
     for problem in problems:
-        verdicts, _ = store.full_verdicts_in(work.verdicts.path(problem))
+        verdicts, _ = shards.full_verdicts_in(work.verdicts.path(problem))
         said = _said(work, problem, len(verdicts))
         counts["responses"] += len(verdicts)
         counts["audited"] += sum(status is not None for status, _ in said)
@@ -58,7 +58,7 @@ def disputed(work: Work, problem: Problem, n: int) -> int | None:
     """How many of a problem's first n grades the second grader disputes; None where it was not asked."""
     if not work.audits.path(problem).exists():
         return None
-    verdicts, _ = store.full_verdicts_in(work.verdicts.path(problem))
+    verdicts, _ = shards.full_verdicts_in(work.verdicts.path(problem))
     said = _said(work, problem, len(verdicts))
     pairs = list(zip(verdicts, said, strict=True))[:n]
     return sum(_dispute(verdict, second) is not None for verdict, (second, _) in pairs)
@@ -66,14 +66,14 @@ def disputed(work: Work, problem: Problem, n: int) -> int | None:
 
 def second_correct(work: Work, problem: Problem) -> int:
     """How many of a problem's responses the second grader calls correct; it must have been asked."""
-    entries = store.read_record(work.audits.path(problem))["said"]
+    entries = shards.read_record(work.audits.path(problem))["said"]
     return sum(entry is not None and entry[0] == "correct" for entry in entries)
 
 
 def listing(work: Work, problems: Sequence[Problem]) -> Iterator[dict[str, Any]]:
     """Every response that is disputed, in trouble or an error, in the problems' order."""
     for problem in problems:
-        verdicts, answers = store.full_verdicts_in(work.verdicts.path(problem))
+        verdicts, answers = shards.full_verdicts_in(work.verdicts.path(problem))
         said = _said(work, problem, len(verdicts))
         for index, (verdict, answer, (status, reason)) in enumerate(zip(verdicts, answers, said, strict=True)):
             why = trouble(verdict) or ("error" if verdict.status == "error" else None)
@@ -111,6 +111,6 @@ def _said(work: Work, problem: Problem, n: int) -> list[tuple[str | None, str]]:
     path = work.audits.path(problem)
     if not path.exists():
         return [(None, "")] * n
-    entries = store.read_record(path)["said"]
-    store.require_rows(path, len(entries), n)
+    entries = shards.read_record(path)["said"]
+    shards.require_rows(path, len(entries), n)
     return [tuple(entry) if entry else (None, "") for entry in entries]

@@ -21,7 +21,7 @@ import numpy as np
 
 from harness.contracts import Task
 from harness.records import Problem
-from harness.store import shards as store
+from harness.store import shards
 from harness.store.shards import Stage
 from harness.system.progress import Progress
 
@@ -46,7 +46,7 @@ def stage_of(plan: Plan) -> Stage | None:
     gradings = getattr(plan.task, "chance_gradings", 0)
     if not gradings or plan.work.verdicts.inputs["given"]:
         return None
-    problems = store.digest([store.shard_name(problem) for problem in plan.problems])
+    problems = shards.digest([shards.shard_name(problem) for problem in plan.problems])
     own = {"problems": problems, "n": plan.work.n, "gradings": gradings, "estimator": ESTIMATOR}
     return plan.setting.store.stage("chance", {**plan.work.audits.inputs, **own}, ".json")
 
@@ -67,7 +67,7 @@ def measure(plan: Plan, progress: Progress) -> None:
 
 def others(plan: Plan, problem: Problem) -> list[Problem]:
     """The problems whose references are tried on a problem's responses."""
-    n = store.count_in(plan.work.pool.path(problem))
+    n = shards.count_in(plan.work.pool.path(problem))
     m = max(1, min(n if plan.work.n is None else plan.work.n, RESPONSES))
     own = repr(problem.reference)
     eligible = [other for other in plan.problems if repr(other.reference) != own]
@@ -80,20 +80,20 @@ def grade(work: Work, stage: Stage, asked: Asked) -> None:
     """Grade a problem's responses against other problems' references; keep how many were correct, of how many."""
     problem, tried = asked
     task: Task = component("task", work.task or "", work.plugin_files, (("data", work.data),))
-    pool = store.read_responses(work.pool, problem).first(RESPONSES if work.n is None else min(work.n, RESPONSES))
+    pool = shards.read_responses(work.pool, problem).first(RESPONSES if work.n is None else min(work.n, RESPONSES))
     hits = 0
     for other in tried:
         verdicts, _ = graded(task, other, pool.texts, finish=pool.finish)
         hits += sum(verdict.status == "correct" for verdict in verdicts)
-    counts = {"problem_id": store.storable(problem.id), "correct": hits, "gradings": len(pool) * len(tried)}
-    store.write_record(stage.path(problem), counts)
+    counts = {"problem_id": shards.storable(problem.id), "correct": hits, "gradings": len(pool) * len(tried)}
+    shards.write_record(stage.path(problem), counts)
 
 
 def counts_in(stage: Stage | None, problem: Problem) -> list[int] | None:
     """[correct, gradings] of a problem; None where they were not made."""
     if stage is None or not stage.path(problem).exists():
         return None
-    counts = store.read_record(stage.path(problem))
+    counts = shards.read_record(stage.path(problem))
     return [counts["correct"], counts["gradings"]]
 
 

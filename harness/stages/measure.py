@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from harness.errors import HarnessError
 from harness.records import Problem
-from harness.store import shards as store
+from harness.store import shards
 from harness.store.shards import Stage
 from harness.system.progress import Progress
 
@@ -63,9 +63,9 @@ def _stage(plan: Plan, measurer: Any) -> Stage:
 
 def _waiting(plan: Plan, stage: Stage, problem: Problem) -> Sequence[str]:
     """The distinct responses of a problem that are not measured, in the order of the pool."""
-    known = store.read_figures(stage, problem)
-    texts = dict.fromkeys(store.read_responses(plan.work.pool, problem).texts)
-    return plan.task.measurable(problem, [text for text in texts if store.text_hash(text) not in known])
+    known = shards.read_figures(stage, problem)
+    texts = dict.fromkeys(shards.read_responses(plan.work.pool, problem).texts)
+    return plan.task.measurable(problem, [text for text in texts if shards.text_hash(text) not in known])
 
 
 def _measured(measurer: Any, stage: Stage, problem: Problem, texts: Sequence[str]) -> None:
@@ -73,5 +73,5 @@ def _measured(measurer: Any, stage: Stage, problem: Problem, texts: Sequence[str
     figures = measurer.measure(texts)
     if len(figures) != len(texts):
         raise HarnessError(f"{type(measurer).__name__}: measure gave {len(figures)} entries for {len(texts)} responses")
-    new = {store.text_hash(text): one for text, one in zip(texts, figures, strict=True)}
-    store.write_figures(stage, problem, store.read_figures(stage, problem) | new)
+    new = {shards.text_hash(text): one for text, one in zip(texts, figures, strict=True)}
+    shards.write_figures(stage, problem, shards.read_figures(stage, problem) | new)

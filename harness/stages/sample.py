@@ -16,8 +16,7 @@ from typing import Any
 from harness.contracts import Embedder, Engine
 from harness.errors import HarnessError
 from harness.records import Message, Problem, Responses, Sampler
-from harness.store import missing_rows as unanswered
-from harness.store import shards as store
+from harness.store import missing_rows, shards
 
 from .project import project
 from .work import Work, component, embedded, problem_seed
@@ -109,14 +108,14 @@ def draw(drawing: Drawing, models: Models, group: Group, report: Report) -> None
     report(drawing.n * (len(group.problems) - len(left.problems)))
     if left.problems:
         keep = partial(_keep, drawing, state)
-        unanswered.require_most(_ask(drawing, models, left, report, keep, states=[state] if state else []))
+        missing_rows.require_most(_ask(drawing, models, left, report, keep, states=[state] if state else []))
 
 
 def draw_again(drawing: Drawing, models: Models, group: Group, report: Report) -> None:
     """Ask for the responses that did not come before, and put them among the others."""
     pool = drawing.work.pool
-    rows = [sorted(store.missing_in(pool.path(problem))) for problem in group.problems]
-    _ask(drawing, models, group, report, partial(unanswered.fill, pool), rows=rows)
+    rows = [sorted(shards.missing_in(pool.path(problem))) for problem in group.problems]
+    _ask(drawing, models, group, report, partial(missing_rows.fill, pool), rows=rows)
 
 
 def embed(drawing: Drawing, models: Models, group: Group, report: Report) -> None:
@@ -124,10 +123,10 @@ def embed(drawing: Drawing, models: Models, group: Group, report: Report) -> Non
     work = drawing.work
     assert work.embeddings is not None
     for problem, chat in zip(group.problems, group.prompts, strict=True):
-        responses = store.read_responses(work.pool, problem)
+        responses = shards.read_responses(work.pool, problem)
         vectors = _vectors(drawing, models, problem, chat, responses)
         giver = _giver(drawing, bool(models.embedder and models.embedder.state), problem)
-        store.write_vectors(work.embeddings, problem, project(vectors, drawing.dim, work.seed, giver))
+        shards.write_vectors(work.embeddings, problem, project(vectors, drawing.dim, work.seed, giver))
         report(1)
 
 
@@ -168,15 +167,15 @@ def _keep(drawing: Drawing, state: str | None, problem: Problem, responses: Resp
     work = drawing.work
     is_new = not work.pool.path(problem).exists()
     if is_new:
-        unanswered.mark(work.pool, problem, responses.missing)
+        missing_rows.mark(work.pool, problem, responses.missing)
     if not len(responses) and responses.missing:
         return
     vectors = responses.states.get(state) if state else None
     if vectors is not None and work.embeddings and (is_new or not work.embeddings.path(problem).exists()):
         projected = project(vectors, drawing.dim, work.seed, _giver(drawing, True, problem))
-        store.write_vectors(work.embeddings, problem, projected)
+        shards.write_vectors(work.embeddings, problem, projected)
     if is_new:
-        store.write_responses(work.pool, problem, responses)
+        shards.write_responses(work.pool, problem, responses)
 
 
 def _giver(drawing: Drawing, states: bool, problem: Problem) -> str:

@@ -21,11 +21,11 @@ from harness.plugin_system.component import build
 from harness.plugin_system.patience import RANK_S, named
 from harness.plugin_system.registry import Registry, load_registry
 from harness.records import Floats, Pool, Problem, Responses, Verdict, error
-from harness.store import shards as store
+from harness.store import shards
 from harness.store.shards import Stage
 
 from . import finish as ending
-from . import rank_process as bounded_ranking
+from . import rank_process
 
 Item = TypeVar("Item")
 Ended: TypeAlias = tuple[str, str]  # a response and how it ended: "stop", "length", "" where that counts for nothing
@@ -73,7 +73,7 @@ def forget_components() -> None:
     """Build anew what is asked for next: a plugin may have been installed or edited since the last run."""
     _registry.cache_clear()
     component.cache_clear()
-    bounded_ranking.forget()
+    rank_process.forget()
 
 
 @functools.lru_cache(maxsize=8)
@@ -95,7 +95,7 @@ def ranking_rng(seed: int, problem: Problem, trial: int) -> np.random.Generator:
 
 def problem_seed(purpose: str, seed: int, problem: Problem) -> int:
     """A 64-bit seed of a problem's own, other for every purpose; never depends on a selector."""
-    return int(store.digest([purpose, seed, problem.id], 16), 16)
+    return int(shards.digest([purpose, seed, problem.id], 16), 16)
 
 
 # Verify.
@@ -108,18 +108,18 @@ def grade_problems(work: Work, problems: Sequence[Problem]) -> None:
 
 
 def _grade(work: Work, task: Task, problem: Problem) -> None:
-    responses = store.read_responses(work.pool, problem)
+    responses = shards.read_responses(work.pool, problem)
     if work.measured:
-        figures = store.read_figures(work.measured, problem)
+        figures = shards.read_figures(work.measured, problem)
         verdicts, answers = judged(task, problem, responses, figures)
-        store.write_verdicts(work.verdicts, problem, verdicts, answers, task.conditions())
+        shards.write_verdicts(work.verdicts, problem, verdicts, answers, task.conditions())
         return
-    known = store.read_graded(work.graded, problem)
+    known = shards.read_graded(work.graded, problem)
     before = len(known)
     verdicts, answers = graded(task, problem, responses.texts, known, responses.finish)
     if len(known) > before:
-        store.write_graded(work.graded, problem, known)
-    store.write_verdicts(work.verdicts, problem, verdicts, answers, task.conditions())
+        shards.write_graded(work.graded, problem, known)
+    shards.write_verdicts(work.verdicts, problem, verdicts, answers, task.conditions())
 
 
 def judged(
@@ -130,7 +130,7 @@ def judged(
     for text in responses.texts:
         try:
             with contained():
-                verdicts.append(task.judge(problem, text, figures.get(store.text_hash(text), {})))
+                verdicts.append(task.judge(problem, text, figures.get(shards.text_hash(text), {})))
         except Exception as failure:
             verdicts.append(error(f"{type(failure).__name__}: {failure}"))
     return verdicts, answers_of(task, problem, responses.texts, responses.finish)
@@ -140,11 +140,11 @@ def audit_problems(work: Work, problems: Sequence[Problem]) -> None:
     """Ask the task's second grader about some problems' responses; keep what it says."""
     task = _task(work)
     for problem in problems:
-        pool = store.read_responses(work.pool, problem)
+        pool = shards.read_responses(work.pool, problem)
         responses = _ended(task, pool.texts, pool.finish)
         distinct = dict.fromkeys(responses)
         verdicts = {one: task.audit(problem, one[0], **ending.keyword(task, "audit", one[1])) for one in distinct}
-        store.write_audit(work.audits, problem, [verdicts[one] for one in responses])
+        shards.write_audit(work.audits, problem, [verdicts[one] for one in responses])
 
 
 def _task(work: Work) -> Task:
@@ -228,7 +228,7 @@ def _key_hash(task: Task, problem: Problem, response: Ended, answer: str | None)
             key = task.verdict_key(problem, text, answer, **ending.keyword(task, "verdict_key", finish))
     except Exception:
         return None
-    return None if key is None else store.digest(key, 32)
+    return None if key is None else shards.digest(key, 32)
 
 
 def answers_of(
@@ -267,7 +267,7 @@ def rank_problems(work: Work, problems: Sequence[Problem]) -> None:
     """
     assert work.rankings is not None
     if work.rank_timeout is not None:
-        return bounded_ranking.rank(work, problems)
+        return rank_process.rank(work, problems)
     selector = component("selector", work.selector, work.plugin_files)
     found = [_Ranked(problem, load_pool(work, problem), _is_correct(work, problem)) for problem in problems]
     if "logprobs" in getattr(selector, "needs", ()) and any(np.isnan(one.pool.logprobs).any() for one in found):
@@ -279,7 +279,7 @@ def rank_problems(work: Work, problems: Sequence[Problem]) -> None:
     kind = "order" if hasattr(selector, "rank") else "subset"
     for one in found:
         result = {"kind": kind, "n": len(one.pool), "trials": one.trials}
-        store.write_record(work.rankings.path(one.problem), result)
+        shards.write_record(work.rankings.path(one.problem), result)
 
 
 @dataclass(frozen=True)
@@ -293,7 +293,7 @@ class _Ranked:
 
 
 def _is_correct(work: Work, problem: Problem) -> list[bool]:
-    return [verdict == "correct" for verdict in store.read_verdicts(work.verdicts, problem)[: work.n]]
+    return [verdict == "correct" for verdict in shards.read_verdicts(work.verdicts, problem)[: work.n]]
 
 
 def _together(work: Work, selector: Any, found: Sequence[_Ranked]) -> list[Any]:
@@ -348,15 +348,15 @@ def _is_unused(rng: np.random.Generator, fresh: np.random.Generator) -> bool:
 
 def load_pool(work: Work, problem: Problem) -> Pool:
     """One problem's pool as selectors see it: the first n responses, vectors centred over them."""
-    responses = store.read_responses(work.pool, problem)
+    responses = shards.read_responses(work.pool, problem)
     n = len(responses) if work.n is None else work.n
     vectors = np.zeros((n, 0), np.float32)
     if work.embeddings:
-        every = store.read_vectors(work.embeddings, problem)
-        store.require_rows(work.embeddings.path(problem), len(every), len(responses))
+        every = shards.read_vectors(work.embeddings, problem)
+        shards.require_rows(work.embeddings.path(problem), len(every), len(responses))
         vectors = every[:n]
-    answers = store.read_answers(work.verdicts, problem)
-    store.require_rows(work.verdicts.path(problem), len(answers), len(responses))
+    answers = shards.read_answers(work.verdicts, problem)
+    shards.require_rows(work.verdicts.path(problem), len(answers), len(responses))
     return pool_of(
         f"{_giver(work)}, problem {problem.id!r}",
         texts=responses.texts[:n],

@@ -15,8 +15,8 @@ from typing import Any
 
 from harness.errors import HarnessError
 from harness.results import cells
-from harness.running import until_correct as sequential
-from harness.store import shards as store
+from harness.running import until_correct
+from harness.store import shards
 from harness.store.checksums import DAMAGED, UNSEALED, BadShard
 from harness.store.shard_files import SUFFIXES, content_of, unreadable
 from harness.system.progress import Progress
@@ -24,7 +24,7 @@ from harness.system.progress import Progress
 from .rekeying import MARK, parsed
 
 DERIVED = ("embedding", "verdict", "audit", "chance", "ranking")  # what is made from a pool, a shard a problem
-RECORDS: dict[str, Callable[[Path], Any]] = {"cells": cells.read, sequential.FOLDER: sequential.read}
+RECORDS: dict[str, Callable[[Path], Any]] = {"cells": cells.read, until_correct.FOLDER: until_correct.read}
 KEPT = ("pool", "sequence", *RECORDS)  # never deleted
 ASIDE = ".damaged"
 BESIDE = ("manifest.json", "weights.json", "index.json")
@@ -78,9 +78,9 @@ def _files(root: Path) -> Iterator[tuple[Path, Callable[[Path], Any]]]:
             for path in sorted(folder.iterdir()) if folder.is_dir() else ():
                 name = path.name
                 if name == "manifest.json":
-                    yield path, lambda path: store.read_manifest(path.parent)
+                    yield path, lambda path: shards.read_manifest(path.parent)
                 elif name in ("weights.json", MARK) or name.endswith(".unanswered.json"):
-                    yield path, store.read_json
+                    yield path, shards.read_json
                 elif path.suffix == suffix or name == "index.json":
                     yield path, _readable
     for kind, read in RECORDS.items():
@@ -153,7 +153,7 @@ def _wrong_lengths(root: Path, bad: set[Path]) -> Iterator[Fault]:
                 responses = root / "pool" / str(pool) / f"{path.stem}.parquet"
                 if path.name in BESIDE or {path, responses} & bad or not responses.exists():
                     continue
-                n = sizes.setdefault(responses, sizes.get(responses) or store.count_in(responses))
+                n = sizes.setdefault(responses, sizes.get(responses) or shards.count_in(responses))
                 rows = _rows(kind, path)
                 if rows > n or (rows < n and kind != "ranking"):  # a ranking may be of the first few responses
                     yield _fault(root, path, f"holds {rows:,} rows, and its pool {n:,}")
@@ -161,10 +161,10 @@ def _wrong_lengths(root: Path, bad: set[Path]) -> Iterator[Fault]:
 
 def _rows(kind: str, path: Path) -> int:
     rows = {
-        "embedding": lambda: len(store.vectors_in(path)),
-        "verdict": lambda: store.count_in(path),
-        "audit": lambda: len(store.read_record(path)["said"]),
-        "ranking": lambda: int(store.read_record(path)["n"]),
+        "embedding": lambda: len(shards.vectors_in(path)),
+        "verdict": lambda: shards.count_in(path),
+        "audit": lambda: len(shards.read_record(path)["said"]),
+        "ranking": lambda: int(shards.read_record(path)["n"]),
     }
     return rows[kind]()
 
@@ -172,7 +172,7 @@ def _rows(kind: str, path: Path) -> int:
 def _pool_of(folder: Path) -> str | None:
     """The key of the pool that a stage was made from; None where its manifest cannot be read."""
     with suppress(HarnessError):
-        return store.read_manifest(folder).get("pool")
+        return shards.read_manifest(folder).get("pool")
     return None
 
 
@@ -184,7 +184,7 @@ def _repaired(root: Path, fault: Fault) -> bool:
     path = fault.path
     if fault.fault == UNSEALED:
         return False
-    with store.disk_errors(path):
+    with shards.disk_errors(path):
         if fault.kind == "pool" and path.name not in BESIDE and path.suffix == ".parquet":
             _forget(root, path)
         if path.name == "manifest.json" or path.is_dir() or (fault.kind in KEPT and path.name not in BESIDE):

@@ -17,7 +17,7 @@ from typing import Any
 from harness.errors import HarnessError, did_you_mean
 from harness.records import Problem
 from harness.stages.work import Work
-from harness.store import missing_rows as unanswered
+from harness.store import missing_rows
 from harness.store import shards as store
 from harness.store.shards import Stage
 from harness.system.progress import Progress
@@ -164,7 +164,7 @@ def take_over(work: Work, problems: Sequence[Problem], chosen: Sequence[Older], 
                 kept = store.vectors_in(beside)
                 store.require_rows(beside, len(kept), len(responses))
                 store.write_vectors(work.embeddings, problem, kept)
-            unanswered.mark(pool, problem, responses.missing)
+            missing_rows.mark(pool, problem, responses.missing)
             store.write_responses(pool, problem, responses)
         progress.say(f"pool: {len(older.shards)} problems' responses taken over from {older.folder.name}{_why(older)}")
 

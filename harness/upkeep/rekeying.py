@@ -19,8 +19,7 @@ from safetensors.numpy import load as load_tensors
 
 from harness.errors import HarnessError
 from harness.pool_tables import FINISH, STATUS
-from harness.store import missing_rows as unanswered
-from harness.store import shards as store
+from harness.store import missing_rows, shards
 from harness.store.checksums import UNSEALED, BadShard, check, read_regular
 from harness.store.shard_files import SUFFIXES, as_parquet, unreadable
 from harness.system.progress import Progress
@@ -37,7 +36,7 @@ def rekey(root: Path, progress: Progress) -> int:
             with suppress(HarnessError):
                 write = parsed(path)
                 if path.parent.parent.name in ("pool", "sequence"):
-                    store.write_json(path.parent / MARK, {"adopted": "from a store without checksums"})
+                    shards.write_json(path.parent / MARK, {"adopted": "from a store without checksums"})
                 write()
                 count += 1
             shown.advance()
@@ -51,7 +50,7 @@ def _shards(root: Path) -> Iterator[Path]:
 
 
 def _is_beside(path: Path) -> bool:
-    return path.name in ("manifest.json", "weights.json", MARK) or path.name.endswith(unanswered.MARK)
+    return path.name in ("manifest.json", "weights.json", MARK) or path.name.endswith(missing_rows.MARK)
 
 
 def is_unsealed(path: Path) -> bool:
@@ -74,19 +73,19 @@ def parsed(path: Path) -> Callable[[], None]:
         if path.suffix == ".safetensors":
             vectors = load_tensors(content)["vectors"]
             _require(path, vectors.ndim == 2 and bool(np.isfinite(vectors).all()), "its vectors are no numbers")
-            return lambda: store.keep_vectors(path, vectors)
+            return lambda: shards.keep_vectors(path, vectors)
         if path.suffix == ".json":
             value = json.loads(content)
             _require(path, isinstance(value, dict), "it is no record")
             if kind == "ranking":
                 _check_ranking(path, value)
-            return lambda: store.write_record(path, value)
+            return lambda: shards.write_record(path, value)
         table = pq.ParquetFile(pa.BufferReader(content)).read(use_threads=False)
-        schema = {"pool": store.RESPONSES, "sequence": store.RESPONSES, "verdict": store.VERDICTS}.get(kind)
+        schema = {"pool": shards.RESPONSES, "sequence": shards.RESPONSES, "verdict": shards.VERDICTS}.get(kind)
         table = table.select(schema.names).cast(schema.with_metadata(table.schema.metadata)) if schema else table
         columns = table.to_pydict()
         _check_columns(path, columns, table.schema.metadata or {})
-        return lambda: store.write_parts(path, as_parquet(path, columns, table.schema), durable=True)
+        return lambda: shards.write_parts(path, as_parquet(path, columns, table.schema), durable=True)
 
 
 def _check_columns(path: Path, columns: Mapping[str, list[Any]], about: Mapping[bytes, bytes]) -> None:
@@ -94,12 +93,12 @@ def _check_columns(path: Path, columns: Mapping[str, list[Any]], about: Mapping[
     if "text" not in columns:
         return
     hashed = path.stem.rpartition(".")[2]
-    named = store.named_shard(about[b"problem_id"].decode(), hashed)
+    named = shards.named_shard(about[b"problem_id"].decode(), hashed)
     _require(path, named == path.stem and b"prompt" in about, "it is another problem's")
     _require(path, set(columns["finish"]) <= FINISH, "it has a finish that is none")
     _require(path, all(length is not None and length >= 0 for length in columns["length"]), "it has a length below 0")
     _require(path, None not in columns["text"] and None not in columns["logprob"], "a response lacks its text")
-    n = store.read_manifest(path.parent).get("n")
+    n = shards.read_manifest(path.parent).get("n")
     rows = len(columns["text"]) + len(json.loads(about.get(b"missing", b"{}")))
     _require(path, path.parent.parent.name != "pool" or n in (None, rows), f"it holds {rows} responses of {n}")
 

@@ -14,8 +14,7 @@ from pathlib import Path
 import torch
 
 from harness.results import cells
-from harness.running import hardest
-from harness.running import until_correct as sequential
+from harness.running import hardest, until_correct
 from harness.running.config import RunConfig
 from harness.system.progress import Progress
 
@@ -56,11 +55,11 @@ def main() -> None:
                 store=options.store,
                 until_correct=True,
             )
-            row = sequential.run(config, Progress())
+            row = until_correct.run(config, Progress())
             print(f"seed {seed}, beta {beta:g}: {row['solved']} of {row['problems']} solved", flush=True)
-    records = [sequential.read(path) for path in sorted((options.store / sequential.FOLDER).glob("*.json"))]
+    records = [until_correct.read(path) for path in sorted((options.store / until_correct.FOLDER).glob("*.json"))]
     for beta in options.betas:
-        row = sequential.row([record for record in records if record["inputs"]["sampler"]["beta"] == beta])
+        row = until_correct.row([record for record in records if record["inputs"]["sampler"]["beta"] == beta])
         shares = {
             k: (round(row["share_solved"][k], 3), round(row["share_solved_se"][k], 3)) for k in row["share_solved"]
         }

@@ -24,7 +24,7 @@ import numpy as np
 
 from harness.records import Problem, Responses, Verdict
 from harness.stages.work import Work, over, rank_problems
-from harness.store import shards as store
+from harness.store import shards
 from harness.store.shards import Store
 from harness_plugins.local_processes import _in_processes
 
@@ -50,10 +50,10 @@ def kept(folder: Path, problems: list[Problem], n: int, d: int) -> Work:
     for i, problem in enumerate(problems):
         vectors = np.random.default_rng(i).normal(size=(n, d)).astype(np.float32)
         responses = Responses([""] * n, ["stop"] * n, np.ones(n, np.int64), np.zeros(n))
-        store.write_responses(work.pool, problem, responses)
+        shards.write_responses(work.pool, problem, responses)
         assert work.embeddings is not None
-        store.write_vectors(work.embeddings, problem, vectors)
-        store.write_verdicts(work.verdicts, problem, [Verdict("wrong")] * (n - 1) + [Verdict("correct")], [None] * n)
+        shards.write_vectors(work.embeddings, problem, vectors)
+        shards.write_verdicts(work.verdicts, problem, [Verdict("wrong")] * (n - 1) + [Verdict("correct")], [None] * n)
     return work
 
 

@@ -25,8 +25,7 @@ import numpy as np
 from harness.records import Problem, Responses, Verdict
 from harness.running import pipeline
 from harness.running.config import RunConfig
-from harness.store import checksums, shard_files
-from harness.store import shards as store
+from harness.store import checksums, shard_files, shards
 from harness.store.shards import Stage, Store
 from harness.system.progress import Progress
 
@@ -66,8 +65,8 @@ def kinds(stages: dict[str, Stage], n: int, d: int) -> Iterator[tuple[str, str, 
         "pool",
         f"{source}, {responses.lengths.mean():.0f} tokens each",
         *(
-            lambda p: store.write_responses(pool, p, responses),
-            lambda p: store.read_responses(pool, p),
+            lambda p: shards.write_responses(pool, p, responses),
+            lambda p: shards.read_responses(pool, p),
         ),
     )
     without = Stage(pool.folder.with_name("without"), "", pool.suffix, {})
@@ -75,40 +74,40 @@ def kinds(stages: dict[str, Stage], n: int, d: int) -> Iterator[tuple[str, str, 
         "pool, no ids",
         "the same without token ids",
         *(
-            lambda p: store.write_responses(without, p, plain),
-            lambda p: store.read_responses(without, p),
+            lambda p: shards.write_responses(without, p, plain),
+            lambda p: shards.read_responses(without, p),
         ),
     )
     yield (
         "embedding",
         f"{d} float32",
         *(
-            lambda p: store.write_vectors(embedding, p, vectors),
-            lambda p: store.read_vectors(embedding, p),
+            lambda p: shards.write_vectors(embedding, p, vectors),
+            lambda p: shards.read_vectors(embedding, p),
         ),
     )
     yield (
         "verdict",
         "40 distinct answers",
         *(
-            lambda p: store.write_verdicts(stages["verdict"], p, verdicts, answers, {"tier": "1"}),
-            lambda p: store.read_verdicts(stages["verdict"], p),
+            lambda p: shards.write_verdicts(stages["verdict"], p, verdicts, answers, {"tier": "1"}),
+            lambda p: shards.read_verdicts(stages["verdict"], p),
         ),
     )
     yield (
         "graded",
         "a quarter of the responses distinct",
         *(
-            lambda p: store.write_graded(stages["graded"], p, known),
-            lambda p: store.read_graded(stages["graded"], p),
+            lambda p: shards.write_graded(stages["graded"], p, known),
+            lambda p: shards.read_graded(stages["graded"], p),
         ),
     )
     yield (
         "ranking",
         "5 orders of 100",
         *(
-            lambda p: store.write_record(stages["ranking"].path(p), orders),
-            lambda p: store.read_record(stages["ranking"].path(p)),
+            lambda p: shards.write_record(stages["ranking"].path(p), orders),
+            lambda p: shards.read_record(stages["ranking"].path(p)),
         ),
     )
 
@@ -159,7 +158,7 @@ def checksum_cost(folder: Path, repeats: int) -> None:
     """CPU time to make and to look at the checksum of a shard of 6,400 vectors of 512, beside all of reading it."""
     stage, problem = Store(folder).stage("embedding", {}, ".safetensors"), Problem("p", "a prompt")
     vectors = np.random.default_rng(0).standard_normal((6400, 512), np.float32)
-    store.write_vectors(stage, problem, vectors)
+    shards.write_vectors(stage, problem, vectors)
     path = stage.path(problem)
     content = path.read_bytes()
     start = content.index(b"sha256=") + len(b"sha256=")
@@ -167,7 +166,7 @@ def checksum_cost(folder: Path, repeats: int) -> None:
     calls = {
         "made": lambda: checksums.sealed(path, empty),
         "looked at": lambda: checksums.check(path, content),
-        "the whole read": lambda: store.read_vectors(stage, problem),
+        "the whole read": lambda: shards.read_vectors(stage, problem),
     }
     times = {name: 1e3 * median(_cpu(call) for _ in range(3 * repeats)) for name, call in calls.items()}
     shown = ", ".join(f"{name} {took:.1f} ms" for name, took in times.items())
@@ -197,7 +196,7 @@ def main_job(folder: Path) -> None:
     selectors = ("repexp", "uniform", "facility-location")
     config = RunConfig(selectors=selectors, task="game24", store=folder, executor="local:workers=1")
     with (
-        mock.patch.object(store, "sealed", timed(checksums.sealed)),
+        mock.patch.object(shards, "sealed", timed(checksums.sealed)),
         mock.patch.object(shard_files, "sealed", timed(checksums.sealed)),
         mock.patch.object(shard_files, "check", timed(checksums.check)),
     ):
