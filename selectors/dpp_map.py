@@ -27,13 +27,13 @@ import numpy as np
 
 from harness import HarnessError, Pool, hookimpl
 
-from .elliptical import elliptical_order
-from .kernel_cholesky import log_determinant_order
-from .similarity import Gaussian, check_bandwidth, unit_rows
-from .vectors import Copies, farthest_from_mean, vectors_of
+from .numerics.elliptical import elliptical_order
+from .numerics.kernel_cholesky import log_determinant_order
+from .numerics.similarity import Gaussian, check_bandwidth, unit_rows
+from .numerics.vectors import Copies, farthest_from_mean, vectors_of
 
 if TYPE_CHECKING:
-    from .vectors import Floats
+    from .numerics.vectors import Floats
 
 
 @dataclass(frozen=True)

@@ -26,14 +26,14 @@ import numpy as np
 
 from harness import HarnessError, Pool, hookimpl
 
-from .facility_gains import coverage_order
-from .similarity import Gaussian, check_bandwidth, squared_distances, symmetric_matrix, unit_rows
-from .vectors import Copies, vectors_of
+from .numerics.facility_gains import coverage_order
+from .numerics.similarity import Gaussian, check_bandwidth, squared_distances, symmetric_matrix, unit_rows
+from .numerics.vectors import Copies, vectors_of
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from .vectors import Floats
+    from .numerics.vectors import Floats
 
 
 @dataclass(frozen=True)

@@ -28,12 +28,12 @@ import numpy as np
 
 from harness import HarnessError, Pool, hookimpl
 
-from .projection_sampling import choose, draw, null_directions
-from .similarity import Gaussian, check_bandwidth, unit_rows
-from .vectors import check_size, vectors_of
+from .numerics.projection_sampling import choose, draw, null_directions
+from .numerics.similarity import Gaussian, check_bandwidth, unit_rows
+from .numerics.vectors import check_size, vectors_of
 
 if TYPE_CHECKING:
-    from .vectors import Float64s, Floats
+    from .numerics.vectors import Float64s, Floats
 
     Spectrum = tuple[Float64s, Float64s]  # eigenvalues (r,), eigenvectors (n, r); the n - r others are 0
 

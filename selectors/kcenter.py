@@ -20,8 +20,8 @@ import numpy as np
 
 from harness import HarnessError, Pool, hookimpl
 
-from .nearest_pick import greedy_order
-from .vectors import farthest_from_mean, vectors_of
+from .numerics.nearest_pick import greedy_order
+from .numerics.vectors import farthest_from_mean, vectors_of
 
 
 @dataclass(frozen=True)

@@ -21,10 +21,10 @@ import numpy as np
 from harness import HarnessError, Pool, hookimpl
 
 from .kmeans_pp import d2_order
-from .vectors import Copies, check_size, squared_norms, vectors_of
+from .numerics.vectors import Copies, check_size, squared_norms, vectors_of
 
 if TYPE_CHECKING:
-    from .vectors import Floats, Ints
+    from .numerics.vectors import Floats, Ints
 
 
 @dataclass(frozen=True)

@@ -20,13 +20,13 @@ import numpy as np
 
 from harness import Pool, hookimpl
 
-from .nearest_pick import NearestPick
-from .vectors import vectors_of
+from .numerics.nearest_pick import NearestPick
+from .numerics.vectors import vectors_of
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from .vectors import Float64s, Floats, Ints
+    from .numerics.vectors import Float64s, Floats, Ints
 
 BLOCK = 256  # proposals at a time; fewer while the distances fall fast, and when few responses are left
 

@@ -18,8 +18,8 @@ import numpy as np
 
 from harness import HarnessError, Pool, hookimpl
 
-from .similarity import squared_distances
-from .vectors import check_size, vectors_of
+from .numerics.similarity import squared_distances
+from .numerics.vectors import check_size, vectors_of
 
 
 @dataclass(frozen=True)

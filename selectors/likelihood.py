@@ -21,10 +21,10 @@ import numpy as np
 
 from harness import HarnessError, Pool, hookimpl
 
-from .vectors import logprobs_of
+from .numerics.vectors import logprobs_of
 
 if TYPE_CHECKING:
-    from .vectors import Float64s
+    from .numerics.vectors import Float64s
 
 Unit = Literal["response", "token"]
 

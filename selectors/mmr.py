@@ -22,12 +22,12 @@ import numpy as np
 
 from harness import HarnessError, Pool, hookimpl
 
-from .nearest_pick import greedy_order
-from .similarity import unit_rows
-from .vectors import logprobs_of, vectors_of
+from .numerics.nearest_pick import greedy_order
+from .numerics.similarity import unit_rows
+from .numerics.vectors import logprobs_of, vectors_of
 
 if TYPE_CHECKING:
-    from .vectors import Float64s
+    from .numerics.vectors import Float64s
 
 
 @dataclass(frozen=True)

@@ -26,8 +26,8 @@ import numpy as np
 
 from harness import HarnessError, Pool, hookimpl
 
-from .elliptical import elliptical_order
-from .vectors import vectors_of
+from .numerics.elliptical import elliptical_order
+from .numerics.vectors import vectors_of
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -57,7 +57,7 @@ class RepExp:
         if self.first not in ("random", "max"):
             raise HarnessError(f"repexp: first must be 'random' or 'max', got {self.first!r}")
         if self.device:
-            from .elliptical_batch import torch_device
+            from .numerics.elliptical_batch import torch_device
 
             torch_device(self.device)  # refused now rather than after the pool is drawn
 
@@ -87,7 +87,7 @@ class RepExp:
         self, pools: Sequence[Pool], rngs: Sequence[Sequence[np.random.Generator]]
     ) -> list[list[Iterator[int]]]:
         """An order of each pool for each of its rngs, all worked out together on the device."""
-        from .elliptical_batch import BatchedOrders, longest_rows, torch_device
+        from .numerics.elliptical_batch import BatchedOrders, longest_rows, torch_device
 
         device = torch_device(self.device or "cpu")
         orders: list[list[Iterator[int]]] = [[] for _ in pools]

@@ -29,12 +29,12 @@ import numpy as np
 
 from harness import HarnessError, Pool, hookimpl
 
-from .vectors import vectors_of
+from .numerics.vectors import vectors_of
 
 if TYPE_CHECKING:
     import torch
 
-    from .vectors import Float64s, Floats, Ints
+    from .numerics.vectors import Float64s, Floats, Ints
 
 CLIP = 5.0
 PICKS_FOR_ONE_MORE = 16

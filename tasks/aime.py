@@ -28,10 +28,10 @@ from typing import Any, ClassVar
 from harness import HarnessError, Message, Problem, hookimpl
 from harness.hookspecs import Register
 
-from . import sources
 from .competition_math import INSTRUCTION, boxed, boxed_chat
+from .data import sources
+from .data.sources import Hub, Row
 from .math_answers import MathTask
-from .sources import Hub, Row
 
 INSTEAD = "--data FILE, JSONL or parquet with problem (or question, or prompt) and answer"
 HUBS = {

@@ -27,10 +27,10 @@ from typing import Any, ClassVar
 from harness import HarnessError, Message, Problem, hookimpl
 from harness.hookspecs import Register
 
-from . import sources
+from .data import sources
+from .data.sources import Hub, Row
 from .math_answers import MathTask
 from .math_answers.equality import reference_in
-from .sources import Hub, Row
 
 MATH = Hub(
     task="math",
@@ -110,7 +110,7 @@ class Math(MathTask):
     @property
     def rl(self) -> Mapping[str, Any]:
         """How it is trained on."""
-        from .rl_settings import MATH
+        from .data.rl_settings import MATH
 
         return MATH
 

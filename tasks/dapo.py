@@ -30,11 +30,12 @@ import numpy as np
 from harness import HarnessError, Message, Problem, hookimpl
 from harness.hookspecs import Register
 
-from . import aime, sources
+from . import aime
 from .aime import Aime24, Aime25, zero_shot
 from .competition_math import boxed_chat
+from .data import sources
+from .data.sources import Hub, Row
 from .math_answers import MathTask
-from .sources import Hub, Row
 
 HUB = Hub(
     task="dapo-math",
@@ -114,7 +115,7 @@ class DapoAime(DapoMath):
     @property
     def rl(self) -> Mapping[str, Any]:
         """How it is trained on."""
-        from .rl_settings import DAPO_AIME
+        from .data.rl_settings import DAPO_AIME
 
         return DAPO_AIME
 

@@ -40,12 +40,13 @@ from typing import Any, ClassVar, Literal
 from harness import HarnessError, Message, Problem, Task, Verdict, hookimpl, wrong
 from harness.hookspecs import Register
 
-from . import program_grading, sources
-from .evalplus_oracle import VERSION
-from .program_grading import Exercise
-from .program_text import program_in
+from .data import sources
+from .data.sources import Hub, Row
+from .programs import program_grading
+from .programs.evalplus_oracle import VERSION
+from .programs.program_grading import Exercise
+from .programs.program_text import program_in
 from .sandbox import Sandbox, find_tier, shared_sandbox
-from .sources import Hub, Row
 
 PROMPT = (  # the problem in a block of its own: models that follow it answer in one (tests/bench/code_prompts.py)
     "Write a Python program for this problem, with the imports that it needs. Answer with one Markdown code block "

@@ -65,7 +65,7 @@ class Game24(Task):
     @property
     def rl(self) -> Mapping[str, Any]:
         """How it is trained on."""
-        from .rl_settings import GAME24
+        from .data.rl_settings import GAME24
 
         return GAME24
 

@@ -23,9 +23,9 @@ from typing import Any, ClassVar
 from harness import Message, Problem, hookimpl
 from harness.hookspecs import Register
 
-from . import sources
+from .data import sources
+from .data.sources import Hub, Row
 from .math_answers import MathTask
-from .sources import Hub, Row
 
 HUB = Hub(
     task="gsm8k",
@@ -80,7 +80,7 @@ class Gsm8k(MathTask):
     @property
     def rl(self) -> Mapping[str, Any]:
         """How it is trained on."""
-        from .rl_settings import GSM8K
+        from .data.rl_settings import GSM8K
 
         return GSM8K
 

@@ -54,8 +54,8 @@ def register_trainers(register):
 
 
 def count(folder: Path) -> None:
+    from harness_plugins.models.tiny24 import folder as embedded
     from harness_plugins.rl.shaping import MetricsLog
-    from harness_plugins.tiny24 import folder as embedded
 
     run, config = read_run(folder), json.loads((folder / "config.json").read_text())
     assert os.environ["COUNTING"] == "yes"

@@ -21,7 +21,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import astuple
 from typing import Any
 
-from harness_tasks.program_grading import Exercise
+from harness_tasks.programs.program_grading import Exercise
 
 LEAST_S = 1.0  # evalplus' own limit on a test, at least
 

@@ -9,7 +9,7 @@ import os
 import resource
 import time
 
-from harness_tasks.evalplus_oracle import Oracle
+from harness_tasks.programs.evalplus_oracle import Oracle
 
 LENGTH = 4 << 20
 MOST_MB, MOST_CPU_S = 64, 60.0  # of one line, compared with every expected result by every rule

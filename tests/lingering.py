@@ -9,7 +9,7 @@ import os
 from pathlib import Path
 
 from harness import Problem, Task, correct, hookimpl
-from harness_plugins import local_processes
+from harness_plugins.executors import local as local_processes
 
 FOLDER = Path(os.environ["LINGERING"])  # a file for each process that has come so far
 local_processes.ALONE_S = local_processes.START_S = -1.0

@@ -20,7 +20,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 from harness import Sampler
-from harness_plugins.transformers_engine import Transformers
+from harness_plugins.engines.transformers.engine import Transformers
 
 MODEL = "tiny24"
 LOCK = threading.Lock()

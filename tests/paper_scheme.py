@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from transformers import DynamicCache
 
-from harness_plugins.row_streams import filters, inverse_cdf, uniforms
+from harness_plugins.engines.transformers.row_streams import filters, inverse_cdf, uniforms
 
 BATCH = 64
 

@@ -174,7 +174,7 @@ def test_every_version_of_python_writes_the_same_text(tmp_path):
 
 # Which modules.
 
-VECTORS, SOURCES = "harness_selectors.vectors", "harness_tasks.sources"
+VECTORS, SOURCES = "harness_selectors.numerics.vectors", "harness_tasks.data.sources"
 MATH = [f"harness_tasks.math_answers{name}" for name in (
     "", ".checker", ".checker_process", ".equality", ".evaluation", ".exact_number", ".extraction", ".intervals",
     ".math_task",
@@ -189,18 +189,27 @@ MATH = [f"harness_tasks.math_answers{name}" for name in (
         (
             "selector",
             "repexp",
-            ["harness_selectors.repexp", "harness_selectors.elliptical", "harness_selectors.elliptical_batch", VECTORS],
+            [
+                "harness_selectors.repexp",
+                "harness_selectors.numerics.elliptical",
+                "harness_selectors.numerics.elliptical_batch",
+                VECTORS,
+            ],
         ),
-        ("selector", "kcenter", ["harness_selectors.kcenter", "harness_selectors.nearest_pick", VECTORS]),
+        ("selector", "kcenter", ["harness_selectors.kcenter", "harness_selectors.numerics.nearest_pick", VECTORS]),
         ("selector", "outcome-ucb", ["harness_selectors.outcome_ucb", "harness_selectors.answer_round_robin"]),
         ("task", "game24", ["harness_tasks.game24", "harness_tasks.arithmetic"]),
         ("task", "gsm8k", ["harness_tasks.gsm8k", SOURCES, *MATH]),
         ("task", "math500", ["harness_tasks.competition_math", SOURCES, *MATH]),
-        ("embedder", "hidden-mean", ["harness_plugins.hidden_states"]),
+        ("embedder", "hidden-mean", ["harness_plugins.embedders.hidden_states"]),
         (
             "sampler",
             "repexp-guided",
-            ["harness_plugins.guided", "harness_plugins.guided.covariance", "harness_plugins.samplers"],
+            [
+                "harness_plugins.samplers.guided",
+                "harness_plugins.samplers.guided.covariance",
+                "harness_plugins.samplers.plain",
+            ],
         ),
     ],
 )
@@ -233,7 +242,8 @@ MOVED = ("repexp", "elliptical", "elliptical_batch", "vectors")
 
 def copied(folder, package):
     for name in MOVED:
-        write(folder, **{f"{package}__{name}": (ROOT / "selectors" / f"{name}.py").read_text()})
+        file = next((ROOT / "selectors").rglob(f"{name}.py"))
+        write(folder, **{f"{package}__{name}": file.read_text().replace(".numerics.", ".")})
     return folder / package
 
 
@@ -367,7 +377,9 @@ def test_the_papers_sizes_and_rl_settings_are_no_part_of_a_verdicts_key():
     edited_source = re.sub(rb'"n": \d+', b'"n": 12345', source, count=1).replace(b"import MATH", b"import GSM8K")
     assert edited_source != source
     assert syntax_text(edited_source, without) == syntax_text(source, without)
-    assert "harness_tasks.rl_settings" not in modules_of([load_registry().find("task", "math").load()], "", without)
+    assert "harness_tasks.data.rl_settings" not in modules_of(
+        [load_registry().find("task", "math").load()], "", without
+    )
 
 
 def test_a_task_from_the_core_has_no_code_of_its_own():

@@ -22,11 +22,13 @@ from mutants import ON_PURPOSE, mutants
 
 from harness import HarnessError, Problem
 from harness.stages.work import graded
-from harness_tasks import evalplus_tasks, ground_truth, program_grading
-from harness_tasks.evalplus_oracle import Oracle, holds_floats, is_floats
+from harness_tasks import evalplus_tasks
+from harness_tasks.data import ground_truth
+from harness_tasks.data.ground_truth import GroundTruth
 from harness_tasks.evalplus_tasks import UNSAFE_EXEC, HumanEvalPlus, MbppPlus
-from harness_tasks.ground_truth import GroundTruth
-from harness_tasks.program_grading import Bench, Exercise, grade
+from harness_tasks.programs import program_grading
+from harness_tasks.programs.evalplus_oracle import Oracle, holds_floats, is_floats
+from harness_tasks.programs.program_grading import Bench, Exercise, grade
 from harness_tasks.sandbox import Run, encode, shared_sandbox
 
 SOLUTION = "def sum_even(numbers):\n    return sum(n for n in numbers if n % 2 == 0)\n"

@@ -9,7 +9,7 @@ import pytest
 from test_repexp import ORDINARY, assert_greedy, pool_of
 
 from harness import HarnessError
-from harness_selectors import elliptical_batch
+from harness_selectors.numerics import elliptical_batch
 from harness_selectors.repexp import RepExp
 
 

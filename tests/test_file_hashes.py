@@ -10,13 +10,13 @@ from pathlib import Path
 
 import pytest
 
-from harness_plugins import file_hashes
-from harness_plugins.checkpoint import Checkpoint
-from harness_plugins.file_hashes import cache_file
-from harness_plugins.file_hashes import file_hashes as hashes_of
-from harness_plugins.model_location import content_hash, locate
+from harness_plugins.models import file_hashes
+from harness_plugins.models.checkpoint import Checkpoint
+from harness_plugins.models.file_hashes import cache_file
+from harness_plugins.models.file_hashes import file_hashes as hashes_of
+from harness_plugins.models.model_location import content_hash, locate
+from harness_plugins.models.tiny24 import folder as embedded
 from harness_plugins.proteins.published import folder_hash
-from harness_plugins.tiny24 import folder as embedded
 
 BIG = 70 * 2**20  # bytes
 

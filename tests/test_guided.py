@@ -11,10 +11,10 @@ from harness import HarnessError, Sampler
 from harness.running.config import RunConfig
 from harness.running.plan import Sampling, make_plan
 from harness.system.progress import Progress
-from harness_plugins import packed_attention
-from harness_plugins.candidate_tree import CandidateTree, prefixes, require_siblings
-from harness_plugins.guided import RepExpGuided
-from harness_plugins.transformers_engine import Transformers
+from harness_plugins.engines.transformers import packed_attention
+from harness_plugins.engines.transformers.candidate_tree import CandidateTree, prefixes, require_siblings
+from harness_plugins.engines.transformers.engine import Transformers
+from harness_plugins.samplers.guided import RepExpGuided
 from harness_tasks.game24 import Game24
 
 STATES = ("mean", "last", "penultimate")

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 import torch
 
-from harness_plugins.guided import RepExpGuided
-from harness_plugins.guided.covariance import TokenCovariance, centred, sherman_morrison, woodbury
+from harness_plugins.samplers.guided import RepExpGuided
+from harness_plugins.samplers.guided.covariance import TokenCovariance, centred, sherman_morrison, woodbury
 
 LAM, WIDTH = 0.1, 12
 

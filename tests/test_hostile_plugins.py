@@ -98,7 +98,7 @@ def test_with_json_stdout_holds_the_json_alone_whatever_plugins_print(command):
 
 
 def test_with_json_what_plugins_print_in_workers_reaches_no_stdout(command, tmp_path):
-    eager = "from harness_plugins import local_processes\nlocal_processes.ALONE_S = local_processes.START_S = -1.0\n"
+    eager = "from harness_plugins.executors import local\nlocal.ALONE_S = local.START_S = -1.0\n"
     (tmp_path / "eager.py").write_text(eager + HOOK)
     args = ("--plugin", tmp_path / "eager.py", "--executor", "local:workers=2", "--data", "4")
     done = command(*selectors("loud"), *args, "--json")

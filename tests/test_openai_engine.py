@@ -38,11 +38,11 @@ from harness.plugin_system.component import build, parameters
 from harness.plugin_system.registry import load_registry
 from harness.store import shards
 from harness.testing import checks
-from harness_plugins import openai_requests
-from harness_plugins.openai_engine import LONG_SEEDS, SEEDS, OpenAI, _base_url, _runs, _seed_base
-from harness_plugins.openai_requests import Key
-from harness_plugins.openai_wire import Malformed, first_form, read_choices, reason_in
-from harness_plugins.samplers import MinP, Nucleus
+from harness_plugins.engines.openai import requests as openai_requests
+from harness_plugins.engines.openai.engine import LONG_SEEDS, SEEDS, OpenAI, _base_url, _runs, _seed_base
+from harness_plugins.engines.openai.requests import Key
+from harness_plugins.engines.openai.wire import Malformed, first_form, read_choices, reason_in
+from harness_plugins.samplers.plain import MinP, Nucleus
 
 CHAT = [{"role": "user", "content": "Use 4, 5, 6 and 10 to make 24."}]
 OTHER = [{"role": "user", "content": "Use 1, 2, 3 and 4 to make 24."}]
@@ -716,7 +716,7 @@ def test_it_also_runs_where_an_event_loop_runs_already(model_server):
 
 def test_ctrl_c_ends_it_at_once_and_cleanly():
     with serving(owner="someone", context=None, fault=slow(60)) as (url, behaviour):
-        code = "from harness_plugins.openai_engine import OpenAI\nfrom harness import Sampler\n"
+        code = "from harness_plugins.engines.openai.engine import OpenAI\nfrom harness import Sampler\n"
         code += f"OpenAI(url={url!r}).sample([{CHAT!r}], n=40, sampler=Sampler(), max_tokens=4, seeds=[1])"
         child = subprocess.Popen([sys.executable, "-c", code], stderr=subprocess.PIPE, text=True)
         deadline = time.monotonic() + 60

@@ -233,7 +233,7 @@ def register_selectors(register):
 
 
 def test_work_sent_to_processes_gives_the_same_bytes(toy, monkeypatch, tmp_path):
-    from harness_plugins import local_processes
+    from harness_plugins.executors import local as local_processes
 
     here = toy("--selector", "spread", "--selector", "shuffle", store=tmp_path / "here")
     monkeypatch.setattr(local_processes, "ALONE_S", -1)
@@ -246,7 +246,7 @@ def test_work_sent_to_processes_gives_the_same_bytes(toy, monkeypatch, tmp_path)
 
 def test_local_executor_gives_the_same_results_in_processes(tmp_path):
     local = build(load_registry(), "executor", "local:workers=2")
-    from harness_plugins import local_processes
+    from harness_plugins.executors import local as local_processes
 
     assert list(local.map(abs, range(-3, 3))) == [3, 2, 1, 0, 1, 2]
     assert list(local_processes._in_processes(abs, list(range(-40, 0)), 2)) == list(range(40, 0, -1))

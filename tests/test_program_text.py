@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness_tasks.program_text import LOOK_AT, program_in
+from harness_tasks.programs.program_text import LOOK_AT, program_in
 
 DEFINITION = "def add(a, b):\n    return a + b"
 PROMPT = 'from typing import List\n\n\ndef total(numbers: List[int]) -> int:\n    """ Sum them.\n    """\n'

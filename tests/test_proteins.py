@@ -43,7 +43,7 @@ def one_thread():
 @pytest.fixture(scope="module")
 def esm_python():
     """The environment that has esm: `make esm` makes it."""
-    from harness_plugins.proteins.esm3_environment import VARIABLE
+    from harness_plugins.engines.esm3.environment import VARIABLE
 
     named = os.environ.get(VARIABLE, ROOT / ".venv-esm" / "bin" / "python")
     if not Path(named).is_file():
@@ -70,7 +70,7 @@ def esm3_folder(tmp_path_factory, esm_python):
 
 @pytest.fixture(scope="module")
 def engine(esm3_folder, esm_python):
-    from harness_plugins.proteins.esm3_engine import Esm3
+    from harness_plugins.engines.esm3.engine import Esm3
 
     return Esm3(model=str(esm3_folder), python=str(esm_python), steps=4, device="cpu", test_weights=True)
 
@@ -82,7 +82,7 @@ def folding(models, name, **more):
 
 
 def embedder(models, **more):
-    from harness_plugins.proteins.esmc import EsmC
+    from harness_plugins.embedders.esmc import EsmC
 
     return EsmC(str(models / "esmc"), device="cpu", test_weights=True, **more)
 
@@ -178,7 +178,7 @@ def test_prompts_of_ones_own_are_read_and_their_given_letters_hold(tmp_path):
 
 @pytest.fixture(scope="module")
 def child():
-    spec = importlib.util.spec_from_file_location("esm3_child", CHILD / "esm3_child.py")
+    spec = importlib.util.spec_from_file_location("esm3_child", CHILD / "child.py")
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module
@@ -210,7 +210,7 @@ def test_letters_are_drawn_as_likely_as_the_logits_say(child):
 AGAINST_ESM = """
 import sys, json, torch
 sys.path.insert(0, sys.argv[1])
-import esm3_child as child
+import child
 from esm.sdk.api import ESMProtein, GenerationConfig
 from esm.utils.generation import _get_annealed_temperature, _get_iterative_sampling_mask_for_prompt_and_step
 from esm.utils.sampling import top_p_logits
@@ -275,7 +275,7 @@ def test_sequences_come_as_from_esms_own_sampler(esm3_folder, esm_python):
 
 
 def test_a_row_depends_on_seed_and_row_alone(engine, monkeypatch):
-    from harness_plugins.row_chunks import Chunks
+    from harness_plugins.engines.row_chunks import Chunks
 
     six = drawn(engine, "_" * 16, 6)
     assert len(set(six.texts)) == 6
@@ -332,7 +332,7 @@ def test_what_esm3_cannot_do_is_one_clear_line(engine, prompt, sampler, said):
 def test_a_checkpoint_that_lacks_weights_is_refused(esm3_folder, esm_python, tmp_path):
     import torch
 
-    from harness_plugins.proteins.esm3_engine import WEIGHTS, Esm3
+    from harness_plugins.engines.esm3.engine import WEIGHTS, Esm3
 
     part = tmp_path / "part"
     (part / WEIGHTS).parent.mkdir(parents=True)
@@ -345,7 +345,7 @@ def test_a_checkpoint_that_lacks_weights_is_refused(esm3_folder, esm_python, tmp
 
 
 def test_a_child_that_dies_is_one_clear_line(esm3_folder, esm_python):
-    from harness_plugins.proteins.esm3_engine import Esm3
+    from harness_plugins.engines.esm3.engine import Esm3
 
     engine = Esm3(str(esm3_folder), python=str(esm_python), steps=1, device="cpu", test_weights=True)
     drawn(engine, "____", 1)
@@ -356,8 +356,8 @@ def test_a_child_that_dies_is_one_clear_line(esm3_folder, esm_python):
 
 
 def test_an_environment_without_esm_says_how_to_make_one(esm3_folder, monkeypatch, tmp_path):
-    from harness_plugins.proteins import esm3_environment
-    from harness_plugins.proteins.esm3_engine import Esm3
+    from harness_plugins.engines.esm3 import environment as esm3_environment
+    from harness_plugins.engines.esm3.engine import Esm3
 
     engine = Esm3(str(esm3_folder), python=str(tmp_path / "nowhere"), test_weights=True)
     with pytest.raises(HarnessError, match=r"is not there: give the environment's bin/python, or make one: python -m"):
@@ -404,7 +404,7 @@ def test_padding_equal_sequences_and_batches_change_no_vector(models):
 def test_a_mis_keyed_checkpoint_never_runs_on_random_weights(models, tmp_path):
     from safetensors.torch import load_file, save_file
 
-    from harness_plugins.proteins.esmc import EsmC
+    from harness_plugins.embedders.esmc import EsmC
 
     shutil.copytree(models / "esmc", tmp_path / "esmc")
     file = tmp_path / "esmc" / "model.safetensors"
@@ -417,7 +417,7 @@ def test_a_mis_keyed_checkpoint_never_runs_on_random_weights(models, tmp_path):
 def test_weights_that_are_not_finite_are_refused(models, tmp_path):
     from safetensors.torch import load_file, save_file
 
-    from harness_plugins.proteins.esmc import EsmC
+    from harness_plugins.embedders.esmc import EsmC
 
     shutil.copytree(models / "esmc", tmp_path / "esmc")
     file = tmp_path / "esmc" / "model.safetensors"
@@ -435,8 +435,8 @@ def test_what_is_no_protein_is_not_embedded(models):
 
 
 def test_a_checkpoint_of_no_published_size_is_refused_before_anything_is_drawn(models, esm3_folder):
-    from harness_plugins.proteins.esm3_engine import Esm3
-    from harness_plugins.proteins.esmc import EsmC
+    from harness_plugins.embedders.esmc import EsmC
+    from harness_plugins.engines.esm3.engine import Esm3
 
     for refused in (
         lambda: EsmC(str(models / "esmc")),

@@ -26,9 +26,9 @@ from harness.running.config import RunConfig
 from harness.running.plan import make_plan
 from harness.stages.sample import draw, there
 from harness.system.progress import Progress
-from harness_plugins.ray_cluster import environment_of
-from harness_plugins.ray_crew import Losses, Place
-from harness_plugins.ray_worker import difference, make_terms
+from harness_plugins.executors.ray.cluster import environment_of
+from harness_plugins.executors.ray.crew import Losses, Place
+from harness_plugins.executors.ray.worker import difference, make_terms
 
 if find_spec("ray") is None:  # not imported: it is used in processes of its own
     pytest.skip("needs ray", allow_module_level=True)
@@ -315,8 +315,8 @@ def test_rows_that_did_not_come_are_asked_for_by_the_next_run_on_any_executor(cl
 WATCHED = '''
 import os
 from harness import HarnessError, hookimpl
-from harness_plugins.vllm_engine.engine import Vllm
-from harness_plugins.vllm_engine.environment import Environment
+from harness_plugins.engines.vllm.engine import Vllm
+from harness_plugins.engines.vllm.environment import Environment
 
 class Watched(Vllm):
     """vLLM that would be loaded; says in which process."""

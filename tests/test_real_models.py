@@ -23,7 +23,7 @@ def make_model(folder: Path, family: str, context: int = 256) -> Path:
     import torch
     from transformers import AutoTokenizer, LlamaConfig, LlamaForCausalLM, Qwen2Config, Qwen2ForCausalLM
 
-    from harness_plugins.tiny24 import folder as embedded
+    from harness_plugins.models.tiny24 import folder as embedded
 
     tokenizer = AutoTokenizer.from_pretrained(embedded("tiny24"))
     config_class, model_class = {

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from harness import HarnessError, rl_eval, rl_tables
-from harness_plugins.tiny24 import folder as embedded
-from harness_plugins.transformers_engine import Transformers
-from harness_plugins.vllm_engine.engine import Vllm
+from harness_plugins.engines.transformers.engine import Transformers
+from harness_plugins.engines.vllm.engine import Vllm
+from harness_plugins.models.tiny24 import folder as embedded
 
 ENGINES = (Transformers, Vllm)
 TRAINER = Path(__file__).parent / "counting_trainer.py"
@@ -135,7 +135,7 @@ def test_a_dry_run_of_a_training_leaves_nothing_and_names_the_runs_folder(harnes
 def test_training_data_out_of_reach_names_the_option_of_the_command(harness, tmp_path, monkeypatch, data):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
-    monkeypatch.setattr("harness_tasks.sources.hub_is_out_of_reach", lambda: True)
+    monkeypatch.setattr("harness_tasks.data.sources.hub_is_out_of_reach", lambda: True)
     rows = [json.dumps({"question": f"q{row}", "answer": f"#### {row}"}) for row in range(7473)]
     Path("train.jsonl").write_text("\n".join(rows))
     done = harness("rl", "train", "--task", "gsm8k", "--plugin", TRAINER, "--trainer", "counting", *data)
@@ -163,7 +163,7 @@ def test_a_dry_run_over_a_pool_file_keeps_nothing(harness, tmp_path):
 
 
 def test_an_audit_takes_a_file_of_one_split(harness, tmp_path, monkeypatch):
-    monkeypatch.setattr("harness_tasks.sources.hub_is_out_of_reach", lambda: True)
+    monkeypatch.setattr("harness_tasks.data.sources.hub_is_out_of_reach", lambda: True)
     data, pool, store = tmp_path / "test.jsonl", tmp_path / "pool.jsonl", tmp_path / "runs"
     rows = [json.dumps({"question": f"q{row}", "answer": f"#### {row}"}) for row in range(1319)]
     data.write_text("\n".join(rows))

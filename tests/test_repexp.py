@@ -15,7 +15,7 @@ from scipy.linalg import solve_triangular
 from scipy.stats import chisquare
 
 from harness import HarnessError, Pool
-from harness_selectors import elliptical
+from harness_selectors.numerics import elliptical
 from harness_selectors.repexp import RepExp
 from harness_selectors.uniform import Uniform
 

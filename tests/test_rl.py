@@ -275,7 +275,7 @@ def test_the_papers_settings_are_the_defaults(shared_data, tmp_path, task):
 
 def test_how_a_task_is_trained_on_is_no_part_of_its_verdicts_key():
     from harness.plugin_system.component import source_hash
-    from harness_tasks import rl_settings
+    from harness_tasks.data import rl_settings
     from harness_tasks.game24 import Game24
 
     before = source_hash(Game24())

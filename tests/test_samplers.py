@@ -8,8 +8,8 @@ import torch
 from scipy.stats import chisquare
 
 from harness import HarnessError, Sampler
-from harness_plugins.row_streams import RowDraws, uniforms
-from harness_plugins.samplers import HighTemp, LowTemp, MinP, Nucleus, Vanilla, register_samplers
+from harness_plugins.engines.transformers.row_streams import RowDraws, uniforms
+from harness_plugins.samplers.plain import HighTemp, LowTemp, MinP, Nucleus, Vanilla, register_samplers
 
 VOCABULARY, ROWS = 64, 6000
 LOGITS = np.random.default_rng(0).normal(0, 2, VOCABULARY)
@@ -70,7 +70,7 @@ def test_the_five_distributions_differ():
 def test_the_filters_are_those_that_generate_builds():
     from transformers import AutoModelForCausalLM, GenerationConfig, GPT2Config
 
-    from harness_plugins.row_streams import filters
+    from harness_plugins.engines.transformers.row_streams import filters
 
     model = AutoModelForCausalLM.from_config(GPT2Config(n_embd=8, n_layer=1, n_head=1, vocab_size=8))
     config = GenerationConfig(do_sample=True, temperature=1.5, top_k=5, top_p=0.9, min_p=0.1)
@@ -93,7 +93,7 @@ def test_logprobs_are_the_models_own_whatever_the_sampler():
 
 
 def test_a_token_of_no_probability_is_never_drawn_even_at_the_ends_of_the_stream():
-    from harness_plugins.row_streams import inverse_cdf
+    from harness_plugins.engines.transformers.row_streams import inverse_cdf
 
     logits = torch.tensor([[-torch.inf, 0.0, -torch.inf, 0.0, -torch.inf]]).repeat(4, 1)
     uniform = torch.tensor([0.0, 0.5 - 2**-54, 0.5, 1 - 2**-53], dtype=torch.float64)

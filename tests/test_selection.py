@@ -276,7 +276,7 @@ def test_log_probabilities_reach_the_selector(select, write):
 
 @pytest.mark.parametrize("model", ["tiny24", "checkpoint"])
 def test_a_models_own_hidden_states_are_the_vectors_and_are_kept(select, write, tmp_path, model):
-    from harness_plugins.transformers_engine import Transformers
+    from harness_plugins.engines.transformers.engine import Transformers
 
     name = "tiny24" if model == "tiny24" else str(save_checkpoint(tmp_path / "model", "qwen2"))
     texts = ["Answer: (10 - 6) * 5 + 4", "10 - 6 = 4", "4 * 6 = 24", "Answer: 10 * 4 - 6 - 5", "5", "4 * 6 = 24"]

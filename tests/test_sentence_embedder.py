@@ -14,9 +14,9 @@ from safetensors.torch import load_file, save_file
 from scipy.stats import kstest
 
 from harness import HarnessError, Problem
-from harness_plugins import sentence
-from harness_plugins.random_features import RandomFeatures
-from harness_plugins.sentence import Sentence
+from harness_plugins.embedders import sentence
+from harness_plugins.embedders.random_features import RandomFeatures
+from harness_plugins.embedders.sentence import Sentence
 
 PROBLEM = Problem("1", "Say a colour.")
 WORDS = ["red", "green", "blue", "the", "house", "is", "a", "very", "old", "one"]
@@ -255,8 +255,8 @@ def test_both_run_in_the_pipeline(toy, tmp_path, checkpoint):
     plugin = tmp_path / "named.py"
     plugin.write_text(
         "from harness import hookimpl\n\n@hookimpl\ndef register_embedders(register):\n"
-        "    register('noise', 'harness_plugins.random_features:RandomFeatures')\n"
-        "    register('meaning', 'harness_plugins.sentence:Sentence')\n"
+        "    register('noise', 'harness_plugins.embedders.random_features:RandomFeatures')\n"
+        "    register('meaning', 'harness_plugins.embedders.sentence:Sentence')\n"
     )
     asked = ["noise:dim=600"] + [f"meaning:model={checkpoint}"] * (find_spec("sentence_transformers") is not None)
     for embedder in asked:

@@ -17,11 +17,20 @@ from safetensors import safe_open
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from harness import HarnessError, Problem
-from harness_plugins import tiny24
-from harness_plugins.tiny24.measure import TASK, measure, pass_at_k, summary
-from harness_plugins.tiny24.puzzles import LARGEST_VALUE, Puzzle, all_numbers, solve, training_puzzles
-from harness_plugins.tiny24.train import Curriculum, TrainConfig, build_model, loss_of, pack, record, render, train
-from harness_plugins.tiny24.vocabulary import PAD, build_tokenizer
+from harness_plugins.models import tiny24
+from harness_plugins.models.tiny24.measure import TASK, measure, pass_at_k, summary
+from harness_plugins.models.tiny24.puzzles import LARGEST_VALUE, Puzzle, all_numbers, solve, training_puzzles
+from harness_plugins.models.tiny24.train import (
+    Curriculum,
+    TrainConfig,
+    build_model,
+    loss_of,
+    pack,
+    record,
+    render,
+    train,
+)
+from harness_plugins.models.tiny24.vocabulary import PAD, build_tokenizer
 from harness_tasks.game24 import PROMPT, puzzle_id, split_of
 
 PRINTABLE = string.digits + string.ascii_letters + string.punctuation + " \n\t\r"
@@ -166,7 +175,7 @@ def train_until_killed(out, config):
     """Train in a process of its own and kill it between its first saved state and its end."""
     code = (
         "from pathlib import Path\n"
-        "from harness_plugins.tiny24.train import TrainConfig, train\n"
+        "from harness_plugins.models.tiny24.train import TrainConfig, train\n"
         f"train(Path({str(out)!r}), {config!r}, {QUADRUPLES!r})"
     )
     with subprocess.Popen([sys.executable, "-c", code], stderr=subprocess.DEVNULL) as process:
@@ -191,7 +200,7 @@ def test_the_ladder_is_there_and_nothing_else_is_embedded():
 
 
 def test_asking_for_a_folder_does_not_import_torch():
-    code = "import sys; from harness_plugins import tiny24; tiny24.folder('tiny24'); assert 'torch' not in sys.modules"
+    code = "import sys; from harness_plugins.models.tiny24 import folder; folder('tiny24'); assert 'torch' not in sys.modules"
     subprocess.run([sys.executable, "-c", code], check=True)
 
 

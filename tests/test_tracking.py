@@ -17,7 +17,7 @@ from conftest import ROOT, TOY
 
 from harness import HarnessError
 from harness.cli.tracked import flat, row_name, scalars
-from harness_plugins.tracking import Tracked
+from harness_plugins.trackers.tracking import Tracked
 
 # A tracker that writes down what it is handed, and raises where it is told to.
 DIARY = """

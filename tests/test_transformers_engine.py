@@ -25,11 +25,11 @@ from transformers import (
 )
 
 from harness import HarnessError, Responses, Sampler
-from harness_plugins import transformers_engine
-from harness_plugins.capture import final_decoder
-from harness_plugins.row_chunks import out_of_memory
-from harness_plugins.row_streams import uniforms
-from harness_plugins.transformers_engine import Transformers
+from harness_plugins.engines.row_chunks import out_of_memory
+from harness_plugins.engines.transformers import engine as transformers_engine
+from harness_plugins.engines.transformers.capture import final_decoder
+from harness_plugins.engines.transformers.engine import Transformers
+from harness_plugins.engines.transformers.row_streams import uniforms
 
 STATES = ("mean", "last", "penultimate")
 TEXT = ["solve this puzzle: 1 2 3 4 + - * / = 24", "the quick brown fox jumps over the lazy dog, please"]
@@ -558,7 +558,7 @@ def test_nothing_is_printed(checkpoints, capfd):
 
 def test_building_the_engine_imports_no_torch(checkpoints):
     code = (
-        "import sys; from harness_plugins.transformers_engine import Transformers; "
+        "import sys; from harness_plugins.engines.transformers.engine import Transformers; "
         f"print(Transformers({str(checkpoints['qwen2'])!r}).name); "
         "assert not {'torch', 'transformers'} & set(sys.modules)"
     )

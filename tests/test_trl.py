@@ -24,14 +24,14 @@ from safetensors.torch import load_file
 from harness import HarnessError
 from harness.system.children import run_child
 from harness.training import Rollouts, Settings, TrainingRun, write_problems
+from harness_plugins.engines.transformers.engine import Transformers
+from harness_plugins.models.tiny24 import folder as tiny24
 from harness_plugins.rl import trl_settings, trl_trainer
 from harness_plugins.rl.repexp_bonus import RepExpBonus
 from harness_plugins.rl.shaping import Grader
 from harness_plugins.rl.trl_rollouts import batch_of
 from harness_plugins.rl.trl_trainer import Trl
 from harness_plugins.rl.unlikely_bonus import Unlikeliness
-from harness_plugins.tiny24 import folder as tiny24
-from harness_plugins.transformers_engine import Transformers
 from harness_tasks.game24 import Game24
 
 pytest.importorskip("trl")

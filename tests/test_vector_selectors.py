@@ -18,7 +18,7 @@ from scipy.spatial.distance import cdist
 from scipy.stats import chisquare
 
 from harness import HarnessError, Pool
-from harness_selectors import facility_gains, kernel_cholesky, kmeans_pp, nearest_pick, projection_sampling, similarity
+from harness_selectors import kmeans_pp
 from harness_selectors.dpp_map import DPPMap
 from harness_selectors.facility_location import FacilityLocation
 from harness_selectors.k_dpp import KDPP
@@ -27,6 +27,7 @@ from harness_selectors.kmeans import KMeans
 from harness_selectors.kmeans_pp import KMeansPP
 from harness_selectors.kmedoids import KMedoids
 from harness_selectors.mmr import MMR
+from harness_selectors.numerics import facility_gains, kernel_cholesky, nearest_pick, projection_sampling, similarity
 from harness_selectors.repexp import RepExp
 
 Floats = NDArray[np.floating]

@@ -25,11 +25,11 @@ from harness.plugin_system.component import build
 from harness.plugin_system.registry import load_registry
 from harness.system.children import run_child
 from harness.training import Settings, TrainingRun, read_problems, write_problems
+from harness_plugins.engines.transformers.engine import Transformers
+from harness_plugins.models.tiny24 import folder
 from harness_plugins.rl.shaping import Shaping
 from harness_plugins.rl.verl_environment import VARIABLE, find_python, installed
 from harness_plugins.rl.verl_trainer import Verl
-from harness_plugins.tiny24 import folder
-from harness_plugins.transformers_engine import Transformers
 
 HERE = Path(__file__).parent
 ROOT = HERE.parent

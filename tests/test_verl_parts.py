@@ -17,6 +17,7 @@ from pyarrow import parquet
 
 from harness import HarnessError, Problem
 from harness.training import Settings, TrainingRun, write_problems
+from harness_plugins.models.tiny24 import folder
 from harness_plugins.rl import verl_environment, verl_trainer
 from harness_plugins.rl.shaping import Grader
 from harness_plugins.rl.verl_child import RUN, contract, resuming, run_options
@@ -25,7 +26,6 @@ from harness_plugins.rl.verl_child.pooling import response_means
 from harness_plugins.rl.verl_config import configuration, fitting, nested, sampler_share
 from harness_plugins.rl.verl_memory import cache_bytes, estimate, parameter_count
 from harness_plugins.rl.verl_trainer import Verl
-from harness_plugins.tiny24 import folder
 
 QWEN_7B = {  # Qwen2.5-7B's config.json, what matters of it
     "hidden_size": 3584,

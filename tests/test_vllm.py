@@ -29,14 +29,14 @@ from test_samplers import assert_drawn_from, exact
 from harness import HarnessError, Responses, Sampler
 from harness.store.shards import responses_in
 from harness.testing import checks
-from harness_plugins.openai_engine import OpenAI
-from harness_plugins.samplers import HighTemp, LowTemp, MinP, Nucleus
-from harness_plugins.tiny24 import folder
-from harness_plugins.transformers_engine import Transformers
-from harness_plugins.vllm_engine import leftovers
-from harness_plugins.vllm_engine.child.harness_vllm.wire import packed
-from harness_plugins.vllm_engine.engine import Vllm
-from harness_plugins.vllm_engine.environment import VARIABLE
+from harness_plugins.engines.openai.engine import OpenAI
+from harness_plugins.engines.transformers.engine import Transformers
+from harness_plugins.engines.vllm import leftovers
+from harness_plugins.engines.vllm.child.harness_vllm.wire import packed
+from harness_plugins.engines.vllm.engine import Vllm
+from harness_plugins.engines.vllm.environment import VARIABLE
+from harness_plugins.models.tiny24 import folder
+from harness_plugins.samplers.plain import HighTemp, LowTemp, MinP, Nucleus
 
 MODEL = "tiny24"
 KINDS = ("mean", "last", "penultimate")

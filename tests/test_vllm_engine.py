@@ -20,18 +20,18 @@ from hypothesis import strategies as st
 from harness import HarnessError, Responses, Sampler
 from harness.plugin_system.component import build
 from harness.plugin_system.registry import load_registry
-from harness_plugins.capture import pool
-from harness_plugins.checkpoint import Checkpoint
-from harness_plugins.transformers_engine import Transformers
-from harness_plugins.vllm_engine import environment as environments
-from harness_plugins.vllm_engine import leftovers
-from harness_plugins.vllm_engine.child.harness_vllm import contract, names, wire, worker
-from harness_plugins.vllm_engine.child.harness_vllm.loading import pooled
-from harness_plugins.vllm_engine.child_process import ChildProcess, Died
-from harness_plugins.vllm_engine.engine import Vllm, seed_base
-from harness_plugins.vllm_engine.failures import reason
-from harness_plugins.vllm_engine.requests import finished_prompts
-from harness_plugins.vllm_engine.warden import KILLED
+from harness_plugins.engines.transformers.capture import pool
+from harness_plugins.engines.transformers.engine import Transformers
+from harness_plugins.engines.vllm import environment as environments
+from harness_plugins.engines.vllm import leftovers
+from harness_plugins.engines.vllm.child.harness_vllm import contract, names, wire, worker
+from harness_plugins.engines.vllm.child.harness_vllm.loading import pooled
+from harness_plugins.engines.vllm.child_process import ChildProcess, Died
+from harness_plugins.engines.vllm.engine import Vllm, seed_base
+from harness_plugins.engines.vllm.failures import reason
+from harness_plugins.engines.vllm.requests import finished_prompts
+from harness_plugins.engines.vllm.warden import KILLED
+from harness_plugins.models.checkpoint import Checkpoint
 
 CHAT = [{"role": "user", "content": "Use 4, 5, 6 and 10 to make 24."}]
 HANGS_S = 60.0
@@ -141,7 +141,7 @@ def test_what_it_is_needs_neither_vllm_nor_the_weights(nowhere):
 
 
 def test_auto_is_the_checkpoints_own_type_on_a_gpu_and_single_precision_on_a_cpu():
-    from harness_plugins.model_location import locate
+    from harness_plugins.models.model_location import locate
 
     part = Checkpoint(locate("tiny24"), "cpu", "auto", None)
     assert (part.dtype, part.dtype_on("cpu"), part.dtype_on("cuda")) == ("float32", "float32", "float16")
@@ -536,8 +536,8 @@ def test_logs_are_kept_for_a_week(home):
 
 OWNER = """
 import os, pathlib, sys
-from harness_plugins.vllm_engine import leftovers
-from harness_plugins.vllm_engine.child_process import ChildProcess
+from harness_plugins.engines.vllm import leftovers
+from harness_plugins.engines.vllm.child_process import ChildProcess
 leftovers.home = lambda: pathlib.Path(sys.argv[2])
 ChildProcess(pathlib.Path(sys.argv[1]), {}, {})
 """

@@ -13,7 +13,7 @@ TINY_ESM3 = {"d_model": 64, "n_heads": 2, "v_heads": 4, "n_layers": 2}
 MAKE_ESM3 = """
 import sys, json, torch
 sys.path.insert(0, sys.argv[1])
-import esm3_child as child
+import child
 from esm.models.esm3 import ESM3
 torch.set_num_threads(1)
 torch.manual_seed(0)
@@ -21,7 +21,7 @@ parts = dict.fromkeys(("structure_encoder_fn", "structure_decoder_fn", "function
 model = ESM3(**json.loads(sys.argv[3]), **parts, tokenizers=child._tokenizers()).eval()
 torch.save(model.state_dict(), sys.argv[2])
 """
-CHILD = ROOT / "plugins" / "proteins"
+CHILD = ROOT / "plugins" / "engines" / "esm3"
 
 
 def tiny_esm3(folder: Path, python: Path) -> Path:

@@ -22,8 +22,8 @@ import numpy as np
 from harness import HarnessError
 from harness.plugin_system.licences import Weights
 
-from ..row_chunks import out_of_memory, release
-from .esmc import whole_model
+from ..embedders.esmc import whole_model
+from ..engines.row_chunks import out_of_memory, release
 from .published import ESMFOLD, Copy
 
 VERSION = "1"  # of how the figures come about: part of their key

@@ -19,8 +19,8 @@ from harness import HarnessError
 from harness.plugin_system.licences import Weights
 from harness.system.hub import hub_is_out_of_reach
 
-from ..file_hashes import file_hashes
-from ..model_location import Location, content_hash
+from ..models.file_hashes import file_hashes
+from ..models.model_location import Location, content_hash
 
 CHECKED = "looked up 2026-11"
 

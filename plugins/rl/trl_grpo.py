@@ -29,7 +29,7 @@ from trl import GRPOConfig, GRPOTrainer
 from harness import HarnessError
 from harness.training import Checkpoint, Rollouts, Shaped, TrainingRun, read_problems
 
-from ..transformers_engine import Transformers
+from ..engines.transformers.engine import Transformers
 from .shaping import Grader, MetricsLog, Shaping
 from .trl_rollouts import DEV, SHUFFLE, TRAIN, Asked, PolicyEngine, batch_of, hidden_means, stream
 from .trl_settings import FOREVER, grpo_arguments, updates

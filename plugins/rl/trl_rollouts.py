@@ -16,7 +16,7 @@ import numpy as np
 from harness import HarnessError, Message, Responses, Sampler
 from harness.records import Problem
 
-from ..transformers_engine import Transformers
+from ..engines.transformers.engine import Transformers
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel, PreTrainedTokenizerBase

@@ -102,8 +102,8 @@ def _require_devices(cpu: bool, processes: int) -> None:
 
 def _model_fits(run: TrainingRun) -> list[str]:
     """Remarks on problems and memory; HarnessError where model or problems cannot be trained on."""
-    from ..model_location import locate
-    from ..transformers_engine import Transformers
+    from ..engines.transformers.engine import Transformers
+    from ..models.model_location import locate
 
     settings, train = run.settings, read_problems(run.problems["train"])
     if len(train) < settings.batch:

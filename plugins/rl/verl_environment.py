@@ -8,7 +8,7 @@ from pathlib import Path
 
 from harness import HarnessError
 
-from ..second_environment import SecondEnvironment
+from ..environments.second_environment import SecondEnvironment
 from .verl_child.contract import VERSION
 
 VARIABLE = "HARNESS_VERL_PYTHON"

@@ -19,7 +19,7 @@ from harness import HarnessError
 from harness.system.json_lines import read_lines
 from harness.training import Checkpoint, Launch, TrainingRun, read_problems
 
-from ..model_location import Location, locate
+from ..models.model_location import Location, locate
 from .verl_child.resuming import complete
 from .verl_config import CHILD, as_text, configuration, devices, sampler_share
 from .verl_environment import find_python, installed

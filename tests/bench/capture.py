@@ -20,8 +20,8 @@ from transformers import AutoModelForCausalLM, GenerationConfig, PreTrainedToken
 from transformers.utils import logging
 
 from harness import Sampler
-from harness_plugins.row_streams import RowDraws, uniforms
-from harness_plugins.transformers_engine import Transformers
+from harness_plugins.engines.transformers.engine import Transformers
+from harness_plugins.engines.transformers.row_streams import RowDraws, uniforms
 
 PROMPT = [{"role": "user", "content": "12345678"}]
 STATES = ("mean", "last", "penultimate")

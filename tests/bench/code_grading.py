@@ -32,7 +32,7 @@ from typing import Any
 
 from harness import Problem
 from harness_tasks.evalplus_tasks import EvalPlus, HumanEvalPlus, MbppPlus
-from harness_tasks.program_text import program_in
+from harness_tasks.programs.program_text import program_in
 from harness_tasks.sandbox import shared_sandbox
 
 sys.path.insert(0, str(Path(__file__).parents[1]))

@@ -30,9 +30,9 @@ from pathlib import Path
 from typing import Any
 
 from harness import Problem
-from harness_tasks import program_grading
 from harness_tasks.evalplus_tasks import EvalPlus, HumanEvalPlus, MbppPlus
-from harness_tasks.program_grading import Exercise
+from harness_tasks.programs import program_grading
+from harness_tasks.programs.program_grading import Exercise
 from harness_tasks.sandbox import Sandbox
 
 sys.path.insert(0, str(Path(__file__).parents[1]))

@@ -11,10 +11,10 @@ import torch
 
 from harness.records import Message, Problem
 from harness.stages.work import graded, problem_seed
-from harness_plugins.samplers import Vanilla
-from harness_plugins.transformers_engine import Transformers
+from harness_plugins.engines.transformers.engine import Transformers
+from harness_plugins.samplers.plain import Vanilla
 from harness_tasks.evalplus_tasks import PROMPT, EvalPlus, HumanEvalPlus, MbppPlus
-from harness_tasks.program_text import program_in
+from harness_tasks.programs.program_text import program_in
 
 TASKS = {"mbppplus": MbppPlus, "humanevalplus": HumanEvalPlus}
 PROSE = (

@@ -28,9 +28,9 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 import paper_scheme
 from capture import endless_engine, save_model
 
-from harness_plugins import steered
-from harness_plugins.guided import RepExpGuided
-from harness_plugins.transformers_engine import Transformers
+from harness_plugins.engines.transformers import steered
+from harness_plugins.engines.transformers.engine import Transformers
+from harness_plugins.samplers.guided import RepExpGuided
 from harness_tasks.game24 import Game24
 
 GUIDED, SEED, TOGETHER, FEW = RepExpGuided(beta=0.5), 0, 16, 16

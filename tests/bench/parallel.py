@@ -26,7 +26,7 @@ from harness.records import Problem, Responses, Verdict
 from harness.stages.work import Work, over, rank_problems
 from harness.store import shards
 from harness.store.shards import Store
-from harness_plugins.local_processes import _in_processes
+from harness_plugins.executors.local import _in_processes
 
 
 def kept(folder: Path, problems: list[Problem], n: int, d: int) -> Work:

@@ -14,8 +14,8 @@ import numpy as np
 import torch
 
 from harness.records import Sampler
+from harness_plugins.engines.transformers.engine import Transformers
 from harness_plugins.rl.leverage import centred, leverage, projected
-from harness_plugins.transformers_engine import Transformers
 from harness_tasks.game24 import Game24
 
 N, BETA = 8, 0.01

@@ -36,7 +36,7 @@ from harness_selectors.kcenter import KCenter
 from harness_selectors.kmeans import KMeans
 from harness_selectors.kmeans_pp import KMeansPP
 from harness_selectors.mmr import MMR
-from harness_selectors.similarity import Gaussian
+from harness_selectors.numerics.similarity import Gaussian
 
 Floats = NDArray[np.floating[Any]]
 FEW = 16  # picks of a short ranking

@@ -16,8 +16,8 @@ import torch
 from capture import PROMPT, STATES, endless_engine, save_model
 
 from harness import HarnessError, Sampler
-from harness_plugins.tiny24 import folder
-from harness_plugins.vllm_engine.engine import Vllm
+from harness_plugins.engines.vllm.engine import Vllm
+from harness_plugins.models.tiny24 import folder
 
 TICKS = os.sysconf("SC_CLK_TCK")
 SIZES = {"hidden_size": 896, "intermediate_size": 2432, "num_hidden_layers": 6}

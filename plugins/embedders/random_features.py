@@ -1,0 +1,55 @@
+"""Embedder `random-features`: a control. Its vectors know nothing of a text but which others equal it.
+
+Each text's vector is Gaussian noise, drawn from a hash of the text: equal texts get equal vectors, and any other two
+are as far apart as chance has it. A selector on these vectors is random selection that puts duplicates last (`dedup`);
+what it gains over that with a real embedder is what the embedder adds.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar
+
+from harness import HarnessError, Problem, hookimpl
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+
+@dataclass(frozen=True)
+class RandomFeatures:
+    """A control: standard normal vectors of width `dim` drawn from a hash of each text, the same for equal texts.
+
+    `seed`: another one gives other vectors for all texts.
+    """
+
+    state: ClassVar[None] = None
+    dim: int = 64
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        if self.dim < 1:
+            raise HarnessError(f"random-features: dim must be at least 1, got {self.dim}")
+
+    def embed(self, problem: Problem, texts: Sequence[str]) -> NDArray[np.float32]:
+        """(n, dim) float32; the problem makes no difference."""
+        import numpy as np
+
+        drawn = {text: self._vector(text) for text in dict.fromkeys(texts)}
+        return np.array([drawn[text] for text in texts], np.float32).reshape(len(texts), self.dim)
+
+    def _vector(self, text: str) -> NDArray[np.float64]:
+        import numpy as np
+
+        content = f"{self.seed}:{text}".encode("utf-8", "surrogatepass")
+        drawn_from = int.from_bytes(hashlib.sha256(content).digest(), "big")
+        return np.random.default_rng(drawn_from).standard_normal(self.dim)
+
+
+@hookimpl
+def register_embedders(register: Callable[[str, str], None]) -> None:
+    """Register `random-features`."""
+    register("random-features", "harness_plugins.embedders.random_features:RandomFeatures")

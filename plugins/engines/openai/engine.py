@@ -1,0 +1,488 @@
+"""The `openai` engine: responses from any server with OpenAI's HTTP API (vllm serve, llama.cpp, SGLang, a provider).
+
+Row i of a problem is asked with the seed base + i, its base made of the problem's seed. vLLM, and llama.cpp since 2026
+(pull request 18700), seed child i of a request for n responses with its seed + i, so that there the same row comes
+whatever n a request has; elsewhere a request asks for one row, unless `per_request` says otherwise. A provider that
+takes seeds as a hint, or not at all, gives a pool that cannot be drawn again.
+
+A request that stays unanswered is no response: its rows stand in `Responses.missing`, and the next run asks for them
+again. No hidden states come over this API: `--embedder sentence` or `tfidf` give vectors.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import os
+from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any, NoReturn, TypeVar
+from urllib.parse import urlsplit
+
+import numpy as np
+
+from harness import HarnessError, Message, Responses, Sampler, hookimpl
+from harness.errors import did_you_mean
+from harness.hookspecs import Register
+from harness.records import Floats
+
+from .requests import Key, Refused, Server, Session, Unanswered
+from .wire import Choice, Form, first_form, prompt_tokens, read_choices
+
+T = TypeVar("T")
+
+PROVIDER = "https://api.openai.com/v1"
+PATHS = {"chat": "/chat/completions", "completions": "/completions"}
+SEEDS = 2**30  # bases of seeds; with the row added, any server's integers hold them
+LONG_SEEDS = 2**62  # and vLLM's: two problems of a large pool hardly ever share a stream
+ROWS_A_REQUEST = 16  # of a server whose rows do not depend on it
+REQUESTS_IN_A_CALL = 8  # times `concurrency`
+LIST_BYTES = 8 * 2**20
+ANSWER_BYTES = 2**20
+TOKEN_BYTES = 2048  # of an answer, a token: its text, bytes, log-probability and alternatives
+BYTES_A_TOKEN = 4  # of text, where a server counts no tokens
+OWNED = {"vllm": "vllm", "llamacpp": "llamacpp", "sglang": "sglang"}
+UNFILTERED = "sum, temperature 1, unfiltered"  # vLLM's raw_logprobs, its default; llama.cpp's
+
+
+@hookimpl
+def register_engines(register: Register) -> None:
+    """Register by name, so that listing engines imports no client."""
+    register("openai", "harness_plugins.engines.openai.engine:OpenAI")
+
+
+@dataclass(eq=False)
+class OpenAI:
+    """A model on a server.
+
+    model        as the server calls it; None: the only one it serves
+    url          of the API, `/v1` included; None: OPENAI_BASE_URL, else OpenAI's own
+    api          "chat", or "completions" for base models
+    key_env      the environment variable that holds the key (OPENAI_API_KEY, which may be unset)
+    concurrency  requests in flight at once
+    per_request  responses that one request asks for; None: 16 of vLLM, where it changes no response, else 1
+    timeout_s    of one request
+    retries      of one request; pauses grow to a minute
+    """
+
+    model: str | None = None
+    url: str | None = None
+    api: str = "chat"
+    key_env: str | None = None
+    concurrency: int = 16
+    per_request: int | None = None
+    timeout_s: float = 600.0
+    retries: int = 8
+
+    served = True
+    steers = False
+    states = ()
+
+    def __post_init__(self) -> None:
+        if self.api not in PATHS:
+            raise HarnessError(f"openai: api must be chat or completions, got {self.api!r}")
+        for name, least in (("concurrency", 1), ("per_request", 1), ("retries", 0)):
+            value = getattr(self, name)
+            if value is not None and value < least:
+                raise HarnessError(f"openai: {name} must be at least {least}, got {value}")
+        if not 0 < self.timeout_s < math.inf:
+            raise HarnessError(f"openai: timeout_s must be > 0 and finite, got {self.timeout_s}")
+        key = Key(self.key_env or "OPENAI_API_KEY", required=self.key_env is not None)
+        url = _base_url(self.url or os.environ.get("OPENAI_BASE_URL") or PROVIDER)
+        self._server = Server(url, key, self.timeout_s, self.retries, self.concurrency)
+        self._form: Form | None = None
+        self._proven = False
+
+    @property
+    def name(self) -> str:
+        """The model's name as tables show it: as the server calls it; of a path, its end."""
+        return _without_folder(self._model)
+
+    @property
+    def chats(self) -> bool:
+        """Whether prompts are sent as chats."""
+        return self.api == "chat"
+
+    def identity(self) -> Mapping[str, Any]:
+        """The model, the API, and what the server says of the model; neither the url nor the key."""
+        return {
+            "engine": "openai",
+            "model": self.name,
+            "api": self.api,
+            "served": _lasting(self._served),
+            "logprob_kind": self.logprob_kind,
+        }
+
+    @property
+    def logprob_kind(self) -> str:
+        """What its log-probabilities are of: not every server says them of the unfiltered model at temperature 1."""
+        return UNFILTERED if self._owner in ("vllm", "llamacpp") else "sum, as the server gives them"
+
+    def problems_per_call(self, n: int) -> int:
+        """As many problems as keep all connections busy for some rounds."""
+        return max(1, REQUESTS_IN_A_CALL * self.concurrency // math.ceil(n / self._first_form.rows))
+
+    def check(self, prompts: Sequence[Sequence[Message]], max_tokens: int) -> str:
+        """Ask for one short response to the longest prompt: key, model, API and context are then known to be right.
+
+        Where the server does not say its context, the response may be max_tokens long. Says what the server lacks.
+        """
+        if max_tokens < 1:
+            raise HarnessError(f"openai: --max-tokens must be >= 1, got {max_tokens}")
+        if not prompts:
+            return ""
+        context = self._context
+        longest = max(prompts, key=lambda prompt: sum(len(message["content"]) for message in prompt))
+        rows = min(2, self._first_form.rows)
+        tokens = max_tokens if context is None else 1
+        length = _finished(self._probe(longest, tokens, rows)) or 0
+        if context is not None and length + max_tokens > context:
+            room = context - length
+            most = f"--max-tokens can be {room} at most" if room > 0 else "no --max-tokens fits"
+            raise HarnessError(
+                f"{self.name}: the longest prompt has {length} tokens, and --max-tokens {max_tokens} more do not fit "
+                f"a context of {context}: {most}"
+            )
+        return self._lacks()
+
+    def sample(
+        self,
+        prompts: Sequence[Sequence[Message]],
+        *,
+        n: int,
+        sampler: Sampler,
+        max_tokens: int,
+        seeds: Sequence[int],
+        states: Sequence[str] = (),
+        report: Callable[[int], None] = lambda rows: None,
+        done: Callable[[int, Responses], None] = lambda prompt, responses: None,
+        rows: Sequence[Sequence[int]] | None = None,
+    ) -> list[Responses]:
+        """n responses to each prompt, or only the given rows of each; those that did not come are in `missing`.
+
+        HarnessError where none of n came to any prompt, and where the server refuses what the sampler needs.
+        """
+        if sampler.steers:
+            raise HarnessError(f"openai: {type(sampler).__name__} steers decoding itself, which no server follows")
+        if states:
+            _no_states()
+        wanted = rows if rows is not None else [range(n)] * len(prompts)
+        draw = _Draw(self, prompts, sampler, max_tokens, seeds, report)
+        _finished(draw.all(wanted, done))
+        drawn = [draw.responses(j, list(wanted[j])) for j in range(len(prompts))]
+        reasons = [reason for one in drawn for reason in one.missing.values()]
+        if reasons and rows is None and not any(map(len, drawn)):
+            raise HarnessError(f"openai: none of {len(reasons)} responses came: {reasons[0]}")
+        return drawn
+
+    def encode(
+        self,
+        prompt: Sequence[Message],
+        responses: Responses,
+        states: Sequence[str],
+        report: Callable[[int], None] = lambda rows: None,
+    ) -> dict[str, Floats]:
+        """Refuse: no hidden states come over this API."""
+        if states:
+            _no_states()
+        return {}
+
+    # What the server says of itself.
+
+    @cached_property
+    def _listed(self) -> list[Mapping[str, Any]]:
+        """The entries of /v1/models; empty where the server has no such list, or does not show it."""
+        try:
+            answer = self._server.key.redacted_in(_finished(self._get("/models")))
+        except Unanswered as failure:
+            raise HarnessError(f"openai: the server at {self._server.url} does not answer: {failure}") from None
+        except Refused as refusal:
+            if refusal.status == 401:
+                raise self._wrong_key(refusal) from None
+            return []
+        entries = answer.get("data") if isinstance(answer, dict) else answer
+        listed = [entry for entry in entries if isinstance(entry, dict)] if isinstance(entries, list) else []
+        return [entry for entry in listed if isinstance(entry.get("id"), str) and entry["id"]]
+
+    @cached_property
+    def _model(self) -> str:
+        if self.model is not None:
+            return self.model
+        names = [entry["id"] for entry in self._listed]
+        if len(names) != 1:
+            serves = f"it serves {_some(names)}" if names else "it lists none"
+            raise HarnessError(f"openai: say which --model the server at {self._server.url} is to run ({serves})")
+        return str(names[0])
+
+    @property
+    def _served(self) -> Mapping[str, Any]:
+        return next((entry for entry in self._listed if entry["id"] == self._model), {})
+
+    @property
+    def _owner(self) -> str:
+        return str(self._served.get("owned_by", "")).lower()
+
+    @property
+    def _context(self) -> int | None:
+        meta = self._served.get("meta")
+        said = self._served.get("max_model_len") or (meta.get("n_ctx") if isinstance(meta, dict) else None)
+        return said if isinstance(said, int) and not isinstance(said, bool) and said > 0 else None
+
+    @cached_property
+    def _first_form(self) -> Form:
+        rows = self.per_request or (ROWS_A_REQUEST if self._owner == "vllm" else 1)
+        return first_form(self.api, rows, knows_extras=self._owner in OWNED)
+
+    @property
+    def _seeds(self) -> int:
+        return LONG_SEEDS if self._owner == "vllm" else SEEDS
+
+    def _lacks(self) -> str:
+        """One line for the reader where rows cannot be drawn again, or bring no log-probabilities."""
+        form = self._form or self._first_form
+        without = {"seed": "takes no seeds (this pool cannot be drawn again)", "logprobs": "gives no log-probabilities"}
+        found = [what for name, what in without.items() if name not in form.says]
+        return f"openai: the server {' and '.join(found)}" if found else ""
+
+    # Requests.
+
+    async def _get(self, path: str) -> Any:
+        async with Session(self._server) as session:
+            return await session.get(path, LIST_BYTES)
+
+    async def _probe(self, prompt: Sequence[Message], max_tokens: int, rows: int) -> int | None:
+        """The prompt's length in tokens, where the server says it."""
+        async with Session(self._server) as session:
+            try:
+                answered = await self._asked(session, prompt, Sampler(), max_tokens, 0, rows)
+            except Unanswered as failure:
+                raise HarnessError(f"openai: the server at {self._server.url} does not answer: {failure}") from None
+            except Refused as refusal:
+                raise self._explained(refusal) from None
+        return answered.prompt_tokens
+
+    async def _asked(
+        self,
+        session: Session,
+        prompt: Sequence[Message],
+        sampler: Sampler,
+        max_tokens: int,
+        seed: int,
+        rows: int,
+    ) -> _Answered:
+        """As many of `rows` responses as one request brings; learns from the first refusals what the server takes."""
+        form = self._form or self._first_form
+        while True:
+            count = min(rows, form.rows)
+            body = form.body(self._model, prompt, sampler, max_tokens, seed, count)
+            most = ANSWER_BYTES + count * max_tokens * TOKEN_BYTES
+
+            def read(answer: Any, count: int = count) -> _Answered:
+                return _Answered(self._without_key(read_choices(answer, count)), prompt_tokens(answer))
+
+            try:
+                answered = await session.post(PATHS[self.api], body, most, read)
+            except Refused as refusal:
+                next_form = form.after_refusal(refusal.reason, sampler, count, self._proven)
+                if refusal.status not in (400, 422) or next_form is None:
+                    self._require_followed(form, refusal, sampler)
+                    raise
+                form = next_form
+                continue
+            if not self._proven:
+                fewer = count > 1 and len(answered.choices) < count
+                self._form, self._proven = form.one_row() if fewer else form, True
+            return answered
+
+    def _without_key(self, choices: dict[int, Choice]) -> dict[int, Choice]:
+        """The choices with `[key]` where a server has echoed the key; their token ids, which spell it, are left out."""
+        clear = {at: self._server.key.redacted(choice.text) for at, choice in choices.items()}
+        return {
+            at: choice if clear[at] == choice.text else replace(choice, text=clear[at], token_ids=None)
+            for at, choice in choices.items()
+        }
+
+    def _require_followed(self, form: Form, refusal: Refused, sampler: Sampler) -> None:
+        name = form.needed(refusal.reason, sampler)
+        if name and refusal.status in (400, 422):
+            raise HarnessError(
+                f"openai: the server refuses {name}, which the sampler needs ({refusal.reason}): choose another "
+                "--sampler, or a server that takes it"
+            )
+
+    def _explained(self, refusal: Refused) -> HarnessError:
+        """A refusal before anything is drawn, as one line that says what to do."""
+        if refusal.status in (401, 403):
+            return self._wrong_key(refusal)
+        if refusal.status in (404, 405):
+            return self._not_there(refusal)
+        return HarnessError(f"{self.name}: the server refuses the longest prompt or --max-tokens ({refusal.reason})")
+
+    def _wrong_key(self, refusal: Refused) -> HarnessError:
+        variable = self._server.key.name
+        held = "the key in" if os.environ.get(self._server.key.variable) else "no key in"
+        return HarnessError(
+            f"openai: the server at {self._server.url} refuses {held} {variable} ({refusal.reason}): set it, or say "
+            "key_env=NAME"
+        )
+
+    def _not_there(self, refusal: Refused) -> HarnessError:
+        names = [entry["id"] for entry in self._listed]
+        if names and self._model not in names:
+            guess = did_you_mean(self._model, names).replace("installed", "it serves")
+            return HarnessError(f"openai: no model {self._model!r} at {self._server.url} {guess}")
+        return HarnessError(
+            f"openai: nothing at {self._server.url}{PATHS[self.api]} for model {self._model!r} ({refusal.reason}): "
+            "check url, --model and api=chat|completions"
+        )
+
+
+@dataclass(frozen=True)
+class _Answered:
+    """What one request brought: responses by their place in it."""
+
+    choices: dict[int, Choice]
+    prompt_tokens: int | None
+
+
+class _Draw:
+    """One call of `sample`: what came of each row of each prompt, a Choice or the reason why nothing did."""
+
+    def __init__(
+        self,
+        engine: OpenAI,
+        prompts: Sequence[Sequence[Message]],
+        sampler: Sampler,
+        max_tokens: int,
+        seeds: Sequence[int],
+        report: Callable[[int], None],
+    ) -> None:
+        self.engine, self.prompts, self.sampler = engine, prompts, sampler
+        self.max_tokens, self.report = max_tokens, report
+        self.bases = [_seed_base(seed, engine._seeds) for seed in seeds]
+        self.found: list[dict[int, Choice | str]] = [{} for _ in prompts]
+
+    async def all(self, wanted: Sequence[Sequence[int]], done: Callable[[int, Responses], None]) -> None:
+        """Ask for the wanted rows of each prompt, as many requests at once as the session lets through."""
+        size = (self.engine._form or self.engine._first_form).rows
+
+        async def ask(session: Session, j: int, run: Sequence[int]) -> None:
+            await self.run(session, j, run)
+            if len(self.found[j]) == len(wanted[j]):  # the last of its requests
+                done(j, self.responses(j, wanted[j]))
+
+        try:
+            async with Session(self.engine._server) as session, asyncio.TaskGroup() as group:
+                for j, rows in enumerate(wanted):
+                    for run in _runs(rows, size):
+                        group.create_task(ask(session, j, run))
+        except ExceptionGroup as failures:  # several requests may have met the same refusal
+            raise failures.exceptions[0] from None
+
+    async def run(self, session: Session, j: int, rows: Sequence[int]) -> None:
+        """Ask for rows that follow one another; those that the answer does not hold are asked for one by one."""
+        came: Mapping[int, Choice | str]
+        try:
+            answered = await self.engine._asked(
+                session, self.prompts[j], self.sampler, self.max_tokens, self.bases[j] + rows[0], len(rows)
+            )
+            came = {rows[at]: choice for at, choice in answered.choices.items()}
+        except (Unanswered, Refused) as failure:
+            came = dict.fromkeys(rows, str(failure))
+        self.found[j].update(came)
+        self.report(len(came))
+        for row in rows:
+            if row not in came:
+                await self.run(session, j, [row])
+
+    def responses(self, j: int, rows: Sequence[int]) -> Responses:
+        """One prompt's responses, in the order of their rows."""
+        found = self.found[j]
+        choices = [choice for row in rows if isinstance(choice := found[row], Choice)]
+        token_ids = [choice.token_ids for choice in choices if choice.token_ids is not None]
+        return Responses(
+            texts=[choice.text for choice in choices],
+            finish=[choice.finish for choice in choices],
+            lengths=np.array([_length(choice, self.max_tokens) for choice in choices], np.int64),
+            logprobs=np.array([choice.logprob for choice in choices], np.float64),
+            token_ids=token_ids if len(token_ids) == len(choices) else None,
+            missing={row: reason for row in rows if isinstance(reason := found[row], str)},
+        )
+
+
+def _base_url(text: str) -> str:
+    """The API's root, checked: `/v1` is added to a bare host, an endpoint's path taken off."""
+    try:
+        parts = urlsplit(text)
+        _ = parts.port
+    except ValueError as failure:
+        raise HarnessError(f"openai: url is no address ({failure}); write http://host:port/v1") from None
+    if parts.username is not None or parts.password is not None or parts.query or parts.fragment:
+        raise HarnessError("openai: url must hold no user, password or query: the key comes from the environment")
+    if parts.scheme not in ("http", "https") or not parts.hostname:
+        raise HarnessError(f"openai: url must be http://host:port/v1 or https://..., got {text!r:.200}")
+    path = parts.path.rstrip("/")
+    for ending in PATHS.values():
+        path = path.removesuffix(ending)
+    return f"{parts.scheme}://{parts.netloc}{path or '/v1'}"
+
+
+def _seed_base(seed: int, below: int) -> int:
+    """The first row's seed, from the problem's."""
+    return int(np.random.SeedSequence(seed).generate_state(1, np.uint64)[0]) % below
+
+
+def _runs(rows: Sequence[int], size: int) -> Iterator[list[int]]:
+    """The rows in runs of consecutive ones, cut at multiples of `size`: a row is asked for beside the same others."""
+    run: list[int] = []
+    for row in rows:
+        if run and (row != run[-1] + 1 or row % size == 0):
+            yield run
+            run = []
+        run.append(row)
+    if run:
+        yield run
+
+
+def _length(choice: Choice, max_tokens: int) -> int:
+    """A response's tokens: counted by the server, else guessed from its text."""
+    if choice.token_ids is not None:
+        return len(choice.token_ids)
+    counted = choice.tokens
+    if counted is None:
+        counted = math.ceil(len(choice.text.encode("utf-8", "surrogatepass")) / BYTES_A_TOKEN)
+    return min(max_tokens, counted)
+
+
+def _lasting(entry: Mapping[str, Any]) -> dict[str, Any]:
+    """What a server says of a model that stays the same from day to day (not `created`, not the permissions)."""
+    names = ("owned_by", "root", "parent")
+    kept = {name: _without_folder(entry[name]) for name in names if isinstance(entry.get(name), str)}
+    meta = entry.get("meta")
+    sizes = {name: value for name, value in meta.items() if isinstance(value, int)} if isinstance(meta, dict) else {}
+    return kept | {name: sizes[name] for name in ("n_params", "n_embd", "n_vocab", "size") if name in sizes}
+
+
+def _without_folder(name: str) -> str:
+    """A model's name; of a path on the server's machine its end, since records are published."""
+    return name.rstrip("/").rsplit("/", 1)[-1] if name.startswith("/") else name
+
+
+def _some(names: Sequence[str]) -> str:
+    return ", ".join(names[:5]) + (f" and {len(names) - 5} more" if len(names) > 5 else "")
+
+
+def _no_states() -> NoReturn:
+    raise HarnessError("openai: a server gives no hidden states: choose --embedder sentence or tfidf")
+
+
+def _finished(work: Coroutine[Any, Any, T]) -> T:
+    """What the work returns; in a thread of its own where this one runs an event loop already (a notebook)."""
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return asyncio.run(work)
+    with ThreadPoolExecutor(1) as one:
+        return one.submit(asyncio.run, work).result()

@@ -1,0 +1,368 @@
+"""Requests to one server: how many at once, tried how often, after what pause; and errors that never show the key.
+
+Tried again, with exponential backoff and jitter, are 429 and 5xx answers, timeouts, broken connections and answers that
+make no sense; `Retry-After` is honoured, and after a 429 fewer requests are in flight for a while (additive increase,
+multiplicative decrease). A server that asks to be left alone for over an hour, or gives nothing but 429 for half an
+hour, is asked no more. What stays so is `Unanswered`; after ten in a row, or a refused key, nothing more is asked.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import email.utils
+import json
+import os
+import random
+import re
+import time
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass
+from functools import lru_cache
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, TypeVar
+from urllib.parse import urlsplit
+
+from harness import HarnessError
+
+from .wire import Malformed, reason_in
+
+if TYPE_CHECKING:
+    import httpx
+
+T = TypeVar("T")
+
+FIRST_PAUSE_S = 0.5
+LONGEST_PAUSE_S = 60.0
+LONGEST_PAUSE_ASKED_S = 300.0  # of what a server asks for
+LONGEST_WAIT_S = 3600.0  # a server that asks for more is not asked again
+SILENT_S = 1800.0  # so long with nothing but 429, and no more is asked
+CONNECT_S = 10.0
+GIVE_UP = 10  # requests in a row that stay unanswered
+TIMEOUTS = 3  # a timeout has cost as much as so many quick failures
+HASTE = 0.5  # and a 429 half as much: the server is well
+SHOWN = 300  # characters of what a server says
+VARIABLE = re.compile(r"[A-Z][A-Z_]{0,63}[0-9]{0,2}")  # a name that cannot be a key: those have digits amid letters
+PLACEHOLDERS = {"dummy-key", "lm-studio", "no-key", "not-needed", "ollama", "placeholder", "sk-no-key-required"}
+SHORTEST_KEY = 6  # a shorter one ("EMPTY", "x") is no secret, and would blot out words
+HOPELESS = (401, 402, 403, 404, 405)  # for every request alike
+
+
+class Refused(Exception):
+    """The server does not want this request, and would not want it again."""
+
+    def __init__(self, status: int, reason: str) -> None:
+        super().__init__(reason)
+        self.status, self.reason = status, reason
+
+
+class Unanswered(Exception):
+    """A request was tried as often as it may be. `hopeless`: so would be any other."""
+
+    def __init__(self, reason: str, hopeless: bool = False) -> None:
+        super().__init__(reason)
+        self.hopeless = hopeless
+
+
+class _Again(Exception):
+    """This try failed and another may not. `wait_s`: what the server asks for; `limited`: too many requests."""
+
+    def __init__(self, reason: str, cost: float = 1, wait_s: float | None = None, limited: bool = False) -> None:
+        super().__init__(reason)
+        self.cost, self.wait_s, self.limited = cost, wait_s, limited
+
+
+@dataclass(frozen=True)
+class Key:
+    """The name of the variable that holds the key; its value is read when it is needed and kept in no field."""
+
+    variable: str
+    required: bool
+
+    def __post_init__(self) -> None:
+        if not (VARIABLE.fullmatch(self.variable) or self.variable in os.environ):
+            raise HarnessError(
+                "openai: key_env must be the name of the environment variable that holds the key, in capitals, e.g. "
+                "MY_API_KEY; what was given (not shown: it may be the key itself) is none, and none of that name is set"
+            )
+
+    @property
+    def name(self) -> str:
+        """The variable's name, which nobody can have taken for the place of the key."""
+        return self.variable if VARIABLE.fullmatch(self.variable) else "the variable of key_env"
+
+    def headers(self) -> dict[str, str]:
+        """The header that carries it; none where there is no key."""
+        key = self._value()
+        if not key:
+            if self.required:
+                raise HarnessError(f"openai: key_env={self.name}, but no such environment variable is set")
+            return {}
+        if not key.isascii() or not key.isprintable() or " " in key:
+            raise HarnessError(f"openai: the key in {self.name} holds characters that no key has: set it anew")
+        return {"Authorization": f"Bearer {key}"}
+
+    def redacted(self, text: str) -> str:
+        """The text with `[key]` where the key stands: as it is, percent-encoded, in hex or in base64 amid other text.
+
+        A key of under six characters is no secret, nor is what people write where a server takes any; these stay.
+        """
+        key = self._value()
+        secret = len(key) >= SHORTEST_KEY and key.isascii() and key.lower() not in PLACEHOLDERS
+        return _forms_of(key).sub("[key]", text) if secret else text
+
+    def redacted_in(self, value: Any) -> Any:
+        """The same for every text in a parsed JSON value."""
+        if isinstance(value, str):
+            return self.redacted(value)
+        if isinstance(value, list):
+            return [self.redacted_in(one) for one in value]
+        if isinstance(value, dict):
+            return {self.redacted(name): self.redacted_in(one) for name, one in value.items()}
+        return value
+
+    def shown(self, text: str) -> str:
+        """The text as one line of at most 300 printable characters, without the key."""
+        text = self.redacted(text)
+        plain = "".join(character if character.isprintable() else " " for character in text)
+        line = " ".join(plain.split())
+        return line if len(line) <= SHOWN else f"{line[:SHOWN]} ..."
+
+    def _value(self) -> str:
+        return os.environ.get(self.variable, "").strip()
+
+
+@dataclass(frozen=True)
+class Server:
+    """Where the server is and how patient its callers are. `url` ends with the version: https://host/v1."""
+
+    url: str
+    key: Key
+    timeout_s: float = 600.0
+    retries: int = 8
+    concurrency: int = 16
+
+    @property
+    def is_local(self) -> bool:
+        """Whether it runs on this machine, where no proxy leads."""
+        host = urlsplit(self.url).hostname or ""
+        return host == "localhost" or host == "::1" or host.startswith("127.")
+
+
+class Session:
+    """An open connection pool to a server, for the life of one event loop."""
+
+    def __init__(self, server: Server) -> None:
+        self.server, self.pace = server, Pace(server.concurrency)
+        self.jitter = random.Random()
+        self.unanswered, self.over, self.answered_at = 0, "", time.monotonic()
+
+    async def __aenter__(self) -> Session:
+        httpx, server = library(), self.server
+        self.client: httpx.AsyncClient = httpx.AsyncClient(
+            headers={**server.key.headers(), "Content-Type": "application/json", "Accept": "application/json"},
+            timeout=httpx.Timeout(None, connect=min(CONNECT_S, server.timeout_s)),
+            limits=httpx.Limits(max_connections=None, max_keepalive_connections=server.concurrency),
+            follow_redirects=False,  # another host must not be shown the key
+            trust_env=not server.is_local,
+        )
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.client.aclose()
+
+    async def get(self, path: str, most_bytes: int) -> Any:
+        """What the server answers; a server that is not there is not waited for."""
+        return await self._answered("GET", path, None, most_bytes, lambda answer: answer, waits=False)
+
+    async def post(self, path: str, body: Mapping[str, Any], most_bytes: int, read: Callable[[Any], T]) -> T:
+        """What `read` makes of the answer; an answer that is Malformed is asked for again."""
+        return await self._answered("POST", path, json.dumps(body).encode(), most_bytes, read, waits=True)
+
+    async def _answered(
+        self, method: str, path: str, body: bytes | None, most_bytes: int, read: Callable[[Any], T], waits: bool
+    ) -> T:
+        spent, tries = 0.0, 0
+        while True:
+            try:
+                async with self.pace.slot():
+                    if self.over:
+                        raise Unanswered(self.over, hopeless=True)
+                    found = read(await self._once(method, path, body, most_bytes))
+            except (_Again, Malformed) as failure:
+                again = failure if isinstance(failure, _Again) else _Again(f"an answer with {failure}")
+                spent, tries = spent + again.cost, tries + 1
+                self._require_patience(again)
+                if spent > self.server.retries or not (waits or again.limited):
+                    raise self._given_up(f"{self._shown(again)} ({tries} {'tries' if tries > 1 else 'try'})") from None
+                await self._pause(again, tries)
+            except Refused as refusal:
+                if refusal.status in HOPELESS and waits:
+                    self.over = refusal.reason
+                raise
+            else:
+                self.unanswered, self.answered_at = 0, time.monotonic()
+                self.pace.answered()
+                return found
+
+    def _require_patience(self, again: _Again) -> None:
+        """Ask for nothing more where the server wants to be left alone for longer than anyone waits."""
+        silent_s = time.monotonic() - self.answered_at
+        if again.wait_s is not None and again.wait_s > LONGEST_WAIT_S:
+            self.over = f"{self._shown(again)}; it asks to wait {again.wait_s:.3g} s: run the same command later"
+        elif again.limited and silent_s > SILENT_S:
+            self.over = f"{self._shown(again)}; no other answer for {silent_s:.0f} s: run the same command later"
+        else:
+            return
+        raise Unanswered(self.over, hopeless=True)
+
+    def _given_up(self, reason: str) -> Unanswered:
+        self.unanswered += 1
+        if self.unanswered >= GIVE_UP:
+            self.over = self.over or f"{reason}; {GIVE_UP} requests in a row"
+        return Unanswered(reason)
+
+    async def _pause(self, again: _Again, tries: int) -> None:
+        """Wait as long as the server asks, or ever longer; not exactly, so that not all come back at once."""
+        backoff = min(LONGEST_PAUSE_S, FIRST_PAUSE_S * 2 ** (tries - 1)) * self.jitter.uniform(0.5, 1)
+        pause = (
+            backoff if again.wait_s is None else min(again.wait_s, LONGEST_PAUSE_ASKED_S) * self.jitter.uniform(1, 1.1)
+        )
+        if again.limited:
+            self.pace.limited(pause)
+        await asyncio.sleep(pause)
+
+    async def _once(self, method: str, path: str, body: bytes | None, most_bytes: int) -> Any:
+        """The parsed answer to one try."""
+        httpx = library()
+        try:
+            async with (
+                asyncio.timeout(self.server.timeout_s),
+                self.client.stream(method, self.server.url + path, content=body) as response,
+            ):
+                content = await _read(response, most_bytes)
+        except TimeoutError:
+            raise _Again(f"no answer within {self.server.timeout_s:g} s", cost=TIMEOUTS) from None
+        except httpx.RequestError as failure:
+            raise _Again(f"{type(failure).__name__}: {failure}") from None
+        except httpx.InvalidURL as failure:
+            raise Refused(0, self._shown(failure)) from None
+        return self._judged(response, content)
+
+    def _judged(self, response: httpx.Response, content: bytes) -> Any:
+        status, answer = response.status_code, _parsed(content)
+        if (
+            status == 200
+            and isinstance(answer, (dict, list))
+            and not (isinstance(answer, dict) and answer.get("error"))
+        ):
+            return answer
+        reason = self._shown(reason_in(answer) or _plain(response, content))
+        if 300 <= status < 400:
+            raise Refused(404, f"it redirects ({status}): give the url that it leads to")
+        if status == 429 and "quota" in reason:
+            raise Refused(402, reason)
+        if status == 429:
+            raise _Again(f"429: {reason}", HASTE, _retry_after(response.headers), limited=True)
+        if status >= 500 or status in (200, 408, 409, 425):
+            raise _Again(f"{status}: {reason}", wait_s=_retry_after(response.headers))
+        raise Refused(status, f"{status}: {reason}")
+
+    def _shown(self, what: object) -> str:
+        return self.server.key.shown(str(what))
+
+
+class Pace:
+    """How many requests may be in flight: fewer after a refusal for haste, then slowly more; none before a moment."""
+
+    def __init__(self, most: int) -> None:
+        self.most, self.allowed, self.busy = most, float(most), 0
+        self.not_before = self.cut_at = 0.0
+        self.free = asyncio.Condition()
+
+    @asynccontextmanager
+    async def slot(self) -> AsyncIterator[None]:
+        """A place among those in flight."""
+        async with self.free:
+            await self.free.wait_for(lambda: self.busy < int(self.allowed))
+            self.busy += 1
+        try:
+            await asyncio.sleep(max(0.0, self.not_before - time.monotonic()))
+            yield
+        finally:
+            self.busy -= 1
+            async with self.free:
+                self.free.notify_all()
+
+    def limited(self, pause_s: float) -> None:
+        """Half as many, and none before the pause is over; what was in flight together counts once."""
+        now = time.monotonic()
+        if now >= self.cut_at:
+            self.allowed = max(1.0, self.allowed / 2)
+            self.cut_at = now + pause_s
+        self.not_before = max(self.not_before, now + pause_s)
+
+    def answered(self) -> None:
+        """One more, after as many answers as are in flight."""
+        self.allowed = min(float(self.most), self.allowed + 1 / self.allowed)
+
+
+@lru_cache(maxsize=8)
+def _forms_of(key: str) -> re.Pattern[str]:
+    """What a key looks like: as it is, percent-encoded in part or whole, in hex, in base64 wherever it begins."""
+    raw = key.encode()
+    forms = {"".join(f"(?:{re.escape(chr(byte))}|%{byte:02x})" for byte in raw)}
+    forms.add("[ :]?".join(f"{byte:02x}" for byte in raw))
+    for before in range(3):  # how many bytes of the text before it share its first group of four characters
+        first, last = -(-before * 8 // 6), (before + len(raw)) * 8 // 6
+        encoded = base64.b64encode(bytes(before) + raw + bytes(2)).decode()[first:last]
+        either = {"+": "[-+]", "/": "[_/]"}  # the alphabet of urls, too
+        forms.add(r"\s*".join(either.get(letter, letter) for letter in encoded))
+    return re.compile("|".join(sorted(forms, key=len, reverse=True)), re.IGNORECASE)
+
+
+def library() -> Any:
+    """The HTTP client; one line where it is not installed."""
+    try:
+        import httpx
+    except ImportError as failure:
+        raise HarnessError(f"openai: needs httpx ({failure}): pip install 'diversity-harness[api]'") from failure
+    return httpx
+
+
+async def _read(response: httpx.Response, most_bytes: int) -> bytes:
+    content = bytearray()
+    async for part in response.aiter_bytes():
+        content += part
+        if len(content) > most_bytes:
+            raise _Again(f"an answer of more than {most_bytes / 2**20:.0f} MiB")
+    return bytes(content)
+
+
+def _parsed(content: bytes) -> Any:
+    with suppress(ValueError, RecursionError):
+        return json.loads(content)
+    return None
+
+
+def _plain(response: httpx.Response, content: bytes) -> str:
+    """What an answer is that no API gives: a proxy's page, half an answer."""
+    kind = response.headers.get("content-type", "").split(";")[0] or "no type"
+    return f"no answer of an OpenAI-compatible API ({kind}): {content.decode(errors='replace')}"
+
+
+def _retry_after(headers: Mapping[str, str]) -> float | None:
+    """Seconds > 0, as `retry-after-ms` or `Retry-After` (a number or a date) say; None where they say no such thing."""
+    for name, unit in (("retry-after-ms", 0.001), ("retry-after", 1.0)):
+        with suppress(KeyError, ValueError, TypeError):
+            return _some_seconds(float(headers[name]) * unit)
+    with suppress(KeyError, ValueError, TypeError, OverflowError):
+        return _some_seconds(email.utils.parsedate_to_datetime(headers["retry-after"]).timestamp() - time.time())
+    return None
+
+
+def _some_seconds(seconds: float) -> float | None:
+    return seconds if seconds > 0 else None  # NaN is no number of seconds either

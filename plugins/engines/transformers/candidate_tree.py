@@ -1,0 +1,166 @@
+"""Several possible next tokens of a row through the model in one pass, beside each other behind one key-value cache.
+
+The candidates of a step stand at the same position as siblings: a mask lets each see the row's own past and itself, not
+the others. They are written behind the cache's end; the keys and values of the one that is chosen stay, the others are
+overwritten by the next step. So nothing is copied, and the chosen token needs no pass of its own.
+
+Which models this holds for is not guessed from their names: `require_siblings` tries it on the model itself.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from transformers.cache_utils import DynamicCache
+
+from harness import HarnessError
+from harness_plugins.models.checkpoint import Checkpoint
+
+from .packed_attention import packed
+from .roomy_cache import RoomyLayer, with_room
+
+# Of a norm, against a plain pass: siblings' states in float32 and in 16 bits, and the logits that the head gives.
+STATES, ROUGH_STATES, LOGITS = 1e-3, 0.1, 0.01
+
+
+class SiblingLayer(RoomyLayer):
+    """A layer at whose end siblings stand until one is kept."""
+
+    def keep(self, chosen: torch.Tensor, siblings: int) -> None:
+        """Leave only sibling chosen[r] of row r of those that came last."""
+        start = self.keys.shape[-2] - siblings
+        rows = torch.arange(len(chosen), device=chosen.device)
+        for states in (self.all_keys, self.all_values):
+            states[rows, :, start] = states[rows, :, start + chosen]
+        self.keys, self.values = self.all_keys[..., : start + 1, :], self.all_values[..., : start + 1, :]
+
+
+@dataclass(frozen=True)
+class Prefixes:
+    """Prompts that have passed the model: cache of all their tokens, mask (rows, tokens), last state (rows, d)."""
+
+    cache: DynamicCache
+    mask: torch.Tensor
+    state: torch.Tensor
+
+    def part(self, rows: torch.Tensor) -> Prefixes:
+        """Some of the prompts."""
+        return Prefixes(with_room(self.cache, rows), self.mask[rows], self.state[rows])
+
+
+def prefixes(part: Checkpoint, ids: torch.Tensor, mask: torch.Tensor) -> Prefixes:
+    """Left-padded prompts (rows, tokens) through the model, once."""
+    positions = (mask.cumsum(-1) - 1).clamp(min=0)
+    cache = DynamicCache()  # without the config: a sliding layer would throw away what siblings still need
+    output = part.decoder(
+        input_ids=ids, attention_mask=mask, position_ids=positions, past_key_values=cache, use_cache=True
+    )
+    return Prefixes(cache, mask, output[0][:, -1])
+
+
+class CandidateTree:
+    """Rows that go on from their prompts, token by token."""
+
+    def __init__(self, part: Checkpoint, start: Prefixes) -> None:
+        self.decoder, self.config = part.decoder, part.model.config
+        rows = torch.arange(len(start.mask), device=start.mask.device)
+        self.cache = with_room(start.cache, rows, SiblingLayer)
+        self.seen, self.position = start.mask.bool(), start.mask.sum(-1)
+        self.siblings = 0
+
+    def look(self, candidates: torch.Tensor) -> torch.Tensor:
+        """The last hidden state of each candidate token, (rows, c) -> (rows, c, d)."""
+        rows, self.siblings = candidates.shape
+        with packed(self.config):
+            hidden: torch.Tensor = self.decoder(
+                input_ids=candidates,
+                attention_mask=self._mask(rows),
+                position_ids=self.position[:, None].expand(-1, self.siblings),
+                past_key_values=self.cache,
+                use_cache=True,
+            )[0]
+        return hidden
+
+    def _mask(self, rows: int) -> torch.Tensor:
+        """(rows, 1, c, past + c), to be added to the attention's scores: each sees the past and itself."""
+        past = self.seen[:, None, :].expand(-1, self.siblings, -1)
+        itself = torch.eye(self.siblings, dtype=torch.bool, device=past.device).expand(rows, -1, -1)
+        dtype = self.cache.layers[0].keys.dtype
+        seen = torch.cat([past, itself], -1)[:, None]
+        return torch.zeros(seen.shape, dtype=dtype, device=seen.device).masked_fill_(~seen, torch.finfo(dtype).min)
+
+    def keep(self, chosen: torch.Tensor) -> None:
+        """Go on from candidate chosen[r] in row r."""
+        if self.siblings > 1:
+            for layer in self.cache.layers:
+                layer.keep(chosen, self.siblings)
+        self.seen = torch.nn.functional.pad(self.seen, (0, 1), value=True)
+        self.position = self.position + 1
+
+    def narrow(self, rows: torch.Tensor) -> None:
+        """Go on with some rows only."""
+        self.cache.batch_select_indices(rows)
+        self.seen, self.position = self.seen[rows], self.position[rows]
+
+
+def require_window(part: Checkpoint, tokens: int) -> None:
+    """HarnessError where the model looks back less far than `tokens`: siblings would be cut off from their past."""
+    window = getattr(part.config.get_text_config(), "sliding_window", None)
+    if window is not None and tokens > window:
+        raise HarnessError(
+            f"{part.name}: prompt and --max-tokens make {tokens} tokens, more than the model's sliding window of "
+            f"{window}, over which no sampler can steer: shorten --max-tokens"
+        )
+
+
+@torch.inference_mode()
+def require_siblings(part: Checkpoint) -> None:
+    """Try siblings on the model: HarnessError unless they have the states, and the head the logits, of a plain pass.
+
+    Two steps of three candidates behind two prompts of unequal length, of which the second is kept.
+    """
+    try:
+        states, logits = _siblings_errors(part)
+    except (TypeError, ValueError, RuntimeError, AttributeError, IndexError, NotImplementedError) as failure:
+        reason = str(failure).splitlines()[0] if str(failure) else repr(failure)
+        raise HarnessError(f"{_cannot(part)}: {reason}") from failure
+    if not states < (STATES if part.dtype == "float32" else ROUGH_STATES):
+        raise HarnessError(f"{_cannot(part)}: their states differ from a plain pass's by {states:.1%}")
+    if not logits < LOGITS or getattr(part.config.get_text_config(), "final_logit_softcapping", None):
+        raise HarnessError(f"{_cannot(part)}: it changes its logits after the head")
+
+
+def _cannot(part: Checkpoint) -> str:
+    kind = type(part.model).__name__
+    return f"{part.name}: {kind} cannot look at several next tokens at once, as a sampler that steers must"
+
+
+def _siblings_errors(part: Checkpoint) -> tuple[float, float]:
+    """The largest relative differences of siblings' states, and of the head's logits, from those of plain passes."""
+    size, device = part.config.get_text_config().vocab_size, part.device
+    tokens = torch.tensor([3 * i + 5 for i in range(9)], device=device) % size
+    ids, mask = torch.stack([tokens[:5], tokens[1:6]]), torch.tensor([[0, 0, 1, 1, 1], [1] * 5], device=device)
+    tree = CandidateTree(part, prefixes(part, ids, mask))
+    candidates, errors = tokens[6:9].expand(2, -1), []
+    for step in range(2):
+        found = tree.look(candidates)
+        for row, begun in enumerate((ids[0, 2:], ids[1])):
+            before = torch.cat([begun, candidates[0, 1:2].repeat(step)])
+            errors += [
+                _against_plain(part, torch.cat([before, candidate[None]]), found[row, place])
+                for place, candidate in enumerate(candidates[row])
+            ]
+        tree.keep(torch.ones(2, dtype=torch.long, device=device))
+    states, logits = zip(*errors, strict=True)
+    return max(states), max(logits)
+
+
+def _against_plain(part: Checkpoint, tokens: torch.Tensor, state: torch.Tensor) -> tuple[float, float]:
+    plain = part.model(tokens[None], output_hidden_states=True, use_cache=False)
+    expected = plain.hidden_states[-1][0, -1]
+    return _relative(state, expected), _relative(part.model.get_output_embeddings()(expected), plain.logits[0, -1])
+
+
+def _relative(found: torch.Tensor, expected: torch.Tensor) -> float:
+    return float((found.float() - expected.float()).norm() / expected.float().norm())

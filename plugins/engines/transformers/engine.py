@@ -1,0 +1,442 @@
+"""The `transformers` engine: responses from any causal language model, with their hidden states, on a CPU or a GPU.
+
+`model.generate` does the work. Each row draws from its own stream (`row_streams`), the prompts pass the model once and
+their cache is shared by all rows, states are pooled while the rows are generated (`capture`: no second pass), and
+whenever half of the rows have ended, the others go on without them.
+
+On a CPU torch uses as many threads as it is set to (`torch.set_num_threads`, `OMP_NUM_THREADS`); another number of
+threads or of rows in a chunk changes the last bits of the logits, and so once in a great many tokens a token.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import groupby
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from harness import HarnessError, Message, Responses, Sampler, hookimpl
+from harness.hookspecs import Register
+from harness.records import Floats
+from harness_plugins.models.checkpoint import Checkpoint, find_device, quiet
+from harness_plugins.models.model_location import locate
+
+from ..row_chunks import Chunks, out_of_memory
+from ..sampled_rows import Asked, Drawn, Start, joined
+
+if TYPE_CHECKING:
+    import torch
+
+    from .capture import PooledStates
+    from .row_streams import RowDraws
+
+DTYPES = ("auto", "float32", "bfloat16", "float16")
+DEFAULT_MODEL = {"cpu": "Qwen/Qwen2.5-0.5B-Instruct", "cuda": "Qwen/Qwen2.5-7B-Instruct"}
+ENCODED_TOKENS = 16  # a row, of `batch` rows: what one pass of `encode` takes in
+SCORED_TOKENS = 2  # and of `score`, which has a vocabulary's logits for each
+CPU_ROWS = 64  # at once, of a large model on a CPU: fewer problems are then unfinished when a run is killed
+LARGE = 50_000_000  # parameters: smaller models gain by more rows even there
+STEERED_ROWS = 16  # of `batch`, that a prompt counts for under a sampler that steers: a step looks at many tokens
+
+
+@hookimpl
+def register_engines(register: Register) -> None:
+    """Register by name, so that listing engines imports no torch."""
+    register("transformers", "harness_plugins.engines.transformers.engine:Transformers")
+
+
+@dataclass(eq=False)
+class Transformers:
+    """A causal language model of the transformers library.
+
+    model      a hub id, a folder, or an embedded model's name; None: Qwen2.5-Instruct, 0.5B on a CPU, 7B on a GPU
+    device     "auto" (a GPU if there is one), "cpu", "cuda", "cuda:1", ...
+    dtype      "auto" (float32 on a CPU, the checkpoint's own on a GPU), "float32", "bfloat16" or "float16"
+    batch      rows generated at once at most; halved where memory runs out. Changes no response
+    revision   of a hub model: branch, tag or commit
+    """
+
+    model: str | None = None
+    device: str = "auto"
+    dtype: str = "auto"
+    batch: int = 256
+    revision: str | None = None
+
+    steers = True
+    states = ("mean", "last", "penultimate")
+
+    def __post_init__(self) -> None:
+        if self.dtype not in DTYPES:
+            raise HarnessError(f"transformers: dtype must be one of {', '.join(DTYPES)}, got {self.dtype!r}")
+        if not isinstance(self.batch, int) or self.batch < 1:
+            raise HarnessError(f"transformers: batch must be a whole number >= 1, got {self.batch!r}")
+        self._chunks = Chunks(self.batch)
+        if self.model is not None:
+            _ = self._checkpoint  # a wrong path is an error now, not when the first response is drawn
+
+    @cached_property
+    def _checkpoint(self) -> Checkpoint:
+        model = DEFAULT_MODEL[find_device(self.device).type] if self.model is None else self.model
+        location = locate(model)
+        if location.folder is not None and self.revision is not None:
+            raise HarnessError(f"transformers: {model} is a folder, which has no revision {self.revision!r}")
+        return Checkpoint(location, self.device, self.dtype, self.revision)
+
+    @property
+    def name(self) -> str:
+        """The model's name as tables show it: hub id, folder's name, or embedded name."""
+        return self._checkpoint.name
+
+    @property
+    def chats(self) -> bool:
+        """Whether the tokenizer brings a chat template; base models do not."""
+        return bool(self._checkpoint.tokenizer.chat_template)
+
+    def identity(self) -> Mapping[str, Any]:
+        """Model, revision (a hub commit, or a hash of a folder's content), dtype and engine; loads no weights."""
+        part = self._checkpoint
+        return {"engine": "transformers", "model": part.name, "revision": part.revision, "dtype": part.dtype}
+
+    def problems_per_call(self, n: int) -> int:
+        """As many problems as fill one batch."""
+        return max(1, self.batch // n)
+
+    def check(self, prompts: Sequence[Sequence[Message]], max_tokens: int) -> None:
+        """Refuse max_tokens that do not fit the model's context after the longest prompt. Loads the tokenizer only."""
+        if max_tokens < 1:
+            raise HarnessError(f"transformers: --max-tokens must be >= 1, got {max_tokens}")
+        longest = max((len(self._checkpoint.prompt_ids(prompt)) for prompt in prompts), default=0)
+        room = self._checkpoint.context - longest
+        if max_tokens > room:
+            most = f"--max-tokens can be {room:.0f} at most" if room > 0 else "no --max-tokens fits"
+            raise HarnessError(
+                f"{self.name}: the longest prompt has {longest} tokens, and --max-tokens {max_tokens} more do not fit "
+                f"a context of {self._checkpoint.context:.0f}: {most}"
+            )
+
+    def sample(
+        self,
+        prompts: Sequence[Sequence[Message]],
+        *,
+        n: int,
+        sampler: Sampler,
+        max_tokens: int,
+        seeds: Sequence[int],
+        states: Sequence[str] = (),
+        report: Callable[[int], None] = lambda rows: None,
+        done: Callable[[int, Responses], None] = lambda prompt, responses: None,
+        until: Callable[[int, str, str], bool] = lambda prompt, text, finish: False,
+    ) -> list[Responses]:
+        """n responses to each prompt, in chunks of at most `batch` rows; see `harness.contracts.Engine`.
+
+        Under a sampler that steers, a prompt's responses come one after another; `until` is asked then only.
+        """
+        self._require_known(states)
+        if sampler.steers:
+            return self._sample_steered(prompts, Asked(n, sampler, max_tokens, seeds, states, report, done, until))
+        rows = [(j, i) for j in range(len(prompts)) for i in range(n)]
+        parts: list[list[Drawn]] = [[] for _ in prompts]
+        finished: list[Responses] = []
+        with self._quiet_inference():
+            start = self._left_padded([self._checkpoint.prompt_ids(prompt) for prompt in prompts])
+            for chunk, columns in self._chunks.over(
+                rows, lambda chunk: self._generate(start, chunk, sampler, max_tokens, seeds, states), self._at_once(n)
+            ):
+                report(len(chunk))
+                for j, places in groupby(range(len(chunk)), key=lambda place: chunk[place][0]):
+                    own = list(places)
+                    parts[j].append(columns.rows(slice(own[0], own[-1] + 1)))
+                    if chunk[own[-1]][1] == n - 1:
+                        finished.append(self._responses(joined(parts[j])))
+                        parts[j].clear()
+                        done(j, finished[j])
+        return finished
+
+    def _at_once(self, n: int) -> int:
+        """Rows generated at once: on a CPU a large model gains nothing by more than `CPU_ROWS`, in whole problems."""
+        part = self._checkpoint
+        if part.device.type != "cpu" or part.model.num_parameters() < LARGE:
+            return self.batch
+        return min(self.batch, n * max(1, CPU_ROWS // n))
+
+    def encode(
+        self,
+        prompt: Sequence[Message],
+        responses: Responses,
+        states: Sequence[str],
+        report: Callable[[int], None] = lambda rows: None,
+    ) -> dict[str, Floats]:
+        """The states of given responses, each (n, d) float32, in one pass over prompt and response.
+
+        Equal to what `sample` gives for the same tokens. A response of no token has its prompt's last state.
+        """
+        self._require_known(states)
+        pooled: dict[str, Floats] = {}
+        for chunk, columns in self._passes(
+            prompt, responses, ENCODED_TOKENS, lambda *rows: self._encode(*rows, states)
+        ):
+            for kind, values in columns.items():
+                pooled.setdefault(kind, np.empty((len(responses), values.shape[1]), np.float32))[chunk] = values
+            report(len(chunk))
+        return pooled
+
+    def score(
+        self,
+        prompt: Sequence[Message],
+        responses: Responses,
+        report: Callable[[int], None] = lambda rows: None,
+    ) -> Floats:
+        """(n,) float64: the log-probability of each given response under this model, the sum over its tokens.
+
+        Equal to what `sample` gives for the same tokens, whoever drew them; 0 for a response of no token.
+        """
+        scores = np.zeros(len(responses))
+        for chunk, values in self._passes(prompt, responses, SCORED_TOKENS, self._score):
+            scores[chunk] = values
+            report(len(chunk))
+        return scores
+
+    def _passes(
+        self,
+        prompt: Sequence[Message],
+        responses: Responses,
+        tokens: int,
+        work: Callable[[Start, Sequence[list[int]]], Any],
+    ) -> Iterator[tuple[list[int], Any]]:
+        """Given responses in chunks of about `tokens * batch` tokens, and what `work` makes of each."""
+        rows = self._checkpoint.rows(responses)
+        longest = max((len(row) for row in rows), default=0)
+        prompt_ids = self._checkpoint.prompt_ids(prompt)
+        if len(prompt_ids) + longest > self._checkpoint.context:
+            raise HarnessError(
+                f"{self.name}: prompt and longest response have {len(prompt_ids) + longest} tokens, "
+                f"more than the context of {self._checkpoint.context:.0f}"
+            )
+        chunks = Chunks(max(1, min(self.batch, tokens * self.batch // (1 + longest))))
+        by_length = sorted(range(len(rows)), key=lambda i: len(rows[i]))  # similar lengths together: little padding
+        with self._quiet_inference():
+            start = self._left_padded([prompt_ids])
+            for chunk, made in chunks.over(by_length, lambda chunk: work(start, [rows[i] for i in chunk])):
+                yield list(chunk), made
+
+    def _generate(
+        self,
+        start: Start,
+        chunk: Sequence[tuple[int, int]],
+        sampler: Sampler,
+        max_tokens: int,
+        seeds: Sequence[int],
+        states: Sequence[str],
+    ) -> Drawn:
+        """Responses for a chunk of (prompt, row) pairs."""
+        import torch
+
+        from .capture import PooledStates, hooked
+        from .row_streams import RowDraws, uniforms
+
+        part = self._checkpoint
+        which = torch.tensor([j for j, _ in chunk], device=part.device)
+        streams = np.stack([uniforms(seeds[j], i, max_tokens) for j, i in chunk])
+        draws = RowDraws(sampler, streams, part.eos, part.filler, part.device)
+        pooled = PooledStates(states, draws)
+        with hooked(part.decoder, pooled) if states else nullcontext():
+            self._run(draws, start.ids[which], start.mask[which], start.past(which), feed_last=bool(states))
+        return self._columns(draws, pooled)
+
+    def _columns(self, draws: RowDraws, pooled: PooledStates) -> Drawn:
+        """What was drawn, on the CPU."""
+        if not draws.logprobs.isfinite().all():
+            raise HarnessError(
+                f"{self.name}: in {self._checkpoint.dtype} the model's probabilities are not finite; try dtype=float32"
+            )
+        lengths = draws.lengths.tolist()
+        return Drawn(
+            token_ids=[row[:length] for row, length in zip(draws.tokens.tolist(), lengths, strict=True)],
+            ended=draws.ended.tolist(),
+            logprobs=draws.logprobs.cpu().numpy(),
+            states={kind: values.cpu().numpy() for kind, values in pooled.result().items()},
+        )
+
+    def _sample_steered(self, prompts: Sequence[Sequence[Message]], asked: Asked) -> list[Responses]:
+        """Up to n responses to each prompt, one after another, several prompts at a time."""
+        from .candidate_tree import require_window
+
+        if not hasattr(asked.sampler, "steering"):
+            raise HarnessError(
+                f"transformers: {type(asked.sampler).__name__} has steers = True, but no steering() that says how: "
+                "see harness.contracts.Steering"
+            )
+        ids = [self._checkpoint.prompt_ids(prompt) for prompt in prompts]
+        require_window(self._checkpoint, max(map(len, ids), default=0) + asked.max_tokens)
+        drawn: list[Responses] = []
+        with self._quiet_inference():
+            _ = self._tried_siblings
+            chunks = Chunks(max(1, self.batch // STEERED_ROWS))
+            for _, responses in chunks.over(range(len(ids)), lambda chunk: self._steered(chunk, ids, asked)):
+                drawn += responses
+        return drawn
+
+    @cached_property
+    def _tried_siblings(self) -> bool:
+        """True where the model can look at several next tokens at once; a HarnessError, one line, where not."""
+        from .candidate_tree import require_siblings
+
+        require_siblings(self._checkpoint)
+        return True
+
+    def _steered(self, chunk: Sequence[int], prompt_ids: Sequence[list[int]], asked: Asked) -> list[Responses]:
+        """The responses to a chunk of prompts, which go on together as long as `until` lets them."""
+        from .row_streams import uniforms
+        from .steered import SteeredPrompts
+
+        steered = SteeredPrompts(self._checkpoint, asked.sampler, *self._padded([prompt_ids[j] for j in chunk]))
+        found: dict[int, list[Drawn]] = {j: [] for j in chunk}
+        whole: dict[int, Responses] = {}
+        going = list(chunk)
+        for i in range(asked.n):
+            streams = np.stack([uniforms(asked.seeds[j], i, asked.max_tokens) for j in going])
+            columns = self._columns(*steered.respond([j - chunk[0] for j in going], streams, asked.states))
+            for row, j in enumerate(going):
+                found[j].append(columns.rows(slice(row, row + 1)))
+            asked.report(len(going))
+            last = i == asked.n - 1
+            for j in [j for j in going if asked.until(j, *self._text(found[j][-1])) or last]:
+                whole[j] = self._responses(joined(found[j]))
+                asked.done(j, whole[j])
+                going.remove(j)
+            if not going:
+                break
+        return [whole[j] for j in chunk]
+
+    def _text(self, drawn: Drawn) -> tuple[str, str]:
+        """The text of one row, and how it ended."""
+        return self._checkpoint.text(drawn.token_ids[0]), drawn.finish[0]
+
+    def _run(
+        self, draws: RowDraws, ids: torch.Tensor, mask: torch.Tensor, past: dict[str, Any], *, feed_last: bool
+    ) -> None:
+        """Generate until all rows have ended; whenever half of them have, the others go on without them."""
+        import torch
+
+        from .row_streams import RowsEnded
+
+        stop = RowsEnded(draws, feed_last, narrowing=bool(past))
+        steps = draws.max_tokens + feed_last  # a row's last token passes the model only for its state
+        while len(draws.running) and draws.step < steps:
+            ids = self._checkpoint.model.generate(
+                input_ids=ids,
+                attention_mask=mask,
+                do_sample=False,
+                max_new_tokens=steps - draws.step,
+                logits_processor=[draws],
+                stopping_criteria=[stop],
+                **past,
+            )
+            unfinished = (~stop.finished()).nonzero()[:, 0]
+            draws.narrow(unfinished)
+            ids, mask = ids[unfinished], mask[unfinished]
+            mask = torch.nn.functional.pad(mask, (0, ids.shape[1] - mask.shape[1]), value=1)
+            for cache in past.values():
+                cache.batch_select_indices(unfinished)
+
+    def _responses(self, drawn: Drawn) -> Responses:
+        return Responses(
+            texts=[self._checkpoint.text(ids) for ids in drawn.token_ids],
+            finish=drawn.finish,
+            lengths=np.array([len(ids) for ids in drawn.token_ids], np.int64),
+            logprobs=drawn.logprobs,
+            token_ids=drawn.token_ids,
+            states=drawn.states,
+        )
+
+    def _encode(self, start: Start, rows: Sequence[list[int]], states: Sequence[str]) -> dict[str, Floats]:
+        """States of a chunk of responses to the one prompt of `start`."""
+        import torch
+
+        from .capture import pool
+
+        fed, width = self._fed(start, rows)
+        hidden = self._checkpoint.decoder(**fed)[0]
+        lengths = torch.tensor([len(row) for row in rows], device=hidden.device)
+        pooled = pool(hidden[:, -1 - width :], lengths, states)
+        return {kind: values.cpu().numpy() for kind, values in pooled.items()}
+
+    def _score(self, start: Start, rows: Sequence[list[int]]) -> Floats:
+        """Summed log-probabilities of a chunk of responses to the one prompt of `start`."""
+        import torch
+
+        fed, width = self._fed(start, rows)
+        logits = self._checkpoint.model(**fed, logits_to_keep=width + 1).logits
+        return np.array(
+            [
+                float(torch.log_softmax(logits[i, : len(row)].float(), -1).gather(1, target).double().sum())
+                for i, row in enumerate(rows)
+                for target in [torch.tensor(row, dtype=torch.long, device=logits.device)[:, None]]
+            ]
+        )
+
+    def _fed(self, start: Start, rows: Sequence[list[int]]) -> tuple[dict[str, Any], int]:
+        """What the model is given for responses to the one prompt of `start`, padded on the right, and their width."""
+        import torch
+
+        part = self._checkpoint
+        width = max(len(row) for row in rows)
+        tokens = torch.tensor([row + [part.filler] * (width - len(row)) for row in rows], device=part.device)
+        ids = torch.cat([start.ids.expand(len(rows), -1), tokens.long()], dim=1)
+        past = start.past(torch.zeros(len(rows), dtype=torch.long, device=part.device))
+        fed = ids[:, start.ids.shape[1] - 1 :] if past else ids
+        at = torch.arange(ids.shape[1] - fed.shape[1], ids.shape[1], device=part.device)
+        return {"input_ids": fed, "position_ids": at.expand(len(rows), -1), "use_cache": bool(past), **past}, width
+
+    def _left_padded(self, prompts: Sequence[list[int]]) -> Start:
+        """The prompts in one batch, and their cache where all rows can share it."""
+        ids, mask = self._padded(prompts)
+        try:
+            return Start(ids, mask, self._shared_cache(ids[:, :-1], mask[:, :-1]))
+        except (MemoryError, RuntimeError) as failure:
+            if not out_of_memory(failure):
+                raise
+        return Start(ids, mask, None)
+
+    def _padded(self, prompts: Sequence[list[int]]) -> tuple[torch.Tensor, torch.Tensor]:
+        """The prompts in one batch, padded on the left, and their mask, each (prompts, tokens)."""
+        import torch
+
+        part = self._checkpoint
+        width = max(len(ids) for ids in prompts)
+        pads = [width - len(ids) for ids in prompts]
+        ids = [[part.filler] * pad + ids for pad, ids in zip(pads, prompts, strict=True)]
+        mask = [[0] * pad + [1] * (width - pad) for pad in pads]
+        return torch.tensor(ids, device=part.device), torch.tensor(mask, device=part.device)
+
+    def _shared_cache(self, ids: torch.Tensor, mask: torch.Tensor) -> Any | None:
+        """The cache of all prompt tokens but the last; None where a model's cache cannot be copied to many rows.
+
+        Only plain caches are: one with a sliding window or a recurrent state is made anew in every chunk.
+        """
+        from transformers.cache_utils import DynamicCache, DynamicLayer
+
+        if ids.shape[1] == 0:
+            return None
+        positions = (mask.cumsum(-1) - 1).clamp(min=0)
+        decoder = self._checkpoint.model.get_decoder()
+        output = decoder(input_ids=ids, attention_mask=mask, position_ids=positions, use_cache=True)
+        cache = getattr(output, "past_key_values", None)
+        plain = isinstance(cache, DynamicCache) and all(type(layer) is DynamicLayer for layer in cache.layers)
+        return cache if plain else None
+
+    @contextmanager
+    def _quiet_inference(self) -> Iterator[None]:
+        import torch
+
+        with quiet(), torch.inference_mode():
+            yield
+
+    def _require_known(self, states: Sequence[str]) -> None:
+        for state in states:
+            if state not in self.states:
+                raise HarnessError(f"transformers: no state {state!r}, only {', '.join(self.states)}")

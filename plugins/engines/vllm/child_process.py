@@ -1,0 +1,176 @@
+"""vLLM as a child process: started under a warden, joined by a socket, ended without a trace."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import shutil
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+import weakref
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, NoReturn
+
+from harness import HarnessError
+
+from ..row_chunks import OUT_OF_MEMORY
+from . import leftovers
+from .child.harness_vllm.wire import Arrays, receive, send
+from .failures import reason
+
+CHILD = Path(__file__).parent / "child"
+MENDED = (*OUT_OF_MEMORY, "OutOfMemory", "EngineDead")  # by a new start with fewer sequences, perhaps
+END_S = 15.0  # the warden's, to end what it watches over
+
+
+class Died(Exception):
+    """The child is gone, or vLLM in it, or the memory that it needs; why."""
+
+
+class Refusal(Exception):
+    """The child cannot do what it is asked, now or ever; why."""
+
+
+class Refused(Refusal):
+    """A refusal after which the child can be asked again."""
+
+
+class ChildProcess:
+    """vLLM with a model, loaded. `fault`: why it takes no states while it draws; `pid`: the child's."""
+
+    def __init__(self, python: Path, settings: Mapping[str, Any], environment: Mapping[str, str]) -> None:
+        leftovers.sweep(leftovers.home())
+        self.folder = Path(tempfile.mkdtemp(dir=leftovers.home()))
+        self.pid = 0
+        self._said = 0  # bytes of the log that tell of nothing but the start
+        self._began: int | None = None
+        with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as door:
+            door.bind(str(self.folder / "door"))
+            door.listen(1)
+            self._warden = self._start(python, environment)
+            self._links: list[socket.socket] = []
+            self._finalizer = weakref.finalize(self, _end, self._warden, self.folder, self._links)  # at exit too
+            try:
+                self._link = self._connected(door)
+                self.fault = self._load(settings)
+            except BaseException:
+                self.end()
+                raise
+
+    @property
+    def ended(self) -> bool:
+        """Whether it can be asked no more."""
+        return not self._finalizer.alive
+
+    def ask(self, head: Mapping[str, Any], arrays: Arrays) -> Iterator[tuple[dict[str, Any], Arrays]]:
+        """The child's answers to a request. Died, Refusal; abandoned halfway, the child is of no more use."""
+        whole = False
+        try:
+            try:
+                send(self._link, head, arrays)
+            except OSError:
+                self._died("it is gone")
+            while "end" not in (answer := self._answer())[0]:
+                yield answer
+            whole = True
+        except Refused:
+            whole = True
+            raise
+        finally:
+            if not whole:
+                self.end()
+
+    def end(self) -> None:
+        """End the child and all that descends from it, even where the warden was killed."""
+        self._finalizer()
+        if self.pid and self._began is not None:
+            leftovers.end_session(self.pid, self._began)
+
+    def _start(self, python: Path, environment: Mapping[str, str]) -> subprocess.Popen[bytes]:
+        paths = [str(CHILD), *filter(None, [os.environ.get("PYTHONPATH")])]
+        command = [str(python), "-P", "-m", "harness_vllm", str(self.folder / "door")]
+        asked = {"command": command, "environment": {**environment, "PYTHONPATH": os.pathsep.join(paths)}}
+        (self.folder / "command.json").write_text(json.dumps(asked), encoding="utf-8")
+        with (self.folder / "log.txt").open("ab") as log:
+            warden = subprocess.Popen(
+                [sys.executable, "-m", "harness_plugins.engines.vllm.warden", str(self.folder), str(os.getpid())],
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                start_new_session=True,
+            )
+        leftovers.write(self.folder, owner=os.getpid(), warden=warden.pid)
+        return warden
+
+    def _connected(self, door: socket.socket) -> socket.socket:
+        door.settimeout(0.2)
+        while True:
+            try:
+                link, _ = door.accept()
+                break
+            except TimeoutError:
+                if self._warden.poll() is not None:
+                    self._died("it did not start")
+        self._links.append(link)
+        link.settimeout(None)
+        hello = receive(link)
+        if hello is not None:
+            self.pid = int(hello[0]["pid"])
+            self._began = leftovers.began(self.pid)
+            leftovers.write(self.folder, owner=os.getpid(), warden=self._warden.pid, child=self.pid)
+        return link
+
+    def _load(self, settings: Mapping[str, Any]) -> str:
+        send(self._link, {"do": "load", **settings})
+        try:
+            head, _ = self._answer()
+        except Refused as refusal:
+            raise HarnessError(f"vllm: {refusal}") from None
+        except Refusal as failure:
+            raise HarnessError(f"vllm: it did not start: {failure}") from None
+        self.version = str(head["vllm"])
+        self._said = (self.folder / "log.txt").stat().st_size
+        return str(head["fault"])
+
+    def _answer(self) -> tuple[dict[str, Any], Arrays]:
+        answer = receive(self._link)
+        if answer is None:
+            self._died("it was ended")
+        head, _ = answer
+        if "refused" in head:
+            raise Refused(head["refused"])
+        if "failed" in head:
+            self._fail(head["failed"], Died if any(words in head["failed"] for words in MENDED) else Refusal)
+        return answer
+
+    def _died(self, how: str) -> NoReturn:
+        """Raise Died, once the warden has said all that it has to say."""
+        deadline = time.monotonic() + END_S
+        while self._warden.poll() is None and time.monotonic() < deadline:
+            time.sleep(0.02)
+        self._fail(how)
+
+    def _fail(self, how: str, kind: type[Exception] = Died) -> NoReturn:
+        why = reason(how, self.folder / "log.txt", self._said)
+        kept = self.folder.with_suffix(".log")
+        with contextlib.suppress(OSError):
+            shutil.copyfile(self.folder / "log.txt", kept)
+        raise kind(f"{why}: its log is {kept}")
+
+
+def _end(warden: subprocess.Popen[bytes], folder: Path, links: list[socket.socket]) -> None:
+    warden.terminate()
+    deadline = time.monotonic() + END_S
+    while warden.poll() is None and time.monotonic() < deadline:
+        time.sleep(0.02)
+    if warden.poll() is None:
+        warden.kill()
+        warden.wait()
+    for link in links:
+        link.close()
+    shutil.rmtree(folder, ignore_errors=True)

@@ -1,0 +1,450 @@
+"""The `vllm` engine: responses from vLLM, with their hidden states taken in the pass that draws them.
+
+vLLM runs in a child process, of this environment or of one of its own (it cannot live beside transformers 5.20 and
+newer), which loads the model once and is joined by a socket. Prompts are tokenized, and responses decoded, here, by the
+same code as the `transformers` engine's. Row i of a problem is drawn with the seed base + i, its base made of the
+problem's seed, so that the chunks in which rows are asked for change nothing; the streams are vLLM's own, so that its
+rows are other ones than the `transformers` engine's.
+"""
+
+from __future__ import annotations
+
+import logging
+import math
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from harness import HarnessError, Message, Responses, Sampler
+from harness.records import Floats
+from harness_plugins.models.checkpoint import Checkpoint, find_device
+from harness_plugins.models.model_location import locate
+
+from .child.harness_vllm.wire import Arrays, packed, unpacked
+from .child_process import ChildProcess, Died, Refusal
+from .environment import Environment, cores, environment, find_python, gpus_in_sight
+from .requests import finished_prompts, seed_base
+
+DTYPES = ("auto", "float32", "bfloat16", "float16")
+DEFAULT_MODEL = {"cpu": "Qwen/Qwen2.5-0.5B-Instruct", "cuda": "Qwen/Qwen2.5-7B-Instruct"}
+SEQUENCES = {"cpu": 64, "cuda": 256}
+CPU_CONTEXT = 4096  # vLLM makes room for it at once
+CALL = 8  # times the sequences that run at once: the rows of one call
+FAILURES = 4  # of the child, with no row finished between
+
+log = logging.getLogger("harness.vllm")
+
+
+@dataclass(eq=False)
+class Vllm:
+    """A causal language model in vLLM.
+
+    model                   a hub id, a folder, or an embedded model's name; None: as of the `transformers` engine
+    dtype                   "auto" (float32 on a CPU, the checkpoint's own on a GPU), or one of `DTYPES`
+    revision                of a hub model: branch, tag or commit
+    max_num_seqs            responses drawn at once; None: 64 on a CPU, 256 on a GPU. Halved where vLLM dies
+    max_model_len           tokens of prompt and response; None: the model's context, on a CPU at most 4,096
+    gpu_memory_utilization  the part of the GPU's memory that vLLM takes
+    kv_gib                  GiB of the KV cache; None: what is left of that part, on a CPU what all sequences take, at
+                            most a quarter of the free memory
+    tensor_parallel         GPUs that share the model
+    enforce_eager           no compiled graphs; None: on a CPU, where compiling takes longer than it saves
+    chunk                   responses a request
+    pooling                 take hidden states from a second, pooling vLLM, as where the first cannot give them
+    threads                 of a CPU; None: OMP_NUM_THREADS, else one a core
+    python                  of the environment with vLLM; None: HARNESS_VLLM_PYTHON, this one, or .venv-vllm
+    """
+
+    model: str | None = None
+    dtype: str = "auto"
+    revision: str | None = None
+    max_num_seqs: int | None = None
+    max_model_len: int | None = None
+    gpu_memory_utilization: float = 0.9
+    kv_gib: float | None = None
+    tensor_parallel: int = 1
+    enforce_eager: bool | None = None
+    chunk: int = 128
+    pooling: bool = False
+    threads: int | None = None
+    python: str | None = None
+
+    steers = False
+    states = ("mean", "last", "penultimate")
+
+    def __post_init__(self) -> None:
+        if self.dtype not in DTYPES:
+            raise HarnessError(f"vllm: dtype must be one of {', '.join(DTYPES)}, got {self.dtype!r}")
+        for name in ("max_num_seqs", "max_model_len", "tensor_parallel", "chunk", "threads"):
+            value = getattr(self, name)
+            if value is not None and (not isinstance(value, int) or isinstance(value, bool) or value < 1):
+                raise HarnessError(f"vllm: {name} must be a whole number >= 1, got {value!r}")
+        if not 0 < self.gpu_memory_utilization <= 1:
+            raise HarnessError(f"vllm: gpu_memory_utilization must be in (0, 1], got {self.gpu_memory_utilization!r}")
+        if self.kv_gib is not None and not 0 < self.kv_gib < math.inf:
+            raise HarnessError(f"vllm: kv_gib must be > 0 and finite, got {self.kv_gib!r}")
+        self._sequences = self.max_num_seqs
+        self._children: dict[bool, ChildProcess] = {}
+        self._fault = ""
+        self._alone = False  # a child was loaded as the only one
+        self.passed_again = 0  # rows whose states were not all seen while they were drawn
+        if self.model is not None:
+            _ = self._checkpoint  # a wrong path is an error now, not when the first response is drawn
+
+    # What it is.
+
+    @property
+    def name(self) -> str:
+        """The model's name as tables show it: hub id, folder's name, or embedded name."""
+        return self._checkpoint.name
+
+    @property
+    def chats(self) -> bool:
+        """Whether the tokenizer brings a chat template; base models do not."""
+        return bool(self._checkpoint.tokenizer.chat_template)
+
+    def identity(self) -> Mapping[str, Any]:
+        """Model, revision (a hub commit, or a hash of a folder's content), dtype and engine.
+
+        Neither vLLM's version nor the device: another one draws other rows of the same distribution, and a pool of many
+        hours is not to be drawn again for that.
+        """
+        part = self._checkpoint
+        return {"engine": "vllm", "model": part.name, "revision": part.revision, "dtype": self._dtype}
+
+    def problems_per_call(self, n: int) -> int:
+        """As many problems as fill the sequences that run at once some times over."""
+        return max(1, CALL * (self.max_num_seqs or SEQUENCES[self._device]) // n)
+
+    def check(self, prompts: Sequence[Sequence[Message]], max_tokens: int) -> str:
+        """Refuse max_tokens that do not fit after the longest prompt (vLLM would cut them off), and a missing vLLM.
+
+        Nothing is loaded: the model belongs to the process that samples, which need not be this one.
+        """
+        if max_tokens < 1:
+            raise HarnessError(f"vllm: --max-tokens must be >= 1, got {max_tokens}")
+        longest = max((len(self._checkpoint.prompt_ids(prompt)) for prompt in prompts), default=0)
+        self._require_room(longest, max_tokens, f"--max-tokens {max_tokens}")
+        if prompts:
+            _ = self._environment
+        return ""
+
+    # What it does.
+
+    def sample(
+        self,
+        prompts: Sequence[Sequence[Message]],
+        *,
+        n: int,
+        sampler: Sampler,
+        max_tokens: int,
+        seeds: Sequence[int],
+        states: Sequence[str] = (),
+        report: Callable[[int], None] = lambda rows: None,
+        done: Callable[[int, Responses], None] = lambda prompt, responses: None,
+    ) -> list[Responses]:
+        """n responses to each prompt, asked for `chunk` at a time; see `harness.contracts.Engine`.
+
+        Where states come from a second vLLM, `done` is given the responses without them.
+        """
+        if sampler.steers:
+            raise HarnessError(
+                f"vllm: {type(sampler).__name__} steers decoding itself, which this engine cannot follow"
+            )
+        self._require_known(states)
+        ids = [self._checkpoint.prompt_ids(prompt) for prompt in prompts]
+        self._require_room(max(map(len, ids), default=0), max_tokens, f"{max_tokens} tokens of response")
+        self._loaded()
+        while_drawing = () if self._fault else tuple(states)
+        asked = {
+            "do": "sample",
+            "states": while_drawing,
+            "max_tokens": max_tokens,
+            "eos": self._checkpoint.eos,
+            "sampler": _parameters(sampler),
+        }
+        requests = list(self._requests(len(ids), n, seeds))
+        found: dict[int, Responses] = {}
+        for j, parts in finished_prompts(self._drawn(asked, packed("prompts", ids), requests, report), requests):
+            found[j] = self._responses(parts, while_drawing)
+            done(j, found[j])
+        drawn = [found[j] for j in range(len(ids))]
+        if not states or while_drawing:
+            return drawn
+        pooled = [self._encoded(one, row, states) for one, row in zip(ids, drawn, strict=True)]
+        return [replace(responses, states=vectors) for responses, vectors in zip(drawn, pooled, strict=True)]
+
+    def encode(
+        self,
+        prompt: Sequence[Message],
+        responses: Responses,
+        states: Sequence[str],
+        report: Callable[[int], None] = lambda rows: None,
+    ) -> dict[str, Floats]:
+        """The states of given responses, each (n, d) float32, in one pass over prompt and response.
+
+        Equal to what `sample` gives for the same tokens. A response of no token has its prompt's last state.
+        """
+        self._require_known(states)
+        return self._encoded(self._checkpoint.prompt_ids(prompt), responses, states, report)
+
+    def score(
+        self,
+        prompt: Sequence[Message],
+        responses: Responses,
+        report: Callable[[int], None] = lambda rows: None,
+    ) -> Floats:
+        """(n,) float64: the log-probability of each given response under this model, the sum over its tokens."""
+        prompt_ids = self._checkpoint.prompt_ids(prompt)
+        rows = self._rows_with_room(prompt_ids, responses)
+        scores = np.zeros(len(rows))
+        for head, columns in self._answers({"do": "score"}, packed("prompts", [prompt_ids]) | packed("rows", rows)):
+            scores[head["first"] : head["first"] + head["n"]] = columns["logprobs"]
+            report(head["n"])
+        report(sum(not row for row in rows))
+        return scores
+
+    def close(self) -> None:
+        """End the child. Whatever is asked next starts another."""
+        for child in self._children.values():
+            child.end()
+        self._children.clear()
+
+    # Requests and what comes of them.
+
+    def _requests(self, prompts: int, n: int, seeds: Sequence[int]) -> Iterator[dict[str, int]]:
+        for j in range(prompts):
+            base = seed_base(seeds[j])
+            for first in range(0, n, self.chunk):
+                yield {"prompt": j, "n": min(self.chunk, n - first), "seed": base + first}
+
+    def _drawn(
+        self,
+        asked: Mapping[str, Any],
+        prompts: Arrays,
+        requests: Sequence[Mapping[str, int]],
+        report: Callable[[int], None],
+    ) -> Iterator[tuple[int, Arrays]]:
+        """Each request's place and columns, as it is finished; those that a death left open are asked for again."""
+        left = dict(enumerate(requests))
+        deaths = 0
+        while left:
+            some = [{"request": at, **request} for at, request in left.items()]
+            try:
+                for head, columns in self._loaded().ask({**asked, "requests": some}, prompts):
+                    request = left.pop(head["request"])
+                    self.passed_again += head["passed_again"]
+                    deaths = 0
+                    report(request["n"])
+                    yield head["request"], columns
+            except Died as death:
+                deaths += 1
+                self._survive(death, deaths)
+            except Refusal as refusal:
+                raise HarnessError(f"vllm: {refusal}") from None
+
+    def _responses(self, parts: Sequence[Arrays], states: Sequence[str]) -> Responses:
+        """One prompt's responses, of its requests' columns."""
+        token_ids = [ids for part in parts for ids in unpacked("tokens", part)]
+        logprobs = np.concatenate([part["logprobs"] for part in parts])
+        if not np.isfinite(logprobs).all():
+            dtype = self._dtype
+            raise HarnessError(f"{self.name}: in {dtype} the model's probabilities are not finite; try dtype=float32")
+        eos = set(self._checkpoint.eos)
+        return Responses(
+            texts=[self._checkpoint.text(ids) for ids in token_ids],
+            finish=["stop" if ids and ids[-1] in eos else "length" for ids in token_ids],
+            lengths=np.array([len(ids) for ids in token_ids], np.int64),
+            logprobs=logprobs,
+            token_ids=token_ids,
+            states={kind: np.concatenate([part[kind] for part in parts]) for kind in states},
+        )
+
+    def _encoded(
+        self,
+        prompt_ids: list[int],
+        responses: Responses,
+        states: Sequence[str],
+        report: Callable[[int], None] = lambda rows: None,
+    ) -> dict[str, Floats]:
+        rows = self._rows_with_room(prompt_ids, responses)
+        pooled: dict[str, Floats] = {}
+        if not rows or not states:
+            return pooled
+        asked = {"do": "encode", "states": list(states)}
+        self._loaded()
+        for head, columns in self._answers(
+            asked, packed("prompts", [prompt_ids]) | packed("rows", rows), pooling=bool(self._fault)
+        ):
+            for kind in states:
+                whole = pooled.setdefault(kind, np.zeros((len(rows), columns[kind].shape[1]), np.float32))
+                whole[head["first"] : head["first"] + head["n"]] = columns[kind]
+            report(head["n"])
+        return pooled
+
+    def _answers(
+        self, asked: Mapping[str, Any], arrays: Arrays, pooling: bool = False
+    ) -> Iterator[tuple[dict[str, Any], Arrays]]:
+        """What the child answers; begun again where it dies, so that a row may come twice."""
+        deaths = 0
+        while True:
+            try:
+                yield from self._loaded(pooling).ask(asked, arrays)
+                return
+            except Died as death:
+                deaths += 1
+                self._survive(death, deaths)
+            except Refusal as refusal:
+                raise HarnessError(f"vllm: {refusal}") from None
+
+    def _rows_with_room(self, prompt_ids: list[int], responses: Responses) -> list[list[int]]:
+        """The responses' tokens, if with the prompt they fit."""
+        rows = self._checkpoint.rows(responses)
+        longest = max(map(len, rows), default=0)
+        self._require_room(len(prompt_ids), longest, f"the longest response of {longest}")
+        return rows
+
+    # The child.
+
+    def _loaded(self, pooling: bool = False) -> ChildProcess:
+        """vLLM with the model; `pooling`: a second one, that gives states of given responses where the first cannot."""
+        child = self._children.get(pooling)
+        if child is None or child.ended:
+            found = self._environment
+            if pooling and found.device != "cpu" and self._alone:
+                self._children.pop(False).end()  # it holds the GPU's memory; half of it is enough from now on
+            self._alone = not (pooling or self._two_runners)
+            try:
+                child = ChildProcess(found.python, self._settings(found.device, pooling), self._variables(found.device))
+            except Died as death:
+                raise HarnessError(f"vllm: it did not start: {death}") from None
+            self._children[pooling] = child
+            if not pooling:
+                self._fault = child.fault
+                for remark in self._remarks():
+                    log.warning("vllm: %s", remark)
+        return child
+
+    def _survive(self, death: Died, deaths: int) -> None:
+        """Go on with half the sequences; HarnessError after several deaths in a row."""
+        self.close()
+        now = self._running
+        if deaths >= FAILURES:
+            raise HarnessError(f"vllm: it died {deaths} times in a row: {death}") from None
+        self._sequences = max(1, now // 2)
+        log.warning("vllm: it died with %d sequences at once, going on with %d: %s", now, self._sequences, death)
+
+    @property
+    def _two_runners(self) -> bool:
+        return self.pooling or bool(self._fault)
+
+    @property
+    def _running(self) -> int:
+        return self._sequences or SEQUENCES[self._device]
+
+    def _settings(self, device: str, pooling: bool) -> dict[str, Any]:
+        """What the child loads, and how. A model on the hub is of one commit, the tokenizer's."""
+        part = self._checkpoint
+        share = 0.5 if self._two_runners else 1.0  # of a GPU's memory
+        return {
+            "pooling": pooling,
+            "apart": "it was asked for" if self.pooling else "",
+            "model": part.location.source if part.location.folder is None else str(part.location.folder.absolute()),
+            "revision": part.revision if part.location.folder is None else None,
+            "dtype": self._dtype,
+            "device": device,
+            "max_model_len": self._limit,
+            "max_num_seqs": self._running,
+            "tensor_parallel": self.tensor_parallel,
+            "enforce_eager": device == "cpu" if self.enforce_eager is None else self.enforce_eager,
+            "gpu_memory_utilization": share * self.gpu_memory_utilization,
+            "kv_gib": self.kv_gib,
+        }
+
+    def _variables(self, device: str) -> dict[str, str]:
+        """The child's environment. On a CPU all of vLLM runs in one process, in threads that nothing binds."""
+        own = {"VLLM_NO_USAGE_STATS": "1", "TOKENIZERS_PARALLELISM": "false", "PYTHONUNBUFFERED": "1"}
+        if self._checkpoint.location.folder is not None or self._checkpoint.local:
+            own |= {"HF_HUB_OFFLINE": "1"}
+        if device == "cpu":
+            threads = self.threads or int(os.environ.get("OMP_NUM_THREADS") or cores())
+            own |= {"OMP_NUM_THREADS": str(threads), "VLLM_CPU_OMP_THREADS_BIND": "nobind"}
+            own |= {"VLLM_ENABLE_V1_MULTIPROCESSING": "0"}
+        return own
+
+    # What it knows.
+
+    @cached_property
+    def _environment(self) -> Environment:
+        return environment(find_python(self.python))
+
+    @cached_property
+    def _device(self) -> str:
+        """The kind of device that vLLM is built for; without vLLM (to read a pool that is there) this machine's."""
+        try:
+            return self._environment.device
+        except HarnessError:
+            return find_device("auto").type
+
+    @cached_property
+    def _checkpoint(self) -> Checkpoint:
+        model = DEFAULT_MODEL[self._device] if self.model is None else self.model
+        location = locate(model)
+        if location.folder is not None and self.revision is not None:
+            raise HarnessError(f"vllm: {model} is a folder, which has no revision {self.revision!r}")
+        # Here, tokenizer and config alone; which quantized weights vLLM reads is for it to say.
+        return Checkpoint(location, "cpu", self.dtype, self.revision, takes_quantized=True)
+
+    @property
+    def _dtype(self) -> str:
+        return self.dtype if self.dtype != "auto" else self._checkpoint.dtype_on(self._device)
+
+    @property
+    def _limit(self) -> int:
+        """Tokens of prompt and response, one more included that vLLM draws past a response's end."""
+        context = self._checkpoint.context
+        if self.max_model_len is not None:
+            if self.max_model_len > context:
+                raise HarnessError(
+                    f"vllm: max_model_len={self.max_model_len} is more than the context of {self.name}, {context:.0f}"
+                )
+            return self.max_model_len
+        if math.isinf(context):
+            raise HarnessError(f"vllm: {self.name} does not say its context: give max_model_len")
+        return int(min(context, CPU_CONTEXT) if self._device == "cpu" else context)
+
+    def _require_room(self, prompt: int, response: int, what: str) -> None:
+        room = self._limit - 1 - prompt
+        if response <= room:
+            return
+        wider = self._limit < self._checkpoint.context
+        most = f"{room} at most" if room > 0 else "none fits"
+        raise HarnessError(
+            f"{self.name}: the longest prompt has {prompt} tokens, and {what} and one more, in which its last state is "
+            f"taken, do not fit {self._limit}: {most}" + (", or raise vllm:max_model_len" if wider else "")
+        )
+
+    def _require_known(self, states: Sequence[str]) -> None:
+        for state in states:
+            if state not in self.states:
+                raise HarnessError(f"vllm: no state {state!r}, only {', '.join(self.states)}")
+
+    def _remarks(self) -> Iterator[str]:
+        """What the reader should know of the vLLM that was loaded; said where it samples."""
+        if self._fault:
+            yield f"hidden states come from a second, pooling vLLM with the same weights, since {self._fault}"
+        gpus = gpus_in_sight() if self._device == "cuda" else 0
+        if gpus > self.tensor_parallel:
+            yield (
+                f"it uses {self.tensor_parallel} of {gpus} GPUs: --executor ray runs it on each, "
+                f"vllm:tensor_parallel={gpus} splits one model over all"
+            )
+
+
+def _parameters(sampler: Sampler) -> dict[str, float | int]:
+    names = ("temperature", "top_p", "min_p", "top_k")
+    return {name: getattr(sampler, name) for name in names}

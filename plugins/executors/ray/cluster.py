@@ -1,0 +1,250 @@
+"""Executor `ray`: sampling, embedding, grading and ranking on a Ray cluster, or on one of its own on this machine.
+
+The same bytes as `local`: problems go to engines in the same groups, every row draws from its own stream, and an engine
+has as many threads as are set here (`OMP_NUM_THREADS`). Where a worker was lost, what is left of its group is made in
+another batch, and the last bits of states may differ. Shards are written where they are made, so all nodes share the
+folder of --store, which is checked before anything is drawn. See docs/cluster.md.
+"""
+
+from __future__ import annotations
+
+import atexit
+import importlib.util
+import os
+import shutil
+import socket
+import sys
+import tempfile
+import uuid
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any, TypeVar
+
+from harness import HarnessError, hookimpl
+from harness.store.shards import temporary_name, write_atomically
+
+from .crew import Crew, Place, run_tasks
+from .worker import Terms, make_terms
+
+T = TypeVar("T")
+R = TypeVar("R")
+
+ANSWERS_S = 10.0
+JOINS_S = 120.0
+OBJECTS_BYTES = 100 * 2**20  # results are None; shards go through the store's folder
+PASSED_ON = ("OMP_", "GOMP_", "KMP_", "MKL_", "HARNESS_")  # threads, and what the run was allowed (--unsafe-exec)
+LONGEST_TEMPORARY = 24  # Ray puts sockets 80 characters below it, and a socket's path ends at 107
+
+
+@dataclass(eq=False)
+class Ray:
+    """Runs on a Ray cluster: models in actors, grading and ranking in tasks; what a node loses is done again elsewhere.
+
+    address           of a cluster's head, host:port; "auto": the one of this machine; "local": one of its own, stopped
+                      at the end. Default: RAY_ADDRESS, else "local"
+    workers           tasks that grade or rank at once, and the cores of a cluster of its own; 0: as many as there are
+    engines           models at once; 0: as many as fit
+    cpus_per_engine   cores and threads of each; 0: OMP_NUM_THREADS where it is set, else 1
+    gpus_per_engine   none: 1 where the cluster has any GPU, else 0
+    gpus_per_task     GPUs, or a part of one, for each task that grades or ranks
+    patience_s        how long to wait for nodes where none is left that could go on
+    """
+
+    address: str = ""
+    workers: int = 0
+    engines: int = 0
+    cpus_per_engine: int = 0
+    gpus_per_engine: float | None = None
+    gpus_per_task: float = 0
+    patience_s: float = 300
+    _folder: Path | None = field(default=None, init=False, repr=False)
+    _plugin_files: Sequence[Path] = field(default=(), init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        for name in ("workers", "engines", "cpus_per_engine", "gpus_per_engine", "gpus_per_task", "patience_s"):
+            if (getattr(self, name) or 0) < 0:
+                raise HarnessError(f"ray: {name} must not be negative, got {getattr(self, name):g}")
+        if importlib.util.find_spec("ray") is None:
+            raise HarnessError("executor ray: ray is not installed: pip install 'diversity-harness[ray]'")
+
+    def begin(self, folder: Path, plugin_files: Sequence[Path]) -> None:
+        """Remember what the workers must be able to see; the cluster is asked when there is work for it."""
+        self._folder, self._plugin_files = folder, plugin_files
+
+    def map(self, function: Callable[[T], R], items: Iterable[T]) -> Iterator[R]:
+        """The results in the items' order."""
+        ray, terms = self._cluster
+        place = Place(1, self.gpus_per_task, environment_of(1, self.gpus_per_task))
+        _require_room(ray, place, f"each task that grades or ranks (gpus_per_task={self.gpus_per_task:g})")
+        yield from run_tasks(ray, terms, place, self.workers, self.patience_s, function, list(items))
+
+    def with_models(
+        self, function: Callable[[T, Callable[[int], None]], Any], items: Iterable[T], report: Callable[[int], None]
+    ) -> None:
+        """Call the function with each item, in actors that keep the models that it loads."""
+        ray, terms = self._cluster
+        gpus, cpus = self._gpus(ray), self.cpus_per_engine or _threads()
+        place = Place(cpus, gpus, environment_of(cpus, gpus))
+        _require_room(ray, place, f"each engine (cpus_per_engine={cpus}, gpus_per_engine={gpus:g})")
+        Crew(ray, terms, place, self.engines, self.patience_s).run(function, list(items), report)
+
+    def _gpus(self, ray: Any) -> float:
+        if self.gpus_per_engine is not None:
+            return self.gpus_per_engine
+        return float(any(node["Alive"] and node["Resources"].get("GPU") for node in ray.nodes()))
+
+    @cached_property
+    def _cluster(self) -> tuple[Any, Terms]:
+        """Ray, connected, and what all nodes have agreed with."""
+        address = self.address or os.environ.get("RAY_ADDRESS") or "local"
+        _require_address(address)
+        os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+        if address == "local":  # Ray reads it as it is imported, and then listens on loopback alone, on any system
+            os.environ.setdefault("RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER", "0")
+        import ray
+
+        if not ray.is_initialized():
+            _start(ray, self.workers) if address == "local" else _join(ray, address)
+        # Ray prints what it has to say of lost nodes on standard output, where --json goes. No public switch stops it.
+        ray._private.worker._worker_logs_enabled = False
+        run = uuid.uuid4().hex
+        terms = make_terms(run, self._token(run), self._plugin_files)
+        _require_agreement(ray, terms)
+        return ray, terms
+
+    def _token(self, run: str) -> Path | None:
+        """A file that every node must see; removed when this process ends, or by the next run."""
+        if self._folder is None:
+            return None
+        token = temporary_name(self._folder / "shared", os.getpid())
+        write_atomically(token, run.encode())
+        atexit.register(token.unlink, missing_ok=True)
+        return token
+
+
+def _start(ray: Any, workers: int) -> None:
+    """A cluster of this machine's own, on loopback, which ends with this process."""
+    temporary = tempfile.gettempdir() if len(tempfile.gettempdir()) <= LONGEST_TEMPORARY else "/tmp"
+    folder = tempfile.mkdtemp(prefix="ray-", dir=temporary)
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    atexit.register(ray.shutdown)
+    ray.init(
+        address="local",
+        num_cpus=workers or os.cpu_count(),
+        object_store_memory=OBJECTS_BYTES,
+        include_dashboard=False,
+        log_to_driver=False,
+        logging_level="ERROR",
+        _temp_dir=folder,
+    )
+
+
+def _join(ray: Any, address: str) -> None:
+    atexit.register(ray.shutdown)
+    os.environ.setdefault("RAY_gcs_server_port_wait_time_s", "1")  # tries of half a minute each, and not twenty
+    try:
+        ray.init(address=address, log_to_driver=False, logging_level="ERROR")
+    except (ConnectionError, RuntimeError, ValueError, OSError) as failure:
+        lines = [line.strip() for line in str(failure).splitlines() if line.strip()]
+        if "ersion mismatch" in str(failure):
+            raise HarnessError(f"executor ray: {address}: {' '.join(lines)}: install the same") from failure
+        raise HarnessError(
+            f"executor ray: cannot join the cluster at {address} ({lines[0] if lines else type(failure).__name__}): "
+            "this machine must be one of its nodes (`ray start --address=...`), and RAY_AUTH_MODE what the head has"
+        ) from failure
+
+
+def _require_address(address: str) -> None:
+    """Raise HarnessError where it is none, or nothing listens there; Ray itself would try for minutes."""
+    if address in ("local", "auto"):
+        return
+    if "://" in address:
+        raise HarnessError(
+            f"executor ray: {address} is an address of Ray Client: start the run on a node of the cluster, with its "
+            "host:port or address=auto"
+        )
+    host, _, port = address.rpartition(":")
+    if not host or not port.isdigit():
+        raise HarnessError(f"executor ray: an address is host:port, auto or local, got {address!r}")
+    try:
+        socket.create_connection((host.strip("[]"), int(port)), ANSWERS_S).close()
+    except (OSError, OverflowError) as failure:
+        raise HarnessError(
+            f"executor ray: nothing answers at {address} ({failure}): is the head running (`ray start --head`), and is "
+            "this its address?"
+        ) from failure
+
+
+def _require_agreement(ray: Any, terms: Terms) -> None:
+    """Raise HarnessError, one line, where a node is not fit for the run; all are asked at once."""
+    nodes = [node for node in ray.nodes() if node["Alive"]]
+    probe = ray.remote(num_cpus=0, max_retries=2)(_probe())
+    at = ray.util.scheduling_strategies.NodeAffinitySchedulingStrategy
+    answers = {probe.options(scheduling_strategy=at(node["NodeID"], soft=True)).remote(terms): node for node in nodes}
+    there, late = ray.wait(list(answers), num_returns=len(answers), timeout=JOINS_S)
+    found = [(answers[answer]["NodeManagerHostname"], _answer(ray, answer)) for answer in there]
+    wrong = [(name, what) for name, what in found if what]
+    if wrong:
+        name, what = wrong[0]
+        others = f" (and {len(wrong) - 1} more)" if len(wrong) > 1 else ""
+        raise HarnessError(f"executor ray: node {name}{others}: {what}")
+    for answer in late:
+        print(f"ray: node {answers[answer]['NodeManagerHostname']} does not answer yet", file=sys.stderr)
+
+
+def _answer(ray: Any, answer: Any) -> str:
+    try:
+        return str(ray.get(answer))
+    except ray.exceptions.RayError as failure:
+        return f"a first task failed there: {str(failure).strip().splitlines()[-1]}"
+
+
+def _probe() -> Callable[[Terms], str]:
+    """A function that is sent whole, not by its name: the node may have no harness to find it in."""
+
+    def probe(terms: dict[str, Any]) -> str:
+        import contextlib
+        import os
+        import sys
+
+        try:
+            from .worker import difference
+        except ImportError as failure:
+            return f"diversity-harness cannot be imported by {sys.executable} there ({failure}): install it"
+        with contextlib.suppress(OSError):
+            os.chdir(terms["folder"])
+        return difference(terms)
+
+    return probe
+
+
+def _require_room(ray: Any, place: Place, what: str) -> None:
+    nodes = [node["Resources"] for node in ray.nodes() if node["Alive"]]
+    if place.fitting(ray.nodes()):
+        return
+    most = " and ".join(f"{max(int(node.get(name, 0)) for node in nodes)} {name}s" for name in ("CPU", "GPU"))
+    raise HarnessError(
+        f"executor ray: none of the {len(nodes)} nodes has {place} for {what}; no node has more than {most}: ask for "
+        "less, or add such a node"
+    )
+
+
+def _threads() -> int:
+    """As many threads as an engine has here where they are set; they may be part of what it computes."""
+    set_here = os.environ.get("OMP_NUM_THREADS", "").split(",")[0]
+    return int(set_here) if set_here.isdigit() and int(set_here) else 1
+
+
+def environment_of(threads: float, gpus: float) -> Mapping[str, str]:
+    """What a worker is told: as many threads as cores; no GPU where none was asked for (Ray would show them all)."""
+    passed_on = {name: value for name, value in os.environ.items() if name.startswith(PASSED_ON)}
+    hidden = {} if gpus else {"CUDA_VISIBLE_DEVICES": ""}
+    return passed_on | {"OMP_NUM_THREADS": str(max(1, int(threads)))} | hidden
+
+
+@hookimpl
+def register_executors(register: Callable[..., None]) -> None:
+    """Register `ray`."""
+    register("ray", "harness_plugins.executors.ray.cluster:Ray")

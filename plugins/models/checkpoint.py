@@ -1,0 +1,225 @@
+"""A causal language model's parts, each loaded when it is first asked for: config, tokenizer, weights."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from harness import HarnessError, Message, Responses
+from harness.system.hub import hub_is_out_of_reach
+
+from .model_location import Location, content_hash, one_line_errors
+
+if TYPE_CHECKING:
+    import torch
+
+# A template that prints today's date would give another prompt every day; this is what it prints without a clock.
+TEMPLATE_DATE = "26 Jul 2024"
+
+
+class Checkpoint:
+    """A model at its place. Nothing is loaded, fetched or imported before it is needed.
+
+    `takes_quantized`: whether whoever runs the model can read quantized weights; else they are refused with the config.
+    """
+
+    def __init__(
+        self, location: Location, device: str, dtype: str, revision: str | None, takes_quantized: bool = False
+    ) -> None:
+        self.location, self.name, self._takes_quantized = location, location.name, takes_quantized
+        self._asked_device, self._asked_dtype, self._asked_revision = device, dtype, revision
+
+    @cached_property
+    def device(self) -> torch.device:
+        """Where the model runs."""
+        return find_device(self._asked_device)
+
+    @cached_property
+    def revision(self) -> str | None:
+        """The hub's commit, or a hash of the folder's content."""
+        folder = self.location.folder
+        return self.config._commit_hash if folder is None else content_hash(folder)
+
+    @property
+    def dtype(self) -> str:
+        """The weights' type by name; "auto" is float32 on a CPU and the checkpoint's own on a GPU."""
+        return self._asked_dtype if self._asked_dtype != "auto" else self.dtype_on(self.device.type)
+
+    def dtype_on(self, device: str) -> str:
+        """The type that "auto" is on that kind of device."""
+        own = getattr(self.config.get_text_config(), "dtype", None)
+        return "float32" if device == "cpu" or own is None else str(own).removeprefix("torch.")
+
+    @cached_property
+    def config(self) -> Any:
+        """The model's config, if it is a causal language model's."""
+        from transformers import MODEL_FOR_CAUSAL_LM_MAPPING, AutoConfig
+
+        with quiet(), one_line_errors(self.location):
+            config = AutoConfig.from_pretrained(
+                self.location.source,
+                revision=self._asked_revision or "main",
+                trust_remote_code=False,
+                local_files_only=self.local,
+            )
+        made_for = config.architectures or ["CausalLM"]
+        causal = any(name.endswith(("CausalLM", "LMHeadModel", "ConditionalGeneration")) for name in made_for)
+        if type(config) not in MODEL_FOR_CAUSAL_LM_MAPPING or not causal or config.is_encoder_decoder:
+            raise HarnessError(f"model {self.name!r} ({', '.join(made_for)}) is not a causal language model")
+        self._require_readable(config)
+        return config
+
+    def _require_readable(self, config: Any) -> None:
+        quantized = getattr(config, "quantization_config", None)
+        if quantized is None or self._takes_quantized:
+            return
+        settings = quantized if isinstance(quantized, dict) else vars(quantized)
+        method = getattr(settings.get("quant_method"), "value", settings.get("quant_method")) or "some method"
+        raise HarnessError(
+            f"model {self.name!r} is quantized ({method}), which engine transformers does not read here: give the "
+            "unquantized model, or use --engine vllm, or serve it and use --engine openai"
+        )
+
+    @property
+    def context(self) -> float:
+        """How many tokens the model takes, prompt and response together; infinite where it does not say."""
+        return getattr(self.config.get_text_config(), "max_position_embeddings", None) or math.inf
+
+    @cached_property
+    def tokenizer(self) -> Any:
+        """The model's tokenizer."""
+        from transformers import AutoTokenizer
+
+        with quiet(), one_line_errors(self.location):
+            return AutoTokenizer.from_pretrained(self.location.source, trust_remote_code=False, **self._pinned)
+
+    @cached_property
+    def model(self) -> Any:
+        """The model, ready to generate, without the decoding defaults that it came with (temperature, top_k, ...)."""
+        import torch
+        from transformers import AutoModelForCausalLM, GenerationConfig
+
+        auto: Any = AutoModelForCausalLM
+        with quiet(), one_line_errors(self.location):
+            model, loading = auto.from_pretrained(
+                self.location.source,
+                dtype=getattr(torch, self.dtype),
+                trust_remote_code=False,
+                output_loading_info=True,
+                **self._pinned,
+            )
+        if loading["missing_keys"]:
+            missing = ", ".join(sorted(loading["missing_keys"])[:3])
+            raise HarnessError(f"model {self.name!r}: its weights lack {missing}: not a whole causal language model")
+        model.generation_config = GenerationConfig(pad_token_id=self.filler, use_cache=True)
+        return model.to(self.device).eval()
+
+    @cached_property
+    def decoder(self) -> torch.nn.Module:
+        """The part of the model that gives the last hidden state after the final norm."""
+        from ..engines.transformers.capture import final_decoder
+
+        return final_decoder(self.model, self.name)
+
+    @cached_property
+    def eos(self) -> list[int]:
+        """The tokens that end a response: the tokenizer's first, then the generation config's (one or several)."""
+        from transformers import GenerationConfig
+
+        with quiet(), one_line_errors(self.location):
+            try:
+                config = GenerationConfig.from_pretrained(self.location.source, **self._pinned)
+            except OSError:  # it has none: the model's config stands in
+                config = GenerationConfig.from_model_config(self.config)
+        own = config.eos_token_id if isinstance(config.eos_token_id, (list, tuple)) else [config.eos_token_id]
+        size = self.config.get_text_config().vocab_size  # a tokenizer may know more tokens than the model
+        ends = dict.fromkeys((self.tokenizer.eos_token_id, *own))
+        return [token for token in ends if token is not None and token < size]
+
+    @property
+    def filler(self) -> int:
+        """A token that stands where there is none (left of a prompt, after an end); it is masked or not counted."""
+        return self.eos[0] if self.eos else 0
+
+    @property
+    def _pinned(self) -> dict[str, Any]:
+        """The one commit that all parts of a hub model come from."""
+        if self.location.folder is not None:
+            return {}
+        return {"revision": self.config._commit_hash, "local_files_only": self.local}
+
+    @cached_property
+    def local(self) -> bool:
+        """Whether only what is on this disk can be had: a folder, or the hub's cache where the hub is out of reach."""
+        return self.location.folder is not None or hub_is_out_of_reach()
+
+    def prompt_ids(self, messages: Sequence[Message]) -> list[int]:
+        """A chat by the tokenizer's template; without one the messages' texts, joined by blank lines."""
+        if not self.tokenizer.chat_template:
+            ids = self.tokenizer("\n\n".join(message["content"] for message in messages))["input_ids"]
+        else:
+            ids = self._templated(messages)
+        if not ids:
+            raise HarnessError(f"{self.name}: a prompt of no token: there is nothing to go on from")
+        return ids
+
+    def _templated(self, messages: Sequence[Message]) -> list[int]:
+        from jinja2 import TemplateError
+
+        try:
+            chat = self.tokenizer.apply_chat_template(
+                list(messages), add_generation_prompt=True, return_dict=True, date_string=TEMPLATE_DATE
+            )
+        except TemplateError as refusal:
+            raise HarnessError(f"{self.name}: its chat template refuses the prompt: {refusal}") from refusal
+        return chat["input_ids"]
+
+    def response_ids(self, text: str, ended: bool) -> list[int]:
+        """A given response's tokens, with the end-of-sequence token where it had ended."""
+        ids = self.tokenizer(text, add_special_tokens=False)["input_ids"]
+        return [*ids, *self.eos[:1]] if ended else ids
+
+    def rows(self, responses: Responses) -> list[list[int]]:
+        """The tokens of given responses; of their texts where these are not known."""
+        if responses.token_ids is not None:
+            return [list(ids) for ids in responses.token_ids]
+        ended = [finish == "stop" for finish in responses.finish]
+        return [self.response_ids(text, end) for text, end in zip(responses.texts, ended, strict=True)]
+
+    def text(self, ids: Sequence[int]) -> str:
+        """A response's text, without special tokens."""
+        return self.tokenizer.decode(ids, skip_special_tokens=True, clean_up_tokenization_spaces=False)
+
+
+def find_device(asked: str) -> torch.device:
+    """The device of that name; "auto" is the GPU if there is one."""
+    import torch
+
+    if asked == "auto":
+        asked = "cuda" if torch.cuda.is_available() else "cpu"
+    try:
+        device = torch.device(asked)
+        torch.empty(0, device=device)
+    except (RuntimeError, AssertionError) as failure:
+        reason = str(failure).strip().split("\n")[0]
+        raise HarnessError(f"transformers: device {asked!r} cannot be used: {reason}") from failure
+    return device
+
+
+@contextmanager
+def quiet() -> Iterator[None]:
+    """Neither warnings nor progress bars of transformers; as before afterwards."""
+    from transformers.utils import logging
+
+    level, bars = logging.get_verbosity(), logging.is_progress_bar_enabled()
+    logging.set_verbosity_error()
+    logging.disable_progress_bar()
+    try:
+        yield
+    finally:
+        logging.set_verbosity(level)
+        if bars:
+            logging.enable_progress_bar()

@@ -1,0 +1,84 @@
+"""Sampler `repexp-guided`: exploration while decoding, token by token (Tuyls et al. 2025, arXiv:2510.11686, RF5).
+
+The responses to a prompt are drawn one after another. From the second on, every step adds β·b to the logit of each
+token that survives the filters (top_p 0.95, top_k 128), b the elliptical bonus of the state that the token would have,
+over the token states of all earlier responses to the prompt (`covariance`). The first response has no bonus (our
+choice: the paper starts from I/λ, and no mean is defined there), and a response's own states come in only when it has
+ended. docs/guided.md.
+
+Nothing of torch is imported before the first token is drawn.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar
+
+from harness import HarnessError, hookimpl
+from harness.hookspecs import Register
+
+from ..plain import Vanilla
+
+if TYPE_CHECKING:
+    import torch
+
+
+@dataclass(frozen=True)
+class RepExpGuided(Vanilla):
+    """Logits z + β·b over the tokens that survive top_p and top_k; beta=0 is plain sampling with these filters.
+
+    beta    weight of the bonus (the paper: 0.5 and 1.0)
+    lam     λ of Σ = λI + ... (the paper: 0.1)
+    """
+
+    name: ClassVar[str] = "repexp-guided"
+    top_p: float = 0.95
+    top_k: int = 128
+    beta: float = 0.5
+    lam: float = 0.1
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.beta < 0:
+            raise HarnessError(f"{self.name}: beta must be >= 0, got {self.beta}")
+        if self.lam <= 0:
+            raise HarnessError(f"{self.name}: lam must be > 0, got {self.lam}")
+        if self.steers and not self.top_k:
+            raise HarnessError(f"{self.name}: top_k must be >= 1: every candidate passes the model at every step")
+
+    @property
+    def steers(self) -> bool:  # type: ignore[override]
+        """Whether there is a bonus at all: without one any engine can draw."""
+        return self.beta > 0
+
+    def steering(self) -> Guide:
+        """What steers the responses to one prompt."""
+        return Guide(self.beta, self.lam)
+
+
+class Guide:
+    """One prompt's steering (`harness.contracts.Steering`)."""
+
+    def __init__(self, beta: float, lam: float) -> None:
+        from .covariance import TokenCovariance
+
+        self.beta, self.seen = beta, TokenCovariance(lam)
+
+    @property
+    def adds(self) -> bool:
+        """False for the first response."""
+        return self.seen.count > 0
+
+    def added(self, states: torch.Tensor) -> torch.Tensor:
+        """(c,) float64: β·b for the states (c, d) of a step's candidates."""
+        return self.beta * self.seen.bonus(states)
+
+    def learn(self, states: torch.Tensor) -> None:
+        """Take in the token states (T, d) of a response that has ended."""
+        self.seen.add(states)
+
+
+@hookimpl
+def register_samplers(register: Register) -> None:
+    """Register the one."""
+    register(RepExpGuided.name, RepExpGuided)
