@@ -192,6 +192,16 @@ class Tracker(Protocol):
         """The run is over; called once, and before `start` where that is what raised."""
 
 
+class Plot(Protocol):
+    """A figure of `harness plot`; the first line of its docstring says what it shows."""
+
+    def rows(self, request: Any) -> list[dict[str, Any]]:
+        """What is drawn, as a flat table, of the cells in `request.folders`; the options of the command are fields."""
+
+    def draw(self, rows: Sequence[Mapping[str, Any]]) -> Any:
+        """The drawing of that table and of nothing else: a matplotlib Figure."""
+
+
 class Bonus(Protocol):
     """Makes of the verifier's rewards those that the policy is trained on; pure, in float64.
 

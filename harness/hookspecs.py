@@ -76,3 +76,28 @@ def register_bonuses(register: Register) -> None:
 @hookspec
 def register_papers(register: Register) -> None:
     """register("repexp-2025", "my_package.table:repexp_2025"): a `harness.paper.Paper`, whose rows are priced."""
+
+
+@hookspec
+def register_pricers(register: Register) -> None:
+    """register("paper", "my_package.cost:price"): what `harness run --paper --dry-run` calls without selectors."""
+
+
+@hookspec
+def register_plots(register: Register) -> None:
+    """register("scatter", "my_package.scatter:Scatter"): a figure of `harness plot`, a table and its drawing."""
+
+
+@hookspec
+def register_reports(register: Register) -> None:
+    """register("html", "my_package.page:write_report"): writes the page of a run, for its reader and for trackers."""
+
+
+@hookspec
+def register_commands(register: Register) -> None:
+    """register("rl", "my_package.commands:rl_app") or register("pool push", "my_package.commands:push").
+
+    A typer.Typer becomes a group of commands, a function one command; of two words the first is a group that exists.
+    Only modules that the entry-point group "harness.commands" names are asked, so that `harness --help` imports no
+    other plugin. Options that many commands have are in `harness.plugin_system.options`.
+    """

@@ -21,6 +21,10 @@ else:
     Floats = Ints = Any
 
 
+FINISHES = frozenset({"stop", "length"})  # how a response can end
+STATUSES = frozenset({"correct", "wrong", "error"})  # what a verdict can be
+
+
 class Message(TypedDict):
     """One chat message, in the form that chat templates take."""
 

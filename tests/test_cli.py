@@ -92,7 +92,7 @@ def test_a_full_disk_is_one_clear_line_and_what_was_finished_is_kept(toy, tmp_pa
 def test_help_imports_nothing_heavy():
     heavy = {"torch", "transformers", "pyarrow", "sklearn", "scipy", "pydantic", "datasets", "safetensors"}
     code = (
-        "import sys; from harness.cli.commands import main; sys.argv = ['harness', '--help']\n"
+        "import sys; from harness.cli import main; sys.argv = ['harness', '--help']\n"
         "try: main()\nexcept SystemExit: pass\n"
         f"print('heavy:', sorted({heavy!r} & set(sys.modules)))"
     )
@@ -102,7 +102,7 @@ def test_help_imports_nothing_heavy():
 
 def test_listing_plugins_imports_no_torch():
     code = (
-        "import sys; from harness.cli.commands import main; sys.argv = ['harness', 'list']\n"
+        "import sys; from harness.cli import main; sys.argv = ['harness', 'list']\n"
         "try: main()\nexcept SystemExit: pass\n"
         "print('torch' in sys.modules, 'transformers' in sys.modules)"
     )

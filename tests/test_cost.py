@@ -13,8 +13,8 @@ from conftest import TOY
 
 from harness import HarnessError
 from harness.paper import ModelSize
-from harness.roofline import GPUS, find_gpu, speed
 from harness.system.hub import hub_is_out_of_reach, only_what_is_here
+from harness_plugins.cost.roofline import GPUS, find_gpu, speed
 
 SEVEN = "Qwen/Qwen2.5-7B-Instruct"
 SIZE = ModelSize(7.62e9, layers=28, kv_width=512, width=3584)

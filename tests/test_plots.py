@@ -20,9 +20,8 @@ import numpy as np
 import pytest
 from conftest import ROOT, TOY
 
-from harness import plots
-from harness.plots import curves, hardness, likelihoods, scatter, style
-from harness.plots.chosen import Chosen
+from harness import HarnessError
+from harness.plugin_system.registry import load_registry
 from harness.results import cells
 from harness.running import grid as grids
 from harness.running import pipeline
@@ -31,6 +30,10 @@ from harness.scoring import budget_curves
 from harness.scoring.metrics import Outcomes
 from harness.store import shards
 from harness.system.progress import Progress
+from harness_plugins.figures import curves, hardness, likelihoods, scatter, style
+from harness_plugins.figures import drawing as plots
+from harness_plugins.figures.chosen import Chosen
+from harness_plugins.figures.request import Request
 
 NAMES = ("scatter", "questions", "models", "hardness", "samplers", "representations", "passk", "likelihoods")
 GRID = "selector=spread+shuffle+head+likely,embedder=hidden-mean+letters"
@@ -79,7 +82,7 @@ def the(folder, **labels):
 
 def rows_of(name, *folders, **options):
     options = {"selector": None if name == "passk" else "spread", "plugin_files": (TOY,), **options}
-    return plots.table(plots.Request(name, folders, **options))
+    return plots.table(Request(name, folders, **options))
 
 
 def close(value):
@@ -551,7 +554,7 @@ def test_every_panel_title_axis_and_unit_is_there(rich, tmp_path):
     pytest.importorskip("matplotlib")
     with style.styled():
         for name in NAMES:
-            figure = plots.figures()[name]
+            figure = load_registry().find("plot", name).load()
             options = {"sampler": "vanilla"} if name in ("models", "likelihoods") else {}
             rows = rows_of(name, rich, store=tmp_path / "runs", **options)
             drawn = figure.draw(rows)
@@ -580,7 +583,8 @@ def test_a_log_axis_has_ticks_and_holds_what_it_was_given(low, high):
 
 
 def test_listing_figures_needs_no_matplotlib_and_drawing_says_that_it_does(harness, rich, monkeypatch):
-    code = "import sys; from harness import plots; plots.figures(); print({'matplotlib', 'torch'} & set(sys.modules))"
+    code = "import sys; from harness_plugins.figures import drawing; drawing.listing()"
+    code += "; print({'matplotlib', 'torch'} & set(sys.modules))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "set()"
     monkeypatch.setitem(sys.modules, "matplotlib", None)
@@ -597,7 +601,7 @@ def test_listing_figures_needs_no_matplotlib_and_drawing_says_that_it_does(harne
 
 
 def refused(name, *folders, **options):
-    with pytest.raises(plots.HarnessError) as failure:
+    with pytest.raises(HarnessError) as failure:
         rows_of(name, *folders, **options)
     assert "\n" not in str(failure.value)
     return str(failure.value)
@@ -770,13 +774,13 @@ def test_a_refusal_is_one_line_and_exit_code_2(harness, rich):
 def test_the_page_names_every_figure_column_and_option():
     import typer.main
 
-    from harness.cli.commands import app
+    from harness.cli import complete
 
     page = (ROOT / "docs" / "plots.md").read_text()
-    assert tuple(plots.figures())[: len(NAMES)] == NAMES
+    assert tuple(row["name"] for row in plots.listing())[: len(NAMES)] == NAMES
     for name in NAMES:
         assert len(re.findall(rf"^\| `{name}` \|", page, re.M)) == 2  # what it draws, and its columns
-    command = typer.main.get_command(app).commands["plot"]
+    command = typer.main.get_command(complete()).commands["plot"]
     for parameter in command.params:
         options = [option for option in parameter.opts if option.startswith("-")]
         assert not options or any(option in page for option in options) or options[0] in ("--json", "--plugin"), options

@@ -22,8 +22,9 @@ import yaml
 from conftest import TOY, contents
 from hub_server import TOKEN, HubServer, Repository
 
-from harness import Problem, Responses, pool_tables
+from harness import Problem, Responses
 from harness.store import shards
+from harness_plugins.hub import tables as pool_tables
 
 # huggingface_hub 2.4.0 hands a large file to its HTTP client in a way that the client calls old.
 pytestmark = pytest.mark.filterwarnings("ignore:Use 'content=:DeprecationWarning")

@@ -739,20 +739,20 @@ def test_missing_weights_are_one_line_with_source_and_licence_and_the_hours_are_
 def test_a_preset_fills_in_what_was_not_given_and_is_refused_where_there_is_none(harness, tmp_path):
     from harness.plugin_system.presets import filled
 
-    options = ("task", "preset", "engine", "sampler", "embedder", "embeddings", "selector", "split", "n", "pool")
-    none = dict.fromkeys(options)
+    options = ("task", "preset", "engine", "sampler", "embedder", "embeddings", "selectors", "split", "n", "pool")
+    none = dict.fromkeys(options) | {"plugin_files": ()}
     asked = none | {"task": "proteins:ptm_min=0.7", "preset": "small", "n": 32}
-    got = filled(asked, ())
-    assert {name: got[name] for name in ("engine", "sampler", "embedder", "selector", "split", "n")} == {
+    got = filled(asked)
+    assert {name: got[name] for name in ("engine", "sampler", "embedder", "selectors", "split", "n")} == {
         "engine": "esm3:annealing=false",  # with a constant 0.7: ESM3's unconditional protocol, the paper's
         "sampler": "vanilla:temperature=0.7",
         "embedder": "esmc",
-        "selector": ["repexp", "uniform"],
+        "selectors": ["repexp", "uniform"],
         "split": "small",
         "n": 32,
     }
-    assert filled(none | {"task": "game24"}, ())["engine"] == "transformers"
-    assert filled(none | {"task": "proteins", "embeddings": Path("mine.npz")}, ())["embedder"] is None
+    assert filled(none | {"task": "game24"})["engine"] == "transformers"
+    assert filled(none | {"task": "proteins", "embeddings": Path("mine.npz")})["embedder"] is None
     for task, said in (("proteins", "no preset 'large'"), ("game24", "(the task has none)")):
         outcome = harness("run", "--task", task, "--preset", "large", "--selector", "uniform")
         assert outcome.code == 2

@@ -8,10 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from harness import HarnessError, rl_eval, rl_tables
+from harness import HarnessError
 from harness_plugins.engines.transformers.engine import Transformers
 from harness_plugins.engines.vllm.engine import Vllm
 from harness_plugins.models.tiny24 import folder as embedded
+from harness_plugins.rl import evaluation as rl_eval
+from harness_plugins.rl import tables as rl_tables
 
 ENGINES = (Transformers, Vllm)
 TRAINER = Path(__file__).parent / "counting_trainer.py"

@@ -16,13 +16,13 @@ from conftest import TOY
 from report_page import HOSTILE, hostile_pool, parsed, policy, pool_file
 
 from harness import Pool
-from harness.report.browsing import NONE, OTHER, clusters, flat, sampled
-from harness.report.orders import nearest_earlier
-from harness.report.page import SCRIPTS, encoded, fitted, joined_script
-from harness.report.visible import cut, visible
 from harness.scoring.budget_curves import band
 from harness.scoring.metrics import random_pass_at_k
 from harness.store import shards as store
+from harness_plugins.report.browsing import NONE, OTHER, clusters, flat, sampled
+from harness_plugins.report.orders import nearest_earlier
+from harness_plugins.report.page import SCRIPTS, encoded, fitted, joined_script
+from harness_plugins.report.visible import cut, visible
 from harness_selectors.repexp import RepExp
 
 
@@ -422,7 +422,7 @@ def test_the_policy_allows_this_script_and_this_style_and_nothing_else(toy, repo
 def test_the_script_is_its_files_joined_in_a_block_that_makes_no_name_global(toy, report):
     toy("--selector", "shuffle")
     _, (_, _, (_, _, script)), _ = parsed(report())
-    folder = files("harness.report")
+    folder = files("harness_plugins.report")
     assert {f"{name}.js" for name in SCRIPTS} == {one.name for one in folder.iterdir() if one.name.endswith(".js")}
     assert script.startswith('"use strict";\n{\n')
     at = [script.index((folder / f"{name}.js").read_text()) for name in SCRIPTS]

@@ -15,13 +15,13 @@ import pytest
 from conftest import TOY
 from report_page import HOSTILE, hostile_pool, parsed
 
-from harness.report import write_report
-from harness.report.page import SCRIPTS
-from harness.report.visible import visible
 from harness.running import pipeline
 from harness.running.config import RunConfig
 from harness.store.shards import storable
 from harness.system.progress import Progress
+from harness_plugins.report.page import SCRIPTS
+from harness_plugins.report.visible import visible
+from harness_plugins.report.writing import write_report
 
 CHROMIUM = shutil.which("chromium")
 MISSING = not CHROMIUM or importlib.util.find_spec("playwright") is None
@@ -151,7 +151,8 @@ def test_the_page_of_a_real_run_draws_all_its_parts_without_an_error(opened, rea
 def test_each_file_of_the_script_is_whole_by_itself(chromium, name):
     page = chromium.new_page()
     page.evaluate(
-        'text => { new Function(`"use strict"; ${text}`); }', (files("harness.report") / f"{name}.js").read_text()
+        'text => { new Function(`"use strict"; ${text}`); }',
+        (files("harness_plugins.report") / f"{name}.js").read_text(),
     )
     with pytest.raises(Exception, match="SyntaxError"):
         page.evaluate("text => { new Function(text); }", "function half() {")

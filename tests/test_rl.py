@@ -13,10 +13,15 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from harness import HarnessError, plots, rl, rl_eval, rl_tables
+from harness import HarnessError
 from harness.records import Problem
 from harness.scoring.metrics import random_pass_at_k
 from harness.training import Settings, TrainingRun, read_metrics, read_problems, read_run
+from harness_plugins.figures import drawing as plots
+from harness_plugins.figures.request import Request
+from harness_plugins.rl import evaluation as rl_eval
+from harness_plugins.rl import tables as rl_tables
+from harness_plugins.rl import training_run as rl
 from harness_plugins.rl.shaping import Grader
 
 PLUGIN = Path(__file__).parent / "counting_trainer.py"
@@ -248,18 +253,18 @@ def test_a_tasks_own_bonus_settings_hold_unless_others_are_given(shared_data, tm
     files = {"train": "dapo-math-17k.parquet", "dev": "aime24_qwq.jsonl"}
     data = {split: str(shared_data / "tasks" / name) for split, name in files.items()}
     request = {"task": "dapo-aime", "trainer": "counting", "data": data, "plugin_files": [PLUGIN], "store": tmp_path}
-    prepared = rl.prepare(rl.Request(**request), 0).run
+    prepared = rl.prepare(rl.TrainRequest(**request), 0).run
     assert prepared.bonus == "repexp:dim=128"
     assert (prepared.settings.batch, prepared.settings.max_response, prepared.settings.rollouts) == (512, 8192, 8)
     assert prepared.settings.steps == 1000 * (4096 // 512)
-    assert rl.prepare(rl.Request(**request, bonus="repexp:dim=16"), 0).run.bonus == "repexp:dim=16"
-    assert rl.prepare(rl.Request(**request, bonus="none"), 0).run.bonus == "none"
+    assert rl.prepare(rl.TrainRequest(**request, bonus="repexp:dim=16"), 0).run.bonus == "repexp:dim=16"
+    assert rl.prepare(rl.TrainRequest(**request, bonus="none"), 0).run.bonus == "none"
 
 
 @pytest.mark.parametrize("task", ["gsm8k"])
 def test_the_papers_settings_are_the_defaults(shared_data, tmp_path, task):
     data = {split: str(shared_data / "tasks" / f"gsm8k_{split}.jsonl") for split in ("train", "test")}
-    request = rl.Request(
+    request = rl.TrainRequest(
         task=task,
         trainer="counting",
         data={"train": data["train"], "dev": data["test"]},
@@ -287,7 +292,7 @@ def test_how_a_task_is_trained_on_is_no_part_of_its_verdicts_key():
 
 
 def prepared(tmp_path, task, data=None, **options):
-    request = rl.Request(
+    request = rl.TrainRequest(
         task=task,
         trainer="counting",
         model="tiny24-weak",
@@ -490,7 +495,7 @@ def test_an_arrow_says_where_repexp_reaches_another_methods_last_pass_at_k(tmp_p
     policies = [{"bonus": bonus, "c": c} for bonus, each in counts.items() for c in each]
     found = {"kind": rl_eval.KIND, "schema": rl_eval.SCHEMA, "task": "game24", "split": "test", "model": "m", "n": 16}
     (tmp_path / "rl-eval.json").write_text(json.dumps(found | {"problems": list("abcd"), "policies": policies}))
-    request = plots.Request("rl-passk", folders=[tmp_path])
+    request = Request("rl-passk", folders=[tmp_path])
     rows = plots.table(request)
     reached = {row["bonus"]: row["reached_at"] for row in rows if row["k"] == 16}
     repexp = rl_eval.pass_at_k(16, [16, 4, 2, 0])

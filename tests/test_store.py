@@ -348,7 +348,7 @@ def test_a_problem_whose_reference_changed_keeps_its_responses(harness, toy, tmp
 
 ONE_AFTER_ANOTHER = """
 import json, sys
-from harness.cli.commands import main
+from harness.cli import main
 for command in json.loads(sys.argv[1]):
     sys.argv = ["harness", *command]
     try:

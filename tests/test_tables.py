@@ -9,9 +9,10 @@ import numpy as np
 import pytest
 from rich.console import Console
 
-from harness.cli import tables
+from harness.cli import result_tables as tables
 from harness.scoring import metrics
 from harness.scoring.metrics import Outcomes
+from harness.system import console as printing
 
 
 def row_of(selector, embedder="tfidf", subset=False, seed=0, **more):
@@ -34,7 +35,8 @@ def shown(monkeypatch):
 
     def call(print_, *values, width):
         out = io.StringIO()
-        monkeypatch.setattr(tables, "_console", lambda: Console(file=out, width=width, highlight=False))
+        for module in (tables, printing):
+            monkeypatch.setattr(module, "console", lambda *_: Console(file=out, width=width, highlight=False))
         print_(*values)
         return out.getvalue()
 

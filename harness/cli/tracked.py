@@ -54,9 +54,9 @@ class Tracking:
 
     def _report(self) -> Path | None:
         try:
-            from harness.report import write_report
-
-            return write_report(self.config.store, (), None, self.config.plugin_files, self.progress)
+            write = load_registry(self.config.plugin_files).find("report", "html").load()
+            path: Path = write(self.config.store, (), None, self.config.plugin_files, self.progress)
+            return path
         except HarnessError as failure:
             self._note(f"tracking: no report: {failure}")
         except Exception as failure:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from pathlib import Path
+from collections.abc import Mapping
 from typing import Any
 
 from harness.errors import HarnessError, did_you_mean
@@ -14,13 +13,13 @@ from .registry import Registry, load_registry
 ENGINE = "transformers"
 
 
-def filled(given: Mapping[str, Any], plugin_files: Sequence[Path]) -> dict[str, Any]:
-    """The options of `harness run`, `engine` and those of the task's defaults and of `preset` among them.
+def filled(given: Mapping[str, Any]) -> dict[str, Any]:
+    """The options of `harness run`, by field of `RunConfig`, with those that the task's defaults and `preset` add.
 
     What was given stays. A pool that is there already needs no engine, and, where it brings vectors, no embedder.
     """
     options = dict(given)
-    values = _values(options, plugin_files) if options["task"] else {}
+    values = _values(options) if options["task"] else {}
     if options["preset"] and not options["task"]:
         raise HarnessError("run: --preset goes with --task: it names settings of a task")
     for name, value in values.items():
@@ -41,13 +40,14 @@ def graded_as_the_paper(registry: Registry, task: str) -> str:
     return str(Spec(spec.name, {**papers, **spec.params}))
 
 
-def _values(options: Mapping[str, Any], plugin_files: Sequence[Path]) -> dict[str, Any]:
+def _values(options: Mapping[str, Any]) -> dict[str, Any]:
     """What the task fills in, by option."""
     name = parse_spec(options["task"]).name
-    factory = load_registry(plugin_files).find("task", name).load()
+    factory = load_registry(options["plugin_files"]).find("task", name).load()
     presets = getattr(factory, "presets", {})
     preset = options["preset"]
     if preset and preset not in presets:
         known = did_you_mean(preset, presets).replace("installed", "there") if presets else "(the task has none)"
         raise HarnessError(f"task {name!r}: no preset {preset!r} {known}")
-    return {**getattr(factory, "defaults", {}), **(presets[preset] if preset else {})}
+    values = {**getattr(factory, "defaults", {}), **(presets[preset] if preset else {})}
+    return {"selectors" if option == "selector" else option: value for option, value in values.items()}

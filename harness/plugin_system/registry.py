@@ -11,7 +11,7 @@ import importlib.util
 import inspect
 import sys
 import traceback
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass, field
 from importlib.metadata import EntryPoint, distributions
 from pathlib import Path
@@ -26,7 +26,11 @@ from harness.errors import Escaped, HarnessError, contained, did_you_mean
 from .patience import importing
 
 GROUP = "harness"
-KINDS = ("task", "sampler", "engine", "embedder", "selector", "executor", "tracker", "trainer", "bonus", "paper")
+COMMANDS = "harness.commands"  # the entry points that bring commands: the only ones that every command line imports
+KINDS = (
+    *("task", "sampler", "engine", "embedder", "selector", "executor", "tracker", "trainer", "bonus", "paper"),
+    *("pricer", "plot", "report", "command"),
+)
 
 
 def plural(kind: str) -> str:
@@ -132,15 +136,16 @@ class Registry:
         return f"; broken plugins, see `harness doctor`: {', '.join(broken)}" if broken else ""
 
 
-def load_registry(plugin_files: Iterable[str | Path] = ()) -> Registry:
+def load_registry(plugin_files: Iterable[str | Path] = (), groups: Collection[str] = (GROUP, COMMANDS)) -> Registry:
     """Everything that the installed distributions and `plugin_files` register.
 
     A file given by name is asked for, so a fault in it is an error; a fault in an installed plugin is kept.
+    groups: of entry points.
     """
     registry = Registry()
     manager = pluggy.PluginManager(GROUP)
     manager.add_hookspecs(hookspecs)
-    for origin, entry in _installed():
+    for origin, entry in _installed(groups):
         try:
             with contained(), importing(f"plugin {origin.entry!r} from {origin}"):
                 plugin = entry.load()
@@ -154,11 +159,11 @@ def load_registry(plugin_files: Iterable[str | Path] = ()) -> Registry:
     return registry
 
 
-def _installed() -> list[tuple[Origin, EntryPoint]]:
+def _installed(groups: Collection[str]) -> list[tuple[Origin, EntryPoint]]:
     found: dict[tuple[str, str, str], tuple[Origin, EntryPoint]] = {}
     for dist in distributions():
         for entry in dist.entry_points:
-            if entry.group == GROUP:
+            if entry.group in groups:
                 origin = Origin(dist.metadata["Name"], dist.version, entry.name)
                 found.setdefault((origin.dist, entry.name, entry.value), (origin, entry))  # one dist, twice on sys.path
     return [found[key] for key in sorted(found)]
@@ -213,7 +218,7 @@ def _register(registry: Registry, manager: pluggy.PluginManager, origin: Origin,
         found: list[Registration] = []
 
         def register(name: str, factory: str | Callable[..., Any]) -> None:
-            _check_registration(name, factory)
+            _check_registration(kind, name, factory)  # noqa: B023  (called within this iteration)
             found.append(Registration(kind, name, factory, origin))  # noqa: B023  (called within this iteration)
 
         for hook in caller.get_hookimpls():
@@ -230,7 +235,9 @@ def _register(registry: Registry, manager: pluggy.PluginManager, origin: Origin,
         registry.registrations += found
 
 
-def _check_registration(name: object, factory: object) -> None:
+def _check_registration(kind: str, name: object, factory: object) -> None:
+    if kind == "command" and isinstance(name, str) and name.count(" ") == 1:
+        name = name.replace(" ", "-")  # in an existing group: "pool push"
     if not isinstance(name, str) or not name or any(c in name for c in "/:,= \n"):
         raise TypeError(f"register: a name is a word without '/', ':', ',', '=' or blanks, got {name!r}")
     if not callable(factory) and not (isinstance(factory, str) and factory.count(":") == 1):

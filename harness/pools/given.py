@@ -14,8 +14,8 @@ import numpy as np
 from harness.contracts import Task
 from harness.errors import HarnessError
 from harness.records import Floats, Problem, Verdict, correct, wrong
-from harness.running.config import MAX_VECTORS_GB
 from harness.store import shards
+from harness.system.expansion import MAX_VECTORS_GB
 
 from .layouts.reading import pool_files
 from .layouts.reading import read_pool as read_pool

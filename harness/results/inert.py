@@ -56,11 +56,6 @@ def csv_text(cell: str) -> str:
     return cell.removeprefix(MARK)
 
 
-def printable(text: str) -> str:
-    """The text without what a terminal would obey or could not show; lines and tabs stay."""
-    return "".join(sign if sign.isprintable() or sign in "\n\t" else "\N{REPLACEMENT CHARACTER}" for sign in text)
-
-
 def folder_name(text: str) -> str:
     """The text as the name of one folder: what a path would be made of becomes `_`."""
     name = "".join(sign if sign.isalnum() or sign in "._:=,+-" else "_" for sign in text)[:80]

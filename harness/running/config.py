@@ -1,4 +1,7 @@
-"""What a run is asked to do: one record, made by the command line or by a caller."""
+"""What a run, and what a selection, is asked to do: records that the command line or a caller makes.
+
+Every field is an option of `harness run` or `harness select`; its help stands beside it. None: the default.
+"""
 
 from __future__ import annotations
 
@@ -6,60 +9,68 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Annotated
 
 from harness.errors import HarnessError
+from harness.plugin_system.options import Help
+from harness.plugin_system.presets import ENGINE
+from harness.system.expansion import MAX_VECTORS_GB
 
-MAX_VECTORS_GB = 4.0  # of memory for one problem's given vectors: 250,000 responses of 4,096 features
+
+@dataclass(frozen=True, kw_only=True)
+class Sources:
+    """Where problems, responses and vectors come from. Components are specs: `name` or `name:key=value,...`."""
+
+    task: Annotated[str | None, Help("What is solved, e.g. game24.")] = None
+    model: Annotated[str | None, Help("Hub id, folder or embedded model; default: the task's.")] = None
+    engine: Annotated[str, Help("What runs the model; default: the task's, else transformers.", filled=True)] = ENGINE
+    embedder: Annotated[str | None, Help("Default hidden-mean; tfidf for a pool without model.")] = None
+    pool: Annotated[Path | None, Help("Responses made elsewhere, of any layout of docs/pools.md.")] = None
+    embeddings: Annotated[Path | None, Help("Your own vectors of --pool's responses (.npz, .safetensors).")] = None
+    max_vectors_gb: Annotated[float, Help("Memory that one array of --embeddings may take.")] = MAX_VECTORS_GB
+    data: Annotated[Path | None, Help("A local file with the task's problems.")] = None
+    split: Annotated[str | None, Help("Default: the task's test set.")] = None
+    ids: Annotated[Path | None, Help("A table (JSONL, CSV) that says which problem a pool's line answers.")] = None
+    seed: Annotated[int, Help("Fixes responses, projection and rankings.")] = 0
+    dim: Annotated[int, Help("Wider vectors are projected to so many features.")] = 512
+    store: Annotated[Path, Help("Where pools, vectors, verdicts, rankings and cells are kept.")] = Path("runs")
+    plugin_files: Annotated[
+        Sequence[Path], Help("A plugin in a single file, e.g. ./my_selector.py; repeatable.", ("--plugin",))
+    ] = ()
+
+    def __post_init__(self) -> None:
+        if not (self.max_vectors_gb > 0 and math.isfinite(self.max_vectors_gb)):
+            raise HarnessError(f"--max-vectors-gb must be above 0 and finite, got {self.max_vectors_gb:g}")
 
 
-@dataclass(frozen=True)
-class RunConfig:
-    """The options of `harness run`. Component options are specs: `name` or `name:key=value,...`. None = the default.
+@dataclass(frozen=True, kw_only=True)
+class RunConfig(Sources):
+    """The options of `harness run`."""
 
-    pool, embeddings  files of one's own, in place of sampling and embedding
-    plugin_files      plugins given as files
-    ids               a table that says which problem a line of the pool answers
-    regrade           grade a pool that carries verdicts with the task's own verifier
-    only              a file that lists the ids of the problems that are taken (`harness.running.hardest`)
-    adopt             pools of an older version to take responses from, by key; "none": sample anew
-    audit             ask the task's second, stricter grader too
-    grid              what to cross, `axis=value+value,...` (`harness.running.grid`)
-    until_correct     verify responses as they are drawn, and stop a problem at its first correct one
-    max_vectors_gb    what one array of `embeddings` may take in memory
-    unsafe_exec       let graders run responses' code unconfined where nothing confines it
-    rank_timeout      seconds that a selector may take for one problem's pool, all trials together; None = no bound
-    """
-
-    selectors: Sequence[str] = ()
-    task: str | None = None
-    model: str | None = None
-    engine: str = "transformers"
-    sampler: str | None = None
-    embedder: str | None = None
-    pool: Path | None = None
-    embeddings: Path | None = None
-    data: Path | None = None
-    split: str | None = None
-    n: int | None = None
-    limit: int | None = None
-    only: Path | None = None
-    max_tokens: int | None = None
-    trials: int = 5
-    seed: int = 0
-    dim: int = 512
-    paper: bool = False
-    ids: Path | None = None
-    grid: str | None = None
-    regrade: bool = False
-    adopt: Sequence[str] | None = None
-    audit: bool = False
-    until_correct: bool = False
-    max_vectors_gb: float = MAX_VECTORS_GB
-    unsafe_exec: bool = False
-    rank_timeout: float | None = None
-    executor: str = "local"
-    store: Path = Path("runs")
-    plugin_files: Sequence[Path] = ()
+    selectors: Annotated[Sequence[str], Help("name or name:key=value,...; repeatable.", ("--selector",))] = ()
+    sampler: Annotated[str | None, Help("Decoding, e.g. min-p:p=0.1; default vanilla.")] = None
+    grid: Annotated[str | None, Help("Cross what is compared, e.g. selector=*,embedder=hidden-mean+tfidf.")] = None
+    n: Annotated[int | None, Help("Responses a problem.", ("--n",))] = None
+    limit: Annotated[int | None, Help("Only the first so many problems.")] = None
+    only: Annotated[Path | None, Help("Only the problems that this file names (`pool hardest` writes such files).")] = (
+        None
+    )
+    max_tokens: Annotated[int | None, Help("Longest response, in tokens.")] = None
+    trials: Annotated[int, Help("Rankings a problem and selector, averaged.")] = 5
+    paper: Annotated[bool, Help("The paper's pool settings (large).")] = False
+    regrade: Annotated[bool, Help("Grade a pool that carries verdicts anew.")] = False
+    adopt: Annotated[Sequence[str] | None, Help("An older version's pool to take over, by key; none: sample anew.")] = (
+        None
+    )
+    audit: Annotated[bool, Help("Ask the task's second, stricter grader too.")] = False
+    until_correct: Annotated[
+        bool, Help("No pool: verify each response when it is sampled, stop a problem at its first correct one.")
+    ] = False
+    unsafe_exec: Annotated[bool, Help("Run responses' code unconfined where nothing here can confine it.")] = False
+    executor: Annotated[str, Help("Where the work is done: local, ray:address=HOST:PORT.")] = "local"
+    rank_timeout: Annotated[
+        float | None, Help("Fail a selector that ranks a problem's pool longer; default: none.", metavar="SECONDS")
+    ] = None
 
     def __post_init__(self) -> None:
         for name in ("n", "limit", "max_tokens", "trials", "dim"):
@@ -70,34 +81,59 @@ class RunConfig:
             raise HarnessError(f"--rank-timeout must be a number of seconds > 0, got {self.rank_timeout:g}")
         if self.seed < 0:
             raise HarnessError(f"--seed must not be negative, got {self.seed}")
-        check_max_vectors(self.max_vectors_gb)
+        super().__post_init__()
+        self._check_combinations()
+
+    def _check_combinations(self) -> None:
         if self.until_correct:
-            self._check_sequence()
+            for name in ("selectors", "grid", "pool", "embedder", "audit"):
+                if getattr(self, name):
+                    raise HarnessError(
+                        f"run: --until-correct takes no --{name.removesuffix('s')}: responses are verified in the "
+                        "order they are sampled"
+                    )
         elif not self.selectors and not self.grid:
             raise HarnessError("run: say which selectors to compare, e.g. --selector repexp --selector uniform")
-        if len(set(self.selectors)) < len(self.selectors):
-            raise HarnessError(f"run: a selector is given twice: {', '.join(self.selectors)}")
-        if self.task is None and self.pool is None:
-            raise HarnessError("run: say what to run, e.g. --task game24, or --pool FILE with verdicts of its own")
-        if self.embeddings and not self.pool:
-            raise HarnessError("run: --embeddings goes with --pool: vectors of responses that exist already")
-        if self.ids and not self.pool:
-            raise HarnessError("run: --ids goes with --pool: it maps a pool's lines to the task's problems")
-        if self.audit and not self.task and not self.pool:
-            raise HarnessError("run: --audit needs --task: its second grader is asked")
-        if self.embeddings and self.embedder:
-            raise HarnessError("run: give --embeddings or --embedder, not both")
-
-    def _check_sequence(self) -> None:
-        for name in ("selectors", "grid", "pool", "embedder", "audit"):
-            if getattr(self, name):
-                option = name.removesuffix("s")
-                raise HarnessError(
-                    f"run: --until-correct takes no --{option}: responses are verified in the order they are drawn"
-                )
+        twice, nothing = len(set(self.selectors)) < len(self.selectors), not (self.task or self.pool)
+        wrong = {
+            f"a selector is given twice: {', '.join(self.selectors)}": twice,
+            "say what to run, e.g. --task game24, or --pool FILE with verdicts of its own": nothing,
+            "--embeddings goes with --pool: vectors of responses that exist already": self.embeddings and not self.pool,
+            "--ids goes with --pool: it maps a pool's lines to the task's problems": self.ids and not self.pool,
+            "give --embeddings or --embedder, not both": self.embeddings and self.embedder,
+        }
+        for reason, holds in wrong.items():
+            if holds:
+                raise HarnessError(f"run: {reason}")
 
 
-def check_max_vectors(gigabytes: float) -> None:
-    """HarnessError unless that is a size."""
-    if not (gigabytes > 0 and math.isfinite(gigabytes)):
-        raise HarnessError(f"--max-vectors-gb must be above 0 and finite, got {gigabytes:g}")
+@dataclass(frozen=True, kw_only=True)
+class SelectConfig(Sources):
+    """The options of `harness select`; those that `harness run` has too mean the same."""
+
+    selector: Annotated[str, Help("name or name:key=value,...")]
+    k: Annotated[int, Help("How many responses to choose of each problem.", ("-k",))]
+    engine: Annotated[str, Help("What runs the model.")] = ENGINE
+    verified: Annotated[
+        Path | None, Help('What is verified already, JSONL: {"problem_id": ..., "indices": [...]}.')
+    ] = None
+    centre: Annotated[bool, Help("Subtract each problem's mean vector.", ("--centre/--no-centre",))] = True
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.k < 1:
+            raise HarnessError(f"select: -k must be at least 1, got {self.k}")
+        if not self.pool and not self.embeddings:
+            raise HarnessError("select: say what to select from: --pool FILE, or --embeddings FILE alone")
+        if self.embeddings and (self.embedder or self.model):
+            other = "--embedder" if self.embedder else "--model"
+            raise HarnessError(f"select: give --embeddings or {other}, not both")
+        for name in ("embedder", "model", "task", "ids"):
+            if getattr(self, name) and not self.pool:
+                raise HarnessError(f"select: --{name} goes with --pool: vectors alone have no texts")
+
+    @property
+    def run_config(self) -> RunConfig:
+        """The same as a run's options; the file of vectors that stand alone takes the pool's place."""
+        shared = {name: getattr(self, name) for name in Sources.__dataclass_fields__}
+        return RunConfig(**shared | {"selectors": (self.selector,), "pool": self.pool or self.embeddings})

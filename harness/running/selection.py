@@ -40,70 +40,12 @@ from harness.store import shards as store
 from harness.system.json_lines import Line, read_lines
 from harness.system.progress import Progress
 
-from .config import MAX_VECTORS_GB, RunConfig, check_max_vectors
+from .config import SelectConfig
 from .context import Setting, make_setting
 from .importing import read_responses
 from .plan import check_selector, make_plan, needs, pool_embedder
 
 VectorsOf: TypeAlias = Callable[["Candidates"], Floats]
-
-
-@dataclass(frozen=True)
-class Request:
-    """The options of `harness select`; those that `harness run` has too mean the same."""
-
-    selector: str
-    k: int
-    pool: Path | None = None
-    embeddings: Path | None = None
-    embedder: str | None = None
-    model: str | None = None
-    engine: str = "transformers"
-    task: str | None = None
-    data: Path | None = None
-    split: str | None = None
-    ids: Path | None = None
-    verified: Path | None = None
-    seed: int = 0
-    dim: int = 512
-    centre: bool = True
-    max_vectors_gb: float = MAX_VECTORS_GB
-    store: Path = Path("runs")
-    plugin_files: Sequence[Path] = ()
-
-    def __post_init__(self) -> None:
-        check_max_vectors(self.max_vectors_gb)
-        if self.k < 1:
-            raise HarnessError(f"select: -k must be at least 1, got {self.k}")
-        if not self.pool and not self.embeddings:
-            raise HarnessError("select: say what to select from: --pool FILE, or --embeddings FILE alone")
-        if self.embeddings and (self.embedder or self.model):
-            other = "--embedder" if self.embedder else "--model"
-            raise HarnessError(f"select: give --embeddings or {other}, not both")
-        for name in ("embedder", "model", "task", "ids"):
-            if getattr(self, name) and not self.pool:
-                raise HarnessError(f"select: --{name} goes with --pool: vectors alone have no texts")
-
-    @property
-    def run_config(self) -> RunConfig:
-        """The same as a run's options; the file of vectors that stand alone takes the pool's place."""
-        return RunConfig(
-            selectors=(self.selector,),
-            task=self.task,
-            model=self.model,
-            engine=self.engine,
-            embedder=self.embedder,
-            pool=self.pool or self.embeddings,
-            embeddings=self.embeddings,
-            data=self.data,
-            split=self.split,
-            seed=self.seed,
-            dim=self.dim,
-            ids=self.ids,
-            max_vectors_gb=self.max_vectors_gb,
-            store=self.store,
-            plugin_files=self.plugin_files,
-        )
 
 
 @dataclass(frozen=True)
@@ -131,7 +73,7 @@ class Chosen:
         return row | ({"names": [self.names[index] for index in self.order]} if any(self.names) else {})
 
 
-def select(request: Request, progress: Progress) -> list[Chosen]:
+def select(request: SelectConfig, progress: Progress) -> list[Chosen]:
     """k indices of every problem, in the order of the file. What can be wrong with the request is found first."""
     setting = make_setting(request.run_config, progress)
     selector = setting.build("selector", request.selector)
@@ -161,7 +103,7 @@ def _rows_of(given: GivenVectors) -> Iterable[tuple[Problem, Responses]]:
         yield Problem(name, ""), Responses([""] * n, ["stop"] * n, np.zeros(n, np.int64), np.full(n, np.nan))
 
 
-def _check_reads(request: Request, setting: Setting, selector: Any) -> None:
+def _check_reads(request: SelectConfig, setting: Setting, selector: Any) -> None:
     """Refuse a selector whose columns the request cannot fill."""
     reads = getattr(selector, "reads", ())
     if "texts" in reads and not request.pool:
@@ -195,7 +137,7 @@ def _check_size(k: int, one: Candidates) -> None:
 # What was verified before.
 
 
-def _with_verified(request: Request, found: Sequence[tuple[Problem, Responses]]) -> list[Candidates]:
+def _with_verified(request: SelectConfig, found: Sequence[tuple[Problem, Responses]]) -> list[Candidates]:
     """The candidates with the indices that the file of `--verified` names; a problem that it does not name has none."""
     sizes = {problem.id: len(responses) for problem, responses in found}
     verified = _read_verified(request.verified, sizes) if request.verified else {}
@@ -248,7 +190,7 @@ def _indices_in(line: Line, name: str, n: int) -> list[int]:
 
 
 def _vectors(
-    request: Request,
+    request: SelectConfig,
     setting: Setting,
     selector: Any,
     candidates: Sequence[Candidates],
@@ -279,7 +221,7 @@ def _vectors(
     )
 
 
-def _check_embedder(request: Request, spec: str, embedder: Embedder, candidates: Sequence[Candidates]) -> None:
+def _check_embedder(request: SelectConfig, spec: str, embedder: Embedder, candidates: Sequence[Candidates]) -> None:
     if not embedder.state:
         if request.model:
             raise HarnessError(f"embedder {spec!r} takes no --model: leave it out, or take --embedder hidden-mean")
@@ -297,7 +239,7 @@ def _check_embedder(request: Request, spec: str, embedder: Embedder, candidates:
         )
 
 
-def _kept(request: Request, progress: Progress) -> VectorsOf:
+def _kept(request: SelectConfig, progress: Progress) -> VectorsOf:
     """Vectors that a model computes: made and kept as a run's are, under the same keys."""
     from . import pipeline
     from .preflight import encoding_outlook, require_consent
@@ -323,7 +265,7 @@ def _kept(request: Request, progress: Progress) -> VectorsOf:
 # Selecting.
 
 
-def _chosen(request: Request, setting: Setting, selector: Any, one: Candidates, vectors: Floats) -> Chosen:
+def _chosen(request: SelectConfig, setting: Setting, selector: Any, one: Candidates, vectors: Floats) -> Chosen:
     responses = one.responses
     rows = np.ascontiguousarray(vectors)  # as the store gives them to a run: another layout sums in another order
     pool = pool_of(

@@ -11,6 +11,7 @@ from harness.errors import HarnessError
 
 FREE = 2**26  # bytes that any compressed file may expand to
 RATIO = 100  # ... and else so many times its own size: responses shrink 3 to 20 times, a bomb 1,000 times
+MAX_VECTORS_GB = 4.0  # of memory for one problem's vectors: 250,000 responses of 4,096 features
 DEEPEST = 100  # lists and objects inside one another; more is no data, and breaks what walks it
 
 

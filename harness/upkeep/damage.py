@@ -7,15 +7,13 @@ NAME.damaged beside its place. With responses that are set aside goes what was m
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 from harness.errors import HarnessError
-from harness.results import cells
-from harness.running import until_correct
 from harness.store import shards
 from harness.store.checksums import DAMAGED, UNSEALED, BadShard
 from harness.store.shard_files import SUFFIXES, content_of, unreadable
@@ -24,10 +22,11 @@ from harness.system.progress import Progress
 from .rekeying import MARK, parsed
 
 DERIVED = ("embedding", "verdict", "audit", "chance", "ranking")  # what is made from a pool, a shard a problem
-RECORDS: dict[str, Callable[[Path], Any]] = {"cells": cells.read, until_correct.FOLDER: until_correct.read}
-KEPT = ("pool", "sequence", *RECORDS)  # never deleted
+COSTLY = ("pool", "sequence")  # never deleted, and neither are records
 ASIDE = ".damaged"
 BESIDE = ("manifest.json", "weights.json", "index.json")
+
+Records: TypeAlias = Mapping[str, Callable[[Path], Any]]
 
 
 @dataclass(frozen=True)
@@ -45,10 +44,13 @@ class Fault:
         return {name: str(value) for name, value in asdict(self).items()}
 
 
-def diagnosis(root: Path, progress: Progress, repair: bool = False) -> dict[str, Any]:
-    """What is wrong with a store: how many files were read, how many are set aside, each fault, whether it is left."""
-    require_store(root)
-    files = list(_files(root))
+def diagnosis(root: Path, records: Records, progress: Progress, repair: bool = False) -> dict[str, Any]:
+    """What is wrong with a store: how many files were read, how many are set aside, each fault, whether it is left.
+
+    records: folder of the store -> what reads one JSON file in it (cells, sequences) and raises HarnessError.
+    """
+    require_store(root, records)
+    files = list(_files(root, records))
     found: list[Fault] = []
     with progress.stage("check", len(files), "files") as shown:
         for path, check in files:
@@ -61,9 +63,9 @@ def diagnosis(root: Path, progress: Progress, repair: bool = False) -> dict[str,
     return {"store": str(root), "files": len(files), "faults": rows, "set_aside": aside}
 
 
-def require_store(root: Path) -> None:
+def require_store(root: Path, records: Records) -> None:
     """Raise HarnessError for a folder that is no store."""
-    kinds = (*SUFFIXES, *RECORDS)
+    kinds = (*SUFFIXES, *records)
     if not any((root / kind).is_dir() for kind in kinds):
         raise HarnessError(f"doctor: {root} is no store of `harness run`: none of {', '.join(kinds)} is in it")
 
@@ -71,7 +73,7 @@ def require_store(root: Path) -> None:
 # What is looked at.
 
 
-def _files(root: Path) -> Iterator[tuple[Path, Callable[[Path], Any]]]:
+def _files(root: Path, records: Records) -> Iterator[tuple[Path, Callable[[Path], Any]]]:
     """Every file that a table could be made from, with what raises HarnessError where it cannot be trusted."""
     for kind, suffix in SUFFIXES.items():
         for folder in sorted((root / kind).glob("*")):
@@ -83,9 +85,13 @@ def _files(root: Path) -> Iterator[tuple[Path, Callable[[Path], Any]]]:
                     yield path, shards.read_json
                 elif path.suffix == suffix or name == "index.json":
                     yield path, _readable
-    for kind, read in RECORDS.items():
+    for kind, read in records.items():
         for path in sorted((root / kind).glob("*.json")):
             yield path, read
+
+
+def _is_kept(kind: str) -> bool:
+    return kind in COSTLY or kind not in SUFFIXES
 
 
 def _readable(path: Path) -> None:
@@ -121,7 +127,7 @@ def _fault(root: Path, path: Path, fault: str) -> Fault:
 def _cure(path: Path, kind: str, fault: str) -> str:
     if fault == UNSEALED:
         return "--rekey checks and adopts it"
-    if kind in KEPT or path.name == "manifest.json" or path.is_dir():
+    if _is_kept(kind) or path.name == "manifest.json" or path.is_dir():
         again = "; its problem is then sampled again" if kind == "pool" and path.name not in BESIDE else ""
         again = "; the pool's file is then imported again" if again and _is_imported(path) else again
         return f"--repair sets it aside{again}"
@@ -187,7 +193,7 @@ def _repaired(root: Path, fault: Fault) -> bool:
     with shards.disk_errors(path):
         if fault.kind == "pool" and path.name not in BESIDE and path.suffix == ".parquet":
             _forget(root, path)
-        if path.name == "manifest.json" or path.is_dir() or (fault.kind in KEPT and path.name not in BESIDE):
+        if path.name == "manifest.json" or path.is_dir() or (_is_kept(fault.kind) and path.name not in BESIDE):
             path.rename(_aside(path))
         else:
             path.unlink()

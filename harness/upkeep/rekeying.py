@@ -18,7 +18,7 @@ import pyarrow.parquet as pq
 from safetensors.numpy import load as load_tensors
 
 from harness.errors import HarnessError
-from harness.pool_tables import FINISH, STATUS
+from harness.records import FINISHES, STATUSES
 from harness.store import missing_rows, shards
 from harness.store.checksums import UNSEALED, BadShard, check, read_regular
 from harness.store.shard_files import SUFFIXES, as_parquet, unreadable
@@ -89,13 +89,13 @@ def parsed(path: Path) -> Callable[[], None]:
 
 
 def _check_columns(path: Path, columns: Mapping[str, list[Any]], about: Mapping[bytes, bytes]) -> None:
-    _require(path, set(columns.get("verdict", ())) <= STATUS, "it has a verdict that is none")
+    _require(path, set(columns.get("verdict", ())) <= STATUSES, "it has a verdict that is none")
     if "text" not in columns:
         return
     hashed = path.stem.rpartition(".")[2]
     named = shards.named_shard(about[b"problem_id"].decode(), hashed)
     _require(path, named == path.stem and b"prompt" in about, "it is another problem's")
-    _require(path, set(columns["finish"]) <= FINISH, "it has a finish that is none")
+    _require(path, set(columns["finish"]) <= FINISHES, "it has a finish that is none")
     _require(path, all(length is not None and length >= 0 for length in columns["length"]), "it has a length below 0")
     _require(path, None not in columns["text"] and None not in columns["logprob"], "a response lacks its text")
     n = shards.read_manifest(path.parent).get("n")

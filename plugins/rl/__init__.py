@@ -19,3 +19,10 @@ def register_trainers(register: Register) -> None:
     """verl and TRL, each as a child process in its own environment."""
     register("verl", "harness_plugins.rl.verl_trainer:Verl")
     register("trl", "harness_plugins.rl.trl_trainer:Trl")
+
+
+@hookimpl
+def register_plots(register: Register) -> None:
+    """The paper's figures on RL."""
+    register("rl-passk", "harness_plugins.rl.figures:RlPassK")
+    register("rl-likelihoods", "harness_plugins.rl.figures:RlLikelihoods")

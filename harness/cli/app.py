@@ -1,0 +1,118 @@
+"""The command line's frame: its groups, what a plugin adds to them, and how a command that fails ends.
+
+Each command parses, builds one config, calls one function, prints one table. Nothing heavy is imported before a
+command runs: `harness --help` answers at once.
+"""
+
+from __future__ import annotations
+
+import functools
+import io
+import os
+import sys
+import traceback
+from typing import Annotated, NoReturn
+
+import typer
+
+from harness import __version__
+from harness.errors import Escaped, HarnessError, one_line, said
+from harness.plugin_system import patience
+from harness.plugin_system.registry import COMMANDS, load_registry
+from harness.system import output
+
+
+def _group(text: str) -> typer.Typer:
+    return typer.Typer(help=text, no_args_is_help=True, rich_markup_mode=None)
+
+
+app = typer.Typer(
+    help="Which of many cheap responses to verify first: a benchmark harness for diversity selectors.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+    add_completion=False,
+)
+GROUPS = {
+    "pool": _group("Pools of responses: bring in, look at, take out."),
+    "results": _group("Published cells: copy them out, check them."),
+}
+for _name, _typer in GROUPS.items():
+    app.add_typer(_typer, name=_name)
+
+
+@functools.cache
+def complete() -> typer.Typer:
+    """The command line with the commands of all plugins that the entry-point group "harness.commands" names.
+
+    One that cannot be added is left out; `harness doctor` says why.
+    """
+    for registration in load_registry(groups=(COMMANDS,)).of_kind("command"):
+        group, _, name = registration.name.rpartition(" ")
+        parent = GROUPS.get(group, app)
+        try:
+            command = registration.load()
+        except HarnessError as failure:
+            print(f"left out: {failure}", file=sys.stderr)
+            continue
+        if isinstance(command, typer.Typer):
+            parent.add_typer(command, name=name)
+        else:
+            parent.command(name)(command)
+    return app
+
+
+def main() -> None:
+    """Run the command line; a HarnessError is one line on stderr and exit code 2."""
+    for stream in (sys.stdout, sys.stderr):  # half a surrogate pair in a text is shown, and is no traceback
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
+    try:
+        complete()()
+    except HarnessError as failure:
+        print(f"error: {failure}", file=sys.stderr)
+        sys.exit(2)
+    except OSError as failure:  # a path that cannot be used, wherever it was tried
+        if failure.filename is None:
+            raise
+        print(f"error: {one_line(f'{failure.strerror}: {failure.filename}')}", file=sys.stderr)
+        sys.exit(2)
+    except Escaped as failure:
+        _end_in_one_line(failure)
+    except SystemExit as failure:
+        if not _is_ours(failure):
+            _end_in_one_line(failure)
+        raise
+    finally:
+        output.end()
+
+
+def _is_ours(stop: SystemExit) -> bool:
+    """Whether the command line itself ended the process, and not a plugin: typer does so when a command has returned.
+
+    Where it was raised does not tell: wandb puts a function of its own in the place of `sys.exit`.
+    """
+    _, *deeper = [frame.f_globals.get("__name__", "") for frame, _ in traceback.walk_tb(stop.__traceback__)]
+    return not any(name.partition(".")[0] == "harness" for name in deeper)
+
+
+def _end_in_one_line(failure: BaseException) -> NoReturn:
+    print(f"error: a plugin ended the command: it {said(failure)}", file=sys.stderr)
+    sys.exit(2)
+
+
+@app.callback(invoke_without_command=True)
+def _root(
+    version: Annotated[bool, typer.Option("--version", help="Print the version.")] = False,
+    import_timeout: Annotated[
+        float | None,
+        typer.Option(
+            min=0.0, metavar="SECONDS", help="Leave a plugin out whose import takes longer.", show_default=False
+        ),
+    ] = None,
+) -> None:
+    if import_timeout is not None:
+        os.environ[patience.IMPORT_LIMIT] = str(import_timeout)
+    if version:
+        print(f"diversity-harness {__version__}")
+        raise typer.Exit

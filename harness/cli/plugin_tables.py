@@ -1,0 +1,62 @@
+"""What `harness list`, `show`, `check` and `doctor` print."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from rich.table import Table
+
+from harness.plugin_system.registry import plural
+from harness.system.console import put, text
+
+
+def listing(rows: Sequence[Mapping[str, str]]) -> None:
+    """What is installed."""
+    table = Table("kind", "name", "from", "what")
+    for row in rows:
+        table.add_row(*[text(row[key]) for key in ("kind", "name", "from", "what")])
+    put(table)
+
+
+def details(value: Mapping[str, Any]) -> None:
+    """One component."""
+    put(f"{value['kind']} {value['name']}, from {value['from']} ({value['full_name']})")
+    for name, parameter in value["parameters"].items():
+        put(f"  {name}: {parameter['type']} = {parameter['default']}")
+    put(f"\n{value['doc']}")
+
+
+def example(value: Mapping[str, Any]) -> None:
+    """A task's first prompt."""
+    put(f"id: {value['id']}\nprompt: {value['prompt']}")
+    for message in value["messages"]:
+        put(f"\n[{message['role']}]\n{message['content']}")
+    if value["plain"] != "\n".join(message["content"] for message in value["messages"]):
+        put(f"\n[a model without a chat template]\n{value['plain']}")
+
+
+def diagnosis(value: Mapping[str, Any]) -> None:
+    """What is wrong with the plugins."""
+    counts = [f"{count} {kind if count == 1 else plural(kind)}" for kind, count in value["registered"].items()]
+    put("registered: " + ", ".join(counts))
+    for task, remark in value["graders"].items():
+        put(f"{task}: {remark}")
+    for fault in value["faults"]:
+        put(f"\n{fault['fault']}")
+        if fault["trace"]:
+            put(fault["trace"].rstrip())
+    put(f"\n{len(value['faults'])} faults" if value["faults"] else "no faults")
+
+
+def findings(rows: Sequence[Mapping[str, str]]) -> None:
+    """What each check said of each component, and how many passed."""
+    for name in dict.fromkeys(row["name"] for row in rows):
+        table = Table("check", "outcome", "what", title=text(f"{rows[0]['kind']} {name}"), title_justify="left")
+        for row in rows:
+            if row["name"] == name:
+                table.add_row(*[text(row[key]) for key in ("check", "outcome", "what")])
+        put(table)
+    outcomes = [row["outcome"] for row in rows]
+    counts = ", ".join(f"{outcomes.count(outcome)} {outcome}" for outcome in ("passed", "failed", "not applicable"))
+    put(counts)

@@ -1,0 +1,90 @@
+"""`harness leaderboard`, `compare` and `results publish|validate`: what is made of cells."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from harness.plugin_system.options import Cells, Json, Plugin, StoreDir, show
+from harness.system import output
+
+from .app import GROUPS, app
+
+
+@app.command()
+def leaderboard(
+    folder: Cells = None,
+    out: Annotated[
+        Path | None, typer.Option(help="Where the tables go; default: the first folder, of STORE/cells STORE.")
+    ] = None,
+    quiet: Annotated[bool, typer.Option("--quiet", help="Print the paths of the tables, not the tables.")] = False,
+    as_json: Json = False,
+) -> None:
+    """Tables of all cells in some folders: printed, and written as leaderboard.md, .csv and .json."""
+    from harness.results import leaderboard as boards
+
+    from . import result_tables
+
+    folders = folder or [Path("results")]
+    found = boards.gather(folders)
+    into = boards.place(folders[0], out)
+    if into is None:
+        print(f"not written: {folders[0]} holds cells: say where the tables go, e.g. --out out", file=sys.stderr)
+    for fault in found.faults:
+        print(f"not counted: {fault}", file=sys.stderr)
+    made = boards.boards(found)
+    written = boards.write(into, found, made) if into else []
+    if as_json:
+        output.write(boards.as_json(made))
+    else:
+        result_tables.leaderboard([] if quiet else made, written)
+
+
+@app.command()
+def compare(
+    first: Annotated[str, typer.Argument(help="A cell: its file, or how its key begins.")],
+    second: Annotated[str, typer.Argument(help="Another.")],
+    folder: Annotated[
+        list[Path] | None, typer.Option("--in", help="Where cells are; default results/ and STORE/cells; repeatable.")
+    ] = None,
+    store: StoreDir = Path("runs"),
+    as_json: Json = False,
+) -> None:
+    """Two cells on the same problems: the paired difference, its interval and test, and the problems that flipped."""
+    from harness.results import comparison
+
+    from . import result_tables
+
+    folders = folder or [Path("results"), store / "cells"]
+    show(comparison.compare((first, second), folders), as_json, result_tables.comparison)
+
+
+@GROUPS["results"].command()
+def publish(
+    keys: Annotated[
+        list[str] | None, typer.Argument(help="Cells by key (its beginning will do); default: all.")
+    ] = None,
+    to: Annotated[Path, typer.Option("--to", help="Where published cells are.")] = Path("results"),
+    store: StoreDir = Path("runs"),
+    plugin: Plugin = None,
+    as_json: Json = False,
+) -> None:
+    """Copy cells from the store to results/, and try their selectors by the conformance kit."""
+    from harness.results import publishing
+
+    from . import result_tables
+
+    show(publishing.publish(keys or (), store, to, plugin or ()), as_json, result_tables.published)
+
+
+@GROUPS["results"].command()
+def validate(folder: Cells = None, as_json: Json = False) -> None:
+    """Name every file that is no cell, or none that can be trusted; exit code 1 if there is one."""
+    from harness.results import publishing
+
+    faults = publishing.validate(folder or [Path("results")])
+    show(faults, as_json, lambda faults: print("\n".join(faults) or "all cells can be counted"))
+    raise typer.Exit(1 if faults else 0)

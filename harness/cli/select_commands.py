@@ -1,0 +1,40 @@
+"""`harness select`: which responses of your own to verify next."""
+
+from __future__ import annotations
+
+import json
+from typing import Annotated, Any
+
+import typer
+
+from harness.plugin_system.options import Json, Yes, reserve_stdout, show, takes
+from harness.running.config import SelectConfig
+from harness.system import output
+
+from .app import app
+
+
+@app.command()
+@takes(SelectConfig)
+def select(
+    given: dict[str, Any],
+    yes: Yes = False,
+    as_json: Json = False,
+    as_jsonl: Annotated[
+        bool, typer.Option("--jsonl", help="Print JSON, one line a problem.", callback=reserve_stdout, is_eager=True)
+    ] = False,
+) -> None:
+    """Which responses to verify next: k of each problem, without looking at any verdict."""
+    from harness.running import selection
+    from harness.system.progress import Progress
+
+    from . import select_tables
+
+    chosen = selection.select(SelectConfig(**given), Progress(asks=not yes))
+    if as_jsonl:
+        for one in chosen:
+            output.write(json.dumps(one.row(), ensure_ascii=False) + "\n")
+    elif as_json:
+        show([one.row() for one in chosen], as_json, print)
+    else:
+        select_tables.selection(chosen)

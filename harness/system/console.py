@@ -1,0 +1,45 @@
+"""Where tables are printed, and foreign text as nothing but text."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from rich.box import SIMPLE_HEAD
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+LEAST_WIDTH = 110
+
+
+def console(least: int = LEAST_WIDTH) -> Console:
+    """Stdout; where it is no terminal, at least `least` columns wide."""
+    found = Console(highlight=False)
+    return found if found.is_terminal else Console(highlight=False, width=max(found.width, least))
+
+
+def text(value: Any) -> Text:
+    """Text as text, whatever markup or control signs it seems to hold."""
+    return Text(printable(str(value)))
+
+
+def put(value: Any, least: int = LEAST_WIDTH) -> None:
+    """Print a table, or anything else as lines of text that the terminal may wrap."""
+    is_table = isinstance(value, Table)
+    console(least).print(value if is_table else text(value), soft_wrap=not is_table)
+
+
+def plain_table(**options: Any) -> Table:
+    """A table with one line below its head and no frame."""
+    return Table(box=SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False, **options)
+
+
+def printable(value: str, kept: str = "\n\t") -> str:
+    """The text without what a terminal would obey or could not show; lines and tabs stay."""
+    return "".join(sign if sign.isprintable() or sign in kept else "\N{REPLACEMENT CHARACTER}" for sign in value)
+
+
+def short(value: Any, most: int = 40) -> str:
+    """A value on one line of at most `most` characters; a dash for None."""
+    joined = "-" if value is None else " ".join(str(value).split())
+    return joined if len(joined) <= most else f"{joined[: most - 3]}..."

@@ -1,0 +1,335 @@
+"""pass@k curves: `samplers`, `representations` and `passk`; `scoring.budget_curves` says what curves and bands are."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+from statistics import fmean
+from typing import Any
+
+from harness.records import Floats
+from harness.scoring.budget_curves import band, budgets, oracle_shares, random_shares, selected_shares
+from harness.scoring.metrics import budgets as tabled_budgets
+
+from . import style
+from .chosen import NO_EMBEDDER, Chosen, at_most, called, grouped, measured, of_one_embedder, one_each, telling
+from .request import PAPERS_SELECTOR, Request, Row, rounded
+from .scatter import calls
+
+CURVES = 12
+PANELS = 12
+RANDOM, ORACLE = "random (exact)", "oracle"
+
+
+# The data.
+
+
+def _curve(one: Chosen, common: Row, ks: Sequence[int], shares: Floats, banded: bool = True) -> list[Row]:
+    rows = [{**common, "k": k, "passed": float(mean)} for k, mean in zip(ks, shares.mean(axis=0), strict=True)]
+    if banded:
+        for row, low, high in zip(rows, *band(shares, int(one.key[:8], 16)), strict=True):
+            row |= {"low": float(low), "high": float(high)}
+    return rows
+
+
+def _selected(one: Chosen, common: Row, banded: bool = True) -> list[Row]:
+    return _curve(one, common, *selected_shares(one.outcomes, _budgets_of(one)), banded=banded)
+
+
+def _random(one: Chosen, common: Row, banded: bool = True) -> list[Row]:
+    ks = _budgets_of(one)
+    return _curve(one, common, ks, random_shares(one.outcomes, ks), banded)
+
+
+def _budgets_of(one: Chosen) -> list[int]:
+    return budgets(int(one.outcomes.n.min()))
+
+
+def _pool_columns(one: Chosen) -> Row:
+    """What rows of no selector say."""
+    return {**one.columns, "selector": "", "embedder": ""}
+
+
+# samplers.
+
+
+def sampler_rows(request: Request) -> list[Row]:
+    """A row a budget of each curve: random's and the selector's over the pool of each sampler."""
+    request = request.of_one_selector()
+    found = of_one_embedder(request, measured(request))
+    groups = grouped(found, lambda one: (one.about["task"], one.about["split"], one.about["model"]))
+    groups = _several(request, groups, "sampler", "`harness run --grid sampler=vanilla+low-temp`")
+    names = telling(request, [group[0] for group in groups], ("task", "model"))
+    names = [name for name in names if name != "sampler"]
+    return [row for group in groups for row in _of_samplers(request, group, called(group[0], names))]
+
+
+def _of_samplers(request: Request, group: Sequence[Chosen], panel: str) -> list[Row]:
+    one_each(request, group, ("sampler",))
+    _same_problems(request, group)
+    at_most(request, len(group), CURVES, "samplers")
+    rows = []
+    for one in group:
+        common = {"panel": panel, "series": one.about["sampler"]}
+        rows += _random(one, {**_pool_columns(one), **common, "by": "random"}, banded=False)
+        rows += _selected(one, {**one.columns, **common, "by": "selector"}, banded=False)
+    return rows
+
+
+def _several(request: Request, groups: Sequence[list[Chosen]], field: str, remedy: str) -> list[list[Chosen]]:
+    """The groups with at least two values of the field; those without are said, or refused where they are all."""
+    comparable = [group for group in groups if len({one.about[field] for one in group}) > 1]
+    for group in groups:
+        who, value = called(group[0], ("task", "model")), group[0].about[field]
+        if not comparable:
+            raise request.refused(f"{who} was run with one {field} ({value}): run others too, {remedy}")
+        if group not in comparable:
+            request.say(f"left out: {who}, which was run with one {field} ({value})")
+    at_most(request, len(comparable), PANELS, "panels")
+    return comparable
+
+
+def _same_problems(request: Request, group: Sequence[Chosen]) -> None:
+    for one in group[1:]:
+        if set(one.problems) != set(group[0].problems):
+            raise request.refused(
+                f"cells {group[0].key} and {one.key} ({called(one, ('task', 'model'))}) are not of the same problems: "
+                "run both with the same --limit"
+            )
+
+
+def draw_samplers(rows: Sequence[Row]) -> Any:
+    """A panel a task and model: per sampler a dashed line (random) and a solid one (the selector) of one colour."""
+    selector = next(row["selector"] for row in rows if row["selector"])
+    figure, grid = style.panels(f"pass@k of {selector} and of random, across samplers", *_shape(rows))
+    samplers = _unique(rows, "series")
+    looks = {name: _plain(place) for place, name in enumerate(samplers)}
+    for axes, panel in zip(grid, _unique(rows, "panel"), strict=True):
+        own = [row for row in rows if row["panel"] == panel]
+        for name in _unique(own, "series"):
+            for by, line in (("random", HOLLOW), ("selector", SOLID)):
+                _draw_curve(axes, [row for row in own if (row["series"], row["by"]) == (name, by)], looks[name] | line)
+        _finish(axes, own, panel)
+    handles = [style.mark(name, **looks[name]) for name in samplers]
+    keys = [style.mark(selector, color=style.INK, **SOLID), style.mark("random", color=style.INK, **HOLLOW)]
+    style.legend(figure, [*handles, *keys])
+    return figure
+
+
+SOLID: dict[str, Any] = {"linestyle": "-"}
+HOLLOW: dict[str, Any] = {"linestyle": style.LINES[1], "markerfacecolor": "white"}
+
+
+def _plain(place: int) -> dict[str, Any]:
+    return {name: value for name, value in style.look(place).items() if name != "linestyle"}
+
+
+# representations.
+
+
+def representation_rows(request: Request) -> list[Row]:
+    """Rows of pass@k curves (`measure` pass@k) and one row an embedder of mean verifier calls (samples-to-correct)."""
+    request = request.of_one_selector()
+    found = [one for one in measured(request) if one.about["embedder"] != NO_EMBEDDER]
+    if not found:
+        raise request.refused(f"selector {request.selector!r} reads no vectors: name one that does (--selector)")
+    if any(one.outcomes.ranks is None for one in found):
+        raise request.refused(f"selector {request.selector!r} chooses sets, not an order: it has no samples-to-correct")
+    groups = _several(
+        request, grouped(found, _pool), "embedder", "`harness run --grid embedder=hidden-mean+hidden-last`"
+    )
+    fields = telling(request, [group[0] for group in groups], ("task", "model", "sampler"))
+    fields = [name for name in fields if name != "embedder"]
+    return [row for group in groups for row in _of_representations(request, group, called(group[0], fields))]
+
+
+def _pool(one: Chosen) -> Hashable:
+    return one.pool
+
+
+def _of_representations(request: Request, group: Sequence[Chosen], panel: str) -> list[Row]:
+    one_each(request, group, ("embedder",))
+    at_most(request, len(group), CURVES, "embedders")
+    first = group[0]
+    curve = {"panel": panel, "measure": "pass@k"}
+    rows = _random(first, {**_pool_columns(first), **curve, "series": RANDOM})
+    for one in group:
+        rows += _selected(one, {**one.columns, **curve, "series": one.about["embedder"]})
+    mean = {"panel": panel, "measure": "samples-to-correct"}
+    rows.append({**_pool_columns(first), **mean, "series": RANDOM, "calls": calls(first)["random"]})
+    return rows + [{**one.columns, **mean, "series": one.about["embedder"], **_calls(one)} for one in group]
+
+
+def _calls(one: Chosen) -> Row:
+    found = calls(one)
+    return {"calls": found["selected"], "calls_low": found["selected_low"], "calls_high": found["selected_high"]}
+
+
+def draw_representations(rows: Sequence[Row]) -> Any:
+    """Two panels a pool: pass@k curves with bands, and mean verifier calls with 95 % intervals."""
+    selector = next(row["selector"] for row in rows if row["selector"])
+    names = _unique(rows, "panel")
+    series = [name for name in _unique(rows, "series") if name != RANDOM]
+    looks = {RANDOM: RANDOM_LOOK} | {name: style.look(place) for place, name in enumerate(series)}
+    figure, grid = style.panels(f"Representations for {selector}", 2 * len(names), columns=2)
+    for place, panel in enumerate(names):
+        own = [row for row in rows if row["panel"] == panel]
+        curves = [row for row in own if row["measure"] == "pass@k"]
+        _draw_curves(grid[2 * place], curves, looks)
+        _finish(grid[2 * place], curves, panel)
+        _draw_calls(grid[2 * place + 1], [row for row in own if row["measure"] != "pass@k"], looks)
+    style.legend(figure, [style.mark(name, **look) for name, look in looks.items()])
+    return figure
+
+
+def _draw_calls(axes: Any, rows: Sequence[Row], looks: dict[str, dict[str, Any]]) -> None:
+    """A line of its own for each embedder, the first on top; random's mean as an upright line."""
+    random, *measured_rows = rows
+    axes.axvline(random["calls"], color=RANDOM_LOOK["color"], linestyle=RANDOM_LOOK["linestyle"])
+    for height, row in enumerate(reversed(measured_rows)):
+        look = {**looks[row["series"]], "markersize": 6}
+        if row["calls_low"] is not None:
+            axes.plot([row["calls_low"], row["calls_high"]], [height] * 2, color=look["color"])
+        axes.plot(row["calls"], height, **look)
+    axes.set_yticks(range(len(measured_rows)), [row["series"] for row in reversed(measured_rows)])
+    axes.set(xlabel="samples-to-correct (mean calls, 95 %)", ylim=(-0.6, len(measured_rows) - 0.4))
+    axes.grid(axis="y", visible=False)
+
+
+# passk.
+
+
+def passk_rows(request: Request) -> list[Row]:
+    """A row a budget of each curve of each pool: random, the oracle, then the selectors, the fewest calls first."""
+    found = measured(request)
+    groups = grouped(found, _pool)
+    at_most(request, len(groups), PANELS, "pools")
+    fields = telling(request, [group[0] for group in groups], ("task", "model", "sampler"))
+    fields = [name for name in fields if name not in ("selector", "embedder")]
+    rows = [row for group in groups for row in _of_pool(request, group, called(group[0], fields))]
+    for panel in _unique(rows, "panel"):
+        own = [row for row in rows if row["panel"] == panel]
+        left = sorted(set(_selectors(own)) - set(best_selectors(own)))
+        if left:
+            counts = (
+                f"of {CURVES + len(left)} selectors {CURVES} are drawn, by their mean pass@k ({PAPERS_SELECTOR} always)"
+            )
+            request.say(f"{panel}: {counts}; in the table only: {', '.join(left)}")
+    return rows
+
+
+def _selectors(rows: Sequence[Row]) -> list[str]:
+    return [name for name in _unique(rows, "series") if name not in (RANDOM, ORACLE)]
+
+
+def best_selectors(rows: Sequence[Row]) -> list[str]:
+    """The selectors of one panel that are drawn, in the table's order: at most `CURVES`, which can be told apart.
+
+    Of more the paper's, and those with the highest mean of pass@k over the budgets of the tables (a subset method has
+    these too).
+    """
+    names = _selectors(rows)
+    passed = {name: {row["k"]: rounded(row["passed"]) for row in rows if row["series"] == name} for name in names}
+    ks = set(tabled_budgets(max(row["k"] for row in rows))).intersection(*passed.values())
+    papers = {row["series"] for row in rows if str(row["selector"] or "").partition(":")[0] == PAPERS_SELECTOR}
+    best = sorted(names, key=lambda name: (name not in papers, -fmean(passed[name][k] for k in ks)))[:CURVES]
+    return [name for name in names if name in best]
+
+
+def _of_pool(request: Request, group: Sequence[Chosen], panel: str) -> list[Row]:
+    fields = telling(request, group, ("selector",))
+    first = group[0]
+    common = {**_pool_columns(first), "panel": panel}
+    rows = _random(first, {**common, "series": RANDOM})
+    ks = _budgets_of(first)
+    rows += _curve(first, {**common, "series": ORACLE}, ks, oracle_shares(first.outcomes, ks), banded=False)
+    for one in sorted(group, key=_calls_or_last):
+        rows += _selected(one, {**one.columns, "panel": panel, "series": _reads(one, called(one, fields))})
+    return rows
+
+
+def _calls_or_last(one: Chosen) -> tuple[float, str, str]:
+    calls = one.figures["samples_to_correct"]
+    return float("inf") if calls is None else calls, one.about["selector"], one.about["embedder"]
+
+
+def _reads(one: Chosen, name: str) -> str:
+    """A curve's name, without "none" for the embedder of a selector that reads no vectors."""
+    return name.removesuffix(f" · {NO_EMBEDDER}") if one.about["embedder"] == NO_EMBEDDER else name
+
+
+def draw_passk(rows: Sequence[Row]) -> Any:
+    """A panel a pool, a line a selector, with bands; of more than `CURVES` selectors the best, and how many not."""
+    drawn, left = [], []
+    for panel in _unique(rows, "panel"):
+        own = [row for row in rows if row["panel"] == panel]
+        names = best_selectors(own)
+        drawn += [row for row in own if row["series"] in (RANDOM, ORACLE, *names)]
+        left.append(len(_selectors(own)) - len(names))
+    looks = {RANDOM: RANDOM_LOOK, ORACLE: ORACLE_LOOK}
+    looks |= {name: style.look(place) for place, name in enumerate(_selectors(drawn))}
+    figure, grid = style.panels("pass@k by selector", *_shape(drawn))
+    for axes, panel in zip(grid, _unique(drawn, "panel"), strict=True):
+        own = [row for row in drawn if row["panel"] == panel]
+        _draw_curves(axes, own, looks)
+        _finish(axes, own, panel)
+    counted = f"{max(left)} more in the CSV" if min(left) == max(left) else f"up to {max(left)} more in the CSV"
+    more = [style.mark(counted, linestyle="none")] if max(left) else []
+    style.legend(figure, [*(style.mark(name, **look) for name, look in looks.items()), *more])
+    return figure
+
+
+# What the three drawings share.
+
+RANDOM_LOOK: dict[str, Any] = {"color": style.INK, "marker": "", "linestyle": style.LINES[1]}
+ORACLE_LOOK: dict[str, Any] = {"color": style.GREY, "marker": "", "linestyle": style.LINES[2], "linewidth": 1.0}
+
+
+def _unique(rows: Sequence[Row], name: str) -> list[Any]:
+    return list(dict.fromkeys(row[name] for row in rows))
+
+
+def _shape(rows: Sequence[Row]) -> tuple[int]:
+    return (len(_unique(rows, "panel")),)
+
+
+def _draw_curves(axes: Any, rows: Sequence[Row], looks: dict[str, dict[str, Any]]) -> None:
+    names = _unique(rows, "series")
+    for name in names:  # many bands make one grey cloud: the more there are, the fainter each
+        _draw_curve(axes, [row for row in rows if row["series"] == name], looks[name], 0.3 / max(len(names), 3))
+
+
+def _draw_curve(axes: Any, rows: Sequence[Row], look: dict[str, Any], shade: float = 0.1) -> None:
+    """One curve in per cent, with its band where it has one; marks stand at the budgets of the tables."""
+    ks, passed = [row["k"] for row in rows], [100 * row["passed"] for row in rows]
+    axes.plot(ks, passed, **look, markevery=[ks.index(k) for k in tabled_budgets(max(ks))])
+    if "low" in rows[0]:
+        ends = ([100 * row[name] for row in rows] for name in ("low", "high"))
+        axes.fill_between(ks, *ends, color=look["color"], alpha=shade, linewidth=0)
+
+
+def _finish(axes: Any, rows: Sequence[Row], panel: str) -> None:
+    style.log_axis(axes.xaxis, 1.0, max(row["k"] for row in rows), base=2)
+    sizes = {(row["n"], row["problems"]) for row in rows}
+    n, problems = next(iter(sizes))
+    style.name_panel(axes, panel, *([f"n = {n}, {problems} problems"] if len(sizes) == 1 else []))
+    axes.set(xlabel="k, verifier calls a problem", ylabel="problems solved (pass@k, %)")
+    highest = max(row["high"] if "high" in row else row["passed"] for row in rows)
+    axes.set_ylim(top=max(100 * highest + 3, 5))
+
+
+class Samplers:
+    """pass@k of a selector and of random, across samplers."""
+
+    rows, draw = staticmethod(sampler_rows), staticmethod(draw_samplers)
+
+
+class Representations:
+    """A selector on several embedders: pass@k, and calls."""
+
+    rows, draw = staticmethod(representation_rows), staticmethod(draw_representations)
+
+
+class PassK:
+    """pass@k of all selectors of a pool, with random and the oracle."""
+
+    rows, draw = staticmethod(passk_rows), staticmethod(draw_passk)

@@ -1,0 +1,68 @@
+"""`harness plot NAME`: the paper's figures (Tuyls et al. 2025, arXiv:2510.11686), from the cells of any folders.
+
+A figure (`register_plots`) has two functions: `rows` makes a table of what is to be drawn, `draw` makes the drawing of
+that table and of nothing else. The table is written beside the drawing as NAME.csv: whoever doubts a
+point can look it up.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from harness.contracts import Plot
+from harness.errors import HarnessError, did_you_mean
+from harness.plugin_system.component import build
+from harness.plugin_system.registry import load_registry
+from harness.results import inert
+from harness.store import shards
+
+from .request import Request, Row, rounded
+
+FOLDER = "plots"  # in the store, where no --out says otherwise
+
+
+def listing(plugin_files: Sequence[Path] = ()) -> list[dict[str, str]]:
+    """Each figure's name and what it shows, in the order in which they are registered."""
+    plots = [one for one in load_registry(plugin_files).registrations if one.kind == "plot"]
+    return [{"name": one.name, "what": one.summary()} for one in plots]
+
+
+def write(request: Request, out: Path | None = None) -> list[Path]:
+    """Draw the figure; the paths of NAME.pdf, NAME.png and NAME.csv in `out` (default: plots/ in the store).
+
+    HarnessError, one line, for what cannot be drawn from these cells, and what to run instead.
+    """
+    from . import style
+
+    figure, folder = _figure(request), out or request.store / FOLDER
+    style.check()
+    rows = table(request)
+    contents = {"csv": as_csv(rows).encode()}
+    with style.styled():
+        drawn = figure.draw(rows)
+        contents = {kind: style.encoded(drawn, kind) for kind in ("pdf", "png")} | contents
+    for kind, content in contents.items():
+        shards.write_atomically(folder / f"{request.name}.{kind}", content)
+    return [folder / f"{request.name}.{kind}" for kind in contents]
+
+
+def table(request: Request) -> list[Row]:
+    """What the figure draws, a row a mark; numbers have six significant digits, in the drawing too."""
+    return [{name: rounded(value) for name, value in row.items()} for row in _figure(request).rows(request)]
+
+
+def as_csv(rows: Sequence[Mapping[str, Any]]) -> str:
+    """The rows as CSV; what there is not is left empty."""
+    return inert.csv_table(rows)
+
+
+def _figure(request: Request) -> Plot:
+    registry = load_registry(request.plugin_files)
+    known = [one.name for one in registry.of_kind("plot")]
+    if request.name not in known:
+        guess = did_you_mean(request.name, known).replace("installed", "figures")
+        raise HarnessError(f"plot: no figure {request.name!r} {guess}")
+    figure: Plot = build(registry, "plot", request.name)
+    return figure

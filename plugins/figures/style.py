@@ -1,0 +1,165 @@
+"""How every figure looks: one font, three sizes, colours that the colour-blind tell apart, the same bytes each time.
+
+Colours: Okabe and Ito's (Wong 2011, Nature Methods 8:441), without the yellow, which white paper swallows. Lines and
+markers differ too, so that a figure survives a black-and-white printer.
+"""
+
+from __future__ import annotations
+
+import importlib
+import io
+import math
+import textwrap
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from harness.errors import HarnessError
+
+COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
+MARKERS = ("o", "s", "^", "D", "v", "P", "X", "<", ">", "*", "h", "p")
+LINES = ("-", (0, (5, 1.5)), (0, (1, 1)), (0, (5, 1, 1, 1)))
+GREY = "#767676"
+INK = "#222222"
+PANEL = (3.3, 2.75)  # inches; a column of a two-column paper is 3.3 wide
+COLUMNS = 3
+DPI = 200
+
+STYLE = {
+    "font.family": "DejaVu Sans",  # comes with matplotlib: the same on every machine
+    "font.size": 8,
+    "axes.titlesize": 8,
+    "axes.titlelocation": "left",
+    "axes.labelsize": 8,
+    "axes.labelcolor": INK,
+    "axes.edgecolor": INK,
+    "axes.linewidth": 0.6,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.grid": True,
+    "axes.axisbelow": True,
+    "grid.color": "#E4E4E4",
+    "grid.linewidth": 0.5,
+    "figure.titlesize": 9,
+    "figure.titleweight": "bold",
+    "legend.fontsize": 7,
+    "legend.frameon": False,
+    "legend.handlelength": 2.4,
+    "lines.linewidth": 1.3,
+    "lines.markersize": 4.2,
+    "text.color": INK,
+    "xtick.color": INK,
+    "ytick.color": INK,
+    "xtick.labelsize": 7,
+    "ytick.labelsize": 7,
+    "xtick.major.width": 0.6,
+    "ytick.major.width": 0.6,
+    "pdf.fonttype": 42,  # text stays text: it can be searched and edited
+    "savefig.facecolor": "white",
+}
+# A date, or a version's name, would make other bytes of the same figure.
+METADATA: dict[str, dict[str, Any]] = {
+    "pdf": {"CreationDate": None, "Creator": None, "Producer": None},
+    "png": {"Software": None},
+}
+
+
+def library(name: str = "") -> Any:
+    """Matplotlib, or a module of it; HarnessError where it is not installed."""
+    try:
+        return importlib.import_module(f"matplotlib.{name}" if name else "matplotlib")
+    except ModuleNotFoundError as failure:
+        if (failure.name or "").split(".")[0] != "matplotlib":
+            raise
+        raise HarnessError(
+            "plot: figures are drawn by matplotlib, which is not installed: pip install matplotlib"
+        ) from None
+
+
+def check() -> None:
+    """Raise HarnessError where nothing can be drawn, before anything is computed."""
+    library()
+
+
+@contextmanager
+def styled() -> Iterator[None]:
+    """The style, whatever the user's own settings are."""
+    with library("style").context(["default", STYLE]):
+        yield
+
+
+def encoded(figure: Any, kind: str) -> bytes:
+    """The figure as PDF or PNG: the same bytes from the same version of matplotlib."""
+    content = io.BytesIO()
+    figure.savefig(content, format=kind, dpi=DPI, metadata=METADATA[kind])
+    return content.getvalue()
+
+
+def panels(title: str, count: int, columns: int | None = None) -> tuple[Any, list[Any]]:
+    """A figure with that title, and as many axes as asked for: side by side, or in rows of two or three."""
+    columns = columns or {1: 1, 2: 2, 4: 2}.get(count, COLUMNS)
+    rows = math.ceil(count / columns)
+    width = PANEL[0] * columns + (0.6 if columns == 1 else 0)
+    lines = textwrap.wrap(title, int(width / 0.078))
+    figure = library("figure").Figure(figsize=(width, PANEL[1] * rows + 0.17 * len(lines) + 0.2), layout="constrained")
+    figure.get_layout_engine().set(w_pad=0.06, h_pad=0.06, wspace=0.03, hspace=0.05)
+    grid = list(figure.subplots(rows, columns, squeeze=False).flat)
+    for empty in grid[count:]:
+        empty.remove()
+    figure.suptitle("\n".join(lines), x=0.012, horizontalalignment="left")
+    return figure, grid[:count]
+
+
+def name_panel(axes: Any, *lines: str) -> None:
+    """What stands above a panel; a line too long for it is broken."""
+    axes.set_title("\n".join(part for line in lines for part in textwrap.wrap(line, 44)))
+
+
+def look(place: int) -> dict[str, Any]:
+    """Colour, marker and line of the series in that place; none is the same as another of the first 24."""
+    return {
+        "color": COLOURS[place % len(COLOURS)],
+        "marker": MARKERS[place % len(MARKERS)],
+        "linestyle": LINES[place // len(COLOURS) % len(LINES)],
+    }
+
+
+def legend(figure: Any, handles: Sequence[Any]) -> None:
+    """One legend for all panels, below them; the figure grows by its height."""
+    width, height = figure.get_size_inches()
+    longest = max(len(handle.get_label()) for handle in handles)
+    columns = min(len(handles), max(1, int(width / (0.5 + 0.062 * longest))))
+    figure.set_size_inches(width, height + 0.15 * math.ceil(len(handles) / columns) + 0.05)
+    figure.legend(handles=handles, loc="outside lower left", ncols=columns)
+
+
+def mark(label: str, **appearance: Any) -> Any:
+    """What stands in a legend for marks of that appearance."""
+    return library("lines").Line2D([], [], label=label, **appearance)
+
+
+def log_axis(axis: Any, low: float, high: float, base: int = 10) -> None:
+    """A log axis that holds the values from low to high, with plain numbers: 1, 2, 5, 10, ..., or powers of two."""
+    steps = [1.0, 2.0, 5.0] if base == 10 else [1.0]
+    ladder = [step * base**power for power in range(-8, 24) for step in steps]
+    low, high = low / 1.12, high * 1.12
+    ticks = [value for value in ladder if low <= value <= high]
+    if len(ticks) < 2:
+        low, high = max(v for v in ladder if v <= low * 1.0001), min(v for v in ladder if v >= high)
+        ticks = [value for value in ladder if low <= value <= high]
+    ticker = library("ticker")
+    axis.axes.set(**{f"{axis.axis_name}scale": "log", f"{axis.axis_name}lim": (low, high)})
+    axis.set_major_locator(ticker.FixedLocator(ticks[:: max(1, math.ceil(len(ticks) / 9))]))
+    axis.set_minor_locator(ticker.NullLocator())
+    axis.set_major_formatter(ticker.FuncFormatter(lambda value, _: f"{value:,.10g}"))
+
+
+def diagonal(axes: Any, low: float, high: float) -> None:
+    """Square log axes with the line y = x, and which side of it is which."""
+    for axis in (axes.xaxis, axes.yaxis):
+        log_axis(axis, low, high)
+    axes.set_aspect("equal")
+    axes.plot(axes.get_xlim(), axes.get_xlim(), color=GREY, linewidth=0.8, linestyle=LINES[1], marker="", zorder=1)
+    inside = {"transform": axes.transAxes, "color": GREY, "fontsize": 7}
+    axes.text(0.03, 0.97, "more calls than random", verticalalignment="top", **inside)
+    axes.text(0.97, 0.03, "fewer calls than random", horizontalalignment="right", **inside)

@@ -1,0 +1,143 @@
+"""One dataset repository of the Hugging Face hub: what is in it, its files, a commit. Every fault is one line.
+
+The token is the hub client's own business (`hf auth login`, `HF_TOKEN`): it is asked whether there is one, and no more.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from harness import __version__
+from harness.errors import HarnessError
+from harness.system.hub import hub_is_out_of_reach
+
+ANSWER_S = 30.0
+
+
+@dataclass(frozen=True)
+class RemoteFile:
+    """A file of a repository: bytes, and its SHA-256 where the hub knows it (of large files)."""
+
+    size: int
+    sha256: str | None
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """A repository at one commit: its files by path."""
+
+    commit: str
+    private: bool
+    files: Mapping[str, RemoteFile]
+
+
+class HubDataset:
+    """A dataset repository by its name, `owner/name`; `doing` begins every message."""
+
+    def __init__(self, repo: str, doing: str) -> None:
+        from huggingface_hub import HfApi, constants
+        from huggingface_hub.utils import disable_progress_bars  # type: ignore[attr-defined]
+
+        self.repo, self.doing = repo, f"{doing} {repo}"
+        if not re.fullmatch(r"[\w.-]+/[\w.-]+", repo, re.ASCII):
+            raise HarnessError(f"{doing}: a repository is OWNER/NAME, got {repo!r}")
+        self.api = HfApi(library_name="diversity-harness", library_version=__version__)
+        self.endpoint: str = constants.ENDPOINT
+        if not sys.stderr.isatty():
+            disable_progress_bars()
+        if hub_is_out_of_reach():
+            raise HarnessError(
+                f"{self.doing}: {self.endpoint} is out of reach (HF_ENDPOINT and HF_HUB_OFFLINE say more)"
+            )
+
+    def require_token(self) -> None:
+        """Raise HarnessError where the hub's client has no token."""
+        from huggingface_hub import get_token
+
+        if not get_token():
+            raise HarnessError(f"{self.doing}: no token to write with: run `hf auth login`, or set HF_TOKEN")
+
+    def create(self, private: bool) -> None:
+        """Make the repository unless it is there."""
+        with self._one_line():
+            self.api.create_repo(self.repo, repo_type="dataset", private=private, exist_ok=True)
+
+    def snapshot(self, revision: str | None = None) -> Snapshot:
+        """What is in the repository at a branch, tag or commit."""
+        with self._one_line():
+            found = self.api.dataset_info(self.repo, revision=revision, files_metadata=True, timeout=ANSWER_S)
+        files = {}
+        for file in found.siblings or ():
+            files[file.rfilename] = RemoteFile(file.size or 0, file.lfs.sha256 if file.lfs else None)
+        return Snapshot(str(found.sha), bool(found.private), files)
+
+    def snapshot_if_there(self) -> Snapshot | None:
+        """The same; None where there is no such repository, or none for this token."""
+        from huggingface_hub.errors import RepositoryNotFoundError
+
+        try:
+            return self.snapshot()
+        except HarnessError as failure:
+            if isinstance(failure.__cause__, RepositoryNotFoundError):
+                return None
+            raise
+
+    def download(self, path: str, commit: str, into: Path) -> Path:
+        """Fetch one file to the same path under a folder; what is there of the same commit is not fetched again."""
+        with self._one_line():
+            return Path(self.api.hf_hub_download(self.repo, path, repo_type="dataset", revision=commit, local_dir=into))
+
+    def commit(self, add: Mapping[str, Path | bytes], delete: Sequence[str], message: str, parent: str) -> str:
+        """Add and delete files in one commit on top of `parent`; the new commit. All of it is there, or nothing."""
+        from huggingface_hub import CommitOperationAdd, CommitOperationDelete
+
+        operations: list[Any] = [CommitOperationDelete(path) for path in delete]
+        operations += [CommitOperationAdd(path, source) for path, source in add.items()]
+        with self._one_line():
+            made = self.api.create_commit(
+                self.repo, operations, commit_message=message, repo_type="dataset", parent_commit=parent
+            )
+        return str(made.oid)
+
+    @contextmanager
+    def _one_line(self) -> Iterator[None]:
+        """Only calls of the hub's client stand in here: what they raise is the hub's, the network's or the disk's."""
+        try:
+            yield
+        except Exception as failure:
+            raise HarnessError(f"{self.doing}: {_said(failure)}") from failure
+
+
+def _said(failure: Exception) -> str:
+    from huggingface_hub import errors
+
+    if isinstance(failure, errors.HFValidationError):
+        return f"no name that the hub takes ({_first_line(failure)})"
+    if isinstance(failure, errors.GatedRepoError):
+        return "the repository is gated: accept its terms on its page first"
+    if isinstance(failure, errors.RepositoryNotFoundError):
+        return "no such dataset repository, or a private one that this token may not see"
+    if isinstance(failure, errors.RevisionNotFoundError):
+        return "the repository has no such revision"
+    status = failure.response.status_code if isinstance(failure, errors.HfHubHTTPError) else None
+    if status in (401, 403):
+        return f"the token may not do that (HTTP {status}): it must be allowed to write to this repository"
+    if status in (409, 412):
+        return "somebody else has changed the repository meanwhile: run the same command again"
+    if isinstance(failure, ValueError):  # the hub refuses what it was sent, e.g. the card's licence
+        return " ".join(str(failure).split())[:300]
+    return f"{_first_line(failure)}; run the same command again to go on"
+
+
+def _first_line(failure: BaseException) -> str:
+    """What went wrong, from the exception or what caused it; without addresses, which may be signed."""
+    cause = failure.__cause__ or failure
+    lines = [line for line in str(cause).splitlines() if line.strip()] or [""]
+    words = ["(address)" if "://" in word else word for word in lines[0].split()]
+    return f"{type(cause).__name__}: {' '.join(words)}"[:200]

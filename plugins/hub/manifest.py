@@ -1,0 +1,221 @@
+"""The manifest of a pool in a hub repository: which stages, which problems, which files, and a hash of each.
+
+It is what makes a folder of parquet files the pool with that key: a stage's key is the hash of its `inputs`, so inputs
+and key vouch for each other, and the manifest has a hash of its own. What is read was written by a stranger: nothing in
+it becomes a path. A file's name follows from its stage and number, a shard's from the problem's id and 12 hex digits,
+and where the manifest says another name it is refused.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from harness import __version__
+from harness.errors import HarnessError
+from harness.store import shards as store
+
+from .tables import RESPONSES, VECTORS, VERDICTS, WITH_PROMPTS, Kind, Shard, part_name
+
+NAME = "manifest.json"
+FORMAT = "diversity-harness pool"
+SCHEMA = 1
+MOST_BYTES = 256 << 20
+
+
+@dataclass(frozen=True)
+class PartFile:
+    """One file of a repository: its path there, bytes, and SHA-256 in hex."""
+
+    path: str
+    size: int
+    sha256: str
+
+
+@dataclass(frozen=True)
+class StageEntry:
+    """One stage of a store in a repository: what made it, its problems in the order of their rows, its files."""
+
+    kind: Kind
+    key: str
+    inputs: Mapping[str, Any]
+    shards: Sequence[Shard]
+    files: Sequence[PartFile] = ()
+
+    @property
+    def folder(self) -> str:
+        """Where its files are in the repository."""
+        return folder_of(self.kind, self.key)
+
+    @property
+    def rows(self) -> int:
+        """How many rows its table has."""
+        return sum(shard.n for shard in self.shards)
+
+    def path(self, root: Path, shard: Shard) -> Path:
+        """Where one of its shards is in a store."""
+        return root / self.kind.name / self.key / f"{shard.stem}{self.kind.suffix}"
+
+    def as_json(self) -> dict[str, Any]:
+        """What stands in the manifest."""
+        return {
+            "kind": self.kind.name,
+            "key": self.key,
+            "inputs": dict(self.inputs),
+            "shards": [[shard.problem_id, shard.hashed, shard.n] for shard in self.shards],
+            "files": [{"path": file.path, "size": file.size, "sha256": file.sha256} for file in self.files],
+        }
+
+
+@dataclass(frozen=True)
+class Manifest:
+    """A pool in a repository; its responses are the first stage.
+
+    prompts     the licence of the problems' texts; None where they were left out
+    card        SHA-256 of the README.md that was written with it
+    made_by     the version of the harness
+    """
+
+    stages: Sequence[StageEntry]
+    prompts: str | None = None
+    card: str = ""
+    made_by: str = __version__
+
+    @property
+    def pool(self) -> StageEntry:
+        """The responses."""
+        return self.stages[0]
+
+    @property
+    def files(self) -> list[PartFile]:
+        """The files of all stages."""
+        return [file for stage in self.stages for file in stage.files]
+
+    def content(self) -> bytes:
+        """The file, with its own hash."""
+        value = {
+            "format": FORMAT,
+            "schema": SCHEMA,
+            "harness": self.made_by,
+            "key": self.pool.key,
+            "prompts": self.prompts,
+            "card": self.card,
+            "stages": [stage.as_json() for stage in self.stages],
+        }
+        return (json.dumps(value | {"sha256": store.digest(value, 64)}, indent=1, ensure_ascii=False) + "\n").encode()
+
+
+def folder_of(kind: Kind, key: str) -> str:
+    """`responses`, or `vectors-` and `verdicts-` with the key: a pool may have several."""
+    return kind.folder if kind.name == "pool" else f"{kind.folder}-{key}"
+
+
+def stage_key(kind: Kind, inputs: Mapping[str, Any]) -> str:
+    """The key that a stage of that kind has in any store."""
+    return store.digest({"stage": kind.name, **inputs})
+
+
+def parse(content: bytes) -> Manifest:
+    """The manifest in a file; HarnessError, without the repository's name, for what is none or cannot be trusted."""
+    try:
+        value = json.loads(content)
+    except (ValueError, RecursionError):
+        value = None
+    if not isinstance(value, dict) or value.get("format") != FORMAT:
+        raise HarnessError(f"{NAME} is not that of a pool")
+    _refuse_newer(value)
+    _require(value.pop("sha256", None) == _digest(value), f"{NAME} is damaged: its content does not have its hash")
+    try:
+        return _manifest(value)
+    except (KeyError, TypeError, ValueError, AttributeError) as failure:
+        raise HarnessError(f"{NAME} is malformed ({type(failure).__name__}: {failure!s:.60})") from failure
+
+
+def _refuse_newer(value: Mapping[str, Any]) -> None:
+    schema = value.get("schema")
+    _require(isinstance(schema, int), f"{NAME} is malformed: no schema")
+    if isinstance(schema, int) and schema > SCHEMA:
+        raise HarnessError(
+            f"written by a newer harness ({value.get('harness')!s:.20}, schema {schema}; this one reads {SCHEMA}): "
+            "upgrade diversity-harness"
+        )
+
+
+def _digest(value: Any) -> str | None:
+    try:
+        return store.digest(value, 64)
+    except (ValueError, RecursionError):  # NaN
+        return None
+
+
+def _manifest(value: Mapping[str, Any]) -> Manifest:
+    prompts = value["prompts"]
+    _require(prompts is None or isinstance(prompts, str), f"{NAME} is malformed: prompts")
+    kinds = {"pool": RESPONSES if prompts is None else WITH_PROMPTS, "embedding": VECTORS, "verdict": VERDICTS}
+    stages = [_stage(kinds[entry["kind"]], entry) for entry in value["stages"]]
+    names = [stage.kind.name for stage in stages]
+    _require(names.count("pool") == 1 and names[0] == "pool", f"{NAME} is malformed: one pool is wanted, and first")
+    _require(len({stage.key for stage in stages}) == len(stages), f"{NAME} is malformed: a stage is there twice")
+    manifest = Manifest(stages, prompts, str(value["card"]), str(value["harness"]))
+    _require(manifest.pool.key == value["key"], f"{NAME} is malformed: it says two keys")
+    for stage in stages[1:]:
+        _check_belongs(stage, manifest.pool)
+    return manifest
+
+
+def _check_belongs(stage: StageEntry, pool: StageEntry) -> None:
+    _require(stage.inputs.get("pool") == pool.key, f"{stage.folder} belongs to another pool")
+    sizes = {(shard.problem_id, shard.hashed): shard.n for shard in pool.shards}
+    for shard in stage.shards:
+        n = sizes.get((shard.problem_id, shard.hashed))
+        _require(n is not None, f"{stage.folder} has problems that the pool has not: {shard.problem_id!r:.80}")
+        what = f"{stage.folder} has {shard.n} rows for the {n} responses to problem {shard.problem_id!r:.80}"
+        _require(n == shard.n, what)
+
+
+def _stage(kind: Kind, entry: Mapping[str, Any]) -> StageEntry:
+    inputs, key = entry["inputs"], entry["key"]
+    _require(
+        isinstance(inputs, dict) and stage_key(kind, inputs) == key, f"the {kind.folder}' inputs are not their key's"
+    )
+    if kind.name == "pool":
+        _check_task(inputs.get("task"))
+    shards = [_shard(*values) for values in entry["shards"]]
+    _require(bool(shards), f"the {kind.folder} are empty")
+    _require(len({shard.stem for shard in shards}) == len(shards), f"the {kind.folder} have a problem twice")
+    _require(len({shard.problem_id for shard in shards}) == len(shards), f"the {kind.folder} have a problem's id twice")
+    folder = folder_of(kind, key)
+    files = [_file(f"{folder}/{part_name(number)}", **file) for number, file in enumerate(entry["files"])]
+    return StageEntry(kind, key, inputs, shards, files)
+
+
+def _check_task(task: Any) -> None:
+    named = isinstance(task, dict) and all(isinstance(task.get(name), str) for name in ("name", "revision"))
+    _require(task is None or isinstance(task, str) or named, f"{NAME} is malformed: it names no task")
+
+
+def _shard(problem_id: Any, hashed: Any, n: Any) -> Shard:
+    _require(isinstance(problem_id, str), f"{NAME} is malformed: a problem's id must be text, got {problem_id!r:.40}")
+    _require(_is_hex(hashed, 12), f"{NAME} is malformed: a problem's hash must be 12 hex digits, got {hashed!r:.40}")
+    _require(type(n) is int and n > 0, f"{NAME} is malformed: a problem has {n!r:.40} responses")
+    return Shard(problem_id, hashed, n)
+
+
+def _file(expected: str, path: Any, size: Any, sha256: Any) -> PartFile:
+    _require(path == expected, f"{NAME} is malformed: a file must be {expected}, got {path!r:.80}")
+    _require(type(size) is int and size > 0, f"{NAME} is malformed: {expected} has {size!r:.40} bytes")
+    _require(_is_hex(sha256, 64), f"{NAME} is malformed: {expected} has no SHA-256")
+    return PartFile(expected, size, sha256)
+
+
+def _is_hex(value: Any, length: int) -> bool:
+    return isinstance(value, str) and re.fullmatch(f"[0-9a-f]{{{length}}}", value) is not None
+
+
+def _require(holds: bool, what: str) -> None:
+    if not holds:
+        raise HarnessError(what)

@@ -1,0 +1,168 @@
+"""`harness pool pull`: the pool of a repository into a store, under the key that it had where it was made.
+
+Everything is fetched at one commit into a folder of the store, every hash and every row is checked, and only then the
+first shard is written. A pull that was killed goes on at the file, and then at the problem, where it stopped.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from harness.errors import HarnessError, contained
+from harness.plugin_system.component import build
+from harness.plugin_system.registry import load_registry
+from harness.records import Problem, Responses
+from harness.store import shards
+from harness.system.progress import Progress
+
+from .dataset import HubDataset, Snapshot
+from .manifest import PartFile, StageEntry
+from .stored_manifest import counts, read_manifest, said_of, sha256_of
+from .tables import VERDICTS, read_parts
+
+
+def pull_pool(
+    repo: str, root: Path, progress: Progress, revision: str | None = None, verdicts: bool = True
+) -> dict[str, Any]:
+    """Bring the pool of a repository into a store, under its key; what was brought.
+
+    `revision`: a branch, tag or commit. Without `verdicts` those of the repository are left there.
+    """
+    hub = HubDataset(repo, "pool pull")
+    found = hub.snapshot(revision)
+    folder = root / "pull" / shards.digest([hub.endpoint, repo, found.commit])
+    for leftover in folder.rglob("*.incomplete"):
+        leftover.unlink(missing_ok=True)
+    with shards.disk_errors(folder):
+        folder.mkdir(parents=True, exist_ok=True)
+    manifest = read_manifest(hub, found, folder)
+    stages = [stage for stage in manifest.stages if verdicts or stage.kind is not VERDICTS]
+    files = [file for stage in stages for file in stage.files]
+    with said_of(hub):
+        _check_problems(manifest.pool)
+        _check_there(files, found)
+        _check_room(files, root)
+    _fetch(hub, found.commit, files, folder, progress)
+    with said_of(hub):
+        for stage in stages:
+            _check(stage, folder, root)
+        kept = [_keep(stage, folder, root, progress) for stage in reversed(stages)]  # a text says that all is there
+    shutil.rmtree(folder)
+    return {"repo": repo, "commit": found.commit, **counts(replace(manifest, stages=stages)), "new": kept[-1]}
+
+
+def _check_problems(pool: StageEntry) -> None:
+    """Refuse responses to what is no problem of the task, where the task is installed and its problems can be read."""
+    task = pool.inputs.get("task")
+    if not isinstance(task, dict):
+        return
+    left = {shard.stem: shard.problem_id for shard in pool.shards}
+    try:
+        with contained():
+            for problem in _problems_of(task["name"], task["revision"]):
+                left.pop(shards.shard_name(problem), None)
+                if not left:
+                    return
+    except Exception:  # not here, not as it was there, its data out of reach: a run will say so
+        return
+    raise HarnessError(
+        f"responses to {len(left)} problems that task {task['name']!r} of the same revision does not have, first "
+        f"{next(iter(left.values()))!r:.80}"
+    )
+
+
+def _problems_of(name: str, revision: str) -> Iterator[Problem]:
+    """All splits' problems, the default split's first; HarnessError where the task here is another."""
+    task = build(load_registry(), "task", name, data=None)
+    if task.revision != revision:
+        raise HarnessError(f"task {name!r}: another revision")
+    default, _ = task.default_split("")
+    for split in dict.fromkeys([default, *task.splits]):
+        yield from task.problems(split)
+
+
+def _check_there(files: Sequence[PartFile], found: Snapshot) -> None:
+    """Refuse before the first byte is fetched what the hub itself says is not as the manifest has it."""
+    missing = [file.path for file in files if file.path not in found.files]
+    if missing:
+        raise HarnessError(f"half of a pool: {len(missing)} of its {len(files)} files are missing, first {missing[0]}")
+    for file in files:
+        there = found.files[file.path]
+        if there.size != file.size or there.sha256 not in (None, file.sha256):
+            raise HarnessError(f"{file.path} is not the file that the manifest names (its size or hash is another)")
+
+
+def _check_room(files: Sequence[PartFile], root: Path) -> None:
+    """Fetched files and shards are both there for a while."""
+    needed, free = 2 * sum(file.size for file in files), shutil.disk_usage(root).free
+    if needed > free:
+        raise HarnessError(
+            f"needs about {needed / 1e9:.1f} GB while it comes in, and {root} has {free / 1e9:.1f} GB free: "
+            "choose another --store"
+        )
+
+
+def _fetch(hub: HubDataset, commit: str, files: Sequence[PartFile], folder: Path, progress: Progress) -> None:
+    with progress.stage("fetch", len(files), "files") as shown:
+        for file in files:
+            path = hub.download(file.path, commit, folder)
+            if path.stat().st_size != file.size or sha256_of(path) != file.sha256:
+                path.unlink()
+                raise HarnessError(
+                    f"{hub.doing}: {file.path} is damaged: it does not have the manifest's SHA-256; run the same "
+                    "command again, and if it is damaged again tell whoever pushed it"
+                )
+            shown.advance()
+
+
+def _check(stage: StageEntry, folder: Path, root: Path) -> None:
+    """Read all rows once before anything is written; and see that the store has no other responses under the key."""
+    for shard, rows in read_parts([folder / file.path for file in stage.files], stage.kind, stage.shards):
+        try:
+            value = stage.kind.value(rows)
+        except HarnessError as failure:
+            raise HarnessError(f"{stage.folder}, problem {shard.problem_id!r:.80}: {failure}") from failure
+        path = stage.path(root, shard)
+        if stage.kind.name == "pool" and path.exists() and not _same(shards.responses_in(path), value):
+            raise HarnessError(
+                f"{root} has other responses to problem {shard.problem_id!r} under key {stage.key}: pull into another "
+                "--store"
+            )
+
+
+def _same(one: Responses, other: Responses) -> bool:
+    return (
+        list(one.texts) == list(other.texts)
+        and list(one.finish) == list(other.finish)
+        and np.array_equal(one.lengths, other.lengths)
+        and np.array_equal(one.logprobs, other.logprobs, equal_nan=True)
+        and one.token_ids == other.token_ids
+    )
+
+
+def _keep(stage: StageEntry, folder: Path, root: Path, progress: Progress) -> int:
+    """Write the shards that the store does not have; how many."""
+    shards.Stage(root / stage.kind.name / stage.key, stage.key, stage.kind.suffix, stage.inputs).begin()
+    new = 0
+    with progress.stage(stage.folder, len(stage.shards), "problems", closing=False) as shown:
+        for shard, rows in read_parts([folder / file.path for file in stage.files], stage.kind, stage.shards):
+            path = stage.path(root, shard)
+            if not path.exists():
+                stage.kind.keep(path, shard, rows)
+                new += 1
+            shown.advance()
+    return new
+
+
+def pulled(made: dict[str, Any]) -> str:
+    """One line on a pull."""
+    return (
+        f"pool {made['pool']}: {made['responses']:,} responses to {made['problems']:,} problems, {made['new']:,} of "
+        f"them new here; {', '.join(made['stages'])} from {made['repo']} at {made['commit'][:12]}"
+    )

@@ -1,0 +1,109 @@
+"""Which cells of a store a report shows: those asked for by key, or those of the last run."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from harness.errors import HarnessError
+from harness.results import cells
+from harness.store import shards
+from harness.system.progress import Progress
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One cell of a store. `name` is its selector, and its embedder too where the report shows several."""
+
+    key: str
+    content: dict[str, Any]
+    name: str = ""
+
+    @cached_property
+    def row(self) -> dict[str, Any]:
+        """Its figures."""
+        return cells.row(self.content, self.key)
+
+    @property
+    def problems(self) -> list[dict[str, Any]]:
+        """Per problem id, n, c, errors, and ranks or hits."""
+        found: list[dict[str, Any]] = self.content["problems"]
+        return found
+
+    @property
+    def kind(self) -> str:
+        """What it has for each problem: an order, or for a method that chooses a set for each budget a subset."""
+        return "subset" if "hits" in self.problems[0] else "order"
+
+    @cached_property
+    def compared(self) -> str:
+        """What cells must share to stand in one table: pool, verdicts, n, trials, seed and problems."""
+        labels = self.content["labels"]
+        ids = [entry["id"] for entry in self.problems]
+        inputs = self.content["inputs"]
+        shared = [inputs["pool"]["key"], inputs["verdict"]["key"], inputs["ranking"].get("n")]
+        return shards.digest([*shared, labels["trials"], labels["seed"], ids])
+
+
+def chosen_cells(root: Path, keys: Sequence[str], progress: Progress) -> list[Cell]:
+    """The cells of those keys (a key's beginning will do), else the newest cell and all that compare with it.
+
+    Of two with the same selector and embedder (a selector whose file was edited) the newer one is shown.
+    """
+    paths = sorted((root / "cells").glob("*.json"), key=lambda path: (-path.stat().st_mtime_ns, path.name))
+    if not paths:
+        raise HarnessError(f"report: no cells in {root / 'cells'}: `harness run` makes some, --store says where")
+    found = [_cell(_matching(paths, key)) for key in dict.fromkeys(keys)] or list(_readable(paths, progress))
+    if not found:
+        raise HarnessError(f"report: no cell in {root / 'cells'} has results")
+    alike = [cell for cell in found if cell.compared == found[0].compared]
+    if keys and len(alike) < len(found):
+        other = next(cell for cell in found if cell.compared != found[0].compared)
+        raise HarnessError(
+            f"report: cells {found[0].key} and {other.key} differ in pool, verdicts, problems, trials or seed: "
+            "one report shows one pool"
+        )
+    return _named(alike)
+
+
+def _matching(paths: Sequence[Path], key: str) -> Path:
+    matches = [path for path in paths if path.stem.startswith(key)]
+    if len(matches) != 1:
+        found = f"{len(matches)} cells" if matches else "no cell"
+        raise HarnessError(
+            f"report: {key!r} begins the key of {found} of {paths[0].parent}; write it as the table does"
+        )
+    return matches[0]
+
+
+def _readable(paths: Sequence[Path], progress: Progress) -> Iterator[Cell]:
+    for path in paths:
+        try:
+            yield _cell(path)
+        except HarnessError as failure:
+            progress.say(f"left out: {failure}")
+
+
+def _cell(path: Path) -> Cell:
+    """The cell in a file; one line for what is none, or holds a failure and no results."""
+    content = cells.read(path)
+    if "failed" in content:
+        raise HarnessError(f"cell {path}: failed ({content['failed']})")
+    content["problems"] = [cells.without_orders(entry) for entry in content["problems"]]  # the page has the store's
+    return Cell(path.stem, content)
+
+
+def _named(found: Sequence[Cell]) -> list[Cell]:
+    """The cells with the names that tell them apart, one for each selector and embedder."""
+    first: dict[tuple[str, str], Cell] = {}
+    for cell in found:
+        labels = cell.content["labels"]
+        first.setdefault((str(labels["selector"]), str(labels["embedder"])), cell)
+    embedders = {embedder for _, embedder in first if embedder != "none"}
+    return [
+        replace(cell, name=f"{selector} · {embedder}" if len(embedders) > 1 and embedder != "none" else selector)
+        for (selector, embedder), cell in first.items()
+    ]

@@ -1,0 +1,40 @@
+"""`harness report`, and the page that trackers are given."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from harness import hookimpl
+from harness.hookspecs import Register
+from harness.plugin_system.options import Plugin, StoreDir
+
+
+@hookimpl
+def register_commands(register: Register) -> None:
+    """Register `harness report`."""
+    register("report", "harness_plugins.report.commands:report")
+
+
+@hookimpl
+def register_reports(register: Register) -> None:
+    """Register the page."""
+    register("html", "harness_plugins.report.writing:write_report")
+
+
+def report(
+    store: StoreDir = Path("runs"),
+    cell: Annotated[
+        list[str] | None, typer.Option(help="A cell's key, or its beginning; repeatable. Default: the last run's.")
+    ] = None,
+    out: Annotated[Path | None, typer.Option("--out", "-o", help="Default: report.html in the store.")] = None,
+    plugin: Plugin = None,
+) -> None:
+    """One HTML file that shows a run: table, pass@k curves, and what each selector picks, response by response."""
+    from harness.system.progress import Progress
+
+    from .writing import write_report
+
+    print(write_report(store, cell or (), out, plugin or (), Progress()))

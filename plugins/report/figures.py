@@ -1,0 +1,100 @@
+"""The table of a report, and pass@k of every selector, of random selection and of who knows the verdicts, with bands.
+
+The table's rows are the leaderboard's, q included: the false discoveries are controlled over the selectors that the
+page shows. Random's band says what another draw of problems would change.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from harness.records import Floats
+from harness.results.cells import outcomes as outcomes_of
+from harness.results.leaderboard import REFERENCES
+from harness.scoring.budget_curves import band, budgets, oracle_shares, random_shares, selected_shares
+from harness.scoring.stats import false_discovery_rates
+
+from .chosen import Cell
+
+BUDGETS = ("1", "4", "16", "64", "256", "1024", "4096")
+
+
+def ranked(cells: Sequence[Cell]) -> list[Cell]:
+    """The cells by improvement, the best first; subset methods, which have none, last."""
+    return sorted(cells, key=lambda cell: (-(cell.row["improvement"] or -1.0), cell.name))
+
+
+def table(cells: Sequence[Cell]) -> dict[str, Any]:
+    """The rows of the table as the page shows them: numbers, null where there is none."""
+    first = cells[0].row
+    ks = [k for k in BUDGETS if k in first["pass_at_k_random"]]
+    qs = false_discovery_rates([_p(cell.row) for cell in cells])
+    rows = [_reference(first, name, label, ks) for name, label in REFERENCES.items()]
+    return {"budgets": ks, "rows": rows + [_measured(cell, ks, q) for cell, q in zip(cells, qs, strict=True)]}
+
+
+def _reference(row: Mapping[str, Any], name: str, label: str, ks: Sequence[str]) -> dict[str, Any]:
+    mean = row[f"samples_to_correct_{name}"]
+    improvement = row["samples_to_correct_random"] / mean
+    return {
+        "name": label,
+        "reference": True,
+        "samples_to_correct": mean,
+        "improvement": improvement,
+        "k95": row.get(f"k95_{name}"),
+        "passed": [row[f"pass_at_k_{name}"].get(k) for k in ks],
+    }
+
+
+def _measured(cell: Cell, ks: Sequence[str], q: float | None) -> dict[str, Any]:
+    row = cell.row
+    return {
+        "name": cell.name,
+        "reference": False,
+        "cell": cell.key,
+        "samples_to_correct": row["samples_to_correct"],
+        "improvement": row["improvement"],
+        "interval": row["improvement_ci"],
+        "no_interval": row.get("no_interval", {}).get("improvement_ci"),
+        "shares": None if row["win"] is None else [row["win"], row["tie"], row["loss"]],
+        "passed": [row["pass_at_k"].get(k) for k in ks],
+        "p": _p(row),
+        "q": q,
+        "k95": row["k95"],
+        "calls_saved": row["calls_saved"],
+        "trust": row["trust"] if row["improvement_ci"] else None,
+    }
+
+
+def _p(row: Mapping[str, Any]) -> float | None:
+    """The p against random: a ranker's by its mean rank, a subset method's, which has none, by its hits at a budget."""
+    p: float | None = row.get("p_budget") if row["samples_to_correct"] is None else row["p_random"]
+    return p
+
+
+def curves(cells: Sequence[Cell]) -> list[dict[str, Any]]:
+    """Per curve its name, the budgets, and at each the mean and the ends of the band; random and oracle come first."""
+    first, seed = outcomes_of(cells[0].content), _seed(cells[0])
+    ks = budgets(int(first.n.min()))
+    found = [
+        _curve("random", "random", ks, random_shares(first, ks), seed),
+        _curve("oracle", "oracle", ks, oracle_shares(first, ks), None),
+    ]
+    for cell in cells:
+        found.append(_curve(cell.name, cell.kind, *selected_shares(outcomes_of(cell.content), ks), _seed(cell)))
+    return found
+
+
+def _seed(cell: Cell) -> int:
+    return int(cell.key[:8], 16)
+
+
+def _curve(name: str, kind: str, ks: Sequence[int], shares: Floats, seed: int | None) -> dict[str, Any]:
+    ends = map(_rounded, band(shares, seed)) if seed is not None and len(shares) > 1 else (None, None)
+    low, high = ends
+    return {"name": name, "kind": kind, "k": list(ks), "mean": _rounded(shares.mean(axis=0)), "low": low, "high": high}
+
+
+def _rounded(values: Any) -> list[float]:
+    return [round(float(value), 4) for value in values]

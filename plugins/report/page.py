@@ -1,0 +1,80 @@
+"""The file itself: data in a JSON script element that nothing in it can close, and a policy that lets nothing else run.
+
+Script and style are allowed by their hashes, everything else is forbidden (Content-Security-Policy), and the script
+puts text into the page as text only. It is written as one file a subject, which share their names and are joined here.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import re
+from collections.abc import Mapping, Sequence
+from functools import partial
+from importlib.resources import files
+from typing import Any
+
+import numpy as np
+
+BUDGET_BYTES = 2_800_000  # of JSON; with style and script the page stays under 3 MB
+CUTS = (4000, 2000, 1000, 500, 250, 120, 40)
+SCRIPTS = ("elements", "table", "curves", "map", "panel", "playing", "problems")  # each after those that it begins with
+
+# What could end the element, start a comment in it, or be no character of UTF-8.
+_UNSAFE = re.compile("[<>&\u2028\u2029\ud800-\udfff\x7f-\x9f\ufeff\ufffe\uffff]")
+
+
+def page(data: Mapping[str, Any]) -> bytes:
+    """The page as UTF-8; the same data gives the same bytes."""
+    style, script = _part("page.css"), joined_script()
+    policy = f"default-src 'none'; script-src {_source(script)}; style-src {_source(style)}; "
+    policy += "base-uri 'none'; form-action 'none'"
+    parts = {"policy": policy, "style": style, "script": script, "data": encoded(data).decode()}
+    return re.sub(r"\{\{(\w+)\}\}", lambda slot: parts[slot[1]], _part("page.html")).encode()
+
+
+def joined_script() -> str:
+    """The page's script. In a block of strict code no name is global, and a name that two files declare is refused."""
+    parts = "\n".join(_part(f"{name}.js") for name in SCRIPTS)
+    return f'"use strict";\n{{\n{parts}}}\n'
+
+
+def encoded(data: Any) -> bytes:
+    """JSON that may stand in a script element: `<`, `>`, `&`, U+2028, U+2029 and surrogates are escaped."""
+    text = json.dumps(data, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+    return _UNSAFE.sub(lambda found: f"\\u{ord(found[0]):04x}", text).encode()
+
+
+def fitted(views: Sequence[dict[str, Any]], budget: int) -> tuple[list[dict[str, Any]], int | None]:
+    """The views with texts cut until all fit the budget (bytes of JSON), and where some were cut, else None.
+
+    If the shortest cut is not enough, every other problem goes, in the order of hardness, until the rest fits.
+    """
+    shown = list(views)
+    for most in CUTS:
+        shown = list(map(partial(_shortened, most=most), views))
+        if len(encoded(shown)) <= budget:
+            return shown, most if any(isinstance(text, list) for view in shown for text in view["texts"]) else None
+    while shown and len(encoded(shown)) > budget:
+        keep = np.linspace(0, len(shown) - 1, len(shown) // 2).round().astype(int)
+        shown = [shown[place] for place in keep]
+    return shown, CUTS[-1]
+
+
+def _shortened(view: Mapping[str, Any], most: int) -> dict[str, Any]:
+    return {**view, "texts": [_cut_again(text, most) for text in view["texts"]]}
+
+
+def _cut_again(text: str | Sequence[Any], most: int) -> Any:
+    begin, length = (text, len(text)) if isinstance(text, str) else (text[0], text[1])
+    return text if len(begin) <= most else [begin[:most], length]
+
+
+def _part(name: str) -> str:
+    return (files("harness_plugins.report") / name).read_text(encoding="utf-8")
+
+
+def _source(text: str) -> str:
+    """How a policy names an inline script or style: by the hash of its text."""
+    return f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"

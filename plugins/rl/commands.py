@@ -1,0 +1,121 @@
+"""`harness rl train` and `harness rl eval`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from harness import hookimpl
+from harness.errors import HarnessError
+from harness.hookspecs import Register
+from harness.plugin_system.options import Json, Yes, resumable, takes
+
+from .requests import EvalRequest, TrainRequest
+
+app = typer.Typer(
+    help="RL with a bonus: train a model in an environment of the trainer's own, and measure its pass@k.",
+    no_args_is_help=True,
+    rich_markup_mode=None,
+)
+Data = Annotated[
+    list[str] | None,
+    typer.Option("--data", help="A local file with the task's problems, or SPLIT=FILE (train, dev, test); repeatable."),
+]
+
+
+@hookimpl
+def register_commands(register: Register) -> None:
+    """Register `harness rl`."""
+    register("rl", "harness_plugins.rl.commands:app")
+
+
+@app.command()
+@takes(TrainRequest)
+def train(
+    given: dict[str, Any],
+    rest: Annotated[
+        list[str] | None, typer.Argument(metavar="[KEY=VALUE]...", help="The trainer's own options, as it writes them.")
+    ] = None,
+    seed: Annotated[int, typer.Option(help="Fixes data order, responses and projections.")] = 0,
+    seeds: Annotated[str | None, typer.Option(help="Several runs, one after the other: --seeds 1 2 3.")] = None,
+    setting: Annotated[
+        list[str] | None, typer.Option("--set", help="One of the run's settings, e.g. steps=100; repeatable.")
+    ] = None,
+    data: Data = None,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Check all, print what would start; leave nothing.")
+    ] = False,
+    yes: Yes = False,
+    as_json: Json = False,
+) -> None:
+    """Train a model by GRPO with a bonus on its rewards; the same command again goes on where it stopped."""
+    from harness.system.progress import Progress
+
+    from . import tables, training_run
+
+    every, overrides = _seeds(seed, seeds, rest or [])
+    if given["out"] and len(every) > 1:
+        raise HarnessError("rl train: --out is one run's folder: leave it out with several seeds")
+    given |= {"data": _pairs("--data", data or [], bare=""), "settings": _pairs("--set", setting or [])}
+    request = TrainRequest(**given, overrides=overrides)
+    if dry_run:
+        for one in every:
+            prepared = training_run.rehearse(request, one)
+            tables.launch(prepared)
+            if prepared.fault:
+                raise prepared.fault
+        return
+    progress = Progress(asks=not yes)
+    with resumable("the trainer was stopped; the same command goes on from its last checkpoint"):
+        rows = [training_run.train(request, one, progress, len(every) - place) for place, one in enumerate(every)]
+    tables.trained(rows, as_json)
+
+
+@app.command("eval")
+@takes(EvalRequest)
+def evaluate(
+    given: dict[str, Any],
+    folders: Annotated[list[Path], typer.Argument(help="The folders of one or more runs of one task and model.")],
+    data: Data = None,
+    yes: Yes = False,
+    as_json: Json = False,
+) -> None:
+    """Measure pass@k of trained models, each run's checkpoint chosen by dev pass@1, and of the initial one."""
+    from harness.system.progress import Progress
+
+    from . import evaluation, tables
+
+    request = EvalRequest(folders=folders, **given, data=_pairs("--data", data or [], bare=""))
+    with resumable():
+        found = evaluation.evaluate(request, Progress(asks=not yes))
+    tables.evaluated(evaluation.rows(found), as_json)
+
+
+def _seeds(seed: int, seeds: str | None, rest: list[str]) -> tuple[list[int], list[str]]:
+    """The seeds, and what is left for the trainer: `--seeds 1 2 3` leaves 2 and 3 among the arguments."""
+    if seeds is None:
+        return [seed], rest
+    texts = [*seeds.replace(",", " ").split(), *(word for word in rest if word.isdecimal())]
+    try:
+        found = [int(text) for text in texts]
+    except ValueError:
+        raise HarnessError(f"rl train: --seeds takes whole numbers, got {seeds!r}") from None
+    if len(set(found)) < len(found):
+        raise HarnessError(f"rl train: a seed is given twice: {' '.join(texts)}")
+    return found, [word for word in rest if not word.isdecimal()]
+
+
+def _pairs(option: str, given: list[str], bare: str | None = None) -> dict[str, str]:
+    """KEY=VALUE texts as a dict; one without "=" goes under `bare`, where that is allowed."""
+    pairs: dict[str, str] = {}
+    for text in given:
+        key, equals, value = text.partition("=")
+        if not equals and bare is None:
+            raise HarnessError(f"rl: {option} is written KEY=VALUE, got {text!r}")
+        key, value = (key, value) if equals else (bare or "", text)
+        if key in pairs:
+            raise HarnessError(f"rl: {option} {key or text} is given twice")
+        pairs[key] = value
+    return pairs

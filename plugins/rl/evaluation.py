@@ -1,0 +1,328 @@
+"""`harness rl eval`: pass@k of what was trained, sampled with the harness' own engine and kept in its store.
+
+As the paper (Tuyls et al. 2025, arXiv:2510.11686, appendix): of each run the checkpoint with the highest dev pass@1,
+256 responses to each question of the test split with vanilla parameters, unbiased pass@k, the mean over seeds. The file
+that it writes holds raw figures (N and c a question, the log-likelihoods); all that is shown is computed from those.
+
+Where a task has a strict grader beside its verifier, both are asked: `c` counts by the verifier, `c_strict` by that.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from harness.contracts import Engine, Trainer
+from harness.errors import HarnessError
+from harness.plugin_system.component import build
+from harness.plugin_system.presets import graded_as_the_paper
+from harness.plugin_system.registry import load_registry
+from harness.records import Floats, Problem, Responses
+from harness.running.config import RunConfig
+from harness.running.pipeline import ask_second_grader, sample, verify
+from harness.running.plan import Plan, make_plan, prompt
+from harness.running.preflight import SHORTER, Outlook, require_consent, sampling_outlook
+from harness.scoring.metrics import budgets, random_pass_at_k
+from harness.stages.audit import second_correct
+from harness.store import shards
+from harness.system.progress import Progress
+from harness.training import Checkpoint, TrainingRun, read_run
+
+from .requests import EvalRequest
+from .training_run import best_step, has_second_grader, naming_data_options
+
+KIND = "diversity-harness rl eval"
+SCHEMA = 1
+FILE = "rl-eval.json"
+BASE = "base"
+
+
+@dataclass(frozen=True)
+class Policy:
+    """What is evaluated: a run's checkpoint, or the initial model (`run` is then one that began from it)."""
+
+    run: TrainingRun
+    checkpoint: Checkpoint | None
+    folder: str
+    dev: float | None = None
+
+    @property
+    def bonus(self) -> str:
+        """What the tables call it."""
+        return BASE if self.checkpoint is None else self.run.bonus
+
+
+def evaluate(request: EvalRequest, progress: Progress) -> dict[str, Any]:
+    """Sample and grade what is missing; the evaluation, as it was written to `rl-eval.json`."""
+    runs = _runs(request.folders)
+    trainers = {run.folder: _trainer(run) for run in runs}
+    policies = [_chosen(request, run, trainers[run.folder], progress) for run in runs]
+    if request.base:
+        policies.insert(0, Policy(runs[0], None, runs[0].model))
+    evaluated = [(policy, _plan(request, policy, progress)) for policy in policies]
+    require_consent("rl eval", _outlook([plan for _, plan in evaluated]), progress, SHORTER)
+    for _, plan in evaluated:
+        plan.begin()
+        plan.check_grader()
+        sample(plan, progress)
+        verify(plan, progress)
+        if has_second_grader(plan.task):
+            plan.work.audits.begin()
+            ask_second_grader(plan, progress)
+    found = {
+        "kind": KIND,
+        "schema": SCHEMA,
+        "task": runs[0].task,
+        "split": request.split,
+        "model": runs[0].model,
+        "reward": runs[0].reward,
+        "n": request.n,
+        "problems": [problem.id for problem in evaluated[0][1].problems],
+        "policies": [_result(policy, plan) for policy, plan in evaluated],
+    }
+    if request.likelihood:
+        _add_likelihoods(request, found, evaluated, progress)
+    path = (request.out or request.store / "rl") / FILE
+    shards.write_atomically(path, (json.dumps(found, indent=1) + "\n").encode())
+    progress.say(f"evaluation: {path}")
+    return found
+
+
+def _outlook(plans: Sequence[Plan]) -> Outlook:
+    """How long all policies take: as long as the first that lacks responses does, for each response."""
+    lacking = [(plan, problems) for plan in plans if (problems := plan.work.pool.missing(plan.problems))]
+    if not lacking:
+        return Outlook()
+    plan, problems = lacking[0]
+    one, times = sampling_outlook(plan, problems), sum(len(each) for _, each in lacking) / len(problems)
+    return Outlook(one.seconds * times, round(one.responses * times), round(one.tokens * times))
+
+
+def read(path: Path) -> dict[str, Any]:
+    """An evaluation from its file, or from a folder that holds one."""
+    file = path / FILE if path.is_dir() else path
+    try:
+        found: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise HarnessError(f"rl eval: {file} is not there: `harness rl eval RUNS --out FOLDER` writes it") from None
+    except (OSError, ValueError) as failure:
+        raise HarnessError(f"rl eval: {file} cannot be read: {failure}") from failure
+    if found.get("kind") != KIND or found.get("schema") != SCHEMA:
+        raise HarnessError(f"rl eval: {file} is no evaluation of schema {SCHEMA}: write it with `harness rl eval`")
+    return found
+
+
+def _runs(folders: Sequence[Path]) -> list[TrainingRun]:
+    runs = [_graded(read_run(folder.absolute())) for folder in folders]
+    for run in runs[1:]:
+        for what in ("task", "model", "reward"):
+            if getattr(run, what) != getattr(runs[0], what):
+                raise HarnessError(
+                    f"rl eval: {run.folder} has the {what} {getattr(run, what)!r}, {runs[0].folder} "
+                    f"{getattr(runs[0], what)!r}: evaluate them apart"
+                )
+    return runs
+
+
+def _graded(run: TrainingRun) -> TrainingRun:
+    """The run with its task graded as RL grades it, also where it is older than that."""
+    return replace(run, task=graded_as_the_paper(load_registry(run.plugin_files), run.task))
+
+
+def _trainer(run: TrainingRun) -> Trainer:
+    trainer: Trainer = build(load_registry(run.plugin_files), "trainer", run.trainer)
+    return trainer
+
+
+def _chosen(request: EvalRequest, run: TrainingRun, trainer: Trainer, progress: Progress) -> Policy:
+    """The run's checkpoint with the best dev pass@1, or that of `step`, as a Hugging Face folder."""
+    saved = {checkpoint.step: checkpoint for checkpoint in trainer.saved(run)}
+    if not saved:
+        raise HarnessError(f"rl eval: {run.folder} has no complete checkpoint")
+    best = best_step(run, list(saved))
+    if request.step is None and best is None:
+        raise HarnessError(f"rl eval: {run.folder} has no dev pass@1 to choose a checkpoint by: give --step")
+    step = request.step if request.step is not None else best[0] if best else 0
+    if step not in saved:
+        raise HarnessError(
+            f"rl eval: {run.folder} has no checkpoint at step {step} (it has {', '.join(map(str, saved))})"
+        )
+    dev = best[1] if best and best[0] == step else None
+    progress.say(f"{run.bonus}, seed {run.seed}: step {step}" + (f", dev pass@1 {dev:.3f}" if dev is not None else ""))
+    return Policy(run, saved[step], str(trainer.export(run, saved[step])), dev)
+
+
+def _plan(request: EvalRequest, policy: Policy, progress: Progress) -> Plan:
+    """The plan of sampling from a policy. The seed is the evaluation's own: it does not depend on the run's."""
+    run = policy.run
+    data = request.data or run.data
+    plugin_files = tuple(request.plugin_files) or tuple(run.plugin_files)
+    task = build(load_registry(plugin_files), "task", run.task, data=None)
+    file = data.get(request.split, data.get(""))
+    config = RunConfig(
+        selectors=("uniform",),
+        task=run.task,
+        model=policy.folder,
+        engine=request.engine,
+        sampler="vanilla",
+        data=Path(file) if file else None,
+        split=task.rl[request.split],
+        n=request.n,
+        max_tokens=request.max_tokens or run.settings.max_response,
+        seed=request.seed,
+        store=request.store,
+        plugin_files=plugin_files,
+    )
+    with naming_data_options([request.split], "rl eval"):
+        plan = make_plan(config, progress)
+    return replace(plan, problems=spaced(plan.problems, request.limit))
+
+
+def spaced(problems: Sequence[Problem], limit: int | None) -> list[Problem]:
+    """So many of the problems, evenly spaced from the first to the last, in their order; all without a limit."""
+    if limit is None or limit >= len(problems):
+        return list(problems)
+    return [problems[place * (len(problems) - 1) // max(1, limit - 1)] for place in range(limit)]
+
+
+def _result(policy: Policy, plan: Plan) -> dict[str, Any]:
+    verdicts = [shards.read_verdicts(plan.work.verdicts, problem) for problem in plan.problems]
+    return {
+        "bonus": policy.bonus,
+        "trainer": None if policy.checkpoint is None else policy.run.trainer,
+        "seed": None if policy.checkpoint is None else policy.run.seed,
+        "step": None if policy.checkpoint is None else policy.checkpoint.step,
+        "dev_pass_at_1": policy.dev,
+        "pool": plan.work.pool.key,
+        "c": [each.count("correct") for each in verdicts],
+        **_strictly(plan),
+        "errors": sum(each.count("error") for each in verdicts),
+    }
+
+
+def _strictly(plan: Plan) -> dict[str, list[int]]:
+    """The counts of the task's strict grader, where it has one."""
+    if not has_second_grader(plan.task):
+        return {}
+    return {"c_strict": [second_correct(plan.work, problem) for problem in plan.problems]}
+
+
+# Likelihood under the initial model.
+
+
+def _add_likelihoods(
+    request: EvalRequest, found: dict[str, Any], evaluated: Sequence[tuple[Policy, Plan]], progress: Progress
+) -> None:
+    """Per policy the mean log-probability of the tokens of each question's first response, under the initial model."""
+    run, first = evaluated[0][0].run, evaluated[0][1]
+    engine: Engine = first.setting.build("engine", request.engine, model=run.model)
+    if not hasattr(engine, "score"):
+        progress.say(f"likelihoods: engine {request.engine!r} cannot score given responses: left out")
+        return
+    with progress.stage("score", len(evaluated) * len(first.problems), "responses") as stage:
+        for (_, plan), result in zip(evaluated, found["policies"], strict=True):
+            result["likelihoods"] = [_likelihood(engine, plan, problem) for problem in plan.problems]
+            stage.advance(len(plan.problems))
+
+
+def _likelihood(engine: Any, plan: Plan, problem: Problem) -> float | None:
+    pool = shards.read_responses(plan.work.pool, problem)
+    one: Responses = replace(
+        pool,
+        texts=pool.texts[:1],
+        finish=pool.finish[:1],
+        lengths=pool.lengths[:1],
+        logprobs=pool.logprobs[:1],
+        token_ids=None if pool.token_ids is None else pool.token_ids[:1],
+        states={},
+    )
+    tokens = int(one.lengths[0])
+    if tokens == 0:
+        return None
+    return float(f"{float(engine.score(prompt(plan.task, engine, problem), one)[0]) / tokens:.6g}")
+
+
+# What is shown.
+
+
+@dataclass(frozen=True)
+class Curve:
+    """pass@k of one method at k = 1 ... n: the mean over its seeds, and the standard error of that."""
+
+    bonus: str
+    seeds: int
+    mean: Floats
+    error: Floats | None
+
+
+def graders(found: Mapping[str, Any]) -> dict[str, str]:
+    """Who graded, the stricter one first: name -> under which key of a policy its counts stand."""
+    if all("c_strict" in policy for policy in found["policies"]):
+        return {"strict": "c_strict", "lenient": "c"}
+    return {"verifier": "c"}
+
+
+def curves(found: Mapping[str, Any], grader: str | None = None) -> list[Curve]:
+    """A curve a method, in the order of the file, by one of its `graders`; `mean` and `error` are (n,)."""
+    counts = graders(found)
+    counted = counts[grader] if grader else next(iter(counts.values()))
+    by_bonus: dict[str, list[Floats]] = {}
+    for policy in found["policies"]:
+        by_bonus.setdefault(policy["bonus"], []).append(pass_at_k(found["n"], policy[counted]))
+    return [_curve(bonus, np.array(each)) for bonus, each in by_bonus.items()]
+
+
+def _curve(bonus: str, each: Floats) -> Curve:
+    error = each.std(axis=0, ddof=1) / np.sqrt(len(each)) if len(each) > 1 else None
+    return Curve(bonus, len(each), each.mean(axis=0), error)
+
+
+def pass_at_k(n: int, c: Sequence[int]) -> Floats:
+    """Unbiased pass@k (Chen et al. 2021) at k = 1 ... n, (n,), the mean over problems."""
+    counts = np.array(c)
+    return np.array([random_pass_at_k(np.full(len(counts), n), counts, k).mean() for k in range(1, n + 1)])
+
+
+def efficiency(ahead: Curve, behind: Curve) -> float | None:
+    """How many times fewer samples `ahead` needs for the pass@n of `behind`, n over the first k; None if it never does.
+
+    None too where `behind` solves nothing: no sample is needed for that. The paper's arrows: at n = 256.
+    """
+    if behind.mean[-1] <= 0:
+        return None
+    reached = np.flatnonzero(ahead.mean >= behind.mean[-1] - 1e-12)
+    return len(ahead.mean) / (int(reached[0]) + 1) if len(reached) else None
+
+
+def rows(found: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """A row a grader and method: pass@k, its standard error, how many times fewer samples it needs than each other."""
+    return [row for grader in graders(found) for row in _rows(found, grader)]
+
+
+def _rows(found: Mapping[str, Any], grader: str) -> list[dict[str, Any]]:
+    every = curves(found, grader)
+    ks = budgets(found["n"])
+    made = []
+    for curve in every:
+        error = curve.error
+        made.append(
+            {
+                "task": found["task"],
+                "split": found["split"],
+                "reward": found.get("reward"),
+                "grader": grader,
+                "bonus": curve.bonus,
+                "seeds": curve.seeds,
+                "problems": len(found["problems"]),
+                "n": found["n"],
+                "pass_at_k": {str(k): float(curve.mean[k - 1]) for k in ks},
+                "standard_error": None if error is None else {str(k): float(error[k - 1]) for k in ks},
+                "fewer_samples_than": {other.bonus: efficiency(curve, other) for other in every if other is not curve},
+            }
+        )
+    return made

@@ -1,0 +1,62 @@
+"""A folder that one process at a time works in."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import platform
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from harness.errors import HarnessError
+
+NAME = "lock"  # in the folder: the process that holds it, as `PID on HOST`
+ENDING_S = 60.0  # that what a killed process started may take to end
+POLL_S = 0.1
+
+
+@contextmanager
+def locked(folder: Path, who: str) -> Iterator[int]:
+    """Hold the folder, made if need be; the file descriptor that holds it, for a child to hold it too.
+
+    HarnessError, one line of `who`, which names the process that has it. Where that process is gone, and only what it
+    started holds the folder still, its end is awaited.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    with (folder / NAME).open("a+", encoding="utf-8") as file:
+        _acquire(file.fileno(), folder, who)
+        file.seek(0)
+        file.truncate()
+        file.write(f"{os.getpid()} on {platform.node()}\n")
+        file.flush()
+        yield file.fileno()
+
+
+def _acquire(descriptor: int, folder: Path, who: str) -> None:
+    deadline = time.monotonic() + ENDING_S
+    while True:
+        with contextlib.suppress(BlockingIOError):
+            return fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        holder = (folder / NAME).read_text(encoding="utf-8").strip()
+        if _runs(holder) or time.monotonic() > deadline:
+            raise HarnessError(
+                f"{who}: {folder} is in use by process {holder or '?'}: wait for it, end it, or give another --out"
+            )
+        time.sleep(POLL_S)
+
+
+def _runs(holder: str) -> bool:
+    """Whether the process that holds the folder runs; taken for granted where it is another machine's."""
+    pid, _, host = holder.partition(" on ")
+    if not pid.isdigit() or host != platform.node():
+        return bool(holder)
+    try:
+        os.kill(int(pid), 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True
+    return True

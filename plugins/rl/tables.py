@@ -1,0 +1,92 @@
+"""What `harness rl` prints."""
+
+from __future__ import annotations
+
+import json
+import shlex
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from rich import box
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from harness.system import output
+
+if TYPE_CHECKING:
+    from .training_run import Prepared
+
+TRAINED = ("task", "bonus", "trainer", "seed", "steps", "best_step", "dev_pass_at_1", "hours", "folder")
+
+GRADERS = {
+    "strict": "graded strictly: the answer must stand in the form that the prompt asks for",
+    "lenient": "graded leniently: any form of the answer counts",
+    "verifier": "graded by the task's verifier",
+}
+
+
+def launch(prepared: Prepared) -> None:
+    """The configuration, what the checks had to say, and last the command that would be started."""
+    print(prepared.launch.config.rstrip())
+    for remark in (*prepared.remarks, f"folder: {prepared.run.folder}"):
+        print(f"# {remark}")
+    added = [f"{name}={shlex.quote(value)}" for name, value in prepared.launch.environment.items()]
+    print("#", " ".join([*added, shlex.join(prepared.launch.command)]))
+
+
+def trained(rows: Sequence[Mapping[str, Any]], as_json: bool) -> None:
+    """A row a run."""
+    show(rows, TRAINED, as_json)
+
+
+def evaluated(rows: Sequence[Mapping[str, Any]], as_json: bool) -> None:
+    """A row a method: pass@k in percent with its standard error; then how many times fewer samples each needs."""
+    if as_json:
+        return show(rows, (), as_json)
+    for grader in dict.fromkeys(row["grader"] for row in rows):
+        _evaluated([row for row in rows if row["grader"] == grader])
+
+
+def _evaluated(rows: Sequence[Mapping[str, Any]]) -> None:
+    """The rows of one grader."""
+    first = rows[0]
+    ks = [k for k in first["pass_at_k"] if k in ("1", "4", "16", "64", "256") or int(k) == first["n"]]
+    seeds = ", ".join(f"{row['bonus']} {row['seeds']}" for row in rows)
+    print(f"{first['task']} · {first['split']} · {first['problems']} problems, n = {first['n']}: pass@k in per cent,")
+    print(f"mean and standard error over seeds ({seeds}); {GRADERS[first['grader']]}")
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    for name in ("bonus", *(f"pass@{k}" for k in ks)):
+        table.add_column(name, justify="left" if name == "bonus" else "right", no_wrap=True)
+    for row in rows:
+        table.add_row(Text(row["bonus"]), *(_share(row, k) for k in ks))
+    Console().print(table)
+    unsolved = [row["bonus"] for row in rows if not any(row["pass_at_k"].values())]
+    if unsolved:
+        print(f"no response was correct: {', '.join(unsolved)}; nothing is compared with what solves no problem")
+    for row in rows:
+        ahead = [f"{times:.1f} times fewer than {other}" for other, times in row["fewer_samples_than"].items() if times]
+        if ahead:
+            print(f"samples for another's pass@{first['n']}: {row['bonus']} needs {', '.join(ahead)}")
+
+
+def _share(row: Mapping[str, Any], k: str) -> str:
+    error = row["standard_error"]
+    return f"{100 * row['pass_at_k'][k]:.1f}" + (f"±{100 * error[k]:.1f}" if error else "")
+
+
+def show(rows: Sequence[Mapping[str, Any]], columns: Sequence[str], as_json: bool) -> None:
+    """Rows as JSON, whole, or as a table of some columns."""
+    if as_json:
+        output.write(json.dumps(list(rows), indent=1, ensure_ascii=False, allow_nan=False) + "\n")
+        return
+    table = Table(*[name.replace("_", " ").replace("pass at ", "pass@") for name in columns])
+    for row in rows:
+        table.add_row(*(Text(_text(row.get(name))) for name in columns))
+    Console().print(table)
+
+
+def _text(value: Any) -> str:
+    if value is None:
+        return "-"
+    return f"{value:.3f}" if isinstance(value, float) else str(value)

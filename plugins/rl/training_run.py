@@ -1,0 +1,391 @@
+"""`harness rl train`: a task, a bonus and a trainer made into a run's folder, launched as a child, and followed.
+
+All of a run lives in its folder: run.json, the problems of each split, the trainer's configuration, log.txt,
+metrics.jsonl and checkpoints/. The same command again goes on from the last complete checkpoint.
+"""
+
+from __future__ import annotations
+
+import json
+import statistics
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import asdict, dataclass, fields, replace
+from pathlib import Path
+from typing import Any
+
+from harness.contracts import Task, Trainer
+from harness.errors import HarnessError, did_you_mean
+from harness.plugin_system.component import Spec, build, parse_spec
+from harness.plugin_system.presets import graded_as_the_paper
+from harness.plugin_system.registry import Registry, load_registry
+from harness.records import Message, Problem
+from harness.running.preflight import Outlook, require_consent
+from harness.store.shards import digest
+from harness.system.children import run_owned
+from harness.system.progress import Progress, Stage
+from harness.training import SPLITS, Launch, Settings, TrainingRun, read_metrics, read_run, write_problems
+
+from .folder_lock import locked
+from .requests import TrainRequest
+
+Chats = dict[str, list[tuple[Problem, list[Message]]]]  # by split: its problems, as they are asked
+EPOCHS = 1000  # the authors' limit, where none is given: a run is stopped by hand
+SAY_EVERY_S = 10.0
+DEFAULT_MODEL = "Qwen/Qwen2.5-7B-Instruct"  # the paper's
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """A run in its folder, its trainer, and what would be started; `fault` is why it would fail here, if it would."""
+
+    run: TrainingRun
+    trainer: Trainer
+    launch: Launch
+    remarks: Sequence[str]
+    fault: HarnessError | None = None
+
+
+def prepare(request: TrainRequest, seed: int, hold: Callable[[Path], object] = lambda folder: None) -> Prepared:
+    """Everything before the trainer is started: its folder is written, and all that can fail cheaply is checked.
+
+    `hold(folder)` is called before anything is written there.
+    HarnessError, one line, for what is asked wrongly. What the trainer lacks on this machine is the result's `fault`.
+    """
+    registry = load_registry(request.plugin_files)
+    trainer: Trainer = build(registry, "trainer", request.trainer)
+    run = _run(request, registry, seed)
+    build(registry, "bonus", run.bonus)
+    _refuse_another(run)
+    run, chats = _with_problems(request, registry, run)
+    hold(run.folder)
+    run.folder.mkdir(parents=True, exist_ok=True)
+    for split, path in run.problems.items():
+        write_problems(path, chats[split])
+    run.write()
+    remarks, fault = [reward_line(run)], None
+    try:
+        remarks += trainer.check(run)
+    except HarnessError as failure:
+        fault = failure
+    return Prepared(run, trainer, trainer.launch(run), remarks, fault)
+
+
+def rehearse(request: TrainRequest, seed: int) -> Prepared:
+    """As `prepare`, and nothing is left behind: the run's files stand in a scratch folder only meanwhile."""
+    run = _run(request, load_registry(request.plugin_files), seed)
+    _refuse_another(run)
+    with tempfile.TemporaryDirectory(prefix="harness-rl-") as scratch:
+        prepared = prepare(replace(request, out=Path(scratch)), seed)
+
+    def placed(text: str) -> str:
+        return text.replace(scratch, str(run.folder))
+
+    launch = Launch(
+        command=[placed(part) for part in prepared.launch.command],
+        environment={name: placed(value) for name, value in prepared.launch.environment.items()},
+        config=placed(prepared.launch.config),
+    )
+    fault = HarnessError(placed(str(prepared.fault))) if prepared.fault else None
+    return Prepared(
+        replace(prepared.run, folder=run.folder), prepared.trainer, launch, [*map(placed, prepared.remarks)], fault
+    )
+
+
+def train(request: TrainRequest, seed: int, progress: Progress, runs: int = 1) -> dict[str, Any]:
+    """Train, or go on with a training; the row that says how it ended. One process at a time has the run's folder.
+
+    runs  how many trainings the command still has to do, this one included: who is asked, is asked about all of them
+    """
+    with ExitStack() as held:
+        descriptors: list[int] = []
+        prepared = prepare(
+            request, seed, lambda folder: descriptors.append(held.enter_context(locked(folder, "rl train")))
+        )
+        return _train(prepared, seed, descriptors, progress, runs)
+
+
+def _train(prepared: Prepared, seed: int, descriptors: Sequence[int], progress: Progress, runs: int) -> dict[str, Any]:
+    run = prepared.run
+    if prepared.fault:
+        raise prepared.fault
+    for remark in prepared.remarks:
+        progress.say(remark)
+    done = _last_step(run.metrics)
+    if run.settings.steps is not None and done >= run.settings.steps:
+        progress.say(f"seed {seed}: all {done} steps are done; --set steps=N goes on")
+        return _row(prepared, 0.0)
+    left = outlook(run, done)
+    for _ in range(runs - 1):
+        left += outlook(run, 0)
+    require_consent("rl train", left, progress, "--set steps=N and --set batch=N make it shorter")
+    progress.say(f"seed {seed}: {run.folder}" + (f", going on after step {done}" if done else ""))
+    began = time.monotonic()
+    with progress.stage("train", run.settings.steps or 0, "steps") as stage:
+        follower = Follower(run.metrics, stage, progress)
+        status = _started(prepared, follower, descriptors)
+    if status:
+        raise HarnessError(_ended(prepared, status, follower.step))
+    return _row(prepared, time.monotonic() - began)
+
+
+def outlook(run: TrainingRun, done: int) -> Outlook:
+    """How long the steps after `done` take: by those that were taken, where any were, else as so many responses."""
+    settings = run.settings
+    assert settings.steps is not None
+    steps = settings.steps - done
+    taken = [line["step_s"] for line in read_metrics(run.metrics) if line.get("step_s")]
+    if taken:
+        return Outlook(steps * statistics.median(taken))
+    responses = steps * settings.batch * settings.rollouts
+    return Outlook(0, responses, responses * settings.max_response)
+
+
+def _started(prepared: Prepared, follower: Follower, descriptors: Sequence[int]) -> int:
+    launch, log = prepared.launch, prepared.run.folder / "log.txt"
+    try:
+        return run_owned(launch.command, launch.environment, log, follower, passed=descriptors)
+    except OSError as failure:
+        raise HarnessError(f"rl train: {launch.command[0]} cannot be started: {failure}") from failure
+
+
+class Follower:
+    """Reads metrics.jsonl as it grows; shows each step, and says the figures of one every ten seconds."""
+
+    def __init__(self, path: Path, stage: Stage, progress: Progress) -> None:
+        self.path, self.stage, self.progress = path, stage, progress
+        self.step = _last_step(path)
+        self.stage.done = self.step
+        self._read = (0, 0)  # inode, bytes: a log that a resumed run begins anew is another file
+        self._said = time.monotonic()
+
+    def __call__(self) -> None:
+        """Take in what is new."""
+        for metrics in self._new():
+            if metrics["step"] <= self.step:
+                continue
+            self.stage.advance(metrics["step"] - self.step)
+            self.step = metrics["step"]
+            if time.monotonic() - self._said > SAY_EVERY_S or "dev_pass_at_1" in metrics:
+                self._said = time.monotonic()
+                self.progress.say(metrics_line(metrics))
+
+    def _new(self) -> list[dict[str, Any]]:
+        try:
+            about = self.path.stat()
+        except OSError:
+            return []
+        inode, begin = self._read
+        begin = begin if inode == about.st_ino and begin <= about.st_size else 0
+        with self.path.open("rb") as file:
+            file.seek(begin)
+            whole = file.read().rpartition(b"\n")[0]
+        self._read = (about.st_ino, begin + len(whole) + bool(whole))
+        return [json.loads(line) for line in whole.splitlines()]
+
+
+def metrics_line(metrics: Mapping[str, float]) -> str:
+    """One step's figures in a line."""
+    parts = [f"step {metrics['step']}: reward {metrics['reward']:.3f}"] if "reward" in metrics else []
+    if metrics.get("bonus_spread"):
+        parts.append(f"bonus {metrics['bonus']:.2g} (spread {metrics['bonus_spread']:.2g})")
+    for name, text in (("gated", "gated"), ("all_correct", "all correct"), ("dev_pass_at_1", "dev pass@1")):
+        if name in metrics:
+            parts.append(f"{text} {100 * metrics[name]:.0f} %")
+    if "entropy" in metrics:
+        parts.append(f"entropy {metrics['entropy']:.2f}")
+    if metrics.get("step_s"):
+        parts.append(f"{3600 / metrics['step_s']:,.0f} steps/h")
+    return ", ".join(parts)
+
+
+# What a run is made of.
+
+
+def _run(request: TrainRequest, registry: Registry, seed: int) -> TrainingRun:
+    """The run as asked for, in its folder; the problems are not there yet."""
+    spec = graded_as_the_paper(registry, request.task)
+    task = _task(request, registry, "train")
+    model = request.model or task.rl.get("model") or DEFAULT_MODEL
+    settings = _settings({**task.rl.get("settings", {}), **request.settings})
+    run = TrainingRun(
+        folder=Path(),
+        task=spec,
+        model=model,
+        bonus=str(_bonus(request.bonus, task.rl.get("bonus", {}))),
+        trainer=request.trainer,
+        seed=seed,
+        settings=settings,
+        problems={},
+        data=dict(request.data),
+        overrides=tuple(request.overrides),
+        cpu=request.cpu,
+        plugin_files=tuple(Path(path).absolute() for path in request.plugin_files),
+        reward=_reward(request, task),
+    )
+    named = "-".join(
+        [parse_spec(request.task).name, Path(model).name, *(parse_spec(s).name for s in (run.bonus, run.trainer))]
+    )
+    key = digest({**_fixed(run), "limit": request.limit, "revision": task.revision})
+    return replace(run, folder=(request.out or request.store / "rl" / f"{named}-s{seed}-{key[:8]}").absolute())
+
+
+def has_second_grader(task: Any) -> bool:
+    """Whether the task can say what a stricter grader makes of a response."""
+    return getattr(type(task), "audit", Task.audit) is not Task.audit
+
+
+def _reward(request: TrainRequest, task: Task) -> str:
+    """Who decides the reward: as asked for, else as the task says, else its verifier."""
+    if has_second_grader(task):
+        return request.reward or task.rl.get("reward", "lenient")
+    if request.reward == "strict":
+        raise HarnessError(f"rl: task {request.task!r} has one grader, and no stricter one: leave --reward strict out")
+    return "verifier"
+
+
+def reward_line(run: TrainingRun) -> str:
+    """Which grader a run's rewards come from, in a line."""
+    if run.reward == "strict":
+        return f"reward: strict, the second grader of {run.task}; --reward lenient takes its verifier"
+    if run.reward == "lenient":
+        return f"reward: lenient, the verifier of {run.task}; --reward strict takes its second grader"
+    return f"reward: the verifier of {run.task}, its only grader"
+
+
+def _fixed(run: TrainingRun) -> dict[str, Any]:
+    """What must not change between a run and its resumption: all but the number of steps and the folder."""
+    kept = asdict(run)
+    del kept["folder"], kept["problems"], kept["settings"]["steps"]
+    if run.reward == "verifier":  # there is no other for its task, so a run that does not record it is the same run
+        del kept["reward"]
+    plain: dict[str, Any] = json.loads(json.dumps(kept, default=str))
+    return plain
+
+
+def _refuse_another(run: TrainingRun) -> None:
+    """Raise HarnessError where another run lives in the folder."""
+    if not (run.folder / "run.json").exists():
+        return
+    before, now = _fixed(read_run(run.folder)), _fixed(run)
+    differing = [name for name in now if now[name] != before.get(name)]
+    if differing:
+        name = differing[0]
+        raise HarnessError(
+            f"rl train: {run.folder} holds a run with another {name} ({before.get(name)!r}, now {now[name]!r}): "
+            "give another --out"
+        )
+
+
+def _task(request: TrainRequest, registry: Registry, split: str) -> Task:
+    task: Task = build(registry, "task", request.task, data=request.data.get(split, request.data.get("")))
+    missing = [name for name in ("train", "dev") if name not in task.rl]
+    if missing:
+        able = "its class has no rl = {'train': ..., 'dev': ..., 'test': ...}"
+        raise HarnessError(f"rl: task {request.task!r} says no {missing[0]} split to train with: {able}")
+    return task
+
+
+def _settings(given: Mapping[str, Any]) -> Settings:
+    from pydantic import TypeAdapter, ValidationError
+
+    known = [each.name for each in fields(Settings)]
+    for name in given:
+        if name not in known:
+            guess = did_you_mean(name, known).replace("installed", "settings")
+            raise HarnessError(f"rl: no setting {name!r} {guess}")
+    try:
+        return TypeAdapter(Settings).validate_python({**asdict(Settings()), **given})
+    except ValidationError as failure:
+        first = failure.errors()[0]
+        name = ".".join(map(str, first["loc"]))
+        raise HarnessError(f"rl: {name} {first['msg'].lower()}, got {first['input']!r}") from None
+
+
+def _bonus(spec: str, defaults: Mapping[str, Mapping[str, Any]]) -> Spec:
+    """The bonus as asked for, with what the task's own settings have of it where nothing else was said."""
+    asked = parse_spec(spec)
+    own = {key: str(value) for key, value in defaults.get(asked.name, {}).items()}
+    return Spec(asked.name, {**own, **asked.params})
+
+
+def _with_problems(request: TrainRequest, registry: Registry, run: TrainingRun) -> tuple[TrainingRun, Chats]:
+    """The run with the files of its splits' problems and a number of steps, and what these files are to hold."""
+    chats: Chats = {}
+    for split in SPLITS[:2]:
+        task = _task(request, registry, split)
+        with naming_data_options(SPLITS[:2], "rl train"):
+            problems = list(task.problems(task.rl[split]))[: request.limit]
+        if not problems:
+            raise HarnessError(f"rl: task {request.task!r} has no problems in its split {task.rl[split]!r}")
+        chats[split] = [(problem, task.messages(problem)) for problem in problems]
+    batch, to_train_on = run.settings.batch, len(chats["train"])
+    if to_train_on < batch:
+        raise HarnessError(f"rl: {to_train_on:,} problems to train on, fewer than a batch of {batch:,}: --set batch=N")
+    paths = {split: run.folder / f"{split}.jsonl" for split in chats}
+    steps = run.settings.steps or EPOCHS * (to_train_on // batch)
+    return replace(run, problems=paths, settings=replace(run.settings, steps=steps)), chats
+
+
+@contextmanager
+def naming_data_options(splits: Sequence[str], command: str) -> Iterator[None]:
+    """What a task says of data that it cannot reach or that is of another split, with the command's own way out."""
+    try:
+        yield
+    except HarnessError as failure:
+        if "--data" not in str(failure):
+            raise
+        options = " ".join(f"--data {split}=FILE" for split in splits)
+        raise HarnessError(f"{failure}; {command} takes a file for each split: {options}") from failure
+
+
+# How it ended.
+
+
+def _row(prepared: Prepared, seconds: float) -> dict[str, Any]:
+    run = prepared.run
+    saved = prepared.trainer.saved(run)
+    best = best_step(run, [checkpoint.step for checkpoint in saved])
+    return {
+        "task": run.task,
+        "bonus": run.bonus,
+        "trainer": run.trainer,
+        "model": run.model,
+        "reward": run.reward,
+        "seed": run.seed,
+        "steps": _last_step(run.metrics),
+        "checkpoints": len(saved),
+        "best_step": best[0] if best else None,
+        "dev_pass_at_1": best[1] if best else None,
+        "hours": round(seconds / 3600, 3),
+        "folder": str(run.folder),
+    }
+
+
+def best_step(run: TrainingRun, steps: Sequence[int]) -> tuple[int, float] | None:
+    """Of these steps the one with the highest dev pass@1 (the earlier one of two), and that; None without any."""
+    known = {line["step"]: line["dev_pass_at_1"] for line in read_metrics(run.metrics) if "dev_pass_at_1" in line}
+    return max(
+        ((step, known[step]) for step in steps if step in known), key=lambda one: (one[1], -one[0]), default=None
+    )
+
+
+def _last_step(path: Path) -> int:
+    return max((line["step"] for line in read_metrics(path)), default=0)
+
+
+def _ended(prepared: Prepared, status: int, step: int) -> str:
+    saved = prepared.trainer.saved(prepared.run)
+    log = prepared.run.folder / "log.txt"
+    how = f"was killed by signal {-status}" if status < 0 else f"ended with exit status {status}"
+    again = f"the same command goes on from step {saved[-1].step}" if saved else "no checkpoint was saved yet"
+    return f"rl train: the trainer {how} after step {step}: {_last_words(log)} ({log}); {again}"
+
+
+def _last_words(log: Path) -> str:
+    """The last line of the log that names an error, else its last line."""
+    lines = [line.strip() for line in log.read_text(encoding="utf-8", errors="replace").splitlines() if line.strip()]
+    telling = [line for line in lines[-400:] if "Error" in line or "error:" in line or "Exception" in line]
+    return (telling or lines or ["it said nothing"])[-1][:300]
