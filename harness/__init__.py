@@ -1,9 +1,9 @@
 """Benchmark harness for diversity selectors. What a plugin's author needs is importable from here."""
 
-from .contracts import Task
 from .errors import HarnessError
 from .hookspecs import hookimpl
-from .records import Message, Pool, Problem, Responses, Sampler, Verdict, correct, error, wrong
+from .records import Message, Pool, Problem, Responses, Sampler, SampleRequest, Verdict, correct, error, wrong
+from .task import Task
 
 __version__ = "0.1.0"
 
@@ -13,6 +13,7 @@ __all__ = [
     "Pool",
     "Problem",
     "Responses",
+    "SampleRequest",
     "Sampler",
     "Task",
     "Verdict",

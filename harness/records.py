@@ -5,8 +5,8 @@ All are plain data. A `Pool` is what a selector sees: it has no verdicts and no 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeAlias, TypedDict
 
 from .errors import HarnessError
@@ -154,6 +154,31 @@ class Pool:
 
 
 @dataclass(frozen=True)
+class Weights:
+    """One model's weights.
+
+    source     the hub's id or the folder that they are read from
+    licence    as their owner states it, with the date on which that was looked up
+    fetch      how to get them, where they are not on this machine; "" where they are
+    is_random  they were never trained: for tests, and nothing made with them is a result
+    """
+
+    name: str
+    source: str
+    licence: str
+    fetch: str = ""
+    is_random: bool = False
+
+    def __str__(self) -> str:
+        random = " with RANDOM weights" if self.is_random else ""
+        return f"{self.name}{random} ({self.source}; {self.licence})"
+
+    def to_json(self) -> dict[str, Any]:
+        """As results and manifests hold it."""
+        return {name: value for name, value in asdict(self).items() if name != "fetch"}
+
+
+@dataclass(frozen=True)
 class Sampler:
     """Decoding parameters, as data. `top_k=0`, `top_p=1` and `min_p=0` filter nothing.
 
@@ -173,6 +198,36 @@ class Sampler:
         _require("top_p", self.top_p, 0 < self.top_p <= 1, "in (0, 1]")
         _require("min_p", self.min_p, 0 <= self.min_p < 1, "in [0, 1)")
         _require("top_k", self.top_k, self.top_k >= 0, ">= 0 (0 keeps all tokens)")
+
+
+@dataclass(frozen=True, eq=False)
+class SampleRequest:
+    """What an engine's `sample` is asked for: n responses to each prompt.
+
+    Row i of prompt j is sampled from a random stream of its own, made from (seeds[j], i) only: n, the batch size and
+    the neighbours change nothing. To see how fast an engine is, it may be asked for fewer max_tokens than `check` was.
+
+    states   the pooled hidden states to give with the responses ("mean", "last", "penultimate")
+    rows     a sequence a prompt: sample these rows only, which earlier requests left without a response
+             (`Responses.missing`); None: all n. Only engines that ever leave rows missing are given it
+    until    `until(j, text, finish)` is asked of each response to prompt j as it ends, which gets no further one where
+             it says yes; only engines that steer are given it
+    report   `report(rows)` is called as rows are finished
+    done     `done(j, responses)` may be called as soon as all responses to prompt j are finished, while those to other
+             prompts go on: they are kept at once, and a killed run loses unfinished prompts only. They equal those that
+             `sample` returns in the end, but may lack hidden states that come later
+    """
+
+    prompts: Sequence[Sequence[Message]]
+    n: int
+    sampler: Sampler
+    max_tokens: int
+    seeds: Sequence[int]
+    states: Sequence[str] = ()
+    rows: Sequence[Sequence[int]] | None = None
+    until: Callable[[int, str, str], bool] = lambda prompt, text, finish: False
+    report: Callable[[int], None] = lambda rows: None
+    done: Callable[[int, Responses], None] = lambda prompt, responses: None
 
 
 def _require_numbers(embeddings: Floats, logprobs: Floats) -> None:

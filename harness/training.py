@@ -1,4 +1,4 @@
-"""Records of the RL half: what a run trains on, a step's rollouts, and what a trainer launches.
+"""RL: what a bonus and a trainer offer, and the records that they are given and give back.
 
 A trainer lives in an environment of its own and is joined to the harness by files: the harness writes the problems and
 the settings, launches the trainer as a child, and reads the metrics and checkpoints that it leaves in the run's folder.
@@ -6,17 +6,14 @@ the settings, launches the trainer as a child, and reads the metrics and checkpo
 
 from __future__ import annotations
 
-import contextlib
-import json
+import importlib
+import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, TypeAlias
-
-from harness.system.json_lines import read_lines
+from typing import Any, Protocol, TypeAlias
 
 from .errors import HarnessError
-from .records import Message, Problem
 
 Tensor: TypeAlias = Any  # torch's, which the core does not import
 SPLITS = ("train", "dev", "test")
@@ -139,55 +136,6 @@ class TrainingRun:
         """The folder of checkpoints."""
         return self.folder / "checkpoints"
 
-    def write(self) -> None:
-        """Keep the run as `run.json` in its folder, for its trainer to read."""
-        text = json.dumps(asdict(self), indent=1, default=str)
-        (self.folder / "run.json").write_text(text + "\n", encoding="utf-8")
-
-
-def read_run(folder: Path) -> TrainingRun:
-    """The run that lives in a folder; HarnessError where there is none."""
-    try:
-        kept = json.loads((folder / "run.json").read_text(encoding="utf-8"))
-        return TrainingRun(
-            **{"reward": UNRECORDED}
-            | kept
-            | {
-                "folder": folder,
-                "settings": Settings(**kept["settings"]),
-                "problems": {split: Path(path) for split, path in kept["problems"].items()},
-                "plugin_files": tuple(map(Path, kept["plugin_files"])),
-            }
-        )
-    except FileNotFoundError:
-        raise HarnessError(f"rl: {folder} holds no run.json: it is not the folder of an RL run") from None
-    except (OSError, ValueError, KeyError, TypeError, AttributeError) as failure:
-        raise HarnessError(f"rl: {folder / 'run.json'} cannot be read: {failure}") from failure
-
-
-def write_problems(path: Path, asked: Sequence[tuple[Problem, Sequence[Message]]]) -> None:
-    """Problems and the messages that ask them, one JSON object a line."""
-    with path.open("w", encoding="utf-8") as out:
-        for problem, messages in asked:
-            out.write(json.dumps(asdict(problem) | {"messages": list(messages)}) + "\n")
-
-
-def read_problems(path: Path) -> list[tuple[Problem, list[Message]]]:
-    """The same, from the file."""
-    found = [dict(line.value) for line in read_lines(path, "rl problems")]
-    return [
-        (Problem(**{key: one[key] for key in ("id", "prompt", "reference", "meta")}), one["messages"]) for one in found
-    ]
-
-
-def read_metrics(path: Path) -> list[dict[str, Any]]:
-    """The steps that a run has logged so far; a line that is not whole (of a run that was killed) is passed over."""
-    found = []
-    for text in path.read_text(encoding="utf-8").splitlines() if path.is_file() else []:
-        with contextlib.suppress(ValueError):
-            found.append(json.loads(text))
-    return found
-
 
 # What every trainer logs a step, where it has it; shares and means are over groups or rollouts of the step.
 METRICS = {
@@ -219,3 +167,42 @@ class Checkpoint:
 
     step: int
     path: Path
+
+
+class Bonus(Protocol):
+    """Makes of the verifier's rewards those that the policy is trained on; pure, in float64.
+
+    needs   what it reads beyond the rewards: "hidden", "logprobs" (see `Rollouts`)
+    """
+
+    needs: Sequence[str]
+
+    def shape(self, rollouts: Rollouts, step: int, seed: int, memory: dict[str, Tensor]) -> Shaped:
+        """The rewards of one step's rollouts. Whatever is drawn comes from (seed, step).
+
+        `memory` is the run's, empty at its start and kept with every checkpoint: what the next step has to know.
+        """
+
+
+class Trainer(Protocol):
+    """Trains a model by RL, as a child process in an environment of its own."""
+
+    def check(self, run: TrainingRun) -> Sequence[str]:
+        """Remarks for the reader; HarnessError, one line, for whatever would fail once it is started."""
+
+    def launch(self, run: TrainingRun) -> Launch:
+        """Write what the child needs into the run's folder, and say how it is started; started again, it resumes."""
+
+    def saved(self, run: TrainingRun) -> Sequence[Checkpoint]:
+        """The complete checkpoints, by step."""
+
+    def export(self, run: TrainingRun, checkpoint: Checkpoint) -> Path:
+        """A Hugging Face folder with the checkpoint's policy and tokenizer, made where it is not there."""
+
+
+def __getattr__(name: str) -> Any:
+    """What has moved to the RL plugin, for one release more."""
+    if name not in ("read_run", "read_problems", "read_metrics", "write_problems"):
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    print(f"harness.training.{name} has moved: import it from harness_plugins.rl.run_files", file=sys.stderr)
+    return getattr(importlib.import_module("harness_plugins.rl.run_files"), name)

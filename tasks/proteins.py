@@ -29,7 +29,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from harness import HarnessError, Problem, Task, Verdict, correct, error, hookimpl, wrong
 from harness.errors import did_you_mean
 from harness.hookspecs import Register
-from harness.plugin_system.licences import Weights
+from harness.records import Weights
 from harness.system.json_lines import read_lines
 
 if TYPE_CHECKING:

@@ -839,10 +839,10 @@ class SoundEngine(Parrot):
         if max_tokens > 1000:
             raise HarnessError("toy: a parrot forgets after 1,000 tokens")
 
-    def sample(self, prompts, *, sampler, **options):
-        if sampler.steers:
+    def sample(self, request):
+        if request.sampler.steers:
             raise HarnessError("toy: a parrot is not steered")
-        drawn = super().sample(prompts, sampler=sampler, **options)
+        drawn = super().sample(replace(request, done=lambda j, responses: None))
         drawn = [
             replace(
                 one,
@@ -852,7 +852,7 @@ class SoundEngine(Parrot):
             )
             for one in drawn
         ]
-        return [replace(one, states={"mean": self._pooled(one)} if options.get("states") else {}) for one in drawn]
+        return [replace(one, states={"mean": self._pooled(one)} if request.states else {}) for one in drawn]
 
     def encode(self, prompt, responses, states, report=lambda rows: None):
         return {"mean": self._pooled(responses)}
@@ -873,8 +873,8 @@ class Unnamed(SoundEngine):
 class Bright(SoundEngine):
     """Gives probabilities for their logarithms."""
 
-    def sample(self, prompts, **options):
-        return [replace(one, logprobs=np.exp(one.logprobs)) for one in super().sample(prompts, **options)]
+    def sample(self, request):
+        return [replace(one, logprobs=np.exp(one.logprobs)) for one in super().sample(request)]
 
 
 @broken("engine", "same-seeds-same-responses")
@@ -883,34 +883,33 @@ class Seedless(SoundEngine):
 
     turn: ClassVar[list[int]] = [0]
 
-    def sample(self, prompts, *, seeds, **options):
+    def sample(self, request):
         self.turn[0] += 1
-        return super().sample(prompts, seeds=[self.turn[0]] * len(seeds), **options)
+        return super().sample(replace(request, seeds=[self.turn[0]] * len(request.seeds)))
 
 
 @broken("engine", "rows-of-their-own")
 class OneStream(SoundEngine):
     """Draws all rows of a call from one stream."""
 
-    def sample(self, prompts, *, seeds, n, **options):
-        return super().sample(
-            prompts, seeds=[1000 * sum(seeds) + 10 * n + j for j in range(len(seeds))], n=n, **options
-        )
+    def sample(self, request):
+        base = 1000 * sum(request.seeds) + 10 * request.n
+        return super().sample(replace(request, seeds=[base + j for j in range(len(request.seeds))]))
 
 
 @broken("engine", "rows-differ")
 class Monotonous(SoundEngine):
     """Gives every row the first row's words."""
 
-    def sample(self, prompts, **options):
-        drawn = super().sample(prompts, **options)
+    def sample(self, request):
+        drawn = super().sample(request)
         first = [(one.texts[0], one.token_ids[0]) for one in drawn]
         return [
             replace(
                 one, texts=[text] * len(one), token_ids=[ids] * len(one), logprobs=np.full(len(one), -1.0), states=s
             )
             for one, (text, ids) in zip(drawn, first, strict=True)
-            for s in [{"mean": np.eye(8, dtype=np.float32)[[ids[0]] * len(one)]} if options.get("states") else {}]
+            for s in [{"mean": np.eye(8, dtype=np.float32)[[ids[0]] * len(one)]} if request.states else {}]
         ]
 
 
@@ -918,16 +917,16 @@ class Monotonous(SoundEngine):
 class OneSeed(SoundEngine):
     """Draws the same rows for every problem."""
 
-    def sample(self, prompts, *, seeds, **options):
-        return super().sample(prompts, seeds=[0] * len(seeds), **options)
+    def sample(self, request):
+        return super().sample(replace(request, seeds=[0] * len(request.seeds)))
 
 
 @broken("engine", "state-shapes")
 class Disturbed(SoundEngine):
     """Draws other rows when states are asked for."""
 
-    def sample(self, prompts, *, seeds, **options):
-        return super().sample(prompts, seeds=[seed + bool(options.get("states")) for seed in seeds], **options)
+    def sample(self, request):
+        return super().sample(replace(request, seeds=[seed + bool(request.states) for seed in request.seeds]))
 
 
 @broken("engine", "state-shapes")
@@ -958,26 +957,26 @@ class Boundless(SoundEngine):
 class Obliging(SoundEngine):
     """Takes a sampler that steers, and draws as ever."""
 
-    def sample(self, prompts, *, sampler, **options):
-        return super().sample(prompts, sampler=Sampler(), **options)
+    def sample(self, request):
+        return super().sample(replace(request, sampler=Sampler()))
 
 
 @broken("engine", "progress-reported")
 class Silent(SoundEngine):
     """Reports no progress."""
 
-    def sample(self, prompts, *, report=None, **options):
-        return super().sample(prompts, **options)
+    def sample(self, request):
+        return super().sample(replace(request, report=lambda rows: None))
 
 
 @broken("engine", "finished-prompts-told")
 class Hasty(SoundEngine):
     """Says that the first two responses were all."""
 
-    def sample(self, prompts, *, done=lambda j, responses: None, **options):
-        drawn = super().sample(prompts, **options)
+    def sample(self, request):
+        drawn = super().sample(replace(request, done=lambda j, responses: None))
         for j, responses in enumerate(drawn):
-            done(j, responses.first(2))
+            request.done(j, responses.first(2))
         return drawn
 
 
@@ -985,9 +984,9 @@ class Hasty(SoundEngine):
 class Restless(SoundEngine):
     """Seeds Python's global generator."""
 
-    def sample(self, prompts, **options):
+    def sample(self, request):
         random.seed(1)
-        return super().sample(prompts, **options)
+        return super().sample(request)
 
 
 @hookimpl

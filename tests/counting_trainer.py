@@ -14,7 +14,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from harness import HarnessError, hookimpl
-from harness.training import Checkpoint, Launch, read_run
+from harness.training import Checkpoint, Launch
+from harness_plugins.rl.run_files import read_run
 
 MODELS = {2: "tiny24-weak", 4: "tiny24-medium", 6: "tiny24"}  # what it "learns" by these steps
 

@@ -38,12 +38,12 @@ from safetensors.numpy import save as save_tensors
 
 from harness import HarnessError
 from harness.pools.given import GivenVectors, pool_digest
+from harness.pools.joined import Joined
 from harness.pools.joining import IdTable
 from harness.pools.layouts.reading import count_problems, pool_files
 from harness.records import Problem
-from harness.running.importing import JoinedPool
 from harness.running.selection import _read_verified
-from harness.store import shards
+from harness.store.keys import canonical_json, digest, shard_name, storable
 from tasks.competition_math import Math500
 from tasks.evalplus_tasks import HumanEvalPlus
 from tasks.game24 import Game24
@@ -127,14 +127,14 @@ def read_as_pool(path: Path) -> None:
     """Every record, as the store would keep it."""
     count_problems(path)
     pool_digest(path), pool_files(path)
-    joined = JoinedPool(path, None)
+    joined = Joined(path, None)
     for record, problem in joined:
         responses = record.as_responses()
-        shards.shard_name(problem)
-        [shards.storable(text) for text in responses.texts]
-        shards.canonical_json([list(record.ids), list(record.prompts), record.logprob_kind, record.reference])
+        shard_name(problem)
+        [storable(text) for text in responses.texts]
+        canonical_json([list(record.ids), list(record.prompts), record.logprob_kind, record.reference])
         assert len(responses.logprobs) == len(responses) == len(record.correct or responses.texts)
-    shards.canonical_json(joined.index())
+    canonical_json(joined.index())
 
 
 def read_as_vectors(path: Path) -> None:
@@ -154,7 +154,7 @@ def read_as_verified(path: Path) -> None:
 
 def read_as_ids(path: Path) -> None:
     """The table."""
-    shards.canonical_json([IdTable(path).by_id])
+    canonical_json([IdTable(path).by_id])
 
 
 def read_as_data(task: Callable[..., Any]) -> Callable[[Path], None]:
@@ -162,10 +162,10 @@ def read_as_data(task: Callable[..., Any]) -> Callable[[Path], None]:
 
     def read(path: Path) -> None:
         made = task(data=str(path))
-        shards.digest(made.revision)
+        digest(made.revision)
         for problem in made.problems(made.splits[0]):
             assert isinstance(problem, Problem)
-            shards.shard_name(problem), made.messages(problem)
+            shard_name(problem), made.messages(problem)
 
     return read
 

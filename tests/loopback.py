@@ -20,6 +20,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 from harness import Sampler
+from harness.records import SampleRequest
 from harness_plugins.engines.transformers.engine import Transformers
 
 MODEL = "tiny24"
@@ -38,7 +39,9 @@ def tiny24(body, prompt, seeds):
     limit = body.get("max_tokens", body.get("max_completion_tokens"))
     with LOCK:
         drawn = embedded().sample(
-            [prompt] * len(seeds), n=1, sampler=sampler, max_tokens=limit, seeds=[seed % 2**63 for seed in seeds]
+            SampleRequest(
+                [prompt] * len(seeds), n=1, sampler=sampler, max_tokens=limit, seeds=[seed % 2**63 for seed in seeds]
+            )
         )
     return [(one.texts[0], one.finish[0], one.token_ids[0], float(one.logprobs[0])) for one in drawn]
 

@@ -17,7 +17,7 @@ from harness import HarnessError, Problem
 from harness.errors import LONGEST
 from harness.pools.given import GivenVectors
 from harness.pools.layouts.reading import read_pool
-from harness.stages.work import embedded
+from harness.stages.embed import embedded
 
 POOL = {"problem_id": "a", "responses": ["x", "y"], "correct": [True, False]}
 HEADER = "{'descr': %s, 'fortran_order': False, 'shape': %s, }\n"

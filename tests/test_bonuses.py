@@ -11,9 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from harness import HarnessError
-from harness.training import METRICS, Rollouts, Settings, TrainingRun, read_problems, read_run
+from harness.training import METRICS, Rollouts, Settings, TrainingRun
 from harness_plugins.rl.leverage import centred, leave_one_out, leverage, projected, sparse_projection
 from harness_plugins.rl.repexp_bonus import RepExpBonus
+from harness_plugins.rl.run_files import read_problems, read_run, write_run
 from harness_plugins.rl.shaping import MetricsLog, Shaping
 from harness_plugins.rl.unlikely_bonus import NoBonus, Unlikeliness
 
@@ -291,7 +292,7 @@ def training(tmp_path) -> TrainingRun:
 
 
 def test_a_run_is_read_back_as_it_was_written(training):
-    training.write()
+    write_run(training)
     again = read_run(training.folder)
     assert again.settings == training.settings
     assert (again.task, again.seed, list(again.overrides)) == ("game24", 3, ["a=1"])
@@ -347,7 +348,7 @@ def test_settings_that_cannot_be_are_refused(wrong, message):
 
 
 def test_problems_are_read_back_as_they_were_written(tmp_path):
-    from harness.training import write_problems
+    from harness_plugins.rl.run_files import write_problems
     from harness_tasks.game24 import Game24
 
     task = Game24()

@@ -14,7 +14,7 @@ import pytest
 from conftest import ROOT, TOY
 
 from harness import HarnessError
-from harness.results import cells, inert, leaderboard
+from harness.results import cells, inert, leaderboard, provenance
 
 
 @pytest.fixture
@@ -59,8 +59,9 @@ def test_a_cell_names_the_machine_and_imports_nothing_for_it(run):
     assert 1 <= hardware["cores_usable"] <= hardware["cores"]
     assert hardware["memory_gb"] > 0.1
     assert isinstance(hardware["cpu"], str)
-    assert hardware["gpus"] == cells._gpus()
-    code = "import sys; from harness.results import cells; print(cells._hardware()['gpus'], 'torch' in sys.modules)"
+    assert hardware["gpus"] == provenance._gpus()
+    code = "import sys; from harness.results.provenance import _hardware"
+    code += "; print(_hardware()['gpus'], 'torch' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.split() == ["[]", "False"]
 
@@ -98,15 +99,15 @@ def test_a_cell_of_schema_2_is_still_read_with_its_one_total(cell_file):
     for entry in before["problems"]:
         del entry["disputed"]
     cell_file.write_text(json.dumps(before | {"checksum": cells.checksum(before)}))
-    old = cells.row(cells.read(cell_file))
+    old = cells.row(cells.read(cell_file)).to_json()
     assert (old["disputed"], old["grader"]) == (7, "colours 1")
-    new = cells.row(now)
+    new = cells.row(now).to_json()
     assert {name: old[name] for name in old if name != "disputed"} == {n: new[n] for n in new if n != "disputed"}
 
 
 def test_a_row_comes_from_the_cells_file_alone(run, cell_file):
     outcome, _ = run("--selector", "spread")
-    assert cells.row(cells.read(cell_file)) == outcome.rows[0]
+    assert cells.row(cells.read(cell_file)).to_json() == outcome.rows[0]
 
 
 def test_a_cell_written_again_is_the_same_file(cell_file, tmp_path):
@@ -441,7 +442,7 @@ def test_a_cell_written_entry_by_entry_has_the_bytes_and_the_row_of_one_written_
         whole = cells.read(path)
         assert cells.write(tmp_path / "again", whole) == row["cell"]
         assert (tmp_path / "again" / path.name).read_bytes() == path.read_bytes()
-        assert json.loads(json.dumps(cells.row(whole))) == row
+        assert json.loads(json.dumps(cells.row(whole).to_json())) == row
     assert not list((tmp_path / "runs" / "cells").glob(".*"))
 
 

@@ -20,7 +20,7 @@ from harness.plugin_system.component import UNHASHED, build, described, source_h
 from harness.plugin_system.registry import load_registry
 from harness.plugin_system.syntax_text import syntax_text
 from harness.store import versions
-from harness.store.shards import Store
+from harness.store.stage import Store
 
 ROOT = Path(__file__).parents[1]
 SOURCE = '''"""A module."""

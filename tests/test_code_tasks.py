@@ -21,7 +21,7 @@ from evalplus_says import evalplus_passes
 from mutants import ON_PURPOSE, mutants
 
 from harness import HarnessError, Problem
-from harness.stages.work import graded
+from harness.stages.verify import graded
 from harness_tasks import evalplus_tasks
 from harness_tasks.data import ground_truth
 from harness_tasks.data.ground_truth import GroundTruth

@@ -13,10 +13,11 @@ from harness.plugin_system.component import build
 from harness.plugin_system.presets import graded_as_the_paper
 from harness.plugin_system.registry import load_registry
 from harness.results import cells
+from harness.results.verdict_quality import level, remarks
 from harness.running.config import RunConfig
 from harness.running.plan import make_plan
 from harness.stages import chance
-from harness.stages.work import answers_of, graded
+from harness.stages.verify import answers_of, graded
 from harness.store import shards
 from harness.system.progress import Progress
 from harness.testing import findings
@@ -212,8 +213,8 @@ def test_a_cell_without_routes_is_read_and_one_whose_routes_do_not_add_up_is_not
     older = {**cell, "problems": [{k: v for k, v in one.items() if k != "routes"} for one in cell["problems"]]}
     read = cells.read(tmp_path / "older" / f"{cells.write(tmp_path / 'older', older)}.json")
     kept = cells.row(read)
-    assert (kept["routes"], kept["fallback_share"], kept["chance"]) == (None, None, None)
-    assert list(chance.remarks(kept)) == []
+    assert (kept.routes, kept.fallback_share, kept.chance) == (None, None, None)
+    assert list(remarks(kept)) == []
     forged = {**cell, "problems": [{**one, "routes": {"boxed": 9}} for one in cell["problems"]]}
     key = cells.write(tmp_path / "forged", forged)
     with pytest.raises(HarnessError, match=r"does not add up .*routes"):
@@ -249,20 +250,22 @@ def test_the_chance_level_costs_a_bounded_number_of_gradings_and_is_the_same_aga
     plan = replace(plan, problems=problems, work=replace(plan.work, n=None))
     for n, expected in ((4, 256), (300, 4), (2000, 4)):
         write_pool(plan.work.pool, problems[7], n)
-        tried = chance.others(plan, problems[7])
+        tried = chance.others(plan.work, plan.task, problems, problems[7])
         assert len({other.id for other in tried}) == len(tried) == expected
         assert problems[7] not in tried
-        assert tried == chance.others(plan, problems[7])
+        assert tried == chance.others(plan.work, plan.task, problems, problems[7])
 
 
 def write_pool(stage, problem, n):
     texts = [f"it is {i}" for i in range(n)]
-    shards.write_responses(stage, problem, Responses(texts, ["stop"] * n, np.full(n, 3), np.full(n, np.nan)))
+    shards.write_responses(
+        stage.path(problem), problem, Responses(texts, ["stop"] * n, np.full(n, 3), np.full(n, np.nan))
+    )
 
 
 def test_where_nothing_is_right_by_chance_there_is_a_count_and_no_interval():
-    assert chance.level([(0, 40), (0, 40)], seed=0) == {"correct": 0, "gradings": 80, "share": 0.0, "share_ci": None}
-    assert chance.level([], seed=0) is None
+    assert level([(0, 40), (0, 40)], seed=0) == {"correct": 0, "gradings": 80, "share": 0.0, "share_ci": None}
+    assert level([], seed=0) is None
 
 
 # Verified as drawn
@@ -298,8 +301,8 @@ class Ended(Task):
 
 
 class Cutting(toy.Parrot):
-    def sample(self, prompts, **options):
-        made = super().sample(prompts, **options)
+    def sample(self, request):
+        made = super().sample(replace(request, done=lambda j, responses: None))
         return [replace(one, finish=["length" if i < 2 else "stop" for i in range(len(one))]) for one in made]
 
 

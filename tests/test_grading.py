@@ -10,9 +10,9 @@ from toy import Keyed
 
 from harness import Problem, correct, error, wrong
 from harness.plugin_system import registry
-from harness.stages.work import graded
+from harness.stages.verify import graded
 from harness.store import shards
-from harness.store.shards import Store
+from harness.store.stage import Store
 
 PROBLEM = Problem("0", "Say a colour", reference="red")
 
@@ -57,17 +57,17 @@ def test_a_known_verdict_is_not_asked_for_again_and_an_error_is_not_known():
 def test_known_verdicts_survive_the_store(tmp_path):
     stage = Store(tmp_path).stage("graded", {}, ".parquet")
     known = {"00" * 16: correct("yes", "boxed"), "ff" * 16: wrong("no")}
-    assert shards.read_graded(stage, PROBLEM) == {}
-    shards.write_graded(stage, PROBLEM, known)
-    assert shards.read_graded(stage, PROBLEM) == known
+    assert shards.read_graded(stage.path(PROBLEM)) == {}
+    shards.write_graded(stage.path(PROBLEM), known)
+    assert shards.read_graded(stage.path(PROBLEM)) == known
 
 
 def test_reason_route_and_conditions_survive_the_store(tmp_path):
     stage = Store(tmp_path).stage("verdict", {}, ".parquet")
     verdicts = [correct(), wrong("different", "fallback"), error("lost")]
-    shards.write_verdicts(stage, PROBLEM, verdicts, ["a", None, "b"], {"sandbox": "bwrap"})
-    assert shards.full_verdicts_in(stage.path(PROBLEM)) == (verdicts, ["a", None, "b"])
-    assert shards.conditions_in(stage.path(PROBLEM)) == {"sandbox": "bwrap"}
+    shards.write_verdicts(stage.path(PROBLEM), verdicts, ["a", None, "b"], {"sandbox": "bwrap"})
+    assert shards.read_full_verdicts(stage.path(PROBLEM)) == (verdicts, ["a", None, "b"])
+    assert shards.read_conditions(stage.path(PROBLEM)) == {"sandbox": "bwrap"}
 
 
 def test_a_larger_pool_grades_only_what_is_new(keyed):
@@ -157,7 +157,7 @@ def test_a_model_without_a_chat_template_is_given_plain_text(keyed, tmp_path):
     outcome = keyed("--task", "keyed", "--engine", "base", "--limit", "1", "--n", "2")
     assert outcome.code == 0, outcome.err
     shard = next((tmp_path / "runs" / "pool").rglob("*.parquet"))
-    assert set(shards.responses_in(shard).texts) == {"Say colour 0 (test). I say"}
+    assert set(shards.read_responses(shard).texts) == {"Say colour 0 (test). I say"}
 
 
 def test_another_prompt_is_another_pool(keyed, tmp_path, monkeypatch):

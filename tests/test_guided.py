@@ -8,6 +8,7 @@ from test_transformers_engine import CONFIGS, LONG, SHORT, SMALL, assert_same, h
 from transformers import MistralConfig, Phi3Config, PhiConfig
 
 from harness import HarnessError, Sampler
+from harness.records import SampleRequest
 from harness.running.config import RunConfig
 from harness.running.plan import Sampling, make_plan
 from harness.system.progress import Progress
@@ -54,7 +55,9 @@ def draw(engine, prompts=(SHORT,), n=6, max_tokens=20, seeds=(3, 4), beta=1.0, s
     """Sample with this file's usual settings."""
     sampler = sampler or RepExpGuided(beta=beta)
     seeds = seeds[: len(prompts)]
-    return engine.sample(prompts, n=n, sampler=sampler, max_tokens=max_tokens, seeds=seeds, states=STATES, **more)
+    return engine.sample(
+        SampleRequest(prompts, n=n, sampler=sampler, max_tokens=max_tokens, seeds=seeds, states=STATES, **more)
+    )
 
 
 def plain(engine, n=6, max_tokens=20, beta=1.0, prompt=SHORT, seed=3):

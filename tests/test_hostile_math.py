@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from harness import Problem, Verdict, correct
-from harness.stages.work import graded as graded_texts
+from harness.stages.verify import graded as graded_texts
 from harness_tasks.math_answers import MathTask, math_task, workers
 from harness_tasks.math_answers.workers import shared_workers
 

@@ -36,6 +36,7 @@ from loopback import (
 from harness import HarnessError, Sampler
 from harness.plugin_system.component import build, parameters
 from harness.plugin_system.registry import load_registry
+from harness.records import SampleRequest
 from harness.store import shards
 from harness.testing import checks
 from harness_plugins.engines.openai import requests as openai_requests
@@ -61,7 +62,7 @@ def quick(monkeypatch):
 def draw(engine, prompts=(CHAT,), n=4, sampler=None, max_tokens=8, seeds=None, **options):
     seeds = seeds or range(7, 7 + len(prompts))
     return engine.sample(
-        list(prompts), n=n, sampler=sampler or Sampler(), max_tokens=max_tokens, seeds=seeds, **options
+        SampleRequest(list(prompts), n=n, sampler=sampler or Sampler(), max_tokens=max_tokens, seeds=seeds, **options)
     )
 
 
@@ -88,7 +89,7 @@ def test_it_conforms(check, model_server):
 def test_what_is_served_is_what_the_engine_in_this_process_draws(model_server, api, sampler):
     (served,) = draw(OpenAI(url=model_server[0], api=api), sampler=sampler, max_tokens=24, seeds=[3])
     seeds = [_seed_base(3, LONG_SEEDS) + row for row in range(4)]
-    here = embedded().sample([CHAT] * 4, n=1, sampler=sampler, max_tokens=24, seeds=seeds)
+    here = embedded().sample(SampleRequest([CHAT] * 4, n=1, sampler=sampler, max_tokens=24, seeds=seeds))
     assert list(served.texts) == [one.texts[0] for one in here]
     assert list(served.finish) == [one.finish[0] for one in here]
     assert served.token_ids == [one.token_ids[0] for one in here]
@@ -717,7 +718,9 @@ def test_it_also_runs_where_an_event_loop_runs_already(model_server):
 def test_ctrl_c_ends_it_at_once_and_cleanly():
     with serving(owner="someone", context=None, fault=slow(60)) as (url, behaviour):
         code = "from harness_plugins.engines.openai.engine import OpenAI\nfrom harness import Sampler\n"
-        code += f"OpenAI(url={url!r}).sample([{CHAT!r}], n=40, sampler=Sampler(), max_tokens=4, seeds=[1])"
+        code += (
+            f"OpenAI(url={url!r}).sample(SampleRequest([{CHAT!r}], n=40, sampler=Sampler(), max_tokens=4, seeds=[1]))"
+        )
         child = subprocess.Popen([sys.executable, "-c", code], stderr=subprocess.PIPE, text=True)
         deadline = time.monotonic() + 60
         while not behaviour.asked and time.monotonic() < deadline:

@@ -12,6 +12,7 @@ from harness.plugin_system.component import build
 from harness.plugin_system.registry import load_registry
 from harness.running import pipeline
 from harness.running.config import RunConfig
+from harness.store.shards import read_responses
 from harness.system.progress import Progress
 
 REQUIRED = [
@@ -88,10 +89,9 @@ def test_selectors_get_vectors_centred_over_the_pool(toy):
 
 
 def test_problems_and_trials_draw_from_streams_of_their_own(toy, tmp_path):
-    from harness.store.shards import responses_in
 
     row = toy("--selector", "shuffle").rows[0]
-    texts = [tuple(responses_in(path).texts) for path in (tmp_path / "runs" / "pool").rglob("*.parquet")]
+    texts = [tuple(read_responses(path).texts) for path in (tmp_path / "runs" / "pool").rglob("*.parquet")]
     assert len(set(texts)) == len(texts) == 6
     cell = json.loads((tmp_path / "runs" / "cells" / f"{row['cell']}.json").read_text())
     assert any(len(set(entry["ranks"])) > 1 for entry in cell["problems"])

@@ -116,7 +116,7 @@ def test_scatter_shows_both_means_and_the_interval_of_their_ratio(rich):
     for row in rows:
         cell = the(rich, model=row["model"], selector="spread", sampler="vanilla", embedder="hidden-mean")
         random = statistics.fmean(map(expected_calls, cell["problems"]))
-        low, high = cells.row(cell)["improvement_ci"]
+        low, high = cells.row(cell).to_json()["improvement_ci"]
         assert row["cell"] == cells.key_of(cell)
         assert (row["random"], row["n"], row["problems"]) == (close(random), 16, 23)
         assert row["selected"] == close(statistics.fmean(map(mean_calls, cell["problems"])))
@@ -149,7 +149,7 @@ def test_models_are_ranked_by_pass_at_1_and_show_the_calls_saved(rich):
         weakest_first.append((statistics.fmean(e["c"] / e["n"] for e in cell["problems"]), row["model"]))
         assert row["pass_at_1"] == close(weakest_first[-1][0])
         assert row["saved"] == close(100 * (random - selected) / random)
-        low, high = cells.row(cell)["improvement_ci"]
+        low, high = cells.row(cell).to_json()["improvement_ci"]
         assert (row["saved_low"], row["saved_high"]) == (close(100 - 100 / low), close(100 - 100 / high))
         assert row["saved_low"] <= row["saved"] <= row["saved_high"]
     assert len(rows) == 3
@@ -228,7 +228,7 @@ def test_representations_shows_curves_and_calls_of_every_embedder(rich):
         else:
             random = statistics.fmean(map(expected_calls, cell["problems"]))
             assert row["calls"] == close(statistics.fmean(map(mean_calls, cell["problems"])))
-            assert row["calls_low"] == close(random / cells.row(cell)["improvement_ci"][1])
+            assert row["calls_low"] == close(random / cells.row(cell).to_json()["improvement_ci"][1])
     calls = {row["series"]: row["calls"] for row in rows if row["measure"] == "samples-to-correct"}
     assert list(calls) == [curves.RANDOM, "hidden-mean", "letters"]
     assert calls[curves.RANDOM] == close(random)
@@ -372,7 +372,7 @@ def test_likelihoods_counts_all_the_first_picks_and_the_correct_ones(runs, tmp_p
     folder = runs("--selector", "likely", "--selector", "spread")
     pool, verdicts = (next((tmp_path / "runs" / kind).glob("*/")) for kind in ("pool", "verdict"))
     correct = [
-        [i for i, verdict in enumerate(shards.verdicts_in(verdicts / path.name)) if verdict == "correct"]
+        [i for i, verdict in enumerate(shards.read_verdicts(verdicts / path.name)) if verdict == "correct"]
         for path in sorted(pool.glob("*.parquet"))
     ]
     groups = defaultdict(list)
@@ -420,8 +420,8 @@ def test_the_first_bin_takes_in_the_long_tail():
 def test_picks_that_differ_from_the_cells_are_said(runs, tmp_path):
     folder = runs("--selector", "spread")
     for path in (tmp_path / "runs" / "embedding").rglob("*.safetensors"):
-        vectors = shards.vectors_in(path)
-        shards.keep_vectors(path, vectors[::-1])
+        vectors = shards.read_vectors(path)
+        shards.write_vectors(path, vectors[::-1])
     said = []
     rows_of("likelihoods", folder, store=tmp_path / "runs", say=said.append)
     assert re.fullmatch(

@@ -24,6 +24,8 @@ from hub_server import TOKEN, HubServer, Repository
 
 from harness import Problem, Responses
 from harness.store import shards
+from harness.store.keys import digest
+from harness.store.stage import Store
 from harness_plugins.hub import tables as pool_tables
 
 # huggingface_hub 2.4.0 hands a large file to its HTTP client in a way that the client calls old.
@@ -123,8 +125,8 @@ def test_problem_texts_stay_at_home_and_the_pool_is_used_without_them(push, pull
     assert run.rows[0]["samples_to_correct"] == toy("--selector", "spread").rows[0]["samples_to_correct"]
     for name in (tmp_path / "runs" / "pool" / pool).glob("*.parquet"):
         mine, theirs = name, tmp_path / "other" / "pool" / pool / name.name
-        assert shards.responses_in(theirs).texts == shards.responses_in(mine).texts
-        assert shards.about_shard(theirs) == shards.about_shard(mine) | {"prompt": ""}
+        assert shards.read_responses(theirs).texts == shards.read_responses(mine).texts
+        assert shards.read_about(theirs) == shards.read_about(mine) | {"prompt": ""}
 
 
 def test_without_prompts_an_exported_pool_joins_by_its_ids(push, pull, hub, pool, harness, tmp_path):
@@ -363,10 +365,12 @@ def test_a_pool_with_unanswered_requests_is_not_pushed(push, hub, pool, tmp_path
 @pytest.mark.parametrize("task", ["aime24", "aime25", "math", "math:math500=file", "diversity-harness/math500"])
 def test_the_problems_of_aime_and_math_are_not_pushed(push, hub, task, tmp_path):
     inputs = {"task": {"name": task, "revision": "1"}, "n": 1}
-    stage = shards.Store(tmp_path / "runs").stage("pool", inputs, ".parquet")
+    stage = Store(tmp_path / "runs").stage("pool", inputs, ".parquet")
     stage.begin()
     responses = Responses(["42"], ["stop"], np.array([1]), np.array([0.0]))
-    shards.write_responses(stage, Problem("2024-I-1", "Find it.", "42"), responses)
+    shards.write_responses(
+        stage.path(Problem("2024-I-1", "Find it.", "42")), Problem("2024-I-1", "Find it.", "42"), responses
+    )
     refused(push("--prompts", "apache-2.0", key=stage.key), task, "belong to", "MAA", "leave --prompts away")
     assert push(key=stage.key).code == 0
     assert "Find it." not in str(hub.repositories[REPO].files) + parquet_text(hub.repositories[REPO].files)
@@ -415,7 +419,7 @@ def rewritten(repository, change):
     value = json.loads(repository.files["manifest.json"])
     del value["sha256"]
     change(value)
-    value["sha256"] = shards.digest(value, 64)
+    value["sha256"] = digest(value, 64)
     repository.commit(repository.files | {"manifest.json": json.dumps(value).encode()})
 
 
@@ -669,8 +673,8 @@ def test_other_responses_under_the_same_key_are_not_mixed(push, pull, hub, pool,
     push()
     assert pull().code == 0
     path = sorted((tmp_path / "other" / "pool" / pool).glob("*.parquet"))[0]
-    responses = shards.responses_in(path)
-    shards.keep_responses(path, "test/0", "", replace(responses, texts=["say nothing", *responses.texts[1:]]))
+    responses = shards.read_responses(path)
+    shards.write_responses(path, Problem("test/0", ""), replace(responses, texts=["say nothing", *responses.texts[1:]]))
     before = contents(tmp_path / "other" / "pool")
     refused(pull(), "has other responses to problem 'test/0'", "another --store")
     assert contents(tmp_path / "other" / "pool") == before

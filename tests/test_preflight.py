@@ -160,9 +160,9 @@ def test_a_probe_of_whole_responses_is_not_made_where_it_would_take_long(tmp_pat
     engine, seen = plan.sampling.engine, []
     sample = engine.sample
 
-    def watched(prompts, *, max_tokens, **options):
-        seen.append(max_tokens)
-        return sample(prompts, max_tokens=max_tokens, **options)
+    def watched(request):
+        seen.append(request.max_tokens)
+        return sample(request)
 
     engine.sample = watched
     assert preflight.preflight(plan).seconds > 0

@@ -23,6 +23,7 @@ from tiny_proteins import CHILD, tiny_esm3, tiny_esmc, tiny_esmfold
 
 from harness import HarnessError, Problem, Sampler
 from harness.plugin_system.component import parse_spec
+from harness.records import SampleRequest
 from harness.store import shards
 from harness_tasks.proteins import Proteins, fault, lengths
 
@@ -97,7 +98,9 @@ def chat(prompt):
 
 
 def drawn(engine, prompt, n, seed=7, **sampler):
-    (responses,) = engine.sample([chat(prompt)], n=n, sampler=Sampler(**sampler), max_tokens=100, seeds=[seed])
+    (responses,) = engine.sample(
+        SampleRequest([chat(prompt)], n=n, sampler=Sampler(**sampler), max_tokens=100, seeds=[seed])
+    )
     return responses
 
 
@@ -588,7 +591,7 @@ def test_the_protein_run_goes_from_masks_to_a_table_and_thresholds_are_moved_for
     assert "measure: 16 responses" in first.err
     stages = {path.parent.name: path for path in (tmp_path / "runs").glob("*/*") if path.is_dir()}
     shard = next(iter(stages["verdict"].glob("*.parquet")))
-    verdicts, answers = shards.full_verdicts_in(shard)
+    verdicts, answers = shards.read_full_verdicts(shard)
     assert {verdict.status for verdict in verdicts} == {"correct"}
     assert all("plddt=0.99" in verdict.reason for verdict in verdicts)
     assert answers == [None] * 8

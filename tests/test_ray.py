@@ -24,7 +24,8 @@ from conftest import ROOT, TOY, contents
 from harness import HarnessError
 from harness.running.config import RunConfig
 from harness.running.plan import make_plan
-from harness.stages.sample import draw, there
+from harness.stages.models import in_worker
+from harness.stages.sample import sample
 from harness.system.progress import Progress
 from harness_plugins.executors.ray.cluster import environment_of
 from harness_plugins.executors.ray.crew import Losses, Place
@@ -212,7 +213,7 @@ from harness_file_toy import Parrot, Shuffle
 class Faulty(Parrot):
     how: str = ""
 
-    def sample(self, prompts, **options):
+    def sample(self, request):
         with open(__file__ + ".calls", "a") as calls:
             calls.write("x")
         if self.how == "killed":
@@ -221,16 +222,16 @@ class Faulty(Parrot):
             raise HarnessError("faulty: no ink left; fill it up")
         if self.how == "bug":
             raise ZeroDivisionError("oh")
-        return super().sample(prompts, **options)
+        return super().sample(request)
 
 class Gaps(Parrot):
     """A server: row 3 does not come before a file is there."""
     states = ()
 
-    def sample(self, prompts, *, n, rows=None, **options):
+    def sample(self, request):
         from dataclasses import replace
-        whole = super().sample(prompts, n=n, **options)
-        rows = rows or [range(n)] * len(prompts)
+        whole = super().sample(replace(request, done=lambda j, responses: None))
+        rows = request.rows or [range(request.n)] * len(request.prompts)
         well = os.path.exists(__file__ + ".well")
         some = []
         for one, asked in zip(whole, rows):
@@ -515,12 +516,12 @@ def test_an_engine_that_is_another_one_where_it_is_to_draw_is_one_line(tmp_path)
     config = RunConfig(selectors=["shuffle"], task="colours", engine="toy", store=tmp_path, plugin_files=(TOY,))
     plan = make_plan(config, Progress(quiet=True))
     group = plan.group(plan.problems[:1])
-    elsewhere = replace(plan.drawing, identities={"engine": {"engine": "toy", "model": "raven"}, "embedder": {}})
+    elsewhere = replace(plan.model_work, identities={"engine": {"engine": "toy", "model": "raven"}, "embedder": {}})
     with pytest.raises(HarnessError, match=r"engine 'toy': on .* it has model 'parrot' and not 'raven', as where"):
-        there(draw, elsewhere, group, lambda rows: None)
+        in_worker(sample, elsewhere, group, lambda rows: None)
     assert shards(tmp_path) == 0
     plan.begin()
-    there(draw, plan.drawing, group, lambda rows: None)
+    in_worker(sample, plan.model_work, group, lambda rows: None)
     assert shards(tmp_path) == 1
 
 

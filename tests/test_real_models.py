@@ -100,11 +100,11 @@ def assert_same_but_for_last_bits(one: Path, other: Path) -> None:
     for path in sorted(path for path in one.rglob("*") if path.is_file()):
         twin = other / path.relative_to(one)
         if path.parts[-3] == "pool" and path.suffix == ".parquet":
-            first, second = store.responses_in(path), store.responses_in(twin)
+            first, second = store.read_responses(path), store.read_responses(twin)
             assert (first.texts, first.token_ids, first.finish) == (second.texts, second.token_ids, second.finish)
             np.testing.assert_allclose(first.logprobs, second.logprobs, atol=1e-4)
         elif path.suffix == ".safetensors":
-            np.testing.assert_allclose(store.vectors_in(path), store.vectors_in(twin), atol=1e-4)
+            np.testing.assert_allclose(store.read_vectors(path), store.read_vectors(twin), atol=1e-4)
         else:
             assert path.read_bytes() == twin.read_bytes()
 

@@ -18,7 +18,7 @@ from report_page import HOSTILE, hostile_pool, parsed, policy, pool_file
 from harness import Pool
 from harness.scoring.budget_curves import band
 from harness.scoring.metrics import random_pass_at_k
-from harness.store import shards as store
+from harness.store.json_files import read_record, write_record
 from harness_plugins.report.browsing import NONE, OTHER, clusters, flat, sampled
 from harness_plugins.report.orders import nearest_earlier
 from harness_plugins.report.page import SCRIPTS, encoded, fitted, joined_script
@@ -237,9 +237,9 @@ def test_an_order_that_does_not_begin_as_the_stored_one_is_not_shown(toy, report
     toy("--selector", "shuffle")
     whole = picks_of(parsed(report())[0], "shuffle")[-1]
     for path in (tmp_path / "runs" / "ranking").glob("*/test*.json"):
-        ranking = store.read_record(path)
+        ranking = read_record(path)
         ranking["trials"][0] = [whole["order"][-1]]
-        store.write_record(path, ranking)
+        write_record(path, ranking)
     picks = picks_of(parsed(report())[0], "shuffle")[-1]
     assert picks["order"] == [whole["order"][-1]]
     assert "differs" in picks["note"]

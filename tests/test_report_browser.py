@@ -17,7 +17,7 @@ from report_page import HOSTILE, hostile_pool, parsed
 
 from harness.running import pipeline
 from harness.running.config import RunConfig
-from harness.store.shards import storable
+from harness.store.keys import storable
 from harness.system.progress import Progress
 from harness_plugins.report.page import SCRIPTS
 from harness_plugins.report.visible import visible

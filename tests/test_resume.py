@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 from conftest import TOY, contents
 
-from harness.store.shards import temporary_name
+from harness.store.stage import temporary_name
 
 KILLS = 20
 PROBLEMS = 12
@@ -115,31 +115,32 @@ def test_a_broken_shard_is_named_and_remade_once_deleted(unkilled, tmp_path):
 SLOW = '''
 import time
 from pathlib import Path
-from harness import hookimpl
+from dataclasses import replace
+from harness import SampleRequest, hookimpl
 from harness_file_toy import Parrot
 
-def sampled(engine, prompt, seed, options):
+def sampled(engine, prompt, seed, request):
     """One problem's responses; the log says whose they are."""
     with Path(__file__ + ".log").open("a") as log:
         log.write(prompt[-1]["content"] + "\\n")
     time.sleep(0.2)
-    (responses,) = Parrot.sample(engine, [prompt], seeds=[seed], **options)
+    (responses,) = Parrot.sample(engine, replace(request, prompts=[prompt], seeds=[seed], done=lambda j, one: None))
     return responses
 
 class Told(Parrot):
-    def sample(self, prompts, *, seeds, done, **options):
+    def sample(self, request):
         every = []
-        for j, (prompt, seed) in enumerate(zip(prompts, seeds)):
-            every.append(sampled(self, prompt, seed, options))
-            done(j, every[j])
+        for j, (prompt, seed) in enumerate(zip(request.prompts, request.seeds)):
+            every.append(sampled(self, prompt, seed, request))
+            request.done(j, every[j])
         return every
 
 class Untold(Parrot):
-    """As plugins were before there was `done`."""
+    """As plugins were before there was a `SampleRequest`."""
 
     def sample(self, prompts, *, n, sampler, max_tokens, seeds, states=(), report=lambda rows: None):
-        options = {"n": n, "sampler": sampler, "max_tokens": max_tokens, "states": states, "report": report}
-        return [sampled(self, prompt, seed, options) for prompt, seed in zip(prompts, seeds)]
+        request = SampleRequest(prompts, n, sampler, max_tokens, seeds, states, report=report)
+        return [sampled(self, prompt, seed, request) for prompt, seed in zip(prompts, seeds)]
 
 @hookimpl
 def register_engines(register):

@@ -16,12 +16,13 @@ import pytest
 from harness import HarnessError
 from harness.records import Problem
 from harness.scoring.metrics import random_pass_at_k
-from harness.training import Settings, TrainingRun, read_metrics, read_problems, read_run
+from harness.training import Settings, TrainingRun
 from harness_plugins.figures import drawing as plots
 from harness_plugins.figures.request import Request
 from harness_plugins.rl import evaluation as rl_eval
 from harness_plugins.rl import tables as rl_tables
 from harness_plugins.rl import training_run as rl
+from harness_plugins.rl.run_files import read_metrics, read_problems, read_run
 from harness_plugins.rl.shaping import Grader
 
 PLUGIN = Path(__file__).parent / "counting_trainer.py"

@@ -36,7 +36,8 @@ def keyed(found):
 
 
 def board_rows(folder):
-    return [(board, row) for board in leaderboard.boards(leaderboard.gather([folder])) for row in board.rows]
+    boards = leaderboard.boards(leaderboard.gather([folder]))
+    return [(board, row.to_json()) for board in boards for row in board.rows]
 
 
 def test_three_seeds_are_one_row_of_three_pools(cells_of, tmp_path):
@@ -50,14 +51,14 @@ def test_three_seeds_are_one_row_of_three_pools(cells_of, tmp_path):
 
 def test_seeds_and_trials_are_averaged_inside_a_problem_before_anything_is_said_of_problems(cells_of):
     found = cells_of()
-    row = seed_groups.row(*seed_groups.rows_of(keyed(found)))
+    row = seed_groups.row(*seed_groups.rows_of(keyed(found))).to_json()
     by_problem = list(zip(*(cell["problems"] for cell in found), strict=True))
     ours = np.array([np.mean([np.mean(entry["ranks"]) for entry in entries]) for entries in by_problem])
     random = np.array([np.mean([(e["n"] + 1) / (e["c"] + 1) for e in entries]) for entries in by_problem])
     assert row["samples_to_correct"] == pytest.approx(ours.mean())
     assert row["samples_to_correct_random"] == pytest.approx(random.mean())
     assert row["improvement"] == pytest.approx(random.mean() / ours.mean())
-    seed = int(cells.store.digest(sorted(keyed(found)), 8), 16)
+    seed = int(cells.digest(sorted(keyed(found)), 8), 16)
     assert row["improvement_ci"] == pytest.approx(stats.ratio_interval(random, ours, seed), rel=1e-5)
     hits = [[np.mean(np.array(e["ranks"]) <= 2 if e["c"] else [0]) for e in entries] for entries in by_problem]
     assert row["pass_at_k"]["2"] == pytest.approx(np.mean(hits))
@@ -69,7 +70,7 @@ def test_the_solvable_problems_are_those_with_a_correct_response_in_any_of_their
     entries = [[cell["problems"][place] for cell in found] for place in range(6)]
     some = [[e for e in of_problem if e["c"]] for of_problem in entries]
     assert any(0 < len(there) < 3 for there in some)  # else this test says nothing
-    row = seed_groups.row(*seed_groups.rows_of(keyed(found)))
+    row = seed_groups.row(*seed_groups.rows_of(keyed(found))).to_json()
     assert row["solvable"] == sum(map(bool, some))
     means = [np.mean([np.mean(e["ranks"]) for e in there]) for there in some if there]
     assert row["samples_to_correct_solvable"] == pytest.approx(np.mean(means))
@@ -79,7 +80,7 @@ def test_the_solvable_problems_are_those_with_a_correct_response_in_any_of_their
 
 def test_a_test_against_random_takes_each_seeds_pool_with_its_own_law(cells_of):
     found = cells_of()
-    row = seed_groups.row(*seed_groups.rows_of(keyed(found)))
+    row = seed_groups.row(*seed_groups.rows_of(keyed(found))).to_json()
     flat = [entry for cell in found for entry in cell["problems"]]
     ranks, n, c = (np.array([entry[name] for entry in flat]) for name in ("ranks", "n", "c"))
     assert row["p_random"] == pytest.approx(stats.random_order_test(ranks, n, c), rel=1e-5)
@@ -113,7 +114,7 @@ def test_rankings_of_one_given_pool_by_several_seeds_are_more_trials_on_it(harne
 
 def test_a_subset_methods_seeds_are_one_row_too(cells_of):
     found = cells_of(selector="head")
-    row = seed_groups.row(*seed_groups.rows_of(keyed(found)))
+    row = seed_groups.row(*seed_groups.rows_of(keyed(found))).to_json()
     assert row["samples_to_correct"] is None
     flat = [np.mean(entry["hits"]["2"]) for cell in found for entry in cell["problems"]]
     assert row["pass_at_k"]["2"] == pytest.approx(np.mean(flat))
@@ -124,9 +125,9 @@ def test_a_ranker_is_corrected_by_its_ranks_and_a_subset_method_by_its_hits(cell
     found = keyed(cells_of(of=(0,)) + cells_of(of=(0,), selector="head"))
     (table,) = leaderboard.boards(leaderboard.Found(measured=found))
     shuffle, head = table.rows
-    tested = [shuffle["p_random"], head["p_budget"]]
+    tested = [shuffle.p_random, head.p_budget]
     assert None not in tested
-    assert [shuffle["q_random"], head["q_random"]] == stats.false_discovery_rates(tested)
+    assert [shuffle.q_random, head.q_random] == stats.false_discovery_rates(tested)
 
 
 # What is only in the seeds, and what is not.
@@ -204,7 +205,7 @@ def test_rows_of_other_seeds_stand_in_another_table(cells_of, toy, tmp_path):
     cells_of(of=(0, 1))
     toy("--selector", "spread", "--seed", 0)
     tables = leaderboard.boards(leaderboard.gather([tmp_path / "runs" / "cells"]))
-    assert sorted([row["selector"] for row in table.rows] for table in tables) == [["shuffle"], ["spread"]]
+    assert sorted([row.selector for row in table.rows] for table in tables) == [["shuffle"], ["spread"]]
     assert sorted(len(table.about["pools"]) for table in tables) == [1, 2]
 
 
@@ -273,8 +274,8 @@ def test_three_seeds_of_the_embedded_model_are_one_row_of_real_runs(harness, tmp
         chosen = ("--selector", "repexp", "--selector", "kmeans", "--selector", "uniform", "--store", tmp_path / "runs")
         assert harness("run", *options, *chosen).code == 0
     (table,) = leaderboard.boards(leaderboard.gather([tmp_path / "runs" / "cells"]))
-    assert sorted((row["selector"], row["seeds"]) for row in table.rows) == [
+    assert sorted((row.selector, row.seeds) for row in table.rows) == [
         (name, [0, 1, 2]) for name in ("kmeans", "repexp", "uniform")
     ]
-    assert {row["problems"] for row in table.rows} == {12}
-    assert len({row["samples_to_correct_random"] for row in table.rows}) == 1
+    assert {row.problems for row in table.rows} == {12}
+    assert len({row.samples_to_correct_random for row in table.rows}) == 1

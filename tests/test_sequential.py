@@ -32,9 +32,9 @@ def test_a_sequence_ends_at_the_first_correct_response_of_the_pool_that_would_be
     assert pool["solvable"] == row["solved"]
     times = stopping_times(tmp_path / "sequence")
     for path in (tmp_path / "pool" / "verdict").rglob("*.parquet"):
-        verdicts = store.verdicts_in(path)
+        verdicts = store.read_verdicts(path)
         first = verdicts.index("correct") + 1 if "correct" in verdicts else 40
-        about = store.about_shard(next((tmp_path / "pool" / "pool").rglob(path.name)))
+        about = store.read_about(next((tmp_path / "pool" / "pool").rglob(path.name)))
         assert times[about["problem_id"]] == (first, "correct" in verdicts)
 
 
@@ -55,7 +55,7 @@ def test_responses_past_the_first_correct_one_are_not_kept_and_no_cell_is_made(t
     toy("--until-correct", "--n", "40")
     times = stopping_times(tmp_path / "runs")
     for path in (tmp_path / "runs" / "sequence").rglob("*.parquet"):
-        assert store.count_in(path) == times[store.about_shard(path)["problem_id"]][0]
+        assert store.count_rows(path) == times[store.read_about(path)["problem_id"]][0]
     assert not (tmp_path / "runs" / "cells").exists()
     assert not (tmp_path / "runs" / "pool").exists()
 
@@ -134,8 +134,8 @@ def test_guided_responses_stop_at_the_first_correct_and_are_those_of_the_guided_
     assert row["solved"] == ranked["solvable"] > 0
     assert row["restricted_mean"]["5"] == pytest.approx(ranked["samples_to_correct"])
     for path in (tmp_path / "sequence").rglob("*.parquet"):
-        drawn = store.responses_in(path)
-        pool = store.responses_in(next((tmp_path / "pool").rglob(path.name)))
+        drawn = store.read_responses(path)
+        pool = store.read_responses(next((tmp_path / "pool").rglob(path.name)))
         assert drawn.token_ids == pool.token_ids[: len(drawn)]
 
 
@@ -145,7 +145,7 @@ def test_a_beta_of_zero_draws_the_pool_of_plain_sampling_with_the_same_filters(h
         options = ("--limit", "4", "--n", "16", "--max-tokens", "64", "--store", tmp_path / str(place))
         harness("run", "--task", "game24", "--sampler", sampler, "--selector", "in-order", *options)
         found = sorted((tmp_path / str(place) / "pool").rglob("*.parquet"))
-        pools.append([store.responses_in(path).token_ids for path in found])
+        pools.append([store.read_responses(path).token_ids for path in found])
     assert len(pools[0]) == 4
     assert pools[0] == pools[1]
 
@@ -163,7 +163,7 @@ def test_engines_that_cannot_follow_a_steering_sampler_refuse_it_with_one_line(h
 
 def assert_same_responses(one: Path, other: Path) -> None:
     """The same tokens, and log-probabilities up to float noise: other problems were in the batch."""
-    first, second = store.responses_in(one), store.responses_in(other)
+    first, second = store.read_responses(one), store.read_responses(other)
     assert (first.texts, first.token_ids, first.finish) == (second.texts, second.token_ids, second.finish)
     np.testing.assert_allclose(first.logprobs, second.logprobs, atol=1e-4)
 

@@ -22,6 +22,8 @@ from harness import HarnessError, Problem, Responses
 from harness.records import correct, wrong
 from harness.store import shards as store
 from harness.store.checksums import BadShard
+from harness.store.json_files import write_json
+from harness.store.stage import Store
 
 
 def shards(root, kind):
@@ -51,7 +53,7 @@ def unsealed(root):
             path.write_bytes(save(load(path.read_bytes())))
         elif path.suffix == ".json" and path.parts[-3] in ("audit", "ranking", "stopped") and path.stem != "manifest":
             value = json.loads(path.read_bytes())
-            store.write_json(path, {name: entry for name, entry in value.items() if name != "checksum"})
+            write_json(path, {name: entry for name, entry in value.items() if name != "checksum"})
 
 
 def other_toy(tmp_path, name, *changes):
@@ -76,11 +78,11 @@ def test_no_damage_to_any_kind_of_file_changes_a_table_without_a_line(tmp_path, 
 
 
 def test_every_bit_of_a_shard_is_covered(tmp_path):
-    stage, problem = store.Store(tmp_path).stage("pool", {"n": 2}, ".parquet"), Problem("a/1", "shard-sha256=")
+    stage, problem = Store(tmp_path).stage("pool", {"n": 2}, ".parquet"), Problem("a/1", "shard-sha256=")
     texts = ["shard-sha256=" + "0" * 64 + " of pool/k/p;", "shard-sha256="]
     responses = Responses(texts, ["stop", "length"], np.array([1, 2]), np.array([0.5, -1.0]), missing={7: texts[0]})
-    store.write_responses(stage, problem, responses)
-    assert store.read_responses(stage, problem).texts == texts
+    store.write_responses(stage.path(problem), problem, responses)
+    assert store.read_responses(stage.path(problem)).texts == texts
     path = stage.path(problem)
     whole = path.read_bytes()
     for bit in random.Random(0).sample(range(8 * len(whole)), 600):
@@ -88,7 +90,7 @@ def test_every_bit_of_a_shard_is_covered(tmp_path):
         flipped[bit // 8] ^= 1 << bit % 8
         path.write_bytes(flipped)
         with pytest.raises(BadShard):
-            store.read_responses(stage, problem)
+            store.read_responses(stage.path(problem))
 
 
 def test_a_bad_shard_is_one_line_that_names_it_and_what_to_do(toy, tmp_path):
@@ -117,10 +119,10 @@ def test_lengths_of_pool_vectors_and_verdicts_are_compared(toy, tmp_path):
     [vectors], [verdicts], [ranking] = (shards(root, kind) for kind in ("embedding", "verdict", "ranking"))
     whole = {path: path.read_bytes() for path in (vectors, verdicts, ranking)}
     ranking.unlink()
-    store.keep_vectors(vectors, store.vectors_in(vectors)[:-1])
+    store.write_vectors(vectors, store.read_vectors(vectors)[:-1])
     line(toy("--selector", "spread", "--limit", "1"), vectors, "holds 15 rows and not 16")
     vectors.write_bytes(whole[vectors])
-    store.keep_verdicts(verdicts, [correct()] + [wrong("")] * 14, [None] * 15, {})
+    store.write_verdicts(verdicts, [correct()] + [wrong("")] * 14, [None] * 15, {})
     line(toy("--selector", "spread", "--limit", "1"), verdicts, "holds 15 rows and not 16")
     ranking.write_bytes(whole[ranking])
     line(toy("--selector", "spread", "--limit", "1"), ranking, "holds 16 rows and not 15")
@@ -214,7 +216,7 @@ def test_an_imported_pool_is_imported_again_after_a_repair(harness, tmp_path):
 def test_a_wrong_length_is_listed_too(toy, harness, tmp_path):
     toy("--selector", "spread")
     path = shards(tmp_path / "runs", "embedding")[0]
-    store.keep_vectors(path, store.vectors_in(path)[:3])
+    store.write_vectors(path, store.read_vectors(path)[:3])
     [fault] = harness("doctor", "--store", tmp_path / "runs", "--json").rows["faults"]
     assert (fault["path"], fault["fault"]) == (str(path), "holds 3 rows, and its pool 16")
 
@@ -403,6 +405,6 @@ def test_a_complete_store_that_can_only_be_read_is_shown(harness, tmp_path):
 
 
 def test_what_is_missing_from_the_place_of_a_shard_is_a_line(tmp_path):
-    stage = store.Store(tmp_path).stage("pool", {}, ".parquet")
+    stage = Store(tmp_path).stage("pool", {}, ".parquet")
     with pytest.raises(HarnessError, match="is not there"):
-        store.read_responses(stage, Problem("a", "b"))
+        store.read_responses(stage.path(Problem("a", "b")))

@@ -25,6 +25,7 @@ from transformers import (
 )
 
 from harness import HarnessError, Responses, Sampler
+from harness.records import SampleRequest
 from harness_plugins.engines.row_chunks import out_of_memory
 from harness_plugins.engines.transformers import engine as transformers_engine
 from harness_plugins.engines.transformers.capture import final_decoder
@@ -122,7 +123,9 @@ def engines(checkpoints):
 def draw(engine, prompts=(SHORT,), n=40, max_tokens=24, seeds=(3, 4), states=STATES, sampler=Sampler(), **more):  # noqa: B008
     """Sample with this file's usual settings."""
     seeds = seeds[: len(prompts)]
-    return engine.sample(prompts, n=n, sampler=sampler, max_tokens=max_tokens, seeds=seeds, states=states, **more)
+    return engine.sample(
+        SampleRequest(prompts, n=n, sampler=sampler, max_tokens=max_tokens, seeds=seeds, states=states, **more)
+    )
 
 
 def assert_same(responses: Responses, others: Responses) -> None:

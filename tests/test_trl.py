@@ -23,11 +23,12 @@ from safetensors.torch import load_file
 
 from harness import HarnessError
 from harness.system.children import run_child
-from harness.training import Rollouts, Settings, TrainingRun, write_problems
+from harness.training import Rollouts, Settings, TrainingRun
 from harness_plugins.engines.transformers.engine import Transformers
 from harness_plugins.models.tiny24 import folder as tiny24
 from harness_plugins.rl import trl_settings, trl_trainer
 from harness_plugins.rl.repexp_bonus import RepExpBonus
+from harness_plugins.rl.run_files import write_problems, write_run
 from harness_plugins.rl.shaping import Grader
 from harness_plugins.rl.trl_rollouts import batch_of
 from harness_plugins.rl.trl_trainer import Trl
@@ -70,7 +71,7 @@ def made(folder: Path, **changes) -> TrainingRun:
         cpu=True,
     )
     run = replace(run, **changes)
-    run.write()
+    write_run(run)
     return run
 
 

@@ -23,10 +23,12 @@ from safetensors.torch import load_file
 from harness import HarnessError, Sampler
 from harness.plugin_system.component import build
 from harness.plugin_system.registry import load_registry
+from harness.records import SampleRequest
 from harness.system.children import run_child
-from harness.training import Settings, TrainingRun, read_problems, write_problems
+from harness.training import Settings, TrainingRun
 from harness_plugins.engines.transformers.engine import Transformers
 from harness_plugins.models.tiny24 import folder
+from harness_plugins.rl.run_files import read_problems, write_problems, write_run
 from harness_plugins.rl.shaping import Shaping
 from harness_plugins.rl.verl_environment import VARIABLE, find_python, installed
 from harness_plugins.rl.verl_trainer import Verl
@@ -79,7 +81,7 @@ def a_run(path: Path, bonus: str = "repexp", overrides: tuple[str, ...] = (), **
         write_problems(problems[split], [(each, task.messages(each)) for each in task.problems(split)[:count]])
     run = TrainingRun(path, "game24", MODEL, bonus, "verl", 5, SMALL, problems, overrides=overrides, cpu=True)
     run = replace(run, **changed)
-    run.write()
+    write_run(run)
     return run
 
 
@@ -127,7 +129,7 @@ def test_the_gpu_runs_of_the_paper_compose_under_verls_schema(task, python, tmp_
     run = a_run(tmp_path, "repexp", ("trainer.nnodes=1",), cpu=False, settings=GPU_RUNS[task], model="org/model")
     (tmp_path / "model").mkdir()
     run = replace(run, model=str(tiny_copy(tmp_path / "model")))
-    run.write()
+    write_run(run)
     done = child(run, python, "--compose")
     assert done.returncode == 0, done.stderr[-2000:]
     assert f"train_batch_size: {GPU_RUNS[task].batch}" in done.stdout
@@ -161,7 +163,7 @@ from dataclasses import replace
 from pathlib import Path
 import verl
 from harness import HarnessError
-from harness.training import read_run
+from harness_plugins.rl.run_files import read_run
 from harness_plugins.rl.verl_child.composing import compose
 for override in sys.argv[2:]:
     try:
@@ -290,7 +292,8 @@ import torch
 import verl
 from omegaconf import OmegaConf
 from transfer_queue import KVBatchMeta
-from harness.training import Rollouts, read_run
+from harness.training import Rollouts
+from harness_plugins.rl.run_files import read_run
 from harness_plugins.rl.shaping import Shaping
 from harness_plugins.rl.verl_child.trainer import HIDDEN, ShapingTrainer
 
@@ -389,7 +392,14 @@ def replay(engine: Transformers, run: TrainingRun, messages):
     text = repr((run.seed, 0, 0, prompt))
     seed = int.from_bytes(hashlib.sha256(text.encode()).digest()[:8], "big")
     (drawn,) = engine.sample(
-        [messages], n=SMALL.rollouts, sampler=Sampler(), max_tokens=SMALL.max_response, seeds=[seed], states=("mean",)
+        SampleRequest(
+            [messages],
+            n=SMALL.rollouts,
+            sampler=Sampler(),
+            max_tokens=SMALL.max_response,
+            seeds=[seed],
+            states=("mean",),
+        )
     )
     return drawn
 
@@ -413,7 +423,7 @@ def test_a_checkpoint_is_merged_and_sampled_by_the_harness(straight, python):
     exported = trainer.export(straight, last)
     assert trainer.export(straight, last) == exported
     (drawn,) = Transformers(str(exported)).sample(
-        [read_problems(straight.problems["dev"])[0][1]], n=2, sampler=Sampler(), max_tokens=64, seeds=[1]
+        SampleRequest([read_problems(straight.problems["dev"])[0][1]], n=2, sampler=Sampler(), max_tokens=64, seeds=[1])
     )
     assert all("Answer:" in text for text in drawn.texts)
     before = load_file(folder(MODEL) / "model.safetensors")

@@ -16,9 +16,10 @@ import yaml
 from pyarrow import parquet
 
 from harness import HarnessError, Problem
-from harness.training import Settings, TrainingRun, write_problems
+from harness.training import Settings, TrainingRun
 from harness_plugins.models.tiny24 import folder
 from harness_plugins.rl import verl_environment, verl_trainer
+from harness_plugins.rl.run_files import write_problems, write_run
 from harness_plugins.rl.shaping import Grader
 from harness_plugins.rl.verl_child import RUN, contract, resuming, run_options
 from harness_plugins.rl.verl_child import reward as reward_function
@@ -415,7 +416,7 @@ def test_states_cut_apart_are_refused():
 def test_verls_reward_function_is_the_runs_grader(run, monkeypatch, reward, rewards):
     asked = [(Problem("train-0", "?", reference="5"), [{"role": "user", "content": "?"}])]
     write_problems(run.problems["train"], asked)
-    replace(run, task="gsm8k:fallback=no", reward=reward).write()
+    write_run(replace(run, task="gsm8k:fallback=no", reward=reward))
     monkeypatch.setenv(RUN, str(run.folder))
     for cached in (run_options.current_run, reward_function._grader, reward_function._problems):
         cached.cache_clear()

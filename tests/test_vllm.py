@@ -27,7 +27,8 @@ from conftest import ROOT, contents
 from test_samplers import assert_drawn_from, exact
 
 from harness import HarnessError, Responses, Sampler
-from harness.store.shards import responses_in
+from harness.records import SampleRequest
+from harness.store.shards import read_responses
 from harness.testing import checks
 from harness_plugins.engines.openai.engine import OpenAI
 from harness_plugins.engines.transformers.engine import Transformers
@@ -121,7 +122,7 @@ def test_it_conforms(engine):
 @pytest.mark.parametrize("name", SAMPLERS)
 def test_states_and_log_probabilities_are_those_of_transformers(name, engine, here):
     before = engine.passed_again
-    drawn = engine.sample(CHATS, n=65, sampler=SAMPLERS[name], max_tokens=40, seeds=[3, 4], states=KINDS)
+    drawn = engine.sample(SampleRequest(CHATS, n=65, sampler=SAMPLERS[name], max_tokens=40, seeds=[3, 4], states=KINDS))
     assert engine.passed_again == before
     for chat, responses in zip(CHATS, drawn, strict=True):
         given = here.encode(chat, responses, KINDS)
@@ -138,17 +139,17 @@ def test_states_and_log_probabilities_are_those_of_transformers(name, engine, he
 @pytest.mark.parametrize("name", SAMPLERS)
 def test_each_sampler_draws_from_its_exact_distribution(name, engine, here):
     n = 2000
-    (drawn,) = engine.sample(CHATS[:1], n=n, sampler=SAMPLERS[name], max_tokens=1, seeds=[11])
+    (drawn,) = engine.sample(SampleRequest(CHATS[:1], n=n, sampler=SAMPLERS[name], max_tokens=1, seeds=[11]))
     with torch.inference_mode():
         logits = here._checkpoint.model(torch.tensor([here._checkpoint.prompt_ids(CHATS[0])])).logits[0, -1]
     assert_drawn_from(np.array([ids[0] for ids in drawn.token_ids]), exact(SAMPLERS[name], logits.double().numpy()))
 
 
 def test_chunks_neighbours_and_states_change_no_row(engine):
-    whole = engine.sample(CHATS, n=70, sampler=MinP(), max_tokens=30, seeds=[3, 4], states=["mean"])
+    whole = engine.sample(SampleRequest(CHATS, n=70, sampler=MinP(), max_tokens=30, seeds=[3, 4], states=["mean"]))
     engine.chunk, chunk = 7, engine.chunk
     try:
-        (alone,) = engine.sample(CHATS[1:], n=70, sampler=MinP(), max_tokens=30, seeds=[4])
+        (alone,) = engine.sample(SampleRequest(CHATS[1:], n=70, sampler=MinP(), max_tokens=30, seeds=[4]))
     finally:
         engine.chunk = chunk
     same(replace(whole[1], states={}), alone)
@@ -159,7 +160,7 @@ def test_given_responses_are_encoded_and_scored_as_by_transformers(engine, here)
     """Long, short, empty, text alone, and what no model of this kind would say."""
     rows = [[5, 6, 7], [9], [], [*here._checkpoint.eos[:1]], [5, *here._checkpoint.eos[:1], 8, 9], list(range(3, 300))]
     odd = Responses([""] * 6, ["length"] * 6, np.array([len(row) for row in rows]), np.zeros(6), rows)
-    (drawn,) = here.sample(CHATS[:1], n=20, sampler=Sampler(), max_tokens=60, seeds=[2])
+    (drawn,) = here.sample(SampleRequest(CHATS[:1], n=20, sampler=Sampler(), max_tokens=60, seeds=[2]))
     text = replace(drawn, token_ids=None)
     for responses in (odd, drawn, text):
         reported: list[int] = []
@@ -179,7 +180,7 @@ def test_given_responses_are_encoded_and_scored_as_by_transformers(engine, here)
 
 def test_a_killed_child_is_started_again_with_half_the_sequences_and_the_rows_are_the_same(engine, caplog):
     asked = {"n": 150, "sampler": Nucleus(), "max_tokens": 40, "seeds": [3, 4], "states": KINDS}
-    whole = engine.sample(CHATS, **asked)
+    whole = engine.sample(SampleRequest(CHATS, **asked))
     reported: list[int] = []
     pid = engine._children[False].pid
 
@@ -189,7 +190,7 @@ def test_a_killed_child_is_started_again_with_half_the_sequences_and_the_rows_ar
             os.kill(pid, signal.SIGKILL)
 
     with caplog.at_level(logging.WARNING, "harness.vllm"):
-        again = engine.sample(CHATS, **asked, report=kill)
+        again = engine.sample(SampleRequest(CHATS, **asked, report=kill))
     for one, other in zip(whole, again, strict=True):
         same(one, other)
     assert sum(reported) == 300
@@ -206,9 +207,9 @@ def test_an_interrupt_ends_the_child_and_the_next_call_starts_another(engine):
 
     child = engine._loaded()
     with pytest.raises(KeyboardInterrupt):
-        engine.sample(CHATS, n=64, sampler=Sampler(), max_tokens=20, seeds=[3, 4], report=interrupt)
+        engine.sample(SampleRequest(CHATS, n=64, sampler=Sampler(), max_tokens=20, seeds=[3, 4], report=interrupt))
     assert not session_of(child.pid)
-    assert len(engine.sample(CHATS[:1], n=2, sampler=Sampler(), max_tokens=4, seeds=[3])[0]) == 2
+    assert len(engine.sample(SampleRequest(CHATS[:1], n=2, sampler=Sampler(), max_tokens=4, seeds=[3]))[0]) == 2
 
 
 def test_an_error_inside_vllm_is_one_line_with_the_log(engine):
@@ -226,7 +227,7 @@ def test_an_error_inside_vllm_is_one_line_with_the_log(engine):
 def test_a_cache_too_small_for_one_sequence_is_said(python):
     engine = Vllm(model=MODEL, kv_gib=1e-4, threads=1, python=python)
     with pytest.raises(HarnessError, match="it did not start: the KV cache is too small for one sequence") as refusal:
-        engine.sample(CHATS, n=1, sampler=Sampler(), max_tokens=40, seeds=[3, 4])
+        engine.sample(SampleRequest(CHATS, n=1, sampler=Sampler(), max_tokens=40, seeds=[3, 4]))
     assert "\n" not in str(refusal.value)
     Path(str(refusal.value).rpartition("its log is ")[2]).unlink()
 
@@ -236,7 +237,7 @@ def test_where_states_cannot_be_taken_while_drawing_a_pooling_runner_gives_them(
     try:
         told = {}
         asked = {"n": 20, "sampler": MinP(), "max_tokens": 40, "seeds": [3, 4], "states": KINDS}
-        drawn = engine.sample(CHATS, **asked, done=told.__setitem__)
+        drawn = engine.sample(SampleRequest(CHATS, **asked, done=told.__setitem__))
         assert "from a second, pooling vLLM with the same weights, since it was asked for" in caplog.text
         assert [told[j].states for j in (0, 1)] == [{}, {}]  # they are kept before that
         assert [told[j].texts for j in (0, 1)] == [responses.texts for responses in drawn]
@@ -299,7 +300,7 @@ def test_a_run_killed_midway_leaves_no_process_and_samples_only_what_it_had_not_
     assert outcome.rows == straight.rows
     for path in whole.glob("pool/*/*.parquet"):
         other = killed / path.relative_to(whole)
-        same(responses_in(path), responses_in(other))
+        same(read_responses(path), read_responses(other))
         assert kept.get(path.name) in (None, other.stat().st_mtime_ns)
     assert {row["embedder"] for row in straight.rows if row["selector"] == "repexp"} == {"hidden-mean"}
 
@@ -355,7 +356,9 @@ def test_the_same_over_vllms_server_killed_midway_and_started_again(python, here
 
     with served(python, port, log) as server:
         for name in ("vanilla", "min-p", "nucleus"):
-            (drawn,) = OpenAI(url=url).sample(CHATS[:1], n=32, sampler=SAMPLERS[name], max_tokens=40, seeds=[3])
+            (drawn,) = OpenAI(url=url).sample(
+                SampleRequest(CHATS[:1], n=32, sampler=SAMPLERS[name], max_tokens=40, seeds=[3])
+            )
             assert np.abs(here.score(CHATS[0], drawn) - drawn.logprobs).max() < 1e-3
         assert harness(*arguments(whole)).code == 0
         run = subprocess.Popen([sys.executable, "-m", "harness", *arguments(killed)], stderr=subprocess.PIPE, text=True)

@@ -115,20 +115,10 @@ class Parrot:
         if max_tokens > 1000:
             raise HarnessError("toy: a parrot forgets after 1,000 tokens")
 
-    def sample(
-        self,
-        prompts,
-        *,
-        n,
-        sampler,
-        max_tokens,
-        seeds,
-        states=(),
-        report=lambda rows: None,
-        done=lambda j, responses: None,
-    ):
+    def sample(self, request):
+        n = request.n
         drawn = []
-        for seed in seeds:
+        for seed in request.seeds:
             time.sleep(self.delay_s)
             words = [int(np.random.default_rng([seed, row]).integers(7)) for row in range(n)]
             texts = [f"say {WORDS[word]}" for word in words]
@@ -138,8 +128,8 @@ class Parrot:
                     texts, ["stop"] * n, np.full(n, 3), -np.arange(n) / n, [[w] * 3 for w in words], {"mean": vectors}
                 )
             )
-            report(n)
-            done(len(drawn) - 1, drawn[-1])
+            request.report(n)
+            request.done(len(drawn) - 1, drawn[-1])
         return drawn
 
     def encode(self, prompt, responses, states, report=lambda rows: None):
@@ -155,9 +145,9 @@ class Base(Parrot):
 
     chats = False
 
-    def sample(self, prompts, **options):
-        drawn = super().sample(prompts, **options)
-        asked = [prompt[-1]["content"] for prompt in prompts]
+    def sample(self, request):
+        drawn = super().sample(request)
+        asked = [prompt[-1]["content"] for prompt in request.prompts]
         return [replace(one, texts=[text] * len(one)) for one, text in zip(drawn, asked, strict=True)]
 
 

@@ -29,7 +29,7 @@ from tensordict import TensorDict
 from transformers import AutoModelForCausalLM
 from verl.utils import tensordict_utils as tu
 
-from harness.training import read_run
+from harness_plugins.rl.run_files import read_run
 from harness_plugins.rl.verl_child.composing import compose
 from harness_plugins.rl.verl_child.encoder import Encoder
 from harness_plugins.rl.verl_child.worker import HIDDEN, PolicyStates, RefStates

@@ -7,7 +7,7 @@ from typing import Any
 
 from rich.table import Table
 
-from harness.stages.chance import level_text
+from harness.results.verdict_quality import level_text
 from harness.system.console import put, short, text
 
 

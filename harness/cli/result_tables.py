@@ -9,164 +9,92 @@ from typing import TYPE_CHECKING, Any
 from rich.box import SIMPLE_HEAD
 from rich.table import Table
 
+from harness.results import verdict_quality
+from harness.results.columns import TERMINAL, Column, absent_intervals, chance, columns, embedders, lines
+from harness.results.rows import Row
 from harness.system.console import console, plain_table, put, text
 
 if TYPE_CHECKING:
     from harness.results.leaderboard import Board
 
 
-REFERENCES = ("random", "oracle", "anti_oracle")
-
-
 TRUST = {
     "rough": "rough, one problem holds more than 3 % of the calls that are to be expected (docs/statistics.md)",
     "few problems": "rough, fewer than 100 problems (docs/statistics.md)",
 }
+POOL = ("task", "split", "model", "engine", "sampler", "n")  # rows that share these are in one table
 
 
-BUDGETS_SHOWN = ("1", "4", "16", "64", "256")
-
-
-NARROWING: tuple[tuple[tuple[str, ...], tuple[str, ...]], ...] = (
-    (BUDGETS_SHOWN, ("k95", "chance", "gain")),
-    (BUDGETS_SHOWN, ("k95", "chance")),
-    (BUDGETS_SHOWN, ("k95",)),
-    (BUDGETS_SHOWN, ()),
-    (BUDGETS_SHOWN[::2], ("k95",)),
-    (BUDGETS_SHOWN[::2], ()),
-    (BUDGETS_SHOWN[:3:2], ()),
-    (BUDGETS_SHOWN[:1], ()),
-)
-
-
-def results(rows: Sequence[Mapping[str, Any]], store: Path) -> None:
-    """A table for each pool: a row a selector, and above them random selection in closed form and who knows all."""
-    pools: dict[tuple[Any, ...], list[Mapping[str, Any]]] = {}
+def results(rows: Sequence[Row], store: Path) -> None:
+    """A table for each pool: random selection in closed form, the oracle, the anti-oracle, and a row a selector."""
+    pools: dict[tuple[Any, ...], list[Row]] = {}
     for row in rows:
-        pools.setdefault(tuple(row[name] for name in ("task", "split", "model", "engine", "sampler", "n")), []).append(
-            row
-        )
+        pools.setdefault(tuple(getattr(row, name) for name in POOL), []).append(row)
     for pool in pools.values():
         _results(pool)
-    if not rows:
-        return
-    paths = [f"cell: {store / 'cells' / (row['cell'] + '.json')}" for row in rows]
-    for line in [_caption(rows), *(paths if len(rows) <= 8 else [f"cells: {store / 'cells'}, {len(rows)} of them"])]:
-        put(line)
+    if rows:
+        put(_caption(rows))
+        paths = [f"cell: {store / 'cells' / row.cell}.json" for row in rows]
+        for path in paths if len(rows) <= 8 else [f"cells: {store / 'cells'}, {len(rows)} of them"]:
+            put(path)
 
 
-def _results(rows: Sequence[Mapping[str, Any]]) -> None:
-    """One table, with the columns that the console is wide enough for; what is left out is in --json."""
-    from harness.stages import chance
-
-    out, tables = console(), [_table(rows, budgets, extra) for budgets, extra in NARROWING]
+def _results(rows: Sequence[Row]) -> None:
+    """One table, with as many columns as the console is wide enough for; --json has all."""
+    out = console()
     unbounded = out.options.update_width(10_000)
-    fitting = [table for table in tables if out.measure(table, options=unbounded).maximum <= out.width]
+    shown = [column for column in columns(rows, TERMINAL) if column.kept]
+    table = _table(rows, shown)
+    for kept in sorted({column.kept for column in shown})[:-1]:
+        if out.measure(table, options=unbounded).maximum <= out.width:
+            break
+        shown = [column for column in shown if column.kept > kept]
+        table = _table(rows, shown)
     put(_title(rows))
-    put(fitting[0] if fitting else tables[-1])
-    for remark in chance.remarks(rows[0]):
+    put(table)
+    for remark in verdict_quality.remarks(rows[0]):
         put(f"{remark}.")
 
 
-def _table(rows: Sequence[Mapping[str, Any]], budgets: Sequence[str], extra: Sequence[str]) -> Table:
-    from harness.results.leaderboard import (  # and with it scipy.stats, which `harness select` does without
-        gain,
-        k95,
-        shares,
-    )
-
-    first, crossed = rows[0], len(_embedders(rows)) > 1
-    ks = [k for k in budgets if k in first["pass_at_k_random"]]
+def _table(rows: Sequence[Row], shown: Sequence[Column]) -> Table:
     table = plain_table()
-    for name in ("selector", "embedder")[: 1 + crossed]:
-        table.add_column(name, overflow="fold", min_width=min(20, max(len(row[name]) for row in rows)))
-    at_budget = "gain" if first["budget"] is None else f"gain@{first['budget']}"
-    heads = {"k95": "k95\n(saved)", "chance": f"{_chance(rows)}\n", "gain": f"{at_budget}\npoints"}
-    main = ("samples-to-\ncorrect", "improvement\n[95 %]", "win/tie/loss\n%", *(f"pass@{k}\n%" for k in ks))
-    for head in (*main, *(heads[name] for name in extra)):
-        table.add_column(head, justify="right", no_wrap=True)
-    for name in REFERENCES:
-        table.add_row(*_reference(first, name, ks, crossed, extra), end_section=name == REFERENCES[-1])
-    for row in rows:
-        names = [text(row[name]) for name in ("selector", "embedder")[: 1 + crossed]]
-        passed = [_percent(row["pass_at_k"].get(k)) for k in ks]
-        shown = {"k95": k95(row), "chance": _shown_chance(row.get(f"{_chance(rows)}_random")), "gain": gain(row)}
-        if _chance(rows) == "p" and row["samples_to_correct"] is None:
-            shown["chance"] = _shown_chance(row["p_budget"])
-        figures = [_number(row["samples_to_correct"]), _improvement(row), shares(row, digits=0), *passed]
-        table.add_row(*names, *figures, *(shown[name] for name in extra))
+    for column in shown:
+        if column.is_text:
+            widest = max(len(column.text(row)) for row in rows)
+            table.add_column(column.head, overflow="fold", min_width=min(20, widest))
+        else:
+            table.add_column(column.head, justify="right", no_wrap=True)
+    references, measured = lines(rows, shown)
+    for line in [*references, *measured]:
+        table.add_row(*map(text, line), end_section=line is references[-1])
     return table
 
 
-def _chance(rows: Sequence[Mapping[str, Any]]) -> str:
-    """What says whether a row differs from random: q where rows were corrected for one another, else p."""
-    return "q" if "q_random" in rows[0] else "p"
-
-
-def _shown_chance(value: float | None) -> str:
-    """A p or q, two significant digits; what is at most 1e-9 is that."""
-    return "-" if value is None else "<1e-9" if value < 1e-9 else f"{value:.2g}"
-
-
-def _reference(row: Mapping[str, Any], name: str, ks: Sequence[str], crossed: bool, extra: Sequence[str]) -> list[str]:
-    """The line of a selection that no selector is measured for: by chance, or by who knows the verdicts."""
-    mean = row[f"samples_to_correct_{name}"]
-    ratio = _number(row["samples_to_correct_random"] / mean) if name != "random" else "1"
-    label = {"random": "random (exact)", "oracle": "oracle", "anti_oracle": "anti-oracle"}[name]
-    passed = [_percent(row[f"pass_at_k_{name}"][k]) for k in ks]
-    known = {"k95": str(row["k95_random"] or "")} if name == "random" else {}
-    line = [label, *([""] if crossed else []), _number(mean), ratio, "", *passed]
-    return line + [known.get(one, "") for one in extra]
-
-
-def _embedders(rows: Sequence[Mapping[str, Any]]) -> list[str]:
-    """The embedders whose vectors were read."""
-    return list(dict.fromkeys(row["embedder"] for row in rows if row["embedder"] != "none"))
-
-
-def _title(rows: Sequence[Mapping[str, Any]]) -> str:
-    row, embedders = rows[0], _embedders(rows)
-    parts = [row["task"], row["split"], row["model"], row["sampler"], *embedders[: len(embedders) == 1]]
-    sizes = f"n = {row['n']}, {row['problems']} problems ({row['solvable']} solvable), {row['trials']} trials"
-    several = sorted({len(one.get("seeds", [0])) for one in rows})
-    if several[-1] > 1:
-        sizes += f", {'-'.join(map(str, dict.fromkeys((several[0], several[-1]))))} seeds"
+def _title(rows: Sequence[Row]) -> str:
+    row, read = rows[0], embedders(rows)
+    parts = [row.task, row.split, row.model, row.sampler, *(read if len(read) == 1 else ())]
+    sizes = f"n = {row.n}, {row.problems} problems ({row.solvable} solvable), {row.trials} trials"
+    seeds = sorted({len(each.seeds or (0,)) for each in rows})
+    if seeds[-1] > 1:
+        sizes += f", {'-'.join(map(str, dict.fromkeys((seeds[0], seeds[-1]))))} seeds"
     return " · ".join(dict.fromkeys(parts)) + " · " + sizes
 
 
-def _caption(rows: Sequence[Mapping[str, Any]]) -> str:
-    from harness.results.leaderboard import absent_intervals
-
-    lines = [
+def _caption(rows: Sequence[Row]) -> str:
+    explained = [
         "samples-to-correct: mean rank of the first correct response (n + 1 where there is none).",
         "improvement: random's mean / the selector's; above 1 = fewer verifier calls. Interval over problems.",
         "win/tie/loss: chance of a lower, equal, higher rank than a random order has (subsets: of a hit at @k).",
         "k95: calls to 95 % of the ceiling (saved against random); p: could a random order do this on these pools?",
-        "oracle, anti-oracle: who knows the verdicts and takes a correct response first, or last.",
+        "oracle, anti-oracle: they know the verdicts and take a correct response first, or last.",
     ]
-    for trust in dict.fromkeys(row["trust"] for row in rows if row["trust"] != "nominal"):
-        lines.append(f"intervals: {TRUST[trust]}.")
-    lines += absent_intervals(rows)
-    if rows[0]["errors"]:
-        mark = ", over 1 %: the verifier needs a look" if rows[0]["flagged"] else ""
-        lines.append(f"verifier errors (counted as not correct): {rows[0]['errors']}{mark}")
-    return "\n".join(lines)
-
-
-def _number(value: float | None) -> str:
-    return "-" if value is None else f"{value:.2f}"
-
-
-def _percent(value: float | None) -> str:
-    return "-" if value is None else f"{100 * value:.1f}"
-
-
-def _improvement(row: Mapping[str, Any]) -> str:
-    if row["improvement"] is None:
-        return "-"
-    low_high = row["improvement_ci"]
-    interval = f" [{low_high[0]:.2f}, {low_high[1]:.2f}]" if low_high else " [-]"
-    return f"{row['improvement']:.2f}{interval}"
+    for trust in dict.fromkeys(row.trust for row in rows if row.trust != "nominal"):
+        explained.append(f"intervals: {TRUST[trust]}.")
+    explained += absent_intervals(rows)
+    if rows[0].errors:
+        mark = ", over 1 %: the verifier needs a look" if rows[0].flagged else ""
+        explained.append(f"verifier errors (counted as not correct): {rows[0].errors}{mark}")
+    return "\n".join(explained)
 
 
 def leaderboard(boards: Sequence[Board], written: Sequence[Path]) -> None:
@@ -181,13 +109,11 @@ def leaderboard(boards: Sequence[Board], written: Sequence[Path]) -> None:
         put(f"written: {', '.join(map(str, written))}")
 
 
-def _worth(rows: Sequence[Mapping[str, Any]]) -> str:
+def _worth(rows: Sequence[Row]) -> str:
     """What the intervals of a table are worth, and what a second grader said."""
-    from harness.results.leaderboard import absent_intervals
-
-    lines = [f"intervals: {TRUST.get(rows[0]['trust'], rows[0]['trust'])}.", *absent_intervals(rows)]
-    counts = [row["disputed"] for row in rows if row["disputed"] is not None]
-    return "\n".join(lines + ([f"disputed grades: {max(counts)}."] if counts else []))
+    counts = [row.disputed for row in rows if row.disputed is not None]
+    disputed = [f"disputed grades: {max(counts)}."] if counts else []
+    return "\n".join([f"intervals: {TRUST.get(rows[0].trust, rows[0].trust)}.", *absent_intervals(rows), *disputed])
 
 
 def comparison(value: Mapping[str, Any]) -> None:
@@ -230,9 +156,9 @@ def _left_out(value: Mapping[str, Any]) -> str:
 def _against_random(about: Mapping[str, Any]) -> str:
     """A side's own figures, over all its problems."""
     if about["k95"] is None:
-        return f"{_named(about)} against random at {about['budget']}: p = {_shown_chance(about['p_budget'])}"
+        return f"{_named(about)} against random at {about['budget']}: p = {chance(about['p_budget'])}"
     saved = f"k95 {about['k95']} ({about['calls_saved']:+d} calls saved)"
-    return f"{_named(about)} against random: {saved}, p = {_shown_chance(about['p_random'])}"
+    return f"{_named(about)} against random: {saved}, p = {chance(about['p_random'])}"
 
 
 def _difference(value: Mapping[str, Any]) -> str:

@@ -56,7 +56,7 @@ def run(
             return show(job.dry_run(replace(config, store=scratch), progress), as_json, result_tables.preview)
     with resumable(), tracked.tracking(track or (), config, progress) as tracking:
         rows, failures = job.run(config, progress, tracking.row)
-        show(rows, as_json, lambda rows: result_tables.results(rows, config.store))
+        show([row.to_json() for row in rows], as_json, lambda _: result_tables.results(rows, config.store))
         tracking.scored(rows)
     for failure in failures.values():
         print(f"failed: {failure}", file=sys.stderr)

@@ -17,10 +17,9 @@ from harness.contracts import Tracker
 from harness.errors import HarnessError
 from harness.plugin_system.component import build
 from harness.plugin_system.registry import load_registry
+from harness.results.rows import Row
 from harness.running.config import RunConfig
 from harness.system.progress import Progress
-
-Row = Mapping[str, Any]
 
 
 class Tracking:
@@ -99,16 +98,16 @@ def tracking(specs: Sequence[str], config: RunConfig, progress: Progress) -> Ite
 
 
 def row_name(row: Row) -> str:
-    """What a row's figures are called: selector and embedder, and before them what a grid may cross."""
-    return "/".join(str(row[name]) for name in ("task", "model", "sampler", "embedder", "selector"))
+    """The name of a row's values: selector and embedder, and before them what a grid may cross."""
+    return "/".join((row.task, row.model, row.sampler, row.embedder, row.selector))
 
 
 def scalars(row: Row) -> dict[str, float]:
-    """A row's figures as numbers with flat names: `pass_at_k/16`, `improvement_ci/low`. What is null is left out."""
-    found: dict[str, float] = {}
-    for name, value in row.items():
-        found |= _numbers(name, value)
-    return found
+    """A row's values as numbers with flat names: `pass_at_k/16`, `improvement_ci/low`. What is null is left out."""
+    numbers: dict[str, float] = {}
+    for name, value in row.to_json().items():
+        numbers |= _numbers(name, value)
+    return numbers
 
 
 def _numbers(name: str, value: Any) -> dict[str, float]:
@@ -124,14 +123,14 @@ def _numbers(name: str, value: Any) -> dict[str, float]:
 
 
 def flat(rows: Sequence[Row]) -> list[dict[str, Any]]:
-    """The table with one set of columns: labels as text, figures as numbers, None where a row has none."""
+    """The table with one set of columns: labels as text, values as numbers, None where a row has none."""
     flattened = [_texts(row) | scalars(row) for row in rows]
     columns = list(dict.fromkeys(name for row in flattened for name in row))
     return [{name: row.get(name) for name in columns} for row in flattened]
 
 
 def _texts(row: Row) -> dict[str, Any]:
-    return {name: value for name, value in row.items() if isinstance(value, str)}
+    return {name: value for name, value in row.to_json().items() if isinstance(value, str)}
 
 
 def _plain(config: RunConfig) -> dict[str, Any]:

@@ -13,6 +13,7 @@ from typing import Any
 from harness.errors import HarnessError, contained, did_you_mean, said
 
 from .code_hash import code_hash
+from .older_engines import with_request
 from .registry import Registration, Registry
 
 # Members of a kind's classes that are no part of the code that keys hold: the paper's sizes of a pool stand in its key
@@ -57,7 +58,8 @@ def build(registry: Registry, kind: str, spec: Spec | str, **context: Any) -> An
     given = _converted(registration, factory, spec.params, forbidden=set(context))
     try:
         with contained():
-            return factory(**given, **context)
+            component = factory(**given, **context)
+            return with_request(component) if kind == "engine" else component
     except HarnessError:
         raise
     except TypeError as failure:

@@ -14,7 +14,7 @@ import numpy as np
 from harness.contracts import Task
 from harness.errors import HarnessError
 from harness.records import Floats, Problem, Verdict, correct, wrong
-from harness.store import shards
+from harness.store.keys import digest
 from harness.system.expansion import MAX_VECTORS_GB
 
 from .layouts.reading import pool_files
@@ -47,7 +47,7 @@ def pool_digest(path: Path) -> str:
     if not path.is_dir():
         return file_digest(path)
     files = [[file.relative_to(path).as_posix(), file_digest(file)] for file in pool_files(path)]
-    return f"sha256:{shards.digest(files, 16)}"
+    return f"sha256:{digest(files, 16)}"
 
 
 def given_verdicts(record: PoolRecord) -> list[Verdict]:

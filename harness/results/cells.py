@@ -16,27 +16,23 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import platform
-import re
-import sys
-from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from importlib.metadata import PackageNotFoundError, version
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
 import numpy as np
 
 from harness.errors import HarnessError
-from harness.records import Problem
 from harness.scoring.metrics import Outcomes, budgets, summary
-from harness.stages import audit, chance
-from harness.store import shards
 from harness.store.checksums import read_regular
+from harness.store.keys import canonical_json, digest
+from harness.store.stage import READ_ONLY, disk_errors, temporary_name, write_parts
+
+from .rows import Row
+from .verdict_quality import quality
 
 if TYPE_CHECKING:
-    from harness.running.plan import Plan
-    from harness.stages.work import Work
+    pass
 
 SCHEMA = 3
 READABLE = (2, SCHEMA)
@@ -51,64 +47,14 @@ LIBRARIES = (
 Cell = dict[str, Any]
 
 
-def keep(folder: Path, plan: Plan, work: Work) -> dict[str, Any]:
-    """Write the cell of a ranking that is in the store; its row. Orders are held of one problem at a time."""
-    about = _about(plan, work)
-    about["conditions"] = _conditions(plan.problems, work)
-    kept: list[dict[str, Any]] = []
-    by_chance = chance.stage_of(plan)
-
-    def entries() -> Iterator[dict[str, Any]]:
-        for problem in plan.problems:
-            entry = _result(work, problem, by_chance)
-            yield entry
-            kept.append(without_orders(entry))
-
-    key = _write(folder, about, entries())
-    return row({**about, "problems": kept}, key)
-
-
 def without_orders(entry: Mapping[str, Any]) -> dict[str, Any]:
     """A problem's entry as its figures need it: orders, most of what a cell holds, enter none."""
     return {name: value for name, value in entry.items() if name != "orders"}
 
 
-def failed(plan: Plan, work: Work, reason: str) -> Cell:
-    """The cell of a selector that broke."""
-    return _about(plan, work) | {
-        "problems": [{"id": shards.storable(problem.id)} for problem in plan.problems],
-        "failed": reason,
-    }
-
-
-def _about(plan: Plan, work: Work) -> Cell:
-    """What a cell says of how it was made."""
-    embedder = plan.labels["embedder"] if work.embeddings else "none"
-    made = {"embedder": embedder, "selector": work.selector, "trials": work.trials, "seed": work.seed}
-    stages = {"pool": work.pool, "embedding": work.embeddings, "verdict": work.verdicts, "ranking": work.rankings}
-    inputs = {name: {"key": stage.key, **stage.inputs} for name, stage in stages.items() if stage}
-    parts = [part for stage in inputs.values() for part in stage.values() if isinstance(part, dict)]
-    plugins = [str(part["dist"]) for part in parts if "dist" in part]
-    weights = [one.row() for one in dict.fromkeys(one for found in plan.weights.values() for one in found)]
-    return {
-        "kind": KIND,
-        "schema": SCHEMA,
-        **({"weights": weights} if weights else {}),
-        "labels": {**plan.labels, **made},
-        "grader": grader({"inputs": inputs}),
-        "inputs": inputs,
-        **made_with(plugins),
-    }
-
-
 def is_random(cell: Mapping[str, Any]) -> bool:
     """Whether it was made with weights that were never trained: a test, and no result."""
     return any(one["is_random"] for one in cell.get("weights", ()))
-
-
-def made_with(plugins: Iterable[str]) -> dict[str, Any]:
-    """The versions of Python, the libraries and those distributions, and the machine."""
-    return {"versions": dict(_versions(plugins)), "hardware": _hardware()}
 
 
 def grader(cell: Mapping[str, Any]) -> str:
@@ -117,119 +63,26 @@ def grader(cell: Mapping[str, Any]) -> str:
     return "the pool's maker" if verdict["given"] else f"{verdict['task']} {verdict['grader']}"
 
 
-def _result(work: Work, problem: Problem, by_chance: shards.Stage | None) -> dict[str, Any]:
-    """N, c, errors, disputed grades (None: no second grader was asked); per trial order and rank, or the subsets' hits.
-
-    An order goes as far as the first correct response. The chance level's counts are left out where none were made.
-    """
-    assert work.rankings is not None
-    ranking = shards.read_record(work.rankings.path(problem))
-    n, trials = ranking["n"], ranking["trials"]
-    verdicts, routes = shards.routed_verdicts_in(work.verdicts.path(problem))
-    shards.require_rows(work.rankings.path(problem), n, work.n or len(verdicts))
-    shards.require_rows(work.verdicts.path(problem), len(verdicts), max(n, len(verdicts)))
-    verdicts, routes = verdicts[:n], routes[:n]
-    counts = {"n": n, "c": verdicts.count("correct"), "errors": verdicts.count("error")}
-    result = {"id": shards.storable(problem.id), **counts, "disputed": audit.disputed(work, problem, n)}
-    result["routes"] = _by_route(verdicts, routes)
-    if (gradings := chance.counts_in(by_chance, problem)) is not None:
-        result["chance"] = gradings
-    if ranking["kind"] == "subset":
-        hits = {k: [_holds(trial[str(k)], verdicts) for trial in trials] or [False] * work.trials for k in budgets(n)}
-        return result | {"hits": {str(k): found for k, found in hits.items()}}
-    ranks = [len(order) for order in trials] if trials else [n + 1] * work.trials
-    return result | {"ranks": ranks, "orders": trials}
-
-
-def _by_route(verdicts: Sequence[str], routes: Sequence[str]) -> dict[str, int]:
-    """How many correct verdicts came by each route, which is named by what stands before its first comma."""
-    correct = (route for verdict, route in zip(verdicts, routes, strict=True) if verdict == "correct")
-    return dict(sorted(Counter(route.partition(",")[0] or "-" for route in correct).items()))
-
-
-def _holds(subset: Sequence[int], verdicts: Sequence[str]) -> bool:
-    return any(verdicts[index] == "correct" for index in subset)
-
-
-def _conditions(problems: Sequence[Problem], work: Work) -> dict[str, list[str]]:
-    """Under what the verdicts were made (the sandbox's tier): per kind of condition each that occurs."""
-    found: dict[str, set[str]] = {}
-    for problem in problems:
-        for name, value in shards.conditions_in(work.verdicts.path(problem)).items():
-            found.setdefault(name, set()).add(value)
-    return {name: sorted(values) for name, values in sorted(found.items())}
-
-
-def _versions(plugins: Iterable[str]) -> Iterator[tuple[str, str]]:
-    """Python's, the libraries', and those of the distributions that the plugins come from."""
-    yield "python", platform.python_version()
-    for name in dict.fromkeys([*LIBRARIES, *plugins]):
-        try:
-            yield name, version(name)
-        except PackageNotFoundError:
-            continue
-
-
-def _hardware() -> dict[str, Any]:
-    """The machine that ranked: processor, cores (those of the machine, those that this process may use), memory, GPUs.
-
-    torch is asked for GPUs only where it is in use.
-    """
-    return {
-        "machine": platform.machine(),
-        "system": platform.system(),
-        "cpu": _processor(),
-        "cores": os.cpu_count(),
-        "cores_usable": len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count(),
-        "memory_gb": _memory_gb(),
-        "gpus": _gpus(),
-    }
-
-
-def _processor() -> str:
-    """The processor's name: Linux keeps it in a file, others say it (or do not: "")."""
-    try:
-        named = re.search(r"^(?:model name|Model)\s*: (.+)$", Path("/proc/cpuinfo").read_text(), re.M)
-    except OSError:
-        named = None
-    return named[1].strip() if named else platform.processor()
-
-
-def _memory_gb() -> float | None:
-    """Physical memory in GB; None where the system does not say."""
-    try:
-        return round(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 1e9, 1)
-    except (AttributeError, ValueError, OSError):
-        return None
-
-
-def _gpus() -> list[str]:
-    torch = sys.modules.get("torch")
-    if torch is None or not torch.cuda.is_available():
-        return []
-    return [torch.cuda.get_device_name(place) for place in range(torch.cuda.device_count())]
-
-
 # Files.
 
 
 def key_of(cell: Mapping[str, Any]) -> str:
     """The cell's name: the hash of its inputs and of its problems' ids."""
-    return shards.digest({**cell["inputs"], "problems": [entry["id"] for entry in cell["problems"]]})
+    return digest({**cell["inputs"], "problems": [entry["id"] for entry in cell["problems"]]})
 
 
 def write(folder: Path, cell: Mapping[str, Any]) -> str:
     """Keep the cell in the folder; returns its key. A problem a line, so that two versions can be told apart by eye."""
     about = {name: value for name, value in cell.items() if name not in ("problems", "checksum")}
-    return _write(folder, about, cell["problems"])
+    return write_entries(folder, about, cell["problems"])
 
 
-def _write(folder: Path, about: Mapping[str, Any], entries: Iterable[Mapping[str, Any]]) -> str:
+def write_entries(folder: Path, about: Mapping[str, Any], entries: Iterable[Mapping[str, Any]]) -> str:
     """The same, entry by entry: the lines go to a file, since the checksum that is known last stands before them."""
     sums = _Checksum(about)
     ids: list[str] = []
-    lines = shards.temporary_name(folder / "entries", os.getpid())
-    with shards.disk_errors(lines):
+    lines = temporary_name(folder / "entries", os.getpid())
+    with disk_errors(lines):
         folder.mkdir(parents=True, exist_ok=True)
         try:
             with _opened(lines) as file:
@@ -241,7 +94,7 @@ def _write(folder: Path, about: Mapping[str, Any], entries: Iterable[Mapping[str
             head = json.dumps({**about, "checksum": sums.hexdigest()}, indent=1, ensure_ascii=False, allow_nan=False)
             parts = (f'{head[:-2]},\n "problems": ['.encode(), lines, b"\n ]\n}\n")
             if file.name != os.devnull or not (folder / f"{key}.json").exists():
-                shards.write_parts(folder / f"{key}.json", parts)
+                write_parts(folder / f"{key}.json", parts)
         finally:
             if lines.exists():
                 lines.unlink()
@@ -253,7 +106,7 @@ def _opened(lines: Path) -> IO[bytes]:
     try:
         return lines.open("wb")
     except OSError as failure:
-        if failure.errno not in shards.READ_ONLY:
+        if failure.errno not in READ_ONLY:
             raise
         return open(os.devnull, "wb")
 
@@ -262,14 +115,14 @@ class _Checksum:
     """`checksum` of a cell whose entries come one by one: SHA-256 over the canonical JSON, piece by piece."""
 
     def __init__(self, about: Mapping[str, Any]) -> None:
-        before = shards.canonical_json({name: about[name] for name in about if name < "problems"})[:-1]
-        after = shards.canonical_json({name: about[name] for name in about if name > "problems"})[1:]
+        before = canonical_json({name: about[name] for name in about if name < "problems"})[:-1]
+        after = canonical_json({name: about[name] for name in about if name > "problems"})[1:]
         self._after, self._any = f"]{',' * (after != '}')}{after}", False
         self._sum = hashlib.sha256(f'{before}{"," * (before != "{")}"problems":['.encode("utf-8", "surrogatepass"))
 
     def add(self, entry: Mapping[str, Any]) -> None:
         """The next entry."""
-        text = "," * self._any + shards.canonical_json(entry)
+        text = "," * self._any + canonical_json(entry)
         self._sum.update(text.encode("utf-8", "surrogatepass"))
         self._any = True
 
@@ -287,7 +140,7 @@ def checksum(cell: Mapping[str, Any]) -> str:
     """The hash of all that a cell holds, but for the checksum itself."""
     about = {name: value for name, value in cell.items() if name not in ("problems", "checksum")}
     if not isinstance(cell.get("problems"), list):  # no cell; what it is worth is said by who reads it
-        return shards.digest({name: value for name, value in cell.items() if name != "checksum"}, 32)
+        return digest({name: value for name, value in cell.items() if name != "checksum"}, 32)
     sums = _Checksum(about)
     for entry in cell["problems"]:
         sums.add(entry)
@@ -361,7 +214,7 @@ def _first_line(failure: BaseException) -> str:
     return f"{type(failure).__name__}: {failure}".split("\n")[0][:200]
 
 
-# Figures.
+# Rows.
 
 
 def outcomes(cell: Mapping[str, Any]) -> Outcomes:
@@ -386,10 +239,9 @@ def disputed(cell: Mapping[str, Any]) -> int | None:
     return sum(counts) if counts else None
 
 
-def row(cell: Mapping[str, Any], key: str | None = None) -> dict[str, Any]:
-    """A cell's row: its labels and its figures. The same cell gives the same row, resampling included."""
+def row(cell: Mapping[str, Any], key: str | None = None) -> Row:
+    """A cell's row. The same cell gives the same row, resampling included."""
     key = key or key_of(cell)
     seed = int(key[:8], 16)
     about = {"grader": grader(cell), "conditions": cell["conditions"], "disputed": disputed(cell)}
-    about |= chance.figures([cell], seed)
-    return {**cell["labels"], "cell": key, **about, **summary(outcomes(cell), seed)}
+    return Row(**cell["labels"], cell=key, **about, **quality([cell], seed), **summary(outcomes(cell), seed))

@@ -18,7 +18,7 @@ from harness.errors import HarnessError
 from harness.records import Floats
 from harness.scoring import stats
 from harness.scoring.metrics import Outcomes, telling_budget
-from harness.store import shards
+from harness.store.keys import digest
 
 from . import cells, seed_groups
 from .cells import Cell
@@ -44,7 +44,7 @@ def compare(names: Sequence[str], folders: Sequence[Path]) -> dict[str, Any]:
     _check_trials(ours, theirs)
     budget = None if ours.ranks is not None and theirs.ranks is not None else _budget(ours, theirs)
     x, y = _figures(ours, budget), _figures(theirs, budget)
-    seed = int(shards.digest([_seeding(first), _seeding(second)], 8), 16)
+    seed = int(digest([_seeding(first), _seeding(second)], 8), 16)
     most = 1.0 if budget is not None else float(max(ours.n.max(), theirs.n.max()))
     found = stats.paired_difference(x[:, None], y[:, None], seed, widest=most)
 
@@ -184,6 +184,6 @@ def _seeding(group: Sequence[seed_groups.Keyed]) -> str | list[str]:
 
 def _about(group: Sequence[seed_groups.Keyed]) -> dict[str, Any]:
     """Whose figures these are, and some of its row's."""
-    row = seed_groups.row(group)
+    row = seed_groups.row(group).to_json()
     labels = {name: row[name] for name in cells.LABELS}
     return {"cell": row["cell"], **labels, "seeds": row["seeds"], **{name: row[name] for name in FIGURES}}

@@ -11,7 +11,9 @@ from typing import Any
 from harness.errors import HarnessError
 from harness.plugin_system.component import Spec, build, described
 from harness.plugin_system.registry import Registry, load_registry
-from harness.store import shards
+from harness.store.json_files import json_bytes, read_json
+from harness.store.keys import digest
+from harness.store.stage import write_atomically
 from harness.testing import checks, findings
 
 from . import cells, inert
@@ -66,7 +68,7 @@ def _write_all(files: Mapping[Path, bytes]) -> None:
     written: list[Path] = []
     try:
         for path, content in files.items():
-            shards.write_atomically(path, content)
+            write_atomically(path, content)
             written.append(path)
     except BaseException:
         for path in written:
@@ -74,7 +76,7 @@ def _write_all(files: Mapping[Path, bytes]) -> None:
             if content_before is None:
                 path.unlink(missing_ok=True)
             else:
-                shards.write_atomically(path, content_before)
+                write_atomically(path, content_before)
         for folder in sorted(set(made), key=lambda folder: len(folder.parts), reverse=True):
             with suppress(OSError):  # not there, or not empty
                 folder.rmdir()
@@ -87,9 +89,9 @@ def _record(cell: cells.Cell, to: Path, registry: Registry, files: dict[Path, by
     What is to be kept of that is added to `files`.
     """
     selector = cell["inputs"]["ranking"]["selector"]
-    path = to / cells.BADGES / f"{shards.digest(selector)}.json"
-    kit = shards.digest([check.name for check in checks("selector")])
-    badge = shards.read_json(path) if path.exists() else None
+    path = to / cells.BADGES / f"{digest(selector)}.json"
+    kit = digest([check.name for check in checks("selector")])
+    badge = read_json(path) if path.exists() else None
     badge = json.loads(files[path]) if path in files else badge
     if badge is None or badge.get("kit") != kit:
         try:
@@ -98,7 +100,7 @@ def _record(cell: cells.Cell, to: Path, registry: Registry, files: dict[Path, by
             if badge is None:
                 return f"not tried: {reason}"
         else:
-            files[path] = shards.json_bytes(badge)
+            files[path] = json_bytes(badge)
     return f"fails {len(badge['failed'])}" if badge["failed"] else f"passes {badge['passed']}"
 
 

@@ -9,14 +9,16 @@ pools.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from harness.scoring.metrics import Outcomes, over_seeds, summary
-from harness.stages import chance
-from harness.store import shards
+from harness.store.keys import canonical_json, digest
 
 from . import cells
 from .cells import Cell
+from .rows import Row
+from .verdict_quality import quality
 
 SEEDS = ("seed", "projection_seed")
 HASHED = ("key", "pool", "embedding", "verdict")  # a stage's own key, and those of the stages that it reads
@@ -33,7 +35,7 @@ def setting(cell: Mapping[str, Any]) -> str:
     """What cells of one row have in common, as canonical JSON."""
     labels = {name: value for name, value in cell["labels"].items() if name != "seed"}
     inputs = {name: unseeded(stage) for name, stage in cell["inputs"].items()}
-    return shards.canonical_json([labels, inputs, [entry["id"] for entry in cell["problems"]]])
+    return canonical_json([labels, inputs, [entry["id"] for entry in cell["problems"]]])
 
 
 def rows_of(found: Mapping[str, Cell]) -> list[list[Keyed]]:
@@ -71,21 +73,25 @@ def outcomes(group: Sequence[Keyed]) -> Outcomes:
     return over_seeds([[cells.outcomes(cell) for _, cell in pool] for pool in by_pool(group)])
 
 
-def row(group: Sequence[Keyed]) -> dict[str, Any]:
+def row(group: Sequence[Keyed]) -> Row:
     """A row from the cells of one group; of one cell the same as `cells.row`, but for `seeds` and `cells`.
 
     `seed` is None where there are several; resampling is then seeded by the keys of all cells.
     """
     key, cell = group[0]
-    keys = [one for one, _ in group]
-    shared = {"seeds": [one["labels"]["seed"] for _, one in group], "cells": keys}
+    keys = [each for each, _ in group]
+    shared: dict[str, Any] = {"seeds": [each["labels"]["seed"] for _, each in group], "cells": keys}
     if len(group) == 1:
-        return {**cells.row(cell, key), **shared}
-    about = {"grader": cells.grader(cell), "conditions": _conditions(group), "disputed": _disputed(group)}
-    seed = int(shards.digest(sorted(keys), 8), 16)
-    about |= chance.figures([pool[0][1] for pool in by_pool(group)], seed)
-    figures = summary(outcomes(group), seed)
-    return {**cell["labels"], "seed": None, "cell": key, **about, **figures, **shared}
+        return replace(cells.row(cell, key), **shared)
+    about: dict[str, Any] = {
+        "grader": cells.grader(cell),
+        "conditions": _conditions(group),
+        "disputed": _disputed(group),
+    }
+    seed = int(digest(sorted(keys), 8), 16)
+    verdicts = quality([pool[0][1] for pool in by_pool(group)], seed)
+    labels: dict[str, Any] = {**cell["labels"], "seed": None}
+    return Row(**labels, cell=key, **about, **verdicts, **summary(outcomes(group), seed), **shared)
 
 
 def _conditions(group: Iterable[Keyed]) -> dict[str, list[str]]:

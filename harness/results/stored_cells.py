@@ -17,11 +17,15 @@ import numpy as np
 
 from harness.errors import contained
 from harness.plugin_system.component import build, described, parse_spec
+from harness.plugin_system.picks import picked
 from harness.plugin_system.registry import Registry
 from harness.records import Floats, Pool, Problem, Responses
-from harness.stages.work import centred, one_thread, pool_of, pulled, ranking_named, ranking_rng
+from harness.stages.rank import centred, pool_of, ranking_named
+from harness.stages.work import one_thread, ranking_rng
 from harness.store import shards
-from harness.store.shards import Stage
+from harness.store.json_files import read_record
+from harness.store.keys import storable
+from harness.store.stage import Stage
 
 SUFFIXES = {"pool": ".parquet", "embedding": ".safetensors", "verdict": ".parquet", "ranking": ".json"}
 
@@ -61,19 +65,19 @@ class StoredProblem:
 
     def responses(self, cell: Mapping[str, Any]) -> Responses:
         """All responses to the problem, without states."""
-        return shards.read_responses(self._stage(cell, "pool"), self.problem)
+        return shards.read_responses(self._stage(cell, "pool").path(self.problem))
 
     def vectors(self, cell: Mapping[str, Any], n: int) -> Floats:
         """The first n vectors (n, d) that the cell's selector read, not centred; (n, 0) where it reads none."""
         if key_of(cell, "embedding") is None:
             return np.zeros((n, 0), np.float32)
-        vectors = shards.read_vectors(self._stage(cell, "embedding"), self.problem)
+        vectors = shards.read_vectors(self._stage(cell, "embedding").path(self.problem))
         self._require(cell, "embedding", len(vectors), n)
         return vectors[:n]
 
     def verdicts(self, cell: Mapping[str, Any], n: int) -> list[str]:
         """The first n verdicts: "correct", "wrong" or "error"."""
-        verdicts = shards.read_verdicts(self._stage(cell, "verdict"), self.problem)
+        verdicts = shards.read_verdicts(self._stage(cell, "verdict").path(self.problem))
         self._require(cell, "verdict", len(verdicts), n)
         return verdicts[:n]
 
@@ -83,12 +87,12 @@ class StoredProblem:
 
     def ranking(self, cell: Mapping[str, Any]) -> dict[str, Any]:
         """The cell's ranking as stored: kind, n, trials."""
-        return shards.read_record(self._stage(cell, "ranking").path(self.problem))
+        return read_record(self._stage(cell, "ranking").path(self.problem))
 
     def pool(self, cell: Mapping[str, Any], n: int, responses: Responses | None = None) -> Pool:
         """The first n responses as the cell's selector saw them. `responses`: where they were read already."""
         responses = self.responses(cell) if responses is None else responses
-        answers = shards.read_answers(self._stage(cell, "verdict"), self.problem)
+        answers = shards.read_answers(self._stage(cell, "verdict").path(self.problem))
         self._require(cell, "pool", len(responses), n)
         self._require(cell, "verdict", len(answers), n)
         return pool_of(
@@ -105,11 +109,11 @@ def stored_problems(root: Path, cell: Mapping[str, Any]) -> dict[str, StoredProb
     """Those of the cell's problems whose responses the store has, by id, in the order of the cell."""
     there = {}
     for path in sorted((root / "pool" / str(key_of(cell, "pool"))).glob("*.parquet")):
-        about = shards.about_shard(path)
+        about = shards.read_about(path)
         there[about["problem_id"]] = about["prompt"], path.stem
     found = {}
     for entry in cell["problems"]:
-        if (stored_id := shards.storable(entry["id"])) in there:
+        if (stored_id := storable(entry["id"])) in there:
             prompt, name = there[stored_id]
             found[entry["id"]] = StoredProblem(root, Problem(entry["id"], prompt), name)
     return found
@@ -134,4 +138,4 @@ def picks(selector: Any, cell: Mapping[str, Any], pool: Pool, problem: Problem, 
     labels = cell["labels"]
     with contained(), one_thread(labels["selector"]), ranking_named(labels["selector"], problem):
         ranking = selector.rank(pool, ranking_rng(labels["seed"], problem, trial))
-        return list(islice(pulled(ranking, len(pool)), most))
+        return list(islice(picked(ranking, len(pool)), most))

@@ -1,25 +1,27 @@
-"""What every plan starts from: the config, and what it names, found and built."""
+"""What every plan starts from: the config, and what it names, found and built once."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from collections.abc import Hashable
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from harness.contracts import Engine, Executor, Task
+from harness.contracts import Engine, Executor
 from harness.plugin_system.component import Spec, build, described, parse_spec, source_hash
 from harness.plugin_system.presets import graded_as_the_paper
-from harness.plugin_system.registry import Registry, load_registry
+from harness.plugin_system.registry import Registration, Registry, load_registry
 from harness.stages.work import Work, forget_components
-from harness.store.shards import Stage, Store
+from harness.store.stage import Stage, Store
 from harness.system.progress import Progress
+from harness.task import Task
 
 from .config import RunConfig
 
 
 @dataclass(frozen=True)
-class Setting:
-    """A run's surroundings. `task` is None for a pool that brings its own problems and verdicts."""
+class Context:
+    """A run's config and what belongs to it. `task` is None for a pool that brings its own problems and verdicts."""
 
     config: RunConfig
     registry: Registry
@@ -27,24 +29,28 @@ class Setting:
     task: Task | None
     executor: Executor
     progress: Progress
+    _built: dict[Hashable, Any] = field(default_factory=dict, repr=False, compare=False)
 
     def build(self, kind: str, spec: Spec | str, **context: Any) -> Any:
-        """The component of that kind and spec."""
-        return build(self.registry, kind, spec, **context)
+        """The component of that kind and spec, built once."""
+        key = (kind, str(spec), *context.items())
+        if key not in self._built:
+            self._built[key] = build(self.registry, kind, spec, **context)
+        return self._built[key]
 
     def model(self, task: Task) -> str | None:
         """The model that was asked for, else the task's own; None (the engine's) too where models are a server's."""
-        engine = self.registry.find("engine", parse_spec(self.config.engine).name).load()
+        engine = self._registration("engine", self.config.engine).load()
         return self.config.model or (None if getattr(engine, "served", False) else task.default_model)
 
     def engine(self, task: Task) -> Engine:
         """The engine that was asked for, with that model."""
-        built: Engine = self.build("engine", self.config.engine, model=self.model(task))
-        return built
+        engine: Engine = self.build("engine", self.config.engine, model=self.model(task))
+        return engine
 
     def described(self, kind: str, spec: str, component: Any) -> dict[str, Any]:
         """What fixes the component's behaviour, for keys."""
-        return described(self.registry.find(kind, parse_spec(spec).name), component)
+        return described(self._registration(kind, spec), component)
 
     def work(self, task: Task, pool: Stage, *, given: bool = False, n: int | None = None) -> Work:
         """The work on a pool. Its verdicts are fixed by the grader's version and code, or are `given` with the pool."""
@@ -65,19 +71,21 @@ class Setting:
             rank_timeout=config.rank_timeout,
         )
 
+    def _registration(self, kind: str, spec: str) -> Registration:
+        return self.registry.find(kind, parse_spec(spec).name)
+
     def _grading_code(self, task: Task) -> str:
         """The hash of what grades; "" for a pool that brings its own problems and verdicts."""
-        name = self.config.task
-        return source_hash(task, self.registry.find("task", parse_spec(name).name)) if name else ""
+        return source_hash(task, self._registration("task", self.config.task)) if self.config.task else ""
 
 
-def make_setting(config: RunConfig, progress: Progress) -> Setting:
-    """The setting of a config; HarnessError for a task or executor that is not there."""
+def make_context(config: RunConfig, progress: Progress) -> Context:
+    """The context of a config; HarnessError for a task or executor that does not exist."""
     forget_components()
     registry = load_registry(config.plugin_files)
     if config.paper and config.task:
         config = replace(config, task=graded_as_the_paper(registry, config.task))
-    return Setting(
+    return Context(
         config=config,
         registry=registry,
         store=Store(config.store),

@@ -17,12 +17,14 @@ from typing import Any
 
 from harness.errors import HarnessError, NotBegun, did_you_mean
 from harness.plugin_system.component import build, parse_spec
+from harness.plugin_system.picks import needs
 from harness.plugin_system.registry import Registry, load_registry
+from harness.results.rows import Row
 from harness.system.progress import Progress
 
 from . import pipeline
 from .config import RunConfig
-from .plan import make_plan, needs
+from .plan import make_plan
 from .preflight import SHORTER, Outlook, preflight, require_consent
 
 AXES = ("task", "model", "engine", "sampler", "embedder", "selector")
@@ -30,13 +32,13 @@ ALL = "*"
 
 
 def run(
-    config: RunConfig, progress: Progress, scored: Callable[[dict[str, Any]], None] = lambda row: None
-) -> tuple[list[dict[str, Any]], dict[str, str]]:
+    config: RunConfig, progress: Progress, scored: Callable[[Row], None] = lambda row: None
+) -> tuple[list[Row], dict[str, str]]:
     """The rows of all runs of the config's grid, and one line for each run or selector that failed (it has no row).
 
     `scored(row)` is called as each row is there.
     """
-    rows: list[dict[str, Any]] = []
+    rows: list[Row] = []
     failures: dict[str, str] = {}
     runs = list(points(config, progress))
     require_consent("run", _outlook(runs), progress, SHORTER)

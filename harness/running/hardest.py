@@ -16,7 +16,8 @@ from pathlib import Path
 from typing import TypeVar
 
 from harness.errors import HarnessError
-from harness.store import shards
+from harness.store.keys import canonical_json
+from harness.store.stage import write_atomically
 from harness.system.json_lines import read_lines
 
 Item = TypeVar("Item")
@@ -51,8 +52,8 @@ def hardest(counts: Iterable[Solved], count: int) -> list[Solved]:
 
 def write(path: Path, chosen: Iterable[Solved]) -> None:
     """Write the problems, one JSON line each."""
-    lines = (shards.canonical_json(asdict(solved)) + "\n" for solved in chosen)
-    shards.write_atomically(path, "".join(lines).encode("utf-8", "surrogatepass"))
+    lines = (canonical_json(asdict(solved)) + "\n" for solved in chosen)
+    write_atomically(path, "".join(lines).encode("utf-8", "surrogatepass"))
 
 
 def read_ids(path: Path) -> set[str]:

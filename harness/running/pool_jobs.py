@@ -14,23 +14,29 @@ from harness.contracts import Task
 from harness.errors import HarnessError, did_you_mean
 from harness.pools.given import read_pool
 from harness.records import Problem, Responses
+from harness.results import verdict_quality
 from harness.stages import audit as audits
 from harness.stages import chance
-from harness.store import shards as store
+from harness.store import shards
+from harness.store.json_files import read_manifest
+from harness.store.stage import Stage, write_atomically
 from harness.system.progress import Progress
 
 from . import hardest as hardness
 from . import importing, pipeline
 from .config import RunConfig
-from .context import make_setting
+from .context import make_context
 from .plan import Plan, make_plan
 from .preflight import preflight, require_consent
 
 
 def import_file(config: RunConfig, progress: Progress) -> dict[str, Any]:
     """Import the config's pool file into its store; its summary, with the key under which it is kept."""
-    imported = importing.import_pool(make_setting(config, progress), needs_verdicts=False)
-    return inspect(imported.work.pool.key, config.store)
+    context = make_context(config, progress)
+    pool = importing.foreign_pool(context)
+    given = importing.verdicts_given(context, pool, needed=False)
+    importing.bring_in(pool, context.work(pool.task, pool.stage, given=given), progress)
+    return inspect(pool.stage.key, config.store)
 
 
 def audit(config: RunConfig, progress: Progress) -> dict[str, Any]:
@@ -45,8 +51,9 @@ def audit(config: RunConfig, progress: Progress) -> dict[str, Any]:
     plan.work.audits.begin()
     pipeline.audit(plan, progress)
     found = list(audits.listing(plan.work, plan.problems))
-    counts = [chance.counts_in(chance.stage_of(plan), problem) for problem in plan.problems]
-    level = chance.level([(one[0], one[1]) for one in counts if one and one[1]], seed=0)
+    stage = chance.stage_of(plan.context.store, plan.work, plan.task, plan.problems)
+    counts = [counts for problem in plan.problems if (counts := chance.counts_in(stage, problem))]
+    level = verdict_quality.level([(correct, gradings) for correct, gradings in counts if gradings], seed=0)
     summary = audits.summary(plan.work, plan.problems)
     return {"pool": plan.work.pool.key, **summary, "chance": level, "listed": found}
 
@@ -59,7 +66,7 @@ def hardest(config: RunConfig, count: int, out: Path, progress: Progress) -> dic
     plan = _graded(config, progress)
     counts = []
     for problem in plan.problems:
-        verdicts = store.read_verdicts(plan.work.verdicts, problem)[: plan.work.n]
+        verdicts = shards.read_verdicts(plan.work.verdicts.path(problem))[: plan.work.n]
         counts.append(hardness.Solved(problem.id, len(verdicts), verdicts.count("correct")))
     chosen = hardness.hardest(counts, count)
     hardness.write(out, chosen)
@@ -82,6 +89,8 @@ def _graded(config: RunConfig, progress: Progress) -> Plan:
         plan = make_plan(config, progress)
     else:
         plan = _stored_plan(stored_pool(config.store, str(config.pool)), config, progress)
+    if plan.foreign:
+        importing.bring_in(plan.foreign, plan.work, progress)
     for stage in (plan.work.verdicts, plan.work.graded):
         stage.begin()
     plan.check_grader()
@@ -92,26 +101,26 @@ def _graded(config: RunConfig, progress: Progress) -> Plan:
 
 def _stored_plan(folder: Path, config: RunConfig, progress: Progress) -> Plan:
     """The plan of grading a pool of the store: its task's problems that have a shard there."""
-    inputs = store.read_manifest(folder)
+    inputs = read_manifest(folder)
     made_for = inputs["task"]
     name, revision = (made_for["name"], made_for["revision"]) if isinstance(made_for, dict) else (made_for, None)
     if not (config.task or name):
         raise HarnessError(f"pool {folder.name}: brought its own verdicts, and no --task says how to grade it")
-    setting = make_setting(replace(config, task=config.task or name, pool=None, ids=None), progress)
-    assert setting.task is not None
-    if revision and revision != setting.task.revision:
+    context = make_context(replace(config, task=config.task or name, pool=None, ids=None), progress)
+    assert context.task is not None
+    if revision and revision != context.task.revision:
         raise HarnessError(
-            f"pool {folder.name}: was made from revision {revision} of {name}'s data, this is {setting.task.revision}: "
+            f"pool {folder.name}: was made from revision {revision} of {name}'s data, this is {context.task.revision}: "
             "say the --data that it was made with"
         )
-    stage = store.Stage(folder, folder.name, ".parquet", inputs)
-    by_id, fault = _problems(setting.task, [config.split] if config.split else setting.task.splits)
+    stage = Stage(folder, folder.name, ".parquet", inputs)
+    by_id, fault = _problems(context.task, [config.split] if config.split else context.task.splits)
     problems = [problem for problem in by_id.values() if stage.path(problem).exists()]
     if fault and len(problems) < len(list(folder.glob("*.parquet"))):
         raise HarnessError(f"{fault}; of a --data file say the --split") from fault
     if not problems:
-        raise HarnessError(f"pool {folder.name}: none of its problems is task {setting.config.task!r}'s: say --task")
-    return Plan(setting, setting.task, problems, setting.work(setting.task, stage), labels={})
+        raise HarnessError(f"pool {folder.name}: none of its problems is task {context.config.task!r}'s: say --task")
+    return Plan(context, context.task, problems, context.work(context.task, stage))
 
 
 def _problems(task: Task, splits: Sequence[str]) -> tuple[dict[str, Problem], HarnessError | None]:
@@ -133,8 +142,8 @@ def inspect(pool: str, root: Path) -> dict[str, Any]:
         return {"pool": pool, **_summary(records)}
     folder = stored_pool(root, pool)
     graded = graded_folder(root, folder.name)
-    shards = ((store.responses_in(path), _correct_in(graded, path)) for path in sorted(folder.glob("*.parquet")))
-    return {"pool": folder.name, **_summary(shards)}
+    stored = ((shards.read_responses(path), _correct_in(graded, path)) for path in sorted(folder.glob("*.parquet")))
+    return {"pool": folder.name, **_summary(stored)}
 
 
 def export(key: str, out: Path, root: Path) -> str:
@@ -142,9 +151,9 @@ def export(key: str, out: Path, root: Path) -> str:
     folder = stored_pool(root, key)
     graded = graded_folder(root, folder.name)
     lines = []
-    shards = sorted(folder.glob("*.parquet"))
-    for path in shards:
-        responses, about = store.responses_in(path), store.about_shard(path)
+    files = sorted(folder.glob("*.parquet"))
+    for path in files:
+        responses, about = shards.read_responses(path), shards.read_about(path)
         line: dict[str, Any] = {**about, "responses": list(responses.texts)}
         if not np.isnan(responses.logprobs).any():
             line |= {"logprobs": responses.logprobs.tolist(), "logprob_kind": _logprob_kind(folder)}
@@ -152,13 +161,13 @@ def export(key: str, out: Path, root: Path) -> str:
             line["finish"] = list(responses.finish)
         correct = _correct_in(graded, path)
         lines.append(json.dumps(line | ({"correct": correct} if correct else {}), ensure_ascii=False))
-    store.write_atomically(out, ("\n".join(lines) + "\n").encode())
-    return f"{out}: {len(shards)} problems" + (", with verdicts" if graded else "")
+    write_atomically(out, ("\n".join(lines) + "\n").encode())
+    return f"{out}: {len(files)} problems" + (", with verdicts" if graded else "")
 
 
 def _logprob_kind(folder: Path) -> str:
     """What the pool's log-probabilities are of: as its engine said, else our own kind."""
-    engine = store.read_manifest(folder).get("engine")
+    engine = read_manifest(folder).get("engine")
     said = engine.get("logprob_kind") if isinstance(engine, dict) else None
     return said or "sum, temperature 1, unfiltered"
 
@@ -178,16 +187,14 @@ def stored_pool(root: Path, key: str) -> Path:
 def graded_folder(root: Path, key: str) -> Path | None:
     """The folder of the pool's verdicts; the last one made, where it was graded more than once."""
     manifests = [
-        path
-        for path in (root / "verdict").glob("*/manifest.json")
-        if store.read_manifest(path.parent).get("pool") == key
+        path for path in (root / "verdict").glob("*/manifest.json") if read_manifest(path.parent).get("pool") == key
     ]
     return max(manifests, key=lambda path: path.stat().st_mtime_ns).parent if manifests else None
 
 
 def _correct_in(graded: Path | None, shard: Path) -> list[bool] | None:
     path = graded / shard.name if graded else None
-    return [verdict == "correct" for verdict in store.verdicts_in(path)] if path and path.exists() else None
+    return [verdict == "correct" for verdict in shards.read_verdicts(path)] if path and path.exists() else None
 
 
 def _summary(pools: Iterable[tuple[Responses, Sequence[bool] | None]]) -> dict[str, Any]:

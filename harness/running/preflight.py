@@ -8,22 +8,23 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from harness.contracts import EstimatesTime, KeepsModels
 from harness.errors import NotBegun
 from harness.records import Problem
-from harness.stages import measure
-from harness.stages.work import problem_seed
+from harness.stages.measure import still_to_measure
 from harness.store import missing_rows, shards
 from harness.system.progress import Progress
+from harness.task import Measured
 
 from .plan import Plan
 
-PROBED = 16  # responses that are drawn, and thrown away, to see how fast the engine is
+PROBED = 16  # responses that are sampled, and thrown away, to see how fast the engine is
 SHORT_TOKENS = 32  # of their beginnings
 PATIENCE_S = 120.0  # that trying whole ones may take
-WORTH = 20  # probes are made where at least so many times as many responses are to be drawn
+WORTH = 20  # probes are made where at least so many times as many responses are to be sampled
 BYTES_A_TOKEN = 6  # of a response in the store: its text compressed, its token ids
-LONG_S = 3600.0  # what takes an hour or more is begun only where somebody says so
-MANY_RESPONSES, MANY_TOKENS = 20_000, 10_000_000  # and so is more than this, where nobody can say how long it takes
+LONG_S = 3600.0  # what takes an hour or more begins only where the user says so
+MANY_RESPONSES, MANY_TOKENS = 20_000, 10_000_000  # and so does more than this, where the time cannot be estimated
 
 SHORTER = "--limit, --n and --max-tokens make it shorter"
 
@@ -132,7 +133,7 @@ def preflight(plan: Plan) -> Preflight:
         verdicts=len(plan.work.verdicts.missing(problems)) * size,
         store_bytes=tokens * BYTES_A_TOKEN + vectors * plan.config.dim * 4,
         free_bytes=shutil.disk_usage(_existing(plan.config.store)).free,
-        seconds=_sampling_s(plan, responses) if whole >= WORTH * PROBED and _draws_here(plan) else None,
+        seconds=_sampling_s(plan, responses) if whole >= WORTH * PROBED and _samples_here(plan) else None,
         measuring_s=_measuring_s(plan, size),
         encoded=sum(encoded.values()),
         encoding_s=_encoding_s(plan, encoded),
@@ -143,14 +144,14 @@ def sampling_outlook(plan: Plan, problems: Sequence[Problem]) -> Outlook:
     """How long it takes to sample n responses to each of these problems, by a probe where there is something to win."""
     assert plan.sampling is not None
     responses = len(problems) * plan.sampling.n
-    if responses >= WORTH * PROBED and _draws_here(plan):
+    if responses >= WORTH * PROBED and _samples_here(plan):
         return Outlook(_probed(plan, problems) * responses)
     return Outlook(0, responses, responses * plan.sampling.max_tokens)
 
 
-def _draws_here(plan: Plan) -> bool:
+def _samples_here(plan: Plan) -> bool:
     """Whether the engine runs in this process, and not on an executor's other machines."""
-    return not hasattr(plan.setting.executor, "with_models")
+    return not isinstance(plan.context.executor, KeepsModels)
 
 
 def encoding_outlook(plan: Plan) -> Outlook:
@@ -161,34 +162,37 @@ def encoding_outlook(plan: Plan) -> Outlook:
 
 
 def _to_encode(plan: Plan) -> dict[str, int]:
-    """Per problem id how many responses of the store have to pass the model for their states."""
-    stage, pool = plan.work.embeddings, plan.work.pool
-    if not (stage and plan.engine and plan.embedder and plan.embedder.state):
+    """Per problem id how many responses that exist have to pass the model for their states."""
+    stage = plan.work.embeddings
+    if not (stage and plan.vectors and plan.vectors.engine):
         return {}
-    there = [problem for problem in stage.missing(plan.problems) if pool.path(problem).exists()]
-    return {problem.id: shards.count_in(pool.path(problem)) for problem in there}
+    counts = {problem.id: plan.rows(problem) for problem in stage.missing(plan.problems)}
+    return {name: count for name, count in counts.items() if count}
 
 
 def _encoding_s(plan: Plan, encoded: dict[str, int]) -> float | None:
     """Seconds of embedding, by the first few responses; loading the model is not counted."""
-    if sum(encoded.values()) < WORTH * PROBED or not _draws_here(plan):
+    if sum(encoded.values()) < WORTH * PROBED or not _samples_here(plan):
         return None
-    assert plan.engine is not None
-    assert plan.embedder is not None
-    assert plan.embedder.state is not None
+    assert plan.vectors is not None
+    engine, embedder = plan.vectors.engine, plan.vectors.embedder
     problem = next(problem for problem in plan.problems if problem.id in encoded)
-    some, prompt = shards.read_responses(plan.work.pool, problem).first(PROBED), plan.prompts([problem])[0]
+    if engine is None or embedder is None or embedder.state is None or not plan.work.pool.path(problem).exists():
+        return None
+    some, prompt = shards.read_responses(plan.work.pool.path(problem)).first(PROBED), plan.prompts([problem])[0]
     timed = 0.0
     for responses in (some.first(1), some):
         started = time.perf_counter()
-        plan.engine.encode(prompt, responses, [plan.embedder.state])
+        engine.encode(prompt, responses, [embedder.state])
         timed = time.perf_counter() - started
     return timed / len(some) * sum(encoded.values())
 
 
 def _measuring_s(plan: Plan, n: int) -> float | None:
-    counts = measure.ahead(plan, n)
-    return plan.task.seconds(counts) if sum(count for _, count in counts) >= WORTH * PROBED else None
+    counts = still_to_measure(plan.context.store, plan.task, plan.work, plan.problems, n)
+    if not isinstance(plan.task, Measured) or sum(count for _, count in counts) < WORTH * PROBED:
+        return None
+    return plan.task.seconds(counts)
 
 
 def _sampling_s(plan: Plan, responses: int) -> float:
@@ -196,10 +200,9 @@ def _sampling_s(plan: Plan, responses: int) -> float:
     sampling = plan.sampling
     assert sampling is not None
     missing = plan.work.pool.missing(plan.problems)
-    if not hasattr(sampling.engine, "seconds"):
+    if not isinstance(sampling.engine, EstimatesTime):
         return _probed(plan, missing) * responses
-    estimate: float = sampling.engine.seconds(plan.prompts(missing), sampling.n, sampling.sampler)
-    return estimate
+    return sampling.engine.seconds(plan.prompts(missing), sampling.n, sampling.sampler)
 
 
 def _probed(plan: Plan, problems: Sequence[Problem]) -> float:
@@ -224,13 +227,7 @@ def _sampled_s(plan: Plan, problems: Sequence[Problem], n: int, max_tokens: int)
     """Seconds that n responses to each problem take, thrown away."""
     assert plan.sampling is not None
     started = time.perf_counter()
-    plan.sampling.engine.sample(
-        plan.prompts(problems),
-        n=n,
-        sampler=plan.sampling.sampler,
-        max_tokens=max_tokens,
-        seeds=[problem_seed("sample", plan.config.seed, problem) for problem in problems],
-    )
+    plan.sampling.engine.sample(plan.request(problems, n, max_tokens=max_tokens))
     return time.perf_counter() - started
 
 

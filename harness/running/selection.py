@@ -19,31 +19,25 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from harness.contracts import Embedder
+from harness.contracts import Embedder, Ranker, RanksAfter
 from harness.errors import HarnessError, contained, did_you_mean, said
 from harness.plugin_system.component import parameters
+from harness.plugin_system.picks import needs, picked, require_selector, subset_of
 from harness.pools.given import GivenVectors
 from harness.records import Floats, Pool, Problem, Responses
+from harness.stages.embed import embedded
 from harness.stages.project import project
-from harness.stages.work import (
-    answers_of,
-    centred,
-    embedded,
-    one_thread,
-    pool_of,
-    pulled,
-    ranking_named,
-    ranking_rng,
-    subset_of,
-)
-from harness.store import shards as store
+from harness.stages.rank import centred, pool_of, ranking_named
+from harness.stages.verify import answers_of
+from harness.stages.work import one_thread, ranking_rng
+from harness.store import shards
 from harness.system.json_lines import Line, read_lines
 from harness.system.progress import Progress
 
 from .config import SelectConfig
-from .context import Setting, make_setting
-from .importing import read_responses
-from .plan import check_selector, make_plan, needs, pool_embedder
+from .context import Context, make_context
+from .importing import import_pool, responses_in_file
+from .plan import make_plan, pool_embedder
 
 VectorsOf: TypeAlias = Callable[["Candidates"], Floats]
 
@@ -75,20 +69,19 @@ class Chosen:
 
 def select(request: SelectConfig, progress: Progress) -> list[Chosen]:
     """k indices of every problem, in the order of the file. What can be wrong with the request is found first."""
-    setting = make_setting(request.run_config, progress)
-    selector = setting.build("selector", request.selector)
-    check_selector(request.selector, selector)
+    context = make_context(request.run_config, progress)
+    selector = require_selector(request.selector, context.build("selector", request.selector))
     given = GivenVectors(request.embeddings, max_gb=request.max_vectors_gb) if request.embeddings else None
-    _check_reads(request, setting, selector)
-    found = list(read_responses(setting) if request.pool or given is None else _rows_of(given))
+    _check_reads(request, context, selector)
+    found = list(responses_in_file(context) if request.pool or given is None else _rows_of(given))
     if given:
         given.lines = {problem.id: problem.meta.get("line", problem.id) for problem, _ in found}
     candidates = _with_verified(request, found)
     for one in candidates:
         _check_size(request.k, one)
     _check_logprobs(request.selector, selector, candidates)
-    vectors = _vectors(request, setting, selector, candidates, given)
-    return [_chosen(request, setting, selector, one, vectors(one)) for one in candidates]
+    vectors = _vectors(request, context, selector, candidates, given)
+    return [_chosen(request, context, selector, one, vectors(one)) for one in candidates]
 
 
 # What there is to select from.
@@ -103,7 +96,7 @@ def _rows_of(given: GivenVectors) -> Iterable[tuple[Problem, Responses]]:
         yield Problem(name, ""), Responses([""] * n, ["stop"] * n, np.zeros(n, np.int64), np.full(n, np.nan))
 
 
-def _check_reads(request: SelectConfig, setting: Setting, selector: Any) -> None:
+def _check_reads(request: SelectConfig, context: Context, selector: Any) -> None:
     """Refuse a selector whose columns the request cannot fill."""
     reads = getattr(selector, "reads", ())
     if "texts" in reads and not request.pool:
@@ -113,9 +106,9 @@ def _check_reads(request: SelectConfig, setting: Setting, selector: Any) -> None
             f"selector {request.selector!r} reads canonical answers, which a task extracts: say which --task"
             + (" (and give --pool)" if not request.pool else "")
         )
-    remark = setting.task.check() if setting.task and "answers" in reads else ""  # extraction may need the sandbox too
+    remark = context.task.check() if context.task and "answers" in reads else ""  # extraction may need the sandbox too
     if remark:
-        setting.progress.say(remark)
+        context.progress.say(remark)
 
 
 def _check_logprobs(spec: str, selector: Any, candidates: Sequence[Candidates]) -> None:
@@ -191,7 +184,7 @@ def _indices_in(line: Line, name: str, n: int) -> list[int]:
 
 def _vectors(
     request: SelectConfig,
-    setting: Setting,
+    context: Context,
     selector: Any,
     candidates: Sequence[Candidates],
     given: GivenVectors | None,
@@ -199,7 +192,7 @@ def _vectors(
     """What gives one problem's vectors, (n, d) float32, projected where they are wider than `dim`, not centred."""
     if "embeddings" not in needs(selector):
         if request.embedder or request.model or (given and request.pool):
-            setting.progress.say(f"selector {request.selector!r} reads no vectors: none are made")
+            context.progress.say(f"selector {request.selector!r} reads no vectors: none are made")
         return lambda one: np.zeros((len(one.responses), 0), np.float32)
     if given:
         return lambda one: project(
@@ -208,11 +201,11 @@ def _vectors(
             request.seed,
             f"embeddings {given.path}: {one.problem.id!r}",
         )
-    spec = pool_embedder(setting.config, setting.progress)
-    embedder: Embedder = setting.build("embedder", spec)
+    spec = pool_embedder(context.config, context.progress)
+    embedder: Embedder = context.build("embedder", spec)
     _check_embedder(request, spec, embedder, candidates)
     if embedder.state or "model" in parameters(embedder):
-        return _kept(request, setting.progress)
+        return _kept(request, context.progress)
     return lambda one: project(
         embedded(embedder, spec, one.problem, one.responses.texts),
         request.dim,
@@ -250,13 +243,15 @@ def _kept(request: SelectConfig, progress: Progress) -> VectorsOf:
     stage.begin()
     plan.show_weights(progress)
     require_consent("select", encoding_outlook(plan), progress, "a smaller --pool makes it shorter")
+    if plan.foreign:
+        import_pool(plan.foreign, progress)
     pipeline.embed(plan, set(), progress)
     problems = {problem.id: problem for problem in plan.problems}
 
     def kept(one: Candidates) -> Floats:
         problem = problems[one.problem.id]
-        vectors = store.read_vectors(stage, problem)
-        store.require_rows(stage.path(problem), len(vectors), len(one.responses))
+        vectors = shards.read_vectors(stage.path(problem))
+        shards.require_rows(stage.path(problem), len(vectors), len(one.responses))
         return vectors
 
     return kept
@@ -265,7 +260,7 @@ def _kept(request: SelectConfig, progress: Progress) -> VectorsOf:
 # Selecting.
 
 
-def _chosen(request: SelectConfig, setting: Setting, selector: Any, one: Candidates, vectors: Floats) -> Chosen:
+def _chosen(request: SelectConfig, context: Context, selector: Any, one: Candidates, vectors: Floats) -> Chosen:
     responses = one.responses
     rows = np.ascontiguousarray(vectors)  # as the store gives them to a run: another layout sums in another order
     pool = pool_of(
@@ -274,7 +269,7 @@ def _chosen(request: SelectConfig, setting: Setting, selector: Any, one: Candida
         embeddings=centred(rows) if request.centre else rows,
         logprobs=responses.logprobs,
         lengths=responses.lengths,
-        answers=_answers(setting, selector, one),
+        answers=_answers(context, selector, one),
     )
     rng = ranking_rng(request.seed, one.problem, trial=0)
     try:
@@ -283,36 +278,36 @@ def _chosen(request: SelectConfig, setting: Setting, selector: Any, one: Candida
     except Exception as failure:
         raise HarnessError(f"selector {request.selector!r}, problem {one.problem.id!r}: {said(failure)}") from failure
     names = one.problem.meta.get("names", ())
-    return Chosen(one.problem.id, order, hasattr(selector, "rank"), responses.texts, names)
+    return Chosen(one.problem.id, order, isinstance(selector, Ranker), responses.texts, names)
 
 
-def _answers(setting: Setting, selector: Any, one: Candidates) -> Sequence[str | None]:
+def _answers(context: Context, selector: Any, one: Candidates) -> Sequence[str | None]:
     """The canonical answers, where there is a task and the selector may read them."""
     texts, finish = one.responses.texts, one.responses.finish
-    if setting.task is None or "answers" not in getattr(selector, "reads", ("answers",)):
+    if context.task is None or "answers" not in getattr(selector, "reads", ("answers",)):
         return [None] * len(texts)
     distinct = list(dict.fromkeys(zip(texts, finish, strict=True)))
-    found = answers_of(setting.task, one.problem, [text for text, _ in distinct], [end for _, end in distinct])
+    found = answers_of(context.task, one.problem, [text for text, _ in distinct], [end for _, end in distinct])
     answers = dict(zip(distinct, found, strict=True))
     return [answers[response] for response in zip(texts, finish, strict=True)]
 
 
 def _order(selector: Any, pool: Pool, verified: Sequence[int], k: int, rng: np.random.Generator) -> list[int]:
     """k indices of the pool, none of them verified, each checked as it comes."""
-    if verified and hasattr(selector, "rank_after"):
+    if verified and isinstance(selector, RanksAfter):
         order = _first(selector.rank_after(pool, tuple(verified), rng), k, len(pool))
         for index in set(order) & set(verified):
             raise HarnessError(f"rank_after gave index {index}, which is verified already")
         return order
     rest = np.setdiff1d(np.arange(len(pool)), np.asarray(verified, np.intp))
     part = pool.part(rest.tolist()) if verified else pool
-    if hasattr(selector, "rank"):
+    if isinstance(selector, Ranker):
         return [int(rest[row]) for row in _first(selector.rank(part, rng), k, len(part))]
     return [int(rest[row]) for row in subset_of(selector, part, k, rng)]
 
 
 def _first(picks: Iterable[Any], k: int, n: int) -> list[int]:
-    order = list(islice(pulled(picks, n), k))
+    order = list(islice(picked(picks, n), k))
     if len(order) < k:
         raise HarnessError(f"the ranking ended after {len(order)} of {k} picks")
     return order

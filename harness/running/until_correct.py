@@ -24,12 +24,16 @@ from harness.contracts import Task
 from harness.errors import HarnessError
 from harness.records import Problem, Responses, Verdict
 from harness.results import cells
+from harness.results.provenance import made_with
 from harness.scoring.metrics import budgets
 from harness.scoring.survival import Survival, kaplan_meier
-from harness.stages.sample import says_done
-from harness.stages.work import batches, graded, problem_seed
+from harness.stages.verify import graded
+from harness.stages.work import batches
 from harness.store import shards
 from harness.store.checksums import read_regular
+from harness.store.json_files import read_record, write_record
+from harness.store.keys import digest, storable
+from harness.store.stage import Stage, write_atomically
 from harness.system.progress import Progress
 from harness.upkeep import older_pools
 
@@ -50,8 +54,8 @@ class Sequences:
 
     plan: Plan
     sampling: Sampling
-    drawn: shards.Stage
-    stopped: shards.Stage
+    drawn: Stage
+    stopped: Stage
 
 
 def run(config: RunConfig, progress: Progress) -> dict[str, Any]:
@@ -77,7 +81,7 @@ def planned(config: RunConfig, progress: Progress) -> Sequences:
     assert plan.sampling is not None  # the config has checked that there is no pool
     graded_by = {name: plan.work.verdicts.inputs[name] for name in ("task", "grader", "code")}
     inputs = {**plan.work.pool.inputs, "until": "correct", "verified": graded_by}
-    stage = plan.setting.store.stage
+    stage = plan.context.store.stage
     return Sequences(plan, plan.sampling, stage("sequence", inputs, ".parquet"), stage("stopped", inputs, ".json"))
 
 
@@ -118,7 +122,7 @@ class Judge:
 
     def verdict(self, text: str, finish: str) -> Verdict:
         """The verdict on a text as it is stored; `finish` is how it ended, "" where that is not known."""
-        response = shards.storable(text), finish
+        response = storable(text), finish
         if response not in self.said:
             [self.said[response]], _ = graded(self.task, self.problem, [response[0]], finish=[finish])
         return self.said[response]
@@ -133,18 +137,10 @@ Finish = Callable[[Judge, Responses], None]
 
 def _ask(asked: Sequences, judges: Sequence[Judge], n: int, finish: Finish, **more: Any) -> None:
     """Sample n responses to each problem (fewer where `until` says so); `finish` is told of each that is finished."""
-    problems = [judge.problem for judge in judges]
-    engine = asked.sampling.engine
-    if says_done(engine) and not getattr(engine, "served", False):  # a server's requests would wait for the verifier
+    engine, problems = asked.sampling.engine, [judge.problem for judge in judges]
+    if not getattr(engine, "served", False):  # a server's requests would wait for the verifier
         more["done"] = lambda place, responses: finish(judges[place], responses)
-    sampled = engine.sample(
-        asked.plan.prompts(problems),
-        n=n,
-        sampler=asked.sampling.sampler,
-        max_tokens=asked.sampling.max_tokens,
-        seeds=[problem_seed("sample", asked.plan.config.seed, problem) for problem in problems],
-        **more,
-    )
+    sampled = engine.sample(asked.plan.request(problems, n, **more))
     for judge, responses in zip(judges, sampled, strict=True):
         finish(judge, responses)
 
@@ -192,16 +188,16 @@ def _require_all(problem: Problem, responses: Responses) -> None:
 def _keep(asked: Sequences, judge: Judge, responses: Responses) -> None:
     """Keep the responses, then what was said of them: that shard says that both are there."""
     verdicts = [judge.verdict(*response) for response in zip(responses.texts, responses.finish, strict=True)]
-    shards.write_responses(asked.drawn, judge.problem, responses)
-    shards.write_record(
+    shards.write_responses(asked.drawn.path(judge.problem), judge.problem, responses)
+    write_record(
         asked.stopped.path(judge.problem),
         {
-            "problem_id": shards.storable(judge.problem.id),
+            "problem_id": storable(judge.problem.id),
             "time": len(verdicts),
             "solved": verdicts[-1].status == "correct",
             "budget": asked.sampling.n,
             "tokens": int(np.sum(responses.lengths)),
-            "verdicts": [[verdict.status, shards.storable(verdict.reason)] for verdict in verdicts],
+            "verdicts": [[verdict.status, storable(verdict.reason)] for verdict in verdicts],
             "conditions": dict(judge.task.conditions()),
         },
     )
@@ -212,20 +208,20 @@ def _keep(asked: Sequences, judge: Judge, responses: Responses) -> None:
 
 def _kept(asked: Sequences) -> Record:
     """The run's record, from its shards; written to STORE/sequences too."""
-    plan, stops = asked.plan, [shards.read_record(asked.stopped.path(problem)) for problem in asked.plan.problems]
+    plan, stops = asked.plan, [read_record(asked.stopped.path(problem)) for problem in asked.plan.problems]
     record: Record = {
         "kind": KIND,
         "schema": SCHEMA,
         "labels": {**plan.labels, "embedder": "none", "selector": "in-order", "seed": plan.config.seed},
         "budget": asked.sampling.n,
         "inputs": dict(asked.stopped.inputs),
-        **cells.made_with(()),
+        **made_with(()),
         "problems": [_entry(stop) for stop in stops],
     }
-    key = shards.digest({**record["inputs"], "problems": [entry["id"] for entry in record["problems"]]})
-    path = plan.setting.store.root / FOLDER / f"{key}.json"
+    key = digest({**record["inputs"], "problems": [entry["id"] for entry in record["problems"]]})
+    path = plan.context.store.root / FOLDER / f"{key}.json"
     record["checksum"] = cells.checksum(record)
-    shards.write_atomically(path, (json.dumps(record, indent=1, ensure_ascii=False, allow_nan=False) + "\n").encode())
+    write_atomically(path, (json.dumps(record, indent=1, ensure_ascii=False, allow_nan=False) + "\n").encode())
     return record
 
 

@@ -10,12 +10,31 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from harness.plugin_system.finish import keyword
 from harness.records import Problem, Verdict
 from harness.store import shards
+from harness.store.json_files import read_record
+from harness.task import Audited, Task
 
+from .verify import Ended, ended
 from .work import Work
 
 TROUBLE = ("timeout", "stalled", "memory", "unparsed")
+
+
+def audit_problems(work: Work, problems: Sequence[Problem]) -> None:
+    """Ask the task's second grader about some problems' responses; keep what it says (null where there is none)."""
+    task = work.build_task()
+    for problem in problems:
+        pool = shards.read_responses(work.pool.path(problem))
+        responses = ended(task, pool.texts, pool.finish)
+        verdicts = {each: _second_verdict(task, problem, each) for each in dict.fromkeys(responses)}
+        shards.write_audit(work.audits.path(problem), problem, [verdicts[each] for each in responses])
+
+
+def _second_verdict(task: Task, problem: Problem, response: Ended) -> Verdict | None:
+    text, finish = response
+    return task.audit(problem, text, **keyword(task, "audit", finish)) if isinstance(task, Audited) else None
 
 
 def summary(work: Work, problems: Sequence[Problem]) -> dict[str, Any]:
@@ -27,7 +46,7 @@ def summary(work: Work, problems: Sequence[Problem]) -> dict[str, Any]:
     routes: Counter[str] = Counter()
     reasons: Counter[str] = Counter()
     for problem in problems:
-        verdicts, _ = shards.full_verdicts_in(work.verdicts.path(problem))
+        verdicts, _ = shards.read_full_verdicts(work.verdicts.path(problem))
         said = _said(work, problem, len(verdicts))
         counts["responses"] += len(verdicts)
         counts["audited"] += sum(status is not None for status, _ in said)
@@ -58,7 +77,7 @@ def disputed(work: Work, problem: Problem, n: int) -> int | None:
     """How many of a problem's first n grades the second grader disputes; None where it was not asked."""
     if not work.audits.path(problem).exists():
         return None
-    verdicts, _ = shards.full_verdicts_in(work.verdicts.path(problem))
+    verdicts, _ = shards.read_full_verdicts(work.verdicts.path(problem))
     said = _said(work, problem, len(verdicts))
     pairs = list(zip(verdicts, said, strict=True))[:n]
     return sum(_dispute(verdict, second) is not None for verdict, (second, _) in pairs)
@@ -66,14 +85,14 @@ def disputed(work: Work, problem: Problem, n: int) -> int | None:
 
 def second_correct(work: Work, problem: Problem) -> int:
     """How many of a problem's responses the second grader calls correct; it must have been asked."""
-    entries = shards.read_record(work.audits.path(problem))["said"]
+    entries = read_record(work.audits.path(problem))["said"]
     return sum(entry is not None and entry[0] == "correct" for entry in entries)
 
 
 def listing(work: Work, problems: Sequence[Problem]) -> Iterator[dict[str, Any]]:
     """Every response that is disputed, in trouble or an error, in the problems' order."""
     for problem in problems:
-        verdicts, answers = shards.full_verdicts_in(work.verdicts.path(problem))
+        verdicts, answers = shards.read_full_verdicts(work.verdicts.path(problem))
         said = _said(work, problem, len(verdicts))
         for index, (verdict, answer, (status, reason)) in enumerate(zip(verdicts, answers, said, strict=True)):
             why = trouble(verdict) or ("error" if verdict.status == "error" else None)
@@ -111,6 +130,6 @@ def _said(work: Work, problem: Problem, n: int) -> list[tuple[str | None, str]]:
     path = work.audits.path(problem)
     if not path.exists():
         return [(None, "")] * n
-    entries = shards.read_record(path)["said"]
+    entries = read_record(path)["said"]
     shards.require_rows(path, len(entries), n)
     return [tuple(entry) if entry else (None, "") for entry in entries]

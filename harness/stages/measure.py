@@ -1,77 +1,75 @@
-"""Verdicts by figures that cost much: measured once, kept by what measured them, judged by any thresholds.
+"""Measure: what verdicts go by where measuring is costly; kept by what measured it, judged by any thresholds.
 
-A task with a `measurer` has two steps where others have one. Figures are kept in STORE/measure under the measurer's
-identity alone, so another threshold, another pool with the same response, and a run that was killed measure nothing
-twice: they are written after every `Task.measured_together` responses. It is done in this process, one chunk after the
-other: a measurer may fill a GPU, of which a second one would find nothing left.
+A task that is `Measured` has two steps where others have one. Measurements are kept in STORE/measure under the
+measurer's identity only, so another threshold, another pool with the same response, and a run that was killed measure
+nothing twice: they are written after every `measured_together` responses. It is done in this process, one chunk after
+the other: a measurer may fill a GPU, and a second one would find no room there.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
 
 from harness.errors import HarnessError
 from harness.records import Problem
 from harness.store import shards
-from harness.store.shards import Stage
+from harness.store.keys import text_hash
+from harness.store.stage import Stage, Store
 from harness.system.progress import Progress
+from harness.task import Measured, Measurer, Task
 
 from .work import Work, batches
 
-if TYPE_CHECKING:
-    from harness.running.plan import Plan
 
-
-def measure(plan: Plan, missing: set[str], progress: Progress) -> Work:
-    """Measure the responses of the problems without verdicts, where the task measures; the work of judging them."""
-    measurer = plan.task.measurer()
-    if measurer is None or not missing:
-        return plan.work
-    stage = _stage(plan, measurer)
+def measure(store: Store, task: Task, work: Work, problems: Sequence[Problem], progress: Progress) -> Work:
+    """Measure the responses of problems without verdicts, where the task measures; the work of judging them."""
+    if not isinstance(task, Measured) or not problems:
+        return work
+    measurer = task.measurer()
+    stage = _stage(store, measurer)
     stage.begin()
-    problems = [problem for problem in plan.problems if problem.id in missing]
-    total = sum(len(_waiting(plan, stage, problem)) for problem in problems)
+    total = sum(len(_waiting(task, work, stage, problem)) for problem in problems)
     if total:
         with progress.stage("measure", total, "responses") as bar:
             for problem in problems:
-                for chunk in batches(_waiting(plan, stage, problem), plan.task.measured_together):
-                    _measured(measurer, stage, problem, chunk)
+                for chunk in batches(_waiting(task, work, stage, problem), task.measured_together):
+                    _measure_chunk(measurer, stage, problem, chunk)
                     bar.advance(len(chunk))
-    return replace(plan.work, measured=stage)
+    return replace(work, measured=stage)
 
 
-def ahead(plan: Plan, n: int) -> list[tuple[Problem, int]]:
+def still_to_measure(
+    store: Store, task: Task, work: Work, problems: Sequence[Problem], n: int
+) -> list[tuple[Problem, int]]:
     """How many responses of each problem are still to be measured, of `n` each; none where the task does not measure.
 
-    Of responses that are not drawn yet none counts as equal to another.
+    Of responses that are not sampled yet none counts as equal to another.
     """
-    measurer = plan.task.measurer()
-    problems = plan.work.verdicts.missing(plan.problems) if measurer else []
-    if not problems:
+    ungraded = work.verdicts.missing(problems) if isinstance(task, Measured) else []
+    if not ungraded or not isinstance(task, Measured):
         return []
-    stage = _stage(plan, measurer)
-    undrawn = {problem.id for problem in plan.work.pool.missing(problems)}
-    counts = [(one, n if one.id in undrawn else len(_waiting(plan, stage, one))) for one in problems]
+    stage = _stage(store, task.measurer())
+    unsampled = {problem.id for problem in work.pool.missing(ungraded)}
+    counts = [(each, n if each.id in unsampled else len(_waiting(task, work, stage, each))) for each in ungraded]
     return [(problem, count) for problem, count in counts if count]
 
 
-def _stage(plan: Plan, measurer: Any) -> Stage:
-    return plan.setting.store.stage("measure", dict(measurer.identity()), ".parquet")
+def _stage(store: Store, measurer: Measurer) -> Stage:
+    return store.stage("measure", dict(measurer.identity()), ".parquet")
 
 
-def _waiting(plan: Plan, stage: Stage, problem: Problem) -> Sequence[str]:
+def _waiting(task: Measured, work: Work, stage: Stage, problem: Problem) -> Sequence[str]:
     """The distinct responses of a problem that are not measured, in the order of the pool."""
-    known = shards.read_figures(stage, problem)
-    texts = dict.fromkeys(shards.read_responses(plan.work.pool, problem).texts)
-    return plan.task.measurable(problem, [text for text in texts if shards.text_hash(text) not in known])
+    known = shards.read_measurements(stage.path(problem))
+    texts = dict.fromkeys(shards.read_responses(work.pool.path(problem)).texts)
+    return task.measurable(problem, [text for text in texts if text_hash(text) not in known])
 
 
-def _measured(measurer: Any, stage: Stage, problem: Problem, texts: Sequence[str]) -> None:
-    """Measure a chunk and keep its figures beside those that are there, another run's included."""
-    figures = measurer.measure(texts)
-    if len(figures) != len(texts):
-        raise HarnessError(f"{type(measurer).__name__}: measure gave {len(figures)} entries for {len(texts)} responses")
-    new = {shards.text_hash(text): one for text, one in zip(texts, figures, strict=True)}
-    shards.write_figures(stage, problem, shards.read_figures(stage, problem) | new)
+def _measure_chunk(measurer: Measurer, stage: Stage, problem: Problem, texts: Sequence[str]) -> None:
+    """Measure some responses, and keep the values beside those that exist, another run's included."""
+    values = measurer.measure(texts)
+    if len(values) != len(texts):
+        raise HarnessError(f"{type(measurer).__name__}: measure gave {len(values)} entries for {len(texts)} responses")
+    new = {text_hash(text): each for text, each in zip(texts, values, strict=True)}
+    shards.write_measurements(stage.path(problem), shards.read_measurements(stage.path(problem)) | new)

@@ -118,7 +118,7 @@ def forget() -> None:
 def _serve(link: Connection, work: Work) -> None:
     """In the child: build the selector, then rank what is asked for. What went wrong is the answer, or None."""
     end_with_owner()
-    from .work import rank_problems
+    from .rank import rank_problems
 
     with suppress(EOFError, KeyboardInterrupt):
         link.send(_failure(partial(_load, work)))

@@ -16,9 +16,11 @@ import numpy as np
 
 from harness.errors import HarnessError
 from harness.records import Problem, Responses
+from harness.store.json_files import read_json, read_manifest, write_json
+from harness.store.keys import shard_name, storable
+from harness.store.stage import Stage
 
 from . import shards
-from .shards import Stage
 
 MOST = 0.05  # of all responses that a run asks for
 LOST = 0.5  # of one call: the server is gone, and to go on asking would not help
@@ -30,7 +32,7 @@ def mark(pool: Stage, problem: Problem, missing: Mapping[int, str]) -> None:
     """Mark a problem of which rows are missing, before its shard is written; take the mark away where none is."""
     path = _mark(pool, problem)
     if missing:
-        shards.write_json(path, {str(row): shards.storable(why) for row, why in missing.items()})
+        write_json(path, {str(row): storable(why) for row, why in missing.items()})
     else:
         path.unlink(missing_ok=True)
 
@@ -39,12 +41,12 @@ def waiting(pool: Stage, problems: Sequence[Problem]) -> dict[str, dict[int, str
     """Per problem id the rows that its shard lacks, and why; only problems that have a shard and lack some."""
     marked = {path.name for path in pool.folder.glob(f"*{MARK}")}
     some = [one for one in problems if _mark(pool, one).name in marked and pool.path(one).exists()]
-    found = {problem.id: shards.missing_in(pool.path(problem)) for problem in some}
+    found = {problem.id: shards.read_missing(pool.path(problem)) for problem in some}
     return {name: rows for name, rows in found.items() if rows}
 
 
-def to_draw(pool: Stage, problems: Sequence[Problem]) -> bool:
-    """Whether any response is still to be drawn."""
+def to_sample(pool: Stage, problems: Sequence[Problem]) -> bool:
+    """Whether any response is still to be sampled."""
     return bool(pool.missing(problems) or waiting(pool, problems))
 
 
@@ -53,14 +55,14 @@ def fill(pool: Stage, problem: Problem, came: Responses) -> None:
 
     `came`: of the rows that the shard lacks, those that came now, in order; its `missing` are the others.
     """
-    kept = shards.read_responses(pool, problem)
+    kept = shards.read_responses(pool.path(problem))
     new = sorted(set(kept.missing) - set(came.missing))
     if not new:
         return
     there = [row for row in range(len(kept) + len(kept.missing)) if row not in kept.missing]
     for folder in _derived(pool):
         _remove(folder, problem)
-    shards.write_responses(pool, problem, _merged(kept, there, came, new))
+    shards.write_responses(pool.path(problem), problem, _merged(kept, there, came, new))
     mark(pool, problem, came.missing)
 
 
@@ -69,12 +71,12 @@ def forget_derived(pool: Stage, problems: Sequence[Problem]) -> None:
     for folder in _derived(pool):
         there = {path.name.rpartition(".")[0] for path in folder.iterdir()}
         for problem in problems:
-            if shards.shard_name(problem) in there and not pool.path(problem).exists():
+            if shard_name(problem) in there and not pool.path(problem).exists():
                 _remove(folder, problem)
 
 
 def _remove(folder: Path, problem: Problem) -> None:
-    for shard in folder.glob(f"{shards.shard_name(problem)}.*"):
+    for shard in folder.glob(f"{shard_name(problem)}.*"):
         shard.unlink(missing_ok=True)
 
 
@@ -112,18 +114,18 @@ def summary(pool: Stage, problems: Sequence[Problem], n: int) -> str:
 
 
 def _mark(pool: Stage, problem: Problem) -> Path:
-    return pool.folder / f"{shards.shard_name(problem)}{MARK}"
+    return pool.folder / f"{shard_name(problem)}{MARK}"
 
 
 def _why(pool: Stage, problem: Problem) -> str:
     path = _mark(pool, problem)
-    return str(next(iter(shards.read_json(path).values()), "")) if path.exists() else "not asked for"
+    return str(next(iter(read_json(path).values()), "")) if path.exists() else "not asked for"
 
 
 def _derived(pool: Stage) -> list[Path]:
     """The folders of all that was made from the pool."""
     manifests = [path for kind in DERIVED for path in pool.folder.parents[1].glob(f"{kind}/*/manifest.json")]
-    return [path.parent for path in manifests if shards.read_manifest(path.parent).get("pool") == pool.key]
+    return [path.parent for path in manifests if read_manifest(path.parent).get("pool") == pool.key]
 
 
 def _merged(kept: Responses, there: Sequence[int], came: Responses, new: Sequence[int]) -> Responses:

@@ -1,6 +1,6 @@
 """What the harness expects of an engine: rows that depend on their own seed alone, honest columns, the same states.
 
-Few and short responses are drawn: at most eight of eight tokens, to two prompts.
+Few and short responses are sampled: at most eight of eight tokens, to two prompts.
 """
 
 from __future__ import annotations
@@ -12,9 +12,8 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from harness.stages.sample import says_done
+from harness.records import Responses, Sampler, SampleRequest
 
-from ..records import Responses, Sampler
 from . import global_rngs
 from .checking import Inapplicable, Violation, check, expect, require_refused
 from .common_checks import parameter_check
@@ -35,8 +34,7 @@ class Steering(Sampler):
 
 def _sample(engine: Any, prompts: Sequence[Any] = PROMPTS[:1], n: int = 4, **options: Any) -> list[Responses]:
     given = {"sampler": LIVELY, "max_tokens": MAX_TOKENS, "seeds": tuple(range(len(prompts)))}
-    found: list[Responses] = list(engine.sample(list(prompts), n=n, **{**given, **options}))
-    return found
+    return list(engine.sample(SampleRequest(list(prompts), n, **{**given, **options})))
 
 
 @check("see harness.contracts.Engine")
@@ -179,15 +177,15 @@ def progress_reported(engine: Any) -> None:
     expect(sum(rows) == 8, f"of 8 rows {sum(rows)} were reported as finished")
 
 
-@check("call done(j, responses) once all rows of prompt j are there, or have no `done`", presumes=BASIC)
+@check("call request.done(j, responses) once all rows of prompt j are finished, or never call it", presumes=BASIC)
 def finished_prompts_told(engine: Any) -> None:
-    """Where `sample` takes `done`, it is told of each prompt's responses, equal to those that are returned."""
-    if not says_done(engine):
-        raise Inapplicable("its sample takes no done")
+    """Where `request.done` is called, it is told of each prompt's responses, equal to those that are returned."""
     told: dict[int, Responses] = {}
-    drawn = _sample(engine, PROMPTS, n=4, done=told.__setitem__)
+    sampled = _sample(engine, PROMPTS, n=4, done=told.__setitem__)
+    if not told:
+        raise Inapplicable("it never calls request.done")
     expect(sorted(told) == list(range(len(PROMPTS))), f"of {len(PROMPTS)} prompts it was told of {sorted(told)}")
-    for j, responses in enumerate(drawn):
+    for j, responses in enumerate(sampled):
         expect(len(told[j]) == len(responses), f"it was told of {len(told[j])} responses of {len(responses)}")
         _require_same(responses, told[j], "as it was told")
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from harness.stages.work import pulled, subset_of
+from harness.plugin_system.picks import picked, subset_of
 
 from ..errors import HarnessError
 from ..records import Pool
@@ -50,7 +50,7 @@ def order(selector: Any, pool: Pool, seed: int = 0, k: int | None = None) -> lis
     try:
         if not is_ranker(selector):
             return subset_of(selector, pool, max(1, n // 3) if k is None else k, rng)
-        found = list(islice(pulled(selector.rank(pool, rng), n), n + 1 if k is None else k))
+        found = list(islice(picked(selector.rank(pool, rng), n), n + 1 if k is None else k))
     except HarnessError as refusal:
         raise Violation(f"a run refuses it on a pool of {n} responses: {refusal}") from refusal
     wanted = n if k is None else k

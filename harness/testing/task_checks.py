@@ -13,8 +13,8 @@ from collections.abc import Sequence
 from itertools import islice
 from typing import Any
 
+from harness.plugin_system import finish as ending
 from harness.plugin_system.component import parameters
-from harness.stages import finish as ending
 
 from ..errors import HarnessError
 from ..records import Problem, Verdict

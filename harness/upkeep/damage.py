@@ -16,7 +16,9 @@ from typing import Any, TypeAlias
 from harness.errors import HarnessError
 from harness.store import shards
 from harness.store.checksums import DAMAGED, UNSEALED, BadShard
+from harness.store.json_files import read_json, read_manifest, read_record
 from harness.store.shard_files import SUFFIXES, content_of, unreadable
+from harness.store.stage import disk_errors
 from harness.system.progress import Progress
 
 from .rekeying import MARK, parsed
@@ -80,9 +82,9 @@ def _files(root: Path, records: Records) -> Iterator[tuple[Path, Callable[[Path]
             for path in sorted(folder.iterdir()) if folder.is_dir() else ():
                 name = path.name
                 if name == "manifest.json":
-                    yield path, lambda path: shards.read_manifest(path.parent)
+                    yield path, lambda path: read_manifest(path.parent)
                 elif name in ("weights.json", MARK) or name.endswith(".unanswered.json"):
-                    yield path, shards.read_json
+                    yield path, read_json
                 elif path.suffix == suffix or name == "index.json":
                     yield path, _readable
     for kind, read in records.items():
@@ -159,7 +161,7 @@ def _wrong_lengths(root: Path, bad: set[Path]) -> Iterator[Fault]:
                 responses = root / "pool" / str(pool) / f"{path.stem}.parquet"
                 if path.name in BESIDE or {path, responses} & bad or not responses.exists():
                     continue
-                n = sizes.setdefault(responses, sizes.get(responses) or shards.count_in(responses))
+                n = sizes.setdefault(responses, sizes.get(responses) or shards.count_rows(responses))
                 rows = _rows(kind, path)
                 if rows > n or (rows < n and kind != "ranking"):  # a ranking may be of the first few responses
                     yield _fault(root, path, f"holds {rows:,} rows, and its pool {n:,}")
@@ -167,10 +169,10 @@ def _wrong_lengths(root: Path, bad: set[Path]) -> Iterator[Fault]:
 
 def _rows(kind: str, path: Path) -> int:
     rows = {
-        "embedding": lambda: len(shards.vectors_in(path)),
-        "verdict": lambda: shards.count_in(path),
-        "audit": lambda: len(shards.read_record(path)["said"]),
-        "ranking": lambda: int(shards.read_record(path)["n"]),
+        "embedding": lambda: len(shards.read_vectors(path)),
+        "verdict": lambda: shards.count_rows(path),
+        "audit": lambda: len(read_record(path)["said"]),
+        "ranking": lambda: int(read_record(path)["n"]),
     }
     return rows[kind]()
 
@@ -178,7 +180,7 @@ def _rows(kind: str, path: Path) -> int:
 def _pool_of(folder: Path) -> str | None:
     """The key of the pool that a stage was made from; None where its manifest cannot be read."""
     with suppress(HarnessError):
-        return shards.read_manifest(folder).get("pool")
+        return read_manifest(folder).get("pool")
     return None
 
 
@@ -190,7 +192,7 @@ def _repaired(root: Path, fault: Fault) -> bool:
     path = fault.path
     if fault.fault == UNSEALED:
         return False
-    with shards.disk_errors(path):
+    with disk_errors(path):
         if fault.kind == "pool" and path.name not in BESIDE and path.suffix == ".parquet":
             _forget(root, path)
         if path.name == "manifest.json" or path.is_dir() or (_is_kept(fault.kind) and path.name not in BESIDE):

@@ -19,7 +19,9 @@ from harness.records import Problem
 from harness.stages.work import Work
 from harness.store import missing_rows
 from harness.store import shards as store
-from harness.store.shards import Stage
+from harness.store.json_files import read_manifest
+from harness.store.keys import named_shard, storable
+from harness.store.stage import Stage
 from harness.system.progress import Progress
 
 from .rekeying import MARK, is_unsealed
@@ -98,7 +100,7 @@ def is_older(folder: Path) -> bool:
 def _differing(folder: Path, wanted: Mapping[str, Any]) -> list[str] | None:
     """The inputs that differ, of those whose meaning may have changed; None where another pool was wanted."""
     try:
-        inputs = store.read_manifest(folder)
+        inputs = read_manifest(folder)
         task, engine = inputs["task"], inputs["engine"]
         kept = task["name"] == wanted["task"]["name"] and all(inputs[name] == wanted[name] for name in FIXED)
     except (HarnessError, KeyError, TypeError):
@@ -125,9 +127,9 @@ def _matching(folder: Path, problems: Sequence[Problem], prompts: bool) -> Itera
     for path in sorted(folder.glob("*.parquet")):
         by_id.setdefault(path.stem.rpartition(".")[0], []).append(path)
     for problem in problems:
-        for path in by_id.get(store.named_shard(problem.id, "")[:-1], ()):
-            about = {} if is_unsealed(path) else store.about_shard(path)
-            wanted = {"problem_id": store.storable(problem.id), "prompt": store.storable(problem.prompt)}
+        for path in by_id.get(named_shard(problem.id, "")[:-1], ()):
+            about = {} if is_unsealed(path) else store.read_about(path)
+            wanted = {"problem_id": storable(problem.id), "prompt": storable(problem.prompt)}
             if not about or not prompts or about == wanted:
                 yield problem.id, path
                 break
@@ -158,14 +160,14 @@ def take_over(work: Work, problems: Sequence[Problem], chosen: Sequence[Older], 
     for older in chosen:
         vectors = _vectors_of(older, work.embeddings)
         for name, path in older.shards.items():
-            problem, responses = by_id[name], store.responses_in(path)
+            problem, responses = by_id[name], store.read_responses(path)
             beside = vectors / f"{path.stem}.safetensors" if vectors else None
             if work.embeddings and beside and beside.exists():
-                kept = store.vectors_in(beside)
+                kept = store.read_vectors(beside)
                 store.require_rows(beside, len(kept), len(responses))
-                store.write_vectors(work.embeddings, problem, kept)
+                store.write_vectors(work.embeddings.path(problem), kept)
             missing_rows.mark(pool, problem, responses.missing)
-            store.write_responses(pool, problem, responses)
+            store.write_responses(pool.path(problem), problem, responses)
         progress.say(f"pool: {len(older.shards)} problems' responses taken over from {older.folder.name}{_why(older)}")
 
 
@@ -181,7 +183,7 @@ def _vectors_of(older: Older, wanted: Stage | None) -> Path | None:
         return wanted.folder
     for folder in sorted(wanted.folder.parent.glob("*")):
         with suppress(HarnessError, KeyError, TypeError):
-            inputs = store.read_manifest(folder)
+            inputs = read_manifest(folder)
             same = all(inputs[name] == wanted.inputs[name] for name in ("dim", "projection_seed"))
             same = same and all(
                 inputs["embedder"][name] == wanted.inputs["embedder"][name] for name in ("name", "params")

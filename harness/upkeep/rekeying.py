@@ -21,7 +21,10 @@ from harness.errors import HarnessError
 from harness.records import FINISHES, STATUSES
 from harness.store import missing_rows, shards
 from harness.store.checksums import UNSEALED, BadShard, check, read_regular
+from harness.store.json_files import read_manifest, write_json, write_record
+from harness.store.keys import named_shard
 from harness.store.shard_files import SUFFIXES, as_parquet, unreadable
+from harness.store.stage import write_parts
 from harness.system.progress import Progress
 
 MARK = "older.json"  # in the folder of a pool that was made sound here: its key may be an older one
@@ -36,7 +39,7 @@ def rekey(root: Path, progress: Progress) -> int:
             with suppress(HarnessError):
                 write = parsed(path)
                 if path.parent.parent.name in ("pool", "sequence"):
-                    shards.write_json(path.parent / MARK, {"adopted": "from a store without checksums"})
+                    write_json(path.parent / MARK, {"adopted": "from a store without checksums"})
                 write()
                 count += 1
             shown.advance()
@@ -73,19 +76,19 @@ def parsed(path: Path) -> Callable[[], None]:
         if path.suffix == ".safetensors":
             vectors = load_tensors(content)["vectors"]
             _require(path, vectors.ndim == 2 and bool(np.isfinite(vectors).all()), "its vectors are no numbers")
-            return lambda: shards.keep_vectors(path, vectors)
+            return lambda: shards.write_vectors(path, vectors)
         if path.suffix == ".json":
             value = json.loads(content)
             _require(path, isinstance(value, dict), "it is no record")
             if kind == "ranking":
                 _check_ranking(path, value)
-            return lambda: shards.write_record(path, value)
+            return lambda: write_record(path, value)
         table = pq.ParquetFile(pa.BufferReader(content)).read(use_threads=False)
         schema = {"pool": shards.RESPONSES, "sequence": shards.RESPONSES, "verdict": shards.VERDICTS}.get(kind)
         table = table.select(schema.names).cast(schema.with_metadata(table.schema.metadata)) if schema else table
         columns = table.to_pydict()
         _check_columns(path, columns, table.schema.metadata or {})
-        return lambda: shards.write_parts(path, as_parquet(path, columns, table.schema), durable=True)
+        return lambda: write_parts(path, as_parquet(path, columns, table.schema), durable=True)
 
 
 def _check_columns(path: Path, columns: Mapping[str, list[Any]], about: Mapping[bytes, bytes]) -> None:
@@ -93,12 +96,12 @@ def _check_columns(path: Path, columns: Mapping[str, list[Any]], about: Mapping[
     if "text" not in columns:
         return
     hashed = path.stem.rpartition(".")[2]
-    named = shards.named_shard(about[b"problem_id"].decode(), hashed)
+    named = named_shard(about[b"problem_id"].decode(), hashed)
     _require(path, named == path.stem and b"prompt" in about, "it is another problem's")
     _require(path, set(columns["finish"]) <= FINISHES, "it has a finish that is none")
     _require(path, all(length is not None and length >= 0 for length in columns["length"]), "it has a length below 0")
     _require(path, None not in columns["text"] and None not in columns["logprob"], "a response lacks its text")
-    n = shards.read_manifest(path.parent).get("n")
+    n = read_manifest(path.parent).get("n")
     rows = len(columns["text"]) + len(json.loads(about.get(b"missing", b"{}")))
     _require(path, path.parent.parent.name != "pool" or n in (None, rows), f"it holds {rows} responses of {n}")
 

@@ -15,9 +15,9 @@ import numpy as np
 from harness.contracts import Engine, Task
 from harness.errors import HarnessError
 from harness.paper import ModelSize
-from harness.records import Problem, Responses, Sampler
+from harness.records import Problem, Responses, Sampler, SampleRequest
 from harness.running.plan import prompt
-from harness.stages.work import graded
+from harness.stages.verify import graded
 from harness.store import shards
 from harness.system.hub import only_what_is_here
 
@@ -90,7 +90,7 @@ def _sampled(
     for start in range(0, len(prompts), size):
         group = prompts[start : start + size]
         seeds = list(range(start, start + len(group)))
-        drawn += engine.sample(group, n=rows, sampler=sampler, max_tokens=max_tokens, seeds=seeds, states=states)
+        drawn += engine.sample(SampleRequest(group, rows, sampler, max_tokens, seeds, states))
     if not sum(map(len, drawn)):
         raise HarnessError("probe: no response came")
     return drawn, time.perf_counter() - started
@@ -121,5 +121,5 @@ def _kept_bytes(problem: Problem, drawn: Sequence[Responses]) -> float:
     )
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "probe.parquet"
-        shards.keep_responses(path, problem.id, problem.prompt, whole)
+        shards.write_responses(path, Problem(problem.id, problem.prompt), whole)
         return path.stat().st_size / len(whole)

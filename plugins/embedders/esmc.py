@@ -22,7 +22,7 @@ import numpy as np
 
 from harness import HarnessError, Problem, hookimpl
 from harness.hookspecs import Register
-from harness.plugin_system.licences import Weights
+from harness.records import Weights
 
 from ..engines.row_chunks import Chunks
 from ..models.checkpoint import find_device, quiet

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from harness import Responses, Sampler
 from harness.records import Floats
 
 if TYPE_CHECKING:
@@ -30,20 +29,6 @@ class Start:
         from .transformers.roomy_cache import with_room
 
         return {"past_key_values": with_room(self.cache, which)}
-
-
-@dataclass(frozen=True)
-class Asked:
-    """What `sample` was asked for, prompts apart."""
-
-    n: int
-    sampler: Sampler
-    max_tokens: int
-    seeds: Sequence[int]
-    states: Sequence[str]
-    report: Callable[[int], None]
-    done: Callable[[int, Responses], None]
-    until: Callable[[int, str, str], bool]
 
 
 @dataclass(frozen=True)

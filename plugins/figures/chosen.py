@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 
 from harness.results import cells
 from harness.results.leaderboard import gather
+from harness.results.rows import Row as ResultRow
 from harness.scoring.metrics import Outcomes
 
 from .request import Request, Row
@@ -49,7 +50,7 @@ class Chosen:
         return cells.outcomes(self.cell)
 
     @cached_property
-    def figures(self) -> Row:
+    def metrics(self) -> ResultRow:
         """Its row of the leaderboard."""
         return cells.row(self.cell, self.key)
 

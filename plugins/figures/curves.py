@@ -248,7 +248,7 @@ def _of_pool(request: Request, group: Sequence[Chosen], panel: str) -> list[Row]
 
 
 def _calls_or_last(one: Chosen) -> tuple[float, str, str]:
-    calls = one.figures["samples_to_correct"]
+    calls = one.metrics.samples_to_correct
     return float("inf") if calls is None else calls, one.about["selector"], one.about["embedder"]
 
 

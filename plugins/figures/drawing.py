@@ -16,7 +16,7 @@ from harness.errors import HarnessError, did_you_mean
 from harness.plugin_system.component import build
 from harness.plugin_system.registry import load_registry
 from harness.results import inert
-from harness.store import shards
+from harness.store.stage import write_atomically
 
 from .request import Request, Row, rounded
 
@@ -44,7 +44,7 @@ def write(request: Request, out: Path | None = None) -> list[Path]:
         drawn = figure.draw(rows)
         contents = {kind: style.encoded(drawn, kind) for kind in ("pdf", "png")} | contents
     for kind, content in contents.items():
-        shards.write_atomically(folder / f"{request.name}.{kind}", content)
+        write_atomically(folder / f"{request.name}.{kind}", content)
     return [folder / f"{request.name}.{kind}" for kind in contents]
 
 

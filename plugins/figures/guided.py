@@ -20,7 +20,7 @@ from harness.running import until_correct
 from harness.scoring.budget_curves import budgets
 from harness.scoring.metrics import random_samples_to_correct
 from harness.scoring.stats import difference_interval
-from harness.store import shards
+from harness.store.keys import digest
 
 from . import style
 from .chosen import reference_of
@@ -120,7 +120,7 @@ def _by_hardness(request: Request, runs: Runs, reference: Path) -> list[Row]:
 
 
 def _gain(gains: Floats, baseline: str) -> Row:
-    seed = int(shards.digest([baseline, gains.tolist()], 8), 16)
+    seed = int(digest([baseline, gains.tolist()], 8), 16)
     low, high = difference_interval(gains, seed) or (None, None)
     return {"over": baseline, "gain": float(gains.mean()), "gain_low": low, "gain_high": high}
 

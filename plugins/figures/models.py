@@ -39,16 +39,16 @@ def _ranked(group: Sequence[Chosen]) -> list[Row]:
 
 
 def _pass_at_1(one: Chosen) -> float:
-    return float(one.figures["pass_at_k_random"]["1"])
+    return float(one.metrics.pass_at_k_random["1"])
 
 
 def _saved(one: Chosen) -> Row:
     """Calls saved in per cent of random's, with the ends of the improvement's 95 % interval."""
-    low, high = one.figures["improvement_ci"] or (None, None)
+    low, high = one.metrics.improvement_ci or (None, None)
     names = ("saved", "saved_low", "saved_high")
     return {
         name: None if ratio is None else 100 * (1 - 1 / ratio)
-        for name, ratio in zip(names, (one.figures["improvement"], low, high), strict=True)
+        for name, ratio in zip(names, (one.metrics.improvement, low, high), strict=True)
     }
 
 

@@ -35,11 +35,11 @@ def calls(one: Chosen) -> Row:
 
     The interval is that of the ratio of the two; None where there is none.
     """
-    random, low_high = one.figures["samples_to_correct_random"], one.figures["improvement_ci"]
+    random, low_high = one.metrics.samples_to_correct_random, one.metrics.improvement_ci
     high, low = low_high or (None, None)
     return {
         "random": random,
-        "selected": one.figures["samples_to_correct"],
+        "selected": one.metrics.samples_to_correct,
         "selected_low": low and random / low,
         "selected_high": high and random / high,
     }
@@ -91,7 +91,7 @@ def _questions(one: Chosen, name: str) -> list[Row]:
     outcomes = one.outcomes
     assert outcomes.ranks is not None
     random, selected = random_samples_to_correct(outcomes.n, outcomes.c), outcomes.ranks.mean(axis=1)
-    shares = {f"share_{name}": one.figures[name] for name in ("win", "tie", "loss")}
+    shares = {f"share_{name}": getattr(one.metrics, name) for name in ("win", "tie", "loss")}
     return [
         {**one.columns, "series": name, "problem": problem, "N": int(n), "c": int(c)}
         | {"random": float(x), "selected": float(y), **shares}

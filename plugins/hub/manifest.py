@@ -17,7 +17,7 @@ from typing import Any
 
 from harness import __version__
 from harness.errors import HarnessError
-from harness.store import shards as store
+from harness.store.keys import digest
 
 from .tables import RESPONSES, VECTORS, VERDICTS, WITH_PROMPTS, Kind, Shard, part_name
 
@@ -106,7 +106,7 @@ class Manifest:
             "card": self.card,
             "stages": [stage.as_json() for stage in self.stages],
         }
-        return (json.dumps(value | {"sha256": store.digest(value, 64)}, indent=1, ensure_ascii=False) + "\n").encode()
+        return (json.dumps(value | {"sha256": digest(value, 64)}, indent=1, ensure_ascii=False) + "\n").encode()
 
 
 def folder_of(kind: Kind, key: str) -> str:
@@ -116,7 +116,7 @@ def folder_of(kind: Kind, key: str) -> str:
 
 def stage_key(kind: Kind, inputs: Mapping[str, Any]) -> str:
     """The key that a stage of that kind has in any store."""
-    return store.digest({"stage": kind.name, **inputs})
+    return digest({"stage": kind.name, **inputs})
 
 
 def parse(content: bytes) -> Manifest:
@@ -147,7 +147,7 @@ def _refuse_newer(value: Mapping[str, Any]) -> None:
 
 def _digest(value: Any) -> str | None:
     try:
-        return store.digest(value, 64)
+        return digest(value, 64)
     except (ValueError, RecursionError):  # NaN
         return None
 

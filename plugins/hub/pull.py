@@ -19,6 +19,8 @@ from harness.plugin_system.component import build
 from harness.plugin_system.registry import load_registry
 from harness.records import Problem, Responses
 from harness.store import shards
+from harness.store.keys import digest, shard_name
+from harness.store.stage import Stage, disk_errors
 from harness.system.progress import Progress
 
 from .dataset import HubDataset, Snapshot
@@ -36,10 +38,10 @@ def pull_pool(
     """
     hub = HubDataset(repo, "pool pull")
     found = hub.snapshot(revision)
-    folder = root / "pull" / shards.digest([hub.endpoint, repo, found.commit])
+    folder = root / "pull" / digest([hub.endpoint, repo, found.commit])
     for leftover in folder.rglob("*.incomplete"):
         leftover.unlink(missing_ok=True)
-    with shards.disk_errors(folder):
+    with disk_errors(folder):
         folder.mkdir(parents=True, exist_ok=True)
     manifest = read_manifest(hub, found, folder)
     stages = [stage for stage in manifest.stages if verdicts or stage.kind is not VERDICTS]
@@ -66,7 +68,7 @@ def _check_problems(pool: StageEntry) -> None:
     try:
         with contained():
             for problem in _problems_of(task["name"], task["revision"]):
-                left.pop(shards.shard_name(problem), None)
+                left.pop(shard_name(problem), None)
                 if not left:
                     return
     except Exception:  # not here, not as it was there, its data out of reach: a run will say so
@@ -129,7 +131,7 @@ def _check(stage: StageEntry, folder: Path, root: Path) -> None:
         except HarnessError as failure:
             raise HarnessError(f"{stage.folder}, problem {shard.problem_id!r:.80}: {failure}") from failure
         path = stage.path(root, shard)
-        if stage.kind.name == "pool" and path.exists() and not _same(shards.responses_in(path), value):
+        if stage.kind.name == "pool" and path.exists() and not _same(shards.read_responses(path), value):
             raise HarnessError(
                 f"{root} has other responses to problem {shard.problem_id!r} under key {stage.key}: pull into another "
                 "--store"
@@ -148,7 +150,7 @@ def _same(one: Responses, other: Responses) -> bool:
 
 def _keep(stage: StageEntry, folder: Path, root: Path, progress: Progress) -> int:
     """Write the shards that the store does not have; how many."""
-    shards.Stage(root / stage.kind.name / stage.key, stage.key, stage.kind.suffix, stage.inputs).begin()
+    Stage(root / stage.kind.name / stage.key, stage.key, stage.kind.suffix, stage.inputs).begin()
     new = 0
     with progress.stage(stage.folder, len(stage.shards), "problems", closing=False) as shown:
         for shard, rows in read_parts([folder / file.path for file in stage.files], stage.kind, stage.shards):

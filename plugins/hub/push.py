@@ -19,6 +19,7 @@ from harness.plugin_system.registry import load_registry
 from harness.running.pool_jobs import graded_folder, stored_pool
 from harness.store import missing_rows
 from harness.store import shards as store
+from harness.store.stage import disk_errors
 from harness.system.progress import Progress
 
 from . import manifest as pool_manifest
@@ -112,20 +113,20 @@ def _stages(asked: Push, folder: Path) -> list[StageEntry]:
 
 
 def _shard(path: Path) -> Shard:
-    problem_id, hashed = store.about_shard(path)["problem_id"], path.stem.rpartition(".")[2]
-    shard = Shard(problem_id, hashed, store.count_in(path))
+    problem_id, hashed = store.read_about(path)["problem_id"], path.stem.rpartition(".")[2]
+    shard = Shard(problem_id, hashed, store.count_rows(path))
     if shard.stem != path.stem or not shard.n:
         raise HarnessError(f"store: {path} is not the shard of a problem {problem_id!r}: delete it")
     return shard
 
 
 def _entry(kind: Kind, folder: Path, shards: Sequence[Shard]) -> StageEntry:
-    return StageEntry(kind, folder.name, store.read_manifest(folder), shards)
+    return StageEntry(kind, folder.name, read_manifest(folder), shards)
 
 
 def _beside(kind: Kind, folder: Path, pool: StageEntry) -> StageEntry | None:
     """A stage made from the pool; None for another pool's, or one without shards."""
-    if store.read_manifest(folder).get("pool") != pool.key:
+    if read_manifest(folder).get("pool") != pool.key:
         return None
     shards = [shard for shard in pool.shards if (folder / f"{shard.stem}{kind.suffix}").exists()]
     return _entry(kind, folder, shards) if shards else None
@@ -204,7 +205,7 @@ def _written(root: Path, stages: Sequence[StageEntry], staging: Path, progress: 
                 shown.advance()
 
         for stage in stages:
-            with store.disk_errors(staging):
+            with disk_errors(staging):
                 paths = write_parts(staging / stage.folder, stage.kind, tables(stage))
             files[stage.key] = {f"{stage.folder}/{path.name}": path for path in paths}
     return files
@@ -250,7 +251,7 @@ def _commit(
 def _emptied(folder: Path) -> Iterator[Path]:
     """An empty folder, gone afterwards; one that a killed process left is emptied."""
     shutil.rmtree(folder, ignore_errors=True)
-    with store.disk_errors(folder):
+    with disk_errors(folder):
         folder.mkdir(parents=True)
     try:
         yield folder

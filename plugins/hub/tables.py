@@ -24,8 +24,9 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from harness.errors import HarnessError
-from harness.records import FINISHES, STATUSES, Floats, Responses, Verdict
+from harness.records import FINISHES, STATUSES, Floats, Problem, Responses, Verdict
 from harness.store import shards as store
+from harness.store.keys import canonical_json, named_shard
 
 PART_BYTES = 256 << 20
 GROUP_BYTES = 64 << 20
@@ -44,7 +45,7 @@ class Shard:
     @property
     def stem(self) -> str:
         """The name of its file in a store, without suffix."""
-        return store.named_shard(self.problem_id, self.hashed)
+        return named_shard(self.problem_id, self.hashed)
 
 
 @dataclass(frozen=True)
@@ -82,9 +83,9 @@ def _plain(field: pa.Field) -> pa.Field:
 
 
 def _responses_out(path: Path) -> dict[str, Any]:
-    responses = store.responses_in(path)
+    responses = store.read_responses(path)
     return {
-        "prompt": [store.about_shard(path)["prompt"]] * len(responses),
+        "prompt": [store.read_about(path)["prompt"]] * len(responses),
         "text": responses.texts,
         "finish": responses.finish,
         "length": responses.lengths,
@@ -135,14 +136,14 @@ def _check_counts(table: pa.Table) -> None:
 
 def _responses_in(path: Path, shard: Shard, table: pa.Table) -> None:
     prompt = table["prompt"][0].as_py() if "prompt" in table.column_names else ""
-    store.keep_responses(path, shard.problem_id, prompt, responses_of(table))
+    store.write_responses(path, Problem(shard.problem_id, prompt), responses_of(table))
 
 
 # Vectors.
 
 
 def _vectors_out(path: Path) -> dict[str, Any]:
-    vectors = store.vectors_in(path)
+    vectors = store.read_vectors(path)
     n, d = vectors.shape
     offsets = np.arange(0, n * d + 1, d, dtype=np.int32) if d else np.zeros(n + 1, np.int32)
     return {"vector": pa.ListArray.from_arrays(pa.array(offsets), pa.array(vectors.reshape(-1)))}
@@ -162,20 +163,20 @@ def vectors_of(table: pa.Table) -> Floats:
 
 
 def _vectors_in(path: Path, shard: Shard, table: pa.Table) -> None:
-    store.keep_vectors(path, vectors_of(table))
+    store.write_vectors(path, vectors_of(table))
 
 
 # Verdicts.
 
 
 def _verdicts_out(path: Path) -> dict[str, Any]:
-    verdicts, answers = store.full_verdicts_in(path)
+    verdicts, answers = store.read_full_verdicts(path)
     return {
         "verdict": [verdict.status for verdict in verdicts],
         "reason": [verdict.reason for verdict in verdicts],
         "route": [verdict.route for verdict in verdicts],
         "answer": answers,
-        "conditions": [store.canonical_json(store.conditions_in(path))] * len(verdicts),
+        "conditions": [canonical_json(store.read_conditions(path))] * len(verdicts),
     }
 
 
@@ -193,7 +194,7 @@ def verdicts_of(table: pa.Table) -> tuple[list[Verdict], list[str | None], dict[
 
 
 def _verdicts_in(path: Path, shard: Shard, table: pa.Table) -> None:
-    store.keep_verdicts(path, *verdicts_of(table))
+    store.write_verdicts(path, *verdicts_of(table))
 
 
 def _one_of(table: pa.Table, name: str, known: set[str]) -> None:

@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 
 from harness import HarnessError
-from harness.plugin_system.licences import Weights
+from harness.records import Weights
 
 from ..embedders.esmc import whole_model
 from ..engines.row_chunks import out_of_memory, release

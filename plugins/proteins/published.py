@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from harness import HarnessError
-from harness.plugin_system.licences import Weights
+from harness.records import Weights
 from harness.system.hub import hub_is_out_of_reach
 
 from ..models.file_hashes import file_hashes

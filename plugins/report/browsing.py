@@ -14,8 +14,9 @@ import numpy as np
 from harness.plugin_system.component import build
 from harness.records import Floats, Pool
 from harness.results.stored_cells import StoredProblem, key_of, stored_problems
+from harness.stages.embed import embedded
 from harness.stages.project import project
-from harness.stages.work import centred, embedded
+from harness.stages.rank import centred
 from harness.system.progress import Progress
 
 from .chosen import Cell

@@ -10,7 +10,8 @@ from typing import Any
 
 from harness.errors import HarnessError
 from harness.results import cells
-from harness.store import shards
+from harness.results.rows import Row
+from harness.store.keys import digest
 from harness.system.progress import Progress
 
 
@@ -23,8 +24,8 @@ class Cell:
     name: str = ""
 
     @cached_property
-    def row(self) -> dict[str, Any]:
-        """Its figures."""
+    def row(self) -> Row:
+        """Its row of the leaderboard."""
         return cells.row(self.content, self.key)
 
     @property
@@ -45,7 +46,7 @@ class Cell:
         ids = [entry["id"] for entry in self.problems]
         inputs = self.content["inputs"]
         shared = [inputs["pool"]["key"], inputs["verdict"]["key"], inputs["ranking"].get("n")]
-        return shards.digest([*shared, labels["trials"], labels["seed"], ids])
+        return digest([*shared, labels["trials"], labels["seed"], ids])
 
 
 def chosen_cells(root: Path, keys: Sequence[str], progress: Progress) -> list[Cell]:

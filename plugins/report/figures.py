@@ -1,4 +1,4 @@
-"""The table of a report, and pass@k of every selector, of random selection and of who knows the verdicts, with bands.
+"""The table of a report, and pass@k of every selector, of random selection and of the oracle, with bands.
 
 The table's rows are the leaderboard's, q included: the false discoveries are controlled over the selectors that the
 page shows. Random's band says what another draw of problems would change.
@@ -6,14 +6,13 @@ page shows. Random's band says what another draw of problems would change.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from harness.records import Floats
 from harness.results.cells import outcomes as outcomes_of
-from harness.results.leaderboard import REFERENCES
+from harness.results.rows import REFERENCES, Reference, Row, with_q
 from harness.scoring.budget_curves import band, budgets, oracle_shares, random_shares, selected_shares
-from harness.scoring.stats import false_discovery_rates
 
 from .chosen import Cell
 
@@ -22,55 +21,46 @@ BUDGETS = ("1", "4", "16", "64", "256", "1024", "4096")
 
 def ranked(cells: Sequence[Cell]) -> list[Cell]:
     """The cells by improvement, the best first; subset methods, which have none, last."""
-    return sorted(cells, key=lambda cell: (-(cell.row["improvement"] or -1.0), cell.name))
+    return sorted(cells, key=lambda cell: (-(cell.row.improvement or -1.0), cell.name))
 
 
 def table(cells: Sequence[Cell]) -> dict[str, Any]:
     """The rows of the table as the page shows them: numbers, null where there is none."""
     first = cells[0].row
-    ks = [k for k in BUDGETS if k in first["pass_at_k_random"]]
-    qs = false_discovery_rates([_p(cell.row) for cell in cells])
-    rows = [_reference(first, name, label, ks) for name, label in REFERENCES.items()]
-    return {"budgets": ks, "rows": rows + [_measured(cell, ks, q) for cell, q in zip(cells, qs, strict=True)]}
+    ks = [k for k in BUDGETS if k in first.pass_at_k_random]
+    rows = with_q([cell.row for cell in cells])
+    references = [_reference(first, reference, ks) for reference in REFERENCES]
+    return {"budgets": ks, "rows": references + [_measured(*each, ks) for each in zip(cells, rows, strict=True)]}
 
 
-def _reference(row: Mapping[str, Any], name: str, label: str, ks: Sequence[str]) -> dict[str, Any]:
-    mean = row[f"samples_to_correct_{name}"]
-    improvement = row["samples_to_correct_random"] / mean
+def _reference(row: Row, reference: Reference, ks: Sequence[str]) -> dict[str, Any]:
     return {
-        "name": label,
+        "name": reference.label,
         "reference": True,
-        "samples_to_correct": mean,
-        "improvement": improvement,
-        "k95": row.get(f"k95_{name}"),
-        "passed": [row[f"pass_at_k_{name}"].get(k) for k in ks],
+        "samples_to_correct": reference.calls(row),
+        "improvement": reference.ratio(row),
+        "k95": reference.k95(row),
+        "passed": [reference.passed(row).get(k) for k in ks],
     }
 
 
-def _measured(cell: Cell, ks: Sequence[str], q: float | None) -> dict[str, Any]:
-    row = cell.row
+def _measured(cell: Cell, row: Row, ks: Sequence[str]) -> dict[str, Any]:
     return {
         "name": cell.name,
         "reference": False,
         "cell": cell.key,
-        "samples_to_correct": row["samples_to_correct"],
-        "improvement": row["improvement"],
-        "interval": row["improvement_ci"],
-        "no_interval": row.get("no_interval", {}).get("improvement_ci"),
-        "shares": None if row["win"] is None else [row["win"], row["tie"], row["loss"]],
-        "passed": [row["pass_at_k"].get(k) for k in ks],
-        "p": _p(row),
-        "q": q,
-        "k95": row["k95"],
-        "calls_saved": row["calls_saved"],
-        "trust": row["trust"] if row["improvement_ci"] else None,
+        "samples_to_correct": row.samples_to_correct,
+        "improvement": row.improvement,
+        "interval": row.improvement_ci,
+        "no_interval": row.no_interval.get("improvement_ci"),
+        "shares": None if row.win is None else [row.win, row.tie, row.loss],
+        "passed": [row.pass_at_k.get(k) for k in ks],
+        "p": row.p,
+        "q": row.q_random,
+        "k95": row.k95,
+        "calls_saved": row.calls_saved,
+        "trust": row.trust if row.improvement_ci else None,
     }
-
-
-def _p(row: Mapping[str, Any]) -> float | None:
-    """The p against random: a ranker's by its mean rank, a subset method's, which has none, by its hits at a budget."""
-    p: float | None = row.get("p_budget") if row["samples_to_correct"] is None else row["p_random"]
-    return p
 
 
 def curves(cells: Sequence[Cell]) -> list[dict[str, Any]]:

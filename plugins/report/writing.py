@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from harness.results.stored_cells import key_of
-from harness.stages.chance import remarks
-from harness.store.shards import write_atomically
+from harness.results.verdict_quality import remarks
+from harness.store.stage import write_atomically
 from harness.system.progress import Progress
 
 from .browsing import browsable
@@ -51,14 +51,14 @@ def _about(cell: Cell) -> dict[str, Any]:
     parts = [labels[name] for name in ("task", "split", "model", "sampler")]
     return {
         "title": list(dict.fromkeys(map(str, parts))),
-        "n": row["n"],
-        "problems": row["problems"],
-        "solvable": row["solvable"],
+        "n": row.n,
+        "problems": row.problems,
+        "solvable": row.solvable,
         "trials": labels["trials"],
         "seed": labels["seed"],
-        "errors": row["errors"],
-        "flagged": row["flagged"],
-        "trust": row.get("trust"),
+        "errors": row.errors,
+        "flagged": row.flagged,
+        "trust": row.trust,
         "remarks": list(remarks(row)),
         "pool": key_of(cell.content, "pool"),
         "versions": cell.content.get("versions", {}),

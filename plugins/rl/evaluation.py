@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from harness.contracts import Engine, Trainer
+from harness.contracts import Engine, ScoresResponses, Trainer
 from harness.errors import HarnessError
 from harness.plugin_system.component import build
 from harness.plugin_system.presets import graded_as_the_paper
@@ -30,8 +30,10 @@ from harness.running.preflight import SHORTER, Outlook, require_consent, samplin
 from harness.scoring.metrics import budgets, random_pass_at_k
 from harness.stages.audit import second_correct
 from harness.store import shards
+from harness.store.stage import write_atomically
 from harness.system.progress import Progress
-from harness.training import Checkpoint, TrainingRun, read_run
+from harness.training import Checkpoint, TrainingRun
+from harness_plugins.rl.run_files import read_run
 
 from .requests import EvalRequest
 from .training_run import best_step, has_second_grader, naming_data_options
@@ -88,7 +90,7 @@ def evaluate(request: EvalRequest, progress: Progress) -> dict[str, Any]:
     if request.likelihood:
         _add_likelihoods(request, found, evaluated, progress)
     path = (request.out or request.store / "rl") / FILE
-    shards.write_atomically(path, (json.dumps(found, indent=1) + "\n").encode())
+    write_atomically(path, (json.dumps(found, indent=1) + "\n").encode())
     progress.say(f"evaluation: {path}")
     return found
 
@@ -191,7 +193,7 @@ def spaced(problems: Sequence[Problem], limit: int | None) -> list[Problem]:
 
 
 def _result(policy: Policy, plan: Plan) -> dict[str, Any]:
-    verdicts = [shards.read_verdicts(plan.work.verdicts, problem) for problem in plan.problems]
+    verdicts = [shards.read_verdicts(plan.work.verdicts.path(problem)) for problem in plan.problems]
     return {
         "bonus": policy.bonus,
         "trainer": None if policy.checkpoint is None else policy.run.trainer,
@@ -220,8 +222,8 @@ def _add_likelihoods(
 ) -> None:
     """Per policy the mean log-probability of the tokens of each question's first response, under the initial model."""
     run, first = evaluated[0][0].run, evaluated[0][1]
-    engine: Engine = first.setting.build("engine", request.engine, model=run.model)
-    if not hasattr(engine, "score"):
+    engine: Engine = first.context.build("engine", request.engine, model=run.model)
+    if not isinstance(engine, ScoresResponses):
         progress.say(f"likelihoods: engine {request.engine!r} cannot score given responses: left out")
         return
     with progress.stage("score", len(evaluated) * len(first.problems), "responses") as stage:
@@ -231,7 +233,7 @@ def _add_likelihoods(
 
 
 def _likelihood(engine: Any, plan: Plan, problem: Problem) -> float | None:
-    pool = shards.read_responses(plan.work.pool, problem)
+    pool = shards.read_responses(plan.work.pool.path(problem))
     one: Responses = replace(
         pool,
         texts=pool.texts[:1],

@@ -12,11 +12,12 @@ import torch
 from safetensors.torch import load_file, save_file
 
 from harness import HarnessError
+from harness.plugin_system import finish as ending
 from harness.plugin_system.component import build, parse_spec
 from harness.plugin_system.registry import load_registry
 from harness.records import Problem, Verdict, error
-from harness.stages import finish as ending
-from harness.training import METRICS, REWARDS, Rollouts, Shaped, TrainingRun, read_metrics
+from harness.training import METRICS, REWARDS, Rollouts, Shaped, TrainingRun
+from harness_plugins.rl.run_files import read_metrics
 
 MEMORY = "bonus.safetensors"  # in a checkpoint's folder: what the bonus has to know to go on
 

@@ -16,17 +16,18 @@ from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
-from harness.contracts import Task, Trainer
+from harness.contracts import Audited, Task, Trainable, Trainer
 from harness.errors import HarnessError, did_you_mean
 from harness.plugin_system.component import Spec, build, parse_spec
 from harness.plugin_system.presets import graded_as_the_paper
 from harness.plugin_system.registry import Registry, load_registry
 from harness.records import Message, Problem
 from harness.running.preflight import Outlook, require_consent
-from harness.store.shards import digest
+from harness.store.keys import digest
 from harness.system.children import run_owned
 from harness.system.progress import Progress, Stage
-from harness.training import SPLITS, Launch, Settings, TrainingRun, read_metrics, read_run, write_problems
+from harness.training import SPLITS, Launch, Settings, TrainingRun
+from harness_plugins.rl.run_files import read_metrics, read_run, write_problems, write_run
 
 from .folder_lock import locked
 from .requests import TrainRequest
@@ -64,7 +65,7 @@ def prepare(request: TrainRequest, seed: int, hold: Callable[[Path], object] = l
     run.folder.mkdir(parents=True, exist_ok=True)
     for split, path in run.problems.items():
         write_problems(path, chats[split])
-    run.write()
+    write_run(run)
     remarks, fault = [reward_line(run)], None
     try:
         remarks += trainer.check(run)
@@ -234,7 +235,7 @@ def _run(request: TrainRequest, registry: Registry, seed: int) -> TrainingRun:
 
 def has_second_grader(task: Any) -> bool:
     """Whether the task can say what a stricter grader makes of a response."""
-    return getattr(type(task), "audit", Task.audit) is not Task.audit
+    return isinstance(task, Audited)
 
 
 def _reward(request: TrainRequest, task: Task) -> str:
@@ -281,7 +282,8 @@ def _refuse_another(run: TrainingRun) -> None:
 
 def _task(request: TrainRequest, registry: Registry, split: str) -> Task:
     task: Task = build(registry, "task", request.task, data=request.data.get(split, request.data.get("")))
-    missing = [name for name in ("train", "dev") if name not in task.rl]
+    splits = task.rl if isinstance(task, Trainable) else {}
+    missing = [name for name in ("train", "dev") if name not in splits]
     if missing:
         able = "its class has no rl = {'train': ..., 'dev': ..., 'test': ...}"
         raise HarnessError(f"rl: task {request.task!r} says no {missing[0]} split to train with: {able}")

@@ -11,7 +11,7 @@ from pathlib import Path
 from harness import HarnessError
 from harness.plugin_system.component import build
 from harness.plugin_system.registry import load_registry
-from harness.training import read_run
+from harness_plugins.rl.run_files import read_run
 
 from .trl_trainer import complete
 

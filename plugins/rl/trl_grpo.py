@@ -27,7 +27,8 @@ from torch.utils.data import Sampler
 from trl import GRPOConfig, GRPOTrainer
 
 from harness import HarnessError
-from harness.training import Checkpoint, Rollouts, Shaped, TrainingRun, read_problems
+from harness.training import Checkpoint, Rollouts, Shaped, TrainingRun
+from harness_plugins.rl.run_files import read_problems
 
 from ..engines.transformers.engine import Transformers
 from .shaping import Grader, MetricsLog, Shaping

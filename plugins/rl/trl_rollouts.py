@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from harness import HarnessError, Message, Responses, Sampler
-from harness.records import Problem
+from harness.records import Problem, SampleRequest
 
 from ..engines.transformers.engine import Transformers
 
@@ -74,14 +74,8 @@ class PolicyEngine(Transformers):
         with self._evaluating():
             for start in range(0, len(prompts), many):
                 part = slice(start, start + many)
-                drawn += self.sample(
-                    prompts[part],
-                    n=n,
-                    sampler=Sampler(temperature=temperature),
-                    max_tokens=max_tokens,
-                    seeds=seeds[part],
-                    states=states,
-                )
+                sampler = Sampler(temperature=temperature)
+                drawn += self.sample(SampleRequest(prompts[part], n, sampler, max_tokens, seeds[part], states))
         return drawn
 
     def save(self, folder: Path) -> None:

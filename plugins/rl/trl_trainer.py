@@ -15,7 +15,8 @@ from pathlib import Path
 from typing import Literal
 
 from harness import HarnessError
-from harness.training import Checkpoint, Launch, TrainingRun, read_problems
+from harness.training import Checkpoint, Launch, TrainingRun
+from harness_plugins.rl.run_files import read_problems
 
 from .trl_settings import FOREVER, grpo_arguments
 from .verl_memory import GIB, TRAINED, parameter_count

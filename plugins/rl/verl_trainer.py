@@ -17,7 +17,8 @@ from typing import Any, Literal
 
 from harness import HarnessError
 from harness.system.json_lines import read_lines
-from harness.training import Checkpoint, Launch, TrainingRun, read_problems
+from harness.training import Checkpoint, Launch, TrainingRun
+from harness_plugins.rl.run_files import read_problems
 
 from ..models.model_location import Location, locate
 from .verl_child.resuming import complete

@@ -20,6 +20,7 @@ from transformers import AutoModelForCausalLM, GenerationConfig, PreTrainedToken
 from transformers.utils import logging
 
 from harness import Sampler
+from harness.records import SampleRequest
 from harness_plugins.engines.transformers.engine import Transformers
 from harness_plugins.engines.transformers.row_streams import RowDraws, uniforms
 
@@ -68,7 +69,9 @@ def ways(engine: Transformers, rows: int, tokens: int) -> dict[str, Callable[[],
         hidden[:, ids.shape[1] :].mean(1)
 
     def engine_with(states: tuple[str, ...]) -> Callable[[], object]:
-        return lambda: engine.sample([PROMPT], n=rows, sampler=Sampler(), max_tokens=tokens, seeds=[0], states=states)
+        return lambda: engine.sample(
+            SampleRequest([PROMPT], n=rows, sampler=Sampler(), max_tokens=tokens, seeds=[0], states=states)
+        )
 
     return {
         "plain generate": plain,
@@ -111,7 +114,7 @@ def print_float_noise(folder: Path, rows: int, tokens: int) -> None:
     drawn = []
     for batch in (256, 64):
         engine = endless_engine(folder, batch)
-        [responses] = engine.sample([PROMPT], n=rows, sampler=Sampler(), max_tokens=tokens, seeds=[0])
+        [responses] = engine.sample(SampleRequest([PROMPT], n=rows, sampler=Sampler(), max_tokens=tokens, seeds=[0]))
         drawn.append(np.array(responses.token_ids))
     differ = drawn[0] != drawn[1]
     compared = np.where(differ.any(1), differ.argmax(1) + 1, tokens).sum()  # up to a row's first difference

@@ -9,8 +9,9 @@ from collections.abc import Sequence
 
 import torch
 
-from harness.records import Message, Problem
-from harness.stages.work import graded, problem_seed
+from harness.records import Message, Problem, SampleRequest
+from harness.stages.verify import graded
+from harness.stages.work import problem_seed
 from harness_plugins.engines.transformers.engine import Transformers
 from harness_plugins.samplers.plain import Vanilla
 from harness_tasks.evalplus_tasks import PROMPT, EvalPlus, HumanEvalPlus, MbppPlus
@@ -68,11 +69,13 @@ def main() -> None:
     engine = Transformers(model=options.model)
     for wording in options.wordings:
         drawn = engine.sample(
-            [chat(wording, problem) for problem in problems],
-            n=options.n,
-            sampler=Vanilla(temperature=options.temperature),
-            max_tokens=options.max_tokens,
-            seeds=[problem_seed("sample", 0, problem) for problem in problems],
+            SampleRequest(
+                [chat(wording, problem) for problem in problems],
+                n=options.n,
+                sampler=Vanilla(temperature=options.temperature),
+                max_tokens=options.max_tokens,
+                seeds=[problem_seed("sample", 0, problem) for problem in problems],
+            )
         )
         total: dict[str, int] = {}
         for problem, responses in zip(problems, drawn, strict=True):

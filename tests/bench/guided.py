@@ -28,6 +28,7 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 import paper_scheme
 from capture import endless_engine, save_model
 
+from harness.records import SampleRequest
 from harness_plugins.engines.transformers import steered
 from harness_plugins.engines.transformers.engine import Transformers
 from harness_plugins.samplers.guided import RepExpGuided
@@ -73,7 +74,7 @@ def ways(engine: Transformers, prompt: list[dict[str, str]], max_tokens: int) ->
         """By response: the tokens of all prompts' i-th."""
         seeds = range(SEED, SEED + prompts)
         options = {"max_tokens": max_tokens, "seeds": list(seeds), "report": mark}
-        drawn = engine.sample([prompt] * prompts, n=n, sampler=sampler, **options)
+        drawn = engine.sample(SampleRequest([prompt] * prompts, n=n, sampler=sampler, **options))
         return [[token for one in drawn for token in one.token_ids[i]] for i in range(n)]
 
     def papers(n: int, with_head: bool) -> list[list[int]]:

@@ -25,6 +25,7 @@ from typing import ClassVar
 from memory import tree
 
 from harness import Problem, Sampler, Task, correct, hookimpl
+from harness.records import SampleRequest
 from harness.running.config import RunConfig
 from harness.running.pipeline import sample
 from harness.running.plan import Plan, make_plan
@@ -99,12 +100,14 @@ def engine_loop(plan: Plan, states: tuple[str, ...]) -> None:
     for start in range(0, len(plan.problems), size):
         group = plan.problems[start : start + size]
         plan.sampling.engine.sample(
-            plan.prompts(group),
-            n=plan.sampling.n,
-            sampler=Sampler(),
-            max_tokens=plan.sampling.max_tokens,
-            seeds=[start + i for i in range(len(group))],
-            states=states,
+            SampleRequest(
+                plan.prompts(group),
+                n=plan.sampling.n,
+                sampler=Sampler(),
+                max_tokens=plan.sampling.max_tokens,
+                seeds=[start + i for i in range(len(group))],
+                states=states,
+            )
         )
 
 

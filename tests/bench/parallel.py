@@ -23,9 +23,10 @@ from typing import Any
 import numpy as np
 
 from harness.records import Problem, Responses, Verdict
-from harness.stages.work import Work, over, rank_problems
+from harness.stages.rank import rank_problems
+from harness.stages.work import Work, over
 from harness.store import shards
-from harness.store.shards import Store
+from harness.store.stage import Store
 from harness_plugins.executors.local import _in_processes
 
 
@@ -50,10 +51,12 @@ def kept(folder: Path, problems: list[Problem], n: int, d: int) -> Work:
     for i, problem in enumerate(problems):
         vectors = np.random.default_rng(i).normal(size=(n, d)).astype(np.float32)
         responses = Responses([""] * n, ["stop"] * n, np.ones(n, np.int64), np.zeros(n))
-        shards.write_responses(work.pool, problem, responses)
+        shards.write_responses(work.pool.path(problem), problem, responses)
         assert work.embeddings is not None
-        shards.write_vectors(work.embeddings, problem, vectors)
-        shards.write_verdicts(work.verdicts, problem, [Verdict("wrong")] * (n - 1) + [Verdict("correct")], [None] * n)
+        shards.write_vectors(work.embeddings.path(problem), vectors)
+        shards.write_verdicts(
+            work.verdicts.path(problem), [Verdict("wrong")] * (n - 1) + [Verdict("correct")], [None] * n
+        )
     return work
 
 

@@ -36,7 +36,8 @@ from harness import HarnessError
 from harness.plugin_system.component import build
 from harness.plugin_system.registry import load_registry
 from harness.system.children import run_child
-from harness.training import Settings, TrainingRun, write_problems
+from harness.training import Settings, TrainingRun
+from harness_plugins.rl.run_files import write_problems, write_run
 from harness_plugins.rl.verl_environment import find_python
 from harness_plugins.rl.verl_trainer import Verl
 
@@ -67,7 +68,7 @@ def run_of(folder: Path, name: str, asked: argparse.Namespace) -> TrainingRun:
     run = TrainingRun(
         folder, "game24", asked.model, bonus, trainer, 1, settings, {"train": problems}, overrides=ref, cpu=True
     )
-    run.write()
+    write_run(run)
     return run
 
 
@@ -110,7 +111,7 @@ def engine(folder: Path, rows: int, repeats: int) -> None:
     from tensordict import TensorDict
     from verl.utils import tensordict_utils as tu
 
-    from harness.training import read_run
+    from harness_plugins.rl.run_files import read_run
     from harness_plugins.rl.verl_child.composing import compose
     from harness_plugins.rl.verl_child.worker import PlainWorker, RefStates
 

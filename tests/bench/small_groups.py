@@ -13,7 +13,7 @@ import argparse
 import numpy as np
 import torch
 
-from harness.records import Sampler
+from harness.records import Sampler, SampleRequest
 from harness_plugins.engines.transformers.engine import Transformers
 from harness_plugins.rl.leverage import centred, leverage, projected
 from harness_tasks.game24 import Game24
@@ -43,12 +43,14 @@ def embedded_groups(problems: int) -> tuple[list[torch.Tensor], list[int]]:
     task, engine = Game24(), Transformers(model="tiny24")
     puzzles = task.problems("dev")[:problems]
     drawn = engine.sample(
-        [task.messages(puzzle) for puzzle in puzzles],
-        n=N,
-        sampler=Sampler(),
-        max_tokens=96,
-        seeds=list(range(len(puzzles))),
-        states=["mean"],
+        SampleRequest(
+            [task.messages(puzzle) for puzzle in puzzles],
+            n=N,
+            sampler=Sampler(),
+            max_tokens=96,
+            seeds=list(range(len(puzzles))),
+            states=["mean"],
+        )
     )
     states = [torch.from_numpy(responses.states["mean"]).double() for responses in drawn]
     verdicts = [task.verify_all(puzzle, each.texts) for puzzle, each in zip(puzzles, drawn, strict=True)]

@@ -26,7 +26,8 @@ from harness.records import Problem, Responses, Verdict
 from harness.running import pipeline
 from harness.running.config import RunConfig
 from harness.store import checksums, shard_files, shards
-from harness.store.shards import Stage, Store
+from harness.store.json_files import read_record, write_record
+from harness.store.stage import Stage, Store
 from harness.system.progress import Progress
 
 SHARED = Path(__file__).parents[3] / "shared" / "data" / "pools"
@@ -65,8 +66,8 @@ def kinds(stages: dict[str, Stage], n: int, d: int) -> Iterator[tuple[str, str, 
         "pool",
         f"{source}, {responses.lengths.mean():.0f} tokens each",
         *(
-            lambda p: shards.write_responses(pool, p, responses),
-            lambda p: shards.read_responses(pool, p),
+            lambda p: shards.write_responses(pool.path(p), p, responses),
+            lambda p: shards.read_responses(pool.path(p)),
         ),
     )
     without = Stage(pool.folder.with_name("without"), "", pool.suffix, {})
@@ -74,40 +75,40 @@ def kinds(stages: dict[str, Stage], n: int, d: int) -> Iterator[tuple[str, str, 
         "pool, no ids",
         "the same without token ids",
         *(
-            lambda p: shards.write_responses(without, p, plain),
-            lambda p: shards.read_responses(without, p),
+            lambda p: shards.write_responses(without.path(p), p, plain),
+            lambda p: shards.read_responses(without.path(p)),
         ),
     )
     yield (
         "embedding",
         f"{d} float32",
         *(
-            lambda p: shards.write_vectors(embedding, p, vectors),
-            lambda p: shards.read_vectors(embedding, p),
+            lambda p: shards.write_vectors(embedding.path(p), vectors),
+            lambda p: shards.read_vectors(embedding.path(p)),
         ),
     )
     yield (
         "verdict",
         "40 distinct answers",
         *(
-            lambda p: shards.write_verdicts(stages["verdict"], p, verdicts, answers, {"tier": "1"}),
-            lambda p: shards.read_verdicts(stages["verdict"], p),
+            lambda p: shards.write_verdicts(stages["verdict"].path(p), verdicts, answers, {"tier": "1"}),
+            lambda p: shards.read_verdicts(stages["verdict"].path(p)),
         ),
     )
     yield (
         "graded",
         "a quarter of the responses distinct",
         *(
-            lambda p: shards.write_graded(stages["graded"], p, known),
-            lambda p: shards.read_graded(stages["graded"], p),
+            lambda p: shards.write_graded(stages["graded"].path(p), known),
+            lambda p: shards.read_graded(stages["graded"].path(p)),
         ),
     )
     yield (
         "ranking",
         "5 orders of 100",
         *(
-            lambda p: shards.write_record(stages["ranking"].path(p), orders),
-            lambda p: shards.read_record(stages["ranking"].path(p)),
+            lambda p: write_record(stages["ranking"].path(p), orders),
+            lambda p: read_record(stages["ranking"].path(p)),
         ),
     )
 
@@ -158,7 +159,7 @@ def checksum_cost(folder: Path, repeats: int) -> None:
     """CPU time to make and to look at the checksum of a shard of 6,400 vectors of 512, beside all of reading it."""
     stage, problem = Store(folder).stage("embedding", {}, ".safetensors"), Problem("p", "a prompt")
     vectors = np.random.default_rng(0).standard_normal((6400, 512), np.float32)
-    shards.write_vectors(stage, problem, vectors)
+    shards.write_vectors(stage.path(problem), vectors)
     path = stage.path(problem)
     content = path.read_bytes()
     start = content.index(b"sha256=") + len(b"sha256=")
@@ -166,7 +167,7 @@ def checksum_cost(folder: Path, repeats: int) -> None:
     calls = {
         "made": lambda: checksums.sealed(path, empty),
         "looked at": lambda: checksums.check(path, content),
-        "the whole read": lambda: shards.read_vectors(stage, problem),
+        "the whole read": lambda: shards.read_vectors(stage.path(problem)),
     }
     times = {name: 1e3 * median(_cpu(call) for _ in range(3 * repeats)) for name, call in calls.items()}
     shown = ", ".join(f"{name} {took:.1f} ms" for name, took in times.items())

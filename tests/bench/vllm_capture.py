@@ -16,6 +16,7 @@ import torch
 from capture import PROMPT, STATES, endless_engine, save_model
 
 from harness import HarnessError, Sampler
+from harness.records import SampleRequest
 from harness_plugins.engines.vllm.engine import Vllm
 from harness_plugins.models.tiny24 import folder
 
@@ -37,7 +38,9 @@ def ways(model: Path, rows: int, tokens: int, chunk: int) -> tuple[Vllm, dict[st
     vllm._checkpoint.eos = []
 
     def drawing(engine: object, states: tuple[str, ...]) -> Callable[[], object]:
-        return lambda: engine.sample([PROMPT], n=rows, sampler=Sampler(), max_tokens=tokens, seeds=[0], states=states)
+        return lambda: engine.sample(
+            SampleRequest([PROMPT], n=rows, sampler=Sampler(), max_tokens=tokens, seeds=[0], states=states)
+        )
 
     kinds = {"no states": (), "mean": ("mean",), "all states": STATES}
     by_vllm = {f"vllm, {name}": drawing(vllm, states) for name, states in kinds.items()}

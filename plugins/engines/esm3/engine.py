@@ -20,7 +20,7 @@ import subprocess
 import tempfile
 import time
 import weakref
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -30,7 +30,7 @@ import numpy as np
 
 from harness import HarnessError, Message, Responses, Sampler, hookimpl
 from harness.hookspecs import Register
-from harness.plugin_system.licences import Weights
+from harness.records import SampleRequest, Weights
 from harness_plugins.proteins.published import ESM3, Copy
 
 from ..row_chunks import Chunks
@@ -128,34 +128,22 @@ class Esm3:
                 what = f"--max-tokens {max_tokens}" if max_tokens < CONTEXT else f"ESM3's context of {CONTEXT}"
                 raise HarnessError(f"esm3: a sequence of {length} is longer than {what}")
 
-    def sample(
-        self,
-        prompts: Sequence[Sequence[Message]],
-        *,
-        n: int,
-        sampler: Sampler,
-        max_tokens: int,
-        seeds: Sequence[int],
-        states: Sequence[str] = (),
-        report: Callable[[int], None] = lambda rows: None,
-        done: Callable[[int, Responses], None] = lambda prompt, responses: None,
-    ) -> list[Responses]:
-        """n sequences to each prompt, in batches of one length; see `harness.contracts.Engine`."""
-        _check_sampler(sampler)
-        if states:
+    def sample(self, request: SampleRequest) -> list[Responses]:
+        """n sequences to each prompt, in batches of one length; see `harness.records.SampleRequest`."""
+        _check_sampler(request.sampler)
+        if request.states:
             raise HarnessError("esm3: gives no hidden states: choose --embedder esmc")
-        self.check(prompts, max_tokens)
-        drawn = []
-        for j, (prompt, seed) in enumerate(zip(prompts, seeds, strict=True)):
+        self.check(request.prompts, request.max_tokens)
+        sampled = []
+        for j, (prompt, seed) in enumerate(zip(request.prompts, request.seeds, strict=True)):
             parts = []
-            for chunk, part in self._chunks.over(
-                range(n), functools.partial(self._drawn, masked(prompt), seed, sampler, self.steps)
-            ):
+            step = functools.partial(self._drawn, masked(prompt), seed, request.sampler, self.steps)
+            for chunk, part in self._chunks.over(range(request.n), step):
                 parts.append(part)
-                report(len(chunk))
-            drawn.append(_responses(parts))
-            done(j, drawn[j])
-        return drawn
+                request.report(len(chunk))
+            sampled.append(_responses(parts))
+            request.done(j, sampled[j])
+        return sampled
 
     def encode(self, *given: Any, **more: Any) -> NoReturn:
         """Refuse: no hidden states are taken from this model."""

@@ -26,7 +26,7 @@ import numpy as np
 from harness import HarnessError, Message, Responses, Sampler, hookimpl
 from harness.errors import did_you_mean
 from harness.hookspecs import Register
-from harness.records import Floats
+from harness.records import Floats, SampleRequest
 
 from .requests import Key, Refused, Server, Session, Unanswered
 from .wire import Choice, Form, first_form, prompt_tokens, read_choices
@@ -147,35 +147,24 @@ class OpenAI:
             )
         return self._lacks()
 
-    def sample(
-        self,
-        prompts: Sequence[Sequence[Message]],
-        *,
-        n: int,
-        sampler: Sampler,
-        max_tokens: int,
-        seeds: Sequence[int],
-        states: Sequence[str] = (),
-        report: Callable[[int], None] = lambda rows: None,
-        done: Callable[[int, Responses], None] = lambda prompt, responses: None,
-        rows: Sequence[Sequence[int]] | None = None,
-    ) -> list[Responses]:
+    def sample(self, request: SampleRequest) -> list[Responses]:
         """n responses to each prompt, or only the given rows of each; those that did not come are in `missing`.
 
         HarnessError where none of n came to any prompt, and where the server refuses what the sampler needs.
         """
-        if sampler.steers:
-            raise HarnessError(f"openai: {type(sampler).__name__} steers decoding itself, which no server follows")
-        if states:
+        if request.sampler.steers:
+            kind = type(request.sampler).__name__
+            raise HarnessError(f"openai: {kind} steers decoding itself, which no server follows")
+        if request.states:
             _no_states()
-        wanted = rows if rows is not None else [range(n)] * len(prompts)
-        draw = _Draw(self, prompts, sampler, max_tokens, seeds, report)
-        _finished(draw.all(wanted, done))
-        drawn = [draw.responses(j, list(wanted[j])) for j in range(len(prompts))]
-        reasons = [reason for one in drawn for reason in one.missing.values()]
-        if reasons and rows is None and not any(map(len, drawn)):
+        rows = request.rows if request.rows is not None else [range(request.n)] * len(request.prompts)
+        draw = _Draw(self, request)
+        _finished(draw.all(rows))
+        sampled = [draw.responses(j, list(rows[j])) for j in range(len(request.prompts))]
+        reasons = [reason for responses in sampled for reason in responses.missing.values()]
+        if reasons and request.rows is None and not any(map(len, sampled)):
             raise HarnessError(f"openai: none of {len(reasons)} responses came: {reasons[0]}")
-        return drawn
+        return sampled
 
     def encode(
         self,
@@ -350,28 +339,19 @@ class _Answered:
 class _Draw:
     """One call of `sample`: what came of each row of each prompt, a Choice or the reason why nothing did."""
 
-    def __init__(
-        self,
-        engine: OpenAI,
-        prompts: Sequence[Sequence[Message]],
-        sampler: Sampler,
-        max_tokens: int,
-        seeds: Sequence[int],
-        report: Callable[[int], None],
-    ) -> None:
-        self.engine, self.prompts, self.sampler = engine, prompts, sampler
-        self.max_tokens, self.report = max_tokens, report
-        self.bases = [_seed_base(seed, engine._seeds) for seed in seeds]
-        self.found: list[dict[int, Choice | str]] = [{} for _ in prompts]
+    def __init__(self, engine: OpenAI, request: SampleRequest) -> None:
+        self.engine, self.request = engine, request
+        self.bases = [_seed_base(seed, engine._seeds) for seed in request.seeds]
+        self.found: list[dict[int, Choice | str]] = [{} for _ in request.prompts]
 
-    async def all(self, wanted: Sequence[Sequence[int]], done: Callable[[int, Responses], None]) -> None:
+    async def all(self, wanted: Sequence[Sequence[int]]) -> None:
         """Ask for the wanted rows of each prompt, as many requests at once as the session lets through."""
         size = (self.engine._form or self.engine._first_form).rows
 
         async def ask(session: Session, j: int, run: Sequence[int]) -> None:
             await self.run(session, j, run)
             if len(self.found[j]) == len(wanted[j]):  # the last of its requests
-                done(j, self.responses(j, wanted[j]))
+                self.request.done(j, self.responses(j, wanted[j]))
 
         try:
             async with Session(self.engine._server) as session, asyncio.TaskGroup() as group:
@@ -385,14 +365,15 @@ class _Draw:
         """Ask for rows that follow one another; those that the answer does not hold are asked for one by one."""
         came: Mapping[int, Choice | str]
         try:
+            asked = self.request
             answered = await self.engine._asked(
-                session, self.prompts[j], self.sampler, self.max_tokens, self.bases[j] + rows[0], len(rows)
+                session, asked.prompts[j], asked.sampler, asked.max_tokens, self.bases[j] + rows[0], len(rows)
             )
             came = {rows[at]: choice for at, choice in answered.choices.items()}
         except (Unanswered, Refused) as failure:
             came = dict.fromkeys(rows, str(failure))
         self.found[j].update(came)
-        self.report(len(came))
+        self.request.report(len(came))
         for row in rows:
             if row not in came:
                 await self.run(session, j, [row])
@@ -405,7 +386,7 @@ class _Draw:
         return Responses(
             texts=[choice.text for choice in choices],
             finish=[choice.finish for choice in choices],
-            lengths=np.array([_length(choice, self.max_tokens) for choice in choices], np.int64),
+            lengths=np.array([_length(choice, self.request.max_tokens) for choice in choices], np.int64),
             logprobs=np.array([choice.logprob for choice in choices], np.float64),
             token_ids=token_ids if len(token_ids) == len(choices) else None,
             missing={row: reason for row in rows if isinstance(reason := found[row], str)},

@@ -19,14 +19,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from harness import HarnessError, Message, Responses, Sampler, hookimpl
+from harness import HarnessError, Message, Responses, hookimpl
 from harness.hookspecs import Register
-from harness.records import Floats
+from harness.records import Floats, SampleRequest
 from harness_plugins.models.checkpoint import Checkpoint, find_device, quiet
 from harness_plugins.models.model_location import locate
 
 from ..row_chunks import Chunks, out_of_memory
-from ..sampled_rows import Asked, Drawn, Start, joined
+from ..sampled_rows import Drawn, Start, joined
 
 if TYPE_CHECKING:
     import torch
@@ -118,42 +118,30 @@ class Transformers:
                 f"a context of {self._checkpoint.context:.0f}: {most}"
             )
 
-    def sample(
-        self,
-        prompts: Sequence[Sequence[Message]],
-        *,
-        n: int,
-        sampler: Sampler,
-        max_tokens: int,
-        seeds: Sequence[int],
-        states: Sequence[str] = (),
-        report: Callable[[int], None] = lambda rows: None,
-        done: Callable[[int, Responses], None] = lambda prompt, responses: None,
-        until: Callable[[int, str, str], bool] = lambda prompt, text, finish: False,
-    ) -> list[Responses]:
-        """n responses to each prompt, in chunks of at most `batch` rows; see `harness.contracts.Engine`.
+    def sample(self, request: SampleRequest) -> list[Responses]:
+        """n responses to each prompt, in chunks of at most `batch` rows; see `harness.records.SampleRequest`.
 
         Under a sampler that steers, a prompt's responses come one after another; `until` is asked then only.
         """
-        self._require_known(states)
-        if sampler.steers:
-            return self._sample_steered(prompts, Asked(n, sampler, max_tokens, seeds, states, report, done, until))
-        rows = [(j, i) for j in range(len(prompts)) for i in range(n)]
-        parts: list[list[Drawn]] = [[] for _ in prompts]
+        self._require_known(request.states)
+        if request.sampler.steers:
+            return self._sample_steered(request)
+        n = request.n
+        rows = [(j, i) for j in range(len(request.prompts)) for i in range(n)]
+        parts: list[list[Drawn]] = [[] for _ in request.prompts]
         finished: list[Responses] = []
         with self._quiet_inference():
-            start = self._left_padded([self._checkpoint.prompt_ids(prompt) for prompt in prompts])
-            for chunk, columns in self._chunks.over(
-                rows, lambda chunk: self._generate(start, chunk, sampler, max_tokens, seeds, states), self._at_once(n)
-            ):
-                report(len(chunk))
+            start = self._left_padded([self._checkpoint.prompt_ids(prompt) for prompt in request.prompts])
+            chunks = self._chunks.over(rows, lambda chunk: self._generate(start, chunk, request), self._at_once(n))
+            for chunk, columns in chunks:
+                request.report(len(chunk))
                 for j, places in groupby(range(len(chunk)), key=lambda place: chunk[place][0]):
                     own = list(places)
                     parts[j].append(columns.rows(slice(own[0], own[-1] + 1)))
                     if chunk[own[-1]][1] == n - 1:
                         finished.append(self._responses(joined(parts[j])))
                         parts[j].clear()
-                        done(j, finished[j])
+                        request.done(j, finished[j])
         return finished
 
     def _at_once(self, n: int) -> int:
@@ -223,25 +211,17 @@ class Transformers:
             for chunk, made in chunks.over(by_length, lambda chunk: work(start, [rows[i] for i in chunk])):
                 yield list(chunk), made
 
-    def _generate(
-        self,
-        start: Start,
-        chunk: Sequence[tuple[int, int]],
-        sampler: Sampler,
-        max_tokens: int,
-        seeds: Sequence[int],
-        states: Sequence[str],
-    ) -> Drawn:
+    def _generate(self, start: Start, chunk: Sequence[tuple[int, int]], request: SampleRequest) -> Drawn:
         """Responses for a chunk of (prompt, row) pairs."""
         import torch
 
         from .capture import PooledStates, hooked
         from .row_streams import RowDraws, uniforms
 
-        part = self._checkpoint
+        part, states = self._checkpoint, request.states
         which = torch.tensor([j for j, _ in chunk], device=part.device)
-        streams = np.stack([uniforms(seeds[j], i, max_tokens) for j, i in chunk])
-        draws = RowDraws(sampler, streams, part.eos, part.filler, part.device)
+        streams = np.stack([uniforms(request.seeds[j], i, request.max_tokens) for j, i in chunk])
+        draws = RowDraws(request.sampler, streams, part.eos, part.filler, part.device)
         pooled = PooledStates(states, draws)
         with hooked(part.decoder, pooled) if states else nullcontext():
             self._run(draws, start.ids[which], start.mask[which], start.past(which), feed_last=bool(states))
@@ -261,7 +241,7 @@ class Transformers:
             states={kind: values.cpu().numpy() for kind, values in pooled.result().items()},
         )
 
-    def _sample_steered(self, prompts: Sequence[Sequence[Message]], asked: Asked) -> list[Responses]:
+    def _sample_steered(self, asked: SampleRequest) -> list[Responses]:
         """Up to n responses to each prompt, one after another, several prompts at a time."""
         from .candidate_tree import require_window
 
@@ -270,7 +250,7 @@ class Transformers:
                 f"transformers: {type(asked.sampler).__name__} has steers = True, but no steering() that says how: "
                 "see harness.contracts.Steering"
             )
-        ids = [self._checkpoint.prompt_ids(prompt) for prompt in prompts]
+        ids = [self._checkpoint.prompt_ids(prompt) for prompt in asked.prompts]
         require_window(self._checkpoint, max(map(len, ids), default=0) + asked.max_tokens)
         drawn: list[Responses] = []
         with self._quiet_inference():
@@ -288,7 +268,7 @@ class Transformers:
         require_siblings(self._checkpoint)
         return True
 
-    def _steered(self, chunk: Sequence[int], prompt_ids: Sequence[list[int]], asked: Asked) -> list[Responses]:
+    def _steered(self, chunk: Sequence[int], prompt_ids: Sequence[list[int]], asked: SampleRequest) -> list[Responses]:
         """The responses to a chunk of prompts, which go on together as long as `until` lets them."""
         from .row_streams import uniforms
         from .steered import SteeredPrompts

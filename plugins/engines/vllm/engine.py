@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 
 from harness import HarnessError, Message, Responses, Sampler
-from harness.records import Floats
+from harness.records import Floats, SampleRequest
 from harness_plugins.models.checkpoint import Checkpoint, find_device
 from harness_plugins.models.model_location import locate
 
@@ -135,48 +135,39 @@ class Vllm:
 
     # What it does.
 
-    def sample(
-        self,
-        prompts: Sequence[Sequence[Message]],
-        *,
-        n: int,
-        sampler: Sampler,
-        max_tokens: int,
-        seeds: Sequence[int],
-        states: Sequence[str] = (),
-        report: Callable[[int], None] = lambda rows: None,
-        done: Callable[[int, Responses], None] = lambda prompt, responses: None,
-    ) -> list[Responses]:
-        """n responses to each prompt, asked for `chunk` at a time; see `harness.contracts.Engine`.
+    def sample(self, request: SampleRequest) -> list[Responses]:
+        """n responses to each prompt, asked for `chunk` at a time; see `harness.records.SampleRequest`.
 
         Where states come from a second vLLM, `done` is given the responses without them.
         """
+        states, max_tokens, sampler = request.states, request.max_tokens, request.sampler
         if sampler.steers:
             raise HarnessError(
                 f"vllm: {type(sampler).__name__} steers decoding itself, which this engine cannot follow"
             )
         self._require_known(states)
-        ids = [self._checkpoint.prompt_ids(prompt) for prompt in prompts]
+        ids = [self._checkpoint.prompt_ids(prompt) for prompt in request.prompts]
         self._require_room(max(map(len, ids), default=0), max_tokens, f"{max_tokens} tokens of response")
         self._loaded()
-        while_drawing = () if self._fault else tuple(states)
+        while_sampling = () if self._fault else tuple(states)
         asked = {
             "do": "sample",
-            "states": while_drawing,
+            "states": while_sampling,
             "max_tokens": max_tokens,
             "eos": self._checkpoint.eos,
             "sampler": _parameters(sampler),
         }
-        requests = list(self._requests(len(ids), n, seeds))
-        found: dict[int, Responses] = {}
-        for j, parts in finished_prompts(self._drawn(asked, packed("prompts", ids), requests, report), requests):
-            found[j] = self._responses(parts, while_drawing)
-            done(j, found[j])
-        drawn = [found[j] for j in range(len(ids))]
-        if not states or while_drawing:
-            return drawn
-        pooled = [self._encoded(one, row, states) for one, row in zip(ids, drawn, strict=True)]
-        return [replace(responses, states=vectors) for responses, vectors in zip(drawn, pooled, strict=True)]
+        requests = list(self._requests(len(ids), request.n, request.seeds))
+        finished: dict[int, Responses] = {}
+        rows = self._drawn(asked, packed("prompts", ids), requests, request.report)
+        for j, parts in finished_prompts(rows, requests):
+            finished[j] = self._responses(parts, while_sampling)
+            request.done(j, finished[j])
+        sampled = [finished[j] for j in range(len(ids))]
+        if not states or while_sampling:
+            return sampled
+        pooled = [self._encoded(prompt, responses, states) for prompt, responses in zip(ids, sampled, strict=True)]
+        return [replace(responses, states=vectors) for responses, vectors in zip(sampled, pooled, strict=True)]
 
     def encode(
         self,

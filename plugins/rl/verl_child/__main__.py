@@ -19,7 +19,8 @@ from pathlib import Path
 from typing import Any
 
 from harness import HarnessError
-from harness.training import TrainingRun, read_run
+from harness.training import TrainingRun
+from harness_plugins.rl.run_files import read_run
 
 from . import RUN, contract
 from .resuming import logged, tidy

@@ -6,7 +6,7 @@ import os
 import shutil
 from pathlib import Path
 
-from harness.training import read_metrics
+from harness_plugins.rl.run_files import read_metrics
 
 MARK = "complete"
 PREFIX = "global_step_"

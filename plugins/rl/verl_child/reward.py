@@ -8,7 +8,7 @@ import os
 from typing import Any
 
 from harness.records import Problem
-from harness.training import read_problems
+from harness_plugins.rl.run_files import read_problems
 
 from ..shaping import Grader
 from .run_options import current_run

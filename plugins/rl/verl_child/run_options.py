@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 
 from harness.plugin_system.component import build
 from harness.plugin_system.registry import load_registry
-from harness.training import TrainingRun, read_run
+from harness.training import TrainingRun
+from harness_plugins.rl.run_files import read_run
 
 from . import RUN
 

@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from harness.contracts import Task
 from harness.records import Problem, Verdict
+from harness.task import Task
 
 
 def reads_finish(task: Any) -> bool:
@@ -39,4 +39,4 @@ def answers(task: Any, problem: Problem, texts: Sequence[str], finish: Sequence[
 
 
 def _inherits(task: Any, method: str) -> bool:
-    return getattr(type(task), method, None) is getattr(Task, method)
+    return getattr(type(task), method, None) is getattr(Task, method, None)

@@ -1,0 +1,58 @@
+"""What a selector reads and what it picks, each index checked as it comes: nothing that it gives is trusted."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from harness.contracts import Ranker, Selector, SubsetSelector
+from harness.errors import HarnessError
+from harness.records import Pool
+
+COLUMNS = ("embeddings", "logprobs")
+
+
+def needs(selector: Any) -> Sequence[str]:
+    """The columns that a selector reads beyond texts, lengths and answers; vectors, unless it says otherwise."""
+    columns: Sequence[str] = getattr(selector, "needs", ("embeddings",))
+    return columns
+
+
+def require_selector(spec: str, selector: Any) -> Selector:
+    """The selector itself; HarnessError unless it ranks or selects, and reads only columns that exist."""
+    if not isinstance(selector, (Ranker, SubsetSelector)):
+        raise HarnessError(f"selector {spec!r}: has neither rank(pool, rng) nor select(pool, k, rng)")
+    unknown = set(needs(selector)) - set(COLUMNS)
+    if unknown:
+        raise HarnessError(f"selector {spec!r}: needs {sorted(unknown)}; it can need 'embeddings' and 'logprobs'")
+    return selector
+
+
+def picked(ranking: Iterable[Any], n: int) -> Iterator[int]:
+    """The indices of a ranking of n responses, each checked as it comes."""
+    seen: set[int] = set()
+    for raw in ranking:
+        yield _checked(raw, n, seen)
+
+
+def subset_of(selector: SubsetSelector, pool: Pool, k: int, rng: np.random.Generator) -> list[int]:
+    """The k indices that a subset method chooses, each checked."""
+    subset = list(picked(selector.select(pool, k, rng), len(pool)))
+    if len(subset) != k:
+        raise HarnessError(f"select gave {len(subset)} indices for k = {k}")
+    return subset
+
+
+def _checked(raw: Any, n: int, seen: set[int]) -> int:
+    """The index, where it is an integer below n that is not in `seen`; it is added to that set."""
+    if isinstance(raw, bool) or not isinstance(raw, (int, np.integer)):
+        raise HarnessError(f"an index must be an integer, got {raw!r:.40}")
+    index = int(raw)
+    if not 0 <= index < n:
+        raise HarnessError(f"index {index} is outside the pool of {n}")
+    if index in seen:
+        raise HarnessError(f"index {index} was picked twice")
+    seen.add(index)
+    return index

@@ -1,0 +1,100 @@
+"""A pool file read line by line, each line with the problem that it answers."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from harness.errors import HarnessError
+from harness.records import Problem
+from harness.store.keys import storable
+
+from .joining import SEVERAL, Joiner
+from .layouts.reading import read_pool
+from .record import PoolRecord
+
+
+class Joined:
+    """A pool file's lines with the problems that they answer, one at a time; `index` says what was joined, at the end.
+
+    Without a `join` each line brings its own problem.
+    """
+
+    def __init__(self, path: Path, join: Joiner | None) -> None:
+        self.path, self.join = path, join
+        self.entries: list[dict[str, Any]] = []
+        self.lost: list[str] = []
+        self.several: list[str] = []
+        self.notes: list[str] = []
+
+    def __iter__(self) -> Iterator[tuple[PoolRecord, Problem]]:
+        taken: dict[str, str] = {}
+        for record in read_pool(self.path, self.notes.append):
+            problem, way = self.join(record) if self.join else (_own_problem(record), "")
+            if problem is None:
+                (self.several if way == SEVERAL else self.lost).append(record.problem_id)
+                continue
+            name = storable(problem.id)  # as a cell has it
+            if name in taken:
+                raise HarnessError(
+                    f"pool {self.path}: {record.problem_id!r} and {taken[name]!r} both join to problem {problem.id!r}"
+                )
+            taken[name] = record.problem_id
+            self.entries.append(_entry(record, problem, way))
+            yield record, problem
+
+    def index(self) -> dict[str, Any]:
+        """An entry a problem, the lines that joined to none, what there is to say; HarnessError where none joined."""
+        path, join, entries = self.path, self.join, self.entries
+        if not entries:
+            raise HarnessError(_none_joined(path, [*self.lost, *self.several], join))
+        if join and join.ids and not any(entry["way"] == "--ids" for entry in entries):
+            raise HarnessError(
+                f"ids {join.ids.path}: names no line of pool {path}; its first is {entries[0]['line']!r}"
+            )
+        return {"entries": entries, "lost": self.lost, "several": self.several, "notes": self.notes}
+
+
+def _none_joined(path: Path, lost: Sequence[str], join: Joiner | None) -> str:
+    what_to_do = "the table" if join and join.ids else "give a table of --ids"
+    return (
+        f"pool {path}: none of its {len(lost)} problems is the task's, by id or by prompt; the first is {lost[0]!r}: "
+        f"check the split, or {what_to_do}"
+    )
+
+
+def _own_problem(record: PoolRecord) -> Problem:
+    return Problem(record.problem_id, next(iter(record.prompts), ""), record.reference)
+
+
+def _entry(record: PoolRecord, problem: Problem, way: str) -> dict[str, Any]:
+    return {
+        "id": problem.id,
+        "line": record.problem_id,
+        "way": way,
+        "prompt": next(iter(record.prompts), ""),
+        "reference": record.reference,
+        "n": len(record.responses),
+        "graded": record.correct is not None,
+        **({"figures": True} if record.figures else {}),
+        "logprob_kind": record.logprob_kind,
+    }
+
+
+def listed_ways(ways: Counter[str]) -> str:
+    """How many problems joined in which way."""
+    named = {
+        "--ids": "by the table of --ids",
+        "id": "by id",
+        "prompt": "by prompt",
+        "rendered": "by the prompt as the task asks it",
+        "within": "because their prompt holds the task's",
+    }
+    return "joined " + ", ".join(f"{ways[way]:,} {text}" for way, text in named.items() if ways[way])
+
+
+def shown_names(names: Sequence[str]) -> str:
+    """The first five names, quoted."""
+    return ", ".join(repr(name) for name in names[:5]) + (", ..." if len(names) > 5 else "")

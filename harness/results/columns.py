@@ -1,0 +1,175 @@
+"""The columns of every table of rows: one list, shown by the terminal and by leaderboard.md in a style of their own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from .rows import REFERENCES, Reference, Row
+
+BUDGETS = ("1", "4", "16", "64", "256")
+
+
+@dataclass(frozen=True)
+class Style:
+    """How values are written. number: a value, a dash for None; shares: the decimals of win, tie, loss, and between."""
+
+    number: Callable[[float | None], str]
+    share_digits: int
+    between: str
+
+
+def four_digits(value: float | None) -> str:
+    """Four significant digits; a dash for None."""
+    return "-" if value is None else f"{value:.4g}"
+
+
+def two_decimals(value: float | None) -> str:
+    """Two decimals; a dash for None."""
+    return "-" if value is None else f"{value:.2f}"
+
+
+def percent(value: float | None) -> str:
+    """A share in per cent; a dash for None."""
+    return "-" if value is None else f"{100 * value:.1f}"
+
+
+def chance(value: float | None) -> str:
+    """A p or q, two significant digits; what is below 1e-9 is said to be that."""
+    if value is None:
+        return "-"
+    return "<1e-9" if value < 1e-9 else f"{value:.2g}"
+
+
+TERMINAL, MARKDOWN = Style(two_decimals, 0, "/"), Style(four_digits, 1, " / ")
+
+
+@dataclass(frozen=True)
+class Column:
+    """One column.
+
+    head       a line break stands where a narrow head is broken
+    text       of a row
+    reference  of the line of a `Reference`, on the pools of the first row
+    kept       narrow tables leave out the columns with the lowest value first
+    is_text    aligned to the left
+    is_foreign whether its texts come from plugins, and may hold any sign
+    """
+
+    head: str
+    text: Callable[[Row], str]
+    reference: Callable[[Row, Reference], str] = lambda row, reference: ""
+    kept: int = 9
+    is_text: bool = False
+    is_foreign: bool = False
+
+
+def columns(rows: Sequence[Row], style: Style) -> list[Column]:
+    """The columns of a table with those rows, which share their pools; without those that are empty for all."""
+    first, several_embedders = rows[0], len(embedders(rows)) > 1
+    gain_head = "gain" if first.budget is None else f"gain@{first.budget}"
+    shown = [
+        Column(
+            "selector", lambda row: row.selector, lambda _, reference: reference.label, is_text=True, is_foreign=True
+        ),
+        Column("embedder", lambda row: row.embedder, kept=9 if several_embedders else 0, is_text=True, is_foreign=True),
+        Column("seeds", lambda row: str(len(row.seeds or (0,))), kept=0),
+        Column(
+            "samples-to-\ncorrect",
+            lambda row: style.number(row.samples_to_correct),
+            lambda row, reference: style.number(reference.calls(row)),
+        ),
+        Column(
+            "improvement\n[95 %]",
+            lambda row: improvement(row, style),
+            lambda row, reference: "1" if reference.name == "random" else style.number(reference.ratio(row)),
+        ),
+        _chance_column(rows, style),
+        Column("win/tie/loss\n%".replace("/", style.between), lambda row: shares(row, style)),
+        Column(f"{gain_head}\npoints [95 %]", gain, kept=2),
+    ]
+    for place, k in enumerate(k for k in BUDGETS if k in first.pass_at_k_random):
+        shown.append(_pass_column(k, kept=(8, 5, 7, 4, 6)[place]))
+    k95_head = "k95\n(saved)" if style is TERMINAL else "k95"
+    none = "" if style is TERMINAL else "-"
+    shown.append(Column(k95_head, k95, lambda row, reference: str(reference.k95(row) or none), kept=5))
+    shown.append(Column("conformance", lambda row: row.conformance or "-", kept=0, is_text=True))
+    return shown
+
+
+def _chance_column(rows: Sequence[Row], style: Style) -> Column:
+    """q where rows were corrected for one another, else p."""
+    if rows[0].q_random is None and all(row.dist is None for row in rows):
+        return Column("p\n", lambda row: chance(row.p), kept=3)
+    written = chance if style is TERMINAL else style.number
+    return Column("q\n", lambda row: written(row.q_random), kept=3)
+
+
+def _pass_column(k: str, kept: int) -> Column:
+    return Column(
+        f"pass@{k}\n%",
+        lambda row: percent(row.pass_at_k.get(k)),
+        lambda row, reference: percent(reference.passed(row)[k]),
+        kept,
+    )
+
+
+Lines = list[list[str]]
+
+
+def lines(rows: Sequence[Row], shown: Sequence[Column]) -> tuple[Lines, Lines]:
+    """The texts of a table's lines: of the references, and of the rows."""
+    references = [[column.reference(rows[0], reference) for column in shown] for reference in REFERENCES]
+    return references, [[column.text(row) for column in shown] for row in rows]
+
+
+def embedders(rows: Sequence[Row]) -> list[str]:
+    """The embedders whose vectors were read."""
+    return list(dict.fromkeys(row.embedder for row in rows if row.embedder != "none"))
+
+
+def improvement(row: Row, style: Style) -> str:
+    """Random's mean by the selector's, with its interval; a dash for each that does not exist."""
+    if row.improvement is None:
+        return "-"
+    ends = row.improvement_ci
+    interval = f" [{style.number(ends[0])}, {style.number(ends[1])}]" if ends else " [-]"
+    return style.number(row.improvement) + interval
+
+
+def shares(row: Row, style: Style) -> str:
+    """Win, tie, loss in per cent: of the rank, or of the hit at a budget for what has no rank; a dash for neither."""
+    of_rank = row.win is not None
+    values = (row.win, row.tie, row.loss) if of_rank else (row.win_budget, row.tie_budget, row.loss_budget)
+    numbers = [value for value in values if value is not None]
+    if len(numbers) < len(values):
+        return "-"
+    written = style.between.join(f"{100 * value:.{style.share_digits}f}" for value in numbers)
+    return written if of_rank else f"{written} @{row.budget}"
+
+
+def gain(row: Row) -> str:
+    """The gain at the budget that tells most, in points, with its interval; a dash where there is none."""
+    value = row.gain_at_k.get(str(row.budget))
+    if value is None:
+        return "-"
+    ends = row.gain_at_k_ci[str(row.budget)]
+    interval = f" [{100 * ends[0]:+.1f}, {100 * ends[1]:+.1f}]" if ends else " [-]"
+    return f"{100 * value:+.1f}{interval}"
+
+
+def k95(row: Row) -> str:
+    """The calls to 95 % of the ceiling, and in brackets those saved against random; a dash where there is none."""
+    return "-" if row.k95 is None else f"{row.k95} ({row.calls_saved:+d})"
+
+
+def absent_intervals(rows: Sequence[Row]) -> list[str]:
+    """Why intervals are shown as a dash, each reason once."""
+    named = {"improvement_ci": "improvement", "gain_at_k_ci": "gain"}
+    reasons: dict[str, list[str]] = {}
+    for row in rows:
+        for name, reason in row.no_interval.items():
+            if name in named and (name != "gain_at_k_ci" or row.gain_at_k_ci[str(row.budget)] is None):
+                line = f"{named[name]} [-]: {reason.partition(': ')[2] or reason}"
+                reasons.setdefault(line, []).append(row.selector)
+    return [f"{line} ({', '.join(dict.fromkeys(selectors))})." for line, selectors in reasons.items()]

@@ -1,0 +1,72 @@
+"""What made a result: the versions of Python and of the libraries, and the machine."""
+
+from __future__ import annotations
+
+import os
+import platform
+import re
+import sys
+from collections.abc import Iterable, Iterator
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+LIBRARIES = (
+    *("diversity-harness", "numpy", "scipy", "scikit-learn", "torch", "transformers"),
+    *("vllm", "evalplus", "sentence-transformers", "kmedoids"),
+)
+
+
+def made_with(plugins: Iterable[str]) -> dict[str, Any]:
+    """The versions of Python, the libraries and those distributions, and the machine."""
+    return {"versions": dict(_versions(plugins)), "hardware": _hardware()}
+
+
+def _versions(plugins: Iterable[str]) -> Iterator[tuple[str, str]]:
+    """Python's, the libraries', and those of the distributions that the plugins come from."""
+    yield "python", platform.python_version()
+    for name in dict.fromkeys([*LIBRARIES, *plugins]):
+        try:
+            yield name, version(name)
+        except PackageNotFoundError:
+            continue
+
+
+def _hardware() -> dict[str, Any]:
+    """The machine that ranked: processor, cores (those of the machine, those that this process may use), memory, GPUs.
+
+    torch is asked for GPUs only where it is in use.
+    """
+    return {
+        "machine": platform.machine(),
+        "system": platform.system(),
+        "cpu": _processor(),
+        "cores": os.cpu_count(),
+        "cores_usable": len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count(),
+        "memory_gb": _memory_gb(),
+        "gpus": _gpus(),
+    }
+
+
+def _processor() -> str:
+    """The processor's name: Linux keeps it in a file, others say it (or do not: "")."""
+    try:
+        named = re.search(r"^(?:model name|Model)\s*: (.+)$", Path("/proc/cpuinfo").read_text(), re.M)
+    except OSError:
+        named = None
+    return named[1].strip() if named else platform.processor()
+
+
+def _memory_gb() -> float | None:
+    """Physical memory in GB; None where the system does not say."""
+    try:
+        return round(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 1e9, 1)
+    except (AttributeError, ValueError, OSError):
+        return None
+
+
+def _gpus() -> list[str]:
+    torch = sys.modules.get("torch")
+    if torch is None or not torch.cuda.is_available():
+        return []
+    return [torch.cuda.get_device_name(place) for place in range(torch.cuda.device_count())]

@@ -1,0 +1,161 @@
+"""A row: all that a table says of one selector on one pool, or on the pools of several seeds.
+
+`to_json` is what `harness run --json` and leaderboard.json hold; docs/schemas/row.json is its schema. What each metric
+means, and what its interval is worth, stands in docs/statistics.md.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, fields, replace
+from typing import Any
+
+Interval = Sequence[float] | None  # its two ends
+ByBudget = Mapping[str, float | None]  # a budget, as text -> the value there
+
+
+@dataclass(frozen=True, kw_only=True)
+class Labels:
+    """What was run together."""
+
+    task: str
+    split: str
+    model: str
+    engine: str
+    sampler: str
+    embedder: str
+    selector: str
+    trials: int
+    seed: int | None  # None where the row is of several seeds
+
+
+@dataclass(frozen=True, kw_only=True)
+class Quality:
+    """How far the verdicts can be trusted: who graded, and what a second grader and other references say."""
+
+    cell: str
+    grader: str
+    conditions: Mapping[str, Sequence[str]]
+    disputed: int | None
+    routes: Mapping[str, int] | None = None
+    fallback_share: float | None = None
+    chance: Mapping[str, Any] | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Metrics:
+    """The values of `scoring.metrics.summary`, under the same names."""
+
+    n: int
+    problems: int
+    solvable: int
+    errors: int
+    flagged: bool
+    samples_to_correct: float | None
+    samples_to_correct_solvable: float | None
+    improvement: float | None
+    improvement_ci: Interval
+    improvement_solvable: float | None
+    improvement_solvable_ci: Interval
+    win: float | None
+    tie: float | None
+    loss: float | None
+    p_random: float | None
+    k95: int | None
+    calls_saved: int | None
+    restricted_mean: ByBudget
+    restricted_improvement: ByBudget
+    restricted_improvement_ci: Mapping[str, Interval]
+    samples_to_correct_random: float | None
+    samples_to_correct_random_solvable: float | None
+    pass_at_k_random: ByBudget
+    restricted_mean_random: ByBudget
+    k95_random: int | None
+    trust: str
+    pass_at_k: ByBudget
+    gain_at_k: ByBudget
+    gain_at_k_ci: Mapping[str, Interval]
+    budget: int | None
+    p_budget: float | None
+    win_budget: float | None
+    tie_budget: float | None
+    loss_budget: float | None
+    samples_to_correct_oracle: float | None
+    pass_at_k_oracle: ByBudget
+    samples_to_correct_anti_oracle: float | None
+    pass_at_k_anti_oracle: ByBudget
+    no_interval: Mapping[str, str] = field(default_factory=dict)  # why an interval is null, by its name
+
+
+@dataclass(frozen=True, kw_only=True)
+class Row(Metrics, Quality, Labels):
+    """One row of a table.
+
+    seeds, cells        of a row that may be of several seeds; None: the row of one cell
+    dist, conformance   the selector's distribution, and how many checks of the conformance kit it passes
+    q_random            the share of false discoveries if this row is called different from random
+    """
+
+    seeds: Sequence[int] | None = None
+    cells: Sequence[str] | None = None
+    dist: str | None = None
+    conformance: str | None = None
+    q_random: float | None = None
+
+    def to_json(self) -> dict[str, Any]:
+        """The row as JSON has it: without what only a leaderboard says where the row is of no leaderboard."""
+        values = {each.name: getattr(self, each.name) for each in fields(self)}
+        absent = {"no_interval"} if not self.no_interval else set()
+        absent |= {"seeds", "cells"} if self.seeds is None else set()
+        absent |= {"dist", "conformance", "q_random"} if self.dist is None else set()
+        return {name: value for name, value in values.items() if name not in absent}
+
+    @property
+    def p(self) -> float | None:
+        """The p against random: of a ranker by its mean rank, of a subset method, which has none, by its hits."""
+        return self.p_budget if self.samples_to_correct is None else self.p_random
+
+
+def with_q(rows: Sequence[Row]) -> list[Row]:
+    """The rows of one table, each with its `q_random`."""
+    from harness.scoring.stats import false_discovery_rates  # and with it scipy.stats, which `harness select` spares
+
+    qs = false_discovery_rates([row.p for row in rows])
+    return [replace(row, q_random=q) for row, q in zip(rows, qs, strict=True)]
+
+
+# References: what no selector is measured for.
+
+
+@dataclass(frozen=True)
+class Reference:
+    """Random selection in closed form, or an oracle, which knows the verdicts: the first lines of every table."""
+
+    name: str
+    label: str
+
+    def calls(self, row: Row) -> float:
+        """Its mean samples-to-correct on the row's pools."""
+        mean: float = getattr(row, f"samples_to_correct_{self.name}")
+        return mean
+
+    def ratio(self, row: Row) -> float:
+        """Random's mean by its own."""
+        assert row.samples_to_correct_random is not None
+        return row.samples_to_correct_random / self.calls(row)
+
+    def passed(self, row: Row) -> ByBudget:
+        """Its pass@k."""
+        shares: ByBudget = getattr(row, f"pass_at_k_{self.name}")
+        return shares
+
+    def k95(self, row: Row) -> int | None:
+        """The calls after which 95 % of the solvable problems are solved; of random selection only."""
+        return row.k95_random if self.name == "random" else None
+
+
+REFERENCES = (
+    Reference("random", "random (exact)"),
+    Reference("oracle", "oracle"),
+    Reference("anti_oracle", "anti-oracle"),
+)

@@ -1,0 +1,108 @@
+"""Score: the cell of a ranking, and its row; the cell is kept in STORE/cells."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from harness.records import Problem
+from harness.results import cells
+from harness.results.cells import Cell
+from harness.results.provenance import made_with
+from harness.results.rows import Row
+from harness.scoring.metrics import budgets
+from harness.stages import audit, chance
+from harness.stages.work import Work
+from harness.store import shards
+from harness.store.json_files import read_record
+from harness.store.keys import storable
+from harness.store.stage import Stage
+
+from .plan import Plan
+
+
+def keep_cell(plan: Plan, work: Work) -> Row:
+    """Write the cell of a ranking that is in the store; its row. Orders are held of one problem at a time."""
+    about = _about(plan, work)
+    about["conditions"] = _conditions(plan.problems, work)
+    kept: list[dict[str, Any]] = []
+    by_chance = chance.stage_of(plan.context.store, work, plan.task, plan.problems)
+
+    def entries() -> Iterator[dict[str, Any]]:
+        for problem in plan.problems:
+            entry = _entry(work, problem, by_chance)
+            yield entry
+            kept.append(cells.without_orders(entry))
+
+    key = cells.write_entries(plan.context.store.cells, about, entries())
+    return cells.row({**about, "problems": kept}, key)
+
+
+def keep_failure(plan: Plan, work: Work, reason: str) -> None:
+    """Say in the store why a selector has no row."""
+    problems = [{"id": storable(problem.id)} for problem in plan.problems]
+    cells.write(plan.context.store.cells, _about(plan, work) | {"problems": problems, "failed": reason})
+
+
+def _about(plan: Plan, work: Work) -> Cell:
+    """What a cell says of how it was made."""
+    embedder = plan.embedder if work.embeddings else "none"
+    made = {"embedder": embedder, "selector": work.selector, "trials": work.trials, "seed": work.seed}
+    stages = {"pool": work.pool, "embedding": work.embeddings, "verdict": work.verdicts, "ranking": work.rankings}
+    inputs = {name: {"key": stage.key, **stage.inputs} for name, stage in stages.items() if stage}
+    parts = [part for stage in inputs.values() for part in stage.values() if isinstance(part, dict)]
+    plugins = [str(part["dist"]) for part in parts if "dist" in part]
+    weights = [each.to_json() for each in dict.fromkeys(each for stage in plan.weights.values() for each in stage)]
+    return {
+        "kind": cells.KIND,
+        "schema": cells.SCHEMA,
+        **({"weights": weights} if weights else {}),
+        "labels": {**plan.labels, **made},
+        "grader": cells.grader({"inputs": inputs}),
+        "inputs": inputs,
+        **made_with(plugins),
+    }
+
+
+def _entry(work: Work, problem: Problem, by_chance: Stage | None) -> dict[str, Any]:
+    """N, c, errors, disputed grades (None: no second grader was asked); per trial order and rank, or the subsets' hits.
+
+    An order goes as far as the first correct response. The chance level's counts are left out where none were made.
+    """
+    assert work.rankings is not None
+    ranking = read_record(work.rankings.path(problem))
+    n, trials = ranking["n"], ranking["trials"]
+    verdicts, routes = shards.read_routes(work.verdicts.path(problem))
+    shards.require_rows(work.rankings.path(problem), n, work.n or len(verdicts))
+    shards.require_rows(work.verdicts.path(problem), len(verdicts), max(n, len(verdicts)))
+    verdicts, routes = verdicts[:n], routes[:n]
+    counts = {"n": n, "c": verdicts.count("correct"), "errors": verdicts.count("error")}
+    result = {"id": storable(problem.id), **counts, "disputed": audit.disputed(work, problem, n)}
+    result["routes"] = _by_route(verdicts, routes)
+    if (gradings := chance.counts_in(by_chance, problem)) is not None:
+        result["chance"] = gradings
+    if ranking["kind"] == "subset":
+        hits = {k: [_holds(trial[str(k)], verdicts) for trial in trials] or [False] * work.trials for k in budgets(n)}
+        return result | {"hits": {str(k): found for k, found in hits.items()}}
+    ranks = [len(order) for order in trials] if trials else [n + 1] * work.trials
+    return result | {"ranks": ranks, "orders": trials}
+
+
+def _by_route(verdicts: Sequence[str], routes: Sequence[str]) -> dict[str, int]:
+    """How many correct verdicts came by each route, which is named by what stands before its first comma."""
+    correct = (route for verdict, route in zip(verdicts, routes, strict=True) if verdict == "correct")
+    return dict(sorted(Counter(route.partition(",")[0] or "-" for route in correct).items()))
+
+
+def _holds(subset: Sequence[int], verdicts: Sequence[str]) -> bool:
+    return any(verdicts[index] == "correct" for index in subset)
+
+
+def _conditions(problems: Sequence[Problem], work: Work) -> dict[str, list[str]]:
+    """Under what the verdicts were made (the sandbox's tier): per kind of condition each that occurs."""
+    found: dict[str, set[str]] = {}
+    for problem in problems:
+        for name, value in shards.read_conditions(work.verdicts.path(problem)).items():
+            found.setdefault(name, set()).add(value)
+    return {name: sorted(values) for name, values in sorted(found.items())}

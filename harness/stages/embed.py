@@ -1,0 +1,72 @@
+"""Embed: vectors of responses, by an embedder or by a second pass of the engine; projected, then kept."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from harness.contracts import Embedder, Report
+from harness.errors import HarnessError, contained, said
+from harness.records import Message, Problem, Responses
+from harness.store import shards
+
+from .models import Group, Models, ModelWork
+from .project import project
+
+
+def embed(todo: ModelWork, models: Models, group: Group, report: Report) -> None:
+    """Embed a group's responses, which are in the store: by the embedder, or by a second pass of the engine."""
+    for problem, prompt in zip(group.problems, group.prompts, strict=True):
+        responses = shards.read_responses(todo.work.pool.path(problem))
+        vectors = _vectors(todo, models, problem, prompt, responses)
+        of_engine = bool(models.embedder and models.embedder.state)
+        keep_vectors(todo, problem, vectors, source(todo, problem, of_engine))
+        report(1)
+
+
+def keep_vectors(todo: ModelWork, problem: Problem, vectors: Any, source: str) -> None:
+    """Project one problem's vectors (n, d) to at most `dim` features and keep them; `source` names them in errors."""
+    assert todo.work.embeddings is not None
+    shards.write_vectors(todo.work.embeddings.path(problem), project(vectors, todo.dim, todo.work.seed, source))
+
+
+def source(todo: ModelWork, problem: Problem, of_engine: bool) -> str:
+    """Where a problem's vectors come from, for a message: the engine's states, or the embedder."""
+    name = f"engine {todo.engine!r}" if of_engine else f"embedder {todo.embedder!r}"
+    return f"{name}, problem {problem.id!r}"
+
+
+def _vectors(todo: ModelWork, models: Models, problem: Problem, prompt: Sequence[Message], responses: Responses) -> Any:
+    assert models.embedder is not None
+    state = models.embedder.state
+    if state and models.engine:
+        return models.engine.encode(prompt, responses, [state])[state]
+    return embedded(models.embedder, todo.embedder or "", problem, responses.texts)
+
+
+def embedded(embedder: Embedder, spec: str, problem: Problem, texts: Sequence[str]) -> Any:
+    """The embedder's vectors of texts, (n, d) dense or scipy-sparse; HarnessError where they are no such numbers.
+
+    What is like an array (lists, tensors, frames) is made one.
+    """
+    try:
+        with contained():
+            vectors = embedder.embed(problem, texts)
+    except HarnessError:
+        raise
+    except Exception as failure:
+        raise HarnessError(f"embedder {spec!r}, problem {problem.id!r}: {said(failure)}") from failure
+    if not hasattr(vectors, "toarray"):
+        try:
+            vectors = np.asarray(vectors)
+        except (ValueError, TypeError, RuntimeError) as failure:
+            raise HarnessError(f"embedder {spec!r}: gave no (n, d) array of numbers ({failure})") from failure
+    if vectors.dtype.kind not in "fiub":
+        raise HarnessError(
+            f"embedder {spec!r}: gave {type(vectors).__name__} of {vectors.dtype}, expected (n, d) numbers"
+        )
+    if len(vectors.shape) != 2 or vectors.shape[0] != len(texts):
+        raise HarnessError(f"embedder {spec!r}: gave shape {vectors.shape} for {len(texts)} responses")
+    return vectors

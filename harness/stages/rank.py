@@ -1,0 +1,178 @@
+"""Rank: let a selector order problems' pools, once a trial; in this process or in a worker's."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from harness.contracts import Ranker, RanksMany, Selector, SubsetSelector
+from harness.errors import HarnessError, contained, said
+from harness.plugin_system.patience import RANK_S, named
+from harness.plugin_system.picks import needs, picked, subset_of
+from harness.records import Floats, Pool, Problem
+from harness.store import shards
+from harness.store.json_files import write_record
+
+from . import rank_process
+from .work import Work, component, one_thread, ranking_rng
+
+
+def rank_problems(work: Work, problems: Sequence[Problem]) -> None:
+    """Let the selector order some problems' pools, once a trial, up to the first correct response; keep the orders.
+
+    They are ranked all at once where the selector has `rank_many`, else one after the other. A pool without a correct
+    response is not ranked: its samples-to-correct is N+1 whatever the order. With a `rank_timeout` all of it is done in
+    a child process, which is killed when it is late.
+    """
+    assert work.rankings is not None
+    if work.rank_timeout is not None:
+        return rank_process.rank(work, problems)
+    selector: Selector = component("selector", work.selector, work.plugin_files)
+    pools = [_Ranked(problem, load_pool(work, problem), _is_correct(work, problem)) for problem in problems]
+    if "logprobs" in needs(selector) and any(np.isnan(each.pool.logprobs).any() for each in pools):
+        raise HarnessError(f"selector {work.selector!r} needs log-probabilities, which the pool does not carry")
+    solvable = [each for each in pools if any(each.is_correct)]
+    with one_thread(work.selector):
+        for each, orders in zip(solvable, _together(work, selector, solvable), strict=True):
+            each.trials.extend(_trials(work, selector, each, orders))
+    kind = "order" if isinstance(selector, Ranker) else "subset"
+    for each in pools:
+        result = {"kind": kind, "n": len(each.pool), "trials": each.trials}
+        write_record(work.rankings.path(each.problem), result)
+
+
+@dataclass(frozen=True)
+class _Ranked:
+    """A problem being ranked; per trial an order up to the first correct response, or a subset for each budget."""
+
+    problem: Problem
+    pool: Pool
+    is_correct: Sequence[bool]
+    trials: list[Any] = field(default_factory=list)
+
+
+def _is_correct(work: Work, problem: Problem) -> list[bool]:
+    return [verdict == "correct" for verdict in shards.read_verdicts(work.verdicts.path(problem))[: work.n]]
+
+
+def how_many(selector: Selector) -> int:
+    """How many pools the selector ranks best at once."""
+    return selector.many if isinstance(selector, RanksMany) else 1
+
+
+def _together(work: Work, selector: Selector, pools: Sequence[_Ranked]) -> Sequence[Any]:
+    """For each problem an iterator for each trial, from a selector that ranks many pools at once; None from others."""
+    if not isinstance(selector, RanksMany) or selector.many <= 1 or not pools:
+        return [None] * len(pools)
+    rngs = [[ranking_rng(work.seed, each.problem, trial) for trial in range(work.trials)] for each in pools]
+    try:
+        with contained(), ranking_named(work.selector, pools[0].problem):
+            return list(selector.rank_many([each.pool for each in pools], rngs))
+    except Exception as failure:
+        names = ", ".join(repr(each.problem.id) for each in pools[:3])
+        raise HarnessError(f"selector {work.selector!r}, problems {names}, ...: {said(failure)}") from failure
+
+
+def _trials(work: Work, selector: Selector, ranked: _Ranked, orders: Sequence[Iterator[Any]] | None) -> list[Any]:
+    """What each trial gives. A ranker that took nothing from its rng would give the same in every trial."""
+    trials: list[Any] = []
+    with ranking_named(work.selector, ranked.problem):
+        for trial in range(work.trials):
+            rng = ranking_rng(work.seed, ranked.problem, trial)
+            try:
+                with contained():
+                    trials.append(_trial(selector, ranked, rng, orders[trial] if orders else None))
+            except Exception as failure:
+                raise HarnessError(
+                    f"selector {work.selector!r}, problem {ranked.problem.id!r}, trial {trial}: {said(failure)}"
+                ) from failure
+            unused = _is_unused(rng, ranking_rng(work.seed, ranked.problem, trial))
+            if isinstance(selector, Ranker) and not orders and unused:
+                return trials * work.trials
+    return trials
+
+
+def _trial(selector: Selector, ranked: _Ranked, rng: np.random.Generator, order: Iterator[Any] | None) -> Any:
+    if order is not None:
+        return _up_to_correct(order, ranked.is_correct)
+    if isinstance(selector, Ranker):
+        return _up_to_correct(selector.rank(ranked.pool, rng), ranked.is_correct)
+    return _subsets(selector, ranked.pool, rng)
+
+
+def ranking_named(selector: str, problem: Problem) -> AbstractContextManager[None]:
+    """Say on stderr which selector is ranking which problem, where it takes long."""
+    return named(
+        f"selector {selector!r}, problem {problem.id!r}: ranking (`harness run --rank-timeout` bounds it)", RANK_S
+    )
+
+
+def _is_unused(rng: np.random.Generator, fresh: np.random.Generator) -> bool:
+    """Whether nothing was taken from the rng, and no other made from it."""
+    states = [(each.bit_generator.state, each.bit_generator.seed_seq.n_children_spawned) for each in (rng, fresh)]  # type: ignore[attr-defined]
+    return bool(states[0] == states[1])
+
+
+def _up_to_correct(ranking: Iterable[Any], is_correct: Sequence[bool]) -> list[int]:
+    """The indices up to the first correct one."""
+    order: list[int] = []
+    for index in picked(ranking, len(is_correct)):
+        order.append(index)
+        if is_correct[index]:
+            return order
+    raise HarnessError(f"the ranking ended after {len(order)} of {len(is_correct)} responses")
+
+
+def _subsets(selector: SubsetSelector, pool: Pool, rng: np.random.Generator) -> dict[str, list[int]]:
+    """k -> the subset chosen for that budget, k = 1, 2, 4, ..., n."""
+    from harness.scoring.metrics import budgets  # scipy.stats, which `harness select` does without
+
+    rngs = rng.spawn(len(budgets(len(pool))))
+    return {str(k): subset_of(selector, pool, k, own) for k, own in zip(budgets(len(pool)), rngs, strict=True)}
+
+
+# The pool as a selector sees it.
+
+
+def load_pool(work: Work, problem: Problem) -> Pool:
+    """One problem's pool as selectors see it: the first n responses, vectors centred over them."""
+    responses = shards.read_responses(work.pool.path(problem))
+    n = len(responses) if work.n is None else work.n
+    vectors = np.zeros((n, 0), np.float32)
+    if work.embeddings:
+        every = shards.read_vectors(work.embeddings.path(problem))
+        shards.require_rows(work.embeddings.path(problem), len(every), len(responses))
+        vectors = every[:n]
+    answers = shards.read_answers(work.verdicts.path(problem))
+    shards.require_rows(work.verdicts.path(problem), len(answers), len(responses))
+    return pool_of(
+        f"{_source(work)}, problem {problem.id!r}",
+        texts=responses.texts[:n],
+        embeddings=centred(vectors),
+        logprobs=responses.logprobs[:n],
+        lengths=responses.lengths[:n],
+        answers=answers[:n],
+    )
+
+
+def _source(work: Work) -> str:
+    """Which responses and vectors a pool has, for a message."""
+    embedder = work.embeddings.inputs.get("embedder", {}).get("name", "given vectors") if work.embeddings else "none"
+    return f"pool {work.pool.key}, embedder {embedder}"
+
+
+def pool_of(source: str, **columns: Any) -> Pool:
+    """A pool of columns; where they are refused, the line names their source."""
+    try:
+        return Pool(**columns)
+    except HarnessError as failure:
+        raise HarnessError(f"{source}: {failure}") from failure
+
+
+def centred(vectors: Floats) -> Floats:
+    """(n, d) float32 less its mean over the n responses (the mean taken in float64)."""
+    return (vectors - vectors.mean(axis=0, dtype=np.float64)).astype(np.float32) if vectors.size else vectors

@@ -1,0 +1,49 @@
+"""JSON in a store: plain files, records with a checksum, and manifests."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from .checksums import BadShard, blank, read_regular, sealed
+from .keys import canonical_json, digest
+from .shard_files import CHECKSUM, content_of, unreadable
+from .stage import write_atomically, write_parts
+
+
+def json_bytes(value: Any) -> bytes:
+    """A value as canonical JSON and a newline."""
+    return (canonical_json(value) + "\n").encode("utf-8", "surrogatepass")
+
+
+def write_json(path: Path, value: Any) -> None:
+    """Keep a value as canonical JSON."""
+    write_atomically(path, json_bytes(value))
+
+
+def read_json(path: Path) -> Any:
+    """What `write_json` kept."""
+    with unreadable(path):
+        return json.loads(read_regular(path))
+
+
+def write_record(path: Path, value: Mapping[str, Any]) -> None:
+    """Keep a shard that is JSON: the value with its checksum, which stands before any text."""
+    write_parts(path, sealed(path, json_bytes({CHECKSUM: blank(path), **value})))
+
+
+def read_record(path: Path) -> dict[str, Any]:
+    """What `write_record` kept."""
+    with unreadable(path):
+        value: dict[str, Any] = json.loads(content_of(path))
+        return {name: entry for name, entry in value.items() if name != CHECKSUM}
+
+
+def read_manifest(folder: Path) -> dict[str, Any]:
+    """The inputs that made a stage; HarnessError where they are not those that its key is the hash of."""
+    inputs = read_json(folder / "manifest.json")
+    if not isinstance(inputs, dict) or digest({"stage": folder.parent.name, **inputs}) != folder.name:
+        raise BadShard(folder / "manifest.json", f"does not say what made {folder.name}")
+    return inputs
