@@ -61,7 +61,7 @@ def tables(runs: list[RunConfig], store: Path) -> str:
         rows, failures = pipeline.run(config, Progress(quiet=True))
         if failures:
             raise HarnessError(next(iter(failures.values())))
-        shown += rows
+        shown += [row.to_json() for row in rows]
     shown += [inspect(path.name, store) for path in sorted((store / "pool").iterdir())]
     return json.dumps(shown, sort_keys=True)
 

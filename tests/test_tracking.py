@@ -11,6 +11,7 @@ import sqlite3
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from conftest import ROOT, TOY
@@ -24,6 +25,7 @@ DIARY = """
 import json
 from dataclasses import dataclass
 from pathlib import Path
+from types import SimpleNamespace
 
 from harness import hookimpl
 
@@ -185,7 +187,7 @@ def test_a_table_has_the_same_columns_in_every_row():
     rows = [{"selector": "a", "x": 1.5}, {"selector": "b", "y": 2}]
     assert flat(rows) == [{"selector": "a", "x": 1.5, "y": None}, {"selector": "b", "x": None, "y": 2.0}]
     labels = {"task": "t", "model": "m", "sampler": "s", "embedder": "e", "selector": "r:lam=1"}
-    assert row_name(labels) == "t/m/s/e/r:lam=1"
+    assert row_name(SimpleNamespace(**labels)) == "t/m/s/e/r:lam=1"
 
 
 # The real libraries, offline.

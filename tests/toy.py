@@ -146,7 +146,7 @@ class Base(Parrot):
     chats = False
 
     def sample(self, request):
-        drawn = super().sample(request)
+        drawn = super().sample(replace(request, done=lambda j, responses: None))
         asked = [prompt[-1]["content"] for prompt in request.prompts]
         return [replace(one, texts=[text] * len(one)) for one, text in zip(drawn, asked, strict=True)]
 

@@ -36,13 +36,13 @@ class Tracking:
 
     def row(self, row: Row) -> None:
         """One row, as soon as it is scored."""
-        self._each("row", lambda tracker: tracker.row(row_name(row), scalars(row)))
+        self._each("row", lambda tracker: tracker.row(row_name(row), scalars(row.to_json())))
 
     def scored(self, rows: Sequence[Row]) -> None:
         """The table and the report, once all rows are there."""
         if not self.trackers or not rows:
             return
-        self._each("table", lambda tracker: tracker.table(flat(rows)))
+        self._each("table", lambda tracker: tracker.table(flat([row.to_json() for row in rows])))
         path = self._report()
         if path:
             self._each("report", lambda tracker: tracker.report(path))
@@ -102,10 +102,10 @@ def row_name(row: Row) -> str:
     return "/".join((row.task, row.model, row.sampler, row.embedder, row.selector))
 
 
-def scalars(row: Row) -> dict[str, float]:
+def scalars(row: Mapping[str, Any]) -> dict[str, float]:
     """A row's values as numbers with flat names: `pass_at_k/16`, `improvement_ci/low`. What is null is left out."""
     numbers: dict[str, float] = {}
-    for name, value in row.to_json().items():
+    for name, value in row.items():
         numbers |= _numbers(name, value)
     return numbers
 
@@ -122,15 +122,15 @@ def _numbers(name: str, value: Any) -> dict[str, float]:
     return {key: number for part in parts for key, number in part.items()}
 
 
-def flat(rows: Sequence[Row]) -> list[dict[str, Any]]:
+def flat(rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     """The table with one set of columns: labels as text, values as numbers, None where a row has none."""
     flattened = [_texts(row) | scalars(row) for row in rows]
     columns = list(dict.fromkeys(name for row in flattened for name in row))
     return [{name: row.get(name) for name in columns} for row in flattened]
 
 
-def _texts(row: Row) -> dict[str, Any]:
-    return {name: value for name, value in row.to_json().items() if isinstance(value, str)}
+def _texts(row: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in row.items() if isinstance(value, str)}
 
 
 def _plain(config: RunConfig) -> dict[str, Any]:

@@ -17,7 +17,7 @@ from harness.errors import HarnessError
 from harness.plugin_system.component import parse_spec
 from harness.plugin_system.registry import load_registry
 from harness.running.pool_jobs import graded_folder, stored_pool
-from harness.store import missing_rows
+from harness.store import json_files, missing_rows
 from harness.store import shards as store
 from harness.store.stage import disk_errors
 from harness.system.progress import Progress
@@ -121,12 +121,12 @@ def _shard(path: Path) -> Shard:
 
 
 def _entry(kind: Kind, folder: Path, shards: Sequence[Shard]) -> StageEntry:
-    return StageEntry(kind, folder.name, read_manifest(folder), shards)
+    return StageEntry(kind, folder.name, json_files.read_manifest(folder), shards)
 
 
 def _beside(kind: Kind, folder: Path, pool: StageEntry) -> StageEntry | None:
     """A stage made from the pool; None for another pool's, or one without shards."""
-    if read_manifest(folder).get("pool") != pool.key:
+    if json_files.read_manifest(folder).get("pool") != pool.key:
         return None
     shards = [shard for shard in pool.shards if (folder / f"{shard.stem}{kind.suffix}").exists()]
     return _entry(kind, folder, shards) if shards else None
