@@ -1,16 +1,17 @@
 """Answer round-robin (after Wang et al. 2023): one response of each final answer in turn, the commonest answer first.
 
-    clusters   responses with equal canonical answers, by falling size
+    clusters   responses with equal canonical answers, by falling size; equal sizes in random order
     order      one of each cluster, then a second one of each that has two, and so on; inside a cluster at random
 
 Wang et al., "Self-Consistency Improves Chain of Thought Reasoning in Language Models" (ICLR 2023), arXiv:2203.11171:
-the answer with the most votes is the one most likely right, and its share a measure of confidence. They return that
-answer; here every answer has its turn, in the order of votes. Li et al., "Competition-Level Code Generation with
-AlphaCode" (2022), arXiv:2203.07814, submit one program of each cluster of equal behaviour so, the largest first.
+the answer with the most votes is the one most likely right, and its share is a measure of confidence. They return that
+answer. Here every answer has its turn, in the order of votes. Li et al., "Competition-Level Code Generation with
+AlphaCode" (2022), arXiv:2203.07814, submit programs in this way: one of each cluster of equal behaviour, the largest
+first.
 
-Where a verdict depends on the answer alone this is the strongest cheap rival: as many calls as there are wrong answers
-more popular than the right one, plus one. Clusters of one size come at random. A response without an answer tells
-nothing about its verdict: those come last, at random, or as one more cluster (`unanswered=cluster`).
+Where a verdict depends on the answer alone, this is the strongest cheap rival: it needs one call more than there are
+wrong answers more popular than the right one. A response without an answer says nothing about its verdict: those come
+last, at random, or as one more cluster (`unanswered=cluster`).
 """
 
 from __future__ import annotations
@@ -29,8 +30,8 @@ if TYPE_CHECKING:
 class AnswerRoundRobin:
     """Answer round-robin (after Wang et al. 2023): one response of each final answer in turn, the commonest first.
 
-    `order`: of the clusters, "size" or "random". `unanswered`: responses without an answer come "last", or are one
-    more "cluster".
+    `order`: the order of the clusters, by "size" or "random". `unanswered`: responses without an answer come "last", or
+    are one more "cluster".
     """
 
     needs: ClassVar[tuple[str, ...]] = ()
@@ -49,12 +50,12 @@ class AnswerRoundRobin:
         return self.rank_after(pool, (), rng)
 
     def rank_after(self, pool: Pool, verified: Sequence[int], rng: np.random.Generator) -> Iterator[int]:
-        """The rest: an answer has had as many turns as responses with it were verified."""
+        """The other indices: an answer has had as many turns as responses with it were verified."""
+        verified_set = set(verified)
         clusters, rest = clustered(pool.answers, rng, self.unanswered, verified)
         if self.order == "size":
             clusters.sort(key=len, reverse=True)  # a stable sort: clusters of one size stay in random order
-        before = set(verified)
-        return (index for index in _in_turn(clusters, rest) if index not in before)
+        return (index for index in _in_turn(clusters, rest) if index not in verified_set)
 
 
 def clustered(
@@ -63,9 +64,9 @@ def clustered(
     unanswered: Literal["last", "cluster"],
     picked: Sequence[int] = (),
 ) -> tuple[list[list[int]], list[int]]:
-    """The clusters of equal answers, and the indices that come last; clusters and what is in each in random order.
+    """The clusters of equal answers, and the indices that come last: all in random order, also inside a cluster.
 
-    What was `picked` before comes first in its cluster.
+    Those `picked` before come first in their cluster.
     """
     by_answer: dict[str | None, list[int]] = {}
     for index in rng.permutation(len(answers)).tolist():
@@ -74,12 +75,12 @@ def clustered(
     for cluster in by_answer.values():
         cluster.sort(key=lambda index: index not in before)
     rest = by_answer.pop(None, []) if unanswered == "last" else []
-    clusters = list(by_answer.values())  # so far those of common answers early, which tend to show up first
-    return [clusters[place] for place in rng.permutation(len(clusters))], rest
+    clusters = list(by_answer.values())  # common answers tend to stand early, hence one more permutation
+    return [clusters[i] for i in rng.permutation(len(clusters))], rest
 
 
 def check_unanswered(selector: str, unanswered: str) -> None:
-    """Raise HarnessError unless it says what becomes of responses without an answer."""
+    """Raise HarnessError unless `unanswered` is "last" or "cluster"."""
     if unanswered not in ("last", "cluster"):
         raise HarnessError(f"{selector}: unanswered must be 'last' or 'cluster', got {unanswered!r}")
 

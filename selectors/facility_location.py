@@ -1,4 +1,4 @@
-"""Facility location: each pick lets the picks stand for the whole pool best.
+"""Facility location: each pick makes the picks stand for the whole pool as well as possible.
 
     f(S) = Σ over all x of max over p in S of s(x, p)        pick the largest f(S + x) - f(S)
 
@@ -10,10 +10,10 @@ maximization", 2014); as a way to choose representatives: Mirzasoleiman et al., 
     rbf         exp(-|x - p|² / (2 bandwidth²)); the bandwidth is the median distance unless given
     euclidean   the largest |x - y|² of the pool, less |x - p|²; as in apricot
 
-All n² similarities are kept, in float32: 164 MB for 6,400 responses, and they must be there before the first pick; the
-gains are float64. We differ in cost only. The lazy greedy way (Minoux 1978) evaluates again the gains that may be the
-best, some 10 to 20 a pick; a pick changes the sum's terms of some 7 responses on the average, so all gains are kept up
-for less (see `facility_gains`). Copies of a pick gain nothing and come last, by index.
+All n² similarities are kept in float32 (164 MB for 6,400 responses) and computed before the first pick; the gains are
+float64. We differ only in cost. Lazy greedy (Minoux 1978) evaluates again the gains that may be the largest, some 10 to
+20 a pick. But a pick changes the terms of some 7 responses on average, so that it costs less to keep all gains up to
+date (see `facility_gains`). Copies of a pick gain nothing and come last, by index.
 """
 
 from __future__ import annotations
@@ -27,18 +27,57 @@ import numpy as np
 from harness import HarnessError, Pool, hookimpl
 
 from .numerics.facility_gains import coverage_order
-from .numerics.similarity import Gaussian, check_bandwidth, squared_distances, symmetric_matrix, unit_rows
+from .numerics.similarity import (
+    Gaussian,
+    check_bandwidth,
+    reference_cosines,
+    reference_gaussian,
+    squared_distances,
+    symmetric_matrix,
+    unit_rows,
+)
 from .numerics.vectors import Copies, vectors_of
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from .numerics.vectors import Floats
+    from .numerics.vectors import Float64s, Floats
+
+
+def reference_similarities(h: Floats, similarity: str) -> Float64s:
+    """s(x, p) of all pairs of rows of h, (n, n), by the formulas above."""
+    if similarity == "cosine":
+        return (1 + reference_cosines(h)) / 2
+    if similarity == "rbf":
+        return reference_gaussian(h)
+    rows = h.astype(np.float64)
+    distance = np.array([((rows - row) ** 2).sum(axis=1) for row in rows])
+    return np.asarray(distance.max() - distance)
+
+
+def reference_gains(similarity: Float64s, picked: Sequence[int]) -> Float64s:
+    """f(S + x) - f(S) for every x, (n,), where S is `picked`; similarity (n, n)."""
+    best = similarity[list(picked)].max(axis=0, initial=0)  # each row's similarity to its best pick
+    return np.asarray(np.maximum(similarity - best[:, None], 0).sum(axis=0))
+
+
+def reference_order(similarity: Float64s, picks: int) -> list[int]:
+    """The first `picks` indices, always the largest gain left: n² terms at every pick.
+
+    `facility_gains.coverage_order` must pick the same. Its similarities are float32: gains that differ by less than
+    1e-6 of the largest, or 3e-7 of the largest possible sum, may come in another order.
+    """
+    order: list[int] = []
+    while len(order) < picks:
+        gain = reference_gains(similarity, order)
+        gain[order] = -np.inf
+        order.append(int(gain.argmax()))
+    return order
 
 
 @dataclass(frozen=True)
 class FacilityLocation:
-    """Facility location (Mirzasoleiman et al. 2013): each pick lets the picks stand for the whole pool best.
+    """Facility location (Mirzasoleiman et al. 2013): each pick makes the picks stand for the whole pool best.
 
     `similarity`: "cosine", "rbf" (with `bandwidth`; none is the median distance) or "euclidean".
     """
@@ -56,11 +95,11 @@ class FacilityLocation:
         check_bandwidth("facility-location", self.bandwidth)
 
     def rank(self, pool: Pool, rng: np.random.Generator) -> Iterator[int]:
-        """All n indices, lazily; no draw. Ties go to the lowest index."""
+        """All n indices, lazily. No randomness; ties go to the most central response, then to the lowest index."""
         return self._order(vectors_of(pool, "facility-location"))
 
     def rank_after(self, pool: Pool, verified: Sequence[int], rng: np.random.Generator) -> Iterator[int]:
-        """The rest; those verified stand for the pool already, and their copies come last."""
+        """The other indices; those verified count as picks, and their copies come last."""
         return self._order(vectors_of(pool, "facility-location"), verified)
 
     def _order(self, h: Floats, verified: Sequence[int] = ()) -> Iterator[int]:
@@ -75,7 +114,7 @@ class FacilityLocation:
         yield from np.setdiff1d(np.arange(len(h)), [*verified, *order]).tolist()
 
     def _similarities(self, h: Floats) -> NDArray[np.float32]:
-        """(n, n) float32, symmetric."""
+        """All similarities (n, n), symmetric; must equal `reference_similarities` to the rounding of float32."""
         if self.similarity == "rbf":
             return symmetric_matrix(len(h), Gaussian.of(h, self.bandwidth).block)
         if self.similarity == "cosine":

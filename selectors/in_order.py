@@ -1,10 +1,10 @@
-"""Takes responses as they were generated: the first is verified first.
+"""The order in which responses were generated: the first is verified first.
 
     pick the lowest index left
 
-On a pool of independent draws this is one random order, the same in every trial. It is meant for responses that were
-drawn one after another, each in view of those before (`repexp-guided`): there the order is the method, and any other
-ranker judges the pool, not the sampler.
+On a pool of independent samples this is one random order, the same in every trial. It is meant for responses that were
+generated one after another, each with regard to those before (`repexp-guided`). For those the order is the method, and
+any other ranker measures the pool, not the sampler.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from harness import Pool, hookimpl
 
 @dataclass(frozen=True)
 class InOrder:
-    """The pool's own order, from the first response drawn to the last."""
+    """The pool's own order, from the first response generated to the last."""
 
     needs: ClassVar[tuple[str, ...]] = ()
     reads: ClassVar[tuple[str, ...]] = ("order",)

@@ -1,26 +1,27 @@
-"""Exact k-DPP sampling: k responses at random, sets of unlike ones likelier.
+"""Exact k-DPP sampling: k responses at random, sets of unlike responses likelier.
 
     P(S) ∝ det(L_S) over all S of k responses        L = K + ridge · (mean of K's diagonal) · I
 
 Kulesza & Taskar, "k-DPPs: fixed-size determinantal point processes" (ICML 2011): choose k eigenvectors of L with
-probability ∝ the product of their eigenvalues, then draw from the projection on their span. Kernels K:
+probability ∝ the product of their eigenvalues, then sample from the projection on their span. Kernels K:
 
     cosine, linear   x·y, of vectors at length 1 or as they are: a singular value decomposition, n d²
     rbf              exp(-|x - y|² / (2 bandwidth²)), the bandwidth the median distance unless given: an
                      eigendecomposition, n³ and three times n² float64 (6,400 responses: 40 s and 1 GB)
 
 We differ in the ridge, 1e-6: without it no set of k > rank K responses (cosine: k > d) has a probability above 0. Up to
-the rank it changes next to nothing; beyond, sets that span all of K's directions are left, the rest nearly uniform.
-And in the sums: elementary symmetric polynomials overflow (DPPy 0.3.3 fails at 1,000 of 2,000), so the eigenvectors are
-chosen by coin flips that have k heads on the average, repeated until they have k (see `projection_sampling`).
+the rank it changes next to nothing. Beyond the rank, sets span all directions of K, and the rest of a set is nearly
+uniform. We also differ in the sums: elementary symmetric polynomials overflow (DPPy 0.3.3 fails at 1,000 of 2,000).
+Instead, the eigenvectors are chosen by coins with k expected heads, thrown until they show k (`projection_sampling`).
 
-A pool's decomposition is remembered while the pool lives: all k and all trials share it.
+The decomposition of a pool is cached while the pool lives: all k and all trials share it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import combinations
 from typing import TYPE_CHECKING, ClassVar, Literal
 from weakref import WeakKeyDictionary
 
@@ -28,7 +29,7 @@ import numpy as np
 
 from harness import HarnessError, Pool, hookimpl
 
-from .numerics.projection_sampling import choose, draw, null_directions
+from .numerics.projection_sampling import choose_eigenvectors, null_directions, sample_rows
 from .numerics.similarity import Gaussian, check_bandwidth, unit_rows
 from .numerics.vectors import check_size, vectors_of
 
@@ -38,6 +39,18 @@ if TYPE_CHECKING:
     Spectrum = tuple[Float64s, Float64s]  # eigenvalues (r,), eigenvectors (n, r); the n - r others are 0
 
 _spectra: WeakKeyDictionary[Pool, dict[KDPP, Spectrum]] = WeakKeyDictionary()
+
+
+def reference_law(kernel: Float64s, ridge: float, k: int) -> dict[tuple[int, ...], float]:
+    """P(S) of every set S of k indices, ascending, by its determinant; kernel (n, n), for small n.
+
+    `KDPP.select` must return each set with this probability.
+    """
+    n = len(kernel)
+    full = kernel + ridge * (np.trace(kernel) / n or 1.0) * np.eye(n)
+    weight = {s: float(np.linalg.det(full[np.ix_(s, s)])) for s in combinations(range(n), k)}
+    total = sum(weight.values())
+    return {s: w / total for s, w in weight.items()}
 
 
 @dataclass(frozen=True)
@@ -68,15 +81,16 @@ class KDPP:
         check_size("k-dpp", k, n)
         if k == n:
             return list(range(n))
-        known = _spectra.setdefault(pool, {})
-        if self not in known:
-            known[self] = self._spectrum(h)
-        values, vectors = known[self]
+        cached = _spectra.setdefault(pool, {})
+        if self not in cached:
+            cached[self] = self._spectrum(h)
+        values, vectors = cached[self]
         ridge = self.ridge * (values.sum() / n or 1.0)
-        chosen = choose(np.log(np.concatenate([values + ridge, np.full(n - len(values), ridge)])), k, rng)
+        weight = np.concatenate([values + ridge, np.full(n - len(values), ridge)])  # all n eigenvalues of L
+        chosen = choose_eigenvectors(np.log(weight), k, rng)
         named, others = chosen[: len(values)], int(chosen[len(values) :].sum())
         basis = np.concatenate([vectors[:, named], null_directions(vectors, others, rng)], axis=1)  # (n, k)
-        return sorted(draw(basis, rng))
+        return sorted(sample_rows(basis, rng))
 
     def _spectrum(self, h: Floats) -> Spectrum:
         if self.kernel == "rbf":
@@ -84,8 +98,8 @@ class KDPP:
             return np.maximum(values, 0), vectors
         rows = unit_rows(h) if self.kernel == "cosine" else h.astype(np.float64)
         vectors, root, _ = np.linalg.svd(rows, full_matrices=False)
-        real = root > max(rows.shape) * np.finfo(np.float64).eps * root[0]
-        return root[real] ** 2, vectors[:, real]
+        nonzero = root > max(rows.shape) * np.finfo(np.float64).eps * root[0]
+        return root[nonzero] ** 2, vectors[:, nonzero]
 
 
 @hookimpl

@@ -6,15 +6,15 @@ Gonzalez, "Clustering to minimize the maximum intercluster distance", Theor. Com
 picks has at most twice the radius of the best k centres. As "k-center greedy" it selects coresets in Sener & Savarese,
 "Active Learning for Convolutional Neural Networks: A Core-Set Approach" (ICLR 2018), arXiv:1708.00489.
 
-We differ only in cost: the same picks without n distances at each (see `nearest_pick`). What lies at distance 0, copies
-of picks, comes last, by index.
+We differ only in cost: the same picks without n distances at each (see `nearest_pick`). Responses at distance 0, copies
+of picks, come last, by index.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import ClassVar, Literal
+from typing import TYPE_CHECKING, ClassVar, Literal
 
 import numpy as np
 
@@ -23,12 +23,40 @@ from harness import HarnessError, Pool, hookimpl
 from .numerics.nearest_pick import greedy_order
 from .numerics.vectors import farthest_from_mean, vectors_of
 
+if TYPE_CHECKING:
+    from .numerics.vectors import Float64s, Floats
+
+
+def reference_order(h: Floats, picked: Sequence[int]) -> list[int]:
+    """Farthest-first traversal as Gonzalez has it: n distances at every pick, O(n² d) in all.
+
+    h (n, d). `picked`: the first pick, or all picks made before. Returns all n indices, those first; ties to the
+    lowest.
+
+    `nearest_pick.greedy_order` with base 0 must return the same, except among equal distances: each of its picks has
+    the largest distance left by `reference_distances`, within 1e-9 of it.
+    """
+    rows = h.astype(np.float64)
+    distance = np.full(len(rows), np.inf)  # squared, to the nearest pick
+    order: list[int] = []
+    while len(order) < len(rows):
+        order.append(picked[len(order)] if len(order) < len(picked) else int(distance.argmax()))
+        distance = np.minimum(distance, ((rows - rows[order[-1]]) ** 2).sum(axis=1))
+        distance[order[-1]] = -np.inf
+    return order
+
+
+def reference_distances(h: Floats, picked: Sequence[int]) -> Float64s:
+    """d(x)² of every row (n,) from its definition, in float64; `picked` holds at least one index."""
+    rows = h.astype(np.float64)
+    return np.asarray(np.min([((rows - rows[p]) ** 2).sum(axis=1) for p in picked], axis=0))
+
 
 @dataclass(frozen=True)
 class KCenter:
     """Farthest-first traversal (Gonzalez 1985): each pick is the response farthest from those picked.
 
-    `first`: "random" (one draw from the rng) or "max" (the one farthest from the pool's mean, no draw).
+    `first`: "random" (uniform) or "max" (the response farthest from the pool's mean, no randomness).
     """
 
     needs: ClassVar[tuple[str, ...]] = ("embeddings",)
@@ -41,7 +69,7 @@ class KCenter:
             raise HarnessError(f"kcenter: first must be 'random' or 'max', got {self.first!r}")
 
     def rank(self, pool: Pool, rng: np.random.Generator) -> Iterator[int]:
-        """All n indices, lazily. Ties go to the lowest index."""
+        """All n indices, lazily. Copies of picks come by index; for other ties see `nearest_pick`."""
         h = vectors_of(pool, "kcenter")  # (n, d)
         n = len(h)
         if n == 0:
@@ -50,7 +78,7 @@ class KCenter:
         return greedy_order(h, base=np.zeros(n), weight=1.0, first=first)
 
     def rank_after(self, pool: Pool, verified: Sequence[int], rng: np.random.Generator) -> Iterator[int]:
-        """The rest, farthest first from those verified and from the picks; no draw."""
+        """The other indices, farthest first from those verified and from the picks. No randomness."""
         h = vectors_of(pool, "kcenter")
         return greedy_order(h, base=np.zeros(len(h)), weight=1.0, first=verified[0], picked=verified)
 

@@ -1,17 +1,17 @@
-"""k-means: k clusters, and of each the response nearest to its centre.
+"""k-means: k clusters, and from each the response nearest to its centre.
 
     minimise Σ over x of |x - centre of x's cluster|²        by scikit-learn's KMeans, one start by D² sampling
 
 Lloyd, "Least squares quantization in PCM" (IEEE Trans. Inf. Theory 28, 1982); seeded as in `kmeans_pp`. Only members of
-a cluster can represent it, so the k indices are distinct. Equal responses are one point with a weight; where k exceeds
-the number of distinct ones, all of these are taken and copies after them, by index. A cluster that ends empty is
+a cluster can represent it, so the k indices are distinct. Equal responses are one point with a weight. Where k exceeds
+the number of distinct responses, all of these are taken, and then copies by index. A cluster that ends empty is
 replaced by the response farthest from its own centre.
 """
 
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from typing import TYPE_CHECKING, ClassVar
@@ -25,6 +25,31 @@ from .numerics.vectors import Copies, check_size, squared_norms, vectors_of
 
 if TYPE_CHECKING:
     from .numerics.vectors import Floats, Ints
+
+
+def reference_choice(h: Floats, start: Sequence[int]) -> list[int]:
+    """Lloyd's algorithm with the rows `start` (k,) as first centres; then the row nearest to each final centre.
+
+    h (n, d). Returns k indices, ascending; ties to the lowest. It ends as scikit-learn does, when the squared moves of
+    the centres sum to at most 1e-4 of the mean variance.
+
+    `KMeans.select` must return the same for distinct rows, if no cluster ends empty and `max_iter` rounds are enough.
+    Rounding may decide otherwise between rows equally near to a centre, as the two of a cluster of two are.
+    """
+    rows, k = h.astype(np.float64), len(start)
+    centres, shift = rows[list(start)], np.inf
+    while shift > 1e-4 * rows.var(axis=0).mean():
+        label = _reference_distances(rows, centres).argmin(axis=0)
+        means = np.array([rows[label == c].mean(axis=0) for c in range(k)])
+        shift, centres = ((means - centres) ** 2).sum(), means
+    distance = _reference_distances(rows, centres)
+    label = distance.argmin(axis=0)
+    return sorted(int(np.where(label == c, distance[c], np.inf).argmin()) for c in range(k))
+
+
+def _reference_distances(rows: Floats, centres: Floats) -> Floats:
+    """The squared distance of every row to every centre, (k, n)."""
+    return np.array([((rows - centre) ** 2).sum(axis=1) for centre in centres])
 
 
 @dataclass(frozen=True)
@@ -56,19 +81,19 @@ class KMeans:
 
 
 def _nearest_to_centres(rows: Floats, weight: Ints, k: int, max_iter: int, rng: np.random.Generator) -> Ints:
-    """k rows, one a cluster; rows (m, d) distinct, k < m; ties to the lowest row."""
+    """k rows, one of each cluster; rows (m, d) distinct, weight (m,), k < m; ties to the lowest row."""
     from sklearn import cluster
     from sklearn.exceptions import ConvergenceWarning
 
     start = rows[list(islice(d2_order(rows, rng), k))]
-    kmeans = cluster.KMeans(k, init=start, n_init=1, max_iter=max_iter, random_state=0)  # nothing is drawn from it
+    kmeans = cluster.KMeans(k, init=start, n_init=1, max_iter=max_iter, random_state=0)  # no randomness is left
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ConvergenceWarning)  # fewer clusters than k: mended below
+        warnings.simplefilter("ignore", ConvergenceWarning)  # fewer clusters than k: other rows are added below
         label = kmeans.fit(rows, sample_weight=weight).labels_
     distance = squared_norms(np.subtract(rows, kmeans.cluster_centers_[label], dtype=np.float64))
     by_cluster = np.lexsort((distance, label))  # stable: equal distances stay in the order of the rows
-    _, at = np.unique(label[by_cluster], return_index=True)
-    chosen = by_cluster[at]
+    _, nearest = np.unique(label[by_cluster], return_index=True)
+    chosen = by_cluster[nearest]
     others = np.setdiff1d(np.arange(len(rows)), chosen)
     farthest = others[np.argsort(-distance[others], kind="stable")[: k - len(chosen)]]
     return np.concatenate([chosen, farthest])

@@ -1,13 +1,13 @@
-"""D² sampling, k-means++ seeding: each pick is random, by its squared distance from those picked.
+"""D² sampling, the seeding of k-means++: each pick is random, with probability ∝ its squared distance from the picks.
 
     P(x) = D(x)² / Σ D²        D(x) = min over the picks p of |x - p|;  the first pick is uniform
 
-Arthur & Vassilvitskii, "k-means++: the advantages of careful seeding" (SODA 2007), where it seeds k-means. Here the
-draws go on until all n are ranked; once all that is left lies at distance 0, copies of picks, the rest is in random
-order. Plain D² sampling, as in the paper: scikit-learn's `kmeans_plusplus` keeps the best of several draws instead.
+Arthur & Vassilvitskii, "k-means++: the advantages of careful seeding" (SODA 2007), where it seeds k-means. Here it goes
+on until all n are ranked. Once all responses left are at distance 0, copies of picks, they come in random order. This
+is plain D² sampling, as in the paper: scikit-learn's `kmeans_plusplus` keeps the best of several samples instead.
 
-We differ only in cost. D² never rises: a block of proposals is drawn by distances some picks old, and each is kept
-with probability (D² now) / (D² then), which gives the same law as a draw by D² now.
+We differ only in cost. D² never rises. So a block of proposals is sampled by distances from some picks ago, and each is
+kept with the probability (D² now) / (D² then), which gives the same law as sampling by D² now.
 """
 
 from __future__ import annotations
@@ -31,6 +31,29 @@ if TYPE_CHECKING:
 BLOCK = 256  # proposals at a time; fewer while the distances fall fast, and when few responses are left
 
 
+def reference_chances(h: Floats, picked: Sequence[int]) -> Float64s:
+    """P(x) of the next pick (n,), from its definition: O(n k d) for k picks; uniform where nothing sets rows apart."""
+    rows = h.astype(np.float64)
+    weight = np.ones(len(rows))
+    if len(picked):
+        weight = np.min([((rows - rows[p]) ** 2).sum(axis=1) for p in picked], axis=0)  # D²
+    if not weight.any():
+        weight[np.setdiff1d(np.arange(len(rows)), picked)] = 1
+    return np.asarray(weight / weight.sum())
+
+
+def reference_order(h: Floats, rng: np.random.Generator) -> list[int]:
+    """All n indices by D² sampling as in the paper, one by one.
+
+    `d2_order` must give every order with the same probability. It uses the rng in another way, so that orders of one
+    seed differ.
+    """
+    order: list[int] = []
+    while len(order) < len(h):
+        order.append(int(rng.choice(len(h), p=reference_chances(h, order))))
+    return order
+
+
 @dataclass(frozen=True)
 class KMeansPP:
     """D² sampling (Arthur & Vassilvitskii 2007): random picks, likelier the farther from those picked."""
@@ -44,14 +67,14 @@ class KMeansPP:
         return d2_order(h, rng) if len(h) else iter(())
 
     def rank_after(self, pool: Pool, verified: Sequence[int], rng: np.random.Generator) -> Iterator[int]:
-        """The rest, drawn by the distance from those verified and the picks."""
+        """The other indices, by the distance from those verified and from the picks."""
         return d2_order(vectors_of(pool, "kmeans-pp"), rng, picked=verified)
 
 
 def d2_order(h: Floats, rng: np.random.Generator, picked: Sequence[int] = ()) -> Iterator[int]:
     """All n indices by D² sampling; h (n, d) finite, n >= 1. Lazy.
 
-    What was `picked` before, if anything was, stands in the place of the uniform first pick, and is not yielded.
+    If any were `picked` before, they stand in the place of the uniform first pick, and are not yielded.
     """
     near = NearestPick(h)
     block = [] if picked else [int(rng.integers(len(h)))]
@@ -59,14 +82,14 @@ def d2_order(h: Floats, rng: np.random.Generator, picked: Sequence[int] = ()) ->
     near.take(picked or block)
     picks = len(picked) or 1
     while (weight := np.where(near.left, near.distance, 0.0)).any():  # (n,)
-        block = _draw(near, weight, min(BLOCK, 1 + picks // 2, 1 + (len(h) - picks) // 4), rng)
+        block = _sample_block(near, weight, min(BLOCK, 1 + picks // 2, 1 + (len(h) - picks) // 4), rng)
         yield from block
         near.take(block)
         picks += len(block)
     yield from rng.permutation(np.flatnonzero(near.left)).tolist()
 
 
-def _draw(near: NearestPick, weight: Float64s, size: int, rng: np.random.Generator) -> list[int]:
+def _sample_block(near: NearestPick, weight: Float64s, size: int, rng: np.random.Generator) -> list[int]:
     """Those of `size` proposals that are kept, at least one."""
     total = weight.cumsum()
     proposed = np.searchsorted(total, rng.random(size) * total[-1], side="right")
@@ -80,7 +103,7 @@ def _draw(near: NearestPick, weight: Float64s, size: int, rng: np.random.Generat
 
 
 def _too_near(near: NearestPick, rows: Ints, limit: Float64s) -> NDArray[np.bool_]:
-    """(m, m): whether row i is within its limit of row j."""
+    """(m, m): whether the squared distance of row i to row j is at most the limit of row i."""
     sieve = near.sieve_of(rows)
     within = sieve.near(sieve, limit)
     i, j = np.nonzero(within)

@@ -1,4 +1,4 @@
-"""k-medoids by FasterPAM: the k responses that all others are nearest to.
+"""k-medoids by FasterPAM: k responses such that every response is near one of them.
 
     minimise Σ over all x of min over the k chosen p of |x - p|
 
@@ -9,10 +9,10 @@ float32: 164 MB for 6,400 responses.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from importlib.util import find_spec
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
@@ -21,10 +21,26 @@ from harness import HarnessError, Pool, hookimpl
 from .numerics.similarity import squared_distances
 from .numerics.vectors import check_size, vectors_of
 
+if TYPE_CHECKING:
+    from .numerics.vectors import Floats
+
+
+def reference_swap_gain(h: Floats, chosen: Sequence[int]) -> float:
+    """By how much the best swap of a chosen row for another lowers the sum; <= 0 where no swap does. 1 <= k < n.
+
+    PAM ends where no swap lowers the sum. So for what `KMedoids.select` returns this must be at most the rounding of
+    n float32 distances, if it ends within `max_iter` passes. Which of these local minima it is depends on the start.
+    """
+    rows = h.astype(np.float64)
+    distance = np.array([np.sqrt(((rows - row) ** 2).sum(axis=1)) for row in rows])  # (n, n)
+    swaps = [[new if p == old else p for p in chosen] for old in chosen for new in set(range(len(rows))) - set(chosen)]
+    sums = [distance[:, swapped].min(axis=1).sum() for swapped in swaps]
+    return float(distance[:, list(chosen)].min(axis=1).sum() - min(sums))
+
 
 @dataclass(frozen=True)
 class KMedoids:
-    """k-medoids by FasterPAM (Schubert & Rousseeuw 2021), a subset method: the k that all others are nearest to.
+    """k-medoids by FasterPAM (Schubert & Rousseeuw 2021), a subset method: every response is near one of the k.
 
     `max_iter`: passes of FasterPAM at most.
     """
@@ -48,8 +64,8 @@ class KMedoids:
         check_size("kmedoids", k, len(h))
         distance, seed = squared_distances(h), int(rng.integers(2**31))
         np.sqrt(distance, out=distance)
-        found = kmedoids.fasterpam(distance, k, max_iter=self.max_iter, random_state=seed, n_cpu=1)
-        return sorted(int(index) for index in found.medoids)
+        clustering = kmedoids.fasterpam(distance, k, max_iter=self.max_iter, random_state=seed, n_cpu=1)
+        return sorted(int(index) for index in clustering.medoids)
 
 
 @hookimpl

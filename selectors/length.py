@@ -1,11 +1,11 @@
-"""Orders by length alone: the first confound to rule out when a selector seems to find correct responses.
+"""Order by length alone: the first confound to rule out when a selector seems to find correct responses.
 
     pick the shortest (or longest) response left
 
 Hassid et al., "Don't Overthink it" (2025), arXiv:2505.17813: of several reasoning chains for one question the short
-ones are right more often; their short-m@k takes the m that finish first. Long chains are what some models need.
+ones are right more often; their short-m@k takes the m that finish first. Some models need long chains: `first=long`.
 
-Lengths are in tokens; in characters for pools made elsewhere without token counts.
+Lengths are in tokens, or in characters for a pool made elsewhere without token counts.
 """
 
 from __future__ import annotations

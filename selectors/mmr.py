@@ -3,13 +3,14 @@
     score(x) = alpha · quality(x) - (1 - alpha) · max over the picks p of cos(x, p)        pick the largest
 
 Carbonell & Goldstein, "The use of MMR, diversity-based reranking for reordering documents and producing summaries"
-(SIGIR 1998), with `alpha` for their λ. Relevance to a query becomes the quality of a response: its log-probability,
-per token unless `quality=logprob`. As log-probabilities have no scale of their own, and a few garbled responses lie far
-below all others, the quality is the rank among the pool's, from 0 (least likely) to 1; equals share their mean rank.
+(SIGIR 1998), with `alpha` for their λ. We replace the relevance to a query by the quality of a response: its
+log-probability, per token unless `quality=logprob`. Log-probabilities have no natural scale, and a few garbled
+responses are far below all others. So the quality is the rank in the pool, from 0 (least likely) to 1; equal ones share
+their mean rank.
 
 The first pick is the likeliest response. A zero vector has the cosine 0 with all others. alpha = 1 orders by quality,
-alpha = 0 is farthest-first on the unit sphere. Since -cos = |x - p|² / 2 - 1 there, the picks are found as kcenter's
-are (see `nearest_pick`).
+alpha = 0 is farthest-first on the unit sphere. There -cos = |x - p|² / 2 - 1, so the picks are found as kcenter's are
+(see `nearest_pick`).
 """
 
 from __future__ import annotations
@@ -28,6 +29,31 @@ from .numerics.vectors import logprobs_of, vectors_of
 
 if TYPE_CHECKING:
     from .numerics.vectors import Float64s
+
+
+def reference_quality(logprob: Float64s) -> Float64s:
+    """The share of the pool that is less likely, and half of the share that is equally likely, (n,)."""
+    return np.array([(logprob < own).mean() + (logprob == own).mean() / 2 for own in logprob])
+
+
+def reference_scores(cosine: Float64s, quality: Float64s, alpha: float, picked: Sequence[int]) -> Float64s:
+    """The score of every response (n,) by the formula; cosine (n, n), quality (n,). Before the first pick no cosine."""
+    likeness = cosine[list(picked)].max(axis=0) if len(picked) else np.zeros(len(quality))
+    return np.asarray(alpha * quality - (1 - alpha) * likeness)
+
+
+def reference_order(cosine: Float64s, quality: Float64s, alpha: float, picked: Sequence[int] = ()) -> list[int]:
+    """Always the largest score left: all scores anew at every pick, O(n³). Returns all n indices, `picked` first.
+
+    MMR must return the same for `similarity.reference_cosines` and `reference_quality`, except where scores are within
+    1e-9 of each other.
+    """
+    order = list(picked)
+    while len(order) < len(quality):
+        score = reference_scores(cosine, quality, alpha, order)
+        score[order] = -np.inf
+        order.append(int(score.argmax()))
+    return order
 
 
 @dataclass(frozen=True)
@@ -51,23 +77,21 @@ class MMR:
             raise HarnessError(f"mmr: quality must be 'mean-logprob' or 'logprob', got {self.quality!r}")
 
     def rank(self, pool: Pool, rng: np.random.Generator) -> Iterator[int]:
-        """All n indices, lazily; no draw. Ties go to the lowest index."""
+        """All n indices, lazily. No randomness; for ties see `nearest_pick`."""
         h, quality = vectors_of(pool, "mmr"), self._quality(pool)  # (n, d), (n,)
         if not len(h):
             return iter(())
-        return greedy_order(unit_rows(h), self.alpha * quality, (1 - self.alpha) / 2, first=self._first(quality))
+        first = int(quality.argmax()) if self.alpha else 0
+        return greedy_order(unit_rows(h), self.alpha * quality, (1 - self.alpha) / 2, first)
 
     def rank_after(self, pool: Pool, verified: Sequence[int], rng: np.random.Generator) -> Iterator[int]:
-        """The rest: likely responses, unlike those verified and the picks; likelihood ranks among the whole pool."""
+        """The other indices: likely, and unlike those verified and the picks. Quality is the rank in the whole pool."""
         h, quality = vectors_of(pool, "mmr"), self._quality(pool)
         base, weight = self.alpha * quality, (1 - self.alpha) / 2
         return greedy_order(unit_rows(h), base, weight, first=verified[0], picked=verified)
 
-    def _first(self, quality: Float64s) -> int:
-        return int(quality.argmax()) if self.alpha else 0
-
     def _quality(self, pool: Pool) -> Float64s:
-        """The share of the pool that is less likely, (n,)."""
+        """The rank of each log-probability in the pool (n,), 0 to 1; must equal `reference_quality` to rounding."""
         logprob = logprobs_of(pool, "mmr")
         if self.quality == "mean-logprob":
             logprob = logprob / np.maximum(pool.lengths, 1)

@@ -1,19 +1,19 @@
-"""RepExp: order responses by the elliptical bonus of their representations: each pick is the most novel one left.
+"""RepExp: order responses by the elliptical bonus of their vectors; each pick is the most novel response left.
 
     Λ₀ = I / lam                                              cov_inv, (d, d)
     bonus(h) = hᵀ Λ h
-    pick the largest bonus; Λ ← Λ − Λ h hᵀ Λ / (1 + hᵀ Λ h)   for the h just picked
+    pick the largest bonus; Λ ← Λ - Λ h hᵀ Λ / (1 + hᵀ Λ h)   for the h just picked
     so Λ⁻¹ = lam I + Σ h hᵀ over the picks
 
 Tuyls, Foster, Krishnamurthy, Ash, "Representation-Based Exploration for Language Models" (2025), arXiv:2510.11686,
 Algorithm 1: h is the mean hidden state of a response, projected to 512 dimensions, then centred per problem; lam = 1;
-the first pick is uniform at random. log det(I + H_S H_Sᵀ / lam) grows by log(1 + bonus) with each pick, so this is
-greedy log-determinant maximisation: the greedy MAP of a DPP with the kernel I + H Hᵀ / lam.
+the first pick is uniform at random. log det(I + H_S H_Sᵀ / lam) grows by log(1 + bonus) with each pick. So this is
+greedy log-determinant maximisation, the greedy MAP of a DPP with the kernel I + H Hᵀ / lam.
 
-Two differences. The algorithm as printed takes the argmax over all responses, those picked before included: ours is
-over those not yet picked, since the paper's samples-to-correct and its baseline are without replacement (a pick's bonus
-falls below 1, so the two differ only where every other bonus is lower still). And the same picks are found without
-renewing n quadratic forms at each (see `elliptical`; for many pools at once on a GPU `elliptical_batch`).
+We differ in two ways. The algorithm as printed takes the argmax over all responses, also those picked before. Ours is
+over those not yet picked, because the paper's samples-to-correct and its baseline are without replacement. (The bonus
+of a pick falls below 1, so the two differ only where every other bonus is lower still.) And we find the same picks
+without n quadratic forms at each: see `elliptical`, and `elliptical_batch` for many pools at once on a GPU.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, Literal
 
 import numpy as np
+from scipy.linalg import solve_triangular
 
 from harness import HarnessError, Pool, hookimpl
 
@@ -30,17 +31,48 @@ from .numerics.elliptical import elliptical_order
 from .numerics.vectors import vectors_of
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
+    from .numerics.vectors import Float64s, Floats
 
 MANY = 16  # pools at once on a GPU: 16 of 6,400 x 512 with 5 trials take 0.6 GB
+
+
+def reference_order(h: Floats, lam: float, picked: Sequence[int]) -> list[int]:
+    """Algorithm 1 as it is printed, over the rows not yet picked: all n bonuses at every pick, O(n² d²) in all.
+
+    h (n, d). `picked`: the first pick, all picks made before, or none. Returns all n indices, those first.
+
+    `elliptical_order` and `BatchedOrders` must return the same, except where bonuses are nearly equal: each of their
+    picks has the largest bonus left by `reference_bonuses`, within 1e-9 of it.
+    """
+    rows = h.astype(np.float64)
+    cov_inv = np.eye(h.shape[1]) / lam
+    order: list[int] = []
+    while len(order) < len(rows):
+        bonus = ((rows @ cov_inv) * rows).sum(axis=1)
+        bonus[order] = -np.inf
+        order.append(picked[len(order)] if len(order) < len(picked) else int(bonus.argmax()))
+        row = rows[order[-1]]
+        v = cov_inv @ row
+        cov_inv -= np.outer(v, v) / (1 + row @ v)
+    return order
+
+
+def reference_bonuses(h: Floats, lam: float, picked: Sequence[int]) -> Float64s:
+    """hᵀ (lam I + Σ h_i h_iᵀ)⁻¹ h of every row (n,), the sum over the rows `picked`: the bonus from its definition.
+
+    With R of the QR factors of [√lam I; H_picked] it is |R⁻ᵀ h|². To form the sum would cost half of the digits.
+    """
+    rows = h.astype(np.float64)
+    r = np.linalg.qr(np.vstack([np.sqrt(lam) * np.eye(h.shape[1]), rows[list(picked)]]), mode="r")
+    return np.asarray((solve_triangular(r, rows.T, trans="T") ** 2).sum(axis=0))
 
 
 @dataclass(frozen=True)
 class RepExp:
     """RepExp (Tuyls et al. 2025): each pick has the largest elliptical bonus given the picks before.
 
-    `first`: "random" (the paper's, one draw from the rng) or "max" (no draw). `device`: a torch device, e.g. cuda,
-    ranks many pools there at once; none is this machine's CPU, one pool after the other.
+    `first`: "random" (uniform, as in the paper) or "max" (the largest bonus, no randomness). `device`: a torch device,
+    e.g. cuda, which ranks many pools at once; none is the local CPU, one pool after the other.
     """
 
     needs: ClassVar[tuple[str, ...]] = ("embeddings",)
@@ -53,21 +85,22 @@ class RepExp:
 
     def __post_init__(self) -> None:
         if not 0 < self.lam < np.inf:
-            raise HarnessError(f"repexp: lam must be > 0{' and finite' * (self.lam > 0)}, got {self.lam}")
+            allowed = "> 0 and finite" if self.lam > 0 else "> 0"
+            raise HarnessError(f"repexp: lam must be {allowed}, got {self.lam}")
         if self.first not in ("random", "max"):
             raise HarnessError(f"repexp: first must be 'random' or 'max', got {self.first!r}")
         if self.device:
             from .numerics.elliptical_batch import torch_device
 
-            torch_device(self.device)  # refused now rather than after the pool is drawn
+            torch_device(self.device)  # refused now rather than after the pool is generated
 
     @property
     def many(self) -> int:
-        """How many pools `rank_many` takes best at once."""
+        """How many pools `rank_many` should be given at once."""
         return MANY if self.device else 1
 
     def rank(self, pool: Pool, rng: np.random.Generator) -> Iterator[int]:
-        """All n indices, lazily. Ties go to the lowest index."""
+        """All n indices, lazily. Equal rows come by index; for other ties see `elliptical`."""
         if self.device:
             return self.rank_many([pool], [[rng]])[0][0]
         h = vectors_of(pool, "repexp")  # (n, d)
@@ -78,7 +111,7 @@ class RepExp:
         return elliptical_order(h, self.lam, first)
 
     def rank_after(self, pool: Pool, verified: Sequence[int], rng: np.random.Generator) -> Iterator[int]:
-        """The order of the rest, given the picks `verified`: the covariance starts from them, and nothing is drawn."""
+        """The other indices, given the picks `verified`: the covariance starts from them. No randomness."""
         if not len(verified):
             return self.rank(pool, rng)
         return elliptical_order(vectors_of(pool, "repexp"), self.lam, picked=verified)
@@ -86,26 +119,32 @@ class RepExp:
     def rank_many(
         self, pools: Sequence[Pool], rngs: Sequence[Sequence[np.random.Generator]]
     ) -> list[list[Iterator[int]]]:
-        """An order of each pool for each of its rngs, all worked out together on the device."""
+        """An order of each pool for each of its rngs, all computed together on the device."""
         from .numerics.elliptical_batch import BatchedOrders, longest_rows, torch_device
 
         device = torch_device(self.device or "cpu")
-        orders: list[list[Iterator[int]]] = [[] for _ in pools]
-        shapes = [vectors_of(pool, "repexp").shape for pool in pools]
-        for shape in dict.fromkeys(shapes):
-            places = [place for place, other in enumerate(shapes) if other == shape]
-            h = np.stack([pools[place].embeddings for place in places])
-            drawn = [[int(rng.integers(shape[0])) for rng in rngs[place]] for place in places if self.first == "random"]
-            first = np.array(drawn) if drawn else longest_rows(h, len(rngs[places[0]]))
+        orders: list[list[Iterator[int]]] = [[iter(()) for _ in trials] for trials in rngs]
+        by_shape: dict[tuple[int, ...], list[int]] = {}
+        for i, pool in enumerate(pools):
+            by_shape.setdefault(vectors_of(pool, "repexp").shape, []).append(i)
+        for (n, *_), alike in by_shape.items():
+            if n == 0:
+                continue
+            h = np.stack([pools[i].embeddings for i in alike])
+            trials = len(rngs[alike[0]])
+            if self.first == "random":
+                first = np.array([[int(rng.integers(n)) for rng in rngs[i]] for i in alike])
+            else:
+                first = longest_rows(h, trials)
             batch = BatchedOrders(h, self.lam, first, device)
-            for row, place in enumerate(places):
-                orders[place] = [batch.order(row, trial) for trial in range(first.shape[1])]
+            for row, i in enumerate(alike):
+                orders[i] = [batch.order(row, trial) for trial in range(trials)]
         return orders
 
-    def bonuses(self, h: NDArray[np.floating]) -> list[float]:
-        """The bonus of each row of h (m, d) given the rows above it: of picks in their order, what each was picked for.
+    def bonuses(self, h: Floats) -> list[float]:
+        """The bonus of each row of h (m, d) given the rows above it; for picks in order, what each was picked for.
 
-        The pivots of I + H Hᵀ / lam are 1 + bonus, since its determinant grows by that factor with each row.
+        The pivots of I + H Hᵀ / lam are 1 + bonus, because its determinant grows by that factor with each row.
         """
         rows = np.asarray(h, np.float64)
         pivots = np.diag(np.linalg.cholesky(np.eye(len(rows)) + rows @ rows.T / self.lam)) ** 2

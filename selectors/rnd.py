@@ -1,21 +1,22 @@
-"""Random network distillation (Burda et al. 2018): pick where a predictor trained on the picks is furthest off.
+"""Random network distillation (Burda et al. 2018): pick where a predictor trained on the picks errs most.
 
-    f: a fixed random network; g: another one, trained on the picks to give what f gives
+    f: a fixed random network; g: another network, trained on the picks to give what f gives
     error(x) = |f(x) - g(x)|²        pick the largest errors left, a batch of them; train g on these; and so on
 
 Burda, Edwards, Storkey, Klimov, "Exploration by Random Network Distillation" (2018), arXiv:1810.12894: the error of g
-is small where it was trained and stays large elsewhere: a bonus for novelty without counts. As there, inputs are
+is small where it was trained and stays large elsewhere: a bonus for novelty without counts. As in the paper, inputs are
 whitened dimension by dimension and clipped to ±5, f and g have the same form, and g is trained with Adam.
 
-We differ in scale, and in the stream:
+We differ in scale, and in the order of the data:
 
-- f and g are one hidden layer of `width` rectified units and `width` outputs, on the response's vector.
+- f and g have one hidden layer of `width` rectified units and `width` outputs. Their input is the response's vector.
 - A batch is one pick at first, and one more for every 16 picks so far, up to `batch`: the first picks are made with
   care, the last cheaply. It holds no two equal vectors.
-- No response comes twice, so each of the `steps` of an update sees the newest batch and as many older picks, drawn
-  anew, lest g forget them.
+- No response comes twice. So each of the `steps` of an update trains on the newest batch and on as many older picks,
+  a new random sample of them at each step, because g would forget them otherwise.
 
-All is float64 on the CPU, drawn from the ranking's own rng. The full order of 6,400 x 512 takes some 7 CPU seconds.
+Everything is float64 on the CPU and uses the ranking's own rng. The full order of 6,400 x 512 takes some 7 CPU seconds.
+This file is the reference form: nothing faster stands behind it. A test compares it with gradients and Adam by hand.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ import numpy as np
 
 from harness import HarnessError, Pool, hookimpl
 
-from .numerics.vectors import vectors_of
+from .numerics.vectors import Copies, vectors_of
 
 if TYPE_CHECKING:
     import torch
@@ -61,7 +62,8 @@ class RandomNetworkDistillation:
             if getattr(self, name) < 1:
                 raise HarnessError(f"rnd: {name} must be at least 1, got {getattr(self, name)}")
         if not 0 < self.rate < np.inf:
-            raise HarnessError(f"rnd: rate must be > 0{' and finite' * (self.rate > 0)}, got {self.rate}")
+            allowed = "> 0 and finite" if self.rate > 0 else "> 0"
+            raise HarnessError(f"rnd: rate must be {allowed}, got {self.rate}")
         importlib.import_module("torch")  # now: the harness limits the threads of what is loaded before it ranks
 
     def rank(self, pool: Pool, rng: np.random.Generator) -> Iterator[int]:
@@ -69,18 +71,17 @@ class RandomNetworkDistillation:
         h = vectors_of(pool, "rnd")  # (n, d)
         if not len(h):
             return iter(())
-        copies = _copies(h)
-        return self._order(whitened(h)[[group[0] for group in copies]], copies, rng)
+        copies = Copies(h)
+        return self._order(whitened(h)[copies.first], copies, rng)
 
-    def _order(self, rows: Float64s, copies: list[list[int]], rng: np.random.Generator) -> Iterator[int]:
+    def _order(self, rows: Float64s, copies: Copies, rng: np.random.Generator) -> Iterator[int]:
         distillation = _Distillation(rows, self.width, self.rate, rng)
-        remaining = np.array([len(group) for group in copies])  # (rows,)
-        picked: list[int] = []
-        while len(left := np.flatnonzero(remaining)):
+        picked: list[int] = []  # rows, not indices
+        while len(left := np.flatnonzero(copies.head < len(copies.row))):
             size = min(self.batch, 1 + len(picked) // PICKS_FOR_ONE_MORE)
             newest = left[np.argsort(-distillation.error(left), kind="stable")[:size]]
-            yield from (copies[row].pop(0) for row in newest)
-            remaining[newest] -= 1
+            for row in newest.tolist():
+                yield copies.take(row)
             for _ in range(self.steps):
                 older = rng.choice(picked, min(len(newest), len(picked)), replace=False) if picked else newest[:0]
                 distillation.step(np.concatenate([newest, older]))
@@ -88,27 +89,27 @@ class RandomNetworkDistillation:
 
 
 class _Distillation:
-    """The target's outputs for all rows, and a predictor of them in training."""
+    """The outputs of the fixed network for all rows, and a predictor of them in training."""
 
     def __init__(self, rows: Float64s, width: int, rate: float, rng: np.random.Generator) -> None:
         import torch
 
         self.x = torch.from_numpy(rows)  # (rows, d)
-        self.wanted = outputs(network(rng, rows.shape[1], width), self.x)  # (rows, width)
+        self.target = outputs(network(rng, rows.shape[1], width), self.x)  # (rows, width)
         self.predictor = [weights.requires_grad_() for weights in network(rng, rows.shape[1], width)]
         self.optimizer = torch.optim.Adam(self.predictor, rate)
 
     def error(self, rows: Ints) -> Float64s:
-        """How far the predictor is off (rows,), squared."""
+        """The squared error of the predictor at these rows, (len(rows),)."""
         import torch
 
         with torch.no_grad():
-            error = (outputs(self.predictor, self.x[rows]) - self.wanted[rows]).square().sum(dim=1)
+            error = (outputs(self.predictor, self.x[rows]) - self.target[rows]).square().sum(dim=1)
         return np.asarray(error.numpy())
 
     def step(self, rows: Ints) -> None:
         """Train the predictor on these rows, one step."""
-        loss = (outputs(self.predictor, self.x[rows]) - self.wanted[rows]).square().mean()
+        loss = (outputs(self.predictor, self.x[rows]) - self.target[rows]).square().mean()
         self.optimizer.zero_grad()
         loss.backward()
         self.optimizer.step()
@@ -124,7 +125,7 @@ def network(rng: np.random.Generator, d: int, width: int) -> list[torch.Tensor]:
 
 
 def outputs(layers: Sequence[torch.Tensor], x: torch.Tensor) -> torch.Tensor:
-    """What the network gives (n, width) for the rows of x (n, d)."""
+    """The outputs of the network (n, width) for the rows of x (n, d)."""
     hidden, hidden_bias, output, output_bias = layers
     return (x @ hidden + hidden_bias).relu() @ output + output_bias
 
@@ -134,14 +135,6 @@ def whitened(h: Floats) -> Float64s:
     centred = h.astype(np.float64) - h.mean(axis=0, dtype=np.float64)
     deviation = centred.std(axis=0)
     return np.clip(centred / np.where(deviation > 0, deviation, 1), -CLIP, CLIP)
-
-
-def _copies(h: Floats) -> list[list[int]]:
-    """The indices in groups of equal rows, each ascending, the groups by their first."""
-    groups: dict[bytes, list[int]] = {}
-    for index, row in enumerate(h + h.dtype.type(0)):  # -0 is 0
-        groups.setdefault(row.tobytes(), []).append(index)
-    return list(groups.values())
 
 
 @hookimpl

@@ -1,6 +1,7 @@
-"""Uniform selection: the responses in random order, every order equally likely; what other selectors are paired with.
+"""Uniform selection: the responses in random order, every order equally likely; the baseline of other selectors.
 
-In closed form its samples-to-correct is (N + 1) / (c + 1) and its pass@k that of Chen et al. 2021, arXiv:2107.03374.
+For a pool of N with c correct, its expected samples-to-correct is (N + 1) / (c + 1), and its pass@k is that of Chen et
+al. 2021, arXiv:2107.03374.
 """
 
 from __future__ import annotations
@@ -16,12 +17,13 @@ from harness import Pool, hookimpl
 
 @dataclass(frozen=True)
 class Uniform:
-    """A permutation of the pool, from the rng alone."""
+    """A random permutation of the pool."""
 
     needs: ClassVar[tuple[str, ...]] = ()
     reads: ClassVar[tuple[str, ...]] = ()
 
     def rank(self, pool: Pool, rng: np.random.Generator) -> Iterator[int]:
+        """All n indices."""
         return iter(rng.permutation(len(pool)).tolist())
 
 

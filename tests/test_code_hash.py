@@ -193,6 +193,7 @@ MATH = [f"harness_tasks.math_answers{name}" for name in (
                 "harness_selectors.repexp",
                 "harness_selectors.numerics.elliptical",
                 "harness_selectors.numerics.elliptical_batch",
+                "harness_selectors.numerics.elliptical_bounds",
                 VECTORS,
             ],
         ),
@@ -237,7 +238,7 @@ def test_every_built_in_has_a_hash_and_none_of_the_core():
 
 # What changes a component's hash.
 
-MOVED = ("repexp", "elliptical", "elliptical_batch", "vectors")
+MOVED = ("repexp", "elliptical", "elliptical_batch", "elliptical_bounds", "vectors")
 
 
 def copied(folder, package):
@@ -254,7 +255,7 @@ def test_moving_a_file_changes_no_key(tmp_path):
     flat = load(tmp_path, "flat_selectors.repexp", "RepExp")
     package = copied(tmp_path, "deep_selectors")
     (package / "numerics").mkdir()
-    for name in ("elliptical", "elliptical_batch"):
+    for name in ("elliptical", "elliptical_batch", "elliptical_bounds"):
         text = (package / f"{name}.py").read_text().replace("from .vectors", "from ..vectors")
         (package / "numerics" / f"{name}.py").write_text(text)
         (package / f"{name}.py").unlink()

@@ -6,11 +6,11 @@ from itertools import islice
 
 import numpy as np
 import pytest
-from test_repexp import ORDINARY, assert_greedy, pool_of
+from test_repexp import ORDINARY, assert_greedy, gaussian, pool_of
 
 from harness import HarnessError
 from harness_selectors.numerics import elliptical_batch
-from harness_selectors.repexp import RepExp
+from harness_selectors.repexp import RepExp, reference_order
 
 
 def together(pools, trials=2, **params):
@@ -41,6 +41,20 @@ def test_every_pick_of_a_batch_has_the_best_bonus(family, lam):
     assert_greedy(h, list(RepExp(lam=lam, device="cpu").rank(pool_of(h), np.random.default_rng(2))), lam)
 
 
+def test_the_order_is_that_of_the_reference():
+    h = gaussian(np.random.default_rng(4)).astype(np.float32)
+    order = list(RepExp(lam=0.3, device="cpu").rank(pool_of(h), np.random.default_rng(5)))
+    assert order == reference_order(h, 0.3, order[:1])
+
+
+def test_empty_pools_have_empty_orders():
+    pools = [pool_of(np.empty((0, 4))), pool_of(np.ones((2, 4))), pool_of(np.empty((0, 4)))]
+    for first in ("random", "max"):
+        batched, alone = together(pools, first=first)
+        assert batched == alone
+        assert list(RepExp(first=first, device="cpu").rank(pools[0], np.random.default_rng(0))) == []
+
+
 def test_ties_go_to_the_lowest_index():
     h = np.tile(np.eye(4, dtype=np.float32), (3, 1))
     assert list(RepExp(first="max", device="cpu").rank(pool_of(h), np.random.default_rng(0))) == list(range(12))
@@ -61,5 +75,5 @@ def test_picks_are_made_as_far_as_they_are_pulled(monkeypatch):
 
 
 def test_a_device_that_is_not_there_is_one_clear_line_before_anything_is_ranked():
-    with pytest.raises(HarnessError, match=r"^repexp: device 'abacus' cannot be used here \(.*\)$"):
+    with pytest.raises(HarnessError, match=r"^repexp: device 'abacus' cannot be used on this machine \(.*\)$"):
         RepExp(device="abacus")

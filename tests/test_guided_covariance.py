@@ -19,7 +19,7 @@ def responses(seed: int = 0, offset: float = 3.0, lengths=(7, 1, 30)) -> list[to
 
 def by_definition(earlier: list[torch.Tensor], states: torch.Tensor, lam: float = LAM) -> np.ndarray:
     """b of each state, with Σ summed and inverted as it is written."""
-    h = np.concatenate([one.double().numpy() for one in earlier])
+    h = np.concatenate([response.double().numpy() for response in earlier])
     sigma = lam * np.eye(WIDTH)
     for row in h - h.mean(0):
         sigma += np.outer(row, row)

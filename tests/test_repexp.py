@@ -11,12 +11,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from numpy.typing import NDArray
-from scipy.linalg import solve_triangular
 from scipy.stats import chisquare
 
 from harness import HarnessError, Pool
-from harness_selectors.numerics import elliptical
-from harness_selectors.repexp import RepExp
+from harness_selectors.numerics import elliptical, elliptical_bounds
+from harness_selectors.repexp import RepExp, reference_bonuses, reference_order
 from harness_selectors.uniform import Uniform
 
 Floats = NDArray[np.floating]
@@ -31,42 +30,11 @@ def repexp(h: Floats, lam: float = 1.0, first: str = "random", seed: int = 0) ->
     return list(RepExp(lam=lam, first=first).rank(pool_of(h), np.random.default_rng(seed)))
 
 
-def rank_one(h: Floats, lam: float, first: int | list[int]) -> list[int]:
-    """Algorithm 1 with a rank-one update of every bonus, after its first pick or picks: the reference."""
-    h = h.astype(np.float64)
-    cov_inv = np.eye(h.shape[1]) / lam
-    bonus = (h**2).sum(axis=1) / lam
-    before = [first] if isinstance(first, int) else first
-    order: list[int] = []
-    while len(order) < len(h):
-        order.append(before[len(order)] if len(order) < len(before) else int(bonus.argmax()))
-        picked = h[order[-1]]
-        v = cov_inv @ picked
-        s = 1 + picked @ v
-        cov_inv -= np.outer(v, v) / s
-        bonus -= (h @ v) ** 2 / s
-        bonus[order[-1]] = -np.inf
-    return order
-
-
-def solved_bonuses(h: Floats, picked: list[int], lam: float) -> Floats:
-    """hᵀ (lam I + Σ h_i h_iᵀ)⁻¹ h by brute force."""
-    cov = lam * np.eye(h.shape[1]) + h[picked].T @ h[picked]
-    return np.einsum("nd,dn->n", h, np.linalg.solve(cov, h.T))
-
-
-def stable_bonuses(h: Floats, picked: list[int], lam: float) -> Floats:
-    """The same where squaring the features would cost too many digits: cov = RᵀR, R from the features themselves."""
-    r = np.linalg.qr(np.vstack([np.sqrt(lam) * np.eye(h.shape[1]), h[picked]]), mode="r")
-    return (solve_triangular(r, h.T, trans="T") ** 2).sum(axis=0)
-
-
-def assert_greedy(h: Floats, order: list[int], lam: float, bonuses=solved_bonuses, first: int = 1) -> None:
-    """Every pick has the best bonus of those left, within 1e-9 of it: brute force at every prefix."""
-    h = h.astype(np.float64)
+def assert_greedy(h: Floats, order: list[int], lam: float, first: int = 1) -> None:
+    """Every pick has the best bonus of those left, within 1e-9 of it: the definition at every prefix."""
     assert sorted(order) == list(range(len(h)))
     for k in range(first, len(order)):
-        bonus = bonuses(h, order[:k], lam)
+        bonus = reference_bonuses(h, lam, order[:k])
         best = bonus[order[k:]].max()
         assert bonus[order[k]] >= best * (1 - 1e-9), f"pick {k}: {bonus[order[k]]} < {best}"
 
@@ -119,12 +87,14 @@ HARSH = [badly_scaled, badly_scaled_rows, nearly_parallel]
 def active(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """Small pools fit into the usual active set whole; a tiny one sends them through bounds, joining and leaving.
 
-    With that margin no block ends of itself: picks that are not sure are made up to the last, and cut.
+    With that margin a block goes on with picks that are not sure until it is full, and is cut afterwards.
     """
     if request.param.startswith("tiny"):
-        shrunk = {"ACTIVE": 4, "FEW": 2, "SEATS": 6, "WHOLE": 7, "BLOCK": 5, "MARGIN": -1e3}
-        for name, value in (shrunk | {"CHUNK": 5, "RENEW": 10, "LASTING": 3}).items():
+        shrunk = {"ACTIVE": 4, "FEW": 2, "SLOTS": 6, "WHOLE": 7, "BLOCK": 5, "MARGIN": -1e3, "RENEW": 10}
+        for name, value in shrunk.items():
             monkeypatch.setattr(elliptical, name, value)
+        monkeypatch.setattr(elliptical_bounds, "CHUNK", 5)
+        monkeypatch.setattr(elliptical_bounds, "LASTING", 3)
 
 
 @pytest.mark.usefixtures("active")
@@ -132,7 +102,7 @@ def active(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> N
 @pytest.mark.parametrize("family", ORDINARY)
 def test_every_pick_has_the_best_bonus(family, lam):
     h = family(np.random.default_rng(1)).astype(np.float32)
-    assert_greedy(h, repexp(h, lam), lam, stable_bonuses if lam < 1 else solved_bonuses)
+    assert_greedy(h, repexp(h, lam), lam)
 
 
 @pytest.mark.usefixtures("active")
@@ -140,7 +110,7 @@ def test_every_pick_has_the_best_bonus(family, lam):
 @pytest.mark.parametrize("family", HARSH)
 def test_every_pick_has_the_best_bonus_on_badly_conditioned_features(family, lam):
     h = family(np.random.default_rng(2)).astype(np.float32)
-    assert_greedy(h, repexp(h, lam), lam, stable_bonuses)
+    assert_greedy(h, repexp(h, lam), lam)
 
 
 @pytest.mark.usefixtures("active")
@@ -152,18 +122,18 @@ def test_bonuses_that_float32_cannot_hold_are_ordered_too(lam):
 
 
 @pytest.mark.parametrize("family", [gaussian, clustered, fewer_than_dimensions])
-def test_the_order_is_that_of_the_rank_one_loop(family):
+def test_the_order_is_that_of_the_reference(family):
     h = family(np.random.default_rng(3)).astype(np.float32)
     order = repexp(h)
-    assert order == rank_one(h, 1.0, order[0])
+    assert order == reference_order(h, 1.0, order[:1])
 
 
-def test_a_pool_larger_than_the_active_set_is_ordered_as_by_the_rank_one_loop():
+def test_a_pool_larger_than_the_active_set_is_ordered_as_by_the_reference():
     rng = np.random.default_rng(4)
     h = rng.normal(size=(1500, 24)) @ rng.normal(size=(24, 48)) + 0.3 * rng.normal(size=(1500, 48))
     h = (h - h.mean(axis=0)).astype(np.float32)
     order = repexp(h)
-    assert order == rank_one(h, 1.0, order[0])
+    assert order == reference_order(h, 1.0, order[:1])
 
 
 def mixture(rng: np.random.Generator, n: int) -> Floats:
@@ -173,20 +143,20 @@ def mixture(rng: np.random.Generator, n: int) -> Floats:
 
 @pytest.mark.parametrize("margin", [-1e3, 0.1, 1.0])
 def test_a_block_goes_on_after_its_sure_picks_and_is_cut_before_the_first_wrong_one(margin, monkeypatch):
-    h, blocks, fall = mixture(np.random.default_rng(20), 1500), [], elliptical._Outside.fall
+    h, blocks, fall = mixture(np.random.default_rng(20), 1500), [], elliptical_bounds.OutsideRows.fall
 
-    def recorded_fall(self, bound, v, block, active):
-        kept = fall(self, bound, v, block, active)
-        blocks.append((block.sure, kept, len(v)))
-        return kept
+    def recorded_fall(self, bound, v, best, sure, active):
+        right = fall(self, bound, v, best, sure, active)
+        blocks.append((sure, right, len(v)))
+        return right
 
     monkeypatch.setattr(elliptical, "MARGIN", margin)
-    monkeypatch.setattr(elliptical._Outside, "fall", recorded_fall)
+    monkeypatch.setattr(elliptical_bounds.OutsideRows, "fall", recorded_fall)
     order = repexp(h)
-    assert order == rank_one(h, 1.0, order[0])
-    assert all(1 <= sure <= kept <= tried for sure, kept, tried in blocks)
-    assert (sum(kept for _, kept, _ in blocks) > 1.3 * sum(sure for sure, _, _ in blocks)) == (margin < 1)
-    assert any(kept < tried for _, kept, tried in blocks) == (margin < 1)
+    assert order == reference_order(h, 1.0, order[:1])
+    assert all(1 <= sure <= right <= tried for sure, right, tried in blocks)
+    assert (sum(right for _, right, _ in blocks) > 1.3 * sum(sure for sure, _, _ in blocks)) == (margin < 1)
+    assert any(right < tried for _, right, tried in blocks) == (margin < 1)
 
 
 @pytest.mark.usefixtures("active")
@@ -198,7 +168,7 @@ def test_copies_come_in_the_order_of_their_indices_however_their_block_ends():
     early = np.flatnonzero(np.isin(row, row[order[:9]]))[::-2].tolist()  # of copies the later ones among them
     for before, rest in ((order[:1], order[1:]), (early, list(RepExp().rank_after(pool_of(h), early, rng)))):
         assert sorted(before + rest) == list(range(1600))
-        assert row[rest].tolist() == row[rank_one(h, 1.0, before)[len(before) :]].tolist()
+        assert row[rest].tolist() == row[reference_order(h, 1.0, before)[len(before) :]].tolist()
         assert all((np.diff([index for index in rest if row[index] == i]) > 0).all() for i in range(800))
 
 
@@ -206,7 +176,7 @@ def test_copies_come_in_the_order_of_their_indices_however_their_block_ends():
 @pytest.mark.parametrize("scale", [1e-3, 1.0, 1e60])
 def test_bounds_stay_bounds_and_are_nearly_exact_once_computed_anew(renew, scale, monkeypatch):
     h = scale * mixture(np.random.default_rng(22), 1500).astype(np.float64)
-    excess, seat_largest = [], elliptical._Greedy._seat_largest
+    excess, activate_largest = [], elliptical._Greedy._activate_largest
 
     def checked(self, forced):
         if self.factor is not None:
@@ -214,11 +184,11 @@ def test_bounds_stay_bounds_and_are_nearly_exact_once_computed_anew(renew, scale
             exact = np.square(self.h[left].astype(np.float64) @ self.factor).sum(axis=1)
             assert (self.bound[left] >= exact * (1 - 1e-9)).all()
             excess.append(np.median(self.bound[left] / exact) - 1)
-        seat_largest(self, forced)
+        activate_largest(self, forced)
 
     monkeypatch.setattr(elliptical, "RENEW", renew)
     monkeypatch.setattr(elliptical, "STALE", 1e-4)
-    monkeypatch.setattr(elliptical._Greedy, "_seat_largest", checked)
+    monkeypatch.setattr(elliptical._Greedy, "_activate_largest", checked)
     repexp(h, lam=scale**2)
     assert len(excess) > 5
     assert (max(excess) < 1e-3) == (renew == 10)
@@ -230,7 +200,7 @@ def test_bounds_stay_bounds_and_are_nearly_exact_once_computed_anew(renew, scale
     lam=st.sampled_from([0.01, 1.0, 100.0]),
 )
 def test_small_integer_features_full_of_ties_are_ordered_greedily(h, lam):
-    assert_greedy(h, repexp(h, lam, first="max"), lam, stable_bonuses, first=0)
+    assert_greedy(h, repexp(h, lam, first="max"), lam, first=0)
 
 
 @pytest.mark.usefixtures("active")
@@ -249,14 +219,20 @@ def test_equal_rows_after_a_random_first_pick_come_in_the_order_of_their_indices
     assert order[1:] == sorted(order[1:])
 
 
-def test_picks_maximise_the_log_determinant():
-    h = np.random.default_rng(6).normal(size=(12, 5))
-    kernel = h @ h.T / 0.7
-    order = repexp(h.astype(np.float64), lam=0.7, first="max")
-    for k in range(len(order)):
-        gain = {
-            i: np.linalg.slogdet((np.eye(12) + kernel)[np.ix_(s, s)])[1] for i in order[k:] for s in [[*order[:k], i]]
-        }
+def test_the_reference_bonuses_are_those_of_the_inverse():
+    h = np.random.default_rng(5).normal(size=(8, 3))
+    for k in range(9):
+        inverse = np.linalg.inv(0.7 * np.eye(3) + sum((np.outer(row, row) for row in h[:k]), np.zeros((3, 3))))
+        assert reference_bonuses(h, 0.7, range(k)) == pytest.approx([row @ inverse @ row for row in h], rel=1e-12)
+
+
+def test_picks_of_the_reference_and_ours_maximise_the_log_determinant():
+    h = np.random.default_rng(6).normal(size=(8, 5))
+    kernel = np.eye(8) + h @ h.T / 0.7
+    order = repexp(h, lam=0.7, first="max")
+    assert order == reference_order(h, 0.7, [])
+    for k in range(8):
+        gain = {i: np.linalg.slogdet(kernel[np.ix_(s, s)])[1] for i in order[k:] for s in [[*order[:k], i]]}
         assert max(gain, key=gain.__getitem__) == order[k]
 
 
@@ -267,8 +243,7 @@ def test_after_picks_made_before_the_rest_is_ordered_greedily(family, lam):
     h = family(np.random.default_rng(12))
     before = np.random.default_rng(13).permutation(len(h))[:7].tolist()
     rest = list(RepExp(lam=lam).rank_after(pool_of(h), before, np.random.default_rng(0)))
-    bonuses = stable_bonuses if family in HARSH else solved_bonuses
-    assert_greedy(h, before + rest, lam, bonuses, first=len(before))
+    assert_greedy(h, before + rest, lam, first=len(before))
 
 
 @pytest.mark.parametrize("first", ["random", "max"])
@@ -302,7 +277,7 @@ def test_the_first_picks_are_those_of_the_full_order():
 
 def test_pulling_few_picks_does_little_of_the_work(monkeypatch):
     work = Counter()
-    join, fall = elliptical._Active.join, elliptical._Outside.fall
+    join, fall = elliptical._ActiveSet.join, elliptical_bounds.OutsideRows.fall
 
     def counted_join(self, rows, g):
         work["joins"] += len(rows)
@@ -312,8 +287,8 @@ def test_pulling_few_picks_does_little_of_the_work(monkeypatch):
         work["falls"] += 1
         return fall(self, *args)
 
-    monkeypatch.setattr(elliptical._Active, "join", counted_join)
-    monkeypatch.setattr(elliptical._Outside, "fall", counted_fall)
+    monkeypatch.setattr(elliptical._ActiveSet, "join", counted_join)
+    monkeypatch.setattr(elliptical_bounds.OutsideRows, "fall", counted_fall)
     h = np.random.default_rng(9).normal(size=(3000, 16)).astype(np.float32)
     ranking = RepExp().rank(pool_of(h), np.random.default_rng(0))
     assert not work
@@ -330,7 +305,7 @@ def test_the_same_seed_gives_the_same_order():
     assert repexp(h, seed=3) == repexp(h, seed=3)
 
 
-def test_only_the_first_pick_depends_on_the_rng_and_it_takes_one_draw():
+def test_only_the_first_pick_depends_on_the_rng_and_it_takes_one_number():
     h = gaussian(np.random.default_rng(11)).astype(np.float32)
     rng, same = np.random.default_rng(12), np.random.default_rng(12)
     order = list(RepExp().rank(pool_of(h), rng))
@@ -338,7 +313,7 @@ def test_only_the_first_pick_depends_on_the_rng_and_it_takes_one_draw():
     assert rng.random() == same.random()
 
 
-def test_first_max_takes_no_draw_and_starts_with_the_longest_row():
+def test_first_max_uses_no_randomness_and_starts_with_the_longest_row():
     h = gaussian(np.random.default_rng(13)).astype(np.float32)
     rng = np.random.default_rng(14)
     assert next(RepExp(first="max").rank(pool_of(h), rng)) == np.linalg.norm(h, axis=1).argmax()
@@ -364,9 +339,9 @@ def test_a_pool_without_embeddings_asks_for_an_embedder():
         RepExp().rank(pool_of(np.empty((5, 0), np.float32)), np.random.default_rng(0))
 
 
-@pytest.mark.parametrize(("lam", "said"), [(-1.0, "> 0, got -1.0"), (0.0, "> 0, got 0.0"), (np.nan, "> 0, got nan")])
-def test_a_lam_that_is_not_positive_is_refused(lam, said):
-    with pytest.raises(HarnessError, match=f"repexp: lam must be {said}"):
+@pytest.mark.parametrize(("lam", "allowed"), [(-1.0, "> 0, got -1.0"), (0.0, "> 0, got 0.0"), (np.nan, "> 0, got nan")])
+def test_a_lam_that_is_not_positive_is_refused(lam, allowed):
+    with pytest.raises(HarnessError, match=f"repexp: lam must be {allowed}"):
         RepExp(lam=lam)
 
 

@@ -8,6 +8,7 @@ import shlex
 import subprocess
 import sys
 from collections import Counter
+from functools import partial
 
 import numpy as np
 import pytest
@@ -24,14 +25,15 @@ from test_transformers_engine import save_checkpoint
 from harness import Pool, Responses
 from harness_selectors.answer_round_robin import AnswerRoundRobin
 from harness_selectors.dedup import Dedup
-from harness_selectors.dpp_map import DPPMap
+from harness_selectors.dpp_map import DPPMap, reference_residuals
 from harness_selectors.facility_location import FacilityLocation
-from harness_selectors.kcenter import KCenter
+from harness_selectors.kcenter import KCenter, reference_distances
 from harness_selectors.kmeans_pp import KMeansPP
 from harness_selectors.mmr import MMR
-from harness_selectors.ngram_coverage import NgramCoverage
+from harness_selectors.ngram_coverage import NgramCoverage, reference_order
+from harness_selectors.numerics.similarity import reference_cosines, reference_gaussian
 from harness_selectors.outcome_ucb import OutcomeUcb
-from harness_selectors.repexp import RepExp
+from harness_selectors.repexp import RepExp, reference_bonuses
 
 SAID = ["say red", "say blue", "say green", "say red", "say pink and grey"]
 LINES = [{"problem_id": f"test/{i}", "responses": SAID, "prompt": f"Say colour {i} (test)."} for i in range(3)]
@@ -98,11 +100,10 @@ def features(vectors, dim=512, seed=0, centre=True):
 
 
 def assert_greedy_bonuses(h, before, order, lam=1.0) -> None:
-    """Every pick of the order maximises h (lam I + Σ h hᵀ)⁻¹ hᵀ over the rows left, to 1e-6 relative."""
+    """Every pick of the order has the largest bonus of the rows left, to 1e-6 relative."""
     picked = list(before)
     for index in order:
-        inverse = np.linalg.inv(lam * np.eye(h.shape[1]) + h[picked].T @ h[picked])
-        bonus = np.einsum("ij,jk,ik->i", h, inverse, h, optimize=True)
+        bonus = reference_bonuses(h, lam, picked)
         left = np.setdiff1d(np.arange(len(h)), picked)
         assert index in left
         assert bonus[index] >= bonus[left].max() * (1 - 1e-6)
@@ -666,52 +667,35 @@ def test_the_order_of_what_was_verified_makes_no_difference_where_only_the_set_c
 def test_going_on_from_anything_every_pick_is_the_best(h):
     n, pool = len(h), plain.pool_of(h)
     verified = np.random.default_rng(n).permutation(n)[: n // 4].tolist()
-    start, kernel, s = len(verified), plain.gaussian_kernel(h), plain.similarities(h, "cosine")
 
     def check(selector, score, **tolerance):
-        plain.assert_greedy([*verified, *after(selector, pool, verified)], n, score, start, **tolerance)
+        plain.assert_greedy([*verified, *after(selector, pool, verified)], n, score, len(verified), **tolerance)
 
-    check(KCenter(), lambda picked: plain.nearest_distance(h, picked))
-    check(MMR(0.3), lambda picked: plain.mmr_scores(pool, picked, 0.3, True), atol=1e-9)
-    check(FacilityLocation(), lambda picked: plain.coverage_gains(s, picked), rtol=1e-6, atol=3e-7 * s.max() * len(h))
-    check(DPPMap(), lambda picked: plain.residuals(kernel, picked, 1e-6), rtol=1e-7, atol=1e-12)
+    check(KCenter(), partial(reference_distances, h))
+    check(MMR(0.3), plain.mmr_scores(pool, 0.3), atol=1e-9)
+    check(FacilityLocation(), plain.gains(h, "cosine"), rtol=1e-6, atol=3e-7 * n)  # no cosine similarity is above 1
+    check(DPPMap(), plain.residuals(reference_gaussian(h), 1e-6), rtol=1e-7, atol=1e-12)
 
 
 @plain.every_family
 def test_dpp_map_with_the_cosine_kernel_goes_on_from_anything(h):
-    n, kernel = len(h), plain.cosines(h)
+    n = len(h)
     verified = np.random.default_rng(n).permutation(n)[: n // 4].tolist()
     order = [*verified, *after(DPPMap("cosine", ridge=1e-4), plain.pool_of(h), verified)]
-    plain.assert_greedy(order, n, lambda picked: plain.residuals(kernel, picked, 1e-4), n // 4, rtol=1e-7, atol=1e-11)
+    plain.assert_greedy(order, n, plain.residuals(reference_cosines(h), 1e-4), n // 4, rtol=1e-7, atol=1e-11)
 
 
+@pytest.mark.parametrize("weights", ["uniform", "idf"])
 @given(
-    said=st.lists(st.lists(st.sampled_from("abcd"), max_size=4).map(" ".join), min_size=1, max_size=9),
+    texts=st.lists(st.lists(st.sampled_from("abcd"), max_size=4).map(" ".join), min_size=1, max_size=9),
     data=st.data(),
 )
-def test_ngram_coverage_goes_on_as_plain_greedy_rounds_do(said, data):
-    n = len(said)
+def test_ngram_coverage_goes_on_as_the_reference_does(weights, texts, data):
+    n = len(texts)
     verified = data.draw(st.permutations(range(n)))[: data.draw(st.integers(1, n))]
-    assert after(
-        NgramCoverage(ngrams=1), Pool(said, np.zeros((n, 0)), np.zeros(n), np.zeros(n), [None] * n), verified
-    ) == (rounds(said, verified))
-
-
-def rounds(said: list[str], verified: list[int]) -> list[int]:
-    """Greedy coverage in rounds: what was verified first, then the most new words, ties to the lowest index."""
-    words = [set(text.split()) for text in said]
-    picked: list[int] = []
-    covered: set[str] = set()
-    while any(words[i] for i in set(range(len(said))) - set(picked)):
-        left = [i for i in range(len(said)) if i not in picked and words[i]]
-        if not any(words[i] - covered for i in left):
-            covered = set()
-        forced = [i for i in verified if i in left]
-        pick = forced[0] if forced else max(left, key=lambda i: (len(words[i] - covered), -i))
-        picked.append(pick)
-        covered |= words[pick]
-    order = [*picked, *(i for i in range(len(said)) if i not in picked)]
-    return [i for i in order if i not in verified]
+    pool = Pool(texts, np.zeros((n, 0)), np.zeros(n), np.zeros(n), [None] * n)
+    order = reference_order(texts, 1, "word", weights, verified)
+    assert after(NgramCoverage(ngrams=1, weights=weights), pool, verified) == [i for i in order if i not in verified]
 
 
 def test_d2_sampling_goes_on_by_the_distance_from_what_was_verified():
@@ -750,7 +734,8 @@ def test_more_verified_than_a_block_holds_are_all_taken():
     h = np.random.default_rng(8).normal(size=(1500, 5)).astype(np.float32)
     pool, verified = plain.pool_of(h), list(range(0, 1500, 2))
     left = np.arange(1, 1500, 2)
-    residual, distance = plain.residuals(plain.gaussian_kernel(h), verified, 1e-6), plain.nearest_distance(h, verified)
+    residual = reference_residuals(reference_gaussian(h), 1e-6, verified)
+    distance = reference_distances(h, verified)
     first = {selector: after(selector, pool, verified)[0] for selector in (KCenter(), DPPMap(), RepExp(), KMeansPP())}
     assert first[KCenter()] == left[distance[left].argmax()]
     assert first[DPPMap()] == left[residual[left].argmax()]

@@ -19,12 +19,12 @@ from hypothesis import strategies as st
 from scipy.stats import chisquare
 
 from harness import HarnessError, Pool
-from harness_selectors import ngram_coverage
 from harness_selectors.answer_round_robin import AnswerRoundRobin
 from harness_selectors.dedup import Dedup
 from harness_selectors.length import Length
 from harness_selectors.likelihood import Logprob, Unlikely
-from harness_selectors.ngram_coverage import NgramCoverage
+from harness_selectors.ngram_coverage import WORD, NgramCoverage, reference_order
+from harness_selectors.numerics import set_coverage
 from harness_selectors.outcome_ucb import OutcomeUcb
 from harness_selectors.rnd import RandomNetworkDistillation, _Distillation
 from harness_selectors.uniform import Uniform
@@ -69,13 +69,13 @@ def pool_of(texts=None, answers=None, lengths=None, logprobs=None, embeddings=No
 def mixed_pool(n: int, seed: int = 0) -> Pool:
     """A pool with duplicated texts, answers and vectors, and with responses that have no answer."""
     rng = np.random.default_rng(seed)
-    said = rng.integers(max(1, n // 2), size=n)
+    text = rng.integers(max(1, n // 2), size=n)
     return Pool(
-        texts=[f"say {i} and {i % 3} or {i % 7}" if i else "" for i in said],
-        embeddings=rng.normal(size=(n, 6)).astype(np.float32)[said],
+        texts=[f"say {i} and {i % 3} or {i % 7}" if i else "" for i in text],
+        embeddings=rng.normal(size=(n, 6)).astype(np.float32)[text],
         logprobs=-rng.exponential(20, size=n),
         lengths=rng.integers(1, 9, size=n),
-        answers=[None if i % 5 == 0 else str(i % 4) for i in said],
+        answers=[None if i % 5 == 0 else str(i % 4) for i in text],
     )
 
 
@@ -135,7 +135,7 @@ def test_random_selectors_give_other_orders_for_other_seeds(selector):
 
 
 @pytest.mark.parametrize("selector", FIXED, ids=repr)
-def test_the_others_draw_nothing(selector):
+def test_the_others_use_no_randomness(selector):
     rng = np.random.default_rng(5)
     list(selector.rank(mixed_pool(40), rng))
     assert rng.random() == np.random.default_rng(5).random()
@@ -178,7 +178,7 @@ def test_the_selectors_say_which_columns_they_need():
 
 
 @pytest.mark.parametrize(
-    ("build", "said"),
+    ("build", "message"),
     [
         (lambda: AnswerRoundRobin(order="big"), "answer-round-robin: order must be 'size' or 'random', got 'big'"),
         (lambda: AnswerRoundRobin(unanswered="first"), "answer-round-robin: unanswered must be 'last' or 'cluster'"),
@@ -202,8 +202,8 @@ def test_the_selectors_say_which_columns_they_need():
         (lambda: RandomNetworkDistillation(rate=math.inf), "rnd: rate must be > 0 and finite, got inf"),
     ],
 )
-def test_a_wrong_parameter_is_refused_in_one_line(build, said):
-    with pytest.raises(HarnessError, match=re.escape(said)):
+def test_a_wrong_parameter_is_refused_in_one_line(build, message):
+    with pytest.raises(HarnessError, match=re.escape(message)):
         build()
 
 
@@ -280,9 +280,9 @@ def test_every_pick_of_outcome_ucb_has_the_best_score_left(bonus, value, answers
 
 def test_outcome_ucb_goes_on_with_a_common_answer_until_its_bonus_has_fallen():
     pool = pool_of(answers=["a"] * 6 + ["b"] * 3 + ["c"])
-    said = [pool.answers[index] for index in ranked(OutcomeUcb(), pool)]
+    picked = [pool.answers[index] for index in ranked(OutcomeUcb(), pool)]
     # a: .6 + 1, .6 + .707, .6 + .577, .6 + .5, .6 + .447, .6 + .408; b: .3 + 1, .3 + .707, .3 + .577; c: .1 + 1
-    assert "".join(said) in ("aabaacaabb", "aabacaaabb")
+    assert "".join(picked) in ("aabaacaabb", "aabacaaabb")
 
 
 def test_without_values_and_with_share_alone_outcome_ucb_is_what_it_should_be():
@@ -299,8 +299,9 @@ def test_without_values_and_with_share_alone_outcome_ucb_is_what_it_should_be():
 
 def test_outcome_ucb_breaks_ties_and_chooses_within_an_answer_at_random():
     pool = pool_of(answers=["a", "b", "a", "b", None])
-    said = [pool.answers[index] for index in range(4)]
-    orders = {(*order, 4) for order in permutations(range(4)) if [said[index] for index in order] in (said, said[::-1])}
+    answers = [pool.answers[index] for index in range(4)]
+    allowed = (answers, answers[::-1])
+    orders = {(*order, 4) for order in permutations(range(4)) if [answers[index] for index in order] in allowed}
     assert_equally_often(OutcomeUcb(), pool, orders, 4000)
 
 
@@ -317,7 +318,7 @@ def test_dedup_is_uniform_with_the_repeats_moved_to_the_end():
         assert ranked(selector, pool, 8) == firsts + repeats
 
 
-def test_dedup_takes_each_text_once_before_any_again_with_the_chances_of_random_draws():
+def test_dedup_takes_each_text_once_before_any_again_with_the_chances_of_random_order():
     pool = pool_of(["a", "b", "a", "c"])
     expected = Counter()
     for order in permutations(range(4)):
@@ -366,36 +367,19 @@ def test_a_log_probability_that_is_not_finite_is_refused_by_index(selector, bad)
 # N-grams.
 
 
-def ngrams_of(text: str, longest: int, unit: str) -> set[tuple[str, ...]]:
-    units = list(text) if unit == "character" else re.findall(r"\w+|[^\w\s]", text)
-    return {tuple(units[i : i + n]) for n in range(1, longest + 1) for i in range(len(units) - n + 1)}
-
-
-def greedy_coverage(texts, longest=2, unit="word", weights="uniform") -> list[int]:
-    """The definition, gains anew at every pick."""
-    has = [ngrams_of(text, longest, unit) for text in texts]
-    responses = Counter(ngram for ngrams in has for ngram in ngrams)
-    idf = {ngram: round(math.log(len(texts) / count) * 2**20) for ngram, count in responses.items()}
-    weight = idf if weights == "idf" else dict.fromkeys(responses, 1)
-    order, covered = [], set()
-    while len(order) < len(texts):
-        left = [index for index in range(len(texts)) if index not in order]
-        gain = {index: sum(weight[ngram] for ngram in has[index] - covered) for index in left}
-        if not any(gain.values()):
-            if not any(weight[ngram] for index in left for ngram in has[index]):
-                return order + left
-            covered = set()
-            continue
-        order.append(max(left, key=gain.__getitem__))
-        covered |= has[order[-1]]
-    return order
-
-
 @pytest.mark.parametrize(("unit", "weights"), [*product(["word", "character"], ["uniform", "idf"])])
 @given(texts=TEXTS, longest=st.integers(1, 4))
-def test_coverage_is_greedy_by_brute_force(unit, weights, texts, longest):
+def test_coverage_is_greedy_as_the_reference_is(unit, weights, texts, longest):
     selector = NgramCoverage(ngrams=longest, unit=unit, weights=weights)
-    assert ranked(selector, pool_of(texts)) == greedy_coverage(texts, longest, unit, weights)
+    assert ranked(selector, pool_of(texts)) == reference_order(texts, longest, unit, weights)
+
+
+def test_the_reference_adds_most_to_the_coverage_of_lin_and_bilmes():
+    texts = ["a b a", "b c", "a", "c d e", "e e", "d", "a b c", "f"]
+    order = reference_order(texts, 1, "word", "uniform")
+    for k in range(5):  # then all is covered, and a new round begins
+        value = {i: len(set(" ".join(texts[j] for j in [*order[:k], i]).split())) for i in order[k:]}
+        assert value[order[k]] == max(value.values())
 
 
 def essays(n: int, words: int, seed: int) -> list[str]:
@@ -406,27 +390,27 @@ def essays(n: int, words: int, seed: int) -> list[str]:
 
 
 @pytest.mark.parametrize("weights", ["uniform", "idf"])
-def test_coverage_of_a_larger_pool_is_that_of_the_plain_loop(weights):
+def test_coverage_of_a_larger_pool_is_that_of_the_reference(weights):
     texts = essays(150, 30, seed=9)
-    assert ranked(NgramCoverage(weights=weights), pool_of(texts)) == greedy_coverage(texts, weights=weights)
+    assert ranked(NgramCoverage(weights=weights), pool_of(texts)) == reference_order(texts, 2, "word", weights)
 
 
-def test_many_rounds_over_few_ngrams_are_those_of_the_plain_loop():
+def test_many_rounds_over_few_ngrams_are_those_of_the_reference():
     rng = np.random.default_rng(10)
     texts = [" ".join(rng.choice(list("abcde"), size=4)) for _ in range(120)]
-    assert ranked(NgramCoverage(), pool_of(texts)) == greedy_coverage(texts)
+    assert ranked(NgramCoverage(), pool_of(texts)) == reference_order(texts, 2, "word", "uniform")
 
 
 def test_coverage_picks_as_an_independent_library_does():
     submodlib = pytest.importorskip("submodlib")
     texts = list(dict.fromkeys(essays(60, 40, seed=11)))  # the library breaks ties its own way
-    has = ngram_coverage.incidence(texts, 2, ngram_coverage.WORD.findall)
+    has = set_coverage.incidence(texts, 2, WORD.findall)
     cover = [set(has.indices[start:end].tolist()) for start, end in pairwise(has.indptr)]
     weight = np.random.default_rng(12).integers(1, 1000, size=has.shape[1]).astype(float)
     theirs = submodlib.SetCoverFunction(
         n=len(texts), cover_set=cover, num_concepts=has.shape[1], concept_weights=weight.tolist()
     ).maximize(budget=25, optimizer="LazyGreedy", verbose=False, show_progress=False)
-    assert [index for index, _ in theirs] == list(islice(ngram_coverage.coverage_order(has, weight), 25))
+    assert [index for index, _ in theirs] == list(islice(set_coverage.coverage_rounds(has, weight), 25))
 
 
 def test_case_tells_words_apart_and_spaces_do_not():
@@ -435,7 +419,7 @@ def test_case_tells_words_apart_and_spaces_do_not():
 
 
 def test_no_ngram_runs_from_one_text_into_the_next():
-    has = ngram_coverage.incidence(["a b", "c", "", "d e f"], 3, str.split)
+    has = set_coverage.incidence(["a b", "c", "", "d e f"], 3, str.split)
     assert has.indptr.tolist() == [0, 3, 4, 4, 10]
     assert has.shape == (4, 10)
 
@@ -443,13 +427,13 @@ def test_no_ngram_runs_from_one_text_into_the_next():
 def test_texts_without_ngrams_or_weight_come_last_by_index():
     assert ranked(NgramCoverage(), pool_of(["", "a", " ", "a"])) == [1, 3, 0, 2]
     assert ranked(NgramCoverage(weights="idf"), pool_of(["a", "a", "a b"])) == [2, 0, 1]
-    worthless = ngram_coverage.incidence(["a", "b", "a", "c"], 1, str.split)
-    assert list(ngram_coverage.coverage_order(worthless, np.array([0.0, 0.0, 1.0]))) == [3, 0, 1, 2]
+    worthless = set_coverage.incidence(["a", "b", "a", "c"], 1, str.split)
+    assert list(set_coverage.coverage_rounds(worthless, np.array([0.0, 0.0, 1.0]))) == [3, 0, 1, 2]
 
 
 def test_pulling_few_picks_reads_few_postings(monkeypatch):
-    runs, read = ngram_coverage._runs, []
-    monkeypatch.setattr(ngram_coverage, "_runs", lambda *args: read.append(len(runs(*args))) or runs(*args))
+    runs, read = set_coverage._runs, []
+    monkeypatch.setattr(set_coverage, "_runs", lambda *args: read.append(len(runs(*args))) or runs(*args))
     ranking = NgramCoverage().rank(pool_of(essays(400, 30, seed=13)), np.random.default_rng(0))
     assert not read
     next(ranking)
@@ -464,13 +448,13 @@ def test_pulling_few_picks_reads_few_postings(monkeypatch):
 
 
 def numpy_distillation(h, selector: RandomNetworkDistillation, seed: int) -> list[int]:
-    """The same by hand: gradients and Adam written out."""
+    """The file's algorithm without torch: gradients and Adam written out, with the same use of the rng."""
     rng = np.random.default_rng(seed)
     x = h - h.mean(axis=0)
     x = np.clip(x / x.std(axis=0), -5, 5)
     (n, d), width = x.shape, selector.width
 
-    def drawn():
+    def network():
         return [
             rng.normal(size=(d, width)) * np.sqrt(2 / d),
             np.zeros(width),
@@ -478,7 +462,7 @@ def numpy_distillation(h, selector: RandomNetworkDistillation, seed: int) -> lis
             np.zeros(width),
         ]
 
-    target, net = drawn(), drawn()
+    target, net = network(), network()
     moment, square, order = [0.0] * 4, [0.0] * 4, []
     wanted = np.maximum(x @ target[0] + target[1], 0) @ target[2] + target[3]
     updates = 0
@@ -522,12 +506,12 @@ def test_distillation_finds_small_clusters_long_before_random_order_does():
     rng = np.random.default_rng(16)
     cluster = np.repeat(np.arange(20), [400, *[4] * 19])
     h = (4 * rng.normal(size=(20, 24))[cluster] + 0.3 * rng.normal(size=(len(cluster), 24))).astype(np.float32)
-    found = [
+    clusters = [
         np.mean([len(set(cluster[ranked(selector, pool_of(embeddings=h), seed)[:40]])) for seed in range(3)])
         for selector in (RandomNetworkDistillation(), Uniform())
     ]
-    assert found[0] > 18
-    assert found[1] < 9
+    assert clusters[0] > 18
+    assert clusters[1] < 9
 
 
 def test_a_copy_of_a_pick_is_predicted_and_comes_late():
@@ -593,8 +577,8 @@ def test_torch_is_loaded_when_distillation_is_built_and_not_when_it_is_listed():
         "import sys; from harness_selectors.rnd import RandomNetworkDistillation as Built\n"
         "print('torch' in sys.modules); Built(); print('torch' in sys.modules)"
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.split() == ["False", "True"]  # loaded later, the harness would not limit its threads
+    process = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert process.stdout.split() == ["False", "True"]  # loaded later, the harness would not limit its threads
 
 
 def test_vectors_that_are_missing_are_refused():

@@ -1,4 +1,4 @@
-"""Selectors on vectors: every pick is the right one, against brute force, plain loops and independent libraries."""
+"""Selectors on vectors: every pick is right, by the reference forms, brute force and independent libraries."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ import pickle
 import subprocess
 import sys
 from collections import Counter
+from collections.abc import Callable
+from functools import partial
 from itertools import combinations, islice, permutations
 
 import numpy as np
@@ -14,23 +16,25 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from numpy.typing import NDArray
-from scipy.spatial.distance import cdist
+from scipy.spatial.distance import cdist, pdist
 from scipy.stats import chisquare
 
 from harness import HarnessError, Pool
-from harness_selectors import kmeans_pp
-from harness_selectors.dpp_map import DPPMap
-from harness_selectors.facility_location import FacilityLocation
-from harness_selectors.k_dpp import KDPP
-from harness_selectors.kcenter import KCenter
-from harness_selectors.kmeans import KMeans
-from harness_selectors.kmeans_pp import KMeansPP
-from harness_selectors.kmedoids import KMedoids
-from harness_selectors.mmr import MMR
+from harness_selectors import dpp_map, facility_location, kcenter, kmeans_pp, mmr
+from harness_selectors.dpp_map import DPPMap, reference_residuals
+from harness_selectors.facility_location import FacilityLocation, reference_gains, reference_similarities
+from harness_selectors.k_dpp import KDPP, reference_law
+from harness_selectors.kcenter import KCenter, reference_distances
+from harness_selectors.kmeans import KMeans, reference_choice
+from harness_selectors.kmeans_pp import KMeansPP, reference_chances
+from harness_selectors.kmedoids import KMedoids, reference_swap_gain
+from harness_selectors.mmr import MMR, reference_quality, reference_scores
 from harness_selectors.numerics import facility_gains, kernel_cholesky, nearest_pick, projection_sampling, similarity
+from harness_selectors.numerics.similarity import reference_cosines, reference_gaussian
 from harness_selectors.repexp import RepExp
 
 Floats = NDArray[np.floating]
+Score = Callable[[list[int]], Floats]  # from the picks so far to the score of every row
 
 RANKERS = [
     KCenter(),
@@ -100,69 +104,64 @@ def blocks(active: int | None, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(projection_sampling, "BLOCK", active)
 
 
-# What the picks are measured by, plainly: float64, no reuse, nothing fast.
+# The oracles are the reference forms in the selectors' files.
 
 
-def unit(h: Floats) -> Floats:
+def distances(h: Floats) -> Floats:
     h = h.astype(np.float64)
-    norm = np.linalg.norm(h, axis=1, keepdims=True)
-    return np.divide(h, norm, out=np.zeros_like(h), where=norm > 0)
-
-
-def cosines(h: Floats) -> Floats:
-    """Zero rows are alike, and have the cosine 0 with all others."""
-    zero = ~h.any(axis=1)
-    return unit(h) @ unit(h).T + np.outer(zero, zero)
+    return cdist(h, h)
 
 
 def median_bandwidth(h: Floats) -> float:
     distinct = np.unique(h.astype(np.float64), axis=0)
-    return float(np.median(cdist(distinct, distinct)[np.triu_indices(len(distinct), 1)])) if len(distinct) > 1 else 1.0
+    return float(np.median(pdist(distinct))) if len(distinct) > 1 else 1.0
 
 
-def gaussian_kernel(h: Floats) -> Floats:
-    h = h.astype(np.float64)
-    return np.exp(-cdist(h, h, "sqeuclidean") / (2 * median_bandwidth(h) ** 2))
+def mmr_scores(pool: Pool, alpha: float, per_token: bool = True) -> Score:
+    quality = reference_quality(pool.logprobs / pool.lengths if per_token else pool.logprobs)
+    return lambda picked: reference_scores(reference_cosines(pool.embeddings), quality, alpha, picked)
 
 
-def nearest_distance(h: Floats, picked: list[int]) -> Floats:
-    h = h.astype(np.float64)
-    return cdist(h, h[picked], "sqeuclidean").min(axis=1)
+def gains(h: Floats, kind: str) -> Score:
+    return partial(reference_gains, reference_similarities(h, kind))
 
 
-def mmr_scores(pool: Pool, picked: list[int], alpha: float, per_token: bool) -> Floats:
-    logprob = pool.logprobs / pool.lengths if per_token else pool.logprobs
-    quality = (logprob[:, None] > logprob).mean(axis=1) + (logprob[:, None] == logprob).mean(axis=1) / 2
-    likeness = cosines(pool.embeddings)[:, picked].max(axis=1) if picked else 0.0
-    return alpha * quality - (1 - alpha) * likeness
+def residuals(kernel: Floats, ridge: float) -> Score:
+    return partial(reference_residuals, kernel, ridge)
 
 
-def similarities(h: Floats, kind: str) -> Floats:
-    if kind == "cosine":
-        return (1 + cosines(h)) / 2
-    if kind == "rbf":
-        return gaussian_kernel(h)
-    distance = cdist(h.astype(np.float64), h.astype(np.float64), "sqeuclidean")
-    return distance.max() - distance
-
-
-def coverage_gains(s: Floats, picked: list[int]) -> Floats:
-    covered = s[:, picked].max(axis=1, initial=0)
-    return np.maximum(s - covered[:, None], 0).sum(axis=0)
-
-
-def residuals(kernel: Floats, picked: list[int], ridge: float) -> Floats:
-    """What the picks leave of each diagonal entry; a picked index is asked about a further copy of it."""
-    explained = np.linalg.solve(kernel[np.ix_(picked, picked)] + ridge * np.eye(len(picked)), kernel[picked])
-    return kernel.diagonal() - np.einsum("pn,pn->n", kernel[picked], explained)
-
-
-def assert_greedy(order: list[int], n: int, score, start: int = 1, rtol: float = 1e-9, atol: float = 0.0) -> None:
+def assert_greedy(order: list[int], n: int, score: Score, start: int = 1, rtol: float = 1e-9, atol: float = 0) -> None:
     """Every pick from `start` on has the best score of those left."""
     assert sorted(order) == list(range(n))
     for k in range(start, n):
         left = score(order[:k])[order[k:]]
         assert left[0] >= left.max() - rtol * abs(left.max()) - atol, f"pick {k}: {left[0]} < {left.max()}"
+
+
+# The reference forms, by independent libraries on a few rows.
+
+
+def test_the_reference_kernels_are_those_of_scipy():
+    h = np.random.default_rng(34).normal(size=(8, 3)).astype(np.float32)
+    assert reference_cosines(h) == pytest.approx(1 - cdist(h, h, "cosine"), abs=1e-12)
+    assert reference_gaussian(h, 0.7) == pytest.approx(np.exp(-(distances(h) ** 2) / (2 * 0.7**2)), rel=1e-12)
+    assert reference_distances(h, [2, 5]) == pytest.approx(distances(h)[:, [2, 5]].min(axis=1) ** 2, rel=1e-12)
+    twice = np.vstack([h, h, -0.0 * h[:2]])
+    assert reference_gaussian(twice) == pytest.approx(reference_gaussian(twice, median_bandwidth(twice)), rel=1e-12)
+    assert reference_cosines(twice)[16:, 14:].tolist() == [[0, 0, 1, 1]] * 2
+    squares = distances(h) ** 2
+    assert reference_similarities(h, "euclidean") == pytest.approx(squares.max() - squares, abs=1e-9)
+
+
+def test_the_reference_values_are_those_of_their_objectives():
+    h = np.random.default_rng(35).normal(size=(8, 3)).astype(np.float32)
+    s, kernel, picked = reference_similarities(h, "rbf"), reference_gaussian(h), [5, 0, 3]
+    value = [s[:, [*picked, i]].max(axis=1).sum() - s[:, picked].max(axis=1).sum() for i in range(8)]
+    assert reference_gains(s, picked) == pytest.approx(value, abs=1e-12)
+    full, others = kernel + 1e-3 * np.eye(8), [1, 2, 4, 6, 7]
+    growth = [np.linalg.det(full[np.ix_(c, c)]) for i in others for c in [[*picked, i]]]
+    residual = reference_residuals(kernel, 1e-3, picked)[others] + 1e-3
+    assert residual == pytest.approx(np.array(growth) / np.linalg.det(full[np.ix_(picked, picked)]), rel=1e-9)
 
 
 # Every pick is the best one.
@@ -172,7 +171,11 @@ def assert_greedy(order: list[int], n: int, score, start: int = 1, rtol: float =
 @every_family
 @pytest.mark.usefixtures("blocks")
 def test_kcenter_picks_the_farthest(h):
-    assert_greedy(ranked(KCenter(), h), len(h), lambda picked: nearest_distance(h, picked))
+    order = ranked(KCenter(), h)
+    assert_greedy(order, len(h), partial(reference_distances, h))
+    before = order[-7:]
+    rest = list(KCenter().rank_after(pool_of(h), before, np.random.default_rng(0)))
+    assert_greedy(before + rest, len(h), partial(reference_distances, h), start=7)
 
 
 @tiny_sets
@@ -180,14 +183,13 @@ def test_kcenter_picks_the_farthest(h):
 @pytest.mark.usefixtures("blocks")
 @pytest.mark.parametrize("alpha", [0.0, 0.3, 0.9, 1.0])
 def test_mmr_picks_the_best_score(h, alpha):
-    order = ranked(MMR(alpha), h)
-    assert_greedy(order, len(h), lambda picked: mmr_scores(pool_of(h), picked, alpha, True), start=0, atol=1e-9)
+    assert_greedy(ranked(MMR(alpha), h), len(h), mmr_scores(pool_of(h), alpha), start=0, atol=1e-9)
 
 
 def test_mmr_can_take_the_whole_log_probability():
     h = FAMILIES["gaussian"]
     order = ranked(MMR(0.5, "logprob"), h)
-    assert_greedy(order, len(h), lambda picked: mmr_scores(pool_of(h), picked, 0.5, False), start=0, atol=1e-9)
+    assert_greedy(order, len(h), mmr_scores(pool_of(h), 0.5, per_token=False), start=0, atol=1e-9)
     assert order != ranked(MMR(0.5), h)
 
 
@@ -196,10 +198,9 @@ def test_mmr_can_take_the_whole_log_probability():
 @pytest.mark.usefixtures("blocks")
 @pytest.mark.parametrize("kind", ["cosine", "rbf", "euclidean"])
 def test_facility_location_picks_the_best_gain(h, kind):
-    s = similarities(h, kind)
-    order = ranked(FacilityLocation(kind), h)
-    # Similarities are float32: a gain is known to about that share of what it is a difference of.
-    assert_greedy(order, len(h), lambda picked: coverage_gains(s, picked), 0, rtol=1e-6, atol=3e-7 * s.max() * len(h))
+    largest = reference_similarities(h, kind).max() * len(h)
+    # Similarities are float32: a gain is known to about that share of the sums that it is a difference of.
+    assert_greedy(ranked(FacilityLocation(kind), h), len(h), gains(h, kind), 0, rtol=1e-6, atol=3e-7 * largest)
 
 
 @tiny_sets
@@ -207,40 +208,37 @@ def test_facility_location_picks_the_best_gain(h, kind):
 @pytest.mark.usefixtures("blocks")
 @pytest.mark.parametrize("ridge", [1e-6, 1e-2])
 def test_dpp_map_picks_the_largest_residual(h, ridge):
-    kernel = gaussian_kernel(h)
     order = ranked(DPPMap(ridge=ridge), h)
-    assert_greedy(order, len(h), lambda picked: residuals(kernel, picked, ridge), rtol=1e-7, atol=1e-12)
+    assert_greedy(order, len(h), residuals(reference_gaussian(h), ridge), rtol=1e-7, atol=1e-12)
 
 
 @every_family
 def test_dpp_map_with_the_cosine_kernel_picks_the_largest_residual(h):
-    kernel = cosines(h)
     order = ranked(DPPMap("cosine", ridge=1e-4), h)
-    assert_greedy(order, len(h), lambda picked: residuals(kernel, picked, 1e-4), rtol=1e-7, atol=1e-11)
+    assert_greedy(order, len(h), residuals(reference_cosines(h), 1e-4), rtol=1e-7, atol=1e-11)
 
 
 @settings(max_examples=60)
 @given(h=arrays(np.float32, st.tuples(st.integers(1, 8), st.integers(1, 4)), elements=st.integers(-2, 2)))
 def test_small_integer_features_full_of_ties_are_ordered_greedily(h):
-    n, pool, kernel, s = len(h), pool_of(h), gaussian_kernel(h), similarities(h, "cosine")
-    assert_greedy(ranked(KCenter(), h), n, lambda picked: nearest_distance(h, picked))
-    assert_greedy(ranked(MMR(), h), n, lambda picked: mmr_scores(pool, picked, 0.5, True), 0, atol=1e-9)
-    assert_greedy(ranked(FacilityLocation(), h), n, lambda picked: coverage_gains(s, picked), 0, 1e-6, 1e-5)
-    assert_greedy(ranked(DPPMap(), h), n, lambda picked: residuals(kernel, picked, 1e-6), 1, 1e-7, 1e-12)
+    assert_greedy(ranked(KCenter(), h), len(h), partial(reference_distances, h))
+    assert_greedy(ranked(MMR(), h), len(h), mmr_scores(pool_of(h), 0.5), 0, atol=1e-9)
+    assert_greedy(ranked(FacilityLocation(), h), len(h), gains(h, "cosine"), 0, 1e-6, 1e-5)
+    assert_greedy(ranked(DPPMap(), h), len(h), residuals(reference_gaussian(h), 1e-6), 1, 1e-7, 1e-12)
 
 
 def test_greedy_kcenter_has_at_most_twice_the_best_radius():
     h = np.random.default_rng(2).normal(size=(8, 2)).astype(np.float32)
-    order = ranked(KCenter(), h)
+    distance, order = distances(h), ranked(KCenter(), h)
     for k in range(1, 8):
-        best = min(nearest_distance(h, list(centres)).max() for centres in combinations(range(8), k))
-        assert nearest_distance(h, order[:k]).max() <= 4 * best + 1e-9
+        best = min(distance[:, list(centres)].min(axis=1).max() for centres in combinations(range(8), k))
+        assert distance[:, order[:k]].min(axis=1).max() <= 2 * best + 1e-9
 
 
 @pytest.mark.parametrize("kind", ["cosine", "rbf", "euclidean"])
 def test_greedy_facility_location_has_at_least_its_share_of_the_best_value(kind):
     h = np.random.default_rng(3).normal(size=(8, 2)).astype(np.float32)
-    s, order = similarities(h, kind), ranked(FacilityLocation(kind), h)
+    s, order = reference_similarities(h, kind), ranked(FacilityLocation(kind), h)
     for k in range(1, 9):
         best = max(s[:, list(chosen)].max(axis=1).sum() for chosen in combinations(range(8), k))
         assert s[:, order[:k]].max(axis=1).sum() >= (1 - 1 / np.e) * best
@@ -249,22 +247,22 @@ def test_greedy_facility_location_has_at_least_its_share_of_the_best_value(kind)
 def test_near_copies_that_set_the_bandwidth_keep_their_digits():
     rng = np.random.default_rng(33)
     h = np.where(rng.random((60, 1)) < 0.2, 9 * rng.normal(size=(60, 6)), 1) + 1e-9 * rng.normal(size=(60, 6))
-    kernel, s = gaussian_kernel(h), similarities(h, "rbf")
+    kernel = reference_gaussian(h)
     assert similarity.median_distance(similarity.centred(h)) == pytest.approx(median_bandwidth(h), rel=1e-5)
-    assert_greedy(ranked(DPPMap(), h), 60, lambda picked: residuals(kernel, picked, 1e-6), rtol=1e-5, atol=1e-9)
-    assert_greedy(ranked(FacilityLocation("rbf"), h), 60, lambda picked: coverage_gains(s, picked), 0, 1e-5, 1e-5)
+    assert_greedy(ranked(DPPMap(), h), 60, residuals(kernel, 1e-6), rtol=1e-5, atol=1e-9)
+    assert_greedy(ranked(FacilityLocation("rbf"), h), 60, gains(h, "rbf"), 0, 1e-5, 1e-5)
 
 
 def test_dpp_map_maximises_the_log_determinant():
     h = np.random.default_rng(4).normal(size=(8, 3)).astype(np.float32)
-    kernel = gaussian_kernel(h) + 1e-6 * np.eye(8)
+    kernel = reference_gaussian(h) + 1e-6 * np.eye(8)
     order = ranked(DPPMap(), h)
     for k in range(1, 8):
         value = {i: np.linalg.slogdet(kernel[np.ix_(s, s)])[1] for i in order[k:] for s in [[*order[:k], i]]}
         assert max(value, key=value.__getitem__) == order[k]
 
 
-# The whole order of a larger pool is that of a plain loop.
+# The whole order of a larger pool is that of the reference.
 
 
 @pytest.fixture(scope="module")
@@ -274,76 +272,47 @@ def large() -> Floats:
     return (h - h.mean(axis=0)).astype(np.float32)
 
 
-def nearest_loop(h: Floats, base: Floats, weight: float, first: int) -> list[int]:
-    """Greedy by base + weight · squared distance, all distances of a pick by differences."""
-    h = h.astype(np.float64)
-    distance, order, left = np.full(len(h), np.inf), [first], np.ones(len(h), bool)
-    while len(order) < len(h):
-        left[order[-1]] = False
-        distance = np.minimum(distance, ((h - h[order[-1]]) ** 2).sum(axis=1))
-        order.append(int(np.where(left, base + weight * distance, -np.inf).argmax()))
-    return order
-
-
-def test_kcenter_orders_a_large_pool_as_the_plain_loop(large):
+def test_kcenter_orders_a_large_pool_as_the_reference(large):
     order = ranked(KCenter(), large)
-    assert order == nearest_loop(large, np.zeros(len(large)), 1.0, order[0])
+    assert order == kcenter.reference_order(large, order[:1])
 
 
-def test_kcenter_orders_tight_clusters_as_the_plain_loop():
+def test_kcenter_orders_tight_clusters_as_the_reference():
     rng = np.random.default_rng(6)
     h = 10 * rng.normal(size=(2, 16))[rng.integers(2, size=1200)] + 1e-3 * rng.normal(size=(1200, 16))
     order = ranked(KCenter(), h.astype(np.float32))
-    assert order == nearest_loop(h.astype(np.float32), np.zeros(1200), 1.0, order[0])
+    assert order == kcenter.reference_order(h.astype(np.float32), order[:1])
 
 
-def test_mmr_orders_a_large_pool_as_the_plain_loop(large):
-    quality = mmr_scores(pool_of(large), [], 1.0, True)
-    assert ranked(MMR(0.5), large) == nearest_loop(unit(large), 0.5 * quality, 0.25, int(quality.argmax()))
+def test_mmr_orders_a_large_pool_as_the_reference(large):
+    h = large[:1000]
+    pool = pool_of(h)
+    quality = reference_quality(pool.logprobs / pool.lengths)
+    assert ranked(MMR(0.5), h) == mmr.reference_order(reference_cosines(h), quality, 0.5)
 
 
-def test_facility_location_orders_a_large_pool_as_the_plain_loop(large):
-    s = similarities(large, "cosine")
-    covered, expected = np.zeros(len(s)), []
-    left = np.ones(len(s), bool)
-    for _ in range(150):
-        gain = np.maximum(s - covered[:, None], 0).sum(axis=0)
-        expected.append(int(np.where(left, gain, -np.inf).argmax()))
-        left[expected[-1]] = False
-        covered = np.maximum(covered, s[expected[-1]])
-    assert ranked(FacilityLocation(), large)[:150] == expected
-
-
-def cholesky_loop(kernel: Floats, ridge: float, first: int) -> list[int]:
-    """Chen et al. 2018, algorithm 1, on the kernel with a ridge."""
-    kernel = kernel + ridge * np.eye(len(kernel))
-    columns, left, order = np.empty((len(kernel), 0)), kernel.diagonal().copy(), [first]
-    while len(order) < len(kernel):
-        j = order[-1]
-        column = (kernel[j] - columns @ columns[j]) / np.sqrt(left[j])
-        left -= column**2
-        left[j] = -np.inf
-        columns = np.column_stack([columns, column])
-        order.append(int(left.argmax()))
-    return order
+def test_facility_location_orders_a_large_pool_as_the_reference(large):
+    order = ranked(FacilityLocation(), large)
+    assert order[:150] == facility_location.reference_order(reference_similarities(large, "cosine"), 150)
 
 
 @tiny_sets
 @pytest.mark.usefixtures("blocks")
-def test_dpp_map_orders_a_pool_as_the_plain_loop(large):
+def test_dpp_map_orders_a_pool_as_the_reference(large):
     h = large[:500]
     order = ranked(DPPMap(), h)
-    assert order == cholesky_loop(gaussian_kernel(h), 1e-6, order[0])
+    assert order == dpp_map.reference_order(reference_gaussian(h), 1e-6, order[:1])
 
 
 def test_dpp_map_with_the_cosine_kernel_is_repexp_on_unit_vectors(large):
-    unit_pool = unit(large)
+    h = large.astype(np.float64)
+    unit_pool = h / np.linalg.norm(h, axis=1, keepdims=True)
     assert ranked(DPPMap("cosine", ridge=1.0), large) == ranked(RepExp(lam=1.0), unit_pool)
 
 
 def test_the_cosine_kernels_picks_up_to_its_rank_are_those_without_a_ridge(large):
     order = ranked(DPPMap("cosine"), large)
-    assert order[:24] == cholesky_loop(cosines(large), 1e-13, order[0])[:24]
+    assert order[:24] == dpp_map.reference_order(reference_cosines(large), 1e-13, order[:1])[:24]
 
 
 def test_a_bandwidth_given_takes_the_place_of_the_median(large):
@@ -356,9 +325,9 @@ def test_a_bandwidth_given_takes_the_place_of_the_median(large):
 def test_the_median_distance_of_many_rows_is_near_that_of_all_and_depends_on_no_order():
     h = np.random.default_rng(7).normal(size=(3000, 5)) * [5, 1, 1, 1, 1]
     h -= h.mean(axis=0)
-    found = similarity.median_distance(h)
-    assert found == pytest.approx(np.median(cdist(h, h)[np.triu_indices(3000, 1)]), rel=0.02)
-    assert similarity.median_distance(h[::-1].copy()) == pytest.approx(found, rel=1e-12)
+    median = similarity.median_distance(h)
+    assert median == pytest.approx(np.median(pdist(h)), rel=0.02)
+    assert similarity.median_distance(h[::-1].copy()) == pytest.approx(median, rel=1e-12)
 
 
 # Random choices have the right law.
@@ -366,18 +335,19 @@ def test_the_median_distance_of_many_rows_is_near_that_of_all_and_depends_on_no_
 
 @tiny_sets
 @pytest.mark.usefixtures("blocks")
-def test_kmeans_pp_draws_every_order_as_often_as_d2_sampling_does(monkeypatch, active):
+@pytest.mark.parametrize("sampler", ["ours", "reference"])
+def test_kmeans_pp_samples_every_order_as_often_as_its_chances_say(monkeypatch, active, sampler):
     if active is None:
         monkeypatch.setattr(kmeans_pp, "BLOCK", 64)
     h = np.array([[0.0], [1.0], [1.5], [4.0], [4.2]], np.float32)
     pool, rng, n, draws = pool_of(h), np.random.default_rng(8), len(h), 3000
-    counts = Counter(tuple(KMeansPP().rank(pool, rng)) for _ in range(draws))
+    orders = partial(KMeansPP().rank, pool) if sampler == "ours" else partial(kmeans_pp.reference_order, h)
+    counts = Counter(tuple(orders(rng)) for _ in range(draws))
     expected = {}
     for order in permutations(range(n)):
         chance = 1 / n
         for k in range(1, n):
-            weight = nearest_distance(h, list(order[:k]))
-            chance *= weight[order[k]] / weight.sum()
+            chance *= reference_chances(h, order[:k])[order[k]]
         expected[order] = chance * draws
     often = [order for order in expected if expected[order] >= 5]
     seldom = draws - sum(counts[order] for order in often)
@@ -385,8 +355,8 @@ def test_kmeans_pp_draws_every_order_as_often_as_d2_sampling_does(monkeypatch, a
     assert chisquare([*(counts[o] for o in often), seldom], [*(expected[o] for o in often), rest]).pvalue > 0.001
 
 
-def test_kmeans_pp_draws_by_blocks_as_the_plain_loop_does():
-    """The third of many: proposals that are refused, and kept ones, must leave the law as it is."""
+def test_kmeans_pp_samples_by_blocks_as_the_reference_does():
+    """Among many proposals the refused and the kept ones must leave the law as it is."""
     rng = np.random.default_rng(9)
     h = np.repeat(np.array([[0.0], [3.0], [3.5], [9.0]], np.float32), 30, axis=0)
     h += 0.01 * rng.normal(size=h.shape).astype(np.float32)
@@ -395,15 +365,14 @@ def test_kmeans_pp_draws_by_blocks_as_the_plain_loop_does():
     for _ in range(draws):
         order = list(islice(KMeansPP().rank(pool, rng), 5))
         sums[0] += np.bincount(np.array(order) // 30, minlength=4)
-        picked = [int(rng.integers(120))]
+        picked: list[int] = []
         while len(picked) < 5:
-            weight = nearest_distance(h, picked)
-            picked.append(int(rng.choice(120, p=weight / weight.sum())))
+            picked.append(int(rng.choice(120, p=reference_chances(h, picked))))
         sums[1] += np.bincount(np.array(picked) // 30, minlength=4)
     assert np.abs(sums[0] - sums[1]).max() < 5 * np.sqrt(draws)
 
 
-def test_kmeans_pp_ranks_what_is_left_at_distance_nought_in_random_order():
+def test_kmeans_pp_ranks_the_copies_of_picks_in_random_order():
     h = np.zeros((3, 2), np.float32)
     pool, rng = pool_of(h), np.random.default_rng(10)
     counts = Counter(tuple(KMeansPP().rank(pool, rng)) for _ in range(3000))
@@ -417,18 +386,10 @@ def test_a_random_first_pick_is_uniform(ranker):
     assert chisquare([firsts[i] for i in range(6)]).pvalue > 0.001
 
 
-def k_dpp_law(kernel: Floats, ridge: float, k: int) -> dict[tuple[int, ...], float]:
-    n = len(kernel)
-    full = kernel + ridge * (np.trace(kernel) / n or 1.0) * np.eye(n)
-    weight = {s: np.linalg.det(full[np.ix_(s, s)]) for s in combinations(range(n), k)}
-    total = sum(weight.values())
-    return {s: w / total for s, w in weight.items()}
-
-
 def assert_law(selector: KDPP, kernel: Floats, h: Floats, k: int, draws: int = 1500) -> None:
     pool, rng = pool_of(h), np.random.default_rng(12)
     counts = Counter(tuple(selector.select(pool, k, rng)) for _ in range(draws))
-    law = k_dpp_law(kernel, selector.ridge, k)
+    law = reference_law(kernel, selector.ridge, k)
     often = [s for s in law if law[s] * draws >= 5]
     rest = 1 - sum(law[s] for s in often)
     observed, expected = [counts[s] for s in often], [law[s] * draws for s in often]
@@ -441,36 +402,36 @@ def assert_law(selector: KDPP, kernel: Floats, h: Floats, k: int, draws: int = 1
 
 
 @pytest.mark.parametrize("k", [1, 2, 3, 5])
-def test_k_dpp_draws_each_set_as_often_as_its_determinant_says(k):
+def test_k_dpp_samples_each_set_as_often_as_its_determinant_says(k):
     h = np.random.default_rng(13).normal(size=(7, 3)).astype(np.float32)
-    assert_law(KDPP("rbf"), gaussian_kernel(h), h, k)
+    assert_law(KDPP("rbf"), reference_gaussian(h), h, k)
 
 
 @pytest.mark.parametrize("k", [2, 3, 5])
 @pytest.mark.parametrize("kind", ["cosine", "linear"])
-def test_k_dpp_draws_by_the_determinant_below_and_beyond_the_rank(kind, k):
+def test_k_dpp_samples_by_the_determinant_below_and_beyond_the_rank(kind, k):
     h = np.random.default_rng(14).normal(size=(6, 3)).astype(np.float32)
-    kernel = cosines(h) if kind == "cosine" else h.astype(np.float64) @ h.T
+    kernel = reference_cosines(h) if kind == "cosine" else h.astype(np.float64) @ h.T
     assert_law(KDPP(kind, ridge=0.05), kernel, h, k)
 
 
-def test_k_dpp_draws_any_set_of_vectors_that_are_all_zero():
+def test_k_dpp_samples_any_set_of_vectors_that_are_all_zero():
     h = np.zeros((4, 2), np.float32)
     assert_law(KDPP("linear"), np.zeros((4, 4)), h, 2)
 
 
 @pytest.mark.parametrize("block", [2, 64])
-def test_draws_from_a_projection_have_its_minors_as_law(block, monkeypatch):
+def test_samples_from_a_projection_have_its_minors_as_law(block, monkeypatch):
     monkeypatch.setattr(projection_sampling, "BLOCK", block)
     rng = np.random.default_rng(15)
     basis = np.linalg.qr(rng.normal(size=(6, 4)))[0]
-    counts = Counter(tuple(sorted(projection_sampling.draw(basis, rng))) for _ in range(3000))
+    counts = Counter(tuple(sorted(projection_sampling.sample_rows(basis, rng))) for _ in range(3000))
     law = {s: np.linalg.det(basis[list(s)]) ** 2 for s in combinations(range(6), 4)}
     assert sum(law.values()) == pytest.approx(1)
     assert chisquare([counts[s] for s in law], [3000 * p for p in law.values()]).pvalue > 0.001
 
 
-def test_a_row_is_drawn_once_however_little_the_rounding_leaves_of_it():
+def test_a_row_is_sampled_once_whatever_rounding_leaves_of_it():
     for seed in range(50):
         basis = np.linalg.qr(np.random.default_rng(seed).normal(size=(6, 4)))[0]
         kept, _ = projection_sampling._keep(basis[[0, 0, 1, 0]], np.array([0, 0, 1, 0]), np.zeros(4))
@@ -479,7 +440,7 @@ def test_a_row_is_drawn_once_however_little_the_rounding_leaves_of_it():
 
 def test_eigenvectors_are_chosen_by_the_product_of_their_weights():
     log_weight, rng = np.array([-3.0, -1.0, 0.0, 0.5, 2.0]), np.random.default_rng(16)
-    chosen = [projection_sampling.choose(log_weight, 3, rng) for _ in range(3000)]
+    chosen = [projection_sampling.choose_eigenvectors(log_weight, 3, rng) for _ in range(3000)]
     counts = Counter(tuple(np.flatnonzero(which)) for which in chosen)
     weight = {s: np.exp(log_weight[list(s)].sum()) for s in combinations(range(5), 3)}
     expected = [3000 * w / sum(weight.values()) for w in weight.values()]
@@ -489,7 +450,7 @@ def test_eigenvectors_are_chosen_by_the_product_of_their_weights():
 @pytest.mark.parametrize("k", [1, 700, 1999])
 def test_eigenvectors_are_chosen_from_weights_that_no_product_could_hold(k):
     log_weight = np.linspace(-900, 900, 2000)
-    chosen = projection_sampling.choose(log_weight, k, np.random.default_rng(17))
+    chosen = projection_sampling.choose_eigenvectors(log_weight, k, np.random.default_rng(17))
     assert chosen.sum() == k
     assert chosen[-1]
 
@@ -524,6 +485,13 @@ def test_kmeans_takes_of_each_cluster_the_response_nearest_to_its_centre():
     assert KMeans().select(pool_of(h), 6, np.random.default_rng(0)) == sorted(wanted)
 
 
+@pytest.mark.parametrize("k", [2, 5, 9])
+def test_kmeans_chooses_as_the_reference_does_from_the_same_start(k):
+    h = np.random.default_rng(36).normal(size=(200, 4))
+    start = list(islice(KMeansPP().rank(pool_of(h), np.random.default_rng(k)), k))
+    assert KMeans().select(pool_of(h), k, np.random.default_rng(k)) == reference_choice(h, start)
+
+
 def test_kmeans_counts_equal_responses_as_often_as_they_occur():
     h = np.array([[0.0]] * 20 + [[1.0], [2.0], [3.0]], np.float32)
     assert KMeans().select(pool_of(h), 1, np.random.default_rng(0)) == [0]
@@ -547,14 +515,8 @@ def test_kmeans_finds_k_responses_where_floats_cannot_part_the_clusters():
 def test_kmedoids_has_the_least_distance_that_any_single_swap_reaches():
     pytest.importorskip("kmedoids")
     h = np.random.default_rng(20).normal(size=(12, 3)).astype(np.float32)
-    distance = cdist(h, h)
     for k in (1, 3, 6):
-        chosen = KMedoids().select(pool_of(h), k, np.random.default_rng(0))
-        loss = distance[:, chosen].min(axis=1).sum()
-        for out in chosen:
-            for new in set(range(12)) - set(chosen):
-                swapped = [new if c == out else c for c in chosen]
-                assert distance[:, swapped].min(axis=1).sum() >= loss - 1e-5
+        assert reference_swap_gain(h, KMedoids().select(pool_of(h), k, np.random.default_rng(0))) <= 1e-5
 
 
 def test_kmedoids_sums_distances_and_not_their_squares():
@@ -600,7 +562,7 @@ def covered(s: Floats, order: list[int]) -> Floats:
 @pytest.mark.parametrize("kind", ["cosine", "rbf", "euclidean"])
 def test_facility_location_gains_what_apricot_does(kind, large):
     apricot = pytest.importorskip("apricot")
-    s = similarities(large[:300], kind)
+    s = reference_similarities(large[:300], kind)
     theirs = apricot.FacilityLocationSelection(150, metric="precomputed", optimizer="naive").fit(s).ranking
     order = ranked(FacilityLocation(kind), large[:300])
     assert order[:20] == theirs[:20].tolist()
@@ -610,7 +572,7 @@ def test_facility_location_gains_what_apricot_does(kind, large):
 @their_warnings
 def test_facility_location_gains_what_submodlib_does(large):
     submodlib = pytest.importorskip("submodlib")
-    s = similarities(large[:300], "cosine")
+    s = reference_similarities(large[:300], "cosine")
     theirs = submodlib.FacilityLocationFunction(n=300, mode="dense", sijs=s, separate_rep=False)
     picks = [index for index, _ in theirs.maximize(budget=150, optimizer="LazyGreedy", show_progress=False)]
     order = ranked(FacilityLocation(), large[:300])
@@ -622,22 +584,22 @@ def test_facility_location_gains_what_submodlib_does(large):
 def test_dpp_map_picks_as_submodlibs_log_determinant_does(large):
     submodlib = pytest.importorskip("submodlib")
     h = large[:300]
-    theirs = submodlib.LogDeterminantFunction(n=300, mode="dense", lambdaVal=1e-2, sijs=gaussian_kernel(h))
+    theirs = submodlib.LogDeterminantFunction(n=300, mode="dense", lambdaVal=1e-2, sijs=reference_gaussian(h))
     picks = [index for index, _ in theirs.maximize(budget=60, optimizer="NaiveGreedy", show_progress=False)]
     starts_there = next(seed for seed in range(9999) if np.random.default_rng(seed).integers(300) == picks[0])
     assert ranked(DPPMap(ridge=1e-2), h, seed=starts_there)[:60] == picks
 
 
 @their_warnings
-def test_k_dpp_draws_as_dppy_does():
+def test_k_dpp_samples_as_dppy_does():
     dpps = pytest.importorskip("dppy.finite_dpps")
     h = np.random.default_rng(21).normal(size=(8, 4)).astype(np.float32)
-    kernel = gaussian_kernel(h)
+    kernel = reference_gaussian(h)
     theirs, state = dpps.FiniteDPP("likelihood", L=kernel), np.random.RandomState(0)
-    drawn = Counter(tuple(sorted(theirs.sample_exact_k_dpp(3, random_state=state))) for _ in range(3000))
-    law = k_dpp_law(kernel, 1e-6, 3)
+    counts = Counter(tuple(sorted(theirs.sample_exact_k_dpp(3, random_state=state))) for _ in range(3000))
+    law = reference_law(kernel, 1e-6, 3)
     often = [s for s in law if law[s] * 3000 >= 5]
-    assert chisquare([drawn[s] for s in often], [law[s] * 3000 for s in often], sum_check=False).pvalue > 0.001
+    assert chisquare([counts[s] for s in often], [law[s] * 3000 for s in often], sum_check=False).pvalue > 0.001
     assert_law(KDPP("rbf"), kernel, h, 3)
 
 
@@ -660,14 +622,14 @@ def test_the_first_picks_are_those_of_the_full_order(ranker, large):
 
 
 @pytest.mark.parametrize("ranker", DETERMINISTIC, ids=str)
-def test_deterministic_rankers_take_no_draw(ranker, large):
+def test_deterministic_rankers_use_no_randomness(ranker, large):
     rng = np.random.default_rng(22)
     list(ranker.rank(pool_of(large[:50]), rng))
     assert rng.random() == np.random.default_rng(22).random()
 
 
 @pytest.mark.parametrize("ranker", [KCenter(), DPPMap(), DPPMap("cosine")], ids=str)
-def test_a_random_first_pick_is_the_only_draw(ranker, large):
+def test_a_random_first_pick_is_the_only_random_number(ranker, large):
     rng, same = np.random.default_rng(23), np.random.default_rng(23)
     order = list(ranker.rank(pool_of(large[:50]), rng))
     assert order[0] == same.integers(50)
@@ -764,9 +726,9 @@ def start(selector, pool: Pool) -> object:
 
 def test_mmr_refuses_log_probabilities_that_are_missing():
     h = np.ones((3, 2), np.float32)
-    for logprobs, said in (([np.nan] * 3, "has no log-probabilities"), ([-1, np.nan, -2], "of response 1 is nan")):
+    for logprobs, message in (([np.nan] * 3, "has no log-probabilities"), ([-1, np.nan, -2], "of response 1 is nan")):
         pool = Pool(["x"] * 3, h, np.array(logprobs), np.ones(3, np.int64), [None] * 3)
-        with pytest.raises(HarnessError, match=f"mmr: .*{said}"):
+        with pytest.raises(HarnessError, match=f"mmr: .*{message}"):
             MMR().rank(pool, np.random.default_rng(0))
 
 
@@ -775,7 +737,7 @@ def test_mmr_counts_equal_log_probabilities_half():
     logprobs = rng.choice([-3.0, -2.0, -1.0], size=90, p=[0.1, 0.8, 0.1])
     pool = Pool(["x"] * 90, h, logprobs, np.ones(90, np.int64), [None] * 90)
     order = list(MMR(0.5).rank(pool, rng))
-    assert_greedy(order, 90, lambda picked: mmr_scores(pool, picked, 0.5, True), start=0, atol=1e-9)
+    assert_greedy(order, 90, mmr_scores(pool, 0.5), start=0, atol=1e-9)
 
 
 def test_mmr_counts_a_response_without_tokens_as_one_token():
@@ -789,7 +751,7 @@ def test_selectors_survive_pickling(selector):
 
 
 @pytest.mark.parametrize(
-    ("build", "said"),
+    ("build", "message"),
     [
         (lambda: KCenter(first="min"), "kcenter: first must be 'random' or 'max', got 'min'"),
         (lambda: MMR(alpha=1.5), r"mmr: alpha must be in \[0, 1\], got 1.5"),
@@ -813,8 +775,8 @@ def test_selectors_survive_pickling(selector):
         (lambda: KMedoids(max_iter=0), "kmedoids: max_iter must be >= 1, got 0"),
     ],
 )
-def test_a_wrong_parameter_is_refused_in_one_line(build, said):
-    with pytest.raises(HarnessError, match=f"^{said}"):
+def test_a_wrong_parameter_is_refused_in_one_line(build, message):
+    with pytest.raises(HarnessError, match=f"^{message}"):
         build()
 
 
@@ -874,10 +836,10 @@ def test_pulling_few_picks_of_dpp_map_computes_few_kernel_entries(monkeypatch):
     work = Counter()
     block = similarity.Gaussian.block
 
-    def counted(self, some, others):
-        found = block(self, some, others)
-        work["entries"] += found.size
-        return found
+    def counted(self, left, right):
+        entries = block(self, left, right)
+        work["entries"] += entries.size
+        return entries
 
     monkeypatch.setattr(similarity.Gaussian, "block", counted)
     h = np.random.default_rng(28).normal(size=(1500, 16)).astype(np.float32)
@@ -933,5 +895,5 @@ def test_modules_of_vector_selectors_load_without_scipy_stats_sklearn_or_torch()
     names = ["kcenter", "kmeans_pp", "mmr", "facility_location", "dpp_map", "kmeans", "kmedoids", "k_dpp"]
     code = "import sys\n" + "".join(f"import harness_selectors.{name}\n" for name in names)
     code += "print(sorted({'torch', 'sklearn', 'scipy.stats', 'kmedoids'} & set(sys.modules)))"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == "[]"
+    process = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert process.stdout.strip() == "[]"

@@ -1,9 +1,13 @@
-"""Greedy maximisation of a weighted coverage: which columns of a similarity matrix stand for all rows best.
+"""The greedy order by coverage: which columns of a similarity matrix stand for all rows best.
 
-    gain(i) = Σ over x of weight(x) · max(0, s(x, i) - covered(x))        covered(x) = max over the picks p of s(x, p)
+    gain(i) = Σ over the rows x of weight(x) · max(0, s(x, i) - covered(x))    covered(x) = max over picks p of s(x, p)
 
-After a pick only the rows that it covers better change any gain; they are few, and all gains fall by what those rows
-now give less. Gains are renewed from nothing whenever the best has fallen far, so that no cancelled digits decide.
+The picks must be those of `facility_location.reference_order`: each pick's gain is the largest left, by
+`facility_location.reference_gains`, within 1e-6 of it and 3e-7 of the largest possible sum (s is float32).
+
+The reference computes n² terms at every pick. But a pick changes only the gains from the rows that it covers better.
+They are few, and all gains fall by what those rows no longer give. When the largest gain has fallen far, all gains are
+computed anew, so that no cancelled digits decide.
 """
 
 from __future__ import annotations
@@ -13,6 +17,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from .vectors import TIE
+
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
@@ -20,17 +26,16 @@ if TYPE_CHECKING:
 
     Float32s = NDArray[np.float32]
 
-TIE = 1e-10  # gains relatively this close count as equal
-FALL = 1e-3  # all gains are renewed when the best fell by this factor: what is left then are cancelled digits
-CHUNK = 128  # rows of similarities looked at together
+FALL = 1e-3  # all gains are computed anew when the largest fell by this factor, since the rest is cancelled digits
+CHUNK = 128  # rows of similarities processed together
 
 
 def coverage_order(similarity: Float32s, weight: Float64s, picked: Sequence[int] = ()) -> Iterator[int]:
-    """All n columns but those `picked` before, by the largest gain; once nothing is gained the rest by index. Lazy.
+    """All n columns except those `picked` before: the largest gain first; once nothing gains, the rest by index. Lazy.
 
-    similarity (n, n) float32, symmetric, >= 0; weight (n,): how often each row counts. Ties are the rule late in the
-    order: of two rows that are each other's nearest, either gains the same. They go to the column of the largest first
-    gain, the most central, and among equals to the lowest.
+    similarity (n, n) float32, symmetric, >= 0; weight (n,): how often each row counts. Late in the order ties are
+    common: two rows that are each other's nearest gain the same. A tie goes to the column with the largest gain of all
+    as a first pick, the most central one; among equals to the lowest index.
     """
     covered = np.zeros(len(weight), np.float32)
     left = np.ones(len(weight), np.bool_)
@@ -60,7 +65,7 @@ def coverage_order(similarity: Float32s, weight: Float64s, picked: Sequence[int]
 
 
 def _gains(similarity: Float32s, weight: Float64s, covered: Float32s) -> Float64s:
-    """Every column's gain (n,)."""
+    """The gain of every column (n,)."""
     gain = np.zeros(len(weight))
     for start in range(0, len(weight), CHUNK):
         rows = slice(start, start + CHUNK)
@@ -70,7 +75,7 @@ def _gains(similarity: Float32s, weight: Float64s, covered: Float32s) -> Float64
 
 
 def _falls(similarity: Float32s, weight: Float64s, covered: Float32s, rows: Ints, pick: int) -> Float64s:
-    """By how much every gain falls (n,) when the rows are covered by the pick."""
+    """By how much every gain falls (n,) when the pick covers these rows better."""
     before, after = covered[rows, None], similarity[pick, rows][:, None]
     lost = np.subtract(np.clip(similarity[rows], before, after), before, dtype=np.float64)
     return np.asarray(weight[rows] @ lost)

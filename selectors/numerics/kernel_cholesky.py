@@ -1,12 +1,16 @@
-"""Greedy log-determinant order for a kernel that is computed as needed: a pivoted Cholesky factorisation by blocks.
+"""The greedy log-determinant order for a kernel computed as needed: a pivoted Cholesky factorisation by blocks.
 
     residual(x) = k(x, x) - k(x, S) (K_S + ridge I)⁻¹ k(S, x)        pick the largest: det(K_S + ridge I) grows most
 
-With K_S + ridge I = L Lᵀ each x has a column l(x) = L⁻¹ k(S, x), and residual(x) = k(x, x) - |l(x)|². Done pick by pick
-(Chen, Zhang & Zhou 2018) every l grows by one entry a pick: matrix-vector products, bound by memory. Here picks are
-made inside a small active set of the largest residuals for as long as its best beats all outside, since residuals never
-rise; then the block of picks is taken to the rows outside by matrix products. Each entry of l is made once: n³/3 + n² d
-operations for the full order, and n²/4 entries at most are kept, those of the rows that are left.
+The picks must be those of `dpp_map.reference_order`: each pick's residual is the largest left, by
+`dpp_map.reference_residuals`, within 1e-7 of it and 1e-12. Of equal residuals the lowest index of the active set is
+picked: a different row outside it can lose such a tie.
+
+With K_S + ridge I = L Lᵀ each x has a column l(x) = L⁻¹ k(S, x), and residual(x) = k(x, x) - |l(x)|². The reference
+(Chen, Zhang & Zhou 2018) adds one entry to every l at every pick: matrix-vector products, limited by memory. Here picks
+are made inside a small active set of the largest residuals while its best is above all outside, because residuals never
+rise. Then matrix products bring the block of picks to the rows outside. Each entry of l is computed once: n³/3 + n² d
+operations for the full order. At most n²/4 entries are kept, those of the rows that are left.
 """
 
 from __future__ import annotations
@@ -17,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from scipy.linalg import solve_triangular
 
-from .vectors import squared_norms
+from .vectors import TIE, squared_norms
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -27,9 +31,8 @@ if TYPE_CHECKING:
 
 ACTIVE = 384  # rows in the active set
 FEW = 32  # ... or fewer at first: this many and one more for each pick so far, so that a short ranking is cheap
-TIE = 1e-10  # residuals relatively this close, or within ROUNDING, count as equal, and the lowest index is taken
-ROUNDING = 1e-14
-COMPACT = 0.8  # the columns are copied together when only this share of them is left
+ROUNDING = 1e-14  # residuals within this, or relatively within TIE, count as equal
+COMPACT = 0.8  # the columns are copied together when only this share of their rows is left
 
 
 def log_determinant_order(
@@ -37,8 +40,8 @@ def log_determinant_order(
 ) -> Iterator[int]:
     """All indices: `first` if given, then always the one of the largest residual, ties to the lowest. Lazy.
 
-    kernel: between the distinct rows. A copy of a picked row has a residual of about the ridge. What was `picked`
-    before counts as picked, and is not yielded.
+    kernel: between the distinct rows. A copy of a picked row has a residual of about the ridge. Those `picked` before
+    count as picks, and are not yielded.
     """
     greedy = _Greedy(kernel, copies, ridge)
     greedy.take(picked)
@@ -50,7 +53,7 @@ def log_determinant_order(
 
 
 class _Greedy:
-    """The state between blocks. What stands in (rows,) is of the rows left, in (m,) of those active."""
+    """The state between blocks. Arrays (rows,) are of the rows that are left, arrays (m,) of the active ones."""
 
     def __init__(self, kernel: Gaussian, copies: Copies, ridge: float) -> None:
         self.kernel, self.copies, self.ridge = kernel, copies, ridge
@@ -62,7 +65,7 @@ class _Greedy:
         self.product = np.empty((0, 0))  # (m, m) the kernel between them, less what the picks explain
 
     def take(self, picked: Sequence[int]) -> None:
-        """Take indices as picked, in blocks."""
+        """Count these indices as picks, in blocks."""
         for start in range(0, len(picked), ACTIVE):
             block = picked[start : start + ACTIVE]
             rows = np.array([self.copies.row[index] for index in block], np.intp)
@@ -73,7 +76,10 @@ class _Greedy:
             self._commit(rows, np.linalg.cholesky(product), np.empty((len(rows), 0)))
 
     def activate(self, forced: int | None) -> float:
-        """Renew the active set and its product; returns the largest residual outside."""
+        """Renew the active set and its product; return the largest residual outside.
+
+        With a `forced` index its row alone is active.
+        """
         chosen, outside = self._largest()
         if forced is not None:
             chosen, outside = np.array([self.copies.row[forced]]), -np.inf
@@ -101,12 +107,12 @@ class _Greedy:
         return self.rows[chosen], float(self.residual[~chosen].max())
 
     def pick(self, outside: float, forced: int | None) -> Iterator[int]:
-        """A block of picks: from the active rows, while their best beats the largest residual outside."""
+        """A block of picks from the active rows, while the best of them beats the largest residual outside."""
         m, copies = len(self.active), self.copies
         residual = self.residual[np.searchsorted(self.rows, self.active)]
         factor = np.empty((m, m))  # (picks, m): rows of Lᵀ
         picked: list[int] = []
-        scale: list[float] = []  # the diagonal of L
+        diagonal: list[float] = []  # of L
         while (t := len(picked)) < m:
             best = float(residual.max())
             tie = TIE * abs(best) + ROUNDING
@@ -115,26 +121,26 @@ class _Greedy:
             j = int(np.where(residual >= best - tie, copies.head[self.active], len(copies.row)).argmin())
             yield copies.take(int(self.active[j]), forced)
             picked.append(j)
-            scale.append(float(np.sqrt(max(residual[j], 0) + self.ridge)))
-            np.divide(self.product[j] - factor[:t, j] @ factor[:t], scale[t], out=factor[t])
+            diagonal.append(float(np.sqrt(max(residual[j], 0) + self.ridge)))
+            np.divide(self.product[j] - factor[:t, j] @ factor[:t], diagonal[t], out=factor[t])
             residual -= factor[t] ** 2
             if copies.head[self.active[j]] == len(copies.row):
                 residual[j] = -np.inf
         lower = np.tril(factor[: len(picked), picked].T, -1)
-        np.fill_diagonal(lower, scale)
+        np.fill_diagonal(lower, diagonal)
         self._commit(self.active[picked], lower, factor[: len(picked)])
 
-    def _explained(self, some: Ints, others: Ints | None = None) -> Float64s:
-        """The kernel between rows, less what the picks explain; `others` None = all rows left."""
-        at = np.searchsorted(self.rows, some)
-        to: Any = slice(None) if others is None else np.searchsorted(self.rows, others)
-        product = self.kernel.block(at, to)
+    def _explained(self, left: Ints, right: Ints | None = None) -> Float64s:
+        """The kernel between rows, less what the picks explain of it; `right` None = all rows left."""
+        left_places = np.searchsorted(self.rows, left)
+        right_places: Any = slice(None) if right is None else np.searchsorted(self.rows, right)
+        product = self.kernel.block(left_places, right_places)
         for part in self.columns:
-            product -= part[at] @ part[to].T
+            product -= part[left_places] @ part[right_places].T
         return product
 
     def _commit(self, picked: Ints, lower: Float64s, factor: Float64s) -> None:
-        """Take the picks (t,) to all rows; lower (t, t) is their block of L, factor (t, m) that of the active rows."""
+        """Bring the picks (t,) to all rows; lower (t, t) is their block of L, factor (t, m) that of the active rows."""
         self.picks += len(picked)
         column = solve_triangular(lower, self._explained(picked), lower=True, check_finite=False).T  # (rows, t)
         self.residual -= squared_norms(column)
@@ -148,7 +154,7 @@ class _Greedy:
 
 
 def _joined(parts: list[Float64s], left: NDArray[np.bool_]) -> Float64s:
-    """The rows left of all parts, side by side."""
+    """The rows that are left, of all parts side by side."""
     ends = np.cumsum([part.shape[1] for part in parts])
     joined = np.empty((np.count_nonzero(left), ends[-1]))
     for part, end in zip(parts, ends, strict=True):

@@ -1,12 +1,16 @@
-"""Exact draws for determinantal point processes: which eigenvectors, then which rows.
+"""Exact samples from a determinantal point process: first which eigenvectors, then which rows.
 
-- k of m eigenvectors with probability ∝ the product of their weights: independent coins p = θ w / (1 + θ w) have this
-  law given k heads, for any θ (Chen, Dempster & Liu, "Weighted finite population sampling to maximize entropy",
-  Biometrika 81, 1994). With the θ of k heads on the average k is the likeliest number: some 1.3 √m throws at most.
-- Rows from the projection on the span of k orthonormal columns: one by one, ∝ the squared length of what the picked
-  rows do not explain (Hough et al., "Determinantal processes and independence", Probab. Surveys 3, 2006). These lengths
-  never rise: a block of proposals is drawn by lengths some picks old, and each is kept with probability now / then, so
-  that nearly all work is in matrix products (Epperly, Tropp & Webber, "Embrace rejection", arXiv:2410.03969).
+Together they must give every set of k rows with the probability of `k_dpp.reference_law`, exactly.
+
+- k of m eigenvectors with probability ∝ the product of their weights: independent coins with the probability
+  p = θ w / (1 + θ w) have this law given k heads, for any θ (Chen, Dempster & Liu, "Weighted finite population sampling
+  to maximize entropy", Biometrika 81, 1994). θ is chosen so that k heads are expected: then k is the likeliest number,
+  and about 1.3 √m throws at most are needed.
+- Rows from the projection on the span of k orthonormal columns: one by one, with probability ∝ the squared length of
+  what the picked rows do not explain (Hough et al., "Determinantal processes and independence", Probab. Surveys 3,
+  2006). These lengths never rise. So a block of proposals is sampled by lengths from some picks ago, and each is kept
+  with the probability (length now) / (length then): nearly all work is in matrix products (Epperly, Tropp & Webber,
+  "Embrace rejection", arXiv:2410.03969).
 """
 
 from __future__ import annotations
@@ -27,37 +31,41 @@ BLOCK = 64  # proposals at a time
 TRIES = 32  # throws of all coins at a time
 
 
-def choose(log_weight: Float64s, k: int, rng: np.random.Generator) -> NDArray[np.bool_]:
-    """Which k of the m items, with probability ∝ the product of their weights; (m,)."""
+def choose_eigenvectors(log_weight: Float64s, k: int, rng: np.random.Generator) -> NDArray[np.bool_]:
+    """Which k of the m eigenvectors, with probability ∝ the product of their weights; (m,)."""
     m = len(log_weight)
     if k == m:
         return np.ones(m, np.bool_)
-    low, high = -log_weight.max() - np.log(m), -log_weight.min() + np.log(m)
+    low, high = -log_weight.max() - np.log(m), -log_weight.min() + np.log(m)  # bounds on log θ
     for _ in range(80):
         middle = (low + high) / 2
         low, high = (middle, high) if _heads(log_weight + middle).sum() < k else (low, middle)
     probability = _heads(log_weight + high)
     while True:
-        thrown = rng.random((TRIES, m)) < probability
-        fits = np.flatnonzero(thrown.sum(axis=1) == k)
-        if len(fits):
-            return np.asarray(thrown[fits[0]])
+        heads = rng.random((TRIES, m)) < probability
+        with_k = np.flatnonzero(heads.sum(axis=1) == k)
+        if len(with_k):
+            return np.asarray(heads[with_k[0]])
 
 
 def _heads(log_odds: Float64s) -> Float64s:
+    """The probability of heads."""
     return np.asarray(np.exp(-np.logaddexp(0, -log_odds)))
 
 
 def null_directions(vectors: Float64s, count: int, rng: np.random.Generator) -> Float64s:
     """`count` orthonormal columns (n, count) orthogonal to the vectors (n, r), in uniformly random directions."""
     random = rng.normal(size=(len(vectors), count))
-    for _ in range(2):  # once leaves rounding errors of the vectors in them
+    for _ in range(2):  # after one pass rounding errors of the vectors are left
         random -= vectors @ (vectors.T @ random)
     return np.asarray(np.linalg.qr(random)[0])
 
 
-def draw(basis: Float64s, rng: np.random.Generator) -> list[int]:
-    """k rows from the projection on the span of the basis, (n, k) with orthonormal columns."""
+def sample_rows(basis: Float64s, rng: np.random.Generator) -> list[int]:
+    """k rows from the projection on the span of the basis, (n, k) with orthonormal columns.
+
+    A set S of k rows has the probability det(basis[S])².
+    """
     k = basis.shape[1]
     weight = squared_norms(basis)  # (n,)
     explained = np.empty((k, k))  # (picks, k) orthonormal: the span of the picked rows
@@ -76,7 +84,7 @@ def draw(basis: Float64s, rng: np.random.Generator) -> list[int]:
 
 
 def _keep(rows: Float64s, proposed: Ints, limit: Float64s) -> tuple[list[int], Float64s]:
-    """Which proposals (b, k) are kept, in turn: what is left of their squared length is above their limit.
+    """Which proposals (b, k) are kept, one after the other: those whose unexplained squared length is above the limit.
 
     Also the Cholesky factor of their products. At least the first is kept.
     """
@@ -89,6 +97,6 @@ def _keep(rows: Float64s, proposed: Ints, limit: Float64s) -> tuple[list[int], F
             t = len(kept)
             factor[t] = (product[i] - factor[:t, i] @ factor[:t]) / np.sqrt(length[i])
             length -= factor[t] ** 2
-            length[proposed == proposed[i]] = -1.0  # the row itself, whatever the rounding left of it
+            length[proposed == proposed[i]] = -1.0  # the row itself, whatever rounding left of it
             kept.append(i)
     return kept, np.tril(factor[: len(kept), kept].T)

@@ -1,4 +1,8 @@
-"""Similarities between rows: the cosine, and the Gaussian kernel with its width by the median heuristic."""
+"""Similarities between rows: the cosine, and the Gaussian kernel with its bandwidth by the median heuristic.
+
+`reference_cosines` and `reference_gaussian` are the definitions. `unit_rows` and `Gaussian` must equal them to 1e-9 for
+rows that are no near copies, and `symmetric_matrix` to the rounding of float32.
+"""
 
 from __future__ import annotations
 
@@ -17,17 +21,35 @@ if TYPE_CHECKING:
 
     from .vectors import Float64s, Floats
 
-SAMPLE = 1024  # rows that the median is taken over
-CHUNK = 256  # rows of a matrix made at a time
-CANCELLED = (
-    1e4  # |x|² + |y|² - 2 x·y has lost its digits where it is less by this factor; differences are slow and exact
-)
+SAMPLE = 1024  # the median is taken over at most so many rows
+CHUNK = 256  # rows of a matrix computed at a time
+CANCELLED = 1e4  # where |x|² + |y|² - 2 x·y is less than |x|² by this factor, slow but exact differences replace it
+
+
+def reference_cosines(h: Floats) -> Float64s:
+    """x·y / (|x| |y|) of all pairs of rows, (n, n); a zero row has 0 with all other rows and 1 with zero rows."""
+    length = np.sqrt((h.astype(np.float64) ** 2).sum(axis=1))
+    unit = h / np.where(length > 0, length, 1)[:, None]
+    return np.asarray(unit @ unit.T + np.outer(length == 0, length == 0))
+
+
+def reference_gaussian(h: Floats, bandwidth: float | None = None) -> Float64s:
+    """exp(-|x - y|² / (2 bandwidth²)) of all pairs of rows, (n, n).
+
+    None is the median distance between two distinct rows: Garreau, Jitkrittum & Kanagawa 2017, arXiv:1707.07269.
+    """
+    rows = h.astype(np.float64)
+    distance = np.array([np.sqrt(((rows - row) ** 2).sum(axis=1)) for row in rows])
+    distinct = np.unique(rows, axis=0, return_index=True)[1]
+    pairs = distance[np.ix_(distinct, distinct)][np.triu_indices(len(distinct), 1)]
+    width = bandwidth or (np.median(pairs) if len(pairs) else 1.0)
+    return np.asarray(np.exp(-(distance**2) / (2 * width**2)))
 
 
 def unit_rows(h: Floats) -> Float64s:
     """The rows (n, d) in float64 at length 1, so that a·b is the cosine and |a - b|² = 2 - 2 cosine.
 
-    Zero rows get a dimension of their own: their cosine is 0 with all other rows and 1 among themselves.
+    Zero rows get one more dimension: their cosine is 0 with all other rows and 1 among themselves.
     """
     largest = np.abs(h).max(axis=1, initial=0).astype(np.float64)  # (n,)
     zero = largest == 0
@@ -38,14 +60,14 @@ def unit_rows(h: Floats) -> Float64s:
 
 @dataclass(frozen=True)
 class Gaussian:
-    """exp(-|x - y|² / (2 bandwidth²)) between rows of h."""
+    """The Gaussian kernel between rows of h, computed by blocks: exp(-|x - y|² / (2 bandwidth²))."""
 
     rows: Float64s  # (n, d), centred and in units of √2 bandwidth
     norm: Float64s  # (n,) squared
 
     @classmethod
     def of(cls, h: Floats, bandwidth: float | None) -> Gaussian:
-        """The kernel on the rows of h, which differ; None is the median heuristic."""
+        """The kernel on the rows of h, which are distinct; None is the median heuristic."""
         rows = centred(h)
         rows /= np.sqrt(2) * (median_distance(rows) if bandwidth is None else bandwidth)
         return cls(rows, squared_norms(rows))
@@ -54,27 +76,27 @@ class Gaussian:
         """The kernel between some of the rows."""
         return Gaussian(self.rows[rows], self.norm[rows])
 
-    def block(self, some: Any, others: Any) -> Float64s:
-        """Between some rows (a,) and others (b,): (a, b)."""
+    def block(self, left: Any, right: Any) -> Float64s:
+        """The kernel (a, b) between the rows `left` (a,) and `right` (b,)."""
         if self.norm.max(initial=0) > CANCELLED:
             from scipy.spatial.distance import cdist
 
-            return np.asarray(np.exp(-cdist(self.rows[some], self.rows[others], "sqeuclidean")))
-        power = self.rows[some] @ self.rows[others].T
+            return np.asarray(np.exp(-cdist(self.rows[left], self.rows[right], "sqeuclidean")))
+        power = self.rows[left] @ self.rows[right].T
         power *= 2
-        power -= self.norm[some][:, None]
-        power -= self.norm[others]
+        power -= self.norm[left][:, None]
+        power -= self.norm[right]
         return np.asarray(np.exp(np.minimum(power, 0, out=power), out=power))
 
 
 def check_bandwidth(selector: str, bandwidth: float | None) -> None:
-    """Refuse a bandwidth that is no length."""
+    """Raise HarnessError unless the bandwidth is a length, or None."""
     if bandwidth is not None and not 0 < bandwidth < np.inf:
         raise HarnessError(f"{selector}: bandwidth must be > 0 and finite, or none (the median), got {bandwidth}")
 
 
 def symmetric_matrix(n: int, block: Callable[[Any, Any], Float64s]) -> NDArray[np.float32]:
-    """(n, n) in float32: block(rows, columns) for all blocks above the diagonal, and their mirror images."""
+    """A symmetric matrix (n, n) in float32; block(rows, columns) is called for the blocks above the diagonal."""
     matrix = np.empty((n, n), np.float32)
     for start in range(0, n, CHUNK):
         rows, columns = slice(start, start + CHUNK), slice(start, n)
@@ -84,7 +106,7 @@ def symmetric_matrix(n: int, block: Callable[[Any, Any], Float64s]) -> NDArray[n
 
 
 def squared_distances(h: Floats) -> NDArray[np.float32]:
-    """(n, n) in float32, of the rows of h."""
+    """The squared distances (n, n) between the rows of h, in float32."""
     rows = centred(h)
     norm = squared_norms(rows)
     matrix = symmetric_matrix(len(h), lambda a, b: norm[a][:, None] + norm[b] - 2 * (rows[a] @ rows[b].T))
@@ -93,15 +115,15 @@ def squared_distances(h: Floats) -> NDArray[np.float32]:
 
 
 def centred(h: Floats) -> Float64s:
-    """h less its mean row, in float64."""
+    """The rows of h minus their mean, in float64."""
     return np.asarray(np.subtract(h, h.mean(axis=0, dtype=np.float64), dtype=np.float64))
 
 
 def median_distance(rows: Float64s) -> float:
-    """The median distance between two of the rows, which are centred and differ; 1 for a single row.
+    """The median distance between two rows, which are centred and distinct; 1 for a single row.
 
-    The median heuristic (Garreau, Jitkrittum & Kanagawa 2017, arXiv:1707.07269). Of more than 1,024 rows it takes that
-    many, evenly spaced in the order of their distance from the mean: a choice that depends on no order and no draw.
+    Of more than 1,024 rows that many are used, evenly spaced in the order of their distance from the mean. This choice
+    needs no randomness and does not depend on the order of the rows.
     """
     by_radius = np.argsort(squared_norms(rows), kind="stable")
     sample = rows[by_radius[np.linspace(0, len(rows) - 1, min(SAMPLE, len(rows))).astype(np.intp)]]

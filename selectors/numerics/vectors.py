@@ -1,6 +1,6 @@
-"""What selectors read of a pool, checked, and what several of them ask of its vectors.
+"""Read the columns of a pool with checks, and the small operations on vectors that several selectors share.
 
-A column that is missing is refused with one clear line.
+A missing column is refused with one line that says what to do.
 """
 
 from __future__ import annotations
@@ -18,9 +18,11 @@ if TYPE_CHECKING:
     Float64s = NDArray[np.float64]
     Ints = NDArray[np.intp]
 
+TIE = 1e-10  # scores relatively this close count as equal, and the lowest index is picked
+
 
 def vectors_of(pool: Pool, selector: str) -> Floats:
-    """The pool's vectors (n, d), in their own dtype (finite: a `Pool` sees to that); HarnessError where it has none."""
+    """The pool's vectors (n, d), in their own dtype (finite: `Pool` checks that); HarnessError where it has none."""
     h = pool.embeddings
     if len(h) and not h.shape[1]:
         raise HarnessError(f"{selector}: the pool has no embeddings; it needs an embedder (--embedder hidden-mean)")
@@ -28,19 +30,19 @@ def vectors_of(pool: Pool, selector: str) -> Floats:
 
 
 def logprobs_of(pool: Pool, selector: str) -> Float64s:
-    """The pool's log-probabilities (n,) float64, finite: the sum over each response's tokens."""
+    """The pool's log-probabilities (n,) float64, finite: the sum over the tokens of each response."""
     logprobs = np.asarray(pool.logprobs, np.float64)
     finite = np.isfinite(logprobs)
     if len(logprobs) and np.isnan(logprobs).all():
         raise HarnessError(f"{selector}: the pool has no log-probabilities; it needs a pool that carries them")
     if not finite.all():
-        at = finite.argmin()
-        raise HarnessError(f"{selector}: the log-probability of response {at} is {logprobs[at]}; mend or drop it")
+        index = finite.argmin()
+        raise HarnessError(f"{selector}: the log-probability of response {index} is {logprobs[index]}; fix or drop it")
     return logprobs
 
 
 def check_size(selector: str, k: int, n: int) -> None:
-    """Refuse a subset of a size that the pool does not have."""
+    """Raise HarnessError unless a pool of n responses has subsets of size k >= 1."""
     if not 1 <= k <= n:
         raise HarnessError(f"{selector}: k must be in 1..{n}, the size of the pool, got {k}")
 
@@ -51,31 +53,31 @@ def squared_norms(rows: Floats) -> Float64s:
 
 
 def farthest_from_mean(h: Floats) -> int:
-    """The row farthest from the mean row: a first pick that depends on no order and no draw. Ties to the lowest."""
+    """The row farthest from the mean row, ties to the lowest: a first pick that needs no randomness."""
     distance = squared_norms(np.subtract(h, h.mean(axis=0, dtype=np.float64), dtype=np.float64))
-    return int((distance >= distance.max() * (1 - 1e-10)).argmax())
+    return int((distance >= distance.max() * (1 - TIE)).argmax())
 
 
 class Copies:
-    """The indices that share each distinct row of h (n, d); 0 and -0 are the same.
+    """Which indices have equal rows of h (n, d), and which are not picked yet. 0 and -0 are equal.
 
     row    (n,) the distinct row of each index; distinct rows are numbered by their lowest index
-    first  (rows,) the lowest index of each
-    count  (rows,) how many share it
-    head   (rows,) the lowest index not taken yet; n where none is left
+    first  (rows,) the lowest index of each distinct row
+    count  (rows,) how many indices have it
+    head   (rows,) its lowest index not picked yet; n where none is left
     """
 
     def __init__(self, h: Floats) -> None:
         self.row, self.first = _distinct(h)
         self.count: Ints = np.bincount(self.row, minlength=len(self.first))
         self.head = self.first.copy()
-        several = np.flatnonzero(self.count[self.row] > 1)
-        self._left: dict[int, list[int]] = {}  # of the rows that several share
-        for index, row in zip(several[::-1].tolist(), self.row[several[::-1]].tolist(), strict=True):
+        shared = np.flatnonzero(self.count[self.row] > 1)
+        self._left: dict[int, list[int]] = {}  # the indices left of each shared row, descending
+        for index, row in zip(shared[::-1].tolist(), self.row[shared[::-1]].tolist(), strict=True):
             self._left.setdefault(row, []).append(index)
 
     def take(self, row: int, index: int | None = None) -> int:
-        """Take an index of the row, the lowest unless one is given, and return it."""
+        """Mark an index of this row as picked, the lowest left unless one is given; return it."""
         index = int(self.head[row]) if index is None else index
         left = self._left.get(row, [index])
         left.remove(index)
@@ -84,14 +86,14 @@ class Copies:
 
 
 def _distinct(h: Floats) -> tuple[Ints, Ints]:
-    """Which distinct row each index has, and the lowest index of each row.
+    """Which distinct row each index has (n,), and the lowest index of each distinct row (rows,).
 
-    Comparing 13 MB of rows takes 20 ms; that no two agree in their first 8 bytes is known in one.
+    Comparing 13 MB of rows takes 20 ms. One millisecond shows that no two rows agree in their first 8 bytes.
     """
-    n, few = len(h), 8 // h.itemsize
+    n, columns = len(h), 8 // h.itemsize
     every = np.arange(n)
-    if h.shape[1] >= few:
-        keys = np.sort(np.ascontiguousarray(h[:, :few] + h.dtype.type(0)).view(np.int64)[:, 0])
+    if h.shape[1] >= columns:
+        keys = np.sort(np.ascontiguousarray(h[:, :columns] + h.dtype.type(0)).view(np.int64)[:, 0])
         if (keys[1:] != keys[:-1]).all():
             return every, every
     items = np.ascontiguousarray(h + h.dtype.type(0)).view(np.dtype((np.void, h.shape[1] * h.itemsize)))[:, 0]
