@@ -16,9 +16,10 @@ run: .venv/run.stamp  ## the main job on the embedded model: sample, embed, veri
 test: .venv/test.stamp  ## every test, a file on each of two workers (one thread each: the models are small)
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest --numprocesses 2 --dist loadfile --no-loadscope-reorder
 
-lint: .venv/test.stamp  ## format, lint and types
+lint: .venv/test.stamp  ## format, lint, layers and types
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
+	$(BIN)/lint-imports --no-logo
 	$(BIN)/mypy
 
 bench: .venv/test.stamp  ## speed and memory, as ratios measured in one run

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -105,3 +106,48 @@ def test_every_command_is_documented():
         assert f"harness {name}" in text
     for name in commands["pool"].commands:
         assert f"harness pool {name}" in text or f"pool {name}" in text
+
+
+def lines_of(node):
+    return node.end_lineno - node.lineno + 1
+
+
+def parameters_of(node):
+    given = node.args.posonlyargs + node.args.args + node.args.kwonlyargs
+    return [argument.arg for argument in given if argument.arg not in ("self", "cls")]
+
+
+CODE = [path for path in SOURCES if not path.is_relative_to(ROOT / "tests")]
+
+
+@pytest.mark.parametrize("path", CODE, ids=lambda path: str(path.relative_to(ROOT)))
+def test_files_functions_and_lists_of_parameters_are_short(path):
+    text = path.read_text()
+    assert text.count("\n") <= 400
+    functions = [
+        node for node in ast.walk(ast.parse(text)) if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef))
+    ]
+    assert not [node.name for node in functions if lines_of(node) > 60]
+    if not path.stem.endswith("commands"):
+        assert not [node.name for node in functions if len(parameters_of(node)) > 7]
+
+
+def test_an_import_from_a_higher_layer_fails_the_lint(tmp_path):
+    for folder in ("harness", "plugins", "selectors", "tasks"):
+        name = folder if folder == "harness" else f"harness_{folder}"
+        shutil.copytree(ROOT / folder, tmp_path / name, ignore=shutil.ignore_patterns("models", "__pycache__"))
+    (tmp_path / "harness_plugins" / "models").mkdir()
+    shutil.copy(ROOT / "plugins" / "models" / "checkpoint.py", tmp_path / "harness_plugins" / "models")
+    shutil.copy(ROOT / "pyproject.toml", tmp_path)
+
+    def lint():
+        code = f"import sys; sys.path.insert(0, {str(tmp_path)!r}); sys.argv = ['lint-imports', '--no-cache']\n"
+        code += "from importlinter.cli import lint_imports_command; lint_imports_command()"
+        return subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True)
+
+    assert lint().returncode == 0
+    with (tmp_path / "harness" / "scoring" / "metrics.py").open("a") as file:
+        file.write("\n\ndef upwards():\n    from harness.running import plan\n    return plan\n")
+    broken = lint()
+    assert broken.returncode == 1
+    assert "harness.scoring is not allowed to import harness.running" in broken.stdout

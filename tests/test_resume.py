@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 from conftest import TOY, contents
 
-from harness.store.stage import temporary_name
+from harness.system.files import temporary_name
 
 KILLS = 20
 PROBLEMS = 12

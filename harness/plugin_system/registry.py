@@ -214,25 +214,29 @@ def _register(registry: Registry, manager: pluggy.PluginManager, origin: Origin,
     if not implementations:
         return fault(_no_hook(plugin))
     for caller in implementations:
-        kind = HOOKS[caller.name]
-        found: list[Registration] = []
-
-        def register(name: str, factory: str | Callable[..., Any]) -> None:
-            _check_registration(kind, name, factory)  # noqa: B023  (called within this iteration)
-            found.append(Registration(kind, name, factory, origin))  # noqa: B023  (called within this iteration)
-
         for hook in caller.get_hookimpls():
-            if hook.plugin_name != name:
-                continue
-            try:
-                with contained():
-                    hook.function(*[register for _ in hook.argnames])
-            except Exception as failure:
-                fault(f"raised in {caller.name}: {_short(failure)}", traceback.format_exc())
-            else:
-                if not found:
-                    fault(f"registers nothing in {caller.name}: call register(name, factory)")
-        registry.registrations += found
+            if hook.plugin_name == name:
+                registry.registrations += _called(hook, HOOKS[caller.name], origin, fault)
+
+
+def _called(hook: Any, kind: str, origin: Origin, fault: Callable[..., None]) -> list[Registration]:
+    """What one hook of a plugin registers, also as far as it came before it raised."""
+    registrations: list[Registration] = []
+
+    def register(name: str, factory: str | Callable[..., Any]) -> None:
+        _check_registration(kind, name, factory)
+        registrations.append(Registration(kind, name, factory, origin))
+
+    called = f"register_{plural(kind)}"
+    try:
+        with contained():
+            hook.function(*[register for _ in hook.argnames])
+    except Exception as failure:
+        fault(f"raised in {called}: {_short(failure)}", traceback.format_exc())
+    else:
+        if not registrations:
+            fault(f"registers nothing in {called}: call register(name, factory)")
+    return registrations
 
 
 def _check_registration(kind: str, name: object, factory: object) -> None:

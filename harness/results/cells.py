@@ -26,7 +26,7 @@ from harness.errors import HarnessError
 from harness.scoring.metrics import Outcomes, budgets, summary
 from harness.store.checksums import read_regular
 from harness.store.keys import canonical_json, digest
-from harness.store.stage import READ_ONLY, disk_errors, temporary_name, write_parts
+from harness.system.files import READ_ONLY, disk_errors, temporary_name, write_parts
 
 from .rows import Row
 from .verdict_quality import quality

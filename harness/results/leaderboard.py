@@ -18,7 +18,7 @@ from typing import Any
 from harness.errors import HarnessError
 from harness.store.json_files import read_json
 from harness.store.keys import canonical_json, digest
-from harness.store.stage import write_atomically
+from harness.system.files import write_atomically
 
 from . import cells, inert, seed_groups, verdict_quality
 from .cells import Cell

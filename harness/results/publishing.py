@@ -13,7 +13,7 @@ from harness.plugin_system.component import Spec, build, described
 from harness.plugin_system.registry import Registry, load_registry
 from harness.store.json_files import json_bytes, read_json
 from harness.store.keys import digest
-from harness.store.stage import write_atomically
+from harness.system.files import write_atomically
 from harness.testing import checks, findings
 
 from . import cells, inert

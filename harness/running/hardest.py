@@ -17,7 +17,7 @@ from typing import TypeVar
 
 from harness.errors import HarnessError
 from harness.store.keys import canonical_json
-from harness.store.stage import write_atomically
+from harness.system.files import write_atomically
 from harness.system.json_lines import read_lines
 
 Item = TypeVar("Item")

@@ -20,7 +20,8 @@ from harness.stages.work import Work
 from harness.store import shards
 from harness.store.json_files import read_record, write_record
 from harness.store.keys import digest
-from harness.store.stage import Stage, disk_errors
+from harness.store.stage import Stage
+from harness.system.files import disk_errors
 from harness.system.progress import Progress
 from harness.task import Measured, Task
 

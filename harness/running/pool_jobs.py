@@ -19,7 +19,8 @@ from harness.stages import audit as audits
 from harness.stages import chance
 from harness.store import shards
 from harness.store.json_files import read_manifest
-from harness.store.stage import Stage, write_atomically
+from harness.store.stage import Stage
+from harness.system.files import write_atomically
 from harness.system.progress import Progress
 
 from . import hardest as hardness

@@ -33,7 +33,8 @@ from harness.store import shards
 from harness.store.checksums import read_regular
 from harness.store.json_files import read_record, write_record
 from harness.store.keys import digest, storable
-from harness.store.stage import Stage, write_atomically
+from harness.store.stage import Stage
+from harness.system.files import write_atomically
 from harness.system.progress import Progress
 from harness.upkeep import older_pools
 

@@ -7,10 +7,11 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from harness.system.files import write_atomically, write_parts
+
 from .checksums import BadShard, blank, read_regular, sealed
 from .keys import canonical_json, digest
 from .shard_files import CHECKSUM, content_of, unreadable
-from .stage import write_atomically, write_parts
 
 
 def json_bytes(value: Any) -> bytes:

@@ -13,12 +13,12 @@ from safetensors.numpy import load as load_tensors
 from safetensors.numpy import save as save_tensors
 
 from harness.records import Floats, Problem, Responses, Verdict
+from harness.system.files import write_parts
 
 from .checksums import BadShard, blank, sealed
 from .json_files import write_record
 from .keys import canonical_json, storable
 from .shard_files import CHECKSUM, as_parquet, content_of, metadata_in, rows_in, table_in, unreadable
-from .stage import write_parts
 
 RESPONSES = pa.schema(
     [

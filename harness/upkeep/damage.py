@@ -18,7 +18,7 @@ from harness.store import shards
 from harness.store.checksums import DAMAGED, UNSEALED, BadShard
 from harness.store.json_files import read_json, read_manifest, read_record
 from harness.store.shard_files import SUFFIXES, content_of, unreadable
-from harness.store.stage import disk_errors
+from harness.system.files import disk_errors
 from harness.system.progress import Progress
 
 from .rekeying import MARK, parsed

@@ -24,7 +24,7 @@ from harness.store.checksums import UNSEALED, BadShard, check, read_regular
 from harness.store.json_files import read_manifest, write_json, write_record
 from harness.store.keys import named_shard
 from harness.store.shard_files import SUFFIXES, as_parquet, unreadable
-from harness.store.stage import write_parts
+from harness.system.files import write_parts
 from harness.system.progress import Progress
 
 MARK = "older.json"  # in the folder of a pool that was made sound here: its key may be an older one

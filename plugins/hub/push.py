@@ -19,7 +19,7 @@ from harness.plugin_system.registry import load_registry
 from harness.running.pool_jobs import graded_folder, stored_pool
 from harness.store import json_files, missing_rows
 from harness.store import shards as store
-from harness.store.stage import disk_errors
+from harness.system.files import disk_errors
 from harness.system.progress import Progress
 
 from . import manifest as pool_manifest

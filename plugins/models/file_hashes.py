@@ -20,7 +20,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from harness import HarnessError
-from harness.store.stage import write_atomically
+from harness.system.files import write_atomically
 
 WHOLE_UP_TO = 8 * 2**20  # bytes; smaller files are read each time, in a few milliseconds
 CHUNK = 8 * 2**20

@@ -12,7 +12,7 @@ from typing import Any
 
 from harness.results.stored_cells import key_of
 from harness.results.verdict_quality import remarks
-from harness.store.stage import write_atomically
+from harness.system.files import write_atomically
 from harness.system.progress import Progress
 
 from .browsing import browsable

@@ -30,7 +30,7 @@ from harness.running.preflight import SHORTER, Outlook, require_consent, samplin
 from harness.scoring.metrics import budgets, random_pass_at_k
 from harness.stages.audit import second_correct
 from harness.store import shards
-from harness.store.stage import write_atomically
+from harness.system.files import write_atomically
 from harness.system.progress import Progress
 from harness.training import Checkpoint, TrainingRun
 from harness_plugins.rl.run_files import read_run

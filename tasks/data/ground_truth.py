@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Any
 
 from harness import HarnessError
-from harness.store.stage import write_atomically
+from harness.system.files import write_atomically
 
 from ..programs.evalplus_oracle import holds_floats
 from ..sandbox import Run, Sandbox, Suite, loose

@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from harness import HarnessError, hookimpl
-from harness.store.stage import temporary_name, write_atomically
+from harness.system.files import temporary_name, write_atomically
 
 from .crew import Crew, Place, run_tasks
 from .worker import Terms, make_terms

@@ -1,0 +1,61 @@
+"""Files written whole or not at all, and a disk that is full or read-only as one line."""
+
+from __future__ import annotations
+
+import errno
+import os
+import platform
+import shutil
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from harness.errors import HarnessError
+
+READ_ONLY = (errno.EACCES, errno.EROFS, errno.EPERM)
+
+
+def write_atomically(path: Path, content: bytes, durable: bool = False) -> None:
+    """Write whole or not at all; `durable` waits for the disk (for what was expensive to make)."""
+    write_parts(path, [content], durable)
+
+
+def write_parts(path: Path, parts: Iterable[bytes | memoryview | Path], durable: bool = False) -> None:
+    """The same for a content in parts, some of them files."""
+    temporary = temporary_name(path, os.getpid())
+    with disk_errors(path):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        try:
+            with open(temporary, "wb") as file:
+                for part in parts:
+                    if isinstance(part, Path):
+                        with open(part, "rb") as source:
+                            shutil.copyfileobj(source, file)
+                    else:
+                        file.write(part)
+                if durable:
+                    file.flush()
+                    os.fsync(file.fileno())
+            os.replace(temporary, path)
+        except BaseException:
+            temporary.unlink(missing_ok=True)
+            raise
+
+
+def temporary_name(path: Path, pid: int) -> Path:
+    """Where a process of this machine writes a file before it is renamed; stores may be shared between machines."""
+    return path.with_name(f".{platform.node()}-{pid}.{path.name}.tmp")
+
+
+@contextmanager
+def disk_errors(path: Path) -> Iterator[None]:
+    """A full or read-only disk, or a place where nothing can be made, as one line."""
+    try:
+        yield
+    except OSError as failure:
+        if failure.errno in (errno.ENOSPC, errno.EDQUOT):
+            raise HarnessError(
+                f"store: no space left on the disk of {path.parent}: make room and run the same command again; "
+                "finished problems are kept"
+            ) from failure
+        raise HarnessError(f"store: cannot write {path}: {failure.strerror}; choose another --store") from failure
