@@ -7,7 +7,7 @@ from importlib.metadata import version
 from importlib.util import find_spec
 from typing import ClassVar, NamedTuple
 
-from harness import HarnessError, Problem, Task, Verdict, correct, error, wrong
+from harness import HarnessError, Message, Problem, Task, Verdict, correct, error, wrong
 
 from .checker_process import CheckerFailure
 from .equality import Claims, Comparison, compare
@@ -38,6 +38,7 @@ class MathTask(Task):
                  response that the token limit cut off is not: its last number is one of the way, not of the end.
     """
 
+    instruction: ClassVar[str]
     statements: ClassVar[Statements] = "boxed"
     strict: ClassVar[Statements] = "boxed"
     reads_finish = True
@@ -54,6 +55,10 @@ class MathTask(Task):
         if find_spec("math_verify") is None:
             raise HarnessError("math answers need math-verify, which is not installed: pip install math-verify")
         return ""
+
+    def messages(self, problem: Problem) -> list[Message]:
+        """Return one user message: the problem, a space and the instruction."""
+        return [{"role": "user", "content": f"{problem.prompt} {self.instruction}"}]
 
     def read(self, response: object, finish: str = "") -> Reading:
         """A response's final answer in normal form; 5 to 50 µs, never raises. `finish`: "length" if it was cut off."""
