@@ -51,10 +51,10 @@ class CheckerProcess:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._control, theirs = socket.socketpair()
-        with theirs:
+        self._control, far_end = socket.socketpair()
+        with far_end:
             try:
-                self._process = _started(theirs)
+                self._process = _started(far_end)
             except OSError as failure:
                 self._control.close()
                 raise CheckerFailure(f"{sys.executable}: {failure.strerror}") from failure
@@ -117,10 +117,10 @@ class Child:
 
     def __init__(self, checker: CheckerProcess) -> None:
         self.checker = checker
-        self.connection, theirs = socket.socketpair()
-        with theirs:
+        self.connection, far_end = socket.socketpair()
+        with far_end:
             try:
-                self.pid = checker.fork(theirs)
+                self.pid = checker.fork(far_end)
             except Gone:
                 self.connection.close()
                 raise
