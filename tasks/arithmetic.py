@@ -1,9 +1,10 @@
-r"""Arithmetic in what a model wrote: where it states its answer, which numbers and signs that has, what value.
+r"""Read arithmetic in a response: find where it states its answer, and compute the value of the expression exactly.
 
-`last_statement` finds the text, `symbols` reads it (plain, Unicode, Markdown or LaTeX) as a flat list of numbers,
-+ - * / ( ) and =, `chain` parts that at =, and `evaluate` takes a side through Dijkstra's shunting-yard, exactly.
-Nothing recurses, nothing is handed to Python's parser, and all is linear. A chain has at most 8 sides, a side at most
-200 characters and 64 tokens, no unary signs, powers, factorials, decimals or implicit products, and ASCII digits only.
+`last_statement` finds the text. `symbols` reads it (plain text, Unicode, Markdown or LaTeX) as a flat list of numbers,
++ - * / ( ) and =. `chain` splits that list at =. `evaluate` computes one side by Dijkstra's shunting-yard algorithm.
+Nothing recurses, no text is passed to Python's parser, and the time is linear. A chain has at most 8 sides, a side at
+most 200 characters and 64 tokens. Unary signs, powers, factorials, decimals, implicit products and digits that are not
+ASCII are not accepted.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from typing import NamedTuple
 MAX_SIDES = 8  # of a chain of equations
 MAX_CHARS = 200  # of a side
 MAX_TOKENS = 64  # of a side
-MAX_REMARK = 2_000  # characters behind the statement
+MAX_REMARK = 2_000  # characters after the statement
 
 _ANSWER = re.compile(r"<answer>|answer[*_` ]{0,4}(?:is[*_` ]{0,4})?[:：]", re.IGNORECASE | re.ASCII)
 _ANSWER_IS = re.compile(r"\b(?:answer|expression|equation|solution)[*_` ]{0,4} is\b", re.IGNORECASE | re.ASCII)
@@ -63,19 +64,19 @@ _ANOTHER = re.compile(r"[=≠]|[0-9)][^A-Za-z0-9,]*[-+*/×÷·−][^A-Za-z0-9,]*
 _TAKES_BACK = re.compile(r"\b(?:wrong|incorrect|invalid|(?:is|does) not|isn't|doesn't|fails)\b", re.IGNORECASE)
 _OR_ELSE = re.compile(r"\b(?:or|not|no|but|wait|instead|actually)\b", re.IGNORECASE)
 _PRECEDENCE = {"+": 1, "-": 1, "*": 2, "/": 2}
-_NUMBERS_OWN = 3
+_NUMBER_PRECEDENCE = 3  # a number never needs brackets
 
 
 class NotArithmetic(ValueError):
-    """The text is no expression of the kind that is accepted; the message is a short reason."""
+    """The text is no expression that is accepted; the message is a short reason, which becomes the verdict's."""
 
 
 class Expression(NamedTuple):
     """A parsed expression.
 
-    text       one spelling for each tree: `(10 - 6) * 5 + 4`, single spaces, brackets only where the tree needs them
+    text       one spelling for each syntax tree, `(10 - 6) * 5 + 4`: single spaces, brackets only where they are needed
     numbers    the numbers in it, ascending
-    value      exact; None where it divides by zero
+    value      its exact value; None where it divides by zero
     """
 
     text: str
@@ -90,10 +91,11 @@ class _Operand(NamedTuple):
 
 
 def last_statement(text: str) -> str:
-    r"""The last balanced `\boxed{}` or the line of the last `Answer:`, whichever begins later; else the last line.
+    r"""Return the content of the last balanced `\boxed{}`, or the line of the last `Answer:` if that begins later.
 
-    Lines without a letter or digit are passed over, so that an answer may stand below its `Answer:` or inside `\[ \]`;
-    a line that begins with = or an arrow goes on with the line before it.
+    Without either, return the last line. Lines without a letter or digit are skipped, so that an answer may stand below
+    its `Answer:` or inside `\[ \]`. A line that begins with = or an arrow continues the line before it. Raises
+    NotArithmetic if there is no answer.
     """
     text = _joined_lines(_ENVIRONMENT.sub("", text))
     box = _last_box(text)
@@ -110,7 +112,7 @@ def last_statement(text: str) -> str:
 
 
 def _joined_lines(text: str) -> str:
-    """The text with every line that continues a chain put behind the last line that is not empty."""
+    """Return the text with each line that continues a chain appended to the last line before it that is not blank."""
     if _CONTINUES.search(text) is None:
         return text
     lines: list[list[str]] = []
@@ -125,7 +127,7 @@ def _joined_lines(text: str) -> str:
 
 
 def _line_from(text: str, start: int) -> str:
-    """The rest of the line at `start`, or the first line below it, that has a letter or digit."""
+    """Return the rest of the line at `start` or, if it has no letter or digit, the first line below that has one."""
     first = _ALPHANUMERIC.search(text, start)
     if first is None:
         raise NotArithmetic("no answer")
@@ -135,26 +137,26 @@ def _line_from(text: str, start: int) -> str:
 
 
 def _last_box(text: str) -> tuple[int, int] | None:
-    r"""Where the content of the last `\boxed{}` with balanced braces begins and ends; one pass, whatever is nested."""
+    r"""Return where the content of the last balanced `\boxed{}` begins and ends; None without one. One pass."""
     if r"\boxed" not in text:
         return None
     last = (0, 0)
-    waiting: list[int] = []  # for each open brace: where the content of its box begins, 0 if it is no box
+    open_braces: list[int] = []  # for each open brace: where the content of its box begins, 0 if it is no box
     for match in _BRACE.finditer(text):
         box, brace = match.groups()
         if box or brace == "{":
-            waiting.append(match.end() if box else 0)
-        elif brace and waiting:
-            last = max(last, (waiting.pop(), match.start()))
+            open_braces.append(match.end() if box else 0)
+        elif brace and open_braces:
+            last = max(last, (open_braces.pop(), match.start()))
     return last if last[0] else None
 
 
 def symbols(text: str, target: int | None = None) -> list[str]:
-    r"""Numbers, + - * / ( ) and = in their order; raises NotArithmetic on anything else.
+    r"""Return the numbers, + - * / ( ) and = of a text, in order. Raises NotArithmetic on anything else.
 
-    Read away: layout ($, `\left`, backticks), bold marks and full stops around the whole, and a remark at the end that
-    follows `.`, `,` or `;` or stands in brackets, if it states nothing else: no = and no operation, no number but those
-    before it and `target`, and no words that take the statement back.
+    Left out are layout ($, `\left`, backticks), bold marks and full stops around the text, and a remark at its end. A
+    remark follows `.`, `,` or `;`, or stands in brackets, and states nothing else: it has no = and no operation, no
+    number but `target` and those before it, and no words that take the statement back.
     """
     tokens = _without_remark(text, target)
     while tokens and tokens[-1] in _AFTER:
@@ -167,7 +169,7 @@ def symbols(text: str, target: int | None = None) -> list[str]:
 
 
 def chain(tokens: Sequence[str]) -> list[list[str]]:
-    """The sides of a chain of equations: what `symbols` gives, parted at every =."""
+    """Return the sides of a chain of equations: the tokens that `symbols` returns, split at every =."""
     sides: list[list[str]] = [[]]
     for token in tokens:
         if token == "=":
@@ -178,9 +180,9 @@ def chain(tokens: Sequence[str]) -> list[list[str]]:
 
 
 def _without_remark(text: str, target: int | None) -> list[str]:
-    """The tokens up to the first word, layout left out."""
+    """Return the tokens up to the first word, layout left out."""
     tokens: list[str] = []
-    start = len(text) - len(text.lstrip())  # of the side, in characters; `side` in tokens
+    start = len(text) - len(text.lstrip())  # where the side begins in the text; `side`: in the tokens
     side, sides = 0, 1
     for match in _TOKEN.finditer(text, start):
         token = match.group()
@@ -198,6 +200,7 @@ def _without_remark(text: str, target: int | None) -> list[str]:
 
 
 def _before_remark(tokens: list[str], remark: str, target: int | None) -> list[str]:
+    """Return the tokens before a remark; raises NotArithmetic if it is none that may follow an expression."""
     before = tokens[-1] if tokens else ""
     in_brackets = before == "(" and remark.rstrip(" \t\r.*_$`").endswith(")")
     if not (in_brackets or before in {".", ",", ";"}) or _states_something(remark, {*tokens, str(target)}):
@@ -205,19 +208,22 @@ def _before_remark(tokens: list[str], remark: str, target: int | None) -> list[s
     return tokens[:-1]
 
 
-def _states_something(remark: str, known: set[str]) -> bool:
-    """Whether a remark holds another statement or takes the one before it back."""
+def _states_something(remark: str, allowed: set[str]) -> bool:
+    """Whether a remark makes another statement, or takes the one before it back.
+
+    allowed   the numbers that it may name
+    """
     numbers = set(_DIGITS.findall(remark[:MAX_REMARK]))
-    if len(remark) > MAX_REMARK or not numbers <= known or _ANOTHER.search(remark) or _TAKES_BACK.search(remark):
+    if len(remark) > MAX_REMARK or not numbers <= allowed or _ANOTHER.search(remark) or _TAKES_BACK.search(remark):
         return True
     return bool(numbers and _OR_ELSE.search(remark))
 
 
 def _plain_brackets(tokens: Sequence[str]) -> list[str]:
-    r"""[a], {a} and \{a\} as (a), \frac{a}{b} as ((a)/(b)), and every sign as one of + - * /."""
+    r"""Write [a], {a} and \{a\} as (a), \frac{a}{b} as ((a)/(b)), and every sign as one of + - * /."""
     plain: list[str] = []
-    waiting: list[tuple[str, str]] = []  # for each open bracket: what closes it, and which part of a fraction it is
-    part = ""  # of the fraction that the next bracket opens
+    open_brackets: list[tuple[str, str]] = []  # for each: what closes it, and which part of a fraction it holds
+    part = ""  # the part of a fraction that the next bracket opens
     for token in tokens:
         if part and token != "{":
             raise NotArithmetic("syntax")
@@ -225,11 +231,11 @@ def _plain_brackets(tokens: Sequence[str]) -> list[str]:
             part = "numerator"
             plain.append("(")
         elif token in _CLOSING:
-            waiting.append((_CLOSING[token], part))
+            open_brackets.append((_CLOSING[token], part))
             part = ""
             plain.append("(")
-        elif waiting and token == waiting[-1][0]:
-            closed = waiting.pop()[1]
+        elif open_brackets and token == open_brackets[-1][0]:
+            closed = open_brackets.pop()[1]
             part = "denominator" if closed == "numerator" else ""
             plain += {"numerator": [")", "/"], "denominator": [")", ")"]}.get(closed, [")"])
         elif token in _CLOSING.values():
@@ -240,7 +246,7 @@ def _plain_brackets(tokens: Sequence[str]) -> list[str]:
 
 
 def evaluate(tokens: Sequence[str]) -> Expression:
-    """The expression that `symbols` (without =) spell; raises NotArithmetic if they spell none."""
+    """Return the expression that tokens of `symbols` (without =) spell. Raises NotArithmetic if they spell none."""
     operands: list[_Operand] = []
     signs: list[str] = []
     wants_operand = True
@@ -248,7 +254,7 @@ def evaluate(tokens: Sequence[str]) -> Expression:
         if wants_operand != (token == "(" or token.isdecimal()):
             raise NotArithmetic("syntax")
         if token.isdecimal():
-            operands.append(_Operand(int(token), token, _NUMBERS_OWN))
+            operands.append(_Operand(int(token), token, _NUMBER_PRECEDENCE))
             wants_operand = False
         elif token == "(":
             signs.append(token)
@@ -271,13 +277,14 @@ def evaluate(tokens: Sequence[str]) -> Expression:
 
 
 def _reduce(operands: list[_Operand], signs: list[str], precedence: int) -> None:
-    """Join operands while the last sign, within the innermost open bracket, binds at least as strongly."""
+    """Apply the last signs, back to the innermost open bracket, whose precedence is at least this one."""
     while signs and _PRECEDENCE.get(signs[-1], 0) >= precedence:
         right = operands.pop()
         operands.append(_join(operands.pop(), signs.pop(), right))
 
 
 def _join(left: _Operand, sign: str, right: _Operand) -> _Operand:
+    """Return `left sign right` as one operand: its value, and its text with brackets only where they are needed."""
     precedence = _PRECEDENCE[sign]
     left_text = f"({left.text})" if left.precedence < precedence else left.text
     right_text = f"({right.text})" if right.precedence <= precedence else right.text
@@ -285,6 +292,7 @@ def _join(left: _Operand, sign: str, right: _Operand) -> _Operand:
 
 
 def _apply(left: Fraction | int | None, sign: str, right: Fraction | int | None) -> Fraction | int | None:
+    """Return the exact value; None if a side has none, or for a division by zero."""
     if left is None or right is None or (sign == "/" and right == 0):
         return None
     if sign == "+":

@@ -1,22 +1,27 @@
 r"""DAPO-Math-17k: 17,917 competition problems with whole numbers as answers (Yu et al. 2025, arXiv:2503.14476).
 
-For RL: the set that RepExp (arXiv:2510.11686) trains on, with AIME 2024 to choose the checkpoint by.
+It is for RL: RepExp (arXiv:2510.11686) trains on it and chooses the checkpoint by AIME 2024.
 
-Example, invented (id `3f0c2b9e-...`, the data's own): prompt `Find the sum of the prime factors of $2024$, each counted
-once.`, reference `36`; a correct response ends in `\boxed{36}`.
+How a response is graded: the content of its last `\boxed{}` must be the reference's number; the rules are those of
+`math_answers`. Without a box, the last "answer is x" or else the last number counts, if fallbacks are allowed
+(`fallback`; in RL they are not).
 
-Data: BytedTsinghua-SIA/DAPO-Math-17k at the commit below, which at least ten public files name (it could not be fetched
-where this was written): 300 MB, since each problem is there a hundred times; the copies (equal `extra_info.index`) are
-left out. Of the 17,917 that stay 17,255 texts differ. `data`: that parquet, whole or without copies, or JSONL, with
-prompt (text, or a chat of which the user's message counts) and `reward_model.ground_truth` or answer; a row without
-`extra_info.index` or id is `train-17`. The instruction that the set wraps around each problem is taken off.
+A problem of this shape, invented, since the data's texts are not ours to publish (the id is the data's own,
+`3f0c2b9e-...`): prompt `Find the sum of the prime factors of $2024$, each counted once.`, reference `36`.
 
-Splits: train, 4,096 of the problems, drawn with `seed`; all. The authors draw their 4,096 without a seed, from
+Data: BytedTsinghua-SIA/DAPO-Math-17k at the commit pinned below, which at least ten public files name (the hub could
+not be reached where this was written). Its 300 MB hold each problem a hundred times; copies (equal `extra_info.index`)
+are left out. Of the 17,917 problems 17,255 have different texts. The instruction that the data wrap around each problem
+is removed. `data` reads that parquet file instead, with or without copies, or JSONL, with prompt (text, or a chat with
+one user message) and `reward_model.ground_truth` or answer; a row without `extra_info.index` or id gets the id
+`train-17`.
+
+Splits: `all`, and `train`, 4,096 problems that `seed` chooses. The authors choose theirs without a seed, from
 ftajwar/deduplicated_dapo_dataset, of which no commit could be found to pin.
 
-`dapo-aime` puts the RL splits together: `train` as above, `dev` AIME 2024, `test` AIME 2025. The paper chooses the
-checkpoint by AIME 2024 and reports the same thirty problems; here `rl eval --split dev` gives its figure, and `test`
-one that nothing was chosen by. `data`: a file of the split that is asked for.
+`dapo-aime` combines the splits for RL: `train` as above, `dev` is AIME 2024, `test` is AIME 2025. The paper chooses the
+checkpoint by AIME 2024 and reports on the same thirty problems: `rl eval --split dev` gives its value, and `test` one
+on problems that nothing was chosen by. Its `data` is a file of the split that is requested.
 """
 
 from __future__ import annotations
@@ -27,12 +32,12 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from harness import HarnessError, Message, Problem, hookimpl
+from harness import HarnessError, Problem, hookimpl
 from harness.hookspecs import Register
 
 from . import aime
 from .aime import Aime24, Aime25, zero_shot
-from .competition_math import boxed_chat
+from .competition_math import INSTRUCTION
 from .data import sources
 from .data.sources import Hub, Row
 from .math_answers import MathTask
@@ -44,7 +49,8 @@ HUB = Hub(
     instead="--data FILE, the dataset's data/dapo-math-17k.parquet",
     named={"all": "train"},
 )
-DRAWN = 4_096
+TRAIN_SIZE = 4_096
+# What the data wrap around each problem.
 BEFORE = (
     "Solve the following math problem step by step. The last line of your response should be of the form "
     "Answer: $Answer (without quotes) where $Answer is the answer to the problem."
@@ -54,10 +60,10 @@ AFTER = 'Remember to put your answer on its own line after "Answer:".'
 
 @dataclass(frozen=True)
 class DapoMath(MathTask):
-    """4,096 problems to train on, or all.
+    """4,096 of the problems to train on, or all.
 
-    seed       draws the 4,096
-    fallback   no: a response without a box has no answer; so in RL
+    seed       chooses the 4,096
+    fallback   no: a response without a box has no answer. In RL it is no.
     """
 
     n = 16
@@ -65,6 +71,7 @@ class DapoMath(MathTask):
     owner = "AoPS and others"
     splits = ("train", "all")
     paper: ClassVar[Mapping[str, Any]] = {"task": {"fallback": "no"}}
+    instruction = INSTRUCTION
     pools_as = "dapo-math"
 
     data: str | None = None
@@ -73,39 +80,37 @@ class DapoMath(MathTask):
 
     @property
     def revision(self) -> str:
-        """The dataset's commit, or the file's hash."""
+        """Return the dataset's commit, or the hash of the local file."""
         return sources.revision(HUB, self.data)
 
     def problems(self, split: str) -> list[Problem]:
-        """The problems of a split, by their ids ascending."""
+        """Return the problems of a split, ordered by their ids."""
         sources.refuse_unknown("dapo-math", split, self.splits)
-        found = sources.problems(sources.rows(HUB, split, self.data, distinct="extra_info.index"), _problem)
-        found.sort(key=lambda problem: problem.id)
+        problems = sources.problems(sources.rows(HUB, split, self.data, distinct="extra_info.index"), _problem)
+        problems.sort(key=lambda problem: problem.id)
         if split == "all":
-            return found
-        if len(found) < DRAWN:
-            raise HarnessError(f"dapo-math: {len(found):,} problems, too few to draw {DRAWN:,}: use --split all")
-        drawn = np.random.default_rng(self.seed).choice(len(found), DRAWN, replace=False)
-        return [found[i] for i in np.sort(drawn)]
-
-    def messages(self, problem: Problem) -> list[Message]:
-        """One user message: the problem and the instruction of `competition_math`."""
-        return boxed_chat(problem)
+            return problems
+        if len(problems) < TRAIN_SIZE:
+            raise HarnessError(
+                f"dapo-math: {len(problems):,} problems, too few to choose {TRAIN_SIZE:,}: use --split all"
+            )
+        chosen = np.random.default_rng(self.seed).choice(len(problems), TRAIN_SIZE, replace=False)
+        return [problems[i] for i in np.sort(chosen)]
 
     def plain(self, problem: Problem) -> str:
-        """The problem, the instruction, and the beginning of a solution; no examples."""
+        """Return the problem as the beginning of a solution, for models without a chat template; no examples."""
         return zero_shot(problem)
 
     def default_split(self, model: str) -> tuple[str, str]:
-        """`train`: the set has no test split."""
+        """Return `train`, since the data have no test split."""
         return "train", ""
 
 
 class DapoAime(DapoMath):
-    """DAPO-Math-17k to train on, AIME 2024 to choose the checkpoint by, AIME 2025 to report.
+    """DAPO-Math-17k to train on, AIME 2024 to choose the checkpoint by, AIME 2025 to report on.
 
-    seed       draws the 4,096
-    fallback   no: a response without a box has no answer; so in RL
+    seed       chooses the 4,096 problems to train on
+    fallback   no: a response without a box has no answer. In RL it is no.
     """
 
     max_tokens = 8192
@@ -114,26 +119,26 @@ class DapoAime(DapoMath):
 
     @property
     def rl(self) -> Mapping[str, Any]:
-        """How it is trained on."""
+        """Return the settings for RL on this task."""
         from .data.rl_settings import DAPO_AIME
 
         return DAPO_AIME
 
     @property
     def revision(self) -> str:
-        """The three datasets' commits, or the file's hash."""
+        """Return the commits of the three datasets, or the hash of the local file."""
         commits = [HUB.revision, *(hub.revision for hub in aime.HUBS.values())]
         return "+".join(commit[:12] for commit in commits) if self.data is None else super().revision
 
     def problems(self, split: str) -> list[Problem]:
-        """The problems of a split."""
+        """Return the problems of a split."""
         sources.refuse_unknown("dapo-aime", split, self.splits)
         if split == "train":
             return super().problems(split)
         return (Aime24 if split == "dev" else Aime25)(data=self.data).problems("test")
 
     def default_split(self, model: str) -> tuple[str, str]:
-        """`test`: AIME 2025."""
+        """Return `test`, which is AIME 2025."""
         return "test", ""
 
 
@@ -144,20 +149,20 @@ def _problem(row: Row) -> Problem:
 
 
 def _unwrapped(row: Row) -> str:
-    """The problem itself, without the role and the instructions around it."""
+    """Return the text of the problem alone: of a chat the user's message, without the instructions around it."""
     chat = row.find("prompt", "problem", "question")
     if not isinstance(chat, list):
         text = row.text("prompt", "problem", "question")
     else:
-        said = [turn.get("content") for turn in chat if isinstance(turn, Mapping) and turn.get("role") == "user"]
-        if len(said) != 1 or not isinstance(said[0], str):
+        texts = [turn.get("content") for turn in chat if isinstance(turn, Mapping) and turn.get("role") == "user"]
+        if len(texts) != 1 or not isinstance(texts[0], str):
             raise row.fault("column 'prompt' must be text, or a chat with one message of the user")
-        text = said[0]
+        text = texts[0]
     return text.strip().removeprefix(BEFORE).removesuffix(AFTER).strip()
 
 
 @hookimpl
 def register_tasks(register: Register) -> None:
-    """The tasks `dapo-math` and `dapo-aime`."""
+    """Register the tasks `dapo-math` and `dapo-aime`."""
     register("dapo-math", "harness_tasks.dapo:DapoMath")
     register("dapo-aime", "harness_tasks.dapo:DapoAime")

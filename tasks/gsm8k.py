@@ -1,17 +1,22 @@
 r"""GSM8K: grade-school word problems whose answer is a whole number (Cobbe et al. 2021, arXiv:2110.14168).
 
-Example, invented (id `test-17`): prompt `A box holds 12 pencils. Ana has 5 boxes and gives 8 pencils away. How many
-pencils has she left?`, reference `52`; the data's answer ends in `#### 52`.
+How a response is graded: its last `#### x` or `\boxed{x}`, whichever comes later, must be the reference's number:
+`52.0`, `$52` and `52 pencils` are 52. Without either, the last "answer is x" or else the last number counts, if
+fallbacks are allowed (`fallback`; with --paper and in RL they are not). The rules are those of `math_answers`.
 
-Data: openai/gsm8k, config main, at the commit below, which at least ten public files name (it could not be fetched
-where this was written). Ids are the official row numbers from 0: `test-0` to `test-1318`, `train-0` to `train-7472`.
-`data`: one file is one split, JSONL as in github.com/openai/grade-school-math or the hub's parquet; `test.jsonl` serves
-`test`, `dev` and `rl-test`, and with `--split train` a file is taken as the training set. (The other set's file, known
-by its number of rows, is refused: its ids would be wrong.) Or a folder: a clone of the dataset.
+A problem (id `test-1`): prompt `A robe takes 2 bolts of blue fiber and half that much white fiber.  How many bolts in
+total does it take?`, reference `3`. The data's solution ends in `#### 3`, as a correct response should.
 
-Splits: test (1,319), train (7,473). For RL, as RepExp (arXiv:2510.11686): dev is the first 512 of test, as the paper's
-text has it, and rl-test the other 807. The authors' code draws these 512 at random without a seed, so nobody can have
-the same. The paper's pools: 6,400 responses of up to 512 tokens at temperature 1.
+Data: openai/gsm8k, config main, at the commit pinned below, which at least ten public files name (the hub could not be
+reached where this was written). Ids are the row numbers of the official files, from 0: `test-0` to `test-1318`,
+`train-0` to `train-7472`. `data` reads a local file or folder instead. A file holds one split: JSONL as in
+github.com/openai/grade-school-math, or the hub's parquet. `test.jsonl` serves `test`, `dev` and `rl-test`; with
+`--split train` a file is read as the training set. A file with as many rows as the other set has is refused, since its
+ids would be wrong. A folder is a clone of the dataset.
+
+Splits: test (1,319) and train (7,473). For RL as in RepExp (arXiv:2510.11686): dev is the first 512 problems of test,
+as the paper says, and rl-test the other 807. The authors' code samples its 512 at random without a seed, so that they
+cannot be reproduced. The paper's pools: 6,400 responses of up to 512 tokens at temperature 1.
 """
 
 from __future__ import annotations
@@ -20,7 +25,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from harness import Message, Problem, hookimpl
+from harness import Problem, hookimpl
 from harness.hookspecs import Register
 
 from .data import sources
@@ -35,9 +40,9 @@ HUB = Hub(
     instead="--data FILE, JSONL or parquet with question and answer (test.jsonl of openai/grade-school-math on GitHub)",
 )
 SIZES = {"test": 1_319, "train": 7_473}
-DEV = 512  # rows of test
+DEV = 512  # problems of test
 
-# The authors' wording (RepExp's code, data_preprocess/gsm8k.py).
+# The prompt is the question and this sentence, which is the authors' (RepExp's code, data_preprocess/gsm8k.py).
 INSTRUCTION = 'Let\'s think step by step and output the final answer after "####".'
 
 WORKED = """\
@@ -61,15 +66,16 @@ She gets 50 - 34 = 16 back. #### 16
 
 @dataclass(frozen=True)
 class Gsm8k(MathTask):
-    """The 1,319 test problems, the 7,473 training problems, or a local file's.
+    """The 1,319 test problems, the 7,473 training problems, or those of a local file.
 
-    fallback   no: a response without a `####` or a box has no answer; so with --paper and in RL
+    fallback   no: a response without a `####` or a box has no answer. With --paper and in RL it is no.
     """
 
     n = 64
     max_tokens = 512
     paper: ClassVar[Mapping[str, Any]] = {"n": 6400, "max_tokens": 512, "sampler": {}, "task": {"fallback": "no"}}
     splits = ("test", "train", "dev", "rl-test")
+    instruction = INSTRUCTION
     statements = "####"
     strict = "####"
     pools_as = "gsm8k"
@@ -79,43 +85,39 @@ class Gsm8k(MathTask):
 
     @property
     def rl(self) -> Mapping[str, Any]:
-        """How it is trained on."""
+        """Return the settings for RL on this task."""
         from .data.rl_settings import GSM8K
 
         return GSM8K
 
     @property
     def revision(self) -> str:
-        """The dataset's commit, or the file's hash."""
+        """Return the dataset's commit, or the hash of the local file."""
         return sources.revision(HUB, self.data)
 
     def problems(self, split: str) -> list[Problem]:
-        """The problems of a split, in the official order."""
+        """Return the problems of a split, in the official order."""
         sources.refuse_unknown("gsm8k", split, self.splits)
         official = "train" if split == "train" else "test"
-        whole = sources.problems(sources.rows(HUB, official, self.data), lambda row: _problem(official, row))
-        sources.refuse_swapped("gsm8k", official, len(whole), SIZES)
-        return {"dev": whole[:DEV], "rl-test": whole[DEV:]}.get(split, whole)
-
-    def messages(self, problem: Problem) -> list[Message]:
-        """One user message: the question and `INSTRUCTION`."""
-        return [{"role": "user", "content": f"{problem.prompt} {INSTRUCTION}"}]
+        problems = sources.problems(sources.rows(HUB, official, self.data), lambda row: _problem(official, row))
+        sources.refuse_swapped("gsm8k", official, len(problems), SIZES)
+        return {"dev": problems[:DEV], "rl-test": problems[DEV:]}.get(split, problems)
 
     def plain(self, problem: Problem) -> str:
-        """Four worked examples, and the question in their form."""
+        """Return four worked examples and the question in their form, for models without a chat template."""
         return f"{WORKED}Question: {problem.prompt}\nAnswer:"
 
 
 def _problem(split: str, row: Row) -> Problem:
     solution = row.text("answer")
-    _, marker, gold = solution.rpartition("####")
-    gold = gold.strip().replace(",", "")
-    if not marker or not gold:
+    _, marker, number = solution.rpartition("####")
+    number = number.strip().replace(",", "")
+    if not marker or not number:
         raise row.fault(f"column 'answer' must end in '#### ' and a number, got {solution[-40:]!r}")
-    return Problem(f"{split}-{row.number}", row.text("question"), gold)
+    return Problem(f"{split}-{row.number}", row.text("question"), number)
 
 
 @hookimpl
 def register_tasks(register: Register) -> None:
-    """The task `gsm8k`."""
+    """Register the task `gsm8k`."""
     register("gsm8k", "harness_tasks.gsm8k:Gsm8k")

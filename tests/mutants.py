@@ -52,7 +52,7 @@ _TURNED = {
 }
 
 
-# Where our verdicts differ from evalplus' on purpose (docs/grading.md)
+# Where our verdicts differ from evalplus' on purpose (docs/grading-measured.md)
 ON_PURPOSE = {"numpy float32", "numpy float16", "numpy array"}
 
 

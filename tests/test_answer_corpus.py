@@ -13,7 +13,8 @@ from random import Random
 import pytest
 
 from harness import Problem
-from harness_tasks.competition_math import Math, boxed
+from harness_tasks.competition_math import Math
+from harness_tasks.data.math_rows import boxed
 from harness_tasks.gsm8k import Gsm8k
 from harness_tasks.math_answers import MathTask
 from harness_tasks.math_answers.equality import reference_in

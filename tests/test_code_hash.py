@@ -199,9 +199,9 @@ MATH = [f"harness_tasks.math_answers{name}" for name in (
         ),
         ("selector", "kcenter", ["harness_selectors.kcenter", "harness_selectors.numerics.nearest_pick", VECTORS]),
         ("selector", "outcome-ucb", ["harness_selectors.outcome_ucb", "harness_selectors.answer_round_robin"]),
-        ("task", "game24", ["harness_tasks.game24", "harness_tasks.arithmetic"]),
+        ("task", "game24", ["harness_tasks.game24", "harness_tasks.arithmetic", "harness_tasks.data.hands", SOURCES]),
         ("task", "gsm8k", ["harness_tasks.gsm8k", SOURCES, *MATH]),
-        ("task", "math500", ["harness_tasks.competition_math", SOURCES, *MATH]),
+        ("task", "math500", ["harness_tasks.competition_math", "harness_tasks.data.math_rows", SOURCES, *MATH]),
         ("embedder", "hidden-mean", ["harness_plugins.embedders.hidden_states"]),
         (
             "sampler",

@@ -47,6 +47,7 @@ from harness_tasks.sandbox import (
     workers,
 )
 from harness_tasks.sandbox.canonical import DEPTH, TooLong, encode_loosely
+from harness_tasks.sandbox.transcript import Transcript, WorkerLost
 
 SQUARE = "def square(x): return x * x"
 SQUARES = Suite("squares", "square", [[3], [4]], [1.0, 1.0])
@@ -1054,7 +1055,7 @@ def test_the_trusted_side_loads_neither_numpy_nor_what_runs_inside():
 
 
 def transcript(*parts, tests=2, judge=None):
-    made = workers.Transcript(tests, judge)
+    made = Transcript(tests, judge)
     for part in parts:
         made.read(part)
     return made
@@ -1085,7 +1086,7 @@ def test_a_program_can_claim_nothing_that_it_should_not(written, status):
 
 def test_a_process_that_was_never_confined_is_our_fault():
     for written in (b"", b"1 i1\n1 i2\n=ok \n", b"+"):
-        with pytest.raises(workers.WorkerLost, match="could not be set up"):
+        with pytest.raises(WorkerLost, match="could not be set up"):
             transcript(written).run("exit", 1)
 
 
@@ -1103,7 +1104,7 @@ def test_any_bytes_make_a_run_or_none(parts):
             "stopped",
             "killed",
         }
-    except workers.WorkerLost:
+    except WorkerLost:
         assert not b"".join(parts).startswith(b"+\n")
 
 

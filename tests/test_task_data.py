@@ -24,9 +24,12 @@ import pytest
 
 from harness import HarnessError, Problem
 from harness_tasks import aime, competition_math, dapo, gsm8k
-from harness_tasks.aime import Aime24, Aime25, without_instruction
-from harness_tasks.competition_math import Math, Math500, boxed
+from harness_tasks.aime import Aime24, Aime25
+from harness_tasks.competition_math import Math, Math500
 from harness_tasks.dapo import DapoAime, DapoMath
+from harness_tasks.data import aime_rows
+from harness_tasks.data.aime_rows import without_instruction
+from harness_tasks.data.math_rows import boxed
 from harness_tasks.gsm8k import Gsm8k
 
 TASKS = (Gsm8k, Math, Math500, Aime24, Aime25, DapoMath)
@@ -203,10 +206,10 @@ def test_dev_and_rl_test_part_the_test_set(shared_data):
 @pytest.mark.parametrize(("task", "file"), [(Aime24, "aime24_qwq.jsonl"), (Aime25, "aime25_qwq.jsonl")])
 def test_a_years_problems_are_found_in_their_places_without_the_files_instruction(shared_data, task, file):
     problems = task(str(shared_data / "tasks" / file)).problems("test")
-    assert {problem.id.split("-", 1)[1] for problem in problems} == set(aime.PLACES)
+    assert {problem.id.split("-", 1)[1] for problem in problems} == set(aime_rows.PLACES)
     answers = {problem.id[5:]: problem.reference for problem in problems}
-    listed = " ".join(answers[place] for place in aime.PLACES)
-    assert aime.ANSWERS[hashlib.sha256(listed.encode()).hexdigest()[:16]] == task.year
+    listed = " ".join(answers[place] for place in aime_rows.PLACES)
+    assert aime_rows.ANSWERS[hashlib.sha256(listed.encode()).hexdigest()[:16]] == task.year
     assert not any("step by step" in problem.prompt or r"\boxed" in problem.prompt for problem in problems)
 
 
@@ -404,7 +407,7 @@ def test_math_500_is_known_by_its_unique_id_or_else_its_row(tmp_path):
 
 def test_rows_without_a_name_are_known_by_their_order(tmp_path):
     problems = Aime25(jsonl(tmp_path / "f.jsonl", exam())).problems("test")
-    assert ids(problems) == [f"2025-{place}" for place in aime.PLACES]
+    assert ids(problems) == [f"2025-{place}" for place in aime_rows.PLACES]
     assert [problem.reference for problem in problems[:2]] == ["1", "2"]
     assert ids(Aime25(jsonl(tmp_path / "f.jsonl", exam(3))).problems("test")) == ["2025-I-1", "2025-I-2", "2025-I-3"]
 
@@ -504,7 +507,7 @@ def test_the_training_set_is_the_default_split():
 
 def test_too_few_problems_to_draw_from_are_refused(tmp_path):
     data = jsonl(tmp_path / "f.jsonl", [trained(i) for i in range(3)])
-    assert "3 problems, too few to draw 4,096: use --split all" in message(DapoMath(data), "train")
+    assert "3 problems, too few to choose 4,096: use --split all" in message(DapoMath(data), "train")
     assert len(DapoMath(data).problems("all")) == 3
 
 

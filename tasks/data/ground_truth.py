@@ -1,13 +1,13 @@
-"""What every test of a problem must give: its canonical solution's results, computed once in the sandbox.
+"""The expected result of every test of a problem: the canonical solution's, computed once in the sandbox.
 
-evalplus computes them in the grading process and keeps them as a pickle, 792 MB for MBPP+ (781 of them Mbpp/255's),
-which every grading process loads. Here one problem's are computed when they are first asked for (MBPP+ together takes
-about 50 CPU-seconds, 20 of them Mbpp/599's) and kept as compressed JSON, never pickle: in
-`$XDG_CACHE_HOME/diversity-harness/ground-truth`, else `~/.cache/...`. A damaged file is computed anew; where the folder
-cannot be written, nothing is kept.
+A problem's results are computed when they are first needed (all of MBPP+ takes about 50 CPU seconds, 20 of them for
+Mbpp/599) and are cached as compressed JSON in `$XDG_CACHE_HOME/diversity-harness/ground-truth`, else `~/.cache/...`. A
+damaged file is replaced; if the folder cannot be written, nothing is cached. (evalplus computes the results in the
+grading process and keeps them as a pickle of 792 MB for MBPP+, 781 of them for Mbpp/255, which every grading process
+loads.)
 
-A result of more than `LONG` characters without floats is kept as a digest, and so is every result behind the first
-`TOO_LONG` characters of a problem (of Mbpp/255 and HumanEval/130): those are compared by equality alone.
+A result of more than `LONG` characters without floats is kept as a digest. So is every result after the first
+`TOO_LONG` characters of a problem's results (in Mbpp/255 and HumanEval/130). Digests are compared for equality only.
 """
 
 from __future__ import annotations
@@ -32,20 +32,20 @@ TEST_CPU_S = 60.0
 ALL_CPU_S = 900.0
 LONG = 1 << 20
 TOO_LONG = 64 << 20
-FRUGAL, GENEROUS = 1 << 29, 1 << 32  # bytes; a solution that needs no more than FRUGAL leaves others twice that
+FRUGAL, GENEROUS = 1 << 29, 1 << 32  # bytes of memory: the canonical solution's first try and its second
 
 
 class NoGroundTruth(Exception):
-    """The canonical solution did not run here; the text says why."""
+    """The canonical solution does not run on this machine; the message says why."""
 
 
 @dataclass(frozen=True)
 class GroundTruth:
-    """The results of the canonical solution.
+    """The results of the canonical solution, and what it used.
 
-    expected      per test a canonical text, or the digest of one (`h...`)
-    cpu_s         per test the CPU seconds it took
-    memory_bytes  what another program may use: twice what this one needed, from 1 to 4 GiB
+    expected      for each test the result's canonical text, or the digest of it (`h...`)
+    cpu_s         for each test the CPU seconds that it took
+    memory_bytes  the memory limit of other programs: twice the limit that this one needed, 1 or 4 GiB
     """
 
     expected: list[str]
@@ -56,11 +56,17 @@ class GroundTruth:
 def ground_truth(
     sandbox: Sandbox, key: str, solution: str, entry_point: str, inputs: Sequence[Sequence[Any]]
 ) -> GroundTruth:
-    """The ground truth of one problem, from the disk if it is there; `key` is a hash of all that it depends on."""
+    """Return the ground truth of one problem, from the cache if it is there. Raises NoGroundTruth.
+
+    key           a hash of all that the ground truth depends on
+    solution      the canonical solution, a whole program
+    entry_point   the function in it to call
+    inputs        the positional arguments of each test
+    """
     path = _folder() / f"{key}.json.gz"
-    known = _read(path, len(inputs))
-    if known is not None:
-        return known
+    cached = _read(path, len(inputs))
+    if cached is not None:
+        return cached
     truth = _computed(sandbox, key, solution, entry_point, inputs)
     _write(path, truth)
     return truth
@@ -69,15 +75,16 @@ def ground_truth(
 def _computed(
     sandbox: Sandbox, key: str, solution: str, entry_point: str, inputs: Sequence[Sequence[Any]]
 ) -> GroundTruth:
-    memory, texts = FRUGAL, len(inputs)
+    """Run the canonical solution, up to three times: with more memory and with digests if it needs them."""
+    memory, as_text = FRUGAL, len(inputs)
 
     def run() -> Run:
         suite = Suite(
-            key=f"{key} ground truth {memory} {texts}",
+            key=f"{key} ground truth {memory} {as_text}",
             entry_point=entry_point,
             inputs=inputs,
             cpu_limits_s=[TEST_CPU_S] * len(inputs),
-            digest=[test >= texts for test in range(len(inputs))],
+            digest=[test >= as_text for test in range(len(inputs))],
             memory_bytes=memory,
             output_bytes=TOO_LONG,
             total_cpu_s=ALL_CPU_S,
@@ -89,7 +96,7 @@ def _computed(
         memory = GENEROUS
         outcome = run()
     if outcome.status == "output":
-        texts = len(outcome.results)
+        as_text = len(outcome.results)
         outcome = run()
     if outcome.status != "ok":
         raise NoGroundTruth(f"{outcome.status} {outcome.detail}".strip())
@@ -97,27 +104,29 @@ def _computed(
 
 
 def _shortened(text: str) -> str:
+    """Return a result's text, or its digest where it is long and holds no floats."""
     if len(text) <= LONG or holds_floats(text):
         return text
     return "h" + hashlib.sha256(loose(text).encode()).hexdigest()
 
 
-# On the disk
+# The cache
 
 
 def _folder() -> Path:
     cache = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
-    nowhere = cache.startswith("~")  # a user without a home: nothing can be kept below this
-    return Path(os.devnull if nowhere else cache) / "diversity-harness" / "ground-truth"
+    if cache.startswith("~"):  # the user has no home folder; below /dev/null nothing can be written
+        cache = os.devnull
+    return Path(cache) / "diversity-harness" / "ground-truth"
 
 
 def _read(path: Path, tests: int) -> GroundTruth | None:
-    """What the file holds; None where there is none or it is damaged."""
+    """Return the ground truth in a file; None if there is no file or it is damaged."""
     try:
-        known = GroundTruth(**json.loads(gzip.decompress(path.read_bytes())))
-        whole = len(known.expected) == len(known.cpu_s) == tests and FRUGAL <= known.memory_bytes <= GENEROUS
-        sound = all(type(text) is str for text in known.expected) and all(type(s) is float for s in known.cpu_s)
-        return known if whole and sound else None
+        truth = GroundTruth(**json.loads(gzip.decompress(path.read_bytes())))
+        is_complete = len(truth.expected) == len(truth.cpu_s) == tests and FRUGAL <= truth.memory_bytes <= GENEROUS
+        has_types = all(type(text) is str for text in truth.expected) and all(type(s) is float for s in truth.cpu_s)
+        return truth if is_complete and has_types else None
     except (OSError, EOFError, zlib.error, ValueError, TypeError, RecursionError):
         return None
 

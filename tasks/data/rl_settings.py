@@ -1,12 +1,12 @@
-"""What RL trains on, is chosen and reported by, and with which settings, task by task (`Task.rl`).
+"""The settings of each task for RL (`Task.rl`): the splits to train, choose the checkpoint and report on, and the rest.
 
-Math, GSM8K and DAPO with AIME: the paper's (Tuyls et al. 2025, arXiv:2510.11686, appendix on RL); what is not named
-here is `harness.training.Settings`' default, which is its table. Tasks import this where they are asked: how a model is
-trained is no part of how its responses are graded, and must not change a verdict's key.
+For MATH, GSM8K and DAPO with AIME they are the paper's (Tuyls et al. 2025, arXiv:2510.11686, appendix on RL). What is
+not set here has the default of `harness.training.Settings`, which holds the paper's table. A task imports this module
+only inside its property `rl`, so that the settings for training, which do not affect grading, change no verdict's key.
 
-The reward is strict, an answer in the form that the prompt asks for: verl's rules for GSM8K and MATH, with which the
-authors' code trains (the paper names verl, and no grader). For DAPO and AIME their code takes verl's math-verify
-wrapper, which also accepts a number without a box. Here MATH's rule holds for these too.
+The reward is strict: the answer must have the form that the prompt asks for. The rules are verl's for GSM8K and MATH,
+with which the authors' code trains (the paper names verl, and no grader). For DAPO and AIME their code uses verl's
+math-verify wrapper, which also accepts a number without a box; here MATH's rule holds for these too.
 """
 
 from __future__ import annotations
@@ -32,7 +32,8 @@ DAPO_AIME: dict[str, Any] = {
     "bonus": {"repexp": {"dim": 128}},
 }
 
-# Ours: found by plain GRPO's dev pass@1 alone (docs/log.md), twenty steps of a few minutes on one core.
+# This project's own settings, chosen by the dev pass@1 of plain GRPO alone (docs/log.md): twenty steps, a few minutes
+# on one core.
 GAME24: dict[str, Any] = {
     "train": "train",
     "dev": "dev",

@@ -1,11 +1,15 @@
-"""Rows of a task's data: from the hub at a pinned commit, or from a local file or folder. Every fault is one line.
+"""The rows of a task's data: from the Hugging Face hub at a pinned commit, or from a local file or folder.
 
-The hub is read through `datasets`. Three things it does are not wanted here (seen in 5.2.0). Where the hub is out of
-reach it tries for 23 s, and for minutes where connections are taken but not answered; here its cache is asked first,
-then the hub for any answer (`system.hub`). Then it serves the newest cached copy, of *any* revision, under the pinned
-one's name; here the pinned one or none. And it prefers a folder `openai/gsm8k` that lies where the command runs.
+Every fault is a HarnessError of one line.
 
-A local file is known by its bytes, not by its name: parquet, a JSON array, or JSONL, each of the texts also gzipped.
+The hub is read through `datasets`, of which three habits are avoided (seen in version 5.2.0):
+- If the hub cannot be reached, it tries for 23 s, or for minutes if connections open but nothing answers. This module
+  looks in the cache of `datasets` first, and then checks whether the hub answers at all (`system.hub`).
+- It then serves the newest cached copy, of *any* revision, as if it were the pinned one. This module takes the pinned
+  revision or none.
+- It prefers a folder `openai/gsm8k` in the current directory to the dataset of that name. This module names the hub.
+
+The format of a local file is recognised by its content: parquet, a JSON array, or JSONL; the last two also gzipped.
 A local folder is a clone of the dataset (`hf download openai/gsm8k --repo-type dataset --local-dir DIR`).
 """
 
@@ -35,12 +39,12 @@ Numbered: TypeAlias = Iterator[tuple[int, Mapping[str, Any]]]
 class Hub:
     """A dataset of the hub at one commit.
 
-    task       who asks; every error begins with it
+    task       the task that reads it; every error message begins with its name
     repo       the dataset's id
-    revision   the commit, in full
-    instead    what those without the hub can give: an option, and of what the file is
-    configs    the parts that make up a split, in this order; None is the one part of a dataset without parts
-    named      its name for a split where ours is another
+    revision   the full hash of the commit
+    instead    for error messages: what to give where the hub cannot be reached, an option and a description of its file
+    configs    the configs that make up a split, in this order; None for a dataset without configs
+    named      the dataset's names of splits, where they differ from the task's
     """
 
     task: str
@@ -50,18 +54,19 @@ class Hub:
     configs: Sequence[str | None] = (None,)
     named: Mapping[str, str] = field(default_factory=dict)
 
-    def split(self, ours: str) -> str:
-        """The dataset's own name for a split."""
-        return self.named.get(ours, ours)
+    def split(self, split: str) -> str:
+        """Return the dataset's name of a split."""
+        return self.named.get(split, split)
 
 
 @dataclass(frozen=True)
 class Row:
-    """One row: its values, and what an error or an id says of its place.
+    """One row of a dataset, and where it stands.
 
-    number   in its split (and config), from 0: the row's number on the hub's pages
-    config   the part it is from; None for a file, and for a dataset without parts
-    place    for errors: `gsm8k: 'test.jsonl', line 3`
+    number   its number in its split (and config), from 0: the number that the hub's pages show
+    config   the config that it is from; None for a local file, and for a dataset without configs
+    place    for error messages: `gsm8k: 'test.jsonl', line 3`
+    values   its values by column
     """
 
     number: int
@@ -70,11 +75,17 @@ class Row:
     values: Mapping[str, Any]
 
     def find(self, *columns: str) -> Any:
-        """The value of the first of these columns that is here, else None; `a.b` is b within a; case is no matter."""
+        """Return the value of the first of these columns that the row has, else None.
+
+        `a.b` is the field b of column a. Upper and lower case are the same.
+        """
         return next((value for name in columns if (value := _value(self.values, name)) is not None), None)
 
     def text(self, *columns: str) -> str:
-        """The same as text that is not blank (a whole number is written out); anything else is an error."""
+        """Return the value of the first of these columns as text; an integer is converted.
+
+        Raises HarnessError if it is missing, blank or neither text nor an integer.
+        """
         value = self.find(*columns)
         named = " or ".join(repr(name) for name in columns)
         if value is None:
@@ -85,59 +96,69 @@ class Row:
             raise self.fault(f"column {named} is blank")
         return str(value)
 
-    def fault(self, what: str) -> HarnessError:
-        """The error that says what is wrong with this row."""
-        return HarnessError(f"{self.place}: {what}")
+    def fault(self, message: str) -> HarnessError:
+        """Return an error that says where this row stands and what is wrong with it."""
+        return HarnessError(f"{self.place}: {message}")
 
 
 def revision(hub: Hub, data: str | None) -> str:
-    """The pinned commit, or `sha256:` and 16 hex digits over the bytes of a local file or folder."""
-    return hub.revision if data is None else f"sha256:{_digest(hub.task, Path(data).expanduser())[:16]}"
+    """Return the pinned commit, or the hash of the local data if there are any."""
+    return hub.revision if data is None else file_revision(hub.task, data)
+
+
+def file_revision(task: str, data: str) -> str:
+    """Return `sha256:` and 16 hex digits, the hash of the bytes of a local file or folder."""
+    return f"sha256:{_digest(task, Path(data).expanduser())[:16]}"
 
 
 def rows(hub: Hub, split: str, data: str | None, distinct: str = "") -> Iterator[Row]:
-    """The rows of a split, config by config; those of a local file whatever the split.
+    """Yield the rows of a split, config by config; of a local file all rows, whatever the split.
 
-    `distinct` names a column that tells copies: of rows that are equal in it the first alone is given. (Of a column
-    store only that column is read for the others: the 1,791,700 rows of DAPO-Math-17k take seconds, not a minute.)
+    distinct   a column by which copies are recognised: of rows with the same value in it, only the first is yielded.
+               (In a column store only that column is read of the copies: the 1,791,700 rows of DAPO-Math-17k take
+               seconds instead of a minute.)
+
+    Raises HarnessError if there are no rows.
     """
     path = None if data is None else Path(data).expanduser()
-    found = (
-        _split_rows(hub, split, path, distinct) if path is None or path.is_dir() else _file_rows(hub, path, distinct)
-    )
-    first = next(found, None)
+    if path is None or path.is_dir():
+        all_rows = _split_rows(hub, split, path, distinct)
+    else:
+        all_rows = _file_rows(hub, path, distinct)
+    first = next(all_rows, None)
     if first is None:
         raise HarnessError(f"{hub.task}: {hub.repo if data is None else repr(data)} has no rows")
     yield first
-    yield from found
+    yield from all_rows
 
 
-def problems(found: Iterable[Row], make: Callable[[Row], Problem]) -> list[Problem]:
-    """A problem of each row, in the rows' order; no id twice."""
-    made: dict[str, Problem] = {}
+def problems(rows: Iterable[Row], make: Callable[[Row], Problem]) -> list[Problem]:
+    """Return `make(row)` for each row, in the rows' order. Raises HarnessError if two problems have the same id."""
+    by_id: dict[str, Problem] = {}
     places: dict[str, str] = {}
-    for row in found:
+    for row in rows:
         problem = make(row)
-        if problem.id in made:
+        if problem.id in by_id:
             raise row.fault(f"problem {problem.id!r} is there already ({places[problem.id].rpartition(', ')[2]})")
-        made[problem.id], places[problem.id] = problem, row.place
-    return list(made.values())
+        by_id[problem.id], places[problem.id] = problem, row.place
+    return list(by_id.values())
 
 
 def refuse_unknown(task: str, split: str, splits: Sequence[str]) -> None:
-    """Raise unless the task has that split."""
+    """Raise HarnessError unless the task has that split."""
     if split not in splits:
         raise HarnessError(f"{task}: unknown split {split!r} (choose from {', '.join(splits)})")
 
 
 def refuse_swapped(task: str, split: str, count: int, sizes: Mapping[str, int]) -> None:
-    """Raise where a split's rows are exactly as many as another split has: its file was given by mistake."""
+    """Raise HarnessError if the number of rows is that of another split: then the other split's file was given."""
     other = next((name for name, size in sizes.items() if size == count), split)
     if other != split:
         raise HarnessError(f"{task}: --data has {count:,} rows, as split {other!r} has, not {split!r}: is it its file?")
 
 
 def _split_rows(hub: Hub, split: str, folder: Path | None, distinct: str) -> Iterator[Row]:
+    """Yield the rows of a split of the hub's dataset, or of a local clone of it."""
     for config in hub.configs:
         part = "/".join(filter(None, (config, hub.split(split))))
         place = f"{hub.task}: {repr(str(folder)) if folder else hub.repo} {part}, row"
@@ -146,7 +167,7 @@ def _split_rows(hub: Hub, split: str, folder: Path | None, distinct: str) -> Ite
 
 
 def _value(values: Mapping[str, Any], name: str) -> Any:
-    """The value at a dotted name; None where there is none."""
+    """Return the value at a dotted name; None where there is none."""
     head, _, rest = name.partition(".")
     value = next((value for key, value in values.items() if str(key).lower() == head.lower()), None)
     if not rest:
@@ -158,41 +179,47 @@ def _value(values: Mapping[str, Any], name: str) -> Any:
 
 
 def _file_rows(hub: Hub, path: Path, distinct: str) -> Iterator[Row]:
-    what = f"{hub.task}: data"
-    with _one_line(hub.task, path):
-        parquet = path.suffix == ".parquet" or beginning(path, 4) == b"PAR1"
-        if parquet:
+    """Yield the rows of a local file; they are numbered without the copies that are left out."""
+    source = f"{hub.task}: data"
+    with _faults_in_one_line(hub.task, path):
+        is_parquet = path.suffix == ".parquet" or beginning(path, 4) == b"PAR1"
+        if is_parquet:
             for number, (row, values) in enumerate(_parquet_rows(path, distinct)):
-                yield Row(number, None, f"{what} {path}, row {row}", values)
+                yield Row(number, None, f"{source} {path}, row {row}", values)
             return
         seen: set[Any] = set()
-        new = (line for line in read_lines(path, what) if not distinct or _new([_value(line.value, distinct)], seen))
-        for number, line in enumerate(new):
+        lines = read_lines(path, source)
+        kept = (line for line in lines if not distinct or _first_seen([_value(line.value, distinct)], seen))
+        for number, line in enumerate(kept):
             yield Row(number, None, line.where, line.value)
 
 
 def _parquet_rows(path: Path, distinct: str) -> Numbered:
+    """Yield the rows of a parquet file with their numbers in it, from 0."""
     import pyarrow.parquet as pq
 
     with pq.ParquetFile(path) as file:
         yield from _table_rows(file.iter_batches(), distinct)
 
 
-def _new(keys: Sequence[Any], seen: set[Any]) -> list[int]:
-    """Which of these keys are not seen yet (and now are); what is no key, neither text nor a number, is always new."""
-    found = []
+def _first_seen(keys: Sequence[Any], seen: set[Any]) -> list[int]:
+    """Return the indices of the keys that are not in `seen`, and add them to it.
+
+    What is neither text nor an integer is no key: its index is always returned.
+    """
+    indices = []
     for i, key in enumerate(keys):
         if not isinstance(key, (str, int)):
-            found.append(i)
+            indices.append(i)
         elif key not in seen:
-            found.append(i)
+            indices.append(i)
             seen.add(key)
-    return found
+    return indices
 
 
 @contextmanager
-def _one_line(task: str, path: Path) -> Iterator[None]:
-    """What reading a file raises, as one line that names it."""
+def _faults_in_one_line(task: str, path: Path) -> Iterator[None]:
+    """Turn what reading a file raises into a HarnessError of one line that names the file."""
     import pyarrow as pa
 
     try:
@@ -203,39 +230,39 @@ def _one_line(task: str, path: Path) -> Iterator[None]:
 
 
 def _digest(task: str, path: Path) -> str:
-    """SHA-256 of a file; of a folder over its files' names and bytes, hidden ones left out."""
-    with _one_line(task, path):
+    """Return the SHA-256 of a file; of a folder that of its files' names and bytes, hidden files left out."""
+    with _faults_in_one_line(task, path):
         if not path.is_dir():
-            with path.open("rb") as file:
-                return hashlib.file_digest(file, "sha256").hexdigest()
-        whole = hashlib.sha256()
-        for each in sorted(path.rglob("*")):
-            name = each.relative_to(path)
-            if each.is_file() and not any(part.startswith(".") for part in name.parts):
-                whole.update(f"{name.as_posix()} {_digest(task, each)}\n".encode())
-        return whole.hexdigest()
+            with path.open("rb") as binary:
+                return hashlib.file_digest(binary, "sha256").hexdigest()
+        folder_hash = hashlib.sha256()
+        for file in sorted(path.rglob("*")):
+            name = file.relative_to(path)
+            if file.is_file() and not any(part.startswith(".") for part in name.parts):
+                folder_hash.update(f"{name.as_posix()} {_digest(task, file)}\n".encode())
+        return folder_hash.hexdigest()
 
 
-# Column stores: parquet, and what `datasets` makes
+# Column stores: parquet, and the tables of `datasets`
 
 
 def _table_rows(batches: Iterable[pa.RecordBatch], distinct: str) -> Numbered:
-    """The rows with their numbers from 0; of rows equal in the column `distinct` the first alone."""
+    """Yield the rows with their numbers from 0; of rows with the same value in the column `distinct` only the first."""
     import pyarrow as pa
 
     seen: set[Any] = set()
     start = 0
     for batch in batches:
         keys = _keys(batch, distinct)
-        chosen = range(len(batch)) if keys is None else _new(keys, seen)
-        taken = batch if keys is None else batch.take(pa.array(chosen, pa.int64()))
-        for i, values in zip(chosen, taken.to_pylist(), strict=True):
+        chosen = range(len(batch)) if keys is None else _first_seen(keys, seen)
+        chosen_rows = batch if keys is None else batch.take(pa.array(chosen, pa.int64()))
+        for i, values in zip(chosen, chosen_rows.to_pylist(), strict=True):
             yield start + i, values
         start += len(batch)
 
 
 def _keys(batch: pa.RecordBatch, dotted: str) -> list[Any] | None:
-    """A column's values, `a.b` being b within a; None where there is no such column."""
+    """Return a column's values (`a.b` is the field b of column a); None where there is no such column."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
@@ -254,14 +281,17 @@ def _keys(batch: pa.RecordBatch, dotted: str) -> list[Any] | None:
 
 
 def _batches(hub: Hub, config: str | None, split: str, folder: Path | None) -> Iterable[pa.RecordBatch]:
-    """The batches of one part of a split."""
-    with tempfile.TemporaryDirectory() as scratch, _quiet(), _loading(hub, folder):
+    """Return the batches of one config's split, from the hub or from a local clone."""
+    with tempfile.TemporaryDirectory() as scratch, _quiet(), _loading_faults(hub, folder):
         builder = _folder_builder(config, folder, scratch) if folder else _hub_builder(hub, config)
         return builder.as_dataset(split=split).data.to_batches()
 
 
 def _folder_builder(config: str | None, folder: Path, scratch: str) -> Any:
-    """A builder over a local clone, with a cache of its own: with the user's it could miss that a file has changed."""
+    """Return a builder over a local clone.
+
+    Its cache is a temporary folder: with the user's cache, `datasets` could miss that a file has changed.
+    """
     from datasets import load_dataset_builder
 
     builder = load_dataset_builder(str(folder.resolve()), config, cache_dir=scratch)
@@ -270,23 +300,23 @@ def _folder_builder(config: str | None, folder: Path, scratch: str) -> Any:
 
 
 def _hub_builder(hub: Hub, config: str | None) -> Any:
-    """A builder at the pinned commit: from the cache of `datasets`, else from the hub."""
+    """Return a builder at the pinned commit: from the cache of `datasets`, else from the hub."""
     cached = _cached_builder(hub, config)
     if cached is not None:
         return cached
     if hub_is_out_of_reach():
-        raise _not_here(hub, "the hub cannot be reached from here")
+        raise _out_of_reach(hub, "the hub cannot be reached from here")
     from datasets import load_dataset_builder
 
     builder = load_dataset_builder(f"hf://datasets/{hub.repo}", config, revision=hub.revision)
-    if builder.hash != hub.revision:  # the hub failed it, and it took another revision from its cache
-        raise _not_here(hub, f"the hub did not give it (revision {builder.hash} is cached, but is another)")
+    if builder.hash != hub.revision:  # the hub did not answer, and `datasets` took another revision from its cache
+        raise _out_of_reach(hub, f"the hub did not give it (revision {builder.hash} is cached, but is another)")
     builder.download_and_prepare()
     return builder
 
 
 def _cached_builder(hub: Hub, config: str | None) -> Any:
-    """A builder over what an earlier run has fetched at the pinned commit; None where there is nothing."""
+    """Return a builder over what an earlier run downloaded at the pinned commit; None if nothing is cached."""
     from datasets.packaged_modules.cache.cache import Cache
 
     name = hub.repo.rpartition("/")[2]
@@ -297,7 +327,8 @@ def _cached_builder(hub: Hub, config: str | None) -> Any:
     return builder
 
 
-def _not_here(hub: Hub, reason: str) -> HarnessError:
+def _out_of_reach(hub: Hub, reason: str) -> HarnessError:
+    """Return the error that says which data are missing, why, and what to give instead."""
     return HarnessError(
         f"{hub.task}: dataset {hub.repo} (revision {hub.revision}) is not on this machine, and {reason}: "
         f"give {hub.instead}"
@@ -305,8 +336,8 @@ def _not_here(hub: Hub, reason: str) -> HarnessError:
 
 
 @contextmanager
-def _loading(hub: Hub, folder: Path | None) -> Iterator[None]:
-    """What `datasets` raises (it has no common class for it), as one line."""
+def _loading_faults(hub: Hub, folder: Path | None) -> Iterator[None]:
+    """Turn what `datasets` raises into a HarnessError of one line; its exceptions have no class in common."""
     try:
         yield
     except HarnessError:
@@ -314,26 +345,26 @@ def _loading(hub: Hub, folder: Path | None) -> Iterator[None]:
     except Exception as failure:
         reason = str(failure).strip().split("\n")[0][:200] or type(failure).__name__
         if folder is None:
-            raise _not_here(hub, f"the hub did not give it ({reason})") from failure
+            raise _out_of_reach(hub, f"the hub did not give it ({reason})") from failure
         raise HarnessError(f"{hub.task}: folder {str(folder)!r} is no clone of {hub.repo}: {reason}") from failure
 
 
 @contextmanager
 def _quiet() -> Iterator[None]:
-    """Neither progress bars nor log lines nor warnings of the two libraries; as before afterwards."""
+    """Silence the progress bars, log lines and warnings of `datasets` and `huggingface_hub` for the time of a call."""
     import datasets
 
     loggers = [logging.getLogger(name) for name in ("datasets", "huggingface_hub")]
-    levels, bars = [each.level for each in loggers], not datasets.are_progress_bars_disabled()
+    levels, had_bars = [logger.level for logger in loggers], not datasets.are_progress_bars_disabled()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        for each in loggers:
-            each.setLevel(logging.ERROR)
+        for logger in loggers:
+            logger.setLevel(logging.ERROR)
         datasets.disable_progress_bars()
         try:
             yield
         finally:
-            for each, level in zip(loggers, levels, strict=True):
-                each.setLevel(level)
-            if bars:
+            for logger, level in zip(loggers, levels, strict=True):
+                logger.setLevel(level)
+            if had_bars:
                 datasets.enable_progress_bars()

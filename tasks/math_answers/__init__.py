@@ -1,9 +1,13 @@
-r"""Grading of mathematical answers: `MathTask`, which the tasks gsm8k, math, math500, aime and dapo take up.
+"""Grade mathematical answers: `MathTask`, the base class of the tasks of gsm8k, competition_math, aime and dapo.
 
-A response is graded by what it states last: `extraction` finds it, `normal_form` spells it one way, `equality` compares
-it with the reference as text, as an exact number (`exact_number`), by structure and by value (`evaluation`); what needs
-algebra goes to math-verify in a process of its own (`workers`, `checker`). `strict_rules` holds verl's rules for MATH
-and GSM8K, for `--audit` and as the reward in RL.
+A response is graded by what it states last, in these steps:
+
+extraction     finds the final answer in the response
+normal_form    spells it in one way; wording, intervals and structure help
+equality       compares it with the reference: as text, as an exact number (exact_number), by its structure, by its
+               value (evaluation)
+workers        passes what needs algebra to math-verify, in processes of its own (checker_process, checker)
+strict_rules   verl's stricter rules for MATH and GSM8K, for `--audit` and as the reward in RL
 """
 
 from .math_task import MathTask

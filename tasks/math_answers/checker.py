@@ -1,17 +1,18 @@
-"""The checker process: math-verify behind a socket; a hostile expression hangs, crashes or fills nothing of ours.
+"""Run math-verify behind a socket, so that a hostile expression cannot hang, crash or fill the process that grades.
 
-Run as a program by its path, `python -P checker.py`; file descriptor 0 is a socket to the process that grades (see
-`workers`). It loads sympy and math-verify once, then obeys: "fork", which comes with one end of a socket pair, starts a
-child that serves checks there; a child's process id ends that child and tells how it ended. A fork takes milliseconds,
-a fresh process over a second. When the socket is closed, because the grading process closed it or died, all end.
+This file is run as a program by its path, `python -P checker.py`; file descriptor 0 is a socket to the process that
+grades (see `workers`). It loads sympy and math-verify once. Then it takes requests. "fork" comes with one end of a
+socket pair and starts a child that does checks there. A child's process id ends that child; the reply says how it
+ended. A fork takes milliseconds, a fresh process over a second. When the socket is closed, because the grading process
+closed it or died, this process and all children end.
 
-A child lives under limits that nothing in it can lift or swallow: CPU seconds a check by the kernel (ITIMER_PROF with
-SIGPROF's default action; Python code sees no exception), address space, no file growth, no core files, and the code
-sandbox's seccomp filter, in case a parser can be talked into running what it reads (30 tries, none did). The time
-limits of math-verify are off: they use SIGALRM and an exception that code can swallow.
+A child has limits that no code in it can lift: CPU seconds for each check by a kernel timer (ITIMER_PROF with SIGPROF's
+default action, so that Python code sees no exception to catch), a limit on address space, no files that grow, no core
+files, and the code sandbox's seccomp filter, in case a parser runs what it reads (none did in 30 tries). The time
+limits of math-verify are off: they use SIGALRM and an exception that code can catch.
 
-Only the standard library is imported before the program starts, so that `workers` can share the frames: 4 bytes of
-length, big-endian, then JSON in ASCII. Nothing is ever unpickled.
+Before `main` only the standard library is imported, so that `checker_process` can share the functions for frames. A
+frame is 4 bytes of length, big-endian, then JSON in ASCII. Nothing is ever unpickled.
 """
 
 from __future__ import annotations
@@ -30,25 +31,25 @@ from collections.abc import Callable
 from functools import lru_cache
 from typing import Any
 
-MEMORY_BYTES = 2 << 30  # of address space, beyond what the loaded libraries take
+MEMORY_BYTES = 2 << 30  # address space in addition to that of the loaded libraries
 MAX_FRAME = 1 << 20
-FLOAT_ROUNDING = 6  # decimals, math-verify's default; more for small numbers, so that six digits count
-GOLDS = 1024  # parsed references kept
+FLOAT_ROUNDING = 6  # decimals, math-verify's default; for small numbers more, so that six digits count
+GOLDS = 1024  # parsed references that are kept
 
 
 # Frames
 
 
 def frame(message: Any) -> bytes:
-    """One message as bytes."""
+    """Return a message as the bytes of one frame."""
     body = json.dumps(message).encode("ascii")
     return struct.pack("!I", len(body)) + body
 
 
 def read_frame(receive: Callable[[int], bytes]) -> Any:
-    """The next message from what `receive(at most so many bytes)` gives.
+    """Return the next message. Raises EOFError if the other end is closed, ValueError if the bytes are no frame.
 
-    Raises EOFError when the other end is closed, ValueError on what is no frame.
+    receive   returns at most as many bytes as its argument says, as `socket.recv` does
     """
     [length] = struct.unpack("!I", _exactly(receive, 4))
     if length > MAX_FRAME:
@@ -57,6 +58,7 @@ def read_frame(receive: Callable[[int], bytes]) -> Any:
 
 
 def _exactly(receive: Callable[[int], bytes], count: int) -> bytes:
+    """Return so many bytes. Raises EOFError if the other end is closed before."""
     received = bytearray()
     while len(received) < count:
         part = receive(count - len(received))
@@ -66,13 +68,13 @@ def _exactly(receive: Callable[[int], bytes], count: int) -> bytes:
     return bytes(received)
 
 
-# The zygote
+# The checker, which forks children
 
 Agree = Callable[[str, str], str]
 
 
 def main() -> None:
-    """Load math-verify, then fork and reap children as asked, until the socket is closed."""
+    """Load math-verify, then fork and end children on request, until the socket is closed."""
     control = socket.socket(fileno=0)
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the process that grades; it closes the socket
     logging.disable(logging.CRITICAL)
@@ -87,7 +89,7 @@ def main() -> None:
     children: set[int] = set()
     try:
         while True:
-            _obey(control, children, lambda connection: _serve(connection, agree, confinement))
+            _answer_request(control, children, lambda connection: _serve(connection, agree, confinement))
     except (EOFError, OSError):
         pass
     finally:
@@ -95,7 +97,8 @@ def main() -> None:
             os.kill(child, signal.SIGKILL)
 
 
-def _obey(control: socket.socket, children: set[int], serve: Callable[[int], None]) -> None:
+def _answer_request(control: socket.socket, children: set[int], serve: Callable[[int], None]) -> None:
+    """Take one request: fork a child and reply with its process id, or end a child and reply with its exit code."""
     request, connection = _read_request(control)
     if connection is not None:
         child = os.fork()
@@ -114,7 +117,7 @@ def _obey(control: socket.socket, children: set[int], serve: Callable[[int], Non
 
 
 def _read_request(control: socket.socket) -> tuple[Any, int | None]:
-    """A message of the control socket and the file descriptor that came with it, if one did."""
+    """Return the next message of the control socket, and the file descriptor sent with it, if any."""
     head, descriptors, _, _ = socket.recv_fds(control, 4, 1, socket.MSG_WAITALL)
     if len(head) < 4:
         raise EOFError("the other end is closed")
@@ -126,22 +129,28 @@ def _read_request(control: socket.socket) -> tuple[Any, int | None]:
 
 
 def _serve(connection: int, agree: Agree, confinement: Any) -> None:
-    """Answer checks until the socket is closed; never returns. Reads and writes it as a file: seccomp knows no recv."""
+    """Do checks until the socket is closed; never returns.
+
+    The socket is read and written like a file, since the seccomp filter allows no recv.
+    """
     try:
         arm = _confine(confinement)
         while True:
             message = read_frame(lambda count: os.read(connection, count))
-            began = time.process_time()
+            started = time.process_time()
             arm(float(message["cpu_s"]))
             outcome = _outcome(message["claims"], agree)
             arm(0.0)
-            os.write(connection, frame([outcome, time.process_time() - began]))
+            os.write(connection, frame([outcome, time.process_time() - started]))
     finally:
         os._exit(0)
 
 
 def seccomp() -> Any:
-    """The sandbox's filter of system calls (no sockets, processes, files to write); None where it is not to be had."""
+    """Return the module with the sandbox's filter of system calls; None where it is not installed.
+
+    The filter allows no sockets, no processes and no files to write.
+    """
     try:
         from harness_tasks.sandbox import confinement
     except ImportError:
@@ -150,7 +159,7 @@ def seccomp() -> Any:
 
 
 def _confine(confinement: Any) -> Callable[[float], None]:
-    """Put this process under its limits; what sets its CPU limit from then on (0 lifts it)."""
+    """Put this process under its limits; return the function that sets its CPU limit in seconds (0 removes it)."""
     signal.signal(signal.SIGPROF, signal.SIG_DFL)
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))
@@ -159,7 +168,7 @@ def _confine(confinement: Any) -> Callable[[float], None]:
         resource.setrlimit(resource.RLIMIT_AS, (base + MEMORY_BYTES, base + MEMORY_BYTES))
     if confinement is None or not _filtered(confinement):
         return _arm
-    return lambda cpu_s: confinement.arm(cpu_s, 0.0)  # the filter knows the address of this timer
+    return lambda cpu_s: confinement.arm(cpu_s, 0.0)  # the filter allows the address of this timer only
 
 
 def _arm(cpu_s: float) -> None:
@@ -167,19 +176,19 @@ def _arm(cpu_s: float) -> None:
 
 
 def _filtered(confinement: Any) -> bool:
-    """Whether this process's system calls are filtered now."""
+    """Filter this process's system calls if possible, and return whether they are filtered now."""
     program = confinement.compile_filter()
     try:
         confinement.give_up_privileges()
         if program is not None:
             confinement.install(program)
-    except OSError:  # a container that forbids it; the other limits hold
+    except OSError:  # a container may forbid it; the other limits hold
         return False
     return program is not None
 
 
 def _address_space() -> int:
-    """Bytes of address space in use; 0 where the system does not say (there the limit is off)."""
+    """Return the bytes of address space in use; 0 where the system does not tell them, and then there is no limit."""
     try:
         with open("/proc/self/statm") as file:
             return int(file.read().split()[0]) * resource.getpagesize()
@@ -188,19 +197,19 @@ def _address_space() -> int:
 
 
 def _outcome(claims: list[Any], agree: Agree) -> str:
-    """Whether all claims hold ("equal") or why not; "memory" where that took too much of it."""
+    """Return "equal" if all claims hold, else why not: also "memory" if the check needs too much of it."""
     try:
         return _holds(claims, agree)
     except MemoryError:
         return "memory"
-    except Exception:  # sympy stumbles over what it was given
+    except Exception:  # sympy fails on many inputs
         return "unparsed"
 
 
 def _holds(claims: list[Any], agree: Agree) -> str:
-    """What the first claim that does not hold gives ("different", "unparsed", "gold"), else "equal".
+    """Return the outcome of the first claim that does not hold ("different", "unparsed", "gold"), else "equal".
 
-    A claim is a pair of expressions, or a list of one table of claims (`equality.Matching`).
+    A claim is a pair of expressions, or a list with one table of claims (`equality.Matching`).
     """
     for claim in claims:
         outcome = agree(*claim) if isinstance(claim[0], str) else _matched(claim[0], agree)
@@ -210,10 +219,13 @@ def _holds(claims: list[Any], agree: Agree) -> str:
 
 
 def _matched(rows: list[list[Any]], agree: Agree) -> str:
-    """Find each row a column of its own; equality is transitive enough that the first partner is as good as another."""
+    """Return "equal" if each row can be paired with a different column whose claims hold, else "different".
+
+    Each row takes the first free column that fits: equality is transitive enough that any is as good.
+    """
     free = list(range(len(rows)))
     for row in rows:
-        fits = (place for place in free if row[place] is not None and _holds(row[place], agree) == "equal")
+        fits = (column for column in free if row[column] is not None and _holds(row[column], agree) == "equal")
         partner = next(fits, None)
         if partner is None:
             return "different"
@@ -225,19 +237,22 @@ def _matched(rows: list[list[Any]], agree: Agree) -> str:
 
 
 def load() -> Agree:
-    """The judge of two expressions: "equal", "different", "unparsed", or "gold" where the reference does not parse."""
+    """Load math-verify and return a function that compares a reference with an answer.
+
+    It returns "equal", "different", "unparsed", or "gold" if the reference does not parse.
+    """
     import sympy.core.random
     from latex2sympy2_extended.latex2sympy2 import NormalizationConfig
     from math_verify import LatexExtractionConfig, parse, verify
 
-    # Units are gone already; math-verify's own list has `ab`, `c`, `t`: `2ab` would be 2.
+    # The normal form has no units; math-verify's own list of units has `ab`, `c`, `t`, by which `2ab` would be 2.
     spelling = NormalizationConfig(units=False, malformed_operators=True, nits=True, boxed="last")
-    whole = [LatexExtractionConfig(boxed_match_priority=0, normalization_config=spelling)]
+    one_box = [LatexExtractionConfig(boxed_match_priority=0, normalization_config=spelling)]
 
     def expression(text: str) -> Any:
-        """The whole text as one expression, or None: no number is picked out of what does not parse."""
+        """Return the whole text as one expression, or None: no number is picked out of a text that does not parse."""
         boxed = "\\boxed{" + text + "}"
-        parsed = parse(boxed, whole, "no_fallback", "first_match", parsing_timeout=None)
+        parsed = parse(boxed, one_box, "no_fallback", "first_match", parsing_timeout=None)
         return parsed[0] if parsed else None
 
     gold_expression = lru_cache(maxsize=GOLDS)(expression)
@@ -260,7 +275,8 @@ def load() -> Agree:
     return agree
 
 
-# Parsers and rules are built on first use (60 to 200 ms here, then 0.2 to 5): use them before children are forked.
+# Parsers and rules are built at their first use, which takes 60 to 200 ms (later ones 0.2 to 5 ms). Use them before
+# children are forked.
 _REHEARSED = (
     ("6-5i", r"\frac{2\cdot(6-5i)}{2}"),
     (r"\frac{\sqrt{3}}{3}", r"\frac{1}{\sqrt{3}}"),
@@ -273,7 +289,7 @@ _REHEARSED = (
 
 
 def _only_both_unsolvable(gold: Any, answer: Any) -> bool:
-    """Whether two equations have no solution, which is all that math-verify asks of them, and are not multiples."""
+    """Whether two equations have no solution and are not multiples of each other; math-verify takes them for equal."""
     from sympy import Eq, simplify, solve
 
     if not (isinstance(gold, Eq) and isinstance(answer, Eq)) or solve(gold, dict=True):
@@ -286,7 +302,7 @@ _SMALL = re.compile(r"(?<![0-9.])0*\.(0+)[1-9]")
 
 
 def rounding(text: str) -> int:
-    """To how many decimals floats are compared: as many more as the smallest decimal has zeros behind its point."""
+    """Return to how many decimals floats are compared: six, and as many as the smallest decimal has leading zeros."""
     return FLOAT_ROUNDING + max((len(zeros[1]) for zeros in _SMALL.finditer(text)), default=0)
 
 

@@ -1,4 +1,4 @@
-"""The checker process and the children that serve, seen from the process that grades: started, asked, ended."""
+"""Start, use and end the checker process and its children (`checker.py`), from the process that grades."""
 
 from __future__ import annotations
 
@@ -15,21 +15,24 @@ from typing import Any, NamedTuple
 from .checker import frame, read_frame
 from .equality import Claims
 
-WALL_LIMIT_S = 20.0  # a check; only a machine in distress needs so long for 2 s of CPU
+WALL_LIMIT_S = 20.0  # of a check; only an overloaded machine needs so long for 2 s of CPU time
 START_LIMIT_S = 120.0  # to load sympy and math-verify: two seconds on an idle machine
 
-LOST = "lost"  # what became of a child that was killed from outside, or answered nothing within the wall limit
+LOST = "lost"  # the outcome if a child was killed from outside, or did not answer within the wall limit
 
 
 class Outcome(NamedTuple):
-    """What a child says of a check, or what became of it, and the CPU seconds that it is charged with."""
+    """The outcome of a check, and the CPU seconds that count for it.
+
+    word   the child's answer ("equal", "different", ...), or how the child ended ("timeout", "crashed", "lost")
+    """
 
     word: str
     cpu_s: float
 
 
 class CheckerFailure(Exception):
-    """The checker does not start; the message says why."""
+    """The checker cannot start; the message says why."""
 
 
 class Gone(Exception):
@@ -44,14 +47,14 @@ def _started(control: socket.socket) -> subprocess.Popen[bytes]:
 
 
 class CheckerProcess:
-    """The checker process: forks and reaps children. Thread-safe."""
+    """The checker process, which forks and ends children. Thread-safe."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._control, theirs = socket.socketpair()
-        with theirs:
+        self._control, far_end = socket.socketpair()
+        with far_end:
             try:
-                self._process = _started(theirs)
+                self._process = _started(far_end)
             except OSError as failure:
                 self._control.close()
                 raise CheckerFailure(f"{sys.executable}: {failure.strerror}") from failure
@@ -74,14 +77,15 @@ class CheckerProcess:
         return self._process.pid
 
     def fork(self, connection: socket.socket) -> int:
-        """Start a child that serves on a socket; its process id."""
-        return int(self._ask("fork", (connection.fileno(),)))
+        """Start a child that does checks on a socket, and return its process id."""
+        return int(self._request("fork", (connection.fileno(),)))
 
     def reap(self, child: int) -> int:
-        """End a child, if it has not ended; its exit code, or minus the signal that ended it."""
-        return int(self._ask(child))
+        """End a child, if it has not ended, and return its exit code, or minus the signal that ended it."""
+        return int(self._request(child))
 
-    def _ask(self, request: object, descriptors: tuple[int, ...] = ()) -> Any:
+    def _request(self, request: object, descriptors: tuple[int, ...] = ()) -> Any:
+        """Send a request with file descriptors, and return the reply. Raises Gone if the checker has ended."""
         with self._lock:
             try:
                 if descriptors:
@@ -90,7 +94,7 @@ class CheckerProcess:
                     self._control.sendall(frame(request))
                 return read_frame(self._control.recv)
             except (EOFError, OSError, ValueError) as failure:
-                self._control.close()  # a late reply must not be taken for another's
+                self._control.close()  # a late reply must not be taken for that to another request
                 raise Gone from failure
 
     def close(self) -> None:
@@ -103,20 +107,20 @@ class CheckerProcess:
             self._process.wait()
 
     def forget(self) -> None:
-        """In a forked copy of this process: let go of what belongs to the original."""
+        """In a forked process, release what belongs to the parent process."""
         self._control.close()
         self._process.returncode = 0
 
 
 class Child:
-    """A process that serves checks, one at a time."""
+    """A process that does checks, one at a time."""
 
     def __init__(self, checker: CheckerProcess) -> None:
         self.checker = checker
-        self.connection, theirs = socket.socketpair()
-        with theirs:
+        self.connection, far_end = socket.socketpair()
+        with far_end:
             try:
-                self.pid = checker.fork(theirs)
+                self.pid = checker.fork(far_end)
             except Gone:
                 self.connection.close()
                 raise
@@ -132,15 +136,19 @@ class Child:
         self.connection.sendall(frame({"cpu_s": cpu_s, "claims": claims}))
 
     def outcome(self) -> Outcome:
-        """What the child says, or why it does not: "timeout" or "crashed" (charged in full), "lost" (not charged)."""
+        """Return the child's answer or, if it has ended, how.
+
+        For "timeout" and "crashed" the whole limit counts as CPU time, for "lost" nothing.
+        """
         try:
             word, cpu_s = read_frame(self.connection.recv)
         except (EOFError, OSError, ValueError):
-            ended = self._how_it_ended()
-            return Outcome(ended, 0.0 if ended == LOST else self._cpu_s)
+            ending = self._ending()
+            return Outcome(ending, 0.0 if ending == LOST else self._cpu_s)
         return Outcome(str(word), float(cpu_s))
 
-    def _how_it_ended(self) -> str:
+    def _ending(self) -> str:
+        """End the child and return how it ended: "timeout", "crashed" or "lost"."""
         try:
             code = self.end()
         except Gone:
@@ -150,6 +158,6 @@ class Child:
         return "crashed" if code in (-signal.SIGSEGV, -signal.SIGBUS, -signal.SIGABRT) else LOST
 
     def end(self) -> int:
-        """End the child; its exit code."""
+        """End the child and return its exit code, or minus the signal that ended it."""
         self.connection.close()
         return self.checker.reap(self.pid)

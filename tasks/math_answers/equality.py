@@ -1,18 +1,19 @@
-r"""Whether an answer equals the reference: what text, numbers and structure can tell, and what is left to algebra.
+r"""Decide whether an answer equals the reference: by text, numbers and structure; the rest is left to algebra.
 
-`compare` decides, or hands over claims ("these expressions are equal") that only math-verify can judge, in a process
-of its own. Our rules come before math-verify because it errs on the right (0.9.0, measured):
+`compare` decides, or returns claims ("these expressions are equal") that only math-verify can check, in a process of
+its own. These rules come before math-verify, because it has faults (measured with 0.9.0; what it does is in brackets):
 
-* bases: `2516` and `2516_8` differ (equal there);
-* chains: of `1=2=3=4=5` every side must equal the reference, but for names such as `x` or `f(x)` (there the last
-  side counts); `a^2+b^2 = 25` may begin with what is asked for;
-* brackets: `[a,b]`, `(a,b]` and `(a,b)` differ, always (there for intervals only). A reference in round brackets may be
-  answered bare or in braces, in its order; a bare list or a set in any order;
-* lists: as many elements as the reference has; of `1 or 2 or 5` none is the answer (so there);
-* plain numbers are compared exactly, see `exact_number`;
-* inequalities and unions of intervals are compared interval by interval (`x<2` or `x>3` is no union there);
-* words that stand loosely in an expression make it unreadable (left out there: `8 or more` is 8);
-* digits parted by a space, `1 2`, are no number, and `2(3)` is a product (there sums: 3 and 5).
+* Bases: `2516` and `2516_8` differ (equal).
+* Chains: every side of `1=2=3=4=5` must equal the reference, except names such as `x` or `f(x)` (the last side counts).
+  The first side may say what the problem asks for: `a^2+b^2 = 25`.
+* Brackets: `[a,b]`, `(a,b]` and `(a,b)` always differ (for intervals only). If the reference has round brackets, the
+  answer may have none or braces, in the same order; if it has none or braces, the order is free.
+* Lists: the answer must have as many elements as the reference. No element of `1 or 2 or 5` is the answer, as in
+  math-verify.
+* Plain numbers are compared exactly, see `exact_number`.
+* Inequalities and unions of intervals are compared interval by interval (`x<2` or `x>3` is no union).
+* Loose words in an expression make it unreadable (they are left out: `8 or more` is 8).
+* Digits separated by a space, `1 2`, are no number, and `2(3)` is a product (both are sums: 3 and 5).
 """
 
 from __future__ import annotations
@@ -27,21 +28,23 @@ from .exact_number import exact_number, same_number
 from .extraction import boxed_contents
 from .intervals import AND, OR, as_union, has_inequality
 from .normal_form import LABEL, normal_form
-from .structure import Collection, collection, is_balanced, split
+from .structure import Collection, collection, is_balanced, is_interval, split, without_commands
 
-MAX_ELEMENTS = 24  # of a list or tuple: more are compared as text only
+MAX_ELEMENTS = 24  # of a list or tuple: with more, only the texts are compared
 
 
 class Pair(NamedTuple):
-    """Two expressions that are equal."""
+    """The claim that two expressions are equal."""
 
     gold: str
     answer: str
 
 
 class Matching(NamedTuple):
-    """Elements that are equal in some order: row i, column j holds the claims that make the reference's element i equal
-    to the answer's j; None where nothing does. As many rows as columns.
+    """The claim that the elements of two lists are equal in some order.
+
+    rows   a square table: row i, column j holds the claims under which element i of the reference equals element j of
+           the answer; None if they differ
     """
 
     rows: tuple[tuple[Claims | None, ...], ...]
@@ -51,33 +54,39 @@ Claims = tuple[Pair | Matching, ...]
 
 
 class Comparison(NamedTuple):
-    """What is known: `equal` True or False, or None where all `claims` must hold; by which way; why not."""
+    """The result of a comparison.
+
+    equal    True or False; None if it is undecided: then they are equal if all `claims` hold
+    method   what decided it, such as "equal text" or "number"
+    reason   why they are not equal
+    claims   what math-verify must check
+    """
 
     equal: bool | None
-    way: str
+    method: str
     reason: str = ""
     claims: Claims = ()
 
 
-def _same(way: str) -> Comparison:
-    return Comparison(True, way)
+def _same(method: str) -> Comparison:
+    return Comparison(True, method)
 
 
-def _differ(way: str, reason: str = "different") -> Comparison:
-    return Comparison(False, way, reason)
+def _differ(method: str, reason: str = "different") -> Comparison:
+    return Comparison(False, method, reason)
 
 
 def compare(gold: str, answer: str) -> Comparison:
-    """Compare a reference as the data has it with an answer's normal form."""
+    """Compare a reference, as it stands in the data, with the normal form of an answer."""
     results = [_compare(reading, answer) for reading in readings(gold)]
     return max(results, key=lambda result: (result.equal is True, result.equal is None))
 
 
 @lru_cache(maxsize=1 << 12)
 def readings(gold: str) -> tuple[str, ...]:
-    """The normal forms a reference may have: `100,200` is a number and, spaced, a list.
+    """Return the normal forms that a reference may have: `100,200` is a number or a list of two.
 
-    A reference that is several boxes is their list (see `reference_in`).
+    A reference of several boxes (see `reference_in`) is the list of their contents.
     """
     boxes = boxed_contents(gold)
     if len(boxes) > 1:
@@ -89,10 +98,11 @@ def readings(gold: str) -> tuple[str, ...]:
 
 
 def reference_in(solution: str, last: str) -> str:
-    r"""The reference of a solution whose last box holds `last`: that, or `\boxed{1}, \boxed{2}` if it ends in several.
+    r"""Return the reference of a solution: `last`, the content of its last box, or several boxes if it ends in several.
 
-    Boxes that a grader joins in a response (see `extraction`) are several answers in a solution too, unless they may
-    be spellings of one: `\boxed{1\frac{1}{2}} or \boxed{\frac{3}{2}}` has the reference `\frac{3}{2}`.
+    These are the boxes that are joined to one answer in a response (see `extraction`), `\boxed{1}, \boxed{2}`. Boxes
+    that may be spellings of one value are one: of `\boxed{1\frac{1}{2}} or \boxed{\frac{3}{2}}` the reference is
+    `\frac{3}{2}`.
     """
     answers: list[str] = []
     for box in reversed(boxed_contents(solution)):
@@ -102,6 +112,7 @@ def reference_in(solution: str, last: str) -> str:
 
 
 def _compare(gold: str, answer: str) -> Comparison:
+    """Compare two normal forms by the first method that applies to them."""
     if gold == answer:
         return _same("equal text")
     return (
@@ -130,13 +141,14 @@ _BASES = ("zero", "one", "two", "three", "four", "five", "six", "seven", "eight"
 
 
 def _by_base(gold: str, answer: str) -> Comparison | None:
-    """Numerals with a base: the same digits in the same base, nothing else; base ten need not be named."""
+    """Compare numerals with a base: equal if digits and base are the same. Base ten need not be written."""
     if not (_BASED.fullmatch(gold) or _BASED.fullmatch(answer)):
         return None
     return _same("equal text") if _numeral(gold) == _numeral(answer) else _differ("base")
 
 
 def _numeral(text: str) -> tuple[str, str]:
+    """Return the digits of a numeral and its base."""
     match = _BASED.fullmatch(text)
     if match is None:
         return text.lstrip("0"), "10"
@@ -157,26 +169,26 @@ _CHOICE = re.compile(r"\(?([A-Z])(?:\)|[.:])(?:[A-Za-z0-9\\$-][^,]*)?")
 
 
 def _by_words(gold: str, answer: str) -> Comparison | None:
-    """Words alone, whatever their case and article; of `(C) 5` the letter counts where the reference is one."""
+    """Compare words, without case and article. If the reference is one letter, only the letter of `(C) 5` counts."""
     if re.fullmatch("[A-Z]", gold):
         choice = _CHOICE.fullmatch(answer)
         return None if choice is None else _same("equal text") if choice[1] == gold else _differ("equal text")
     for meaning in (_EMPTY, _MISSING):
         if meaning.fullmatch(gold) or meaning.fullmatch(answer):
             return _same("words") if meaning.fullmatch(gold) and meaning.fullmatch(answer) else _differ("words")
-    ours, theirs = _WORDS.fullmatch(gold), _WORDS.fullmatch(answer)
-    if not (ours and theirs):
+    left, right = _WORDS.fullmatch(gold), _WORDS.fullmatch(answer)
+    if not (left and right):
         return None
-    return _same("equal text") if ours[1].casefold() == theirs[1].casefold() else _differ("equal text")
+    return _same("equal text") if left[1].casefold() == right[1].casefold() else _differ("equal text")
 
 
 def _by_brackets(answer: str) -> Comparison | None:
-    """Nothing that follows can read brackets without a partner, or too many within each other."""
+    """Refuse brackets without a partner or nested too deeply, which no later method can read."""
     return None if is_balanced(answer) else _differ("text", "unparsed")
 
 
 def _by_inequality(gold: str, answer: str) -> Comparison | None:
-    """Inequalities of one variable against others or against intervals, interval by interval in any order."""
+    """Compare inequalities of one variable with inequalities or intervals: interval by interval, in any order."""
     if not (has_inequality(gold) or has_inequality(answer)):
         return None
     left, right = as_union(gold), as_union(answer)
@@ -194,7 +206,7 @@ def _as_list(text: str) -> str:
 
 
 def _by_equation(gold: str, answer: str) -> Comparison | None:
-    """An answer with = for a reference without: all its sides but names must be equal to the reference."""
+    """Compare an answer that has = with a reference that has none: all its sides but names must equal the reference."""
     sides = split(answer, "=")
     if len(sides) == 1 or len(split(gold, "=")) > 1 or len(split(answer, ",")) > 1:
         return None
@@ -210,32 +222,32 @@ def _is_name(side: str) -> bool:
     return LABEL.fullmatch(side) is not None and side not in ("e", "i")
 
 
-_COMMAND = re.compile(r"\\[A-Za-z]+")
 _LETTER = re.compile(r"(?<![A-Za-z])(?![ie](?![A-Za-z]))[A-Za-z]")
 _MULTIPLE = re.compile(r"[-+]?(?:[0-9./]+|\\frac\{[0-9]+\}\{[0-9]+\})?\*?[A-Za-z](?:[-+/][0-9.]*)?")
 
 
 def _is_quantity(side: str) -> bool:
-    r"""Whether a side says what was asked for (`a^2+b^2`, `\sin A`, `|z|`) and no value; `4x = 5` does not say 5."""
-    return _LETTER.search(_COMMAND.sub(" ", side)) is not None and not _MULTIPLE.fullmatch(side)
+    r"""Whether a side says what the problem asks for (`a^2+b^2`, `\sin A`, `|z|`); a multiple such as `4x` does not."""
+    return _LETTER.search(without_commands(side)) is not None and not _MULTIPLE.fullmatch(side)
 
 
 def _all_of(comparisons: Iterable[Comparison]) -> Comparison:
-    """All must hold."""
-    done = list(comparisons)
-    for comparison in done:
+    """Return the comparison that holds if all of these hold."""
+    parts = list(comparisons)
+    for comparison in parts:
         if comparison.equal is False:
             return comparison
-    claims = tuple(claim for comparison in done for claim in comparison.claims)
+    claims = tuple(claim for comparison in parts for claim in comparison.claims)
     if claims:
         return Comparison(None, "math-verify", claims=claims)
-    return _same("number" if any(comparison.way == "number" for comparison in done) else "equal text")
+    return _same("number" if any(comparison.method == "number" for comparison in parts) else "equal text")
 
 
 # Lists, tuples, intervals, sets
 
 
 def _by_elements(gold: str, answer: str) -> Comparison | None:
+    """Compare lists, tuples, intervals and sets element by element."""
     left, right = collection(gold), collection(answer)
     if left is None and right is None:
         return None
@@ -255,16 +267,16 @@ def _by_elements(gold: str, answer: str) -> Comparison | None:
 
 
 def _has_labels(group: Collection) -> bool:
-    """Whether a list says which value is whose (`x=1,y=2`): then order is free only among labels."""
+    """Whether the elements of a list have labels (`x=1,y=2`); without labels their order counts then."""
     return any("=" in element for element in group.elements)
 
 
 def _single(gold: str, answer: str, left: Collection | None, right: Collection | None) -> Comparison | None:
-    r"""One value on a side: `\{5\}` is 5; a longer list is no value; algebra has the rest (`x<2`, a union)."""
+    r"""Compare a list with a single value: `\{5\}` is 5, a longer list equals no number; algebra decides the rest."""
     if right is not None and (right.opening == "" or len(right.elements) == 1):
         agreed = _all_of(_compare(gold, normal_form(element)) for element in right.elements)
         several = agreed.equal is False and len(right.elements) > 1
-        return _differ(agreed.way, "several answers") if several else agreed
+        return _differ(agreed.method, "several answers") if several else agreed
     if left is not None and len(left.elements) == 1:
         return _compare(normal_form(left.elements[0]), answer)
     if left is not None and exact_number(answer):
@@ -275,33 +287,37 @@ def _single(gold: str, answer: str, left: Collection | None, right: Collection |
 
 
 def _brackets_agree(gold: Collection, answer: Collection) -> bool:
-    theirs, ours = answer.opening + answer.closing, gold.opening + gold.closing
-    if theirs == ours:
+    """Whether an answer's brackets fit the reference's; those of a reference with infinity are an interval's."""
+    expected, given = gold.opening + gold.closing, answer.opening + answer.closing
+    if given == expected:
         return True
-    if ours == "()":
-        return theirs in ("", r"\{\}") and not any("infty" in element for element in gold.elements)
-    return (ours == "" and theirs in ("()", r"\{\}")) or (ours == r"\{\}" and theirs == "")
+    if expected == "()":
+        return given in ("", r"\{\}") and not any("infty" in element for element in gold.elements)
+    return (expected == "" and given in ("()", r"\{\}")) or (expected == r"\{\}" and given == "")
 
 
 def _in_any_order(gold: Sequence[str], answer: Sequence[str]) -> Comparison:
-    """Match what text and numbers can match; claim the rest unless some element has no partner left."""
+    """Pair the elements that text and numbers show to be equal; claim that the rest match in some order.
+
+    They differ if an element of the rest equals none of the other side.
+    """
     labelled = any("=" in element for element in gold)
-    ours, theirs = list(gold), [element if labelled else normal_form(element) for element in answer]
+    unpaired, others = list(gold), [element if labelled else normal_form(element) for element in answer]
     for element in gold:
-        partner = next((other for other in theirs if _compare(element, other).equal), None)
+        partner = next((other for other in others if _compare(element, other).equal), None)
         if partner is not None:
-            ours.remove(element)
-            theirs.remove(partner)
-    if not ours:
+            unpaired.remove(element)
+            others.remove(partner)
+    if not unpaired:
         return _same("number")
-    rows = tuple(tuple(_needed(_compare(element, other)) for other in theirs) for element in ours)
+    rows = tuple(tuple(_needed(_compare(element, other)) for other in others) for element in unpaired)
     if any(all(cell is None for cell in row) for row in rows):
         return _differ("elements")
     return Comparison(None, "math-verify", claims=(Matching(rows),))
 
 
 def _needed(comparison: Comparison) -> Claims | None:
-    """What must hold for the two to be equal; None where they are not."""
+    """Return the claims under which the two are equal; None if they are not."""
     return None if comparison.equal is False else comparison.claims
 
 
@@ -309,14 +325,14 @@ _MATRIX = re.compile(r"\\begin\{pmatrix\}(.*)\\end\{pmatrix\}", re.DOTALL)
 
 
 def _by_entries(gold: str, answer: str) -> Comparison | None:
-    """Matrices: the same shape, and entry by entry."""
-    ours, theirs = _MATRIX.fullmatch(gold), _MATRIX.fullmatch(answer)
-    if not (ours and theirs):
-        return _differ("entries") if (ours or theirs) and _either_is_number(gold, answer) else None
-    left, right = _rows(ours[1]), _rows(theirs[1])
-    if [len(row) for row in left] != [len(row) for row in right]:
+    """Compare matrices: their shapes, then entry by entry."""
+    left, right = _MATRIX.fullmatch(gold), _MATRIX.fullmatch(answer)
+    if not (left and right):
+        return _differ("entries") if (left or right) and _either_is_number(gold, answer) else None
+    left_rows, right_rows = _rows(left[1]), _rows(right[1])
+    if [len(row) for row in left_rows] != [len(row) for row in right_rows]:
         return _differ("entries")
-    entries = zip(_flat(left), _flat(right), strict=True)
+    entries = zip(_flat(left_rows), _flat(right_rows), strict=True)
     return _all_of(_compare(normal_form(a), normal_form(b)) for a, b in entries)
 
 
@@ -333,26 +349,21 @@ def _either_is_number(gold: str, answer: str) -> bool:
 
 
 def _by_union(gold: str, answer: str) -> Comparison | None:
-    """Unions of intervals, one by one in any order; with as many on both sides nothing else can be equal.
+    """Compare unions of as many intervals: interval by interval, in any order.
 
-    (A reference's intervals have gaps between them, so each needs one of the answer's to itself.)
+    Nothing else can be equal: a reference's intervals have gaps between them, so each equals one of the answer's.
     """
-    ours, theirs = split(gold, r"\cup"), split(answer, r"\cup")
-    if len(ours) == len(theirs) == 1:
+    left, right = split(gold, r"\cup"), split(answer, r"\cup")
+    if len(left) == len(right) == 1:
         return None
     if _either_is_number(gold, answer):
         return _differ("elements")
-    if len(ours) != len(theirs) or len(ours) > MAX_ELEMENTS or not all(map(_is_interval, ours + theirs)):
+    if len(left) != len(right) or len(left) > MAX_ELEMENTS or not all(map(is_interval, left + right)):
         return None
-    return _in_any_order(ours, theirs)
+    return _in_any_order(left, right)
 
 
-def _is_interval(text: str) -> bool:
-    found = collection(text)
-    return found is not None and found.opening in ("(", "[") and len(found.elements) == 2
-
-
-# What is left
+# The rest
 
 
 _TIMES_BRACKET = re.compile(r"(?<=[0-9])\(")
@@ -364,6 +375,7 @@ _LOOSE = re.compile(rf"[0-9] [0-9]|(?<=[0-9}})]) (?!{_FUNCTION})[A-Za-z]{{2}}|[A
 
 
 def _by_algebra(gold: str, answer: str) -> Comparison:
+    """Compare by value at a fixed point; if that cannot decide, claim equality for math-verify to check."""
     ignored = any(mark in answer and mark not in gold for mark in _IGNORED) or (
         _has_word(answer) and not _has_word(gold)
     )
@@ -376,10 +388,10 @@ def _by_algebra(gold: str, answer: str) -> Comparison:
 
 
 def _has_word(text: str) -> bool:
-    """Whether letters stand together that may be a word: as a product, `not0` would be 0."""
-    return _WORD.search(_COMMAND.sub(" ", _ENVIRONMENT.sub(" ", text))) is not None
+    """Whether a text has letters that may be a word; read as a product, `not0` would be 0."""
+    return _WORD.search(without_commands(_ENVIRONMENT.sub(" ", text))) is not None
 
 
 def _spelled_out(text: str) -> str:
-    """With a sign for the product `2(3)`, which math-verify reads as the mixed number 2 + 3."""
+    """Return the text with a sign in the product `2(3)`, which math-verify reads as the mixed number 2 + 3."""
     return _TIMES_BRACKET.sub(r"\\cdot(", text)

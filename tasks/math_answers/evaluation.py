@@ -1,12 +1,12 @@
-r"""The value of an expression at one fixed point: tells most different expressions apart, proves rational ones equal.
+r"""Compute the value of an expression at one fixed point, which separates most different expressions without algebra.
 
-Two expressions whose values differ by more than 1e-5 relatively are different, whatever algebra would take to say so,
-and two of plain numbers, + - * / and whole powers are equal if their exact values are. Everything else is left to
-math-verify. This takes 20 to 60 µs where math-verify takes 5 to 50 ms, and wrong answers are most of what is left when
-text and numbers have had their say.
+Every variable has a fixed value. Two expressions whose values differ by more than 1e-5 relatively are different. Two
+expressions of plain numbers, + - * / and whole powers are equal if their exact values are. Everything else is left to
+math-verify. This takes 20 to 60 µs, math-verify 5 to 50 ms, and most answers that neither text nor numbers decide are
+wrong.
 
-Only what can be read in one way is read: + - * / powers, `\frac`, `\sqrt`, brackets, products without a sign, pi, e, i
-and variables (each has a fixed value). Anything else has no value here: functions, `f(x)`, `1/2x`, `2\frac{1}{3}`.
+Only what has one reading is read: + - * / powers, `\frac`, `\sqrt`, brackets, products without a sign, pi, e, i and
+variables. Anything else has no value here: functions, `f(x)`, `1/2x`, `2\frac{1}{3}`.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from fractions import Fraction
 from functools import lru_cache
 from typing import NamedTuple
 
-APART = 1e-5  # relative: math-verify takes decimals for roots at six digits
-NOISE = 1e-10  # of the largest number on the way: below that a difference may be rounding
+APART = 1e-5  # relative: math-verify accepts a decimal for a root at six digits
+NOISE = 1e-10  # of the largest intermediate result: a smaller difference may be a rounding error
 MAX_DEPTH = 30
 MAX_EXPONENT = 200
 MAX_BITS = 4_000  # of an exact number
@@ -32,14 +32,14 @@ _TIMES = ("*", r"\cdot", r"\times")
 
 
 class Value(NamedTuple):
-    """A value, exact where it is a Fraction, and the largest absolute value met on the way to it."""
+    """A value, exact if it is a Fraction, and the largest absolute value of the intermediate results."""
 
     value: Fraction | complex
     largest: float
 
 
 def same_value(gold: str, answer: str) -> bool | None:
-    """True if two normal forms have the same exact value, False if theirs clearly differ, None if that is not known."""
+    """Return True if two normal forms have the same exact value, False if their values clearly differ, else None."""
     left, right = evaluated(gold), evaluated(answer)
     if left is None or right is None:
         return None
@@ -54,7 +54,7 @@ def same_value(gold: str, answer: str) -> bool | None:
 
 @lru_cache(maxsize=1 << 12)
 def evaluated(text: str) -> Value | None:
-    """The value of a normal form at the fixed point; None where it cannot be read in one way or is too large."""
+    """Return the value of a normal form at the fixed point; None if it has more than one reading or is too large."""
     reader = _Reader(_TOKEN.findall(text))
     try:
         value = reader.sum()
@@ -65,11 +65,11 @@ def evaluated(text: str) -> Value | None:
 
 
 class _Unread(Exception):
-    """The text is not of the kind that is read."""
+    """The text is no expression that this module reads."""
 
 
 class _Reader:
-    """Recursive descent over tokens, exact as long as everything is rational; depth and size are bounded."""
+    """Evaluates tokens by recursive descent: exactly while all values are rational, with bounded depth and size."""
 
     def __init__(self, tokens: list[str]) -> None:
         self.tokens = tokens[::-1]
@@ -79,18 +79,19 @@ class _Reader:
     def _peek(self) -> str:
         return self.tokens[-1] if self.tokens else ""
 
-    def _take(self, *wanted: str) -> str:
-        """The next token if it is one of those wanted, else ""."""
-        return self.tokens.pop() if self.tokens and self.tokens[-1] in wanted else ""
+    def _take(self, *expected: str) -> str:
+        """Take the next token if it is one of those expected, and return it; else return ""."""
+        return self.tokens.pop() if self.tokens and self.tokens[-1] in expected else ""
 
     def _noted(self, value: Fraction | complex) -> Fraction | complex:
+        """Return an intermediate result, after updating `largest`; raises _Unread if it has too many digits."""
         if isinstance(value, Fraction) and _bits(value) > MAX_BITS:
             raise _Unread
         self.largest = max(self.largest, abs(complex(value)))
         return value
 
     def sum(self) -> Fraction | complex:
-        """Read terms with signs between, as far as they go."""
+        """Read terms joined by + or -, up to the first token that is neither."""
         self._depth += 1
         if self._depth > MAX_DEPTH:
             raise _Unread

@@ -1,9 +1,9 @@
-r"""Numbers that can be read without algebra: integers, decimals (repeating ones too), fractions, mixed numbers, a·10^n.
+r"""Read numbers exactly, without algebra: integers, decimals (also repeating), fractions, mixed numbers, a·10^n.
 
-Everything is exact (`Fraction`). A decimal stands for a fraction only if it is that, rounded or cut off behind six
-significant digits or more: 0.333333 is right for 1/3, 0.3333 is not, and nothing 5e-5 off is. (math-verify rounds both
-to six places after the point, so that 0.000067 passes for 0.0000672 there.) The last digits of a double, beyond twelve,
-do not count.
+Values are of type `Fraction`. A decimal stands for a fraction only if it is the fraction's value, rounded or cut off
+after six significant digits or more: for 1/3, 0.333333 is right and 0.3333 is wrong. (math-verify rounds both to six
+places after the point, so that it accepts 0.000067 for 0.0000672.) Of a double, the digits after the twelfth do not
+count.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from functools import lru_cache
 from typing import NamedTuple
 
 SIGNIFICANT_DIGITS = 6
-DOUBLE = Fraction(1, 10**12)  # relative: a double prints 17 digits, not all of them right
+DOUBLE = Fraction(1, 10**12)  # relative: a double is printed with 17 digits, of which the last may be wrong
 MAX_EXPONENT = 400
 
 _SIGNED = r"[-+]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)"
@@ -30,7 +30,7 @@ _NUMBER = re.compile(
 
 
 class Number(NamedTuple):
-    """A value, and how many decimals it was written with; None where it was not written as a decimal."""
+    """A value, and its number of decimals; `decimals` is None if it was not written as a decimal."""
 
     value: Fraction
     decimals: int | None
@@ -42,7 +42,7 @@ class Number(NamedTuple):
 
 @lru_cache(maxsize=1 << 14)
 def exact_number(text: str) -> Number | None:
-    """The number that a normal form spells, or None; division by zero is no number."""
+    """Return the number that a normal form spells; None if it spells none, or divides by zero."""
     match = _NUMBER.fullmatch(text)
     if match is None:
         return None
@@ -71,14 +71,14 @@ def _decimal(text: str, exponent: int) -> Number | None:
 
 
 def _repeating(start: str, period: str) -> Fraction:
-    """The value of a decimal whose last digits repeat: 0.1 and 36 are 0.1363636..."""
+    """Return the value of a decimal whose last digits repeat: for 0.1 and 36 that of 0.1363636..."""
     unit = Fraction(1, 10 ** len(start.partition(".")[2]))
     rest = unit * Fraction(int(period), 10 ** len(period) - 1)
     return Fraction(f"{start}0") + (-rest if start.startswith("-") else rest)
 
 
 def same_number(gold: Number, answer: Number) -> bool:
-    """Whether an answer's number is the reference's or, of a fraction, the first six or more digits."""
+    """Whether an answer's number is the reference's or, if that is a fraction, its first six or more digits."""
     if gold.value == answer.value:
         return True
     if answer.decimals is None or gold.decimals is not None or gold.is_integer:

@@ -1,15 +1,15 @@
-r"""Where a response states its final answer: its last `\boxed{}`, its last `#### x`, or, marked, a fallback.
+r"""Find a response's final answer: its last `\boxed{}`, its last `#### x`, or a fallback, which is marked as one.
 
-Only the last 20,000 characters are read, in one pass; an answer has at most 500 characters. Whatever follows an
-answer under a new "Question:" or "Problem:" is cut first, since base models in few-shot form go on inventing.
+Only the last 20,000 characters are read, in one pass. An answer has at most 500 characters. If a new "Question:" or
+"Problem:" follows an answer, the text from there on is dropped first: base models with few-shot prompts invent such.
 
-Boxes with nothing but a comma, "and", "or", `$` or white space between them are one answer, a list: for the reference
-5 the guesses `\boxed{4} or \boxed{5}` are wrong, for `1,2` the boxes `\boxed{1}, \boxed{2}` are right. A response that
-was cut off inside its last box has no answer: what it boxed before was an intermediate result, and `\boxed{` left
-open is no answer in Hendrycks' rule either.
+Boxes with nothing but a comma, "and", "or", `$` or white space between them are one answer, a list. For the reference 5
+the guesses `\boxed{4} or \boxed{5}` are wrong; for `1,2` the boxes `\boxed{1}, \boxed{2}` are right. A response that
+was cut off inside its last box has no answer: an earlier box holds an intermediate result, and `\boxed{` without an end
+is no answer by Hendrycks' rule either.
 
-What a response denies or only bounds is no answer: "not \boxed{24}", "the answer is not 24", "I doubt the answer is 24"
-and a last number behind "at least", "less than" or "either 23 or" are passed over.
+What a response denies or only bounds is no answer. Skipped are "not \boxed{24}", "the answer is not 24", "I doubt the
+answer is 24", and a last number after "at least", "less than" or "either 23 or".
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _CONNECTOR = re.compile(
     r"(?:[\s$,;&*]|\\[()\[\],;!\\]|\\q?quad|\b(?:and|or)\b|\\(?:text|mbox|textrm)\{\s*,?\s*(?:and|or)?\s*\})*"
 )
 _LONGEST_CONNECTOR = 40
-_HASH = (  # a value must stand right behind it: "#### Step 2" and "#### 2. Next" are headings
+_HASH = (  # a value must follow directly: "#### Step 2" and "#### 2. Next" are headings
     r"####[ \t]*+(?![0-9]{1,2}[.):][ \t]+[A-Za-z*])(?=[*_`$\\({\[+ -]{0,6}(?:[0-9]|\.[0-9]|boxed|[dt]?frac|sqrt|text))"
 )
 _HASHES = re.compile(_HASH)
@@ -72,9 +72,9 @@ _UNFIT = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f\ud800-\udfff]")  # no contr
 
 
 class Extraction(NamedTuple):
-    r"""What a response states last.
+    r"""The final answer that a response states.
 
-    answer   as it is written, `\frac12` and all; None where there is none
+    answer   as it is written, `\frac12` for example; None without one
     route    "boxed", "####" or "fallback"; "" where nothing was found
     reason   why there is no answer: "not text", "no answer", "cut off", "too long"
     """
@@ -85,10 +85,10 @@ class Extraction(NamedTuple):
 
 
 def final_statement(response: object, statements: Statements = "boxed") -> Extraction:
-    """The final answer as written, and where it stood; never raises. Linear, 5 to 40 µs for usual responses.
+    """Return the final answer as it is written, and where it stands. Never raises; linear, usually 5 to 40 µs.
 
-    `statements` says what a task asks its models for: with "####" a line `#### x` counts as much as a box, and the
-    later of the two is taken; with "boxed" such a line is one of the fallbacks.
+    statements   the form that the task asks for: with "####" the later of a line `#### x` and a box is taken; with
+                 "boxed" such a line is only a fallback
     """
     if not isinstance(response, str):
         return Extraction(None, reason="not text")
@@ -104,15 +104,16 @@ def final_statement(response: object, statements: Statements = "boxed") -> Extra
 
 
 def _first_problem_only(text: str) -> str:
-    """The text up to the first new problem that stands after an answer."""
+    """Return the text up to the first new problem after an answer."""
     if _NEXT_PROBLEM.search(text) is None:
         return text
     answered = _ANSWERED.search(text)
-    begun = answered and _NEXT_PROBLEM.search(text, answered.end())
-    return text[: begun.start()] if begun else text
+    next_problem = answered and _NEXT_PROBLEM.search(text, answered.end())
+    return text[: next_problem.start()] if next_problem else text
 
 
 def _fit(answer: str | None, route: str) -> Extraction:
+    """Return the extraction of an answer, or why the text cannot be one."""
     answer = (answer or "").strip()
     if len(answer) > MAX_ANSWER:
         return Extraction(None, route, "too long")
@@ -125,7 +126,12 @@ def _fit(answer: str | None, route: str) -> Extraction:
 
 
 class _Box(NamedTuple):
-    """The last box or joined boxes: where its command begins, what they hold, whether its brace was closed."""
+    """The last box, or the last boxes if they are one answer.
+
+    start      where the first one's command begins
+    contents   what they hold, each content once
+    closed     whether the last one's brace is closed
+    """
 
     start: int
     contents: tuple[str, ...]
@@ -137,6 +143,8 @@ class _Box(NamedTuple):
 
 
 class _Span(NamedTuple):
+    """Where a box's command begins, where its content begins and ends, and where the text after it begins."""
+
     start: int
     content: int
     end: int
@@ -144,12 +152,13 @@ class _Span(NamedTuple):
 
 
 def boxed_contents(text: str) -> list[str]:
-    r"""What the last `\boxed{}` holds and those before it that only connectors part from it, each once, in order."""
+    r"""Return the contents of the last `\boxed{}` and of those joined to it by connectors: in order, each once."""
     box = _last_boxes(text[-LOOK_AT:])
     return list(box.contents) if box else []
 
 
 def _last_boxes(text: str) -> _Box | None:
+    """Return the last boxes that the text does not deny; without contents if it denies all, None if it has no box."""
     if "\\boxed" not in text and "\\fbox" not in text:
         return None
     spans, last_open = _outermost_boxes(text)
@@ -165,30 +174,30 @@ def _last_boxes(text: str) -> _Box | None:
 
 
 def _outermost_boxes(text: str) -> tuple[list[_Span], int]:
-    """The closed boxes that no other closed box holds, in order, and where the last box left open begins, or -1."""
+    """Return the closed boxes inside no other closed box, in order, and where the last open box begins, or -1."""
     spans: list[_Span] = []
-    waiting: list[tuple[int, int]] = []  # for each open brace: where its box's command and its content begin, or -1
+    open_braces: list[tuple[int, int]] = []  # for each: where its box's command and content begin; -1 if it is no box
     first = min(place for place in (text.find("\\boxed"), text.find("\\fbox")) if place >= 0)
     for match in _BRACE.finditer(text, first):
         if match["box"]:
-            waiting.append((match.start(), match.end()))
+            open_braces.append((match.start(), match.end()))
         elif match["bare"]:
             content = _BARE_ANSWER.match(text, match.end())
-            if content and not waiting and (not spans or spans[-1].after <= match.start()):
+            if content and not open_braces and (not spans or spans[-1].after <= match.start()):
                 spans.append(_Span(match.start(), match.end(), content.end(), content.end()))
         elif match["brace"] == "{":
-            waiting.append((-1, -1))
-        elif match["brace"] and waiting:
-            start, content_start = waiting.pop()
+            open_braces.append((-1, -1))
+        elif match["brace"] and open_braces:
+            start, content_start = open_braces.pop()
             if start >= 0:
                 while spans and spans[-1].start > start:
                     spans.pop()
                 spans.append(_Span(start, content_start, match.start(), match.end()))
-    return spans, max((start for start, _ in waiting), default=-1)
+    return spans, max((start for start, _ in open_braces), default=-1)
 
 
 def _joined(text: str, spans: list[_Span]) -> list[_Span]:
-    """The last box and those before it that only connectors part from it."""
+    """Return the last box and those before it with only connectors in between."""
     first = len(spans) - 1
     while first and _is_connector(text[spans[first - 1].after : spans[first].start]):
         first -= 1
@@ -203,12 +212,12 @@ def _is_connector(between: str) -> bool:
 
 
 def _last_hashes(text: str) -> int | None:
-    """Where the last `####` with a value behind it ends, or None."""
+    """Return where the last `####` that a value follows ends; None without one."""
     return max((match.end() for match in _HASHES.finditer(text)), default=None)
 
 
 def _fallback(text: str) -> str | None:
-    """What the last "#### x", "answer is x" or "answer: x" says, else the last number; None without digits or those."""
+    """Return the x of the last "#### x", "answer is x" or "answer: x", else the last number; None without any."""
     stated = max((match.end() for match in _STATEMENT.finditer(text) if _is_meant(text, match)), default=None)
     if stated is not None:
         sentence = _sentence(text, stated)
@@ -219,6 +228,7 @@ def _fallback(text: str) -> str | None:
 
 
 def _last_number(text: str) -> str | None:
+    """Return the last number; None without one, or if the text denies or only bounds it."""
     last = deque(_NUMBER.finditer(text), maxlen=1)
     if not last or _is_denied(text, last[0].start()) or _BOUNDED.search(_before(text, last[0].start())):
         return None
@@ -226,7 +236,7 @@ def _last_number(text: str) -> str | None:
 
 
 def _before(text: str, place: int) -> str:
-    """What stands near before a place in its sentence."""
+    """Return the end of the sentence before a place in it, at most `_NEAR` characters."""
     return re.split(r"[.!?;]\s|\n", text[max(0, place - _NEAR) : place])[-1]
 
 
@@ -235,13 +245,13 @@ def _is_denied(text: str, place: int) -> bool:
 
 
 def _is_meant(text: str, statement: re.Match[str]) -> bool:
-    """Whether "the answer is" is followed by no denial and preceded by no doubt."""
+    """Whether no denial follows "the answer is" and no doubt precedes it."""
     denies = _DENIES.match(text, statement.end(), statement.end() + 2 * _NEAR)
     return denies is None and _SUPPOSED.search(_before(text, statement.start())) is None
 
 
 def _sentence(text: str, start: int) -> str:
-    """The statement at `start`: the formula in it if it has one, else its first line up to a full stop."""
+    """Return the statement at `start`: its formula if it has one, else its first line up to a full stop."""
     rest = text[start : start + 2 * MAX_ANSWER].lstrip(_DECORATION + ":")
     if rest.startswith(("$$\n", "\\[\n")):
         rest = rest[3:].lstrip()

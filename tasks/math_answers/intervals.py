@@ -1,11 +1,11 @@
-r"""Inequalities as intervals: `x<2\lor x\ge3` is `(-\infty,2)\cup[3,\infty)`, and `2<x\le5` is `(2,5]`."""
+r"""Read inequalities as intervals: `x<2\lor x\ge3` is `(-\infty,2)\cup[3,\infty)`, and `2<x\le5` is `(2,5]`."""
 
 from __future__ import annotations
 
 import re
 from typing import NamedTuple
 
-from .structure import collection, split
+from .structure import is_interval, split, without_commands
 
 _SIGN = re.compile(r"<|>|\\le(?![A-Za-z])|\\ge(?![A-Za-z])")
 _INEQUALITY = re.compile(r"<|>|\\le(?![A-Za-z])|\\ge(?![A-Za-z])|\\ne(?![A-Za-z])")
@@ -16,7 +16,7 @@ OR, AND = r"\lor", r"\land"
 
 
 class Interval(NamedTuple):
-    """Its ends as they are written, and whether they belong to it."""
+    """An interval: its ends as they are written, and its brackets, which tell whether the ends belong to it."""
 
     opening: str
     left: str
@@ -29,7 +29,7 @@ class Interval(NamedTuple):
 
 
 class Union(NamedTuple):
-    """Intervals that stand for all values of a variable; the variable is "" where none is named."""
+    """Intervals that together are the values of a variable; `variable` is "" if none is named."""
 
     variable: str
     intervals: tuple[str, ...]
@@ -41,26 +41,23 @@ def has_inequality(text: str) -> bool:
 
 
 def as_union(text: str) -> Union | None:
-    r"""The intervals that a normal form of inequalities or of intervals joined by `\cup` spells; None for any other."""
+    r"""Return the intervals that a normal form spells as inequalities, or as intervals joined by `\cup`; else None."""
     variable, intervals = "", []
     for alternative in (part for side in split(text, OR) for part in split(side, r"\cup")):
-        found = _conditions(alternative) if has_inequality(alternative) else _written(alternative)
-        if found is None or (variable and found.variable and found.variable != variable):
+        union = _conditions(alternative) if has_inequality(alternative) else _written(alternative)
+        if union is None or (variable and union.variable and union.variable != variable):
             return None
-        variable = variable or found.variable
-        intervals += found.intervals
+        variable = variable or union.variable
+        intervals += union.intervals
     return Union(variable, tuple(intervals))
 
 
 def _written(text: str) -> Union | None:
-    found = collection(text)
-    if found is None or found.opening not in ("(", "[") or len(found.elements) != 2:
-        return None
-    return Union("", (text,))
+    return Union("", (text,)) if is_interval(text) else None
 
 
 def _conditions(text: str) -> Union | None:
-    r"""One condition, or two joined by `\land` that bound the variable from both sides."""
+    r"""Read one condition, or two joined by `\land` that bound the variable from both sides."""
     parts = [_condition(part) for part in split(text, AND)]
     if len(parts) == 1:
         return parts[0]
@@ -80,7 +77,7 @@ def _ends(interval: str) -> Interval:
 
 
 def _condition(text: str) -> Union | None:
-    r"""`x<2`, `2\ge x`, `2<x\le5`, `x\ne3`: a variable on its own and bounds without it."""
+    r"""Read `x<2`, `2\ge x`, `2<x\le5` or `x\ne3`: a variable alone on one side, and bounds without variables."""
     unequal = split(text, r"\ne")
     if len(unequal) == 2:
         variable, bound = unequal if _NAME.fullmatch(unequal[0]) else unequal[::-1]
@@ -101,14 +98,14 @@ def _condition(text: str) -> Union | None:
         sides = ends
     if len(sides) != 3 or not _is_variable(sides[1], [sides[0], sides[2]]):
         return None
-    # x<\infty leaves its end open whatever the sign
+    # The end at infinity is open, also in x\le\infty
     opening = "[" if closed[0] and "infty" not in sides[0] else "("
     closing = "]" if closed[1] and "infty" not in sides[2] else ")"
     return Union(sides[1], (Interval(opening, sides[0], sides[2], closing).text,))
 
 
 def _is_variable(name: str, bounds: list[str]) -> bool:
-    """Whether it is a lone name, and the bounds are there and free of letters that stand for something."""
+    """Whether `name` is the name of a variable, and no bound is empty or has a variable or an inequality."""
     if _NAME.fullmatch(name) is None or not all(bounds):
         return False
-    return not any(_LETTER.search(re.sub(r"\\[A-Za-z]+", " ", bound)) or has_inequality(bound) for bound in bounds)
+    return not any(_LETTER.search(without_commands(bound)) or has_inequality(bound) for bound in bounds)

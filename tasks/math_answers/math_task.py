@@ -1,4 +1,4 @@
-"""`MathTask`: what the tasks with a mathematical answer share; `problem.reference` is the answer, a string."""
+"""`MathTask`: what the tasks with a mathematical answer share. The answer is `problem.reference`, a string."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from importlib.metadata import version
 from importlib.util import find_spec
 from typing import ClassVar, NamedTuple
 
-from harness import HarnessError, Problem, Task, Verdict, correct, error, wrong
+from harness import HarnessError, Message, Problem, Task, Verdict, correct, error, wrong
 
 from .checker_process import CheckerFailure
 from .equality import Claims, Comparison, compare
@@ -16,13 +16,19 @@ from .normal_form import normal_form
 from .strict_rules import strict_verdict
 from .workers import OVER, shared_workers
 
-PROBLEM_CPU_S = 20.0  # of checks by math-verify in one grading of a problem's responses: 9 that never end, or thousands
+# For all checks by math-verify in one grading of a problem's responses: 9 that never end, or thousands of usual ones.
+PROBLEM_CPU_S = 20.0
 
-FALLBACK = "fallback"  # the route of an answer that is not stated as the task asks for it
+FALLBACK = "fallback"  # the route of an answer that is not stated in the form that the task asks for
 
 
 class Reading(NamedTuple):
-    """A response's final answer: its normal form (None without one), where it stood, why there is none."""
+    """A response's final answer.
+
+    answer   its normal form; None without an answer
+    route    where it stands: "boxed", "####" or "fallback"; "" where nothing was found
+    reason   why there is no answer; "" if there is one
+    """
 
     answer: str | None
     route: str
@@ -30,14 +36,16 @@ class Reading(NamedTuple):
 
 
 class MathTask(Task):
-    r"""Verdicts on final answers. A task that inherits gives `problems`, `messages` and its settings.
+    r"""Grades final answers. A subclass adds `problems` and its settings.
 
-    statements   what the task asks its models for: "boxed" (`\boxed{x}`) or "####" (a last line `#### x`)
+    instruction  what the prompt says after the problem
+    statements   the form that the task asks for: "boxed" (`\boxed{x}`) or "####" (a last line `#### x`)
     strict       the rule that `audit` applies: Hendrycks' ("boxed") or GSM8K's ("####")
-    fallback     whether a response that states no answer so is graded by what it says last; a parameter of each task. A
-                 response that the token limit cut off is not: its last number is one of the way, not of the end.
+    fallback     whether a response without an answer in that form is graded by what it states last; a parameter of each
+                 task. A response that the token limit cut off never is: its last number is an intermediate result.
     """
 
+    instruction: ClassVar[str]
     statements: ClassVar[Statements] = "boxed"
     strict: ClassVar[Statements] = "boxed"
     reads_finish = True
@@ -46,49 +54,60 @@ class MathTask(Task):
 
     @property
     def grader(self) -> str:
-        """The version of these rules, and of math-verify, which decides what they leave open."""
+        """The version of these rules and that of math-verify, which decides what they leave open."""
         return f"2, math-verify {version('math-verify') if find_spec('math_verify') else 'missing'}"
 
     def check(self, unsafe_exec: bool = False) -> str:
-        """No remark: nothing runs that a response wrote. Raises HarnessError where math-verify is not installed."""
+        """Raise HarnessError if math-verify is not installed. No remark, since no code of a response is run."""
         if find_spec("math_verify") is None:
             raise HarnessError("math answers need math-verify, which is not installed: pip install math-verify")
         return ""
 
+    def messages(self, problem: Problem) -> list[Message]:
+        """Return one user message: the problem, a space and the instruction."""
+        return [{"role": "user", "content": f"{problem.prompt} {self.instruction}"}]
+
     def read(self, response: object, finish: str = "") -> Reading:
-        """A response's final answer in normal form; 5 to 50 µs, never raises. `finish`: "length" if it was cut off."""
-        found: Extraction = final_statement(response, self.statements)
-        if found.answer is None:
-            return Reading(None, found.route, found.reason)
-        if found.route == FALLBACK and (finish == "length" or not self.fallback):
+        """Return a response's final answer in normal form. Takes 5 to 50 µs, never raises.
+
+        finish   "length" if the token limit cut the response off
+        """
+        statement: Extraction = final_statement(response, self.statements)
+        if statement.answer is None:
+            return Reading(None, statement.route, statement.reason)
+        if statement.route == FALLBACK and (finish == "length" or not self.fallback):
             return Reading(None, "", "cut off" if finish == "length" else "not stated as asked")
-        answer = normal_form(found.answer)
-        return Reading(answer or None, found.route, "" if answer else "no answer")
+        answer = normal_form(statement.answer)
+        return Reading(answer or None, statement.route, "" if answer else "no answer")
 
     def answer(self, problem: Problem, response: str, *, finish: str = "") -> str | None:
-        """The final answer in normal form; None where there is none."""
+        """Return the final answer in normal form; None where there is none."""
         return self.read(response, finish).answer
 
     def answers(
         self, problem: Problem, responses: Sequence[str], *, finish: Sequence[str] | None = None
     ) -> list[str | None]:
-        """The same for many responses."""
+        """Return the `answer` of each response."""
         return [reading.answer for reading in self._read_all(responses, finish)]
 
     def verdict_key(self, problem: Problem, response: str, answer: str | None, *, finish: str = "") -> str | None:
-        """The answer and where it stood, if it counts (`finish`): a verdict depends on nothing else."""
+        """Return the answer and its route, on which alone the verdict depends; None if no answer counts."""
         return None if answer is None else f"{self.read(response, finish).route}:{answer}"
 
     def verify(self, problem: Problem, response: str, *, finish: str = "") -> Verdict:
-        """Correct where the final answer equals the reference; else wrong and why. Up to 2 s of CPU elsewhere."""
+        """Return correct if the final answer equals the reference, else wrong with a reason.
+
+        A check by math-verify may take 2 CPU seconds, in another process.
+        """
         return self.verify_all(problem, [response], finish=[finish])[0]
 
     def verify_all(
         self, problem: Problem, responses: Sequence[str], *, finish: Sequence[str] | None = None
     ) -> list[Verdict]:
-        """The same for many responses: every distinct answer once, those that need algebra on all cores.
+        """Return the verdict on each response. Each distinct answer is graded once; algebra uses all cores.
 
-        Their checks have `PROBLEM_CPU_S` CPU seconds together; an answer that none is left for is an error, not wrong.
+        All checks by math-verify share `PROBLEM_CPU_S` CPU seconds. An answer with no time left for it is an error,
+        not wrong.
         """
         gold = str(problem.reference)
         readings = self._read_all(responses, finish)
@@ -97,7 +116,7 @@ class MathTask(Task):
         return [_verdict(reading, graded) for reading in readings]
 
     def audit(self, problem: Problem, response: str, *, finish: str = "") -> Verdict:
-        """What the strict rule says, which knows no fallback; strings only, microseconds."""
+        """Return the verdict of the strict rule, which has no fallback. It compares strings, in microseconds."""
         return strict_verdict(self.strict, str(problem.reference), response)
 
     def _read_all(self, responses: Sequence[str], finish: Sequence[str] | None) -> list[Reading]:
@@ -106,8 +125,10 @@ class MathTask(Task):
 
 
 class _Grade(NamedTuple):
+    """The verdict on an answer: its status, the method that decided it, and a reason."""
+
     status: str
-    way: str
+    method: str
     reason: str = ""
 
 
@@ -115,31 +136,32 @@ def _verdict(reading: Reading, graded: dict[str, _Grade]) -> Verdict:
     if reading.answer is None:
         return wrong(reading.reason, reading.route)
     grade = graded[reading.answer]
-    route = f"{reading.route}, {grade.way}"
+    route = f"{reading.route}, {grade.method}"
     return {"correct": correct, "wrong": wrong, "error": error}[grade.status](grade.reason, route)
 
 
 def _graded(gold: str, answers: Sequence[str]) -> dict[str, _Grade]:
-    """The grade of each answer; algebra only where nothing cheaper decides."""
+    """Return the grade of each answer; math-verify is used only where nothing cheaper decides."""
     compared = {answer: compare(gold, answer) for answer in answers}
     graded = {answer: _grade(result) for answer, result in compared.items()}
-    open_ones = {answer: result.claims for answer, result in compared.items() if result.equal is None}
-    if open_ones:
-        graded |= _by_math_verify(open_ones)
+    undecided = {answer: result.claims for answer, result in compared.items() if result.equal is None}
+    if undecided:
+        graded |= _by_math_verify(undecided)
     return graded
 
 
 def _grade(result: Comparison) -> _Grade:
-    return _Grade("correct" if result.equal else "wrong", result.way, result.reason)
+    return _Grade("correct" if result.equal else "wrong", result.method, result.reason)
 
 
-def _by_math_verify(open_ones: dict[str, Claims]) -> dict[str, _Grade]:
-    answers = sorted(open_ones, key=lambda answer: (len(answer), answer))  # whatever the order of the responses
+def _by_math_verify(undecided: dict[str, Claims]) -> dict[str, _Grade]:
+    """Return the grade of each answer by math-verify; `undecided` maps it to the claims to check."""
+    answers = sorted(undecided, key=lambda answer: (len(answer), answer))  # independent of the responses' order
     try:
-        outcomes = shared_workers().check([open_ones[answer] for answer in answers], PROBLEM_CPU_S)
+        outcomes = shared_workers().check([undecided[answer] for answer in answers], PROBLEM_CPU_S)
     except CheckerFailure as failure:
         fault = _Grade("error", "math-verify", f"the math checker does not run: {failure}")
-        return dict.fromkeys(open_ones, fault)
+        return dict.fromkeys(undecided, fault)
     return {answer: _from_outcome(outcome) for answer, outcome in zip(answers, outcomes, strict=True)}
 
 

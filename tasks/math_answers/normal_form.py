@@ -1,21 +1,21 @@
-r"""The normal form of an answer: one spelling for what honest graders hold to be the same.
+r"""Write an answer in its normal form: one spelling for answers that honest graders hold to be the same.
 
 `\left( 3, \dfrac\pi2 \right)` and `(3,\frac{\pi}{2})` have the normal form `(3,\frac{\pi}{2})`; `$10,\!080$`, `10080.0`
-and `10,080\text{ cm}^2` have `10080`. It works on strings, knows no algebra, takes tens of microseconds, and is a fixed
-point: the normal form of a normal form is itself. It is what `MathTask.answer` returns and what verdicts depend on.
+and `10,080\text{ cm}^2` have `10080`. The rules work on strings, without algebra, in tens of microseconds. The normal
+form of a normal form is itself. `MathTask.answer` returns it, and verdicts depend on it.
 
-Decisions where writers differ:
-* Units, degrees, dollars and per cent signs at the end of a value are dropped, as in Hendrycks' rule: `50\%` is 50,
-  and so neither 0.5 nor 1/2. MATH's references and its solutions put the sign or leave it, the number stays the same.
-  Which words are no units, `wording` says: `8 or more`, `5 tenths`, `12\text{k}` are not 8, 5 and 12.
+Decisions, where writers differ:
+* Units, degrees, dollars and per cent signs at the end of a value are dropped, as in Hendrycks' rule: `50\%` is 50, and
+  so neither 0.5 nor 1/2. MATH's references and solutions write the sign or omit it, with the same number. Not every
+  word is a unit (`wording`): `8 or more`, `5 tenths`, `12\text{k}` are not 8, 5 and 12.
 * `1,234` is the number 1234; `1, 234` (a space), `(1,234)` and `\{1,234\}` hold two numbers. `1{,}234`, `1,\!234`,
-  `1\,234` and `1 234` are the number everywhere.
-* `x = 5` and `x \in [1,2]` lose their label unless the right side has a variable of its own (`y = 2x + 3` keeps it).
-* "and", "or" and semicolons between values are commas; between inequalities they are `\land` and `\lor`.
-* What follows a `\approx` is a remark, unless it is more than a tenth off; a leading one is dropped. Remarks in words
-  go too (`5, not 6`).
-* Numbers lose a leading plus, leading zeros and trailing decimal zeros; `3/4` is `\frac{3}{4}`, but no fraction is
-  reduced. `3 1/2` is the mixed number, `2.4e1` is `2.4\times10^{1}`, `twelve` is 12. `\text{(C)}` is `C`.
+  `1\,234` and `1 234` are always the number.
+* The label of `x = 5` and `x \in [1,2]` is dropped unless the right side has a variable: `y = 2x + 3` keeps it.
+* "and", "or" and semicolons between values become commas; between inequalities they become `\land` and `\lor`.
+* What follows a `\approx` is dropped, unless it differs by more than a tenth; a `\approx` at the beginning is dropped.
+  Remarks in words are dropped too (`5, not 6`).
+* Numbers lose a leading plus, leading zeros and trailing decimal zeros. `3/4` becomes `\frac{3}{4}`, but no fraction is
+  reduced. `3 1/2` is the mixed number, `2.4e1` becomes `2.4\times10^{1}`, `twelve` 12 and `\text{(C)}` `C`.
 """
 
 from __future__ import annotations
@@ -26,9 +26,10 @@ from functools import lru_cache, reduce
 
 from .evaluation import evaluated
 from .intervals import has_inequality
+from .structure import without_commands
 from .wording import TEXT_COMMAND, in_digits, without_remarks, without_units
 
-ROUNDS = 6  # passes until nothing changes; two or three are usual
+ROUNDS = 6  # at most, until nothing changes; two or three are usual
 
 _UNICODE = str.maketrans(
     {
@@ -48,7 +49,7 @@ _UNICODE = str.maketrans(
 
 
 def _rules(*pairs: tuple[str, str]) -> Callable[[str], str]:
-    """A pass that applies regular expressions in turn, each everywhere."""
+    """Return a pass over a text: it replaces all matches of each regular expression in turn."""
     compiled = [(re.compile(pattern, re.ASCII), replacement) for pattern, replacement in pairs]
 
     def apply(text: str) -> str:
@@ -63,7 +64,7 @@ def _characters(text: str) -> str:
     return text if text.isascii() and text.isprintable() and '"' not in text else text.translate(_UNICODE)
 
 
-_single_spaces = _rules((r"\s+", " "))  # the passes below expect one space at most, and stay linear by it
+_single_spaces = _rules((r"\s+", " "))  # the passes below rely on it: so they stay linear
 
 _thousands_marked = _rules((r"(?<=[0-9]) ?(?:\{ ?, ?\}|, ?\\!|\\! ?,|\\,|~)(?:\\!| )*(?=[0-9]{3}(?![0-9]))", ""))
 
@@ -98,7 +99,7 @@ _TRIGONOMETRIC = re.compile(r"\\?(?:sin|cos|tan|cot|sec|csc)")
 
 
 def _degrees(text: str) -> str:
-    """Without the sign of degrees; in radians inside a function, which algebra reads so."""
+    """Drop the sign of degrees; next to a trigonometric function, convert to radians, which algebra expects."""
     if "circ" not in text and "degree" not in text:
         return text
     if _TRIGONOMETRIC.search(text):
@@ -115,35 +116,35 @@ _sign_in_power = _rules((r"([\^_]) ?- ?([0-9]+|[A-Za-z])(?![0-9])", r"\1{-\2}"))
 
 
 def _braces(text: str) -> str:
-    r"""Every argument in braces: `\frac12` is `\frac{1}{2}`, `x^2` is `x^{2}`, and `x^10` is `x^{10}`."""
+    r"""Put every argument in braces: `\frac12` becomes `\frac{1}{2}`, `x^2` `x^{2}`, and `x^10` `x^{10}`."""
     out: list[str] = []
-    waiting: list[int] = []  # for each open brace: how many arguments are owed once it is closed
-    owed, whole = 0, False
+    expected_after: list[int] = []  # for each open brace: the number of arguments expected after it is closed
+    expected, takes_all_digits = 0, False
     for token in _TOKEN.findall(_sign_in_power(text)):
-        if owed and token == " ":
+        if expected and token == " ":
             continue
         if token == "{":
-            waiting.append(max(owed - 1, 0))
-            owed = 0
+            expected_after.append(max(expected - 1, 0))
+            expected = 0
         elif token == "}":
-            owed, whole = (waiting.pop() if waiting else 0), False
+            expected, takes_all_digits = (expected_after.pop() if expected_after else 0), False
         elif token in _ARGUMENTS:
-            owed, whole = _ARGUMENTS[token], token in "^_"
-        elif owed and _ATOM.fullmatch(token):
-            arguments, rest = _as_arguments(token, owed, whole)
-            owed -= len(arguments)
+            expected, takes_all_digits = _ARGUMENTS[token], token in "^_"
+        elif expected and _ATOM.fullmatch(token):
+            arguments, rest = _as_arguments(token, expected, takes_all_digits)
+            expected -= len(arguments)
             token = "".join(f"{{{argument}}}" for argument in arguments) + rest
         else:
-            owed = 0
+            expected = 0
         out.append(token)
     return "".join(out)
 
 
-def _as_arguments(token: str, owed: int, whole: bool) -> tuple[list[str], str]:
-    r"""What a token gives as arguments, and its rest: each digit is one (`\frac12`), behind ^ and _ all digits are."""
-    if whole or not token.isdecimal():
+def _as_arguments(token: str, expected: int, takes_all_digits: bool) -> tuple[list[str], str]:
+    r"""Return the arguments in a token and its rest: each digit is one (`\frac12`); after ^ or _ all digits are one."""
+    if takes_all_digits or not token.isdecimal():
         return [token], ""
-    return list(token[:owed]), token[owed:]
+    return list(token[:expected]), token[expected:]
 
 
 # Words and units
@@ -154,13 +155,13 @@ _K = re.compile(rf"(?<=[0-9]){TEXT_COMMAND}\{{[kK] ?\}}", re.ASCII)
 
 
 def _large(text: str) -> str:
-    r"""`5 million` as `5\times10^{6}`, and `12\text{k}` as `12\times10^{3}`: such words are no units."""
+    r"""Write `5 million` as `5\times10^{6}`, and `12\text{k}` as `12\times10^{3}`: such words are no units."""
     text = _K.sub(r"\\times10^{3}", text)
     return _LARGE.sub(lambda match: rf"\times10^{{{_POWERS[match[2]]}}}{match[1] or ''}", text)
 
 
 def _joined_by(or_sign: str, and_sign: str) -> Callable[[str], str]:
-    r"""A pass that puts signs for "or" and "and", in `\text{}` and outside."""
+    r"""Return a pass that replaces "or" and "and", inside `\text{}` and outside, by signs."""
     pairs = []
     for word, sign in (("or", or_sign), ("and", and_sign)):
         pairs.append((rf" ?,? ?{TEXT_COMMAND}\{{ ?,? ?{word} ?\}}", sign))
@@ -172,7 +173,7 @@ _by_commas, _by_logic = _joined_by(", ", ", "), _joined_by(r" \\lor ", r" \\land
 
 
 def _connectives(text: str) -> str:
-    """Commas for "or" and "and"; between inequalities, where they say different things, signs of their own."""
+    """Replace "or" and "and" by commas; between inequalities, where they differ in meaning, by logical signs."""
     return _by_logic(text) if has_inequality(text) else _by_commas(text)
 
 
@@ -199,7 +200,7 @@ _BRACKET = re.compile(r"\\?[(\[{)\]}]")
 
 
 def _thousands(text: str) -> str:
-    """Numbers without separators; a comma inside brackets parts two numbers."""
+    """Remove the separators of thousands; inside brackets a comma separates two numbers and stays."""
     if not _THOUSANDS.search(text):
         return text
     depths = _depths(text)
@@ -207,7 +208,7 @@ def _thousands(text: str) -> str:
 
 
 def _depths(text: str) -> list[int]:
-    r"""For each character, how many ( [ \{ are open there."""
+    r"""Return for each character how many ( [ \{ are open at it."""
     depths = [0] * len(text)
     depth = last = 0
     for match in _BRACKET.finditer(text):
@@ -237,10 +238,10 @@ _LABEL_TEXT = (
 LABEL = re.compile(_LABEL_TEXT, re.ASCII)
 _LABELLED = re.compile(rf"{_LABEL_TEXT}(?:=|:|\\in(?![A-Za-z])) ?(?![=<>])", re.ASCII)
 _VARIABLE = re.compile(r"(?<![A-Za-z\\])(?![ie](?![A-Za-z]))[A-Za-z](?![A-Za-z])|[A-Za-z][A-Za-z]+\(", re.ASCII)
-_COMMAND = re.compile(r"\\[A-Za-z]+")
 
 
 def _label(text: str) -> str:
+    r"""Drop a label, `x=` or `x\in`, unless the right side has a variable."""
     match = _LABELLED.match(text)
     if match is None:
         return text
@@ -251,8 +252,8 @@ def _label(text: str) -> str:
 
 
 def has_variables(text: str) -> bool:
-    """Whether a letter stands for something: one that is no command's and no i or e alone."""
-    return _VARIABLE.search(_COMMAND.sub(" ", text)) is not None
+    """Whether a text has a variable or a function: a letter that is no i or e, or letters before a bracket."""
+    return _VARIABLE.search(without_commands(text)) is not None
 
 
 _ends = _rules(
@@ -260,11 +261,11 @@ _ends = _rules(
     (r"[\s.,;:*\\]+$", ""),
 )
 _APPROXIMATELY = re.compile(r"\s*\\approx(?![A-Za-z])\s*")
-_ROUNDED = 0.1  # relative: an approximation that is further off is another value
+_ROUNDED = 0.1  # relative: a worse approximation is another value
 
 
 def _approximations(text: str) -> str:
-    r"""`\sqrt{51}\approx7.14` without its remark, `x\approx7.14` without its label; `7\approx99` stays as it is."""
+    r"""Write `\sqrt{51}\approx7.14` as `\sqrt{51}` and `x\approx7.14` as `7.14`; `7\approx99` stays as it is."""
     left, *right = _APPROXIMATELY.split(text)
     if not right or not left:
         return text
@@ -282,7 +283,7 @@ _LONE = re.compile(
 
 
 def _brackets_around(text: str) -> str:
-    """Without braces around the whole, or brackets around a lone capital letter, a number or a matrix."""
+    """Drop braces around the whole text, or brackets around a single capital letter, number or matrix."""
     if text.startswith("{") and text.endswith("}") and _closes_at(text) == len(text) - 1:
         return text[1:-1]
     lone = _LONE.fullmatch(text)
@@ -290,7 +291,7 @@ def _brackets_around(text: str) -> str:
 
 
 def _closes_at(text: str) -> int:
-    """Where the brace that opens a text is closed, or -1."""
+    """Return where the first brace of a text is closed, or -1."""
     depth = 0
     for match in re.finditer(r"\\.|[{}]", text, re.DOTALL):
         depth += {"{": 1, "}": -1}.get(match.group(), 0)
@@ -306,7 +307,7 @@ _SLASH = re.compile(r"(-?)([0-9]+)/([0-9]+)")
 
 
 def _numbers(text: str) -> str:
-    """A lone number without plus, leading zeros and trailing decimal zeros; a lone a/b as a fraction."""
+    """Write a single number without plus, leading zeros and trailing decimal zeros, and a single a/b as a fraction."""
     if _WHOLE_NUMBER.fullmatch(text):
         sign = "-" if text[0] == "-" else ""
         whole, _, decimals = text.lstrip("+-").partition(".")
@@ -354,12 +355,12 @@ _PASSES: tuple[Callable[[str], str], ...] = (
 
 @lru_cache(maxsize=1 << 14)
 def normal_form(text: str) -> str:
-    """The normal form of an answer or a reference, "" where nothing is left; for texts up to some 1,000 characters."""
+    """Return the normal form of an answer or a reference, of up to some 1,000 characters; "" where nothing is left."""
     if _PLAIN.fullmatch(text):
         return text
     for _ in range(ROUNDS):
         before = text
-        text = reduce(lambda done, step: step(done), _PASSES, text)
+        text = reduce(lambda current, step: step(current), _PASSES, text)
         if text == before:
             break
     return text

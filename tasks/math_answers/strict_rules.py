@@ -1,18 +1,18 @@
-r"""The strict rules for MATH and GSM8K of verl, with which RepExp's authors train: strings only, for `--audit` and RL.
+r"""Apply verl's strict rules for MATH and GSM8K, with which RepExp's authors train; for `--audit` and as reward in RL.
 
-The paper states no grader. Its authors' code takes these two for MATH and GSM8K; for AIME and DAPO it takes verl's
-math-verify wrapper, where we take the rule of MATH.
+The paper names no grader. Its authors' code uses these two for MATH and GSM8K. For AIME and DAPO it uses verl's
+math-verify wrapper, where this project uses the rule of MATH. Both rules compare strings.
 
 MATH ("boxed"): the content of the last `\boxed` must equal the reference after the normalisation of Hendrycks et al.
-(2021, arXiv:2103.03874, `is_equiv`), as verl's `math_reward` applies it: line breaks and spaces, `\!`, `\left`,
-`\right`, degrees, `\$`, `\%` and a unit behind `\text{ ` go; `\dfrac` and `\tfrac` are `\frac`, `\frac12` and `\sqrt3`
-get their braces, a decimal its leading zero, `a/b` is a fraction, 0.5 a half, and a name of at most two characters
-before = is dropped. So `5.0`, `\text{5}` and `1,234` are wrong for 5, 5 and 1234, and so is `\fbox{5}`.
+(2021, arXiv:2103.03874, `is_equiv`), as verl's `math_reward` applies it. Line breaks and spaces, `\!`, `\left`,
+`\right`, degrees, `\$`, `\%` and a unit after `\text{ ` are removed. `\dfrac` and `\tfrac` become `\frac`, `\frac12`
+and `\sqrt3` get braces, a decimal gets its leading zero, `a/b` becomes a fraction and 0.5 a half. A name of at most two
+characters before = is dropped. So `5.0`, `\text{5}` and `1,234` are wrong for 5, 5 and 1234, and so is `\fbox{5}`.
 
-GSM8K ("####"): the last `#### ` with a number right behind it, within the last 300 characters; its commas go, then it
-must be the reference's string. So `#### 18.`, `#### $18` and `####18` are wrong for 18.
+GSM8K ("####"): the last `#### ` that a number follows directly, within the last 300 characters, counts. Without its
+commas, the number must be the same string as the reference. So `#### 18.`, `#### $18` and `####18` are wrong for 18.
 
-Written from that description. On 100,000 mutated answers it agrees with verl 0.9.1's own functions throughout.
+This code was written from that description. It agrees with verl 0.9.1's own functions on 100,000 mutated answers.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from harness import Verdict, correct, wrong
 
 from .extraction import Statements
 
-CLIP = 300  # characters, GSM8K's rule
+CLIP = 300  # characters that GSM8K's rule reads, the last ones
 
 _HASHES = re.compile(r"#### (-?[0-9.,]+)")
 _BRACES = re.compile("[{}]")
@@ -35,26 +35,26 @@ _UNIT = r"\text{ "
 
 
 def strict_verdict(rule: Statements, gold: str, response: object) -> Verdict:
-    """What the strict rule of MATH ("boxed") or GSM8K ("####") says; its name is the verdict's route."""
-    name, found = ("math_reward", last_box) if rule == "boxed" else ("gsm8k strict", last_hashes)
+    """Return the verdict of the strict rule of MATH ("boxed") or GSM8K ("####"); its route is the rule's name."""
+    name, extract = ("math_reward", last_box) if rule == "boxed" else ("gsm8k strict", last_hashes)
     if not isinstance(response, str):
         return wrong("not text", name)
-    answer = found(response)
+    answer = extract(response)
     if answer is None:
         return wrong("no answer", name)
-    gold = last_box(gold) or gold  # of a reference that is several boxes the rule knows the last
+    gold = last_box(gold) or gold  # of a reference with several boxes the rule uses the last
     equal = is_equivalent(answer, gold) if rule == "boxed" else answer == gold.replace(",", "")
     return correct(route=name) if equal else wrong("different", name)
 
 
 def last_hashes(response: str) -> str | None:
-    """The last strict `#### x` near the end, without commas."""
-    found = _HASHES.findall(response[-CLIP:])
-    return found[-1].replace(",", "") if found else None
+    """Return the x of the last strict `#### x` near the end, without commas; None without one."""
+    numbers = _HASHES.findall(response[-CLIP:])
+    return numbers[-1].replace(",", "") if numbers else None
 
 
 def last_box(response: str) -> str | None:
-    r"""The content of the last `\boxed{...}`, or what follows the last `\boxed ` up to a dollar; None for any other."""
+    r"""Return the content of the last `\boxed{...}`, or what follows the last `\boxed ` up to a dollar; else None."""
     if r"\boxed " in response:
         return response.rpartition(r"\boxed ")[2].partition("$")[0]
     start = response.rfind(r"\boxed")
@@ -66,7 +66,7 @@ def last_box(response: str) -> str | None:
 
 
 def _closing_brace(text: str, start: int) -> int | None:
-    """Where the braces counted from `start` first balance, whatever is escaped."""
+    """Return where the braces from `start` on first balance, escaped ones included; None if they do not."""
     braces = list(_BRACES.finditer(text, start))
     depths = accumulate(1 if brace.group() == "{" else -1 for brace in braces)
     ends = (brace.start() for brace, depth in zip(braces, depths, strict=True) if not depth and brace.group() == "}")
@@ -74,7 +74,7 @@ def _closing_brace(text: str, start: int) -> int | None:
 
 
 def is_equivalent(answer: str, gold: str) -> bool:
-    """Whether two strings agree in Hendrycks' normal form; as they stand where it does not apply to one of them."""
+    """Whether two strings are equal in Hendrycks' normal form; unchanged, if that fails for one of them."""
     try:
         return _stripped(answer) == _stripped(gold)
     except _NotApplicable:
@@ -82,10 +82,11 @@ def is_equivalent(answer: str, gold: str) -> bool:
 
 
 class _NotApplicable(ValueError):
-    """The rule stumbles over this string: two units, a root or fraction of nothing."""
+    """The rule fails for a string: it has two units, or a root or fraction of nothing."""
 
 
 def _stripped(text: str) -> str:
+    """Return a text in Hendrycks' normal form. Raises _NotApplicable."""
     text = _without(text, *_GONE).replace("\\\\", "\\")
     text = _without(text.replace("tfrac", "frac").replace("dfrac", "frac"), *_GONE_LATER)
     text = _without(_without_unit(text), r"\\%", r"\%").replace(" .", " 0.").replace("{.", "{0.")
@@ -112,7 +113,7 @@ def _without_unit(text: str) -> str:
 
 
 def _after_each(command: str, text: str, argument: Callable[[str], str]) -> str:
-    """A text with `argument` applied to what follows each command; nothing may not follow."""
+    """Return a text with `argument` applied to what follows each command. Raises _NotApplicable if nothing follows."""
     first, *rest = text.split(command)
     if not all(rest):
         raise _NotApplicable
@@ -132,7 +133,7 @@ def _fractions(text: str) -> str:
 
 
 def _fraction(part: str) -> str:
-    r"""Braces around the one-character arguments of `\frac`, the second only if the first had none."""
+    r"""Put braces around the one-character arguments of `\frac`; the second gets them only if the first had none."""
     if part[0] == "{":
         return part
     above, below, rest = part[0], part[1], part[2:]

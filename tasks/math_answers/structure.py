@@ -1,4 +1,4 @@
-r"""The outer structure of a normal form: its brackets, the elements of a list, tuple, interval or set, sides of =."""
+"""Read the outer structure of a normal form: brackets, and the elements of a list, tuple, interval or set."""
 
 from __future__ import annotations
 
@@ -6,15 +6,16 @@ import re
 from functools import lru_cache
 from typing import NamedTuple
 
-MAX_DEPTH = 30  # of brackets within brackets
+MAX_DEPTH = 30  # nested brackets
 
 _SYMBOL = re.compile(r"\\[A-Za-z]+|\\.|.", re.DOTALL)
+_COMMAND = re.compile(r"\\[A-Za-z]+")
 _STEP = {**dict.fromkeys(["(", "[", "{", r"\{"], 1), **dict.fromkeys([")", "]", "}", r"\}"], -1)}
 _PARTNERS = {"(": (")", "]"), "[": (")", "]"), "{": ("}",), r"\{": (r"\}",)}
 
 
 class Collection(NamedTuple):
-    r"""A list, tuple, interval or set: its brackets ("" for a bare list) and elements."""
+    """A list, tuple, interval or set: its opening bracket ("" for a bare list), its elements, its closing bracket."""
 
     opening: str
     elements: tuple[str, ...]
@@ -22,19 +23,26 @@ class Collection(NamedTuple):
 
 
 def is_balanced(text: str) -> bool:
-    """Whether every bracket has a partner and at most MAX_DEPTH are open at a time; `(a,b]` is fine."""
-    waiting: list[str] = []
+    """Whether every bracket has a partner, as in `(a,b]` too, and at most MAX_DEPTH are open at a time."""
+    open_brackets: list[str] = []
     for symbol in _SYMBOL.findall(text):
         step = _STEP.get(symbol, 0)
         if step > 0:
-            waiting.append(symbol)
-        if len(waiting) > MAX_DEPTH or (step < 0 and (not waiting or symbol not in _PARTNERS[waiting.pop()])):
+            open_brackets.append(symbol)
+        if len(open_brackets) > MAX_DEPTH:
             return False
-    return not waiting
+        if step < 0 and (not open_brackets or symbol not in _PARTNERS[open_brackets.pop()]):
+            return False
+    return not open_brackets
+
+
+def without_commands(text: str) -> str:
+    r"""Return the text with a space in place of each command such as `\frac` or `\pi`."""
+    return _COMMAND.sub(" ", text)
 
 
 def split(text: str, separator: str) -> list[str]:
-    """The parts of a text between separators that stand outside all brackets."""
+    """Return the parts of a text between the separators that are outside all brackets."""
     if separator not in text:
         return [text]
     parts, depth, start = [], 0, 0
@@ -49,7 +57,7 @@ def split(text: str, separator: str) -> list[str]:
 
 @lru_cache(maxsize=1 << 12)
 def collection(text: str) -> Collection | None:
-    r"""A normal form as brackets and elements, `\pm` as two of them; None for a single value."""
+    r"""Return a normal form as brackets and elements; None for a single value. `\pm` makes two elements of one."""
     opening, inner, closing = _unwrapped(text)
     elements = split(inner, ",")
     if opening != r"\{" and len(elements) == 1 and not _has_plus_minus(text):
@@ -57,8 +65,14 @@ def collection(text: str) -> Collection | None:
     if len(elements) == 1 and opening in ("(", "["):
         return None
     if opening in ("", r"\{"):
-        elements = [one for element in elements for one in _plus_minus(element)]
+        elements = [signed for element in elements for signed in _plus_minus(element)]
     return Collection(opening, tuple(elements), closing)
+
+
+def is_interval(text: str) -> bool:
+    """Whether a normal form has two elements in round or square brackets."""
+    pair = collection(text)
+    return pair is not None and pair.opening in ("(", "[") and len(pair.elements) == 2
 
 
 def _has_plus_minus(text: str) -> bool:
@@ -66,6 +80,7 @@ def _has_plus_minus(text: str) -> bool:
 
 
 def _plus_minus(element: str) -> list[str]:
+    r"""Return the two values of an element with one `\pm`; of any other element only itself."""
     if not _has_plus_minus(element):
         return [element]
     before, after = element.split(r"\pm")
@@ -73,7 +88,7 @@ def _plus_minus(element: str) -> list[str]:
 
 
 def _unwrapped(text: str) -> tuple[str, str, str]:
-    """Opening bracket, inside and closing bracket of a text that one pair holds as a whole; else "", text, ""."""
+    """Return opening bracket, inside and closing bracket if one pair encloses the whole text; else "", text, ""."""
     opening = text[:2] if text.startswith(r"\{") else text[:1]
     if opening not in ("(", "[", r"\{"):
         return "", text, ""
@@ -82,6 +97,6 @@ def _unwrapped(text: str) -> tuple[str, str, str]:
         depth += _STEP.get(match.group(), 0)
         if not depth:
             closing = match.group()
-            whole = match.end() == len(text) and closing in _PARTNERS[opening]
-            return (opening, text[len(opening) : match.start()], closing) if whole else ("", text, "")
+            encloses_all = match.end() == len(text) and closing in _PARTNERS[opening]
+            return (opening, text[len(opening) : match.start()], closing) if encloses_all else ("", text, "")
     return "", text, ""

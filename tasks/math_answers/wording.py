@@ -1,8 +1,8 @@
-r"""Words in an answer: numbers in words, units that may be dropped, remarks behind a value.
+r"""Read the words in an answer: numbers in words, units that may be dropped, remarks after a value.
 
-`twelve apples`, `12\text{ cm}`, `12, not 13` and `18 apples, out of 20` hold the value and more words. A word behind a
-value is taken for a unit unless it changes the value or the claim: `8 or more`, `5 tenths`, `5 squared`, `5 is wrong`
-and `8 less` are not 8 or 5, and single letters are units only where they are symbols of one (`\text{k}` is a thousand).
+`twelve apples`, `12\text{ cm}`, `12, not 13` and `18 apples, out of 20` hold a value and other words. A word after a
+value counts as a unit unless it changes the value or the claim: `8 or more`, `5 tenths`, `5 squared`, `5 is wrong` and
+`8 less` are not 8 or 5. Single letters are units only if they are the symbol of one (`\text{k}` is a thousand).
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _SHORT_NOUNS = _set_of(
     set sum pea nut ant bee fly fox owl rat bat cub kid son oak log dot tag mat mug pan pot rug zip web ton net gem bar
     bit pts pt cts gal qt pint tsp tbsp wks yrs mos inch mins secs"""
 )
-_CHANGES = _set_of(  # the value or the claim, wherever they stand behind it
+_CHANGES = _set_of(  # words that change the value or the claim, wherever they stand after the value
     """or and nor more less fewer greater lesser larger smaller bigger higher lower than least most over under above
     below beneath beyond between up down not no never neither none wrong incorrect false invalid impossible undefined
     unless except excluding without negative minus plus times divided multiplied tens hundreds hundred thousand
@@ -38,7 +38,7 @@ _CHANGES = _set_of(  # the value or the claim, wherever they stand behind it
     repeating recurring remainder modulo mod power exponent base point infinity is was isn else maybe perhaps probably
     """
 )
-_CHANGES_FIRST = _set_of(  # right behind the value: "5 feet squared" is a unit, "5 squared" is none
+_CHANGES_FIRST = _set_of(  # words that change it directly after the value: "5 squared", but not "5 feet squared"
     "squared cubed sqrt root roots sin cos tan cot sec csc log theta alpha beta gamma where with when pi"
 )
 _WORD = re.compile(r"[A-Za-z]+")
@@ -54,7 +54,7 @@ _GLUED_UNITS = re.compile(rf"(?<=[0-9])(?:[cmk]m|kg|ft|mph)\b(?:\^\{{[0-9]\}})?{
 
 
 def without_units(text: str) -> str:
-    r"""A text without the units behind its values: `\text{ cm}^2`, ` square units`, `kg`."""
+    r"""Return a text without the units after its values: `\text{ cm}^2`, ` square units`, `kg`."""
     if not _WORD.search(text):
         return text
     text = _TEXT_UNITS.sub(_text_unit, text)
@@ -72,7 +72,7 @@ def _bare_unit(match: re.Match[str]) -> str:
 
 
 def is_unit(words: list[str], shortest: int) -> bool:
-    """Whether words behind a value only say of what it is so many; words shorter than `shortest` must be known ones."""
+    """Whether words after a value are its unit; words shorter than `shortest` must be known units."""
     plain = [word.lower() for word in words]
     if _CHANGES.intersection(plain) or _CHANGES_FIRST.intersection(plain[:1]) or _JOIN.intersection(plain[-1:]):
         return False
@@ -92,7 +92,7 @@ _BEHIND_COMMA = re.compile(r"(?<=[0-9})A-Za-z]) ?, ?(?:not|since|because|which|a
 
 
 def without_remarks(text: str) -> str:
-    r"""A value without what is said about it: `18 apples, out of 20`, `5, not 6`; `7 out of 10` is a share, 7/10."""
+    r"""Return a value without a remark after it (`18 apples, out of 20`, `5, not 6`); `7 out of 10` becomes 7/10."""
     share = _SHARE.fullmatch(text.strip())
     if share:
         return rf"\frac{{{share[1]}}}{{{share[2]}}}"
@@ -126,7 +126,7 @@ _LONGEST_PHRASE = 120
 
 
 def in_digits(text: str) -> str:
-    r"""`twelve apples` as `12 apples`, `\text{negative two thirds}` as `-\frac{2}{3}`: an answer that is all words."""
+    r"""Write an answer in words with digits: `twelve apples` as `12 apples`, `\text{two thirds}` as `\frac{2}{3}`."""
     text = _AND_A_HALF.sub(r"\1\\frac{1}{2}", _SIGN.sub("-", _QUALIFIED.sub("", text)))
     phrase = _PHRASE.fullmatch(text) if len(text) <= _LONGEST_PHRASE else None
     if phrase is None or (phrase["close"] is not None) != text.startswith("\\"):
@@ -140,7 +140,10 @@ def in_digits(text: str) -> str:
 
 
 def _read(words: list[str], spelt: list[str]) -> tuple[str | None, list[str]]:
-    """The number that words begin with, in digits, and the words behind it; None where they begin with none."""
+    """Return the number at the start of the words, in digits, and the other words; None and all words without one.
+
+    spelt   the same words, with their capital letters
+    """
     whole, used = _cardinal(words)
     if not used:
         return None, spelt
@@ -152,7 +155,7 @@ def _read(words: list[str], spelt: list[str]) -> tuple[str | None, list[str]]:
 
 
 def _cardinal(words: list[str]) -> tuple[int, int]:
-    """The value of the longest number that words begin with, and how many they are; 0, 0 where they begin with none."""
+    """Return the value of the longest number at the start of the words, and its number of words; 0, 0 without one."""
     total, used = 0, 0
     limit = 10**15  # a scale must be smaller than the one before it
     while True:
@@ -171,6 +174,7 @@ def _cardinal(words: list[str]) -> tuple[int, int]:
 
 
 def _below_thousand(words: list[str]) -> tuple[int, int]:
+    """Return the same for a number below 1,000."""
     value, used = _below_hundred(words)
     if words[used : used + 1] == ["hundred"] and 0 < value < 100 and used:
         gap = words[used + 1 : used + 2] == ["and"]
@@ -180,11 +184,12 @@ def _below_thousand(words: list[str]) -> tuple[int, int]:
 
 
 def _below_hundred(words: list[str]) -> tuple[int, int]:
+    """Return the same for a number below 100."""
     if not words:
         return 0, 0
     if words[0] in _SMALL:
         return _SMALL[words[0]], 1
     if words[0] in _TENS:
-        ones = _SMALL.get(words[1], 0) if len(words) > 1 else 0
-        return (_TENS[words[0]] + ones, 2) if 0 < ones < 10 else (_TENS[words[0]], 1)
+        digit = _SMALL.get(words[1], 0) if len(words) > 1 else 0
+        return (_TENS[words[0]] + digit, 2) if 0 < digit < 10 else (_TENS[words[0]], 1)
     return 0, 0

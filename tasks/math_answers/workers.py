@@ -1,16 +1,19 @@
-"""Checks by math-verify, in processes that can be killed: what they say, in order, from any thread of any process.
+"""Run checks by math-verify in processes that can be killed, and return the outcomes in order; thread-safe.
 
-Each process that grades has one checker (`checker.py`), started on its first check; it forks the children that serve,
-as many as there are cores, or one in a process that multiprocessing started. A batch is spread over the children that
-are free. A child that overran its CPU limit, or crashed, is replaced by the checker in milliseconds. One that was lost
-to something outside (killed, a checker gone, 20 s of wall time without its 2 s of CPU) has its check repeated once.
+Each process that grades has one checker process (`checker.py`), which it starts at the first check. The checker forks
+children that do the checks: as many as there are cores, or one in a process that multiprocessing started. A batch of
+checks is spread over the free children. The checker replaces a child that overran its CPU limit or crashed, in
+milliseconds. If a child was lost for an outside reason (it was killed, the checker ended, or 20 s of wall time passed
+without 2 s of CPU time), its check is repeated once.
 
-A batch may have a bound on the CPU seconds of all its checks. All of it are tried with a small limit first, those that
-overran it once more with the full one, in the batch's order: so what needs milliseconds is never kept from a verdict by
-a few that need seconds. From the check on that begins with the bound used up, outcomes are "over", whatever the number
-of children: they depend on the batch and, at the edge, on measured time.
+A batch may have a bound on the CPU seconds of all its checks together. All checks are tried with a small limit first;
+those that overran it are tried again with the full limit, in the order of the batch. So a few checks that need seconds
+never keep a check that needs milliseconds from its verdict. If the bound is used up before a check begins, its outcome
+and those of all later ones are "over". The number of children does not matter: outcomes depend on the batch and, for
+the check at the edge, on measured time.
 
-No signal, timer or handler is set in this process, and nothing survives it: all sit on sockets that close with it.
+This process sets no signal, timer or handler, and nothing outlives it: checker and children end when their sockets
+close.
 """
 
 from __future__ import annotations
@@ -30,14 +33,14 @@ from .checker_process import LOST, CheckerFailure, CheckerProcess, Child, Gone, 
 from .equality import Claims
 
 CPU_LIMIT_S = 2.0  # a check, kept by the kernel
-QUICK_S = 0.2  # the first try of a check; an honest one takes 0.001 to 0.1
-OVER = "over"  # what becomes of a check that its batch's bound leaves no time for
-RECYCLE = 5_000  # checks a child serves before a fresh one takes over (sympy's caches grow)
-TRIES = 2  # a check that is lost twice is our fault, not the answer's
+QUICK_S = 0.2  # the limit of a check's first try; an honest check takes 0.001 to 0.1 s
+OVER = "over"  # the outcome of a check for which the bound of its batch leaves no time
+RECYCLE = 5_000  # checks of a child before a fresh one replaces it (sympy's caches grow)
+TRIES = 2  # a check that is lost twice is a fault of the grader, not of the answer
 
 
 class Workers:
-    """The checker of this process and its children; `check` may be called from several threads."""
+    """The checker of this process and its children; `check` may be called from several threads at once."""
 
     def __init__(self) -> None:
         self._size = 1 if multiprocessing.parent_process() is not None else _cores()
@@ -48,10 +51,13 @@ class Workers:
         self._starting = threading.Lock()
 
     def check(self, batch: Sequence[Claims], bound_s: float = math.inf) -> list[str]:
-        """The outcome of each check, in order: "equal", "different", "unparsed", "gold" (which does not parse),
-        "timeout", "memory", "crashed", "lost", or "over" where the batch's bound of CPU seconds was used up before it.
+        """Return the outcome of each check, in order. Raises CheckerFailure if the checker cannot start.
 
-        Raises CheckerFailure where the checker cannot start.
+        An outcome is "equal", "different", "unparsed", "gold" (the reference does not parse), "timeout", "memory",
+        "crashed", "lost", or "over" if the bound was used up before the check.
+
+        batch     the claims of each check
+        bound_s   CPU seconds for all checks of the batch
         """
         batch_run = _Batch(batch, bound_s)
         children = self._take(len(batch)) if batch else []
@@ -61,68 +67,69 @@ class Workers:
                 self._drive(batch_run, children)
                 batch_run.cut()
         finally:
-            for place in batch_run.running:  # interrupted: the answer to come must not meet another question
-                _drop(children, place)
+            for slot in batch_run.running:  # interrupted: a late answer must not be taken for that of another check
+                _end_child(children, slot)
             self._give_back(children)
         return batch_run.outcomes
 
     def _drive(self, run: _Batch, children: list[Child | None]) -> None:
-        """Keep every child of ours busy until nothing is left; a lost one is replaced in its place."""
+        """Give checks to the children until none is left; a lost child is replaced in its slot."""
         with selectors.DefaultSelector() as selector:
-            for place in range(len(children)):
-                self._next(run, children, place, selector)
+            for slot in range(len(children)):
+                self._next(run, children, slot, selector)
             while run.running:
-                for place in self._ready(run, children, selector):
-                    self._finish(run, children, place, selector)
-                    self._next(run, children, place, selector)
+                for slot in self._ready(run, children, selector):
+                    self._finish(run, children, slot, selector)
+                    self._next(run, children, slot, selector)
 
-    def _next(self, run: _Batch, children: list[Child | None], place: int, selector: selectors.BaseSelector) -> None:
-        """Give the child at a place the next check, if there is one."""
+    def _next(self, run: _Batch, children: list[Child | None], slot: int, selector: selectors.BaseSelector) -> None:
+        """Give the child in a slot the next check, if there is one."""
         while run.waiting and run.has_time:
-            child = children[place] or self._new_child()
-            children[place] = child
-            index = run.begin(place)
+            child = children[slot] or self._new_child()
+            children[slot] = child
+            index = run.begin(slot)
             try:
                 child.begin(run.batch[index], run.limit_s)
             except OSError:
-                children[place] = None
+                children[slot] = None
                 child.outcome()
-                run.finish(place, Outcome(LOST, 0.0))
+                run.finish(slot, Outcome(LOST, 0.0))
                 continue
-            selector.register(child.connection, selectors.EVENT_READ, place)
+            selector.register(child.connection, selectors.EVENT_READ, slot)
             return
 
     def _ready(self, run: _Batch, children: list[Child | None], selector: selectors.BaseSelector) -> list[int]:
-        """The places whose child has answered, ended or overrun the wall limit."""
-        deadlines = {place: child.deadline for place in run.running if (child := children[place]) is not None}
+        """Return the slots whose child has answered, ended or overrun the wall limit."""
+        deadlines = {slot: child.deadline for slot in run.running if (child := children[slot]) is not None}
         wait = max(0.0, min(deadlines.values()) - time.monotonic())
         ready = [key.data for key, _ in selector.select(wait)]
         now = time.monotonic()
-        return ready or [place for place, deadline in deadlines.items() if deadline <= now]
+        return ready or [slot for slot, deadline in deadlines.items() if deadline <= now]
 
-    def _finish(self, run: _Batch, children: list[Child | None], place: int, selector: selectors.BaseSelector) -> None:
-        child = children[place]
+    def _finish(self, run: _Batch, children: list[Child | None], slot: int, selector: selectors.BaseSelector) -> None:
+        """Record the outcome of the check in a slot, and empty the slot if its child has ended or must end."""
+        child = children[slot]
         assert child is not None
         selector.unregister(child.connection)
         if child.deadline <= time.monotonic():
             child.connection.settimeout(0)
         outcome = child.outcome()
         if child.connection.fileno() < 0:
-            children[place] = None
+            children[slot] = None
         elif outcome.word == "memory" or child.served >= RECYCLE:
-            _drop(children, place)
-        run.finish(place, outcome)
+            _end_child(children, slot)
+        run.finish(slot, outcome)
 
     # Children
 
-    def _take(self, wanted: int) -> list[Child | None]:
-        """Places for at most as many children as are wanted: those that are idle, and room for new ones."""
+    def _take(self, most: int) -> list[Child | None]:
+        """Wait for free slots and return them, at most so many: with idle children in them, or None for a new one."""
         with self._free:
             self._free.wait_for(lambda: self._busy < self._size)
-            count = min(wanted, self._size - self._busy)
+            count = min(most, self._size - self._busy)
             self._busy += count
-            taken: list[Child | None] = [self._idle.pop() for _ in range(min(count, len(self._idle)))]
-        return taken + [None] * (count - len(taken))
+            idle: list[Child | None] = [self._idle.pop() for _ in range(min(count, len(self._idle)))]
+        return idle + [None] * (count - len(idle))
 
     def _give_back(self, children: list[Child | None]) -> None:
         with self._free:
@@ -136,7 +143,7 @@ class Workers:
             try:
                 return Child(checker)
             except Gone:
-                self._drop(checker)
+                self._forget_checker(checker)
         raise CheckerFailure("the checker ended twice while it forked")
 
     def _running_checker(self) -> CheckerProcess:
@@ -145,8 +152,8 @@ class Workers:
                 self._checker = CheckerProcess()
             return self._checker
 
-    def _drop(self, checker: CheckerProcess) -> None:
-        """Let a checker that has ended go, and its idle children with it."""
+    def _forget_checker(self, checker: CheckerProcess) -> None:
+        """Forget a checker that has ended, and its idle children; the next check starts a new one."""
         with self._starting:
             if self._checker is checker:
                 self._checker = None
@@ -158,13 +165,13 @@ class Workers:
             child.connection.close()
 
     def pids(self) -> list[int]:
-        """The checker's process id and those of its idle children; for tests and benches."""
+        """Return the process ids of the checker and of its idle children; for tests and benchmarks."""
         with self._free:
             checker = [self._checker.pid] if self._checker else []
             return checker + [child.pid for child in self._idle]
 
     def close(self) -> None:
-        """End the checker and its children; a later check starts them anew."""
+        """End the checker and its children; a later check starts new ones."""
         with self._starting, self._free:
             idle, self._idle = self._idle, []
             checker, self._checker = self._checker, None
@@ -174,7 +181,7 @@ class Workers:
             checker.close()
 
     def forget(self) -> None:
-        """In a forked copy of this process: close its copies of the sockets, so that they close with the original."""
+        """In a forked process, close its copies of the sockets: so they close when the parent process ends."""
         for child in self._idle:
             child.connection.close()
         if self._checker is not None:
@@ -182,13 +189,16 @@ class Workers:
 
 
 class _Batch:
-    """Which checks wait, run and are done, and what they cost; a lost check goes back to the front, once."""
+    """The state of a batch: which checks wait, run and are finished, and their CPU seconds.
+
+    A lost check goes back to the front of the queue, once.
+    """
 
     def __init__(self, batch: Sequence[Claims], bound_s: float) -> None:
         self.batch = batch
         self.outcomes = [OVER] * len(batch)
         self.waiting: deque[int] = deque()
-        self.running: dict[int, int] = {}  # place -> check
+        self.running: dict[int, int] = {}  # slot -> check
         self.limit_s = 0.0
         self._left_s = bound_s
         self._spent_s = 0.0  # in this round
@@ -197,7 +207,7 @@ class _Batch:
         self._tries = [0] * len(batch)
 
     def start(self, limit_s: float) -> None:
-        """Begin a round: what has overrun the limits so far is checked under this one."""
+        """Begin a round, with this limit, of the checks that overran all smaller ones."""
         self.limit_s = limit_s
         for index in self._round:
             self.outcomes[index] = OVER
@@ -210,14 +220,16 @@ class _Batch:
         """Whether the bound leaves time to begin another check."""
         return self._spent_s < self._left_s
 
-    def begin(self, place: int) -> int:
+    def begin(self, slot: int) -> int:
+        """Mark the next check as running in a slot, and return its index."""
         index = self.waiting.popleft()
         self._tries[index] += 1
-        self.running[place] = index
+        self.running[slot] = index
         return index
 
-    def finish(self, place: int, outcome: Outcome) -> None:
-        index = self.running.pop(place)
+    def finish(self, slot: int, outcome: Outcome) -> None:
+        """Record the outcome of the check that ran in a slot."""
+        index = self.running.pop(slot)
         self.outcomes[index] = outcome.word
         self._cost_s[index] += outcome.cpu_s
         self._spent_s += outcome.cpu_s
@@ -225,7 +237,7 @@ class _Batch:
             self.waiting.appendleft(index)
 
     def cut(self) -> None:
-        """End a round: what begins with the bound used up is over, also where another child had the time for it."""
+        """End a round. A check after the bound was used up is "over", even if another child had the time for it."""
         for index in self._round:
             if self._left_s <= 0:
                 self.outcomes[index] = OVER
@@ -233,9 +245,9 @@ class _Batch:
         self._round = [index for index in self._round if self.outcomes[index] == "timeout"]
 
 
-def _drop(children: list[Child | None], place: int) -> None:
-    """End the child at a place, if it has not ended."""
-    child, children[place] = children[place], None
+def _end_child(children: list[Child | None], slot: int) -> None:
+    """End the child in a slot, if there is one, and empty the slot."""
+    child, children[slot] = children[slot], None
     if child is not None:
         with suppress(Gone):
             child.end()
@@ -245,14 +257,14 @@ def _cores() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-# One for each process
+# The workers of this process
 
 _shared: dict[int, Workers] = {}
 _shared_lock = threading.Lock()
 
 
 def shared_workers() -> Workers:
-    """This process's workers, made on first use and closed at its end."""
+    """Return this process's workers, which are made at the first call and closed when the process ends."""
     with _shared_lock:
         workers = _shared.get(os.getpid())
         if workers is None:

@@ -1,19 +1,24 @@
-"""evalplus' rules for when a program's result is right, on canonical texts: evalplus 0.3.1, `eval/__init__.py`.
+"""Judge results by evalplus' rules (evalplus 0.3.1, `eval/__init__.py`), on canonical texts.
 
-evalplus compares inside the process that ran the program, where a result's own `__eq__` decides, and where the
-expected value can be read. Here the program's process gives canonical text (`harness_tasks.sandbox`) and this file
-compares, by the same rules: equality as of Python's `==`; a rule of its own for 15 functions; where the task has a
-tolerance, or from the first float expected on (atol becomes 1e-6 then, for the rest of that run), equal outermost types
-and lengths and what `numpy.allclose` says with rtol 1e-7; whatever raises is wrong. Constants and formulas are
-evalplus' own.
+evalplus compares inside the process that ran the program. There a result's own `__eq__` decides, and the expected value
+can be read. Here the program's process returns canonical text (`harness_tasks.sandbox`), and this module compares by
+the same rules, with evalplus' constants and formulas:
+- Two values are equal as by Python's `==`. 15 functions have a rule of their own.
+- A tolerance applies where the problem has one, and also from the first expected float on, for the rest of that run
+  (atol is then 1e-6): results may also have the same outermost type and length and be near by `numpy.allclose` with
+  rtol 1e-7.
+- If a comparison raises, the result is wrong.
 
-Where it differs, on purpose (docs/grading.md says more): a number of numpy's is compared in double precision, as by
-evalplus beside numpy 1, while numpy 2 rounds the expected number to the precision of the result; where floats may
-differ by a tolerance they must have the expected ones' shape (`allclose` makes [[]] near [0.5] by broadcasting);
-HumanEval/32 can be passed (0.3.1 forgets to count its passed tests, so that nothing ever is; later versions do count)
-and is judged by the polynomial that was asked for, even where the program has changed the list. Where it cannot follow:
-an array is equal to nothing (evalplus accepts one of one element that is equal), nor are numpy's dates, durations and
-long doubles, an object of a program's own class never is, and two Counters are compared as dicts.
+It differs on purpose in these points (more in docs/grading-measured.md):
+- numpy's numbers are compared in double precision, as by evalplus with numpy 1. numpy 2 rounds the expected number to
+  the precision of the result.
+- Within a tolerance, floats must have the shape of the expected ones. (`allclose` broadcasts, so [[]] is near [0.5].)
+- HumanEval/32 can be passed. (evalplus 0.3.1 does not count its passed tests, so no program passes; later versions do.)
+  It is judged by the polynomial of the input, even if the program changed that list.
+
+It cannot follow evalplus in these points: an array equals nothing (evalplus accepts an array of one equal element);
+numpy's dates, durations and long doubles and objects of a program's own classes equal nothing either; two Counters are
+compared as dicts.
 """
 
 from __future__ import annotations
@@ -32,17 +37,17 @@ RTOL = 1e-7
 _FLOAT = r"(?:f[-+.0-9a-z]++|nfloat64:f[-+.0-9a-z]++;)"
 _FLOATS = re.compile(rf"{_FLOAT}|[\[(]{_FLOAT}(?:,{_FLOAT})*+[\])]")
 _STRING = re.compile(r'"(?:[^"\\]|\\.)*+"')
-_UNLIKE_ITSELF = re.compile(r"[XM]|[nN]a[nN]")  # may be in a string: then the comparison only takes longer
+_UNLIKE_ITSELF = re.compile(r"[XM]|[nN]a[nN]")  # a match inside a string only makes the comparison slower
 
 Rule = Callable[[str, str, Sequence[Any], float], bool]
 
 
 class Oracle:
-    """Says of each test of one run (base or plus) of a problem whether a result is right.
+    """Judges the results of one run (base or plus) of a problem.
 
-    expected   the canonical texts of the canonical solution's results; `h...` where only a digest is known: then a
-               result is right if its digest is equal
     inputs     the positional arguments of each test
+    expected   the canonical texts of the canonical solution's results, or digests (`h...`), which results must equal
+    atol       the problem's absolute tolerance, 0 for most
     """
 
     def __init__(
@@ -55,7 +60,7 @@ class Oracle:
 
     @cached_property
     def _tolerances(self) -> list[float]:
-        """The tolerance of each test: once an expected value is a float, 0 is 1e-6 from there on."""
+        """The tolerance of each test: from the first expected float on, 0 becomes 1e-6."""
         tolerances, atol = [], self._atol
         for text in self._expected:
             atol = 1e-6 if atol == 0 and is_floats(text) else atol
@@ -63,7 +68,7 @@ class Oracle:
         return tolerances
 
     def passes(self, test: int, result: str) -> bool:
-        """Whether a test's result is right; whatever makes the comparison raise is wrong, as it is to evalplus."""
+        """Whether a test's result is right; a result that makes the comparison raise is wrong, as by evalplus."""
         expected, atol = self._expected[test], self._tolerances[test]
         if result.startswith("E"):
             return False
@@ -86,22 +91,22 @@ def is_floats(text: str) -> bool:
 
 
 def holds_floats(text: str) -> bool:
-    """Whether a float, or what may be equal to one within a tolerance, is anywhere in a value."""
+    """Whether a value contains a float, or anything that may equal one within a tolerance."""
     return re.search(r"(?:^|[,:(\[{<])[fcnqd]", _STRING.sub('""', text)) is not None
 
 
 def _close(expected: str, result: str, atol: float) -> bool:
-    """Equal types outermost, equal shapes, and all numbers near."""
+    """Whether the outermost types and the shapes are equal and all numbers are near."""
     if _kind(result) != _kind(expected):
         return False
-    shape, right = numbers(expected, len(expected))
-    same_shape, values = numbers(result, len(right))
-    near = (_is_near(*pair, atol) for pair in zip(values, map(_inexact, right), strict=True))
-    return same_shape == shape and all(near)
+    expected_shape, expected_values = numbers(expected, len(expected))
+    shape, values = numbers(result, len(expected_values))
+    near = (_is_near(*pair, atol) for pair in zip(values, map(_inexact, expected_values), strict=True))
+    return shape == expected_shape and all(near)
 
 
 def _kind(text: str) -> str:
-    """The type of a value: of a number of numpy's its dtype."""
+    """Return the type of a value; of a numpy number its dtype."""
     first = text[:1]
     return text.partition(":")[0] if first == "n" else "T" if first == "F" else first
 
@@ -110,12 +115,12 @@ def _inexact(value: complex) -> complex:
     return float(value) if isinstance(value, int) else value
 
 
-def _is_near(value: complex, right: complex, atol: float) -> bool:
-    """numpy.isclose"""
-    return value == right or (isfinite(right) and abs(value - right) <= atol + RTOL * abs(right))
+def _is_near(value: complex, expected: complex, atol: float) -> bool:
+    """Return what `numpy.isclose` returns."""
+    return value == expected or (isfinite(expected) and abs(value - expected) <= atol + RTOL * abs(expected))
 
 
-# The rules in place of equality
+# Rules: equality, and those that replace it
 
 
 def _equal(expected: str, result: str, inputs: Sequence[Any], atol: float) -> bool:
@@ -125,23 +130,23 @@ def _equal(expected: str, result: str, inputs: Sequence[Any], atol: float) -> bo
 
 
 def _same_members(expected: str, result: str, inputs: Sequence[Any], atol: float) -> bool:
-    """Whether `set()` makes the same of both; the first item that should not be there decides."""
-    wanted = set(members(expected))
-    missing, longest = set(wanted), max(map(len, wanted), default=0)
+    """Whether `set()` of both is the same; stops at the first item that is not expected."""
+    expected_items = set(members(expected))
+    missing, longest = set(expected_items), max(map(len, expected_items), default=0)
     try:
         for item in members(result, longest):
-            if item not in wanted:
+            if item not in expected_items:
                 return False
             missing.discard(item)
-    except Malformed:  # an item that is longer than any of the expected
+    except Malformed:  # an item is longer than every expected one
         return False
     return not missing
 
 
 def _not_none(expected: str, result: str, inputs: Sequence[Any], atol: float) -> bool:
-    """Whether both are None or neither is; a bool must be the answer to that question."""
-    wanted = "F" if expected == "N" else "T"
-    return wanted == (result if result in ("T", "F") else "F" if result == "N" else "T")
+    """Whether both are None or neither is; a result that is a bool must say whether the expected one is not None."""
+    is_expected = "F" if expected == "N" else "T"
+    return is_expected == (result if result in ("T", "F") else "F" if result == "N" else "T")
 
 
 def _anything(expected: str, result: str, inputs: Sequence[Any], atol: float) -> bool:
@@ -171,7 +176,7 @@ def _is_root(expected: str, result: str, inputs: Sequence[Any], atol: float) -> 
 
 
 def _rules() -> dict[tuple[str, str], Rule]:
-    """The rule of each function that has one, by data set and function."""
+    """Return the rule of each function that has one, by data set and function."""
     from evalplus.eval._special_oracle import MBPP_OUTPUT_NOT_NONE_TASKS, MBPP_OUTPUT_SET_EQ_TASKS
 
     return {

@@ -1,8 +1,9 @@
-"""Verdicts on programs: a problem's tests in the sandbox, each result judged as it comes: a wrong program ends early.
+"""Grade programs by a problem's tests, in the sandbox; a program ends at its first wrong result.
 
-One process runs a program on the base and then on the plus tests (evalplus starts one for each). The limits are
-evalplus', in CPU time and not in wall time, which under load failed an honest program ten times of ten: a test may take
-1 s, or 4 times what it took the canonical solution; a run's tests together what these make, at most 60 s, and 2 s.
+One process runs a program on the base tests and then on the plus tests (evalplus starts a process for each of the two).
+The limits are evalplus', but in CPU time: in wall time, on a busy machine, an honest program failed ten times of ten. A
+test may take 1 s, or 4 times as long as the canonical solution took. The tests of a run together may take the sum of
+their limits, at most 60 s, and 2 s more.
 """
 
 from __future__ import annotations
@@ -21,14 +22,17 @@ from ..sandbox import Run, Sandbox, Suite
 from .evalplus_oracle import Oracle, compares_sets
 
 TEST_S, FACTOR = 1.0, 4.0  # evalplus/config.py
-RUN_S, GRACE_S = 60.0, 2.0  # untrusted_check: min(60, sum) + 1, and another second before it kills
-DIGEST_S, DIGESTS_S = 60.0, 180.0  # more for those: Mbpp/255's results are 153 million values
+RUN_S, GRACE_S = 60.0, 2.0  # evalplus' untrusted_check: min(60, sum) + 1, and another second before it kills
+DIGEST_S, DIGESTS_S = (
+    60.0,
+    180.0,
+)  # more for a test with a digest, and for its run: Mbpp/255 has 153 million values
 OUTPUT_BYTES = 4 << 20
-KEPT_CHARACTERS = 256 << 20
+KEPT_CHARACTERS = 256 << 20  # of expected results, in all benches that are kept
 
 _NAME = re.compile(r"[A-Za-z_]\w{0,60}", re.ASCII)
-# evalplus calls set() on the results of some functions: what is a generator, say, has to be collected inside. Literals'
-# classes, since programs name variables `list`.
+# evalplus calls set() on the results of some functions. A generator, for example, must be collected inside the sandbox.
+# The types are taken from literals, since programs have variables called `list`.
 _COLLECTED = "__collected__"
 _COLLECTING = """
 def __collected__(*given):
@@ -40,12 +44,13 @@ def __collected__(*given):
 
 @dataclass(frozen=True)
 class Exercise:
-    """What programs for one problem have to do.
+    """What programs for one problem must do.
 
-    dataset      "mbpp" or "humaneval": whose rules hold
+    dataset      "mbpp" or "humaneval", whose rules of comparison hold
+    entry_point  the function that a program must define
     solution     the canonical solution, a whole program
-    runs         by name, "base" and then "plus": the positional arguments of each test
-    atol         the tolerance that the data give; 0 for most
+    runs         the positional arguments of each test, by the name of the run: "base", then "plus"
+    atol         the absolute tolerance of the data, 0 for most problems
     """
 
     dataset: str
@@ -56,18 +61,30 @@ class Exercise:
 
     @property
     def inputs(self) -> list[Sequence[Any]]:
-        """Those of all runs."""
-        return [given for inputs in self.runs.values() for given in inputs]
+        """The arguments of the tests of all runs."""
+        return [arguments for inputs in self.runs.values() for arguments in inputs]
+
+    @property
+    def suffix(self) -> str:
+        """The code to append to a program so that its results can be compared as sets; "" where they need not be."""
+        if not compares_sets(self.dataset, self.entry_point):
+            return ""
+        return _COLLECTING.format(name=self.entry_point)
+
+    @property
+    def called(self) -> str:
+        """The name of the function to call in a program with the suffix."""
+        return _COLLECTED if self.suffix else self.entry_point
 
 
 class Bench:
-    """Grades programs for one problem; made once, used by any number of threads."""
+    """Grades programs for one problem; thread-safe."""
 
     def __init__(self, key: str, exercise: Exercise, truth: GroundTruth):
         self.route = "+".join(exercise.runs)
         self.characters = sum(map(len, truth.expected))
-        self._tests: list[tuple[str, int, Oracle]] = []  # per test of the suite: its run, number and judge
-        self._suffix = _collecting(exercise)
+        self._tests: list[tuple[str, int, Oracle]] = []  # for each test of the suite: its run, its number, its oracle
+        self._suffix = exercise.suffix
         digests = [text.startswith("h") for text in truth.expected]
         limits: list[float] = []
         total = DIGESTS_S if any(digests) else 0.0
@@ -75,12 +92,13 @@ class Bench:
             part = slice(len(limits), len(limits) + len(inputs))
             oracle = Oracle(exercise.dataset, exercise.entry_point, inputs, truth.expected[part], exercise.atol)
             self._tests += [(name, number, oracle) for number in range(len(inputs))]
-            fair = [max(TEST_S, FACTOR * cpu_s) for cpu_s in truth.cpu_s[part]]
-            limits += [limit + digest * DIGEST_S for limit, digest in zip(fair, digests[part], strict=True)]
-            total += min(RUN_S, sum(fair)) + GRACE_S
+            test_limits = [max(TEST_S, FACTOR * cpu_s) for cpu_s in truth.cpu_s[part]]
+            total += min(RUN_S, sum(test_limits)) + GRACE_S
+            for limit, has_digest in zip(test_limits, digests[part], strict=True):
+                limits.append(limit + DIGEST_S if has_digest else limit)
         self._suite = Suite(
             key=key,
-            entry_point=_COLLECTED if self._suffix else exercise.entry_point,
+            entry_point=exercise.called,
             inputs=exercise.inputs,
             cpu_limits_s=limits,
             digest=digests,
@@ -90,7 +108,7 @@ class Bench:
         )
 
     def grade(self, sandbox: Sandbox, programs: Sequence[str]) -> list[Verdict]:
-        """The verdict on each program."""
+        """Return the verdict on each program, in order."""
         judge = _Judge(self._tests, len(programs))
         runs = sandbox.run_all(self._suite, [program + self._suffix for program in programs], judge)
         return [self._verdict(judge, program, run) for program, run in enumerate(runs)]
@@ -110,7 +128,10 @@ class Bench:
 
 
 class _Judge:
-    """Is called with every result, from the sandbox's threads; remembers how far each program came."""
+    """Judges each result as it arrives and counts how many tests each program passed.
+
+    The sandbox calls it from its threads: `judge(program, test, text)`, with the numbers of the program and the test.
+    """
 
     def __init__(self, tests: Sequence[tuple[str, int, Oracle]], programs: int):
         self._tests = tests
@@ -119,37 +140,31 @@ class _Judge:
         self.faults: dict[int, str] = {}
 
     def __call__(self, program: int, test: int, text: str) -> bool:
-        """Whether the program may go on. A program that lost its worker begins again, with test 0."""
+        """Whether the program may continue. A program whose worker was lost begins again, with test 0."""
         if test == 0:
             self.passed[program] = 0
             self.failed.pop(program, None)
         run, number, oracle = self._tests[test]
         try:
-            right = oracle.passes(number, text)
-        except Exception as fault:  # ours: a wrong result is no reason to raise
+            passes = oracle.passes(number, text)
+        except Exception as fault:  # the grader's fault: a wrong result does not raise
             self.faults[program] = f"{type(fault).__name__}: {fault}"
             return False
-        if right:
+        if passes:
             self.passed[program] += 1
         else:
             self.failed[program] = f"{run}: test {number + 1}{_raised(text)}"
-        return right
+        return passes
 
 
 def _raised(text: str) -> str:
+    """Say what a test raised, if it raised; else ""."""
     if not text.startswith("E"):
         return ""
     return f" raised {text[1:]}" if _NAME.fullmatch(text[1:]) else " raised"
 
 
-def _collecting(exercise: Exercise) -> str:
-    """What is put behind a program so that its results can be compared as sets; "" where they are not."""
-    if not compares_sets(exercise.dataset, exercise.entry_point):
-        return ""
-    return _COLLECTING.format(name=exercise.entry_point)
-
-
-# Benches made lately
+# The benches used last
 
 _benches: OrderedDict[str, Bench] = OrderedDict()
 _making: dict[str, threading.Lock] = {}
@@ -157,9 +172,12 @@ _guard = threading.Lock()
 
 
 def bench_for(key: str, sandbox: Sandbox, exercise: Callable[[], Exercise]) -> Bench:
-    """The bench of a problem, made by the first who asks; those used last are kept (of `KEPT_CHARACTERS` together).
+    """Return the bench of a problem, made at the first call. Raises NoGroundTruth.
 
-    `key` is a hash of all that the ground truth depends on. Raises NoGroundTruth.
+    The benches used last are kept, up to `KEPT_CHARACTERS` of expected results.
+
+    key        a hash of all that the ground truth depends on
+    exercise   returns the exercise; called only if the bench must be made
     """
     with _guard:
         making = _making.setdefault(key, threading.Lock())
@@ -173,19 +191,18 @@ def _keep(key: str, bench: Bench) -> Bench:
     with _guard:
         _benches[key] = bench
         _benches.move_to_end(key)
-        while len(_benches) > 1 and sum(each.characters for each in _benches.values()) > KEPT_CHARACTERS:
+        while len(_benches) > 1 and sum(kept.characters for kept in _benches.values()) > KEPT_CHARACTERS:
             _benches.popitem(last=False)
     return bench
 
 
 def _made(key: str, sandbox: Sandbox, exercise: Exercise) -> Bench:
-    suffix = _collecting(exercise)
-    entry_point = _COLLECTED if suffix else exercise.entry_point
-    return Bench(key, exercise, ground_truth(sandbox, key, exercise.solution + suffix, entry_point, exercise.inputs))
+    solution = exercise.solution + exercise.suffix
+    return Bench(key, exercise, ground_truth(sandbox, key, solution, exercise.called, exercise.inputs))
 
 
 def grade(key: str, sandbox: Sandbox, exercise: Callable[[], Exercise], programs: Sequence[str]) -> list[Verdict]:
-    """The verdict on each program; `error` for all where the canonical solution does not run here."""
+    """Return the verdict on each program; all `error` if the canonical solution does not run on this machine."""
     try:
         bench = bench_for(key, sandbox, exercise)
     except NoGroundTruth as failure:

@@ -1,21 +1,21 @@
-r"""The Python program in a model's response, found by lines and regular expressions.
+r"""Find the Python program in a model's response, by lines and regular expressions.
 
-A response is hostile text: a parser could crash or stall on it, so nothing is parsed here; whether the program is
-Python at all, the sandbox finds out. Linear in the text; of a longer one `LOOK_AT` characters are read: the first of a
-completion, the last of anything else (a reasoning model's program comes last).
+A response is hostile text that could crash or stall a parser. So nothing is parsed here: the sandbox finds out whether
+the program is valid Python. The time is linear in the text. At most `LOOK_AT` characters are read: the first ones of a
+completion, the last ones of anything else (a reasoning model writes its program last).
 
-The program is the first of these that there is:
-1. a completion, if the response begins with an indented line and the prompt is the beginning of the function
-   (HumanEval's are): the prompt, and the response up to Codex's stop sequences (`\nclass`, `\ndef`, `\n#`, `\nif`,
-   `\nprint`; Chen et al. 2021) or to what is no code at column 0. Imports, assertions, assignments and calls behind
-   the function stay, and can fail, so that figures compare with those of other papers;
-2. the last fenced block (``` or ~~~, whatever its info string, closed or not) that defines the entry point; of a
-   response that was cut off by the token limit the last closed one, if any is;
-3. the code in the text, if that defines the entry point at the start of a line;
-4. a completion, if the prompt is the beginning of the function: the last fenced block with a `return`, or else the
-   text, indented where model or tokenizer lost the indentation.
-Behind the entry point's definition, 2 ends where evalplus stops its models too (`print(`, `assert`, `if __name__`,
-`def main(`); of 3 only definitions, imports and assignments are kept, as by evalplus' sanitizer.
+The program is the first of these that the response has:
+1. A completion, if the response begins with an indented line and the prompt is the beginning of the function, as
+   HumanEval's prompts are. It is the prompt and the response up to Codex's stop sequences (`\nclass`, `\ndef`, `\n#`,
+   `\nif`, `\nprint`; Chen et al. 2021) or to a line at column 0 that is no code. Imports, assertions, assignments and
+   calls after the function stay, and can fail, so that results compare with those of other papers.
+2. The last fenced block (``` or ~~~, with any info string, closed or not) that defines the entry point. If the token
+   limit cut the response off, the last closed one is preferred.
+3. The code in the text, if it defines the entry point at the start of a line.
+4. A completion, if the prompt is the beginning of the function: the last fenced block with a `return`, else the text.
+   It is indented if the model or its tokenizer lost the indentation.
+After the definition of the entry point, 2 ends where evalplus also stops its models (`print(`, `assert`, `if __name__`,
+`def main(`). Of 3 only definitions, imports and assignments are kept, as by evalplus' sanitizer.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from collections.abc import Iterable, Sequence
 LOOK_AT = 200_000
 
 _SPECIAL_TOKEN = re.compile(r"<\|(?:endoftext|endofmask|end_of_text|im_end|eot_id)\|>|</s>")
-# Possessive quantifiers: a line that does not match is given up at once.
+# The quantifiers are possessive, so that a line that does not match fails at once.
 _FENCE = re.compile(r"([ \t]*+)(`{3,}+|~{3,}+)([^`]*+)")
 _TRIPLE_QUOTE = re.compile(r"\"\"\"|'''")
 _FUNCTION = r"(?:async[ \t]++)?def[ \t]++{name}[ \t]*+[(\[]"
@@ -40,10 +40,10 @@ _EXAMPLE = re.compile(r"print[ \t]*+\(|assert\b|if[ \t]++__name__\b|def[ \t]++ma
 
 
 def program_in(response: object, entry_point: str, prompt: str = "", cut_off: bool = False) -> str | None:
-    """The program in a response that is to define `entry_point`; None where there is none.
+    """Return the program in a response that should define `entry_point`; None where there is none.
 
-    `prompt`: what the response may continue; only the beginning of the entry point's own function is continued.
-    `cut_off`: the token limit ended the response, so that its last block, where it is open, is no whole program.
+    prompt    the text that the response may continue, if it is the beginning of the entry point's function
+    cut_off   whether the token limit ended the response, so that a last block without an end is no whole program
     """
     if not isinstance(response, str):
         return None
@@ -62,7 +62,7 @@ def program_in(response: object, entry_point: str, prompt: str = "", cut_off: bo
 
 
 def _line_of(lines: Iterable[str], pattern: re.Pattern[str]) -> int | None:
-    """The last line that begins with the pattern."""
+    """Return the number of the last line that begins with the pattern; None without one."""
     return max((number for number, line in enumerate(lines) if pattern.match(line)), default=None)
 
 
@@ -71,27 +71,30 @@ def _indentation(line: str) -> int:
 
 
 def _first(lines: Iterable[str]) -> str:
-    """The first line that is not blank, or ""."""
+    """Return the first line that is not blank, or ""."""
     return next((line for line in lines if line.strip()), "")
 
 
 def _dedented(lines: Sequence[str], width: int) -> list[str]:
-    """The lines without their first `width` blanks; those with fewer lose what they have."""
+    """Return the lines without their first `width` blanks; a line with fewer loses those that it has."""
     return [line[min(width, _indentation(line)) :] for line in lines]
 
 
 def _until(lines: Sequence[str], ends: re.Pattern[str], start: int = 0) -> list[str]:
-    """The lines before the first, from `start` on, that begins with the pattern outside a triple-quoted string."""
+    """Return the lines before the first one, from `start` on, that begins with the pattern.
+
+    Lines inside a triple-quoted string do not count.
+    """
     quote = ""
     for number, line in enumerate(lines[start:], start):
         if not quote and ends.match(line):
             return list(lines[:number])
-        quote = _quote_behind(line, quote)
+        quote = _quote_after(line, quote)
     return list(lines)
 
 
-def _quote_behind(line: str, quote: str) -> str:
-    """The triple quote that is open behind a line, given the one that is open before it; "" for none."""
+def _quote_after(line: str, quote: str) -> str:
+    """Return the triple quote that is open at the end of a line, given the one open at its start; "" for none."""
     for mark in _TRIPLE_QUOTE.findall(line):
         quote = mark if not quote else "" if quote == mark else quote
     return quote
@@ -101,11 +104,11 @@ def _quote_behind(line: str, quote: str) -> str:
 
 
 def _blocks(lines: Sequence[str]) -> tuple[list[list[str]], bool]:
-    """The contents of the fenced blocks, without the fence's own indentation, and whether the last one is open.
+    """Return the contents of the fenced blocks, without the fences' indentation, and whether the last block is open.
 
-    A fence that names a language opens a block even inside another one: someone forgot to close that, or wrapped a
-    whole answer in a block. A fence that is indented by more than 3 columns more than the opening one is content (in
-    a docstring, say), as in CommonMark.
+    A fence that names a language opens a block even inside another block: the other was not closed, or the whole answer
+    is wrapped in one. A fence that is indented over 3 columns more than the opening one is content (in a docstring,
+    for example), as in CommonMark.
     """
     blocks: list[list[str]] = []
     opening: re.Match[str] | None = None
@@ -124,18 +127,19 @@ def _blocks(lines: Sequence[str]) -> tuple[list[list[str]], bool]:
 
 
 def _is_outer(fence: re.Match[str], opening: re.Match[str]) -> bool:
-    """Whether a fence inside a block ends it: by closing it, or by opening the next."""
+    """Whether a fence inside a block ends it, by closing it or by opening the next one."""
     if len(fence[1]) > len(opening[1]) + 3:
         return False
     return bool(fence[3].strip()) or (fence[2][0] == opening[2][0] and len(fence[2]) >= len(opening[2]))
 
 
 def _last_defining(blocks: Sequence[list[str]], defines: re.Pattern[str]) -> str | None:
+    """Return the program in the last block that defines the entry point, without the examples after the definition."""
     for block in reversed(blocks):
         lines = _dedented(block, _indentation(_first(block)))
-        found = _line_of(lines, defines)
-        if found is not None:
-            return "\n".join(_until(lines, _EXAMPLE, found + 1))
+        definition = _line_of(lines, defines)
+        if definition is not None:
+            return "\n".join(_until(lines, _EXAMPLE, definition + 1))
     return None
 
 
@@ -145,18 +149,18 @@ _SAME_STATEMENT = re.compile(r"[\s)\]}]|$")
 
 
 def _unfenced(lines: Sequence[str], defines: re.Pattern[str]) -> str | None:
-    """The definitions, imports and assignments at column 0, each with what is indented below it."""
+    """Return the definitions, imports and assignments at column 0, each with the lines indented below it."""
     lines = _dedented(lines, _indentation(_first(lines)))
     if _line_of(lines, defines) is None:
         return None
-    kept: list[str] = []
-    keeps, quote = False, ""
+    program: list[str] = []
+    is_code, quote = False, ""
     for line in lines:
         if not quote and not _SAME_STATEMENT.match(line):
-            keeps = _CODE.match(line) is not None
-        quote = _quote_behind(line, quote)
-        kept += [line] if keeps else []
-    return "\n".join(kept)
+            is_code = _CODE.match(line) is not None
+        quote = _quote_after(line, quote)
+        program += [line] if is_code else []
+    return "\n".join(program)
 
 
 # Completions
@@ -170,7 +174,7 @@ _INDENT = " " * 4
 
 
 def _is_body(lines: Sequence[str], entry_point: str) -> bool:
-    """Whether a response begins inside a function: indented by two columns or more, and no program indented as one."""
+    """Whether a response begins inside a function: it is indented by two columns or a tab, and is no whole program."""
     first = _first(lines)
     width = _indentation(first)
     if (width < 2 and not first.startswith("\t")) or _FENCE.fullmatch(first):
@@ -180,7 +184,7 @@ def _is_body(lines: Sequence[str], entry_point: str) -> bool:
 
 
 def _completed(prompt: str, lines: Sequence[str]) -> str:
-    """The prompt and the body that begins the lines; tabs in front of a line count as four columns each."""
+    """Return the prompt with the body that begins the lines; a tab at the start of a line counts as four columns."""
     body = _reindented([_leading_tabs_expanded(line) for line in lines])
     return prompt + "\n".join(_until(body, _STOP)) + "\n"
 
@@ -191,7 +195,7 @@ def _leading_tabs_expanded(line: str) -> str:
 
 
 def _reindented(lines: list[str]) -> list[str]:
-    """The lines as a function's body: all indented where all lost it, or the first where only that did."""
+    """Return the lines indented as a function's body, where all of them or only the first lost their indentation."""
     number = next((number for number, line in enumerate(lines) if line.strip()), 0)
     first = lines[number]
     if _indentation(first) >= 2:
@@ -200,5 +204,5 @@ def _reindented(lines: list[str]) -> list[str]:
     if following >= (2 * len(_INDENT) if first.rstrip().endswith(":") else len(_INDENT)):
         return [_INDENT + first.lstrip(), *lines[number + 1 :]]
     body = _until(lines[number:], _NO_BODY)
-    ending = next((at for at, line in enumerate(body) if line.startswith("return")), len(body))
-    return [_INDENT + line for line in _until(body, _STATEMENT, ending + 1)]
+    last = next((number for number, line in enumerate(body) if line.startswith("return")), len(body))
+    return [_INDENT + line for line in _until(body, _STATEMENT, last + 1)]

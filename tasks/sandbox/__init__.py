@@ -1,9 +1,9 @@
-"""Runs untrusted programs on given inputs and returns their results as text; nothing that they do gets out otherwise.
+"""Run untrusted programs on given inputs and return their results as text; nothing else leaves the sandbox.
 
-A generated program is hostile until shown otherwise: of 50 tries against evalplus 0.3.1 (which runs it in a forked
-child, with expected outputs and shared memory at hand) five forged a pass, and others killed the checker, wrote files,
-or outlived it. Here expected outputs never enter the sandbox, results leave it as canonical text, and the caller
-compares.
+A generated program is taken for hostile. Of 50 attacks on evalplus 0.3.1, which runs a program in a forked child that
+can reach the expected outputs and shared memory, five forged a pass; others killed the checker, wrote files or ran on
+after it had ended. Here the expected outputs never enter the sandbox. Results leave it as canonical text, and the
+caller compares them.
 
     with Sandbox() as sandbox:
         suite = Suite("square", "square", inputs=[[3], [4]], cpu_limits_s=[1.0, 1.0])
@@ -11,14 +11,14 @@ compares.
         run.status, run.results      # "ok", ["i9", "i10"]
 
 canonical.py, reading.py      values as text, and back
-suites.py                     Suite and Run
-pool.py                       Sandbox: programs spread over workers
-tiers.py, canaries.py         how workers are confined on this machine, and the programs that try it out
-interpreters.py               which Python runs the programs, and what it needs
-workers.py                    the trusted end of one worker
+suites.py                     Suite and Run: what is run, and what comes back
+pool.py                       Sandbox: distributes programs over workers
+tiers.py, canaries.py         how workers are confined on this machine, and the programs that test it
+interpreters.py               which Python runs the programs, and which files it needs
+workers.py, transcript.py     one worker and what a program writes, seen from the trusted side
 inside.py, child.py           what runs in the sandbox: the fork server, and the process of one program
-confinement.py, syscalls.py   what the kernel holds that process to
-bounds.py                     what both sides count with
+confinement.py, syscalls.py   the limits that the kernel enforces on that process
+bounds.py                     limits that both sides use
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Programs that try to do harm, run in a tier before it is used: if one succeeds, the tier is refused."""
+"""Test a tier with programs that try to do harm, before it is used; if one succeeds, the tier is refused."""
 
 from __future__ import annotations
 
@@ -38,9 +38,10 @@ _CPU_S = 0.05
 
 
 def harm_done(run: Callable[[Suite, str], Run], expect_none: bool = True) -> str:
-    """What harm a canary could do, in words; "" if none could, and the honest one got its results.
+    """Return what harm a canary could do, in words; "" if none could do harm and the honest program got its results.
 
-    `expect_none`: False lets the harmful ones out.
+    run           runs one program on a suite
+    expect_none   whether to run the harmful programs at all
     """
     with tempfile.TemporaryDirectory(prefix="canary-") as folder:
         path = os.path.join(folder, "secret")
@@ -48,13 +49,13 @@ def harm_done(run: Callable[[Suite, str], Run], expect_none: bool = True) -> str
             file.write(SECRET)
         suite = Suite("canaries", "canary", [[path]], [_CPU_S], memory_bytes=256 << 20, total_cpu_s=5.0)
         for name, program in HARM.items() if expect_none else ():
-            ended = run(suite, program)
-            if ended.results == ["T"]:
+            if run(suite, program).results == ["T"]:
                 return f"a test program {name}"
         return _honest(run(suite, HONEST), path)
 
 
-def _honest(ended: Run, path: str) -> str:
-    if ended.status == "ok" and ended.results == [encode([path, {1: (2.5, "a")}, 2**70])]:
+def _honest(run: Run, path: str) -> str:
+    """Return how the honest program's run ended if that is wrong, else ""."""
+    if run.status == "ok" and run.results == [encode([path, {1: (2.5, "a")}, 2**70])]:
         return ""
-    return f"an honest test program ended as {ended.status} {ended.detail}".rstrip()
+    return f"an honest test program ended as {run.status} {run.detail}".rstrip()

@@ -1,17 +1,17 @@
-"""Canonical text of a Python value: what a program's result becomes before it leaves the sandbox.
+"""Write a Python value as canonical text, the form in which a program's results leave the sandbox.
 
-Text, because nothing that a program made may be unpickled or evaluated outside; canonical, because equal results can
-then be told equal by comparing bytes. Only methods of the built-in base classes are called, so `__eq__`, `__repr__`,
-`__hash__` and `__iter__` of a program's own classes do nothing. `[1, (2.5, "a")]` is `[i1,(f2.5,s"a")]`:
+It is text because nothing from a program may be unpickled or evaluated outside. It is canonical so that equal results
+have equal bytes. Only methods of the built-in base classes are called: `__eq__`, `__repr__`, `__hash__` and `__iter__`
+of a program's own classes have no effect. `[1, (2.5, "a")]` is `[i1,(f2.5,s"a")]`:
 
     N None    T F bool    i1f int, hex    f1.5 float    c1.0;2.0 complex    s"json" str    b00ff; bytes
-    [..] list    (..) tuple    <..> set, sorted    {k:v,..} dict, sorted    nint64:i5; number of numpy's (NUMPY)
+    [..] list    (..) tuple    <..> set, sorted    {k:v,..} dict, sorted    nint64:i5; a numpy number (NUMPY)
     q1/3 Fraction, hex    d"1.5" Decimal    M match of a regular expression    X anything else
 
-In *loose* text, values that Python calls equal are written alike: True, 1.0, Fraction(1) and numpy's 1 are `i1`, -0.0
-is `i0`, 0.5 and Decimal("0.5") are `f0.5`. NaN, X and M equal nothing, not even themselves: each gets a fresh word.
+In *loose* text, values that are equal in Python have the same text: True, 1.0, Fraction(1) and numpy's 1 are `i1`, -0.0
+is `i0`, 0.5 and Decimal("0.5") are `f0.5`. NaN, X and M equal nothing, not even themselves: each gets a new word.
 
-This file is read by both sides: it runs on the trusted one and is sent into the sandbox. Standard library only.
+Both sides use this file: it runs on the trusted side, and it is sent into the sandbox. Standard library only.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ except ImportError:
         from hashlib import sha256
 
 DEPTH = 100  # levels of nesting; a value that is deeper, or contains itself, is X
-DIGITS = 400  # of a Decimal, and how far its exponent may be from 0, for it to equal other kinds of numbers
+DIGITS = 400  # a Decimal with more digits, or an exponent further from 0, equals only other Decimals
 UNBOUNDED = sys.maxsize
 NUMPY = {"bool", "float16", "float32", "float64", "complex64", "complex128"}  # no dates, no long doubles
 NUMPY |= {f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64)}
@@ -44,11 +44,11 @@ _KEYS: type = type({}.keys())
 _MATCH = type(re.match("", ""))
 _COMPLEX: Any = complex
 
-_numpy_names: dict[int, str] = {}  # by id of the scalar type: a program's metaclass may hash as it likes
+_numpy_names: dict[int, str] = {}  # by the id of the scalar type, since a program's metaclass may define any hash
 
 
 class TooLong(Exception):
-    """The text would be longer than its bound."""
+    """The text would be longer than the bound."""
 
 
 class _TooDeep(Exception):
@@ -56,46 +56,47 @@ class _TooDeep(Exception):
 
 
 def encode(value: object, bound: int = UNBOUNDED) -> str:
-    """The canonical text of a value: ASCII, one line.
+    """Return the canonical text of a value: ASCII, one line.
 
-    Raises TooLong as soon as more than `bound` characters are certain, before they are made.
+    Raises TooLong, before the text is made, if it is certain to have more than `bound` characters.
     """
     learn_numpy()
     return _Writer(bound, str).whole(value)
 
 
 def encode_loosely(value: object) -> str:
-    """`loose(encode(value))`, made at once."""
+    """Return `loose(encode(value))`, in one step."""
     learn_numpy()
     return _Writer(UNBOUNDED, loose_leaf).whole(value)
 
 
 def digest(value: object) -> str:
-    """`h` and the SHA-256, in hex, of the loose text; a long list's or tuple's text is never held as a whole.
+    """Return `h` and the SHA-256 of the loose text, in hex. The text of a long list or tuple is never held at once.
 
-    For results such as those of Mbpp/255: lists of up to 10^6 tuples, 781 MB for its tests together.
+    It is for results such as those of Mbpp/255: lists of up to 10^6 tuples, 781 MB for all its tests.
     """
     if type(value) is not list and type(value) is not tuple:
         return f"h{sha256(encode_loosely(value).encode()).hexdigest()}"
     learn_numpy()
     writer = _Writer(UNBOUNDED, loose_leaf)
     opener, closer = (b"[", b"]") if type(value) is list else (b"(", b")")
-    hashed: Any = sha256(opener)
+    state: Any = sha256(opener)
     for start in range(0, len(value), _AT_ONCE):
         items = [writer.whole(item, 1) for item in value[start : start + _AT_ONCE]]
-        hashed.update((b"," if start else b"") + ",".join(items).encode())
-    hashed.update(closer)
-    return f"h{hashed.hexdigest()}"
+        state.update((b"," if start else b"") + ",".join(items).encode())
+    state.update(closer)
+    return f"h{state.hexdigest()}"
 
 
 class _Writer:
-    """Writes values; `bound` characters in all. `finish` is what becomes of a leaf's text."""
+    """Writes values, with at most `bound` characters in all; `finish` converts the canonical text of each leaf."""
 
     def __init__(self, bound: int, finish: Callable[[str], str]):
         self.left = bound
         self.finish = finish
 
     def whole(self, value: object, depth: int = 0) -> str:
+        """Return a value's text, or that of X if the value is nested too deeply."""
         try:
             return self.text(value, depth)
         except (_TooDeep, RecursionError):
@@ -108,15 +109,15 @@ class _Writer:
         if kind is str:
             if len(value) > self.left:
                 raise TooLong
-            made = string(value)
+            text = string(value)
         elif kind is int:
-            made = f"i{value:x}"
+            text = f"i{value:x}"
         elif kind is float or value is None or kind is bool or not issubclass(kind, _CONTAINERS):
-            made = self.finish(_leaf(value, kind))
+            text = self.finish(_leaf(value, kind))
         else:
             return self.container(value, next(base for base in _CONTAINERS if issubclass(kind, base)), depth)
-        self.charge(len(made) + 1)
-        return made
+        self.charge(len(text) + 1)
+        return text
 
     def container(self, value: Any, base: Any, depth: int) -> str:
         if depth >= DEPTH:
@@ -132,9 +133,9 @@ class _Writer:
         return "<" + ",".join(sorted(items)) + ">"
 
     def strings(self, value: Any) -> list[str] | None:
-        """The text of a longer list or tuple of plain strings, made at once; None where some need escapes, or are none.
+        """Return the text of the items of a list or tuple of 8 plain strings or more, made in one step; else None.
 
-        One test of Mbpp/255 returns 1.7 million tuples of 77 strings.
+        A plain string needs no escapes. One test of Mbpp/255 returns 1.7 million tuples of 77 strings.
         """
         if type(value) is not list and type(value) is not tuple:
             return None
@@ -159,14 +160,14 @@ class _Writer:
             raise TooLong
 
 
-_CONTAINERS = (list, tuple, dict, set, frozenset, _KEYS)  # dict.keys() equals a set of the same
+_CONTAINERS = (list, tuple, dict, set, frozenset, _KEYS)  # dict.keys() equals a set of the same items
 
 
 # Leaves
 
 
 def _leaf(value: Any, kind: type) -> str:
-    """The canonical text of what is no container. numpy first: its float64 is a subclass of float."""
+    """Return the canonical text of a value that is no container. numpy comes first: its float64 subclasses float."""
     if value is None:
         return "N"
     if kind is bool:
@@ -180,7 +181,7 @@ def _leaf(value: Any, kind: type) -> str:
 
 
 def string(value: str) -> str:
-    """The text of a str; X where two lone surrogates would read as one character."""
+    """Return the text of a str; X if two lone surrogates in it would be read as one character."""
     text: str = encode_basestring_ascii(value)
     if "\\ud" in text and not str.__eq__(scanstring(text, 1)[0], value):
         return "X"
@@ -202,7 +203,7 @@ _LEAVES: tuple[tuple[type, Callable[[Any], str]], ...] = (
 
 
 def _rare(value: Any, kind: type) -> str:
-    """Match, Fraction, Decimal or X. Modules are looked up, not imported: few programs use them."""
+    """Return the text of a Match, Fraction or Decimal, else X. Modules are looked up in `sys.modules`, not imported."""
     if kind is _MATCH:
         return "M"
     fractions, decimal = sys.modules.get("fractions"), sys.modules.get("decimal")
@@ -217,7 +218,7 @@ def _rare(value: Any, kind: type) -> str:
 
 
 def learn_numpy() -> None:
-    """Know numpy's scalar types, if numpy is loaded."""
+    """Store numpy's scalar types, if numpy is loaded."""
     numpy = sys.modules.get("numpy")
     if not _numpy_names and numpy is not None and hasattr(numpy, "generic"):
         _numpy_names.update({id(kind): numpy.dtype(kind).name for kind in set(numpy.sctypeDict.values())})
@@ -238,7 +239,7 @@ def _numpy_scalar(value: Any, kind: type) -> str:
 
 
 def loose_leaf(text: str) -> str:
-    """A leaf's canonical text in loose form. Raises ValueError where a Decimal's text is no number."""
+    """Return a leaf's canonical text in loose form. Raises ValueError if a Decimal's text is no number."""
     first = text[0]
     if first in "isbN":
         return text
@@ -258,7 +259,7 @@ def loose_leaf(text: str) -> str:
 
 
 def fresh() -> str:
-    """`X` and a word that was never used before: the loose text of what equals nothing."""
+    """Return `X` and a word that was never used before: the loose text of a value that equals nothing."""
     return "X" + urandom(12).hex()
 
 
@@ -277,7 +278,10 @@ def _loose_complex(real: float, imaginary: float) -> str:
 
 
 def _loose_ratio(text: str, numerator: str, denominator: str) -> str:
-    """As an int or a float where it is exactly one. Short ones only are divided: the longest float has 540 digits."""
+    """Return a Fraction's text as that of an int or a float, if it is exactly one.
+
+    Only short ones are divided: the longest float has 540 digits.
+    """
     if denominator == "1":
         return "i" + numerator
     if len(numerator) + len(denominator) > 600:
@@ -291,7 +295,7 @@ def _loose_ratio(text: str, numerator: str, denominator: str) -> str:
 
 
 def _loose_decimal(text: str) -> str:
-    """As an int, a float or a fraction, unless it has over DIGITS digits: then it equals other Decimals only."""
+    """Return a Decimal's text as that of an int, a float or a fraction, unless it has over DIGITS digits."""
     match = _DECIMAL.fullmatch(text)
     if match is None:
         raise ValueError(f"no decimal number: {text[:40]!r}")
@@ -310,7 +314,7 @@ def _loose_decimal(text: str) -> str:
 
 
 def _scaled(digits: int, power: int) -> str:
-    """The loose text of digits * 10 ** power."""
+    """Return the loose text of digits * 10 ** power."""
     if power >= 0:
         return f"i{digits * 10**power:x}"
     denominator = 10**-power

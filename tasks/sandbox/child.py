@@ -1,10 +1,10 @@
-"""What happens in the process of one program: define it, call it on each input, write its results down.
+"""Run one program in its process: define it, call it on each input, write its results to a pipe.
 
-The process is confined already. A hostile program can reach everything here, as it could reach any code in its own
-process; all that it gains are other words in its own results. Limits on time are the kernel's (`confinement.arm`); a
-program that disarms them is killed by the fork server (`allowances`).
+The process is already confined. A hostile program can reach everything in this module, as it can reach any code in its
+own process, and gains nothing but other text in its own results. The kernel enforces the time limits
+(`confinement.arm`). If a program disarms them, the fork server kills it (`allowances`).
 
-Lines on the result pipe: `+` once confined, `<ns of CPU> <text>` for each test, `=<status> <detail>` at the end.
+Lines on the result pipe: `+` once it is confined, `<ns of CPU> <text>` for each test, `=<status> <detail>` at the end.
 """
 
 from __future__ import annotations
@@ -30,31 +30,31 @@ _left = 0  # characters of results that may still be written
 
 
 class _NoInput:
-    """Standard input: whoever reads it gets an error."""
+    """Standard input that raises an error when it is read."""
 
     def __getattr__(self, name: str) -> Any:
         raise OSError("there is no standard input")
 
 
 def run_tests(suite: dict[str, Any], stop_at_raise: bool, source: bytearray) -> NoReturn:
-    """Define the program, then call its entry point on one input after the other."""
+    """Define the program, then call its entry point on each input in turn."""
     _bound(suite["output_bytes"])
     limits = suite["cpu_limits_s"]
     _arm(_import_cpu_s(suite))
     function = _defined(source, suite["entry_point"])
-    for arguments, limit, digested, encode_s in zip(
+    for arguments, limit, as_digest, encode_s in zip(
         suite["inputs"], limits, suite["digest"], _encode_cpu_s(suite), strict=True
     ):
-        raised = _test(function, arguments, limit, encode_s, digested)
+        raised = _test(function, arguments, limit, encode_s, as_digest)
         if raised and stop_at_raise:
             _end("stopped", "a test raised")
     _end("ok")
 
 
 def allowances(suite: dict[str, Any]) -> list[float]:
-    """CPU seconds that a process may take before each of its lines: the first, each test's, the last."""
+    """Return the CPU seconds that a process may use before each of its lines: the first, each test's, the last."""
     tests = [limit + encode_s for limit, encode_s in zip(suite["cpu_limits_s"], _encode_cpu_s(suite), strict=True)]
-    times = [0.0, *tests, max(tests, default=0.0)]  # behind the last one its result is let go
+    times = [0.0, *tests, max(tests, default=0.0)]  # before the last line, the last test's result is freed
     times[1] += _import_cpu_s(suite)
     return [cpu_s + bounds.SPARE_CPU_S for cpu_s in times]
 
@@ -64,18 +64,18 @@ def _import_cpu_s(suite: dict[str, Any]) -> float:
 
 
 def _encode_cpu_s(suite: dict[str, Any]) -> list[float]:
-    """Per test the CPU seconds to write its result down.
+    """Return for each test the CPU seconds to encode its result.
 
-    A digest may take what the run has left: Mbpp/255 returns 10^8 strings in 1.4 s, and they take 9 s to hash.
+    A digest may take all that the run has left: Mbpp/255 returns 10^8 strings in 1.4 s, which take 9 s to hash.
     """
     return [
-        suite["total_cpu_s"] if digested else limit + bounds.ENCODE_CPU_S
-        for limit, digested in zip(suite["cpu_limits_s"], suite["digest"], strict=True)
+        suite["total_cpu_s"] if as_digest else limit + bounds.ENCODE_CPU_S
+        for limit, as_digest in zip(suite["cpu_limits_s"], suite["digest"], strict=True)
     ]
 
 
-def _test(function: Any, arguments: tuple[Any, ...], cpu_s: float, encode_cpu_s: float, digested: bool) -> bool:
-    """Write down the result of one test; whether it raised. The result itself is gone before the next test begins."""
+def _test(function: Any, arguments: tuple[Any, ...], cpu_s: float, encode_cpu_s: float, as_digest: bool) -> bool:
+    """Run one test and write its result; return whether it raised. The result is freed before the next test begins."""
     _arm(cpu_s)
     started = _cpu_ns()
     try:
@@ -84,15 +84,15 @@ def _test(function: Any, arguments: tuple[Any, ...], cpu_s: float, encode_cpu_s:
         _end("memory")
     except BaseException as problem:
         value, raised = None, _name(problem)
-    cpu_ns = max(now - then for now, then in zip(_cpu_ns(), started, strict=True))
-    _result(cpu_ns, f"E{raised}" if raised else _text(value, encode_cpu_s, digested))
+    cpu_ns = max(end - start for end, start in zip(_cpu_ns(), started, strict=True))
+    _result(cpu_ns, f"E{raised}" if raised else _text(value, encode_cpu_s, as_digest))
     return bool(raised)
 
 
 def _defined(source: bytearray, entry_point: str) -> Any:
-    """The program's entry point, in a module of its own, for dataclasses, typing and pickle to find."""
+    """Define the program in a module of its own, which dataclasses, typing and pickle need; return its entry point."""
     module = types.ModuleType("program")
-    module.__dict__["__builtins__"] = sys.modules["builtins"]  # ours are a copy
+    module.__dict__["__builtins__"] = sys.modules["builtins"]  # this module's built-ins are a copy
     sys.modules["program"] = module
     sys.stdin = sys.__stdin__ = _NoInput()  # type: ignore[assignment,misc]
     try:
@@ -110,23 +110,23 @@ def _defined(source: bytearray, entry_point: str) -> Any:
     return module.__dict__[entry_point]
 
 
-def _text(value: Any, cpu_s: float, digested: bool) -> str:
-    """The result's canonical text, or its digest."""
-    if not digested and (value is None or value is True or value is False):
+def _text(value: Any, cpu_s: float, as_digest: bool) -> str:
+    """Return the result's canonical text, or its digest."""
+    if not as_digest and (value is None or value is True or value is False):
         return canonical.encode(value)
     _arm(cpu_s)
     try:
-        return canonical.digest(value) if digested else canonical.encode(value, _left)
+        return canonical.digest(value) if as_digest else canonical.encode(value, _left)
     except MemoryError:
         _end("memory", "while its result was written down")
     except canonical.TooLong:
         _end("output")
-    except BaseException:  # a set that one of its threads changes
+    except BaseException:  # a set, for example, that a thread of the program changes meanwhile
         return "X"
 
 
 def normalise(sources: bytearray) -> NoReturn:
-    """One line a source: its normal form as a JSON string, or N."""
+    """Write a line for each source: its normal form as a string, or N."""
     programs = pickle.loads(sources)
     _bound(sys.maxsize)
     for program in programs:
@@ -137,9 +137,10 @@ def normalise(sources: bytearray) -> NoReturn:
 
 
 def normal_form(source: str) -> str | None:
-    """The source of the program's syntax tree, without docstrings where it cannot see them; None if there is none.
+    """Return the source of the program's syntax tree; None if it does not parse.
 
-    What parses but cannot be written again (an int of over 4,300 digits, say) stays as it is.
+    Docstrings are left out if the program cannot read them. A program that parses but cannot be written from its tree
+    (it has an int of over 4,300 digits, for example) stays as it is.
     """
     try:
         tree = ast.parse(source)
@@ -170,7 +171,10 @@ def _arm(cpu_s: float) -> None:
 
 
 def _cpu_ns() -> tuple[int, int]:
-    """CPU time of this thread and of all: while a limit is armed, Linux renews the latter at every tick (4 ms) only."""
+    """Return the CPU time of this thread and of all threads.
+
+    While a limit is armed, Linux updates the time of all threads only at every tick (4 ms).
+    """
     return thread_time_ns(), process_time_ns()
 
 
@@ -197,7 +201,7 @@ def _end(status: str, detail: str = "") -> NoReturn:
 
 
 def _write(line: bytes) -> None:
-    """Write a line. Who waits for a full pipe waits for the harness: that is no fault of the program's."""
+    """Write a line. While the pipe is full, the limits are off: waiting for the harness is no fault of the program."""
     rest = memoryview(line)
     while rest:
         try:
@@ -210,6 +214,6 @@ def _write(line: bytes) -> None:
 
 
 def _name(problem: BaseException) -> str:
-    """The exception's type, if that is a plain name."""
+    """Return the name of the exception's type if it is a plain one, else "Exception"."""
     name = type.__dict__["__name__"].__get__(type(problem))
     return name if _PLAIN_NAME.fullmatch(name) else "Exception"

@@ -1,7 +1,8 @@
-"""What the kernel holds a program to: seccomp, Landlock, resource limits, no capabilities. By ctypes, no dependency.
+"""Put a process under limits that the kernel enforces: seccomp, Landlock, resource limits, no capabilities.
 
-bubblewrap gives a program its own empty world; where it cannot run, Landlock (Linux 5.13) at least closes the file
-system. In both the system calls are filtered (`syscalls.py`). Runs inside the sandbox: standard library only.
+bubblewrap gives a program an empty file system and namespaces. Where bubblewrap cannot run, Landlock (Linux 5.13) at
+least closes the file system. In both cases the system calls are filtered (`syscalls.py`). This module runs inside the
+sandbox and uses ctypes: standard library only.
 """
 
 from __future__ import annotations
@@ -49,24 +50,25 @@ class _PathRule(ctypes.Structure):
     _fields_ = [("access", ctypes.c_uint64), ("directory", ctypes.c_int32)]
 
 
-def _must(result: int, what: str) -> int:
+def _checked(result: int, name: str) -> int:
+    """Return the result of a C function. Raises OSError with the function's name if it failed."""
     if result < 0:
         number = ctypes.get_errno()
-        raise OSError(number, f"{what}: {os.strerror(number)}")
+        raise OSError(number, f"{name}: {os.strerror(number)}")
     return result
 
 
-def _system_call(what: str, number: int, *arguments: int) -> int:
-    return _must(_libc.syscall(number, *arguments, *[0] * (4 - len(arguments))), what)
+def _system_call(name: str, number: int, *arguments: int) -> int:
+    return _checked(_libc.syscall(number, *arguments, *[0] * (4 - len(arguments))), name)
 
 
 # For the process that forks the programs
 
 
 def give_up_privileges() -> None:
-    """No new privileges by exec, no capabilities now or later; no other process may trace or dump this one."""
-    _must(_libc.prctl(_NO_NEW_PRIVILEGES, 1, 0, 0, 0), "no_new_privs")
-    _must(_libc.prctl(_SET_DUMPABLE, 0, 0, 0, 0), "dumpable")
+    """Drop all capabilities for good, forbid new privileges by exec, and forbid other processes to trace this one."""
+    _checked(_libc.prctl(_NO_NEW_PRIVILEGES, 1, 0, 0, 0), "no_new_privs")
+    _checked(_libc.prctl(_SET_DUMPABLE, 0, 0, 0, 0), "dumpable")
     for capability in range(64):
         if _libc.prctl(_DROP_BOUNDING, capability, 0, 0, 0) < 0:
             break
@@ -77,7 +79,7 @@ def give_up_privileges() -> None:
 
 
 def default_signals() -> None:
-    """No signal ignored or blocked, whatever the harness was started with: the limits are signals."""
+    """Unblock all signals and reset the limits' signals to their default action, since limits work by signals."""
     signal.pthread_sigmask(signal.SIG_SETMASK, [])
     for number in LIMIT_SIGNALS:
         if number not in (signal.SIGKILL, signal.SIGSTOP):
@@ -85,13 +87,13 @@ def default_signals() -> None:
 
 
 def prefer_for_oom() -> None:
-    """If memory runs out, the kernel shall kill here, not the harness."""
+    """Make this process the first that the kernel kills if memory runs out, before the harness."""
     with contextlib.suppress(OSError), open("/proc/self/oom_score_adj", "w") as score:
         score.write("1000")
 
 
 def compile_filter() -> _Program | None:
-    """The seccomp filter, ready to install; None on a machine that we have no table for."""
+    """Return the seccomp filter, ready to install; None for a machine without a table of system calls."""
     machine = os.uname().machine
     if machine not in ARCHITECTURES:
         return None
@@ -104,14 +106,14 @@ def _packed(instructions: list[Instruction]) -> _Program:
 
 
 def landlock_version() -> int:
-    """The kernel's Landlock ABI; 0 where it has none."""
+    """Return the version of the kernel's Landlock ABI; 0 if it has no Landlock."""
     return max(0, int(_libc.syscall(_CREATE_RULESET, 0, 0, 1, 0)))
 
 
 def landlock(readable: Iterable[str], listable: Iterable[str]) -> None:
-    """From now on only these paths (with all below them) can be read or listed, and /dev/null written.
+    """Limit this process to reading or listing these paths, with all below them, and writing to /dev/null.
 
-    No TCP from ABI 4 on, no signals or abstract sockets to processes outside from ABI 6 on. Raises OSError.
+    From ABI 4 on TCP is forbidden too, from ABI 6 on signals and abstract sockets to other processes. Raises OSError.
     """
     version = landlock_version()
     if version < 1:
@@ -134,7 +136,7 @@ def landlock(readable: Iterable[str], listable: Iterable[str]) -> None:
 def _allow(descriptor: int, path: str, access: int) -> None:
     try:
         opened = os.open(path, os.O_PATH | os.O_CLOEXEC)
-    except OSError:  # what is not there need not be allowed
+    except OSError:  # a path that does not exist needs no rule
         return
     if not os.path.isdir(path):
         access &= ~_READ_DIR
@@ -147,14 +149,14 @@ def _allow(descriptor: int, path: str, access: int) -> None:
 
 
 def die_with_parent(parent: int) -> None:
-    """SIGKILL as soon as the parent, which has one thread, is gone."""
-    _must(_libc.prctl(_SET_DEATH_SIGNAL, 9, 0, 0, 0), "death signal")
+    """Have the kernel kill this process when its parent, which has one thread, ends."""
+    _checked(_libc.prctl(_SET_DEATH_SIGNAL, 9, 0, 0, 0), "death signal")
     if os.getppid() != parent:
         _exit(1)
 
 
 def limit_resources(memory_bytes: int, cpu_s: float) -> None:
-    """Bounds on address space and CPU time; no file may grow, no core be dumped, 32 files be open."""
+    """Limit address space and CPU time; no file may grow, no core is dumped, at most 32 files may be open."""
     seconds = int(cpu_s) + 1
     bounds = {
         resource.RLIMIT_AS: memory_bytes,
@@ -163,28 +165,28 @@ def limit_resources(memory_bytes: int, cpu_s: float) -> None:
         resource.RLIMIT_CORE: 0,
         resource.RLIMIT_NOFILE: 32,
     }
-    for which, bound in bounds.items():
-        most = resource.getrlimit(which)[1]
-        soft = bound if most == resource.RLIM_INFINITY else min(bound, most)
-        hard = soft + 1 if which == resource.RLIMIT_CPU and soft != most else soft  # SIGKILL comes after SIGXCPU
-        resource.setrlimit(which, (soft, hard))
+    for kind, bound in bounds.items():
+        old_hard = resource.getrlimit(kind)[1]
+        soft = bound if old_hard == resource.RLIM_INFINITY else min(bound, old_hard)
+        hard = soft + 1 if kind == resource.RLIMIT_CPU and soft != old_hard else soft  # SIGKILL comes after SIGXCPU
+        resource.setrlimit(kind, (soft, hard))
 
 
 def install(program: _Program) -> None:
     """Filter this process's system calls from now on. Raises OSError."""
-    _must(_libc.prctl(_SET_SECCOMP, 2, ctypes.addressof(program), 0, 0), "seccomp")
+    _checked(_libc.prctl(_SET_SECCOMP, 2, ctypes.addressof(program), 0, 0), "seccomp")
 
 
 def arm(cpu_s: float, wall_s: float) -> None:
-    """Let the kernel kill this process after so much CPU time (SIGPROF) or wall time (SIGALRM) from now; 0 = never.
+    """Have the kernel kill this process after so much CPU time (SIGPROF) or wall time (SIGALRM) from now; 0: never.
 
-    Both signals have their default action, and a program cannot change it: no `except` can swallow them.
+    Both signals have their default action, which a program cannot change, so no `except` can catch them.
     """
     _set(_PROFILE, cpu_s)
     _set(_REAL, wall_s)
 
 
 def _set(clock: int, seconds: float) -> None:
-    whole = int(seconds)
-    _timer[2], _timer[3] = whole, int((seconds - whole) * 1e6)
+    whole_seconds = int(seconds)
+    _timer[2], _timer[3] = whole_seconds, int((seconds - whole_seconds) * 1e6)
     _libc.setitimer(clock, _timer, None)

@@ -1,16 +1,17 @@
-"""The program that runs in the sandbox: a fork server. One fork runs one program on all inputs of a suite.
+"""The fork server, which runs in the sandbox; each fork runs one program on all inputs of a suite.
 
-Requests come in on fd 0, frames go out on fd 1. A program's process has only a pipe to this one, on which it writes
-lines; this one frames them, so a program can forge neither a frame nor another program's result. Nor can it find one
-in the memory that it is a copy of: sources are wiped after the fork, lines pass through one buffer that is wiped, and
-expected outputs are never here. When fd 0 hangs up, because the harness ended or was killed, everything here dies.
+Requests arrive on file descriptor 0, frames leave on 1. A program's process has only a pipe to the fork server and
+writes lines to it. The fork server puts them into frames, so that a program can forge neither a frame nor another
+program's result. A program's process is a copy of the fork server's memory, but no other program's source or result is
+in it: sources are wiped after the fork, lines pass through one buffer that is wiped, and expected outputs never get
+here. When descriptor 0 hangs up, because the harness ended or was killed, everything in the sandbox ends.
 
-A program can find the timers in its own process that limit a test, and disarm them; so this one counts the lines, and
-kills a process whose next one is late by its CPU time.
+A program can find and disarm the timers in its own process that limit a test. So the fork server counts the lines, and
+kills a process that has used too much CPU time before its next line.
 
-A fork costs what its page tables cost to copy, so little is loaded beforehand: what many solutions import.
+The cost of a fork is that of copying page tables. So few modules are loaded before: those that many solutions import.
 
-Sent into the sandbox as source, with the modules that it imports here: standard library only.
+This file is sent into the sandbox as source, with the modules that it imports: standard library only.
 """
 
 from __future__ import annotations
@@ -42,13 +43,13 @@ PRELOAD = (
     "string", "typing",
 )  # fmt: skip
 
-TICK_S = 0.02  # how often a running program's results are looked at
-PIPE_BYTES = 1 << 16  # that a pipe holds
-MANY = 1 << 14  # bytes in a tick, after which they are passed on as they come
+TICK_S = 0.02  # the interval at which a running program's results are read
+PIPE_BYTES = 1 << 16  # the capacity of a pipe
+MANY = 1 << 14  # after so many bytes in one interval, results are read as they arrive
 
 
 class _Gone(Exception):
-    """Nobody listens any more."""
+    """The other side has hung up."""
 
 
 class Server:
@@ -70,7 +71,7 @@ class Server:
             confinement.landlock(settings["readable"], settings["listable"])
 
     def serve(self) -> None:
-        """Until the other side hangs up, which raises _Gone."""
+        """Answer requests until the other side hangs up, which raises _Gone."""
         while True:
             kind, serial, head, body = _request()
             if kind == "suite":
@@ -83,7 +84,7 @@ class Server:
                 self.fork(serial, head, [bounds.PARSE_CPU_S + bounds.SPARE_CPU_S], body, child.normalise)
 
     def learn(self, key: str, body: bytearray) -> None:
-        """Keep a suite. Each input was pickled by itself, so no two tests share a list."""
+        """Keep a suite. Each input was pickled separately, so that no two tests share a list."""
         try:
             suite = pickle.loads(body)
             suite["inputs"] = [pickle.loads(pickled) for pickled in suite["inputs"]]
@@ -106,25 +107,31 @@ class Server:
         body: bytearray,
         work: Callable[[bytearray], None],
     ) -> None:
-        """Do the work in a process of its own; pass its lines on; say how it ended."""
+        """Do the work in a new process, pass its lines on, and send how it ended.
+
+        serial       the number of the request
+        limits       memory_bytes, total_cpu_s and pipe_bytes of the process
+        allowances   CPU seconds that it may use before each of its lines
+        body         the argument of `work`, which is wiped after the fork
+        """
         reading, writing = os.pipe()
         pid = os.fork()
         if pid == 0:
             try:
                 self.enter(writing, limits)
                 work(body)
-            finally:  # also where the program has broken what `work` stands on
+            finally:  # also if the program has damaged what `work` uses
                 _exit(1)
         os.close(writing)
         body[:] = bytes(len(body))
         try:
-            how = _Relay(serial, pid, reading, limits["pipe_bytes"], allowances).relay()
+            ending = _Relay(serial, pid, reading, limits["pipe_bytes"], allowances).relay()
         finally:
             os.close(reading)
-        _send(b"e", json.dumps(how).encode())
+        _send(b"e", json.dumps(ending).encode())
 
     def enter(self, writing: int, limits: dict[str, Any]) -> None:
-        """Become the process of a program: no descriptors but the result pipe, limits, filtered system calls."""
+        """Turn this process into that of a program: only the result pipe is open, limits and filter are set."""
         for descriptor in range(3):
             os.dup2(self.null, descriptor)
         os.dup2(writing, child.RESULT_PIPE)
@@ -138,7 +145,8 @@ class Server:
         os.write(child.RESULT_PIPE, child.ENTERED)
 
     def confine(self, limits: dict[str, Any]) -> None:
-        random.seed(0)  # the same program gets the same verdict
+        """Seed the random generators, then set the limits and the filter of system calls."""
+        random.seed(0)  # so that a program always gets the same verdict
         if "numpy" in sys.modules:
             sys.modules["numpy"].random.seed(0)
         confinement.die_with_parent(self.pid)
@@ -148,9 +156,10 @@ class Server:
 
 
 class _Relay:
-    """Watches one process: passes its lines on, kills it when told to, when it is too slow or writes too much.
+    """Watches one process: passes its lines on, and kills it on request, if it is too slow, or if it writes too much.
 
-    `allowances`: CPU seconds that may pass before each line, the last one's before any further.
+    bound        bytes that it may write
+    allowances   CPU seconds that it may use before each line; the last value holds for all further lines
     """
 
     def __init__(self, serial: int, pid: int, reading: int, bound: int, allowances: list[float]):
@@ -165,22 +174,25 @@ class _Relay:
         self.poll.register(reading if self.ended is None else self.ended, select.POLLIN)
 
     def relay(self) -> tuple[str, int]:
-        """How it ended: ("exit", code), ("signal", number), or killed here: ("stopped" | "stalled" | ..., 0)."""
-        why = self.watch()
-        if why:
+        """Watch the process until it has ended, and return how it ended.
+
+        That is ("exit", code), ("signal", number) or, if it was killed here, (reason, 0) with a reason of `watch`.
+        """
+        reason = self.watch()
+        if reason:
             os.kill(self.pid, signal.SIGKILL)
         status = os.waitpid(self.pid, 0)[1]
         if self.ended is not None:
             os.close(self.ended)
-        if why:
-            return why, 0
+        if reason:
+            return reason, 0
         return ("signal", os.WTERMSIG(status)) if os.WIFSIGNALED(status) else ("exit", os.WEXITSTATUS(status))
 
     def watch(self) -> str:
-        """Until it has ended ("") or must be killed (why)."""
+        """Return "" when the process has ended, or why it must be killed: "stopped", "stalled", "timeout", ..."""
         while True:
             ready = {descriptor for descriptor, _ in self.poll.poll(TICK_S * 1000)}
-            if 0 in ready and self.told_to_stop():
+            if 0 in ready and self.must_stop():
                 return "stopped"
             has_ended = self.ended in ready
             closed = self.drain()
@@ -198,14 +210,15 @@ class _Relay:
             if time.monotonic() > self.deadline + bounds.WALL_PER_CPU * cpu_s:
                 return "stalled"
 
-    def told_to_stop(self) -> bool:
+    def must_stop(self) -> bool:
+        """Read a request, and return whether it is to stop this process."""
         kind, serial, _, _ = _request()
         return kind == "stop" and serial == self.serial
 
     def drain(self) -> bool:
-        """Pass on what has been written, and count its lines; whether the pipe is closed at the other end.
+        """Pass on what the process has written, and count its lines; return whether it has closed its end of the pipe.
 
-        Time for which nobody takes it from here does not count against the program.
+        The time until the harness has taken it does not count for the program.
         """
         started, before = time.monotonic(), self.lines
         while self.left >= 0 and (length := _waiting(self.reading)):
@@ -221,15 +234,15 @@ class _Relay:
         return _hung_up(self.reading)
 
     def pass_on(self, length: int) -> None:
-        """Send so many bytes on, from a buffer that holds nothing afterwards."""
-        whole = memoryview(self.buffer)
+        """Pass so many bytes on, through a buffer that is wiped afterwards."""
+        view = memoryview(self.buffer)
         while length:
-            count = os.readv(self.reading, [whole[:length]])
+            count = os.readv(self.reading, [view[:length]])
             length -= count
             self.lines += self.buffer.count(b"\n", 0, count)
             _write(struct.pack("<cI", b"d", count))
-            _write(whole[:count])
-            whole[:count] = bytes(count)
+            _write(view[:count])
+            view[:count] = bytes(count)
 
     def ends(self) -> bool:
         """Whether the process, which has closed its pipe, ends within 0.1 s."""
@@ -248,7 +261,7 @@ def _pidfd(pid: int) -> int | None:
 
 
 def _cpu_time(pid: int) -> float:
-    """CPU seconds of a process, from its clock, whose number clock_getcpuclockid(3) makes so."""
+    """Return the CPU seconds of a process, read from its clock, whose number is that of clock_getcpuclockid(3)."""
     try:
         return time.clock_gettime((~pid << 3) | 2)
     except OSError:
@@ -256,7 +269,7 @@ def _cpu_time(pid: int) -> float:
 
 
 def _threads(pid: int) -> int:
-    """How many threads a process has, by the links to their folder. (RLIMIT_NPROC does not bind root's processes.)"""
+    """Return the number of a process's threads, from the links to their folder: RLIMIT_NPROC does not limit root."""
     try:
         return os.stat(f"/proc/{pid}/task").st_nlink - 2
     except OSError:
@@ -269,7 +282,7 @@ def _address_space() -> int:
 
 
 def _waiting(pipe: int) -> int:
-    """How many bytes wait in a pipe."""
+    """Return the number of bytes in a pipe."""
     return int(struct.unpack("i", fcntl.ioctl(pipe, termios.FIONREAD, b"\0\0\0\0"))[0])
 
 
@@ -283,18 +296,19 @@ def _hung_up(pipe: int) -> bool:
 
 
 def _take(length: int) -> bytearray:
-    taken = bytearray(length)
-    rest = memoryview(taken)
+    """Read so many bytes. Raises _Gone if the other side has hung up."""
+    data = bytearray(length)
+    rest = memoryview(data)
     while rest:
         count = os.readv(0, [rest])
         if not count:
             raise _Gone
         rest = rest[count:]
-    return taken
+    return data
 
 
 def _request() -> tuple[str, int, Any, bytearray]:
-    """Kind, serial number, head, and the body, which exists nowhere else in this process."""
+    """Return the next request: kind, serial number, head, and the body, of which this process has no other copy."""
     header, body = struct.unpack("<II", _take(8))
     kind, serial, head = pickle.loads(_take(header))
     return kind, serial, head, _take(body)
@@ -306,13 +320,13 @@ def _send(kind: bytes, payload: bytes = b"") -> None:
 
 def _write(data: bytes | memoryview) -> None:
     rest = memoryview(data)
-    with _listened_to():
+    with _broken_pipe_as_gone():
         while rest:
             rest = rest[os.write(1, rest) :]
 
 
 @contextlib.contextmanager
-def _listened_to() -> Iterator[None]:
+def _broken_pipe_as_gone() -> Iterator[None]:
     try:
         yield
     except BrokenPipeError:
@@ -323,7 +337,10 @@ def _listened_to() -> Iterator[None]:
 
 
 def main(settings: dict[str, Any]) -> None:
-    """Load what programs use, confine, greet, serve. `settings`: tier, numpy's parent folder, Landlock's paths."""
+    """Load the modules that programs use, confine this process, send a greeting, then answer requests.
+
+    settings   tier, numpy (its parent folder or None), and Landlock's paths: readable, listable
+    """
     warnings.simplefilter("ignore")
     for name in PRELOAD:
         importlib.import_module(name)
@@ -338,4 +355,4 @@ def main(settings: dict[str, Any]) -> None:
         _send(b"+")
         server.serve()
     except _Gone:
-        _exit(0)  # and whatever still runs dies with this process
+        _exit(0)  # a program that still runs ends with this process

@@ -1,4 +1,4 @@
-"""The Python that programs run with, and what of the file system it needs."""
+"""Find the Python that runs the programs, and the files that it needs."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ OLDEST = (3, 11)
 SYSTEM_LIBRARIES = ("/usr/lib", "/usr/lib64", "/lib", "/lib64")
 LOADER_FILES = ("/etc/ld.so.cache", "/etc/alternatives")
 
-# -I would ignore PYTHONHASHSEED; -s -P and an environment of ours isolate as well.
+# -I would ignore PYTHONHASHSEED; -s, -P and a fixed environment isolate as well.
 OPTIONS = ("-s", "-S", "-P", "-B")
 
 _QUESTION = """
@@ -35,7 +35,13 @@ print(json.dumps([sys.version_info[:2], executable, [sys.base_prefix, sys.base_e
 
 @dataclass(frozen=True)
 class Interpreter:
-    """A Python: its file, the folders that it imports from, those of installed packages, numpy's or None."""
+    """A Python interpreter.
+
+    executable   its file
+    folders      the folders that it imports from
+    packages     the folders of installed packages, which programs must not see
+    numpy        the folder of numpy, None if it is not installed
+    """
 
     executable: str
     folders: tuple[str, ...]
@@ -44,24 +50,25 @@ class Interpreter:
 
     @property
     def numpy_folders(self) -> list[str]:
-        """The package, and the libraries that its wheel brings."""
+        """The folder of numpy, and that of the libraries in its wheel."""
         folders = [self.numpy, f"{self.numpy}.libs"] if self.numpy else []
         return [folder for folder in folders if os.path.isdir(folder)]
 
 
 def interpreter() -> Interpreter:
-    """The interpreter that programs run with: this one, or the one that HARNESS_SANDBOX_PYTHON names.
+    """Return the interpreter that runs the programs: this one, or the one that HARNESS_SANDBOX_PYTHON names.
 
-    Raises HarnessError where it does not run or is older than 3.11.
+    Raises HarnessError if it does not run or is older than 3.11.
     """
-    return _asked(os.environ.get(PYTHON) or sys.executable)
+    return _described(os.environ.get(PYTHON) or sys.executable)
 
 
 @cache
-def _asked(path: str) -> Interpreter:
+def _described(path: str) -> Interpreter:
+    """Run an interpreter to find out its version and folders."""
     try:
-        done = subprocess.run([path, "-I", "-c", _QUESTION], capture_output=True, timeout=60, check=True, text=True)
-        version, executable, prefixes, mapped, numpy = json.loads(done.stdout.splitlines()[-1])
+        answer = subprocess.run([path, "-I", "-c", _QUESTION], capture_output=True, timeout=60, check=True, text=True)
+        version, executable, prefixes, mapped, numpy = json.loads(answer.stdout.splitlines()[-1])
     except (OSError, subprocess.SubprocessError, ValueError, IndexError) as problem:
         raise HarnessError(f"sandbox: the interpreter {path} does not run ({problem}); set {PYTHON}") from None
     if tuple(version) < OLDEST:
@@ -72,23 +79,23 @@ def _asked(path: str) -> Interpreter:
 
 
 def _library_folders(prefixes: list[str], mapped: list[str]) -> Iterator[str]:
-    """`lib` and `lib64` of the prefixes and wherever loaded libraries lie, as far as the system's do not hold them."""
+    """Yield `lib` and `lib64` of the prefixes and the folders of loaded libraries, except those inside the system's."""
     folders = [f"{prefix}/{name}" for prefix in prefixes for name in ("lib", "lib64")]
     folders += [os.path.dirname(path) for path in mapped]
     system = [os.path.realpath(folder) for folder in SYSTEM_LIBRARIES]
-    kept: list[str] = []
+    outermost: list[str] = []
     for folder in sorted({os.path.realpath(folder) for folder in folders if os.path.isdir(folder)}):
-        if not any(inside(folder, other) for other in (*kept, *system)):
-            kept.append(folder)
+        if not any(inside(folder, other) for other in (*outermost, *system)):
+            outermost.append(folder)
             yield folder
 
 
 def _package_folders(roots: list[str]) -> list[str]:
-    """`site-packages` and `dist-packages`: what is installed there is not the programs' business."""
-    found = {path.resolve() for root in roots for path in Path(root).glob("python3*/*-packages") if path.is_dir()}
-    return sorted(map(str, found))
+    """Return the folders `site-packages` and `dist-packages`; programs must not see what is installed there."""
+    folders = {path.resolve() for root in roots for path in Path(root).glob("python3*/*-packages") if path.is_dir()}
+    return sorted(map(str, folders))
 
 
 def inside(path: str, folder: str) -> bool:
-    """Whether a path is a folder or below it."""
+    """Whether a path is the folder or inside it."""
     return path == folder or path.startswith(folder.rstrip("/") + "/")

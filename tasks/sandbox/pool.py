@@ -1,4 +1,4 @@
-"""The sandbox as tasks use it: some workers, programs spread over them, results in order."""
+"""The sandbox as tasks use it: distribute programs over workers and return their results in order."""
 
 from __future__ import annotations
 
@@ -17,7 +17,8 @@ from . import bounds, tiers
 from .interpreters import interpreter
 from .reading import Malformed, text_of
 from .suites import Run, Suite
-from .workers import Worker, WorkerLost
+from .transcript import WorkerLost
+from .workers import Worker
 
 Item = TypeVar("Item")
 Answer = TypeVar("Answer")
@@ -25,14 +26,14 @@ Judge = Callable[[int, int, str], bool]
 
 _IMPORT = re.compile(r"\b(?:import|from)\b")
 
-# What is parsed in one process, and its bounds
+# The programs that one process parses, and its limits
 BATCH, BATCH_CHARACTERS = 64, 1 << 20
 PARSE_MEMORY_BYTES = 1 << 30
-FORM_GROWTH = 16  # one character may be written as "\\U0010ffff", and be indented
+FORM_GROWTH = 16  # a normal form may be longer: one character may be written as "\\U0010ffff", and be indented
 
 
 class _Call:
-    """One call of the sandbox, which may use several workers."""
+    """A call of the sandbox by a user, which may use several workers."""
 
     cancelled = False
 
@@ -42,13 +43,13 @@ class _Cancelled(Exception):
 
 
 class Sandbox:
-    """Workers that run programs, started as they are needed. A context manager; `close()` ends the workers.
+    """Workers that run programs; they are started when they are needed. A context manager: `close()` ends the workers.
 
-    workers      how many programs run at a time; None = as many as this process has cores
-    tier         "bwrap", "landlock" or "none"; None = the best that holds here
+    workers      how many programs run at a time; None: as many as this process has cores
+    tier         "bwrap", "landlock" or "none"; None: the best that works on this machine
     unsafe_exec  accept "none"
 
-    Raises HarnessError where nothing confines. Thread-safe; belongs to the process that made it.
+    Raises HarnessError if nothing confines programs. Thread-safe; only the process that made it may use it.
     """
 
     def __init__(self, workers: int | None = None, tier: str | None = None, unsafe_exec: bool = False):
@@ -70,7 +71,7 @@ class Sandbox:
         self.close()
 
     def close(self) -> None:
-        """End the workers; calls under way raise HarnessError."""
+        """End the workers; calls that are still running raise HarnessError."""
         with self._lock:
             self._closed = True
             idle = [worker for workers in self._idle.values() for worker in workers]
@@ -83,12 +84,13 @@ class Sandbox:
     def run_all(
         self, suite: Suite, programs: Sequence[str], judge: Judge | None = None, stop_at_raise: bool = True
     ) -> list[Run]:
-        """The run of each program, in their order.
+        """Return the run of each program, in order.
 
-        `judge(program, test, text)` is called from the workers' threads as results arrive; False ends that program at
-        once. `stop_at_raise` ends it at the first test that raises.
+        judge           called as `judge(program, test, text)` from the workers' threads as results arrive; when it
+                        returns False, that program is ended
+        stop_at_raise   whether to end a program at its first test that raises
         """
-        _ = suite.packed  # once, not once a thread
+        _ = suite.packed  # computed once here, not once in each thread
 
         def run(call: _Call, index: int) -> Run:
             verdict = None if judge is None else (lambda test, text: judge(index, test, text))
@@ -100,17 +102,19 @@ class Sandbox:
         return self._spread(run, range(len(programs)))
 
     def normalised(self, programs: Sequence[str]) -> list[str | None]:
-        """The source of each program's syntax tree, its comments, spacing and docstrings gone; None if it has none.
+        """Return the source of each program's syntax tree, without comments and docstrings; None if it does not parse.
 
-        Docstrings stay where `__doc__` or `inspect` occurs. Parsed inside: hostile text can crash or stall a parser.
+        Docstrings stay if the program contains `__doc__` or `inspect`. Programs are parsed in the sandbox, since
+        hostile text can crash or stall a parser.
         """
         forms = self._spread(self._normal_forms, _batches(programs))
         return [form for batch in forms for form in batch]
 
     def _normal_forms(self, call: _Call, programs: list[str]) -> list[str | None]:
-        """Of a batch in one process. If that dies, the program that it died of has none, and the rest goes on.
+        """Return the normal forms of a batch, parsed in one process.
 
-        Should our own machinery fail, a program stays as it is: it is then like no other.
+        If the process dies, the program at which it died has no normal form, and the rest is parsed in another one. If
+        the sandbox itself fails, programs stay as they are, so that none is taken for equal to another.
         """
         run = self._with_worker(call, "plain", lambda worker: _parse(worker, programs))
         if run.status == "error":
@@ -125,7 +129,7 @@ class Sandbox:
         return forms + self._normal_forms(call, programs[culprit + 1 :])
 
     def _spread(self, work: Callable[[_Call, Item], Answer], items: Sequence[Item]) -> list[Answer]:
-        """`work` of every item, on as many threads as there are workers. The first exception ends the others."""
+        """Return `work(call, item)` for each item, on one thread a worker. The first exception ends the others."""
         call = _Call()
         threads = min(self.workers, len(items))
         if threads <= 1:
@@ -160,12 +164,12 @@ class Sandbox:
     # Workers
 
     def _with_worker(self, call: _Call, kind: str, work: Callable[[Worker], Run]) -> Run:
-        """Do it with a worker of a kind; if that is lost, once more with a new one; then it is an error."""
-        lost = ""
-        for again in (False, True):
+        """Do the work with a worker of a kind. If it is lost, try a new worker once; then return an error."""
+        loss = ""
+        for new in (False, True):
             with self._free:
                 try:
-                    worker = self._take(call, kind, again)
+                    worker = self._take(call, kind, new)
                     try:
                         run = work(worker)
                     except BaseException:
@@ -174,10 +178,11 @@ class Sandbox:
                     self._give_back(kind, worker)
                     return run
                 except WorkerLost as problem:
-                    lost = str(problem)
-        return Run("error", detail=f"the sandbox lost its worker twice: {lost}")
+                    loss = str(problem)
+        return Run("error", detail=f"the sandbox lost its worker twice: {loss}")
 
     def _take(self, call: _Call, kind: str, new: bool) -> Worker:
+        """Return an idle worker of a kind, or a new one, and mark it as busy with the call."""
         self._check(call)
         with self._lock:
             worker = self._idle[kind].pop() if self._idle[kind] and not new else None
@@ -192,6 +197,7 @@ class Sandbox:
         return worker
 
     def _check(self, call: _Call) -> None:
+        """Raise if the call was cancelled, or if the sandbox is closed or belongs to another process."""
         if call.cancelled:
             raise _Cancelled
         if self._closed:
@@ -214,7 +220,7 @@ class Sandbox:
 
 
 def imports_numpy(program: str) -> bool:
-    """Whether a line seems to import numpy. Linear in the text, however it is made."""
+    """Whether a line seems to import numpy. Linear in the text, whatever it contains."""
     return "numpy" in program and any(
         _IMPORT.search(line, 0, line.rfind("numpy")) for line in program.splitlines() if "numpy" in line
     )
@@ -226,6 +232,7 @@ def _parse(worker: Worker, programs: list[str]) -> Run:
 
 
 def _batches(programs: Sequence[str]) -> list[list[str]]:
+    """Split programs into batches of at most BATCH programs and, unless it is one program, BATCH_CHARACTERS."""
     batches: list[list[str]] = []
     characters = 0
     for program in programs:
@@ -244,16 +251,16 @@ def _form(text: str) -> str | None:
         return None
 
 
-# One for the process
+# The sandbox of this process
 
 _shared: dict[tuple[int, str, str], Sandbox] = {}
 _sharing = threading.Lock()
 
 
 def shared_sandbox(unsafe_exec: bool = False) -> Sandbox:
-    """This process's sandbox, made on first use and closed at exit.
+    """Return this process's sandbox, which is made at the first call and closed at exit.
 
-    It has all cores in the main process, one worker in a child of multiprocessing, of which there are many already.
+    It has as many workers as cores; in a child of multiprocessing, of which there may be many, it has one.
     """
     with _sharing:
         key = (os.getpid(), *tiers.find_tier(unsafe_exec))

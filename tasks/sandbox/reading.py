@@ -1,9 +1,10 @@
-"""Reading canonical text, on the trusted side. The text is hostile: every step is bounded and linear in its length.
+"""Read canonical text on the trusted side. The text is hostile: every step is bounded and linear in its length.
 
-Nothing is hashed that a program can choose (ten thousand ints that collide in a set are just text here), nothing
-evaluated, and nothing built that is much larger than what it is compared with: `d"1E400"` is a number of 333 digits, a
-list of two million `X` as many words, and an array that numpy broadcasts has the product of two lengths. Nesting is
-followed with a list, not with the interpreter's stack, or to DEPTH levels.
+No value that a program chooses is hashed (ten thousand ints that would collide in a set are only text here), and
+nothing is evaluated. Nothing is built that is much larger than what it is compared with, although short text can stand
+for large values: `d"1E400"` is a number of 333 digits, a list of two million `X` needs as many words, and an array that
+numpy broadcasts has the product of two lengths. Nesting is followed with a list instead of the interpreter's stack, or
+to at most DEPTH levels.
 """
 
 from __future__ import annotations
@@ -23,34 +24,35 @@ _NUMPY = (
 )
 _NUMBER = re.compile(rf"T|F|i-?[0-9a-f]+|f{_FLOAT}|{_COMPLEX}|{_NUMPY}")
 _LEAF = re.compile(rf'N|{_NUMBER.pattern}|b(?:[0-9a-f]{{2}})*+;|q-?[0-9a-f]+/[0-9a-f]+|d"[-+.0-9A-Za-z]+"|M|X[0-9a-f]*')
-_PLAIN_STRING = re.compile(r's"[ !#-\[\]-~]*"')  # printable and without escapes: most
-_SLACK = 40  # characters by which a leaf may be longer than the one that it equals: numpy's floats are rounded
-_UNUSED = 1 << 16  # characters of a dict's value where its keys alone count
-_IN_ARRAYS = range(-(2**63), 2**64)  # beyond it numpy's arrays hold objects
+_PLAIN_STRING = re.compile(r's"[ !#-\[\]-~]*"')  # printable and without escapes, as most strings are
+_SLACK = 40  # characters by which a leaf may be longer than an equal one: numpy's floats are rounded
+_UNUSED = 1 << 16  # most characters of a dict's value where only its keys count
+_IN_ARRAYS = range(-(2**63), 2**64)  # with other ints numpy makes an array of objects
 
 Number = bool | int | float | complex
 
 
 class Malformed(ValueError):
-    """The text is not canonical text, or longer than what it could be equal to: the program has written it itself."""
+    """The text is not canonical, so that the program has written it itself, or longer than anything it could equal."""
 
 
 def loose(text: str, bound: int = UNBOUNDED) -> str:
-    """Canonical text rewritten so that values equal in Python have equal text; NaN, X and M equal nothing.
+    """Rewrite canonical text so that values equal in Python have equal text; NaN, X and M equal nothing.
 
-    Raises Malformed; also where it has more than `bound` characters, closing brackets aside. Takes about 1 µs a value.
+    Raises Malformed, also if the result has more than `bound` characters without closing brackets. Takes about 1 µs for
+    each value.
     """
-    made, end = _loose_at(text, 0, 0, bound)
-    _all(text, end)
-    return made
+    loose_text, end = _loose_at(text, 0, 0, bound)
+    _require_end(text, end)
+    return loose_text
 
 
 def same(expected: str, result: str) -> bool:
-    """Whether two values are equal as of Python's `==`; a number of numpy's as if it had 64 bits (or 128, complex).
+    """Whether two values are equal by Python's `==`; numpy numbers are compared with 64 bits (complex ones with 128).
 
-    So does numpy 1; numpy 2 rounds a Python number to the precision of the scalar beside it, and with it the expected
-    result: `numpy.float16(62.83) == 62.8318`. Both texts are read side by side as far as the first difference. A result
-    that is no canonical text equals nothing.
+    numpy 1 compares so. numpy 2 rounds a Python number, here the expected result, to the precision of the numpy scalar:
+    `numpy.float16(62.83) == 62.8318`. Both texts are read in parallel up to the first difference. A result that is no
+    canonical text equals nothing.
     """
     try:
         return _same(expected, result)
@@ -59,25 +61,25 @@ def same(expected: str, result: str) -> bool:
 
 
 def _same(expected: str, result: str) -> bool:
-    here = there = 0
-    while here < len(expected):
-        if expected[here] in "[](),":
-            if result[there : there + 1] != expected[here]:
+    i = j = 0  # positions in `expected` and `result`
+    while i < len(expected):
+        if expected[i] in "[](),":
+            if result[j : j + 1] != expected[i]:
                 return False
-            here, there = here + 1, there + 1
+            i, j = i + 1, j + 1
             continue
-        wanted, after = _loose_at(expected, here, 0, UNBOUNDED)
-        made, end = _loose_at(result, there, 0, len(wanted) + _SLACK)
-        if made != wanted and not _same_in_64_bits(expected[here:after], result[there:end]):
+        expected_value, i_end = _loose_at(expected, i, 0, UNBOUNDED)
+        value, j_end = _loose_at(result, j, 0, len(expected_value) + _SLACK)
+        if value != expected_value and not _same_in_64_bits(expected[i:i_end], result[j:j_end]):
             return False
-        here, there = after, end
-    return there == len(result)
+        i, j = i_end, j_end
+    return j == len(result)
 
 
 def members(text: str, bound: int = UNBOUNDED) -> Iterator[str]:
-    """The loose texts of what `set(value)` holds, as they come: items, a dict's keys, a string's characters.
+    """Yield the loose text of each member of `set(value)`: of items, of a dict's keys, of a string's characters.
 
-    Raises TypeError for what cannot be iterated over, Malformed for an item of more than `bound` characters too.
+    Raises TypeError if the value cannot be iterated over, Malformed also if an item has more than `bound` characters.
     """
     opener = text[:1]
     if opener == "s":
@@ -100,44 +102,45 @@ def members(text: str, bound: int = UNBOUNDED) -> Iterator[str]:
         if not ends:
             _expect(text, position, ",")
             position += 1
-    _all(text, position + 1)
+    _require_end(text, position + 1)
 
 
 def number(text: str) -> Number:
-    """The number that a text holds. Raises Malformed for any other value."""
+    """Return the number in a text. Raises Malformed for any other value."""
     if _NUMBER.fullmatch(text) is None:
         raise Malformed(f"no number: {text[:40]!r}")
     return _number(text)
 
 
-def numbers(text: str, most: int) -> tuple[tuple[int, ...], list[Number]]:
-    """A number, or lists and tuples of numbers, as the shape that numpy gives them, and the numbers in their order.
+def numbers(text: str, limit: int) -> tuple[tuple[int, ...], list[Number]]:
+    """Return the shape that numpy gives a number, or lists and tuples of numbers, and the numbers in order.
 
-    Raises Malformed for anything else, what numpy would make an array of objects of, and more than `most` items.
+    Raises Malformed for any other value, for one of which numpy makes an array of objects, and for more than `limit`
+    numbers.
     """
     values: list[Number] = []
-    shape, end = _numbers_at(text, 0, 0, values, most)
-    _all(text, end)
+    shape, end = _numbers_at(text, 0, 0, values, limit)
+    _require_end(text, end)
     if shape and any(type(value) is int and value not in _IN_ARRAYS for value in values):
         raise Malformed("an int of more than 64 bits in an array")
     return shape, values
 
 
 def text_of(text: str) -> str:
-    """The string that a text holds. Raises Malformed for any other value."""
+    """Return the string in a text. Raises Malformed for any other value."""
     if not text.startswith('s"'):
         raise Malformed(f"no string: {text[:40]!r}")
     value, end = _string_at(text, 0)
-    _all(text, end)
+    _require_end(text, end)
     return value
 
 
 def _bytes(text: str) -> bytes:
-    _all(text, _leaf_at(text, 0)[1])
+    _require_end(text, _leaf_at(text, 0)[1])
     return bytes.fromhex(text[1:-1])
 
 
-def _all(text: str, end: int) -> None:
+def _require_end(text: str, end: int) -> None:
     if end != len(text):
         raise Malformed(f"text after the value: {text[end : end + 40]!r}")
 
@@ -148,39 +151,40 @@ def _expect(text: str, position: int, character: str) -> None:
 
 
 def _loose_at(text: str, position: int, depth: int, bound: int) -> tuple[str, int]:
-    """The loose text of the value that begins at a position, and where it ends."""
-    open_ones: list[tuple[str, list[str]]] = []
-    left = bound + 1  # a leaf and what follows it
+    """Return the loose text of the value that begins at a position, and where it ends."""
+    open_values: list[tuple[str, list[str]]] = []  # for each open bracket: the bracket, and the items so far
+    left = bound + 1  # a leaf and the sign after it
     while True:
         opener = text[position : position + 1]
         if opener in _CLOSERS and text[position + 1 : position + 2] != _CLOSERS[opener]:
-            open_ones.append((opener, []))
+            open_values.append((opener, []))
             position += 1
-            if depth + len(open_ones) > DEPTH:
+            if depth + len(open_values) > DEPTH:
                 raise Malformed("nested too deeply")
             continue
         if opener in _CLOSERS:
-            made, position = opener + _CLOSERS[opener], position + 2
+            value, position = opener + _CLOSERS[opener], position + 2
         else:
-            made, position = _loose_leaf_at(text, position)
-        left -= len(made) + 1
+            value, position = _loose_leaf_at(text, position)
+        left -= len(value) + 1
         if left < 0:
             raise Malformed("longer than what it is compared with")
-        while open_ones:
-            opener, items = open_ones[-1]
-            items.append(made)
+        while open_values:
+            opener, items = open_values[-1]
+            items.append(value)
             position += 1
             if text[position - 1 : position] == (":" if opener == "{" and len(items) % 2 else ","):
                 break
             if text[position - 1 : position] != _CLOSERS[opener] or (opener == "{" and len(items) % 2):
                 raise Malformed(f"unexpected {text[position - 1 : position + 39]!r}")
-            open_ones.pop()
-            made = _close(opener, items)
+            open_values.pop()
+            value = _close(opener, items)
         else:
-            return made, position
+            return value, position
 
 
 def _close(opener: str, items: list[str]) -> str:
+    """Return the loose text of a list, tuple, set or dict; a dict's items are its keys and values in turn."""
     if opener == "{":
         items = [f"{key}:{value}" for key, value in zip(items[::2], items[1::2], strict=True)]
     if opener in "{<":
@@ -217,30 +221,30 @@ def _string_at(text: str, position: int) -> tuple[str, int]:
     return value, end
 
 
-def _numbers_at(text: str, position: int, depth: int, values: list[Number], most: int) -> tuple[tuple[int, ...], int]:
-    """The shape of the numbers that begin at a position, which are added to the values, and where they end."""
+def _numbers_at(text: str, position: int, depth: int, values: list[Number], limit: int) -> tuple[tuple[int, ...], int]:
+    """Append the numbers that begin at a position to the values; return their shape, and where they end."""
     closer = _CLOSERS.get(text[position : position + 1], "") if depth < DEPTH else ""
     if closer not in ("]", ")"):
         match = _NUMBER.match(text, position)
-        if match is None or len(values) == most:
+        if match is None or len(values) == limit:
             raise Malformed(f"no number at {text[position : position + 40]!r}, or too many")
         values.append(_number(match.group()))
         return (), match.end()
     if text.startswith(closer, position + 1):
         return (0,), position + 2
-    shape, position = _numbers_at(text, position + 1, depth + 1, values, most)
+    shape, position = _numbers_at(text, position + 1, depth + 1, values, limit)
     length = 1
     while not text.startswith(closer, position):
         _expect(text, position, ",")
-        other, position = _numbers_at(text, position + 1, depth + 1, values, most)
+        other, position = _numbers_at(text, position + 1, depth + 1, values, limit)
         length += 1
-        if other != shape or length > most:
+        if other != shape or length > limit:
             raise Malformed("the lists inside are of different lengths, or too many")
     return (length, *shape), position + 1
 
 
 def _same_in_64_bits(expected: str, result: str) -> bool:
-    """Whether two numbers, one at least of them numpy's, are equal as floats or complex numbers of double precision."""
+    """Whether two numbers, at least one of them numpy's, are equal as floats or complex numbers of double precision."""
     if "n" not in (expected[0], result[0]) or not _NUMBER.fullmatch(expected) or not _NUMBER.fullmatch(result):
         return False
     try:

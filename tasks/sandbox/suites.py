@@ -1,4 +1,4 @@
-"""What is run and what comes back: a suite of inputs, and the run of one program on it."""
+"""Suite, the inputs that programs run on, and Run, the result of one program."""
 
 from __future__ import annotations
 
@@ -11,20 +11,21 @@ from typing import Any
 
 from harness import HarnessError
 
-LINE_BYTES = 300  # of a line, beside its text: a time, or a status and a detail
+LINE_BYTES = 300  # of a line, without a result's text: a time, or a status and a detail
 
 
 @dataclass(frozen=True)
 class Suite:
-    """The inputs that programs are called on, and the bounds of a run. Expected outputs have no place here.
+    """The inputs that programs are called on, and the limits of a run; it has no expected outputs.
 
-    key           names the suite in messages
+    key           the suite's name in messages
     entry_point   the function that a program must define
-    inputs        the positional arguments of each test: plain Python data, pickled into the sandbox, never out of it
+    inputs        the positional arguments of each test: plain Python data, which is pickled into the sandbox, not out
     cpu_limits_s  CPU seconds of each test
-    digest        tests whose result comes back as `h` and a SHA-256 (`canonical.digest`), for results of many MB
-    memory_bytes  address space beyond the bare interpreter's
-    output_bytes  of all results' texts together
+    digest        for each test, whether its result returns as a digest, `h` and a SHA-256 (`canonical.digest`); for
+                  results of many MB
+    memory_bytes  address space in addition to the bare interpreter's
+    output_bytes  limit on all results' texts together
     total_cpu_s   CPU seconds of the whole run
     """
 
@@ -50,7 +51,7 @@ class Suite:
 
     @cached_property
     def packed(self) -> tuple[str, bytes]:
-        """A key that stands for the contents, and these as they go into the sandbox: each input pickled alone."""
+        """A hash of the contents, and the contents as they are sent into the sandbox, each input pickled separately."""
         try:
             inputs = [pickle.dumps(tuple(arguments), 4) for arguments in self.inputs]
         except Exception as problem:
@@ -59,7 +60,7 @@ class Suite:
             "entry_point": self.entry_point,
             "inputs": inputs,
             "cpu_limits_s": [float(limit) for limit in self.cpu_limits_s],
-            "digest": [bool(wanted) for wanted in self.digest] or [False] * len(inputs),
+            "digest": [bool(as_digest) for as_digest in self.digest] or [False] * len(inputs),
             "memory_bytes": int(self.memory_bytes),
             "output_bytes": int(self.output_bytes),
             "pipe_bytes": int(self.output_bytes) + LINE_BYTES * (len(inputs) + 2),
@@ -71,15 +72,16 @@ class Suite:
 
 @dataclass
 class Run:
-    """What became of one program.
+    """How one program ran.
 
     status   "ok" (all tests ran, though some may have raised), or why it ended early: "syntax", "raised" (while it was
-             defined), "missing" (no entry point), "timeout" (CPU), "stalled" (wall), "memory", "output" (too much),
-             "killed" (crashed, or exited), "stopped" (the judge said so, or a test raised); "error" is our own fault
-    results  canonical texts of the tests that ended, in order; `E` and the exception's name where one raised. Where a
-             judge has seen them, their first 200 characters
-    cpu_s    CPU seconds beside them; a program can forge its own
-    detail   more on the status, for a reader
+             defined), "missing" (no entry point), "timeout" (CPU time), "stalled" (wall time), "memory", "output" (too
+             much), "killed" (it crashed or exited), "stopped" (by the judge, or because a test raised); "error" is a
+             fault of the sandbox
+    results  the canonical texts of the results, in order; `E` and the exception's name for a test that raised. If a
+             judge has seen them, only their first 200 characters
+    cpu_s    the CPU seconds of each of these tests; a program can forge its own
+    detail   more about the status, for a reader
     """
 
     status: str

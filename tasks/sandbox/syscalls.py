@@ -1,16 +1,17 @@
-"""The system calls that a program may make, and the seccomp filter (classic BPF) that holds it to them.
+"""The system calls that a program may make, and the seccomp filter (classic BPF) that allows only these.
 
-An allow-list. There is no socket, fork, exec, kill, ptrace, prctl, unlink or rename; files open for reading only. All
-else fails with EPERM, or with ENOSYS from number 424 on, so that libc falls back from what is newer than this list to
-what is on it: from clone3, whose flags a filter cannot see, to clone. Some calls are allowed with certain arguments:
+The list has no socket, fork, exec, kill, ptrace, prctl, unlink or rename, and files open for reading only. All other
+calls fail with EPERM. From number 424 on they fail with ENOSYS, so that libc falls back from newer calls to those on
+the list: from clone3, whose flags a filter cannot see, to clone. Some calls are allowed only with certain arguments:
 
-- clone for threads alone;
-- setitimer from one address in memory, where the sandbox keeps its own limits: a program's `signal.alarm(0)` or
-  `setitimer` does not lift them; neither can the timers' signals be ignored (rt_sigaction) or blocked (rt_sigprocmask);
-- fcntl without F_SETOWN and F_SETSIG, which would make the kernel send SIGKILL to a process of one's choice.
+- clone only for threads;
+- setitimer only from one address in memory, where the sandbox keeps its own limits. A program's `signal.alarm(0)` or
+  `setitimer` does not remove them, and it cannot ignore (rt_sigaction) or block (rt_sigprocmask) the timers' signals;
+- fcntl without F_SETOWN and F_SETSIG, with which the kernel can be made to send SIGKILL to any process.
 
-x86_64 was run; aarch64 has not been run on real hardware: its table is checked against Linux's asm-generic/unistd.h and
-its filter in an interpreter. Runs inside the sandbox (and in tests): standard library only.
+The filter for x86_64 has been run. That for aarch64 has not been run on real hardware: its table is checked against
+Linux's asm-generic/unistd.h, and the filter in an interpreter. This module runs inside the sandbox (and in tests):
+standard library only.
 """
 
 from __future__ import annotations
@@ -22,12 +23,12 @@ Condition = tuple[str, int, Sequence[int]]  # test, argument, constants
 
 ARCHITECTURES = {"x86_64": 0xC000003E, "aarch64": 0xC00000B7}
 X32 = 0x40000000  # x86_64's other calling convention: numbers from here on
-UNIFIED = 424  # from here on calls have one number on every architecture: those of Linux 5.1 and later
+UNIFIED = 424  # from here on a call has the same number on every architecture: calls of Linux 5.1 and later
 
 ALLOW, KILL = 0x7FFF0000, 0x80000000
 EPERM, ENOSYS = 0x00050000 | 1, 0x00050000 | 38
 
-# name: number on x86_64, number on aarch64; None = the architecture has no such call
+# name: number on x86_64, number on aarch64; None if the architecture has no such call
 NUMBERS: Mapping[str, tuple[int | None, int | None]] = {
     "access": (21, None),
     "brk": (12, 214),
@@ -114,13 +115,16 @@ CONDITIONS: Mapping[str, Condition] = {
     "rt_sigaction": ("none of", 0, LIMIT_SIGNALS),
 }
 
-# What a filter reads: struct seccomp_data {int nr; u32 arch; u64 instruction_pointer; u64 args[6]}
+# A filter reads: struct seccomp_data {int nr; u32 arch; u64 instruction_pointer; u64 args[6]}
 _NUMBER, _ARCHITECTURE, _ARGUMENTS = 0, 4, 16
 _LOAD, _EQUAL, _AT_LEAST, _ANY_BIT, _RETURN = 0x20, 0x15, 0x35, 0x45, 0x06
 
 
 def seccomp_filter(machine: str, timer_address: int) -> list[Instruction]:
-    """The filter for a machine (`os.uname().machine`), as BPF instructions. Raises KeyError for an unknown machine."""
+    """Return the filter for a machine (`os.uname().machine`) as BPF instructions. Raises KeyError for an unknown one.
+
+    timer_address   the address from which setitimer is allowed
+    """
     architecture, column = ARCHITECTURES[machine], list(ARCHITECTURES).index(machine)
     numbers = {name: number for name, both in NUMBERS.items() if (number := both[column]) is not None}
     conditions = {**CONDITIONS, "setitimer": ("pointer", 1, (timer_address,))}
@@ -129,13 +133,13 @@ def seccomp_filter(machine: str, timer_address: int) -> list[Instruction]:
     if machine == "x86_64":
         program += [(_AT_LEAST, 0, 1, X32), (_RETURN, 0, 0, EPERM)]
     for name, number in numbers.items():
-        answer = list(_conditional(conditions[name])) if name in conditions else [(_RETURN, 0, 0, ALLOW)]
-        program += [(_EQUAL, 0, len(answer), number), *answer]
+        action = list(_conditional(conditions[name])) if name in conditions else [(_RETURN, 0, 0, ALLOW)]
+        program += [(_EQUAL, 0, len(action), number), *action]
     return [*program, (_AT_LEAST, 0, 1, UNIFIED), (_RETURN, 0, 0, ENOSYS), (_RETURN, 0, 0, EPERM)]
 
 
 def _conditional(condition: Condition) -> Iterator[Instruction]:
-    """Load the argument, test it, and return ALLOW or EPERM."""
+    """Yield the instructions that load an argument, test it, and return ALLOW or EPERM."""
     test, argument, constants = condition
     low = _ARGUMENTS + 8 * argument  # both architectures are little-endian
     allow, refuse = (_RETURN, 0, 0, ALLOW), (_RETURN, 0, 0, EPERM)

@@ -1,12 +1,13 @@
-"""How programs are confined on this machine, from the best: bwrap, landlock, none. Found by trying, not by guessing.
+"""Find out how programs can be confined on this machine, by trying the tiers from the best to the worst.
 
-bwrap      an empty world by user namespaces: no network, no other processes, no files but the interpreter's, read-only;
-           seccomp and resource limits. Needs bubblewrap, and user namespaces for the user.
-landlock   the same seccomp and limits; Landlock closes the file system but for the interpreter. A program can still
-           ask whether a path exists. Containers and some distributions refuse user namespaces but have this.
-none       limits, and seccomp where there is a table for the machine. Only on demand (unsafe_exec).
+bwrap      user namespaces: no network, no other processes, and only the interpreter's files, read-only; seccomp and
+           resource limits. It needs bubblewrap, and the right to make user namespaces.
+landlock   the same seccomp and limits; Landlock closes the file system except for the interpreter's files. A program
+           can still find out whether a path exists. Containers and some distributions refuse user namespaces but allow
+           this.
+none       resource limits, and seccomp if there is a table for the machine. Only on request (unsafe_exec).
 
-Before a tier is used in a process, canary programs try to do harm in it (`canaries.py`); all takes about 0.2 s.
+Before a process uses a tier, canary programs try to do harm in it (`canaries.py`), which takes about 0.2 s.
 """
 
 from __future__ import annotations
@@ -22,7 +23,8 @@ from harness import HarnessError
 
 from . import canaries
 from .interpreters import LOADER_FILES, OPTIONS, PYTHON, SYSTEM_LIBRARIES, Interpreter, inside, interpreter
-from .workers import Command, Worker, WorkerLost
+from .transcript import WorkerLost
+from .workers import Command, Worker
 
 TIERS = ("bwrap", "landlock", "none")
 FORCED = "HARNESS_SANDBOX_TIER"
@@ -44,9 +46,9 @@ ENVIRONMENT = {
 
 
 def find_tier(unsafe_exec: bool = False) -> tuple[str, str]:
-    """The best tier that holds on this machine, and a line on it for the reader.
+    """Return the best tier that works on this machine, and a line about it for the reader.
 
-    Raises HarnessError where nothing confines and `unsafe_exec` is False. Tried once in a process.
+    Raises HarnessError if nothing confines programs and `unsafe_exec` is False. Each tier is tried once in a process.
     """
     forced = os.environ.get(FORCED)
     if forced:
@@ -66,7 +68,7 @@ def find_tier(unsafe_exec: bool = False) -> tuple[str, str]:
 
 
 def forced_tier(tier: str, unsafe_exec: bool = False) -> tuple[str, str]:
-    """One tier that was asked for, and its remark. Raises HarnessError where it is unknown or does not hold."""
+    """Return the requested tier and a line about it. Raises HarnessError if it is unknown or does not work here."""
     if tier not in TIERS:
         raise HarnessError(f"sandbox: unknown tier {tier!r} (choose from {', '.join(TIERS)})")
     if tier == "none" and not unsafe_exec:
@@ -79,7 +81,7 @@ def forced_tier(tier: str, unsafe_exec: bool = False) -> tuple[str, str]:
 
 @cache
 def _problem(tier: str, python: str | None) -> str:
-    """Why a tier cannot be used here; "" if it can. `python` is for the cache: another one, another answer."""
+    """Return why a tier cannot be used on this machine; "" if it can. `python` is a key of the cache only."""
     if sys.platform != "linux":
         return f"programs are confined on Linux only, this is {sys.platform}"
     interpreter()
@@ -96,24 +98,25 @@ def _problem(tier: str, python: str | None) -> str:
 
 
 def command(tier: str, kind: str) -> Command:
-    """How a worker of a kind ("plain", "numpy") is started in a tier."""
+    """Return how to start a worker of a kind ("plain", or "numpy" with that loaded) in a tier."""
     python = interpreter()
     numpy = python.numpy_folders if kind == "numpy" else []
     settings: dict[str, Any] = {"tier": tier, "numpy": os.path.dirname(numpy[0]) if numpy else None}
-    run = [python.executable, *OPTIONS]
+    python_command = [python.executable, *OPTIONS]
     if tier == "bwrap":
         program = shutil.which("bwrap")
         if program is None:
             raise WorkerLost("bubblewrap (bwrap) is not installed")
-        return Command([program, *_bwrap_options(python, numpy), *run], True, ENVIRONMENT, settings)
+        return Command([program, *_bwrap_options(python, numpy), *python_command], True, ENVIRONMENT, settings)
     settings["readable"], settings["listable"] = _landlock_paths(python, numpy)
-    return Command(run, False, ENVIRONMENT, settings)
+    return Command(python_command, False, ENVIRONMENT, settings)
 
 
 def _bwrap_options(python: Interpreter, numpy: list[str]) -> Iterator[str]:
-    """The world of a program. Its environment is the one that bwrap is started with, which is ENVIRONMENT.
+    """Yield the options of bwrap that define what a program sees; its environment is that of bwrap, ENVIRONMENT.
 
-    No --die-with-parent: that means the parent's thread, and threads come and go. Workers die when fd 0 hangs up.
+    --die-with-parent is not used: it means the parent's thread, which may end before the parent. Workers end when their
+    file descriptor 0 hangs up.
     """
     yield from ("--unshare-all", "--unshare-user", "--new-session", "--cap-drop", "ALL")
     yield from ("--uid", "65534", "--gid", "65534", "--hostname", "sandbox")
@@ -135,14 +138,17 @@ def _bwrap_options(python: Interpreter, numpy: list[str]) -> Iterator[str]:
 
 
 def _landlock_paths(python: Interpreter, numpy: list[str]) -> tuple[list[str], list[str]]:
-    """What may be read, and what only listed: a rule holds for all below a folder, so packages are left out by name."""
+    """Return the paths that may be read, and those that may only be listed.
+
+    A rule of Landlock holds for all that is below a folder, so folders with hidden packages are given by their entries.
+    """
     roots = sorted({os.path.realpath(root) for root in (*SYSTEM_LIBRARIES, *python.folders)})
     readable = [path for root in roots if os.path.isdir(root) for path in _without(root, python.packages)]
     return sorted({*readable, *numpy, python.executable, *LOADER_FILES}), roots
 
 
 def _without(folder: str, hidden: tuple[str, ...]) -> Iterator[str]:
-    """The folder, or its entries where something below it is hidden."""
+    """Yield the folder or, if something below it is hidden, its entries without that."""
     if folder in hidden:
         return
     if not any(inside(path, folder) for path in hidden):

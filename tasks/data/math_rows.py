@@ -1,0 +1,69 @@
+"""Rows of MATH and MATH-500 as problems: the answer boxed in a solution, and which problems of MATH are in MATH-500."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+
+from harness import HarnessError, Problem
+
+from ..math_answers.equality import reference_in
+from .sources import Row
+
+
+def solved_problem(split: str, row: Row) -> Problem:
+    """Return the problem of a row of MATH, whose reference stands in the solution; its id is `algebra/test-17`."""
+    name = f"{split}-{row.number}" if row.config is None else f"{row.config}/{split}-{row.number}"
+    solution = row.text("solution")
+    answer = boxed(solution)
+    if not answer:
+        raise row.fault("column 'solution' has no \\boxed{...} with an answer")
+    return Problem(name, row.text("problem"), reference_in(solution, answer))
+
+
+def answered_problem(row: Row) -> Problem:
+    """Return the problem of a row of MATH-500; without a unique_id its id is `test-17`, by its number."""
+    name = f"test-{row.number}" if row.find("unique_id") is None else row.text("unique_id")
+    return Problem(name, row.text("problem"), row.text("answer").strip())
+
+
+def boxed(solution: str) -> str | None:
+    r"""Return the content of a solution's last `\boxed{...}`; None without one, or if its brace is not closed.
+
+    In old solutions (`$\boxed 5$`) it is all up to the end of the formula.
+    """
+    _, command, rest = solution.rpartition(r"\boxed")
+    rest = rest.lstrip()
+    if not command or not rest.startswith("{"):
+        return rest.partition("$")[0].strip() if command else None
+    depth = 0
+    for end, sign in enumerate(rest):
+        depth += (sign == "{") - (sign == "}")
+        if depth == 0:
+            return rest[1:end].strip()
+    return None
+
+
+def ids_of_math500(math500: Sequence[Problem], problems: Sequence[Problem]) -> set[str]:
+    """Return the ids of those of MATH's problems that are in MATH-500: their texts are equal, blanks left out.
+
+    A text that occurs twice in MATH but once in MATH-500 counts once, so that 500 problems give 500 ids. Raises
+    HarnessError if one of MATH-500 is missing in MATH.
+    """
+    missing = Counter(_without_blanks(problem.prompt) for problem in math500)
+    ids: set[str] = set()
+    for problem in problems:
+        text = _without_blanks(problem.prompt)
+        if missing[text] > 0:
+            missing[text] -= 1
+            ids.add(problem.id)
+    if len(ids) < len(math500):
+        raise HarnessError(
+            f"math: only {len(ids)} of the {len(math500)} problems of MATH-500 are among the {len(problems):,} of "
+            "split 'test', so dev and rl-test cannot be told apart: is --data (or math500=FILE) another edition?"
+        )
+    return ids
+
+
+def _without_blanks(text: str) -> str:
+    return "".join(text.split())
