@@ -15,7 +15,7 @@ from harness.plugin_system.registry import load_registry
 from harness.results import cells
 from harness.results.verdict_quality import level, remarks
 from harness.running.config import RunConfig
-from harness.running.plan import make_plan
+from harness.running.planning import make_plan
 from harness.stages import chance
 from harness.stages.verify import answers_of, graded
 from harness.store import shards

@@ -10,7 +10,8 @@ from transformers import MistralConfig, Phi3Config, PhiConfig
 from harness import HarnessError, Sampler
 from harness.records import SampleRequest
 from harness.running.config import RunConfig
-from harness.running.plan import Sampling, make_plan
+from harness.running.plan import Sampling
+from harness.running.planning import make_plan
 from harness.system.progress import Progress
 from harness_plugins.engines.transformers import packed_attention
 from harness_plugins.engines.transformers.candidate_tree import CandidateTree, prefixes, require_siblings

@@ -15,7 +15,7 @@ from conftest import TOY
 
 from harness.running import preflight
 from harness.running.config import RunConfig
-from harness.running.plan import make_plan
+from harness.running.planning import make_plan
 from harness.running.preflight import Outlook, Preflight
 from harness.system.progress import Progress
 

@@ -23,7 +23,7 @@ from conftest import ROOT, TOY, contents
 
 from harness import HarnessError
 from harness.running.config import RunConfig
-from harness.running.plan import make_plan
+from harness.running.planning import make_plan
 from harness.stages.models import in_worker
 from harness.stages.sample import sample
 from harness.system.progress import Progress

@@ -24,7 +24,7 @@ from harness.system.progress import Progress
 
 from . import pipeline
 from .config import RunConfig
-from .plan import make_plan
+from .planning import make_plan
 from .preflight import SHORTER, Outlook, preflight, require_consent
 
 AXES = ("task", "model", "engine", "sampler", "embedder", "selector")

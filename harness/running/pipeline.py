@@ -30,7 +30,8 @@ from harness.upkeep import older_pools
 from . import score
 from .config import RunConfig
 from .importing import bring_in
-from .plan import Plan, make_plan
+from .plan import Plan
+from .planning import make_plan
 from .preflight import SHORTER, preflight, require_consent
 
 

@@ -1,7 +1,4 @@
-"""From a config to a plan: components built once, keys computed, everything that can fail cheaply checked.
-
-Making a plan changes nothing on the disk.
-"""
+"""A plan: components built once, the keyed stages, and what workers and tables need of them. `planning` makes it."""
 
 from __future__ import annotations
 
@@ -11,27 +8,24 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from harness.contracts import Embedder, Engine, Identified, SeesFolders, Selector
-from harness.errors import HarnessError, did_you_mean
+from harness.contracts import Embedder, Engine, SeesFolders, Selector
+from harness.errors import HarnessError
 from harness.plugin_system import licences
-from harness.plugin_system.component import Spec, parameters, parse_spec
-from harness.plugin_system.picks import needs, require_selector
-from harness.pools.given import GivenVectors, file_digest
+from harness.plugin_system.component import Spec
+from harness.plugin_system.picks import needs
+from harness.pools.given import GivenVectors
 from harness.records import Message, Problem, Sampler, SampleRequest, Weights
 from harness.stages.models import Group, Models, ModelWork, identity
 from harness.stages.work import Work, problem_seed
 from harness.store import missing_rows, shards
 from harness.store.json_files import read_json, write_json
-from harness.store.keys import digest
 from harness.system.progress import Progress
-from harness.task import Measured, Task
-from harness.upkeep import older_pools
+from harness.task import Task
 from harness.upkeep.older_pools import Older
 
-from . import hardest
 from .config import RunConfig
-from .context import Context, make_context
-from .importing import ForeignPool, common_size, foreign_pool, verdicts_given
+from .context import Context
+from .importing import ForeignPool
 
 STEERED = 16  # rows that a problem counts for under a sampler that steers, which looks at many tokens a step
 
@@ -215,188 +209,3 @@ def prompt(task: Task, engine: Engine | None, problem: Problem) -> list[Message]
     if getattr(engine, "chats", True):
         return task.messages(problem)
     return [{"role": "user", "content": task.plain(problem)}]
-
-
-# Making a plan.
-
-
-def make_plan(config: RunConfig, progress: Progress, with_verdicts: bool = True) -> Plan:
-    """The plan of a run; HarnessError, one line, for whatever is wrong with what was asked.
-
-    Without `with_verdicts` a pool made elsewhere is planned up to its vectors, and nothing has to grade it.
-    """
-    context = make_context(config, progress)
-    selectors = {spec: require_selector(spec, context.build("selector", spec)) for spec in config.selectors}
-    wants_vectors = any("embeddings" in needs(selector) for selector in selectors.values())
-    if config.pool:
-        plan = _foreign_plan(context, wants_vectors, with_verdicts)
-    else:
-        assert context.task is not None  # the config has checked it
-        plan = _sampling_plan(context, context.task, wants_vectors)
-    return replace(plan, selectors=selectors)
-
-
-def _sampling_plan(context: Context, task: Task, wants_vectors: bool) -> Plan:
-    config = context.config
-    engine = context.engine(task)
-    weights = _weights(context, task, engine)
-    sampling = _sampling(context, task, engine)
-    problems, split = _problems(context, task, engine.name)
-    inputs = {
-        "task": {"name": task.pools_as or config.task, "revision": task.revision},
-        "prompt": digest(prompt(task, engine, problems[0])),
-        "engine": dict(engine.identity()),
-        "sampler": _sampler_key(context, sampling),
-        "n": sampling.n,
-        "max_tokens": sampling.max_tokens,
-        "seed": config.seed,
-    }
-    plan = Plan(
-        context=context,
-        task=task,
-        problems=problems,
-        work=context.work(task, context.store.stage("pool", inputs, ".parquet")),
-        labels={
-            "task": config.task or "",
-            "split": split,
-            "model": engine.name,
-            "engine": parse_spec(config.engine).name,
-            "sampler": str(sampling.spec),
-        },
-        sampling=sampling,
-        weights=weights,
-    )
-    # States come with the sampling pass, so they are taken unasked: the next selector may need them.
-    if config.embedder or wants_vectors or "mean" in engine.states:
-        plan = _with_embedder(plan, config.embedder or "hidden-mean", engine)
-    if not config.until_correct:  # such a run has no pool
-        plan = replace(plan, older=older_pools.pools(plan.work.pool, problems, config.adopt or ()))
-    _check_engine(plan, sampling)
-    return plan
-
-
-def _weights(context: Context, grading: Task | None, engine: Engine | None = None) -> dict[str, list[Weights]]:
-    """The model weights that each stage uses; where some are missing, what there is to do is said and all are named."""
-    config = context.config
-    embedder = context.build("embedder", config.embedder) if config.embedder else None
-    users = {name: user for name, user in (("pool", engine), ("embedding", embedder), ("verdict", grading)) if user}
-    weights = {name: licences.of([user]) for name, user in users.items()}
-    every = licences.of(users.values())
-    if engine is not None and grading is not None and any(each.fetch for each in every):
-        if isinstance(grading, Measured):
-            paper = grading.paper if config.paper else {}
-            outlook = grading.outlook(_problems(context, grading, "")[0], config.n or paper.get("n") or grading.n)
-            if outlook:
-                context.progress.say(outlook)
-        licences.require(every)
-    return weights
-
-
-def _check_engine(plan: Plan, sampling: Sampling) -> None:
-    """Ask the engine whether it can, where something is to be sampled; last: on a server that costs a response."""
-    adopted = {name for pool in plan.older for name in pool.shards}
-    if missing_rows.to_sample(plan.work.pool, [problem for problem in plan.problems if problem.id not in adopted]):
-        remark = sampling.engine.check(plan.prompts(plan.problems), sampling.max_tokens)
-        if remark:
-            plan.context.progress.say(remark)
-
-
-def _foreign_plan(context: Context, wants_vectors: bool, with_verdicts: bool) -> Plan:
-    """A plan over responses that exist already: a stage imports the file into the store, once."""
-    config, pool = context.config, foreign_pool(context)
-    given = verdicts_given(context, pool) if with_verdicts else False
-    n = common_size(config, pool) if with_verdicts else None
-    plan = Plan(
-        context=context,
-        task=pool.task,
-        problems=pool.problems,
-        work=context.work(pool.task, pool.stage, given=given, n=n),
-        labels={
-            "task": config.task or "pool",
-            "split": "pool",
-            "model": pool.path.name.split(".")[0],
-            "engine": "pool",
-            "sampler": "pool",
-        },
-        foreign=pool,
-        weights=_weights(context, None if given else pool.task),
-    )
-    if config.embeddings:
-        vectors = GivenVectors(config.embeddings, pool.lines, config.max_vectors_gb)
-        plan = replace(plan, vectors=Vectors(config.embeddings.name, given=vectors))
-        return _with_embeddings(plan, {"given": file_digest(vectors.path)})
-    if not wants_vectors and not config.embedder:
-        return plan
-    return _with_embedder(plan, pool_embedder(config, context.progress), None)
-
-
-def pool_embedder(config: RunConfig, progress: Progress) -> str:
-    """The embedder of a pool made elsewhere: as asked for, else the model's states, else (which is said) TF-IDF."""
-    if not config.embedder and not config.model:
-        progress.say("embedder: tfidf, since the pool has neither --embeddings nor --model")
-    return config.embedder or ("hidden-mean" if config.model else "tfidf")
-
-
-def _with_embedder(plan: Plan, spec: str, engine: Engine | None) -> Plan:
-    """The plan with that embedder, and with the engine whose states it takes, if it takes any."""
-    config, context = plan.config, plan.context
-    embedder: Embedder = context.build("embedder", spec)
-    inputs: dict[str, Any] = {"embedder": context.described("embedder", spec, embedder)}
-    if isinstance(embedder, Identified):
-        inputs["model"] = dict(embedder.identity())
-    if not embedder.state:
-        engine = None
-    else:
-        engine = engine or context.engine(plan.task)
-        if embedder.state not in engine.states:
-            raise HarnessError(
-                f"embedder {spec!r} needs the model's hidden states, which engine {config.engine!r} does not give: "
-                "choose another --embedder, e.g. sentence or tfidf"
-            )
-        inputs["engine"] = dict(engine.identity())
-    return _with_embeddings(replace(plan, vectors=Vectors(spec, embedder, engine)), inputs)
-
-
-def _with_embeddings(plan: Plan, inputs: Mapping[str, Any]) -> Plan:
-    """The plan with its embedding stage: pool, embedder, width and projection seed make the key."""
-    key = {"pool": plan.work.pool.key, "dim": plan.config.dim, "projection_seed": plan.config.seed, **inputs}
-    stage = plan.context.store.stage("embedding", key, ".safetensors")
-    return replace(plan, work=replace(plan.work, embeddings=stage))
-
-
-def _sampling(context: Context, task: Task, engine: Engine) -> Sampling:
-    """Sampler and sizes: as asked, else (with --paper) as the paper's, else the task's small defaults."""
-    config, paper = context.config, task.paper if context.config.paper else {}
-    changes = {key: str(value) for key, value in paper.get("sampler", {}).items()}
-    spec = parse_spec(config.sampler) if config.sampler else Spec("vanilla", changes)
-    sampler: Sampler = context.build("sampler", spec)
-    n, max_tokens = config.n or paper.get("n") or task.n, config.max_tokens or paper.get("max_tokens")
-    sampling = Sampling(engine, sampler, spec, n, max_tokens or task.max_tokens)
-    if sampling.steered and not engine.steers:
-        raise HarnessError(f"engine {config.engine!r} cannot follow sampler {str(spec)!r}, which steers decoding")
-    return sampling
-
-
-def _sampler_key(context: Context, sampling: Sampling) -> dict[str, Any]:
-    """All that a sampler does is in its parameters, unless it steers: then its code counts as any component's."""
-    sampler, spec = sampling.sampler, sampling.spec
-    if not sampling.steered:
-        return parameters(sampler)
-    code = context.described("sampler", str(spec), sampler)["code"]
-    return {"name": spec.name, **parameters(sampler), "code": code}
-
-
-def _problems(context: Context, task: Task, model: str) -> tuple[list[Problem], str]:
-    config = context.config
-    asked = config.split or (task.paper.get("split") if config.paper else None)
-    split, remark = (asked, "") if asked else task.default_split(model)
-    if remark:
-        context.progress.say(remark)
-    if split not in task.splits:
-        raise HarnessError(f"task {config.task!r}: no split {split!r} {did_you_mean(split, task.splits)}")
-    where = f"split {split!r} of task {config.task!r}"
-    every = list(task.problems(split))
-    problems = hardest.only(config.only, every, lambda problem: problem.id, where)[: config.limit]
-    if not problems:
-        raise HarnessError(f"task {config.task!r}: split {split!r} has no problems")
-    return problems, split

@@ -27,7 +27,8 @@ from . import hardest as hardness
 from . import importing, pipeline
 from .config import RunConfig
 from .context import make_context
-from .plan import Plan, make_plan
+from .plan import Plan
+from .planning import make_plan
 from .preflight import preflight, require_consent
 
 

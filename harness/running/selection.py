@@ -37,7 +37,7 @@ from harness.system.progress import Progress
 from .config import SelectConfig
 from .context import Context, make_context
 from .importing import import_pool, responses_in_file
-from .plan import make_plan, pool_embedder
+from .planning import make_plan, pool_embedder
 
 VectorsOf: TypeAlias = Callable[["Candidates"], Floats]
 

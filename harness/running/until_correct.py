@@ -39,7 +39,8 @@ from harness.system.progress import Progress
 from harness.upkeep import older_pools
 
 from .config import RunConfig
-from .plan import Plan, Sampling, make_plan
+from .plan import Plan, Sampling
+from .planning import make_plan
 from .preflight import SHORTER, require_consent, sampling_outlook
 
 KIND, SCHEMA = "diversity-harness sequence", 1

@@ -25,7 +25,8 @@ from harness.plugin_system.registry import load_registry
 from harness.records import Floats, Problem, Responses
 from harness.running.config import RunConfig
 from harness.running.pipeline import ask_second_grader, sample, verify
-from harness.running.plan import Plan, make_plan, prompt
+from harness.running.plan import Plan, prompt
+from harness.running.planning import make_plan
 from harness.running.preflight import SHORTER, Outlook, require_consent, sampling_outlook
 from harness.scoring.metrics import budgets, random_pass_at_k
 from harness.stages.audit import second_correct

@@ -28,7 +28,8 @@ from harness import Problem, Sampler, Task, correct, hookimpl
 from harness.records import SampleRequest
 from harness.running.config import RunConfig
 from harness.running.pipeline import sample
-from harness.running.plan import Plan, make_plan
+from harness.running.plan import Plan
+from harness.running.planning import make_plan
 from harness.system.progress import Progress
 
 SIZES = {"hidden_size": 896, "intermediate_size": 2432, "num_hidden_layers": 6}
