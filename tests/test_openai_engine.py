@@ -40,8 +40,9 @@ from harness.records import SampleRequest
 from harness.store import shards
 from harness.testing import checks
 from harness_plugins.engines.openai import requests as openai_requests
-from harness_plugins.engines.openai.engine import LONG_SEEDS, SEEDS, OpenAI, _base_url, _runs, _seed_base
+from harness_plugins.engines.openai.engine import LONG_SEEDS, SEEDS, OpenAI, _base_url
 from harness_plugins.engines.openai.requests import Key
+from harness_plugins.engines.openai.rows import runs, seed_base
 from harness_plugins.engines.openai.wire import Malformed, first_form, read_choices, reason_in
 from harness_plugins.samplers.plain import MinP, Nucleus
 
@@ -67,7 +68,7 @@ def draw(engine, prompts=(CHAT,), n=4, sampler=None, max_tokens=8, seeds=None, *
 
 
 def said_by_parrot(seed, rows, below=LONG_SEEDS):
-    return [f"say {_seed_base(seed, below) + row}" for row in rows]
+    return [f"say {seed_base(seed, below) + row}" for row in rows]
 
 
 # The embedded model, served.
@@ -88,7 +89,7 @@ def test_it_conforms(check, model_server):
 @pytest.mark.parametrize("sampler", [Sampler(), MinP(), Nucleus(), Sampler(top_k=3)], ids=str)
 def test_what_is_served_is_what_the_engine_in_this_process_draws(model_server, api, sampler):
     (served,) = draw(OpenAI(url=model_server[0], api=api), sampler=sampler, max_tokens=24, seeds=[3])
-    seeds = [_seed_base(3, LONG_SEEDS) + row for row in range(4)]
+    seeds = [seed_base(3, LONG_SEEDS) + row for row in range(4)]
     here = embedded().sample(SampleRequest([CHAT] * 4, n=1, sampler=sampler, max_tokens=24, seeds=seeds))
     assert list(served.texts) == [one.texts[0] for one in here]
     assert list(served.finish) == [one.finish[0] for one in here]
@@ -170,7 +171,7 @@ def test_samplers_extras_are_sent_only_where_used_or_where_defaults_may_filter()
 def test_rows_are_asked_for_one_by_one_of_a_server_that_is_not_known_to_seed_children():
     with serving(owner="someone", context=None) as (url, behaviour):
         draw(OpenAI(url=url))
-        assert sorted(body["seed"] - _seed_base(7, SEEDS) for body in behaviour.asked) == [0, 1, 2, 3]
+        assert sorted(body["seed"] - seed_base(7, SEEDS) for body in behaviour.asked) == [0, 1, 2, 3]
         assert not any("n" in body for body in behaviour.asked)
 
 
@@ -533,7 +534,7 @@ def of_row(row, fault, times):
     left = [times]
 
     def only(handler, body):
-        if body["seed"] != _seed_base(7, SEEDS) + row or not left[0]:
+        if body["seed"] != seed_base(7, SEEDS) + row or not left[0]:
             return handler.answer(body)
         left[0] -= 1
         fault(handler, body)
@@ -547,7 +548,7 @@ def test_what_passes_is_tried_again_with_the_same_seed(name):
         drawn = draw(OpenAI(url=url, retries=3, timeout_s=9), n=2)[0]
     assert list(drawn.texts) == said_by_parrot(7, [0, 1], SEEDS)
     assert not drawn.missing
-    assert sorted(body["seed"] - _seed_base(7, SEEDS) for body in behaviour.asked) == [0, 0, 0, 1]
+    assert sorted(body["seed"] - seed_base(7, SEEDS) for body in behaviour.asked) == [0, 0, 0, 1]
 
 
 @pytest.mark.parametrize("name", TRANSIENT)
@@ -704,8 +705,8 @@ def test_a_prompt_that_is_refused_with_n_alone_does_not_change_how_the_others_ar
 
 
 def test_rows_are_asked_for_beside_the_same_others_whichever_are_missing():
-    assert list(_runs(range(20), 8)) == [list(range(8)), list(range(8, 16)), list(range(16, 20))]
-    assert list(_runs([3, 4, 5, 6, 7, 8, 9, 12], 8)) == [[3, 4, 5, 6, 7], [8, 9], [12]]
+    assert list(runs(range(20), 8)) == [list(range(8)), list(range(8, 16)), list(range(16, 20))]
+    assert list(runs([3, 4, 5, 6, 7, 8, 9, 12], 8)) == [[3, 4, 5, 6, 7], [8, 9], [12]]
 
 
 def test_it_also_runs_where_an_event_loop_runs_already(model_server):
@@ -787,7 +788,7 @@ def test_the_cell_of_a_run_with_a_failed_request_says_the_smaller_n(harness, tmp
     assert sorted(problem["n"] for problem in cell_of(tmp_path, outcome)["problems"]) == [19, 20]
 
 
-def test_a_row_that_is_refused_for_good_does_not_stop_later_runs(harness, tmp_path):
+def test_a_row_that_is_refused_for_good_does_not_stop_laterruns(harness, tmp_path):
     never = of_first_row(lambda handler, body: handler.refuse(400, "policy"))
     with serving(draw=colour, context=None, fault=never) as (url, behaviour):
         first = run_colours(harness, tmp_path, url, n=60)

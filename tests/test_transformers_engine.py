@@ -28,6 +28,7 @@ from harness import HarnessError, Responses, Sampler
 from harness.records import SampleRequest
 from harness_plugins.engines.row_chunks import out_of_memory
 from harness_plugins.engines.transformers import engine as transformers_engine
+from harness_plugins.engines.transformers import padding
 from harness_plugins.engines.transformers.capture import final_decoder
 from harness_plugins.engines.transformers.engine import Transformers
 from harness_plugins.engines.transformers.row_streams import uniforms
@@ -201,7 +202,7 @@ def test_prompts_of_unequal_length_change_nothing_in_each_other(engines, kind):
 
 def test_a_shared_prompt_cache_changes_nothing(engines, monkeypatch):
     shared = draw(engines["qwen2"], [SHORT, LONG])
-    monkeypatch.setattr(Transformers, "_shared_cache", lambda *_: None)
+    monkeypatch.setattr(padding, "_shared_cache", lambda *_: None)
     for with_cache, without in zip(shared, draw(engines["qwen2"], [SHORT, LONG]), strict=True):
         assert_same(with_cache, without)
 
@@ -209,7 +210,7 @@ def test_a_shared_prompt_cache_changes_nothing(engines, monkeypatch):
 def test_only_plain_caches_are_shared(engines):
     def cache(kind):
         with torch.inference_mode():
-            return engines[kind]._left_padded([[5, 6, 7]]).cache
+            return padding.left_padded(engines[kind]._checkpoint, [[5, 6, 7]]).cache
 
     assert {kind for kind in CONFIGS if cache(kind) is not None} == {"qwen2", "llama", "gpt2"}
 

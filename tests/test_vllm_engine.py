@@ -20,6 +20,7 @@ from hypothesis import strategies as st
 from harness import HarnessError, Responses, Sampler
 from harness.plugin_system.component import build
 from harness.plugin_system.registry import load_registry
+from harness.records import SampleRequest
 from harness_plugins.engines.transformers.capture import pool
 from harness_plugins.engines.transformers.engine import Transformers
 from harness_plugins.engines.vllm import environment as environments
@@ -117,7 +118,7 @@ def test_what_does_not_fit_the_context_is_refused_before_a_child_is_started(nowh
         Vllm(model="tiny24", max_model_len=2048).check, [CHAT], 60
     )
     assert "--max-tokens must be >= 1" in refused(engine.check, [CHAT], 0)
-    assert "tokens of response" in refused(engine.sample, [CHAT], n=1, sampler=Sampler(), max_tokens=1024, seeds=[1])
+    assert "tokens of response" in refused(engine.sample, SampleRequest([CHAT], 1, Sampler(), 1024, [1]))
     long = Responses(["x"], ["length"], np.array([1024]), np.zeros(1), [[5] * 1024])
     assert "longest response of 1024" in refused(engine.encode, CHAT, long, ["mean"])
     assert "no state 'first'" in refused(engine.encode, CHAT, long, ["first"])
@@ -127,7 +128,7 @@ def test_a_sampler_that_steers_is_refused(nowhere):
     class Steering(Sampler):
         steers = True
 
-    said = refused(Vllm(model="tiny24").sample, [CHAT], n=1, sampler=Steering(), max_tokens=4, seeds=[1])
+    said = refused(Vllm(model="tiny24").sample, SampleRequest([CHAT], 1, Steering(), 4, [1]))
     assert "steers decoding itself" in said
 
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from harness.errors import HarnessError
 from harness.records import Floats
 
 if TYPE_CHECKING:
@@ -59,3 +60,10 @@ def joined(parts: Sequence[Drawn]) -> Drawn:
         logprobs=np.concatenate([part.logprobs for part in parts]),
         states={kind: np.concatenate([part.states[kind] for part in parts]) for kind in parts[0].states},
     )
+
+
+def require_known(engine: str, states: Sequence[str], known: Sequence[str]) -> None:
+    """Raise HarnessError unless the engine gives all of the states."""
+    for state in states:
+        if state not in known:
+            raise HarnessError(f"{engine}: no state {state!r}, only {', '.join(known)}")

@@ -14,14 +14,12 @@ from __future__ import annotations
 import asyncio
 import math
 import os
-from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, NoReturn, TypeVar
 from urllib.parse import urlsplit
-
-import numpy as np
 
 from harness import HarnessError, Message, Responses, Sampler, hookimpl
 from harness.errors import did_you_mean
@@ -29,6 +27,7 @@ from harness.hookspecs import Register
 from harness.records import Floats, SampleRequest
 
 from .requests import Key, Refused, Server, Session, Unanswered
+from .rows import RowDraw
 from .wire import Choice, Form, first_form, prompt_tokens, read_choices
 
 T = TypeVar("T")
@@ -42,7 +41,6 @@ REQUESTS_IN_A_CALL = 8  # times `concurrency`
 LIST_BYTES = 8 * 2**20
 ANSWER_BYTES = 2**20
 TOKEN_BYTES = 2048  # of an answer, a token: its text, bytes, log-probability and alternatives
-BYTES_A_TOKEN = 4  # of text, where a server counts no tokens
 OWNED = {"vllm": "vllm", "llamacpp": "llamacpp", "sglang": "sglang"}
 UNFILTERED = "sum, temperature 1, unfiltered"  # vLLM's raw_logprobs, its default; llama.cpp's
 
@@ -158,7 +156,7 @@ class OpenAI:
         if request.states:
             _no_states()
         rows = request.rows if request.rows is not None else [range(request.n)] * len(request.prompts)
-        draw = _Draw(self, request)
+        draw = RowDraw(self, request)
         _finished(draw.all(rows))
         sampled = [draw.responses(j, list(rows[j])) for j in range(len(request.prompts))]
         reasons = [reason for responses in sampled for reason in responses.missing.values()]
@@ -336,63 +334,6 @@ class _Answered:
     prompt_tokens: int | None
 
 
-class _Draw:
-    """One call of `sample`: what came of each row of each prompt, a Choice or the reason why nothing did."""
-
-    def __init__(self, engine: OpenAI, request: SampleRequest) -> None:
-        self.engine, self.request = engine, request
-        self.bases = [_seed_base(seed, engine._seeds) for seed in request.seeds]
-        self.found: list[dict[int, Choice | str]] = [{} for _ in request.prompts]
-
-    async def all(self, wanted: Sequence[Sequence[int]]) -> None:
-        """Ask for the wanted rows of each prompt, as many requests at once as the session lets through."""
-        size = (self.engine._form or self.engine._first_form).rows
-
-        async def ask(session: Session, j: int, run: Sequence[int]) -> None:
-            await self.run(session, j, run)
-            if len(self.found[j]) == len(wanted[j]):  # the last of its requests
-                self.request.done(j, self.responses(j, wanted[j]))
-
-        try:
-            async with Session(self.engine._server) as session, asyncio.TaskGroup() as group:
-                for j, rows in enumerate(wanted):
-                    for run in _runs(rows, size):
-                        group.create_task(ask(session, j, run))
-        except ExceptionGroup as failures:  # several requests may have met the same refusal
-            raise failures.exceptions[0] from None
-
-    async def run(self, session: Session, j: int, rows: Sequence[int]) -> None:
-        """Ask for rows that follow one another; those that the answer does not hold are asked for one by one."""
-        came: Mapping[int, Choice | str]
-        try:
-            asked = self.request
-            answered = await self.engine._asked(
-                session, asked.prompts[j], asked.sampler, asked.max_tokens, self.bases[j] + rows[0], len(rows)
-            )
-            came = {rows[at]: choice for at, choice in answered.choices.items()}
-        except (Unanswered, Refused) as failure:
-            came = dict.fromkeys(rows, str(failure))
-        self.found[j].update(came)
-        self.request.report(len(came))
-        for row in rows:
-            if row not in came:
-                await self.run(session, j, [row])
-
-    def responses(self, j: int, rows: Sequence[int]) -> Responses:
-        """One prompt's responses, in the order of their rows."""
-        found = self.found[j]
-        choices = [choice for row in rows if isinstance(choice := found[row], Choice)]
-        token_ids = [choice.token_ids for choice in choices if choice.token_ids is not None]
-        return Responses(
-            texts=[choice.text for choice in choices],
-            finish=[choice.finish for choice in choices],
-            lengths=np.array([_length(choice, self.request.max_tokens) for choice in choices], np.int64),
-            logprobs=np.array([choice.logprob for choice in choices], np.float64),
-            token_ids=token_ids if len(token_ids) == len(choices) else None,
-            missing={row: reason for row in rows if isinstance(reason := found[row], str)},
-        )
-
-
 def _base_url(text: str) -> str:
     """The API's root, checked: `/v1` is added to a bare host, an endpoint's path taken off."""
     try:
@@ -408,33 +349,6 @@ def _base_url(text: str) -> str:
     for ending in PATHS.values():
         path = path.removesuffix(ending)
     return f"{parts.scheme}://{parts.netloc}{path or '/v1'}"
-
-
-def _seed_base(seed: int, below: int) -> int:
-    """The first row's seed, from the problem's."""
-    return int(np.random.SeedSequence(seed).generate_state(1, np.uint64)[0]) % below
-
-
-def _runs(rows: Sequence[int], size: int) -> Iterator[list[int]]:
-    """The rows in runs of consecutive ones, cut at multiples of `size`: a row is asked for beside the same others."""
-    run: list[int] = []
-    for row in rows:
-        if run and (row != run[-1] + 1 or row % size == 0):
-            yield run
-            run = []
-        run.append(row)
-    if run:
-        yield run
-
-
-def _length(choice: Choice, max_tokens: int) -> int:
-    """A response's tokens: counted by the server, else guessed from its text."""
-    if choice.token_ids is not None:
-        return len(choice.token_ids)
-    counted = choice.tokens
-    if counted is None:
-        counted = math.ceil(len(choice.text.encode("utf-8", "surrogatepass")) / BYTES_A_TOKEN)
-    return min(max_tokens, counted)
 
 
 def _lasting(entry: Mapping[str, Any]) -> dict[str, Any]:

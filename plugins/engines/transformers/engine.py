@@ -25,8 +25,9 @@ from harness.records import Floats, SampleRequest
 from harness_plugins.models.checkpoint import Checkpoint, find_device, quiet
 from harness_plugins.models.model_location import locate
 
-from ..row_chunks import Chunks, out_of_memory
-from ..sampled_rows import Drawn, Start, joined
+from ..row_chunks import Chunks
+from ..sampled_rows import Drawn, Start, joined, require_known
+from .padding import fed_rows, left_padded, padded
 
 if TYPE_CHECKING:
     import torch
@@ -123,7 +124,7 @@ class Transformers:
 
         Under a sampler that steers, a prompt's responses come one after another; `until` is asked then only.
         """
-        self._require_known(request.states)
+        require_known("transformers", request.states, self.states)
         if request.sampler.steers:
             return self._sample_steered(request)
         n = request.n
@@ -131,7 +132,7 @@ class Transformers:
         parts: list[list[Drawn]] = [[] for _ in request.prompts]
         finished: list[Responses] = []
         with self._quiet_inference():
-            start = self._left_padded([self._checkpoint.prompt_ids(prompt) for prompt in request.prompts])
+            start = left_padded(self._checkpoint, [self._checkpoint.prompt_ids(prompt) for prompt in request.prompts])
             chunks = self._chunks.over(rows, lambda chunk: self._generate(start, chunk, request), self._at_once(n))
             for chunk, columns in chunks:
                 request.report(len(chunk))
@@ -162,7 +163,7 @@ class Transformers:
 
         Equal to what `sample` gives for the same tokens. A response of no token has its prompt's last state.
         """
-        self._require_known(states)
+        require_known("transformers", states, self.states)
         pooled: dict[str, Floats] = {}
         for chunk, columns in self._passes(
             prompt, responses, ENCODED_TOKENS, lambda *rows: self._encode(*rows, states)
@@ -207,7 +208,7 @@ class Transformers:
         chunks = Chunks(max(1, min(self.batch, tokens * self.batch // (1 + longest))))
         by_length = sorted(range(len(rows)), key=lambda i: len(rows[i]))  # similar lengths together: little padding
         with self._quiet_inference():
-            start = self._left_padded([prompt_ids])
+            start = left_padded(self._checkpoint, [prompt_ids])
             for chunk, made in chunks.over(by_length, lambda chunk: work(start, [rows[i] for i in chunk])):
                 yield list(chunk), made
 
@@ -273,7 +274,9 @@ class Transformers:
         from .row_streams import uniforms
         from .steered import SteeredPrompts
 
-        steered = SteeredPrompts(self._checkpoint, asked.sampler, *self._padded([prompt_ids[j] for j in chunk]))
+        steered = SteeredPrompts(
+            self._checkpoint, asked.sampler, *padded(self._checkpoint, [prompt_ids[j] for j in chunk])
+        )
         found: dict[int, list[Drawn]] = {j: [] for j in chunk}
         whole: dict[int, Responses] = {}
         going = list(chunk)
@@ -339,7 +342,7 @@ class Transformers:
 
         from .capture import pool
 
-        fed, width = self._fed(start, rows)
+        fed, width = fed_rows(self._checkpoint, start, rows)
         hidden = self._checkpoint.decoder(**fed)[0]
         lengths = torch.tensor([len(row) for row in rows], device=hidden.device)
         pooled = pool(hidden[:, -1 - width :], lengths, states)
@@ -349,7 +352,7 @@ class Transformers:
         """Summed log-probabilities of a chunk of responses to the one prompt of `start`."""
         import torch
 
-        fed, width = self._fed(start, rows)
+        fed, width = fed_rows(self._checkpoint, start, rows)
         logits = self._checkpoint.model(**fed, logits_to_keep=width + 1).logits
         return np.array(
             [
@@ -359,64 +362,9 @@ class Transformers:
             ]
         )
 
-    def _fed(self, start: Start, rows: Sequence[list[int]]) -> tuple[dict[str, Any], int]:
-        """What the model is given for responses to the one prompt of `start`, padded on the right, and their width."""
-        import torch
-
-        part = self._checkpoint
-        width = max(len(row) for row in rows)
-        tokens = torch.tensor([row + [part.filler] * (width - len(row)) for row in rows], device=part.device)
-        ids = torch.cat([start.ids.expand(len(rows), -1), tokens.long()], dim=1)
-        past = start.past(torch.zeros(len(rows), dtype=torch.long, device=part.device))
-        fed = ids[:, start.ids.shape[1] - 1 :] if past else ids
-        at = torch.arange(ids.shape[1] - fed.shape[1], ids.shape[1], device=part.device)
-        return {"input_ids": fed, "position_ids": at.expand(len(rows), -1), "use_cache": bool(past), **past}, width
-
-    def _left_padded(self, prompts: Sequence[list[int]]) -> Start:
-        """The prompts in one batch, and their cache where all rows can share it."""
-        ids, mask = self._padded(prompts)
-        try:
-            return Start(ids, mask, self._shared_cache(ids[:, :-1], mask[:, :-1]))
-        except (MemoryError, RuntimeError) as failure:
-            if not out_of_memory(failure):
-                raise
-        return Start(ids, mask, None)
-
-    def _padded(self, prompts: Sequence[list[int]]) -> tuple[torch.Tensor, torch.Tensor]:
-        """The prompts in one batch, padded on the left, and their mask, each (prompts, tokens)."""
-        import torch
-
-        part = self._checkpoint
-        width = max(len(ids) for ids in prompts)
-        pads = [width - len(ids) for ids in prompts]
-        ids = [[part.filler] * pad + ids for pad, ids in zip(pads, prompts, strict=True)]
-        mask = [[0] * pad + [1] * (width - pad) for pad in pads]
-        return torch.tensor(ids, device=part.device), torch.tensor(mask, device=part.device)
-
-    def _shared_cache(self, ids: torch.Tensor, mask: torch.Tensor) -> Any | None:
-        """The cache of all prompt tokens but the last; None where a model's cache cannot be copied to many rows.
-
-        Only plain caches are: one with a sliding window or a recurrent state is made anew in every chunk.
-        """
-        from transformers.cache_utils import DynamicCache, DynamicLayer
-
-        if ids.shape[1] == 0:
-            return None
-        positions = (mask.cumsum(-1) - 1).clamp(min=0)
-        decoder = self._checkpoint.model.get_decoder()
-        output = decoder(input_ids=ids, attention_mask=mask, position_ids=positions, use_cache=True)
-        cache = getattr(output, "past_key_values", None)
-        plain = isinstance(cache, DynamicCache) and all(type(layer) is DynamicLayer for layer in cache.layers)
-        return cache if plain else None
-
     @contextmanager
     def _quiet_inference(self) -> Iterator[None]:
         import torch
 
         with quiet(), torch.inference_mode():
             yield
-
-    def _require_known(self, states: Sequence[str]) -> None:
-        for state in states:
-            if state not in self.states:
-                raise HarnessError(f"transformers: no state {state!r}, only {', '.join(self.states)}")

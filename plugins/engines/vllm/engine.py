@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import logging
 import math
-import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -19,15 +18,17 @@ from typing import Any
 
 import numpy as np
 
-from harness import HarnessError, Message, Responses, Sampler
+from harness import HarnessError, Message, Responses
 from harness.records import Floats, SampleRequest
 from harness_plugins.models.checkpoint import Checkpoint, find_device
 from harness_plugins.models.model_location import locate
 
+from ..sampled_rows import require_known
 from .child.harness_vllm.wire import Arrays, packed, unpacked
 from .child_process import ChildProcess, Died, Refusal
-from .environment import Environment, cores, environment, find_python, gpus_in_sight
+from .environment import Environment, environment, find_python, gpus_in_sight
 from .requests import finished_prompts, seed_base
+from .settings import sampler_parameters, settings, variables
 
 DTYPES = ("auto", "float32", "bfloat16", "float16")
 DEFAULT_MODEL = {"cpu": "Qwen/Qwen2.5-0.5B-Instruct", "cuda": "Qwen/Qwen2.5-7B-Instruct"}
@@ -145,7 +146,7 @@ class Vllm:
             raise HarnessError(
                 f"vllm: {type(sampler).__name__} steers decoding itself, which this engine cannot follow"
             )
-        self._require_known(states)
+        require_known("vllm", states, self.states)
         ids = [self._checkpoint.prompt_ids(prompt) for prompt in request.prompts]
         self._require_room(max(map(len, ids), default=0), max_tokens, f"{max_tokens} tokens of response")
         self._loaded()
@@ -155,7 +156,7 @@ class Vllm:
             "states": while_sampling,
             "max_tokens": max_tokens,
             "eos": self._checkpoint.eos,
-            "sampler": _parameters(sampler),
+            "sampler": sampler_parameters(sampler),
         }
         requests = list(self._requests(len(ids), request.n, request.seeds))
         finished: dict[int, Responses] = {}
@@ -180,7 +181,7 @@ class Vllm:
 
         Equal to what `sample` gives for the same tokens. A response of no token has its prompt's last state.
         """
-        self._require_known(states)
+        require_known("vllm", states, self.states)
         return self._encoded(self._checkpoint.prompt_ids(prompt), responses, states, report)
 
     def score(
@@ -310,7 +311,7 @@ class Vllm:
                 self._children.pop(False).end()  # it holds the GPU's memory; half of it is enough from now on
             self._alone = not (pooling or self._two_runners)
             try:
-                child = ChildProcess(found.python, self._settings(found.device, pooling), self._variables(found.device))
+                child = ChildProcess(found.python, settings(self, found.device, pooling), variables(self, found.device))
             except Died as death:
                 raise HarnessError(f"vllm: it did not start: {death}") from None
             self._children[pooling] = child
@@ -336,38 +337,6 @@ class Vllm:
     @property
     def _running(self) -> int:
         return self._sequences or SEQUENCES[self._device]
-
-    def _settings(self, device: str, pooling: bool) -> dict[str, Any]:
-        """What the child loads, and how. A model on the hub is of one commit, the tokenizer's."""
-        part = self._checkpoint
-        share = 0.5 if self._two_runners else 1.0  # of a GPU's memory
-        return {
-            "pooling": pooling,
-            "apart": "it was asked for" if self.pooling else "",
-            "model": part.location.source if part.location.folder is None else str(part.location.folder.absolute()),
-            "revision": part.revision if part.location.folder is None else None,
-            "dtype": self._dtype,
-            "device": device,
-            "max_model_len": self._limit,
-            "max_num_seqs": self._running,
-            "tensor_parallel": self.tensor_parallel,
-            "enforce_eager": device == "cpu" if self.enforce_eager is None else self.enforce_eager,
-            "gpu_memory_utilization": share * self.gpu_memory_utilization,
-            "kv_gib": self.kv_gib,
-        }
-
-    def _variables(self, device: str) -> dict[str, str]:
-        """The child's environment. On a CPU all of vLLM runs in one process, in threads that nothing binds."""
-        own = {"VLLM_NO_USAGE_STATS": "1", "TOKENIZERS_PARALLELISM": "false", "PYTHONUNBUFFERED": "1"}
-        if self._checkpoint.location.folder is not None or self._checkpoint.local:
-            own |= {"HF_HUB_OFFLINE": "1"}
-        if device == "cpu":
-            threads = self.threads or int(os.environ.get("OMP_NUM_THREADS") or cores())
-            own |= {"OMP_NUM_THREADS": str(threads), "VLLM_CPU_OMP_THREADS_BIND": "nobind"}
-            own |= {"VLLM_ENABLE_V1_MULTIPROCESSING": "0"}
-        return own
-
-    # What it knows.
 
     @cached_property
     def _environment(self) -> Environment:
@@ -398,12 +367,11 @@ class Vllm:
     def _limit(self) -> int:
         """Tokens of prompt and response, one more included that vLLM draws past a response's end."""
         context = self._checkpoint.context
-        if self.max_model_len is not None:
-            if self.max_model_len > context:
-                raise HarnessError(
-                    f"vllm: max_model_len={self.max_model_len} is more than the context of {self.name}, {context:.0f}"
-                )
-            return self.max_model_len
+        given = self.max_model_len
+        if given is not None and given > context:
+            raise HarnessError(f"vllm: max_model_len={given} is more than the context of {self.name}, {context:.0f}")
+        if given is not None:
+            return given
         if math.isinf(context):
             raise HarnessError(f"vllm: {self.name} does not say its context: give max_model_len")
         return int(min(context, CPU_CONTEXT) if self._device == "cpu" else context)
@@ -412,17 +380,12 @@ class Vllm:
         room = self._limit - 1 - prompt
         if response <= room:
             return
-        wider = self._limit < self._checkpoint.context
         most = f"{room} at most" if room > 0 else "none fits"
+        wider = ", or raise vllm:max_model_len" if self._limit < self._checkpoint.context else ""
         raise HarnessError(
             f"{self.name}: the longest prompt has {prompt} tokens, and {what} and one more, in which its last state is "
-            f"taken, do not fit {self._limit}: {most}" + (", or raise vllm:max_model_len" if wider else "")
+            f"taken, do not fit {self._limit}: {most}{wider}"
         )
-
-    def _require_known(self, states: Sequence[str]) -> None:
-        for state in states:
-            if state not in self.states:
-                raise HarnessError(f"vllm: no state {state!r}, only {', '.join(self.states)}")
 
     def _remarks(self) -> Iterator[str]:
         """What the reader should know of the vLLM that was loaded; said where it samples."""
@@ -434,8 +397,3 @@ class Vllm:
                 f"it uses {self.tensor_parallel} of {gpus} GPUs: --executor ray runs it on each, "
                 f"vllm:tensor_parallel={gpus} splits one model over all"
             )
-
-
-def _parameters(sampler: Sampler) -> dict[str, float | int]:
-    names = ("temperature", "top_p", "min_p", "top_k")
-    return {name: getattr(sampler, name) for name in names}

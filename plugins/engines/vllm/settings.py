@@ -1,0 +1,51 @@
+"""What the child of the `vllm` engine is told: how to load the model, its environment, a sampler's parameters."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Any
+
+from harness import Sampler
+
+from .environment import cores
+
+if TYPE_CHECKING:
+    from .engine import Vllm
+
+
+def settings(engine: Vllm, device: str, pooling: bool) -> dict[str, Any]:
+    """What the child loads, and how. A model on the hub is of one commit, the tokenizer's."""
+    part = engine._checkpoint
+    share = 0.5 if engine._two_runners else 1.0  # of a GPU's memory
+    return {
+        "pooling": pooling,
+        "apart": "it was asked for" if engine.pooling else "",
+        "model": part.location.source if part.location.folder is None else str(part.location.folder.absolute()),
+        "revision": part.revision if part.location.folder is None else None,
+        "dtype": engine._dtype,
+        "device": device,
+        "max_model_len": engine._limit,
+        "max_num_seqs": engine._running,
+        "tensor_parallel": engine.tensor_parallel,
+        "enforce_eager": device == "cpu" if engine.enforce_eager is None else engine.enforce_eager,
+        "gpu_memory_utilization": share * engine.gpu_memory_utilization,
+        "kv_gib": engine.kv_gib,
+    }
+
+
+def variables(engine: Vllm, device: str) -> dict[str, str]:
+    """The child's environment. On a CPU all of vLLM runs in one process, in threads that nothing binds."""
+    own = {"VLLM_NO_USAGE_STATS": "1", "TOKENIZERS_PARALLELISM": "false", "PYTHONUNBUFFERED": "1"}
+    if engine._checkpoint.location.folder is not None or engine._checkpoint.local:
+        own |= {"HF_HUB_OFFLINE": "1"}
+    if device == "cpu":
+        threads = engine.threads or int(os.environ.get("OMP_NUM_THREADS") or cores())
+        own |= {"OMP_NUM_THREADS": str(threads), "VLLM_CPU_OMP_THREADS_BIND": "nobind"}
+        own |= {"VLLM_ENABLE_V1_MULTIPROCESSING": "0"}
+    return own
+
+
+def sampler_parameters(sampler: Sampler) -> dict[str, float | int]:
+    """What vLLM is told of a sampler."""
+    names = ("temperature", "top_p", "min_p", "top_k")
+    return {name: getattr(sampler, name) for name in names}
