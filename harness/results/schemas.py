@@ -1,0 +1,80 @@
+"""JSON Schemas of what the harness writes for other programs: a cell, a row, the output of `harness select`.
+
+They are generated from the types below and from `Row`, and stand in docs/schemas/; a test compares them.
+`python -m harness.results.schemas FOLDER` writes them anew.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Any, NotRequired
+
+from pydantic import TypeAdapter
+from typing_extensions import TypedDict
+
+from .rows import Row
+
+
+class CellProblem(TypedDict):
+    """One problem of a cell: N, c, verifier errors; per trial the rank and the order, or the hits of subsets.
+
+    Of a cell that failed the id alone.
+    """
+
+    id: str
+    n: NotRequired[int]
+    c: NotRequired[int]
+    errors: NotRequired[int]
+    disputed: NotRequired[int | None]
+    routes: NotRequired[dict[str, int]]
+    chance: NotRequired[list[int]]
+    ranks: NotRequired[list[int]]
+    orders: NotRequired[list[list[int]]]
+    hits: NotRequired[dict[str, list[bool]]]
+
+
+class CellFile(TypedDict):
+    """A cell: one task, model, sampler, embedder and selector that were run together, in raw outcomes."""
+
+    kind: str
+    schema: int
+    labels: dict[str, Any]
+    grader: NotRequired[str]
+    inputs: dict[str, dict[str, Any]]
+    versions: dict[str, str]
+    hardware: dict[str, Any]
+    weights: NotRequired[list[dict[str, Any]]]
+    conditions: NotRequired[dict[str, list[str]]]
+    disputed: NotRequired[int | None]
+    failed: NotRequired[str]
+    checksum: str
+    problems: list[CellProblem]
+
+
+class SelectedProblem(TypedDict):
+    """What to verify next of one problem: indices, best first where `ordered`; names where the responses have any."""
+
+    problem_id: str
+    order: list[int]
+    ordered: bool
+    names: NotRequired[list[str]]
+
+
+TYPES: dict[str, Any] = {"cell": CellFile, "row": Row, "selected": SelectedProblem}
+
+
+def schema(name: str) -> dict[str, Any]:
+    """The JSON Schema of that name."""
+    return {"$schema": "https://json-schema.org/draft/2020-12/schema", **TypeAdapter(TYPES[name]).json_schema()}
+
+
+def text(name: str) -> str:
+    """The schema as its file holds it."""
+    return json.dumps(schema(name), indent=1) + "\n"
+
+
+if __name__ == "__main__":
+    for each in TYPES:
+        Path(sys.argv[1], f"{each}.json").write_text(text(each), encoding="utf-8")

@@ -1,0 +1,55 @@
+"""The JSON Schemas that are shipped are those of the types, and what is written fits them."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from conftest import ROOT
+from pydantic import TypeAdapter
+
+from harness.results import cells, schemas
+
+FOLDER = ROOT / "docs" / "schemas"
+
+
+def require(name, value):
+    TypeAdapter(schemas.TYPES[name]).validate_json(json.dumps(value))
+    known = set(schemas.schema(name)["properties"])
+    assert set(value) <= known
+    assert set(schemas.schema(name)["required"]) <= set(value)
+
+
+@pytest.mark.parametrize("name", schemas.TYPES)
+def test_the_shipped_schema_is_the_generated_one(name):
+    assert (FOLDER / f"{name}.json").read_text() == schemas.text(name)
+
+
+def test_rows_and_cells_of_a_run_and_of_a_leaderboard_fit(toy, harness, tmp_path):
+    rows = toy("--selector", "spread", "--selector", "head", "--selector", "raising").rows
+    assert len(rows) == 2
+    written = [cells.read(path) for path in (tmp_path / "runs" / "cells").glob("*.json")]
+    assert sorted("failed" in cell for cell in written) == [False, False, True]
+    harness("leaderboard", tmp_path / "runs" / "cells", "--quiet")
+    (board,) = json.loads((tmp_path / "runs" / "leaderboard.json").read_text())
+    for row in [*rows, *board["rows"]]:
+        require("row", row)
+    for cell in written:
+        require("cell", cell)
+
+
+def test_every_published_cell_fits():
+    for path in cells.files([ROOT / "results"]):
+        require("cell", cells.read(path))
+
+
+def test_what_select_prints_fits(harness, tmp_path):
+    pool = tmp_path / "pool.jsonl"
+    pool.write_text(json.dumps({"problem_id": "a", "responses": ["x", "y", "z"]}) + "\n")
+    (chosen,) = harness("select", "--pool", pool, "--selector", "uniform", "-k", 2, "--json").rows
+    require("selected", chosen)
+
+
+def test_what_does_not_fit_is_refused():
+    with pytest.raises(ValueError, match="order"):
+        require("selected", {"problem_id": "a", "order": "first", "ordered": True})
