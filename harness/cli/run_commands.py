@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from dataclasses import replace
 from typing import Annotated, Any
 
 import typer
@@ -11,7 +10,6 @@ import typer
 from harness.errors import HarnessError
 from harness.plugin_system.options import Json, Yes, fields_of, resumable, show, takes
 from harness.running.config import RunConfig
-from harness.store.overlay import overlay
 
 from .app import app
 
@@ -52,8 +50,7 @@ def run(
     config = RunConfig(**fields_of(RunConfig, options))
     job, progress = grid if config.grid else pipeline, Progress(asks=not yes)
     if dry_run:
-        with overlay(config.store) as scratch:
-            return show(job.dry_run(replace(config, store=scratch), progress), as_json, result_tables.preview)
+        return show(job.dry_run(config, progress), as_json, result_tables.preview)
     with resumable(), tracked.tracking(track or (), config, progress) as tracking:
         rows, failures = job.run(config, progress, tracking.row)
         show([row.to_json() for row in rows], as_json, lambda _: result_tables.results(rows, config.store))
@@ -71,9 +68,7 @@ def _until_correct(config: RunConfig, dry_run: bool, yes: bool, as_json: bool) -
 
     progress = Progress(asks=not yes)
     if dry_run:
-        with overlay(config.store) as scratch:
-            stages = until_correct.dry_run(replace(config, store=scratch), progress)
-            return show(stages, as_json, result_tables.preview)
+        return show(until_correct.dry_run(config, progress), as_json, result_tables.preview)
     with resumable():
         show([until_correct.run(config, progress)], as_json, result_tables.sequences)
 
