@@ -1,5 +1,7 @@
 """Sampler `repexp-guided` in the transformers engine against the paper's plain scheme, on models of real classes."""
 
+import dataclasses
+
 import numpy as np
 import paper_scheme
 import pytest
@@ -8,6 +10,7 @@ from test_transformers_engine import CONFIGS, LONG, SHORT, SMALL, assert_same, h
 from transformers import MistralConfig, Phi3Config, PhiConfig
 
 from harness import HarnessError, Sampler
+from harness.plugin_system.component import Spec
 from harness.records import SampleRequest
 from harness.running.config import RunConfig
 from harness.running.plan import Sampling
@@ -248,9 +251,9 @@ def test_models_in_sixteen_bits_are_steered_too(engines, dtype):
 
 def test_a_run_takes_as_many_problems_together_as_fill_a_batch_one_response_each():
     engine = Transformers(batch=256)
-    for n in (16, 1024):
-        assert Sampling(engine, RepExpGuided(), n, 8).problems_per_call(n) == 16
-    assert Sampling(engine, RepExpGuided(beta=0), 1024, 8).problems_per_call(1024) == 1
+    steered = Sampling(engine, RepExpGuided(), Spec("repexp"), n=1024, max_tokens=8)
+    assert [steered.problems_per_call(n) for n in (16, 1024)] == [16, 16]
+    assert dataclasses.replace(steered, sampler=RepExpGuided(beta=0)).problems_per_call(1024) == 1
 
 
 def test_the_key_of_a_pool_names_a_sampler_that_steers(tmp_path):

@@ -718,7 +718,7 @@ def test_it_also_runs_where_an_event_loop_runs_already(model_server):
 
 def test_ctrl_c_ends_it_at_once_and_cleanly():
     with serving(owner="someone", context=None, fault=slow(60)) as (url, behaviour):
-        code = "from harness_plugins.engines.openai.engine import OpenAI\nfrom harness import Sampler\n"
+        code = "from harness_plugins.engines.openai.engine import OpenAI\nfrom harness import SampleRequest, Sampler\n"
         code += (
             f"OpenAI(url={url!r}).sample(SampleRequest([{CHAT!r}], n=40, sampler=Sampler(), max_tokens=4, seeds=[1]))"
         )
