@@ -1,4 +1,4 @@
-"""A store for as long as a dry run lasts: all that a store has, and what is added is dropped."""
+"""A temporary store for a dry run: it shows all of a store, and what is added to it is dropped afterwards."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pathlib import Path
 
 @contextmanager
 def overlay(root: Path) -> Iterator[Path]:
-    """A folder with every stage of the store `root` (links), in which new stages may be made; gone afterwards."""
+    """A temporary folder with links to every stage of the store `root`; new stages in it are deleted at the end."""
     with tempfile.TemporaryDirectory(prefix="harness-dry-run-") as scratch:
         for kind in root.iterdir() if root.is_dir() else ():
             if not kind.is_dir():
