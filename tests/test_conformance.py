@@ -211,7 +211,7 @@ def test_one_mistake_is_reported_once_and_the_checks_that_presume_it_say_where_t
     found = list(findings("selector", broken_selector("WithReplacement")))
     waiting = [finding["what"] for finding in found if finding["outcome"] == "not applicable"]
     assert len(waiting) > 15
-    assert set(waiting) == {"first mend what distinct-indices finds"}
+    assert set(waiting) == {"first fix what distinct-indices finds"}
 
 
 def test_a_component_is_judged_anew_when_its_state_is_another():
@@ -224,7 +224,7 @@ def test_a_component_is_judged_anew_when_its_state_is_another():
     fickle = Fickle()
     tried("one-response", fickle)
     fickle.bad = True
-    with pytest.raises(RuntimeError, match="first mend what distinct-indices finds"):
+    with pytest.raises(RuntimeError, match="first fix what distinct-indices finds"):
         tried("one-response", fickle)
 
 

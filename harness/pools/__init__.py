@@ -1,1 +1,1 @@
-"""Pools made elsewhere: read, joined to a task's problems, with vectors of one's own."""
+"""Pools made elsewhere: read them, join them to a task's problems, and add your own vectors."""

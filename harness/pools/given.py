@@ -1,6 +1,6 @@
-"""Pools made elsewhere, apart from their layouts: what a pool without a task offers; vectors of one's own.
+"""What a pool made elsewhere brings itself: problems and verdicts where there is no task, and your own vectors.
 
-`pool_layouts` reads the files, `pool_joining` finds the task's problems, `foreign` brings both into the store.
+`layouts` reads the files, `joining` finds the task's problems, `running.importing` brings both into the store.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ LARGEST = 1e15
 
 
 class PoolTask(Task):
-    """A pool without a task: its own problems, and the verdicts that it carries."""
+    """The task of a pool that has none: the problems are those in the pool file."""
 
     def __init__(self, problems: Sequence[Problem]) -> None:
         self._problems = problems
 
     def problems(self, split: str) -> Iterable[Problem]:
-        """One problem a line of the pool."""
+        """One problem per line of the pool file."""
         return self._problems
 
 
@@ -43,7 +43,7 @@ def file_digest(path: Path) -> str:
 
 
 def pool_digest(path: Path) -> str:
-    """The digest of a pool file; of a folder that of its files' names and contents."""
+    """The digest of a pool file; for a folder the digest of its files' names and contents."""
     if not path.is_dir():
         return file_digest(path)
     files = [[file.relative_to(path).as_posix(), file_digest(file)] for file in pool_files(path)]
@@ -51,15 +51,15 @@ def pool_digest(path: Path) -> str:
 
 
 def given_verdicts(record: PoolRecord) -> list[Verdict]:
-    """The verdicts that the pool carries."""
+    """The verdicts that the pool file holds for one problem."""
     return [correct("given") if entry else wrong("given") for entry in record.correct or ()]
 
 
 class GivenVectors:
-    """Vectors of one's own: an `.npz` or `.safetensors` file, one (n, d) array per problem id, read one at a time.
+    """Your own vectors: an `.npz` or `.safetensors` file, one (n, d) array per problem id, read one at a time.
 
-    `lines`: problem id -> what the pool itself calls it, by which an array may be named too. `max_gb`: what one array
-    may take.
+    `lines`: problem id -> its id in the pool file, by which an array may be named too. `max_gb`: the most memory for
+    one array.
     """
 
     def __init__(self, path: Path, lines: Mapping[str, str] | None = None, max_gb: float = MAX_VECTORS_GB) -> None:
@@ -68,14 +68,14 @@ class GivenVectors:
         self.names = dict.fromkeys(self.file.names)
 
     def rows(self, name: str) -> int:
-        """How many rows the array of that name has by its header; 0 where it has none."""
+        """The number of rows of the array of that name, from its header; 0 for an array without dimensions."""
         shape = self.file.shape(name)
         return shape[0] if shape else 0
 
     def get(self, problem_id: str, n: int) -> Floats:
-        """The problem's vectors (n, d) float32; one clear line where they are absent, of the wrong shape or no numbers.
+        """The problem's vectors (n, d) float32; HarnessError if absent, of the wrong shape or not finite.
 
-        Numbers beyond 1e15 are refused too: float32 ends at 3e38, and selectors add up squares.
+        Values beyond 1e15 are refused too: float32 ends at 3e38, and selectors sum squares.
         """
         where = f"embeddings {self.path}: {problem_id!r}"
         if problem_id not in self.names:

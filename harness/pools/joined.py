@@ -1,4 +1,4 @@
-"""A pool file read line by line, each line with the problem that it answers."""
+"""Read a pool file line by line, each line with the problem that it answers."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from .record import PoolRecord
 
 
 class Joined:
-    """A pool file's lines with the problems that they answer, one at a time; `index` says what was joined, at the end.
+    """Iterate over a pool file's lines with their problems; afterwards `index` lists what was joined.
 
-    Without a `join` each line brings its own problem.
+    Without a `join` each line is its own problem.
     """
 
     def __init__(self, path: Path, join: Joiner | None) -> None:
@@ -46,7 +46,7 @@ class Joined:
             yield record, problem
 
     def index(self) -> dict[str, Any]:
-        """An entry a problem, the lines that joined to none, what there is to say; HarnessError where none joined."""
+        """An entry for each joined problem, the lines that joined none, and notes; HarnessError if no line joined."""
         path, join, entries = self.path, self.join, self.entries
         if not entries:
             raise HarnessError(_none_joined(path, [*self.lost, *self.several], join))
@@ -84,7 +84,7 @@ def _entry(record: PoolRecord, problem: Problem, way: str) -> dict[str, Any]:
 
 
 def listed_ways(ways: Counter[str]) -> str:
-    """How many problems joined in which way."""
+    """A line that counts the joined problems by the way they joined."""
     named = {
         "--ids": "by the table of --ids",
         "id": "by id",

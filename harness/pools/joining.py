@@ -1,17 +1,17 @@
-"""Which of a task's problems a pool's line answers: by a table, by id, by prompt, by a prompt that holds the problem's.
+"""Find the task's problem that a line of a pool answers: by a table, by id, by prompt, or by a prompt inside another.
 
-The ways are tried in this order, each with all names of the line, and the first that finds a problem is taken:
+The ways are tried in this order, each with all ids or prompts of the line; the first that finds a problem counts:
 
-    --ids           what the table says; a line that it names joins as it says or not at all
+    --ids           the problem that the table gives; a line in the table joins to that problem or to none
     id              the line's id is the problem's
     prompt          the line's prompt is the problem's raw one
     rendered        ... or the problem as the task asks it: the contents of its chat messages
     within          the line's prompt, say a rendered chat, holds the raw prompt, else the last message, of one problem
 
-Prompts are compared with their runs of blanks made one. `within` wants at least 20 characters, and that no number goes
-on where the match begins or ends ("... 1 1 1" is not within "... 1 1 13"). Of matches one inside another the longer
-counts. What fits several problems joins to none (few-shot prompts hold several), but of doubles in a data set, with one
-prompt and one reference, the first is taken: 83 of the 4,096 problems of dapo-math are such.
+Before prompts are compared, each run of blanks becomes one blank. `within` needs at least 20 characters, and a match
+must not cut a number at its ends ("... 1 1 1" is not within "... 1 1 13"). Of nested matches the longer counts. A line
+that fits several problems joins to none (few-shot prompts hold several). Duplicates in a data set, with the same prompt
+and reference, are an exception: the first counts. 83 of the 4,096 problems of dapo-math are such duplicates.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ Prompts: TypeAlias = dict[str, Problem | None]  # squeezed prompt -> its problem
 
 
 class Joiner:
-    """Finds the task's problem for a pool's line, as the module says."""
+    """Find the task's problem for a line of a pool, in the ways that the module describes."""
 
     def __init__(self, task: Task, problems: Iterable[Problem], ids: IdTable | None = None) -> None:
         problems = list(problems)
@@ -77,9 +77,9 @@ def _equal(known: Prompts, prompt: str) -> list[Problem | None]:
 
 
 class Within:
-    """Finds the problem whose prompt stands within a longer text.
+    """Find the problem whose prompt is contained in a longer text.
 
-    Every prompt is kept under its first 20 characters; those of every place of the text are looked up. A text of 1,500
+    Prompts are indexed by their first 20 characters, and every position of the text is looked up. A text of 1,500
     characters takes about 0.3 ms with 5,000 prompts.
     """
 
@@ -90,8 +90,8 @@ class Within:
                 self.starts.setdefault(prompt[:SHORTEST], []).append((prompt, problem))
 
     def __call__(self, text: str) -> list[Problem | None]:
-        """The problems whose prompts stand there, each once; None for those that share a prompt."""
-        found: dict[int, Problem | None] = {}
+        """The problems whose prompts the text contains, each once; None for problems that share a prompt."""
+        contained: dict[int, Problem | None] = {}
         end = 0
         for start in range(len(text) - SHORTEST + 1 if self.starts else 0):
             fits = [fit for fit in self.starts.get(text[start : start + SHORTEST], ()) if _stands(fit[0], text, start)]
@@ -99,8 +99,8 @@ class Within:
                 prompt, problem = max(fits, key=lambda fit: len(fit[0]))
                 if start + len(prompt) > end:  # else it lies inside one found before
                     end = start + len(prompt)
-                    found[id(problem)] = problem
-        return list(found.values())
+                    contained[id(problem)] = problem
+        return list(contained.values())
 
 
 def _stands(prompt: str, text: str, start: int) -> bool:
@@ -119,14 +119,14 @@ def _by_prompt(pairs: Iterable[tuple[str, Problem]]) -> Prompts:
     known: Prompts = {}
     for prompt, problem in pairs:
         squeezed = _squeezed(prompt)
-        there = known.get(squeezed, problem)
-        known[squeezed] = there if there and _alike(there, problem) else None
+        existing = known.get(squeezed, problem)
+        known[squeezed] = existing if existing and _alike(existing, problem) else None
     return known
 
 
-def _alike(one: Problem, other: Problem) -> bool:
-    """Whether it makes no difference which of two problems with one prompt is meant: they are graded alike."""
-    return one is other or repr((one.reference, one.meta)) == repr((other.reference, other.meta))
+def _alike(first: Problem, second: Problem) -> bool:
+    """Whether two problems with the same prompt are graded alike, so that either may be taken."""
+    return first is second or repr((first.reference, first.meta)) == repr((second.reference, second.meta))
 
 
 def _squeezed(text: str) -> str:

@@ -20,7 +20,7 @@ Say: TypeAlias = Callable[[str], None]
 class PoolRecord:
     """A problem's responses from a pool file.
 
-    `figures`: what a measurer said of each, for a task that judges by figures. `names`: what the file calls each.
+    `figures`: measurements of each, for a task that judges by them. `names`: what the file calls each response.
     `finish`: how each ended, "stop" or "length"; None: not known, so each counts as complete.
     `more_ids` and `more_prompts` are further names under which it may join to a task's problem, best first.
     """
@@ -60,9 +60,9 @@ class PoolRecord:
 
 
 def grouped(parts: Iterable[tuple[Hashable, PoolRecord]]) -> Iterator[PoolRecord]:
-    """The records with equal keys made one each, by first appearance; all texts are in memory until the last is read.
+    """Join the records with equal keys, in order of first appearance; all texts stay in memory until the last is read.
 
-    The first record of a key gives all but the responses.
+    The first record of a key gives everything except the responses.
     """
     firsts: dict[Hashable, PoolRecord] = {}
     responses: dict[Hashable, list[str]] = {}
@@ -75,7 +75,7 @@ def grouped(parts: Iterable[tuple[Hashable, PoolRecord]]) -> Iterator[PoolRecord
 
 
 def text_in(value: Mapping[str, Any], name: str, where: str) -> str:
-    """The text of that name; HarnessError where it is none."""
+    """The text under that name; HarnessError if it is not a text."""
     text = value.get(name)
     if not isinstance(text, str):
         raise HarnessError(f"{where}: {name} must be a text, got {text!r:.60}")
@@ -83,7 +83,7 @@ def text_in(value: Mapping[str, Any], name: str, where: str) -> str:
 
 
 def texts_in(value: Mapping[str, Any], name: str, where: str) -> list[str]:
-    """The texts of that name, at least one; HarnessError where they are not."""
+    """The list of texts under that name, at least one; HarnessError if it is anything else."""
     texts = value.get(name)
     if not isinstance(texts, list) or not all(isinstance(text, str) for text in texts):
         raise HarnessError(f"{where}: {name} must be a list of texts")
@@ -93,11 +93,11 @@ def texts_in(value: Mapping[str, Any], name: str, where: str) -> list[str]:
 
 
 def first_texts(value: Any, names: Sequence[str]) -> tuple[str, ...]:
-    """What stands under those names (in any case) and is a text with more than blanks, in the order of the names."""
+    """The non-blank texts under these names (in upper or lower case), in the order of the names."""
     if not isinstance(value, Mapping):
         return ()
-    found = {str(key).lower(): text for key, text in value.items() if isinstance(text, str) and text.strip()}
-    return tuple(found[name] for name in names if name in found)
+    texts = {str(key).lower(): text for key, text in value.items() if isinstance(text, str) and text.strip()}
+    return tuple(texts[name] for name in names if name in texts)
 
 
 def as_reference(value: Any) -> Any:

@@ -1,7 +1,7 @@
-"""Arrays by name from an `.npz` or `.safetensors` file, one at a time. Nothing is unpickled.
+"""Read arrays by name from an `.npz` or `.safetensors` file, one at a time. Nothing is unpickled.
 
-A header is only what the file claims: no memory is taken by it before the bytes that it speaks of are seen to be there,
-and no array may take more than it could by the file's own size (`expansion`) or than the caller allows.
+A header may be wrong: memory is allocated only after checking that the file really holds the bytes that the header
+declares. An array may take no more than the file's size permits (`expansion`), and no more than the caller allows.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ GB = 1e9
 
 
 class VectorFile(Protocol):
-    """What gives arrays by name."""
+    """A file that gives arrays by name."""
 
     @property
     def names(self) -> Sequence[str]:
@@ -44,7 +44,7 @@ class VectorFile(Protocol):
 
 
 def open_vectors(path: Path, where: str, max_gb: float) -> VectorFile:
-    """The file's arrays; HarnessError, which begins with `where`, for what is none, is broken or takes too much."""
+    """Open a file of arrays; HarnessError, beginning with `where`, if it is of another kind, broken or too large."""
     kinds: dict[str, Callable[..., VectorFile]] = {".npz": _Npz, ".safetensors": _Safetensors}
     if path.suffix not in kinds:
         raise HarnessError(f"{where}: must be .npz or .safetensors, one (n, d) array per problem id")
@@ -56,7 +56,7 @@ def open_vectors(path: Path, where: str, max_gb: float) -> VectorFile:
 
 @contextmanager
 def _faults(where: str) -> Iterator[None]:
-    """What a broken file raises, as one line."""
+    """Turn the errors of a broken file into a HarnessError of one line."""
     from safetensors import SafetensorError
 
     try:

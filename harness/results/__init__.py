@@ -1,1 +1,1 @@
-"""Cells, and all that is made of them: groups of seeds, leaderboards, comparisons, published folders."""
+"""Cells, and everything that is computed from them: groups of seeds, leaderboards, comparisons, published folders."""

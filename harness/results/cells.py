@@ -1,14 +1,14 @@
-"""Cells: one small file for each task, model, sampler, embedder and selector that were run together, in raw figures.
+"""Cells: one small file for each task, model, sampler, embedder and selector that were run together, in raw outcomes.
 
-A cell holds what its metrics are computed from, and no metric: per problem N, c and errors, per trial the order as far
-as the first correct response (or a subset a budget); and all that made it. It is named by the hash of its inputs, so
-that two people's cells are merged by copying files, and carries a checksum, so that one edited by hand is told from one
-that was measured. A cell that failed is kept with its reason, shown as that, and made again by the next run.
+A cell holds the values from which metrics are computed, and no metric: per problem N, c and errors; per trial the order
+up to the first correct response (or one subset per budget); and the inputs of every stage. Its name is the hash of its
+inputs, so the cells of two people are merged by copying files. Its checksum shows whether it was edited after it was
+measured. A failed cell is kept and shown with its reason, and the next run makes it again.
 
-Schema 3 counts disputed grades by problem and names the grader and the hardware plainly. Cells of schema 2, which have
-one total of disputed grades, are read as they are; so are cells without a problem's `routes` (route -> how many correct
-verdicts came by it, "-" for a grader with but one) and `chance` ([correct, gradings] against other problems'
-references), which came later.
+Schema 3 counts disputed grades per problem and names the grader and the hardware plainly. Cells of schema 2, with one
+total of disputed grades, are still read. So are cells without the newer fields of a problem: `routes` (route -> number
+of correct verdicts by it; "-" for a grader with only one route) and `chance` ([correct, gradings] against the
+references of other problems).
 """
 
 from __future__ import annotations
@@ -48,13 +48,13 @@ Cell = dict[str, Any]
 
 
 def without_orders(entry: Mapping[str, Any]) -> dict[str, Any]:
-    """A problem's entry as its figures need it: orders, most of what a cell holds, enter none."""
+    """A problem's entry without its orders, which are most of a cell's size and enter no metric."""
     return {name: value for name, value in entry.items() if name != "orders"}
 
 
 def is_random(cell: Mapping[str, Any]) -> bool:
-    """Whether it was made with weights that were never trained: a test, and no result."""
-    return any(one["is_random"] for one in cell.get("weights", ()))
+    """Whether the cell was made with untrained model weights: it is then a test and not a result."""
+    return any(weights["is_random"] for weights in cell.get("weights", ()))
 
 
 def grader(cell: Mapping[str, Any]) -> str:
@@ -72,13 +72,13 @@ def key_of(cell: Mapping[str, Any]) -> str:
 
 
 def write(folder: Path, cell: Mapping[str, Any]) -> str:
-    """Keep the cell in the folder; returns its key. A problem a line, so that two versions can be told apart by eye."""
+    """Write the cell to the folder and return its key. One problem per line: versions are then easy to compare."""
     about = {name: value for name, value in cell.items() if name not in ("problems", "checksum")}
     return write_entries(folder, about, cell["problems"])
 
 
 def write_entries(folder: Path, about: Mapping[str, Any], entries: Iterable[Mapping[str, Any]]) -> str:
-    """The same, entry by entry: the lines go to a file, since the checksum that is known last stands before them."""
+    """The same as `write`, one entry at a time. Lines go to a temporary file first: the checksum must precede them."""
     sums = _Checksum(about)
     ids: list[str] = []
     lines = temporary_name(folder / "entries", os.getpid())
@@ -90,7 +90,7 @@ def write_entries(folder: Path, about: Mapping[str, Any], entries: Iterable[Mapp
                     file.write(f"{',' * bool(ids)}\n  {_one_line(entry)}".encode())
                     sums.add(entry)
                     ids.append(entry["id"])
-            key = key_of({**about, "problems": [{"id": one} for one in ids]})
+            key = key_of({**about, "problems": [{"id": problem_id} for problem_id in ids]})
             head = json.dumps({**about, "checksum": sums.hexdigest()}, indent=1, ensure_ascii=False, allow_nan=False)
             parts = (f'{head[:-2]},\n "problems": ['.encode(), lines, b"\n ]\n}\n")
             if file.name != os.devnull or not (folder / f"{key}.json").exists():
@@ -102,7 +102,7 @@ def write_entries(folder: Path, about: Mapping[str, Any], entries: Iterable[Mapp
 
 
 def _opened(lines: Path) -> IO[bytes]:
-    """Where the lines go: nowhere in a store that can only be read, which has the cell already if the run is whole."""
+    """The temporary file for the lines; the null device in a read-only store, which holds cells of complete runs."""
     try:
         return lines.open("wb")
     except OSError as failure:
@@ -112,7 +112,7 @@ def _opened(lines: Path) -> IO[bytes]:
 
 
 class _Checksum:
-    """`checksum` of a cell whose entries come one by one: SHA-256 over the canonical JSON, piece by piece."""
+    """`checksum` of a cell whose entries arrive one at a time: SHA-256 over the canonical JSON, in pieces."""
 
     def __init__(self, about: Mapping[str, Any]) -> None:
         before = canonical_json({name: about[name] for name in about if name < "problems"})[:-1]
@@ -137,9 +137,9 @@ def _one_line(value: Any) -> str:
 
 
 def checksum(cell: Mapping[str, Any]) -> str:
-    """The hash of all that a cell holds, but for the checksum itself."""
+    """The hash of a cell's content, without the checksum itself."""
     about = {name: value for name, value in cell.items() if name not in ("problems", "checksum")}
-    if not isinstance(cell.get("problems"), list):  # no cell; what it is worth is said by who reads it
+    if not isinstance(cell.get("problems"), list):  # not a cell; `read` reports that
         return digest({name: value for name, value in cell.items() if name != "checksum"}, 32)
     sums = _Checksum(about)
     for entry in cell["problems"]:
@@ -148,13 +148,13 @@ def checksum(cell: Mapping[str, Any]) -> str:
 
 
 def files(folders: Iterable[Path]) -> list[Path]:
-    """What should be a cell in the folders and below them: not the tables made of cells, nor selectors' conformance."""
-    found = [path for folder in folders for path in sorted(folder.rglob("*.json"))]
-    return [path for path in found if path.parent.name != BADGES and path.stem != TABLES]
+    """Every JSON file in the folders and below them that should be a cell: no leaderboards, no conformance badges."""
+    paths = [path for folder in folders for path in sorted(folder.rglob("*.json"))]
+    return [path for path in paths if path.parent.name != BADGES and path.stem != TABLES]
 
 
 def read(path: Path) -> Cell:
-    """The cell in a file; a HarnessError of one line where it is none, or none that can be trusted."""
+    """Read the cell in a file; HarnessError (one line) if it is not a cell or cannot be trusted."""
     try:
         cell = json.loads(read_regular(path))
     except (HarnessError, OSError, ValueError, RecursionError) as failure:
@@ -162,8 +162,8 @@ def read(path: Path) -> Cell:
     if not isinstance(cell, dict) or cell.get("kind") != KIND:
         raise HarnessError(f"cell {path}: is no cell; move it elsewhere")
     if cell.get("schema") not in READABLE:
-        known = isinstance(cell.get("schema"), int) and cell["schema"] < SCHEMA
-        what = "of an older schema: run it again" if known else "of a newer schema: update diversity-harness"
+        older = isinstance(cell.get("schema"), int) and cell["schema"] < SCHEMA
+        what = "of an older schema: run it again" if older else "of a newer schema: update diversity-harness"
         reads = " and ".join(map(str, READABLE))
         raise HarnessError(f"cell {path}: {what} ({cell.get('schema')!r}; this version reads {reads})")
     if cell.get("checksum") != checksum(cell):
@@ -175,7 +175,7 @@ def read(path: Path) -> Cell:
 
 
 def _check_shape(path: Path, cell: Cell) -> None:
-    """A checksum can be forged by who wants to: what does not add up is refused too."""
+    """Raise HarnessError if a cell contradicts itself: a checksum alone can be forged."""
     try:
         _expect(all(name in cell["labels"] for name in LABELS), "a label is missing")
         _expect(cell["inputs"] and cell["problems"], "it has no inputs or no problems")
@@ -231,7 +231,7 @@ def outcomes(cell: Mapping[str, Any]) -> Outcomes:
 
 
 def disputed(cell: Mapping[str, Any]) -> int | None:
-    """How many grades a second grader disputes; None where it was asked of no problem."""
+    """The number of grades that a second grader disputes; None if it graded no problem."""
     if cell["schema"] < 3:
         total: int | None = cell["disputed"]
         return total
@@ -240,7 +240,7 @@ def disputed(cell: Mapping[str, Any]) -> int | None:
 
 
 def row(cell: Mapping[str, Any], key: str | None = None) -> Row:
-    """A cell's row. The same cell gives the same row, resampling included."""
+    """A cell's row. The same cell always gives the same row, because its key seeds the resampling."""
     key = key or key_of(cell)
     seed = int(key[:8], 16)
     about = {"grader": grader(cell), "conditions": cell["conditions"], "disputed": disputed(cell)}

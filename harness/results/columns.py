@@ -1,4 +1,4 @@
-"""The columns of every table of rows: one list, shown by the terminal and by leaderboard.md in a style of their own."""
+"""The columns of every table of rows: one list, which the terminal and leaderboard.md show in different styles."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ BUDGETS = ("1", "4", "16", "64", "256")
 
 @dataclass(frozen=True)
 class Style:
-    """How values are written. number: a value, a dash for None; shares: the decimals of win, tie, loss, and between."""
+    """How values are written: a number (None as a dash), the decimals of win, tie, loss, and the text between these."""
 
     number: Callable[[float | None], str]
     share_digits: int
@@ -35,7 +35,7 @@ def percent(value: float | None) -> str:
 
 
 def chance(value: float | None) -> str:
-    """A p or q, two significant digits; what is below 1e-9 is said to be that."""
+    """A p or q with two significant digits; `<1e-9` for smaller ones, a dash for None."""
     if value is None:
         return "-"
     return "<1e-9" if value < 1e-9 else f"{value:.2g}"
@@ -48,12 +48,12 @@ TERMINAL, MARKDOWN = Style(two_decimals, 0, "/"), Style(four_digits, 1, " / ")
 class Column:
     """One column.
 
-    head       a line break stands where a narrow head is broken
-    text       of a row
-    reference  of the line of a `Reference`, on the pools of the first row
-    kept       narrow tables leave out the columns with the lowest value first
-    is_text    aligned to the left
-    is_foreign whether its texts come from plugins, and may hold any sign
+    head       its heading; a narrow heading wraps at the line break
+    text       row -> text
+    reference  (first row, reference) -> text in the line of a `Reference`
+    kept       narrow tables drop the columns with the lowest value first
+    is_text    whether it is aligned to the left
+    is_foreign whether its texts come from plugins, and may hold any character
     """
 
     head: str
@@ -65,7 +65,7 @@ class Column:
 
 
 def columns(rows: Sequence[Row], style: Style) -> list[Column]:
-    """The columns of a table with those rows, which share their pools; without those that are empty for all."""
+    """The columns of a table with these rows, which share their pools; budgets above the pool size are left out."""
     first, several_embedders = rows[0], len(embedders(rows)) > 1
     gain_head = "gain" if first.budget is None else f"gain@{first.budget}"
     shown = [
@@ -98,7 +98,7 @@ def columns(rows: Sequence[Row], style: Style) -> list[Column]:
 
 
 def _chance_column(rows: Sequence[Row], style: Style) -> Column:
-    """q where rows were corrected for one another, else p."""
+    """The column of q if the rows were corrected for multiple tests, else of p."""
     if rows[0].q_random is None and all(row.dist is None for row in rows):
         return Column("p\n", lambda row: chance(row.p), kept=3)
     written = chance if style is TERMINAL else style.number
@@ -118,7 +118,7 @@ Lines = list[list[str]]
 
 
 def lines(rows: Sequence[Row], shown: Sequence[Column]) -> tuple[Lines, Lines]:
-    """The texts of a table's lines: of the references, and of the rows."""
+    """The texts of a table, line by line: first those of the references, then those of the rows."""
     references = [[column.reference(rows[0], reference) for column in shown] for reference in REFERENCES]
     return references, [[column.text(row) for column in shown] for row in rows]
 
@@ -129,7 +129,7 @@ def embedders(rows: Sequence[Row]) -> list[str]:
 
 
 def improvement(row: Row, style: Style) -> str:
-    """Random's mean by the selector's, with its interval; a dash for each that does not exist."""
+    """Random's mean / the selector's, with its interval; a dash for each that does not exist."""
     if row.improvement is None:
         return "-"
     ends = row.improvement_ci
@@ -138,7 +138,7 @@ def improvement(row: Row, style: Style) -> str:
 
 
 def shares(row: Row, style: Style) -> str:
-    """Win, tie, loss in per cent: of the rank, or of the hit at a budget for what has no rank; a dash for neither."""
+    """Win, tie, loss in per cent: by rank, or for subset methods by hit at a budget; a dash if neither exists."""
     of_rank = row.win is not None
     values = (row.win, row.tie, row.loss) if of_rank else (row.win_budget, row.tie_budget, row.loss_budget)
     numbers = [value for value in values if value is not None]
@@ -149,7 +149,7 @@ def shares(row: Row, style: Style) -> str:
 
 
 def gain(row: Row) -> str:
-    """The gain at the budget that tells most, in points, with its interval; a dash where there is none."""
+    """The gain at the telling budget, in percentage points, with its interval; a dash for each that does not exist."""
     value = row.gain_at_k.get(str(row.budget))
     if value is None:
         return "-"
@@ -159,7 +159,7 @@ def gain(row: Row) -> str:
 
 
 def k95(row: Row) -> str:
-    """The calls to 95 % of the ceiling, and in brackets those saved against random; a dash where there is none."""
+    """The calls to reach 95 % of the ceiling, and in brackets those saved against random; a dash if unknown."""
     return "-" if row.k95 is None else f"{row.k95} ({row.calls_saved:+d})"
 
 

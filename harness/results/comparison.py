@@ -1,9 +1,9 @@
-"""`harness compare A B`: two rows on the same problems, the paired difference, and the problems that flipped.
+"""`harness compare A B`: two rows on the same problems, the paired difference, and the problems that differ.
 
-A key stands for its row: the cell and all that differ from it only in their seeds, in the folders that are searched. A
-file stands for its cell alone. Where both rows have a seed in common, these seeds are compared, so that the pools are
-the same; else all of each. Rankers are compared by samples-to-correct. Where one of the two chooses subsets, both are
-compared by pass@k, at the budget at which random selection solves about half of what can be solved.
+A key names a row: its cell and all cells in the searched folders that differ from it only in their seeds. A file names
+its cell alone. If the rows share seeds, only these are compared, so that the pools are the same; else all seeds.
+Two rankers are compared by samples-to-correct. If one is a subset method, both are compared by pass@k, at the budget at
+which random selection solves about half of the solvable problems.
 """
 
 from __future__ import annotations
@@ -23,15 +23,15 @@ from harness.store.keys import digest
 from . import cells, seed_groups
 from .cells import Cell
 
-FIGURES = ("p_random", "k95", "calls_saved", "trust", "budget", "p_budget")
+METRICS = ("p_random", "k95", "calls_saved", "trust", "budget", "p_budget")
 
 
 def compare(names: Sequence[str], folders: Sequence[Path]) -> dict[str, Any]:
-    """The comparison of two rows, named by a cell's file or by the beginning of its key in the folders.
+    """Compare two rows; each is named by a cell's file or by the beginning of a cell's key in the folders.
 
-    Problems that only one of them has are left out and counted, and so are seeds. `fewer`, `more`: the problems where
-    the first needs fewer, or more, calls than the second (at a budget: hits more, or less, often), the largest
-    difference first, with the means of both. At a budget the difference is one of misses: below 0 the first hits more.
+    Problems and seeds that only one row has are left out and counted. `fewer`, `more`: the problems where the first
+    needs fewer, or more, calls than the second (at a budget: hits more, or less, often), the largest difference first,
+    with the means of both. At a budget the difference is of the shares of misses: below 0 the first hits more often.
     """
     first, second, seeds_left_out = _paired([_row(name, folders) for name in names])
     a, b = _problems(first), _problems(second)
@@ -43,12 +43,12 @@ def compare(names: Sequence[str], folders: Sequence[Path]) -> dict[str, Any]:
     )
     _check_trials(ours, theirs)
     budget = None if ours.ranks is not None and theirs.ranks is not None else _budget(ours, theirs)
-    x, y = _figures(ours, budget), _figures(theirs, budget)
+    x, y = _compared(ours, budget), _compared(theirs, budget)
     seed = int(digest([_seeding(first), _seeding(second)], 8), 16)
     most = 1.0 if budget is not None else float(max(ours.n.max(), theirs.n.max()))
-    found = stats.paired_difference(x[:, None], y[:, None], seed, widest=most)
+    paired = stats.paired_difference(x[:, None], y[:, None], seed, widest=most)
 
-    mine, others = (x, y) if budget is None else (1 - x, 1 - y)  # to be read: calls, or hits
+    mine, others = (x, y) if budget is None else (1 - x, 1 - y)  # as shown: calls, or hits
 
     def listed(places: Sequence[int]) -> list[dict[str, Any]]:
         return [{"id": shared[i], "first": float(mine[i]), "second": float(others[i])} for i in places]
@@ -63,29 +63,29 @@ def compare(names: Sequence[str], folders: Sequence[Path]) -> dict[str, Any]:
         "budget": budget,
         "samples_to_correct": [float(mine.mean()), float(others.mean())] if budget is None else None,
         "pass_at_budget": [float(mine.mean()), float(others.mean())] if budget is not None else None,
-        "difference": found.difference,
-        "difference_ci": found.difference_ci,
-        "ratio": found.ratio if budget is None else None,
-        "ratio_ci": found.ratio_ci if budget is None else None,
-        **_no_intervals(found, len(shared), budget),
-        "p": found.p,
-        "fewer": listed(found.fewer),
-        "more": listed(found.more),
+        "difference": paired.difference,
+        "difference_ci": paired.difference_ci,
+        "ratio": paired.ratio if budget is None else None,
+        "ratio_ci": paired.ratio_ci if budget is None else None,
+        **_no_intervals(paired, len(shared), budget),
+        "p": paired.p,
+        "fewer": listed(paired.fewer),
+        "more": listed(paired.more),
     }
 
 
-def _no_intervals(found: stats.Paired, problems: int, budget: int | None) -> dict[str, dict[str, str]]:
-    """`no_interval`: why an interval is null, by its key; nothing where none is."""
+def _no_intervals(paired: stats.Paired, problems: int, budget: int | None) -> dict[str, dict[str, str]]:
+    """`no_interval`: key of each null interval -> the reason; {} if there is none."""
     absent = {}
-    if found.difference_ci is None:
+    if paired.difference_ci is None:
         absent["difference_ci"] = stats.why_none(problems, stats.BEYOND_RANGE)
-    if budget is None and found.ratio is not None and found.ratio_ci is None:
+    if budget is None and paired.ratio is not None and paired.ratio_ci is None:
         absent["ratio_ci"] = stats.why_none(problems, stats.TOO_WIDE)
     return {"no_interval": absent} if absent else {}
 
 
 def _row(name: str, folders: Sequence[Path]) -> list[seed_groups.Keyed]:
-    """The cells that a name stands for."""
+    """The cells of the row that a name stands for."""
     path = Path(name) if Path(name).is_file() else _find(name, folders)
     named = cells.read(path)
     if "failed" in named:
@@ -93,58 +93,58 @@ def _row(name: str, folders: Sequence[Path]) -> list[seed_groups.Keyed]:
     if path == Path(name):
         return [(cells.key_of(named), named)]
     key, setting = path.stem, seed_groups.setting(named)
-    alike = {one: cell for one, cell in _readable(folders) if seed_groups.setting(cell) == setting}
-    return next(group for group in seed_groups.rows_of(alike) if key in [one for one, _ in group])
+    alike = {cell_key: cell for cell_key, cell in _readable(folders) if seed_groups.setting(cell) == setting}
+    return next(group for group in seed_groups.rows_of(alike) if key in dict(group))
 
 
 def _readable(folders: Sequence[Path]) -> list[seed_groups.Keyed]:
-    """Every measured cell in the folders that can be read; one that cannot takes no part, as in a leaderboard."""
-    found: dict[str, Cell] = {}
+    """Every measured cell in the folders, with its key; unreadable files are skipped, as in a leaderboard."""
+    readable: dict[str, Cell] = {}
     for path in cells.files(folders):
-        if path.stem in found:
+        if path.stem in readable:
             continue
         try:
             cell = cells.read(path)
         except HarnessError:
             continue
         if "failed" not in cell:
-            found[path.stem] = cell
-    return list(found.items())
+            readable[path.stem] = cell
+    return list(readable.items())
 
 
 def _find(name: str, folders: Sequence[Path]) -> Path:
-    found = sorted({path.name: path for path in cells.files(folders) if path.name.startswith(name)}.values())
-    if len(found) == 1:
-        return found[0]
+    matches = sorted({path.name: path for path in cells.files(folders) if path.name.startswith(name)}.values())
+    if len(matches) == 1:
+        return matches[0]
     where = ", ".join(map(str, folders))
-    if not found:
+    if not matches:
         raise HarnessError(f"compare: no file {name!r}, and no cell whose key begins so in {where}")
-    keys = ", ".join(path.stem for path in found[:3])
-    raise HarnessError(f"compare: {name!r} begins the keys of {len(found)} cells ({keys}, ...): write more of it")
+    keys = ", ".join(path.stem for path in matches[:3])
+    raise HarnessError(f"compare: {name!r} begins the keys of {len(matches)} cells ({keys}, ...): write more of it")
 
 
 def _paired(rows: Sequence[list[seed_groups.Keyed]]) -> tuple[list[seed_groups.Keyed], list[seed_groups.Keyed], int]:
-    """Both rows with the seeds that they share, and how many cells that leaves out; whole where they share none."""
+    """Both rows restricted to their common seeds, and how many cells that leaves out; unchanged if they share none."""
     first, second = rows
     shared = {cell["labels"]["seed"] for _, cell in first} & {cell["labels"]["seed"] for _, cell in second}
     if not shared:
         return first, second, 0
-    kept = [[one for one in row if one[1]["labels"]["seed"] in shared] for row in rows]
+    kept = [[keyed for keyed in row if keyed[1]["labels"]["seed"] in shared] for row in rows]
     return kept[0], kept[1], len(first) + len(second) - len(kept[0]) - len(kept[1])
 
 
 def _problems(group: Sequence[seed_groups.Keyed]) -> dict[str, int]:
-    """problem id -> its place."""
+    """Problem id -> its index in the row's cells."""
     return {entry["id"]: place for place, entry in enumerate(group[0][1]["problems"])}
 
 
 def _part(group: Sequence[seed_groups.Keyed], places: Sequence[int]) -> Outcomes:
-    """The outcomes of some of a row's problems."""
+    """The outcomes of the row's problems at these indices, in this order."""
     whole = seed_groups.outcomes(group)
     chosen = np.array([place * whole.pools + pool for place in places for pool in range(whole.pools)])
     ranks = None if whole.ranks is None else whole.ranks[chosen]
-    full = {k: found for k, found in (whole.hits or {}).items() if len(found) == len(whole.n)}
-    hits = None if whole.hits is None else {k: found[chosen] for k, found in full.items()}
+    full = {k: values for k, values in (whole.hits or {}).items() if len(values) == len(whole.n)}
+    hits = None if whole.hits is None else {k: values[chosen] for k, values in full.items()}
     return Outcomes(whole.n[chosen], whole.c[chosen], whole.errors[chosen], ranks, hits, whole.pools)
 
 
@@ -155,26 +155,26 @@ def _check_trials(ours: Outcomes, theirs: Outcomes) -> None:
 
 
 def _trials(outcomes: Outcomes) -> int:
-    found = outcomes.ranks if outcomes.ranks is not None else next(iter((outcomes.hits or {}).values()))
-    return int(found.shape[1])
+    values = outcomes.ranks if outcomes.ranks is not None else next(iter((outcomes.hits or {}).values()))
+    return int(values.shape[1])
 
 
 def _budget(ours: Outcomes, theirs: Outcomes) -> int:
-    """The budget of the first's pools; 1 where nothing there can be solved."""
+    """The telling budget of the first row's pools; 1 where none of their problems is solvable."""
     budget = telling_budget(ours.n, ours.c) or 1
     if any(outcomes.found_within(budget) is None for outcomes in (ours, theirs)):
         raise HarnessError(f"compare: the pools differ in size, and the subsets have no common budget of {budget}")
     return budget
 
 
-def _figures(outcomes: Outcomes, budget: int | None) -> Floats:
-    """Per problem the mean rank of the first correct response; at a budget the share of trials that find none."""
+def _compared(outcomes: Outcomes, budget: int | None) -> Floats:
+    """Per problem the mean rank of the first correct response; at a budget the share of trials without a hit."""
     if budget is None:
         assert outcomes.ranks is not None
         return outcomes.inside(outcomes.ranks.mean(axis=1))
-    found = outcomes.found_within(budget)
-    assert found is not None
-    return outcomes.inside(1 - found.mean(axis=1))
+    hits = outcomes.found_within(budget)
+    assert hits is not None
+    return outcomes.inside(1 - hits.mean(axis=1))
 
 
 def _seeding(group: Sequence[seed_groups.Keyed]) -> str | list[str]:
@@ -183,7 +183,7 @@ def _seeding(group: Sequence[seed_groups.Keyed]) -> str | list[str]:
 
 
 def _about(group: Sequence[seed_groups.Keyed]) -> dict[str, Any]:
-    """Whose figures these are, and some of its row's."""
+    """The labels and seeds of a row, and some of its metrics."""
     row = seed_groups.row(group).to_json()
     labels = {name: row[name] for name in cells.LABELS}
-    return {"cell": row["cell"], **labels, "seeds": row["seeds"], **{name: row[name] for name in FIGURES}}
+    return {"cell": row["cell"], **labels, "seeds": row["seeds"], **{name: row[name] for name in METRICS}}

@@ -1,4 +1,4 @@
-"""Texts from elsewhere (names, paths, reasons) in Markdown, CSV and terminals, so that they are nothing but text."""
+"""Texts from elsewhere (names, paths, reasons) in Markdown, CSV and terminals, made safe to show as plain text."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ MARK = "'"
 
 
 def markdown(text: Any) -> str:
-    """The text for a paragraph, heading or table cell of Markdown: no link, image, table, HTML or formula begins in it.
+    """Escape a text for a paragraph, heading or cell of Markdown: it starts no link, image, table, HTML or formula.
 
-    Addresses are no links either (GitHub makes them such by itself). Signs that are not printable become blanks.
+    Web addresses do not become links either (GitHub would make them so). Non-printable characters become blanks.
     """
     shown = "".join(sign if sign.isprintable() else " " for sign in str(text))
     escaped = "".join(_MARKDOWN.get(sign, sign) for sign in shown)

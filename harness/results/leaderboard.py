@@ -1,10 +1,10 @@
 """Leaderboards: the cells of any folders as tables, in Markdown, CSV and JSON, the same bytes from the same cells.
 
-A table for each pool setting (task and its data's revision, split, model, engine, sampler, n, which problems, grader)
-and set of pools; in it a row for all cells that differ only in their seeds, the fewest calls first. Rows that were run
-with other seeds are on other pools, hence in another table. Nothing depends on when, where or in which order the files
-were found; figures have four significant digits; resampling is seeded by the cells. What cannot be counted is named,
-and the rest still counts.
+There is one table for each pool setting (task, data revision, split, model, engine, sampler, n, problems, grader) and
+set of pools. Cells that differ only in their seeds form one row; rows with the fewest calls come first. Rows with
+other seeds rank other pools, so they are in another table. The tables do not depend on when, where or in which order
+the files were read. Values have four significant digits; the cells' keys seed the resampling. Files that cannot be
+counted are listed, and the others still count.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ NAMES = tuple(f"{cells.TABLES}.{kind}" for kind in ("md", "csv", "json"))
 
 @dataclass
 class Found:
-    """What lies in some folders: cells by key, those that failed, what cannot be counted, and badges by selector."""
+    """The content of folders: measured and failed cells by key, files that cannot be counted, badges by selector."""
 
     measured: dict[str, Cell] = field(default_factory=dict)
     failed: dict[str, Cell] = field(default_factory=dict)
@@ -48,43 +48,43 @@ class Board:
 
 
 def gather(folders: Sequence[Path], orders: bool = False) -> Found:
-    """Every cell in the folders and below them, its orders only where asked for; HarnessError for no such folder."""
-    found = Found()
+    """Read every cell in the folders and below, with its orders only if `orders`; HarnessError for a missing folder."""
+    content = Found()
     for folder in folders:
         if not folder.is_dir():
             raise HarnessError(f"results {folder}: no such folder; `harness results publish` fills results/")
         for path in cells.files([folder]):
-            _take(found, path, orders)
+            _take(content, path, orders)
         for path in sorted(folder.rglob(f"{cells.BADGES}/*.json")):
-            found.badges[path.stem] = read_json(path)
-    found.faults.sort()
-    return found
+            content.badges[path.stem] = read_json(path)
+    content.faults.sort()
+    return content
 
 
-def _take(found: Found, path: Path, orders: bool) -> None:
+def _take(content: Found, path: Path, orders: bool) -> None:
     try:
         cell = cells.read(path)
     except HarnessError as fault:
-        found.faults.append(str(fault))
+        content.faults.append(str(fault))
         return
     if cells.is_random(cell):
-        found.faults.append(f"cell {path}: was made with random weights: it is a test, no result")
+        content.faults.append(f"cell {path}: was made with random weights: it is a test, no result")
         return
     if not orders:
         cell["problems"] = [cells.without_orders(entry) for entry in cell["problems"]]
-    (found.failed if "failed" in cell else found.measured)[path.stem] = cell
+    (content.failed if "failed" in cell else content.measured)[path.stem] = cell
 
 
-def boards(found: Found) -> list[Board]:
+def boards(content: Found) -> list[Board]:
     """The tables, by task, model and sampler."""
     rows: dict[str, list[list[seed_groups.Keyed]]] = {}
     failed: dict[str, list[Cell]] = {}
-    for group in seed_groups.rows_of(found.measured):
+    for group in seed_groups.rows_of(content.measured):
         rows.setdefault(canonical_json(_shared(group)), []).append(group)
-    for key, cell in sorted(found.failed.items()):
+    for key, cell in sorted(content.failed.items()):
         failed.setdefault(canonical_json(_shared([(key, cell)])), []).append(cell)
     abouts = sorted({*rows, *failed})
-    return [_board(found, json.loads(about), rows.get(about, []), failed.get(about, [])) for about in abouts]
+    return [_board(content, json.loads(about), rows.get(about, []), failed.get(about, [])) for about in abouts]
 
 
 def _shared(group: Sequence[seed_groups.Keyed]) -> dict[str, Any]:
@@ -105,20 +105,20 @@ def _shared(group: Sequence[seed_groups.Keyed]) -> dict[str, Any]:
     }
 
 
-def _board(found: Found, about: Mapping[str, Any], groups: Sequence[Any], failed: Sequence[Cell]) -> Board:
-    rows = with_q(sorted((_row(found, group) for group in groups), key=_place))
+def _board(content: Found, about: Mapping[str, Any], groups: Sequence[Any], failed: Sequence[Cell]) -> Board:
+    rows = with_q(sorted((_row(content, group) for group in groups), key=_place))
     return Board(about, rows, sorted((cell["labels"]["selector"], cell["failed"]) for cell in failed))
 
 
 def _place(row: Row) -> tuple[Any, ...]:
-    """The fewest calls first; subset methods, which have no such figure, after them by their gain at the budget."""
+    """Sort key: rankers by calls, the fewest first; then subset methods, which have no calls, by gain at the budget."""
     gain, calls = row.gain_at_k.get(str(row.budget)) or 0.0, row.samples_to_correct
     return (calls or float("inf"), 0.0 if calls else -gain, row.selector, row.embedder, row.cells)
 
 
-def _row(found: Found, group: Sequence[seed_groups.Keyed]) -> Row:
+def _row(content: Found, group: Sequence[seed_groups.Keyed]) -> Row:
     selector = group[0][1]["inputs"]["ranking"]["selector"]
-    badge = found.badges.get(digest(selector))
+    badge = content.badges.get(digest(selector))
     return replace(seed_groups.row(group), dist=selector["dist"], conformance=_badge(badge) if badge else None)
 
 
@@ -130,10 +130,10 @@ def _badge(badge: Mapping[str, Any]) -> str:
 
 
 def place(folder: Path, out: Path | None) -> Path | None:
-    """Where the tables of the cells in `folder` go: `out`, else the folder; never among cells unasked.
+    """The folder for the tables of the cells in `folder`: `out` if given, else `folder`, but never a folder of cells.
 
-    For the cells of a store (STORE/cells) that is STORE. Of any other folder with cells right in it, such as one task's
-    in results/, the tables would be a part of those above: None, unless it is said where they go.
+    For the cells of a store (STORE/cells) it is STORE. For any other folder that holds cells itself, such as one task
+    in results/, it is None: its tables would be only a part of the tables one level up.
     """
     if out or not _holds_cells(folder):
         return out or folder
@@ -141,14 +141,14 @@ def place(folder: Path, out: Path | None) -> Path | None:
 
 
 def _holds_cells(folder: Path) -> bool:
-    """Whether cells lie right in it."""
+    """Whether the folder itself, not a folder below it, holds cells."""
     return any(path.parent == folder for path in cells.files([folder]))
 
 
-def write(folder: Path, found: Found, made: Sequence[Board] | None = None) -> list[Path]:
-    """Write leaderboard.md, .csv and .json of what was found; returns their paths. `made`: its `boards`, if at hand."""
-    tables = boards(found) if made is None else made
-    texts = (markdown(tables, found.faults), as_csv(tables), as_json(tables))
+def write(folder: Path, content: Found, made: Sequence[Board] | None = None) -> list[Path]:
+    """Write leaderboard.md, .csv and .json and return their paths. `made`: `boards(content)`, if already computed."""
+    tables = boards(content) if made is None else made
+    texts = (markdown(tables, content.faults), as_csv(tables), as_json(tables))
     for name, text in zip(NAMES, texts, strict=True):
         write_atomically(folder / name, text.encode())
     return [folder / name for name in NAMES]
@@ -160,7 +160,7 @@ def as_json(tables: Iterable[Board]) -> str:
         {
             "about": dict(table.about),
             "rows": [row.to_json() for row in table.rows],
-            "failed": [list(one) for one in table.failed],
+            "failed": [list(failure) for failure in table.failed],
         }
         for table in tables
     ]
@@ -168,9 +168,9 @@ def as_json(tables: Iterable[Board]) -> str:
 
 
 def as_csv(tables: Iterable[Board]) -> str:
-    """One line a row of any table; lists and objects are spread over columns of their own.
+    """The rows of all tables as CSV, one line each; lists and objects become several columns.
 
-    Texts that a spreadsheet would run are marked (`inert.csv_cell`).
+    Texts that a spreadsheet would run as a formula are marked (`inert.csv_cell`).
     """
     return inert.csv_table([_flat({**table.about, **row.to_json()}) for table in tables for row in table.rows])
 
@@ -237,7 +237,7 @@ def _section(table: Board) -> list[str]:
 
 
 def remarks_on(rows: Sequence[Row]) -> list[str]:
-    """What has to be said of a table beside its rows: dashes, disputed grades, fallbacks, the chance level."""
+    """Remarks on a table, one sentence each: missing intervals, disputed grades, fallbacks, the chance level."""
     counts = [row.disputed for row in rows if row.disputed is not None]
     disputed = [f"disputed grades: {max(counts)}."] if counts else []
     return [
@@ -261,5 +261,5 @@ def _table(rows: Sequence[Row]) -> str:
 
 
 def _code(key: str) -> str:
-    """A pool's key, which no cell that anybody edited can make more than one word."""
+    """A pool's key for a code span: letters, digits and `._-` only, so that an edited cell cannot inject Markdown."""
     return "".join(sign for sign in str(key) if sign.isalnum() or sign in "._-")

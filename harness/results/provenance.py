@@ -1,4 +1,4 @@
-"""What made a result: the versions of Python and of the libraries, and the machine."""
+"""Record what made a result: the versions of Python and of the libraries, and the machine."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def made_with(plugins: Iterable[str]) -> dict[str, Any]:
 
 
 def _versions(plugins: Iterable[str]) -> Iterator[tuple[str, str]]:
-    """Python's, the libraries', and those of the distributions that the plugins come from."""
+    """Name and version of Python, the libraries, and the distributions that the plugins come from."""
     yield "python", platform.python_version()
     for name in dict.fromkeys([*LIBRARIES, *plugins]):
         try:
@@ -49,7 +49,7 @@ def _hardware() -> dict[str, Any]:
 
 
 def _processor() -> str:
-    """The processor's name: Linux keeps it in a file, others say it (or do not: "")."""
+    """The processor's name: from a file on Linux, else from `platform`; "" if unknown."""
     try:
         named = re.search(r"^(?:model name|Model)\s*: (.+)$", Path("/proc/cpuinfo").read_text(), re.M)
     except OSError:

@@ -1,4 +1,4 @@
-"""From a store to results/: cells are copied, and each selector's conformance is recorded beside them."""
+"""Publish results: copy cells from a store to results/, and record each selector's conformance beside them."""
 
 from __future__ import annotations
 
@@ -23,9 +23,10 @@ from .leaderboard import gather
 
 
 def publish(keys: Sequence[str], from_store: Path, to: Path, plugin_files: Sequence[Path]) -> list[dict[str, Any]]:
-    """Copy cells of the store (all that did not fail, or those whose keys begin so) to TO/TASK/KEY.json; a row each.
+    """Copy cells of the store to TO/TASK/KEY.json and return a row for each. `keys`: beginnings of keys; [] means all.
 
-    All are read and tried before the first is written, and what was written is taken back where the rest cannot be.
+    Without `keys` failed cells are skipped. All cells are read and their selectors tried before the first file is
+    written. If a file cannot be written, those written before are removed or restored.
     """
     folder = from_store / "cells"
     paths = cells.files([folder])
@@ -50,7 +51,7 @@ def publish(keys: Sequence[str], from_store: Path, to: Path, plugin_files: Seque
 
 
 def _publishable(path: Path, asked_for: bool) -> cells.Cell | None:
-    """The cell, where it is a result; None for one that failed and that nobody named."""
+    """The cell if it is a result; None if it failed and was not asked for by key; else HarnessError."""
     cell = cells.read(path)
     if "failed" in cell:
         if asked_for:
@@ -62,7 +63,7 @@ def _publishable(path: Path, asked_for: bool) -> cells.Cell | None:
 
 
 def _write_all(files: Mapping[Path, bytes]) -> None:
-    """Write the files, all or none: after a failure those that were there have their content, the others are gone."""
+    """Write all files or none: after a failure existing files are restored and new ones removed."""
     before = {path: path.read_bytes() if path.exists() else None for path in files}
     made = [folder for path in files for folder in path.parents if not folder.exists()]
     written: list[Path] = []
@@ -78,15 +79,16 @@ def _write_all(files: Mapping[Path, bytes]) -> None:
             else:
                 write_atomically(path, content_before)
         for folder in sorted(set(made), key=lambda folder: len(folder.parts), reverse=True):
-            with suppress(OSError):  # not there, or not empty
+            with suppress(OSError):  # missing, or not empty
                 folder.rmdir()
         raise
 
 
 def _record(cell: cells.Cell, to: Path, registry: Registry, files: dict[Path, bytes]) -> str:
-    """Try the selector by the conformance kit, once a version of both; what is not installed here is not tried.
+    """Run the conformance kit on the cell's selector and return a summary, such as "passes 31" or "not tried: ...".
 
-    What is to be kept of that is added to `files`.
+    It runs once for each version of selector and kit, and only if that selector is installed. A new badge is added to
+    `files`.
     """
     selector = cell["inputs"]["ranking"]["selector"]
     path = to / cells.BADGES / f"{digest(selector)}.json"
@@ -105,7 +107,7 @@ def _record(cell: cells.Cell, to: Path, registry: Registry, files: dict[Path, by
 
 
 def _tried(selector: Mapping[str, Any], registry: Registry) -> dict[str, Any]:
-    """How many checks this very selector passes, and what the others say; HarnessError where it is not here."""
+    """How many checks exactly this selector passes, and the messages of those it fails; else HarnessError."""
     spec = Spec(selector["name"], {name: _text(value) for name, value in selector["params"].items()})
     component = build(registry, "selector", spec)
     if described(registry.find("selector", spec.name), component) != selector:
@@ -120,9 +122,9 @@ def _text(value: Any) -> str:
 
 
 def validate(folders: Sequence[Path]) -> list[str]:
-    """One line for each file in the folders that is no cell, or none to be trusted; one where there is nothing."""
-    found = gather(folders)
-    if not (found.measured or found.failed or found.faults):
+    """One line for each file that is not a cell or cannot be trusted; one line if the folders hold no cells at all."""
+    content = gather(folders)
+    if not (content.measured or content.failed or content.faults):
         where = ", ".join(map(str, folders))
         return [f"results {where}: holds no cells; `harness results publish` copies them there"]
-    return found.faults
+    return content.faults

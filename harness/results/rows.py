@@ -1,7 +1,7 @@
-"""A row: all that a table says of one selector on one pool, or on the pools of several seeds.
+"""A row: all values that a table shows for one selector on one pool, or on the pools of several seeds.
 
-`to_json` is what `harness run --json` and leaderboard.json hold; docs/schemas/row.json is its schema. What each metric
-means, and what its interval is worth, stands in docs/statistics.md.
+`harness run --json` and leaderboard.json hold `to_json` of rows; docs/schemas/row.json is its schema.
+docs/statistics.md explains each metric and how far its interval can be trusted.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
 Interval = Sequence[float] | None  # its two ends
-ByBudget = Mapping[str, float | None]  # a budget, as text -> the value there
+ByBudget = Mapping[str, float | None]  # a budget, as text -> the value at this budget
 
 
 @dataclass(frozen=True, kw_only=True)

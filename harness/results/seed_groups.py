@@ -1,9 +1,8 @@
-"""Cells that differ only in their seeds are one row: seeds and trials are averaged inside a problem first.
+"""Join cells that differ only in their seeds into one row: seeds and trials are averaged inside a problem first.
 
-Only in their seeds: equal labels but for the seed, the same problems, and equal inputs of every stage once the seeds
-(the pool's, the projection's, the ranking's) and the keys that are hashed from them are left out. A parameter of a
-component that happens to be called seed is a parameter. A pool made elsewhere has no seed: two such files are two
-pools.
+Such cells have equal labels except for the seed, the same problems, and equal inputs of every stage, apart from the
+seeds (of the pool, the projection and the ranking) and the keys that depend on them. A component's own parameter named
+seed counts as a parameter. A pool made elsewhere has no seed: two such files are two pools.
 """
 
 from __future__ import annotations
@@ -27,26 +26,26 @@ Keyed = tuple[str, Cell]
 
 
 def unseeded(stage: Mapping[str, Any]) -> dict[str, Any]:
-    """A stage's inputs without its seeds and without what is hashed from any seed."""
+    """A stage's inputs without its seeds and without the keys that depend on a seed."""
     return {name: value for name, value in stage.items() if name not in SEEDS + HASHED}
 
 
 def setting(cell: Mapping[str, Any]) -> str:
-    """What cells of one row have in common, as canonical JSON."""
+    """What the cells of one row have in common, as canonical JSON."""
     labels = {name: value for name, value in cell["labels"].items() if name != "seed"}
     inputs = {name: unseeded(stage) for name, stage in cell["inputs"].items()}
     return canonical_json([labels, inputs, [entry["id"] for entry in cell["problems"]]])
 
 
-def rows_of(found: Mapping[str, Cell]) -> list[list[Keyed]]:
-    """The cells in groups of one row each, by seed inside a group; equal whatever order the cells come in.
+def rows_of(measured: Mapping[str, Cell]) -> list[list[Keyed]]:
+    """Group the cells into rows, sorted by seed inside a row. The result does not depend on the order of the cells.
 
-    A row's pools have equally many cells each. Where they have not (rankings of one pool by several seeds, of another
-    by one) every pool is a row of its own.
+    All pools of a row have the same number of cells. Where they differ (one pool ranked with several seeds, another
+    with one), each pool becomes a separate row.
     """
     groups: dict[str, list[Keyed]] = {}
-    for key in sorted(found, key=lambda key: (found[key]["labels"]["seed"], key)):
-        groups.setdefault(setting(found[key]), []).append((key, found[key]))
+    for key in sorted(measured, key=lambda key: (measured[key]["labels"]["seed"], key)):
+        groups.setdefault(setting(measured[key]), []).append((key, measured[key]))
     rows = []
     for name in sorted(groups):
         pools = by_pool(groups[name])
@@ -56,7 +55,7 @@ def rows_of(found: Mapping[str, Cell]) -> list[list[Keyed]]:
 
 
 def by_pool(group: Iterable[Keyed]) -> list[list[Keyed]]:
-    """The cells of one row by the pool that they ranked, in the order of its first."""
+    """The cells of one row grouped by the pool they ranked; pools in order of their first cell."""
     pools: dict[str, list[Keyed]] = {}
     for key, cell in group:
         pools.setdefault(cell["inputs"]["pool"]["key"], []).append((key, cell))
@@ -69,14 +68,14 @@ def pools_of(group: Iterable[Keyed]) -> list[str]:
 
 
 def outcomes(group: Sequence[Keyed]) -> Outcomes:
-    """A row's outcomes: one cell's, or several cells' with their pools and trials inside each problem."""
+    """A row's outcomes: those of its cells, with their pools and trials joined inside each problem."""
     return over_seeds([[cells.outcomes(cell) for _, cell in pool] for pool in by_pool(group)])
 
 
 def row(group: Sequence[Keyed]) -> Row:
-    """A row from the cells of one group; of one cell the same as `cells.row`, but for `seeds` and `cells`.
+    """The row of one group of cells; for a single cell it is `cells.row` plus `seeds` and `cells`.
 
-    `seed` is None where there are several; resampling is then seeded by the keys of all cells.
+    With several cells `seed` is None, and the keys of all cells seed the resampling.
     """
     key, cell = group[0]
     keys = [each for each, _ in group]
@@ -95,16 +94,16 @@ def row(group: Sequence[Keyed]) -> Row:
 
 
 def _conditions(group: Iterable[Keyed]) -> dict[str, list[str]]:
-    """Under what the verdicts of any of the cells were made."""
-    found: dict[str, set[str]] = {}
+    """The conditions under which the verdicts of any of the cells were made: name -> sorted values."""
+    merged: dict[str, set[str]] = {}
     for _, cell in group:
         for name, values in cell["conditions"].items():
-            found.setdefault(name, set()).update(values)
-    return {name: sorted(values) for name, values in sorted(found.items())}
+            merged.setdefault(name, set()).update(values)
+    return {name: sorted(values) for name, values in sorted(merged.items())}
 
 
 def _disputed(group: Iterable[Keyed]) -> int | None:
-    """Disputed grades of all pools, each counted once; None where none was audited."""
+    """The number of disputed grades in all pools, each pool counted once; None if no pool was audited."""
     counts = {cell["inputs"]["pool"]["key"]: cells.disputed(cell) for _, cell in group}
-    known = [count for count in counts.values() if count is not None]
-    return sum(known) if known else None
+    audited = [count for count in counts.values() if count is not None]
+    return sum(audited) if audited else None

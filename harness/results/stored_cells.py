@@ -1,8 +1,9 @@
-"""From a cell back to the store that it was made in: pool, vectors, verdicts, ranking, and the selector to rank on.
+"""Read what a cell was made from out of its store: pool, vectors, verdicts, ranking; rebuild its selector.
 
-A shard's name holds a hash of the problem's reference, which the store does not keep, so names are read from the shards
-of responses, which say whose they are: no task is needed, and no data set. A stored ranking ends at the first correct
-response; `rebuilt` makes the selector again, and `picks` goes on from the trial's own stream of random numbers.
+A shard's name holds a hash of the problem's reference, which the store does not keep. So names are read from the shards
+of responses, which hold the problem's id: neither the task nor its data set is needed. A stored ranking ends at the
+first correct response. To continue it, `rebuilt` builds the selector again, and `picks` ranks with the trial's own
+random stream.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ def key_of(cell: Mapping[str, Any], kind: str) -> str | None:
 
 @dataclass(frozen=True)
 class _Named(Stage):
-    """A stage of which one shard is read, by its name without suffix."""
+    """A stage from which one shard is read, by its file name without suffix."""
 
     name: str = ""
 
@@ -49,7 +50,7 @@ class _Named(Stage):
 
 @dataclass(frozen=True)
 class StoredProblem:
-    """One problem of a pool in a store. `name`: what its shards of every stage are called, without suffix."""
+    """One problem of a pool in a store. `name`: the file name, without suffix, of its shard in every stage."""
 
     root: Path
     problem: Problem
@@ -60,7 +61,7 @@ class StoredProblem:
         return _Named(self.root / kind / key, key, SUFFIXES[kind], {}, self.name)
 
     def has(self, cell: Mapping[str, Any], kind: str) -> bool:
-        """Whether the shard of that kind is there, from which the cell was made."""
+        """Whether the store still has the shard of that kind from which the cell was made."""
         return self._stage(cell, kind).path(self.problem).exists()
 
     def responses(self, cell: Mapping[str, Any]) -> Responses:
@@ -90,7 +91,7 @@ class StoredProblem:
         return read_record(self._stage(cell, "ranking").path(self.problem))
 
     def pool(self, cell: Mapping[str, Any], n: int, responses: Responses | None = None) -> Pool:
-        """The first n responses as the cell's selector saw them. `responses`: where they were read already."""
+        """The first n responses as the cell's selector saw them. `responses`: pass them if they were already read."""
         responses = self.responses(cell) if responses is None else responses
         answers = shards.read_answers(self._stage(cell, "verdict").path(self.problem))
         self._require(cell, "pool", len(responses), n)
@@ -106,23 +107,23 @@ class StoredProblem:
 
 
 def stored_problems(root: Path, cell: Mapping[str, Any]) -> dict[str, StoredProblem]:
-    """Those of the cell's problems whose responses the store has, by id, in the order of the cell."""
-    there = {}
+    """The cell's problems whose responses are in the store, by id, in the cell's order."""
+    stored = {}
     for path in sorted((root / "pool" / str(key_of(cell, "pool"))).glob("*.parquet")):
         about = shards.read_about(path)
-        there[about["problem_id"]] = about["prompt"], path.stem
-    found = {}
+        stored[about["problem_id"]] = about["prompt"], path.stem
+    problems = {}
     for entry in cell["problems"]:
-        if (stored_id := storable(entry["id"])) in there:
-            prompt, name = there[stored_id]
-            found[entry["id"]] = StoredProblem(root, Problem(entry["id"], prompt), name)
-    return found
+        if (stored_id := storable(entry["id"])) in stored:
+            prompt, name = stored[stored_id]
+            problems[entry["id"]] = StoredProblem(root, Problem(entry["id"], prompt), name)
+    return problems
 
 
 def rebuilt(registry: Registry, cell: Mapping[str, Any]) -> Any:
-    """The selector that made the cell, built again; None where what is installed is another version of it.
+    """Build the selector that made the cell; None if another version of it is installed.
 
-    HarnessError where it is not installed.
+    HarnessError if it is not installed.
     """
     spec = cell["labels"]["selector"]
     selector = build(registry, "selector", spec)
@@ -131,9 +132,9 @@ def rebuilt(registry: Registry, cell: Mapping[str, Any]) -> Any:
 
 
 def picks(selector: Any, cell: Mapping[str, Any], pool: Pool, problem: Problem, trial: int, most: int) -> list[int]:
-    """The first `most` picks of one of the cell's trials (fewer where the ranking ends), each checked as it comes.
+    """The first `most` picks of one of the cell's trials (fewer if the ranking ends), each index checked.
 
-    A selector is foreign code: whatever it raises comes through.
+    A selector is third-party code: any exception it raises passes through.
     """
     labels = cell["labels"]
     with contained(), one_thread(labels["selector"]), ranking_named(labels["selector"], problem):

@@ -1,7 +1,7 @@
-"""How much correct verdicts are worth: how many came by a fallback, and how many would come by chance.
+"""How far correct verdicts can be trusted: the share made by a fallback, and the share expected by chance.
 
-The chance level is the mean over problems of each one's share of correct gradings against other problems' references
-(`stages.chance`); its interval is over problems (`stats.difference_interval`), and there is none where no grading was
+The chance level is the mean over problems of the share of responses graded correct against other problems' references
+(`stages.chance`). Its interval is over problems (`stats.difference_interval`); it is None if no such grading was
 correct.
 """
 
@@ -20,7 +20,7 @@ WARNS = 0.05  # share of correct verdicts by a fallback, above which tables warn
 
 
 def quality(cells: Sequence[Mapping[str, Any]], seed: int) -> dict[str, Any]:
-    """`routes`, `fallback_share` and `chance` of cells of different pools; None for what they do not hold."""
+    """`routes`, `fallback_share` and `chance` of cells of different pools; None where the cells lack the data."""
     entries = [entry for cell in cells for entry in cell["problems"]]
     return {**_of_routes(entries), "chance": level(_by_problem(entries), seed)}
 
@@ -32,7 +32,7 @@ def _of_routes(entries: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     for entry in entries:
         counts.update(entry["routes"])
     total = counts.total()
-    routes = dict(sorted(counts.items(), key=lambda one: (-one[1], one[0])))
+    routes = dict(sorted(counts.items(), key=lambda item: (-item[1], item[0])))
     return {"routes": routes, "fallback_share": counts[FALLBACK] / total if total else None}
 
 
@@ -47,7 +47,7 @@ def _by_problem(entries: Sequence[Mapping[str, Any]]) -> list[tuple[int, int]]:
 
 
 def level(counts: Sequence[tuple[int, int]], seed: int) -> dict[str, Any] | None:
-    """The chance level from each problem's (correct, gradings); None where nothing was graded."""
+    """The chance level from each problem's (correct, gradings); None if there are no gradings."""
     if not counts:
         return None
     from harness.scoring.stats import difference_interval  # and with it scipy.stats
@@ -64,7 +64,7 @@ def level(counts: Sequence[tuple[int, int]], seed: int) -> dict[str, Any] | None
 
 
 def remarks(row: Row) -> Iterator[str]:
-    """What a table says of its verdicts: how many came by a fallback, and the chance level where it is known."""
+    """Remarks on a table's verdicts: how many were made by a fallback, and the chance level if known."""
     routes = row.routes or {}
     if set(routes) - {"-"}:  # a task with one way to be correct names none
         share, count = row.fallback_share or 0.0, routes.get(FALLBACK, 0)

@@ -1,9 +1,10 @@
-"""pass@k of a cell at every budget, with bands: what a curve is drawn from, in a report and in a figure.
+"""pass@k of a cell at every budget, with confidence bands: the values that plots and reports show as curves.
 
-Random's pass@k is exact on each problem, 1 - C(N-c, k)/C(N, k); a selector's is the share of trials whose first k
-picks (a subset method's: whose subset of size k) hold a correct response. Bands are 95 %, pointwise, by a percentile
-bootstrap over problems, trials averaged inside a problem first; seeded, so that the same cell gives the same band. Two
-curves of one pool share its problems: bands that overlap do not mean that there is no difference.
+For random selection pass@k is exact on each problem, 1 - C(N-c, k)/C(N, k). For a selector it is the share of trials
+whose first k picks (for a subset method: whose subset of size k) hold a correct response. Bands are pointwise and 95 %,
+from a percentile bootstrap over problems, with the trials of a problem averaged first. The bootstrap is seeded: the
+same cell gives the same band. Two curves of one pool share its problems, so overlapping bands do not mean that there is
+no difference.
 """
 
 from __future__ import annotations
@@ -32,26 +33,26 @@ def random_shares(outcomes: Outcomes, ks: Sequence[int]) -> Floats:
 
 
 def oracle_shares(outcomes: Outcomes, ks: Sequence[int]) -> Floats:
-    """pass@k of who knows the verdicts, (problems, budgets): the first pick is correct, where any response is."""
+    """pass@k of the oracle, (problems, budgets): its first pick is correct wherever any response is."""
     return np.repeat((outcomes.c > 0)[:, None].astype(float), len(ks), axis=1)
 
 
 def selected_shares(outcomes: Outcomes, ks: Sequence[int]) -> tuple[list[int], Floats]:
-    """The budgets, and at each every problem's share of trials that found a correct response, (problems, budgets).
+    """The budgets, and for each problem and budget the share of trials with a correct response, (problems, budgets).
 
-    A subset method has budgets of its own. No budget may be larger than the smallest pool: N+1, which says that there
-    is none, never counts.
+    A subset method brings its own budgets, and `ks` is ignored. No budget may exceed the smallest pool: then the rank
+    N+1, which means "no correct response", never counts as a hit.
     """
     if outcomes.hits is not None:
-        there = [k for k, hits in sorted(outcomes.hits.items()) if len(hits) == len(outcomes.n)]
-        return there, np.stack([outcomes.hits[k].mean(axis=1) for k in there], axis=1)
+        complete = [k for k, hits in sorted(outcomes.hits.items()) if len(hits) == len(outcomes.n)]
+        return complete, np.stack([outcomes.hits[k].mean(axis=1) for k in complete], axis=1)
     assert outcomes.ranks is not None
     return list(ks), (outcomes.ranks[:, :, None] <= np.array(ks)).mean(axis=1)
 
 
 def band(shares: Floats, seed: int) -> tuple[Floats, Floats]:
-    """The ends (budgets,) of the 95 % band of the mean over problems of shares (problems, budgets)."""
+    """The ends of the 95 % band of the mean over problems: low, high (budgets,); shares (problems, budgets)."""
     problems = len(shares)
-    drawn = np.random.default_rng(seed).multinomial(problems, np.full(problems, 1 / problems), RESAMPLES)
-    low, high = np.percentile(drawn @ shares / problems, [2.5, 97.5], axis=0)
+    counts = np.random.default_rng(seed).multinomial(problems, np.full(problems, 1 / problems), RESAMPLES)
+    low, high = np.percentile(counts @ shares / problems, [2.5, 97.5], axis=0)
     return low, high

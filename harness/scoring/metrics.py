@@ -1,17 +1,18 @@
-"""Samples-to-correct, pass@k, win, tie and loss: a ranking's, and random selection's in closed form.
+"""Samples-to-correct, pass@k, win, tie and loss: of a ranking, and in closed form of random selection.
 
 Two estimators, never mixed (N responses to a problem, c of them correct):
 - random selection without replacement: samples-to-correct (N+1)/(c+1) (Tuyls et al. 2025, appendix), and pool pass@k
   = 1 - C(N-c, k)/C(N, k) (Chen et al. 2021, equation 1);
 - a ranking: samples-to-correct is the rank of the first correct response (1 = first), pass@k the share of (problem,
   trial) with that rank <= k.
-A problem with c = 0 counts N+1 in both means, as the closed form gives; it is never dropped. A second mean over the
-solvable problems stands beside, and for each budget the restricted mean, of min(rank, budget + 1): the calls of who
-stops there, which no unsolvable problem can dominate. What every selector has, subset methods too, is the gain at a
-budget: its pass@k less random's. Intervals and tests are in `stats`. What is degenerate is None, never NaN.
+A problem with c = 0 counts N+1 in both means, as the closed form gives; it is never dropped. Beside this mean there is
+one over the solvable problems only, and for each budget the restricted mean, of min(rank, budget + 1): the calls used
+when stopping after `budget`, which no unsolvable problem can dominate. Every selector, subset methods too, has the gain
+at a budget: its pass@k minus that of random selection. Intervals and tests are in `stats`. A degenerate value is None,
+never NaN.
 
-Several seeds: a problem then has a pool a seed, or more trials on the same pool. Both are averaged inside the problem
-before anything is said of problems.
+With several seeds a problem has one pool per seed, or more trials on the same pool. Both are averaged inside the
+problem before anything is computed over problems.
 """
 
 from __future__ import annotations
@@ -47,7 +48,7 @@ def random_samples_to_correct(n: Ints, c: Ints) -> Floats:
 
 
 def random_misses(n: Ints, c: Ints, k: Ints) -> Floats:
-    """P(no correct one among the first k of a random order) = C(N-c, k)/C(N, k); broadcasts."""
+    """P(no correct response among the first k of a random order) = C(N-c, k)/C(N, k); arguments broadcast."""
     n, c, k = np.broadcast_arrays(np.asarray(n, float), np.asarray(c, float), np.asarray(k, float))
     possible = n - c >= k
     left = np.where(possible, n - c - k, 0)
@@ -57,12 +58,12 @@ def random_misses(n: Ints, c: Ints, k: Ints) -> Floats:
 
 
 def random_pass_at_k(n: Ints, c: Ints, k: int) -> Floats:
-    """Pool pass@k of each problem."""
+    """pass@k of random selection on each problem's pool, (problems,)."""
     return 1.0 - random_misses(n, c, np.minimum(k, n))
 
 
 def restricted(ranks: Ints, budget: int) -> Ints:
-    """min(rank, budget + 1): the calls of who stops at a budget, and one more where none of them was correct."""
+    """min(rank, budget + 1): calls used when stopping after `budget`, and one more where none of them was correct."""
     cut: Ints = np.minimum(ranks, budget + 1)
     return cut
 
@@ -79,37 +80,37 @@ def random_restricted_mean(n: Ints, c: Ints, budget: int) -> Floats:
 
 
 def budget_for(share: float, ranks: Ints, c: Ints) -> int | None:
-    """The smallest k with pass@k of at least a share of the ceiling, the part of problems that have a correct response.
+    """The smallest k at which pass@k reaches `share` of the ceiling; the ceiling is the share of solvable problems.
 
-    ranks (problems, trials). None where no problem is solvable.
+    ranks (problems, trials); a problem is solvable where c > 0. None where no problem is solvable.
     """
-    found = np.sort(ranks[c > 0], axis=None)
-    return int(found[ceil(share * found.size - 1e-9) - 1]) if found.size else None
+    solvable = np.sort(ranks[c > 0], axis=None)
+    return int(solvable[ceil(share * solvable.size - 1e-9) - 1]) if solvable.size else None
 
 
 def random_budget_for(share: float, n: Ints, c: Ints) -> int | None:
-    """As `budget_for`, for random selection in expectation."""
+    """The same as `budget_for`, for the expected pass@k of random selection."""
     n, c = n[c > 0], c[c > 0]
     if not n.size:
         return None
-    found = share * n.size - 1e-9
-    return 1 + bisect_left(range(1, int(n.max()) + 1), found, key=lambda k: float(random_pass_at_k(n, c, k).sum()))
+    wanted = share * n.size - 1e-9
+    return 1 + bisect_left(range(1, int(n.max()) + 1), wanted, key=lambda k: float(random_pass_at_k(n, c, k).sum()))
 
 
 def reference_ranks(n: Ints, c: Ints) -> dict[str, Ints]:
-    """The rank of the first correct response (problems,) of who knows the verdicts: best possible, worst possible.
+    """The rank of the first correct response, (problems,), for the oracle (best) and the anti-oracle (worst possible).
 
-    Where c = 0 it is N+1 for both.
+    Where c = 0 both are N+1.
     """
     n, c = np.asarray(n), np.asarray(c)
     return {"oracle": np.where(c > 0, 1, n + 1), "anti_oracle": n - c + 1}
 
 
 def telling_budget(n: Ints, c: Ints) -> int | None:
-    """The power of two (or N) at which random selection comes nearest to solving half of what can be solved.
+    """The budget, a power of two or N, at which random selection solves nearest to half of the solvable problems.
 
-    There a subset's hit varies most. It is read off (N, c) alone, so that no selector can choose it. None where no
-    problem is solvable.
+    At this budget the hit of a subset varies most. It depends on (N, c) alone, so no selector can influence it. None
+    where no problem is solvable.
     """
     if not (np.asarray(c) > 0).any():
         return None
@@ -118,9 +119,10 @@ def telling_budget(n: Ints, c: Ints) -> int | None:
 
 
 def win_tie_loss(ranks: Ints, n: Ints, c: Ints) -> tuple[Floats, Floats, Floats]:
-    """P(rank < R), P(rank = R), P(rank > R) for R the rank in a random order, exact, per problem and trial.
+    """The exact P(rank < R), P(rank = R), P(rank > R) per problem and trial, where R is the rank in a random order.
 
-    ranks (problems, trials); N+1 means none. For c = 0 both are N+1: a tie. For equal selectors win = loss.
+    ranks (problems, trials); N+1 means that no response is correct. For c = 0 both ranks are N+1: a tie. Random
+    selection itself has win = loss in expectation.
     """
     n, c = np.asarray(n)[:, None], np.asarray(c)[:, None]
     win = random_misses(n, c, ranks)
@@ -137,11 +139,12 @@ def budgets(n: int) -> list[int]:
 
 @dataclass(frozen=True, eq=False)
 class Outcomes:
-    """What a row's metrics are computed from. An entry is a pool; `pools` of one problem stand together (one a seed).
+    """The values that a row's metrics are computed from. An entry is one pool; the `pools` of a problem are adjacent.
 
     n, c, errors  (entries,) pool sizes, correct responses, verifier errors
     ranks         (entries, trials) rank of the first correct response, N+1 where there is none; None for subsets
-    hits          k -> (entries, trials) whether a subset of size k held a correct one; None for rankers
+    hits          k -> (entries, trials) whether a subset of size k held a correct response; None for rankers
+    pools         how many pools each problem has: one per seed
     """
 
     n: Ints
@@ -166,47 +169,49 @@ class Outcomes:
         return mean
 
     def found_within(self, k: int) -> Floats | None:
-        """Whether the first k, or the subset of size k, held a correct one, (entries, trials); None if not known."""
+        """Whether the first k picks, or the subset of size k, hold a correct response: (entries, trials), or None."""
         if self.hits is not None:
             hits = self.hits.get(k)
             return None if hits is None or len(hits) < len(self.n) else np.asarray(hits, float)
         if self.ranks is None:
             return None
-        found: Floats = ((self.c[:, None] > 0) & (self.ranks <= k)).astype(float)  # N+1 <= k must not count
-        return found
+        within: Floats = ((self.c[:, None] > 0) & (self.ranks <= k)).astype(float)  # N+1 <= k must not count
+        return within
 
 
-def over_seeds(found: Sequence[Sequence[Outcomes]]) -> Outcomes:
-    """Several cells' outcomes as one; a group a pool, in it a cell a seed, all of the same problems in the same order.
+def over_seeds(groups: Sequence[Sequence[Outcomes]]) -> Outcomes:
+    """Join the outcomes of several cells. A group holds the cells of one pool, all with the same problems in one order.
 
-    Cells of one pool are further trials on it. Groups are of equal size.
+    The cells of a group become further trials on its pool. All groups have the same size.
     """
-    pools = [_more_trials(group) for group in found]
+    pools = [_more_trials(group) for group in groups]
 
-    def woven(arrays: Sequence[Any]) -> Any:  # the pools of a problem side by side
+    def interleaved(arrays: Sequence[Any]) -> Any:  # the pools of a problem become adjacent
         stacked = np.stack(arrays, axis=1)
         return stacked.reshape(-1, *stacked.shape[2:])
 
     first = pools[0]
-    ranks = woven([one.ranks for one in pools]) if first.ranks is not None else None
-    hits = {k: woven([(one.hits or {})[k] for one in pools]) for k in first.hits} if first.hits is not None else None
-    n, c, errors = (woven([getattr(one, name) for one in pools]) for name in ("n", "c", "errors"))
+    ranks = interleaved([pool.ranks for pool in pools]) if first.ranks is not None else None
+    hits = None
+    if first.hits is not None:
+        hits = {k: interleaved([(pool.hits or {})[k] for pool in pools]) for k in first.hits}
+    n, c, errors = (interleaved([getattr(pool, name) for pool in pools]) for name in ("n", "c", "errors"))
     return Outcomes(n, c, errors, ranks, hits, len(pools))
 
 
 def _more_trials(group: Sequence[Outcomes]) -> Outcomes:
     first = group[0]
-    ranks = np.concatenate([one.ranks for one in group], axis=1) if first.ranks is not None else None
+    ranks = np.concatenate([outcomes.ranks for outcomes in group], axis=1) if first.ranks is not None else None
     hits = None
     if first.hits is not None:
-        hits = {k: np.concatenate([(one.hits or {})[k] for one in group], axis=1) for k in first.hits}
+        hits = {k: np.concatenate([(outcomes.hits or {})[k] for outcomes in group], axis=1) for k in first.hits}
     return Outcomes(first.n, first.c, first.errors, ranks=ranks, hits=hits)
 
 
 def summary(outcomes: Outcomes, seed: int = 0) -> dict[str, Any]:
-    """The figures of one row of the table; docs/statistics.md says what each means and what its interval is worth.
+    """The metrics of one row of a table. docs/statistics.md explains each one and how far its interval can be trusted.
 
-    A subset method has pass@k and its gain; what needs a rank is None. `seed` draws the resamples of the intervals.
+    A subset method has pass@k and its gain; metrics that need a rank are None. `seed` seeds the bootstrap resamples.
     """
     n, c, pools = outcomes.n, outcomes.c, outcomes.pools
     ks = budgets(int(n.min())) if n.size else []
@@ -230,7 +235,7 @@ def summary(outcomes: Outcomes, seed: int = 0) -> dict[str, Any]:
 
 
 def _no_intervals(row: Mapping[str, Any]) -> dict[str, str]:
-    """Why an interval is null, by its key, where the figure itself is there: of those by budget the first is named."""
+    """Key of each interval that is null although its metric has a value -> the reason, with the budgets concerned."""
     absent = {}
     for name in ("improvement", "improvement_solvable"):
         if row[name] is not None and row[f"{name}_ci"] is None:
@@ -244,7 +249,7 @@ def _no_intervals(row: Mapping[str, Any]) -> dict[str, str]:
 
 
 def _of_random(outcomes: Outcomes, ks: Sequence[int]) -> dict[str, Any]:
-    """Random selection's figures, and what an interval on this pool is worth."""
+    """The metrics of random selection, and how far an interval on these pools can be trusted."""
     n, c, shape = outcomes.n, outcomes.c, (-1, outcomes.pools)
     random = random_samples_to_correct(n, c)
     return {
@@ -258,7 +263,7 @@ def _of_random(outcomes: Outcomes, ks: Sequence[int]) -> dict[str, Any]:
 
 
 def _of_ranks(outcomes: Outcomes, ks: Sequence[int], seed: int) -> dict[str, Any]:
-    """What needs a ranker's ranks: its figures beside random's, intervals and test; None or {} for a subset method."""
+    """The metrics, intervals and test that need a ranker's ranks; None or {} for a subset method."""
     ranks, n, c = outcomes.ranks, outcomes.n, outcomes.c
     row: dict[str, Any] = {**dict.fromkeys(OF_RANKS), **{name: {} for name in RESTRICTED}}
     if ranks is None or not n.size:
@@ -273,12 +278,12 @@ def _of_ranks(outcomes: Outcomes, ks: Sequence[int], seed: int) -> dict[str, Any
 
 
 def _improvements(outcomes: Outcomes, ranks: Ints, ks: Sequence[int], seed: int) -> dict[str, Any]:
-    """The selector's means, random's over them, and the intervals: all problems, solvable ones, stopped at each k."""
+    """Means, random's mean / the selector's, and intervals: of all and solvable problems, and restricted at each k."""
     n, c, names = outcomes.n, outcomes.c, [str(k) for k in ks]
     # Columns (problems, 1 + budgets): without a budget, then stopped at each.
     expected = [random_samples_to_correct(n, c), *(random_restricted_mean(n, c, k) for k in ks)]
-    found = [ranks.mean(axis=1), *(restricted(ranks, k).mean(axis=1) for k in ks)]
-    random, ours = (outcomes.inside(np.stack(columns, axis=1)) for columns in (expected, found))
+    observed = [ranks.mean(axis=1), *(restricted(ranks, k).mean(axis=1) for k in ks)]
+    random, ours = (outcomes.inside(np.stack(columns, axis=1)) for columns in (expected, observed))
     intervals = stats.ratio_intervals(random, ours, seed)
     ratios = random.mean(axis=0) / ours.mean(axis=0)
     row: dict[str, Any] = {
@@ -290,7 +295,7 @@ def _improvements(outcomes: Outcomes, ranks: Ints, ks: Sequence[int], seed: int)
         "restricted_improvement_ci": dict(zip(names, intervals[1:], strict=True)),
     }
     if (c > 0).any():
-        a, b = outcomes.inside_solvable(expected[0]), outcomes.inside_solvable(found[0])
+        a, b = outcomes.inside_solvable(expected[0]), outcomes.inside_solvable(observed[0])
         row["samples_to_correct_solvable"] = _mean(b)
         row["improvement_solvable"] = float(a.mean() / b.mean())
         row["improvement_solvable_ci"] = stats.ratio_interval(a, b, seed)
@@ -298,12 +303,12 @@ def _improvements(outcomes: Outcomes, ranks: Ints, ks: Sequence[int], seed: int)
 
 
 def _gains(outcomes: Outcomes, ks: Sequence[int], seed: int) -> dict[str, Any]:
-    """pass@k less random's, over problems, and its interval, by k."""
-    known = {k: found for k in ks if (found := outcomes.found_within(k)) is not None}
-    if not known:
+    """pass@k minus that of random selection, averaged over problems, and its interval, by k."""
+    hits_at = {k: hits for k in ks if (hits := outcomes.found_within(k)) is not None}
+    if not hits_at:
         return {"gain_at_k": {}, "gain_at_k_ci": {}}
-    n, c, names = outcomes.n, outcomes.c, [str(k) for k in known]
-    columns = [outcomes.inside(found.mean(axis=1) - random_pass_at_k(n, c, k)) for k, found in known.items()]
+    n, c, names = outcomes.n, outcomes.c, [str(k) for k in hits_at]
+    columns = [outcomes.inside(hits.mean(axis=1) - random_pass_at_k(n, c, k)) for k, hits in hits_at.items()]
     gains = np.round(np.stack(columns, axis=1), 12)  # what rounding leaves of a certain hit is no gain
     intervals = stats.difference_intervals(gains, seed, widest=1.0)
     return {
@@ -313,23 +318,23 @@ def _gains(outcomes: Outcomes, ks: Sequence[int], seed: int) -> dict[str, Any]:
 
 
 def _at_budget(outcomes: Outcomes) -> dict[str, Any]:
-    """At the budget that tells most: the test against random subsets, and the chances that only one of both hits."""
+    """At the telling budget: the test against random subsets, and the chances of win, tie and loss against one."""
     n, c = outcomes.n, outcomes.c
     budget = telling_budget(n, c) if n.size else None
     row: dict[str, Any] = {"budget": budget, **dict.fromkeys(AT_BUDGET)}
-    found = None if budget is None else outcomes.found_within(budget)
-    if budget is None or found is None:
+    hits = None if budget is None else outcomes.found_within(budget)
+    if budget is None or hits is None:
         return row
     chances = random_pass_at_k(n, c, budget)
-    row["p_budget"] = stats.random_subset_test(found, chances)
-    row["win_budget"] = _mean(found * (1 - chances[:, None]))
-    row["loss_budget"] = _mean((1 - found) * chances[:, None])
+    row["p_budget"] = stats.random_subset_test(hits, chances)
+    row["win_budget"] = _mean(hits * (1 - chances[:, None]))
+    row["loss_budget"] = _mean((1 - hits) * chances[:, None])
     row["tie_budget"] = 1.0 - row["win_budget"] - row["loss_budget"]
     return row
 
 
 def pass_at_k(outcomes: Outcomes, ks: Sequence[int]) -> dict[str, float | None]:
-    """k -> share of (problem, trial) whose first k hold a correct response (subset methods: whose subset of size k)."""
+    """k -> share of (problem, trial) pairs whose first k picks, or subset of size k, hold a correct response."""
     if outcomes.hits is not None:
         return {str(k): _mean(hits) for k, hits in sorted(outcomes.hits.items())}
     if outcomes.ranks is None:

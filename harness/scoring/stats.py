@@ -1,17 +1,18 @@
-"""What a figure is worth: intervals over problems, tests against random and between two selectors, false discoveries.
+"""Statistical inference: intervals over problems, tests against random and between two selectors, false discoveries.
 
-The unit is the problem: trials are averaged inside a problem first, and intervals and tests are over problems. What
-covers best was chosen by simulation on pools with known truth (`tests/bench/calibration.py`, docs/statistics.md):
+The unit is the problem: trials are averaged inside a problem first, and intervals and tests are over problems. The
+methods with the best coverage were chosen by simulation on pools with known truth (`tests/bench/calibration.py`,
+docs/statistics.md):
 
 - ratio of means: the symmetric bootstrap-t (Hall, On symmetric bootstrap confidence intervals, JRSS B 50, 1988) on the
   log ratio, never narrower than Student's t. Percentile, BCa, equal-tailed bootstrap-t and delta method cover less;
   Fieller's interval covers as often, but has no upper end in 8 % of samples of 30 problems. scipy has no bootstrap-t.
-- mean of paired differences: the same on the difference; the test is scipy's sign-flip permutation test.
-- one selector against random: no sampling model is needed, the law of a random order's ranks is known from (N, c), and
-  so is that of how many random subsets of a budget hold a correct response.
+- mean of paired differences: the same bootstrap-t on the difference; the test is scipy's sign-flip permutation test.
+- one selector against random: no sampling model is needed. (N, c) determine the distribution of a random order's ranks,
+  and that of how many random subsets of a budget hold a correct response.
 
-Every draw comes from the caller's seed. Interval ends and p-values are rounded to `DIGITS` significant digits, so that
-another machine's last bit does not show. What is degenerate is None, never NaN.
+All randomness comes from the caller's seed. Interval ends and p-values are rounded to `DIGITS` significant digits, so
+that the last bit, which differs between machines, does not show. A degenerate value is None, never NaN.
 """
 
 from __future__ import annotations
@@ -32,16 +33,16 @@ LEVEL = 0.95
 RESAMPLES = 2_000
 FLIPS = 9_999
 DIGITS = 6
-BLOCK = 2**18  # numbers of a bootstrap that are drawn at once: memory is that of a hundred problems
-FLIPPED = 2**20  # signs at once: with fewer scipy's own loop is what takes the time
+BLOCK = 2**18  # random numbers of a bootstrap made at once: bounds the memory, whatever the number of problems
+FLIPPED = 2**20  # signs at once: with fewer, scipy's own loop takes most of the time
 
 FEW_PROBLEMS = 100
 LARGEST_SHARE = 0.03
 
 P_FLOOR = 1e-10  # below it a tail may be rounding
 # The factor from the estimate to an end of a ratio's interval. At ten the half width on the log scale is 2.3: a mean's
-# standard error is then that mean's own size, and the delta method, on which the interval stands, does not hold
-# (Fieller's has no upper end); what makes the ends is the resamples that miss the few problems that vary.
+# standard error is then that mean's own size, and the delta method, on which the interval depends, does not hold
+# (Fieller's has no upper end); the resamples that miss the few varying problems then decide the ends.
 WIDEST = 10.0
 ONE_PROBLEM = "one problem has no spread"
 TOO_WIDE = "too few problems, or too few that differ: it would reach a factor of ten or more either way"
@@ -51,9 +52,9 @@ Trust = Literal["nominal", "rough", "few problems"]
 
 
 def trust(n: Ints, c: Ints) -> Trust:
-    """What `improvement_ci` of a pool is worth; the same for every selector of the pool, since only (N, c) are read.
+    """How far `improvement_ci` on a pool can be trusted; equal for all its selectors, since it depends on (N, c) only.
 
-    n, c (problems,), or (problems, seeds) where a problem has a pool a seed: what is expected is averaged over them.
+    n, c (problems,), or (problems, seeds) where a problem has one pool per seed: expected calls are averaged over them.
 
     "few problems": fewer than 100. "rough": one problem holds more than 3 % of all calls that random selection is
     expected to make, so that the tail of hard problems is too thinly sampled. Else "nominal": measured coverage is in
@@ -78,7 +79,7 @@ def ratio_intervals(a: Floats, b: Floats, seed: int) -> list[list[float] | None]
     """A 95 % interval [low, high] for mean(a)/mean(b) of each column; a, b (problems, columns), positive.
 
     None for fewer than two problems, or where it would reach a factor of ten or more either way (`WIDEST`). All columns
-    share one set of resamples; drawing them is most of the cost, about 35 ms for 400 problems.
+    share one set of resamples; making them is most of the cost, about 35 ms for 400 problems.
     """
     a, b = np.asarray(a, float), np.asarray(b, float)
     if len(a) < 2:
@@ -107,7 +108,7 @@ def _log_ratio_error(
 
 
 def why_none(problems: int, reason: str) -> str:
-    """Why there is no interval over so many problems: `reason`, unless there is but one."""
+    """Why an interval is missing: `reason`, or with fewer than two problems that one problem has no spread."""
     return ONE_PROBLEM if problems < 2 else reason
 
 
@@ -119,8 +120,8 @@ def difference_interval(differences: Floats, seed: int, widest: float = np.inf) 
 def difference_intervals(differences: Floats, seed: int, widest: float = np.inf) -> list[list[float] | None]:
     """A 95 % interval [low, high] for the mean of each column; differences (problems, columns).
 
-    None for fewer than two problems, or where it would reach `widest` or more either way: the largest difference that
-    there can be.
+    None for fewer than two problems, or where it would reach `widest`, the largest possible difference, or more either
+    way.
     """
     d, n = np.asarray(differences, float), len(differences)
     if n < 2:
@@ -143,20 +144,20 @@ def _resamples(n: int, seed: int) -> Iterator[Floats]:
 
 
 def _without_noise(variance: Floats, scale: Floats) -> Floats:
-    """A variance made by subtraction, with 0 for what rounding alone can leave."""
+    """A variance computed by subtraction, with 0 where rounding errors alone could have left it."""
     cleaned: Floats = np.where(variance > 1e-12 * scale, variance, 0.0)
     return cleaned
 
 
 def _pivot(estimates: Floats, errors: Floats) -> Floats:
-    """|t| of each resample; 0 where all that was drawn is alike."""
+    """|t| of each resample; 0 where all values in the resample are equal."""
     with np.errstate(divide="ignore", invalid="ignore"):
         pivots: Floats = np.where(errors > 0, np.abs(estimates) / errors, 0.0)
     return pivots
 
 
 def _critical(pivots: Floats, n: int) -> Floats:
-    """How many standard errors a 95 % interval reaches to either side; pivots (resamples, columns)."""
+    """The half width of a 95 % interval in standard errors, (columns,); pivots (resamples, columns)."""
     critical: Floats = np.maximum(np.quantile(pivots, LEVEL, axis=0), t.ppf((1 + LEVEL) / 2, n - 1))
     return critical
 
@@ -173,11 +174,11 @@ def _rounded(value: float) -> float:
 
 
 def random_order_test(ranks: Ints, n: Ints, c: Ints) -> float | None:
-    """Two-sided p of the mean rank of the first correct response, were every order random; None if nothing can vary.
+    """Two-sided p of the mean rank of the first correct response if all orders were random; None if no rank can vary.
 
-    ranks (problems, trials). The law is exact: given (N, c) the ranks of random orders are independent and negative
-    hypergeometric, and their sum's law is the convolution. Trials that agree are not independent evidence: they count
-    as `independent_trials`. Problems with c = 0 have one possible rank and drop out. At least 1e-10.
+    ranks (problems, trials). The null distribution is exact: given (N, c) the ranks of random orders are independent
+    and negative hypergeometric, and their sum follows the convolution. Trials that agree are not independent evidence:
+    they count as `independent_trials`. Problems with c = 0 or c = N have one possible rank and drop out. p >= 1e-10.
     """
     ranks, n, c = np.asarray(ranks), np.asarray(n), np.asarray(c)
     varies = (c > 0) & (c < n)
@@ -190,16 +191,16 @@ def random_order_test(ranks: Ints, n: Ints, c: Ints) -> float | None:
 
 
 def independent_trials(ranks: Ints, n: Ints, c: Ints) -> int:
-    """How many independent random orders the trials are worth, 1 to T: T / (1 + (T - 1) r) rounded down.
+    """The effective number of independent trials, 1 to T: T / (1 + (T - 1) r) rounded down.
 
     ranks (problems, trials), every problem with 0 < c < N. r is the trials' intraclass correlation around their
-    expectations, at least 0. A ranker that draws nothing repeats one trial: r = 1, worth one. A random order: r = 0.
+    expectations, at least 0. A deterministic ranker repeats one trial: r = 1, one trial. Random orders: r = 0.
     """
     return _independent(np.asarray(ranks, float), (n + 1) / (c + 1))
 
 
 def _independent(values: Floats, expected: Floats) -> int:
-    """`independent_trials` of any figure (problems, trials) that a random order has in expectation (problems,)."""
+    """`independent_trials` for any values (problems, trials); `expected` (problems,): their means in random orders."""
     trials = values.shape[1]
     excess = values - (expected * values.mean(axis=1).sum() / expected.sum())[:, None]
     squares = float((excess**2).sum())
@@ -225,8 +226,8 @@ def _rank_sum_tails(n: Ints, c: Ints, trials: int, total: float) -> tuple[float,
 def _rank_sum_law(n: Ints, c: Ints, trials: int, first: int, last: int) -> Floats:
     """P(S = first), ..., P(S = last): the inverse transform of the product of the problems' characteristic functions.
 
-    A sum of many ranks is smooth: its characteristic function is 0 but for the lowest frequencies, and only these are
-    computed, four times as many each time until it is.
+    The distribution of a sum of many ranks is smooth: its characteristic function is 0 except at the lowest
+    frequencies. Only these are computed, four times as many in each step, until the highest computed ones are 0.
     """
     kinds, counts = np.unique(np.stack([n, c]), axis=1, return_counts=True)
     steps = _first_correct_law(kinds[0], kinds[1])
@@ -245,21 +246,22 @@ def _rank_sum_law(n: Ints, c: Ints, trials: int, first: int, last: int) -> Float
 
 
 def _first_correct_law(n: Ints, c: Ints) -> Floats:
-    """P(rank = 1), P(rank = 2), ... in a random order; (pools, longest), all c > 0."""
-    drawn = np.arange(int((n - c).max()) + 1)
+    """P(rank = 1), P(rank = 2), ... of the first correct response in a random order, (pools, longest); all c > 0."""
+    before = np.arange(int((n - c).max()) + 1)
     n, c = n[:, None], c[:, None]
-    left = np.maximum(n - drawn, 1)
-    missed = np.cumprod(np.maximum(n - c - drawn, 0) / left, axis=1)  # P(rank > 1), P(rank > 2), ...
+    left = np.maximum(n - before, 1)
+    missed = np.cumprod(np.maximum(n - c - before, 0) / left, axis=1)  # P(rank > 1), P(rank > 2), ...
     law: Floats = -np.diff(missed, axis=1, prepend=1.0)
     return law
 
 
 def random_subset_test(hits: Floats, chances: Floats) -> float | None:
-    """Two-sided p of how many subsets of one budget hold a correct response, were each drawn at random; None if fixed.
+    """Two-sided p of the number of subsets with a correct response if all subsets were random; None if it cannot vary.
 
-    hits (problems, trials) of 0 and 1; chances (problems,) of a random subset's holding one. The law is exact: given
-    (N, c) random subsets are independent, and the number that hit has the Poisson binomial law, which is what permuting
-    the responses' labels in every pool would give. Trials that agree count as one, as in `random_order_test`.
+    hits (problems, trials) of 0 and 1; chances (problems,) that a random subset of this budget holds a correct one. The
+    null distribution is exact: given (N, c) random subsets are independent, and the number of hits is Poisson
+    binomial, as permuting the responses' labels in every pool would give. Trials that agree count as one, as in
+    `random_order_test`.
     """
     hits, chances = np.asarray(hits, float), np.asarray(chances, float)
     varies = (chances > 0) & (chances < 1)
@@ -292,8 +294,8 @@ def _hit_count_law(chances: Floats, trials: int) -> Floats:
 class Paired:
     """Two selectors on the same problems, trials averaged inside a problem.
 
-    difference  mean samples-to-correct of the first less the second's: below 0 the first needs fewer; its 95 % interval
-    ratio       the second's mean / the first's: above 1 the first needs fewer; its 95 % interval; None where one is 0
+    difference  mean samples-to-correct of the first minus the second: below 0 the first needs fewer; 95 % interval
+    ratio       mean of the second / mean of the first: above 1 the first needs fewer; 95 % interval; None if one is 0
     p           two-sided, sign-flip permutation test of the difference
     fewer, more the problems (their places) where the first needs fewer, or more, calls; largest difference first
     """
@@ -310,10 +312,10 @@ class Paired:
 def paired_difference(
     ours: Ints | Floats, theirs: Ints | Floats, seed: int, flips: int = FLIPS, widest: float = np.inf
 ) -> Paired:
-    """The comparison of two selectors on the same problems in the same order.
+    """Compare two selectors on the same problems in the same order.
 
-    ours, theirs: their ranks, or another figure of which less is better, (problems, trials); `widest`: the largest
-    difference that there can be.
+    ours, theirs: their ranks, or other values of which less is better, (problems, trials); `widest`: the largest
+    possible difference.
     """
     if len(ours) != len(theirs):
         raise HarnessError(f"paired difference: {len(ours)} and {len(theirs)} problems; compare the same ones")
@@ -333,12 +335,12 @@ def paired_difference(
 
 
 def sign_flip_test(differences: Floats, seed: int, flips: int = FLIPS) -> float:
-    """Two-sided p of the mean of paired differences (problems,): exact over all signs, or over `flips` drawn ones.
+    """Two-sided p of the mean of paired differences (problems,): exact over all signs, or over `flips` random ones.
 
     Exact where the two selectors are exchangeable, which equal ones are. 1 where at most one problem differs.
     """
     d = np.asarray(differences, float)
-    d = d[d != 0]  # no sign changes a zero
+    d = d[d != 0]  # a sign does not change a zero
     if d.size < 2:
         return 1.0
     test = permutation_test(
@@ -359,9 +361,9 @@ def sign_flip_test(differences: Floats, seed: int, flips: int = FLIPS) -> float:
 def false_discovery_rates(p_values: Sequence[float | None]) -> list[float | None]:
     """The Benjamini-Hochberg adjusted p of each row of a task's table, in the order given; None stays None.
 
-    Of the rows at or below 0.05 at most one in twenty, on average, is a false alarm, if the tests are independent or
-    positively dependent (Benjamini and Yekutieli 2001). Rows of one table share problems, and for two-sided p that
-    kind of dependence is not known to hold: take the rate as approximate.
+    Among the rows at or below 0.05 at most 5 % on average are false discoveries, if the tests are independent or
+    positively dependent (Benjamini and Yekutieli 2001). Rows of one table share problems. Whether two-sided p-values
+    then have that kind of dependence is not known: read the rate as approximate.
     """
     tested = [p for p in p_values if p is not None]
     adjusted = iter(false_discovery_control(tested).tolist() if tested else [])

@@ -1,16 +1,16 @@
-"""Runs that stop at the first correct response, or at their budget: Kaplan and Meier's estimate, and restricted means.
+"""Runs that stop at the first correct response, or at their budget: the Kaplan-Meier estimate, and restricted means.
 
-A sequence that has found nothing when its budget ends is *censored*: its stopping time is only known to be later. It
-counts as at risk up to there and as nothing afterwards (Kaplan and Meier, JASA 53, 1958). Times are whole verifier
-calls, 1 = the first response; S(k) is the chance that k calls find nothing, and
+A sequence without a correct response when its budget ends is *censored*: only a lower bound of its stopping time is
+known. It counts as at risk up to that call and not afterwards (Kaplan and Meier, JASA 53, 1958). Times are whole
+verifier calls, 1 = the first response; S(k) is the probability of no correct response in k calls, and
 
     share solved within k = 1 − S(k),    restricted mean at k = E min(T, k + 1) = S(0) + ... + S(k)
 
-the latter as `metrics.restricted` has it: the calls of who stops at k, and one more where none was correct.
+the latter as in `metrics.restricted`: calls used when stopping after k, and one more where none was correct.
 
-Errors are the infinitesimal jackknife's, summed over each cluster first. Where every sequence is a cluster of its own
-they are Greenwood's (1926), term for term; several seeds on one problem are one cluster, for they are not independent.
-Nothing here reads a pool: sequences and pools are never averaged together (docs/guided.md).
+Standard errors come from the infinitesimal jackknife, summed over each cluster first. Where each sequence is its own
+cluster they equal Greenwood's (1926), term for term. Several seeds on one problem form one cluster, because they are
+not independent. This module reads no pool: sequences and pools are never averaged together (docs/guided.md).
 """
 
 from __future__ import annotations
@@ -26,29 +26,30 @@ from harness.records import Floats, Ints
 
 @dataclass(frozen=True, eq=False)
 class Survival:
-    """S(k) for k = 0 ... (calls + 1,), and what each cluster moves it by, (clusters, calls + 1).
+    """The survival curve: S(k) for k = 0, 1, ... as `left` (calls + 1,), and the `influence` of each cluster on it.
 
-    It ends at the last call at which any sequence was still followed, unless S is 0 there.
+    influence (clusters, calls + 1). The curve ends at the last call at which any sequence was still at risk; where S is
+    0 at that call, it stays 0.
     """
 
     left: Floats
     influence: Floats
 
     def solved(self, k: int) -> tuple[float, float] | None:
-        """The share solved within k calls and its standard error; None beyond what was followed."""
-        known = self._until(k)
-        return None if known is None else (1 - float(known[0][-1]), _error(known[1][:, -1]))
+        """The share solved within k calls and its standard error; None beyond the last call at risk."""
+        curve = self._until(k)
+        return None if curve is None else (1 - float(curve[0][-1]), _error(curve[1][:, -1]))
 
     def restricted_mean(self, k: int) -> tuple[float, float] | None:
-        """E min(T, k + 1) and its standard error; None beyond what was followed."""
-        known = self._until(k)
-        return None if known is None else (float(known[0].sum()), _error(known[1].sum(axis=1)))
+        """E min(T, k + 1) and its standard error; None beyond the last call at risk."""
+        curve = self._until(k)
+        return None if curve is None else (float(curve[0].sum()), _error(curve[1].sum(axis=1)))
 
     def _until(self, k: int) -> tuple[Floats, Floats] | None:
         beyond = k + 1 - len(self.left)
         if beyond > 0 and self.left[-1] > 0:
             return None
-        left = np.pad(self.left, (0, max(beyond, 0)))  # once all are solved they stay so
+        left = np.pad(self.left, (0, max(beyond, 0)))  # once all are solved, S stays 0
         influence = np.pad(self.influence, ((0, 0), (0, max(beyond, 0))))
         return left[: k + 1], influence[:, : k + 1]
 
@@ -58,7 +59,7 @@ def _error(influence: Floats) -> float:
 
 
 def kaplan_meier(times: Ints, solved: Sequence[Any], clusters: Sequence[Any]) -> Survival:
-    """The estimate from stopping times (sequences,), whether each was solved (else censored), and its cluster."""
+    """The Kaplan-Meier estimate from each sequence's stopping time, whether solved (else censored), and cluster."""
     times, events = np.asarray(times, np.int64), np.asarray(solved, bool)
     calls = np.arange(1, int(times.max()) + 1)
     at_risk = times[:, None] >= calls  # (sequences, calls)

@@ -1,1 +1,1 @@
-"""The content-addressed store: keys, stages, shards, and what is missing in them."""
+"""The content-addressed store: keys, stages, shards, and rows that are still missing."""

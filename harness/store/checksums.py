@@ -1,13 +1,13 @@
-"""The checksum of a shard, inside the shard's own file: every bit of it is covered, and so is its place in the store.
+"""The checksum of a shard, kept inside its own file. It covers every bit of the file and its place in the store.
 
-Parquet and safetensors tolerate no bytes behind their own, and a second file beside each shard could be lost between
-two renames. So the checksum is a text of known width among the file's metadata (in JSON: an entry), which also says
-where the shard belongs:
+Parquet and safetensors allow no bytes after their own content, and a second file per shard could be lost between two
+renames. So the checksum is a text of fixed width in the file's metadata (in JSON: an entry). The text also names
+the place where the shard belongs:
 
     shard-sha256=<64 hex digits> of pool/KEY/PROBLEM;
 
 The digits are the SHA-256 of the whole file without these 64 bytes. A flipped bit, a cut file, two shards swapped, a
-shard of another stage or problem: each is found when the file is read. It guards against accidents, not forgers.
+shard of another stage or problem: reading the file detects each. It guards against accidents, not against forgery.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ def sealed(path: Path, content: bytes) -> tuple[memoryview, bytes, memoryview]:
 
 
 def check(path: Path, content: bytes) -> None:
-    """Raise BadShard unless the content is what was written to that place."""
+    """Raise BadShard unless the content is exactly what was written to this path."""
     start = _digits(path, content)
     if start is None:
         raise BadShard(path, UNSEALED)
@@ -100,7 +100,7 @@ def _sha256(*parts: memoryview) -> bytes:
 
 
 def read_regular(path: Path) -> bytes:
-    """What is in a file; HarnessError for a FIFO, folder, socket or device, without waiting for anybody to write it."""
+    """The content of a regular file; HarnessError for a FIFO, folder, socket or device, without waiting for it."""
     opened = os.open(path, os.O_RDONLY | _NO_BLOCK)
     try:
         mode = os.fstat(opened).st_mode

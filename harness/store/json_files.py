@@ -20,30 +20,30 @@ def json_bytes(value: Any) -> bytes:
 
 
 def write_json(path: Path, value: Any) -> None:
-    """Keep a value as canonical JSON."""
+    """Write a value as canonical JSON."""
     write_atomically(path, json_bytes(value))
 
 
 def read_json(path: Path) -> Any:
-    """What `write_json` kept."""
+    """Read what `write_json` wrote."""
     with unreadable(path):
         return json.loads(read_regular(path))
 
 
 def write_record(path: Path, value: Mapping[str, Any]) -> None:
-    """Keep a shard that is JSON: the value with its checksum, which stands before any text."""
+    """Write a JSON shard: the value with its checksum, which precedes all texts."""
     write_parts(path, sealed(path, json_bytes({CHECKSUM: blank(path), **value})))
 
 
 def read_record(path: Path) -> dict[str, Any]:
-    """What `write_record` kept."""
+    """Read what `write_record` wrote, without the checksum."""
     with unreadable(path):
         value: dict[str, Any] = json.loads(content_of(path))
         return {name: entry for name, entry in value.items() if name != CHECKSUM}
 
 
 def read_manifest(folder: Path) -> dict[str, Any]:
-    """The inputs that made a stage; HarnessError where they are not those that its key is the hash of."""
+    """Read the inputs that made a stage; HarnessError if the stage's key is not their hash."""
     inputs = read_json(folder / "manifest.json")
     if not isinstance(inputs, dict) or digest({"stage": folder.parent.name, **inputs}) != folder.name:
         raise BadShard(folder / "manifest.json", f"does not say what made {folder.name}")

@@ -1,9 +1,8 @@
-"""Requests that brought no response. They are no response and not in N; the next run asks for them again.
+"""Keep track of requests without a response. They do not count in N; the next run asks for them again.
 
-A problem of which some rows came has a shard like any other, with fewer rows, which says what it lacks; beside it
-stands a mark, `STEM.unanswered.json`, so that such problems are found by one look at the folder. Once the rows come the
-shard is made whole, and what was derived from the smaller one (vectors,
-verdicts, rankings) is taken away, to be made anew.
+If only some rows of a problem arrived, its shard has fewer rows and lists those that it lacks. A mark beside it,
+`STEM.unanswered.json`, makes such problems visible in one listing of the folder. When the rows arrive, the shard is
+completed, and everything derived from the incomplete one (vectors, verdicts, rankings) is removed, to be made again.
 """
 
 from __future__ import annotations
@@ -22,14 +21,14 @@ from harness.store.stage import Stage
 
 from . import shards
 
-MOST = 0.05  # of all responses that a run asks for
-LOST = 0.5  # of one call: the server is gone, and to go on asking would not help
+MOST = 0.05  # largest missing share of all responses that a run asks for
+LOST = 0.5  # largest missing share of one call: above it the server is probably gone
 DERIVED = ("embedding", "verdict", "audit", "chance", "ranking")
 MARK = ".unanswered.json"
 
 
 def mark(pool: Stage, problem: Problem, missing: Mapping[int, str]) -> None:
-    """Mark a problem of which rows are missing, before its shard is written; take the mark away where none is."""
+    """Mark a problem with missing rows, before its shard is written; remove the mark if no row is missing."""
     path = _mark(pool, problem)
     if missing:
         write_json(path, {str(row): storable(why) for row, why in missing.items()})
@@ -38,11 +37,11 @@ def mark(pool: Stage, problem: Problem, missing: Mapping[int, str]) -> None:
 
 
 def waiting(pool: Stage, problems: Sequence[Problem]) -> dict[str, dict[int, str]]:
-    """Per problem id the rows that its shard lacks, and why; only problems that have a shard and lack some."""
+    """Problem id -> the rows that its shard lacks, and why; only for problems whose shard is incomplete."""
     marked = {path.name for path in pool.folder.glob(f"*{MARK}")}
-    some = [one for one in problems if _mark(pool, one).name in marked and pool.path(one).exists()]
-    found = {problem.id: shards.read_missing(pool.path(problem)) for problem in some}
-    return {name: rows for name, rows in found.items() if rows}
+    sampled = [problem for problem in problems if _mark(pool, problem).name in marked and pool.path(problem).exists()]
+    lacking = {problem.id: shards.read_missing(pool.path(problem)) for problem in sampled}
+    return {name: rows for name, rows in lacking.items() if rows}
 
 
 def to_sample(pool: Stage, problems: Sequence[Problem]) -> bool:
@@ -50,28 +49,28 @@ def to_sample(pool: Stage, problems: Sequence[Problem]) -> bool:
     return bool(pool.missing(problems) or waiting(pool, problems))
 
 
-def fill(pool: Stage, problem: Problem, came: Responses) -> None:
-    """Put rows that came later among a problem's responses, and take away what was made without them.
+def fill(pool: Stage, problem: Problem, arrived: Responses) -> None:
+    """Add rows that arrived later to a problem's shard, and remove what was derived without them.
 
-    `came`: of the rows that the shard lacks, those that came now, in order; its `missing` are the others.
+    `arrived`: those of the shard's missing rows that arrived now, in order; its `missing` are the rest.
     """
     kept = shards.read_responses(pool.path(problem))
-    new = sorted(set(kept.missing) - set(came.missing))
+    new = sorted(set(kept.missing) - set(arrived.missing))
     if not new:
         return
-    there = [row for row in range(len(kept) + len(kept.missing)) if row not in kept.missing]
+    present = [row for row in range(len(kept) + len(kept.missing)) if row not in kept.missing]
     for folder in _derived(pool):
         _remove(folder, problem)
-    shards.write_responses(pool.path(problem), problem, _merged(kept, there, came, new))
-    mark(pool, problem, came.missing)
+    shards.write_responses(pool.path(problem), problem, _merged(kept, present, arrived, new))
+    mark(pool, problem, arrived.missing)
 
 
 def forget_derived(pool: Stage, problems: Sequence[Problem]) -> None:
-    """Take away what was derived from a shard that is gone: in another batch its rows may come with other last bits."""
+    """Remove what was derived from a shard that is gone: sampled in another batch, its rows may differ in last bits."""
     for folder in _derived(pool):
-        there = {path.name.rpartition(".")[0] for path in folder.iterdir()}
+        stems = {path.name.rpartition(".")[0] for path in folder.iterdir()}
         for problem in problems:
-            if shard_name(problem) in there and not pool.path(problem).exists():
+            if shard_name(problem) in stems and not pool.path(problem).exists():
                 _remove(folder, problem)
 
 
@@ -80,10 +79,10 @@ def _remove(folder: Path, problem: Problem) -> None:
         shard.unlink(missing_ok=True)
 
 
-def require_most(drawn: Sequence[Responses]) -> None:
-    """Raise HarnessError where more than half of a call's rows did not come; what came is kept before."""
-    missing = [why for one in drawn for why in one.missing.values()]
-    total = len(missing) + sum(map(len, drawn))
+def require_most(sampled: Sequence[Responses]) -> None:
+    """Raise HarnessError if more than half of a call's rows did not arrive; those that did are already kept."""
+    missing = [why for responses in sampled for why in responses.missing.values()]
+    total = len(missing) + sum(map(len, sampled))
     if len(missing) > LOST * total:
         raise HarnessError(
             f"sample: {len(missing)} of {total} responses asked for did not come ({missing[-1]}); what came is kept: "
@@ -92,9 +91,9 @@ def require_most(drawn: Sequence[Responses]) -> None:
 
 
 def summary(pool: Stage, problems: Sequence[Problem], n: int) -> str:
-    """What there is to say of the responses that did not come; "" where all came.
+    """A line about the responses that did not arrive; "" if all arrived.
 
-    HarnessError where they are more than 5 %, or all of a problem: no metric is defined for N = 0.
+    HarnessError if more than 5 % are missing, or all of one problem: no metric is defined for N = 0.
     """
     empty, some = pool.missing(problems), waiting(pool, problems)
     missing, total = sum(map(len, some.values())) + n * len(empty), n * len(problems)
@@ -123,25 +122,25 @@ def _why(pool: Stage, problem: Problem) -> str:
 
 
 def _derived(pool: Stage) -> list[Path]:
-    """The folders of all that was made from the pool."""
+    """The folders of all stages that were derived from the pool."""
     manifests = [path for kind in DERIVED for path in pool.folder.parents[1].glob(f"{kind}/*/manifest.json")]
     return [path.parent for path in manifests if read_manifest(path.parent).get("pool") == pool.key]
 
 
-def _merged(kept: Responses, there: Sequence[int], came: Responses, new: Sequence[int]) -> Responses:
-    """Both as one, in the order of their rows."""
-    order = np.argsort([*there, *new], kind="stable")
-    texts, finish = [*kept.texts, *came.texts], [*kept.finish, *came.finish]
+def _merged(kept: Responses, present: Sequence[int], arrived: Responses, new: Sequence[int]) -> Responses:
+    """Kept and newly arrived responses joined, in the order of their rows."""
+    order = np.argsort([*present, *new], kind="stable")
+    texts, finish = [*kept.texts, *arrived.texts], [*kept.finish, *arrived.finish]
     token_ids = None
-    if kept.token_ids is not None and came.token_ids is not None:
-        both = [*kept.token_ids, *came.token_ids]
+    if kept.token_ids is not None and arrived.token_ids is not None:
+        both = [*kept.token_ids, *arrived.token_ids]
         token_ids = [both[at] for at in order]
     return replace(
-        came,
+        arrived,
         texts=[texts[at] for at in order],
         finish=[finish[at] for at in order],
-        lengths=np.concatenate([kept.lengths, came.lengths])[order],
-        logprobs=np.concatenate([kept.logprobs, came.logprobs])[order],
+        lengths=np.concatenate([kept.lengths, arrived.lengths])[order],
+        logprobs=np.concatenate([kept.logprobs, arrived.logprobs])[order],
         token_ids=token_ids,
         states={},
     )

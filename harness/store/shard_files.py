@@ -33,7 +33,7 @@ def as_parquet(path: Path, columns: Mapping[str, Any], schema: pa.Schema) -> tup
 
 
 def content_of(path: Path) -> bytes:
-    """What is in a shard's file; BadShard unless it is what was written there."""
+    """The content of a shard's file; BadShard unless it is exactly what was written."""
     content = read_regular(path)
     check(path, content)
     return content
@@ -68,7 +68,7 @@ def rows_in(path: Path) -> int:
 
 @contextmanager
 def unreadable(path: Path) -> Iterator[None]:
-    """What a reader may stumble over as one line that names the file."""
+    """Turn the errors of reading a shard into a HarnessError of one line that names the file."""
     try:
         yield
     except FileNotFoundError as failure:

@@ -55,7 +55,7 @@ def require_rows(path: Path, rows: int, n: int) -> None:
 
 
 def write_responses(path: Path, problem: Problem, responses: Responses) -> None:
-    """Keep one problem's responses; waits for the disk, since they are what costs."""
+    """Write one problem's responses; waits for the disk, because responses are expensive."""
     columns = {
         "text": [storable(text) for text in responses.texts],
         "finish": list(responses.finish),
@@ -123,7 +123,7 @@ def write_verdicts(
     answers: Sequence[str | None],
     conditions: Mapping[str, str] | None = None,
 ) -> None:
-    """Keep one problem's verdicts and canonical answers, and under what they were made."""
+    """Write one problem's verdicts, canonical answers and the conditions under which they were made."""
     columns = _verdict_columns(verdicts)
     columns["answer"] = [None if answer is None else storable(answer) for answer in answers]
     schema = VERDICTS.with_metadata({"conditions": canonical_json(dict(conditions or {}))})
@@ -164,22 +164,22 @@ def read_answers(path: Path) -> list[str | None]:
 
 
 def read_conditions(path: Path) -> dict[str, str]:
-    """Under what the verdicts in one shard were made."""
+    """The conditions under which the verdicts in one shard were made."""
     conditions: dict[str, str] = json.loads(metadata_in(path).get(b"conditions", b"{}"))
     return conditions
 
 
-# What all pools share: verdicts and measurements by hash.
+# Shared by all pools: verdicts and measurements by hash.
 
 
-def write_graded(path: Path, known: Mapping[str, Verdict]) -> None:
+def write_graded(path: Path, verdicts: Mapping[str, Verdict]) -> None:
     """Keep the verdicts on one problem by the hashes (32 hex digits) of what they depend on."""
-    columns = {"key": [bytes.fromhex(hashed) for hashed in known], **_verdict_columns(known.values())}
+    columns = {"key": [bytes.fromhex(hashed) for hashed in verdicts], **_verdict_columns(verdicts.values())}
     write_parts(path, as_parquet(path, columns, _GRADED))
 
 
 def read_graded(path: Path) -> dict[str, Verdict]:
-    """What `write_graded` kept; empty where it kept nothing."""
+    """Read what `write_graded` wrote; {} if there is no file."""
     if not path.exists():
         return {}
     columns = table_in(path, _GRADED).to_pydict()
@@ -197,7 +197,7 @@ def write_measurements(path: Path, measurements: Mapping[str, Mapping[str, float
 
 
 def read_measurements(path: Path) -> dict[str, dict[str, float]]:
-    """What `write_measurements` kept; empty where it kept nothing."""
+    """Read what `write_measurements` wrote; {} if there is no file."""
     if not path.exists():
         return {}
     rows = table_in(path).to_pylist()

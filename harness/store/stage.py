@@ -1,18 +1,18 @@
-"""The content-addressed store: what was made, under the hash of what made it.
+"""The content-addressed store: each result is kept under the hash of the inputs that made it.
 
     STORE/pool/KEY/PROBLEM.parquet            texts, token ids, token counts, log-probabilities, finish reasons
     STORE/embedding/KEY/PROBLEM.safetensors   vectors (n, d) float32, projected, not centred
     STORE/verdict/KEY/PROBLEM.parquet         verdict, reason, route, canonical answer
-    STORE/measure/KEY/PROBLEM.parquet         hash of a response, its figures: shared by all pools and thresholds
+    STORE/measure/KEY/PROBLEM.parquet         hash of a response, its measurements: shared by all pools and thresholds
     STORE/graded/KEY/PROBLEM.parquet          hash of what a verdict depends on, verdict: shared by all pools
     STORE/audit/KEY/PROBLEM.json              a second grader's verdicts
     STORE/chance/KEY/PROBLEM.json             how many gradings against other problems' references were correct
-    STORE/ranking/KEY/PROBLEM.json            per trial the indices as far as they were pulled
-    STORE/cells/KEY.json                      one cell: all that a row of the table is computed from
+    STORE/ranking/KEY/PROBLEM.json            per trial the indices up to where they were pulled
+    STORE/cells/KEY.json                      one cell: all values from which a row of the table is computed
 
-KEY is the hash of the canonical JSON of the inputs, which stand in `manifest.json` beside the shards. A shard is
-written under a temporary name and renamed, so it is there whole or not at all; a killed run goes on where it stopped.
-It carries a checksum and its place in the store (`checksums`), which are looked at whenever it is read.
+KEY is the hash of the canonical JSON of the inputs, which are in `manifest.json` beside the shards. A shard is written
+under a temporary name and then renamed, so it exists complete or not at all, and a killed run continues where it
+stopped. A shard holds a checksum and its place in the store (`checksums`); every read checks both.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from .versions import versioned
 
 @dataclass(frozen=True)
 class Stage:
-    """One folder of shards: what one set of inputs made, a file a problem. Touches no disk until `begin`."""
+    """One folder of shards, one file per problem, all made from the same inputs. Touches no disk until `begin`."""
 
     folder: Path
     key: str
@@ -43,7 +43,7 @@ class Stage:
     inputs: Mapping[str, Any]
 
     def begin(self) -> None:
-        """Make the folder and its manifest, and sweep away what killed writers left."""
+        """Create the folder and its manifest, and remove temporary files that killed writers left."""
         manifest = self.folder / "manifest.json"
         with disk_errors(manifest):
             if not manifest.exists():
@@ -51,18 +51,18 @@ class Stage:
             _sweep(self.folder)
 
     def path(self, problem: Problem) -> Path:
-        """Where the problem's shard is, or will be."""
+        """The path of the problem's shard, whether or not it exists yet."""
         return self.folder / f"{shard_name(problem)}{self.suffix}"
 
     def missing(self, problems: Sequence[Problem]) -> list[Problem]:
-        """The problems without a shard, in order; one listing of the folder, however many there are."""
+        """The problems without a shard, in order; lists the folder once."""
         with disk_errors(self.folder):
-            there = {entry.name for entry in os.scandir(self.folder)} if self.folder.is_dir() else set()
-        return [problem for problem in problems if f"{shard_name(problem)}{self.suffix}" not in there]
+            existing = {entry.name for entry in os.scandir(self.folder)} if self.folder.is_dir() else set()
+        return [problem for problem in problems if f"{shard_name(problem)}{self.suffix}" not in existing]
 
 
 class Store:
-    """The folder that holds it all; made when the first shard is."""
+    """The folder that holds all stages; created with the first shard."""
 
     def __init__(self, root: str | Path) -> None:
         self.root = Path(root)
@@ -75,7 +75,7 @@ class Store:
 
     @property
     def cells(self) -> Path:
-        """Where cells are, a file each."""
+        """The folder of cells, one file each."""
         return self.root / "cells"
 
 

@@ -1,20 +1,20 @@
-"""The version of each stage's own code: what of the core decides a result, and is hashed into no key.
+"""The version of each stage's core code, which no key contains although it decides results.
 
-A component's key holds a hash of its code (`code_hash`), so an edit of a selector or a grader makes its results anew by
-itself. The core is left out of that, or every edit would make everything anew. So: raise the number here in the commit
-after which a stage makes other results from the same inputs, and then only; what was made before is not used again.
+A component's key holds a hash of its code (`code_hash`), so after an edit of a selector or a grader its results are
+computed again. Core code is not hashed, because then every edit would invalidate everything. So raise a number below in
+the commit after which a stage gives other results from the same inputs, and only then; older results are then unused.
 
-pool        `drawing`, `unanswered`, the readers of pools; and the engines, whose code is in no key, since a pool may
-            have cost a fortune: raise it too where a built-in engine makes other responses from the same seeds
-embedding   `drawing.embed`, `projection`, and how the engines take hidden states
-verdict     `work.graded`, `work.judged`
+pool        `stages.sample`, `missing_rows`, the readers of pools; and the engines. No key contains their code, because
+            pools are expensive: raise it too if a built-in engine gives other responses from the same seeds
+embedding   `stages.embed`, `stages.project`, and how the engines take hidden states
+verdict     `stages.verify`: `graded`, `judged`
 graded      the same, for the verdicts that all pools share
-measure     `measuring`
-audit       `work.audit_problems`
-chance      `chance`
-ranking     `work.rank_problems`, centring, the trials' streams of random numbers
-sequence    `sequential`
-stopped     `sequential`
+measure     `stages.measure`
+audit       `stages.audit`
+chance      `stages.chance`
+ranking     `stages.rank`, centring, the trials' streams of random numbers
+sequence    `running.until_correct`
+stopped     `running.until_correct`
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ STAGES = {
 def versioned(kind: str, inputs: Mapping[str, Any]) -> dict[str, Any]:
     """The inputs of a stage with its version as "stage_version"; the first version is not written.
 
-    So a pool that was paid for before there were versions keeps its key.
+    So an expensive pool that is older than the versions keeps its key.
     """
     version = STAGES[kind]
     return {**inputs, "stage_version": version} if version > 1 else dict(inputs)

@@ -1,1 +1,1 @@
-"""The machine around a run: processes, terminal, files given by users, whether the hub answers."""
+"""The machine around a run: processes, terminal, files from users, and whether the hub is reachable."""

@@ -1,8 +1,8 @@
-"""A child process that leaves nothing behind: all that descends from it is ended with it, however it ends.
+"""Run a child process that leaves nothing behind: all its descendants end with it, however it ends.
 
-Trainers start servers of their own (Ray its raylet, workers and dashboards), some in sessions of their own, so a
-process group alone does not hold them. On Linux this process adopts whatever its child leaves orphaned
-(PR_SET_CHILD_SUBREAPER) and ends that too; elsewhere the child's process group is ended.
+Trainers start servers (Ray starts its raylet, workers and dashboards), some in separate sessions, so a process group
+alone does not contain them. On Linux this process adopts the orphans that its child leaves (PR_SET_CHILD_SUBREAPER) and
+ends them too. On other systems it ends the child's process group.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ from contextlib import contextmanager
 from pathlib import Path
 
 POLL_S = 0.2
-GRACE_S = 10.0  # between asking to end and ending
-WARDEN_S = 5.0  # beyond that, for a warden to end what it watches over
+GRACE_S = 10.0  # between SIGTERM and SIGKILL
+WARDEN_S = 5.0  # added to it, so that a warden has time to end its own child
 _PR_SET_PDEATHSIG, _PR_SET_CHILD_SUBREAPER = 1, 36
 
 
@@ -38,11 +38,11 @@ def run_child(
     tied: bool = False,
     passed: Sequence[int] = (),
 ) -> int:
-    """The exit status of the command (minus the signal that ended it); both its outputs are appended to `log`.
+    """Run the command and return its exit status (-n if signal n ended it); stdout and stderr are appended to `log`.
 
-    `watch` is called several times a second while it runs. Whatever it raises, and Ctrl-C, ends the child and all that
-    descends from it: they are asked (SIGTERM), and killed after `grace_s`. OSError where the command cannot be started.
-    `tied`: on Linux the child is killed when the thread that calls this ends, by SIGKILL of its process too.
+    `watch` is called several times a second while the command runs. Any exception from it, and Ctrl-C, ends the child
+    and its descendants: by SIGTERM, and after `grace_s` by SIGKILL. OSError if the command cannot be started.
+    `tied`: on Linux the child is killed when the calling thread ends, also if its process is ended by SIGKILL.
     `passed`: file descriptors that the child inherits.
     """
     with log.open("ab") as out, _adopting():
@@ -76,16 +76,16 @@ def run_owned(
     grace_s: float = GRACE_S,
     passed: Sequence[int] = (),
 ) -> int:
-    """The same, and SIGKILL of this process too ends the child and all that descends from it.
+    """The same as `run_child`, but also SIGKILL of this process ends the child and its descendants.
 
-    A warden, a process in between, ends them when the pipe from here closes; it inherits the descriptors `passed`.
+    A process in between, the warden, ends them when its pipe from this process closes. The warden inherits `passed`.
     """
     if shutil.which(command[0]) is None:
         raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), command[0])
     reading, writing = os.pipe()
     task = json.dumps({"command": list(command), "log": str(log.absolute()), "grace_s": grace_s}).encode() + b"\n"
     try:
-        os.write(writing, task)  # not on its command line: who looks for the trainer there is to see the trainer alone
+        os.write(writing, task)  # not as arguments: a search of command lines for the trainer must not match the warden
         warden = [sys.executable, "-P", "-m", "harness.system.warden", str(reading)]
         return run_child(warden, environment, log, watch, grace_s + WARDEN_S, passed=(reading, *passed))
     finally:
@@ -100,7 +100,7 @@ def _die_with_the_caller() -> None:
 
 @contextmanager
 def _adopting() -> Iterator[None]:
-    """Orphans among this process' descendants become its children, where the system can do that."""
+    """Inside, orphans among this process' descendants become its children, if the system supports it."""
     libc = ctypes.CDLL(None) if sys.platform.startswith("linux") else None
     if libc:
         libc.prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
@@ -113,7 +113,7 @@ def _adopting() -> Iterator[None]:
 
 @contextmanager
 def _uninterrupted() -> Iterator[None]:
-    """A second Ctrl-C, while the first is carried out, changes nothing."""
+    """Ignore Ctrl-C inside, so that a second one does not disturb the handling of the first."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
@@ -125,24 +125,24 @@ def _uninterrupted() -> Iterator[None]:
 
 
 def _end(child: subprocess.Popen[bytes], others: set[int], grace_s: float) -> None:
-    """End the child and its group, then the orphans that this makes, and theirs; `others` are left alone."""
+    """End the child and its group, then the orphans that this leaves, and so on; `others` are left alone."""
     deadline = time.monotonic() + grace_s
-    asked: set[int] = set()
+    signalled: set[int] = set()
     while True:
         ended = child.poll() is not None
         orphans = {pid for pid in _own_children() if pid not in others and pid != child.pid}
         if ended and not orphans:
             break
         late = time.monotonic() > deadline
-        for pid in orphans - (set() if late else asked):
+        for pid in orphans - (set() if late else signalled):
             _signal(os.kill, pid, signal.SIGKILL if late else signal.SIGTERM)
-        if not ended and (late or child.pid not in asked):
+        if not ended and (late or child.pid not in signalled):
             _signal(os.killpg, child.pid, signal.SIGKILL if late else signal.SIGTERM)
-        asked |= orphans | {child.pid}
+        signalled |= orphans | {child.pid}
         for pid in orphans:
             _reap(pid)
         time.sleep(0.02)
-    _signal(os.killpg, child.pid, signal.SIGKILL)  # where there is no adopting, the group is all that is known
+    _signal(os.killpg, child.pid, signal.SIGKILL)  # without adoption, only the group is known
 
 
 def _signal(send: Callable[[int, int], None], pid: int, number: signal.Signals) -> None:
@@ -156,7 +156,7 @@ def _reap(pid: int) -> None:
 
 
 def _own_children() -> Iterator[int]:
-    """The ids of this process' children; none where the system does not say."""
+    """The ids of this process' children; none if the system has no /proc."""
     own = os.getpid()
     for stat in Path("/proc").glob("[0-9]*/stat"):
         with contextlib.suppress(OSError, ValueError, IndexError):

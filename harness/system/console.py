@@ -1,4 +1,4 @@
-"""Where tables are printed, and foreign text as nothing but text."""
+"""Print tables, and texts from elsewhere without interpreting their markup or control characters."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ LEAST_WIDTH = 110
 
 
 def console(least: int = LEAST_WIDTH) -> Console:
-    """Stdout; where it is no terminal, at least `least` columns wide."""
-    found = Console(highlight=False)
-    return found if found.is_terminal else Console(highlight=False, width=max(found.width, least))
+    """A console on stdout; at least `least` columns wide if stdout is not a terminal."""
+    stdout = Console(highlight=False)
+    return stdout if stdout.is_terminal else Console(highlight=False, width=max(stdout.width, least))
 
 
 def text(value: Any) -> Text:
-    """Text as text, whatever markup or control signs it seems to hold."""
+    """The value as text, in which markup has no effect and control characters are replaced."""
     return Text(printable(str(value)))
 
 
@@ -35,7 +35,7 @@ def plain_table(**options: Any) -> Table:
 
 
 def printable(value: str, kept: str = "\n\t") -> str:
-    """The text without what a terminal would obey or could not show; lines and tabs stay."""
+    """The text with non-printable characters replaced by U+FFFD; line breaks and tabs stay."""
     return "".join(sign if sign.isprintable() or sign in kept else "\N{REPLACEMENT CHARACTER}" for sign in value)
 
 

@@ -1,4 +1,4 @@
-"""How much memory a file may take: what it expands to is bounded by its own size, and how deep its values nest."""
+"""Limits on a file from a user: how far it may expand, relative to its size, and how deep its values may nest."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ DEEPEST = 100  # lists and objects inside one another; more is no data, and brea
 
 
 def most_expanded(size: int) -> int:
-    """To how many bytes a compressed file of that size may expand."""
+    """The number of bytes to which a compressed file of this size may expand."""
     return max(FREE, RATIO * size)
 
 
 def nests_too_deep(value: Any) -> bool:
-    """Whether lists and objects are more than `DEEPEST` inside one another; takes no stack."""
+    """Whether lists and objects nest more than `DEEPEST` levels; without recursion."""
     level = [value] if isinstance(value, (dict, list)) else []
     for _ in range(DEEPEST + 1):
         level = [
@@ -36,7 +36,7 @@ def nests_too_deep(value: Any) -> bool:
 
 
 class BoundedGzip(gzip.GzipFile):
-    """A gzip file for reading, which raises HarnessError where it expands to more than `most_expanded`."""
+    """A gzip file for reading; raises HarnessError if it expands to more than `most_expanded`."""
 
     def __init__(self, raw: io.BufferedReader, where: str) -> None:
         super().__init__(fileobj=raw, mode="rb")

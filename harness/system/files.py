@@ -1,4 +1,4 @@
-"""Files written whole or not at all, and a disk that is full or read-only as one line."""
+"""Write files completely or not at all, and report a full or read-only disk in one line."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ READ_ONLY = (errno.EACCES, errno.EROFS, errno.EPERM)
 
 
 def write_atomically(path: Path, content: bytes, durable: bool = False) -> None:
-    """Write whole or not at all; `durable` waits for the disk (for what was expensive to make)."""
+    """Write a file completely or not at all; `durable` waits for the disk (for expensive content)."""
     write_parts(path, [content], durable)
 
 
 def write_parts(path: Path, parts: Iterable[bytes | memoryview | Path], durable: bool = False) -> None:
-    """The same for a content in parts, some of them files."""
+    """The same for a content in parts; a part may be the path of a file to copy."""
     temporary = temporary_name(path, os.getpid())
     with disk_errors(path):
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -43,13 +43,13 @@ def write_parts(path: Path, parts: Iterable[bytes | memoryview | Path], durable:
 
 
 def temporary_name(path: Path, pid: int) -> Path:
-    """Where a process of this machine writes a file before it is renamed; stores may be shared between machines."""
+    """The path of a temporary file; it names machine and process, since several machines may share a store."""
     return path.with_name(f".{platform.node()}-{pid}.{path.name}.tmp")
 
 
 @contextmanager
 def disk_errors(path: Path) -> Iterator[None]:
-    """A full or read-only disk, or a place where nothing can be made, as one line."""
+    """Turn an OSError inside (disk full, read-only, no such folder) into a HarnessError of one line."""
     try:
         yield
     except OSError as failure:

@@ -1,4 +1,4 @@
-"""Whether the Hugging Face hub answers here: asked before its client is, which would try for half a minute."""
+"""Test whether the Hugging Face hub is reachable; without this its client would retry for half a minute."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ ANSWER_S = 5.0
 
 
 def hub_is_out_of_reach() -> bool:
-    """Whether the hub is switched off, or gives its own client no answer within `ANSWER_S`: then caches serve alone.
+    """Whether the hub is switched off or does not answer within `ANSWER_S`; then only caches can be used.
 
-    A machine without network hears so within a second.
+    On a machine without network this takes less than a second.
     """
     from huggingface_hub import constants
     from huggingface_hub.utils import get_session  # type: ignore[attr-defined]
@@ -28,7 +28,7 @@ def hub_is_out_of_reach() -> bool:
 
 @contextmanager
 def only_what_is_here() -> Iterator[None]:
-    """Nothing is fetched inside: the hub's client, and children that are started, serve from their caches alone."""
+    """Fetch nothing inside: the hub's client, and child processes started inside, use only their caches."""
     from huggingface_hub import constants
 
     before, variable = constants.HF_HUB_OFFLINE, os.environ.get("HF_HUB_OFFLINE")

@@ -1,6 +1,6 @@
-"""The JSON lines of a file: plain or gzip, one object a line or one array of objects, and where each stands.
+"""Read the JSON objects of a file, plain or gzip: one object per line or one array of objects, each with its place.
 
-A folder is its `*.jsonl` and `*.jsonl.gz` files, in the order of their names.
+A folder is read as its `*.jsonl` and `*.jsonl.gz` files, in the order of their names.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _GZIP = b"\x1f\x8b"
 
 @dataclass(frozen=True)
 class Line:
-    """One object of a file: its value, its number from 1, its place ("line 3"), and where that is, for messages."""
+    """One object of a file: its value, its number from 1, its place ("line 3"), and file and place, for messages."""
 
     value: dict[str, Any]
     number: int
@@ -40,7 +40,7 @@ def beginning(path: Path, size: int = 4096) -> bytes:
 
 @contextmanager
 def opened(path: Path, what: str) -> Iterator[IO[str]]:
-    """The file as text, whether gzip or not (its content says so, not its name); what is no text is one clear line."""
+    """Open a file as text; its content, not its name, tells whether it is gzip. HarnessError (one line) if not text."""
     with _faults(path, what):
         if not path.is_file():
             raise HarnessError(f"{what} {path}: no such file")
@@ -53,7 +53,7 @@ def opened(path: Path, what: str) -> Iterator[IO[str]]:
 
 @contextmanager
 def _faults(path: Path, what: str) -> Iterator[None]:
-    """What opening and decoding a file raises, as one line that names it."""
+    """Turn errors of opening and decoding a file into a HarnessError of one line that names it."""
     try:
         yield
     except (UnicodeDecodeError, EOFError, gzip.BadGzipFile, zlib.error) as failure:
@@ -63,7 +63,7 @@ def _faults(path: Path, what: str) -> Iterator[None]:
 
 
 def read_lines(path: Path, what: str = "pool") -> Iterator[Line]:
-    """The objects of a file or folder, one at a time; blank lines are passed over. An array is read whole."""
+    """Yield the objects of a file or folder one at a time and skip blank lines. An array is read at once."""
     if not path.is_dir():
         yield from _lines_of(path, what)
         return

@@ -1,4 +1,4 @@
-"""A worker process that ends when the process that started it does, by SIGKILL too and in the midst of a loop in C."""
+"""End a worker process when the process that started it ends, even by SIGKILL or inside a loop in C."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ import threading
 
 
 def end_with_owner() -> None:
-    """Tie this process, which multiprocessing started, to the one that asked for it; nothing elsewhere.
+    """End this process when its owner, the process that started it, ends; no effect outside multiprocessing.
 
-    The owner holds one end of a pipe, which closes when all of it is gone, not one thread of it. On Linux the kernel
-    then sends SIGKILL; other systems have a thread that waits for it.
+    The owner holds one end of a pipe, which closes when the whole owner has ended, not one thread of it. On Linux the
+    kernel then sends SIGKILL; on other systems a thread waits for the pipe.
     """
     owner = multiprocessing.parent_process()
     if owner is None:

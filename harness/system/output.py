@@ -1,4 +1,4 @@
-"""Where a command's JSON goes: the process's own stdout, while all that plugins print goes to stderr."""
+"""Keep stdout for a command's JSON, and send everything that plugins print to stderr."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ _was_reserved = False
 
 @contextmanager
 def reserved() -> Iterator[None]:
-    """Inside, file descriptor 1 (of this process and of those that it starts) and `sys.stdout` are stderr's.
+    """Inside, file descriptor 1 (also that of child processes) and `sys.stdout` lead to stderr.
 
-    What goes to the real stdout is what `write` is given.
+    Only `write` writes to the real stdout.
     """
     global _was_reserved
     _was_reserved = True
@@ -43,20 +43,20 @@ def reserved() -> Iterator[None]:
 
 
 def _is_real(out: TextIO, copy: int) -> bool:
-    """Whether a stream writes to file descriptor 1, which has a copy."""
+    """Whether the stream writes to file descriptor 1 and `copy` is a valid descriptor."""
     with suppress(OSError, ValueError):
         return copy >= 0 and out.fileno() == 1
     return False
 
 
 def write(text: str) -> None:
-    """Write a command's result to stdout, also while that is reserved."""
+    """Write a command's result to stdout, also while stdout is reserved."""
     out = _kept[-1] if _kept else sys.stdout
     print(text, end="", file=out, flush=True)
 
 
 def end() -> None:
-    """Once a result was written, what is printed until the process ends (plugins print at exit too) goes to stderr."""
+    """Send what is printed after the result to stderr until the process ends: plugins may print at exit too."""
     if _was_reserved and _is_real(sys.stdout, 1):
         sys.stdout.flush()
         os.dup2(2, 1)

@@ -1,4 +1,4 @@
-"""Progress on stderr: a bar with rate and time left on a terminal, plain lines elsewhere, one closing line a stage."""
+"""Show progress on stderr: a bar on a terminal, else plain lines, and one closing line for each stage."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Stage:
         self.show()
 
     def show(self) -> None:
-        """Say where the stage stands, where that is due."""
+        """Show the progress, if it is time to."""
 
     @property
     def elapsed_s(self) -> float:
@@ -47,7 +47,7 @@ class Stage:
 
 
 class PlainStage(Stage):
-    """Lines of text, none before two seconds, then one every ten."""
+    """Progress as lines of text: the first after two seconds, then one every ten seconds."""
 
     def __init__(self, name: str, total: int, unit: str, out: TextIO) -> None:
         super().__init__(name, total, unit)
@@ -95,7 +95,7 @@ class Rate(ProgressColumn):
 
 
 class Progress:
-    """Where a run says what it does. `quiet` says nothing; `asks` may ask a person at a terminal."""
+    """The messages of a run. `quiet` prints nothing; `asks` allows questions to a person at a terminal."""
 
     def __init__(self, out: TextIO | None = None, quiet: bool = False, asks: bool = False) -> None:
         self.asks = asks
@@ -107,7 +107,7 @@ class Progress:
         self.console.print(line, markup=False)
 
     def allows(self, question: str) -> bool:
-        """What the person at the terminal answers, no where there is none; yes if nothing is to be asked.
+        """Whether the person at the terminal answers yes; False without a terminal, True if `asks` is off.
 
         A yes holds for the rest of the command.
         """
@@ -120,7 +120,7 @@ class Progress:
 
     @contextmanager
     def stage(self, name: str, total: int, unit: str, closing: bool = True) -> Iterator[Stage]:
-        """A stage of `total` units; on leaving it well, one `closing` line says what was done in how long."""
+        """Show a stage of `total` units; on success one `closing` line gives the units done and the time."""
         stage = self._begin(name, total, unit)
         if isinstance(stage, BarStage):
             with stage.bars:

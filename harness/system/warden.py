@@ -1,8 +1,8 @@
-"""Watches over a trainer: starts it, and ends it and all that descends from it when the process that asked is gone.
+"""Start a trainer, and end it and all its descendants when the process that asked for it, the owner, has ended.
 
-`python -m harness.system.warden PIPE`: a process of its own, in a session of its own. PIPE is the reading end of a pipe
-whose other end the owner alone holds: it closes however the owner ends, by SIGKILL too. What is to be started comes
-through it. The warden ends as its command did, by the same signal or with the same status.
+`python -m harness.system.warden PIPE` is a separate process in a separate session. PIPE is the reading end of a pipe
+whose other end only the owner holds: it closes however the owner ends, even by SIGKILL. The command to start arrives
+through the pipe. The warden ends as its command did: by the same signal or with the same status.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ from .children import run_child
 
 
 class Abandoned(Exception):
-    """The owner is gone, or has asked for the end."""
+    """The owner has ended, or asked the warden to end."""
 
 
 def main() -> None:
-    """Run the command until it, or the owner, ends."""
+    """Run the command until the command or the owner ends."""
     pipe = int(sys.argv[1])
     signal.signal(signal.SIGTERM, _leave)
     os.set_inheritable(pipe, False)
@@ -48,7 +48,7 @@ def main() -> None:
 
 
 def _task(pipe: int) -> dict[str, Any]:
-    """The line that the owner wrote: command, log, grace_s. The pipe stays, silent until it closes."""
+    """Read the owner's line: command, log, grace_s. The pipe stays open, and nothing more is sent through it."""
     line = bytearray()
     while not line.endswith(b"\n"):
         part = os.read(pipe, 1)

@@ -1,4 +1,4 @@
-"""What a check is, and the two ways in which it can end other than well."""
+"""What a check is, and the two errors with which it can end: `ConformanceError` and `Inapplicable`."""
 
 from __future__ import annotations
 
@@ -20,26 +20,26 @@ class ConformanceError(AssertionError):
 
 
 class Inapplicable(SkipTest):
-    """A check that says nothing about this component, and why."""
+    """Raised where a check does not apply to a component; the text says why."""
 
 
-class _FirstMend(Inapplicable):
-    """Inapplicable because a check that this one presumes fails."""
+class _FirstFix(Inapplicable):
+    """Inapplicable because a check that must pass first fails."""
 
 
 class Violation(Exception):
-    """What a check found, in words that go on from `check: component: `."""
+    """The fault that a check found; the text continues `check: component: `."""
 
 
 @dataclass(frozen=True)
 class Check:
-    """One expectation. Called with a built component; see the package's docstring.
+    """One expectation, called with a built component; see the package's docstring.
 
-    `remedy` ends the line of a failure. A check whose outcome would only repeat that of another one `presumes` it:
-    where that fails, this one is `Inapplicable`, so that one mistake is reported once.
+    `remedy` ends the message of a failure. `presumes` lists checks that must pass first: if one fails, this check is
+    `Inapplicable`, so that one mistake is reported only once.
 
-    A HarnessError that the component raises on its own account (data out of reach, an extra not installed) passes
-    through: then nothing was checked.
+    A HarnessError that the component itself raises (data out of reach, an extra not installed) passes through: then
+    nothing was checked.
     """
 
     function: Callable[[Any], None]
@@ -48,12 +48,12 @@ class Check:
 
     @property
     def name(self) -> str:
-        """In kebab case: `same-rng-same-order`."""
+        """The check's name in kebab case: `same-rng-same-order`."""
         return self.function.__name__.replace("_", "-")
 
     @property
     def summary(self) -> str:
-        """What holds where it passes: the first line of its docstring."""
+        """What is true of a component that passes: the first line of the check's docstring."""
         return (inspect.getdoc(self.function) or "").split("\n")[0]
 
     def __str__(self) -> str:
@@ -63,14 +63,14 @@ class Check:
         """Return, or raise `ConformanceError` or `Inapplicable`."""
         for other in self.presumes:
             if not _holds(other, component):
-                raise _FirstMend(f"first mend what {other.name} finds")
+                raise _FirstFix(f"first fix what {other.name} finds")
         try:
             with contained():
                 self.function(component)
         except (Inapplicable, HarnessError):
             raise
-        except Violation as found:
-            raise self._failed(component, str(found)) from found
+        except Violation as violation:
+            raise self._failed(component, str(violation)) from violation
         except Exception as failure:
             raise self._failed(component, said(failure)) from failure
 
@@ -79,18 +79,18 @@ class Check:
 
 
 def check(remedy: str, presumes: tuple[Check, ...] = ()) -> Callable[[Callable[[Any], None]], Check]:
-    """Make a function of a component, which raises Violation where it finds one, a `Check`."""
+    """Turn a function of a component into a `Check`; the function raises Violation where it finds a fault."""
     return lambda function: Check(function, remedy, presumes)
 
 
 def expect(holds: object, what: str) -> None:
-    """Raise Violation(what) unless it holds."""
+    """Raise Violation(what) unless `holds` is true."""
     if not holds:
         raise Violation(what)
 
 
 def said(failure: BaseException) -> str:
-    """`raised ValueError: what (file.py:12)`: the line is the innermost one."""
+    """The failure as text: `raised ValueError: what (file.py:12)`, with the innermost line."""
     if isinstance(failure, Escaped) and failure.__cause__:
         failure = failure.__cause__
     frames = traceback.extract_tb(failure.__traceback__)
@@ -105,7 +105,7 @@ def shown(component: Any) -> str:
 
 
 def require_refused(call: Callable[[], object], what: str) -> None:
-    """The call must raise HarnessError, in one line; `what` names in a failure what it was given."""
+    """Raise Violation unless the call raises a HarnessError of one line; `what` names the refused value."""
     try:
         call()
     except HarnessError as refusal:
@@ -117,7 +117,7 @@ def require_refused(call: Callable[[], object], what: str) -> None:
 
 
 def require_one_line(refusal: HarnessError) -> str:
-    """The text of a refusal, which must be one line."""
+    """The text of a refusal; Violation unless it is one line."""
     text = str(refusal)
     expect(text.strip() and "\n" not in text, f"its refusal must be one line, got {text!r:.120}")
     return text
@@ -127,13 +127,13 @@ _held: dict[tuple[str, type, str], bool] = {}
 
 
 def _holds(presumed: Check, component: Any) -> bool:
-    """Whether a check passes or is inapplicable; asked once for equal components."""
+    """Whether a check passes or is inapplicable; run once for equal components."""
     key = (presumed.name, type(component), repr((parameters(component), getattr(component, "__dict__", None))))
     if key not in _held:
         try:
             presumed(component)
             _held[key] = True
-        except (ConformanceError, _FirstMend):
+        except (ConformanceError, _FirstFix):
             _held[key] = False
         except Inapplicable:
             _held[key] = True

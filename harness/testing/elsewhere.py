@@ -1,7 +1,7 @@
-"""The same call in another process: another hash seed, an empty working directory, nothing loaded yet.
+"""Repeat a call in another process: another hash seed, an empty working directory, nothing loaded yet.
 
-What differs there came from `hash` of a string, from a set's order, from a file beside the process, or from something
-that the parent had set up.
+If the result differs, it depends on `hash` of a string, on the order of a set, on a file in the working directory, or
+on state that the parent process had set up.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ FILE_PREFIX = "harness_file_"  # what the registry calls the module of a `--plug
 
 
 def called_elsewhere(function: Callable[..., Any], component: Any, *arguments: Any) -> Any:
-    """What `function(component, *arguments)` returns there, as JSON gives it back. The function is importable."""
+    """The result of `function(component, *arguments)` in a new process, as JSON; the function must be importable."""
     module = type(component).__module__
     if module == "__main__":
         raise Inapplicable("its class is defined in __main__, which another process cannot import")
@@ -48,7 +48,7 @@ def called_elsewhere(function: Callable[..., Any], component: Any, *arguments: A
 
 
 def answer(file: str | None) -> None:
-    """In that process: read the call from stdin, print what it returns; whatever else is printed goes to stderr."""
+    """Runs in the new process: read the call from stdin and print its result; all other output goes to stderr."""
     with output.reserved():
         if file is not None:
             load_file(Path(file))

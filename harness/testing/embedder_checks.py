@@ -1,6 +1,6 @@
-"""What the harness expects of an embedder. One with `state` takes the engine's vectors: its `embed` is never called.
+"""All checks of an embedder. One with `state` uses the engine's vectors: its `embed` is never called.
 
-Whether a vector depends on the other texts of its pool is left open: tfidf is fitted to each pool.
+A vector may depend on the other texts of its pool: tfidf is fitted to each pool.
 """
 
 from __future__ import annotations

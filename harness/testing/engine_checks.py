@@ -60,9 +60,9 @@ def contract(engine: Any) -> None:
 @check("see harness.records.Responses", presumes=(contract,))
 def honest_columns(engine: Any) -> None:
     """n responses a prompt come, with texts, lengths, reasons and log-probabilities that fit one another."""
-    drawn = _sample(engine, PROMPTS, n=4)
-    expect(len(drawn) == len(PROMPTS), f"{len(drawn)} answers to {len(PROMPTS)} prompts")
-    for responses in drawn:
+    sampled = _sample(engine, PROMPTS, n=4)
+    expect(len(sampled) == len(PROMPTS), f"{len(sampled)} answers to {len(PROMPTS)} prompts")
+    for responses in sampled:
         for name in ("texts", "finish", "lengths", "logprobs"):
             size = len(getattr(responses, name))
             expect(size == 4, f"{name} has {size} entries for n = 4")
@@ -125,10 +125,10 @@ def _require_same(expected: Responses, got: Responses, when: str) -> None:
 @check("pool the last hidden state of the response's tokens", presumes=BASIC)
 def state_shapes(engine: Any) -> None:
     """Every kind of state is (n, d) float32 and finite, and asking for it changes no response."""
-    plain, drawn = _sample(engine)[0], _with_states(engine)
-    _require_same(plain, drawn, "with states")
+    plain, sampled = _sample(engine)[0], _with_states(engine)
+    _require_same(plain, sampled, "with states")
     for kind in engine.states:
-        values = drawn.states.get(kind)
+        values = sampled.states.get(kind)
         expect(values is not None, f"it gives no state {kind!r}, which it says it can")
         assert values is not None
         good = values.ndim == 2 and len(values) == 4 and values.shape[1] >= 1 and values.dtype == np.float32
@@ -139,10 +139,10 @@ def state_shapes(engine: Any) -> None:
 @check("pool in `encode` as in `sample`: the end-of-sequence token is part of the response", presumes=BASIC)
 def encode_equals_sample(engine: Any) -> None:
     """`encode` gives the states that `sample` gave for the same responses, to 1e-4."""
-    drawn = _with_states(engine)
-    encoded = engine.encode(PROMPTS[0], drawn, tuple(engine.states))
+    sampled = _with_states(engine)
+    encoded = engine.encode(PROMPTS[0], sampled, tuple(engine.states))
     for kind in engine.states:
-        expected, got = drawn.states[kind], encoded[kind]
+        expected, got = sampled.states[kind], encoded[kind]
         expect(expected.shape == got.shape, f"{kind}: encode gives {got.shape}, sample {expected.shape}")
         difference = np.abs(expected - got).max() / max(np.abs(expected).max(), 1e-30)
         expect(difference <= SAME, f"{kind}: encode and sample differ by {difference:.1e} of the largest entry")

@@ -1,13 +1,13 @@
-"""Whether a selector orders responses by what they are and not by where they stand in the pool.
+"""Test that a selector orders responses by their content and not by their position in the pool.
 
-The rows of a pool are permuted and its order is compared, response by response. On a pool without ties a deterministic
-selector must give the same order; one that draws its first pick, the same order wherever that is the same response; a
-random one, the same distribution: a chi-square test, over seeds, of its first and its third pick (of the pair that a
-subset method selects). A sound selector fails with a probability below one in 100,000, and always or never on the same
-machine: seeds are fixed.
+The test permutes the rows of a pool and compares the orders, response by response. On a pool without ties a
+deterministic selector must give the same order. A selector with a random first pick must give the same order whenever
+the first pick is the same response. A random selector must give the same distribution: a chi-square test over seeds
+compares its first and third pick (for a subset method: the selected pair). A correct selector fails with a probability
+below 1 in 100,000; since seeds are fixed, on one machine it fails always or never.
 
-A selector by clusters of answers has ties wherever all answers differ, and one by vectors wherever copies are left
-over. So there are two pools, one of seven copies of three responses, and one of them is enough.
+A selector that uses clusters of answers has ties if all answers differ; one that uses vectors has ties if copies are
+left. So there are two pools, the second of seven copies of three responses. Passing on one of them is enough.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from . import examples
 from .checking import Violation, expect
 from .picking import brief, is_ranker, order
 
-SEEDS = 24  # for a look at whether it is random; a first pick out of 8 comes twice
+SEEDS = 24  # to see whether it is random: enough that a first pick out of 8 repeats
 DRAWS = 200  # for a distribution
 LEVEL = 1e-6  # of the chi-square test: two of them for each of two pools
 
@@ -38,22 +38,22 @@ def require_equivariant(selector: Any) -> None:
     copies, kind = examples.with_copies()
     try:
         _require_on(selector, distinct, np.arange(len(distinct)), examples.DISTINCT_MOVED)
-    except Violation as found:
+    except Violation as violation:
         try:
             _require_on(selector, copies, kind, examples.COPIES_MOVED)
         except Violation:
-            raise found from None
+            raise violation from None
 
 
 def _require_on(selector: Any, pool: Pool, kind: Ints, permutation: Sequence[int]) -> None:
-    here = _Answers(selector, pool, kind, seeds=0)
-    there = _Answers(selector, pool.part(permutation), kind[list(permutation)], seeds=10_000)
-    given_first = None if here.by_first is None or there.by_first is None else (here.by_first, there.by_first)
+    original = _Answers(selector, pool, kind, seeds=0)
+    moved = _Answers(selector, pool.part(permutation), kind[list(permutation)], seeds=10_000)
+    given_first = None if original.by_first is None or moved.by_first is None else (original.by_first, moved.by_first)
     if given_first is not None:
         _require_same_orders(*given_first)
-    if here.varies or there.varies:
+    if original.varies or moved.varies:
         k = 2 if not is_ranker(selector) else 3 if given_first is None else 1
-        _require_same_distributions(here.drawn(k), there.drawn(k), ranked=is_ranker(selector))
+        _require_same_distributions(original.sampled(k), moved.sampled(k), ranked=is_ranker(selector))
 
 
 class _Answers:
@@ -65,42 +65,43 @@ class _Answers:
         self.varies = len(set(orders)) > 1
         self.by_first = _given_first(orders) if is_ranker(selector) or not self.varies else None
 
-    def drawn(self, k: int) -> list[Order]:
+    def sampled(self, k: int) -> list[Order]:
         """DRAWS answers: the first k picks, or the k selected."""
         return [self._order(SEEDS + seed, k) for seed in range(DRAWS)]
 
     def _order(self, seed: int, k: int | None) -> Order:
-        found = [int(self.kind[pick]) for pick in order(self.selector, self.pool, self.seeds + seed, k)]
-        return tuple(found if is_ranker(self.selector) else sorted(found))
+        kinds = [int(self.kind[pick]) for pick in order(self.selector, self.pool, self.seeds + seed, k)]
+        return tuple(kinds if is_ranker(self.selector) else sorted(kinds))
 
 
 def _given_first(orders: Sequence[Order]) -> dict[int, Order] | None:
-    """First pick -> order; None where one first pick has two orders, so that more than it is random."""
+    """First pick -> order; None if a first pick has several orders: then more than the first pick is random."""
     by_first: dict[int, set[Order]] = defaultdict(set)
-    for found in orders:
-        by_first[found[0]].add(found)
-    return None if any(len(found) > 1 for found in by_first.values()) else {f: o.pop() for f, o in by_first.items()}
+    for each in orders:
+        by_first[each[0]].add(each)
+    several = any(len(distinct) > 1 for distinct in by_first.values())
+    return None if several else {first: distinct.pop() for first, distinct in by_first.items()}
 
 
-def _require_same_orders(here: dict[int, Order], there: dict[int, Order]) -> None:
-    for first in sorted(here.keys() & there.keys()):
+def _require_same_orders(original: dict[int, Order], moved: dict[int, Order]) -> None:
+    for first in sorted(original.keys() & moved.keys()):
         expect(
-            here[first] == there[first],
-            f"permuting the pool's rows changes the order from {brief(here[first])} to {brief(there[first])}",
+            original[first] == moved[first],
+            f"permuting the pool's rows changes the order from {brief(original[first])} to {brief(moved[first])}",
         )
     expect(
-        here.keys() & there.keys(),
-        f"permuting the pool's rows changes the first pick from {brief(here)} to {brief(there)}",
+        original.keys() & moved.keys(),
+        f"permuting the pool's rows changes the first pick from {brief(original)} to {brief(moved)}",
     )
 
 
-def _require_same_distributions(here: Sequence[Order], there: Sequence[Order], ranked: bool) -> None:
-    """Of the first and of the last pick that was drawn, or of what was selected: one outcome a draw."""
+def _require_same_distributions(original: Sequence[Order], moved: Sequence[Order], ranked: bool) -> None:
+    """Compare the distributions of the first and the last pick, or of the selected pair; one outcome per seed."""
     views: dict[str, Callable[[Order], Hashable]] = {"selected pair": tuple}
     if ranked:
-        views = {f"pick number {place + 1}": itemgetter(place) for place in {0, len(here[0]) - 1}}
+        views = {f"pick number {place + 1}": itemgetter(place) for place in {0, len(original[0]) - 1}}
     for what, view in views.items():
-        chance = _same_chance([view(found) for found in here], [view(found) for found in there])
+        chance = _same_chance([view(each) for each in original], [view(each) for each in moved])
         expect(
             chance > LEVEL,
             f"permuting the pool's rows changes the distribution of the {what} (chi-square over {DRAWS} draws: "
@@ -108,9 +109,9 @@ def _require_same_distributions(here: Sequence[Order], there: Sequence[Order], r
         )
 
 
-def _same_chance(here: Sequence[Hashable], there: Sequence[Hashable]) -> float:
+def _same_chance(original: Sequence[Hashable], moved: Sequence[Hashable]) -> float:
     """The chi-square test's p-value of two samples of equal size from one distribution."""
-    place = {outcome: i for i, outcome in enumerate(dict.fromkeys([*here, *there]))}
-    counts = np.array([np.bincount([place[o] for o in sample], minlength=len(place)) for sample in (here, there)])
+    place = {outcome: i for i, outcome in enumerate(dict.fromkeys([*original, *moved]))}
+    counts = np.array([np.bincount([place[o] for o in sample], minlength=len(place)) for sample in (original, moved)])
     statistic = ((counts[0] - counts[1]) ** 2 / counts.sum(axis=0)).sum()
     return float(chdtrc(len(place) - 1, statistic)) if len(place) > 1 else 1.0

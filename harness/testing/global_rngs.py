@@ -16,19 +16,19 @@ UNLIKELY = 728_364_501
 
 
 def states() -> dict[str, bytes]:
-    """The state of each, as bytes that can be compared."""
-    found = {"random": pickle.dumps(random.getstate()), "numpy.random": pickle.dumps(np.random.get_state())}
+    """The state of each generator, as bytes that can be compared."""
+    by_library = {"random": pickle.dumps(random.getstate()), "numpy.random": pickle.dumps(np.random.get_state())}
     torch = sys.modules.get("torch")
     if torch is not None:
-        found["torch"] = torch.get_rng_state().numpy().tobytes()
-    return found
+        by_library["torch"] = torch.get_rng_state().numpy().tobytes()
+    return by_library
 
 
 @contextmanager
 def untouched() -> Iterator[None]:
-    """Raise Violation if what runs inside draws from one or seeds it.
+    """Raise Violation if the code inside uses or seeds one of the generators.
 
-    They start from a seed that nobody else takes: one that is always seeded alike would be found as it was left.
+    They start from an unlikely seed: code that always sets the same usual seed would else leave the state unchanged.
     """
     with seeded(UNLIKELY):
         before = states()
@@ -40,7 +40,7 @@ def untouched() -> Iterator[None]:
 
 @contextmanager
 def seeded(seed: int) -> Iterator[None]:
-    """All of them seeded inside, and as they were afterwards."""
+    """Seed all of the generators inside, and restore their states afterwards."""
     kept, legacy, torch = random.getstate(), np.random.get_state(), sys.modules.get("torch")
     kept_by_torch = None if torch is None else torch.get_rng_state()
     random.seed(seed)

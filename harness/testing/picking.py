@@ -1,4 +1,4 @@
-"""Picks of a selector, whichever of its two forms it has: as it gives them, and through the guard of a run."""
+"""Get a selector's picks, from `rank` or `select`: unchecked, and through the checks that a run applies."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from .checking import Violation, expect
 
 
 def is_ranker(selector: Any) -> bool:
-    """Whether it ranks; a subset method selects."""
+    """Whether the selector is a ranker; else it is a subset method."""
     return callable(getattr(selector, "rank", None))
 
 
@@ -33,7 +33,7 @@ def ranking(selector: Any, pool: Pool, seed: int = 0) -> Iterator[Any]:
 
 
 def picks(selector: Any, pool: Pool, seed: int = 0, k: int | None = None) -> list[Any]:
-    """What it answers, unchecked, at most n + 1 picks: a ranker's first k (all of them), a subset of k (n // 3)."""
+    """Unchecked picks, at most n + 1: a ranker's first k (default: all), or a subset of size k (default: n // 3)."""
     n = len(pool)
     try:
         if is_ranker(selector):
@@ -45,33 +45,33 @@ def picks(selector: Any, pool: Pool, seed: int = 0, k: int | None = None) -> lis
 
 
 def order(selector: Any, pool: Pool, seed: int = 0, k: int | None = None) -> list[int]:
-    """The same through the run's own guard, which checks each index: as many as were asked for."""
+    """The same as `picks`, each index checked as in a run; Violation if the number of picks is wrong."""
     n, rng = len(pool), np.random.default_rng(seed)
     try:
         if not is_ranker(selector):
             return subset_of(selector, pool, max(1, n // 3) if k is None else k, rng)
-        found = list(islice(picked(selector.rank(pool, rng), n), n + 1 if k is None else k))
+        result = list(islice(picked(selector.rank(pool, rng), n), n + 1 if k is None else k))
     except HarnessError as refusal:
         raise Violation(f"a run refuses it on a pool of {n} responses: {refusal}") from refusal
     wanted = n if k is None else k
-    expect(len(found) == wanted, f"{len(found)} picks from a pool of {n}, not {wanted}")
-    return found
+    expect(len(result) == wanted, f"{len(result)} picks from a pool of {n}, not {wanted}")
+    return result
 
 
-def counted(found: int, wanted: int) -> str:
-    """A number of picks; nothing was pulled beyond one too many."""
-    return f"more than {wanted}" if found > wanted else str(found)
+def counted(pulled: int, wanted: int) -> str:
+    """The number of picks as text; `more than` if too many, since pulling stops after one too many."""
+    return f"more than {wanted}" if pulled > wanted else str(pulled)
 
 
 def brief(values: Iterable[Any], most: int = 8) -> str:
-    """The first few, as they print."""
+    """The first `most` values as text."""
     shown = [str(value) for value in values]
     return f"[{', '.join(shown[:most])}{', ...' if len(shown) > most else ''}]"
 
 
 @contextmanager
 def no_runtime_warnings() -> Iterator[None]:
-    """Numpy's warnings of overflow, division by zero and invalid values are violations inside."""
+    """Inside, numpy's warnings of overflow, division by zero and invalid values are violations."""
     with warnings.catch_warnings():
         warnings.simplefilter("error", RuntimeWarning)
         try:

@@ -1,4 +1,4 @@
-"""The checks of a kind, run on a component one after another, and what each one said."""
+"""Run the checks of a kind on a component, one after another, and report the finding of each."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ..errors import HarnessError, did_you_mean
 from .checking import Check, ConformanceError, Inapplicable
 
 KINDS = ("task", "sampler", "engine", "embedder", "selector")
-EMBEDDED_MODEL = "tiny24"  # comes with the package: what an engine is tried on unless another model is asked for
+EMBEDDED_MODEL = "tiny24"  # comes with the package; engines are checked with it unless another model is given
 
 Finding = dict[str, str]
 
@@ -24,12 +24,12 @@ def checks(kind: str) -> tuple[Check, ...]:
     kind = kind.removesuffix("s")
     if kind not in KINDS:
         raise HarnessError(f"no checks for kind {kind!r} {did_you_mean(kind, KINDS).replace('installed', 'kinds')}")
-    found: tuple[Check, ...] = importlib.import_module(f".{kind}_checks", __package__).CHECKS
-    return found
+    of_kind: tuple[Check, ...] = importlib.import_module(f".{kind}_checks", __package__).CHECKS
+    return of_kind
 
 
 def findings(kind: str, component: Any) -> Iterator[Finding]:
-    """Of each check its name, its outcome ("passed", "failed" or "not applicable") and what it says."""
+    """For each check its name, its outcome ("passed", "failed" or "not applicable") and its message."""
     for check in checks(kind):
         outcome, what = "passed", check.summary
         try:
@@ -52,8 +52,8 @@ def check_registered(
 ) -> list[Finding]:
     """The findings on a registered component (`name` or `name:param=value`), or with `*` on all of the kind.
 
-    Each has the kind and the component beside it. One that cannot be built or tried is refused with its own line; of
-    all of a kind, it is not applicable and the others go on.
+    Each finding also holds the kind and the component's name. A component that cannot be built or checked raises
+    HarnessError; with `*` it is reported as not applicable, and the others are still checked.
     """
     kind = kind.removesuffix("s")
     checks(kind)

@@ -1,6 +1,6 @@
-"""What is presumed of a selector by all other checks, and that one ranking disturbs no other and nothing else.
+"""The basic checks of a selector, which all others presume, and checks that rankings do not disturb each other.
 
-A selector that fails one of `BASIC` is not tried further.
+A selector that fails one of `BASIC` is not checked further.
 """
 
 from __future__ import annotations
@@ -46,8 +46,8 @@ def valid_indices(selector: Any) -> None:
 def distinct_indices(selector: Any) -> None:
     """No pick comes twice."""
     for n in (24, 7):
-        found = picks(selector, examples.pool(n))
-        twice = sorted({str(pick) for pick in found if found.count(pick) > 1})
+        picked = picks(selector, examples.pool(n))
+        twice = sorted({str(pick) for pick in picked if picked.count(pick) > 1})
         expect(not twice, f"picked more than once from a pool of {n}: {brief(twice)}")
 
 
@@ -57,8 +57,8 @@ def complete(selector: Any) -> None:
     for n in (24, 7):
         for k in [None] if is_ranker(selector) else examples.budgets(n):
             wanted = n if k is None else k
-            found = len(picks(selector, examples.pool(n), k=k))
-            expect(found == wanted, f"{counted(found, wanted)} picks from a pool of {n}, where {wanted} are wanted")
+            given = len(picks(selector, examples.pool(n), k=k))
+            expect(given == wanted, f"{counted(given, wanted)} picks from a pool of {n}, where {wanted} are wanted")
 
 
 @check("draw from the rng that it is given and keep nothing between calls", presumes=(contract,))
@@ -74,11 +74,11 @@ def same_rng_same_order(selector: Any) -> None:
 @check("draw from the rng that it is given", presumes=(contract, same_rng_same_order))
 def own_rng_only(selector: Any) -> None:
     """The order depends on the rng passed, not on the process's global generators."""
-    found = []
+    results = []
     for seed in range(4):
         with global_rngs.seeded(seed):
-            found.append(picks(selector, examples.pool()))
-        expect(found[-1] == found[0], f"other global generators give {brief(found[-1])}, not {brief(found[0])}")
+            results.append(picks(selector, examples.pool()))
+        expect(results[-1] == results[0], f"other global generators give {brief(results[-1])}, not {brief(results[0])}")
 
 
 BASIC = (contract, valid_indices, distinct_indices, complete, same_rng_same_order, own_rng_only)
@@ -116,17 +116,17 @@ def independent_rankings(selector: Any) -> None:
 
 
 def _in_turn(rankings: list[Iterator[Any]]) -> list[list[Any]]:
-    """All of each, pulled one pick at a time in turn."""
-    found: list[list[Any]] = [[] for _ in rankings]
+    """All picks of each ranking, pulled one at a time in turn."""
+    pulled: list[list[Any]] = [[] for _ in rankings]
     live = list(range(len(rankings)))
     while live:
         for i in list(live):
             pick = next(rankings[i], None)
-            if pick is None or len(found[i]) > 24:
+            if pick is None or len(pulled[i]) > 24:
                 live.remove(i)
             else:
-                found[i].append(pick)
-    return found
+                pulled[i].append(pick)
+    return pulled
 
 
 @check("draw from the rng that it is given; scikit-learn takes random_state=int(rng.integers(2**31))", presumes=BASIC)

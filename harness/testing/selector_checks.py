@@ -1,7 +1,7 @@
-"""What the harness expects of a selector, ranker or subset method: all checks in their order.
+"""All checks of a selector, ranker or subset method, in their order.
 
-Those on what it costs and on workers are here, the others in `selector_basics`, `selector_columns`, `selector_options`
-and `selector_pools`.
+The checks of cost and of worker processes are in this module, the others in `selector_basics`,
+`selector_columns`, `selector_options` and `selector_pools`.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ def memory_budget(selector: Any) -> None:
 
 
 class _traced:
-    """What Python and numpy allocate inside, in bytes above the beginning."""
+    """Measure what Python and numpy allocate inside, in bytes above the level at the start."""
 
     def __enter__(self) -> _traced:
         self._ours = not tracemalloc.is_tracing()
@@ -102,8 +102,8 @@ def same_in_another_process(selector: Any) -> None:
     """Another process, with another hash seed and in an empty folder, gives the same orders."""
     expected = orders(selector)
     got = called_elsewhere(orders, selector)
-    for here, there in zip(expected, got, strict=True):
-        expect(here == there, f"another process gives {brief(there)}, not {brief(here)}")
+    for ours, theirs in zip(expected, got, strict=True):
+        expect(ours == theirs, f"another process gives {brief(theirs)}, not {brief(ours)}")
 
 
 def orders(selector: Any) -> list[list[int]]:

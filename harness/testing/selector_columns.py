@@ -1,4 +1,4 @@
-"""What a selector may see of a pool, what it may keep of it, and that it leaves it as it was."""
+"""Check which columns of a pool a selector reads, that it keeps nothing of the pool, and that it does not change it."""
 
 from __future__ import annotations
 
@@ -22,23 +22,23 @@ def label_blind(selector: Any) -> None:
     pool = examples.pool()
     labels = [bool(i % 5 == 2) for i in range(len(pool))]
     for seed in range(3):
-        found = _order_beside(selector, pool, labels, seed)
+        first = _order_beside(selector, pool, labels, seed)
         other = _order_beside(selector, pool, [not label for label in labels], seed)
         expect(
-            found == other, f"with other verdicts in its callers' frames it gives {brief(other)}, not {brief(found)}"
+            first == other, f"with other verdicts in its callers' frames it gives {brief(other)}, not {brief(first)}"
         )
 
 
 def _order_beside(selector: Any, pool: Pool, is_correct: list[bool], seed: int) -> list[int]:
-    """The order, while this frame holds verdicts under the names that the pipeline has for them."""
+    """The order, while this frame holds verdicts in variables named as in the pipeline."""
     verdicts: list[Verdict] = [correct() if label else wrong() for label in is_correct]
     problem = Problem(
         "conformance/labels", "?", reference=[a for a, v in zip(pool.answers, is_correct, strict=True) if v]
     )
-    found = order(selector, pool, seed)
+    picks = order(selector, pool, seed)
     assert len(verdicts) == len(pool)
     assert problem.reference is not None
-    return found
+    return picks
 
 
 @check("keep no pool and no state: a selector is its parameters", presumes=BASIC)

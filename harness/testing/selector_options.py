@@ -1,4 +1,4 @@
-"""What a selector may offer beside its ranking: `reads`, `rank_after` and `rank_many` hold what they promise."""
+"""Check the optional abilities of a selector: `reads`, `rank_after` and `rank_many` do what they promise."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from .selector_basics import BASIC
 @check('name all that it reads in `reads`: "texts" (with their lengths), "answers", "order", or ()', presumes=BASIC)
 def reads_what_it_says(selector: Any) -> None:
     """Where it says which of texts and answers it `reads`, the others make no difference."""
-    said_so = getattr(selector, "reads", None)
-    if said_so is None:
+    declared = getattr(selector, "reads", None)
+    if declared is None:
         raise Inapplicable("it does not say what it reads")
-    known = isinstance(said_so, (tuple, list)) and set(said_so) <= {"texts", "answers", "order"}
-    expect(known, f"reads must be some of ('texts', 'answers', 'order'), got {said_so!r}")
+    valid = isinstance(declared, (tuple, list)) and set(declared) <= {"texts", "answers", "order"}
+    expect(valid, f"reads must be some of ('texts', 'answers', 'order'), got {declared!r}")
     pool = examples.pool()
     blank = {"texts": [""] * len(pool), "answers": [None] * len(pool)}
-    unread = {name: column for name, column in blank.items() if name not in said_so}
+    unread = {name: column for name, column in blank.items() if name not in declared}
     if not unread:
         raise Inapplicable("it says that it reads everything")
     got = order(selector, examples.replaced(pool, **unread))
@@ -56,9 +56,9 @@ def many_as_one_by_one(selector: Any) -> None:
     pools = [examples.pool(n, seed=seed) for seed, n in enumerate((24, 13, 24))]
     many = selector.rank_many(pools, [[np.random.default_rng(trial) for trial in range(2)] for _ in pools])
     for place, (pool, orders) in enumerate(zip(pools, many, strict=True)):
-        for trial, found in enumerate(orders):
-            one, together = order(selector, pool, trial), [int(pick) for pick in islice(found, len(pool) + 1)]
-            expect(together == one, f"pool {place}, trial {trial}: together {brief(together)}, alone {brief(one)}")
+        for trial, ranked in enumerate(orders):
+            alone, together = order(selector, pool, trial), [int(pick) for pick in islice(ranked, len(pool) + 1)]
+            expect(together == alone, f"pool {place}, trial {trial}: together {brief(together)}, alone {brief(alone)}")
 
 
 CHECKS = (reads_what_it_says, rest_after_verified, many_as_one_by_one)

@@ -1,4 +1,4 @@
-"""Pools that are out of the ordinary: tiny ones, repeats, zeros, other precisions and scales."""
+"""Check a selector on unusual pools: tiny ones, repeats, zeros, other precisions and scales."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from .selector_basics import BASIC
 
 
 def _require_order(selector: Any, pool: Pool, what: str) -> None:
-    """A whole answer, and answers for small and large k, without numpy's warnings."""
+    """Raise Violation unless it gives a complete order, or subsets of small and large k, without numpy warnings."""
     n = len(pool)
     for k in [None] if is_ranker(selector) else sorted({1, max(1, n // 2), n}):
         with no_runtime_warnings():
             try:
                 order(selector, pool, k=k)
-            except Violation as found:
-                raise Violation(f"{what}: {found}") from found
+            except Violation as violation:
+                raise Violation(f"{what}: {violation}") from violation
 
 
 @check("mind n = 1", presumes=BASIC)
