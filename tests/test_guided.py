@@ -16,6 +16,7 @@ from harness.system.progress import Progress
 from harness_plugins.engines.transformers import packed_attention
 from harness_plugins.engines.transformers.candidate_tree import CandidateTree, prefixes, require_siblings
 from harness_plugins.engines.transformers.engine import Transformers
+from harness_plugins.engines.transformers.padding import padded
 from harness_plugins.samplers.guided import RepExpGuided
 from harness_tasks.game24 import Game24
 
@@ -101,7 +102,7 @@ def test_siblings_have_the_states_of_expanded_caches(engines, kind, attention):
     part.model.set_attn_implementation(attention)
     try:
         prompts = [[5, 9, 7, 30, 31, 40], [8, 9, 10]]
-        ids, mask = engines[kind]._padded(prompts)
+        ids, mask = padded(part, prompts)
         tree = CandidateTree(part, prefixes(part, ids, mask))
         for step in range(3):
             candidates = torch.randint(300, (2, 100), generator=torch.Generator().manual_seed(step))
