@@ -8,6 +8,7 @@ from test_transformers_engine import CONFIGS, LONG, SHORT, SMALL, assert_same, h
 from transformers import MistralConfig, Phi3Config, PhiConfig
 
 from harness import HarnessError, Sampler
+from harness.plugin_system.component import Spec
 from harness.records import SampleRequest
 from harness.running.config import RunConfig
 from harness.running.plan import Sampling
@@ -250,8 +251,8 @@ def test_models_in_sixteen_bits_are_steered_too(engines, dtype):
 def test_a_run_takes_as_many_problems_together_as_fill_a_batch_one_response_each():
     engine = Transformers(batch=256)
     for n in (16, 1024):
-        assert Sampling(engine, RepExpGuided(), n, 8).problems_per_call(n) == 16
-    assert Sampling(engine, RepExpGuided(beta=0), 1024, 8).problems_per_call(1024) == 1
+        assert Sampling(engine, RepExpGuided(), Spec("repexp-guided"), n, 8).problems_per_call(n) == 16
+    assert Sampling(engine, RepExpGuided(beta=0), Spec("repexp-guided"), 1024, 8).problems_per_call(1024) == 1
 
 
 def test_the_key_of_a_pool_names_a_sampler_that_steers(tmp_path):
