@@ -252,7 +252,7 @@ def test_what_the_server_lacks_is_said_once_and_before_anything_is_drawn(harness
     with serving(refuses=("seed", "logprobs"), context=None) as (url, _):
         outcome = run_colours(harness, tmp_path, url)
     assert outcome.code == 0, outcome.err
-    said = "openai: the server takes no seeds (this pool cannot be drawn again) and gives no log-probabilities"
+    said = "openai: the server takes no seeds (this pool cannot be sampled again) and gives no log-probabilities"
     assert outcome.err.splitlines().count(said) == 1
 
 

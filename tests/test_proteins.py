@@ -202,7 +202,7 @@ def test_letters_are_drawn_as_likely_as_the_logits_say(child):
     logits = torch.tensor([2.0, 1.0, 0.0, -1.0, 3.0])
     uniform = torch.as_tensor(np.random.default_rng(1).random((1, 20_000)))
     valid = torch.tensor([0, 1, 3])
-    tokens, logprobs = child.drawn(logits.expand(1, 20_000, 5), 0.7, valid, 1.0, uniform)
+    tokens, logprobs = child.sampled_letters(logits.expand(1, 20_000, 5), 0.7, valid, 1.0, uniform)
     counts = Counter(tokens[0].tolist())
     assert set(counts) == {0, 1, 3}
     expected = (logits[valid].double() / 0.7).softmax(-1).numpy() * 20_000

@@ -218,7 +218,9 @@ def test_an_error_inside_vllm_is_one_line_with_the_log(engine):
     broken = [{"prompt": 9, "n": 1, "seed": 0}]
     with pytest.raises(HarnessError, match=r"vllm: IndexError: .*: its log is") as refusal:
         list(
-            engine._drawn(asked | {"sampler": {}, "max_tokens": 1, "eos": []}, packed("prompts", [[5]]), broken, print)
+            engine._sampled(
+                asked | {"sampler": {}, "max_tokens": 1, "eos": []}, packed("prompts", [[5]]), broken, print
+            )
         )
     Path(str(refusal.value).rpartition("its log is ")[2]).unlink()
     assert child.ended

@@ -1,6 +1,6 @@
-"""Embedder `random-features`: a control. Its vectors know nothing of a text but which others equal it.
+"""Embedder `random-features`: a control, whose vectors only tell which texts are equal.
 
-Each text's vector is Gaussian noise, drawn from a hash of the text: equal texts get equal vectors, and any other two
+Each text's vector is Gaussian noise, seeded by a hash of the text: equal texts get equal vectors, and any other two
 are as far apart as chance has it. A selector on these vectors is random selection that puts duplicates last (`dedup`);
 what it gains over that with a real embedder is what the embedder adds.
 """
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class RandomFeatures:
-    """A control: standard normal vectors of width `dim` drawn from a hash of each text, the same for equal texts.
+    """A control: standard normal vectors of width `dim` seeded by a hash of each text, the same for equal texts.
 
     `seed`: another one gives other vectors for all texts.
     """
@@ -38,15 +38,15 @@ class RandomFeatures:
         """(n, dim) float32; the problem makes no difference."""
         import numpy as np
 
-        drawn = {text: self._vector(text) for text in dict.fromkeys(texts)}
-        return np.array([drawn[text] for text in texts], np.float32).reshape(len(texts), self.dim)
+        vectors = {text: self._vector(text) for text in dict.fromkeys(texts)}
+        return np.array([vectors[text] for text in texts], np.float32).reshape(len(texts), self.dim)
 
     def _vector(self, text: str) -> NDArray[np.float64]:
         import numpy as np
 
         content = f"{self.seed}:{text}".encode("utf-8", "surrogatepass")
-        drawn_from = int.from_bytes(hashlib.sha256(content).digest(), "big")
-        return np.random.default_rng(drawn_from).standard_normal(self.dim)
+        seed = int.from_bytes(hashlib.sha256(content).digest(), "big")
+        return np.random.default_rng(seed).standard_normal(self.dim)
 
 
 @hookimpl

@@ -1,4 +1,4 @@
-"""Rows in chunks that fit into memory: where one does not, it is halved and the work goes on."""
+"""Process rows in chunks that fit into memory; a chunk that does not fit is halved and tried again."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from harness import HarnessError
 Row = TypeVar("Row")
 Result = TypeVar("Result")
 
-# What torch says on a CPU and in cuBLAS; torch.OutOfMemoryError is known by its type.
+# Messages of torch on a CPU and of cuBLAS; torch.OutOfMemoryError is recognized by its type.
 OUT_OF_MEMORY = ("can't allocate memory", "not enough memory", "out of memory", "CUBLAS_STATUS_ALLOC_FAILED")
 
 
 class Chunks:
-    """Chunks of at most `size` rows. A smaller size that was found by halving is kept for what comes later."""
+    """Chunks of at most `size` rows. After a halving, the smaller size is kept for all later chunks."""
 
     def __init__(self, size: int, who: str = "transformers") -> None:
         self.size, self.who = size, who
@@ -24,9 +24,9 @@ class Chunks:
     def over(
         self, rows: Sequence[Row], work: Callable[[Sequence[Row]], Result], most: int | None = None
     ) -> Iterator[tuple[Sequence[Row], Result]]:
-        """Yield (chunk, work(chunk)) until all rows are done; a row that does not fit alone is a HarnessError.
+        """Yield (chunk, work(chunk)) until all rows are done; raise HarnessError if a single row does not fit.
 
-        most   rows of a chunk, where fewer than `size` are wanted
+        most   an upper limit of rows in a chunk, if below `size`
         """
         done = 0
         while done < len(rows):
@@ -43,11 +43,11 @@ class Chunks:
                 done += len(chunk)
                 yield chunk, result
                 continue
-            release()  # here, not in the `except`: the failure's traceback holds the tensors until it ends
+            release()  # after the `except`, not in it: the exception's traceback still holds the tensors there
 
 
 def out_of_memory(failure: BaseException) -> bool:
-    """Whether an exception says that memory ran out, on a GPU or a CPU."""
+    """Return whether an exception means that memory ran out, on a GPU or a CPU."""
     import torch
 
     known = isinstance(failure, (MemoryError, torch.OutOfMemoryError))
@@ -55,7 +55,7 @@ def out_of_memory(failure: BaseException) -> bool:
 
 
 def release() -> None:
-    """Give memory back that a failed attempt held."""
+    """Free the memory that a failed attempt held."""
     import torch
 
     gc.collect()

@@ -1,4 +1,4 @@
-"""What the `transformers` engine's sampling begins with, is asked for and brings, as plain records."""
+"""Plain records of the engines: the padded prompts that sampling starts from, and the rows that it returns."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Start:
     cache: Any | None
 
     def past(self, which: torch.Tensor) -> dict[str, Any]:
-        """The cache copied to rows, row r going on from prompt which[r], as an argument of the model."""
+        """Return the cache copied to rows, as a keyword argument of the model; row r continues prompt which[r]."""
         if self.cache is None:
             return {}
         from .transformers.roomy_cache import with_room
@@ -33,8 +33,8 @@ class Start:
 
 
 @dataclass(frozen=True)
-class Drawn:
-    """Columns of drawn rows."""
+class SampledRows:
+    """Sampled responses as columns, one entry a row; `states` holds one (rows, d) array a kind."""
 
     token_ids: list[list[int]]
     ended: list[bool]
@@ -43,18 +43,18 @@ class Drawn:
 
     @property
     def finish(self) -> list[str]:
-        """How each response ended, as `Responses.finish` has it."""
+        """How each response ended, in the values of `Responses.finish`: "stop" or "length"."""
         return ["stop" if ended else "length" for ended in self.ended]
 
-    def rows(self, some: slice) -> Drawn:
-        """Some of the rows."""
-        states = {kind: values[some] for kind, values in self.states.items()}
-        return Drawn(self.token_ids[some], self.ended[some], self.logprobs[some], states)
+    def rows(self, selected: slice) -> SampledRows:
+        """Return the rows of a slice."""
+        states = {kind: values[selected] for kind, values in self.states.items()}
+        return SampledRows(self.token_ids[selected], self.ended[selected], self.logprobs[selected], states)
 
 
-def joined(parts: Sequence[Drawn]) -> Drawn:
-    """The rows of all parts, in order."""
-    return Drawn(
+def joined(parts: Sequence[SampledRows]) -> SampledRows:
+    """Concatenate the rows of all parts, in order."""
+    return SampledRows(
         token_ids=[ids for part in parts for ids in part.token_ids],
         ended=[ended for part in parts for ended in part.ended],
         logprobs=np.concatenate([part.logprobs for part in parts]),

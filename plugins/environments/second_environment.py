@@ -1,4 +1,4 @@
-"""A Python environment beside this one, for a library that cannot live in it: where it is, and what it has."""
+"""Find a second Python environment, for a library that cannot be installed in this one, and ask what it has."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ print(json.dumps({name: version(name) for name in sys.argv[1:]}))
 
 @dataclass(frozen=True)
 class SecondEnvironment:
-    """Where a library is looked for.
+    """Where to look for a library.
 
     name       as errors begin
     module     of the library
@@ -43,11 +43,11 @@ class SecondEnvironment:
     beside: Path
     make: str
 
-    def find(self, asked: str | None, find_spec: Callable[[str], Any]) -> Path:
-        """The interpreter: as asked, else by the variable, else this one where it has the module, else `beside`."""
-        named = asked or os.environ.get(self.variable)
+    def find(self, requested: str | None, find_spec: Callable[[str], Any]) -> Path:
+        """Return `requested`, else the variable's interpreter, else this one if it has the module, else `beside`."""
+        named = requested or os.environ.get(self.variable)
         if named:
-            whose = "python=" if asked else f"{self.variable}="
+            whose = "python=" if requested else f"{self.variable}="
             python = Path(named).expanduser().absolute()  # resolved, it would lose its environment
             if not python.is_file():
                 raise HarnessError(
@@ -64,16 +64,16 @@ class SecondEnvironment:
         )
 
     def versions(self, python: Path, distributions: Sequence[str]) -> dict[str, str | None]:
-        """What is installed there, by distribution; HarnessError where the interpreter does not run."""
-        found: dict[str, str | None] = self.answer(python, _ASK, *distributions)
-        return found
+        """Return the installed version of each distribution; raise HarnessError if the interpreter does not run."""
+        versions: dict[str, str | None] = self.answer(python, _ASK, *distributions)
+        return versions
 
     def answer(self, python: Path, script: str, *arguments: str) -> Any:
-        """What a script prints there as JSON; HarnessError where it fails."""
+        """Run a script in that interpreter; return the JSON it prints, raise HarnessError if it fails."""
         try:
             command = [python, "-c", script, *arguments]
-            asked = subprocess.run(command, capture_output=True, text=True, timeout=ANSWERS_S, check=True)
-            return json.loads(asked.stdout)
+            completed = subprocess.run(command, capture_output=True, text=True, timeout=ANSWERS_S, check=True)
+            return json.loads(completed.stdout)
         except subprocess.CalledProcessError as failure:
             reason = (failure.stderr.strip().splitlines() or [str(failure)])[-1]
             raise HarnessError(f"{self.name}: {python} does not run: {reason}") from failure

@@ -194,18 +194,18 @@ class Checkpoint:
         return self.tokenizer.decode(ids, skip_special_tokens=True, clean_up_tokenization_spaces=False)
 
 
-def find_device(asked: str) -> torch.device:
-    """The device of that name; "auto" is the GPU if there is one."""
+def find_device(name: str) -> torch.device:
+    """Return the device of that name; "auto" is the GPU if there is one."""
     import torch
 
-    if asked == "auto":
-        asked = "cuda" if torch.cuda.is_available() else "cpu"
+    if name == "auto":
+        name = "cuda" if torch.cuda.is_available() else "cpu"
     try:
-        device = torch.device(asked)
+        device = torch.device(name)
         torch.empty(0, device=device)
     except (RuntimeError, AssertionError) as failure:
         reason = str(failure).strip().split("\n")[0]
-        raise HarnessError(f"transformers: device {asked!r} cannot be used: {reason}") from failure
+        raise HarnessError(f"transformers: device {name!r} cannot be used: {reason}") from failure
     return device
 
 

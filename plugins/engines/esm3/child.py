@@ -1,4 +1,4 @@
-"""ESM3 in a process of its own: it reads requests, a JSON object a line, and answers each; sequences go by file.
+"""Run ESM3 in a separate process: reads requests, one JSON object a line, and answers each; sequences go by file.
 
 It runs in the environment that has EvolutionaryScale's `esm`, which need not be the harness's: of the harness it
 imports nothing. It ends when its input does, so it outlives no parent, however that ends.
@@ -9,8 +9,8 @@ imports nothing. It ends when its input does, so it outlives no parent, however 
     {"error": "..."}, {"out_of_memory": "..."}                           instead, where that is what happened
 
 Sampling is that of `esm.utils.generation.iterative_sampling_tokens` with strategy "random" and schedule "cosine" (Hayes
-et al. 2025): at each step the model is asked for all positions, and some of those still masked, drawn at random, take a
-letter drawn from its logits. Here all rows of a batch go together, and each draws from a stream of its own.
+et al. 2025): each step passes the whole sequence through the model, then fills some of the masked positions, chosen at
+random, with letters sampled from its logits. All rows of a batch are sampled together, each from its own random stream.
 """
 
 from __future__ import annotations
@@ -60,8 +60,8 @@ def nucleus(logits: Any, top_p: float) -> Any:
     return torch.full_like(logits, -torch.inf).scatter(-1, places, ordered.masked_fill(~keep, -torch.inf))
 
 
-def drawn(logits: Any, temperature: float, valid: Any, top_p: float, uniform: Any) -> tuple[Any, Any]:
-    """A letter for each row and position, and its log-probability at temperature 1, unfiltered.
+def sampled_letters(logits: Any, temperature: float, valid: Any, top_p: float, uniform: Any) -> tuple[Any, Any]:
+    """Sample a letter for each row and position; return it and its log-probability at temperature 1, unfiltered.
 
     logits (rows, positions, vocabulary); uniform (rows, positions) in [0, 1). The first letter, in the vocabulary's
     order, whose cumulative probability exceeds the uniform number.
@@ -88,8 +88,8 @@ class Sampler:
     def __init__(self, request: dict[str, Any]) -> None:
         import torch
 
-        asked = request["device"]
-        self.device = torch.device(("cuda" if torch.cuda.is_available() else "cpu") if asked == "auto" else asked)
+        device = request["device"]
+        self.device = torch.device(("cuda" if torch.cuda.is_available() else "cpu") if device == "auto" else device)
         self.model = _model(Path(request["weights"]), request["sizes"]).to(self.device).eval()
         if self.device.type == "cuda":
             self.model = self.model.to(torch.bfloat16)
@@ -118,11 +118,11 @@ class Sampler:
             logits = self._logits(tokens)
             logits = logits.gather(1, places[..., None].expand(-1, -1, logits.shape[-1]))
             heat = annealed(step, len(counts), request["temperature"], request["annealing"])
-            letters, likely = drawn(logits, heat, valid, request["top_p"], uniform[:, done : done + count])
+            letters, likely = sampled_letters(logits, heat, valid, request["top_p"], uniform[:, done : done + count])
             tokens.scatter_(1, places, letters)
             logprobs += likely.sum(1)
             done += count
-        return self._said(tokens[:, 1:-1], logprobs)
+        return self._columns(tokens[:, 1:-1], logprobs)
 
     def _logits(self, tokens: Any) -> Any:
         """(rows, L + 2, vocabulary), as `ESM3.logits` gives them to the sampler of `esm`."""
@@ -134,7 +134,7 @@ class Sampler:
         with torch.inference_mode(), half:
             return self.model(sequence_tokens=tokens).sequence_logits
 
-    def _said(self, tokens: Any, logprobs: Any) -> dict[str, Any]:
+    def _columns(self, tokens: Any, logprobs: Any) -> dict[str, Any]:
         letter = {number: text for text, number in self.vocabulary.items()}
         if not logprobs.isfinite().all():
             raise ValueError("the model's probabilities are not finite")
@@ -148,8 +148,8 @@ class Sampler:
 
 def _streams(rows: list[list[int]], masked: int) -> tuple[Any, Any]:
     """Per row the order in which its masked positions are filled, and a uniform number for each filling."""
-    draws = [np.random.Generator(np.random.Philox(np.random.SeedSequence(row))).random((2, masked)) for row in rows]
-    both = np.stack(draws)
+    streams = [np.random.Generator(np.random.Philox(np.random.SeedSequence(row))).random((2, masked)) for row in rows]
+    both = np.stack(streams)
     return np.argsort(both[:, 0], axis=1, kind="stable"), both[:, 1]
 
 
@@ -191,7 +191,7 @@ def _tokenizers() -> Any:
 
 
 def _answer(request: dict[str, Any], state: dict[str, Any]) -> dict[str, Any]:
-    """What a request brings; `state` holds the loaded model between requests."""
+    """Answer a request; `state` holds the loaded model between requests."""
     import torch
 
     try:

@@ -1,14 +1,14 @@
 """Engine `esm3`: protein sequences from ESM3-open (Hayes et al., Science 2025), by iterative unmasking.
 
-A prompt is a sequence with `_` where a letter is to come; the fully masked one of length L is L times `_`. At each of
-`steps` steps the model is asked for all positions at once, and some of the masked ones, drawn at random, take a letter
-(`child`, which runs in the environment that has `esm`; sequences come back by file). Row i of a problem draws from
-a stream of its own, made from (seed, i).
+A prompt is a sequence with `_` for each missing letter; a fully masked one of length L is L times `_`. Each of `steps`
+steps passes the whole sequence through the model, and fills some of the masked positions, chosen at random (`child`,
+which runs in the environment that has `esm`; sequences come back by file). Row i of a problem has its own random
+stream, from (seed, i).
 
 Annealing is esm's default and this engine's: the temperature falls from the sampler's to 0 with the square of the steps
 left, so "temperature 1" is no plain sampling; `annealing=false` is. Task `proteins` asks for `annealing=false` and a
-temperature of 0.7, ESM3's unconditional protocol, which the paper refers to; the paper does not state its steps. Where
-esm may emit `X B U Z O . -` too (`alphabet=all`), ours samples the 20 amino acids alone.
+temperature of 0.7, ESM3's unconditional protocol, which the paper refers to; the paper does not state its steps. esm
+may also emit `X B U Z O . -` (`alphabet=all`); our default samples the 20 amino acids alone.
 """
 
 from __future__ import annotations
@@ -99,14 +99,14 @@ class Esm3:
         return [self._copy.weights()]
 
     def identity(self) -> Mapping[str, Any]:
-        """Weights, how they are sampled, and by which version of esm."""
-        there = installed(self._python)
-        on_gpu = there["cuda"] if self.device == "auto" else self.device.startswith("cuda")
+        """Return the weights, the sampling settings, and the version of esm."""
+        versions = installed(self._python)
+        on_gpu = versions["cuda"] if self.device == "auto" else self.device.startswith("cuda")
         return {
             "engine": "esm3",
             "model": self.name,
             "revision": self._copy.commit([".pth"]),
-            "esm": there["esm"],
+            "esm": versions["esm"],
             "dtype": "bfloat16" if on_gpu else "float32",
             "steps": self.steps,
             "annealing": self.annealing,
@@ -117,11 +117,11 @@ class Esm3:
         }
 
     def problems_per_call(self, n: int) -> int:
-        """One: only sequences of equal length go together."""
+        """Return 1: a batch holds only sequences of equal length."""
         return 1
 
     def check(self, prompts: Sequence[Sequence[Message]], max_tokens: int) -> None:
-        """Refuse prompts that are no masked sequence, and samplers' lengths that do not hold them."""
+        """Raise HarnessError for prompts that are not masked sequences, or longer than max_tokens or the context."""
         for prompt in prompts:
             length = len(masked(prompt))
             if length > min(max_tokens, CONTEXT):
@@ -129,7 +129,7 @@ class Esm3:
                 raise HarnessError(f"esm3: a sequence of {length} is longer than {what}")
 
     def sample(self, request: SampleRequest) -> list[Responses]:
-        """n sequences to each prompt, in batches of one length; see `harness.records.SampleRequest`."""
+        """Sample n sequences to each prompt, in batches of one length; see `harness.records.SampleRequest`."""
         _check_sampler(request.sampler)
         if request.states:
             raise HarnessError("esm3: gives no hidden states: choose --embedder esmc")
@@ -137,7 +137,7 @@ class Esm3:
         sampled = []
         for j, (prompt, seed) in enumerate(zip(request.prompts, request.seeds, strict=True)):
             parts = []
-            step = functools.partial(self._drawn, masked(prompt), seed, request.sampler, self.steps)
+            step = functools.partial(self._sampled, masked(prompt), seed, request.sampler, self.steps)
             for chunk, part in self._chunks.over(range(request.n), step):
                 parts.append(part)
                 request.report(len(chunk))
@@ -146,24 +146,24 @@ class Esm3:
         return sampled
 
     def encode(self, *given: Any, **more: Any) -> NoReturn:
-        """Refuse: no hidden states are taken from this model."""
+        """Raise HarnessError: this engine gives no hidden states."""
         raise HarnessError("esm3: gives no hidden states: choose --embedder esmc")
 
     def seconds(self, prompts: Sequence[Sequence[Message]], n: int, sampler: Sampler) -> float:
-        """About how long n sequences to each prompt take: two steps of a batch of the shortest and longest, timed."""
+        """Estimate the seconds for n sequences to each prompt, from two timed steps at the extreme lengths."""
         lengths = sorted(len(masked(prompt)) for prompt in prompts)
         rows = min(n, self.batch)
         timed = {}
         for length in dict.fromkeys((lengths[0], lengths[-1])):
             for _ in range(2):  # the first loads and warms up
                 began = time.perf_counter()
-                self._drawn("_" * length, 0, sampler, PROBED_STEPS, range(rows))
+                self._sampled("_" * length, 0, sampler, PROBED_STEPS, range(rows))
                 timed[length] = (time.perf_counter() - began) / (rows * min(PROBED_STEPS, length))
-        a_pass = np.interp(lengths, list(timed), list(timed.values()))
-        return float(sum(a_pass * n * np.minimum(self.steps, lengths)))
+        seconds_a_pass = np.interp(lengths, list(timed), list(timed.values()))
+        return float(sum(seconds_a_pass * n * np.minimum(self.steps, lengths)))
 
-    def _drawn(self, prompt: str, seed: int, sampler: Sampler, steps: int, rows: Sequence[int]) -> dict[str, Any]:
-        """The columns of some rows of one prompt."""
+    def _sampled(self, prompt: str, seed: int, sampler: Sampler, steps: int, rows: Sequence[int]) -> dict[str, Any]:
+        """Sample some rows of a prompt; return their columns."""
         out = Path(self._child.folder) / "rows.npz"
         self._child.ask(
             do="sample",
@@ -191,12 +191,12 @@ class Esm3:
         return child
 
     def __getstate__(self) -> dict[str, Any]:
-        """Without the child, which stays with the process that started it."""
+        """Leave out the child, which stays with the process that started it."""
         return {name: value for name, value in self.__dict__.items() if name != "_child"}
 
 
 class Child:
-    """The process that has ESM3, and the folder through which sequences come back. It ends with this object."""
+    """The process that runs ESM3, and the folder for the sampled sequences. Both end with this object."""
 
     def __init__(self, python: Path) -> None:
         self._folder = tempfile.TemporaryDirectory(prefix="esm3-")
@@ -213,7 +213,7 @@ class Child:
         self._end = weakref.finalize(self, _end, self._process, self._log, self._folder)
 
     def ask(self, **request: Any) -> dict[str, Any]:
-        """Its answer; MemoryError where its memory ran out, HarnessError where it failed or is gone."""
+        """Send a request and return the answer; MemoryError if memory ran out, HarnessError if it failed."""
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         try:
@@ -251,7 +251,7 @@ def _end(process: subprocess.Popen[str], log: Any, folder: tempfile.TemporaryDir
 
 
 def masked(prompt: Sequence[Message]) -> str:
-    """The sequence to fill in, of `_` and letters; HarnessError where a prompt is none."""
+    """Return the sequence to fill in, of `_` and letters; raise HarnessError if the prompt is not one."""
     text = "".join(prompt[-1]["content"].split()) if prompt else ""
     wrong = sorted(set(text) - set(LETTERS) - {"_"})
     if wrong or "_" not in text:
@@ -282,7 +282,7 @@ def _responses(parts: Iterator[dict[str, Any]] | list[dict[str, Any]]) -> Respon
 
 
 def _sizes_in(folder: Path) -> dict[str, int]:
-    """What the model is built with: as `sizes.json` says, else as published."""
+    """Return the model's sizes: from `sizes.json` if it exists, else the published ones."""
     if not (folder / WEIGHTS).is_file():
         raise HarnessError(f"esm3: {folder} has no {WEIGHTS}: give a clone of {ESM3.repo}")
     named = folder / SIZES
@@ -291,7 +291,7 @@ def _sizes_in(folder: Path) -> dict[str, int]:
 
 
 def _fetched(copy: Copy) -> Path:
-    """The snapshot of the hub's repository, as far as it is needed."""
+    """Download the needed part of the hub's repository; return its folder."""
     from huggingface_hub import snapshot_download
     from huggingface_hub.errors import GatedRepoError, HfHubHTTPError
 

@@ -34,15 +34,15 @@ print(json.dumps({"esm": found, "torch": torch.__version__, "cuda": torch.cuda.i
 """
 
 
-def find_python(asked: str | None) -> Path:
-    """The interpreter that has `esm`: as asked, else by `VARIABLE`, else this one, else `.venv-esm` here."""
-    return ESM3.find(asked, find_spec)
+def find_python(requested: str | None) -> Path:
+    """Return the interpreter that has `esm`: `requested`, else by `VARIABLE`, else this one, else `.venv-esm` here."""
+    return ESM3.find(requested, find_spec)
 
 
 @cache
 def installed(python: Path) -> dict[str, Any]:
     """`esm` and `torch`, their versions, and whether torch finds a GPU (`cuda`); HarnessError without `esm`."""
-    found: dict[str, Any] = ESM3.answer(python, _ASK)
-    if found["esm"] is None:
+    versions: dict[str, Any] = ESM3.answer(python, _ASK)
+    if versions["esm"] is None:
         raise HarnessError(f"esm3: {python} has no esm: {MAKE}")
-    return found
+    return versions

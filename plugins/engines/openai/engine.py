@@ -1,12 +1,12 @@
-"""The `openai` engine: responses from any server with OpenAI's HTTP API (vllm serve, llama.cpp, SGLang, a provider).
+"""The `openai` engine: sample from any server with OpenAI's HTTP API (vllm serve, llama.cpp, SGLang, a provider).
 
-Row i of a problem is asked with the seed base + i, its base made of the problem's seed. vLLM, and llama.cpp since 2026
-(pull request 18700), seed child i of a request for n responses with its seed + i, so that there the same row comes
-whatever n a request has; elsewhere a request asks for one row, unless `per_request` says otherwise. A provider that
-takes seeds as a hint, or not at all, gives a pool that cannot be drawn again.
+Row i of a problem is requested with the seed base + i, the base computed from the problem's seed. vLLM, and llama.cpp
+since 2026 (pull request 18700), seed child i of a request for n responses with its seed + i: there a row is the same
+for any n of a request. For other servers a request asks for one row, unless `per_request` is given. A pool cannot be
+sampled again from a provider that ignores seeds, or takes them as a hint.
 
-A request that stays unanswered is no response: its rows stand in `Responses.missing`, and the next run asks for them
-again. No hidden states come over this API: `--embedder sentence` or `tfidf` give vectors.
+A failed request is not a response: its rows are listed in `Responses.missing`, and the next run requests them again.
+This API gives no hidden states: use `--embedder sentence` or `tfidf` for vectors.
 """
 
 from __future__ import annotations
@@ -27,17 +27,17 @@ from harness.hookspecs import Register
 from harness.records import Floats, SampleRequest
 
 from .requests import Key, Refused, Server, Session, Unanswered
-from .rows import RowDraw
+from .rows import RowSampling
 from .wire import Choice, Form, first_form, prompt_tokens, read_choices
 
 T = TypeVar("T")
 
 PROVIDER = "https://api.openai.com/v1"
 PATHS = {"chat": "/chat/completions", "completions": "/completions"}
-SEEDS = 2**30  # bases of seeds; with the row added, any server's integers hold them
-LONG_SEEDS = 2**62  # and vLLM's: two problems of a large pool hardly ever share a stream
-ROWS_A_REQUEST = 16  # of a server whose rows do not depend on it
-REQUESTS_IN_A_CALL = 8  # times `concurrency`
+SEEDS = 2**30  # bases of seeds lie below it; base + row then fits any server's integers
+LONG_SEEDS = 2**62  # the same for vLLM: two problems of a large pool hardly ever share a stream
+ROWS_A_REQUEST = 16  # for servers whose rows do not depend on it
+REQUESTS_IN_A_CALL = 8  # in multiples of `concurrency`
 LIST_BYTES = 8 * 2**20
 ANSWER_BYTES = 2**20
 TOKEN_BYTES = 2048  # of an answer, a token: its text, bytes, log-probability and alternatives
@@ -104,7 +104,7 @@ class OpenAI:
         return self.api == "chat"
 
     def identity(self) -> Mapping[str, Any]:
-        """The model, the API, and what the server says of the model; neither the url nor the key."""
+        """Return the model, the API, and the server's description of the model; neither the url nor the key."""
         return {
             "engine": "openai",
             "model": self.name,
@@ -115,17 +115,17 @@ class OpenAI:
 
     @property
     def logprob_kind(self) -> str:
-        """What its log-probabilities are of: not every server says them of the unfiltered model at temperature 1."""
+        """Return what the log-probabilities mean; not every server's are unfiltered and at temperature 1."""
         return UNFILTERED if self._owner in ("vllm", "llamacpp") else "sum, as the server gives them"
 
     def problems_per_call(self, n: int) -> int:
-        """As many problems as keep all connections busy for some rounds."""
+        """Return the number of problems that keep all connections busy for some rounds."""
         return max(1, REQUESTS_IN_A_CALL * self.concurrency // math.ceil(n / self._first_form.rows))
 
     def check(self, prompts: Sequence[Sequence[Message]], max_tokens: int) -> str:
-        """Ask for one short response to the longest prompt: key, model, API and context are then known to be right.
+        """Check key, model, API and context by a response to the longest prompt; return what the server lacks.
 
-        Where the server does not say its context, the response may be max_tokens long. Says what the server lacks.
+        If the server does not tell its context, the response may be max_tokens long.
         """
         if max_tokens < 1:
             raise HarnessError(f"openai: --max-tokens must be >= 1, got {max_tokens}")
@@ -146,9 +146,9 @@ class OpenAI:
         return self._lacks()
 
     def sample(self, request: SampleRequest) -> list[Responses]:
-        """n responses to each prompt, or only the given rows of each; those that did not come are in `missing`.
+        """Sample n responses to each prompt, or only the given rows; failed ones are listed in `missing`.
 
-        HarnessError where none of n came to any prompt, and where the server refuses what the sampler needs.
+        Raise HarnessError if all of them fail, or if the server refuses what the sampler needs.
         """
         if request.sampler.steers:
             kind = type(request.sampler).__name__
@@ -156,9 +156,9 @@ class OpenAI:
         if request.states:
             _no_states()
         rows = request.rows if request.rows is not None else [range(request.n)] * len(request.prompts)
-        draw = RowDraw(self, request)
-        _finished(draw.all(rows))
-        sampled = [draw.responses(j, list(rows[j])) for j in range(len(request.prompts))]
+        sampling = RowSampling(self, request)
+        _finished(sampling.all(rows))
+        sampled = [sampling.responses(j, list(rows[j])) for j in range(len(request.prompts))]
         reasons = [reason for responses in sampled for reason in responses.missing.values()]
         if reasons and request.rows is None and not any(map(len, sampled)):
             raise HarnessError(f"openai: none of {len(reasons)} responses came: {reasons[0]}")
@@ -171,16 +171,16 @@ class OpenAI:
         states: Sequence[str],
         report: Callable[[int], None] = lambda rows: None,
     ) -> dict[str, Floats]:
-        """Refuse: no hidden states come over this API."""
+        """Raise HarnessError if states are requested: this API gives none."""
         if states:
             _no_states()
         return {}
 
-    # What the server says of itself.
+    # The server's description of itself.
 
     @cached_property
     def _listed(self) -> list[Mapping[str, Any]]:
-        """The entries of /v1/models; empty where the server has no such list, or does not show it."""
+        """Return the entries of /v1/models; empty if the server has no such list, or does not show it."""
         try:
             answer = self._server.key.redacted_in(_finished(self._get("/models")))
         except Unanswered as failure:
@@ -214,8 +214,8 @@ class OpenAI:
     @property
     def _context(self) -> int | None:
         meta = self._served.get("meta")
-        said = self._served.get("max_model_len") or (meta.get("n_ctx") if isinstance(meta, dict) else None)
-        return said if isinstance(said, int) and not isinstance(said, bool) and said > 0 else None
+        context = self._served.get("max_model_len") or (meta.get("n_ctx") if isinstance(meta, dict) else None)
+        return context if isinstance(context, int) and not isinstance(context, bool) and context > 0 else None
 
     @cached_property
     def _first_form(self) -> Form:
@@ -227,11 +227,14 @@ class OpenAI:
         return LONG_SEEDS if self._owner == "vllm" else SEEDS
 
     def _lacks(self) -> str:
-        """One line for the reader where rows cannot be drawn again, or bring no log-probabilities."""
+        """Return one line for the user if rows cannot be sampled again or have no log-probabilities; else ""."""
         form = self._form or self._first_form
-        without = {"seed": "takes no seeds (this pool cannot be drawn again)", "logprobs": "gives no log-probabilities"}
-        found = [what for name, what in without.items() if name not in form.says]
-        return f"openai: the server {' and '.join(found)}" if found else ""
+        without = {
+            "seed": "takes no seeds (this pool cannot be sampled again)",
+            "logprobs": "gives no log-probabilities",
+        }
+        lacks = [what for name, what in without.items() if name not in form.says]
+        return f"openai: the server {' and '.join(lacks)}" if lacks else ""
 
     # Requests.
 
@@ -240,7 +243,7 @@ class OpenAI:
             return await session.get(path, LIST_BYTES)
 
     async def _probe(self, prompt: Sequence[Message], max_tokens: int, rows: int) -> int | None:
-        """The prompt's length in tokens, where the server says it."""
+        """Return the prompt's length in tokens; None if the server does not tell it."""
         async with Session(self._server) as session:
             try:
                 answered = await self._asked(session, prompt, Sampler(), max_tokens, 0, rows)
@@ -259,7 +262,7 @@ class OpenAI:
         seed: int,
         rows: int,
     ) -> _Answered:
-        """As many of `rows` responses as one request brings; learns from the first refusals what the server takes."""
+        """Return up to `rows` responses of one request; learn from first refusals what the server takes."""
         form = self._form or self._first_form
         while True:
             count = min(rows, form.rows)
@@ -284,7 +287,7 @@ class OpenAI:
             return answered
 
     def _without_key(self, choices: dict[int, Choice]) -> dict[int, Choice]:
-        """The choices with `[key]` where a server has echoed the key; their token ids, which spell it, are left out."""
+        """Replace the key by `[key]` in choices that echo it, and drop their token ids, which spell the key."""
         clear = {at: self._server.key.redacted(choice.text) for at, choice in choices.items()}
         return {
             at: choice if clear[at] == choice.text else replace(choice, text=clear[at], token_ids=None)
@@ -300,7 +303,7 @@ class OpenAI:
             )
 
     def _explained(self, refusal: Refused) -> HarnessError:
-        """A refusal before anything is drawn, as one line that says what to do."""
+        """Return a refusal before sampling as an error of one line that says what to do."""
         if refusal.status in (401, 403):
             return self._wrong_key(refusal)
         if refusal.status in (404, 405):
@@ -328,14 +331,14 @@ class OpenAI:
 
 @dataclass(frozen=True)
 class _Answered:
-    """What one request brought: responses by their place in it."""
+    """The answer to one request: responses by their index in it."""
 
     choices: dict[int, Choice]
     prompt_tokens: int | None
 
 
 def _base_url(text: str) -> str:
-    """The API's root, checked: `/v1` is added to a bare host, an endpoint's path taken off."""
+    """Return the API's root, checked: adds `/v1` to a bare host, and removes an endpoint's path."""
     try:
         parts = urlsplit(text)
         _ = parts.port
@@ -352,7 +355,7 @@ def _base_url(text: str) -> str:
 
 
 def _lasting(entry: Mapping[str, Any]) -> dict[str, Any]:
-    """What a server says of a model that stays the same from day to day (not `created`, not the permissions)."""
+    """Return the part of a model's entry that is stable over time (not `created`, not the permissions)."""
     names = ("owned_by", "root", "parent")
     kept = {name: _without_folder(entry[name]) for name in names if isinstance(entry.get(name), str)}
     meta = entry.get("meta")
@@ -361,7 +364,7 @@ def _lasting(entry: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _without_folder(name: str) -> str:
-    """A model's name; of a path on the server's machine its end, since records are published."""
+    """Return a model's name; of a path on the server only the last part, since records are published."""
     return name.rstrip("/").rsplit("/", 1)[-1] if name.startswith("/") else name
 
 
@@ -374,10 +377,10 @@ def _no_states() -> NoReturn:
 
 
 def _finished(work: Coroutine[Any, Any, T]) -> T:
-    """What the work returns; in a thread of its own where this one runs an event loop already (a notebook)."""
+    """Run the coroutine and return its result; in a new thread if this one already runs an event loop (a notebook)."""
     try:
         asyncio.get_running_loop()
     except RuntimeError:
         return asyncio.run(work)
-    with ThreadPoolExecutor(1) as one:
-        return one.submit(asyncio.run, work).result()
+    with ThreadPoolExecutor(1) as executor:
+        return executor.submit(asyncio.run, work).result()

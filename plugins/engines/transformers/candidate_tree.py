@@ -1,10 +1,10 @@
-"""Several possible next tokens of a row through the model in one pass, beside each other behind one key-value cache.
+"""Pass several candidates for a row's next token through the model at once, over one key-value cache.
 
-The candidates of a step stand at the same position as siblings: a mask lets each see the row's own past and itself, not
-the others. They are written behind the cache's end; the keys and values of the one that is chosen stay, the others are
-overwritten by the next step. So nothing is copied, and the chosen token needs no pass of its own.
+The candidates of a step are siblings at the same position: a mask lets each attend to the tokens before it in its row
+and to itself, not to the other candidates. Their keys and values are appended to the cache; those of the chosen
+candidate stay, and the next step overwrites the others. Nothing is copied, and the chosen token needs no second pass.
 
-Which models this holds for is not guessed from their names: `require_siblings` tries it on the model itself.
+`require_siblings` tries on the model itself whether it supports this.
 """
 
 from __future__ import annotations
@@ -20,15 +20,15 @@ from harness_plugins.models.checkpoint import Checkpoint
 from .packed_attention import packed
 from .roomy_cache import RoomyLayer, with_room
 
-# Of a norm, against a plain pass: siblings' states in float32 and in 16 bits, and the logits that the head gives.
+# Largest relative differences from a plain pass: states in float32, states in 16 bits, and the head's logits.
 STATES, ROUGH_STATES, LOGITS = 1e-3, 0.1, 0.01
 
 
 class SiblingLayer(RoomyLayer):
-    """A layer at whose end siblings stand until one is kept."""
+    """A layer that ends with the siblings of a step, until one of them is kept."""
 
     def keep(self, chosen: torch.Tensor, siblings: int) -> None:
-        """Leave only sibling chosen[r] of row r of those that came last."""
+        """Of the last siblings, keep only sibling chosen[r] in row r."""
         start = self.keys.shape[-2] - siblings
         rows = torch.arange(len(chosen), device=chosen.device)
         for states in (self.all_keys, self.all_values):
@@ -38,19 +38,19 @@ class SiblingLayer(RoomyLayer):
 
 @dataclass(frozen=True)
 class Prefixes:
-    """Prompts that have passed the model: cache of all their tokens, mask (rows, tokens), last state (rows, d)."""
+    """Prompts after a pass through the model: cache of all tokens, mask (rows, tokens), last state (rows, d)."""
 
     cache: DynamicCache
     mask: torch.Tensor
     state: torch.Tensor
 
     def part(self, rows: torch.Tensor) -> Prefixes:
-        """Some of the prompts."""
+        """Return the given rows."""
         return Prefixes(with_room(self.cache, rows), self.mask[rows], self.state[rows])
 
 
 def prefixes(part: Checkpoint, ids: torch.Tensor, mask: torch.Tensor) -> Prefixes:
-    """Left-padded prompts (rows, tokens) through the model, once."""
+    """Pass left-padded prompts (rows, tokens) through the model once."""
     positions = (mask.cumsum(-1) - 1).clamp(min=0)
     cache = DynamicCache()  # without the config: a sliding layer would throw away what siblings still need
     output = part.decoder(
@@ -60,7 +60,7 @@ def prefixes(part: Checkpoint, ids: torch.Tensor, mask: torch.Tensor) -> Prefixe
 
 
 class CandidateTree:
-    """Rows that go on from their prompts, token by token."""
+    """Rows that grow from their prompts, token by token."""
 
     def __init__(self, part: Checkpoint, start: Prefixes) -> None:
         self.decoder, self.config = part.decoder, part.model.config
@@ -70,7 +70,7 @@ class CandidateTree:
         self.siblings = 0
 
     def look(self, candidates: torch.Tensor) -> torch.Tensor:
-        """The last hidden state of each candidate token, (rows, c) -> (rows, c, d)."""
+        """Return the last hidden state of each candidate token, (rows, c) -> (rows, c, d)."""
         rows, self.siblings = candidates.shape
         with packed(self.config):
             hidden: torch.Tensor = self.decoder(
@@ -83,7 +83,7 @@ class CandidateTree:
         return hidden
 
     def _mask(self, rows: int) -> torch.Tensor:
-        """(rows, 1, c, past + c), to be added to the attention's scores: each sees the past and itself."""
+        """Return (rows, 1, c, past + c), added to the attention scores: each candidate sees the past and itself."""
         past = self.seen[:, None, :].expand(-1, self.siblings, -1)
         itself = torch.eye(self.siblings, dtype=torch.bool, device=past.device).expand(rows, -1, -1)
         dtype = self.cache.layers[0].keys.dtype
@@ -91,7 +91,7 @@ class CandidateTree:
         return torch.zeros(seen.shape, dtype=dtype, device=seen.device).masked_fill_(~seen, torch.finfo(dtype).min)
 
     def keep(self, chosen: torch.Tensor) -> None:
-        """Go on from candidate chosen[r] in row r."""
+        """Append candidate chosen[r] to row r."""
         if self.siblings > 1:
             for layer in self.cache.layers:
                 layer.keep(chosen, self.siblings)
@@ -99,13 +99,13 @@ class CandidateTree:
         self.position = self.position + 1
 
     def narrow(self, rows: torch.Tensor) -> None:
-        """Go on with some rows only."""
+        """Keep only the given rows."""
         self.cache.batch_select_indices(rows)
         self.seen, self.position = self.seen[rows], self.position[rows]
 
 
 def require_window(part: Checkpoint, tokens: int) -> None:
-    """HarnessError where the model looks back less far than `tokens`: siblings would be cut off from their past."""
+    """Raise HarnessError if the model's sliding window is shorter than `tokens`: siblings would lose their past."""
     window = getattr(part.config.get_text_config(), "sliding_window", None)
     if window is not None and tokens > window:
         raise HarnessError(
@@ -116,9 +116,9 @@ def require_window(part: Checkpoint, tokens: int) -> None:
 
 @torch.inference_mode()
 def require_siblings(part: Checkpoint) -> None:
-    """Try siblings on the model: HarnessError unless they have the states, and the head the logits, of a plain pass.
+    """Raise HarnessError unless siblings have the states, and the head gives the logits, of a plain pass.
 
-    Two steps of three candidates behind two prompts of unequal length, of which the second is kept.
+    Tried with two prompts of unequal length: two steps of three candidates each, of which the second is kept.
     """
     try:
         states, logits = _siblings_errors(part)
@@ -137,23 +137,23 @@ def _cannot(part: Checkpoint) -> str:
 
 
 def _siblings_errors(part: Checkpoint) -> tuple[float, float]:
-    """The largest relative differences of siblings' states, and of the head's logits, from those of plain passes."""
+    """Return the largest relative differences from plain passes: of the siblings' states, and of the head's logits."""
     size, device = part.config.get_text_config().vocab_size, part.device
     tokens = torch.tensor([3 * i + 5 for i in range(9)], device=device) % size
     ids, mask = torch.stack([tokens[:5], tokens[1:6]]), torch.tensor([[0, 0, 1, 1, 1], [1] * 5], device=device)
     tree = CandidateTree(part, prefixes(part, ids, mask))
     candidates, errors = tokens[6:9].expand(2, -1), []
     for step in range(2):
-        found = tree.look(candidates)
-        for row, begun in enumerate((ids[0, 2:], ids[1])):
-            before = torch.cat([begun, candidates[0, 1:2].repeat(step)])
+        states = tree.look(candidates)
+        for row, prompt in enumerate((ids[0, 2:], ids[1])):
+            before = torch.cat([prompt, candidates[0, 1:2].repeat(step)])
             errors += [
-                _against_plain(part, torch.cat([before, candidate[None]]), found[row, place])
+                _against_plain(part, torch.cat([before, candidate[None]]), states[row, place])
                 for place, candidate in enumerate(candidates[row])
             ]
         tree.keep(torch.ones(2, dtype=torch.long, device=device))
-    states, logits = zip(*errors, strict=True)
-    return max(states), max(logits)
+    state_errors, logit_errors = zip(*errors, strict=True)
+    return max(state_errors), max(logit_errors)
 
 
 def _against_plain(part: Checkpoint, tokens: torch.Tensor, state: torch.Tensor) -> tuple[float, float]:
@@ -162,5 +162,5 @@ def _against_plain(part: Checkpoint, tokens: torch.Tensor, state: torch.Tensor) 
     return _relative(state, expected), _relative(part.model.get_output_embeddings()(expected), plain.logits[0, -1])
 
 
-def _relative(found: torch.Tensor, expected: torch.Tensor) -> float:
-    return float((found.float() - expected.float()).norm() / expected.float().norm())
+def _relative(actual: torch.Tensor, expected: torch.Tensor) -> float:
+    return float((actual.float() - expected.float()).norm() / expected.float().norm())

@@ -1,4 +1,4 @@
-"""Pooled last hidden states, taken while a model generates, or from a pass over given responses.
+"""Pool the last hidden states while a model generates, or in one pass over given responses.
 
 The states are those after the final norm: the decoder's `last_hidden_state`, checked to be `output_hidden_states[-1]`.
 Of T response tokens (the end-of-sequence token included): "mean" over all T, "last" of token T, "penultimate" of
@@ -21,25 +21,25 @@ KINDS = ("mean", "last", "penultimate")
 
 
 class PooledStates:
-    """Keeps a few (rows, width) sums beside a running `generate`, instead of every state of every token.
+    """Pools states during `generate`: keeps a few (rows, width) sums, not the state of every token.
 
-    It is called with the decoder's output at each step. The first is the prompt's last position; each later one is the
-    state of the token that `draws` drew last, and counts where that token belongs to its row.
+    Called with the decoder's output at each step. The first output is the prompt's last position; each later one is the
+    state of the token that `sampling` sampled last, and counts if that token belongs to its row.
     """
 
-    def __init__(self, kinds: Sequence[str], draws: RowDraws) -> None:
-        self.kinds, self.draws = kinds, draws
+    def __init__(self, kinds: Sequence[str], sampling: RowDraws) -> None:
+        self.kinds, self.sampling = kinds, sampling
         self.sum = self.last = self.before = torch.empty(0)
         self.started = False
 
     def __call__(self, module: Any, args: Any, output: Any) -> None:
-        """Take in one step: a forward hook on the decoder."""
+        """Add the states of one step. Used as a forward hook on the decoder."""
         state = output[0][:, -1].float()
         if not self.started:
             self.sum, self.last, self.before = torch.zeros_like(state), state.clone(), state.clone()
             self.started = True
             return
-        rows, live = self.draws.running, self.draws.live[:, None]
+        rows, live = self.sampling.running, self.sampling.live[:, None]
         if "mean" in self.kinds:
             self.sum[rows] += torch.where(live, state, 0.0)
         if "penultimate" in self.kinds:
@@ -48,14 +48,14 @@ class PooledStates:
             self.last[rows] = torch.where(live, state, self.last[rows])
 
     def result(self) -> dict[str, torch.Tensor]:
-        """The kinds asked for, each (rows, width) float32."""
-        all_kinds = {"mean": self.sum / self.draws.lengths[:, None], "last": self.last, "penultimate": self.before}
+        """Return the requested kinds, each (rows, width) float32."""
+        all_kinds = {"mean": self.sum / self.sampling.lengths[:, None], "last": self.last, "penultimate": self.before}
         return {kind: all_kinds[kind] for kind in self.kinds}
 
 
 @contextmanager
 def hooked(module: torch.nn.Module, hook: Any) -> Iterator[None]:
-    """The module with a forward hook, taken off again whatever happens."""
+    """Attach a forward hook to the module, and always remove it at the end."""
     handle = module.register_forward_hook(hook)
     try:
         yield
@@ -64,7 +64,7 @@ def hooked(module: torch.nn.Module, hook: Any) -> Iterator[None]:
 
 
 def pool(hidden: torch.Tensor, lengths: torch.Tensor, kinds: Sequence[str]) -> dict[str, torch.Tensor]:
-    """The kinds asked for, each (rows, width) float32, from states (rows, 1 + tokens, width) of right-padded rows.
+    """Pool states (rows, 1 + tokens, width) of right-padded rows; return the kinds, each (rows, width) float32.
 
     Position 0 is the prompt's last, position t the state of response token t.
     """
@@ -83,10 +83,10 @@ def pool(hidden: torch.Tensor, lengths: torch.Tensor, kinds: Sequence[str]) -> d
 
 
 def final_decoder(model: Any, name: str) -> torch.nn.Module:
-    """The part of a causal language model whose output is the last hidden state after the final norm.
+    """Return the module of a causal language model whose output is the last hidden state after the final norm.
 
-    Tried on a few tokens against `output_hidden_states[-1]`, so that a model laid out otherwise is refused, not
-    misread.
+    Compared with `output_hidden_states[-1]` on a few tokens: a model with another structure raises HarnessError instead
+    of giving wrong states.
     """
     few = torch.arange(4, device=model.device)[None]
     for module in (model.get_decoder(), model.base_model):

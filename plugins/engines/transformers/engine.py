@@ -1,11 +1,11 @@
-"""The `transformers` engine: responses from any causal language model, with their hidden states, on a CPU or a GPU.
+"""The `transformers` engine: sample responses and hidden states from a causal language model, on a CPU or a GPU.
 
-`model.generate` does the work. Each row draws from its own stream (`row_streams`), the prompts pass the model once and
-their cache is shared by all rows, states are pooled while the rows are generated (`capture`: no second pass), and
-whenever half of the rows have ended, the others go on without them.
+`model.generate` does the work. Each row has its own random stream (`row_streams`). The prompts pass the model once, and
+all rows share their key-value cache. States are pooled during generation (`capture`), without a second pass. As soon as
+half of the rows have ended, the other half continues as a smaller batch.
 
-On a CPU torch uses as many threads as it is set to (`torch.set_num_threads`, `OMP_NUM_THREADS`); another number of
-threads or of rows in a chunk changes the last bits of the logits, and so once in a great many tokens a token.
+On a CPU torch uses its own setting of threads (`torch.set_num_threads`, `OMP_NUM_THREADS`). Another number of threads,
+or of rows in a chunk, changes the last bits of the logits, and so, very rarely, a token.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from harness_plugins.models.checkpoint import Checkpoint, find_device, quiet
 from harness_plugins.models.model_location import locate
 
 from ..row_chunks import Chunks
-from ..sampled_rows import Drawn, Start, joined, require_known
+from ..sampled_rows import SampledRows, Start, joined, require_known
 from .padding import fed_rows, left_padded, padded
 
 if TYPE_CHECKING:
@@ -37,11 +37,11 @@ if TYPE_CHECKING:
 
 DTYPES = ("auto", "float32", "bfloat16", "float16")
 DEFAULT_MODEL = {"cpu": "Qwen/Qwen2.5-0.5B-Instruct", "cuda": "Qwen/Qwen2.5-7B-Instruct"}
-ENCODED_TOKENS = 16  # a row, of `batch` rows: what one pass of `encode` takes in
-SCORED_TOKENS = 2  # and of `score`, which has a vocabulary's logits for each
-CPU_ROWS = 64  # at once, of a large model on a CPU: fewer problems are then unfinished when a run is killed
-LARGE = 50_000_000  # parameters: smaller models gain by more rows even there
-STEERED_ROWS = 16  # of `batch`, that a prompt counts for under a sampler that steers: a step looks at many tokens
+ENCODED_TOKENS = 16  # one pass of `encode` takes about 16 * batch tokens
+SCORED_TOKENS = 2  # one pass of `score` takes fewer: each token has logits over the whole vocabulary
+CPU_ROWS = 64  # rows at once of a large model on a CPU: fewer problems are then unfinished when a run is killed
+LARGE = 50_000_000  # parameters: below it more rows are faster on a CPU too
+STEERED_ROWS = 16  # rows of `batch` that a steered prompt counts for: a step passes many candidate tokens
 
 
 @hookimpl
@@ -77,7 +77,7 @@ class Transformers:
             raise HarnessError(f"transformers: batch must be a whole number >= 1, got {self.batch!r}")
         self._chunks = Chunks(self.batch)
         if self.model is not None:
-            _ = self._checkpoint  # a wrong path is an error now, not when the first response is drawn
+            _ = self._checkpoint  # a wrong path is an error now, not when sampling starts
 
     @cached_property
     def _checkpoint(self) -> Checkpoint:
@@ -103,11 +103,11 @@ class Transformers:
         return {"engine": "transformers", "model": part.name, "revision": part.revision, "dtype": part.dtype}
 
     def problems_per_call(self, n: int) -> int:
-        """As many problems as fill one batch."""
+        """Return the number of problems that fill one batch."""
         return max(1, self.batch // n)
 
     def check(self, prompts: Sequence[Sequence[Message]], max_tokens: int) -> None:
-        """Refuse max_tokens that do not fit the model's context after the longest prompt. Loads the tokenizer only."""
+        """Raise HarnessError if the longest prompt and max_tokens exceed the context. Loads the tokenizer only."""
         if max_tokens < 1:
             raise HarnessError(f"transformers: --max-tokens must be >= 1, got {max_tokens}")
         longest = max((len(self._checkpoint.prompt_ids(prompt)) for prompt in prompts), default=0)
@@ -120,16 +120,16 @@ class Transformers:
             )
 
     def sample(self, request: SampleRequest) -> list[Responses]:
-        """n responses to each prompt, in chunks of at most `batch` rows; see `harness.records.SampleRequest`.
+        """Sample n responses to each prompt, in chunks of at most `batch` rows; see `harness.records.SampleRequest`.
 
-        Under a sampler that steers, a prompt's responses come one after another; `until` is asked then only.
+        Under a sampler that steers, a prompt's responses are sampled one after another; only then `until` is called.
         """
         require_known("transformers", request.states, self.states)
         if request.sampler.steers:
             return self._sample_steered(request)
         n = request.n
         rows = [(j, i) for j in range(len(request.prompts)) for i in range(n)]
-        parts: list[list[Drawn]] = [[] for _ in request.prompts]
+        parts: list[list[SampledRows]] = [[] for _ in request.prompts]
         finished: list[Responses] = []
         with self._quiet_inference():
             start = left_padded(self._checkpoint, [self._checkpoint.prompt_ids(prompt) for prompt in request.prompts])
@@ -137,16 +137,16 @@ class Transformers:
             for chunk, columns in chunks:
                 request.report(len(chunk))
                 for j, places in groupby(range(len(chunk)), key=lambda place: chunk[place][0]):
-                    own = list(places)
-                    parts[j].append(columns.rows(slice(own[0], own[-1] + 1)))
-                    if chunk[own[-1]][1] == n - 1:
+                    positions = list(places)
+                    parts[j].append(columns.rows(slice(positions[0], positions[-1] + 1)))
+                    if chunk[positions[-1]][1] == n - 1:
                         finished.append(self._responses(joined(parts[j])))
                         parts[j].clear()
                         request.done(j, finished[j])
         return finished
 
     def _at_once(self, n: int) -> int:
-        """Rows generated at once: on a CPU a large model gains nothing by more than `CPU_ROWS`, in whole problems."""
+        """Return the rows generated at once; a large model on a CPU takes about `CPU_ROWS`, in whole problems."""
         part = self._checkpoint
         if part.device.type != "cpu" or part.model.num_parameters() < LARGE:
             return self.batch
@@ -159,7 +159,7 @@ class Transformers:
         states: Sequence[str],
         report: Callable[[int], None] = lambda rows: None,
     ) -> dict[str, Floats]:
-        """The states of given responses, each (n, d) float32, in one pass over prompt and response.
+        """Return the states of given responses, each (n, d) float32, from one pass over prompt and response.
 
         Equal to what `sample` gives for the same tokens. A response of no token has its prompt's last state.
         """
@@ -179,9 +179,9 @@ class Transformers:
         responses: Responses,
         report: Callable[[int], None] = lambda rows: None,
     ) -> Floats:
-        """(n,) float64: the log-probability of each given response under this model, the sum over its tokens.
+        """Return (n,) float64: each response's log-probability under this model, summed over its tokens.
 
-        Equal to what `sample` gives for the same tokens, whoever drew them; 0 for a response of no token.
+        Equal to what `sample` gives for the same tokens, whichever engine sampled them; 0 for a response of no token.
         """
         scores = np.zeros(len(responses))
         for chunk, values in self._passes(prompt, responses, SCORED_TOKENS, self._score):
@@ -196,7 +196,7 @@ class Transformers:
         tokens: int,
         work: Callable[[Start, Sequence[list[int]]], Any],
     ) -> Iterator[tuple[list[int], Any]]:
-        """Given responses in chunks of about `tokens * batch` tokens, and what `work` makes of each."""
+        """Yield chunks of about `tokens * batch` tokens: the responses' indices, and the result of `work`."""
         rows = self._checkpoint.rows(responses)
         longest = max((len(row) for row in rows), default=0)
         prompt_ids = self._checkpoint.prompt_ids(prompt)
@@ -209,11 +209,11 @@ class Transformers:
         by_length = sorted(range(len(rows)), key=lambda i: len(rows[i]))  # similar lengths together: little padding
         with self._quiet_inference():
             start = left_padded(self._checkpoint, [prompt_ids])
-            for chunk, made in chunks.over(by_length, lambda chunk: work(start, [rows[i] for i in chunk])):
-                yield list(chunk), made
+            for chunk, result in chunks.over(by_length, lambda chunk: work(start, [rows[i] for i in chunk])):
+                yield list(chunk), result
 
-    def _generate(self, start: Start, chunk: Sequence[tuple[int, int]], request: SampleRequest) -> Drawn:
-        """Responses for a chunk of (prompt, row) pairs."""
+    def _generate(self, start: Start, chunk: Sequence[tuple[int, int]], request: SampleRequest) -> SampledRows:
+        """Sample the responses of a chunk of (prompt, row) pairs."""
         import torch
 
         from .capture import PooledStates, hooked
@@ -222,122 +222,124 @@ class Transformers:
         part, states = self._checkpoint, request.states
         which = torch.tensor([j for j, _ in chunk], device=part.device)
         streams = np.stack([uniforms(request.seeds[j], i, request.max_tokens) for j, i in chunk])
-        draws = RowDraws(request.sampler, streams, part.eos, part.filler, part.device)
-        pooled = PooledStates(states, draws)
+        sampling = RowDraws(request.sampler, streams, part.eos, part.filler, part.device)
+        pooled = PooledStates(states, sampling)
         with hooked(part.decoder, pooled) if states else nullcontext():
-            self._run(draws, start.ids[which], start.mask[which], start.past(which), feed_last=bool(states))
-        return self._columns(draws, pooled)
+            self._run(sampling, start.ids[which], start.mask[which], start.past(which), feed_last=bool(states))
+        return self._columns(sampling, pooled)
 
-    def _columns(self, draws: RowDraws, pooled: PooledStates) -> Drawn:
-        """What was drawn, on the CPU."""
-        if not draws.logprobs.isfinite().all():
+    def _columns(self, sampling: RowDraws, pooled: PooledStates) -> SampledRows:
+        """Move the sampled rows and their pooled states to the CPU."""
+        if not sampling.logprobs.isfinite().all():
             raise HarnessError(
                 f"{self.name}: in {self._checkpoint.dtype} the model's probabilities are not finite; try dtype=float32"
             )
-        lengths = draws.lengths.tolist()
-        return Drawn(
-            token_ids=[row[:length] for row, length in zip(draws.tokens.tolist(), lengths, strict=True)],
-            ended=draws.ended.tolist(),
-            logprobs=draws.logprobs.cpu().numpy(),
+        lengths = sampling.lengths.tolist()
+        return SampledRows(
+            token_ids=[row[:length] for row, length in zip(sampling.tokens.tolist(), lengths, strict=True)],
+            ended=sampling.ended.tolist(),
+            logprobs=sampling.logprobs.cpu().numpy(),
             states={kind: values.cpu().numpy() for kind, values in pooled.result().items()},
         )
 
-    def _sample_steered(self, asked: SampleRequest) -> list[Responses]:
-        """Up to n responses to each prompt, one after another, several prompts at a time."""
+    def _sample_steered(self, request: SampleRequest) -> list[Responses]:
+        """Sample up to n responses to each prompt, one after another, several prompts at a time."""
         from .candidate_tree import require_window
 
-        if not hasattr(asked.sampler, "steering"):
+        if not hasattr(request.sampler, "steering"):
             raise HarnessError(
-                f"transformers: {type(asked.sampler).__name__} has steers = True, but no steering() that says how: "
+                f"transformers: {type(request.sampler).__name__} has steers = True, but no steering() that says how: "
                 "see harness.contracts.Steering"
             )
-        ids = [self._checkpoint.prompt_ids(prompt) for prompt in asked.prompts]
-        require_window(self._checkpoint, max(map(len, ids), default=0) + asked.max_tokens)
-        drawn: list[Responses] = []
+        ids = [self._checkpoint.prompt_ids(prompt) for prompt in request.prompts]
+        require_window(self._checkpoint, max(map(len, ids), default=0) + request.max_tokens)
+        sampled: list[Responses] = []
         with self._quiet_inference():
             _ = self._tried_siblings
             chunks = Chunks(max(1, self.batch // STEERED_ROWS))
-            for _, responses in chunks.over(range(len(ids)), lambda chunk: self._steered(chunk, ids, asked)):
-                drawn += responses
-        return drawn
+            for _, responses in chunks.over(range(len(ids)), lambda chunk: self._steered(chunk, ids, request)):
+                sampled += responses
+        return sampled
 
     @cached_property
     def _tried_siblings(self) -> bool:
-        """True where the model can look at several next tokens at once; a HarnessError, one line, where not."""
+        """Return True if the model can look at several next tokens at once; else raise HarnessError."""
         from .candidate_tree import require_siblings
 
         require_siblings(self._checkpoint)
         return True
 
-    def _steered(self, chunk: Sequence[int], prompt_ids: Sequence[list[int]], asked: SampleRequest) -> list[Responses]:
-        """The responses to a chunk of prompts, which go on together as long as `until` lets them."""
+    def _steered(
+        self, chunk: Sequence[int], prompt_ids: Sequence[list[int]], request: SampleRequest
+    ) -> list[Responses]:
+        """Sample the responses to a chunk of prompts; a prompt leaves the batch when `until` returns True."""
         from .row_streams import uniforms
         from .steered import SteeredPrompts
 
         steered = SteeredPrompts(
-            self._checkpoint, asked.sampler, *padded(self._checkpoint, [prompt_ids[j] for j in chunk])
+            self._checkpoint, request.sampler, *padded(self._checkpoint, [prompt_ids[j] for j in chunk])
         )
-        found: dict[int, list[Drawn]] = {j: [] for j in chunk}
-        whole: dict[int, Responses] = {}
-        going = list(chunk)
-        for i in range(asked.n):
-            streams = np.stack([uniforms(asked.seeds[j], i, asked.max_tokens) for j in going])
-            columns = self._columns(*steered.respond([j - chunk[0] for j in going], streams, asked.states))
-            for row, j in enumerate(going):
-                found[j].append(columns.rows(slice(row, row + 1)))
-            asked.report(len(going))
-            last = i == asked.n - 1
-            for j in [j for j in going if asked.until(j, *self._text(found[j][-1])) or last]:
-                whole[j] = self._responses(joined(found[j]))
-                asked.done(j, whole[j])
-                going.remove(j)
-            if not going:
+        parts: dict[int, list[SampledRows]] = {j: [] for j in chunk}
+        complete: dict[int, Responses] = {}
+        active = list(chunk)
+        for i in range(request.n):
+            streams = np.stack([uniforms(request.seeds[j], i, request.max_tokens) for j in active])
+            columns = self._columns(*steered.respond([j - chunk[0] for j in active], streams, request.states))
+            for row, j in enumerate(active):
+                parts[j].append(columns.rows(slice(row, row + 1)))
+            request.report(len(active))
+            last = i == request.n - 1
+            for j in [j for j in active if request.until(j, *self._text(parts[j][-1])) or last]:
+                complete[j] = self._responses(joined(parts[j]))
+                request.done(j, complete[j])
+                active.remove(j)
+            if not active:
                 break
-        return [whole[j] for j in chunk]
+        return [complete[j] for j in chunk]
 
-    def _text(self, drawn: Drawn) -> tuple[str, str]:
-        """The text of one row, and how it ended."""
-        return self._checkpoint.text(drawn.token_ids[0]), drawn.finish[0]
+    def _text(self, rows: SampledRows) -> tuple[str, str]:
+        """Return the text of a single row, and how it ended."""
+        return self._checkpoint.text(rows.token_ids[0]), rows.finish[0]
 
     def _run(
-        self, draws: RowDraws, ids: torch.Tensor, mask: torch.Tensor, past: dict[str, Any], *, feed_last: bool
+        self, sampling: RowDraws, ids: torch.Tensor, mask: torch.Tensor, past: dict[str, Any], *, feed_last: bool
     ) -> None:
-        """Generate until all rows have ended; whenever half of them have, the others go on without them."""
+        """Generate until all rows have ended; each time half of them have, continue with the other half."""
         import torch
 
         from .row_streams import RowsEnded
 
-        stop = RowsEnded(draws, feed_last, narrowing=bool(past))
-        steps = draws.max_tokens + feed_last  # a row's last token passes the model only for its state
-        while len(draws.running) and draws.step < steps:
+        stop = RowsEnded(sampling, feed_last, narrowing=bool(past))
+        steps = sampling.max_tokens + feed_last  # a row's last token passes the model only for its state
+        while len(sampling.running) and sampling.step < steps:
             ids = self._checkpoint.model.generate(
                 input_ids=ids,
                 attention_mask=mask,
                 do_sample=False,
-                max_new_tokens=steps - draws.step,
-                logits_processor=[draws],
+                max_new_tokens=steps - sampling.step,
+                logits_processor=[sampling],
                 stopping_criteria=[stop],
                 **past,
             )
             unfinished = (~stop.finished()).nonzero()[:, 0]
-            draws.narrow(unfinished)
+            sampling.narrow(unfinished)
             ids, mask = ids[unfinished], mask[unfinished]
             mask = torch.nn.functional.pad(mask, (0, ids.shape[1] - mask.shape[1]), value=1)
             for cache in past.values():
                 cache.batch_select_indices(unfinished)
 
-    def _responses(self, drawn: Drawn) -> Responses:
+    def _responses(self, rows: SampledRows) -> Responses:
         return Responses(
-            texts=[self._checkpoint.text(ids) for ids in drawn.token_ids],
-            finish=drawn.finish,
-            lengths=np.array([len(ids) for ids in drawn.token_ids], np.int64),
-            logprobs=drawn.logprobs,
-            token_ids=drawn.token_ids,
-            states=drawn.states,
+            texts=[self._checkpoint.text(ids) for ids in rows.token_ids],
+            finish=rows.finish,
+            lengths=np.array([len(ids) for ids in rows.token_ids], np.int64),
+            logprobs=rows.logprobs,
+            token_ids=rows.token_ids,
+            states=rows.states,
         )
 
     def _encode(self, start: Start, rows: Sequence[list[int]], states: Sequence[str]) -> dict[str, Floats]:
-        """States of a chunk of responses to the one prompt of `start`."""
+        """Return the states of a chunk of responses to the single prompt of `start`."""
         import torch
 
         from .capture import pool
@@ -349,7 +351,7 @@ class Transformers:
         return {kind: values.cpu().numpy() for kind, values in pooled.items()}
 
     def _score(self, start: Start, rows: Sequence[list[int]]) -> Floats:
-        """Summed log-probabilities of a chunk of responses to the one prompt of `start`."""
+        """Return the summed log-probabilities of a chunk of responses to the single prompt of `start`."""
         import torch
 
         fed, width = fed_rows(self._checkpoint, start, rows)

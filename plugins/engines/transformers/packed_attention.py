@@ -1,8 +1,8 @@
-"""Attention of several new tokens on keys that several heads share (GQA), without a copy of the keys for every head.
+"""Attention of several new tokens with grouped queries (GQA), without a copy of the keys for every head.
 
 transformers' sdpa repeats keys and values for each head as soon as there is a mask and more than one new token: a copy
-of the whole cache, several times over, in every layer of every step. Here the queries of the heads that share a key are
-laid one after another instead, which is the same sum.
+of the whole cache, several times over, in every layer of every step. This module lays the queries of
+the heads that share a key one after another instead, which gives the same sum.
 """
 
 from __future__ import annotations
@@ -16,7 +16,14 @@ from transformers.integrations.sdpa_attention import sdpa_attention_forward
 from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
 
 NAME = "packed_sdpa"
-PLAIN = {"dropout", "scaling", "is_causal", "position_ids", "sliding_window", "use_cache"}  # change no sum here
+PLAIN = {
+    "dropout",
+    "scaling",
+    "is_causal",
+    "position_ids",
+    "sliding_window",
+    "use_cache",
+}  # these options change no sum
 
 
 def packed_sdpa(
@@ -28,21 +35,21 @@ def packed_sdpa(
     scaling: float | None = None,
     **more: Any,
 ) -> tuple[torch.Tensor, None]:
-    """As `sdpa_attention_forward`, (rows, tokens, heads, width); that one's own where something else is asked for."""
+    """Return what `sdpa_attention_forward` does, (rows, tokens, heads, width); call it for any other option."""
     rows, heads, tokens, width = query.shape
     shared = heads // key.shape[1]
-    asked = {name for name, value in more.items() if value is not None} - PLAIN
-    if shared == 1 or asked or attention_mask is None or attention_mask.shape[1] != 1 or more.get("dropout"):
+    unsupported = {name for name, value in more.items() if value is not None} - PLAIN
+    if shared == 1 or unsupported or attention_mask is None or attention_mask.shape[1] != 1 or more.get("dropout"):
         return sdpa_attention_forward(module, query, key, value, attention_mask, scaling=scaling, **more)
     packed = query.reshape(rows, key.shape[1], shared * tokens, width)
     mask = attention_mask.repeat(1, 1, shared, 1)
-    found = torch.nn.functional.scaled_dot_product_attention(packed, key, value, attn_mask=mask, scale=scaling)
-    return found.reshape(rows, heads, tokens, value.shape[-1]).transpose(1, 2).contiguous(), None
+    attended = torch.nn.functional.scaled_dot_product_attention(packed, key, value, attn_mask=mask, scale=scaling)
+    return attended.reshape(rows, heads, tokens, value.shape[-1]).transpose(1, 2).contiguous(), None
 
 
 @contextmanager
 def packed(config: Any) -> Iterator[None]:
-    """A model's config under which its sdpa attention packs; as before afterwards. Any other attention stays."""
+    """Make a model with sdpa attention use `packed_sdpa` inside the block. Any other attention is left as it is."""
     before = config._attn_implementation
     if before == "sdpa":
         ALL_ATTENTION_FUNCTIONS.register(NAME, packed_sdpa)

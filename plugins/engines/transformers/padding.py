@@ -1,4 +1,4 @@
-"""Prompts and responses as padded batches, and the cache that all rows of a prompt share."""
+"""Pad prompts and responses to batches, and build the key-value cache that all rows of a prompt share."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def fed_rows(part: Checkpoint, start: Start, rows: Sequence[list[int]]) -> tuple[dict[str, Any], int]:
-    """What the model is given for responses to the one prompt of `start`, padded on the right, and their width."""
+    """Return the model's inputs for responses to the single prompt of `start`, right-padded, and the padded width."""
     import torch
 
     width = max(len(row) for row in rows)
@@ -28,7 +28,7 @@ def fed_rows(part: Checkpoint, start: Start, rows: Sequence[list[int]]) -> tuple
 
 
 def left_padded(part: Checkpoint, prompts: Sequence[list[int]]) -> Start:
-    """The prompts in one batch, and their cache where all rows can share it."""
+    """Return the prompts in one batch, with their cache if all rows can share it."""
     ids, mask = padded(part, prompts)
     try:
         return Start(ids, mask, _shared_cache(part, ids[:, :-1], mask[:, :-1]))
@@ -39,7 +39,7 @@ def left_padded(part: Checkpoint, prompts: Sequence[list[int]]) -> Start:
 
 
 def padded(part: Checkpoint, prompts: Sequence[list[int]]) -> tuple[torch.Tensor, torch.Tensor]:
-    """The prompts in one batch, padded on the left, and their mask, each (prompts, tokens)."""
+    """Return the prompts in one batch, left-padded, and their mask, each (prompts, tokens)."""
     import torch
 
     width = max(len(ids) for ids in prompts)
@@ -50,9 +50,9 @@ def padded(part: Checkpoint, prompts: Sequence[list[int]]) -> tuple[torch.Tensor
 
 
 def _shared_cache(part: Checkpoint, ids: torch.Tensor, mask: torch.Tensor) -> Any | None:
-    """The cache of all prompt tokens but the last; None where a model's cache cannot be copied to many rows.
+    """Return the cache of all prompt tokens but the last; None if the model's cache cannot be copied to many rows.
 
-    Only plain caches are: one with a sliding window or a recurrent state is made anew in every chunk.
+    Only plain caches can be copied. With a sliding window or a recurrent state, every chunk passes its prompts again.
     """
     from transformers.cache_utils import DynamicCache, DynamicLayer
 

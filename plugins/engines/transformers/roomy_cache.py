@@ -1,7 +1,7 @@
-"""A key-value cache with room for the tokens to come: a step writes its own keys and values, and copies nothing else.
+"""A key-value cache allocated ahead: a step writes the new keys and values, and copies no earlier ones.
 
-transformers' `DynamicLayer` concatenates, and so copies all that went before at every step. With 256 rows of the
-embedded model that alone took longer than the model.
+`DynamicLayer` of transformers concatenates, and so copies the whole cache at every step. With 256 rows of the embedded
+model the copies alone took longer than the model.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ ROOM = 64  # tokens, at least
 
 
 def with_room(cache: DynamicCache, rows: torch.Tensor, kind: type[RoomyLayer] | None = None) -> DynamicCache:
-    """A copy of a cache of prompts, row r going on from prompt rows[r], each layer with room to grow."""
+    """Copy a cache of prompts, with room to grow in each layer; row r continues prompt rows[r]."""
     roomy = copy.copy(cache)
     layer_type = kind or RoomyLayer
     roomy.layers = [layer_type.going_on(layer.keys[rows], layer.values[rows]) for layer in cache.layers]
@@ -31,7 +31,7 @@ class RoomyLayer(DynamicLayer):
 
     @classmethod
     def going_on(cls, keys: torch.Tensor, values: torch.Tensor) -> RoomyLayer:
-        """A layer that holds these already."""
+        """Return a layer that already holds these keys and values."""
         layer = cls()
         layer.lazy_initialization(keys, values)
         layer.keys, layer.values = layer.all_keys, layer.all_values = keys, values
@@ -40,7 +40,7 @@ class RoomyLayer(DynamicLayer):
     def update(
         self, key_states: torch.Tensor, value_states: torch.Tensor, *args: Any, **kwargs: Any
     ) -> tuple[torch.Tensor, torch.Tensor]:
-        """All keys and values, the new ones (rows, heads, new tokens, width) at their end."""
+        """Append the new ones (rows, heads, new tokens, width); return all keys and values."""
         start = self.keys.shape[-2]
         end = start + key_states.shape[-2]
         if end > self.all_keys.shape[-2]:
@@ -51,13 +51,13 @@ class RoomyLayer(DynamicLayer):
         return self.keys, self.values
 
     def batch_select_indices(self, indices: torch.Tensor) -> None:
-        """Go on with some rows only."""
+        """Keep only the given rows."""
         self.keys, self.values = self.keys[indices], self.values[indices]
         self.all_keys, self.all_values = self.keys, self.values
 
 
 def _grown(states: torch.Tensor, tokens: int) -> torch.Tensor:
-    """The states in a tensor with room for `tokens` and ROOM more, at least half as many again."""
+    """Copy the states into a tensor with room for `tokens` and max(ROOM, tokens // 2) more."""
     room = tokens + max(ROOM, tokens // 2)
     larger = states.new_empty((*states.shape[:-2], room, states.shape[-1]))
     larger[..., : states.shape[-2], :] = states

@@ -1,6 +1,6 @@
-"""Tokens drawn row by row: each row has a random stream of its own, so batch size and neighbours change nothing.
+"""Token sampling with one random stream for each row, so that a row does not depend on the batch around it.
 
-`generate` runs greedily over what `RowDraws` leaves of the logits: the one token that it has drawn. No global random
+`RowDraws` samples a token and masks all other logits, so that a greedy `generate` picks this token. No global random
 state is read or changed.
 """
 
@@ -26,12 +26,12 @@ Filter = Callable[[Any, Any], torch.Tensor]
 
 
 def uniforms(seed: int, row: int, steps: int) -> np.ndarray[Any, np.dtype[np.float64]]:
-    """(steps,) numbers in [0, 1) of one row, from (seed, row) alone; fewer steps give the same first ones."""
+    """Return (steps,) numbers in [0, 1) for a row, from (seed, row) alone; fewer steps give a prefix of them."""
     return np.random.Generator(np.random.Philox(np.random.SeedSequence([seed, row]))).random(steps)
 
 
 def filters(sampler: Sampler) -> list[Filter]:
-    """The sampler as transformers' own warpers, in the order of `generate(do_sample=True)`."""
+    """Return the sampler as logits warpers of transformers, in the order of `generate(do_sample=True)`."""
     warpers: list[Filter] = []
     if sampler.temperature != 1:
         warpers.append(TemperatureLogitsWarper(float(sampler.temperature)))
@@ -45,9 +45,9 @@ def filters(sampler: Sampler) -> list[Filter]:
 
 
 def inverse_cdf(logits: torch.Tensor, uniform: torch.Tensor) -> torch.Tensor:
-    """(rows,) tokens from (rows, vocabulary) logits: the first whose cumulative probability exceeds the row's number.
+    """Return (rows,) tokens from (rows, vocabulary) logits: the first with a cumulative probability above `uniform`.
 
-    Summed in float64, in the order of the vocabulary. A token of probability 0 is never drawn.
+    Summed in float64, in the order of the vocabulary. A token of probability 0 is never sampled.
     """
     cumulative = logits.softmax(-1).cumsum(-1, dtype=torch.float64)
     target = uniform[:, None] * cumulative[:, -1:]
@@ -55,13 +55,13 @@ def inverse_cdf(logits: torch.Tensor, uniform: torch.Tensor) -> torch.Tensor:
 
 
 class RowDraws(LogitsProcessor):
-    """Draws a token for each row and step, and keeps what came of it.
+    """Samples a token for each row at each step, and records the rows.
 
-    tokens (rows, max_tokens), lengths (rows,), ended (rows,): whether the row has drawn an end-of-sequence token.
+    tokens (rows, max_tokens), lengths (rows,), ended (rows,): whether the row has an end-of-sequence token.
     logprobs (rows,) float64: the sum of the model's own log-probabilities (temperature 1, nothing filtered).
     running: the rows that the model still generates, by index; `narrow` takes out those that have ended.
     live (running,): whether the step's token belongs to its row; after the row's end it is `filler`, and not counted.
-    steer: what is done to the filtered logits (running, vocabulary) of a step before its tokens are drawn.
+    steer: what is done to the filtered logits (running, vocabulary) of a step before its tokens are sampled.
     """
 
     def __init__(
@@ -87,12 +87,12 @@ class RowDraws(LogitsProcessor):
         self.live = torch.ones(rows, dtype=torch.bool, device=device)
 
     def __call__(self, input_ids: torch.Tensor, scores: torch.Tensor) -> torch.Tensor:
-        """Draw, and return logits that leave only the drawn tokens."""
+        """Sample, and return logits that are -inf but for the sampled tokens."""
         token = self.next(input_ids, scores)
         return torch.full_like(scores, -torch.inf).scatter_(1, token[:, None], 0.0)
 
     def next(self, input_ids: torch.Tensor, scores: torch.Tensor) -> torch.Tensor:
-        """(running,) the next token of each running row, from its logits (running, vocabulary)."""
+        """Return (running,) the next token of each running row, from its logits (running, vocabulary)."""
         if self.step < self.max_tokens:
             token = self._draw(input_ids, scores)
         else:
@@ -119,24 +119,24 @@ class RowDraws(LogitsProcessor):
         return token
 
     def narrow(self, unfinished: torch.Tensor) -> None:
-        """Go on with some of the running rows only, given by their places among them."""
+        """Keep only some of the running rows, given by their positions in `running`."""
         self.running, self.live = self.running[unfinished], self.live[unfinished]
 
 
 class RowsEnded(StoppingCriteria):
-    """Stops a row at its end; one step later where states are wanted, so that its last token passes the model too.
+    """Stops a row at its end, or one step later with `feed_last`, so that its last token passes the model too.
 
-    With `narrowing` all stop once half of the rows have: the others then go on without them.
+    With `narrowing` all rows stop as soon as half of them have ended: the caller then continues with the other half.
     """
 
-    def __init__(self, draws: RowDraws, feed_last: bool, narrowing: bool) -> None:
-        self.draws, self.feed_last, self.narrowing = draws, feed_last, narrowing
+    def __init__(self, sampling: RowDraws, feed_last: bool, narrowing: bool) -> None:
+        self.sampling, self.feed_last, self.narrowing = sampling, feed_last, narrowing
 
     def __call__(self, input_ids: torch.Tensor, scores: Any, **kwargs: Any) -> torch.Tensor:
-        """Which rows stop."""
+        """Return (running,) bool: which rows stop."""
         finished = self.finished()
         return finished | (2 * finished.sum() >= len(finished)) if self.narrowing else finished
 
     def finished(self) -> torch.Tensor:
-        """Which running rows need no further step."""
-        return ~self.draws.live if self.feed_last else self.draws.ended[self.draws.running]
+        """Return (running,) bool: which running rows need no further step."""
+        return ~self.sampling.live if self.feed_last else self.sampling.ended[self.sampling.running]

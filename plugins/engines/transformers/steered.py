@@ -1,9 +1,9 @@
-"""Responses drawn one after another under a sampler that steers: what it adds depends on the responses before.
+"""Sampling one response after another, under a sampler that adds to the logits depending on earlier responses.
 
 Several prompts go through the model together, each with its own steering (`harness.contracts.Steering`); of each prompt
-one response is drawn at a time. A step looks at all candidates at once (`candidate_tree`): the tokens that the
-sampler's filters leave. Where nothing is added (a first response) the token is drawn first, and alone passes the model.
-Nothing here knows what a sampler adds.
+one response is sampled at a time. A step computes the states of all candidates at once (`candidate_tree`): the tokens
+that the sampler's filters leave. If nothing is added (a first response), the token is sampled first, and only this
+token passes the model. What is added is up to the sampler; this module only applies it.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from .row_streams import RowDraws
 
 
 class SteeredPrompts:
-    """Prompts, left-padded (rows, tokens), and what steers the responses to each."""
+    """Left-padded prompts (rows, tokens), with one `Steering` for each prompt."""
 
     def __init__(self, part: Checkpoint, sampler: Any, ids: torch.Tensor, mask: torch.Tensor) -> None:
         self.part, self.sampler = part, sampler
@@ -35,39 +35,42 @@ class SteeredPrompts:
     def respond(
         self, which: Sequence[int], streams: np.ndarray[Any, Any], kinds: Sequence[str]
     ) -> tuple[RowDraws, PooledStates]:
-        """The next response to each of some prompts; streams (len(which), max_tokens), one random number a token."""
-        for prompt in which:  # here, not when a response ends: the last one of a prompt is learnt by nobody
+        """Sample the next response to each prompt in `which`.
+
+        streams   (len(which), max_tokens), one random number in [0, 1) a token
+        """
+        for prompt in which:  # not when a response ends: learning from a prompt's last response would be wasted
             if prompt in self.unlearnt:
                 self.steerings[prompt].learn(self.unlearnt.pop(prompt))
         part = self.part
         start = self.prefixes.part(torch.tensor(list(which), device=part.device))
         step = _Step(CandidateTree(part, start), [self.steerings[prompt] for prompt in which])
-        draws = RowDraws(self.sampler, streams, part.eos, part.filler, part.device, steer=step.steer)
-        pooled = PooledStates(kinds, draws)
-        states = self._run(draws, pooled, step, start.state)
+        sampling = RowDraws(self.sampler, streams, part.eos, part.filler, part.device, steer=step.steer)
+        pooled = PooledStates(kinds, sampling)
+        states = self._run(sampling, pooled, step, start.state)
         self.unlearnt |= dict(zip(which, states, strict=True))
-        return draws, pooled
+        return sampling, pooled
 
-    def _run(self, draws: RowDraws, pooled: PooledStates, step: _Step, state: torch.Tensor) -> list[torch.Tensor]:
-        """Draw until all rows have ended; each row's token states (T, d)."""
+    def _run(self, sampling: RowDraws, pooled: PooledStates, step: _Step, state: torch.Tensor) -> list[torch.Tensor]:
+        """Sample until all rows have ended; return the token states (T, d) of each row."""
         kept: list[list[torch.Tensor]] = [[] for _ in state]
         pooled(None, None, (state[:, None],))
-        while len(draws.running) and draws.step < draws.max_tokens:
-            token = draws.next(draws.tokens, self.head(state).float())
+        while len(sampling.running) and sampling.step < sampling.max_tokens:
+            token = sampling.next(sampling.tokens, self.head(state).float())
             state = step.take(token)
             pooled(None, None, (state[:, None],))
-            for row, own in zip(draws.running.tolist(), state, strict=True):
-                kept[row].append(own)
-            unfinished = (~draws.ended[draws.running]).nonzero()[:, 0]
-            if len(unfinished) < len(draws.running):
-                draws.narrow(unfinished)
+            for row, token_state in zip(sampling.running.tolist(), state, strict=True):
+                kept[row].append(token_state)
+            unfinished = (~sampling.ended[sampling.running]).nonzero()[:, 0]
+            if len(unfinished) < len(sampling.running):
+                sampling.narrow(unfinished)
                 step.narrow(unfinished)
                 state = state[unfinished]
         return [torch.stack(states) for states in kept]
 
 
 class _Step:
-    """One step of the running rows: its candidates, if any row's steering adds something."""
+    """One step of the running rows; has candidates only if the steering of some row adds something."""
 
     def __init__(self, tree: CandidateTree, steerings: Sequence[Steering]) -> None:
         self.tree, self.steerings = tree, list(steerings)
@@ -75,7 +78,7 @@ class _Step:
         self.states = torch.empty(0)
 
     def steer(self, filtered: torch.Tensor) -> torch.Tensor:
-        """The filtered logits (rows, vocabulary) with what each row's steering adds to those of its candidates."""
+        """Add to the filtered logits (rows, vocabulary) what each row's steering gives for its candidates."""
         self.candidates = None
         if not any(steering.adds for steering in self.steerings):
             return filtered
@@ -89,7 +92,7 @@ class _Step:
         return filtered.scatter_add(1, self.candidates, added)
 
     def take(self, token: torch.Tensor) -> torch.Tensor:
-        """Go on from the drawn tokens (rows,); their states (rows, d)."""
+        """Append the sampled tokens (rows,) to their rows; return the states (rows, d) of these tokens."""
         if self.candidates is None:
             state = self.tree.look(token[:, None])[:, 0]
             self.tree.keep(torch.zeros_like(token))
@@ -99,6 +102,6 @@ class _Step:
         return self.states[torch.arange(len(chosen), device=chosen.device), chosen]
 
     def narrow(self, rows: torch.Tensor) -> None:
-        """Go on with some rows only."""
+        """Keep only the given rows."""
         self.tree.narrow(rows)
         self.steerings = [self.steerings[row] for row in rows.tolist()]

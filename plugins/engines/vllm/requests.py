@@ -1,4 +1,4 @@
-"""The requests of a call: the seeds of their rows, and which prompts are finished once some of them are answered."""
+"""The requests of a call: the seeds of their rows, and which prompts are complete as answers arrive."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ SEEDS = 2**62
 
 
 def seed_base(seed: int) -> int:
-    """The seed of a problem's first row. On a CPU torch uses its low 32 bits, on a GPU all."""
+    """Return the seed of a problem's first row. torch uses its low 32 bits on a CPU, all 64 bits on a GPU."""
     return int(np.random.SeedSequence(seed).generate_state(1, np.uint64)[0]) % SEEDS
 
 
 def finished_prompts(
     answers: Iterable[tuple[int, Arrays]], requests: Sequence[Mapping[str, int]]
 ) -> Iterator[tuple[int, list[Arrays]]]:
-    """Each prompt with its requests' columns, in the order of its rows, as soon as the last of them is there.
+    """Yield each prompt with its requests' columns, in the order of its rows, as soon as it is complete.
 
-    `answers`: places in `requests` and their columns, in any order.
+    `answers`: indices in `requests` with their columns, in any order.
     """
     places: dict[int, list[int]] = {}
     for at, request in enumerate(requests):

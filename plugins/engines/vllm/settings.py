@@ -1,4 +1,4 @@
-"""What the child of the `vllm` engine is told: how to load the model, its environment, a sampler's parameters."""
+"""Settings for the child of the `vllm` engine: how to load the model, environment variables, a sampler's parameters."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def settings(engine: Vllm, device: str, pooling: bool) -> dict[str, Any]:
-    """What the child loads, and how. A model on the hub is of one commit, the tokenizer's."""
+    """Return what the child loads, and how. A model on the hub is pinned to the tokenizer's commit."""
     part = engine._checkpoint
     share = 0.5 if engine._two_runners else 1.0  # of a GPU's memory
     return {
@@ -34,18 +34,18 @@ def settings(engine: Vllm, device: str, pooling: bool) -> dict[str, Any]:
 
 
 def variables(engine: Vllm, device: str) -> dict[str, str]:
-    """The child's environment. On a CPU all of vLLM runs in one process, in threads that nothing binds."""
-    own = {"VLLM_NO_USAGE_STATS": "1", "TOKENIZERS_PARALLELISM": "false", "PYTHONUNBUFFERED": "1"}
+    """Return the child's environment variables. On a CPU vLLM runs in one process, its threads bound to no core."""
+    variables = {"VLLM_NO_USAGE_STATS": "1", "TOKENIZERS_PARALLELISM": "false", "PYTHONUNBUFFERED": "1"}
     if engine._checkpoint.location.folder is not None or engine._checkpoint.local:
-        own |= {"HF_HUB_OFFLINE": "1"}
+        variables |= {"HF_HUB_OFFLINE": "1"}
     if device == "cpu":
         threads = engine.threads or int(os.environ.get("OMP_NUM_THREADS") or cores())
-        own |= {"OMP_NUM_THREADS": str(threads), "VLLM_CPU_OMP_THREADS_BIND": "nobind"}
-        own |= {"VLLM_ENABLE_V1_MULTIPROCESSING": "0"}
-    return own
+        variables |= {"OMP_NUM_THREADS": str(threads), "VLLM_CPU_OMP_THREADS_BIND": "nobind"}
+        variables |= {"VLLM_ENABLE_V1_MULTIPROCESSING": "0"}
+    return variables
 
 
 def sampler_parameters(sampler: Sampler) -> dict[str, float | int]:
-    """What vLLM is told of a sampler."""
+    """Return the sampler's parameters for vLLM's `SamplingParams`."""
     names = ("temperature", "top_p", "min_p", "top_k")
     return {name: getattr(sampler, name) for name in names}

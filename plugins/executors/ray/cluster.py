@@ -1,9 +1,9 @@
 """Executor `ray`: sampling, embedding, grading and ranking on a Ray cluster, or on one of its own on this machine.
 
-The same bytes as `local`: problems go to engines in the same groups, every row draws from its own stream, and an engine
+The same bytes as `local`: problems go to engines in the same groups, every row has its own random stream, and an engine
 has as many threads as are set here (`OMP_NUM_THREADS`). Where a worker was lost, what is left of its group is made in
 another batch, and the last bits of states may differ. Shards are written where they are made, so all nodes share the
-folder of --store, which is checked before anything is drawn. See docs/cluster.md.
+folder of --store, which is checked before sampling starts. See docs/cluster.md.
 """
 
 from __future__ import annotations

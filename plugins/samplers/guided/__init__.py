@@ -1,12 +1,12 @@
 """Sampler `repexp-guided`: exploration while decoding, token by token (Tuyls et al. 2025, arXiv:2510.11686, RF5).
 
-The responses to a prompt are drawn one after another. From the second on, every step adds β·b to the logit of each
-token that survives the filters (top_p 0.95, top_k 128), b the elliptical bonus of the state that the token would have,
+The responses to a prompt are sampled one after another. From the second on, every step adds β·b to the logit of each
+token surviving the filters (top_p 0.95, top_k 128); b is the elliptical bonus of the state that the token would get,
 over the token states of all earlier responses to the prompt (`covariance`). The first response has no bonus (our
 choice: the paper starts from I/λ, and no mean is defined there), and a response's own states come in only when it has
 ended. docs/guided.md.
 
-Nothing of torch is imported before the first token is drawn.
+torch is not imported before the first token is sampled.
 """
 
 from __future__ import annotations
@@ -48,11 +48,11 @@ class RepExpGuided(Vanilla):
 
     @property
     def steers(self) -> bool:  # type: ignore[override]
-        """Whether there is a bonus at all: without one any engine can draw."""
+        """Return whether there is a bonus; without one any engine can sample."""
         return self.beta > 0
 
     def steering(self) -> Guide:
-        """What steers the responses to one prompt."""
+        """Return the steering of the responses to one prompt."""
         return Guide(self.beta, self.lam)
 
 
@@ -74,11 +74,11 @@ class Guide:
         return self.beta * self.seen.bonus(states)
 
     def learn(self, states: torch.Tensor) -> None:
-        """Take in the token states (T, d) of a response that has ended."""
+        """Add the token states (T, d) of a finished response."""
         self.seen.add(states)
 
 
 @hookimpl
 def register_samplers(register: Register) -> None:
-    """Register the one."""
+    """Register `repexp-guided`."""
     register(RepExpGuided.name, RepExpGuided)

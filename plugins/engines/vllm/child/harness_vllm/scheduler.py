@@ -1,7 +1,7 @@
-"""vLLM's own scheduler, but that a response whose hidden states are wanted goes one step past its end.
+"""vLLM's own scheduler, with one more step after the end of a response whose hidden states are wanted.
 
 Its last token then passes the model in an ordinary decoding step, and its state with it: the mean over all T tokens
-costs one step of T more, not a second pass. The token drawn in that step is thrown away.
+costs one step of T more, not a second pass. The token sampled in that step is discarded.
 """
 
 from __future__ import annotations
@@ -13,21 +13,21 @@ WANTS_LAST = "harness_wants_last"  # in a request's extra_args
 
 
 def one_step_more(*, vllm_config: Any, **options: Any) -> Any:
-    """The scheduler that vLLM would have made of this, with the one step more."""
+    """Return the scheduler that vLLM would have made from this config, with the extra step."""
     scheduler = vllm_config.scheduler_config
     given, scheduler.scheduler_cls = scheduler.scheduler_cls, None
     try:
-        own = scheduler.get_scheduler_cls()
+        base = scheduler.get_scheduler_cls()
     finally:
         scheduler.scheduler_cls = given
-    return _later(own)(vllm_config=vllm_config, **options)
+    return _later(base)(vllm_config=vllm_config, **options)
 
 
 @cache
-def _later(own: type) -> type:
+def _later(base: type) -> type:
     from vllm.v1.request import RequestStatus
 
-    class OneStepMore(own):  # type: ignore[misc, valid-type]
+    class OneStepMore(base):  # type: ignore[misc, valid-type]
         def _update_request_with_output(
             self, request: Any, new_token_ids: list[int], *more: Any, **options: Any
         ) -> tuple[list[int], bool]:

@@ -1,4 +1,4 @@
-"""Pools the last hidden states while vLLM draws: an extension of its workers, called just before each sampling.
+"""Pool the last hidden states while vLLM samples: an extension of its workers, called before each sampling step.
 
 The states are those that the model's output layer is given, after the final norm. Kept are a sum, the last and the one
 before it for each response, in float32; what a kind means stands in the harness' `capture`. A state counts by the
@@ -51,7 +51,7 @@ STEPS = {"vllm.v1.worker.gpu_model_runner": step_of_v1, "vllm.v1.worker.gpu.mode
 
 
 def step_reader(runner: Any) -> Any:
-    """How this runner's steps are read; None for one that is not known."""
+    """Return the function that reads this runner's steps; None if the runner is unknown."""
     for kind in type(runner).__mro__:
         if kind.__module__ in STEPS:
             return STEPS[kind.__module__]
@@ -59,7 +59,7 @@ def step_reader(runner: Any) -> Any:
 
 
 class Sums:
-    """Running sums of the responses that pass the model, each in a slot of its own."""
+    """Running sums of the responses that pass the model, one slot for each response."""
 
     def __init__(self, width: int, device: torch.device) -> None:
         self.width, self.device = width, device
@@ -68,7 +68,7 @@ class Sums:
         self.free: list[int] = []
         self.seen = np.zeros(0, np.int64)  # positions a slot, the prompt's last one included
         self.begin = np.zeros(0, np.int64)  # that position
-        self.drawn = np.zeros(0, bool)
+        self.sampled = np.zeros(0, bool)
         self.broken = np.zeros(0, bool)
         self.sum = self.last = self.before = torch.zeros(0, width, device=device)
         self.live = torch.zeros(0, dtype=torch.bool, device=device)
@@ -79,7 +79,7 @@ class Sums:
         self._known: tuple[list[str], np.ndarray[Any, Any], torch.Tensor] | None = None
 
     def start(self, kinds: tuple[str, ...], ends: list[int]) -> None:
-        """Forget all, and take from now on what these kinds need; `ends`: the tokens that end a response."""
+        """Clear all slots, then collect what these kinds need; `ends`: the tokens that end a response."""
         self.kinds, self._known = kinds, None
         self.slots.clear()
         self.names.clear()
@@ -137,7 +137,7 @@ class Sums:
         self.last[on_device] = state
         self.before[on_device] = state
         self.live[on_device] = True
-        self.masked[on_device] = torch.from_numpy(self.drawn[slots]).to(self.device)
+        self.masked[on_device] = torch.from_numpy(self.sampled[slots]).to(self.device)
         self.count[on_device] = 0
         self.seen[slots] = 1
 
@@ -162,7 +162,7 @@ class Sums:
 
     def _many(self, slot: int, step: Step, first: int, count: int) -> None:
         """Several positions: a given response, maybe with its prompt's end before it."""
-        if self.drawn[slot]:  # where it had ended among them cannot be said
+        if self.sampled[slot]:  # it may have ended at any of these positions
             self.broken[slot] = True
             return
         states = step.hidden[first : first + count].float()
@@ -190,14 +190,14 @@ class Sums:
         slot = self.free.pop()
         self.slots[name], self.names[name] = slot, parts
         self.seen[slot], self.begin[slot] = 0, parts.prompt - 1
-        self.drawn[slot], self.broken[slot] = parts.drawn, False
+        self.sampled[slot], self.broken[slot] = parts.sampled, False
         return slot
 
     def _grow(self) -> None:
         size = len(self.seen)
         more = max(FIRST_SLOTS, size)
         self.free = list(range(size, size + more))[::-1]
-        for name in ("seen", "begin", "drawn", "broken"):
+        for name in ("seen", "begin", "sampled", "broken"):
             old = getattr(self, name)
             setattr(self, name, np.concatenate([old, np.zeros(more, old.dtype)]))
         for name in ("sum", "last", "before", "live", "masked", "count"):
@@ -206,13 +206,13 @@ class Sums:
             setattr(self, name, torch.cat([old, new]))
 
     def take_out(self, number: int) -> tuple[list[int], list[int], dict[str, bytes]]:
-        """Of a request: its children, how many states each has, and per kind their vectors as float32 in their order.
+        """Remove a request: return its children, their counts of states, and their float32 vectors a kind.
 
-        The mean is over the counted states; of none, it is the prompt's last.
+        The mean is over the counted states; without any, it is the state at the prompt's end.
         """
-        found = sorted((parts.child, name) for name, parts in self.names.items() if parts.number == number)
-        slots = [self.slots.pop(name) for _, name in found]
-        for _, name in found:
+        children = sorted((parts.child, name) for name, parts in self.names.items() if parts.number == number)
+        slots = [self.slots.pop(name) for _, name in children]
+        for _, name in children:
             del self.names[name]
         self._known = None
         at = torch.tensor(slots, dtype=torch.long, device=self.device)
@@ -222,16 +222,16 @@ class Sums:
         counts = np.where(self.broken[slots] | (self.seen[slots] == 0), BROKEN, count.cpu().numpy())
         self.free += slots
         vectors = {kind: kinds[kind].cpu().numpy().astype(np.float32).tobytes() for kind in self.kinds}
-        return [child for child, _ in found], counts.tolist(), vectors
+        return [child for child, _ in children], counts.tolist(), vectors
 
 
 class Capture:
-    """What vLLM's workers can do beside their own: `worker_extension_cls`."""
+    """Methods added to vLLM's workers, by its option `worker_extension_cls`."""
 
     model_runner: Any
 
     def harness_install(self) -> str:
-        """Take states from now on; "", or why that cannot be."""
+        """Start to take states; return "", or why this is impossible."""
         runner = self.model_runner
         reader = step_reader(runner)
         if reader is None:
@@ -255,7 +255,7 @@ class Capture:
         return ""
 
     def harness_start(self, kinds: list[str], ends: list[int]) -> None:
-        """Take these kinds from now on."""
+        """Collect these kinds from now on."""
         runner = self.model_runner
         runner.harness_asked = (tuple(kinds), list(ends))
         if runner.harness_sums is not None:
@@ -263,7 +263,7 @@ class Capture:
                 runner.harness_sums.start(*runner.harness_asked)
 
     def harness_take(self, number: int) -> Any:
-        """The states of a request; see `Sums.take_out`."""
+        """Return the states of a request; see `Sums.take_out`."""
         sums = self.model_runner.harness_sums
         if sums is None:
             return [], [], {}
@@ -271,7 +271,7 @@ class Capture:
             return sums.take_out(number)
 
     def harness_logprobs(self, vectors: bytes, tokens: list[int]) -> list[float]:
-        """The log-probability of each token, by the model's output layer, after states (tokens, width) float32."""
+        """Return each token's log-probability from the model's output layer, given states (tokens, width) float32."""
         model = self.model_runner.model
         states = torch.from_numpy(np.frombuffer(vectors, np.float32).reshape(len(tokens), -1).copy())
         sums = self.model_runner.harness_sums
