@@ -1,7 +1,5 @@
 """Sampler `repexp-guided` in the transformers engine against the paper's plain scheme, on models of real classes."""
 
-import dataclasses
-
 import numpy as np
 import paper_scheme
 import pytest
@@ -19,6 +17,7 @@ from harness.system.progress import Progress
 from harness_plugins.engines.transformers import packed_attention
 from harness_plugins.engines.transformers.candidate_tree import CandidateTree, prefixes, require_siblings
 from harness_plugins.engines.transformers.engine import Transformers
+from harness_plugins.engines.transformers.padding import padded
 from harness_plugins.samplers.guided import RepExpGuided
 from harness_tasks.game24 import Game24
 
@@ -104,7 +103,7 @@ def test_siblings_have_the_states_of_expanded_caches(engines, kind, attention):
     part.model.set_attn_implementation(attention)
     try:
         prompts = [[5, 9, 7, 30, 31, 40], [8, 9, 10]]
-        ids, mask = engines[kind]._padded(prompts)
+        ids, mask = padded(part, prompts)
         tree = CandidateTree(part, prefixes(part, ids, mask))
         for step in range(3):
             candidates = torch.randint(300, (2, 100), generator=torch.Generator().manual_seed(step))
@@ -251,9 +250,9 @@ def test_models_in_sixteen_bits_are_steered_too(engines, dtype):
 
 def test_a_run_takes_as_many_problems_together_as_fill_a_batch_one_response_each():
     engine = Transformers(batch=256)
-    steered = Sampling(engine, RepExpGuided(), Spec("repexp"), n=1024, max_tokens=8)
-    assert [steered.problems_per_call(n) for n in (16, 1024)] == [16, 16]
-    assert dataclasses.replace(steered, sampler=RepExpGuided(beta=0)).problems_per_call(1024) == 1
+    for n in (16, 1024):
+        assert Sampling(engine, RepExpGuided(), Spec("repexp-guided"), n, 8).problems_per_call(n) == 16
+    assert Sampling(engine, RepExpGuided(beta=0), Spec("repexp-guided"), 1024, 8).problems_per_call(1024) == 1
 
 
 def test_the_key_of_a_pool_names_a_sampler_that_steers(tmp_path):
