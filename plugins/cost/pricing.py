@@ -1,8 +1,9 @@
-"""What a paper's whole table costs: responses, tokens, device-hours, disk and verifier hours, row by row and in all.
+"""Estimate what a paper's table costs: responses, tokens, device-hours, disk and verifier hours, per row and in total.
 
-`harness run --paper --dry-run`. Where a row's model and problems are on this machine a few responses are drawn, graded
-and kept (`probe`); all else is an assumption: lengths and seconds from the table (`paper.TaskSize`), speed from a GPU's
-data sheet (`roofline`). Each row says which is which, and every assumption is printed. Nothing is fetched.
+`harness run --paper --dry-run`. If a row's model and problems are on this machine, a probe generates, grades and stores
+a few responses (`probe`). All other values are assumptions: lengths and seconds come from the table (`paper.TaskSize`),
+speed from a GPU's data sheet (`roofline`). Each row says what was measured and what was assumed, and every assumption
+is printed. Nothing is downloaded.
 """
 
 from __future__ import annotations
@@ -27,12 +28,12 @@ from .roofline import Gpu, Speed, find_gpu, speed
 HERE = "this machine"
 BYTES_A_TOKEN = 3  # of a response in the store, text and ids (docs/scale.md); preflight's bound is twice that
 BYTES_A_VERDICT = 3  # in the store: verdict, reason, route, answer; repeats cost next to nothing
-UNKNOWN = TaskSize(0, prompt_tokens=200, response_tokens=300, verdict_s=1e-3)  # of a task that the table does not know
+UNKNOWN = TaskSize(0, prompt_tokens=200, response_tokens=300, verdict_s=1e-3)  # of a task that is not in the table
 
 
 @dataclass(frozen=True)
 class Request:
-    """What is to be priced: the table's rows, those of one task, or those of one model, in or outside the table."""
+    """What to price: the whole table, its rows of one task, or of one model, which need not be in the table."""
 
     task: str | None = None
     model: str | None = None
@@ -49,7 +50,7 @@ class Request:
 
 @dataclass(frozen=True)
 class Sizes:
-    """How much of everything one row takes."""
+    """The size of a row: problems, responses per problem, tokens per response."""
 
     problems: int
     n: int
@@ -57,12 +58,12 @@ class Sizes:
 
     @property
     def responses(self) -> int:
-        """In its pool."""
+        """The number of responses in all pools of the row."""
         return self.problems * self.n
 
 
 def price(options: Mapping[str, Any], progress: Progress, as_json: bool) -> None:
-    """Print what the paper's table costs; `options` are those of `harness run`."""
+    """Print what the paper's table costs; `options` are the options of `harness run`."""
     from .tables import costs
 
     request = Request(**fields_of(Request, options) | {"engine": options["engine"] or ENGINE})
@@ -70,42 +71,45 @@ def price(options: Mapping[str, Any], progress: Progress, as_json: bool) -> None
 
 
 def table(request: Request, progress: Progress) -> list[dict[str, Any]]:
-    """A row for each of the paper's, then a total for each kind of device; HarnessError where nothing matches."""
+    """Return a row for each requested row of the paper, then a total for each kind of device.
+
+    HarnessError if the paper has no such row.
+    """
     registry, gpu = load_registry(request.plugin_files), find_gpu(request.gpu)
     paper = _paper(registry)
-    asked = list(_asked(paper, request))
+    requested = list(_requested(paper, request))
     probes = _Probes(registry, request, paper, progress)
     rows: list[dict[str, Any]] = []
     pools: set[tuple[str, ...]] = set()
-    by_model = sorted(set(asked), key=lambda row: row.model)  # so that each model is loaded once
-    found = {row: _Priced(registry, request, paper, row, gpu, probes) for row in by_model}
-    for priced in map(found.__getitem__, asked):
-        rows.append(priced.as_row(is_drawn=priced.pool not in pools))
+    by_model = sorted(set(requested), key=lambda row: row.model)  # so that each model is loaded once
+    priced_rows = {row: _Priced(registry, request, paper, row, gpu, probes) for row in by_model}
+    for priced in map(priced_rows.__getitem__, requested):
+        rows.append(priced.as_row(is_new_pool=priced.pool not in pools))
         pools.add(priced.pool)
     assumed = any("assumed" in row[basis] for row in rows for basis in ("speed", "lengths", "verdicts", "disk"))
-    theirs = any(row in paper.rows for row in asked)
-    remarks = [f"{paper.source}: {remark}" for remark in paper.remarks] if theirs else []
+    in_paper = any(row in paper.rows for row in requested)
+    remarks = [f"{paper.source}: {remark}" for remark in paper.remarks] if in_paper else []
     return [*rows, *_totals(rows, _assumptions(gpu, rows) if assumed else [], remarks)]
 
 
 def _paper(registry: Registry) -> Paper:
-    found = registry.of_kind("paper")
-    if not found:
+    registrations = registry.of_kind("paper")
+    if not registrations:
         raise HarnessError("run: no plugin brings a paper's table (register_papers): give --task and --selector")
-    papers: list[Paper] = [registration.load()() for registration in found]
+    papers: list[Paper] = [registration.load()() for registration in registrations]
     first = papers[0]
-    return replace(  # several tables are one long one
+    return replace(  # several tables are joined
         first,
-        source=", ".join(dict.fromkeys(one.source for one in papers)),
-        rows=[row for one in papers for row in one.rows],
-        tasks={name: size for one in papers for name, size in one.tasks.items()},
-        models={name: size for one in papers for name, size in one.models.items()},
-        remarks=[remark for one in papers for remark in one.remarks],
+        source=", ".join(dict.fromkeys(paper.source for paper in papers)),
+        rows=[row for paper in papers for row in paper.rows],
+        tasks={name: size for paper in papers for name, size in paper.tasks.items()},
+        models={name: size for paper in papers for name, size in paper.models.items()},
+        remarks=[remark for paper in papers for remark in paper.remarks],
     )
 
 
-def _asked(paper: Paper, request: Request) -> Iterator[PaperRow]:
-    """The paper's rows that were asked for; of a model or task outside it, the rows that it would have."""
+def _requested(paper: Paper, request: Request) -> Iterator[PaperRow]:
+    """The paper's rows that match the request; for a model or task outside the paper, the rows it would have."""
     rows = [row for row in paper.rows if request.task in (None, row.task)]
     if not rows:
         if request.task is None or request.model is None:
@@ -124,19 +128,22 @@ def _asked(paper: Paper, request: Request) -> Iterator[PaperRow]:
 
 
 class _Probes:
-    """One probe a task, model and sampler, and why there is none; a model that is not here is asked for once."""
+    """Run one probe per task, model and sampler, and keep its result or the reason for its failure.
+
+    A model that cannot be loaded on this machine is tried once.
+    """
 
     def __init__(self, registry: Registry, request: Request, paper: Paper, progress: Progress) -> None:
         self.registry, self.request, self.paper, self.progress = registry, request, paper, progress
-        self.found: dict[tuple[str, ...], Measured | str] = {}
+        self.results: dict[tuple[str, ...], Measured | str] = {}
         self.engines: dict[str, Any] = {}
 
     def of(self, row: PaperRow, sampler: Spec, max_tokens: int) -> Measured | str:
-        """What was measured, or one line that says why nothing was."""
+        """Return what the probe measured, or one line that says why it failed."""
         key = (row.task, row.model, str(sampler), str(max_tokens))
-        if key not in self.found:
-            self.found[key] = self._probed(row, sampler, max_tokens)
-        return self.found[key]
+        if key not in self.results:
+            self.results[key] = self._probed(row, sampler, max_tokens)
+        return self.results[key]
 
     def _probed(self, row: PaperRow, sampler: Spec, max_tokens: int) -> Measured | str:
         if row.model not in self.engines:
@@ -151,17 +158,17 @@ class _Probes:
             data = str(self.request.data) if self.request.data else None
             task, built = build(self.registry, "task", row.task, data=data), build(self.registry, "sampler", sampler)
             return probe(task, engine, built, max_tokens, self.request.unsafe_exec)
-        except Exception as failure:  # no data here, an engine that runs out of memory, a library that is absent, ...
+        except Exception as failure:  # no data on this machine, too little memory, a missing library, ...
             return _one_line(failure)
 
     def _engine(self, model: str) -> Any:
-        """The engine on that model, or one line that says why it is not here."""
+        """The engine with that model, or one line that says why this machine cannot load it."""
         if not loadable(self.paper.models.get(model)):
             return "too large for this machine's memory"
         try:
             with only_what_is_here():
                 engine = build(self.registry, "engine", self.request.engine, model=model)
-                engine.identity()  # loads no weights, and fails where nothing of the model is here
+                engine.identity()  # loads no weights, and fails if the model is not on this machine
         except Exception as failure:
             return _one_line(failure)
         return engine
@@ -172,7 +179,7 @@ def _one_line(failure: Exception) -> str:
 
 
 class _Priced:
-    """One row and what it is priced by."""
+    """One row of the paper with the sizes and speeds that set its price."""
 
     def __init__(
         self, registry: Registry, request: Request, paper: Paper, row: PaperRow, gpu: Gpu, probes: _Probes
@@ -191,8 +198,11 @@ class _Priced:
         self.measured = probes.of(row, self.sampler, self.sizes.max_tokens)
         self.pool = (row.task, row.model, str(self.sampler))
 
-    def as_row(self, is_drawn: bool) -> dict[str, Any]:
-        """The row; where its pool stands in a row above (`is_drawn` False) only the second pass and vectors count."""
+    def as_row(self, is_new_pool: bool) -> dict[str, Any]:
+        """Return the row to print.
+
+        If a row above has the same pool (`is_new_pool` False), this one costs only a second pass and its vectors.
+        """
         row, sizes, seen = self.row, self.sizes, self.measured if isinstance(self.measured, Measured) else None
         length = min(self._length(seen), sizes.max_tokens)
         device, devices, token_s, most_s, read_s = self._pace(seen, length)
@@ -203,7 +213,7 @@ class _Priced:
         second = None if read_s is None else read_s * expected + prompts
         hours = None if token_s is None else _hours(token_s * expected + prompts)
         most = None if most_s is None else _hours(most_s * sizes.responses * sizes.max_tokens + prompts)
-        if not is_drawn:
+        if not is_new_pool:
             hours = most = None if second is None else _hours(second)
         return {
             "row": row.finding,
@@ -213,20 +223,20 @@ class _Priced:
             "embedder": row.embedder,
             "problems": sizes.problems,
             "n": sizes.n,
-            "responses": sizes.responses if is_drawn else 0,
-            "tokens_at_most": sizes.responses * sizes.max_tokens if is_drawn else 0,
-            "tokens_expected": expected if is_drawn else 0,
+            "responses": sizes.responses if is_new_pool else 0,
+            "tokens_at_most": sizes.responses * sizes.max_tokens if is_new_pool else 0,
+            "tokens_expected": expected if is_new_pool else 0,
             "device": device,
             "devices": devices,
             "device_hours": hours,
             "device_hours_at_most": most,
-            "disk_bytes": round(vectors + (texts if is_drawn else 0)),
-            "verifier_hours": _hours(self._verdict_s(seen) * sizes.responses) if is_drawn else 0.0,
+            "disk_bytes": round(vectors + (texts if is_new_pool else 0)),
+            "verifier_hours": _hours(self._verdict_s(seen) * sizes.responses) if is_new_pool else 0.0,
             "lengths": _basis(seen, "response_tokens"),
             "speed": _basis(seen, "token_s"),
             "verdicts": _basis(seen, "verdict_s"),
             "disk": _basis(seen, "response_bytes"),
-            "second_pass": not is_drawn,
+            "second_pass": not is_new_pool,
             "not_probed": None if seen else self.measured,
             "assumed": self._assumed(seen),
         }
@@ -245,7 +255,7 @@ class _Priced:
         return min(self.request.dim, width or self.request.dim)
 
     def _pace(self, seen: Measured | None, length: float) -> tuple[str, int, float | None, float | None, float | None]:
-        """Device, how many, seconds a token as expected, at most (all as long as can be), and of a second pass."""
+        """Device, its count, and device-seconds per token: expected, at most (all lengths maximal), second pass."""
         if seen:
             return HERE, 1, seen.token_s, seen.token_s, seen.token_s
         if self.model is None:
@@ -261,7 +271,7 @@ class _Priced:
         )
 
     def _assumed(self, seen: Measured | None) -> dict[str, Any]:
-        """The figures that nobody measured here, by name."""
+        """The values that the probe did not measure, by name."""
         given: dict[str, Any] = {}
         if seen is None or seen.response_tokens is None:
             given["response_tokens"] = self.size.response_tokens
@@ -276,14 +286,14 @@ class _Priced:
 
 
 def _settings(registry: Registry, task: str) -> dict[str, Any]:
-    """n, max_tokens and the sampler's changes as the paper has them, from the task's class: no data is read."""
+    """The paper's n, max_tokens and sampler changes, from the task's class; reads no data."""
     factory: Any = registry.find("task", task).load()
-    own: dict[str, Any] = {
+    defaults: dict[str, Any] = {
         "n": getattr(factory, "n", 64),
         "max_tokens": getattr(factory, "max_tokens", 512),
         "sampler": {},
     }
-    return own | dict(getattr(factory, "paper", {}))
+    return defaults | dict(getattr(factory, "paper", {}))
 
 
 def _own_sampler(settings: Mapping[str, Any]) -> Spec:
@@ -291,7 +301,7 @@ def _own_sampler(settings: Mapping[str, Any]) -> Spec:
 
 
 def _count(registry: Registry, task: str, request: Request) -> int:
-    """How many problems a task has that the table does not know."""
+    """The number of problems of a task that is not in the table."""
     built = build(registry, "task", task, data=str(request.data) if request.data else None)
     return sum(1 for _ in built.problems(built.default_split(request.model or "")[0]))
 
@@ -307,20 +317,22 @@ def _basis(seen: Measured | None, what: str) -> str:
 def _totals(
     rows: Sequence[Mapping[str, Any]], assumptions: Sequence[str], remarks: Sequence[str]
 ) -> Iterator[dict[str, Any]]:
-    """One total a kind of device; what was assumed stands with the last."""
+    """Yield one total per kind of device; the last one lists the assumptions and remarks."""
     devices = list(dict.fromkeys(row["device"] for row in rows))
     for device in devices:
-        mine = [row for row in rows if row["device"] == device]
-        known = [row for row in mine if row["device_hours"] is not None]
+        on_device = [row for row in rows if row["device"] == device]
+        known = [row for row in on_device if row["device_hours"] is not None]
         yield {
             "row": "total",
             "device": device,
-            "rows": len(mine),
-            "rows_without_hours": len(mine) - len(known),
-            **{name: sum(row[name] for row in mine) for name in ("responses", "tokens_at_most", "tokens_expected")},
+            "rows": len(on_device),
+            "rows_without_hours": len(on_device) - len(known),
+            **{
+                name: sum(row[name] for row in on_device) for name in ("responses", "tokens_at_most", "tokens_expected")
+            },
             **{name: _sum(known, name) for name in ("device_hours", "device_hours_at_most")},
-            "disk_bytes": sum(row["disk_bytes"] for row in mine),
-            "verifier_hours": _sum(mine, "verifier_hours"),
+            "disk_bytes": sum(row["disk_bytes"] for row in on_device),
+            "verifier_hours": _sum(on_device, "verifier_hours"),
             "assumptions": list(assumptions) if device == devices[-1] else [],
             "remarks": list(remarks) if device == devices[-1] else [],
         }
@@ -331,7 +343,7 @@ def _sum(rows: Sequence[Mapping[str, Any]], name: str) -> float:
 
 
 def _assumptions(gpu: Gpu, rows: Sequence[Mapping[str, Any]]) -> list[str]:
-    """A line for every assumption that enters a figure above."""
+    """A line for every assumption behind the values in the rows."""
     lines = []
     if any(row["speed"] == "assumed" for row in rows):
         lines.append(
@@ -342,14 +354,14 @@ def _assumptions(gpu: Gpu, rows: Sequence[Mapping[str, Any]]) -> list[str]:
             f"not probed: {'; '.join(list(reasons)[:3])}{f'; and {len(reasons) - 3} more' * (len(reasons) > 3)}"
         )
     by_task = {row["task"]: row["assumed"] for row in rows if row["assumed"]}
-    for name, said in (
+    for name, quantity in (
         ("response_tokens", "mean tokens a response"),
         ("prompt_tokens", "mean tokens a prompt"),
         ("verdict_s", "core-seconds a verdict"),
     ):
         given = [f"{task} {assumed[name]:g}" for task, assumed in by_task.items() if name in assumed]
         if given:
-            lines.append(f"assumed, {said}: {', '.join(given)}")
+            lines.append(f"assumed, {quantity}: {', '.join(given)}")
     if any(row["disk"] == "assumed" for row in rows):
         lines.append(f"assumed, store: {BYTES_A_TOKEN} bytes a token, {BYTES_A_VERDICT} a verdict; vectors in float32")
     return lines

@@ -1,4 +1,7 @@
-"""A few responses drawn, graded and kept, to see what many would cost here. Nothing is fetched, and nothing stays."""
+"""Measure on a few responses what sampling, grading and storing cost on this machine.
+
+Nothing is downloaded, and nothing is left on the disk.
+"""
 
 from __future__ import annotations
 
@@ -21,20 +24,20 @@ from harness.stages.verify import graded
 from harness.store import shards
 from harness.system.hub import only_what_is_here
 
-PROBLEMS, FEW, MANY = 4, 16, 64  # responses to each problem; many where that is quick: large batches are what runs have
-SECONDS = 30.0  # that sampling may take, about
+PROBLEMS, FEW, MANY = 4, 16, 64  # FEW or, if that is quick, MANY responses per problem: real runs have large batches
+SECONDS = 30.0  # approximate limit of the time for sampling
 FIRST_TOKENS = 16
 
 
 @dataclass(frozen=True)
 class Measured:
-    """What was seen. None: it could not be.
+    """The results of a probe; None if a value could not be measured.
 
-    token_s          seconds a token drawn, hidden states included where the engine gives them
-    response_tokens  mean length; None where the probe had to cut some of them short
-    verdict_s        seconds a verdict, of this process
-    response_bytes   in the store, without vectors
-    width            of the hidden state
+    token_s          seconds per generated token, including hidden states if the engine gives them
+    response_tokens  mean length; None if the probe had to cut some responses short
+    verdict_s        seconds per verdict in this process
+    response_bytes   bytes per response in the store, without vectors
+    width            dimension of the hidden state
     """
 
     responses: int
@@ -46,7 +49,7 @@ class Measured:
 
 
 def loadable(model: ModelSize | None) -> bool:
-    """Whether a model of that size can be tried: on a CPU its weights, as float32, may take half of the free memory."""
+    """Whether a model of that size can be tried: on a CPU, float32 weights may take half of the free memory."""
     try:
         free = os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     except (AttributeError, ValueError, OSError):
@@ -59,7 +62,10 @@ def _has_gpu() -> bool:
 
 
 def probe(task: Task, engine: Engine, sampler: Sampler, max_tokens: int, unsafe_exec: bool = False) -> Measured:
-    """Draw from a few of the task's problems; HarnessError where the model or the problems are not here."""
+    """Sample and grade responses to a few of the task's problems.
+
+    HarnessError if the model or the problems are not on this machine.
+    """
     with only_what_is_here():
         every = list(task.problems(task.default_split(engine.name)[0]))
         problems = every[:: max(1, len(every) // PROBLEMS)][:PROBLEMS]
@@ -70,56 +76,57 @@ def probe(task: Task, engine: Engine, sampler: Sampler, max_tokens: int, unsafe_
         _, first_s = _sampled(engine, prompts, FEW, sampler, FIRST_TOKENS, states)
         tokens = min(max_tokens, max(FIRST_TOKENS, int(SECONDS / first_s * FIRST_TOKENS)))
         rows = MANY if first_s / FIRST_TOKENS * tokens < SECONDS / 4 else FEW
-        drawn, took = _sampled(engine, prompts, rows, sampler, tokens, states)
-    lengths = np.concatenate([one.lengths for one in drawn])
-    whole = tokens == max_tokens or all(finish == "stop" for one in drawn for finish in one.finish)
+        pools, elapsed_s = _sampled(engine, prompts, rows, sampler, tokens, states)
+    lengths = np.concatenate([pool.lengths for pool in pools])
+    complete = tokens == max_tokens or all(finish == "stop" for pool in pools for finish in pool.finish)
     return Measured(
         responses=len(lengths),
-        token_s=took / max(1, int(lengths.sum())),
-        response_tokens=float(lengths.mean()) if whole else None,
-        verdict_s=_graded_s(task, problems, drawn, unsafe_exec) if whole else None,
-        response_bytes=_kept_bytes(problems[0], drawn),
-        width=drawn[0].states["mean"].shape[1] if states else None,
+        token_s=elapsed_s / max(1, int(lengths.sum())),
+        response_tokens=float(lengths.mean()) if complete else None,
+        verdict_s=_graded_s(task, problems, pools, unsafe_exec) if complete else None,
+        response_bytes=_stored_bytes(problems[0], pools),
+        width=pools[0].states["mean"].shape[1] if states else None,
     )
 
 
 def _sampled(
     engine: Engine, prompts: Sequence[Any], rows: int, sampler: Sampler, max_tokens: int, states: Sequence[str]
 ) -> tuple[list[Responses], float]:
-    size, drawn, started = engine.problems_per_call(rows), [], time.perf_counter()
+    """The responses to each prompt, and the seconds that sampling took."""
+    size, pools, started = engine.problems_per_call(rows), [], time.perf_counter()
     for start in range(0, len(prompts), size):
         group = prompts[start : start + size]
         seeds = list(range(start, start + len(group)))
-        drawn += engine.sample(SampleRequest(group, rows, sampler, max_tokens, seeds, states))
-    if not sum(map(len, drawn)):
-        raise HarnessError("probe: no response came")
-    return drawn, time.perf_counter() - started
+        pools += engine.sample(SampleRequest(group, rows, sampler, max_tokens, seeds, states))
+    if not sum(map(len, pools)):
+        raise HarnessError("probe: the engine returned no response")
+    return pools, time.perf_counter() - started
 
 
-def _graded_s(task: Task, problems: Sequence[Problem], drawn: Sequence[Responses], unsafe_exec: bool) -> float | None:
-    """Seconds a verdict; None where this machine cannot grade."""
+def _graded_s(task: Task, problems: Sequence[Problem], pools: Sequence[Responses], unsafe_exec: bool) -> float | None:
+    """Seconds per verdict; None if this machine cannot grade."""
     try:
         task.check(unsafe_exec=unsafe_exec)
-        graded(task, problems[0], drawn[0].texts[:1], finish=drawn[0].finish[:1])  # what is loaded or started once
+        graded(task, problems[0], pools[0].texts[:1], finish=pools[0].finish[:1])  # warm up: loads or starts the grader
         started = time.perf_counter()
-        for problem, responses in zip(problems, drawn, strict=True):
+        for problem, responses in zip(problems, pools, strict=True):
             graded(task, problem, responses.texts, finish=responses.finish)
     except HarnessError:
         return None
-    return (time.perf_counter() - started) / sum(map(len, drawn))
+    return (time.perf_counter() - started) / sum(map(len, pools))
 
 
-def _kept_bytes(problem: Problem, drawn: Sequence[Responses]) -> float:
-    """Bytes a response of one shard that holds them all."""
-    ids = [one.token_ids for one in drawn]
-    whole = Responses(
-        texts=[text for one in drawn for text in one.texts],
-        finish=[finish for one in drawn for finish in one.finish],
-        lengths=np.concatenate([one.lengths for one in drawn]),
-        logprobs=np.concatenate([one.logprobs for one in drawn]),
+def _stored_bytes(problem: Problem, pools: Sequence[Responses]) -> float:
+    """Bytes per response in one shard that holds all responses."""
+    ids = [pool.token_ids for pool in pools]
+    joined = Responses(
+        texts=[text for pool in pools for text in pool.texts],
+        finish=[finish for pool in pools for finish in pool.finish],
+        lengths=np.concatenate([pool.lengths for pool in pools]),
+        logprobs=np.concatenate([pool.logprobs for pool in pools]),
         token_ids=None if None in ids else [row for rows in ids for row in rows or ()],
     )
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "probe.parquet"
-        shards.write_responses(path, Problem(problem.id, problem.prompt), whole)
-        return path.stat().st_size / len(whole)
+        shards.write_responses(path, Problem(problem.id, problem.prompt), joined)
+        return path.stat().st_size / len(joined)

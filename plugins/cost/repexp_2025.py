@@ -1,11 +1,11 @@
-"""The table of RepExp (Tuyls, Foster, Krishnamurthy and Ash 2025, arXiv:2510.11686): its rows on pools, as data.
+"""The pools of RepExp's paper (Tuyls, Foster, Krishnamurthy and Ash 2025, arXiv:2510.11686) as a table of data.
 
 What the paper says: ten models and five tasks (its section on inference-time exploration); pools of 6,400 responses
 (AIME: 8,192) of at most 512 tokens (MBPP+: 768, AIME: 8,192), which are `Task.paper`; five samplers on MATH with
 Qwen2.5-7B; the mean, the last and the last but one token's state; one or two A100 with 40 GB a pool.
 
-What it does not say, and is read into it here, is in `REMARKS`. Sizes of models are those of their published configs.
-Lengths of responses are nobody's measurement: they are there to be replaced by a probe (`--model`).
+`REMARKS` lists what the paper does not say and this table assumes. Sizes of models come from their published configs.
+Lengths of responses are guesses, not measurements: a probe replaces them (`--model`).
 """
 
 from __future__ import annotations
@@ -55,17 +55,17 @@ REMARKS = (
 
 
 def repexp_2025() -> Paper:
-    """RepExp's pools: ten models, five tasks, five samplers, three representations."""
+    """Return RepExp's table of pools: ten models, five tasks, five samplers, three representations."""
     return Paper("arXiv:2510.11686", ROWS, TASKS, MODELS, remarks=REMARKS)
 
 
 @hookimpl
 def register_papers(register: Register) -> None:
-    """The one table."""
+    """Register RepExp's table."""
     register("repexp-2025", "harness_plugins.cost.repexp_2025:repexp_2025")
 
 
 @hookimpl
 def register_pricers(register: Register) -> None:
-    """What prices this table, or another paper's."""
+    """Register the function that prices this table, or another paper's."""
     register("paper", "harness_plugins.cost.pricing:price")

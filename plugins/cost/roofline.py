@@ -1,8 +1,8 @@
-"""How fast a GPU can draw from a model, from its data sheet: the slower of reading memory and computing, step by step.
+"""Estimate a GPU's sampling speed from its data sheet: each step takes the slower of reading memory and computing.
 
 A step gives each of B sequences one token. It reads all weights once and each sequence's keys and values, and computes
-2 FLOP a parameter and sequence. Real engines reach a share of both figures and spend time of their own on each step;
-these three are assumptions, like the number of sequences, and each can be set: `h100:step_ms=3,sequences=512`.
+2 FLOP per parameter and sequence. Real engines reach a share of the data sheet's bandwidth and FLOP/s, and each step
+has an overhead. These three and the number of sequences are assumptions; set them as `h100:step_ms=3,sequences=512`.
 """
 
 from __future__ import annotations
@@ -13,17 +13,17 @@ from harness.errors import HarnessError, did_you_mean
 from harness.paper import ModelSize
 from harness.plugin_system.component import parse_spec
 
-FILLED = 0.85  # of a GPU's memory, at most, by weights: else another GPU is taken
-USABLE = 0.90  # of its memory, for weights and key-value cache
+FILLED = 0.85  # share of a GPU's memory that weights may fill: beyond it, more GPUs are used
+USABLE = 0.90  # share of its memory for weights and key-value cache
 
 
 @dataclass(frozen=True)
 class Gpu:
-    """A GPU's data sheet (dense bfloat16), and what is assumed of an engine on it.
+    """A GPU's data sheet (dense bfloat16) and the assumptions on an engine that runs on it.
 
-    bandwidth_share, flop_share  of the data sheet's figures that are reached
-    step_ms                      the engine's own time a step
-    sequences                    at once, as far as memory reaches
+    bandwidth_share, flop_share  reached shares of the data sheet's values
+    step_ms                      the engine's overhead per step
+    sequences                    sampled at once, if memory allows
     """
 
     name: str
@@ -57,7 +57,7 @@ GPUS = {
 
 
 def find_gpu(text: str) -> Gpu:
-    """`h100`, or `h100:step_ms=3`; HarnessError for a name, a field or a value that is none."""
+    """Return the GPU of a spec such as `h100` or `h100:step_ms=3`; HarnessError for an unknown name, field or value."""
     spec = parse_spec(text)
     if spec.name not in GPUS:
         raise HarnessError(
@@ -79,12 +79,12 @@ def find_gpu(text: str) -> Gpu:
 
 @dataclass(frozen=True)
 class Speed:
-    """Of one model on some GPUs of a kind.
+    """The speed of one model on GPUs of one kind.
 
-    devices      taken to share all work without loss
-    sequences    at once
-    token_s      device-seconds a token drawn
-    read_s       device-seconds a token of a prompt, or of a second pass over prompt and response
+    devices      number of GPUs, assumed to share all work without loss
+    sequences    sampled at once
+    token_s      device-seconds per generated token
+    read_s       device-seconds per token of a prompt, or of a second pass over prompt and response
     """
 
     devices: int
@@ -94,13 +94,16 @@ class Speed:
 
 
 def speed(gpu: Gpu, model: ModelSize, prompt: float, response: float) -> Speed:
-    """At prompts and responses of so many tokens, on so many GPUs as make a token cheapest; the fewest of these."""
-    found = [_speed(gpu, model, prompt, response, devices) for devices in _fitting(gpu, model)]
-    return min(found, key=lambda one: one.token_s)
+    """Return the speed on the number of GPUs that makes a token cheapest; on a tie, the fewest GPUs.
+
+    `prompt` and `response` are mean lengths in tokens.
+    """
+    speeds = [_speed(gpu, model, prompt, response, devices) for devices in _fitting(gpu, model)]
+    return min(speeds, key=lambda candidate: candidate.token_s)
 
 
 def _fitting(gpu: Gpu, model: ModelSize) -> list[int]:
-    """The least power of two of GPUs that hold the weights, and the two that follow."""
+    """The smallest power of two of GPUs that hold the weights, and the next two powers."""
     devices = 1
     while model.weight_bytes > FILLED * devices * gpu.memory_gb * 1e9:
         devices *= 2

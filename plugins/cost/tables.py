@@ -1,4 +1,4 @@
-"""What `harness run --paper --dry-run` prints: what a paper's table costs."""
+"""Print what a paper's table costs, for `harness run --paper --dry-run`."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from harness.system.console import plain_table, put, text
 
 
 def costs(rows: Sequence[Mapping[str, Any]]) -> None:
-    """What a paper's table costs: its rows, a total for each kind of device, and all that was assumed."""
+    """Print what a paper's table costs: its rows, a total for each kind of device, and every assumption."""
     table = plain_table()
     for head in ("task", "model", "sampler, embedder"):
         table.add_column(head, overflow="fold")
-    figures = (
+    measures = (
         "responses\n1e6",
         "tokens, 1e9\n(at most)",
         "on",
@@ -21,7 +21,7 @@ def costs(rows: Sequence[Mapping[str, Any]]) -> None:
         "disk\nGB",
         "verifier\nhours",
     )
-    for head in figures:
+    for head in measures:
         table.add_column(head, justify="right", no_wrap=True)
     totals = [row for row in rows if row["row"] == "total"]
     for row in rows:
@@ -34,13 +34,13 @@ def costs(rows: Sequence[Mapping[str, Any]]) -> None:
         table.add_row("total", f"{row['rows']} rows", "", *_cost(row, row["device"]))
     put(table, 134)
     vectors = f"embedder {rows[0]['embedder']} where no other is named"
-    said = f"{vectors}; device-hours: m = measured here, a = assumed, + = a second pass over a pool above"
-    for line in [said, *(line for row in totals for line in [*row["assumptions"], *row["remarks"]])]:
+    legend = f"{vectors}; device-hours: m = measured here, a = assumed, + = a second pass over a pool above"
+    for line in [legend, *(line for row in totals for line in [*row["assumptions"], *row["remarks"]])]:
         put(line)
 
 
 def _cost(row: Mapping[str, Any], on: str) -> list[str]:
-    """A row's figures; what was measured is marked m, what was assumed a."""
+    """The values of a row as text; device-hours are marked m if measured, a if assumed, + if of a second pass."""
     mark = "" if row["row"] == "total" else f" {row['speed'][0]}{'+' * row['second_pass']}"
     hours = "-"
     if row["device_hours"] is not None:
@@ -51,5 +51,5 @@ def _cost(row: Mapping[str, Any], on: str) -> list[str]:
 
 
 def _figure(value: float) -> str:
-    """Three significant digits, or all before the point."""
+    """The value with three significant digits; from 100 on, as a whole number."""
     return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"

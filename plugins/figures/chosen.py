@@ -1,4 +1,4 @@
-"""Which cells a figure shows, what tells them apart, and one clear line where they are none, or too many."""
+"""Choose the cells that a figure shows and the labels that tell them apart; refuse in one line if none or too many."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from harness.scoring.metrics import Outcomes
 
 from .request import Request, Row
 
-# What can tell two cells apart, the most telling first, and how its value is written.
+# The labels that can tell two cells apart, the most useful first, and the format of their values.
 FIELDS = {
     "task": "{}",
     "model": "{}",
@@ -39,7 +39,7 @@ Key = TypeVar("Key", bound=Hashable)
 
 @dataclass(frozen=True, eq=False)
 class Chosen:
-    """One cell to be shown."""
+    """One cell that the figure shows."""
 
     key: str
     cell: cells.Cell
@@ -63,7 +63,7 @@ class Chosen:
 
     @property
     def columns(self) -> Row:
-        """What every row of a figure's table says of the cell."""
+        """The columns about the cell in every row of a figure's table."""
         names = ("task", "model", "sampler", "n", "problems", "selector", "embedder")
         return {"cell": self.key, **{name: self.about[name] for name in names}}
 
@@ -74,78 +74,78 @@ class Chosen:
 
     @property
     def pool(self) -> tuple[Any, ...]:
-        """What cells must share to be compared: the pool, as many of it, its verdicts, and which problems."""
+        """What cells must share to be compared: the pool, its verdicts, the number of responses and the problems."""
         inputs = self.cell["inputs"]
         return (inputs["pool"]["key"], inputs["verdict"]["key"], inputs["ranking"]["n"], self.problems)
 
 
 def measured(request: Request) -> list[Chosen]:
-    """The cells of the request's folders, narrowed by its options, in an order of their labels."""
-    found = [Chosen(key, cell) for key, cell in _gathered(request).items()]
+    """Return the cells of the request's folders that match its options, sorted by their labels."""
+    matching = [Chosen(key, cell) for key, cell in _gathered(request).items()]
     for name in OPTIONS:
         wanted = getattr(request, name)
         if wanted:
-            found = _narrowed(request, found, name, wanted)
-    return sorted(found, key=lambda one: ([str(value) for value in one.about.values()], one.key))
+            matching = _narrowed(request, matching, name, wanted)
+    return sorted(matching, key=lambda chosen: ([str(value) for value in chosen.about.values()], chosen.key))
 
 
 def _gathered(request: Request) -> dict[str, cells.Cell]:
     for folder in request.folders:
         if not folder.is_dir():
             raise request.refused(f"no folder {folder}; `harness run` keeps its cells in runs/cells")
-    found = gather(request.folders, orders=True)
-    for fault in found.faults:
+    gathered = gather(request.folders, orders=True)
+    for fault in gathered.faults:
         request.say(f"not counted: {fault}")
-    if not found.measured:
+    if not gathered.measured:
         where = ", ".join(map(str, request.folders))
-        failed = f" ({len(found.failed)} that failed)" if found.failed else ""
+        failed = f" ({len(gathered.failed)} that failed)" if gathered.failed else ""
         raise request.refused(f"no cells in {where}{failed}; `harness run` keeps its cells in runs/cells")
-    return found.measured
+    return gathered.measured
 
 
-def _narrowed(request: Request, found: Sequence[Chosen], name: str, wanted: str) -> list[Chosen]:
-    """The cells with that label; a selector that reads no vectors goes with every embedder."""
-    there = sorted({one.about[name] for one in found})
-    if wanted not in there:
+def _narrowed(request: Request, candidates: Sequence[Chosen], name: str, wanted: str) -> list[Chosen]:
+    """The cells with this label; a selector that reads no vectors matches every embedder."""
+    values = sorted({candidate.about[name] for candidate in candidates})
+    if wanted not in values:
         raise request.refused(
-            f"no cell of {name} {wanted!r}; there are {', '.join(there)}: name one of them, or run that one"
+            f"no cell of {name} {wanted!r}; there are {', '.join(values)}: name one of them, or run that one"
         )
     passed = {wanted, NO_EMBEDDER} if name == "embedder" else {wanted}
-    return [one for one in found if one.about[name] in passed]
+    return [candidate for candidate in candidates if candidate.about[name] in passed]
 
 
-def of_one_embedder(request: Request, found: Sequence[Chosen]) -> list[Chosen]:
-    """The cells of one embedder: the only one that there is, else the paper's."""
-    embedders = sorted({one.about["embedder"] for one in found} - {NO_EMBEDDER})
+def of_one_embedder(request: Request, candidates: Sequence[Chosen]) -> list[Chosen]:
+    """Return the cells of one embedder: the only one, or if there are several the paper's."""
+    embedders = sorted({candidate.about["embedder"] for candidate in candidates} - {NO_EMBEDDER})
     if len(embedders) < 2:
-        return list(found)
+        return list(candidates)
     if PAPERS_EMBEDDER not in embedders:
         raise request.refused(f"cells of {len(embedders)} embedders ({', '.join(embedders)}): say which --embedder")
     request.say(f"embedder: {PAPERS_EMBEDDER}, of {', '.join(embedders)} (--embedder says another)")
-    return [one for one in found if one.about["embedder"] in (PAPERS_EMBEDDER, NO_EMBEDDER)]
+    return [candidate for candidate in candidates if candidate.about["embedder"] in (PAPERS_EMBEDDER, NO_EMBEDDER)]
 
 
 def of_one_ranker(request: Request) -> list[Chosen]:
-    """The cells of one selector and embedder; the selector must order, since samples-to-correct is a rank."""
+    """Return the cells of one selector and embedder; the selector must give an order: samples-to-correct is a rank."""
     request = request.of_one_selector()
-    found = of_one_embedder(request, measured(request))
-    if any(one.outcomes.ranks is None for one in found):
+    candidates = of_one_embedder(request, measured(request))
+    if any(candidate.outcomes.ranks is None for candidate in candidates):
         raise request.refused(
             f"selector {request.selector!r} chooses sets, not an order: it has no samples-to-correct; "
             "`harness plot passk` draws it"
         )
-    return found
+    return candidates
 
 
-def telling(request: Request, found: Sequence[Chosen], always: Sequence[str] = ()) -> list[str]:
-    """The fewest fields that tell the cells apart, beside those that are shown `always`."""
+def telling(request: Request, shown: Sequence[Chosen], always: Sequence[str] = ()) -> list[str]:
+    """Return the fields in `always` and the fewest others that tell the cells apart."""
     fields = [name for name in FIELDS if name in always]
     for name in FIELDS:
         more = sorted({*fields, name}, key=list(FIELDS).index)
-        if _distinct(found, more) > _distinct(found, fields):
+        if _distinct(shown, more) > _distinct(shown, fields):
             fields = more
-    if _distinct(found, fields) < len(found):
-        twins = next(group for group in grouped(found, lambda one: called(one, fields)) if len(group) > 1)
+    if _distinct(shown, fields) < len(shown):
+        twins = next(group for group in grouped(shown, lambda candidate: called(candidate, fields)) if len(group) > 1)
         raise request.refused(
             f"cells {twins[0].key} and {twins[1].key} ({called(twins[0], FIELDS)}) differ in nothing that a figure "
             "can name (a version, a setting): give a folder that holds one of them"
@@ -153,26 +153,26 @@ def telling(request: Request, found: Sequence[Chosen], always: Sequence[str] = (
     return fields
 
 
-def _distinct(found: Iterable[Chosen], fields: Iterable[str]) -> int:
-    return len({called(one, fields) for one in found})
+def _distinct(shown: Iterable[Chosen], fields: Iterable[str]) -> int:
+    return len({called(candidate, fields) for candidate in shown})
 
 
-def called(one: Chosen, fields: Iterable[str]) -> str:
-    """A cell's name: its values of those fields."""
-    return " · ".join(FIELDS[name].format(one.about[name]) for name in fields if one.about[name] is not None)
+def called(chosen: Chosen, fields: Iterable[str]) -> str:
+    """Return a cell's name: its values of these fields."""
+    return " · ".join(FIELDS[name].format(chosen.about[name]) for name in fields if chosen.about[name] is not None)
 
 
-def grouped(found: Iterable[Chosen], key: Callable[[Chosen], Key]) -> list[list[Chosen]]:
-    """The cells in groups of equal keys, in the order of each group's first."""
+def grouped(candidates: Iterable[Chosen], key: Callable[[Chosen], Key]) -> list[list[Chosen]]:
+    """Group the cells by key, in the order of each group's first cell."""
     groups: dict[Key, list[Chosen]] = {}
-    for one in found:
-        groups.setdefault(key(one), []).append(one)
+    for candidate in candidates:
+        groups.setdefault(key(candidate), []).append(candidate)
     return list(groups.values())
 
 
-def one_each(request: Request, found: Sequence[Chosen], by: Sequence[str]) -> None:
-    """Raise HarnessError where two cells have the same values of those fields: the figure shows one of each."""
-    for group in grouped(found, lambda one: called(one, by)):
+def one_each(request: Request, shown: Sequence[Chosen], by: Sequence[str]) -> None:
+    """Raise HarnessError if two cells have the same values of the fields `by`: the figure shows one of each."""
+    for group in grouped(shown, lambda candidate: called(candidate, by)):
         if len(group) > 1:
             differ = [name for name in telling(request, group) if name not in by]
             options = [f"--{name}" for name in differ if name in OPTIONS]
@@ -183,7 +183,7 @@ def one_each(request: Request, found: Sequence[Chosen], by: Sequence[str]) -> No
 
 
 def at_most(request: Request, count: int, limit: int, what: str) -> None:
-    """Raise HarnessError where there is more to draw than can be told apart."""
+    """Raise HarnessError if the figure would show more series or panels than a reader can tell apart."""
     if count > limit:
         raise request.refused(
             f"{count} {what}, and {limit} can be told apart: narrow them by --task, --model, --sampler, --selector or "
@@ -192,7 +192,7 @@ def at_most(request: Request, count: int, limit: int, what: str) -> None:
 
 
 def reference_of(request: Request, path: Path) -> list[Chosen]:
-    """The cells of a reference, a file or a folder."""
+    """Return the cells of a reference, which is a file or a folder."""
     if path.is_file():
         return [Chosen(path.stem, cells.read(path))]
     if not path.is_dir():

@@ -1,4 +1,4 @@
-"""pass@k curves: `samplers`, `representations` and `passk`; `scoring.budget_curves` says what curves and bands are."""
+"""pass@k curves: `samplers`, `representations` and `passk`; `scoring.budget_curves` defines curves and bands."""
 
 from __future__ import annotations
 
@@ -23,40 +23,40 @@ RANDOM, ORACLE = "random (exact)", "oracle"
 # The data.
 
 
-def _curve(one: Chosen, common: Row, ks: Sequence[int], shares: Floats, banded: bool = True) -> list[Row]:
+def _curve(cell: Chosen, common: Row, ks: Sequence[int], shares: Floats, banded: bool = True) -> list[Row]:
     rows = [{**common, "k": k, "passed": float(mean)} for k, mean in zip(ks, shares.mean(axis=0), strict=True)]
     if banded:
-        for row, low, high in zip(rows, *band(shares, int(one.key[:8], 16)), strict=True):
+        for row, low, high in zip(rows, *band(shares, int(cell.key[:8], 16)), strict=True):
             row |= {"low": float(low), "high": float(high)}
     return rows
 
 
-def _selected(one: Chosen, common: Row, banded: bool = True) -> list[Row]:
-    return _curve(one, common, *selected_shares(one.outcomes, _budgets_of(one)), banded=banded)
+def _selected(cell: Chosen, common: Row, banded: bool = True) -> list[Row]:
+    return _curve(cell, common, *selected_shares(cell.outcomes, _budgets_of(cell)), banded=banded)
 
 
-def _random(one: Chosen, common: Row, banded: bool = True) -> list[Row]:
-    ks = _budgets_of(one)
-    return _curve(one, common, ks, random_shares(one.outcomes, ks), banded)
+def _random(cell: Chosen, common: Row, banded: bool = True) -> list[Row]:
+    ks = _budgets_of(cell)
+    return _curve(cell, common, ks, random_shares(cell.outcomes, ks), banded)
 
 
-def _budgets_of(one: Chosen) -> list[int]:
-    return budgets(int(one.outcomes.n.min()))
+def _budgets_of(cell: Chosen) -> list[int]:
+    return budgets(int(cell.outcomes.n.min()))
 
 
-def _pool_columns(one: Chosen) -> Row:
-    """What rows of no selector say."""
-    return {**one.columns, "selector": "", "embedder": ""}
+def _pool_columns(cell: Chosen) -> Row:
+    """The columns about the pool for rows without a selector."""
+    return {**cell.columns, "selector": "", "embedder": ""}
 
 
 # samplers.
 
 
 def sampler_rows(request: Request) -> list[Row]:
-    """A row a budget of each curve: random's and the selector's over the pool of each sampler."""
+    """A row per budget of each curve: random and the selector on the pool of each sampler."""
     request = request.of_one_selector()
-    found = of_one_embedder(request, measured(request))
-    groups = grouped(found, lambda one: (one.about["task"], one.about["split"], one.about["model"]))
+    cells = of_one_embedder(request, measured(request))
+    groups = grouped(cells, lambda cell: (cell.about["task"], cell.about["split"], cell.about["model"]))
     groups = _several(request, groups, "sampler", "`harness run --grid sampler=vanilla+low-temp`")
     names = telling(request, [group[0] for group in groups], ("task", "model"))
     names = [name for name in names if name != "sampler"]
@@ -68,16 +68,19 @@ def _of_samplers(request: Request, group: Sequence[Chosen], panel: str) -> list[
     _same_problems(request, group)
     at_most(request, len(group), CURVES, "samplers")
     rows = []
-    for one in group:
-        common = {"panel": panel, "series": one.about["sampler"]}
-        rows += _random(one, {**_pool_columns(one), **common, "by": "random"}, banded=False)
-        rows += _selected(one, {**one.columns, **common, "by": "selector"}, banded=False)
+    for cell in group:
+        common = {"panel": panel, "series": cell.about["sampler"]}
+        rows += _random(cell, {**_pool_columns(cell), **common, "by": "random"}, banded=False)
+        rows += _selected(cell, {**cell.columns, **common, "by": "selector"}, banded=False)
     return rows
 
 
 def _several(request: Request, groups: Sequence[list[Chosen]], field: str, remedy: str) -> list[list[Chosen]]:
-    """The groups with at least two values of the field; those without are said, or refused where they are all."""
-    comparable = [group for group in groups if len({one.about[field] for one in group}) > 1]
+    """The groups with at least two values of the field.
+
+    Each other group is reported as left out; HarnessError if no group has two values.
+    """
+    comparable = [group for group in groups if len({cell.about[field] for cell in group}) > 1]
     for group in groups:
         who, value = called(group[0], ("task", "model")), group[0].about[field]
         if not comparable:
@@ -89,26 +92,28 @@ def _several(request: Request, groups: Sequence[list[Chosen]], field: str, remed
 
 
 def _same_problems(request: Request, group: Sequence[Chosen]) -> None:
-    for one in group[1:]:
-        if set(one.problems) != set(group[0].problems):
+    for cell in group[1:]:
+        if set(cell.problems) != set(group[0].problems):
             raise request.refused(
-                f"cells {group[0].key} and {one.key} ({called(one, ('task', 'model'))}) are not of the same problems: "
-                "run both with the same --limit"
+                f"cells {group[0].key} and {cell.key} ({called(cell, ('task', 'model'))}) are not of the same "
+                "problems: run both with the same --limit"
             )
 
 
 def draw_samplers(rows: Sequence[Row]) -> Any:
-    """A panel a task and model: per sampler a dashed line (random) and a solid one (the selector) of one colour."""
+    """Plot a panel per task and model: each sampler has a dashed line (random) and a solid one (the selector)."""
     selector = next(row["selector"] for row in rows if row["selector"])
     figure, grid = style.panels(f"pass@k of {selector} and of random, across samplers", *_shape(rows))
     samplers = _unique(rows, "series")
     looks = {name: _plain(place) for place, name in enumerate(samplers)}
     for axes, panel in zip(grid, _unique(rows, "panel"), strict=True):
-        own = [row for row in rows if row["panel"] == panel]
-        for name in _unique(own, "series"):
+        panel_rows = [row for row in rows if row["panel"] == panel]
+        for name in _unique(panel_rows, "series"):
             for by, line in (("random", HOLLOW), ("selector", SOLID)):
-                _draw_curve(axes, [row for row in own if (row["series"], row["by"]) == (name, by)], looks[name] | line)
-        _finish(axes, own, panel)
+                _draw_curve(
+                    axes, [row for row in panel_rows if (row["series"], row["by"]) == (name, by)], looks[name] | line
+                )
+        _finish(axes, panel_rows, panel)
     handles = [style.mark(name, **looks[name]) for name in samplers]
     keys = [style.mark(selector, color=style.INK, **SOLID), style.mark("random", color=style.INK, **HOLLOW)]
     style.legend(figure, [*handles, *keys])
@@ -127,23 +132,23 @@ def _plain(place: int) -> dict[str, Any]:
 
 
 def representation_rows(request: Request) -> list[Row]:
-    """Rows of pass@k curves (`measure` pass@k) and one row an embedder of mean verifier calls (samples-to-correct)."""
+    """Rows of pass@k curves (`measure` pass@k), and a row per embedder of mean verifier calls (samples-to-correct)."""
     request = request.of_one_selector()
-    found = [one for one in measured(request) if one.about["embedder"] != NO_EMBEDDER]
-    if not found:
+    cells = [cell for cell in measured(request) if cell.about["embedder"] != NO_EMBEDDER]
+    if not cells:
         raise request.refused(f"selector {request.selector!r} reads no vectors: name one that does (--selector)")
-    if any(one.outcomes.ranks is None for one in found):
+    if any(cell.outcomes.ranks is None for cell in cells):
         raise request.refused(f"selector {request.selector!r} chooses sets, not an order: it has no samples-to-correct")
     groups = _several(
-        request, grouped(found, _pool), "embedder", "`harness run --grid embedder=hidden-mean+hidden-last`"
+        request, grouped(cells, _pool), "embedder", "`harness run --grid embedder=hidden-mean+hidden-last`"
     )
     fields = telling(request, [group[0] for group in groups], ("task", "model", "sampler"))
     fields = [name for name in fields if name != "embedder"]
     return [row for group in groups for row in _of_representations(request, group, called(group[0], fields))]
 
 
-def _pool(one: Chosen) -> Hashable:
-    return one.pool
+def _pool(cell: Chosen) -> Hashable:
+    return cell.pool
 
 
 def _of_representations(request: Request, group: Sequence[Chosen], panel: str) -> list[Row]:
@@ -152,37 +157,37 @@ def _of_representations(request: Request, group: Sequence[Chosen], panel: str) -
     first = group[0]
     curve = {"panel": panel, "measure": "pass@k"}
     rows = _random(first, {**_pool_columns(first), **curve, "series": RANDOM})
-    for one in group:
-        rows += _selected(one, {**one.columns, **curve, "series": one.about["embedder"]})
+    for cell in group:
+        rows += _selected(cell, {**cell.columns, **curve, "series": cell.about["embedder"]})
     mean = {"panel": panel, "measure": "samples-to-correct"}
     rows.append({**_pool_columns(first), **mean, "series": RANDOM, "calls": calls(first)["random"]})
-    return rows + [{**one.columns, **mean, "series": one.about["embedder"], **_calls(one)} for one in group]
+    return rows + [{**cell.columns, **mean, "series": cell.about["embedder"], **_calls(cell)} for cell in group]
 
 
-def _calls(one: Chosen) -> Row:
-    found = calls(one)
-    return {"calls": found["selected"], "calls_low": found["selected_low"], "calls_high": found["selected_high"]}
+def _calls(cell: Chosen) -> Row:
+    columns = calls(cell)
+    return {"calls": columns["selected"], "calls_low": columns["selected_low"], "calls_high": columns["selected_high"]}
 
 
 def draw_representations(rows: Sequence[Row]) -> Any:
-    """Two panels a pool: pass@k curves with bands, and mean verifier calls with 95 % intervals."""
+    """Plot two panels per pool: pass@k curves with bands, and mean verifier calls with 95 % intervals."""
     selector = next(row["selector"] for row in rows if row["selector"])
     names = _unique(rows, "panel")
     series = [name for name in _unique(rows, "series") if name != RANDOM]
     looks = {RANDOM: RANDOM_LOOK} | {name: style.look(place) for place, name in enumerate(series)}
     figure, grid = style.panels(f"Representations for {selector}", 2 * len(names), columns=2)
     for place, panel in enumerate(names):
-        own = [row for row in rows if row["panel"] == panel]
-        curves = [row for row in own if row["measure"] == "pass@k"]
+        panel_rows = [row for row in rows if row["panel"] == panel]
+        curves = [row for row in panel_rows if row["measure"] == "pass@k"]
         _draw_curves(grid[2 * place], curves, looks)
         _finish(grid[2 * place], curves, panel)
-        _draw_calls(grid[2 * place + 1], [row for row in own if row["measure"] != "pass@k"], looks)
+        _draw_calls(grid[2 * place + 1], [row for row in panel_rows if row["measure"] != "pass@k"], looks)
     style.legend(figure, [style.mark(name, **look) for name, look in looks.items()])
     return figure
 
 
 def _draw_calls(axes: Any, rows: Sequence[Row], looks: dict[str, dict[str, Any]]) -> None:
-    """A line of its own for each embedder, the first on top; random's mean as an upright line."""
+    """Plot the embedders one below another, the first on top, and random's mean as a vertical line."""
     random, *measured_rows = rows
     axes.axvline(random["calls"], color=RANDOM_LOOK["color"], linestyle=RANDOM_LOOK["linestyle"])
     for height, row in enumerate(reversed(measured_rows)):
@@ -199,16 +204,16 @@ def _draw_calls(axes: Any, rows: Sequence[Row], looks: dict[str, dict[str, Any]]
 
 
 def passk_rows(request: Request) -> list[Row]:
-    """A row a budget of each curve of each pool: random, the oracle, then the selectors, the fewest calls first."""
-    found = measured(request)
-    groups = grouped(found, _pool)
+    """A row per budget of each curve of each pool: random, the oracle, then the selectors, the fewest calls first."""
+    cells = measured(request)
+    groups = grouped(cells, _pool)
     at_most(request, len(groups), PANELS, "pools")
     fields = telling(request, [group[0] for group in groups], ("task", "model", "sampler"))
     fields = [name for name in fields if name not in ("selector", "embedder")]
     rows = [row for group in groups for row in _of_pool(request, group, called(group[0], fields))]
     for panel in _unique(rows, "panel"):
-        own = [row for row in rows if row["panel"] == panel]
-        left = sorted(set(_selectors(own)) - set(best_selectors(own)))
+        panel_rows = [row for row in rows if row["panel"] == panel]
+        left = sorted(set(_selectors(panel_rows)) - set(best_selectors(panel_rows)))
         if left:
             counts = (
                 f"of {CURVES + len(left)} selectors {CURVES} are drawn, by their mean pass@k ({PAPERS_SELECTOR} always)"
@@ -222,10 +227,10 @@ def _selectors(rows: Sequence[Row]) -> list[str]:
 
 
 def best_selectors(rows: Sequence[Row]) -> list[str]:
-    """The selectors of one panel that are drawn, in the table's order: at most `CURVES`, which can be told apart.
+    """Return the selectors to plot in one panel, in the table's order: at most `CURVES`, so that all can be told apart.
 
-    Of more the paper's, and those with the highest mean of pass@k over the budgets of the tables (a subset method has
-    these too).
+    If there are more, it keeps the paper's selector and those with the highest mean pass@k over the tables' budgets
+    (a subset method has pass@k at these budgets too).
     """
     names = _selectors(rows)
     passed = {name: {row["k"]: rounded(row["passed"]) for row in rows if row["series"] == name} for name in names}
@@ -242,43 +247,43 @@ def _of_pool(request: Request, group: Sequence[Chosen], panel: str) -> list[Row]
     rows = _random(first, {**common, "series": RANDOM})
     ks = _budgets_of(first)
     rows += _curve(first, {**common, "series": ORACLE}, ks, oracle_shares(first.outcomes, ks), banded=False)
-    for one in sorted(group, key=_calls_or_last):
-        rows += _selected(one, {**one.columns, "panel": panel, "series": _reads(one, called(one, fields))})
+    for cell in sorted(group, key=_calls_or_last):
+        rows += _selected(cell, {**cell.columns, "panel": panel, "series": _reads(cell, called(cell, fields))})
     return rows
 
 
-def _calls_or_last(one: Chosen) -> tuple[float, str, str]:
-    calls = one.metrics.samples_to_correct
-    return float("inf") if calls is None else calls, one.about["selector"], one.about["embedder"]
+def _calls_or_last(cell: Chosen) -> tuple[float, str, str]:
+    calls = cell.metrics.samples_to_correct
+    return float("inf") if calls is None else calls, cell.about["selector"], cell.about["embedder"]
 
 
-def _reads(one: Chosen, name: str) -> str:
+def _reads(cell: Chosen, name: str) -> str:
     """A curve's name, without "none" for the embedder of a selector that reads no vectors."""
-    return name.removesuffix(f" · {NO_EMBEDDER}") if one.about["embedder"] == NO_EMBEDDER else name
+    return name.removesuffix(f" · {NO_EMBEDDER}") if cell.about["embedder"] == NO_EMBEDDER else name
 
 
 def draw_passk(rows: Sequence[Row]) -> Any:
-    """A panel a pool, a line a selector, with bands; of more than `CURVES` selectors the best, and how many not."""
-    drawn, left = [], []
+    """Plot a panel per pool and a line with a band per selector; the legend counts selectors beyond `CURVES`."""
+    shown, left = [], []
     for panel in _unique(rows, "panel"):
-        own = [row for row in rows if row["panel"] == panel]
-        names = best_selectors(own)
-        drawn += [row for row in own if row["series"] in (RANDOM, ORACLE, *names)]
-        left.append(len(_selectors(own)) - len(names))
+        panel_rows = [row for row in rows if row["panel"] == panel]
+        names = best_selectors(panel_rows)
+        shown += [row for row in panel_rows if row["series"] in (RANDOM, ORACLE, *names)]
+        left.append(len(_selectors(panel_rows)) - len(names))
     looks = {RANDOM: RANDOM_LOOK, ORACLE: ORACLE_LOOK}
-    looks |= {name: style.look(place) for place, name in enumerate(_selectors(drawn))}
-    figure, grid = style.panels("pass@k by selector", *_shape(drawn))
-    for axes, panel in zip(grid, _unique(drawn, "panel"), strict=True):
-        own = [row for row in drawn if row["panel"] == panel]
-        _draw_curves(axes, own, looks)
-        _finish(axes, own, panel)
+    looks |= {name: style.look(place) for place, name in enumerate(_selectors(shown))}
+    figure, grid = style.panels("pass@k by selector", *_shape(shown))
+    for axes, panel in zip(grid, _unique(shown, "panel"), strict=True):
+        panel_rows = [row for row in shown if row["panel"] == panel]
+        _draw_curves(axes, panel_rows, looks)
+        _finish(axes, panel_rows, panel)
     counted = f"{max(left)} more in the CSV" if min(left) == max(left) else f"up to {max(left)} more in the CSV"
     more = [style.mark(counted, linestyle="none")] if max(left) else []
     style.legend(figure, [*(style.mark(name, **look) for name, look in looks.items()), *more])
     return figure
 
 
-# What the three drawings share.
+# Shared by the three plots.
 
 RANDOM_LOOK: dict[str, Any] = {"color": style.INK, "marker": "", "linestyle": style.LINES[1]}
 ORACLE_LOOK: dict[str, Any] = {"color": style.GREY, "marker": "", "linestyle": style.LINES[2], "linewidth": 1.0}

@@ -1,8 +1,7 @@
 """`harness plot NAME`: the paper's figures (Tuyls et al. 2025, arXiv:2510.11686), from the cells of any folders.
 
-A figure (`register_plots`) has two functions: `rows` makes a table of what is to be drawn, `draw` makes the drawing of
-that table and of nothing else. The table is written beside the drawing as NAME.csv: whoever doubts a
-point can look it up.
+A figure (`register_plots`) has two functions: `rows` makes a table, and `draw` plots that table and nothing else. The
+table is written beside the plot as NAME.csv, so that a reader can check each point.
 """
 
 from __future__ import annotations
@@ -20,19 +19,19 @@ from harness.system.files import write_atomically
 
 from .request import Request, Row, rounded
 
-FOLDER = "plots"  # in the store, where no --out says otherwise
+FOLDER = "plots"  # in the store, unless --out names another folder
 
 
 def listing(plugin_files: Sequence[Path] = ()) -> list[dict[str, str]]:
-    """Each figure's name and what it shows, in the order in which they are registered."""
-    plots = [one for one in load_registry(plugin_files).registrations if one.kind == "plot"]
-    return [{"name": one.name, "what": one.summary()} for one in plots]
+    """Return each figure's name and what it shows, in the order of registration."""
+    plots = [registration for registration in load_registry(plugin_files).registrations if registration.kind == "plot"]
+    return [{"name": registration.name, "what": registration.summary()} for registration in plots]
 
 
 def write(request: Request, out: Path | None = None) -> list[Path]:
-    """Draw the figure; the paths of NAME.pdf, NAME.png and NAME.csv in `out` (default: plots/ in the store).
+    """Plot the figure and return the paths of NAME.pdf, NAME.png and NAME.csv in `out` (default: plots/ in the store).
 
-    HarnessError, one line, for what cannot be drawn from these cells, and what to run instead.
+    HarnessError, one line, if these cells cannot make the figure; it says what to run instead.
     """
     from . import style
 
@@ -41,26 +40,26 @@ def write(request: Request, out: Path | None = None) -> list[Path]:
     rows = table(request)
     contents = {"csv": as_csv(rows).encode()}
     with style.styled():
-        drawn = figure.draw(rows)
-        contents = {kind: style.encoded(drawn, kind) for kind in ("pdf", "png")} | contents
+        drawing = figure.draw(rows)
+        contents = {kind: style.encoded(drawing, kind) for kind in ("pdf", "png")} | contents
     for kind, content in contents.items():
         write_atomically(folder / f"{request.name}.{kind}", content)
     return [folder / f"{request.name}.{kind}" for kind in contents]
 
 
 def table(request: Request) -> list[Row]:
-    """What the figure draws, a row a mark; numbers have six significant digits, in the drawing too."""
+    """Return the figure's data, one row per mark; numbers have six significant digits, in the plot too."""
     return [{name: rounded(value) for name, value in row.items()} for row in _figure(request).rows(request)]
 
 
 def as_csv(rows: Sequence[Mapping[str, Any]]) -> str:
-    """The rows as CSV; what there is not is left empty."""
+    """Return the rows as CSV; missing values are empty."""
     return inert.csv_table(rows)
 
 
 def _figure(request: Request) -> Plot:
     registry = load_registry(request.plugin_files)
-    known = [one.name for one in registry.of_kind("plot")]
+    known = [registration.name for registration in registry.of_kind("plot")]
     if request.name not in known:
         guess = did_you_mean(request.name, known).replace("installed", "figures")
         raise HarnessError(f"plot: no figure {request.name!r} {guess}")

@@ -1,9 +1,10 @@
 """`guided`: the paper's figure on exploration at the token level, from runs that stopped at the first correct response.
 
-Left, the share of problems solved within k responses, by Kaplan and Meier's estimate, within one standard error
-(`scoring.survival`; several seeds on a problem are one cluster). Right, with `--reference`, the share solved within the
-whole budget by hardness, and what a sampler gains over the first one there: paired by problem, seeds averaged inside,
-with a 95 % interval. Hardness is another run's, never the runs' own: bins by their own luck would make a gain.
+Left: the share of problems solved within k responses, by Kaplan and Meier's estimate, with one standard error
+(`scoring.survival`; several seeds on a problem are one cluster). Right, with `--reference`: each sampler's gain over
+the first sampler in the share solved within the whole budget, by hardness, with a 95 % interval. Gains are paired by
+problem and averaged over seeds. Hardness comes from another run: bins made from the same runs would show a gain by
+chance alone.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ Runs = dict[str, list[until_correct.Record]]
 
 
 def guided_rows(request: Request) -> list[Row]:
-    """A row a budget of each sampler (`panel` budget), and with a reference one a bin (`panel` hardness)."""
+    """A row per budget of each sampler (`panel` budget) and, with a reference, one per bin (`panel` hardness)."""
     runs = _runs(request)
     rows = [row for name, records in runs.items() for row in _curve(name, records)]
     if not request.reference:
@@ -53,8 +54,8 @@ def _runs(request: Request) -> Runs:
         )
     about = {(record["labels"]["task"], record["labels"]["model"]) for record in records}
     if len(about) > 1:
-        found = "; ".join(sorted(" · ".join(pair) for pair in about))
-        raise request.refused(f"there are sequences of {found}: name one by --task and --model")
+        available = "; ".join(sorted(" · ".join(pair) for pair in about))
+        raise request.refused(f"there are sequences of {available}: name one by --task and --model")
     problems = {tuple(sorted(entry["id"] for entry in record["problems"])) for record in records}
     if len(problems) > 1:
         raise request.refused(
@@ -67,13 +68,13 @@ def _runs(request: Request) -> Runs:
 
 
 def _records(request: Request, folder: Path) -> list[until_correct.Record]:
-    found = []
+    records = []
     for path in sorted(folder.rglob("*.json")) if folder.is_dir() else []:
         try:
-            found.append(until_correct.read(path))
+            records.append(until_correct.read(path))
         except HarnessError as fault:
             request.say(f"not counted: {fault}")
-    return found
+    return records
 
 
 def _order(record: Mapping[str, Any]) -> tuple[Any, ...]:
@@ -93,15 +94,15 @@ def _curve(name: str, records: Sequence[until_correct.Record]) -> list[Row]:
     estimate = until_correct.survival_of(records)
     rows = []
     for k in budgets(common["n"]):
-        found = estimate.solved(k)
-        if found:
-            share, error = found
+        solved = estimate.solved(k)
+        if solved:
+            share, error = solved
             rows.append({**common, "k": k, "solved": share, "solved_error": error})
     return rows
 
 
 def _by_hardness(request: Request, runs: Runs, reference: Path) -> list[Row]:
-    """A row a sampler and bin; the gain is over the first sampler, and that one's own rows have none."""
+    """A row per sampler and bin; the gain is over the first sampler, whose rows have no gain."""
     shares = {name: _shares(records) for name, records in runs.items()}
     baseline = next(iter(shares))
     ids = np.array(sorted(shares[baseline]))
@@ -110,12 +111,12 @@ def _by_hardness(request: Request, runs: Runs, reference: Path) -> list[Row]:
     rows = []
     for name, records in runs.items():
         for place, members in enumerate(np.array_split(hardest_last, min(BINS, len(ids)))):
-            own = np.array([shares[name][problem] for problem in ids[members]])
-            gains = own - np.array([shares[baseline][problem] for problem in ids[members]])
+            solved = np.array([shares[name][problem] for problem in ids[members]])
+            gains = solved - np.array([shares[baseline][problem] for problem in ids[members]])
             low, high = hardness[members].min(), hardness[members].max()
             row = {**_common(name, records), "panel": "hardness", "bin": place + 1, "questions": len(members)}
             row |= {"judged_by": judge, "hardness_low": float(low), "hardness_high": float(high)}
-            rows.append(row | {"solved": float(own.mean())} | (_gain(gains, baseline) if name != baseline else {}))
+            rows.append(row | {"solved": float(solved.mean())} | (_gain(gains, baseline) if name != baseline else {}))
     return rows
 
 
@@ -126,17 +127,17 @@ def _gain(gains: Floats, baseline: str) -> Row:
 
 
 def _shares(records: Sequence[until_correct.Record]) -> dict[str, float]:
-    """Per problem in what share of the seeds it was solved within the budget that all of them had."""
+    """For each problem the share of seeds that solved it within the smallest budget of all seeds."""
     budget = min(record["budget"] for record in records)
-    found: dict[str, list[bool]] = {}
+    outcomes: dict[str, list[bool]] = {}
     for record in records:
         for entry in record["problems"]:
-            found.setdefault(entry["id"], []).append(entry["solved"] and entry["time"] <= budget)
-    return {problem: float(np.mean(solved)) for problem, solved in found.items()}
+            outcomes.setdefault(entry["id"], []).append(entry["solved"] and entry["time"] <= budget)
+    return {problem: float(np.mean(solved)) for problem, solved in outcomes.items()}
 
 
 def _hardness(request: Request, ids: Sequence[str], reference: Path) -> tuple[Floats, str]:
-    """Per problem random's expected samples-to-correct in the reference's pool, and whose that is."""
+    """Each problem's expected samples-to-correct of random selection on the reference's pool, and that pool's model."""
     for other in reference_of(request, reference):
         if set(ids) <= set(other.problems):
             expected = random_samples_to_correct(other.outcomes.n, other.outcomes.c)
@@ -146,7 +147,7 @@ def _hardness(request: Request, ids: Sequence[str], reference: Path) -> tuple[Fl
 
 
 def draw_guided(rows: Sequence[Row]) -> Any:
-    """The curves, each within one standard error; beside them, where there is a reference, the gains by hardness."""
+    """Plot the curves with one standard error and, with a reference, the gains by hardness beside them."""
     curves = [row for row in rows if row["panel"] == "budget"]
     gains = [row for row in rows if row["panel"] == "hardness" and row.get("over")]
     names = list(dict.fromkeys(row["series"] for row in rows))
@@ -174,7 +175,7 @@ def _draw_curve(axes: Any, rows: Sequence[Row], look: Mapping[str, Any]) -> None
 
 
 def _draw_gains(axes: Any, rows: Sequence[Row], looks: Mapping[str, Mapping[str, Any]]) -> None:
-    """A mark a sampler and bin, with its interval, side by side."""
+    """Plot a mark with its interval per sampler and bin, side by side."""
     names = list(dict.fromkeys(row["series"] for row in rows))
     for place, name in enumerate(names):
         aside = (place - (len(names) - 1) / 2) * 0.15

@@ -1,8 +1,8 @@
-"""`hardness`: samples-to-correct of a selector and of random by question hardness, in ten bins of equal size.
+"""`hardness`: samples-to-correct of a selector and of random selection by hardness, in ten bins of equal size.
 
-Hardness is random selection's expected samples-to-correct, (N+1)/(c+1): of the cell's own pool, or of another model's
-on the same problems (`--reference`), as in the paper. The own pool's is a noisy measure, and random's line rises with
-it by construction; a reference has neither fault.
+Hardness is random selection's expected samples-to-correct, (N+1)/(c+1). It is computed on the cell's pool or, as in the
+paper, on another model's pool for the same problems (`--reference`). From the cell's pool it is a noisy measure, and
+random's line rises with it by construction; a reference has neither fault.
 """
 
 from __future__ import annotations
@@ -24,28 +24,29 @@ PANELS = 12
 
 
 def hardness_rows(request: Request) -> list[Row]:
-    """A row a bin of each cell: the mean of random and of the selector, each with one standard error over questions."""
-    found = of_one_ranker(request)
-    fields = telling(request, found, ("task", "model"))
-    at_most(request, len(found), PANELS, "panels")
-    for one in found:
-        if len(one.problems) < BINS:
+    """A row per bin of each cell: the means of random and of the selector, with standard errors over questions."""
+    cells = of_one_ranker(request)
+    fields = telling(request, cells, ("task", "model"))
+    at_most(request, len(cells), PANELS, "panels")
+    for cell in cells:
+        if len(cell.problems) < BINS:
             raise request.refused(
-                f"{called(one, fields)} has {len(one.problems)} problems, which make no {BINS} bins: run more (--limit)"
+                f"{called(cell, fields)} has {len(cell.problems)} problems, which make no {BINS} bins: "
+                "run more (--limit)"
             )
     references = reference_of(request, request.reference) if request.reference else None
-    return [row for one in found for row in _binned(one, called(one, fields), *_hardness(request, one, references))]
+    return [row for cell in cells for row in _binned(cell, called(cell, fields), *_hardness(request, cell, references))]
 
 
-def _hardness(request: Request, one: Chosen, references: Sequence[Chosen] | None) -> tuple[Floats, str]:
-    """Per problem its hardness, and whose pool says so."""
+def _hardness(request: Request, cell: Chosen, references: Sequence[Chosen] | None) -> tuple[Floats, str]:
+    """Each problem's hardness, and the name of the pool that it was computed on."""
     if references is None:
-        return random_samples_to_correct(one.outcomes.n, one.outcomes.c), "own pool"
-    same = [other for other in references if _same_problems(one, other)]
+        return random_samples_to_correct(cell.outcomes.n, cell.outcomes.c), "own pool"
+    same = [other for other in references if _same_problems(cell, other)]
     if not same:
         raise request.refused(
-            f"--reference {request.reference}: no cell there holds all {len(one.problems)} problems of "
-            f"{called(one, ('task', 'model'))}: run the reference's model on them"
+            f"--reference {request.reference}: no cell there holds all {len(cell.problems)} problems of "
+            f"{called(cell, ('task', 'model'))}: run the reference's model on them"
         )
     pools = grouped(same, lambda other: other.pool)
     if len(pools) > 1:
@@ -56,27 +57,27 @@ def _hardness(request: Request, one: Chosen, references: Sequence[Chosen] | None
         )
     other = same[0]
     hard = dict(zip(other.problems, random_samples_to_correct(other.outcomes.n, other.outcomes.c), strict=True))
-    return np.array([hard[problem] for problem in one.problems]), other.about["model"]
+    return np.array([hard[problem] for problem in cell.problems]), other.about["model"]
 
 
-def _same_problems(one: Chosen, other: Chosen) -> bool:
-    return one.about["task"] == other.about["task"] and set(one.problems) <= set(other.problems)
+def _same_problems(cell: Chosen, other: Chosen) -> bool:
+    return cell.about["task"] == other.about["task"] and set(cell.problems) <= set(other.problems)
 
 
-def _binned(one: Chosen, name: str, hardness: Floats, judge: str) -> list[Row]:
-    assert one.outcomes.ranks is not None
-    random, selected = random_samples_to_correct(one.outcomes.n, one.outcomes.c), one.outcomes.ranks.mean(axis=1)
+def _binned(cell: Chosen, name: str, hardness: Floats, judge: str) -> list[Row]:
+    assert cell.outcomes.ranks is not None
+    random, selected = random_samples_to_correct(cell.outcomes.n, cell.outcomes.c), cell.outcomes.ranks.mean(axis=1)
     return [
-        {**one.columns, "series": name, "judged_by": judge, "bin": place + 1, "questions": len(members)}
+        {**cell.columns, "series": name, "judged_by": judge, "bin": place + 1, "questions": len(members)}
         | {"hardness_low": float(hardness[members].min()), "hardness_high": float(hardness[members].max())}
         | _mean_and_error("random", random[members])
         | _mean_and_error("selected", selected[members])
-        for place, members in enumerate(bins(hardness, one.problems))
+        for place, members in enumerate(bins(hardness, cell.problems))
     ]
 
 
 def bins(hardness: Floats, problems: Sequence[str]) -> list[Ints]:
-    """The problems' places in ten bins, the easiest first; equal hardness is ordered by the problem's id.
+    """Return the problems' indices in ten bins, the easiest first; ties are ordered by the problem's id.
 
     Sizes differ by one at most.
     """
@@ -90,17 +91,17 @@ def _mean_and_error(name: str, values: Floats) -> Row:
 
 
 def draw_hardness(rows: Sequence[Row]) -> Any:
-    """A panel a cell: two lines over the bins, each within one standard error."""
+    """Plot a panel per cell: two lines over the bins, with bands of one standard error."""
     names = list(dict.fromkeys(row["series"] for row in rows))
     selector, judge = rows[0]["selector"], rows[0]["judged_by"]
     figure, grid = style.panels(f"Samples-to-correct of {selector} and random, by question hardness", len(names))
     for axes, name in zip(grid, names, strict=True):
-        own = [row for row in rows if row["series"] == name]
-        edges = _line(axes, own, "random", RANDOM) + _line(axes, own, "selected", style.look(0))
+        panel_rows = [row for row in rows if row["series"] == name]
+        edges = _line(axes, panel_rows, "random", RANDOM) + _line(axes, panel_rows, "selected", style.look(0))
         style.log_axis(axes.yaxis, min(edges), max(edges))
         axes.set_xticks(range(1, BINS + 1))
         axes.set(xlabel=f"tenth of the questions, 10 = hardest ({judge})", ylabel="mean verifier calls")
-        style.name_panel(axes, name, f"{own[0]['problems']} problems")
+        style.name_panel(axes, name, f"{panel_rows[0]['problems']} problems")
     lines = [style.mark("random selection", **RANDOM), style.mark(selector, **style.look(0))]
     style.legend(figure, [*lines, style.mark("one standard error", color=style.GREY, alpha=0.25, linewidth=6)])
     return figure
@@ -109,11 +110,11 @@ def draw_hardness(rows: Sequence[Row]) -> Any:
 RANDOM = {"color": style.INK, "marker": "D", "linestyle": style.LINES[1], "markersize": 3.2}
 
 
-def _line(axes: Any, own: Sequence[Row], name: str, look: dict[str, Any]) -> list[float]:
-    """Draw one line with its band, which ends at one call; the band's edges."""
-    x = [row["bin"] for row in own]
-    mean = np.array([row[name] for row in own])
-    error = np.array([row[f"{name}_error"] or 0.0 for row in own])
+def _line(axes: Any, rows: Sequence[Row], name: str, look: dict[str, Any]) -> list[float]:
+    """Plot one line with its band, which never goes below one call; return the band's edges."""
+    x = [row["bin"] for row in rows]
+    mean = np.array([row[name] for row in rows])
+    error = np.array([row[f"{name}_error"] or 0.0 for row in rows])
     low, high = np.maximum(mean - error, 1.0), mean + error
     axes.fill_between(x, low, high, color=look["color"], alpha=0.18, linewidth=0)
     axes.plot(x, mean, **look)

@@ -1,7 +1,7 @@
-"""`likelihoods`: how likely the model found its responses: of all, of a selector's first k picks, of the correct ones.
+"""`likelihoods`: the model's likelihood of all responses, of a selector's first k picks, and of correct responses.
 
-A response's figure is its log-probability (temperature 1, nothing filtered) over its number of tokens, in nats. Each
-response counts once in "all" and in "correct", each pick of each trial once in "first k".
+A response's value is its log-probability (temperature 1, nothing filtered) divided by its number of tokens, in nats.
+Each response counts once in "all" and in "correct", each pick of each trial once in "first k".
 """
 
 from __future__ import annotations
@@ -19,26 +19,26 @@ from .request import Request, Row
 from .stored import Picked, picked
 
 BINS = 30
-LEFT = 0.5  # per cent of all responses that lie left of the first edge, and are counted in the first bin
+LEFT = 0.5  # per cent of all responses that lie left of the first edge and count in the first bin
 PANELS = 12
 PART = 8  # without -k a selector picks an eighth of the pool
 
 
 def likelihood_rows(request: Request) -> list[Row]:
-    """A row a bin of each group: edges, how many responses, their share, and the group's mean."""
+    """A row per bin of each group: edges, number of responses, their share, and the group's mean."""
     request = request.of_one_selector()
-    found = of_one_embedder(request, measured(request))
-    fields = telling(request, found, ("task", "model", "sampler"))
-    at_most(request, len(found), PANELS, "panels")
-    k = request.k or -(-min(int(one.outcomes.n.min()) for one in found) // PART)
-    return [row for one in found for row in _histograms(request, one, called(one, fields), k)]
+    cells = of_one_embedder(request, measured(request))
+    fields = telling(request, cells, ("task", "model", "sampler"))
+    at_most(request, len(cells), PANELS, "panels")
+    k = request.k or -(-min(int(cell.outcomes.n.min()) for cell in cells) // PART)
+    return [row for cell in cells for row in _histograms(request, cell, called(cell, fields), k)]
 
 
-def _histograms(request: Request, one: Chosen, panel: str, k: int) -> list[Row]:
-    groups = _groups(list(picked(request, one, k)), k)
+def _histograms(request: Request, cell: Chosen, panel: str, k: int) -> list[Row]:
+    groups = _groups(list(picked(request, cell, k)), k)
     edges = _edges(groups["all responses"])
     return [
-        {**one.columns, "panel": panel, "k": k, "group": name, "mean": float(values.mean()), "responses": len(values)}
+        {**cell.columns, "panel": panel, "k": k, "group": name, "mean": float(values.mean()), "responses": len(values)}
         | {"from": float(low), "to": float(high), "count": int(count), "share": float(count / len(values))}
         for name, values in groups.items()
         if len(values)
@@ -49,14 +49,14 @@ def _histograms(request: Request, one: Chosen, panel: str, k: int) -> list[Row]:
 def _groups(problems: Sequence[Picked], k: int) -> dict[str, Floats]:
     """Mean log-probability per token of the responses of each group."""
     return {
-        "all responses": np.concatenate([one.per_token for one in problems]),
-        f"first {k} picks": np.concatenate([one.per_token[one.picks].ravel() for one in problems]),
-        "correct responses": np.concatenate([one.per_token[one.is_correct] for one in problems]),
+        "all responses": np.concatenate([cell.per_token for cell in problems]),
+        f"first {k} picks": np.concatenate([cell.per_token[cell.picks].ravel() for cell in problems]),
+        "correct responses": np.concatenate([cell.per_token[cell.is_correct] for cell in problems]),
     }
 
 
 def _edges(values: Floats) -> Floats:
-    """The bins' edges. The few least likely would squeeze all others into a corner: they go into the first bin."""
+    """The bins' edges; the few least likely responses go into the first bin, else they would stretch the axis."""
     low, high = np.percentile(values, LEFT), values.max()
     return np.linspace(low, high if high > low else low + 1.0, BINS + 1)
 
@@ -74,15 +74,15 @@ LOOKS: tuple[dict[str, Any], ...] = (
 
 
 def draw_likelihoods(rows: Sequence[Row]) -> Any:
-    """A panel a pool, an outline a group; a short stroke on the axis at each group's mean."""
+    """Plot a panel per pool and an outline per group; a short stroke on the axis marks each group's mean."""
     panels, selector = list(dict.fromkeys(row["panel"] for row in rows)), rows[0]["selector"]
     groups = dict(zip(dict.fromkeys(row["group"] for row in rows), LOOKS, strict=False))
     figure, grid = style.panels(f"Likelihood of what {selector} picks", len(panels))
     for axes, panel in zip(grid, panels, strict=True):
-        own = [row for row in rows if row["panel"] == panel]
+        panel_rows = [row for row in rows if row["panel"] == panel]
         for name, look in groups.items():
-            _outline(axes, [row for row in own if row["group"] == name], look)
-        style.name_panel(axes, panel, f"n = {own[0]['n']}, {own[0]['problems']} problems")
+            _outline(axes, [row for row in panel_rows if row["group"] == name], look)
+        style.name_panel(axes, panel, f"n = {panel_rows[0]['n']}, {panel_rows[0]['problems']} problems")
         axes.set(xlabel="mean log-probability per token (nats)", ylabel="share of responses a bin (%)")
         axes.set_ylim(bottom=0)
         axes.locator_params(axis="x", nbins=6)

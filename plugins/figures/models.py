@@ -15,13 +15,13 @@ from .request import Request, Row
 
 
 def model_rows(request: Request) -> list[Row]:
-    """A row a cell: the model's pass@1 and rank among the task's, and the calls saved in per cent of random's."""
-    found = of_one_ranker(request)
-    one_each(request, found, ("task", "split", "model"))
-    groups = grouped(found, lambda one: (one.about["task"], one.about["split"]))
+    """A row per cell: the model's pass@1, its rank on the task, and the calls saved in per cent of random's."""
+    cells = of_one_ranker(request)
+    one_each(request, cells, ("task", "split", "model"))
+    groups = grouped(cells, lambda cell: (cell.about["task"], cell.about["split"]))
     comparable = [group for group in groups if len(group) > 1]
     if not comparable:
-        models = ", ".join(sorted({one.about["model"] for one in found}))
+        models = ", ".join(sorted({cell.about["model"] for cell in cells}))
         raise request.refused(f"one model a task ({models}): run a weaker or stronger one too, `harness run --model M`")
     for group in groups:
         if group not in comparable:
@@ -31,39 +31,39 @@ def model_rows(request: Request) -> list[Row]:
 
 
 def _ranked(group: Sequence[Chosen]) -> list[Row]:
-    ordered = sorted(group, key=lambda one: (_pass_at_1(one), one.about["model"]))
+    ordered = sorted(group, key=lambda cell: (_pass_at_1(cell), cell.about["model"]))
     return [
-        {**one.columns, "split": one.about["split"], "pass_at_1": _pass_at_1(one), "rank": rank, **_saved(one)}
-        for rank, one in enumerate(ordered)
+        {**cell.columns, "split": cell.about["split"], "pass_at_1": _pass_at_1(cell), "rank": rank, **_saved(cell)}
+        for rank, cell in enumerate(ordered)
     ]
 
 
-def _pass_at_1(one: Chosen) -> float:
-    return float(one.metrics.pass_at_k_random["1"])
+def _pass_at_1(cell: Chosen) -> float:
+    return float(cell.metrics.pass_at_k_random["1"])
 
 
-def _saved(one: Chosen) -> Row:
+def _saved(cell: Chosen) -> Row:
     """Calls saved in per cent of random's, with the ends of the improvement's 95 % interval."""
-    low, high = one.metrics.improvement_ci or (None, None)
+    low, high = cell.metrics.improvement_ci or (None, None)
     names = ("saved", "saved_low", "saved_high")
     return {
         name: None if ratio is None else 100 * (1 - 1 / ratio)
-        for name, ratio in zip(names, (one.metrics.improvement, low, high), strict=True)
+        for name, ratio in zip(names, (cell.metrics.improvement, low, high), strict=True)
     }
 
 
 def draw_models(rows: Sequence[Row]) -> Any:
-    """A line a task, with 95 % intervals; lines stand a little apart, so that no interval hides another."""
+    """Plot a line per task with 95 % intervals; lines are shifted a little, so that no interval hides another."""
     figure, (axes,) = style.panels(f"Improvement of {rows[0]['selector']} over random, by model strength", 1)
     tasks = list(dict.fromkeys((row["task"], row["split"]) for row in rows))
     axes.axhline(0, color=style.GREY, linewidth=0.8, linestyle=style.LINES[1])
     handles = []
     for place, task in enumerate(tasks):
-        own, look = [row for row in rows if (row["task"], row["split"]) == task], style.look(place)
+        task_rows, look = [row for row in rows if (row["task"], row["split"]) == task], style.look(place)
         shift = 0.08 * (place - (len(tasks) - 1) / 2)
-        x = [row["rank"] + shift for row in own]
-        axes.plot(x, [row["saved"] for row in own], **look)
-        for at, row in zip(x, own, strict=True):
+        x = [row["rank"] + shift for row in task_rows]
+        axes.plot(x, [row["saved"] for row in task_rows], **look)
+        for at, row in zip(x, task_rows, strict=True):
             if row["saved_low"] is not None:
                 axes.plot([at, at], [row["saved_low"], row["saved_high"]], color=look["color"], linewidth=0.8)
         once = [name for name, _ in tasks].count(task[0]) == 1
@@ -75,7 +75,7 @@ def draw_models(rows: Sequence[Row]) -> Any:
 
 
 def _ranks(axes: Any, rows: Sequence[Row], named: bool) -> None:
-    """Whole ranks on the x axis; with the models' names and pass@1 where there is one task."""
+    """Put whole ranks on the x axis; for a single task, add the models' names and pass@1."""
     ranks = sorted({row["rank"] for row in rows})
     at = {row["rank"]: f"{row['rank']}\n{row['model']}\n{100 * row['pass_at_1']:.1f} %" for row in rows}
     axes.set_xticks(ranks, [at[rank] if named else str(rank) for rank in ranks], fontsize=6 if named else 7)

@@ -1,4 +1,4 @@
-"""What is asked of a figure."""
+"""The options of a figure."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def _silent(line: str) -> None:
 
 @dataclass(frozen=True)
 class Request:
-    """The options of `harness plot`. `say` is told, in one line each, what is left out and why."""
+    """The options of `harness plot`; `say` receives a line for everything that is left out, with the reason."""
 
     name: str
     folders: Sequence[Path] = (Path("results"),)
@@ -46,14 +46,14 @@ class Request:
                 raise self.refused(f"{dashes}{option} goes with {named} only")
 
     def refused(self, reason: str) -> HarnessError:
-        """The error that says why this figure cannot be drawn."""
+        """Return the error that says why this figure cannot be plotted."""
         return HarnessError(f"plot {self.name}: {reason}")
 
     def of_one_selector(self) -> Request:
-        """The same of the selector that was asked for, else of the paper's."""
+        """Return the request with the paper's selector if none was given."""
         return replace(self, selector=self.selector or PAPERS_SELECTOR)
 
 
 def rounded(value: Any) -> Any:
-    """The value as tables and drawings have it: a number with six significant digits."""
+    """Return the value as in tables and plots: a float is rounded to six significant digits."""
     return float(f"{value:.{DIGITS}g}") if isinstance(value, float) else value

@@ -1,7 +1,7 @@
-"""How every figure looks: one font, three sizes, colours that the colour-blind tell apart, the same bytes each time.
+"""Style every figure alike: one font, three sizes, colours safe for colour-blind readers, reproducible bytes.
 
-Colours: Okabe and Ito's (Wong 2011, Nature Methods 8:441), without the yellow, which white paper swallows. Lines and
-markers differ too, so that a figure survives a black-and-white printer.
+Colours: Okabe and Ito's (Wong 2011, Nature Methods 8:441), without yellow, which is hard to see on white paper. Lines
+and markers differ too, so that a figure stays readable in black and white.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ STYLE = {
     "pdf.fonttype": 42,  # text stays text: it can be searched and edited
     "savefig.facecolor": "white",
 }
-# A date, or a version's name, would make other bytes of the same figure.
+# A date or a version's name would change the bytes of the same figure.
 METADATA: dict[str, dict[str, Any]] = {
     "pdf": {"CreationDate": None, "Creator": None, "Producer": None},
     "png": {"Software": None},
@@ -65,7 +65,7 @@ METADATA: dict[str, dict[str, Any]] = {
 
 
 def library(name: str = "") -> Any:
-    """Matplotlib, or a module of it; HarnessError where it is not installed."""
+    """Return matplotlib or one of its modules; HarnessError if it is not installed."""
     try:
         return importlib.import_module(f"matplotlib.{name}" if name else "matplotlib")
     except ModuleNotFoundError as failure:
@@ -77,26 +77,26 @@ def library(name: str = "") -> Any:
 
 
 def check() -> None:
-    """Raise HarnessError where nothing can be drawn, before anything is computed."""
+    """Raise HarnessError if matplotlib is missing; called before anything is computed."""
     library()
 
 
 @contextmanager
 def styled() -> Iterator[None]:
-    """The style, whatever the user's own settings are."""
+    """Apply the style, and ignore the user's matplotlib settings."""
     with library("style").context(["default", STYLE]):
         yield
 
 
 def encoded(figure: Any, kind: str) -> bytes:
-    """The figure as PDF or PNG: the same bytes from the same version of matplotlib."""
+    """Return the figure as PDF or PNG; the same version of matplotlib gives the same bytes."""
     content = io.BytesIO()
     figure.savefig(content, format=kind, dpi=DPI, metadata=METADATA[kind])
     return content.getvalue()
 
 
 def panels(title: str, count: int, columns: int | None = None) -> tuple[Any, list[Any]]:
-    """A figure with that title, and as many axes as asked for: side by side, or in rows of two or three."""
+    """Return a figure with a title and `count` axes, side by side or in rows of two or three."""
     columns = columns or {1: 1, 2: 2, 4: 2}.get(count, COLUMNS)
     rows = math.ceil(count / columns)
     width = PANEL[0] * columns + (0.6 if columns == 1 else 0)
@@ -111,12 +111,12 @@ def panels(title: str, count: int, columns: int | None = None) -> tuple[Any, lis
 
 
 def name_panel(axes: Any, *lines: str) -> None:
-    """What stands above a panel; a line too long for it is broken."""
+    """Set a panel's title; long lines are wrapped."""
     axes.set_title("\n".join(part for line in lines for part in textwrap.wrap(line, 44)))
 
 
 def look(place: int) -> dict[str, Any]:
-    """Colour, marker and line of the series in that place; none is the same as another of the first 24."""
+    """Return colour, marker and line of the series with this index; the first 24 series all look different."""
     return {
         "color": COLOURS[place % len(COLOURS)],
         "marker": MARKERS[place % len(MARKERS)],
@@ -125,7 +125,7 @@ def look(place: int) -> dict[str, Any]:
 
 
 def legend(figure: Any, handles: Sequence[Any]) -> None:
-    """One legend for all panels, below them; the figure grows by its height."""
+    """Add one legend for all panels below them; the figure grows by the legend's height."""
     width, height = figure.get_size_inches()
     longest = max(len(handle.get_label()) for handle in handles)
     columns = min(len(handles), max(1, int(width / (0.5 + 0.062 * longest))))
@@ -134,12 +134,12 @@ def legend(figure: Any, handles: Sequence[Any]) -> None:
 
 
 def mark(label: str, **appearance: Any) -> Any:
-    """What stands in a legend for marks of that appearance."""
+    """Return a legend entry for marks of this appearance."""
     return library("lines").Line2D([], [], label=label, **appearance)
 
 
 def log_axis(axis: Any, low: float, high: float, base: int = 10) -> None:
-    """A log axis that holds the values from low to high, with plain numbers: 1, 2, 5, 10, ..., or powers of two."""
+    """Make the axis logarithmic from low to high, with plain tick labels: 1, 2, 5, 10, ..., or powers of two."""
     steps = [1.0, 2.0, 5.0] if base == 10 else [1.0]
     ladder = [step * base**power for power in range(-8, 24) for step in steps]
     low, high = low / 1.12, high * 1.12
@@ -155,7 +155,7 @@ def log_axis(axis: Any, low: float, high: float, base: int = 10) -> None:
 
 
 def diagonal(axes: Any, low: float, high: float) -> None:
-    """Square log axes with the line y = x, and which side of it is which."""
+    """Make square log axes with the line y = x, and label both sides of it."""
     for axis in (axes.xaxis, axes.yaxis):
         log_axis(axis, low, high)
     axes.set_aspect("equal")

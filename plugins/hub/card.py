@@ -1,4 +1,4 @@
-"""The dataset card of a pool in a hub repository: its README.md, with the front matter that the hub reads."""
+"""Write the dataset card of a pool's repository: its README.md, with the front matter that the hub reads."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from harness.results import inert
 
 from .manifest import Manifest, StageEntry
 
-SPLIT = "pool"  # datasets wants one; a pool has no train and test
+SPLIT = "pool"  # `datasets` needs a split's name; a pool has no train and test
 SIZES = ("n<1K", "1K<n<10K", "10K<n<100K", "100K<n<1M", "1M<n<10M", "10M<n<100M", "100M<n<1B", "n>1B")
 
 
 def card(manifest: Manifest, repo: str, licence: str) -> str:
-    """The card as Markdown. Values are written as JSON, which YAML holds, so that none can end the front matter."""
+    """Return the card as Markdown; values are JSON, which is valid YAML, so that none can end the front matter."""
     front = "".join(f"{name}: {json.dumps(value)}\n" for name, value in _front_matter(manifest, licence).items())
     return f"---\n{front}---\n\n{_body(manifest, repo)}"
 
@@ -108,7 +108,7 @@ def _about_prompts(manifest: Manifest) -> str:
 
 
 def flat(inputs: Mapping[str, Any], before: str = "") -> Iterator[tuple[str, Any]]:
-    """The settings one by one, by names such as `sampler.temperature`."""
+    """Yield the settings with dotted names such as `sampler.temperature`."""
     for name, value in inputs.items():
         if isinstance(value, Mapping):
             yield from flat(value, f"{before}{name}.")

@@ -1,4 +1,4 @@
-"""`harness pool push` and `harness pool pull`: pools on the hub, as datasets."""
+"""`harness pool push` and `harness pool pull`: write and read pools as datasets on the hub."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from harness.plugin_system.options import Json, StoreDir, StoredKey, show
 
 @hookimpl
 def register_commands(register: Register) -> None:
-    """Add both to the group `pool`."""
+    """Add both commands to the group `pool`."""
     register("pool push", "harness_plugins.hub.commands:push")
     register("pool pull", "harness_plugins.hub.commands:pull")
 
@@ -37,8 +37,8 @@ def push(
 
     from .push import Push, push_pool, pushed
 
-    asked = Push(key, repo, store, private, licence, prompts, vectors, verdicts)
-    show(push_pool(asked, Progress()), as_json, lambda made: print(pushed(made)))
+    request = Push(key, repo, store, private, licence, prompts, vectors, verdicts)
+    show(push_pool(request, Progress()), as_json, lambda made: print(pushed(made)))
 
 
 def pull(

@@ -1,6 +1,6 @@
-"""One dataset repository of the Hugging Face hub: what is in it, its files, a commit. Every fault is one line.
+"""Read and write one dataset repository of the Hugging Face hub; every error is one line.
 
-The token is the hub client's own business (`hf auth login`, `HF_TOKEN`): it is asked whether there is one, and no more.
+The hub's client handles the token (`hf auth login`, `HF_TOKEN`): this module only checks that there is one.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ ANSWER_S = 30.0
 
 @dataclass(frozen=True)
 class RemoteFile:
-    """A file of a repository: bytes, and its SHA-256 where the hub knows it (of large files)."""
+    """A file of a repository: its size in bytes, and its SHA-256 if the hub knows it (for large files)."""
 
     size: int
     sha256: str | None
@@ -38,7 +38,7 @@ class Snapshot:
 
 
 class HubDataset:
-    """A dataset repository by its name, `owner/name`; `doing` begins every message."""
+    """The dataset repository `owner/name`; every error message starts with `doing`."""
 
     def __init__(self, repo: str, doing: str) -> None:
         from huggingface_hub import HfApi, constants
@@ -57,28 +57,28 @@ class HubDataset:
             )
 
     def require_token(self) -> None:
-        """Raise HarnessError where the hub's client has no token."""
+        """Raise HarnessError if the hub's client has no token."""
         from huggingface_hub import get_token
 
         if not get_token():
             raise HarnessError(f"{self.doing}: no token to write with: run `hf auth login`, or set HF_TOKEN")
 
     def create(self, private: bool) -> None:
-        """Make the repository unless it is there."""
+        """Create the repository if it does not exist."""
         with self._one_line():
             self.api.create_repo(self.repo, repo_type="dataset", private=private, exist_ok=True)
 
     def snapshot(self, revision: str | None = None) -> Snapshot:
-        """What is in the repository at a branch, tag or commit."""
+        """Return the content of the repository at a branch, tag or commit."""
         with self._one_line():
-            found = self.api.dataset_info(self.repo, revision=revision, files_metadata=True, timeout=ANSWER_S)
+            info = self.api.dataset_info(self.repo, revision=revision, files_metadata=True, timeout=ANSWER_S)
         files = {}
-        for file in found.siblings or ():
+        for file in info.siblings or ():
             files[file.rfilename] = RemoteFile(file.size or 0, file.lfs.sha256 if file.lfs else None)
-        return Snapshot(str(found.sha), bool(found.private), files)
+        return Snapshot(str(info.sha), bool(info.private), files)
 
     def snapshot_if_there(self) -> Snapshot | None:
-        """The same; None where there is no such repository, or none for this token."""
+        """Return the newest snapshot, or None if the repository does not exist or this token cannot see it."""
         from huggingface_hub.errors import RepositoryNotFoundError
 
         try:
@@ -89,32 +89,32 @@ class HubDataset:
             raise
 
     def download(self, path: str, commit: str, into: Path) -> Path:
-        """Fetch one file to the same path under a folder; what is there of the same commit is not fetched again."""
+        """Download one file to the same path in `into`, unless it is already there from the same commit."""
         with self._one_line():
             return Path(self.api.hf_hub_download(self.repo, path, repo_type="dataset", revision=commit, local_dir=into))
 
     def commit(self, add: Mapping[str, Path | bytes], delete: Sequence[str], message: str, parent: str) -> str:
-        """Add and delete files in one commit on top of `parent`; the new commit. All of it is there, or nothing."""
+        """Add and delete files in one atomic commit on top of `parent`; return the new commit's id."""
         from huggingface_hub import CommitOperationAdd, CommitOperationDelete
 
         operations: list[Any] = [CommitOperationDelete(path) for path in delete]
         operations += [CommitOperationAdd(path, source) for path, source in add.items()]
         with self._one_line():
-            made = self.api.create_commit(
+            commit = self.api.create_commit(
                 self.repo, operations, commit_message=message, repo_type="dataset", parent_commit=parent
             )
-        return str(made.oid)
+        return str(commit.oid)
 
     @contextmanager
     def _one_line(self) -> Iterator[None]:
-        """Only calls of the hub's client stand in here: what they raise is the hub's, the network's or the disk's."""
+        """Turn any exception into a one-line HarnessError; use it around calls of the hub's client only."""
         try:
             yield
         except Exception as failure:
-            raise HarnessError(f"{self.doing}: {_said(failure)}") from failure
+            raise HarnessError(f"{self.doing}: {_message(failure)}") from failure
 
 
-def _said(failure: Exception) -> str:
+def _message(failure: Exception) -> str:
     from huggingface_hub import errors
 
     if isinstance(failure, errors.HFValidationError):
@@ -136,7 +136,7 @@ def _said(failure: Exception) -> str:
 
 
 def _first_line(failure: BaseException) -> str:
-    """What went wrong, from the exception or what caused it; without addresses, which may be signed."""
+    """The type and first line of the exception or its cause, without URLs, which may contain signatures."""
     cause = failure.__cause__ or failure
     lines = [line for line in str(cause).splitlines() if line.strip()] or [""]
     words = ["(address)" if "://" in word else word for word in lines[0].split()]

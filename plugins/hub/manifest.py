@@ -1,9 +1,9 @@
-"""The manifest of a pool in a hub repository: which stages, which problems, which files, and a hash of each.
+"""The manifest of a pool in a hub repository: its stages, problems, and files with their hashes.
 
-It is what makes a folder of parquet files the pool with that key: a stage's key is the hash of its `inputs`, so inputs
-and key vouch for each other, and the manifest has a hash of its own. What is read was written by a stranger: nothing in
-it becomes a path. A file's name follows from its stage and number, a shard's from the problem's id and 12 hex digits,
-and where the manifest says another name it is refused.
+The manifest proves that parquet files are the pool with a key: a stage's key is the hash of its `inputs`, each file's
+hash is listed, and the manifest has its own hash. A manifest from the hub is not trusted, and nothing in it becomes a
+path: a file's name follows from its stage and number, a shard's from the problem's id and 12 hex digits. A manifest
+with any other name is refused.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ MOST_BYTES = 256 << 20
 
 @dataclass(frozen=True)
 class PartFile:
-    """One file of a repository: its path there, bytes, and SHA-256 in hex."""
+    """One file of a repository: its path, size in bytes, and SHA-256 in hex."""
 
     path: str
     size: int
@@ -38,7 +38,7 @@ class PartFile:
 
 @dataclass(frozen=True)
 class StageEntry:
-    """One stage of a store in a repository: what made it, its problems in the order of their rows, its files."""
+    """One stage of a store in a repository: its inputs, its problems in the order of their rows, its files."""
 
     kind: Kind
     key: str
@@ -48,20 +48,20 @@ class StageEntry:
 
     @property
     def folder(self) -> str:
-        """Where its files are in the repository."""
+        """The folder of its files in the repository."""
         return folder_of(self.kind, self.key)
 
     @property
     def rows(self) -> int:
-        """How many rows its table has."""
+        """The number of rows of its table."""
         return sum(shard.n for shard in self.shards)
 
     def path(self, root: Path, shard: Shard) -> Path:
-        """Where one of its shards is in a store."""
+        """Return the path of one of its shards in a store."""
         return root / self.kind.name / self.key / f"{shard.stem}{self.kind.suffix}"
 
     def as_json(self) -> dict[str, Any]:
-        """What stands in the manifest."""
+        """Return the stage's entry in the manifest."""
         return {
             "kind": self.kind.name,
             "key": self.key,
@@ -75,9 +75,9 @@ class StageEntry:
 class Manifest:
     """A pool in a repository; its responses are the first stage.
 
-    prompts     the licence of the problems' texts; None where they were left out
-    card        SHA-256 of the README.md that was written with it
-    made_by     the version of the harness
+    prompts     the licence of the problems' texts; None if they were left out
+    card        SHA-256 of the README.md written with the manifest
+    made_by     the harness's version
     """
 
     stages: Sequence[StageEntry]
@@ -87,7 +87,7 @@ class Manifest:
 
     @property
     def pool(self) -> StageEntry:
-        """The responses."""
+        """The stage of the responses."""
         return self.stages[0]
 
     @property
@@ -96,7 +96,7 @@ class Manifest:
         return [file for stage in self.stages for file in stage.files]
 
     def content(self) -> bytes:
-        """The file, with its own hash."""
+        """Return the bytes of manifest.json, with its own hash."""
         value = {
             "format": FORMAT,
             "schema": SCHEMA,
@@ -110,17 +110,17 @@ class Manifest:
 
 
 def folder_of(kind: Kind, key: str) -> str:
-    """`responses`, or `vectors-` and `verdicts-` with the key: a pool may have several."""
+    """Return `responses`, or `vectors-KEY` or `verdicts-KEY`: a pool may have several of these."""
     return kind.folder if kind.name == "pool" else f"{kind.folder}-{key}"
 
 
 def stage_key(kind: Kind, inputs: Mapping[str, Any]) -> str:
-    """The key that a stage of that kind has in any store."""
+    """Return the key of a stage with this kind and these inputs, the same in every store."""
     return digest({"stage": kind.name, **inputs})
 
 
 def parse(content: bytes) -> Manifest:
-    """The manifest in a file; HarnessError, without the repository's name, for what is none or cannot be trusted."""
+    """Parse manifest.json; HarnessError, without the repository's name, if it is invalid or cannot be trusted."""
     try:
         value = json.loads(content)
     except (ValueError, RecursionError):

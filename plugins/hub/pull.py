@@ -1,7 +1,7 @@
-"""`harness pool pull`: the pool of a repository into a store, under the key that it had where it was made.
+"""`harness pool pull`: bring the pool of a repository into a store, under its original key.
 
-Everything is fetched at one commit into a folder of the store, every hash and every row is checked, and only then the
-first shard is written. A pull that was killed goes on at the file, and then at the problem, where it stopped.
+All files of one commit are downloaded to a folder of the store, and every hash and row is checked before the first
+shard is written. A pull that was killed resumes at the file, or at the problem, where it stopped.
 """
 
 from __future__ import annotations
@@ -26,42 +26,44 @@ from harness.system.progress import Progress
 
 from .dataset import HubDataset, Snapshot
 from .manifest import PartFile, StageEntry
-from .stored_manifest import counts, read_manifest, said_of, sha256_of
+from .stored_manifest import counts, prefixed_by, read_manifest, sha256_of
 from .tables import VERDICTS, read_parts
 
 
 def pull_pool(
     repo: str, root: Path, progress: Progress, revision: str | None = None, verdicts: bool = True
 ) -> dict[str, Any]:
-    """Bring the pool of a repository into a store, under its key; what was brought.
+    """Bring the pool of a repository into a store under its key, and return a summary of it.
 
-    `revision`: a branch, tag or commit. Without `verdicts` those of the repository are left there.
+    `revision` is a branch, tag or commit. If `verdicts` is False, the repository's verdicts are not downloaded.
     """
     hub = HubDataset(repo, "pool pull")
-    found = hub.snapshot(revision)
-    folder = root / "pull" / digest([hub.endpoint, repo, found.commit])
+    snapshot = hub.snapshot(revision)
+    folder = root / "pull" / digest([hub.endpoint, repo, snapshot.commit])
     for leftover in folder.rglob("*.incomplete"):
         leftover.unlink(missing_ok=True)
     with disk_errors(folder):
         folder.mkdir(parents=True, exist_ok=True)
-    manifest = read_manifest(hub, found, folder)
+    manifest = read_manifest(hub, snapshot, folder)
     stages = [stage for stage in manifest.stages if verdicts or stage.kind is not VERDICTS]
     files = [file for stage in stages for file in stage.files]
-    with said_of(hub):
+    with prefixed_by(hub):
         _check_problems(manifest.pool)
-        _check_there(files, found)
-        _check_room(files, root)
-    _fetch(hub, found.commit, files, folder, progress)
-    with said_of(hub):
+        _check_remote(files, snapshot)
+        _check_space(files, root)
+    _fetch(hub, snapshot.commit, files, folder, progress)
+    with prefixed_by(hub):
         for stage in stages:
             _check(stage, folder, root)
-        kept = [_keep(stage, folder, root, progress) for stage in reversed(stages)]  # a text says that all is there
+        kept = [
+            _keep(stage, folder, root, progress) for stage in reversed(stages)
+        ]  # responses last: they mark a complete pull
     shutil.rmtree(folder)
-    return {"repo": repo, "commit": found.commit, **counts(replace(manifest, stages=stages)), "new": kept[-1]}
+    return {"repo": repo, "commit": snapshot.commit, **counts(replace(manifest, stages=stages)), "new": kept[-1]}
 
 
 def _check_problems(pool: StageEntry) -> None:
-    """Refuse responses to what is no problem of the task, where the task is installed and its problems can be read."""
+    """Refuse responses to problems that the task does not have, if the task is installed and its data can be read."""
     task = pool.inputs.get("task")
     if not isinstance(task, dict):
         return
@@ -72,7 +74,7 @@ def _check_problems(pool: StageEntry) -> None:
                 left.pop(shard_name(problem), None)
                 if not left:
                     return
-    except Exception:  # not here, not as it was there, its data out of reach: a run will say so
+    except Exception:  # not installed, another revision, or its data cannot be read: a run will report it
         return
     raise HarnessError(
         f"responses to {len(left)} problems that task {task['name']!r} of the same revision does not have, first "
@@ -81,7 +83,7 @@ def _check_problems(pool: StageEntry) -> None:
 
 
 def _problems_of(name: str, revision: str) -> Iterator[Problem]:
-    """All splits' problems, the default split's first; HarnessError where the task here is another."""
+    """All splits' problems, the default split's first; HarnessError if the installed task has another revision."""
     task = build(load_registry(), "task", name, data=None)
     if task.revision != revision:
         raise HarnessError(f"task {name!r}: another revision")
@@ -90,19 +92,19 @@ def _problems_of(name: str, revision: str) -> Iterator[Problem]:
         yield from task.problems(split)
 
 
-def _check_there(files: Sequence[PartFile], found: Snapshot) -> None:
-    """Refuse before the first byte is fetched what the hub itself says is not as the manifest has it."""
-    missing = [file.path for file in files if file.path not in found.files]
+def _check_remote(files: Sequence[PartFile], snapshot: Snapshot) -> None:
+    """Before any download, refuse files whose size or hash on the hub differs from the manifest."""
+    missing = [file.path for file in files if file.path not in snapshot.files]
     if missing:
         raise HarnessError(f"half of a pool: {len(missing)} of its {len(files)} files are missing, first {missing[0]}")
     for file in files:
-        there = found.files[file.path]
-        if there.size != file.size or there.sha256 not in (None, file.sha256):
+        remote = snapshot.files[file.path]
+        if remote.size != file.size or remote.sha256 not in (None, file.sha256):
             raise HarnessError(f"{file.path} is not the file that the manifest names (its size or hash is another)")
 
 
-def _check_room(files: Sequence[PartFile], root: Path) -> None:
-    """Fetched files and shards are both there for a while."""
+def _check_space(files: Sequence[PartFile], root: Path) -> None:
+    """Refuse a pull that does not fit on the disk: downloaded files and shards exist together for a while."""
     needed, free = 2 * sum(file.size for file in files), shutil.disk_usage(root).free
     if needed > free:
         raise HarnessError(
@@ -125,7 +127,7 @@ def _fetch(hub: HubDataset, commit: str, files: Sequence[PartFile], folder: Path
 
 
 def _check(stage: StageEntry, folder: Path, root: Path) -> None:
-    """Read all rows once before anything is written; and see that the store has no other responses under the key."""
+    """Check all rows before anything is written, and that the store has no different responses under the key."""
     for shard, rows in read_parts([folder / file.path for file in stage.files], stage.kind, stage.shards):
         try:
             value = stage.kind.value(rows)
@@ -139,18 +141,18 @@ def _check(stage: StageEntry, folder: Path, root: Path) -> None:
             )
 
 
-def _same(one: Responses, other: Responses) -> bool:
+def _same(first: Responses, second: Responses) -> bool:
     return (
-        list(one.texts) == list(other.texts)
-        and list(one.finish) == list(other.finish)
-        and np.array_equal(one.lengths, other.lengths)
-        and np.array_equal(one.logprobs, other.logprobs, equal_nan=True)
-        and one.token_ids == other.token_ids
+        list(first.texts) == list(second.texts)
+        and list(first.finish) == list(second.finish)
+        and np.array_equal(first.lengths, second.lengths)
+        and np.array_equal(first.logprobs, second.logprobs, equal_nan=True)
+        and first.token_ids == second.token_ids
     )
 
 
 def _keep(stage: StageEntry, folder: Path, root: Path, progress: Progress) -> int:
-    """Write the shards that the store does not have; how many."""
+    """Write the shards that the store does not have; return their number."""
     Stage(root / stage.kind.name / stage.key, stage.key, stage.kind.suffix, stage.inputs).begin()
     new = 0
     with progress.stage(stage.folder, len(stage.shards), "problems", closing=False) as shown:
@@ -164,7 +166,7 @@ def _keep(stage: StageEntry, folder: Path, root: Path, progress: Progress) -> in
 
 
 def pulled(made: dict[str, Any]) -> str:
-    """One line on a pull."""
+    """Return one line about a pull."""
     return (
         f"pool {made['pool']}: {made['responses']:,} responses to {made['problems']:,} problems, {made['new']:,} of "
         f"them new here; {', '.join(made['stages'])} from {made['repo']} at {made['commit'][:12]}"

@@ -1,6 +1,6 @@
-"""`harness pool push`: a pool of a store to a dataset repository of the hub, in one commit.
+"""`harness pool push`: write a pool of the store to a dataset repository of the hub, in one commit.
 
-The problems' texts stay at home unless their licence is named: those of AIME and MATH are not ours to pass on.
+The problems' texts are not pushed unless their licence is named: those of AIME and MATH may not be redistributed.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ CARD = "README.md"
 
 @dataclass(frozen=True)
 class Push:
-    """What is asked of a push. `prompts`: the licence of the problems' texts, which then go too."""
+    """The options of a push; `prompts` is the licence of the problems' texts, and None leaves them out."""
 
     key: str
     repo: str
@@ -51,45 +51,45 @@ class Push:
 
 
 @dataclass(frozen=True)
-class There:
-    """What the repository holds before a push: nothing (None, None), files, or a pool already."""
+class Existing:
+    """The repository's content before a push: nothing (None, None), files without a pool, or a pool."""
 
     snapshot: Snapshot | None
     manifest: Manifest | None
 
 
-def push_pool(asked: Push, progress: Progress) -> dict[str, Any]:
-    """Write a pool of the store, with what is asked for beside it, to a repository in one commit; what is there now.
+def push_pool(request: Push, progress: Progress) -> dict[str, Any]:
+    """Write a pool, and the vectors and verdicts asked for, to a repository in one commit; return a summary of it.
 
-    What an earlier push of the same pool left beside it (vectors, verdicts) stays.
+    Vectors and verdicts from an earlier push of the same pool stay.
     """
-    stages = _stages(asked, stored_pool(asked.store, asked.key))
+    stages = _stages(request, stored_pool(request.store, request.key))
     pool = stages[0]
-    _check_prompts(asked, pool)
-    _say_what_shows(asked, stages, progress)
-    hub = HubDataset(asked.repo, "pool push")
+    _check_prompts(request, pool)
+    _say_what_shows(request, stages, progress)
+    hub = HubDataset(request.repo, "pool push")
     hub.require_token()
-    with _emptied(asked.store / "push" / pool.key) as staging:
-        there = _there(hub, staging)
-        _check_there(asked, pool, there)
-        files = _written(asked.store, stages, staging, progress)
-        kept = [stage for stage in (there.manifest.stages if there.manifest else ()) if stage.key not in files]
+    with _emptied(request.store / "push" / pool.key) as staging:
+        existing = _existing(hub, staging)
+        _check_existing(request, pool, existing)
+        files = _written(request.store, stages, staging, progress)
+        kept = [stage for stage in (existing.manifest.stages if existing.manifest else ()) if stage.key not in files]
         manifest = Manifest(
-            [replace(stage, files=_described(files[stage.key])) for stage in stages] + kept, asked.prompts
+            [replace(stage, files=_described(files[stage.key])) for stage in stages] + kept, request.prompts
         )
-        if there.snapshot is None:
-            hub.create(asked.private)
-        snapshot = there.snapshot or hub.snapshot()
-        page = _card(asked, hub, replace(there, snapshot=snapshot), manifest, staging, progress)
+        if existing.snapshot is None:
+            hub.create(request.private)
+        snapshot = existing.snapshot or hub.snapshot()
+        page = _card(request, hub, replace(existing, snapshot=snapshot), manifest, staging, progress)
         add: dict[str, Path | bytes] = {name: path for paths in files.values() for name, path in paths.items()}
-        commit = _commit(hub, manifest, add, page, there, snapshot)
+        commit = _commit(hub, manifest, add, page, existing, snapshot)
     size = sum(file.size for file in manifest.files)
-    return {"repo": asked.repo, "commit": commit, "private": snapshot.private, "bytes": size, **counts(manifest)}
+    return {"repo": request.repo, "commit": commit, "private": snapshot.private, "bytes": size, **counts(manifest)}
 
 
-def _stages(asked: Push, folder: Path) -> list[StageEntry]:
-    """The stages to push, each with the problems that it has a shard of."""
-    kind = WITH_PROMPTS if asked.prompts is not None else RESPONSES
+def _stages(request: Push, folder: Path) -> list[StageEntry]:
+    """The stages to push, each with the problems for which it has a shard."""
+    kind = WITH_PROMPTS if request.prompts is not None else RESPONSES
     shards = [_shard(path) for path in sorted(folder.glob("*.parquet"))]
     if not shards:
         raise HarnessError(f"pool {folder.name}: holds no responses yet")
@@ -99,17 +99,17 @@ def _stages(asked: Push, folder: Path) -> list[StageEntry]:
             "none do, then push"
         )
     pool = _entry(kind, folder, shards)
-    found = [pool]
-    if asked.vectors:
-        folders = sorted(path.parent for path in (asked.store / "embedding").glob("*/manifest.json"))
-        found += [entry for path in folders if (entry := _beside(VECTORS, path, pool))]
-    graded = graded_folder(asked.store, pool.key) if asked.verdicts else None
-    found += [entry for path in ([graded] if graded else []) if (entry := _beside(VERDICTS, path, pool))]
-    kinds = {entry.kind.name for entry in found}
-    for wanted, name in ((asked.vectors, "embedding"), (asked.verdicts, "verdict")):
+    stages = [pool]
+    if request.vectors:
+        folders = sorted(path.parent for path in (request.store / "embedding").glob("*/manifest.json"))
+        stages += [entry for path in folders if (entry := _beside(VECTORS, path, pool))]
+    graded = graded_folder(request.store, pool.key) if request.verdicts else None
+    stages += [entry for path in ([graded] if graded else []) if (entry := _beside(VERDICTS, path, pool))]
+    kinds = {entry.kind.name for entry in stages}
+    for wanted, name in ((request.vectors, "embedding"), (request.verdicts, "verdict")):
         if wanted and name not in kinds:
-            raise HarnessError(f"pool {pool.key}: {asked.store} has no {name}s of it: `harness run` makes them")
-    return found
+            raise HarnessError(f"pool {pool.key}: {request.store} has no {name}s of it: `harness run` makes them")
+    return stages
 
 
 def _shard(path: Path) -> Shard:
@@ -125,84 +125,84 @@ def _entry(kind: Kind, folder: Path, shards: Sequence[Shard]) -> StageEntry:
 
 
 def _beside(kind: Kind, folder: Path, pool: StageEntry) -> StageEntry | None:
-    """A stage made from the pool; None for another pool's, or one without shards."""
+    """The stage in `folder`; None if it belongs to another pool or has no shards."""
     if json_files.read_manifest(folder).get("pool") != pool.key:
         return None
     shards = [shard for shard in pool.shards if (folder / f"{shard.stem}{kind.suffix}").exists()]
     return _entry(kind, folder, shards) if shards else None
 
 
-def _check_prompts(asked: Push, pool: StageEntry) -> None:
+def _check_prompts(request: Push, pool: StageEntry) -> None:
     task = pool.inputs.get("task")
     named = (task["name"] if isinstance(task, dict) else task) or ""
-    if asked.prompts is not None and (owner := _owner(named)):
+    if request.prompts is not None and (owner := _owner(named)):
         raise HarnessError(
             f"pool push: the problems of {named} belong to {owner} and are not pushed: leave --prompts away; "
             "the responses join again by the problems' ids"
         )
-    if asked.prompts == "":
+    if request.prompts == "":
         raise HarnessError("pool push: --prompts wants the licence under which the problems' texts may be passed on")
 
 
 def _owner(task: str) -> str | None:
-    """Whose texts a task's problems are, where they are not passed on; None too for a task that is not installed."""
+    """The owner of the problems' texts if they may not be redistributed; None also if the task is not installed."""
     try:
-        found = load_registry().find("task", parse_spec(task).name).load() if task else None
+        factory = load_registry().find("task", parse_spec(task).name).load() if task else None
     except HarnessError:
         return None
-    return getattr(found, "owner", None)
+    return getattr(factory, "owner", None)
 
 
-def _say_what_shows(asked: Push, stages: Sequence[StageEntry], progress: Progress) -> None:
-    """What a reader of the repository will learn that the pusher may not think of."""
+def _say_what_shows(request: Push, stages: Sequence[StageEntry], progress: Progress) -> None:
+    """Tell the user what the repository will show that they may not expect: paths, addresses, no licence."""
     for name, value in dict(item for stage in stages for item in flat(stage.inputs)).items():
         if isinstance(value, str) and re.match(r"/|~|[A-Za-z]:\\|\w+://", value):
             progress.say(f"pool push: the manifest and the card say {name} = {value}")
-    if asked.licence is None:
+    if request.licence is None:
         progress.say("pool push: no --licence: the card says 'unknown', under which nobody may use it")
 
 
-def _there(hub: HubDataset, staging: Path) -> There:
-    """What the repository holds; HarnessError where that is no pool."""
-    found = hub.snapshot_if_there()
-    if found is None:
-        return There(None, None)
-    if pool_manifest.NAME in found.files:
-        return There(found, read_manifest(hub, found, staging / "before"))
-    if set(found.files) - {".gitattributes", CARD}:
+def _existing(hub: HubDataset, staging: Path) -> Existing:
+    """The content of the repository; HarnessError if it has files that do not belong to a pool."""
+    snapshot = hub.snapshot_if_there()
+    if snapshot is None:
+        return Existing(None, None)
+    if pool_manifest.NAME in snapshot.files:
+        return Existing(snapshot, read_manifest(hub, snapshot, staging / "before"))
+    if set(snapshot.files) - {".gitattributes", CARD}:
         raise HarnessError(f"{hub.doing}: the repository holds files that are no pool: choose another, or a new one")
-    return There(found, None)
+    return Existing(snapshot, None)
 
 
-def _check_there(asked: Push, pool: StageEntry, there: There) -> None:
-    if there.snapshot and asked.private and not there.snapshot.private:
+def _check_existing(request: Push, pool: StageEntry, existing: Existing) -> None:
+    if existing.snapshot and request.private and not existing.snapshot.private:
         raise HarnessError(
-            f"pool push {asked.repo}: the repository is public: choose another, or make it private first"
+            f"pool push {request.repo}: the repository is public: choose another, or make it private first"
         )
-    if there.manifest is None:
+    if existing.manifest is None:
         return
-    before = there.manifest.pool
+    before = existing.manifest.pool
     if before.key != pool.key:
         raise HarnessError(
-            f"pool push {asked.repo}: the repository holds pool {before.key}, and holds one only: choose another"
+            f"pool push {request.repo}: the repository holds pool {before.key}, and holds one only: choose another"
         )
     missing = set(before.shards) - set(pool.shards)
     if missing:
         raise HarnessError(
-            f"pool push {asked.repo}: the repository holds {len(missing)} problems that {asked.store} does not: "
+            f"pool push {request.repo}: the repository holds {len(missing)} problems that {request.store} does not: "
             "`harness pool pull` it first"
         )
 
 
 def _written(root: Path, stages: Sequence[StageEntry], staging: Path, progress: Progress) -> dict[str, dict[str, Path]]:
-    """Per stage's key the files written: where they are now, by their paths in the repository."""
+    """Write the stages' files to `staging`; for each stage's key, their local paths by paths in the repository."""
     files = {}
-    with progress.stage("write", sum(len(stage.shards) for stage in stages), "problems") as shown:
+    with progress.stage("write", sum(len(stage.shards) for stage in stages), "problems") as progress_bar:
 
         def tables(stage: StageEntry) -> Iterator[Any]:
             for shard in stage.shards:
                 yield table_of(stage.kind, shard, stage.path(root, shard))
-                shown.advance()
+                progress_bar.advance()
 
         for stage in stages:
             with disk_errors(staging):
@@ -216,15 +216,15 @@ def _described(files: Mapping[str, Path]) -> list[PartFile]:
 
 
 def _card(
-    asked: Push, hub: HubDataset, there: There, manifest: Manifest, staging: Path, progress: Progress
+    request: Push, hub: HubDataset, existing: Existing, manifest: Manifest, staging: Path, progress: Progress
 ) -> bytes | None:
-    """The card to write; None where somebody else has written or edited the one that is there."""
-    if there.snapshot and CARD in there.snapshot.files:
-        known = there.manifest.card if there.manifest else ""
-        if sha256_of(hub.download(CARD, there.snapshot.commit, staging / "before")) != known:
+    """The card to write; None if the repository has a card that a person wrote or edited."""
+    if existing.snapshot and CARD in existing.snapshot.files:
+        known = existing.manifest.card if existing.manifest else ""
+        if sha256_of(hub.download(CARD, existing.snapshot.commit, staging / "before")) != known:
             progress.say(f"pool push: {CARD} of the repository is not ours: left as it is")
             return None
-    return card(manifest, asked.repo, asked.licence or "unknown").encode("utf-8", "replace")
+    return card(manifest, request.repo, request.licence or "unknown").encode("utf-8", "replace")
 
 
 def _commit(
@@ -232,11 +232,14 @@ def _commit(
     manifest: Manifest,
     add: dict[str, Path | bytes],
     page: bytes | None,
-    there: There,
+    existing: Existing,
     snapshot: Snapshot,
 ) -> str:
-    """Commit the files, the manifest, and the card unless it is somebody's own; delete what is listed no more."""
-    before = there.manifest
+    """Commit the files, the manifest and the card (if `page` is given); delete files that the manifest no longer lists.
+
+    Returns the commit's id.
+    """
+    before = existing.manifest
     if page is not None:
         add[CARD] = page
     manifest = replace(manifest, card=sha256_of(page) if page is not None else before.card if before else "")
@@ -249,7 +252,7 @@ def _commit(
 
 @contextmanager
 def _emptied(folder: Path) -> Iterator[Path]:
-    """An empty folder, gone afterwards; one that a killed process left is emptied."""
+    """Make an empty folder and delete it afterwards; files that a killed process left are deleted first."""
     shutil.rmtree(folder, ignore_errors=True)
     with disk_errors(folder):
         folder.mkdir(parents=True)
@@ -260,7 +263,7 @@ def _emptied(folder: Path) -> Iterator[Path]:
 
 
 def pushed(made: dict[str, Any]) -> str:
-    """One line on a push."""
+    """Return one line about a push."""
     return (
         f"{made['repo']} ({'private' if made['private'] else 'public'}): pool {made['pool']}, {made['responses']:,} "
         f"responses to {made['problems']:,} problems, {made['bytes'] / 1e6:,.1f} MB in {', '.join(made['stages'])}"

@@ -1,7 +1,7 @@
-"""What `harness pool push` and `harness pool pull` both know of a repository on the hub: it holds one pool.
+"""Read the manifest of a pool's repository on the hub, for `harness pool push` and `harness pool pull`.
 
-A repository is `manifest.json`, a card, and per stage a folder of parquet files that the hub's viewer and `datasets`
-read. A push is one commit, so a reader sees all of it or nothing.
+A repository holds one pool: `manifest.json`, a card, and for each stage a folder of parquet files that the hub's viewer
+and `datasets` can read. A push is one commit, so a reader sees all of it or nothing.
 """
 
 from __future__ import annotations
@@ -19,22 +19,22 @@ from .dataset import HubDataset, Snapshot
 from .manifest import Manifest
 
 
-def read_manifest(hub: HubDataset, found: Snapshot, into: Path) -> Manifest:
-    """The manifest of the repository at a commit, fetched into a folder; one line where it has none to be trusted."""
-    with said_of(hub):
-        file = found.files.get(pool_manifest.NAME)
+def read_manifest(hub: HubDataset, snapshot: Snapshot, into: Path) -> Manifest:
+    """Download a snapshot's manifest to a folder and return it; HarnessError, one line, if it is missing or invalid."""
+    with prefixed_by(hub):
+        file = snapshot.files.get(pool_manifest.NAME)
         if file is None:
             raise HarnessError(f"no pool: the repository has no {pool_manifest.NAME}")
         if file.size > pool_manifest.MOST_BYTES:
             raise HarnessError(f"{pool_manifest.NAME} has {file.size:,} bytes: too many to be one")
-    content = hub.download(pool_manifest.NAME, found.commit, into).read_bytes()
-    with said_of(hub):
+    content = hub.download(pool_manifest.NAME, snapshot.commit, into).read_bytes()
+    with prefixed_by(hub):
         return pool_manifest.parse(content)
 
 
 @contextmanager
-def said_of(hub: HubDataset) -> Iterator[None]:
-    """Whatever is wrong with what a repository holds, with the repository's name before it."""
+def prefixed_by(hub: HubDataset) -> Iterator[None]:
+    """Put the repository's name before the message of any HarnessError."""
     try:
         yield
     except HarnessError as failure:
@@ -42,7 +42,7 @@ def said_of(hub: HubDataset) -> Iterator[None]:
 
 
 def sha256_of(source: Path | bytes) -> str:
-    """The SHA-256 of a file or of bytes, in hex."""
+    """Return the SHA-256 of a file or of bytes, in hex."""
     if isinstance(source, bytes):
         return hashlib.sha256(source).hexdigest()
     with source.open("rb") as file:
@@ -50,7 +50,7 @@ def sha256_of(source: Path | bytes) -> str:
 
 
 def counts(manifest: Manifest) -> dict[str, Any]:
-    """What a command says of a pool: its key, problems, responses and tables."""
+    """Return what a command prints about a pool: its key, problems, responses and tables."""
     pool = manifest.pool
     return {
         "pool": pool.key,

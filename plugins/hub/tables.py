@@ -1,12 +1,12 @@
-"""Shards of a store as the few large parquet files of a hub repository, and back.
+"""Convert a store's shards to the few large parquet files of a hub repository, and back.
 
-A store has a file a problem; a hub, its viewer and `datasets` want few files with plain columns. So a stage becomes one
-table, a row a response, the problems one after the other: `problem_id`, `index` and what the stage's shards hold. A row
-group holds whole problems and a file is closed at `PART_BYTES`, so that writing and reading need the memory of one
-problem, or of 64 MB where that is more, and a broken transfer loses one file at most.
+A store has one file per problem; the hub, its viewer and `datasets` work best with few files of plain columns. So each
+stage becomes one table with a row per response, problem after problem: `problem_id`, `index` and the shards' columns. A
+row group holds whole problems, and a file ends at `PART_BYTES`. Writing and reading thus need the memory of one problem
+or 64 MB, whichever is more, and a broken transfer loses at most one file.
 
-What is read was written by a stranger: each table must have exactly these columns and the rows that the manifest says,
-and a group that would unpack to more than `GROUP_LIMIT` is refused (a parquet file of kilobytes can hold gigabytes).
+Files to read are not trusted: each table must have exactly these columns and the rows listed in the manifest. A group
+that unpacks to more than `GROUP_LIMIT` is refused (a parquet file of kilobytes can hold gigabytes).
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ GROUP_LIMIT = 4 << 30
 
 @dataclass(frozen=True)
 class Shard:
-    """One problem of a stage: its id, the hash in the name of its file, and how many rows it has."""
+    """One problem of a stage: its id, the hash in its file's name, and its number of rows."""
 
     problem_id: str
     hashed: str
@@ -44,20 +44,20 @@ class Shard:
 
     @property
     def stem(self) -> str:
-        """The name of its file in a store, without suffix."""
+        """The file's name in a store, without suffix."""
         return named_shard(self.problem_id, self.hashed)
 
 
 @dataclass(frozen=True)
 class Kind:
-    """A kind of stage: how its shards become columns, and columns shards.
+    """A kind of stage, with the conversions between its shards and columns.
 
-    folder      what its files in a repository are named by
+    folder      the name of its folder in a repository
     suffix      of its shards in a store
-    columns     beside problem_id and index; those in `optional` may hold nulls
-    read        a shard's file to columns
-    value       the rows of one problem to what the shard holds; HarnessError for rows that cannot be that
-    keep        that, written as a shard
+    columns     besides problem_id and index; those in `optional` may hold nulls
+    read        converts a shard's file to columns
+    value       converts one problem's rows to the content of a shard; HarnessError for invalid rows
+    keep        writes one problem's rows as a shard
     """
 
     name: str
@@ -95,8 +95,8 @@ def _responses_out(path: Path) -> dict[str, Any]:
 
 
 def responses_of(table: pa.Table) -> Responses:
-    """The responses in the rows of one problem."""
-    _one_of(table, "finish", FINISHES)
+    """Return the responses in the rows of one problem."""
+    _require_known(table, "finish", FINISHES)
     _check_counts(table)
     token_ids = table["token_ids"]
     return Responses(
@@ -109,8 +109,9 @@ def responses_of(table: pa.Table) -> Responses:
 
 
 def _check_counts(table: pa.Table) -> None:
-    """Refuse lengths, log-probabilities and token ids that no engine gives. NaN says that a log-probability is unknown;
-    where a problem has token ids, all its responses have, as many as they are long.
+    """Refuse lengths, log-probabilities and token ids that no engine gives.
+
+    NaN means that a log-probability is unknown. If one response has token ids, all must, and as many as its length.
     """
     lengths, logprobs, token_ids = table["length"], table["logprob"].to_numpy(), table["token_ids"]
     if pc.min(lengths).as_py() < 0:
@@ -150,7 +151,7 @@ def _vectors_out(path: Path) -> dict[str, Any]:
 
 
 def vectors_of(table: pa.Table) -> Floats:
-    """The vectors (n, d) float32 in the rows of one problem."""
+    """Return the vectors (n, d) float32 in the rows of one problem."""
     column = table["vector"].combine_chunks()
     widths = set(pc.list_value_length(column).to_pylist())
     values = column.flatten()
@@ -181,8 +182,8 @@ def _verdicts_out(path: Path) -> dict[str, Any]:
 
 
 def verdicts_of(table: pa.Table) -> tuple[list[Verdict], list[str | None], dict[str, str]]:
-    """The verdicts in the rows of one problem, the canonical answers, and under what they were made."""
-    _one_of(table, "verdict", STATUSES)
+    """Return the verdicts in the rows of one problem, the canonical answers, and the grading conditions."""
+    _require_known(table, "verdict", STATUSES)
     columns = table.to_pydict()
     try:
         conditions = json.loads(columns["conditions"][0])
@@ -197,7 +198,7 @@ def _verdicts_in(path: Path, shard: Shard, table: pa.Table) -> None:
     store.write_verdicts(path, *verdicts_of(table))
 
 
-def _one_of(table: pa.Table, name: str, known: set[str]) -> None:
+def _require_known(table: pa.Table, name: str, known: set[str]) -> None:
     unknown = set(pc.unique(table[name]).to_pylist()) - known
     if unknown:
         raise HarnessError(f"{name} must be one of {', '.join(sorted(known))}, got {sorted(map(repr, unknown))[0]:.40}")
@@ -249,7 +250,7 @@ VERDICTS = Kind(
 
 
 def table_of(kind: Kind, shard: Shard, path: Path) -> pa.Table:
-    """The rows of one shard; HarnessError where it has another number of them than `shard` says."""
+    """Return the rows of one shard; HarnessError if their number differs from `shard.n`."""
     columns = kind.read(path)
     given = {"problem_id": [shard.problem_id] * shard.n, "index": np.arange(shard.n, dtype=np.int32), **columns}
     schema = kind.schema
@@ -260,7 +261,10 @@ def table_of(kind: Kind, shard: Shard, path: Path) -> pa.Table:
 
 
 def write_parts(folder: Path, kind: Kind, tables: Iterable[pa.Table]) -> list[Path]:
-    """Write the problems' tables to `folder`/00000.parquet and on; the same bytes for the same problems."""
+    """Write the problems' tables to `folder`/00000.parquet, 00001.parquet, ...; return the paths.
+
+    The same problems give the same bytes.
+    """
     folder.mkdir(parents=True)
     paths: list[Path] = []
     groups = _groups(tables)
@@ -276,16 +280,16 @@ def write_parts(folder: Path, kind: Kind, tables: Iterable[pa.Table]) -> list[Pa
 
 
 def part_name(number: int) -> str:
-    """The name of a stage's file in its folder."""
+    """Return the name of a stage's file in its folder."""
     return f"{number:05d}.parquet"
 
 
 def _groups(tables: Iterable[pa.Table]) -> Iterator[pa.Table]:
-    """The tables joined until a group is worth its overhead."""
+    """Join tables until a row group is large enough to be worth its overhead."""
     waiting: list[pa.Table] = []
     for table in tables:
         waiting.append(table)
-        if sum(map(len, waiting)) >= GROUP_ROWS or sum(one.nbytes for one in waiting) >= GROUP_BYTES:
+        if sum(map(len, waiting)) >= GROUP_ROWS or sum(rows.nbytes for rows in waiting) >= GROUP_BYTES:
             yield pa.concat_tables(waiting)
             waiting = []
     if waiting:
@@ -293,10 +297,10 @@ def _groups(tables: Iterable[pa.Table]) -> Iterator[pa.Table]:
 
 
 def read_parts(paths: Sequence[Path], kind: Kind, shards: Sequence[Shard]) -> Iterator[tuple[Shard, pa.Table]]:
-    """Each problem with its rows, in the order of `shards`; HarnessError unless the files hold just these rows."""
+    """Yield each problem with its rows, in the order of `shards`; HarnessError if the files hold other rows."""
     expected = iter(shards)
     for path in paths:
-        with _unreadable(path):
+        with _one_line_errors(path):
             for group in _groups_in(path, kind):
                 start = 0
                 while start < group.num_rows:
@@ -323,8 +327,8 @@ def _checked(rows: pa.Table, kind: Kind, shard: Shard) -> pa.Table:
 def _groups_in(path: Path, kind: Kind) -> Iterator[pa.Table]:
     texts = [field.name for field in kind.schema if pa.types.is_string(field.type)]
     with pq.ParquetFile(path) as file:
-        found = file.schema_arrow.remove_metadata()
-    if found != kind.schema:
+        schema = file.schema_arrow.remove_metadata()
+    if schema != kind.schema:
         raise HarnessError(f"has other columns than {', '.join(kind.schema.names)}")
     with pq.ParquetFile(path, read_dictionary=texts) as file:
         for number in range(file.num_row_groups):
@@ -345,7 +349,7 @@ def _refuse_a_bomb(group: Any) -> None:
 
 
 def _unpacked(column: pa.ChunkedArray) -> int:
-    """How many bytes the texts take, each where it stands; asked of the dictionary, before anything is unpacked."""
+    """The bytes of the unpacked texts, computed from the dictionary before anything is unpacked."""
     total = 0
     for chunk in column.chunks:
         lengths = pc.binary_length(chunk.dictionary).fill_null(0).to_numpy(zero_copy_only=False)
@@ -355,7 +359,7 @@ def _unpacked(column: pa.ChunkedArray) -> int:
 
 
 @contextmanager
-def _unreadable(path: Path) -> Iterator[None]:
+def _one_line_errors(path: Path) -> Iterator[None]:
     try:
         yield
     except HarnessError as failure:

@@ -1,4 +1,4 @@
-"""One problem's responses as the pool browser shows them: a map, answer clusters, verdicts, texts and picks."""
+"""Prepare one problem's responses for the pool browser: a map, answer clusters, verdicts, texts and picks."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ from .orders import PICKS, Rankers
 from .visible import cut
 
 MOST_PROBLEMS = 100
-LONGEST = 4000  # characters of a text; `page.fitted` cuts further where the page would grow too large
+LONGEST = 4000  # characters of a text; `page.fitted` cuts further if the page is too large
 ANSWER = 80
-CLUSTERS = 7  # those of more responses have a colour and a shape of their own
+CLUSTERS = 7  # each of the largest clusters has its own colour and shape
 OTHER, NONE = CLUSTERS, CLUSTERS + 1
 GRID = 1000
 BYTES = 2_600_000
@@ -35,32 +35,34 @@ BYTES = 2_600_000
 def browsable(
     root: Path, cells: Sequence[Cell], plugin_files: Sequence[Path], progress: Progress
 ) -> tuple[list[dict[str, Any]], str]:
-    """The problems to browse, the hardest first, and a remark where all or some cannot be shown."""
+    """Return the problems to browse, the hardest first, and a remark ("" if none) on those that cannot be shown."""
     entries = cells[0].problems
-    found = {name: one for name, one in stored_problems(root, cells[0].content).items() if _is_whole(one, cells)}
-    there = [entry for entry in entries if entry["id"] in found]
-    if not there:
+    stored = {
+        name: problem for name, problem in stored_problems(root, cells[0].content).items() if _is_whole(problem, cells)
+    }
+    available = [entry for entry in entries if entry["id"] in stored]
+    if not available:
         return [], "The responses of this run are not in the store, so there is nothing to browse."
-    sample = sampled(there, _most(there, len(cells)), str(key_of(cells[0].content, "pool")))
+    sample = sampled(available, _most(available, len(cells)), str(key_of(cells[0].content, "pool")))
     browser = _Browser(cells, Rankers(cells, plugin_files))
     views = []
     with progress.stage("report", len(sample), "problems") as stage:
         for entry in sample:
-            views.append(browser.view(found[entry["id"]], entry))
+            views.append(browser.view(stored[entry["id"]], entry))
             stage.advance()
-    lacking = len(entries) - len(there)
+    lacking = len(entries) - len(available)
     return views, f"{lacking:,} problems have no responses in the store." if lacking else ""
 
 
 def _is_whole(stored: StoredProblem, cells: Sequence[Cell]) -> bool:
-    """Whether the verdicts and every cell's ranking are there too."""
+    """Whether the store also holds the verdicts and every cell's ranking."""
     return stored.has(cells[0].content, "verdict") and all(stored.has(cell.content, "ranking") for cell in cells)
 
 
 def sampled(entries: Sequence[Mapping[str, Any]], most: int, seed: str) -> list[Mapping[str, Any]]:
-    """At most so many problems, sorted by hardness (share of correct responses, then id), one out of each equal part.
+    """Sort problems by hardness (share of correct responses, then id) and choose one from each of `most` equal parts.
 
-    Which one is drawn by the hash of seed and id, so that the same store always shows the same problems.
+    The hash of seed and id decides which one, so that the same store always shows the same problems.
     """
     ordered = sorted(entries, key=lambda entry: (entry["c"] / max(entry["n"], 1), entry["id"]))
     if len(ordered) <= most:
@@ -74,20 +76,20 @@ def _lot(seed: str, problem_id: str) -> bytes:
 
 
 def _most(entries: Sequence[Mapping[str, Any]], selectors: int) -> int:
-    """How many problems are worth preparing: 24 bytes and a short text a response, 10 bytes a pick."""
+    """How many problems to prepare, if a response takes 24 bytes and a short text, and a pick 10 bytes."""
     n = max(entry["n"] for entry in entries)
     return int(np.clip(BYTES // (n * 60 + min(n, PICKS) * selectors * 10), 1, MOST_PROBLEMS))
 
 
 @dataclass(frozen=True)
 class _Browser:
-    """What every problem's view is made from."""
+    """Makes the view of each problem from the cells and their selectors."""
 
     cells: Sequence[Cell]
     rankers: Rankers
 
     def view(self, stored: StoredProblem, entry: Mapping[str, Any]) -> dict[str, Any]:
-        """All that the page shows of one problem."""
+        """Return everything that the page shows of one problem."""
         problem, n = stored.problem, entry["n"]
         read = {key_of(cell.content, "embedding"): cell.content for cell in self.cells}
         pools = {key: stored.pool(content, n) for key, content in read.items()}
@@ -114,7 +116,7 @@ class _Browser:
         }
 
     def map_vectors(self, stored: StoredProblem, pool: Pool) -> tuple[Floats, str]:
-        """The vectors of the map, centred, and their name: those that most cells read, else TF-IDF of the texts."""
+        """The map's vectors, centred, and their embedder: the one most cells use, or TF-IDF if no cell uses vectors."""
         keys = Counter(key for cell in self.cells if (key := key_of(cell.content, "embedding")))
         if keys:
             most = max(keys, key=lambda key: keys[key])
@@ -124,7 +126,7 @@ class _Browser:
         return centred(project(embedded(tfidf, "tfidf", stored.problem, pool.texts), 512, 0)), "tfidf"
 
     def picks(self, cell: Cell, stored: StoredProblem, pool: Pool, fallback: Floats) -> dict[str, Any]:
-        """What the cell's selector picks in its first trial, and when each trial's first correct one comes."""
+        """The selector's picks in the first trial, and the rank of the first correct response in each trial."""
         trials = stored.ranking(cell.content)["trials"]
         first = trials[0] if trials else []
         entry = next(entry for entry in cell.problems if entry["id"] == stored.problem.id)
@@ -137,10 +139,10 @@ class _Browser:
 
 
 def clusters(pool: Pool) -> tuple[list[list[Any]], list[int], str]:
-    """[label, size] of the largest answer clusters, each response's cluster, and by what they were made.
+    """Return [label, size] of the largest answer clusters, each response's cluster, and what clusters have in common.
 
-    Where no answer was extracted at all, equal texts make a cluster. `OTHER` holds the smaller ones, `NONE` who has no
-    answer.
+    That is the answer or, if no response has an extracted answer, the text. `OTHER` holds the smaller clusters, `NONE`
+    the responses without an answer.
     """
     by_text = all(answer is None for answer in pool.answers)
     keys = [text.strip() for text in pool.texts] if by_text else pool.answers
@@ -152,9 +154,10 @@ def clusters(pool: Pool) -> tuple[list[list[Any]], list[int], str]:
 
 
 def flat(vectors: Floats) -> dict[str, Any]:
-    """The first two principal components of centred vectors (n, d) on a grid of 1,000, and their share of the variance.
+    """Project centred vectors (n, d) on their first two principal components, on a grid of 1,000.
 
-    Both axes have one scale. Signs are fixed by the entry of largest magnitude, so that the map is the same anywhere.
+    Also returns the two components' share of the variance. Both axes have the same scale. The entry of largest
+    magnitude fixes each sign, so that the map is the same on every machine.
     """
     h = np.asarray(vectors, float)
     if not h.size or not np.abs(h).max() > 0:
@@ -168,7 +171,10 @@ def flat(vectors: Floats) -> dict[str, Any]:
 
 
 def _plane(h: Floats) -> tuple[Floats, float]:
-    """h (n, d) on its first two principal axes, (n, 2), and their share of the variance, by the smaller Gram matrix."""
+    """Project h (n, d) on its first two principal axes, (n, 2), with their share of the variance.
+
+    Uses the smaller of the two Gram matrices.
+    """
     n, d = h.shape
     values, axes = np.linalg.eigh(h @ h.T if n <= d else h.T @ h)
     values, axes = values[::-1].clip(0), axes[:, ::-1][:, :2]

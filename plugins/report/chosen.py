@@ -1,4 +1,4 @@
-"""Which cells of a store a report shows: those asked for by key, or those of the last run."""
+"""Choose the cells that a report shows: those given by key, or those of the last run."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from harness.system.progress import Progress
 
 @dataclass(frozen=True)
 class Cell:
-    """One cell of a store. `name` is its selector, and its embedder too where the report shows several."""
+    """One cell of a store; `name` is its selector, with its embedder if the report shows several embedders."""
 
     key: str
     content: dict[str, Any]
@@ -30,18 +30,18 @@ class Cell:
 
     @property
     def problems(self) -> list[dict[str, Any]]:
-        """Per problem id, n, c, errors, and ranks or hits."""
-        found: list[dict[str, Any]] = self.content["problems"]
-        return found
+        """For each problem: id, n, c, errors, and ranks or hits."""
+        entries: list[dict[str, Any]] = self.content["problems"]
+        return entries
 
     @property
     def kind(self) -> str:
-        """What it has for each problem: an order, or for a method that chooses a set for each budget a subset."""
+        """What the selector returns: "order", or "subset" if it chooses a set for each budget."""
         return "subset" if "hits" in self.problems[0] else "order"
 
     @cached_property
     def compared(self) -> str:
-        """What cells must share to stand in one table: pool, verdicts, n, trials, seed and problems."""
+        """A hash of what cells in one table must share: pool, verdicts, n, trials, seed and problems."""
         labels = self.content["labels"]
         ids = [entry["id"] for entry in self.problems]
         inputs = self.content["inputs"]
@@ -50,21 +50,21 @@ class Cell:
 
 
 def chosen_cells(root: Path, keys: Sequence[str], progress: Progress) -> list[Cell]:
-    """The cells of those keys (a key's beginning will do), else the newest cell and all that compare with it.
+    """Return the cells with these keys or prefixes of keys; without keys, the newest cell and all comparable ones.
 
-    Of two with the same selector and embedder (a selector whose file was edited) the newer one is shown.
+    If two have the same selector and embedder (a selector whose file was edited), only the newer one is returned.
     """
     paths = sorted((root / "cells").glob("*.json"), key=lambda path: (-path.stat().st_mtime_ns, path.name))
     if not paths:
         raise HarnessError(f"report: no cells in {root / 'cells'}: `harness run` makes some, --store says where")
-    found = [_cell(_matching(paths, key)) for key in dict.fromkeys(keys)] or list(_readable(paths, progress))
-    if not found:
+    candidates = [_cell(_matching(paths, key)) for key in dict.fromkeys(keys)] or list(_readable(paths, progress))
+    if not candidates:
         raise HarnessError(f"report: no cell in {root / 'cells'} has results")
-    alike = [cell for cell in found if cell.compared == found[0].compared]
-    if keys and len(alike) < len(found):
-        other = next(cell for cell in found if cell.compared != found[0].compared)
+    alike = [cell for cell in candidates if cell.compared == candidates[0].compared]
+    if keys and len(alike) < len(candidates):
+        other = next(cell for cell in candidates if cell.compared != candidates[0].compared)
         raise HarnessError(
-            f"report: cells {found[0].key} and {other.key} differ in pool, verdicts, problems, trials or seed: "
+            f"report: cells {candidates[0].key} and {other.key} differ in pool, verdicts, problems, trials or seed: "
             "one report shows one pool"
         )
     return _named(alike)
@@ -73,9 +73,9 @@ def chosen_cells(root: Path, keys: Sequence[str], progress: Progress) -> list[Ce
 def _matching(paths: Sequence[Path], key: str) -> Path:
     matches = [path for path in paths if path.stem.startswith(key)]
     if len(matches) != 1:
-        found = f"{len(matches)} cells" if matches else "no cell"
+        matched = f"{len(matches)} cells" if matches else "no cell"
         raise HarnessError(
-            f"report: {key!r} begins the key of {found} of {paths[0].parent}; write it as the table does"
+            f"report: {key!r} begins the key of {matched} of {paths[0].parent}; write it as the table does"
         )
     return matches[0]
 
@@ -89,7 +89,7 @@ def _readable(paths: Sequence[Path], progress: Progress) -> Iterator[Cell]:
 
 
 def _cell(path: Path) -> Cell:
-    """The cell in a file; one line for what is none, or holds a failure and no results."""
+    """Read a cell from a file; HarnessError, one line, if it is not a cell or holds a failure instead of results."""
     content = cells.read(path)
     if "failed" in content:
         raise HarnessError(f"cell {path}: failed ({content['failed']})")
@@ -97,10 +97,10 @@ def _cell(path: Path) -> Cell:
     return Cell(path.stem, content)
 
 
-def _named(found: Sequence[Cell]) -> list[Cell]:
-    """The cells with the names that tell them apart, one for each selector and embedder."""
+def _named(alike: Sequence[Cell]) -> list[Cell]:
+    """One cell for each selector and embedder, with names that tell them apart."""
     first: dict[tuple[str, str], Cell] = {}
-    for cell in found:
+    for cell in alike:
         labels = cell.content["labels"]
         first.setdefault((str(labels["selector"]), str(labels["embedder"])), cell)
     embedders = {embedder for _, embedder in first if embedder != "none"}

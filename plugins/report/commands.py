@@ -1,4 +1,4 @@
-"""`harness report`, and the page that trackers are given."""
+"""Register `harness report`, and the page for trackers."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def register_commands(register: Register) -> None:
 
 @hookimpl
 def register_reports(register: Register) -> None:
-    """Register the page."""
+    """Register the HTML page as a report."""
     register("html", "harness_plugins.report.writing:write_report")
 
 

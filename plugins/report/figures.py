@@ -1,7 +1,7 @@
-"""The table of a report, and pass@k of every selector, of random selection and of the oracle, with bands.
+"""Make a report's table and its pass@k curves: every selector, random selection and the oracle, with bands.
 
-The table's rows are the leaderboard's, q included: the false discoveries are controlled over the selectors that the
-page shows. Random's band says what another draw of problems would change.
+The table's rows are those of the leaderboard. q controls the false discovery rate over the selectors on the page.
+Random's band shows how much another sample of problems would change the curve.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ BUDGETS = ("1", "4", "16", "64", "256", "1024", "4096")
 
 
 def ranked(cells: Sequence[Cell]) -> list[Cell]:
-    """The cells by improvement, the best first; subset methods, which have none, last."""
+    """Sort the cells by improvement, the best first; subset methods, which have none, come last."""
     return sorted(cells, key=lambda cell: (-(cell.row.improvement or -1.0), cell.name))
 
 
 def table(cells: Sequence[Cell]) -> dict[str, Any]:
-    """The rows of the table as the page shows them: numbers, null where there is none."""
+    """Return the table's rows as the page shows them: numbers, or null if there is no value."""
     first = cells[0].row
     ks = [k for k in BUDGETS if k in first.pass_at_k_random]
     rows = with_q([cell.row for cell in cells])
@@ -64,16 +64,16 @@ def _measured(cell: Cell, row: Row, ks: Sequence[str]) -> dict[str, Any]:
 
 
 def curves(cells: Sequence[Cell]) -> list[dict[str, Any]]:
-    """Per curve its name, the budgets, and at each the mean and the ends of the band; random and oracle come first."""
+    """Return each curve's name, budgets, and at each budget the mean and the band; random and oracle come first."""
     first, seed = outcomes_of(cells[0].content), _seed(cells[0])
     ks = budgets(int(first.n.min()))
-    found = [
+    rows = [
         _curve("random", "random", ks, random_shares(first, ks), seed),
         _curve("oracle", "oracle", ks, oracle_shares(first, ks), None),
     ]
     for cell in cells:
-        found.append(_curve(cell.name, cell.kind, *selected_shares(outcomes_of(cell.content), ks), _seed(cell)))
-    return found
+        rows.append(_curve(cell.name, cell.kind, *selected_shares(outcomes_of(cell.content), ks), _seed(cell)))
+    return rows
 
 
 def _seed(cell: Cell) -> int:

@@ -1,7 +1,7 @@
-"""What each selector picks of one pool, to the end where it can be built as it was, and how novel each pick is.
+"""Compute each selector's full order of a pool, and how novel each pick is.
 
-Rankings in the store end at the first correct response. Here the same selector goes on: the first trial's order is made
-anew from the same stream, and shown only where it begins as the stored one does.
+Rankings in the store end at the first correct response. This module therefore runs the same selector again with the
+first trial's random stream. It shows the new order only if it starts with the stored one.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from harness.results.stored_cells import picks, rebuilt
 
 from .chosen import Cell
 
-PICKS = 512  # of a larger pool the picks beyond are not shown, unless the stored ranking goes further
+PICKS = 512  # at most so many picks are shown, unless the stored ranking is longer
 
 
 class Rankers:
-    """The selectors of some cells, built once; per cell a reason where it is not the one that made the cell."""
+    """The selectors of some cells, built once; if one is not the version that made its cell, the reason instead."""
 
     def __init__(self, cells: Sequence[Cell], plugin_files: Sequence[Path]) -> None:
         self.registry = load_registry(plugin_files)
@@ -43,7 +43,7 @@ class Rankers:
         return selector
 
     def order(self, cell: Cell, pool: Pool, problem: Problem, stored: Sequence[int]) -> tuple[list[int], str]:
-        """The first trial's order, and "" where it is whole, else why it ends where it does."""
+        """Return the first trial's order, and "" if it is complete, otherwise why it is not."""
         if cell.key in self.refused:
             return list(stored), f"only the stored picks are shown: {self.refused[cell.key]}"
         most = max(PICKS, len(stored))
@@ -56,10 +56,10 @@ class Rankers:
         return order, "" if len(order) == len(pool) else f"the first {len(order)} picks are shown"
 
     def novelty(self, cell: Cell, order: Sequence[int], vectors: Floats) -> dict[str, Any]:
-        """How novel each pick was when it was picked, and what that figure is called.
+        """Return how novel each pick was when it was picked, and the name of that measure.
 
-        A selector with `bonuses` says it itself; any other's picks have the distance to the nearest earlier pick (None
-        for the first). vectors (n, d), centred.
+        A selector with `bonuses` computes it itself. For any other selector it is the distance to the nearest earlier
+        pick (None for the first). vectors (n, d), centred.
         """
         h, selector = np.asarray(vectors[list(order)], float), self.built.get(cell.key)
         if selector is not None and hasattr(selector, "bonuses"):
@@ -68,7 +68,7 @@ class Rankers:
 
 
 def nearest_earlier(h: Floats) -> list[float | None]:
-    """The Euclidean distance of each row of h (m, d) to the nearest of the rows before it; None for the first."""
+    """Return the Euclidean distance of each row of h (m, d) to the nearest earlier row; None for the first."""
     square = (h**2).sum(axis=1)
     distances = np.sqrt(np.maximum(square[:, None] + square - 2 * (h @ h.T), 0.0))
     return [None if row == 0 else float(distances[row, :row].min()) for row in range(len(h))]

@@ -1,7 +1,7 @@
-"""The file itself: data in a JSON script element that nothing in it can close, and a policy that lets nothing else run.
+"""Make the HTML file: data in a JSON script element that no text can close, and a policy that blocks other scripts.
 
-Script and style are allowed by their hashes, everything else is forbidden (Content-Security-Policy), and the script
-puts text into the page as text only. It is written as one file a subject, which share their names and are joined here.
+The Content-Security-Policy allows one script and one style by their hashes and forbids everything else. The script
+inserts text as text only, never as HTML. Its source is several files, joined in this module, with shared names.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ import numpy as np
 
 BUDGET_BYTES = 2_800_000  # of JSON; with style and script the page stays under 3 MB
 CUTS = (4000, 2000, 1000, 500, 250, 120, 40)
-SCRIPTS = ("elements", "table", "curves", "map", "panel", "playing", "problems")  # each after those that it begins with
+SCRIPTS = ("elements", "table", "curves", "map", "panel", "playing", "problems")  # each after those it needs at load
 
-# What could end the element, start a comment in it, or be no character of UTF-8.
+# Characters that could close the element, start a comment in it, or cannot be encoded in UTF-8.
 _UNSAFE = re.compile("[<>&\u2028\u2029\ud800-\udfff\x7f-\x9f\ufeff\ufffe\uffff]")
 
 
 def page(data: Mapping[str, Any]) -> bytes:
-    """The page as UTF-8; the same data gives the same bytes."""
+    """Return the page as UTF-8; the same data gives the same bytes."""
     style, script = _part("page.css"), joined_script()
     policy = f"default-src 'none'; script-src {_source(script)}; style-src {_source(style)}; "
     policy += "base-uri 'none'; form-action 'none'"
@@ -35,21 +35,21 @@ def page(data: Mapping[str, Any]) -> bytes:
 
 
 def joined_script() -> str:
-    """The page's script. In a block of strict code no name is global, and a name that two files declare is refused."""
+    """Return the page's script, in one strict block: no name is global, and a name declared twice is an error."""
     parts = "\n".join(_part(f"{name}.js") for name in SCRIPTS)
     return f'"use strict";\n{{\n{parts}}}\n'
 
 
 def encoded(data: Any) -> bytes:
-    """JSON that may stand in a script element: `<`, `>`, `&`, U+2028, U+2029 and surrogates are escaped."""
+    """Return JSON that is safe in a script element: `<`, `>`, `&`, U+2028, U+2029 and surrogates are escaped."""
     text = json.dumps(data, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
-    return _UNSAFE.sub(lambda found: f"\\u{ord(found[0]):04x}", text).encode()
+    return _UNSAFE.sub(lambda match: f"\\u{ord(match[0]):04x}", text).encode()
 
 
 def fitted(views: Sequence[dict[str, Any]], budget: int) -> tuple[list[dict[str, Any]], int | None]:
-    """The views with texts cut until all fit the budget (bytes of JSON), and where some were cut, else None.
+    """Shorten texts until all views fit the budget (bytes of JSON); return the views and the length cut to, or None.
 
-    If the shortest cut is not enough, every other problem goes, in the order of hardness, until the rest fits.
+    If the shortest cut is not enough, every second problem in the order of hardness is removed until the rest fits.
     """
     shown = list(views)
     for most in CUTS:
@@ -76,5 +76,5 @@ def _part(name: str) -> str:
 
 
 def _source(text: str) -> str:
-    """How a policy names an inline script or style: by the hash of its text."""
+    """The name of an inline script or style in a policy: the hash of its text."""
     return f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"

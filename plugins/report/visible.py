@@ -1,10 +1,10 @@
-"""Text that a model wrote, made fit for a page: what cannot be seen is spelled out, and what is long is cut."""
+"""Make a model's text safe to show on a page: spell out invisible characters and cut long texts."""
 
 from __future__ import annotations
 
 import re
 
-# Control characters, what turns the direction of writing, what has no width, lone surrogates and noncharacters.
+# Control characters, changes of writing direction, characters without width, lone surrogates and noncharacters.
 _UNSEEN = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\u00ad\u061c\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb"
     "\ufdd0-\ufdef\ufffe\uffff\ud800-\udfff\U000e0000-\U000e0fff]"
@@ -16,11 +16,11 @@ _STACKED = re.compile(
 
 
 def visible(text: str) -> str:
-    """The text with each unseen character as `⟨U+202E⟩`; tabs and line ends stay, accents pile up at most four high."""
+    """Return the text with invisible characters as `⟨U+202E⟩`; tabs and line ends stay, at most four accents stack."""
     text = text.replace("\r\n", "\n")
-    return _STACKED.sub(r"\1", _UNSEEN.sub(lambda found: f"⟨U+{ord(found[0]):04X}⟩", text))
+    return _STACKED.sub(r"\1", _UNSEEN.sub(lambda match: f"⟨U+{ord(match[0]):04X}⟩", text))
 
 
 def cut(text: str, most: int) -> str | list[str | int]:
-    """The text; of a longer one [its beginning, how many characters it has]."""
+    """Return the text or, if it has more than `most` characters, [its beginning, its number of characters]."""
     return visible(text) if len(text) <= most else [visible(text[:most]), len(text)]

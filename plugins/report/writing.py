@@ -1,7 +1,7 @@
-"""`harness report`: one run as one HTML file, which shows why one selector beat another.
+"""`harness report`: write one run as one HTML file that shows why one selector beat another.
 
-`chosen` finds the cells, `figures` makes the table and the pass@k curves, `browsing` one problem's responses as points,
-`orders` what each selector picks, `page` the file. Everything is read from the store; nothing here knows a task.
+`chosen` finds the cells, `figures` makes the table and the pass@k curves, `browsing` the map of a problem's responses,
+`orders` each selector's picks, `page` the file. Everything is read from the store; no code depends on the task.
 """
 
 from __future__ import annotations
@@ -24,7 +24,10 @@ from .page import BUDGET_BYTES, encoded, fitted, page
 def write_report(
     root: Path, keys: Sequence[str], out: Path | None, plugin_files: Sequence[Path], progress: Progress
 ) -> Path:
-    """Where the report of the cells of those keys (none: of the last run) was written; `out` or ROOT/report.html."""
+    """Write the report of the cells with these keys (none: of the last run) to `out`, and return its path.
+
+    Without `out` it is ROOT/report.html.
+    """
     cells = chosen_cells(root, keys, progress)
     out = out or root / "report.html"
     write_atomically(out, page(report_data(root, cells, plugin_files, progress)))
@@ -32,7 +35,7 @@ def write_report(
 
 
 def report_data(root: Path, cells: Sequence[Cell], plugin_files: Sequence[Path], progress: Progress) -> dict[str, Any]:
-    """All that the page shows, as plain data within `BUDGET_BYTES` of JSON."""
+    """Return everything that the page shows, as plain data of at most `BUDGET_BYTES` of JSON."""
     cells = ranked(cells)
     summary = {"about": _about(cells[0]), **table(cells), "curves": curves(cells)}
     views, note = browsable(root, cells, plugin_files, progress)

@@ -1,4 +1,4 @@
-"""The RL half: bonuses as pure functions of a step's rollouts, and the trainers that put them into GRPO."""
+"""Train with RL: bonuses as pure functions of a step's rollouts, and the trainers that add them to GRPO."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from harness.hookspecs import Register
 
 @hookimpl
 def register_bonuses(register: Register) -> None:
-    """RepExp's, Unlikeliness, and none: plain GRPO."""
+    """Register RepExp's bonus, Unlikeliness, and no bonus (plain GRPO)."""
     register("repexp", "harness_plugins.rl.repexp_bonus:RepExpBonus")
     register("unlikely", "harness_plugins.rl.unlikely_bonus:Unlikeliness")
     register("none", "harness_plugins.rl.unlikely_bonus:NoBonus")
@@ -16,13 +16,13 @@ def register_bonuses(register: Register) -> None:
 
 @hookimpl
 def register_trainers(register: Register) -> None:
-    """verl and TRL, each as a child process in its own environment."""
+    """Register verl and TRL; each runs as a child process in its own environment."""
     register("verl", "harness_plugins.rl.verl_trainer:Verl")
     register("trl", "harness_plugins.rl.trl_trainer:Trl")
 
 
 @hookimpl
 def register_plots(register: Register) -> None:
-    """The paper's figures on RL."""
+    """Register the paper's figures on RL."""
     register("rl-passk", "harness_plugins.rl.figures:RlPassK")
     register("rl-likelihoods", "harness_plugins.rl.figures:RlLikelihoods")

@@ -61,15 +61,18 @@ def train(
     given |= {"data": _pairs("--data", data or [], bare=""), "settings": _pairs("--set", setting or [])}
     request = TrainRequest(**given, overrides=overrides)
     if dry_run:
-        for one in every:
-            prepared = training_run.rehearse(request, one)
+        for each_seed in every:
+            prepared = training_run.rehearse(request, each_seed)
             tables.launch(prepared)
             if prepared.fault:
                 raise prepared.fault
         return
     progress = Progress(asks=not yes)
     with resumable("the trainer was stopped; the same command goes on from its last checkpoint"):
-        rows = [training_run.train(request, one, progress, len(every) - place) for place, one in enumerate(every)]
+        rows = [
+            training_run.train(request, each_seed, progress, len(every) - place)
+            for place, each_seed in enumerate(every)
+        ]
     tables.trained(rows, as_json)
 
 
@@ -89,26 +92,26 @@ def evaluate(
 
     request = EvalRequest(folders=folders, **given, data=_pairs("--data", data or [], bare=""))
     with resumable():
-        found = evaluation.evaluate(request, Progress(asks=not yes))
-    tables.evaluated(evaluation.rows(found), as_json)
+        result = evaluation.evaluate(request, Progress(asks=not yes))
+    tables.evaluated(evaluation.rows(result), as_json)
 
 
 def _seeds(seed: int, seeds: str | None, rest: list[str]) -> tuple[list[int], list[str]]:
-    """The seeds, and what is left for the trainer: `--seeds 1 2 3` leaves 2 and 3 among the arguments."""
+    """The seeds, and the other arguments for the trainer: `--seeds 1 2 3` puts 2 and 3 among the arguments."""
     if seeds is None:
         return [seed], rest
     texts = [*seeds.replace(",", " ").split(), *(word for word in rest if word.isdecimal())]
     try:
-        found = [int(text) for text in texts]
+        numbers = [int(text) for text in texts]
     except ValueError:
         raise HarnessError(f"rl train: --seeds takes whole numbers, got {seeds!r}") from None
-    if len(set(found)) < len(found):
+    if len(set(numbers)) < len(numbers):
         raise HarnessError(f"rl train: a seed is given twice: {' '.join(texts)}")
-    return found, [word for word in rest if not word.isdecimal()]
+    return numbers, [word for word in rest if not word.isdecimal()]
 
 
 def _pairs(option: str, given: list[str], bare: str | None = None) -> dict[str, str]:
-    """KEY=VALUE texts as a dict; one without "=" goes under `bare`, where that is allowed."""
+    """KEY=VALUE texts as a dict; a text without "=" gets the key `bare`, or is an error if `bare` is None."""
     pairs: dict[str, str] = {}
     for text in given:
         key, equals, value = text.partition("=")

@@ -1,10 +1,10 @@
-"""`harness rl eval`: pass@k of what was trained, sampled with the harness' own engine and kept in its store.
+"""`harness rl eval`: measure pass@k of trained models, sampled with a harness engine and kept in the store.
 
-As the paper (Tuyls et al. 2025, arXiv:2510.11686, appendix): of each run the checkpoint with the highest dev pass@1,
-256 responses to each question of the test split with vanilla parameters, unbiased pass@k, the mean over seeds. The file
-that it writes holds raw figures (N and c a question, the log-likelihoods); all that is shown is computed from those.
+As in the paper (Tuyls et al. 2025, arXiv:2510.11686, appendix): each run's checkpoint with the highest dev pass@1, 256
+responses to each question of the test split with vanilla parameters, unbiased pass@k, the mean over seeds. The file
+holds raw values (N and c per question, the log-likelihoods); tables and figures are computed from these.
 
-Where a task has a strict grader beside its verifier, both are asked: `c` counts by the verifier, `c_strict` by that.
+If a task has a strict grader besides its verifier, both grade: `c` counts by the verifier, `c_strict` by the other.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ BASE = "base"
 
 @dataclass(frozen=True)
 class Policy:
-    """What is evaluated: a run's checkpoint, or the initial model (`run` is then one that began from it)."""
+    """A model to evaluate: a run's checkpoint, or the initial model (`run` is then any run that started from it)."""
 
     run: TrainingRun
     checkpoint: Checkpoint | None
@@ -56,12 +56,12 @@ class Policy:
 
     @property
     def bonus(self) -> str:
-        """What the tables call it."""
+        """Its name in tables."""
         return BASE if self.checkpoint is None else self.run.bonus
 
 
 def evaluate(request: EvalRequest, progress: Progress) -> dict[str, Any]:
-    """Sample and grade what is missing; the evaluation, as it was written to `rl-eval.json`."""
+    """Sample and grade what is missing, write the evaluation to `rl-eval.json`, and return it."""
     runs = _runs(request.folders)
     trainers = {run.folder: _trainer(run) for run in runs}
     policies = [_chosen(request, run, trainers[run.folder], progress) for run in runs]
@@ -77,7 +77,7 @@ def evaluate(request: EvalRequest, progress: Progress) -> dict[str, Any]:
         if has_second_grader(plan.task):
             plan.work.audits.begin()
             ask_second_grader(plan, progress)
-    found = {
+    evaluation = {
         "kind": KIND,
         "schema": SCHEMA,
         "task": runs[0].task,
@@ -89,35 +89,35 @@ def evaluate(request: EvalRequest, progress: Progress) -> dict[str, Any]:
         "policies": [_result(policy, plan) for policy, plan in evaluated],
     }
     if request.likelihood:
-        _add_likelihoods(request, found, evaluated, progress)
+        _add_likelihoods(request, evaluation, evaluated, progress)
     path = (request.out or request.store / "rl") / FILE
-    write_atomically(path, (json.dumps(found, indent=1) + "\n").encode())
+    write_atomically(path, (json.dumps(evaluation, indent=1) + "\n").encode())
     progress.say(f"evaluation: {path}")
-    return found
+    return evaluation
 
 
 def _outlook(plans: Sequence[Plan]) -> Outlook:
-    """How long all policies take: as long as the first that lacks responses does, for each response."""
+    """Estimate the time for all policies from the time per response of the first policy that lacks responses."""
     lacking = [(plan, problems) for plan in plans if (problems := plan.work.pool.missing(plan.problems))]
     if not lacking:
         return Outlook()
     plan, problems = lacking[0]
-    one, times = sampling_outlook(plan, problems), sum(len(each) for _, each in lacking) / len(problems)
-    return Outlook(one.seconds * times, round(one.responses * times), round(one.tokens * times))
+    first, times = sampling_outlook(plan, problems), sum(len(each) for _, each in lacking) / len(problems)
+    return Outlook(first.seconds * times, round(first.responses * times), round(first.tokens * times))
 
 
 def read(path: Path) -> dict[str, Any]:
-    """An evaluation from its file, or from a folder that holds one."""
+    """Read an evaluation from its file, or from a folder that holds the file."""
     file = path / FILE if path.is_dir() else path
     try:
-        found: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))
+        evaluation: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))
     except FileNotFoundError:
         raise HarnessError(f"rl eval: {file} is not there: `harness rl eval RUNS --out FOLDER` writes it") from None
     except (OSError, ValueError) as failure:
         raise HarnessError(f"rl eval: {file} cannot be read: {failure}") from failure
-    if found.get("kind") != KIND or found.get("schema") != SCHEMA:
+    if evaluation.get("kind") != KIND or evaluation.get("schema") != SCHEMA:
         raise HarnessError(f"rl eval: {file} is no evaluation of schema {SCHEMA}: write it with `harness rl eval`")
-    return found
+    return evaluation
 
 
 def _runs(folders: Sequence[Path]) -> list[TrainingRun]:
@@ -133,7 +133,7 @@ def _runs(folders: Sequence[Path]) -> list[TrainingRun]:
 
 
 def _graded(run: TrainingRun) -> TrainingRun:
-    """The run with its task graded as RL grades it, also where it is older than that."""
+    """The run with the task's RL grading, also if an older version recorded the run without it."""
     return replace(run, task=graded_as_the_paper(load_registry(run.plugin_files), run.task))
 
 
@@ -143,7 +143,7 @@ def _trainer(run: TrainingRun) -> Trainer:
 
 
 def _chosen(request: EvalRequest, run: TrainingRun, trainer: Trainer, progress: Progress) -> Policy:
-    """The run's checkpoint with the best dev pass@1, or that of `step`, as a Hugging Face folder."""
+    """The run's checkpoint with the best dev pass@1, or at the requested step, exported as a Hugging Face folder."""
     saved = {checkpoint.step: checkpoint for checkpoint in trainer.saved(run)}
     if not saved:
         raise HarnessError(f"rl eval: {run.folder} has no complete checkpoint")
@@ -161,7 +161,7 @@ def _chosen(request: EvalRequest, run: TrainingRun, trainer: Trainer, progress: 
 
 
 def _plan(request: EvalRequest, policy: Policy, progress: Progress) -> Plan:
-    """The plan of sampling from a policy. The seed is the evaluation's own: it does not depend on the run's."""
+    """The plan of sampling from a policy; its seed is the evaluation's, not the run's."""
     run = policy.run
     data = request.data or run.data
     plugin_files = tuple(request.plugin_files) or tuple(run.plugin_files)
@@ -187,7 +187,7 @@ def _plan(request: EvalRequest, policy: Policy, progress: Progress) -> Plan:
 
 
 def spaced(problems: Sequence[Problem], limit: int | None) -> list[Problem]:
-    """So many of the problems, evenly spaced from the first to the last, in their order; all without a limit."""
+    """Return `limit` problems, evenly spaced from the first to the last, in their order; all if it is None."""
     if limit is None or limit >= len(problems):
         return list(problems)
     return [problems[place * (len(problems) - 1) // max(1, limit - 1)] for place in range(limit)]
@@ -209,7 +209,7 @@ def _result(policy: Policy, plan: Plan) -> dict[str, Any]:
 
 
 def _strictly(plan: Plan) -> dict[str, list[int]]:
-    """The counts of the task's strict grader, where it has one."""
+    """The counts of the task's strict grader, if it has one."""
     if not has_second_grader(plan.task):
         return {}
     return {"c_strict": [second_correct(plan.work, problem) for problem in plan.problems]}
@@ -219,23 +219,23 @@ def _strictly(plan: Plan) -> dict[str, list[int]]:
 
 
 def _add_likelihoods(
-    request: EvalRequest, found: dict[str, Any], evaluated: Sequence[tuple[Policy, Plan]], progress: Progress
+    request: EvalRequest, evaluation: dict[str, Any], evaluated: Sequence[tuple[Policy, Plan]], progress: Progress
 ) -> None:
-    """Per policy the mean log-probability of the tokens of each question's first response, under the initial model."""
+    """Add to each policy the mean log-probability per token of each first response, under the initial model."""
     run, first = evaluated[0][0].run, evaluated[0][1]
     engine: Engine = first.context.build("engine", request.engine, model=run.model)
     if not isinstance(engine, ScoresResponses):
         progress.say(f"likelihoods: engine {request.engine!r} cannot score given responses: left out")
         return
     with progress.stage("score", len(evaluated) * len(first.problems), "responses") as stage:
-        for (_, plan), result in zip(evaluated, found["policies"], strict=True):
+        for (_, plan), result in zip(evaluated, evaluation["policies"], strict=True):
             result["likelihoods"] = [_likelihood(engine, plan, problem) for problem in plan.problems]
             stage.advance(len(plan.problems))
 
 
 def _likelihood(engine: Any, plan: Plan, problem: Problem) -> float | None:
     pool = shards.read_responses(plan.work.pool.path(problem))
-    one: Responses = replace(
+    response: Responses = replace(
         pool,
         texts=pool.texts[:1],
         finish=pool.finish[:1],
@@ -244,18 +244,18 @@ def _likelihood(engine: Any, plan: Plan, problem: Problem) -> float | None:
         token_ids=None if pool.token_ids is None else pool.token_ids[:1],
         states={},
     )
-    tokens = int(one.lengths[0])
+    tokens = int(response.lengths[0])
     if tokens == 0:
         return None
-    return float(f"{float(engine.score(prompt(plan.task, engine, problem), one)[0]) / tokens:.6g}")
+    return float(f"{float(engine.score(prompt(plan.task, engine, problem), response)[0]) / tokens:.6g}")
 
 
-# What is shown.
+# Values for tables and figures.
 
 
 @dataclass(frozen=True)
 class Curve:
-    """pass@k of one method at k = 1 ... n: the mean over its seeds, and the standard error of that."""
+    """pass@k of one method at k = 1 ... n: the mean over its seeds, and its standard error (None for one seed)."""
 
     bonus: str
     seeds: int
@@ -263,20 +263,20 @@ class Curve:
     error: Floats | None
 
 
-def graders(found: Mapping[str, Any]) -> dict[str, str]:
-    """Who graded, the stricter one first: name -> under which key of a policy its counts stand."""
-    if all("c_strict" in policy for policy in found["policies"]):
+def graders(evaluation: Mapping[str, Any]) -> dict[str, str]:
+    """Return the graders, the stricter first: name -> the key of its counts in a policy."""
+    if all("c_strict" in policy for policy in evaluation["policies"]):
         return {"strict": "c_strict", "lenient": "c"}
     return {"verifier": "c"}
 
 
-def curves(found: Mapping[str, Any], grader: str | None = None) -> list[Curve]:
-    """A curve a method, in the order of the file, by one of its `graders`; `mean` and `error` are (n,)."""
-    counts = graders(found)
+def curves(evaluation: Mapping[str, Any], grader: str | None = None) -> list[Curve]:
+    """Return a curve per method, in the file's order, by one of its `graders`; `mean` and `error` are (n,)."""
+    counts = graders(evaluation)
     counted = counts[grader] if grader else next(iter(counts.values()))
     by_bonus: dict[str, list[Floats]] = {}
-    for policy in found["policies"]:
-        by_bonus.setdefault(policy["bonus"], []).append(pass_at_k(found["n"], policy[counted]))
+    for policy in evaluation["policies"]:
+        by_bonus.setdefault(policy["bonus"], []).append(pass_at_k(evaluation["n"], policy[counted]))
     return [_curve(bonus, np.array(each)) for bonus, each in by_bonus.items()]
 
 
@@ -286,15 +286,15 @@ def _curve(bonus: str, each: Floats) -> Curve:
 
 
 def pass_at_k(n: int, c: Sequence[int]) -> Floats:
-    """Unbiased pass@k (Chen et al. 2021) at k = 1 ... n, (n,), the mean over problems."""
+    """Return unbiased pass@k (Chen et al. 2021) at k = 1 ... n, (n,), the mean over problems."""
     counts = np.array(c)
     return np.array([random_pass_at_k(np.full(len(counts), n), counts, k).mean() for k in range(1, n + 1)])
 
 
 def efficiency(ahead: Curve, behind: Curve) -> float | None:
-    """How many times fewer samples `ahead` needs for the pass@n of `behind`, n over the first k; None if it never does.
+    """Return n / k, where k is the fewest samples with which `ahead` reaches the pass@n of `behind`.
 
-    None too where `behind` solves nothing: no sample is needed for that. The paper's arrows: at n = 256.
+    None if it never does, or if `behind` solves nothing, which needs no sample. The paper's arrows: at n = 256.
     """
     if behind.mean[-1] <= 0:
         return None
@@ -302,30 +302,30 @@ def efficiency(ahead: Curve, behind: Curve) -> float | None:
     return len(ahead.mean) / (int(reached[0]) + 1) if len(reached) else None
 
 
-def rows(found: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """A row a grader and method: pass@k, its standard error, how many times fewer samples it needs than each other."""
-    return [row for grader in graders(found) for row in _rows(found, grader)]
+def rows(evaluation: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Return a row per grader and method: pass@k, its standard error, and `efficiency` against each other method."""
+    return [row for grader in graders(evaluation) for row in _rows(evaluation, grader)]
 
 
-def _rows(found: Mapping[str, Any], grader: str) -> list[dict[str, Any]]:
-    every = curves(found, grader)
-    ks = budgets(found["n"])
-    made = []
+def _rows(evaluation: Mapping[str, Any], grader: str) -> list[dict[str, Any]]:
+    every = curves(evaluation, grader)
+    ks = budgets(evaluation["n"])
+    rows = []
     for curve in every:
         error = curve.error
-        made.append(
+        rows.append(
             {
-                "task": found["task"],
-                "split": found["split"],
-                "reward": found.get("reward"),
+                "task": evaluation["task"],
+                "split": evaluation["split"],
+                "reward": evaluation.get("reward"),
                 "grader": grader,
                 "bonus": curve.bonus,
                 "seeds": curve.seeds,
-                "problems": len(found["problems"]),
-                "n": found["n"],
+                "problems": len(evaluation["problems"]),
+                "n": evaluation["n"],
                 "pass_at_k": {str(k): float(curve.mean[k - 1]) for k in ks},
                 "standard_error": None if error is None else {str(k): float(error[k - 1]) for k in ks},
                 "fewer_samples_than": {other.bonus: efficiency(curve, other) for other in every if other is not curve},
             }
         )
-    return made
+    return rows

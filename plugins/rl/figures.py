@@ -1,7 +1,7 @@
-"""`rl-passk` and `rl-likelihoods`: what RL with each bonus made of a model, from `rl-eval.json` (`harness rl eval`).
+"""`rl-passk` and `rl-likelihoods`: the effect of RL with each bonus, from `rl-eval.json` (`harness rl eval`).
 
-The paper's figures on pass@k after training, with its arrows as figures in the legend, and on anti-sharpening: one
-response a question of each policy, scored under the initial model.
+The paper's figures on pass@k after training, with the numbers of its arrows in the legend, and on anti-sharpening: one
+response per question of each policy, scored under the initial model.
 """
 
 from __future__ import annotations
@@ -22,23 +22,25 @@ NAMES = {"none": "GRPO, no bonus", "base": "initial model"}
 
 
 def passk_rows(request: Request) -> list[Row]:
-    """A row a method and k = 1, 2, 4, ...: the mean over its seeds, and the standard error.
+    """Return a row per method and k = 1, 2, 4, ...: the mean over its seeds, and the standard error.
 
-    `reached_at`, in the last row of a method: from how many samples on RepExp has that pass@k, where fewer will do.
+    `reached_at`, in a method's last row: the number of samples with which RepExp has that pass@k, if it needs fewer.
     """
-    return [row for found in _evaluations(request) for row in _passk(found)]
+    return [row for evaluation in _evaluations(request) for row in _passk(evaluation)]
 
 
-def _passk(found: Mapping[str, Any]) -> list[Row]:
-    fixed = {name: found[name] for name in ("task", "split", "model", "n")} | {"problems": len(found["problems"])}
-    every = rl_eval.curves(found)
+def _passk(evaluation: Mapping[str, Any]) -> list[Row]:
+    fixed = {name: evaluation[name] for name in ("task", "split", "model", "n")} | {
+        "problems": len(evaluation["problems"])
+    }
+    every = rl_eval.curves(evaluation)
     papers = next((curve for curve in every if curve.bonus.partition(":")[0] == PAPERS_SELECTOR), None)
     return [
         {**fixed, "bonus": curve.bonus, "seeds": curve.seeds, "k": k, "pass_at_k": float(curve.mean[k - 1])}
         | {"standard_error": None if curve.error is None else float(curve.error[k - 1])}
-        | {"reached_at": _reached(papers, curve) if k == found["n"] else None}
+        | {"reached_at": _reached(papers, curve) if k == evaluation["n"] else None}
         for curve in every
-        for k in budgets(found["n"])
+        for k in budgets(evaluation["n"])
     ]
 
 
@@ -48,21 +50,24 @@ def _reached(papers: rl_eval.Curve | None, other: rl_eval.Curve) -> int | None:
 
 
 def draw_passk(rows: Sequence[Row]) -> Any:
-    """A panel a task, a line a method, a band of one standard error to each side; k on a logarithmic axis.
+    """Plot a panel per task and a line per method with a band of one standard error; k is on a logarithmic axis.
 
-    An arrow, as the paper's, from a method's last point to where RepExp is as high, with how many times fewer that is.
+    As in the paper, an arrow goes from a method's last point to where RepExp is as high; it says how many times fewer
+    samples that takes.
     """
     tasks = list(dict.fromkeys(row["task"] for row in rows))
     methods = list(dict.fromkeys(row["bonus"] for row in rows))
     figure, grid = style.panels("Pass@k after training", len(tasks))
     for axes, task in zip(grid, tasks, strict=True):
-        own = [row for row in rows if row["task"] == task]
+        task_rows = [row for row in rows if row["task"] == task]
         for place, method in enumerate(methods):
-            _curve(axes, [row for row in own if row["bonus"] == method], style.look(place))
-            last = [row for row in own if row["bonus"] == method and row["reached_at"]]
+            _curve(axes, [row for row in task_rows if row["bonus"] == method], style.look(place))
+            last = [row for row in task_rows if row["bonus"] == method and row["reached_at"]]
             _arrow(axes, last, style.look(place), above=place % 2 == 0)
-        style.name_panel(axes, f"{task}, {own[0]['split']}", f"n = {own[0]['n']}, {own[0]['problems']} problems")
-        style.log_axis(axes.xaxis, 1, own[0]["n"], base=2)
+        style.name_panel(
+            axes, f"{task}, {task_rows[0]['split']}", f"n = {task_rows[0]['n']}, {task_rows[0]['problems']} problems"
+        )
+        style.log_axis(axes.xaxis, 1, task_rows[0]["n"], base=2)
         axes.set(xlabel="k", ylabel="pass@k (%)")
     handles = [style.mark(NAMES.get(method, method), **style.look(place)) for place, method in enumerate(methods)]
     seeds = max(row["seeds"] for row in rows)
@@ -93,23 +98,23 @@ def _arrow(axes: Any, rows: Sequence[Row], look: Mapping[str, Any], above: bool)
 
 
 def likelihood_rows(request: Request) -> list[Row]:
-    """A row a bin of each method: edges, how many responses, their share, and the method's mean."""
-    return [row for found in _evaluations(request) for row in _likelihoods(request, found)]
+    """Return a row per bin of each method: edges, number of responses, their share, and the method's mean."""
+    return [row for evaluation in _evaluations(request) for row in _likelihoods(request, evaluation)]
 
 
-def _likelihoods(request: Request, found: Mapping[str, Any]) -> list[Row]:
+def _likelihoods(request: Request, evaluation: Mapping[str, Any]) -> list[Row]:
     values: dict[str, list[float]] = {}
-    for policy in found["policies"]:
+    for policy in evaluation["policies"]:
         if "likelihoods" not in policy:
             raise request.refused(
-                f"{found['task']}: the evaluation has no likelihoods: run `harness rl eval` with them"
+                f"{evaluation['task']}: the evaluation has no likelihoods: run `harness rl eval` with them"
             )
         values.setdefault(policy["bonus"], []).extend(x for x in policy["likelihoods"] if x is not None)
     every = np.concatenate([np.array(each) for each in values.values()])
     low, high = np.percentile(every, 0.5), every.max()
     edges = np.linspace(low, high if high > low else low + 1.0, BINS + 1)
     return [
-        {"task": found["task"], "split": found["split"], "model": found["model"], "bonus": bonus}
+        {"task": evaluation["task"], "split": evaluation["split"], "model": evaluation["model"], "bonus": bonus}
         | {"mean": float(np.mean(each)), "responses": len(each), "from": float(lower), "to": float(upper)}
         | {"count": int(count), "share": float(count / len(each))}
         for bonus, each in values.items()
@@ -120,18 +125,18 @@ def _likelihoods(request: Request, found: Mapping[str, Any]) -> list[Row]:
 
 
 def draw_likelihoods(rows: Sequence[Row]) -> Any:
-    """A panel a task, an outline a method; a short stroke on the axis at each method's mean."""
+    """Plot a panel per task and an outline per method; a short stroke on the axis marks each method's mean."""
     tasks = list(dict.fromkeys(row["task"] for row in rows))
     methods = list(dict.fromkeys(row["bonus"] for row in rows))
     figure, grid = style.panels("Likelihood under the initial model", len(tasks))
     for axes, task in zip(grid, tasks, strict=True):
         for place, method in enumerate(methods):
-            own = [row for row in rows if (row["task"], row["bonus"]) == (task, method)]
-            if own:
+            method_rows = [row for row in rows if (row["task"], row["bonus"]) == (task, method)]
+            if method_rows:
                 look = {name: style.look(place)[name] for name in ("color", "linestyle")}
-                edges = [row["from"] for row in own] + [own[-1]["to"]]
-                axes.stairs([100 * row["share"] for row in own], edges, linewidth=1.3, **look)
-                axes.axvline(own[0]["mean"], ymax=0.05, color=look["color"], linewidth=2.5)
+                edges = [row["from"] for row in method_rows] + [method_rows[-1]["to"]]
+                axes.stairs([100 * row["share"] for row in method_rows], edges, linewidth=1.3, **look)
+                axes.axvline(method_rows[0]["mean"], ymax=0.05, color=look["color"], linewidth=2.5)
         style.name_panel(axes, task, "one response a question and seed")
         axes.set(xlabel="mean log-probability per token (nats)", ylabel="share of responses a bin (%)")
         axes.set_ylim(bottom=0)

@@ -1,4 +1,4 @@
-"""A folder that one process at a time works in."""
+"""Lock a folder, so that one process at a time uses it."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from pathlib import Path
 from harness.errors import HarnessError
 
 NAME = "lock"  # in the folder: the process that holds it, as `PID on HOST`
-ENDING_S = 60.0  # that what a killed process started may take to end
+ENDING_S = 60.0  # time for the children of a killed process to end
 POLL_S = 0.1
 
 
 @contextmanager
 def locked(folder: Path, who: str) -> Iterator[int]:
-    """Hold the folder, made if need be; the file descriptor that holds it, for a child to hold it too.
+    """Lock the folder, creating it if needed; yield the lock's file descriptor, so that a child can hold it too.
 
-    HarnessError, one line of `who`, which names the process that has it. Where that process is gone, and only what it
-    started holds the folder still, its end is awaited.
+    HarnessError, one line that starts with `who`, names the process that holds the lock. If that process is dead and
+    only its children still hold the lock, wait for them to end.
     """
     folder.mkdir(parents=True, exist_ok=True)
     with (folder / NAME).open("a+", encoding="utf-8") as file:
@@ -49,7 +49,7 @@ def _acquire(descriptor: int, folder: Path, who: str) -> None:
 
 
 def _runs(holder: str) -> bool:
-    """Whether the process that holds the folder runs; taken for granted where it is another machine's."""
+    """Whether the process that holds the lock is running; assumed so if it is on another machine."""
     pid, _, host = holder.partition(" on ")
     if not pid.isdigit() or host != platform.node():
         return bool(holder)

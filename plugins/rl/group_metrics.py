@@ -1,4 +1,4 @@
-"""What a log says of a step's groups (see `harness.training.METRICS`)."""
+"""Compute the logged metrics of a step's groups (see `harness.training.METRICS`)."""
 
 from __future__ import annotations
 
@@ -11,7 +11,10 @@ if TYPE_CHECKING:
 
 
 def group_metrics(rollouts: Rollouts, added: torch.Tensor, gated: int) -> dict[str, float]:
-    """Means and shares over the groups; `added` (m,) is what the bonus changed, `gated` groups it left alone."""
+    """Return means and shares over the groups.
+
+    `added` (m,) is the change of each reward by the bonus, `gated` the number of groups that the bonus skipped.
+    """
     groups = list(rollouts.groups().values())
     correct = [rollouts.rewards[rows] > 0 for rows in groups]
     spreads = [float(added[rows].std(correction=min(1, len(rows) - 1))) for rows in groups]  # as GRPO's

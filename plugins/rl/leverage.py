@@ -1,4 +1,4 @@
-"""How novel each rollout of a group is among the group's: ridge leverage scores, in float64.
+"""Measure how novel each rollout is in its group: ridge leverage scores, in float64.
 
     l_i = hᵢᵀ (λI + M + Σⱼ hⱼhⱼᵀ)⁻¹ hᵢ         j over the whole group, i itself included
 
@@ -16,15 +16,15 @@ from harness import HarnessError
 
 
 def sparse_projection(width: int, dim: int, seed: int, step: int) -> torch.Tensor | None:
-    """(width, dim) float64, drawn from (width, dim, seed, step) alone; None where features are no wider than dim.
+    """Return a random matrix (width, dim) float64 that depends only on the arguments; None if width <= dim.
 
     scikit-learn's, as the authors': entries ±√(√width / dim) with probability 1/√width, else 0 (Li et al. 2006).
     """
-    return None if width <= dim else _drawn(width, dim, seed, step)
+    return None if width <= dim else _random_matrix(width, dim, seed, step)
 
 
 @functools.lru_cache(maxsize=2)
-def _drawn(width: int, dim: int, seed: int, step: int) -> torch.Tensor:
+def _random_matrix(width: int, dim: int, seed: int, step: int) -> torch.Tensor:
     from sklearn.random_projection import SparseRandomProjection
 
     stream = np.random.Generator(np.random.PCG64(np.random.SeedSequence([seed, step])))
@@ -33,7 +33,7 @@ def _drawn(width: int, dim: int, seed: int, step: int) -> torch.Tensor:
 
 
 def projected(hidden: torch.Tensor, dim: int, seed: int, step: int) -> torch.Tensor:
-    """hidden (m, width) in float64, projected to (m, dim) where it is wider."""
+    """Return hidden (m, width) in float64, projected to (m, dim) if width > dim."""
     if not torch.isfinite(hidden).all():
         raise HarnessError("bonus: the hidden states hold NaN or inf")
     matrix = sparse_projection(hidden.shape[1], dim, seed, step)
@@ -42,14 +42,14 @@ def projected(hidden: torch.Tensor, dim: int, seed: int, step: int) -> torch.Ten
 
 
 def centred(h: torch.Tensor) -> torch.Tensor:
-    """The group's h (n, k) less its mean."""
+    """Return the group's h (n, k) minus its mean."""
     return h - h.mean(0)
 
 
 def leverage(h: torch.Tensor, lam: float, memory: torch.Tensor | None = None) -> torch.Tensor:
-    """(n,) leverages of a group's h (n, k), float64; `memory` (k, k) is the Σ hhᵀ of rollouts before these.
+    """Return the leverages (n,) of a group's h (n, k), float64; `memory` (k, k) is Σ hhᵀ of earlier rollouts.
 
-    Without memory by the singular values, so that the smallest λ costs no accuracy: l_i = Σⱼ Uᵢⱼ² sⱼ²/(sⱼ² + λ).
+    Without memory it uses singular values, so that a tiny λ costs no accuracy: l_i = Σⱼ Uᵢⱼ² sⱼ²/(sⱼ² + λ).
     """
     if memory is None:
         u, s, _ = torch.linalg.svd(h, full_matrices=False)
@@ -60,5 +60,5 @@ def leverage(h: torch.Tensor, lam: float, memory: torch.Tensor | None = None) ->
 
 
 def leave_one_out(leverages: torch.Tensor) -> torch.Tensor:
-    """The same figure with the rollout itself left out of the sum: l / (1 - l), by Sherman and Morrison."""
+    """Return each leverage with the rollout itself left out of the sum: l / (1 - l), by Sherman and Morrison."""
     return leverages / (1 - leverages)

@@ -1,9 +1,9 @@
 """RepExp's bonus on the rewards of GRPO: r_i + β·hᵢᵀ(λI + Σhhᵀ)⁻¹hᵢ over the rollouts of a group.
 
 Tuyls, Foster, Krishnamurthy, Ash, "Representation-Based Exploration for Language Models" (2025), arXiv:2510.11686,
-section 3 and appendix: hidden states of the initial model, projected to 32 dimensions by a matrix that is drawn anew at
-each step, centred in the group; β = 0.01, no bonus where every rollout of the group is wrong. λ = 0.01 is from the
-authors' code, which the paper does not give.
+section 3 and appendix: hidden states of the initial model, projected to 32 dimensions by a new random matrix at each
+step, centred in the group; β = 0.01, no bonus if every rollout of the group is wrong. The paper does not give λ;
+λ = 0.01 is from the authors' code.
 
 The formula of section 3 shows no centring; the appendix ("Algorithm details") states it, over the rollouts of the
 group, and the authors' code does it. Where we differ: the projection comes from a recorded seed, and everything after
@@ -26,14 +26,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class RepExpBonus:
-    """The leverage of each rollout among its group's, added to its reward.
+    """Add to each rollout's reward its leverage in its group.
 
-    beta     what the leverage is multiplied with
+    beta     factor of the leverage
     lam      the ridge; hidden states are not normalised, so it is on their scale
     dim      features after the projection (the paper: 32, and 128 for AIME)
     gate     no bonus in a group whose rollouts are all wrong
     figure   "leverage", or "leave-one-out": the rollout itself left out of the sum
-    persist  the sum goes on over all earlier rollouts of the problem; the projection is then drawn once
+    persist  the sum includes all earlier rollouts of the problem; the projection is then the same at every step
     """
 
     needs: ClassVar[tuple[str, ...]] = ("hidden",)
@@ -52,25 +52,25 @@ class RepExpBonus:
             raise HarnessError(f"repexp: dim must be at least 1, got {self.dim}")
 
     def shape(self, rollouts: Rollouts, step: int, seed: int, memory: dict[str, torch.Tensor]) -> Shaped:
-        """Rewards and bonus of one step's rollouts."""
+        """Return the rewards of one step's rollouts with the bonus added."""
         from .leverage import centred, projected  # torch; listing bonuses imports none of it
 
         assert rollouts.hidden is not None  # it needs them
         h = projected(rollouts.hidden, self.dim, seed, 0 if self.persist else step)
         added, gated = rollouts.rewards.new_zeros(len(rollouts.rewards)), 0
         for problem, rows in rollouts.groups().items():
-            figures = self._figures(centred(h[rows]), problem, memory)
+            values = self._figures(centred(h[rows]), problem, memory)
             if self.gate and not rollouts.rewards[rows].any():
                 gated += 1
             else:
-                added[rows] = self.beta * figures
+                added[rows] = self.beta * values
         return Shaped(rollouts.rewards + added, group_metrics(rollouts, added, gated))
 
     def _figures(self, h: torch.Tensor, problem: str, memory: dict[str, torch.Tensor]) -> torch.Tensor:
         from .leverage import leave_one_out, leverage
 
         before = memory.get(problem) if self.persist else None
-        figures = leverage(h, self.lam, before)
+        values = leverage(h, self.lam, before)
         if self.persist:
             memory[problem] = h.T @ h if before is None else before + h.T @ h
-        return leave_one_out(figures) if self.figure == "leave-one-out" else figures
+        return leave_one_out(values) if self.figure == "leave-one-out" else values

@@ -1,4 +1,4 @@
-"""What `harness rl train` and `harness rl eval` are asked to do; every field is an option, its help beside it."""
+"""The options of `harness rl train` and `harness rl eval`; every field is an option, with its help text."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ PLUGIN = Help("A plugin in a single file; repeatable.", ("--plugin",))
 
 @dataclass(frozen=True, kw_only=True)
 class TrainRequest:
-    """The options of `harness rl train`, but for the seed: one run is made of each seed.
+    """The options of `harness rl train` except the seed: each seed makes one run.
 
-    data       split ("train", "dev", "test") -> file; "" -> one for all
+    data       split ("train", "dev", "test") -> file; "" -> one file for all splits
     settings   fields of `training.Settings`, as text
-    overrides  the trainer's own options, key=value
+    overrides  options of the trainer itself, key=value
     """
 
     task: Annotated[str, Help("What is trained on, e.g. math, gsm8k, dapo-aime, game24.")]
@@ -56,8 +56,8 @@ class TrainRequest:
 class EvalRequest:
     """The options of `harness rl eval`.
 
-    folders     of runs, of one task and one initial model
-    data        split -> file; "" -> one for all; none: as the runs were given
+    folders     of runs with the same task and initial model
+    data        split -> file; "" -> one file for all splits; empty: the runs' data
     """
 
     folders: Sequence[Path]

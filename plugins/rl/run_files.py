@@ -1,4 +1,4 @@
-"""The files of an RL run's folder, which join the harness and its trainer: the run, its problems, its metrics."""
+"""Read and write the files in an RL run's folder that harness and trainer share: the run, its problems, its metrics."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from harness.training import UNRECORDED, Settings, TrainingRun
 
 
 def write_run(run: TrainingRun) -> None:
-    """Keep the run as `run.json` in its folder, for its trainer to read."""
+    """Write the run to `run.json` in its folder, for its trainer to read."""
     text = json.dumps(asdict(run), indent=1, default=str)
     (run.folder / "run.json").write_text(text + "\n", encoding="utf-8")
 
 
 def read_run(folder: Path) -> TrainingRun:
-    """The run that lives in a folder; HarnessError where there is none."""
+    """Read the run of a folder; HarnessError if the folder has none."""
     try:
         kept = json.loads((folder / "run.json").read_text(encoding="utf-8"))
         return TrainingRun(
@@ -41,25 +41,26 @@ def read_run(folder: Path) -> TrainingRun:
         raise HarnessError(f"rl: {folder / 'run.json'} cannot be read: {failure}") from failure
 
 
-def write_problems(path: Path, asked: Sequence[tuple[Problem, Sequence[Message]]]) -> None:
-    """Problems and the messages that ask them, one JSON object a line."""
+def write_problems(path: Path, chats: Sequence[tuple[Problem, Sequence[Message]]]) -> None:
+    """Write problems with their chat messages, one JSON object per line."""
     with path.open("w", encoding="utf-8") as out:
-        for problem, messages in asked:
+        for problem, messages in chats:
             out.write(json.dumps(asdict(problem) | {"messages": list(messages)}) + "\n")
 
 
 def read_problems(path: Path) -> list[tuple[Problem, list[Message]]]:
-    """The same, from the file."""
-    found = [dict(line.value) for line in read_lines(path, "rl problems")]
+    """Read problems with their chat messages, as `write_problems` wrote them."""
+    entries = [dict(line.value) for line in read_lines(path, "rl problems")]
     return [
-        (Problem(**{key: one[key] for key in ("id", "prompt", "reference", "meta")}), one["messages"]) for one in found
+        (Problem(**{key: entry[key] for key in ("id", "prompt", "reference", "meta")}), entry["messages"])
+        for entry in entries
     ]
 
 
 def read_metrics(path: Path) -> list[dict[str, Any]]:
-    """The steps that a run has logged so far; a line that is not whole (of a run that was killed) is passed over."""
-    found = []
+    """Read the steps that a run has logged so far; an incomplete line (of a killed run) is skipped."""
+    steps = []
     for text in path.read_text(encoding="utf-8").splitlines() if path.is_file() else []:
         with contextlib.suppress(ValueError):
-            found.append(json.loads(text))
-    return found
+            steps.append(json.loads(text))
+    return steps

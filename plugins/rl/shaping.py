@@ -1,4 +1,4 @@
-"""What every trainer needs inside its process: the grader as reward, the bonus with its memory, the metrics file."""
+"""Parts that every trainer's process uses: the grader as a reward, the bonus with its memory, the metrics file."""
 
 from __future__ import annotations
 
@@ -19,11 +19,14 @@ from harness.records import Problem, Verdict, error
 from harness.training import METRICS, REWARDS, Rollouts, Shaped, TrainingRun
 from harness_plugins.rl.run_files import read_metrics
 
-MEMORY = "bonus.safetensors"  # in a checkpoint's folder: what the bonus has to know to go on
+MEMORY = "bonus.safetensors"  # in a checkpoint's folder: the bonus' memory, needed to resume
 
 
 class Grader:
-    """The run's grader as a reward; from any thread. `errors` counts verdicts that say nothing of the response."""
+    """The run's grader as a reward; safe to call from any thread.
+
+    `errors` counts verdicts `error`, which do not say whether the response is correct.
+    """
 
     def __init__(self, run: TrainingRun) -> None:
         if run.reward not in REWARDS:
@@ -35,7 +38,7 @@ class Grader:
         self.errors = 0
 
     def rewards(self, problem: Problem, responses: Sequence[str], finish: Sequence[str] | None = None) -> list[float]:
-        """1.0 for a correct response, else 0.0. `finish`: how each ended; None: not known."""
+        """Return 1.0 for each correct response, else 0.0; `finish` says how each ended (None: unknown)."""
         verdicts = self.verdicts(problem, responses, finish)
         self.errors += sum(verdict.status == "error" for verdict in verdicts)
         return [float(verdict.status == "correct") for verdict in verdicts]
@@ -43,7 +46,7 @@ class Grader:
     def verdicts(
         self, problem: Problem, responses: Sequence[str], finish: Sequence[str] | None = None
     ) -> list[Verdict]:
-        """By the strict grader, where the run is rewarded so, else by the verifier."""
+        """Return the verdicts of the strict grader if the run's reward is strict, else of the verifier."""
         ends = finish if finish is not None else [""] * len(responses)
         if not self.strict:
             return ending.verify_all(self.task, problem, responses, ends)
@@ -55,7 +58,7 @@ class Grader:
 
 
 class Shaping:
-    """The run's bonus, and what it remembers from step to step."""
+    """The run's bonus, and its memory from step to step."""
 
     def __init__(self, run: TrainingRun) -> None:
         self.bonus: Any = build(load_registry(run.plugin_files), "bonus", run.bonus)
@@ -67,23 +70,23 @@ class Shaping:
         return what in self.bonus.needs
 
     def shape(self, rollouts: Rollouts, step: int) -> Shaped:
-        """The rewards to train on, float64 on the CPU, and the step's metrics."""
+        """Return the rewards to train on, float64 on the CPU, and the step's metrics."""
         with torch.no_grad():
             return self.bonus.shape(rollouts, step, self.seed, self.memory)
 
     def save(self, checkpoint: Path) -> None:
-        """Keep the memory beside a checkpoint; nothing where there is none."""
+        """Write the memory to a checkpoint's folder; write nothing if it is empty."""
         if self.memory:
             save_file({name: value.contiguous() for name, value in self.memory.items()}, checkpoint / MEMORY)
 
     def load(self, checkpoint: Path) -> None:
-        """Take the memory of a checkpoint up again."""
+        """Load the memory from a checkpoint's folder."""
         kept = checkpoint / MEMORY
         self.memory = load_file(kept) if kept.exists() else {}
 
 
 class MetricsLog:
-    """`metrics.jsonl` of a run: one line a step; begun again at a step, what stood from there on is dropped."""
+    """A run's `metrics.jsonl`, one line per step; on resuming, the lines after step `resumed_after` are deleted."""
 
     def __init__(self, path: Path, resumed_after: int = 0) -> None:
         self.path = path
@@ -94,7 +97,7 @@ class MetricsLog:
         os.replace(part, path)
 
     def append(self, step: int, metrics: dict[str, float]) -> None:
-        """One step's figures: those of `harness.training.METRICS` first, then the trainer's own."""
+        """Append one step's metrics: those of `harness.training.METRICS` first, then the trainer's."""
         ordered = {name: metrics[name] for name in METRICS if name in metrics} | metrics
         with self.path.open("a", encoding="utf-8") as out:
             out.write(json.dumps({"step": step, **{k: _short(v) for k, v in ordered.items()}}) + "\n")

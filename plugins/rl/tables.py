@@ -1,4 +1,4 @@
-"""What `harness rl` prints."""
+"""Print the tables of `harness rl`."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ GRADERS = {
 
 
 def launch(prepared: Prepared) -> None:
-    """The configuration, what the checks had to say, and last the command that would be started."""
+    """Print the configuration, the remarks of the checks, and last the command that would be started."""
     print(prepared.launch.config.rstrip())
     for remark in (*prepared.remarks, f"folder: {prepared.run.folder}"):
         print(f"# {remark}")
@@ -36,12 +36,12 @@ def launch(prepared: Prepared) -> None:
 
 
 def trained(rows: Sequence[Mapping[str, Any]], as_json: bool) -> None:
-    """A row a run."""
+    """Print a row per run."""
     show(rows, TRAINED, as_json)
 
 
 def evaluated(rows: Sequence[Mapping[str, Any]], as_json: bool) -> None:
-    """A row a method: pass@k in percent with its standard error; then how many times fewer samples each needs."""
+    """Print a row per method: pass@k in per cent and its standard error, then how many times fewer samples it needs."""
     if as_json:
         return show(rows, (), as_json)
     for grader in dict.fromkeys(row["grader"] for row in rows):
@@ -49,7 +49,7 @@ def evaluated(rows: Sequence[Mapping[str, Any]], as_json: bool) -> None:
 
 
 def _evaluated(rows: Sequence[Mapping[str, Any]]) -> None:
-    """The rows of one grader."""
+    """Print the rows of one grader."""
     first = rows[0]
     ks = [k for k in first["pass_at_k"] if k in ("1", "4", "16", "64", "256") or int(k) == first["n"]]
     seeds = ", ".join(f"{row['bonus']} {row['seeds']}" for row in rows)
@@ -76,7 +76,7 @@ def _share(row: Mapping[str, Any], k: str) -> str:
 
 
 def show(rows: Sequence[Mapping[str, Any]], columns: Sequence[str], as_json: bool) -> None:
-    """Rows as JSON, whole, or as a table of some columns."""
+    """Print rows as JSON with all columns, or as a table of some columns."""
     if as_json:
         output.write(json.dumps(list(rows), indent=1, ensure_ascii=False, allow_nan=False) + "\n")
         return

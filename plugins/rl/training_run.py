@@ -1,7 +1,7 @@
-"""`harness rl train`: a task, a bonus and a trainer made into a run's folder, launched as a child, and followed.
+"""`harness rl train`: write a run's folder, start its trainer as a child process, and follow its progress.
 
-All of a run lives in its folder: run.json, the problems of each split, the trainer's configuration, log.txt,
-metrics.jsonl and checkpoints/. The same command again goes on from the last complete checkpoint.
+A run's folder holds all its files: run.json, the problems of each split, the trainer's configuration, log.txt,
+metrics.jsonl and checkpoints/. Repeating the command resumes from the last complete checkpoint.
 """
 
 from __future__ import annotations
@@ -32,15 +32,15 @@ from harness_plugins.rl.run_files import read_metrics, read_run, write_problems,
 from .folder_lock import locked
 from .requests import TrainRequest
 
-Chats = dict[str, list[tuple[Problem, list[Message]]]]  # by split: its problems, as they are asked
-EPOCHS = 1000  # the authors' limit, where none is given: a run is stopped by hand
+Chats = dict[str, list[tuple[Problem, list[Message]]]]  # by split: its problems with their chat messages
+EPOCHS = 1000  # the authors' default limit: a run is stopped by hand
 SAY_EVERY_S = 10.0
 DEFAULT_MODEL = "Qwen/Qwen2.5-7B-Instruct"  # the paper's
 
 
 @dataclass(frozen=True)
 class Prepared:
-    """A run in its folder, its trainer, and what would be started; `fault` is why it would fail here, if it would."""
+    """A run in its folder, its trainer and the command to start; `fault` says why this machine cannot run it, if so."""
 
     run: TrainingRun
     trainer: Trainer
@@ -50,10 +50,10 @@ class Prepared:
 
 
 def prepare(request: TrainRequest, seed: int, hold: Callable[[Path], object] = lambda folder: None) -> Prepared:
-    """Everything before the trainer is started: its folder is written, and all that can fail cheaply is checked.
+    """Write the run's folder and make all cheap checks, without starting the trainer.
 
-    `hold(folder)` is called before anything is written there.
-    HarnessError, one line, for what is asked wrongly. What the trainer lacks on this machine is the result's `fault`.
+    `hold(folder)` is called before anything is written to the folder.
+    HarnessError, one line, for a wrong request. If the trainer lacks something on this machine, that is `fault`.
     """
     registry = load_registry(request.plugin_files)
     trainer: Trainer = build(registry, "trainer", request.trainer)
@@ -75,7 +75,7 @@ def prepare(request: TrainRequest, seed: int, hold: Callable[[Path], object] = l
 
 
 def rehearse(request: TrainRequest, seed: int) -> Prepared:
-    """As `prepare`, and nothing is left behind: the run's files stand in a scratch folder only meanwhile."""
+    """Prepare a run as `prepare` does, but leave nothing on the disk: the files go to a temporary folder."""
     run = _run(request, load_registry(request.plugin_files), seed)
     _refuse_another(run)
     with tempfile.TemporaryDirectory(prefix="harness-rl-") as scratch:
@@ -96,9 +96,9 @@ def rehearse(request: TrainRequest, seed: int) -> Prepared:
 
 
 def train(request: TrainRequest, seed: int, progress: Progress, runs: int = 1) -> dict[str, Any]:
-    """Train, or go on with a training; the row that says how it ended. One process at a time has the run's folder.
+    """Train or resume a run, and return a row with its result; the run's folder is locked meanwhile.
 
-    runs  how many trainings the command still has to do, this one included: who is asked, is asked about all of them
+    runs  the number of trainings that the command still has to do, this one included: the user consents to all at once
     """
     with ExitStack() as held:
         descriptors: list[int] = []
@@ -133,7 +133,7 @@ def _train(prepared: Prepared, seed: int, descriptors: Sequence[int], progress: 
 
 
 def outlook(run: TrainingRun, done: int) -> Outlook:
-    """How long the steps after `done` take: by those that were taken, where any were, else as so many responses."""
+    """Estimate the time of the steps after `done` from the logged steps, or if there are none, from response counts."""
     settings = run.settings
     assert settings.steps is not None
     steps = settings.steps - done
@@ -153,24 +153,24 @@ def _started(prepared: Prepared, follower: Follower, descriptors: Sequence[int])
 
 
 class Follower:
-    """Reads metrics.jsonl as it grows; shows each step, and says the figures of one every ten seconds."""
+    """Reads metrics.jsonl as it grows, shows each step, and prints a step's metrics every ten seconds."""
 
     def __init__(self, path: Path, stage: Stage, progress: Progress) -> None:
         self.path, self.stage, self.progress = path, stage, progress
         self.step = _last_step(path)
         self.stage.done = self.step
         self._read = (0, 0)  # inode, bytes: a log that a resumed run begins anew is another file
-        self._said = time.monotonic()
+        self._printed_at = time.monotonic()
 
     def __call__(self) -> None:
-        """Take in what is new."""
+        """Read the new lines and show their steps."""
         for metrics in self._new():
             if metrics["step"] <= self.step:
                 continue
             self.stage.advance(metrics["step"] - self.step)
             self.step = metrics["step"]
-            if time.monotonic() - self._said > SAY_EVERY_S or "dev_pass_at_1" in metrics:
-                self._said = time.monotonic()
+            if time.monotonic() - self._printed_at > SAY_EVERY_S or "dev_pass_at_1" in metrics:
+                self._printed_at = time.monotonic()
                 self.progress.say(metrics_line(metrics))
 
     def _new(self) -> list[dict[str, Any]]:
@@ -188,7 +188,7 @@ class Follower:
 
 
 def metrics_line(metrics: Mapping[str, float]) -> str:
-    """One step's figures in a line."""
+    """Return one step's metrics as a line."""
     parts = [f"step {metrics['step']}: reward {metrics['reward']:.3f}"] if "reward" in metrics else []
     if metrics.get("bonus_spread"):
         parts.append(f"bonus {metrics['bonus']:.2g} (spread {metrics['bonus_spread']:.2g})")
@@ -202,11 +202,11 @@ def metrics_line(metrics: Mapping[str, float]) -> str:
     return ", ".join(parts)
 
 
-# What a run is made of.
+# Making a run from its request.
 
 
 def _run(request: TrainRequest, registry: Registry, seed: int) -> TrainingRun:
-    """The run as asked for, in its folder; the problems are not there yet."""
+    """The requested run with its folder's path; its problems are not set yet."""
     spec = graded_as_the_paper(registry, request.task)
     task = _task(request, registry, "train")
     model = request.model or task.rl.get("model") or DEFAULT_MODEL
@@ -234,12 +234,12 @@ def _run(request: TrainRequest, registry: Registry, seed: int) -> TrainingRun:
 
 
 def has_second_grader(task: Any) -> bool:
-    """Whether the task can say what a stricter grader makes of a response."""
+    """Whether the task has a second, stricter grader."""
     return isinstance(task, Audited)
 
 
 def _reward(request: TrainRequest, task: Task) -> str:
-    """Who decides the reward: as asked for, else as the task says, else its verifier."""
+    """The grader of the reward: as requested, else as the task says, else "verifier"."""
     if has_second_grader(task):
         return request.reward or task.rl.get("reward", "lenient")
     if request.reward == "strict":
@@ -248,7 +248,7 @@ def _reward(request: TrainRequest, task: Task) -> str:
 
 
 def reward_line(run: TrainingRun) -> str:
-    """Which grader a run's rewards come from, in a line."""
+    """Return a line that says which grader a run's rewards come from."""
     if run.reward == "strict":
         return f"reward: strict, the second grader of {run.task}; --reward lenient takes its verifier"
     if run.reward == "lenient":
@@ -257,7 +257,7 @@ def reward_line(run: TrainingRun) -> str:
 
 
 def _fixed(run: TrainingRun) -> dict[str, Any]:
-    """What must not change between a run and its resumption: all but the number of steps and the folder."""
+    """The fields that must be equal when a run is resumed: all but the number of steps and the paths."""
     kept = asdict(run)
     del kept["folder"], kept["problems"], kept["settings"]["steps"]
     if run.reward == "verifier":  # there is no other for its task, so a run that does not record it is the same run
@@ -267,7 +267,7 @@ def _fixed(run: TrainingRun) -> dict[str, Any]:
 
 
 def _refuse_another(run: TrainingRun) -> None:
-    """Raise HarnessError where another run lives in the folder."""
+    """Raise HarnessError if the folder holds another run."""
     if not (run.folder / "run.json").exists():
         return
     before, now = _fixed(read_run(run.folder)), _fixed(run)
@@ -307,14 +307,14 @@ def _settings(given: Mapping[str, Any]) -> Settings:
 
 
 def _bonus(spec: str, defaults: Mapping[str, Mapping[str, Any]]) -> Spec:
-    """The bonus as asked for, with what the task's own settings have of it where nothing else was said."""
-    asked = parse_spec(spec)
-    own = {key: str(value) for key, value in defaults.get(asked.name, {}).items()}
-    return Spec(asked.name, {**own, **asked.params})
+    """The requested bonus; parameters that the request does not give come from the task's settings."""
+    requested = parse_spec(spec)
+    from_task = {key: str(value) for key, value in defaults.get(requested.name, {}).items()}
+    return Spec(requested.name, {**from_task, **requested.params})
 
 
 def _with_problems(request: TrainRequest, registry: Registry, run: TrainingRun) -> tuple[TrainingRun, Chats]:
-    """The run with the files of its splits' problems and a number of steps, and what these files are to hold."""
+    """The run with its number of steps and the paths of its splits' problems, and the content of these files."""
     chats: Chats = {}
     for split in SPLITS[:2]:
         task = _task(request, registry, split)
@@ -333,7 +333,7 @@ def _with_problems(request: TrainRequest, registry: Registry, run: TrainingRun) 
 
 @contextmanager
 def naming_data_options(splits: Sequence[str], command: str) -> Iterator[None]:
-    """What a task says of data that it cannot reach or that is of another split, with the command's own way out."""
+    """Add this command's --data options to a task's error about data that is missing or of another split."""
     try:
         yield
     except HarnessError as failure:
@@ -343,7 +343,7 @@ def naming_data_options(splits: Sequence[str], command: str) -> Iterator[None]:
         raise HarnessError(f"{failure}; {command} takes a file for each split: {options}") from failure
 
 
-# How it ended.
+# The result of a run.
 
 
 def _row(prepared: Prepared, seconds: float) -> dict[str, Any]:
@@ -367,10 +367,12 @@ def _row(prepared: Prepared, seconds: float) -> dict[str, Any]:
 
 
 def best_step(run: TrainingRun, steps: Sequence[int]) -> tuple[int, float] | None:
-    """Of these steps the one with the highest dev pass@1 (the earlier one of two), and that; None without any."""
+    """Return the step with the highest dev pass@1 (on a tie the earlier) and that value; None if no step has one."""
     known = {line["step"]: line["dev_pass_at_1"] for line in read_metrics(run.metrics) if "dev_pass_at_1" in line}
     return max(
-        ((step, known[step]) for step in steps if step in known), key=lambda one: (one[1], -one[0]), default=None
+        ((step, known[step]) for step in steps if step in known),
+        key=lambda candidate: (candidate[1], -candidate[0]),
+        default=None,
     )
 
 

@@ -1,6 +1,6 @@
-"""TRL's GRPO trainer with the harness' rollouts, rewards and bonus, and with verl's arithmetic where TRL's differs.
+"""TRL's GRPO trainer with the harness' rollouts, rewards and bonus, and verl's arithmetic wherever TRL's differs.
 
-Overridden of TRL 1.16.0 (private methods: tests/test_trl.py holds each to what is said here):
+Overridden private methods of TRL 1.16.0 (tests/test_trl.py checks each):
 _calculate_rewards               the task's verifier and the bonus, on the rollouts of all processes
 _generate_and_score_completions  advantages in float64 with verl's epsilon of 1e-6; TRL divides by the deviation plus
                                  1e-4, in float32, which all but erases a bonus in a group that is all correct
@@ -8,7 +8,7 @@ _compute_loss                    token mean over the mini-batch, as verl's; TRL'
                                  tokens of the step's mini-batches. And no column of padding only
 _get_train_sampler               problems in an order that follows from (seed, step) alone
 
-Nothing is drawn from a random state that goes on from step to step, so a checkpoint holds none.
+No random state is carried from step to step, so a checkpoint holds none.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ from .trl_trainer import STEP, Trl
 
 EPSILON = 1e-6  # verl's
 OPTIMISER = "optimizer.pt"
-LOGGED = {  # our name of a figure -> TRL's
+LOGGED = {  # our name of a metric -> TRL's
     "entropy": "entropy",
     "response_tokens": "completions/mean_length",
     "clipped": "clip_ratio/region_mean",
@@ -130,19 +130,23 @@ class GroupTrainer(GRPOTrainer):
         return StepOrder(len(self.asked), self.run, steps, self.num_iterations * self.args.steps_per_generation)
 
     def _roll_out(self, prompts: Sequence[str], trainer: GRPOTrainer) -> dict[str, Any]:
-        """TRL's rollout function: this process' prompts, each as often as it has responses, whole groups."""
+        """TRL's rollout function; `prompts` are this process' prompts, each repeated once per response of its group."""
         settings, states = self.run.settings, ("mean",) if self._sees("policy") else ()
         places = [int(prompt) for prompt in prompts[:: settings.rollouts]]
-        asked = [self.asked[place][1] for place in places]
+        chats = [self.asked[place][1] for place in places]
         first = self.accelerator.process_index * len(places)
         seeds = [stream(self.run.seed, TRAIN, self.step + 1, first + group) for group in range(len(places))]
         with self.accelerator.autocast():
-            drawn = self.engine.draw(
-                asked, settings.rollouts, settings.temperature, settings.max_response, seeds, states
+            pools = self.engine.draw(
+                chats, settings.rollouts, settings.temperature, settings.max_response, seeds, states
             )
-        self.drawn = _Drawn(places, drawn)
-        ids = [self.engine.prompt_ids(messages) for messages in asked for _ in range(settings.rollouts)]
-        return {"prompt_ids": ids, "completion_ids": [row for one in drawn for row in one.token_ids], "logprobs": None}
+        self.drawn = _Drawn(places, pools)
+        ids = [self.engine.prompt_ids(messages) for messages in chats for _ in range(settings.rollouts)]
+        return {
+            "prompt_ids": ids,
+            "completion_ids": [row for pool in pools for row in pool.token_ids],
+            "logprobs": None,
+        }
 
     def _calculate_rewards(self, inputs: Any, prompts: Any, completions: Any, completion_ids_list: Any) -> torch.Tensor:
         rollouts = self._gathered()
@@ -154,22 +158,22 @@ class GroupTrainer(GRPOTrainer):
     def _generate_and_score_completions(self, inputs: Any) -> dict[str, Any]:
         torch.manual_seed(stream(self.run.seed, SHUFFLE, self.step + 1))  # TRL shuffles the rows over the mini-batches
         batch: dict[str, Any] = super()._generate_and_score_completions(inputs)
-        own = slice(self.accelerator.process_index * len(inputs), (self.accelerator.process_index + 1) * len(inputs))
-        advantages = group_advantages(self.shaped.rewards, self.run.settings.rollouts)[own]
+        local = slice(self.accelerator.process_index * len(inputs), (self.accelerator.process_index + 1) * len(inputs))
+        advantages = group_advantages(self.shaped.rewards, self.run.settings.rollouts)[local]
         return batch | {"advantages": advantages.float().to(self.accelerator.device)}
 
     def _compute_loss(self, model: Any, inputs: dict[str, Any]) -> torch.Tensor:
         return super()._compute_loss(model, _trimmed(inputs) | {"num_items_in_batch": self._tokens()})
 
     def _tokens(self) -> torch.Tensor:
-        """What TRL's "dapo" must be told to divide by the number of tokens of this mini-batch, over all processes."""
+        """The divisor that makes TRL's "dapo" divide by the tokens of this mini-batch, over all processes."""
         many = self.args.gradient_accumulation_steps
         start = self._step % self.args.steps_per_generation // many * many
-        own = sum(part["completion_mask"].sum() for part in self._buffered_inputs[start : start + many])
-        return self.accelerator.reduce(own, "sum") * self.args.steps_per_generation / many
+        local = sum(part["completion_mask"].sum() for part in self._buffered_inputs[start : start + many])
+        return self.accelerator.reduce(local, "sum") * self.args.steps_per_generation / many
 
     def log(self, logs: dict[str, float], start_time: float | None = None) -> None:
-        """What TRL says once a step, after the last update; and once at the very end."""
+        """Handle TRL's log call: one per step, after the last update, and one at the end of training."""
         super().log(logs, start_time)
         if "train_runtime" not in logs:
             self._end_step(logs)
@@ -178,36 +182,36 @@ class GroupTrainer(GRPOTrainer):
 
     def _end_step(self, logs: dict[str, float]) -> None:
         step, settings = self.step, self.run.settings
-        figures = dict(self.shaped.metrics) | {ours: logs[theirs] for ours, theirs in LOGGED.items()}
-        figures |= {"step_s": time.perf_counter() - self.since, "verifier_errors": self.grader.errors}
+        metrics = dict(self.shaped.metrics) | {ours: logs[theirs] for ours, theirs in LOGGED.items()}
+        metrics |= {"step_s": time.perf_counter() - self.since, "verifier_errors": self.grader.errors}
         due = step % settings.save_every == 0 or step == settings.steps
         if due and self.dev:
-            figures["dev_pass_at_1"] = self.dev_pass_at_1()
+            metrics["dev_pass_at_1"] = self.dev_pass_at_1()
         if self.record:
-            self.record.append(step, figures)
+            self.record.append(step, metrics)
             if due:
                 self._keep(step)
         self.since = time.perf_counter()
 
     def dev_pass_at_1(self) -> float:
-        """The share of correct responses on the dev split, `dev_samples` a problem; from the same streams each time."""
+        """Return the share of correct responses on the dev split, `dev_samples` per problem; streams are fixed."""
         settings = self.run.settings
         share = range(self.accelerator.process_index, len(self.dev), self.options.processes)
         seeds = [stream(self.run.seed, DEV, place) for place in share]
-        asked = [self.dev[place] for place in share]
+        chats = [self.dev[place] for place in share]
         with self.accelerator.autocast():
-            drawn = self.engine.draw(
-                [messages for _, messages in asked], settings.dev_samples, 1.0, settings.max_response, seeds
+            pools = self.engine.draw(
+                [messages for _, messages in chats], settings.dev_samples, 1.0, settings.max_response, seeds
             )
         correct = sum(
-            sum(self.grader.rewards(problem, one.texts, one.finish))
-            for (problem, _), one in zip(asked, drawn, strict=True)
+            sum(self.grader.rewards(problem, pool.texts, pool.finish))
+            for (problem, _), pool in zip(chats, pools, strict=True)
         )
         total = self.accelerator.reduce(torch.tensor(correct, device=self.accelerator.device), "sum")
         return float(total) / max(1, len(self.dev) * settings.dev_samples)
 
     def _keep(self, step: int) -> None:
-        """A checkpoint, under its name only once it is whole; the optimiser is kept in the latest alone."""
+        """Write a checkpoint, renamed when it is complete; only the latest keeps the optimiser."""
         part, whole = self.run.checkpoints / ".part", self.run.checkpoints / f"{STEP}{step:06d}"
         shutil.rmtree(part, ignore_errors=True)
         part.mkdir(parents=True)
@@ -222,11 +226,11 @@ class GroupTrainer(GRPOTrainer):
     def _keep_groups(self, rollouts: Rollouts) -> None:
         folder = self.run.folder / "groups"
         folder.mkdir(exist_ok=True)
-        found = {"rewards": rollouts.rewards, "shaped": self.shaped.rewards} | {
+        tensors = {"rewards": rollouts.rewards, "shaped": self.shaped.rewards} | {
             name: values for name in ("hidden", "logprobs") if (values := getattr(rollouts, name)) is not None
         }
         problems = json.dumps(list(rollouts.problems))
-        save_file(found, folder / f"{STEP}{self.step + 1:06d}.safetensors", metadata={"problems": problems})
+        save_file(tensors, folder / f"{STEP}{self.step + 1:06d}.safetensors", metadata={"problems": problems})
 
     # The step's rollouts
 
@@ -235,38 +239,38 @@ class GroupTrainer(GRPOTrainer):
 
     def _gathered(self) -> Rollouts:
         """The rollouts of all processes, in the order of TRL's rows."""
-        drawn, rollouts = self.drawn, self.run.settings.rollouts
+        local, rollouts = self.drawn, self.run.settings.rollouts
         graded = [
-            self.grader.rewards(self.asked[place][0], one.texts, one.finish)
-            for place, one in zip(drawn.places, drawn.responses, strict=True)
+            self.grader.rewards(self.asked[place][0], pool.texts, pool.finish)
+            for place, pool in zip(local.places, local.responses, strict=True)
         ]
-        places = self._gather(torch.tensor(drawn.places)).tolist()
+        places = self._gather(torch.tensor(local.places)).tolist()
         return Rollouts(
             problems=[self.asked[place][0].id for place in places for _ in range(rollouts)],
             rewards=self._gather(torch.tensor(graded, dtype=torch.float64).flatten()),
             hidden=self._gather(self._hidden()) if self.shaping.needs("hidden") else None,
-            logprobs=self._gather(drawn.logprobs()) if self.shaping.needs("logprobs") else None,
+            logprobs=self._gather(local.logprobs()) if self.shaping.needs("logprobs") else None,
         )
 
     def _hidden(self) -> torch.Tensor:
         if self.reference is None:
-            return torch.cat([torch.from_numpy(one.states["mean"]) for one in self.drawn.responses]).double()
-        asked = [self.asked[place][1] for place in self.drawn.places]
-        return torch.from_numpy(hidden_means(self.reference, asked, self.drawn.responses)).double()
+            return torch.cat([torch.from_numpy(pool.states["mean"]) for pool in self.drawn.responses]).double()
+        prompts = [self.asked[place][1] for place in self.drawn.places]
+        return torch.from_numpy(hidden_means(self.reference, prompts, self.drawn.responses)).double()
 
-    def _gather(self, own: torch.Tensor) -> torch.Tensor:
-        return self.accelerator.gather(own.to(self.accelerator.device)).cpu()
+    def _gather(self, local: torch.Tensor) -> torch.Tensor:
+        return self.accelerator.gather(local.to(self.accelerator.device)).cpu()
 
 
 class _Drawn:
-    """A step's responses of this process: the problems' places, and for each its responses."""
+    """A step's responses of this process: the problems' indices, and the responses to each."""
 
     def __init__(self, places: Sequence[int], responses: Sequence[Any]) -> None:
         self.places, self.responses = places, responses
 
     def logprobs(self) -> torch.Tensor:
-        """Of each response, the mean log-probability of its tokens under the policy that drew it, (m,) float64."""
-        return torch.cat([torch.from_numpy(one.logprobs / one.lengths) for one in self.responses]).double()
+        """Return each response's mean log-probability per token under the policy that sampled it, (m,) float64."""
+        return torch.cat([torch.from_numpy(pool.logprobs / pool.lengths) for pool in self.responses]).double()
 
 
 def _trimmed(inputs: dict[str, Any]) -> dict[str, Any]:

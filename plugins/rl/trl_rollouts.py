@@ -1,7 +1,7 @@
-"""What a policy in training says: responses drawn by the harness' engine, each from a stream of its own.
+"""Sample the rollouts of a policy in training with the harness' engine, each from its own random stream.
 
-TRL's own `generate` call would draw from the global random state, so that a resumed run, or one with another batch
-size, would draw otherwise; and the engine goes on without the rows that have ended, which on a CPU is faster.
+TRL's `generate` call would use the global random state: a resumed run, or one with another batch size, would then
+sample other responses. The engine also drops rows that have ended, which is faster on a CPU.
 """
 
 from __future__ import annotations
@@ -21,29 +21,32 @@ from ..engines.transformers.engine import Transformers
 if TYPE_CHECKING:
     from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
-TRAIN, DEV, ORDER, SHUFFLE = range(4)  # what a stream is drawn for
+TRAIN, DEV, ORDER, SHUFFLE = range(4)  # what a random stream is used for
 
 Asked = Sequence[tuple[Problem, Sequence[Message]]]
 
 
 def stream(seed: int, *place: int) -> int:
-    """A seed of 64 bits for one place in a run, from the run's seed and the place alone."""
+    """Return a 64-bit seed that depends only on the run's seed and the given place in the run."""
     return int(np.random.SeedSequence([seed, *place]).generate_state(1, np.uint64)[0])
 
 
 def batch_of(problems: int, batch: int, seed: int, step: int) -> list[int]:
-    """The places of a step's problems (steps count from 1): every epoch in an order of its own, its rest left out."""
+    """Return the indices of a step's problems (steps count from 1).
+
+    Every epoch has its own order; problems left over after the last whole batch are skipped.
+    """
     epoch, place = divmod(step - 1, problems // batch)
     order = np.random.default_rng(stream(seed, ORDER, epoch)).permutation(problems)
     return [int(i) for i in order[place * batch : (place + 1) * batch]]
 
 
 class PolicyEngine(Transformers):
-    """The engine on weights that are being trained: it samples with the very module that the trainer updates."""
+    """An engine that samples with the same module whose weights the trainer updates."""
 
     @property
     def policy(self) -> PreTrainedModel:
-        """The model; loaded when it is first asked for."""
+        """The model, loaded at the first use."""
         return self._checkpoint.model
 
     @property
@@ -51,12 +54,12 @@ class PolicyEngine(Transformers):
         """The model's tokenizer."""
         return self._checkpoint.tokenizer
 
-    def within(self, asked: Asked, max_prompt: int) -> list[tuple[Problem, Sequence[Message]]]:
-        """Those whose prompts have at most so many tokens."""
-        return [one for one in asked if len(self._checkpoint.prompt_ids(one[1])) <= max_prompt]
+    def within(self, chats: Asked, max_prompt: int) -> list[tuple[Problem, Sequence[Message]]]:
+        """Return the problems whose prompts have at most `max_prompt` tokens."""
+        return [chat for chat in chats if len(self._checkpoint.prompt_ids(chat[1])) <= max_prompt]
 
     def prompt_ids(self, messages: Sequence[Message]) -> list[int]:
-        """A prompt's tokens."""
+        """Return a prompt's token ids."""
         return self._checkpoint.prompt_ids(messages)
 
     def draw(
@@ -68,18 +71,18 @@ class PolicyEngine(Transformers):
         seeds: Sequence[int],
         states: Sequence[str] = (),
     ) -> list[Responses]:
-        """n responses to each prompt, as many prompts at once as the engine takes best."""
-        drawn: list[Responses] = []
+        """Sample n responses to each prompt, with as many prompts at once as the engine prefers."""
+        responses: list[Responses] = []
         many = self.problems_per_call(n)
         with self._evaluating():
             for start in range(0, len(prompts), many):
                 part = slice(start, start + many)
                 sampler = Sampler(temperature=temperature)
-                drawn += self.sample(SampleRequest(prompts[part], n, sampler, max_tokens, seeds[part], states))
-        return drawn
+                responses += self.sample(SampleRequest(prompts[part], n, sampler, max_tokens, seeds[part], states))
+        return responses
 
     def save(self, folder: Path) -> None:
-        """Write policy and tokenizer as a Hugging Face folder, with the decoding defaults that the model came with."""
+        """Write policy and tokenizer as a Hugging Face folder, with the initial model's decoding defaults."""
         from transformers import GenerationConfig
 
         self.policy.save_pretrained(folder)
@@ -88,7 +91,7 @@ class PolicyEngine(Transformers):
         kept.unlink(missing_ok=True)  # the engine's, which has no end-of-sequence tokens
         try:
             GenerationConfig.from_pretrained(self._checkpoint.location.source).to_json_file(kept)
-        except OSError:  # it came with none
+        except OSError:  # the initial model has none
             return
 
     @contextmanager
@@ -101,11 +104,11 @@ class PolicyEngine(Transformers):
             self.policy.train(training)
 
 
-def hidden_means(engine: Transformers, prompts: Sequence[Sequence[Message]], drawn: Sequence[Responses]) -> Any:
-    """(responses, d) float32 of all prompts' responses: the mean of the last hidden state over a response's tokens."""
+def hidden_means(engine: Transformers, prompts: Sequence[Sequence[Message]], pools: Sequence[Responses]) -> Any:
+    """Return each response's mean over its tokens of the last hidden state, (responses, d) float32."""
     parts = [
-        engine.encode(prompt, responses, ("mean",))["mean"] for prompt, responses in zip(prompts, drawn, strict=True)
+        engine.encode(prompt, responses, ("mean",))["mean"] for prompt, responses in zip(prompts, pools, strict=True)
     ]
-    if not np.isfinite(found := np.concatenate(parts)).all():
+    if not np.isfinite(states := np.concatenate(parts)).all():
         raise HarnessError(f"{engine.name}: its hidden states are not finite")
-    return found
+    return states

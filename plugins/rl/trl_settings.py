@@ -85,7 +85,7 @@ def grpo_arguments(run: TrainingRun, processes: int, steps: int) -> dict[str, An
 
 def overridden(overrides: Sequence[str]) -> dict[str, Any]:
     """Options of TRL's own from `key=value`; HarnessError for one that is not to be set, or not of its type."""
-    found: dict[str, Any] = {}
+    options: dict[str, Any] = {}
     for text in overrides:
         name, equals, value = text.partition("=")
         if not equals:
@@ -94,8 +94,8 @@ def overridden(overrides: Sequence[str]) -> dict[str, Any]:
             raise HarnessError(
                 f"trl: unknown option {name!r} {did_you_mean(name, OPTIONS).replace('installed', 'options')}"
             )
-        found[name] = _typed(name, value)
-    return found
+        options[name] = _typed(name, value)
+    return options
 
 
 def _typed(name: str, value: str) -> Any:

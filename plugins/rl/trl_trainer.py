@@ -11,6 +11,7 @@ import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib import metadata, util
+from operator import attrgetter
 from pathlib import Path
 from typing import Literal
 
@@ -30,9 +31,9 @@ REFERENCE = 4  # bytes a parameter
 class Trl:
     """TRL's GRPO.
 
-    hidden      whose hidden states the bonus sees: "ref", the model that the run began with (the paper's), or "policy"
-    rows        responses sampled at once, on each device; halved where memory runs out
-    processes   that train together, each on a device of its own; the bonus sees the rollouts of all
+    hidden      whose hidden states the bonus sees: "ref", the run's initial model (as in the paper), or "policy"
+    rows        responses sampled at once on each device; halved if memory runs out
+    processes   number that train together, each on its own device; the bonus sees the rollouts of all
     log_groups  keep every step's rewards, hidden states and log-probabilities in the run's folder `groups`
     """
 
@@ -47,14 +48,14 @@ class Trl:
                 raise HarnessError(f"trl: {name} must be at least 1, got {getattr(self, name)}")
 
     def check(self, run: TrainingRun) -> Sequence[str]:
-        """Remarks; HarnessError for a missing extra, another version, no GPU, a model or problems that do not fit."""
+        """Return remarks; HarnessError for a missing or wrong version of TRL, no GPU, a model or problems too large."""
         _require_trl()
         grpo_arguments(run, self.processes, 1)
         _require_devices(run.cpu, self.processes)
         return _model_fits(run)
 
     def launch(self, run: TrainingRun) -> Launch:
-        """The child's command; it goes on from the last complete checkpoint."""
+        """Return the child's command; the child resumes from the last complete checkpoint."""
         module = ["-m", "harness_plugins.rl.trl_child", str(run.folder)]
         several = ["-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={self.processes}"]
         arguments = grpo_arguments(run, self.processes, run.settings.steps or FOREVER)
@@ -66,28 +67,29 @@ class Trl:
         )
 
     def saved(self, run: TrainingRun) -> Sequence[Checkpoint]:
-        """The complete checkpoints, by step; each is a Hugging Face folder."""
+        """Return the complete checkpoints, by step; each is a Hugging Face folder."""
         return complete(run)
 
     def export(self, run: TrainingRun, checkpoint: Checkpoint) -> Path:
-        """The checkpoint's own folder."""
+        """Return the checkpoint's folder, which is already in Hugging Face's format."""
         return checkpoint.path
 
 
 def complete(run: TrainingRun) -> list[Checkpoint]:
-    """The complete checkpoints, by step: one is written under another name and renamed once it is whole."""
-    found = [path for path in run.checkpoints.glob(f"{STEP}*") if path.name.removeprefix(STEP).isdecimal()]
-    return sorted((Checkpoint(int(path.name.removeprefix(STEP)), path) for path in found), key=lambda one: one.step)
+    """Return the complete checkpoints, by step; an incomplete one has another name."""
+    folders = [path for path in run.checkpoints.glob(f"{STEP}*") if path.name.removeprefix(STEP).isdecimal()]
+    return sorted((Checkpoint(int(path.name.removeprefix(STEP)), path) for path in folders), key=attrgetter("step"))
 
 
 def _require_trl() -> None:
     missing = [name for name in ("trl", "accelerate", "transformers", "torch") if util.find_spec(name) is None]
     if missing:
         raise HarnessError(f"trl: {missing[0]} is not installed: pip install 'diversity-harness[trl]'")
-    found = metadata.version("trl")
-    if found != VERSION:
+    installed = metadata.version("trl")
+    if installed != VERSION:
         raise HarnessError(
-            f"trl: trl {VERSION} is needed (parts of it are overridden), found {found}: pip install 'trl=={VERSION}'"
+            f"trl: trl {VERSION} is needed (parts of it are overridden), found {installed}: "
+            f"pip install 'trl=={VERSION}'"
         )
 
 
@@ -102,7 +104,7 @@ def _require_devices(cpu: bool, processes: int) -> None:
 
 
 def _model_fits(run: TrainingRun) -> list[str]:
-    """Remarks on problems and memory; HarnessError where model or problems cannot be trained on."""
+    """Remarks on memory; HarnessError if the model or the problems cannot be used for training."""
     from ..engines.transformers.engine import Transformers
     from ..models.model_location import locate
 
@@ -116,25 +118,25 @@ def _model_fits(run: TrainingRun) -> list[str]:
 
 
 def _memory(folder: Path, cpu: bool) -> list[str]:
-    """A remark where little memory is free; HarnessError where the machine, or its GPU, has not enough at all."""
+    """A remark if too little memory is free; HarnessError if the machine or its GPU has too little in total."""
     config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
     needed = (TRAINED + REFERENCE) * parameter_count(folder, config) / GIB
     free, total = (each / GIB for each in (_main_memory() if cpu else _gpu_memory()))
     where = "this machine" if cpu else "the GPU"
-    said = f"the weights, their gradients, the optimiser and the reference need {needed:.1f} GiB, activations aside"
+    need = f"the weights, their gradients, the optimiser and the reference need {needed:.1f} GiB, activations aside"
     if needed > total:
-        raise HarnessError(f"trl: the model does not fit: {said}; {where} has {total:.1f} GiB")
-    return [f"trl: {said}; {free:.1f} GiB of {where} are free"] if needed > free else []
+        raise HarnessError(f"trl: the model does not fit: {need}; {where} has {total:.1f} GiB")
+    return [f"trl: {need}; {free:.1f} GiB of {where} are free"] if needed > free else []
 
 
 def _main_memory() -> tuple[int, int]:
-    """Bytes that are free, and of the whole; where the system does not say, as much as anyone asks for."""
+    """Free and total bytes of main memory; unlimited if the system does not say."""
     try:
         lines = Path("/proc/meminfo").read_text(encoding="ascii").splitlines()
     except OSError:
         return sys.maxsize, sys.maxsize
-    found = {name: int(rest.split()[0]) * 1024 for name, _, rest in (line.partition(":") for line in lines)}
-    return found["MemAvailable"], found["MemTotal"]
+    sizes = {name: int(rest.split()[0]) * 1024 for name, _, rest in (line.partition(":") for line in lines)}
+    return sizes["MemAvailable"], sizes["MemTotal"]
 
 
 def _gpu_memory() -> tuple[int, int]:

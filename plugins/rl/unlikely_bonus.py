@@ -1,4 +1,4 @@
-"""Unlikeliness: the likelier a correct rollout is among its group's, the less its reward counts.
+"""Unlikeliness: the likelier a correct rollout is in its group, the smaller its reward.
 
     r_i ← r_i (1 - β_rank · rank_i / n)         rank 0 = the least likely of the group's n
 
@@ -24,10 +24,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Unlikeliness:
-    """Rewards scaled down with the rank of the rollout's likelihood in its group.
+    """Scale each reward down by the rank of the rollout's likelihood in its group.
 
-    beta_rank  what the likeliest rollout's reward loses, nearly: (n - 1)/n of it
-    gate       groups whose rollouts are all correct are left as they are
+    beta_rank  the likeliest rollout's reward loses (n - 1)/n of this share
+    gate       leave groups unchanged whose rollouts are all correct
     """
 
     needs: ClassVar[tuple[str, ...]] = ("logprobs",)
@@ -40,7 +40,7 @@ class Unlikeliness:
             raise HarnessError(f"unlikely: beta_rank must be from 0 to 1, got {self.beta_rank}")
 
     def shape(self, rollouts: Rollouts, step: int, seed: int, memory: dict[str, torch.Tensor]) -> Shaped:
-        """Rewards of one step's rollouts, scaled; ties in likelihood go by row."""
+        """Return the scaled rewards of one step's rollouts; ties in likelihood are ordered by row."""
         assert rollouts.logprobs is not None  # it needs them
         rewards, gated = rollouts.rewards.clone(), 0
         for rows in rollouts.groups().values():
@@ -54,11 +54,11 @@ class Unlikeliness:
 
 @dataclass(frozen=True)
 class NoBonus:
-    """The verifier's rewards as they are: plain GRPO."""
+    """Leave the verifier's rewards unchanged: plain GRPO."""
 
     needs: ClassVar[tuple[str, ...]] = ()
 
     def shape(self, rollouts: Rollouts, step: int, seed: int, memory: dict[str, torch.Tensor]) -> Shaped:
-        """The same rewards."""
+        """Return the rewards unchanged."""
         nothing = rollouts.rewards.new_zeros(len(rollouts.rewards))
         return Shaped(rollouts.rewards.clone(), group_metrics(rollouts, nothing, 0))

@@ -1,7 +1,7 @@
-"""verl's whole configuration of a run, on top of verl 0.9.1's own `ppo_trainer`.
+"""Compose verl's configuration of a run, on top of verl 0.9.1's `ppo_trainer`.
 
-Values are the authors' (arXiv:2510.11686, and the script of their recipe where the paper says nothing), with what they
-leave open said: every seed comes from the run's. Differences: FSDP2 instead of FSDP1, and checkpoints that resume.
+Values are the authors' (arXiv:2510.11686 or, if the paper does not say, the script of their recipe). Every seed, which
+they leave open, comes from the run's. Differences: FSDP2 instead of FSDP1, and checkpoints that resume.
 """
 
 from __future__ import annotations
@@ -41,17 +41,17 @@ def as_text(run: TrainingRun, config: Mapping[str, Any]) -> str:
 
     head = {"hydra": {"searchpath": ["pkg://verl.trainer.config"]}, "defaults": ["ppo_trainer", "_self_"]}
     given = "".join(f"# {override}\n" for override in run.overrides)
-    said = f"\n# Given on the command line; these come last and win:\n{given}" if given else ""
-    return yaml.safe_dump(head | dict(config), sort_keys=False, width=120) + said
+    trailer = f"\n# Given on the command line; these come last and win:\n{given}" if given else ""
+    return yaml.safe_dump(head | dict(config), sort_keys=False, width=120) + trailer
 
 
 def sampler_share(settings: Settings) -> float:
-    """Of a GPU's memory, which the sampler takes."""
+    """Return the share of a GPU's memory that the sampler takes."""
     return 0.6 if settings.max_prompt + settings.max_response <= LONG else 0.5
 
 
 def devices(run: TrainingRun) -> int:
-    """How many workers train."""
+    """Return the number of workers that train."""
     return 1 if run.cpu else run.settings.devices
 
 

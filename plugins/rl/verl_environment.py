@@ -17,28 +17,28 @@ VERL = SecondEnvironment("verl", "verl", VARIABLE, Path(".venv-verl") / "bin" / 
 PARTS = ("verl", "TransferQueue", "vllm", "diversity-harness")
 
 
-def find_python(asked: str | None) -> Path:
+def find_python(requested: str | None) -> Path:
     """The interpreter that has verl: as asked, else by `VARIABLE`, else this one, else `.venv-verl` here."""
-    return VERL.find(asked, find_spec)
+    return VERL.find(requested, find_spec)
 
 
 def installed(python: Path) -> dict[str, str | None]:
     """What the environment has of verl's parts, by name; HarnessError, one line, where a run could not start."""
-    found = VERL.versions(python, PARTS)
-    _require(found, python)
-    return found
+    versions = VERL.versions(python, PARTS)
+    _require(versions, python)
+    return versions
 
 
-def _require(found: Mapping[str, str | None], python: Path) -> None:
+def _require(versions: Mapping[str, str | None], python: Path) -> None:
     install = f"{python} -m pip install"
-    if found["verl"] is None:
+    if versions["verl"] is None:
         raise HarnessError(f"verl: {python} has no verl: {MAKE}")
-    if found["verl"] != VERSION:
+    if versions["verl"] != VERSION:
         wanted = f'this plugin is for {VERSION} and leans on its private parts: {install} "verl[verl-core]=={VERSION}"'
-        raise HarnessError(f"verl: {python} has verl {found['verl']}, but {wanted}")
-    if found["TransferQueue"] is None:
+        raise HarnessError(f"verl: {python} has verl {versions['verl']}, but {wanted}")
+    if versions["TransferQueue"] is None:
         raise HarnessError(f'verl: {python} has no TransferQueue: {install} "verl[verl-core]=={VERSION}"')
-    if found["diversity-harness"] is None:
+    if versions["diversity-harness"] is None:
         raise HarnessError(
             f"verl: {python} has no diversity-harness, whose plugin verl loads: {install} diversity-harness"
         )

@@ -1,4 +1,4 @@
-"""What a run needs on each GPU, estimated before anything is started, from the model's files alone.
+"""Estimate the memory that a run needs on each GPU, before anything is started, from the model's files alone.
 
 Bytes a parameter: float32 weights, gradients and Adam's two moments are 16, shared by all GPUs (FSDP); the sampler's
 bfloat16 weights are 2, shared by the GPUs that one sampler spans. The reference rests in the CPU's memory. Activations
@@ -38,7 +38,7 @@ class Estimate:
     sampler: float
 
     def require(self, gpu: float, share: float) -> str:
-        """A remark; HarnessError, one line with the figures, where a GPU of `gpu` GiB cannot hold it."""
+        """Return a remark; HarnessError, one line with the values, if a GPU of `gpu` GiB has too little memory."""
         has = f"a GPU has {gpu:.0f} GiB, of which the sampler takes {share:.0%}"
         needs = (
             f"{self.parameters / 1e9:.2f} B parameters need {self.updating:.1f} GiB a GPU to update (weights, "
@@ -51,7 +51,7 @@ class Estimate:
 
 
 def estimate(parameters: int, config: Mapping[str, Any], settings: Settings) -> Estimate:
-    """The figures for a model of so many parameters."""
+    """Return the estimate for a model with this number of parameters."""
     cache = cache_bytes(config) * (settings.max_prompt + settings.max_response)
     return Estimate(
         parameters=parameters,

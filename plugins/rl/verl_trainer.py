@@ -1,7 +1,7 @@
 """The trainer `verl`: GRPO with the run's bonus inside verl 0.9.1, on GPUs, or on a CPU for small models.
 
-Nothing of verl is forked or copied. This is the harness' side, which imports neither verl nor Ray: it checks, composes
-the configuration, and says how the child is started. `verl_child` is what runs in verl's environment.
+No code of verl is forked or copied. This module is the harness' side and imports neither verl nor Ray: it makes checks,
+composes the configuration, and gives the child's command. `verl_child` runs in verl's environment.
 """
 
 from __future__ import annotations
@@ -37,8 +37,8 @@ class Verl:
 
     python    of verl's environment; None: HARNESS_VERL_PYTHON, this one, or .venv-verl
     hidden    whose hidden states the bonus sees: "ref" the initial model's, from the forward pass that the reference
-              worker makes anyway; "policy" those of the policy that drew the responses; "encoder" another model's, in a
-              process of its own (with LoRA, or where FSDP is not used)
+              worker makes anyway; "policy" those of the policy that sampled the responses; "encoder" another model's,
+              in a separate process (with LoRA, or if FSDP is not used)
     encoder   hub id or folder of that model; None: the initial model
     """
 
@@ -51,23 +51,23 @@ class Verl:
             raise HarnessError(f"verl: encoder={self.encoder} goes with hidden=encoder, not hidden={self.hidden}")
 
     def check(self, run: TrainingRun) -> Sequence[str]:
-        """What was found, a remark a line; HarnessError for whatever would fail once Ray is started."""
+        """Return remarks, one line each; HarnessError for anything that would fail after Ray is started."""
         python = find_python(self.python)
-        found = installed(python)
+        versions = installed(python)
         location = locate(run.model)
         _require_chat_template(location)
         _require_data(run)
-        remarks = [f"environment: {python}, verl {found['verl']}"]
+        remarks = [f"environment: {python}, verl {versions['verl']}"]
         if run.cpu:
             return [*remarks, "CPU: one worker, float32, sampled by the harness' own engine"]
         memory = _check_gpus(run, location)
-        if found["vllm"] is None:
-            install = f'{python} -m pip install "verl[vllm]=={found["verl"]}"'
+        if versions["vllm"] is None:
+            install = f'{python} -m pip install "verl[vllm]=={versions["verl"]}"'
             raise HarnessError(f"verl: {python} has no vllm, which samples on GPUs: {install}")
         return [*remarks, *memory]
 
     def launch(self, run: TrainingRun) -> Launch:
-        """Writes the splits and `verl.yaml` into the run's folder."""
+        """Write the splits and `verl.yaml` to the run's folder, and return the child's command."""
         python = find_python(self.python)
         data = {split: _write_split(run, split) for split in SPLITS if split in run.problems}
         config = as_text(run, configuration(run, locate(run.model).source, data, self.hidden == "ref"))
@@ -75,11 +75,11 @@ class Verl:
         return Launch([str(python), "-m", CHILD, str(run.folder.absolute())], _environment(run), config)
 
     def saved(self, run: TrainingRun) -> Sequence[Checkpoint]:
-        """The complete checkpoints, by step."""
+        """Return the complete checkpoints, by step."""
         return [Checkpoint(step, path) for step, path in complete(run.checkpoints).items()]
 
     def export(self, run: TrainingRun, checkpoint: Checkpoint) -> Path:
-        """The checkpoint's policy, merged by verl's own merger, in bfloat16."""
+        """Merge the checkpoint's policy with verl's merger, in bfloat16, and return its folder."""
         target = checkpoint.path / EXPORTED
         if not target.is_dir():
             part = target.with_suffix(".part")
@@ -99,16 +99,16 @@ class Verl:
 
 def _environment(run: TrainingRun) -> dict[str, str]:
     plugins = [os.environ.get("VERL_USE_EXTERNAL_MODULES"), f"{CHILD}.plugin"]  # known by name where metadata are stale
-    own = {
+    variables = {
         "VERL_USE_EXTERNAL_MODULES": ",".join(filter(None, plugins)),
         "RAY_USAGE_STATS_ENABLED": "0",
         "TOKENIZERS_PARALLELISM": "false",
         "PYTHONUNBUFFERED": "1",
     }
     if run.cpu:
-        own |= {"VERL_PLATFORM": "cpu", "VERL_ENGINE_DEVICE": "cuda"}
-        own["OMP_NUM_THREADS"] = os.environ.get("OMP_NUM_THREADS", "1")
-    return own
+        variables |= {"VERL_PLATFORM": "cpu", "VERL_ENGINE_DEVICE": "cuda"}
+        variables["OMP_NUM_THREADS"] = os.environ.get("OMP_NUM_THREADS", "1")
+    return variables
 
 
 def _write_split(run: TrainingRun, split: str) -> Path:

@@ -29,7 +29,7 @@ def _problems() -> dict[tuple[str, str], Problem]:
 
 
 def compute_score(data_source: str, solution_str: str, ground_truth: str, extra_info: Any, **_: Any) -> float:
-    """1.0 for a correct response, else 0.0. verl does not say whether the response was cut off."""
+    """Return 1.0 for a correct response, else 0.0; verl does not say whether the response was cut off."""
     problem = _problems()[extra_info["split"], extra_info["problem"]]
     verdict = _grader().verdicts(problem, [solution_str])[0]
     if verdict.status == "error":

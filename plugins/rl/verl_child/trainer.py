@@ -72,7 +72,7 @@ class ShapingTrainer(PPOTrainerSync):
         super().on_init_end()
 
     def on_train_begin(self) -> None:
-        """From here on what is validated belongs to a step."""
+        """Mark the start of training: from now on validation belongs to a step."""
         super().on_train_begin()
         self.training, self.figures = True, {}
 
@@ -139,12 +139,12 @@ class ShapingTrainer(PPOTrainerSync):
         tq.kv_batch_put(keys=batch.keys, partition_id=batch.partition_id, fields=fields)
 
     def _validate(self) -> dict[str, float]:
-        found = super()._validate()
-        means = [value for name, value in found.items() if _is_mean_reward(name)]
+        metrics = super()._validate()
+        means = [value for name, value in metrics.items() if _is_mean_reward(name)]
         self.figures["dev_pass_at_1"] = float(np.mean(means))
         if not self.training:  # before the first step, or for a checkpoint whose run was killed before it was measured
-            self.log.append(self.global_steps, self.figures | _numbers(found))
-        return found
+            self.log.append(self.global_steps, self.figures | _numbers(metrics))
+        return metrics
 
     def _compute_metrics(
         self, batch: KVBatchMeta, metrics: dict[str, Any], timing_raw: dict[str, float], global_steps: int, epoch: int
