@@ -1,0 +1,1 @@
+"""`harness cost` and its kin: what a selector costs in seconds, and what it saves in verdicts."""

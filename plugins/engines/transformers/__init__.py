@@ -1,0 +1,1 @@
+"""The engine that samples and encodes with transformers, in this process."""

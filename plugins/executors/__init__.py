@@ -1,0 +1,1 @@
+"""Run the stages' work: in this process, or on a Ray cluster."""

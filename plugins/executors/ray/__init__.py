@@ -1,0 +1,1 @@
+"""Run the stages' work on a Ray cluster."""

@@ -1,0 +1,1 @@
+"""Publish pools on the Hugging Face hub, and fetch them."""

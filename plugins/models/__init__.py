@@ -1,0 +1,1 @@
+"""Where model weights lie, what identifies them, and the small models that the harness ships."""

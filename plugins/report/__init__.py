@@ -1,0 +1,1 @@
+"""`harness report`: the results of a store as one HTML page."""

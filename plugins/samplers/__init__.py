@@ -1,0 +1,1 @@
+"""How tokens are chosen: vanilla, temperature, min-p, nucleus, and samplers that steer decoding."""

@@ -1,0 +1,1 @@
+"""Send a run's metrics to a tracker."""

@@ -1,0 +1,1 @@
+"""Grade programs: tests, outcomes and parity with evalplus."""
