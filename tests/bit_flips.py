@@ -27,8 +27,8 @@ from harness import HarnessError
 from harness.results import cells, provenance
 from harness.running import context, pipeline, until_correct
 from harness.running.config import RunConfig
-from harness.running.pool_jobs import inspect
 from harness.system.progress import Progress
+from harness_plugins.pool_tools.jobs import inspect
 
 TOY = Path(__file__).parent / "toy.py"
 AFTER = {  # which stages are made anew after a file of a kind was damaged

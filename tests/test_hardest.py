@@ -5,7 +5,7 @@ import json
 import pytest
 
 from harness import HarnessError
-from harness.running.hardest import Solved, hardest
+from harness_plugins.pool_tools.hardness import Solved, hardest
 
 
 def pool_file(folder, **correct):

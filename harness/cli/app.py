@@ -33,12 +33,8 @@ app = typer.Typer(
     rich_markup_mode=None,
     add_completion=False,
 )
-GROUPS = {
-    "pool": _group("Pools of responses: bring in, look at, take out."),
-    "results": _group("Published cells: copy them out, check them."),
-}
-for _name, _typer in GROUPS.items():
-    app.add_typer(_typer, name=_name)
+results_app = _group("Published cells: copy them out, check them.")
+app.add_typer(results_app, name="results")
 
 
 @functools.cache
@@ -47,18 +43,22 @@ def complete() -> typer.Typer:
 
     One that cannot be added is left out; `harness doctor` says why.
     """
-    for registration in load_registry(groups=(COMMANDS,)).of_kind("command"):
+    groups = {"": app, "results": results_app}
+    commands = load_registry(groups=(COMMANDS,)).of_kind("command")
+    for registration in sorted(commands, key=lambda command: command.name.count(" ")):  # groups before what joins them
         group, _, name = registration.name.rpartition(" ")
-        parent = GROUPS.get(group, app)
         try:
             command = registration.load()
+            if group not in groups:
+                raise HarnessError(f"command {registration.name!r} from {registration.origin}: no group {group!r}")
         except HarnessError as failure:
             print(f"left out: {failure}", file=sys.stderr)
             continue
         if isinstance(command, typer.Typer):
-            parent.add_typer(command, name=name)
+            groups[group].add_typer(command, name=name)
+            groups[registration.name] = command
         else:
-            parent.command(name)(command)
+            groups[group].command(name)(command)
     return app
 
 

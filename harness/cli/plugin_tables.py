@@ -1,4 +1,4 @@
-"""What `harness list`, `show`, `check` and `doctor` print."""
+"""What `harness list`, `show` and `check` print."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from typing import Any
 
 from rich.table import Table
 
-from harness.plugin_system.registry import plural
 from harness.system.console import put, text
 
 
@@ -34,19 +33,6 @@ def example(value: Mapping[str, Any]) -> None:
         put(f"\n[{message['role']}]\n{message['content']}")
     if value["plain"] != "\n".join(message["content"] for message in value["messages"]):
         put(f"\n[a model without a chat template]\n{value['plain']}")
-
-
-def diagnosis(value: Mapping[str, Any]) -> None:
-    """What is wrong with the plugins."""
-    counts = [f"{count} {kind if count == 1 else plural(kind)}" for kind, count in value["registered"].items()]
-    put("registered: " + ", ".join(counts))
-    for task, remark in value["graders"].items():
-        put(f"{task}: {remark}")
-    for fault in value["faults"]:
-        put(f"\n{fault['fault']}")
-        if fault["trace"]:
-            put(fault["trace"].rstrip())
-    put(f"\n{len(value['faults'])} faults" if value["faults"] else "no faults")
 
 
 def findings(rows: Sequence[Mapping[str, str]]) -> None:

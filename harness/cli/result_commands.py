@@ -11,7 +11,7 @@ import typer
 from harness.plugin_system.options import Cells, Json, Plugin, StoreDir, show
 from harness.system import output
 
-from .app import GROUPS, app
+from .app import app, results_app
 
 
 @app.command()
@@ -62,7 +62,7 @@ def compare(
     show(comparison.compare((first, second), folders), as_json, result_tables.comparison)
 
 
-@GROUPS["results"].command()
+@results_app.command()
 def publish(
     keys: Annotated[
         list[str] | None, typer.Argument(help="Cells by key (its beginning will do); default: all.")
@@ -80,7 +80,7 @@ def publish(
     show(publishing.publish(keys or (), store, to, plugin or ()), as_json, result_tables.published)
 
 
-@GROUPS["results"].command()
+@results_app.command()
 def validate(folder: Cells = None, as_json: Json = False) -> None:
     """Name every file that is no cell, or none that can be trusted; exit code 1 if there is one."""
     from harness.results import publishing

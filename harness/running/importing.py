@@ -25,7 +25,7 @@ from harness.system.files import disk_errors
 from harness.system.progress import Progress
 from harness.task import Measured, Task
 
-from . import hardest
+from . import chosen_problems
 from .config import RunConfig
 from .context import Context
 
@@ -81,7 +81,7 @@ def foreign_pool(context: Context) -> ForeignPool:
                 bar.advance()
         index = joined.index()
     _say_what_joined(index, context.progress)
-    entries = hardest.only(config.only, index["entries"], itemgetter("id"), f"pool {path}")[: config.limit]
+    entries = chosen_problems.only(config.only, index["entries"], itemgetter("id"), f"pool {path}")[: config.limit]
     if not task:
         candidates = [Problem(entry["id"], entry["prompt"], entry["reference"]) for entry in entries]
         task = PoolTask(candidates)

@@ -25,9 +25,8 @@ from harness.store import missing_rows, shards
 from harness.store.checksums import BadShard
 from harness.store.stage import Stage
 from harness.system.progress import Progress
-from harness.upkeep import older_pools
 
-from . import score
+from . import older_pools, score
 from .config import RunConfig
 from .importing import bring_in
 from .plan import Plan

@@ -21,11 +21,11 @@ from harness.store import missing_rows, shards
 from harness.store.json_files import read_json, write_json
 from harness.system.progress import Progress
 from harness.task import Task
-from harness.upkeep.older_pools import Older
 
 from .config import RunConfig
 from .context import Context
 from .importing import ForeignPool
+from .older_pools import Older
 
 STEERED = 16  # rows that a problem counts for under a sampler that steers, which looks at many tokens a step
 

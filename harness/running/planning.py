@@ -20,9 +20,8 @@ from harness.store import missing_rows
 from harness.store.keys import digest
 from harness.system.progress import Progress
 from harness.task import Measured, Task
-from harness.upkeep import older_pools
 
-from . import hardest
+from . import chosen_problems, older_pools
 from .config import RunConfig
 from .context import Context, make_context
 from .importing import common_size, foreign_pool, verdicts_given
@@ -205,7 +204,7 @@ def _problems(context: Context, task: Task, model: str) -> tuple[list[Problem], 
         raise HarnessError(f"task {config.task!r}: no split {split!r} {did_you_mean(split, task.splits)}")
     where = f"split {split!r} of task {config.task!r}"
     every = list(task.problems(split))
-    problems = hardest.only(config.only, every, lambda problem: problem.id, where)[: config.limit]
+    problems = chosen_problems.only(config.only, every, lambda problem: problem.id, where)[: config.limit]
     if not problems:
         raise HarnessError(f"task {config.task!r}: split {split!r} has no problems")
     return problems, split

@@ -36,8 +36,8 @@ from harness.store.keys import digest, storable
 from harness.store.stage import Stage
 from harness.system.files import write_atomically
 from harness.system.progress import Progress
-from harness.upkeep import older_pools
 
+from . import older_pools
 from .config import RunConfig
 from .plan import Plan, Sampling
 from .planning import make_plan

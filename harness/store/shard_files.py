@@ -13,7 +13,7 @@ from safetensors import SafetensorError
 
 from harness.errors import HarnessError
 
-from .checksums import BadShard, blank, check, read_regular, sealed
+from .checksums import UNSEALED, BadShard, blank, check, read_regular, sealed
 
 SUFFIXES = {
     **dict.fromkeys(("pool", "sequence", "verdict", "graded", "measure"), ".parquet"),
@@ -21,6 +21,7 @@ SUFFIXES = {
     **dict.fromkeys(("audit", "chance", "ranking", "stopped"), ".json"),
 }
 CHECKSUM = "checksum"  # what it is called among a file's metadata
+OLDER = "older.json"  # in the folder of a pool of an older version that `harness doctor --rekey` has checked
 
 
 def as_parquet(path: Path, columns: Mapping[str, Any], schema: pa.Schema) -> tuple[memoryview, bytes, memoryview]:
@@ -75,3 +76,15 @@ def unreadable(path: Path) -> Iterator[None]:
         raise HarnessError(f"store: {path} is not there: run the command that makes it again") from failure
     except (pa.ArrowException, SafetensorError, KeyError, ValueError, RecursionError, OSError) as failure:
         raise BadShard(path, f"cannot be read ({type(failure).__name__})") from failure
+
+
+def is_unsealed(path: Path) -> bool:
+    """Whether a shard has no checksum: an older version's, unless it is damaged."""
+    try:
+        with unreadable(path):
+            check(path, read_regular(path))
+    except BadShard as failure:
+        return failure.fault == UNSEALED
+    except HarnessError:
+        return False
+    return False

@@ -16,9 +16,9 @@ from typing import Any
 from harness.errors import HarnessError
 from harness.plugin_system.component import parse_spec
 from harness.plugin_system.registry import load_registry
-from harness.running.pool_jobs import graded_folder, stored_pool
 from harness.store import json_files, missing_rows
 from harness.store import shards as store
+from harness.store.lookup import graded_folder, stored_pool
 from harness.system.files import disk_errors
 from harness.system.progress import Progress
 

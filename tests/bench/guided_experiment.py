@@ -14,9 +14,10 @@ from pathlib import Path
 import torch
 
 from harness.results import cells
-from harness.running import hardest, until_correct
+from harness.running import until_correct
 from harness.running.config import RunConfig
 from harness.system.progress import Progress
+from harness_plugins.pool_tools import hardness
 
 CELL = Path(__file__).parents[2] / "results" / "game24" / "c4c4eda2c4e7c17c9c5c.json"
 
@@ -27,7 +28,7 @@ def write_hardest(cell: Path, count: int, path: Path) -> None:
     outcomes = cells.outcomes(measured)
     ids = [entry["id"] for entry in measured["problems"]]
     counts = sorted(zip(ids, outcomes.n.tolist(), outcomes.c.tolist(), strict=True))
-    hardest.write(path, hardest.hardest((hardest.Solved(*entry) for entry in counts), count))
+    hardness.write(path, hardness.hardest((hardness.Solved(*entry) for entry in counts), count))
 
 
 def main() -> None:

@@ -17,11 +17,11 @@ from harness.errors import HarnessError
 from harness.store import shards
 from harness.store.checksums import DAMAGED, UNSEALED, BadShard
 from harness.store.json_files import read_json, read_manifest, read_record
-from harness.store.shard_files import SUFFIXES, content_of, unreadable
+from harness.store.shard_files import OLDER, SUFFIXES, content_of, unreadable
 from harness.system.files import disk_errors
 from harness.system.progress import Progress
 
-from .rekeying import MARK, parsed
+from .rekeying import parsed
 
 DERIVED = ("embedding", "verdict", "audit", "chance", "ranking")  # what is made from a pool, a shard a problem
 COSTLY = ("pool", "sequence")  # never deleted, and neither are records
@@ -83,7 +83,7 @@ def _files(root: Path, records: Records) -> Iterator[tuple[Path, Callable[[Path]
                 name = path.name
                 if name == "manifest.json":
                     yield path, lambda path: read_manifest(path.parent)
-                elif name in ("weights.json", MARK) or name.endswith(".unanswered.json"):
+                elif name in ("weights.json", OLDER) or name.endswith(".unanswered.json"):
                     yield path, read_json
                 elif path.suffix == suffix or name == "index.json":
                     yield path, _readable

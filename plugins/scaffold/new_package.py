@@ -1,7 +1,7 @@
-"""Starting a plugin of one's own: `harness new KIND NAME` writes a small package that passes its own tests.
+"""`harness new KIND NAME`: write a small package, a plugin that passes its own tests.
 
 Each kind starts from an algorithm that works, so that every step from there changes something that runs. The texts
-stand in templates/, as `string.Template`s.
+are in templates/, as `string.Template`s.
 """
 
 from __future__ import annotations
@@ -19,8 +19,7 @@ from typing import Any
 
 from harness import __version__
 from harness.errors import HarnessError
-
-from .registry import load_registry
+from harness.plugin_system.registry import load_registry
 
 LONGEST_NAME = 32  # the templates' lines stay within 120 columns up to here
 

@@ -7,15 +7,23 @@ from typing import Annotated, Any
 
 import typer
 
+from harness import hookimpl
+from harness.hookspecs import Register
 from harness.plugin_system.options import Json, StoreDir, StoredKey, Yes, show, takes
 from harness.running.config import RunConfig
-
-from .app import GROUPS
 
 PoolKey = Annotated[str, typer.Argument(help="A pool file, or the key of a pool in the store (its beginning will do).")]
 JOINED = ("task", "data", "split", "ids", "store", "plugin_files")
 
-pool_app = GROUPS["pool"]
+pool_app = typer.Typer(
+    help="Pools of responses: bring in, look at, take out.", no_args_is_help=True, rich_markup_mode=None
+)
+
+
+@hookimpl
+def register_commands(register: Register) -> None:
+    """Register the group `harness pool`."""
+    register("pool", "harness_plugins.pool_tools.commands:pool_app")
 
 
 def _config(given: dict[str, Any], **fixed: Any) -> RunConfig:
@@ -30,22 +38,19 @@ def import_pool(
     as_json: Json = False,
 ) -> None:
     """Check a pool made elsewhere, join it to a task's problems and keep it in the store."""
-    from harness.running import pool_jobs
     from harness.system.progress import Progress
 
-    from . import pool_tables
+    from . import jobs, tables
 
-    show(pool_jobs.import_file(_config(given, pool=pool), Progress()), as_json, pool_tables.summary)
+    show(jobs.import_file(_config(given, pool=pool), Progress()), as_json, tables.summary)
 
 
 @pool_app.command()
 def inspect(pool: PoolKey, store: StoreDir = Path("runs"), as_json: Json = False) -> None:
     """How many problems and responses, how many distinct, how long, how many correct."""
-    from harness.running import pool_jobs
+    from . import jobs, tables
 
-    from . import pool_tables
-
-    show(pool_jobs.inspect(pool, store), as_json, pool_tables.summary)
+    show(jobs.inspect(pool, store), as_json, tables.summary)
 
 
 @pool_app.command()
@@ -58,14 +63,13 @@ def audit(
     as_json: Json = False,
 ) -> None:
     """Where the task's two graders disagree, what ran into a limit, what could not be parsed."""
-    from harness.running import pool_jobs
     from harness.system.progress import Progress
 
-    from . import pool_tables
+    from . import jobs, tables
 
     config = _config(given, pool=Path(pool), regrade=True, audit=True)
-    found = pool_jobs.audit(config, Progress(asks=not yes))
-    show(found, as_json, lambda found: pool_tables.audit(found, listed))
+    found = jobs.audit(config, Progress(asks=not yes))
+    show(found, as_json, lambda found: tables.audit(found, listed))
 
 
 @pool_app.command()
@@ -78,13 +82,12 @@ def hardest(
     as_json: Json = False,
 ) -> None:
     """Write which problems a reference model's pool solves least often, those that it never solves left out."""
-    from harness.running import pool_jobs
     from harness.system.progress import Progress
 
-    from . import pool_tables
+    from . import jobs, tables
 
-    made = pool_jobs.hardest(_config(given, pool=Path(pool)), count, out, Progress())
-    show(made, as_json, pool_tables.summary)
+    made = jobs.hardest(_config(given, pool=Path(pool)), count, out, Progress())
+    show(made, as_json, tables.summary)
 
 
 @pool_app.command()
@@ -94,6 +97,6 @@ def export(
     store: StoreDir = Path("runs"),
 ) -> None:
     """Write a pool of the store as JSONL, with its verdicts where it has been graded; `run --pool` takes it."""
-    from harness.running import pool_jobs
+    from . import jobs
 
-    print(pool_jobs.export(key, out, store))
+    print(jobs.export(key, out, store))

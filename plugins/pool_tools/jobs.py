@@ -11,25 +11,26 @@ from typing import Any
 import numpy as np
 
 from harness.contracts import Task
-from harness.errors import HarnessError, did_you_mean
+from harness.errors import HarnessError
 from harness.pools.given import read_pool
 from harness.records import Problem, Responses
 from harness.results import verdict_quality
+from harness.running import importing, pipeline
+from harness.running.config import RunConfig
+from harness.running.context import make_context
+from harness.running.plan import Plan
+from harness.running.planning import make_plan
+from harness.running.preflight import preflight, require_consent
 from harness.stages import audit as audits
 from harness.stages import chance
 from harness.store import shards
 from harness.store.json_files import read_manifest
+from harness.store.lookup import graded_folder, stored_pool
 from harness.store.stage import Stage
 from harness.system.files import write_atomically
 from harness.system.progress import Progress
 
-from . import hardest as hardness
-from . import importing, pipeline
-from .config import RunConfig
-from .context import make_context
-from .plan import Plan
-from .planning import make_plan
-from .preflight import preflight, require_consent
+from . import hardness
 
 
 def import_file(config: RunConfig, progress: Progress) -> dict[str, Any]:
@@ -172,26 +173,6 @@ def _logprob_kind(folder: Path) -> str:
     engine = read_manifest(folder).get("engine")
     said = engine.get("logprob_kind") if isinstance(engine, dict) else None
     return said or "sum, temperature 1, unfiltered"
-
-
-def stored_pool(root: Path, key: str) -> Path:
-    """The folder of the one pool of a store whose key begins so."""
-    folders = sorted(path for path in (root / "pool").glob("*") if path.is_dir())
-    matches = [path for path in folders if path.name.startswith(key)]
-    if len(matches) == 1:
-        return matches[0]
-    if matches:
-        raise HarnessError(f"pool {key!r}: {len(matches)} pools of {root} begin so: write more of the key")
-    known = did_you_mean(key, [path.name for path in folders]).replace("installed", "there")
-    raise HarnessError(f"pool {key!r}: no such file, and no such key in {root} {known}")
-
-
-def graded_folder(root: Path, key: str) -> Path | None:
-    """The folder of the pool's verdicts; the last one made, where it was graded more than once."""
-    manifests = [
-        path for path in (root / "verdict").glob("*/manifest.json") if read_manifest(path.parent).get("pool") == key
-    ]
-    return max(manifests, key=lambda path: path.stat().st_mtime_ns).parent if manifests else None
 
 
 def _correct_in(graded: Path | None, shard: Path) -> list[bool] | None:

@@ -20,14 +20,12 @@ from safetensors.numpy import load as load_tensors
 from harness.errors import HarnessError
 from harness.records import FINISHES, STATUSES
 from harness.store import missing_rows, shards
-from harness.store.checksums import UNSEALED, BadShard, check, read_regular
+from harness.store.checksums import BadShard, read_regular
 from harness.store.json_files import read_manifest, write_json, write_record
 from harness.store.keys import named_shard
-from harness.store.shard_files import SUFFIXES, as_parquet, unreadable
+from harness.store.shard_files import OLDER, SUFFIXES, as_parquet, is_unsealed, unreadable
 from harness.system.files import write_parts
 from harness.system.progress import Progress
-
-MARK = "older.json"  # in the folder of a pool that was made sound here: its key may be an older one
 
 
 def rekey(root: Path, progress: Progress) -> int:
@@ -39,7 +37,7 @@ def rekey(root: Path, progress: Progress) -> int:
             with suppress(HarnessError):
                 write = parsed(path)
                 if path.parent.parent.name in ("pool", "sequence"):
-                    write_json(path.parent / MARK, {"adopted": "from a store without checksums"})
+                    write_json(path.parent / OLDER, {"adopted": "from a store without checksums"})
                 write()
                 count += 1
             shown.advance()
@@ -53,19 +51,7 @@ def _shards(root: Path) -> Iterator[Path]:
 
 
 def _is_beside(path: Path) -> bool:
-    return path.name in ("manifest.json", "weights.json", MARK) or path.name.endswith(missing_rows.MARK)
-
-
-def is_unsealed(path: Path) -> bool:
-    """Whether a shard has no checksum: an older version's, unless it is damaged."""
-    try:
-        with unreadable(path):
-            check(path, read_regular(path))
-    except BadShard as failure:
-        return failure.fault == UNSEALED
-    except HarnessError:
-        return False
-    return False
+    return path.name in ("manifest.json", "weights.json", OLDER) or path.name.endswith(missing_rows.MARK)
 
 
 def parsed(path: Path) -> Callable[[], None]:

@@ -21,10 +21,9 @@ from harness.store import missing_rows
 from harness.store import shards as store
 from harness.store.json_files import read_manifest
 from harness.store.keys import named_shard, storable
+from harness.store.shard_files import OLDER, is_unsealed
 from harness.store.stage import Stage
 from harness.system.progress import Progress
-
-from .rekeying import MARK, is_unsealed
 
 HASHES = ("revision", "weights", "commit")  # of a model's content: taken otherwise by now, or over more of it
 FIXED = ("sampler", "n", "max_tokens", "seed")  # of a pool's inputs: what another value of makes another pool
@@ -94,7 +93,7 @@ def _candidates(pool: Stage, missing: Sequence[Problem]) -> Iterator[Older]:
 def is_older(folder: Path) -> bool:
     """Whether a pool was made by an older version: `rekey` has marked it, or its first shard has no checksum."""
     first = next(iter(sorted(folder.glob("*.parquet"))), None)
-    return (folder / MARK).exists() or (first is not None and is_unsealed(first))
+    return (folder / OLDER).exists() or (first is not None and is_unsealed(first))
 
 
 def _differing(folder: Path, wanted: Mapping[str, Any]) -> list[str] | None:

@@ -1,1 +1,0 @@
-"""Stores of older versions and damaged ones: found, repaired, taken over."""

@@ -1,0 +1,1 @@
+"""`harness pool import|inspect|audit|hardest|export`: work on pools without a selector."""

@@ -1,0 +1,1 @@
+"""`harness new`: start a plugin of your own from a small package that works."""
