@@ -222,8 +222,8 @@ def test_the_package_depends_on_this_version_and_registers_itself(kind, texts):
 
 def test_every_template_is_packaged():
     package_data = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["setuptools"]["package-data"]
-    package = ROOT / "harness" / "plugin_system"
+    package = ROOT / "plugins" / "scaffold"
     templates = [path.relative_to(package) for path in (package / "templates").rglob("*.*")]
     assert len(templates) >= 11
     for path in templates:
-        assert any(fnmatch(str(path), pattern) for pattern in package_data["harness.plugin_system"]), path
+        assert any(fnmatch(str(path), pattern) for pattern in package_data["harness_plugins.scaffold"]), path

@@ -14,6 +14,7 @@ import traceback
 from typing import Annotated, NoReturn
 
 import typer
+from typer.models import CommandInfo
 
 from harness import __version__
 from harness.errors import Escaped, HarnessError, one_line, said
@@ -35,6 +36,8 @@ app = typer.Typer(
 )
 results_app = _group("Published cells: copy them out, check them.")
 app.add_typer(results_app, name="results")
+# The order in `harness --help`; other commands stand after these.
+ORDER = ("run", "select", "report", "list", "show", "check", "new", "doctor", "leaderboard", "plot", "compare")
 
 
 @functools.cache
@@ -59,7 +62,13 @@ def complete() -> typer.Typer:
             groups[registration.name] = command
         else:
             groups[group].command(name)(command)
+    app.registered_commands.sort(key=_place)
     return app
+
+
+def _place(command: CommandInfo) -> int:
+    name = command.name or getattr(command.callback, "__name__", "")
+    return ORDER.index(name) if name in ORDER else len(ORDER)
 
 
 def main() -> None:
