@@ -25,7 +25,7 @@ HOURS = ("--data", 30000, "--engine", "toy:delay_s=0.2")  # 480,000 responses, s
 def test_a_run_says_what_is_to_do_before_it_begins(toy):
     said = toy("--selector", "shuffle", "--selector", "spread").err.splitlines()
     assert said[0].startswith(
-        "to do: 2 cells, 6 problems, 96 responses to draw (at most 768 tokens), 96 responses to gr"
+        "to do: 2 cells, 6 problems, 96 responses to sample (at most 768 tokens), 96 responses to gr"
     )
     assert said[1].startswith("sample: ")
 
@@ -33,7 +33,7 @@ def test_a_run_says_what_is_to_do_before_it_begins(toy):
 def test_what_is_in_the_store_is_not_counted(toy):
     toy("--selector", "shuffle", "--limit", 4)
     assert (
-        "6 problems, 32 responses to draw (at most 256 tokens), 32 responses to grade"
+        "6 problems, 32 responses to sample (at most 256 tokens), 32 responses to grade"
         in toy("--selector", "spread").err
     )
     assert "to do" not in toy("--selector", "shuffle").err
@@ -41,7 +41,7 @@ def test_what_is_in_the_store_is_not_counted(toy):
 
 def test_a_dry_run_says_it_too_and_draws_no_more_than_a_probe(toy, tmp_path):
     outcome = toy("--selector", "shuffle", *HOURS, "--dry-run")
-    assert "1 cell, 30,000 problems, 480,000 responses to draw" in outcome.err
+    assert "1 cell, 30,000 problems, 480,000 responses to sample" in outcome.err
     assert "sampling takes at most about" in outcome.err
     assert not (tmp_path / "runs").exists()
 
@@ -108,7 +108,7 @@ def test_what_nobody_can_estimate_is_counted(toy, tmp_path):
     plugin.write_text(ELSEWHERE)
     away = ("--selector", "shuffle", "--executor", "elsewhere", "--plugin", plugin)
     line = refused(toy(*away, "--data", 1251), tmp_path)  # 16 to each
-    assert "since it takes 20,016 responses of up to 160,128 tokens in all, for how long nobody can say here" in line
+    assert "since it takes 20,016 responses of up to 160,128 tokens in all, whose time is not known here" in line
     refused(toy(*away, "--data", 1000, "--n", 11, "--max-tokens", 910), tmp_path)
     with pytest.raises(AssertionError, match="it was begun"):
         toy(*away, "--data", 1250)

@@ -685,7 +685,7 @@ def test_a_dry_run_times_sampling_and_folding_and_keeps_nothing(harness, options
     outcome = harness(*options("fold", "--store", tmp_path / "runs", "--dry-run", n=200))
     assert outcome.code == 0, outcome.err
     said = " ".join(outcome.err.split())
-    assert "400 responses to draw" in said
+    assert "400 responses to sample" in said
     assert "sampling takes at most about" in said
     assert "verifying takes about" in said
     assert not (tmp_path / "runs").exists()

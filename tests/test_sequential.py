@@ -177,7 +177,7 @@ def test_a_guided_pool_of_which_some_problems_are_missing_ends_with_the_same_res
     for path in (shards[0], *shards[9:]):
         path.unlink()
     again = harness("run", *options)
-    assert "30 responses to draw" in again.err  # three to each of ten problems
+    assert "30 responses to sample" in again.err  # three to each of ten problems
     assert again.out == table
     for path in shards:
         assert_same_responses(path, tmp_path / "before" / path.relative_to(tmp_path))

@@ -30,9 +30,9 @@ def read_ids(path: Path) -> set[str]:
 
 
 def only(path: Path | None, items: Sequence[Item], id_of: Callable[[Item], str], where: str) -> list[Item]:
-    """The items that the file names, in their own order; all of them without a file.
+    """The items whose ids the file names, in the items' order; all of them without a file.
 
-    Raises HarnessError where the file names one that is not there; `where` says of what.
+    Raises HarnessError if the file names an id that no item has; `where` says what the items are.
     """
     if path is None:
         return list(items)

@@ -1,4 +1,4 @@
-"""What a run, and what a selection, is asked to do: records that the command line or a caller makes.
+"""The options of `harness run` and `harness select`, as records that the command line or a caller makes.
 
 Every field is an option of `harness run` or `harness select`; its help stands beside it. None: the default.
 """
@@ -21,18 +21,20 @@ from harness.system.expansion import MAX_VECTORS_GB
 class Sources:
     """Where problems, responses and vectors come from. Components are specs: `name` or `name:key=value,...`."""
 
-    task: Annotated[str | None, Help("What is solved, e.g. game24.")] = None
+    task: Annotated[str | None, Help("The task to solve, e.g. game24.")] = None
     model: Annotated[str | None, Help("Hub id, folder or embedded model; default: the task's.")] = None
-    engine: Annotated[str, Help("What runs the model; default: the task's, else transformers.", filled=True)] = ENGINE
+    engine: Annotated[
+        str, Help("The engine that runs the model; default: the task's, else transformers.", filled=True)
+    ] = ENGINE
     embedder: Annotated[str | None, Help("Default hidden-mean; tfidf for a pool without model.")] = None
-    pool: Annotated[Path | None, Help("Responses made elsewhere, of any layout of docs/pools.md.")] = None
+    pool: Annotated[Path | None, Help("A file of responses, in any layout of docs/pools.md.")] = None
     embeddings: Annotated[Path | None, Help("Your own vectors of --pool's responses (.npz, .safetensors).")] = None
     max_vectors_gb: Annotated[float, Help("Memory that one array of --embeddings may take.")] = MAX_VECTORS_GB
     data: Annotated[Path | None, Help("A local file with the task's problems.")] = None
     split: Annotated[str | None, Help("Default: the task's test set.")] = None
     ids: Annotated[Path | None, Help("A table (JSONL, CSV) that says which problem a pool's line answers.")] = None
     seed: Annotated[int, Help("Fixes responses, projection and rankings.")] = 0
-    dim: Annotated[int, Help("Wider vectors are projected to so many features.")] = 512
+    dim: Annotated[int, Help("Wider vectors are projected to this number of features.")] = 512
     store: Annotated[Path, Help("Where pools, vectors, verdicts, rankings and cells are kept.")] = Path("runs")
     plugin_files: Annotated[
         Sequence[Path], Help("A plugin in a single file, e.g. ./my_selector.py; repeatable.", ("--plugin",))
@@ -50,26 +52,26 @@ class RunConfig(Sources):
     selectors: Annotated[Sequence[str], Help("name or name:key=value,...; repeatable.", ("--selector",))] = ()
     sampler: Annotated[str | None, Help("Decoding, e.g. min-p:p=0.1; default vanilla.")] = None
     grid: Annotated[str | None, Help("Cross what is compared, e.g. selector=*,embedder=hidden-mean+tfidf.")] = None
-    n: Annotated[int | None, Help("Responses a problem.", ("--n",))] = None
-    limit: Annotated[int | None, Help("Only the first so many problems.")] = None
+    n: Annotated[int | None, Help("Responses per problem.", ("--n",))] = None
+    limit: Annotated[int | None, Help("Only the first problems, this many.")] = None
     only: Annotated[Path | None, Help("Only the problems that this file names (`pool hardest` writes such files).")] = (
         None
     )
     max_tokens: Annotated[int | None, Help("Longest response, in tokens.")] = None
-    trials: Annotated[int, Help("Rankings a problem and selector, averaged.")] = 5
+    trials: Annotated[int, Help("Rankings per problem and selector, averaged.")] = 5
     paper: Annotated[bool, Help("The paper's pool settings (large).")] = False
-    regrade: Annotated[bool, Help("Grade a pool that carries verdicts anew.")] = False
-    adopt: Annotated[Sequence[str] | None, Help("An older version's pool to take over, by key; none: sample anew.")] = (
-        None
-    )
-    audit: Annotated[bool, Help("Ask the task's second, stricter grader too.")] = False
+    regrade: Annotated[bool, Help("Grade a pool again that already carries verdicts.")] = False
+    adopt: Annotated[
+        Sequence[str] | None, Help("Take over a pool of an older version, by key; none: sample again.")
+    ] = None
+    audit: Annotated[bool, Help("Also ask the task's second, stricter grader.")] = False
     until_correct: Annotated[
-        bool, Help("No pool: verify each response when it is sampled, stop a problem at its first correct one.")
+        bool, Help("No pool: verify each response when it is sampled; stop a problem at its first correct one.")
     ] = False
-    unsafe_exec: Annotated[bool, Help("Run responses' code unconfined where nothing here can confine it.")] = False
-    executor: Annotated[str, Help("Where the work is done: local, ray:address=HOST:PORT.")] = "local"
+    unsafe_exec: Annotated[bool, Help("Run responses' code without a sandbox where this machine offers none.")] = False
+    executor: Annotated[str, Help("Where the work runs: local, ray:address=HOST:PORT.")] = "local"
     rank_timeout: Annotated[
-        float | None, Help("Fail a selector that ranks a problem's pool longer; default: none.", metavar="SECONDS")
+        float | None, Help("Fail a selector that takes longer for a problem's pool; default: none.", metavar="SECONDS")
     ] = None
 
     def __post_init__(self) -> None:
@@ -94,28 +96,28 @@ class RunConfig(Sources):
                     )
         elif not self.selectors and not self.grid:
             raise HarnessError("run: say which selectors to compare, e.g. --selector repexp --selector uniform")
-        twice, nothing = len(set(self.selectors)) < len(self.selectors), not (self.task or self.pool)
-        wrong = {
-            f"a selector is given twice: {', '.join(self.selectors)}": twice,
-            "say what to run, e.g. --task game24, or --pool FILE with verdicts of its own": nothing,
+        is_repeated, is_empty = len(set(self.selectors)) < len(self.selectors), not (self.task or self.pool)
+        faults = {
+            f"a selector is given twice: {', '.join(self.selectors)}": is_repeated,
+            "say what to run, e.g. --task game24, or --pool FILE with verdicts of its own": is_empty,
             "--embeddings goes with --pool: vectors of responses that exist already": self.embeddings and not self.pool,
             "--ids goes with --pool: it maps a pool's lines to the task's problems": self.ids and not self.pool,
             "give --embeddings or --embedder, not both": self.embeddings and self.embedder,
         }
-        for reason, holds in wrong.items():
+        for fault, holds in faults.items():
             if holds:
-                raise HarnessError(f"run: {reason}")
+                raise HarnessError(f"run: {fault}")
 
 
 @dataclass(frozen=True, kw_only=True)
 class SelectConfig(Sources):
-    """The options of `harness select`; those that `harness run` has too mean the same."""
+    """The options of `harness select`; those that `harness run` also has mean the same."""
 
     selector: Annotated[str, Help("name or name:key=value,...")]
-    k: Annotated[int, Help("How many responses to choose of each problem.", ("-k",))]
-    engine: Annotated[str, Help("What runs the model.")] = ENGINE
+    k: Annotated[int, Help("How many responses to choose for each problem.", ("-k",))]
+    engine: Annotated[str, Help("The engine that runs the model.")] = ENGINE
     verified: Annotated[
-        Path | None, Help('What is verified already, JSONL: {"problem_id": ..., "indices": [...]}.')
+        Path | None, Help('Responses verified before, JSONL: {"problem_id": ..., "indices": [...]}.')
     ] = None
     centre: Annotated[bool, Help("Subtract each problem's mean vector.", ("--centre/--no-centre",))] = True
 
@@ -134,6 +136,6 @@ class SelectConfig(Sources):
 
     @property
     def run_config(self) -> RunConfig:
-        """The same as a run's options; the file of vectors that stand alone takes the pool's place."""
+        """The same as options of a run; a file of vectors without texts takes the place of the pool."""
         shared = {name: getattr(self, name) for name in Sources.__dataclass_fields__}
         return RunConfig(**shared | {"selectors": (self.selector,), "pool": self.pool or self.embeddings})

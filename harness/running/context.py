@@ -1,4 +1,4 @@
-"""What every plan starts from: the config, and what it names, found and built once."""
+"""The context of a run: its config, and the components that the config names, each built once."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from .config import RunConfig
 
 @dataclass(frozen=True)
 class Context:
-    """A run's config and what belongs to it. `task` is None for a pool that brings its own problems and verdicts."""
+    """A run's config, store and components. `task` is None for a pool that brings its own problems and verdicts."""
 
     config: RunConfig
     registry: Registry
@@ -39,21 +39,21 @@ class Context:
         return self._built[key]
 
     def model(self, task: Task) -> str | None:
-        """The model that was asked for, else the task's own; None (the engine's) too where models are a server's."""
+        """The model of the config, else the task's default; None for an engine that asks a server."""
         engine = self._registration("engine", self.config.engine).load()
         return self.config.model or (None if getattr(engine, "served", False) else task.default_model)
 
     def engine(self, task: Task) -> Engine:
-        """The engine that was asked for, with that model."""
+        """The engine of the config, with that model."""
         engine: Engine = self.build("engine", self.config.engine, model=self.model(task))
         return engine
 
     def described(self, kind: str, spec: str, component: Any) -> dict[str, Any]:
-        """What fixes the component's behaviour, for keys."""
+        """All that fixes the component's behaviour, as it stands in keys."""
         return described(self._registration(kind, spec), component)
 
     def work(self, task: Task, pool: Stage, *, given: bool = False, n: int | None = None) -> Work:
-        """The work on a pool. Its verdicts are fixed by the grader's version and code, or are `given` with the pool."""
+        """The work on a pool. `given`: verdicts come with the pool, else the grader is in their key."""
         config = self.config
         grader = {"task": config.task, "grader": task.grader, "code": self._grading_code(task)}
         grading = {"pool": pool.key, **grader}
@@ -75,7 +75,7 @@ class Context:
         return self.registry.find(kind, parse_spec(spec).name)
 
     def _grading_code(self, task: Task) -> str:
-        """The hash of what grades; "" for a pool that brings its own problems and verdicts."""
+        """The hash of the grader's code; "" for a pool that brings its own problems and verdicts."""
         return source_hash(task, self._registration("task", self.config.task)) if self.config.task else ""
 
 

@@ -1,9 +1,9 @@
 """A grid of runs: selectors crossed with embedders, samplers, models, ... over the pools and verdicts of one store.
 
-`selector=*,embedder=hidden-mean+tfidf`: axes are separated by commas, an axis' values by `+`, and `*` is all that is
-installed. A selector that reads no vectors is run once, not once an embedder. What `*` brought in and cannot run here
-(an extra that is not installed, log-probabilities that a pool lacks) is said and left out; what was asked for by name
-and fails is a failure, and the rest of the grid still counts.
+`selector=*,embedder=hidden-mean+tfidf`: commas separate axes, `+` separates the values of an axis, and `*` is all that
+is installed. A selector that reads no vectors runs once, not once per embedder. A selector that only `*` names and that
+cannot run (an extra is not installed, the pool lacks log-probabilities) is left out with a line. One that is given by
+name and fails is a failure; the rest of the grid is still scored.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def run(
 ) -> tuple[list[Row], dict[str, str]]:
     """The rows of all runs of the config's grid, and one line for each run or selector that failed (it has no row).
 
-    `scored(row)` is called as each row is there.
+    `scored(row)` is called with each row as it is made.
     """
     rows: list[Row] = []
     failures: dict[str, str] = {}
@@ -60,10 +60,10 @@ def run(
 
 
 def _outlook(runs: Sequence[Point]) -> Outlook:
-    """How long several runs take, a pool that they share counted once; a single one asks for itself."""
+    """The time of several runs, where a pool that they share counts once. A single run asks for itself."""
     total, pools = Outlook(), set()
     for point in runs if len(runs) > 1 else ():
-        with suppress(HarnessError):  # said in its turn
+        with suppress(HarnessError):  # shown when it is this run's turn
             plan = make_plan(point.config, Progress(quiet=True))
             if plan.work.pool.key not in pools:
                 total += preflight(plan).outlook
@@ -72,7 +72,7 @@ def _outlook(runs: Sequence[Point]) -> Outlook:
 
 
 def dry_run(config: RunConfig, progress: Progress) -> list[dict[str, Any]]:
-    """What the grid would make: each stage once, whichever runs share it."""
+    """What the grid would make; a stage that runs share is listed once."""
     stages: dict[str, dict[str, Any]] = {}
     for point in points(config, progress):
         for row in pipeline.dry_run(point.config, progress):
@@ -82,7 +82,7 @@ def dry_run(config: RunConfig, progress: Progress) -> list[dict[str, Any]]:
 
 @dataclass(frozen=True)
 class Point:
-    """One run of a grid. `optional`: the selectors that nobody asked for by name."""
+    """One run of a grid. `optional`: the selectors that only `*` names."""
 
     config: RunConfig
     name: str
@@ -109,7 +109,7 @@ def points(config: RunConfig, progress: Progress) -> Iterator[Point]:
 
 
 def parse_grid(text: str) -> dict[str, list[str]]:
-    """axis -> its values, as written. A comma separates axes only where one follows, since specs have commas too."""
+    """axis -> its values, as written. A comma separates axes only if an axis follows, since specs hold commas too."""
     axes: dict[str, list[str]] = {}
     for part in re.split(rf",\s*(?=(?:{'|'.join(AXES)})=)", text):
         axis, equals, values = part.partition("=")
@@ -137,7 +137,7 @@ def _values(registry: Registry, axis: str, given: Sequence[str]) -> list[str]:
 def _usable(
     registry: Registry, specs: Sequence[str], optional: frozenset[str], progress: Progress
 ) -> Mapping[str, bool]:
-    """spec -> whether it reads vectors; without those that `*` brought in and that cannot be built here."""
+    """spec -> whether it reads vectors; without those that only `*` names and that cannot be built."""
     usable = {}
     for spec in dict.fromkeys(specs):
         try:

@@ -1,9 +1,9 @@
-"""Pools of an older version, whose key is made otherwise by now: a run takes them over, so that nothing is paid twice.
+"""Take over pools that an older version of the harness made under another key, so that nothing is sampled twice.
 
-A run asks for a key. Where its pool is not there, but an older pool agrees in all that has kept its meaning (task,
-sampler, n, max_tokens, seed, engine, model), the run stops and says so: what differs is a hash that is taken otherwise
-by now, or what was no part of the key. Only a person knows whether it is the same model: `--adopt KEY` says it is. A
-problem whose reference alone has changed keeps its responses without a question.
+If the store lacks a run's pool, but an older pool agrees in task, sampler, n, max_tokens, seed, engine and model, the
+run stops and says so. What differs is then a hash that is computed in another way by now, or an input that was not part
+of the key before. Only the user knows whether the model is the same: `--adopt KEY` says that it is. A problem of which
+only the reference has changed keeps its responses without a question.
 """
 
 from __future__ import annotations
@@ -25,15 +25,15 @@ from harness.store.shard_files import OLDER, is_unsealed
 from harness.store.stage import Stage
 from harness.system.progress import Progress
 
-HASHES = ("revision", "weights", "commit")  # of a model's content: taken otherwise by now, or over more of it
-FIXED = ("sampler", "n", "max_tokens", "seed")  # of a pool's inputs: what another value of makes another pool
+HASHES = ("revision", "weights", "commit")  # hashes of a model's content, which are computed in another way by now
+FIXED = ("sampler", "n", "max_tokens", "seed")  # inputs of a pool: another value means another pool
 
 
 @dataclass(frozen=True)
 class Older:
-    """A pool that holds responses which a run lacks. shards: by problem id; differs: the inputs that do.
+    """A pool with responses that a run lacks. shards: by problem id; differs: the names of the inputs that differ.
 
-    Without `differs` it is the run's own pool, and the references of these problems have changed.
+    If `differs` is empty, it is the run's own pool, and the references of these problems have changed.
     """
 
     folder: Path
@@ -42,14 +42,14 @@ class Older:
 
     @property
     def is_same(self) -> bool:
-        """Whether the responses answer the same prompts, so that only the model is to be confirmed."""
+        """Whether the responses answer the same prompts, so that only the model needs the user's word."""
         return "prompt" not in self.differs
 
 
 def pools(pool: Stage, problems: Sequence[Problem], adopt: Sequence[str]) -> list[Older]:
-    """The pools that the run is to take responses from; HarnessError where nobody has said whether it is to.
+    """The pools from which the run takes responses; HarnessError if the user must decide and has not.
 
-    `adopt`: keys of pools, or their beginnings; "none" for a run that is to sample anew.
+    `adopt`: keys of pools, or their beginnings; "none" to sample again.
     """
     missing = pool.missing(problems)
     if not missing:
@@ -69,9 +69,9 @@ def pools(pool: Stage, problems: Sequence[Problem], adopt: Sequence[str]) -> lis
     return chosen
 
 
-def require_no_sequences(drawn: Stage, problems: Sequence[Problem], adopt: Sequence[str]) -> None:
-    """HarnessError where an older run --until-correct has sequences that this one would sample again unasked."""
-    for older in _candidates(drawn, drawn.missing(problems)) if "none" not in adopt else ():
+def require_no_sequences(sampled: Stage, problems: Sequence[Problem], adopt: Sequence[str]) -> None:
+    """HarnessError if an older run --until-correct holds sequences that this run would sample again."""
+    for older in _candidates(sampled, sampled.missing(problems)) if "none" not in adopt else ():
         differs = ", ".join(older.differs) or "references"
         raise HarnessError(
             f"sequences {older.folder.name} of an older version hold responses to {len(older.shards)} of "
@@ -91,13 +91,13 @@ def _candidates(pool: Stage, missing: Sequence[Problem]) -> Iterator[Older]:
 
 
 def is_older(folder: Path) -> bool:
-    """Whether a pool was made by an older version: `rekey` has marked it, or its first shard has no checksum."""
+    """Whether an older version made the pool: `doctor --rekey` has marked it, or its first shard has no checksum."""
     first = next(iter(sorted(folder.glob("*.parquet"))), None)
     return (folder / OLDER).exists() or (first is not None and is_unsealed(first))
 
 
 def _differing(folder: Path, wanted: Mapping[str, Any]) -> list[str] | None:
-    """The inputs that differ, of those whose meaning may have changed; None where another pool was wanted."""
+    """The inputs that differ, of those whose meaning may have changed; None if it is simply another pool."""
     try:
         inputs = read_manifest(folder)
         task, engine = inputs["task"], inputs["engine"]
@@ -114,14 +114,14 @@ def _differing(folder: Path, wanted: Mapping[str, Any]) -> list[str] | None:
 
 
 def _changed(before: Mapping[str, Any], now: Mapping[str, Any]) -> list[str] | None:
-    """The entries that differ, where these are hashes or stand on one side only; None where others do."""
+    """The entries that differ if each is a hash or stands on one side only; None if any other entry differs."""
     differing = [name for name in {**before, **now} if before.get(name) != now.get(name)]
-    settled = [name for name in differing if name in before and name in now and name not in HASHES]
-    return None if settled else differing
+    others = [name for name in differing if name in before and name in now and name not in HASHES]
+    return None if others else differing
 
 
 def _matching(folder: Path, problems: Sequence[Problem], prompts: bool) -> Iterator[tuple[str, Path]]:
-    """The shards of those problems, by id: of the same id, and (`prompts`) the same prompt."""
+    """Pairs of problem id and shard, for shards of the same id and, if `prompts`, the same prompt."""
     by_id: dict[str, list[Path]] = {}
     for path in sorted(folder.glob("*.parquet")):
         by_id.setdefault(path.stem.rpartition(".")[0], []).append(path)
@@ -154,7 +154,7 @@ def _question(older: Older, total: int) -> str:
 
 
 def take_over(work: Work, problems: Sequence[Problem], chosen: Sequence[Older], progress: Progress) -> None:
-    """Write the responses (and vectors that fit) of older pools under the work's own keys."""
+    """Copy the responses of older pools, and vectors that fit, to the keys of this work."""
     pool, by_id = work.pool, {problem.id: problem for problem in problems}
     for older in chosen:
         vectors = _vectors_of(older, work.embeddings)
@@ -175,7 +175,7 @@ def _why(older: Older) -> str:
 
 
 def _vectors_of(older: Older, wanted: Stage | None) -> Path | None:
-    """The folder of the older pool's vectors by the same embedder, as far as that can be told; None where none is."""
+    """The folder of the older pool's vectors by the same embedder; None if there is none."""
     if wanted is None:
         return None
     if not older.differs:

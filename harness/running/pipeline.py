@@ -1,4 +1,4 @@
-"""The main job: get the pool, embed, verify, rank, score. Each stage makes the shards that are missing."""
+"""The main job: get the pool, embed, verify, rank, score. Each stage makes only the shards that are missing."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ from .preflight import SHORTER, preflight, require_consent
 def run(
     config: RunConfig, progress: Progress, scored: Callable[[Row], None] = lambda row: None
 ) -> tuple[list[Row], dict[str, str]]:
-    """Rows, one a selector, in the order asked for, and one line for each selector that failed (it has no row).
+    """Run the config. Returns one row for each selector, in the config's order, and one line for each that failed.
 
     `scored(row)` is called with each row as it is made.
     """
@@ -63,26 +63,26 @@ def run(
 
 
 def get_pool(plan: Plan, progress: Progress) -> None:
-    """Bring the responses into the store, and the vectors: import them, take older ones over, sample what is missing.
+    """Bring responses and vectors into the store: import them, take over older ones, sample those that are missing.
 
-    Says what is to be made and which weights it uses, and asks before an hour of it.
+    Shows what will be made and which model weights it uses. Asks before work of an hour or more.
     """
     if plan.foreign:
         bring_in(plan.foreign, plan.work, progress)
     older_pools.take_over(plan.work, plan.problems, plan.older, progress)
     plan.check_grader()
     plan.show_weights(progress)
-    ahead = preflight(plan)
-    if ahead.responses or ahead.verdicts or ahead.encoded:
-        progress.say(str(ahead))
-    if ahead.warning:
-        progress.say(ahead.warning)
-    require_consent("run", ahead.outlook, progress, SHORTER)
+    costs = preflight(plan)
+    if costs.responses or costs.verdicts or costs.encoded:
+        progress.say(str(costs))
+    if costs.warning:
+        progress.say(costs.warning)
+    require_consent("run", costs.outlook, progress, SHORTER)
     embed(plan, sample(plan, progress), progress)
 
 
 def dry_run(config: RunConfig, progress: Progress) -> list[dict[str, Any]]:
-    """What a run would make: per stage how many problems the store has and how many it lacks."""
+    """What a run would make: for each stage how many problems the store has, and how many it lacks."""
     plan = make_plan(config, progress)
     progress.say(str(preflight(plan)))
     stages = {"sample": plan.work.pool, "embed": plan.work.embeddings, "verify": plan.work.verdicts}
@@ -96,9 +96,9 @@ def dry_run(config: RunConfig, progress: Progress) -> list[dict[str, Any]]:
 
 
 def sample(plan: Plan, progress: Progress) -> set[str]:
-    """Sample the responses that the store lacks, and their hidden states in the same pass; the ids of their problems.
+    """Sample the responses that the store lacks, with their hidden states; return the ids of their problems.
 
-    Only missing problems go to the engine, as many at a time as it takes best, and each is kept once it is finished.
+    Only missing problems go to the engine, in groups of the size that suits it best. Each is kept once it is finished.
     """
     if plan.sampling is None:
         return set()
@@ -122,7 +122,7 @@ def sample(plan: Plan, progress: Progress) -> set[str]:
 
 
 def embed(plan: Plan, sampled: set[str], progress: Progress) -> None:
-    """Make the vectors that the store lacks: given, the embedder's, or the engine's states by a second pass."""
+    """Make the vectors that the store lacks: from a file, by the embedder, or by a second pass of the engine."""
     stage = plan.work.embeddings
     if stage is None or plan.vectors is None:
         return
@@ -142,7 +142,7 @@ def embed(plan: Plan, sampled: set[str], progress: Progress) -> None:
 
 
 def _with_models(plan: Plan, step: Step, todo: Sequence[Sequence[Problem]], report: Callable[[int], None]) -> None:
-    """Do a step for each group, in processes of the executor's where it keeps models there, else in this one."""
+    """Do a step for each group: in the executor's workers if they keep models, else in this process."""
     if not todo:
         return
     work, groups, executor = plan.model_work, map(plan.group, todo), plan.context.executor
@@ -163,7 +163,7 @@ def verify(plan: Plan, progress: Progress) -> None:
 
 
 def audit(plan: Plan, progress: Progress) -> None:
-    """Ask the task's second grader about every response, say how often it disagrees, and measure the chance level."""
+    """Grade every response by the task's second grader, show how often it disagrees, and measure the chance level."""
     ask_second_grader(plan, progress)
     summary = audits.summary(plan.work, plan.problems)
     listed = f"`harness pool audit {plan.work.pool.key}` lists them"
@@ -172,13 +172,13 @@ def audit(plan: Plan, progress: Progress) -> None:
 
 
 def ask_second_grader(plan: Plan, progress: Progress) -> None:
-    """Ask the task's second grader about the responses that it has not graded yet."""
+    """Grade by the task's second grader the responses that it has not graded yet."""
     missing = _missing("audits", plan.problems, plan.work.audits, progress)
     _each("audit", plan, plan.work, audits.audit_problems, missing, progress)
 
 
 def rank(plan: Plan, selector: str, progress: Progress) -> Work:
-    """Order every problem's pool with one selector; returns the work, which says where the orders are."""
+    """Order every problem's pool by one selector; return the work, which says where the orders are."""
     work = plan.for_selector(selector)
     assert work.rankings is not None
     missing = _missing(f"rankings of {selector}", plan.problems, work.rankings, progress)
@@ -190,7 +190,7 @@ def rank(plan: Plan, selector: str, progress: Progress) -> Work:
 def _each(
     name: str, plan: Plan, work: Work, function: Any, missing: set[str], progress: Progress, size: int = 1
 ) -> None:
-    """Call the function, wherever the executor likes, with `size` missing problems at a time."""
+    """Call the function through the executor, with `size` missing problems at a time."""
     todo = list(batches([problem for problem in plan.problems if problem.id in missing], size))
     if todo:
         with progress.stage(name, len(missing), "problems") as stage:
@@ -199,7 +199,7 @@ def _each(
 
 
 def _missing(what: str, problems: Sequence[Problem], stage: Stage, progress: Progress) -> set[str]:
-    """The ids of the problems without a shard; says so where some or all have one."""
+    """The ids of the problems without a shard; shows how many problems are reused."""
     missing = stage.missing(problems)
     if len(missing) < len(problems):
         progress.say(f"{what}: reused for {len(problems) - len(missing)} of {len(problems)} problems")

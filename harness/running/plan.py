@@ -1,4 +1,4 @@
-"""A plan: components built once, the keyed stages, and what workers and tables need of them. `planning` makes it."""
+"""A plan: components built once, keyed stages, what workers need, what tables show. `planning` makes it."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ from .context import Context
 from .importing import ForeignPool
 from .older_pools import Older
 
-STEERED = 16  # rows that a problem counts for under a sampler that steers, which looks at many tokens a step
+STEERED = 16  # a problem counts as so many rows under a sampler that steers, which reads many tokens a step
 
 
 @dataclass(frozen=True)
 class Sampling:
-    """How the responses are sampled."""
+    """How responses are sampled."""
 
     engine: Engine
     sampler: Sampler
@@ -41,9 +41,9 @@ class Sampling:
     max_tokens: int
 
     def problems_per_call(self, rows: int) -> int:
-        """How many problems the engine takes best at once, each with so many rows.
+        """The number of problems, each with so many rows, that suits the engine best in one call.
 
-        A sampler that steers samples a problem's rows one after another: only many problems make a batch.
+        A sampler that steers takes a problem's rows one after another, so only many problems make a batch.
         """
         return self.engine.problems_per_call(min(rows, STEERED) if self.steered else rows)
 
@@ -55,7 +55,7 @@ class Sampling:
 
 @dataclass(frozen=True)
 class Vectors:
-    """Where the vectors come from: an embedder, the engine whose hidden states it takes (if any), or a file."""
+    """The source of the vectors: an embedder, with the engine whose hidden states it reads (if any), or a file."""
 
     spec: str
     embedder: Embedder | None = None
@@ -65,13 +65,13 @@ class Vectors:
 
 @dataclass(frozen=True)
 class Plan:
-    """All that the stages work on. Stages are keyed; a shard that the store has is not made again.
+    """All that the stages work on. Stages are keyed: a shard that the store has is not made again.
 
     work        what every worker needs; `work.embeddings` is None where there are no vectors
     labels      what tables show: task, split, model, engine, sampler
     selectors   by spec, built
-    sampling    None where the responses exist already
-    foreign     a pool made elsewhere, which a stage imports; None where responses are sampled, or stored already
+    sampling    None where the responses exist
+    foreign     a pool file, which a stage imports; None where responses are sampled
     vectors     None where no selector reads any
     weights     the model weights used, by stage: "pool", "embedding", "verdict"
     older       pools of an older version whose responses are taken over
@@ -91,23 +91,23 @@ class Plan:
 
     @property
     def config(self) -> RunConfig:
-        """What was asked for."""
+        """The options of the run."""
         return self.context.config
 
     @property
     def engine(self) -> Engine | None:
-        """The engine that samples, or whose hidden states are the vectors; None where none is needed."""
+        """The engine that samples or computes hidden states; None if none is needed."""
         if self.sampling:
             return self.sampling.engine
         return self.vectors.engine if self.vectors else None
 
     @property
     def embedder(self) -> str:
-        """What tables show of the vectors: the embedder's spec, the name of a file, "none"."""
+        """The vectors as tables name them: the embedder's spec, the name of a file, or "none"."""
         return self.vectors.spec if self.vectors else "none"
 
     def prompts(self, problems: Sequence[Problem]) -> list[list[Message]]:
-        """The problems as chats; as one plain text each for a model without a chat template."""
+        """The problems as chats, or each as one plain text for a model without a chat template."""
         return [prompt(self.task, self.engine, problem) for problem in problems]
 
     @property
@@ -128,23 +128,23 @@ class Plan:
 
     @property
     def models(self) -> Models:
-        """What samples and embeds in this process."""
+        """The components that sample and embed in this process."""
         sampler = self.sampling.sampler if self.sampling else None
         return Models(self.engine, sampler, self.vectors.embedder if self.vectors else None)
 
     def request(self, problems: Sequence[Problem], n: int, **more: Any) -> SampleRequest:
-        """What the engine is asked for: n responses to each problem, from the problem's own random streams."""
+        """A request for n responses to each problem, from the problem's own random streams."""
         assert self.sampling is not None
         options = {"max_tokens": self.sampling.max_tokens} | more
         seeds = [problem_seed("sample", self.config.seed, problem) for problem in problems]
         return SampleRequest(self.prompts(problems), n, self.sampling.sampler, seeds=seeds, **options)
 
     def group(self, problems: Sequence[Problem]) -> Group:
-        """The problems as they go to the engine together."""
+        """The problems as one group for the engine."""
         return Group(problems, self.prompts(problems))
 
     def rows(self, problem: Problem) -> int:
-        """How many responses to the problem exist: in the store, or in a file that is still to be imported."""
+        """The number of responses to the problem that exist, in the store or in a file that will be imported."""
         path = self.work.pool.path(problem)
         if path.exists() or self.foreign is None:
             return shards.count_rows(path) if path.exists() else 0
@@ -166,10 +166,10 @@ class Plan:
         rankings = self.context.store.stage("ranking", inputs, ".json")
         return replace(self.work, selector=spec, rankings=rankings, embeddings=embeddings)
 
-    # What a run does with a plan before its stages.
+    # Before the stages of a run.
 
     def begin(self) -> None:
-        """Make the stages' folders, so that a store that cannot be written is found before the first token."""
+        """Make the folders of the stages, so that a store that cannot be written fails before the first token."""
         rankings = [self.for_selector(spec).rankings for spec in self.selectors]
         audits = self.work.audits if self.config.audit else None
         for stage in (self.work.pool, self.work.embeddings, self.work.verdicts, self.work.graded, audits, *rankings):
@@ -179,7 +179,7 @@ class Plan:
             self.context.executor.begin(self.work.pool.folder, self.work.plugin_files)
 
     def show_weights(self, progress: Progress) -> None:
-        """Say which model weights are used, and keep that beside the manifests."""
+        """Show which model weights are used, and write them beside the manifests."""
         every = list(dict.fromkeys(weights for stage in self.weights.values() for weights in stage))
         if every:
             progress.say(licences.remark(every))
@@ -189,7 +189,7 @@ class Plan:
                 _keep_weights(stage.folder / "weights.json", [weights.to_json() for weights in self.weights[name]])
 
     def check_grader(self) -> None:
-        """Find out whether this machine can grade, where something is to be graded."""
+        """Check that this machine can grade, if there is something to grade."""
         if self.work.verdicts.missing(self.problems) or missing_rows.waiting(self.work.pool, self.problems):
             remark = self.task.check(unsafe_exec=self.config.unsafe_exec)
             if remark:
@@ -197,7 +197,7 @@ class Plan:
 
 
 def _keep_weights(path: Path, rows: list[dict[str, Any]]) -> None:
-    """Write them unless the file holds them: a store whose stages are whole may be one that can only be read."""
+    """Write the rows unless the file holds them: a store with complete stages may be read-only."""
     with suppress(HarnessError):
         if path.exists() and read_json(path) == rows:
             return
@@ -205,7 +205,7 @@ def _keep_weights(path: Path, rows: list[dict[str, Any]]) -> None:
 
 
 def prompt(task: Task, engine: Engine | None, problem: Problem) -> list[Message]:
-    """A problem as the engine's model is asked it: as a chat, or, where it has no chat template, as text to go on."""
+    """The prompt of a problem: a chat, or plain text to continue if the model has no chat template."""
     if getattr(engine, "chats", True):
         return task.messages(problem)
     return [{"role": "user", "content": task.plain(problem)}]

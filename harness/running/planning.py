@@ -1,4 +1,4 @@
-"""From a config to a plan: components built once, keys computed, everything that can fail cheaply checked.
+"""From a config to a plan: build the components once, compute the keys, check all that can fail cheaply.
 
 Making a plan changes nothing on the disk.
 """
@@ -29,9 +29,9 @@ from .plan import Plan, Sampling, Vectors, prompt
 
 
 def make_plan(config: RunConfig, progress: Progress, with_verdicts: bool = True) -> Plan:
-    """The plan of a run; HarnessError, one line, for whatever is wrong with what was asked.
+    """The plan of a run; HarnessError, in one line, if the config cannot be carried out.
 
-    Without `with_verdicts` a pool made elsewhere is planned up to its vectors, and nothing has to grade it.
+    Without `with_verdicts` a pool file is planned up to its vectors, and needs no grader.
     """
     context = make_context(config, progress)
     selectors = {spec: require_selector(spec, context.build("selector", spec)) for spec in config.selectors}
@@ -74,7 +74,7 @@ def _sampling_plan(context: Context, task: Task, wants_vectors: bool) -> Plan:
         sampling=sampling,
         weights=weights,
     )
-    # States come with the sampling pass, so they are taken unasked: the next selector may need them.
+    # Hidden states come with the sampling pass at no cost, so they are kept: the next selector may need them.
     if config.embedder or wants_vectors or "mean" in engine.states:
         plan = _with_embedder(plan, config.embedder or "hidden-mean", engine)
     if not config.until_correct:  # such a run has no pool
@@ -84,12 +84,12 @@ def _sampling_plan(context: Context, task: Task, wants_vectors: bool) -> Plan:
 
 
 def _weights(context: Context, grading: Task | None, engine: Engine | None = None) -> dict[str, list[Weights]]:
-    """The model weights that each stage uses; where some are missing, what there is to do is said and all are named."""
+    """The model weights of each stage. If some are missing, show the work ahead and raise HarnessError."""
     config = context.config
     embedder = context.build("embedder", config.embedder) if config.embedder else None
-    users = {name: user for name, user in (("pool", engine), ("embedding", embedder), ("verdict", grading)) if user}
-    weights = {name: licences.of([user]) for name, user in users.items()}
-    every = licences.of(users.values())
+    parts = {name: part for name, part in (("pool", engine), ("embedding", embedder), ("verdict", grading)) if part}
+    weights = {name: licences.of([part]) for name, part in parts.items()}
+    every = licences.of(parts.values())
     if engine is not None and grading is not None and any(each.fetch for each in every):
         if isinstance(grading, Measured):
             paper = grading.paper if config.paper else {}
@@ -101,7 +101,7 @@ def _weights(context: Context, grading: Task | None, engine: Engine | None = Non
 
 
 def _check_engine(plan: Plan, sampling: Sampling) -> None:
-    """Ask the engine whether it can, where something is to be sampled; last: on a server that costs a response."""
+    """Ask the engine whether it can sample, if it will have to. Done last: with a server it costs a response."""
     adopted = {name for pool in plan.older for name in pool.shards}
     if missing_rows.to_sample(plan.work.pool, [problem for problem in plan.problems if problem.id not in adopted]):
         remark = sampling.engine.check(plan.prompts(plan.problems), sampling.max_tokens)
@@ -110,7 +110,7 @@ def _check_engine(plan: Plan, sampling: Sampling) -> None:
 
 
 def _foreign_plan(context: Context, wants_vectors: bool, with_verdicts: bool) -> Plan:
-    """A plan over responses that exist already: a stage imports the file into the store, once."""
+    """A plan over the responses of a pool file, which a stage imports into the store once."""
     config, pool = context.config, foreign_pool(context)
     given = verdicts_given(context, pool) if with_verdicts else False
     n = common_size(config, pool) if with_verdicts else None
@@ -139,14 +139,14 @@ def _foreign_plan(context: Context, wants_vectors: bool, with_verdicts: bool) ->
 
 
 def pool_embedder(config: RunConfig, progress: Progress) -> str:
-    """The embedder of a pool made elsewhere: as asked for, else the model's states, else (which is said) TF-IDF."""
+    """The embedder for a pool file: the config's, else the model's states, else TF-IDF, with a line that says so."""
     if not config.embedder and not config.model:
         progress.say("embedder: tfidf, since the pool has neither --embeddings nor --model")
     return config.embedder or ("hidden-mean" if config.model else "tfidf")
 
 
 def _with_embedder(plan: Plan, spec: str, engine: Engine | None) -> Plan:
-    """The plan with that embedder, and with the engine whose states it takes, if it takes any."""
+    """The plan with that embedder, and the engine whose hidden states it reads, if it reads any."""
     config, context = plan.config, plan.context
     embedder: Embedder = context.build("embedder", spec)
     inputs: dict[str, Any] = {"embedder": context.described("embedder", spec, embedder)}
@@ -166,14 +166,14 @@ def _with_embedder(plan: Plan, spec: str, engine: Engine | None) -> Plan:
 
 
 def _with_embeddings(plan: Plan, inputs: Mapping[str, Any]) -> Plan:
-    """The plan with its embedding stage: pool, embedder, width and projection seed make the key."""
+    """The plan with its embedding stage, keyed by pool, embedder, width and projection seed."""
     key = {"pool": plan.work.pool.key, "dim": plan.config.dim, "projection_seed": plan.config.seed, **inputs}
     stage = plan.context.store.stage("embedding", key, ".safetensors")
     return replace(plan, work=replace(plan.work, embeddings=stage))
 
 
 def _sampling(context: Context, task: Task, engine: Engine) -> Sampling:
-    """Sampler and sizes: as asked, else (with --paper) as the paper's, else the task's small defaults."""
+    """Sampler and sizes: the config's, else (with --paper) the paper's, else the task's small defaults."""
     config, paper = context.config, task.paper if context.config.paper else {}
     changes = {key: str(value) for key, value in paper.get("sampler", {}).items()}
     spec = parse_spec(config.sampler) if config.sampler else Spec("vanilla", changes)
@@ -186,7 +186,7 @@ def _sampling(context: Context, task: Task, engine: Engine) -> Sampling:
 
 
 def _sampler_key(context: Context, sampling: Sampling) -> dict[str, Any]:
-    """All that a sampler does is in its parameters, unless it steers: then its code counts as any component's."""
+    """A sampler's key: its parameters fix all that it does, unless it steers; then its code counts too."""
     sampler, spec = sampling.sampler, sampling.spec
     if not sampling.steered:
         return parameters(sampler)
@@ -196,8 +196,8 @@ def _sampler_key(context: Context, sampling: Sampling) -> dict[str, Any]:
 
 def _problems(context: Context, task: Task, model: str) -> tuple[list[Problem], str]:
     config = context.config
-    asked = config.split or (task.paper.get("split") if config.paper else None)
-    split, remark = (asked, "") if asked else task.default_split(model)
+    chosen = config.split or (task.paper.get("split") if config.paper else None)
+    split, remark = (chosen, "") if chosen else task.default_split(model)
     if remark:
         context.progress.say(remark)
     if split not in task.splits:

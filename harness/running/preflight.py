@@ -1,4 +1,4 @@
-"""What a run is about to cost: cells, responses, tokens, verifier calls, disk, and from a short probe its time."""
+"""What a run will cost: cells, responses, tokens, verifier calls, disk, and (from a short probe) time."""
 
 from __future__ import annotations
 
@@ -18,20 +18,20 @@ from harness.task import Measured
 
 from .plan import Plan
 
-PROBED = 16  # responses that are sampled, and thrown away, to see how fast the engine is
-SHORT_TOKENS = 32  # of their beginnings
-PATIENCE_S = 120.0  # that trying whole ones may take
-WORTH = 20  # probes are made where at least so many times as many responses are to be sampled
-BYTES_A_TOKEN = 6  # of a response in the store: its text compressed, its token ids
-LONG_S = 3600.0  # what takes an hour or more begins only where the user says so
-MANY_RESPONSES, MANY_TOKENS = 20_000, 10_000_000  # and so does more than this, where the time cannot be estimated
+PROBED = 16  # responses of a probe: sampled to measure the engine's speed, then thrown away
+SHORT_TOKENS = 32  # length of the probe that comes first
+PATIENCE_S = 120.0  # the longest estimated time for which a probe of whole responses is tried
+WORTH = 20  # a probe is made where at least WORTH * PROBED responses are to be sampled
+BYTES_A_TOKEN = 6  # in the store: compressed text and token ids
+LONG_S = 3600.0  # work of this time or more begins only with the user's consent
+MANY_RESPONSES, MANY_TOKENS = 20_000, 10_000_000  # so does more work than this, where the time is not known
 
 SHORTER = "--limit, --n and --max-tokens make it shorter"
 
 
 @dataclass(frozen=True)
 class Outlook:
-    """How long work will take at most: seconds, and what nobody has estimated, as responses and their tokens."""
+    """The longest time that work may take: seconds, and responses and tokens whose time is not known."""
 
     seconds: float = 0.0
     responses: int = 0
@@ -42,22 +42,22 @@ class Outlook:
 
     @property
     def is_long(self) -> bool:
-        """Whether it must not begin unless somebody has said so."""
+        """Whether it begins only with the user's consent."""
         return self.seconds >= LONG_S or self.responses > MANY_RESPONSES or self.tokens > MANY_TOKENS
 
     def __str__(self) -> str:
         unknown = f"{self.responses:,} responses" + (f" of up to {self.tokens:,} tokens in all" if self.tokens else "")
         parts = [
             f"at most about {_duration(self.seconds)}" if self.seconds else "",
-            f"{unknown}, for how long nobody can say here" if self.responses else "",
+            f"{unknown}, whose time is not known here" if self.responses else "",
         ]
         return " and ".join(filter(None, parts))
 
 
 def require_consent(who: str, outlook: Outlook, progress: Progress, shorter: str) -> None:
-    """Ask before work of an hour and more; NotBegun where the answer is no, or where nobody can be asked.
+    """Ask before work of an hour or more; NotBegun if the answer is no, or if there is no terminal to ask at.
 
-    shorter  what makes it shorter, as a clause
+    shorter  a clause that says what makes the work shorter
     """
     if outlook.is_long and not progress.allows(f"{who} takes {outlook}: begin?"):
         raise NotBegun(f"{who}: not begun, since it takes {outlook}: add --yes to begin it unasked; {shorter}")
@@ -65,12 +65,12 @@ def require_consent(who: str, outlook: Outlook, progress: Progress, shorter: str
 
 @dataclass(frozen=True)
 class Preflight:
-    """Counts are of what is still to be made; tokens and bytes are upper bounds. Times are None where none is known.
+    """What a run still has to make. Tokens and bytes are upper bounds; a time that is not known is None.
 
-    seconds      of sampling, at most about: it supposes that all responses take as long as the first few by themselves
-    measuring_s  of what the verdicts go by, from a probe of the task's own; None where nothing or little is measured
-    encoded      responses that exist and that the model has to pass for their hidden states
-    encoding_s   of that, from a probe
+    seconds      sampling, about, at most: all responses are assumed to take as long as the first few alone
+    measuring_s  measuring, by the task's own estimate; None where little or nothing is to be measured
+    encoded      existing responses whose hidden states the model must still compute
+    encoding_s   the time of that, from a probe
     """
 
     cells: int
@@ -86,10 +86,10 @@ class Preflight:
     encoding_s: float | None = None
 
     def __str__(self) -> str:
-        drawn = f"{self.responses:,} responses to draw (at most {self.tokens:,} tokens)" if self.responses else ""
+        sampled = f"{self.responses:,} responses to sample (at most {self.tokens:,} tokens)" if self.responses else ""
         parts = [
             f"{self.cells} cell{'s' * (self.cells != 1)}, {self.problems:,} problems",
-            drawn,
+            sampled,
             f"{self.verdicts:,} responses to grade" if self.verdicts else "",
             f"up to {_size(self.store_bytes)} in the store ({_size(self.free_bytes)} free)" if self.store_bytes else "",
             f"sampling takes at most about {_duration(self.seconds)}" if self.seconds is not None else "",
@@ -101,14 +101,14 @@ class Preflight:
 
     @property
     def outlook(self) -> Outlook:
-        """How long it takes, as far as that is known."""
-        known = (self.seconds or 0) + (self.measuring_s or 0) + (self.encoding_s or 0)
-        sampled = Outlook(0, self.responses, self.tokens) if self.seconds is None else Outlook()
-        return Outlook(known) + sampled + Outlook(0, self.encoded if self.encoding_s is None else 0)
+        """The time of all of it, as far as that is known."""
+        seconds = (self.seconds or 0) + (self.measuring_s or 0) + (self.encoding_s or 0)
+        sampling = Outlook(0, self.responses, self.tokens) if self.seconds is None else Outlook()
+        return Outlook(seconds) + sampling + Outlook(0, self.encoded if self.encoding_s is None else 0)
 
     @property
     def warning(self) -> str:
-        """What may go wrong; "" where nothing is seen."""
+        """What may go wrong; "" if nothing is foreseen."""
         if self.store_bytes <= self.free_bytes:
             return ""
         return (
@@ -117,7 +117,7 @@ class Preflight:
 
 
 def preflight(plan: Plan) -> Preflight:
-    """What is missing in the store for this plan, and what making it costs."""
+    """What the store lacks for this plan, and what it costs to make it."""
     sampling, problems = plan.sampling, plan.problems
     whole = len(plan.work.pool.missing(problems)) * sampling.n if sampling else 0
     responses = whole + sum(map(len, missing_rows.waiting(plan.work.pool, problems).values()))
@@ -133,7 +133,7 @@ def preflight(plan: Plan) -> Preflight:
         verdicts=len(plan.work.verdicts.missing(problems)) * size,
         store_bytes=tokens * BYTES_A_TOKEN + vectors * plan.config.dim * 4,
         free_bytes=shutil.disk_usage(_existing(plan.config.store)).free,
-        seconds=_sampling_s(plan, responses) if whole >= WORTH * PROBED and _samples_here(plan) else None,
+        seconds=_sampling_s(plan, responses) if whole >= WORTH * PROBED and _samples_in_this_process(plan) else None,
         measuring_s=_measuring_s(plan, size),
         encoded=sum(encoded.values()),
         encoding_s=_encoding_s(plan, encoded),
@@ -141,28 +141,28 @@ def preflight(plan: Plan) -> Preflight:
 
 
 def sampling_outlook(plan: Plan, problems: Sequence[Problem]) -> Outlook:
-    """How long it takes to sample n responses to each of these problems, by a probe where there is something to win."""
+    """The time of sampling n responses to each of these problems, from a probe if there are enough of them."""
     assert plan.sampling is not None
     responses = len(problems) * plan.sampling.n
-    if responses >= WORTH * PROBED and _samples_here(plan):
+    if responses >= WORTH * PROBED and _samples_in_this_process(plan):
         return Outlook(_probed(plan, problems) * responses)
     return Outlook(0, responses, responses * plan.sampling.max_tokens)
 
 
-def _samples_here(plan: Plan) -> bool:
-    """Whether the engine runs in this process, and not on an executor's other machines."""
+def _samples_in_this_process(plan: Plan) -> bool:
+    """Whether the engine runs in this process, and not in an executor's workers."""
     return not isinstance(plan.context.executor, KeepsModels)
 
 
 def encoding_outlook(plan: Plan) -> Outlook:
-    """How long it takes until the model has passed the responses whose hidden states are the vectors."""
+    """The time that the model takes to compute the hidden states of existing responses."""
     encoded = _to_encode(plan)
     seconds = _encoding_s(plan, encoded)
     return Outlook(0, sum(encoded.values())) if seconds is None else Outlook(seconds)
 
 
 def _to_encode(plan: Plan) -> dict[str, int]:
-    """Per problem id how many responses that exist have to pass the model for their states."""
+    """Per problem id the number of existing responses whose hidden states are still to be computed."""
     stage = plan.work.embeddings
     if not (stage and plan.vectors and plan.vectors.engine):
         return {}
@@ -171,21 +171,21 @@ def _to_encode(plan: Plan) -> dict[str, int]:
 
 
 def _encoding_s(plan: Plan, encoded: dict[str, int]) -> float | None:
-    """Seconds of embedding, by the first few responses; loading the model is not counted."""
-    if sum(encoded.values()) < WORTH * PROBED or not _samples_here(plan):
+    """Seconds of embedding, estimated from the first few responses; loading the model is not counted."""
+    if sum(encoded.values()) < WORTH * PROBED or not _samples_in_this_process(plan):
         return None
     assert plan.vectors is not None
     engine, embedder = plan.vectors.engine, plan.vectors.embedder
     problem = next(problem for problem in plan.problems if problem.id in encoded)
     if engine is None or embedder is None or embedder.state is None or not plan.work.pool.path(problem).exists():
         return None
-    some, prompt = shards.read_responses(plan.work.pool.path(problem)).first(PROBED), plan.prompts([problem])[0]
-    timed = 0.0
-    for responses in (some.first(1), some):
+    first, prompt = shards.read_responses(plan.work.pool.path(problem)).first(PROBED), plan.prompts([problem])[0]
+    elapsed = 0.0
+    for responses in (first.first(1), first):  # the first call loads the model
         started = time.perf_counter()
         engine.encode(prompt, responses, [embedder.state])
-        timed = time.perf_counter() - started
-    return timed / len(some) * sum(encoded.values())
+        elapsed = time.perf_counter() - started
+    return elapsed / len(first) * sum(encoded.values())
 
 
 def _measuring_s(plan: Plan, n: int) -> float | None:
@@ -196,7 +196,7 @@ def _measuring_s(plan: Plan, n: int) -> float | None:
 
 
 def _sampling_s(plan: Plan, responses: int) -> float:
-    """Seconds of sampling, by the engine's own probe where it has one: what a problem takes may differ."""
+    """Seconds of sampling, by the engine's own estimate if it has one, since problems may differ."""
     sampling = plan.sampling
     assert sampling is not None
     missing = plan.work.pool.missing(plan.problems)
@@ -206,25 +206,25 @@ def _sampling_s(plan: Plan, responses: int) -> float:
 
 
 def _probed(plan: Plan, problems: Sequence[Problem]) -> float:
-    """Seconds a response, from a few to the first of these problems; loading the model is not counted.
+    """Seconds a response, from a few responses to the first of these problems; loading the model is not counted.
 
-    Short beginnings come first: where whole responses would take longer than `PATIENCE_S` they are not tried, and all
-    are taken to be as long as may be. A sampler that steers takes a problem's responses one after another, and several
-    problems together.
+    Short responses are timed first. If whole ones would take longer than `PATIENCE_S`, they are not tried, and every
+    response is assumed to have the full length. A sampler that steers takes a problem's responses one after another and
+    several problems together, so its probe has many problems.
     """
     assert plan.sampling is not None
     sampling, whole = plan.sampling, plan.sampling.max_tokens
-    some, n = (problems[:PROBED], 2) if sampling.steered else (problems[:1], PROBED)
+    probed, n = (problems[:PROBED], 2) if sampling.steered else (problems[:1], PROBED)
     short = min(whole, SHORT_TOKENS)
     _sampled_s(plan, problems[:1], 1, short)
-    seconds = _sampled_s(plan, some, n, short) * whole / short
+    seconds = _sampled_s(plan, probed, n, short) * whole / short
     if short < whole and seconds <= PATIENCE_S:
-        seconds = _sampled_s(plan, some, n, whole)
-    return seconds / (len(some) * n)
+        seconds = _sampled_s(plan, probed, n, whole)
+    return seconds / (len(probed) * n)
 
 
 def _sampled_s(plan: Plan, problems: Sequence[Problem], n: int, max_tokens: int) -> float:
-    """Seconds that n responses to each problem take, thrown away."""
+    """Seconds that n responses to each problem take; the responses are thrown away."""
     assert plan.sampling is not None
     started = time.perf_counter()
     plan.sampling.engine.sample(plan.request(problems, n, max_tokens=max_tokens))
@@ -232,7 +232,7 @@ def _sampled_s(plan: Plan, problems: Sequence[Problem], n: int, max_tokens: int)
 
 
 def _existing(folder: Path) -> Path:
-    """The folder, or the nearest one above it that is there."""
+    """The folder, or the nearest folder above it that exists."""
     folder = folder.absolute()
     while not folder.exists():
         folder = folder.parent

@@ -23,7 +23,7 @@ from .plan import Plan
 
 
 def keep_cell(plan: Plan, work: Work) -> Row:
-    """Write the cell of a ranking that is in the store; its row. Orders are held of one problem at a time."""
+    """Write the cell of a ranking that is in the store, and return its row. Only one problem's orders are in memory."""
     about = _about(plan, work)
     about["conditions"] = _conditions(plan.problems, work)
     kept: list[dict[str, Any]] = []
@@ -40,13 +40,13 @@ def keep_cell(plan: Plan, work: Work) -> Row:
 
 
 def keep_failure(plan: Plan, work: Work, reason: str) -> None:
-    """Say in the store why a selector has no row."""
+    """Write a cell that says why a selector has no row."""
     problems = [{"id": storable(problem.id)} for problem in plan.problems]
     cells.write(plan.context.store.cells, _about(plan, work) | {"problems": problems, "failed": reason})
 
 
 def _about(plan: Plan, work: Work) -> Cell:
-    """What a cell says of how it was made."""
+    """How a cell was made: labels, inputs of its stages, versions."""
     embedder = plan.embedder if work.embeddings else "none"
     made = {"embedder": embedder, "selector": work.selector, "trials": work.trials, "seed": work.seed}
     stages = {"pool": work.pool, "embedding": work.embeddings, "verdict": work.verdicts, "ranking": work.rankings}
@@ -66,9 +66,9 @@ def _about(plan: Plan, work: Work) -> Cell:
 
 
 def _entry(work: Work, problem: Problem, by_chance: Stage | None) -> dict[str, Any]:
-    """N, c, errors, disputed grades (None: no second grader was asked); per trial order and rank, or the subsets' hits.
+    """The entry of a problem: N, c, errors, disputed grades (None without --audit); per trial order and rank, or hits.
 
-    An order goes as far as the first correct response. The chance level's counts are left out where none were made.
+    An order ends at the first correct response. Counts of the chance level are left out where there are none.
     """
     assert work.rankings is not None
     ranking = read_record(work.rankings.path(problem))
@@ -84,13 +84,13 @@ def _entry(work: Work, problem: Problem, by_chance: Stage | None) -> dict[str, A
         result["chance"] = gradings
     if ranking["kind"] == "subset":
         hits = {k: [_holds(trial[str(k)], verdicts) for trial in trials] or [False] * work.trials for k in budgets(n)}
-        return result | {"hits": {str(k): found for k, found in hits.items()}}
+        return result | {"hits": {str(k): hit for k, hit in hits.items()}}
     ranks = [len(order) for order in trials] if trials else [n + 1] * work.trials
     return result | {"ranks": ranks, "orders": trials}
 
 
 def _by_route(verdicts: Sequence[str], routes: Sequence[str]) -> dict[str, int]:
-    """How many correct verdicts came by each route, which is named by what stands before its first comma."""
+    """The number of correct verdicts by route; a route's name ends at its first comma."""
     correct = (route for verdict, route in zip(verdicts, routes, strict=True) if verdict == "correct")
     return dict(sorted(Counter(route.partition(",")[0] or "-" for route in correct).items()))
 
@@ -100,9 +100,9 @@ def _holds(subset: Sequence[int], verdicts: Sequence[str]) -> bool:
 
 
 def _conditions(problems: Sequence[Problem], work: Work) -> dict[str, list[str]]:
-    """Under what the verdicts were made (the sandbox's tier): per kind of condition each that occurs."""
-    found: dict[str, set[str]] = {}
+    """The conditions under which the verdicts were made (the sandbox's tier), with all values that occur."""
+    conditions: dict[str, set[str]] = {}
     for problem in problems:
         for name, value in shards.read_conditions(work.verdicts.path(problem)).items():
-            found.setdefault(name, set()).add(value)
-    return {name: sorted(values) for name, values in sorted(found.items())}
+            conditions.setdefault(name, set()).add(value)
+    return {name: sorted(values) for name, values in sorted(conditions.items())}

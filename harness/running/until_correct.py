@@ -1,13 +1,13 @@
-"""`harness run --until-correct`: responses verified as they are drawn, until one is correct or the budget is spent.
+"""`harness run --until-correct`: verify each response when it is sampled, until one is correct or the budget is spent.
 
-No pool and no selector: the order is the sampler's. What comes of a problem is a stopping time, or a censored one where
-the budget ended first; such runs are scored by `survival`, kept apart from cells, and never averaged with them.
+There is no pool and no selector: the order is the sampler's. A problem gives a stopping time, which is censored where
+the budget ended first. Such runs are scored by `scoring.survival`, kept apart from cells, and never averaged with them.
 
-    STORE/sequence/KEY/PROBLEM.parquet   the responses, as far as they were drawn
+    STORE/sequence/KEY/PROBLEM.parquet   the responses that were sampled
     STORE/stopped/KEY/PROBLEM.json       the verdicts on them, the stopping time, whether it is censored
-    STORE/sequences/KEY.json             one run: a line a problem, and all that made it
+    STORE/sequences/KEY.json             one run: a line a problem, and all inputs of the run
 
-A problem is kept as soon as it is finished, and a killed run goes on with the others.
+A problem is kept as soon as it is finished. A killed run goes on with the others.
 """
 
 from __future__ import annotations
@@ -45,40 +45,40 @@ from .preflight import SHORTER, require_consent, sampling_outlook
 
 KIND, SCHEMA = "diversity-harness sequence", 1
 FOLDER = "sequences"
-FIRST, MORE = 16, 4  # a sampler that does not steer is asked for so many responses, then for so many times as many
+FIRST, MORE = 16, 4  # responses of the first wave, and the growth of each wave (for a sampler that does not steer)
 
 Record = dict[str, Any]
 
 
 @dataclass(frozen=True)
 class Sequences:
-    """A plan with the two stages of its own."""
+    """A plan, and the two stages that only such a run has."""
 
     plan: Plan
     sampling: Sampling
-    drawn: Stage
+    sampled: Stage
     stopped: Stage
 
 
 def run(config: RunConfig, progress: Progress) -> dict[str, Any]:
     """The row of a run: share solved by budget, restricted means, their errors."""
-    asked = planned(config, progress)
-    missing = asked.stopped.missing(asked.plan.problems)
-    older_pools.require_no_sequences(asked.drawn, asked.plan.problems, config.adopt or ())
-    for stage in (asked.drawn, asked.stopped):
+    sequences = planned(config, progress)
+    missing = sequences.stopped.missing(sequences.plan.problems)
+    older_pools.require_no_sequences(sequences.sampled, sequences.plan.problems, config.adopt or ())
+    for stage in (sequences.sampled, sequences.stopped):
         stage.begin()
     if missing:
-        outlook = sampling_outlook(asked.plan, missing)
+        outlook = sampling_outlook(sequences.plan, missing)
         require_consent("run --until-correct", outlook, progress, SHORTER)
-        remark = asked.plan.task.check(unsafe_exec=config.unsafe_exec)
+        remark = sequences.plan.task.check(unsafe_exec=config.unsafe_exec)
         if remark:
             progress.say(remark)
-        draw(asked, {problem.id for problem in missing}, progress)
-    return row([_kept(asked)])
+        sample_and_verify(sequences, {problem.id for problem in missing}, progress)
+    return row([_kept(sequences)])
 
 
 def planned(config: RunConfig, progress: Progress) -> Sequences:
-    """The plan of a run; HarnessError, one line, for whatever is wrong with what was asked."""
+    """The plan of a run; HarnessError, in one line, if the config cannot be carried out."""
     plan = make_plan(config, progress)
     assert plan.sampling is not None  # the config has checked that there is no pool
     graded_by = {name: plan.work.verdicts.inputs[name] for name in ("task", "grader", "code")}
@@ -89,45 +89,45 @@ def planned(config: RunConfig, progress: Progress) -> Sequences:
 
 def dry_run(config: RunConfig, progress: Progress) -> list[dict[str, Any]]:
     """How many problems are in the store, and how many are not."""
-    asked = planned(config, progress)
-    missing, all_of_them = len(asked.stopped.missing(asked.plan.problems)), len(asked.plan.problems)
-    progress.say(f"to do: at most {missing * asked.sampling.n:,} responses to {missing:,} problems")
-    return [{"stage": "until correct", "there": all_of_them - missing, "to_make": missing, "key": asked.stopped.key}]
+    sequences = planned(config, progress)
+    missing, total = len(sequences.stopped.missing(sequences.plan.problems)), len(sequences.plan.problems)
+    progress.say(f"to do: at most {missing * sequences.sampling.n:,} responses to {missing:,} problems")
+    return [{"stage": "until correct", "there": total - missing, "to_make": missing, "key": sequences.stopped.key}]
 
 
-def draw(asked: Sequences, missing: set[str], progress: Progress) -> None:
+def sample_and_verify(sequences: Sequences, missing: set[str], progress: Progress) -> None:
     """Sample and verify the sequences that are not in the store, some problems at a time; keep each once it ends."""
-    plan, sampling = asked.plan, asked.sampling
+    plan, sampling = sequences.plan, sequences.sampling
     if len(missing) < len(plan.problems):
         reused = len(plan.problems) - len(missing)
         progress.say(f"until correct: reused for {reused} of {len(plan.problems)} problems")
     todo = [problem for problem in plan.problems if problem.id in missing]
-    find = _one_by_one if sampling.steered else _by_waves
+    sample = _one_at_a_time if sampling.steered else _by_waves
     with progress.stage("until correct", len(todo), "problems") as stage:
 
         def keep(judge: Judge, responses: Responses) -> None:
-            if not asked.stopped.path(judge.problem).exists():  # an engine may say twice that it is finished
-                _keep(asked, judge, responses)
+            if not sequences.stopped.path(judge.problem).exists():  # an engine may report a problem twice
+                _keep(sequences, judge, responses)
                 stage.advance()
 
         for group in batches(todo, sampling.problems_per_call(FIRST)):
-            find(asked, [Judge(plan.task, problem) for problem in group], keep)
+            sample(sequences, [Judge(plan.task, problem) for problem in group], keep)
 
 
 @dataclass(eq=False)
 class Judge:
-    """The verifier of one problem; asks once about equal responses."""
+    """The verifier of one problem; equal responses are verified once."""
 
     task: Task
     problem: Problem
-    said: dict[tuple[str, str], Verdict] = field(default_factory=dict)
+    verdicts: dict[tuple[str, str], Verdict] = field(default_factory=dict)
 
     def verdict(self, text: str, finish: str) -> Verdict:
         """The verdict on a text as it is stored; `finish` is how it ended, "" where that is not known."""
         response = storable(text), finish
-        if response not in self.said:
-            [self.said[response]], _ = graded(self.task, self.problem, [response[0]], finish=[finish])
-        return self.said[response]
+        if response not in self.verdicts:
+            [self.verdicts[response]], _ = graded(self.task, self.problem, [response[0]], finish=[finish])
+        return self.verdicts[response]
 
     def accepts(self, text: str, finish: str) -> bool:
         """Whether it is correct."""
@@ -137,44 +137,44 @@ class Judge:
 Finish = Callable[[Judge, Responses], None]
 
 
-def _ask(asked: Sequences, judges: Sequence[Judge], n: int, finish: Finish, **more: Any) -> None:
-    """Sample n responses to each problem (fewer where `until` says so); `finish` is told of each that is finished."""
-    engine, problems = asked.sampling.engine, [judge.problem for judge in judges]
+def _sample(sequences: Sequences, judges: Sequence[Judge], n: int, finish: Finish, **more: Any) -> None:
+    """Sample n responses to each problem (fewer if `until` stops it), and call `finish` with each finished problem."""
+    engine, problems = sequences.sampling.engine, [judge.problem for judge in judges]
     if not getattr(engine, "served", False):  # a server's requests would wait for the verifier
         more["done"] = lambda place, responses: finish(judges[place], responses)
-    sampled = engine.sample(asked.plan.request(problems, n, **more))
+    sampled = engine.sample(sequences.plan.request(problems, n, **more))
     for judge, responses in zip(judges, sampled, strict=True):
         finish(judge, responses)
 
 
-def _one_by_one(asked: Sequences, judges: Sequence[Judge], keep: Finish) -> None:
-    """The engine asks after every response: each depends on those before."""
+def _one_at_a_time(sequences: Sequences, judges: Sequence[Judge], keep: Finish) -> None:
+    """Let the engine ask the verifier after every response, since each response depends on those before."""
 
     def until(place: int, text: str, finish: str = "") -> bool:
         return judges[place].accepts(text, finish)
 
-    _ask(asked, judges, asked.sampling.n, keep, until=until)
+    _sample(sequences, judges, sequences.sampling.n, keep, until=until)
 
 
-def _by_waves(asked: Sequences, judges: Sequence[Judge], keep: Finish) -> None:
-    """Independent responses, some more than are wanted, and cut at the first correct one.
+def _by_waves(sequences: Sequences, judges: Sequence[Judge], keep: Finish) -> None:
+    """Sample independent responses in growing waves, and cut each problem's at its first correct one.
 
-    Fewer rows are the first of more, so each wave draws those before again: at most a third more in all.
+    A wave samples the rows of the waves before it again (row i is the same in each): at most a third more in all.
     """
     going, size = list(judges), FIRST
     while going:
-        size = min(size, asked.sampling.n)
+        size = min(size, sequences.sampling.n)
         ended: set[str] = set()
 
         def finish(judge: Judge, responses: Responses, size: int = size, ended: set[str] = ended) -> None:
             _require_all(judge.problem, responses)
             each = enumerate(zip(responses.texts, responses.finish, strict=True))
             stop = next((i for i, response in each if judge.accepts(*response)), None)
-            if stop is not None or size == asked.sampling.n:
+            if stop is not None or size == sequences.sampling.n:
                 ended.add(judge.problem.id)
                 keep(judge, responses.first(size if stop is None else stop + 1))
 
-        _ask(asked, going, size, finish)
+        _sample(sequences, going, size, finish)
         going = [judge for judge in going if judge.problem.id not in ended]
         size *= MORE
 
@@ -182,22 +182,22 @@ def _by_waves(asked: Sequences, judges: Sequence[Judge], keep: Finish) -> None:
 def _require_all(problem: Problem, responses: Responses) -> None:
     if responses.missing:
         raise HarnessError(
-            f"problem {problem.id!r}: {len(responses.missing)} responses did not come, and without them nobody "
-            "knows which was the first correct one: run the same command again; finished problems are kept"
+            f"problem {problem.id!r}: {len(responses.missing)} responses are missing, and without them "
+            "the first correct one is unknown: run the same command again; finished problems are kept"
         )
 
 
-def _keep(asked: Sequences, judge: Judge, responses: Responses) -> None:
-    """Keep the responses, then what was said of them: that shard says that both are there."""
+def _keep(sequences: Sequences, judge: Judge, responses: Responses) -> None:
+    """Keep the responses, then the verdicts: a shard of verdicts says that both exist."""
     verdicts = [judge.verdict(*response) for response in zip(responses.texts, responses.finish, strict=True)]
-    shards.write_responses(asked.drawn.path(judge.problem), judge.problem, responses)
+    shards.write_responses(sequences.sampled.path(judge.problem), judge.problem, responses)
     write_record(
-        asked.stopped.path(judge.problem),
+        sequences.stopped.path(judge.problem),
         {
             "problem_id": storable(judge.problem.id),
             "time": len(verdicts),
             "solved": verdicts[-1].status == "correct",
-            "budget": asked.sampling.n,
+            "budget": sequences.sampling.n,
             "tokens": int(np.sum(responses.lengths)),
             "verdicts": [[verdict.status, storable(verdict.reason)] for verdict in verdicts],
             "conditions": dict(judge.task.conditions()),
@@ -208,15 +208,15 @@ def _keep(asked: Sequences, judge: Judge, responses: Responses) -> None:
 # The run as one file.
 
 
-def _kept(asked: Sequences) -> Record:
+def _kept(sequences: Sequences) -> Record:
     """The run's record, from its shards; written to STORE/sequences too."""
-    plan, stops = asked.plan, [read_record(asked.stopped.path(problem)) for problem in asked.plan.problems]
+    plan, stops = sequences.plan, [read_record(sequences.stopped.path(problem)) for problem in sequences.plan.problems]
     record: Record = {
         "kind": KIND,
         "schema": SCHEMA,
         "labels": {**plan.labels, "embedder": "none", "selector": "in-order", "seed": plan.config.seed},
-        "budget": asked.sampling.n,
-        "inputs": dict(asked.stopped.inputs),
+        "budget": sequences.sampling.n,
+        "inputs": dict(sequences.stopped.inputs),
         **made_with(()),
         "problems": [_entry(stop) for stop in stops],
     }
@@ -233,7 +233,7 @@ def _entry(stop: dict[str, Any]) -> dict[str, Any]:
 
 
 def read(path: Path) -> Record:
-    """The record in a file; HarnessError where it is none, or was edited."""
+    """The record in a file; HarnessError if the file holds none, or was edited."""
     try:
         record: Record = json.loads(read_regular(path))
     except (HarnessError, OSError, ValueError, RecursionError) as failure:
@@ -248,7 +248,7 @@ def read(path: Path) -> Record:
 
 
 def row(records: Sequence[Record]) -> dict[str, Any]:
-    """One row of runs that differ in their seeds alone: a problem's seeds are one cluster. None: nothing is known."""
+    """One row of runs that differ only in their seeds. A problem's seeds are one cluster. None: value not known."""
     entries = [(entry, record) for record in records for entry in record["problems"]]
     curve = survival_of(records)
     ks = budgets(max(record["budget"] for record in records))
@@ -280,5 +280,5 @@ def survival_of(records: Iterable[Record]) -> Survival:
     return kaplan_meier(np.array(times), solved, ids)
 
 
-def _part(found: dict[str, tuple[float, float] | None], place: int) -> dict[str, float | None]:
-    return {k: None if both is None else both[place] for k, both in found.items()}
+def _part(estimates: dict[str, tuple[float, float] | None], place: int) -> dict[str, float | None]:
+    return {k: None if both is None else both[place] for k, both in estimates.items()}

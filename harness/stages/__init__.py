@@ -1,1 +1,1 @@
-"""One file a verb: sample, embed, verify, rank, and beside them audit and measure."""
+"""The verbs, one file each: sample, embed, verify, rank; beside them audit, chance and measure."""

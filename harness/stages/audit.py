@@ -1,7 +1,7 @@
-"""What a second, stricter grader makes of the verdicts, and where the first one had trouble.
+"""Grade by a second, stricter grader, and list where the two disagree or the first one had trouble.
 
-A response is disputed where one grader calls it correct and the other does not. Listed beside these: checks that ran
-into a limit, answers that could not be parsed, and errors of the verifier.
+A response is disputed if one grader calls it correct and the other does not. Trouble is a check that ran into a limit,
+an answer that could not be parsed, or an error of the verifier.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ TROUBLE = ("timeout", "stalled", "memory", "unparsed")
 
 
 def audit_problems(work: Work, problems: Sequence[Problem]) -> None:
-    """Ask the task's second grader about some problems' responses; keep what it says (null where there is none)."""
+    """Grade some problems' responses by the task's second grader, and keep its verdicts (null if the task has none)."""
     task = work.build_task()
     for problem in problems:
         pool = shards.read_responses(work.pool.path(problem))
@@ -47,10 +47,10 @@ def summary(work: Work, problems: Sequence[Problem]) -> dict[str, Any]:
     reasons: Counter[str] = Counter()
     for problem in problems:
         verdicts, _ = shards.read_full_verdicts(work.verdicts.path(problem))
-        said = _said(work, problem, len(verdicts))
+        second = _second_verdicts(work, problem, len(verdicts))
         counts["responses"] += len(verdicts)
-        counts["audited"] += sum(status is not None for status, _ in said)
-        for verdict, (status, _) in zip(verdicts, said, strict=True):
+        counts["audited"] += sum(status is not None for status, _ in second)
+        for verdict, (status, _) in zip(verdicts, second, strict=True):
             counts[verdict.status] += 1
             counts[trouble(verdict) or "no trouble"] += 1
             counts[_dispute(verdict, status) or "undisputed"] += 1
@@ -74,17 +74,17 @@ def summary(work: Work, problems: Sequence[Problem]) -> dict[str, Any]:
 
 
 def disputed(work: Work, problem: Problem, n: int) -> int | None:
-    """How many of a problem's first n grades the second grader disputes; None where it was not asked."""
+    """How many of a problem's first n verdicts the second grader disputes; None if it was not asked."""
     if not work.audits.path(problem).exists():
         return None
     verdicts, _ = shards.read_full_verdicts(work.verdicts.path(problem))
-    said = _said(work, problem, len(verdicts))
-    pairs = list(zip(verdicts, said, strict=True))[:n]
-    return sum(_dispute(verdict, second) is not None for verdict, (second, _) in pairs)
+    second = _second_verdicts(work, problem, len(verdicts))
+    pairs = list(zip(verdicts, second, strict=True))[:n]
+    return sum(_dispute(verdict, status) is not None for verdict, (status, _) in pairs)
 
 
 def second_correct(work: Work, problem: Problem) -> int:
-    """How many of a problem's responses the second grader calls correct; it must have been asked."""
+    """How many of a problem's responses the second grader calls correct. Needs an audit in the store."""
     entries = read_record(work.audits.path(problem))["said"]
     return sum(entry is not None and entry[0] == "correct" for entry in entries)
 
@@ -93,8 +93,8 @@ def listing(work: Work, problems: Sequence[Problem]) -> Iterator[dict[str, Any]]
     """Every response that is disputed, in trouble or an error, in the problems' order."""
     for problem in problems:
         verdicts, answers = shards.read_full_verdicts(work.verdicts.path(problem))
-        said = _said(work, problem, len(verdicts))
-        for index, (verdict, answer, (status, reason)) in enumerate(zip(verdicts, answers, said, strict=True)):
+        second = _second_verdicts(work, problem, len(verdicts))
+        for index, (verdict, answer, (status, reason)) in enumerate(zip(verdicts, answers, second, strict=True)):
             why = trouble(verdict) or ("error" if verdict.status == "error" else None)
             if _dispute(verdict, status):
                 why = "disputed"
@@ -114,7 +114,7 @@ def listing(work: Work, problems: Sequence[Problem]) -> Iterator[dict[str, Any]]
 
 
 def trouble(verdict: Verdict) -> str | None:
-    """The limit that a check ran into, or "unparsed"; None where there was none."""
+    """The limit that a check ran into, or "unparsed"; None if there was no trouble."""
     return next((name for name in TROUBLE if name in verdict.reason), None)
 
 
@@ -125,8 +125,8 @@ def _dispute(verdict: Verdict, second: str | None) -> str | None:
     return "only the first" if first_correct else "only the second"
 
 
-def _said(work: Work, problem: Problem, n: int) -> list[tuple[str | None, str]]:
-    """The second grader's status and reason for each response; (None, "") where it was not asked or said nothing."""
+def _second_verdicts(work: Work, problem: Problem, n: int) -> list[tuple[str | None, str]]:
+    """The second grader's status and reason for each response; (None, "") if it was not asked or gave no verdict."""
     path = work.audits.path(problem)
     if not path.exists():
         return [(None, "")] * n

@@ -1,12 +1,11 @@
-"""The chance level: how often a verdict is correct where it should not be.
+"""The chance level: how often a grader accepts a response that answers another problem.
 
-A problem's responses are graded as if they answered other problems. Of each problem the first m = min(N, 256) responses
-are graded against the references of k = min(others, `Task.chance_gradings` // m) other problems of the run, chosen by a
-seed that is made from the problem's id; problems with the same reference are left out. `results.verdict_quality` makes
-one figure of the counts.
+The first m = min(N, 256) responses of each problem are graded against the references of k = min(others,
+`Task.chance_gradings` // m) other problems of the run. These are chosen with a seed that is made from the problem's id;
+problems with the same reference are left out. `results.verdict_quality` turns the counts into one share.
 
-A grader that takes a response's last number has a level of about one in a hundred on GSM8K: with thousands of responses
-a problem, nearly every problem then looks solved at least once.
+A grader that takes a response's last number has a chance level of about one in a hundred on GSM8K. With thousands of
+responses a problem, nearly every problem then looks solved at least once.
 """
 
 from __future__ import annotations
@@ -28,14 +27,14 @@ from harness.task import Task
 from .verify import graded
 from .work import Work, problem_seed
 
-RESPONSES = 256  # of a problem, at most
+RESPONSES = 256  # graded per problem, at most
 ESTIMATOR = "1"
 
-Gradings = tuple[Problem, Sequence[Problem]]  # a problem, and those whose references are tried on its responses
+Gradings = tuple[Problem, Sequence[Problem]]  # a problem, and the problems whose references its responses are graded by
 
 
 def stage_of(store: Store, work: Work, task: Task, problems: Sequence[Problem]) -> Stage | None:
-    """Where the counts are, or will be: they depend on which problems there are; None for a task without."""
+    """The stage of the counts, whose key holds all problems of the run; None for a task without a chance level."""
     if not task.chance_gradings or work.verdicts.inputs["given"]:
         return None
     names = digest([shard_name(problem) for problem in problems])
@@ -46,7 +45,7 @@ def stage_of(store: Store, work: Work, task: Task, problems: Sequence[Problem]) 
 def measure(
     store: Store, executor: Executor, work: Work, task: Task, problems: Sequence[Problem], progress: Progress
 ) -> None:
-    """Make the counts that are not in the store, wherever the executor likes."""
+    """Make the counts that the store lacks, through the executor."""
     stage = stage_of(store, work, task, problems)
     if stage is None:
         return
@@ -60,7 +59,7 @@ def measure(
 
 
 def others(work: Work, task: Task, problems: Sequence[Problem], problem: Problem) -> list[Problem]:
-    """The problems whose references are tried on a problem's responses."""
+    """The problems by whose references a problem's responses are graded."""
     n = shards.count_rows(work.pool.path(problem))
     m = max(1, min(n if work.n is None else work.n, RESPONSES))
     own = repr(problem.reference)
@@ -84,7 +83,7 @@ def grade(work: Work, stage: Stage, gradings: Gradings) -> None:
 
 
 def counts_in(stage: Stage | None, problem: Problem) -> list[int] | None:
-    """[correct, gradings] of a problem; None where they were not made."""
+    """[correct, gradings] of a problem; None if the store has none."""
     if stage is None or not stage.path(problem).exists():
         return None
     counts = read_record(stage.path(problem))

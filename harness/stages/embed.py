@@ -1,4 +1,4 @@
-"""Embed: vectors of responses, by an embedder or by a second pass of the engine; projected, then kept."""
+"""Embed: compute the vectors of responses, by an embedder or a second pass of the engine; project and keep them."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from .project import project
 
 
 def embed(todo: ModelWork, models: Models, group: Group, report: Report) -> None:
-    """Embed a group's responses, which are in the store: by the embedder, or by a second pass of the engine."""
+    """Embed a group's stored responses, by the embedder or by a second pass of the engine."""
     for problem, prompt in zip(group.problems, group.prompts, strict=True):
         responses = shards.read_responses(todo.work.pool.path(problem))
         vectors = _vectors(todo, models, problem, prompt, responses)
@@ -27,13 +27,13 @@ def embed(todo: ModelWork, models: Models, group: Group, report: Report) -> None
 
 
 def keep_vectors(todo: ModelWork, problem: Problem, vectors: Any, source: str) -> None:
-    """Project one problem's vectors (n, d) to at most `dim` features and keep them; `source` names them in errors."""
+    """Project one problem's vectors (n, d) to at most `dim` features and keep them; `source` stands in errors."""
     assert todo.work.embeddings is not None
     shards.write_vectors(todo.work.embeddings.path(problem), project(vectors, todo.dim, todo.work.seed, source))
 
 
 def source(todo: ModelWork, problem: Problem, of_engine: bool) -> str:
-    """Where a problem's vectors come from, for a message: the engine's states, or the embedder."""
+    """The source of a problem's vectors, for messages: the engine or the embedder."""
     name = f"engine {todo.engine!r}" if of_engine else f"embedder {todo.embedder!r}"
     return f"{name}, problem {problem.id!r}"
 
@@ -47,9 +47,9 @@ def _vectors(todo: ModelWork, models: Models, problem: Problem, prompt: Sequence
 
 
 def embedded(embedder: Embedder, spec: str, problem: Problem, texts: Sequence[str]) -> Any:
-    """The embedder's vectors of texts, (n, d) dense or scipy-sparse; HarnessError where they are no such numbers.
+    """The embedder's vectors of texts, (n, d) dense or scipy-sparse; HarnessError if it gives anything else.
 
-    What is like an array (lists, tensors, frames) is made one.
+    Lists, tensors and data frames are converted to arrays.
     """
     try:
         with contained():

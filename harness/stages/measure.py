@@ -1,9 +1,9 @@
-"""Measure: what verdicts go by where measuring is costly; kept by what measured it, judged by any thresholds.
+"""Measure: compute and keep the measurements of responses that a `Measured` task judges by thresholds.
 
-A task that is `Measured` has two steps where others have one. Measurements are kept in STORE/measure under the
-measurer's identity only, so another threshold, another pool with the same response, and a run that was killed measure
-nothing twice: they are written after every `measured_together` responses. It is done in this process, one chunk after
-the other: a measurer may fill a GPU, and a second one would find no room there.
+Measurements are kept in STORE/measure under the measurer's identity only. So nothing is measured twice: not for another
+threshold, not for another pool with the same response, not after a run was killed (they are written after every
+`measured_together` responses). Chunks are measured in this process, one after the other, since a measurer may fill a
+GPU.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from .work import Work, batches
 
 
 def measure(store: Store, task: Task, work: Work, problems: Sequence[Problem], progress: Progress) -> Work:
-    """Measure the responses of problems without verdicts, where the task measures; the work of judging them."""
+    """Measure the responses of these problems if the task is `Measured`; return the work of judging them."""
     if not isinstance(task, Measured) or not problems:
         return work
     measurer = task.measurer()
@@ -42,9 +42,9 @@ def measure(store: Store, task: Task, work: Work, problems: Sequence[Problem], p
 def still_to_measure(
     store: Store, task: Task, work: Work, problems: Sequence[Problem], n: int
 ) -> list[tuple[Problem, int]]:
-    """How many responses of each problem are still to be measured, of `n` each; none where the task does not measure.
+    """The number of responses still to be measured, per problem; empty if the task does not measure.
 
-    Of responses that are not sampled yet none counts as equal to another.
+    A problem that is not sampled yet counts as `n` distinct responses.
     """
     ungraded = work.verdicts.missing(problems) if isinstance(task, Measured) else []
     if not ungraded or not isinstance(task, Measured):
@@ -60,14 +60,14 @@ def _stage(store: Store, measurer: Measurer) -> Stage:
 
 
 def _waiting(task: Measured, work: Work, stage: Stage, problem: Problem) -> Sequence[str]:
-    """The distinct responses of a problem that are not measured, in the order of the pool."""
+    """The distinct responses of a problem without measurements, in the order of the pool."""
     known = shards.read_measurements(stage.path(problem))
     texts = dict.fromkeys(shards.read_responses(work.pool.path(problem)).texts)
     return task.measurable(problem, [text for text in texts if text_hash(text) not in known])
 
 
 def _measure_chunk(measurer: Measurer, stage: Stage, problem: Problem, texts: Sequence[str]) -> None:
-    """Measure some responses, and keep the values beside those that exist, another run's included."""
+    """Measure some responses, and add the values to those in the store, another run's included."""
     values = measurer.measure(texts)
     if len(values) != len(texts):
         raise HarnessError(f"{type(measurer).__name__}: measure gave {len(values)} entries for {len(texts)} responses")

@@ -1,4 +1,4 @@
-"""What a worker with a model is sent, and the components that it builds from that."""
+"""What a worker that runs models is sent, and the components that it builds from that."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from .work import Work, component
 
 @dataclass(frozen=True)
 class Group:
-    """Problems that go to the engine together, and their prompts."""
+    """Problems that go to the engine in one call, and their prompts."""
 
     problems: Sequence[Problem]
     prompts: Sequence[Sequence[Message]]
@@ -24,10 +24,10 @@ class Group:
 
 @dataclass(frozen=True)
 class ModelWork:
-    """What a worker needs beside the group, to sample and to embed.
+    """What a worker needs to sample and to embed, beside the group of problems.
 
-    engine, sampler, embedder   specs; None where none is needed
-    identities                  of the engine and the embedder where the run was planned: they are part of the keys
+    engine, sampler, embedder   specs; None if not needed
+    identities                  of the planned engine and embedder, which are part of the keys
     """
 
     work: Work
@@ -43,7 +43,7 @@ class ModelWork:
 
 @dataclass(frozen=True)
 class Models:
-    """The components of a `ModelWork`, built."""
+    """The built components of a `ModelWork`."""
 
     engine: Engine | None
     sampler: Sampler | None
@@ -54,12 +54,12 @@ Step = Callable[[ModelWork, Models, Group, Report], None]
 
 
 def in_worker(step: Step, todo: ModelWork, group: Group, report: Report) -> None:
-    """Do one step in a worker's process, which keeps its engine and embedder for the next group."""
+    """Do one step in a worker, which keeps its engine and embedder for the next group."""
     step(todo, _models(todo), group, report)
 
 
 def identity(model: Any) -> dict[str, Any]:
-    """All that fixes what an engine or embedder gives, beside its parameters; {} where it says nothing."""
+    """The identity of an engine or embedder: all that fixes its output beside its parameters; {} if it has none."""
     return dict(model.identity()) if isinstance(model, Identified) else {}
 
 

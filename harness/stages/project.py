@@ -1,4 +1,4 @@
-"""Sparse random projection to at most `dim` features, drawn from a recorded seed (Li, Hastie & Church 2006)."""
+"""Sparse random projection to at most `dim` features, from a recorded seed (Li, Hastie & Church 2006)."""
 
 from __future__ import annotations
 
@@ -10,20 +10,20 @@ import numpy as np
 from harness.errors import HarnessError
 from harness.records import Floats
 
-BLOCK = 512  # rows at once: 6,400 x 4,096 take a quarter of the time and memory so, to the same bits
+BLOCK = 512  # rows at once: 6,400 x 4,096 take a quarter of the time and memory, with the same result bit for bit
 
 
 def project(vectors: Any, dim: int, seed: int, giver: str = "embedder") -> Floats:
-    """(n, min(d, dim)) float32: the vectors themselves where they are no wider, else projected. Dense or scipy-sparse.
+    """Vectors (n, d), dense or scipy-sparse, as (n, min(d, dim)) float32: projected if d > dim, else unchanged.
 
-    The matrix depends on (d, dim, seed) alone, so every problem and every run with that seed shares it. HarnessError,
-    which names who gave them, where they hold NaN or infinity.
+    The matrix depends on (d, dim, seed) alone, so every problem and every run with that seed shares it. HarnessError if
+    vectors hold NaN or infinity; `giver` names their source.
     """
     width = vectors.shape[1]
     if width <= dim:
         result = _dense(vectors)
     else:
-        _require_finite(vectors, giver)  # the projection's own refusal is ten lines long, and names nobody
+        _require_finite(vectors, giver)  # scikit-learn's own error is ten lines long and does not name the source
         projection, blocks = _projection(width, dim, seed), range(0, max(1, vectors.shape[0]), BLOCK)
         result = np.concatenate([_dense(projection.transform(vectors[start : start + BLOCK])) for start in blocks])
     _require_finite(result, giver)
@@ -49,6 +49,6 @@ def _dense(vectors: Any) -> Floats:
 
 @functools.lru_cache(maxsize=4)
 def _projection(width: int, dim: int, seed: int) -> Any:
-    from sklearn.random_projection import SparseRandomProjection  # a second to import; most models need none of it
+    from sklearn.random_projection import SparseRandomProjection  # takes a second to import; most models do not need it
 
     return SparseRandomProjection(n_components=dim, random_state=seed).fit(np.zeros((1, width), np.float32))

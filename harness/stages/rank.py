@@ -1,4 +1,4 @@
-"""Rank: let a selector order problems' pools, once a trial; in this process or in a worker's."""
+"""Rank: a selector orders problems' pools, once per trial. Runs in this process or in a worker."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ from .work import Work, component, one_thread, ranking_rng
 
 
 def rank_problems(work: Work, problems: Sequence[Problem]) -> None:
-    """Let the selector order some problems' pools, once a trial, up to the first correct response; keep the orders.
+    """Order some problems' pools by the selector, once per trial, up to the first correct response; keep the orders.
 
-    They are ranked all at once where the selector has `rank_many`, else one after the other. A pool without a correct
-    response is not ranked: its samples-to-correct is N+1 whatever the order. With a `rank_timeout` all of it is done in
-    a child process, which is killed when it is late.
+    The pools are ranked together if the selector has `rank_many`, else one after the other. A pool without a correct
+    response is not ranked: its samples-to-correct is N+1 for every order. With a `rank_timeout` this is done in a child
+    process, which is killed if it takes longer.
     """
     assert work.rankings is not None
     if work.rank_timeout is not None:
@@ -47,7 +47,7 @@ def rank_problems(work: Work, problems: Sequence[Problem]) -> None:
 
 @dataclass(frozen=True)
 class _Ranked:
-    """A problem being ranked; per trial an order up to the first correct response, or a subset for each budget."""
+    """A problem, and its rankings: per trial an order up to the first correct response, or a subset for each budget."""
 
     problem: Problem
     pool: Pool
@@ -60,12 +60,12 @@ def _is_correct(work: Work, problem: Problem) -> list[bool]:
 
 
 def how_many(selector: Selector) -> int:
-    """How many pools the selector ranks best at once."""
+    """The number of pools that the selector prefers to rank together."""
     return selector.many if isinstance(selector, RanksMany) else 1
 
 
 def _together(work: Work, selector: Selector, pools: Sequence[_Ranked]) -> Sequence[Any]:
-    """For each problem an iterator for each trial, from a selector that ranks many pools at once; None from others."""
+    """For each problem the orders of its trials, from a selector that ranks many pools together; None from others."""
     if not isinstance(selector, RanksMany) or selector.many <= 1 or not pools:
         return [None] * len(pools)
     rngs = [[ranking_rng(work.seed, each.problem, trial) for trial in range(work.trials)] for each in pools]
@@ -78,7 +78,7 @@ def _together(work: Work, selector: Selector, pools: Sequence[_Ranked]) -> Seque
 
 
 def _trials(work: Work, selector: Selector, ranked: _Ranked, orders: Sequence[Iterator[Any]] | None) -> list[Any]:
-    """What each trial gives. A ranker that took nothing from its rng would give the same in every trial."""
+    """The result of each trial. A ranker that used no random numbers gives the same in every trial and runs once."""
     trials: list[Any] = []
     with ranking_named(work.selector, ranked.problem):
         for trial in range(work.trials):
@@ -105,20 +105,20 @@ def _trial(selector: Selector, ranked: _Ranked, rng: np.random.Generator, order:
 
 
 def ranking_named(selector: str, problem: Problem) -> AbstractContextManager[None]:
-    """Say on stderr which selector is ranking which problem, where it takes long."""
+    """Print on stderr which selector is ranking which problem, if it takes long."""
     return named(
         f"selector {selector!r}, problem {problem.id!r}: ranking (`harness run --rank-timeout` bounds it)", RANK_S
     )
 
 
 def _is_unused(rng: np.random.Generator, fresh: np.random.Generator) -> bool:
-    """Whether nothing was taken from the rng, and no other made from it."""
+    """Whether the rng is unused: no number was taken from it, and no other rng spawned."""
     states = [(each.bit_generator.state, each.bit_generator.seed_seq.n_children_spawned) for each in (rng, fresh)]  # type: ignore[attr-defined]
     return bool(states[0] == states[1])
 
 
 def _up_to_correct(ranking: Iterable[Any], is_correct: Sequence[bool]) -> list[int]:
-    """The indices up to the first correct one."""
+    """The indices of a ranking up to its first correct one."""
     order: list[int] = []
     for index in picked(ranking, len(is_correct)):
         order.append(index)
@@ -128,7 +128,7 @@ def _up_to_correct(ranking: Iterable[Any], is_correct: Sequence[bool]) -> list[i
 
 
 def _subsets(selector: SubsetSelector, pool: Pool, rng: np.random.Generator) -> dict[str, list[int]]:
-    """k -> the subset chosen for that budget, k = 1, 2, 4, ..., n."""
+    """k -> the subset that is chosen for that budget, k = 1, 2, 4, ..., n."""
     from harness.scoring.metrics import budgets  # scipy.stats, which `harness select` does without
 
     rngs = rng.spawn(len(budgets(len(pool))))
@@ -139,7 +139,7 @@ def _subsets(selector: SubsetSelector, pool: Pool, rng: np.random.Generator) -> 
 
 
 def load_pool(work: Work, problem: Problem) -> Pool:
-    """One problem's pool as selectors see it: the first n responses, vectors centred over them."""
+    """One problem's pool as selectors see it: the first n responses, with vectors centred over them."""
     responses = shards.read_responses(work.pool.path(problem))
     n = len(responses) if work.n is None else work.n
     vectors = np.zeros((n, 0), np.float32)
@@ -160,13 +160,13 @@ def load_pool(work: Work, problem: Problem) -> Pool:
 
 
 def _source(work: Work) -> str:
-    """Which responses and vectors a pool has, for a message."""
+    """The source of a pool's responses and vectors, for messages."""
     embedder = work.embeddings.inputs.get("embedder", {}).get("name", "given vectors") if work.embeddings else "none"
     return f"pool {work.pool.key}, embedder {embedder}"
 
 
 def pool_of(source: str, **columns: Any) -> Pool:
-    """A pool of columns; where they are refused, the line names their source."""
+    """A pool of these columns; if `Pool` refuses them, the error names their source."""
     try:
         return Pool(**columns)
     except HarnessError as failure:
@@ -174,5 +174,5 @@ def pool_of(source: str, **columns: Any) -> Pool:
 
 
 def centred(vectors: Floats) -> Floats:
-    """(n, d) float32 less its mean over the n responses (the mean taken in float64)."""
+    """Vectors (n, d) float32 minus their mean over the n responses (computed in float64)."""
     return (vectors - vectors.mean(axis=0, dtype=np.float64)).astype(np.float32) if vectors.size else vectors

@@ -1,7 +1,7 @@
-"""`--rank-timeout`: ranking in a child process, which is killed where a selector takes too long for a problem.
+"""`--rank-timeout`: rank in a child process, which is killed if a selector takes too long for a problem.
 
-Only a process can be stopped whatever it does: a loop in C lets no signal through. The child is kept for the next
-problem; what it ranks it writes to the store itself, as this process would.
+Only a process can be stopped whatever it does: a loop in C handles no signal. The child is kept for the next problem.
+It writes its rankings to the store itself, as this process would.
 """
 
 from __future__ import annotations
@@ -22,15 +22,15 @@ from harness.system.lifeline import end_with_owner
 if TYPE_CHECKING:
     from .work import Work
 
-START_S = 300.0  # for starting Python, and importing and building the selector; a machine may be busy
+START_S = 300.0  # to start Python, import and build the selector; the machine may be busy
 
 _LATE, _DIED = "late", "died"
 
 
 def rank(work: Work, problems: Sequence[Problem]) -> None:
-    """Rank some problems' pools, and keep the orders. HarnessError where it takes longer than `work.rank_timeout` each.
+    """Rank some problems' pools and keep the orders. HarnessError if it takes longer than `work.rank_timeout` each.
 
-    Problems that are ranked together have the time of all of them together.
+    Problems that are ranked together share the sum of their times.
     """
     assert work.rank_timeout is not None
     names = ", ".join(repr(problem.id) for problem in problems[:3]) + (", ..." if len(problems) > 3 else "")
@@ -47,7 +47,7 @@ def rank(work: Work, problems: Sequence[Problem]) -> None:
 
 
 class _Child:
-    """One process that ranks for one selector."""
+    """A process that ranks with one selector."""
 
     def __init__(self, work: Work) -> None:
         context = multiprocessing.get_context("forkserver")
@@ -63,7 +63,7 @@ class _Child:
             raise HarnessError(f"selector {work.selector!r} {how[failure]}" if failure in how else failure)
 
     def ask(self, request: object, limit_s: float) -> str | None:
-        """None where the request was carried out, else what went wrong; late or dead, the child is gone."""
+        """None if the request was carried out, else what went wrong. A late or dead child is ended."""
         with suppress(OSError):
             self._link.send(request)
         failure = self._answer(limit_s)
@@ -93,7 +93,7 @@ _children: dict[tuple[object, ...], _Child] = {}
 
 
 def _child_for(work: Work) -> _Child:
-    """The child that ranks for the work's selector; one at a time, and another one where that is gone."""
+    """The child that ranks with the work's selector, started anew if it has ended. There is one child at a time."""
     key = (work.selector, work.plugin_files)
     child = _children.get(key)
     if child is None or not child.alive:
@@ -116,7 +116,7 @@ def forget() -> None:
 
 
 def _serve(link: Connection, work: Work) -> None:
-    """In the child: build the selector, then rank what is asked for. What went wrong is the answer, or None."""
+    """In the child: build the selector, then carry out requests. Each answer is None, or what went wrong."""
     end_with_owner()
     from .rank import rank_problems
 

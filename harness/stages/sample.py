@@ -23,28 +23,28 @@ def sample(todo: ModelWork, models: Models, group: Group, report: Report) -> Non
     A worker that takes over a lost one's group samples only what that one has not kept.
     """
     state = models.embedder.state if models.embedder else None
-    left = _without_shard(todo, group)
-    report(todo.n * (len(group.problems) - len(left.problems)))
-    if left.problems:
+    missing = _without_shard(todo, group)
+    report(todo.n * (len(group.problems) - len(missing.problems)))
+    if missing.problems:
         states = [state] if state else []
-        missing_rows.require_most(_ask(todo, models, left, report, partial(_keep, todo, state), states=states))
+        missing_rows.require_most(_sample(todo, models, missing, report, partial(_keep, todo, state), states=states))
 
 
 def sample_missing(todo: ModelWork, models: Models, group: Group, report: Report) -> None:
-    """Ask for the responses that did not come before, and put them among the others."""
+    """Sample the responses that are missing from stored problems, and put them among the others."""
     pool = todo.work.pool
     rows = [sorted(shards.read_missing(pool.path(problem))) for problem in group.problems]
-    _ask(todo, models, group, report, partial(missing_rows.fill, pool), rows=rows)
+    _sample(todo, models, group, report, partial(missing_rows.fill, pool), rows=rows)
 
 
 def _without_shard(todo: ModelWork, group: Group) -> Group:
     """The part of a group whose responses are not in the store."""
     pairs = zip(group.problems, group.prompts, strict=True)
-    left = [(problem, prompt) for problem, prompt in pairs if not todo.work.pool.path(problem).exists()]
-    return replace(group, problems=[problem for problem, _ in left], prompts=[prompt for _, prompt in left])
+    missing = [(problem, prompt) for problem, prompt in pairs if not todo.work.pool.path(problem).exists()]
+    return replace(group, problems=[problem for problem, _ in missing], prompts=[prompt for _, prompt in missing])
 
 
-def _ask(
+def _sample(
     todo: ModelWork,
     models: Models,
     group: Group,
@@ -53,7 +53,7 @@ def _ask(
     states: Sequence[str] = (),
     rows: Sequence[Sequence[int]] | None = None,
 ) -> list[Responses]:
-    """A group's responses, each problem's kept as soon as the engine has finished them; an engine may say so twice."""
+    """Sample a group's responses, and keep each problem's once it is finished; an engine may report a problem twice."""
     assert models.engine is not None
     assert models.sampler is not None
     sampled = models.engine.sample(
@@ -75,7 +75,7 @@ def _ask(
 
 
 def _keep(todo: ModelWork, state: str | None, problem: Problem, responses: Responses) -> None:
-    """Keep what the store lacks of a problem's responses. Vectors, where they came too, are kept before the texts."""
+    """Keep a problem's responses that the store lacks. Their vectors, if any, are written before the texts."""
     work = todo.work
     is_new = not work.pool.path(problem).exists()
     if is_new:

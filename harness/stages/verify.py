@@ -1,4 +1,4 @@
-"""Verify: grade a problem's responses and extract their answers; in this process or in a worker's."""
+"""Verify: grade a problem's responses and extract their answers. Runs in this process or in a worker."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from harness.task import Measured, Task
 
 from .work import Work
 
-Ended: TypeAlias = tuple[str, str]  # a response and how it ended: "stop", "length", "" where that does not matter
+Ended: TypeAlias = tuple[str, str]  # a response and how it ended: "stop", "length", or "" if not known or not read
 
 
 def grade_problems(work: Work, problems: Sequence[Problem]) -> None:
-    """Grade some problems' responses and extract their answers; keep both, and what other pools can use of them."""
+    """Grade some problems' responses and extract their answers; keep both, and verdicts that other pools share."""
     task = work.build_task()
     for problem in problems:
         _grade(work, task, problem)
@@ -41,7 +41,7 @@ def _grade(work: Work, task: Task, problem: Problem) -> None:
 def judged(
     task: Task, problem: Problem, responses: Responses, measurements: Mapping[str, Mapping[str, float]]
 ) -> tuple[list[Verdict], list[str | None]]:
-    """The verdict on each text by its measurements (text hash -> them), and its answer; `error` if judging fails."""
+    """The verdict on each text by its measurements (a dict by text hash), and its answer; `error` if judging fails."""
     assert isinstance(task, Measured)
     verdicts: list[Verdict] = []
     for text in responses.texts:
@@ -62,9 +62,9 @@ def graded(
 ) -> tuple[list[Verdict], list[str | None]]:
     """The verdict on each text and its canonical answer; a verifier that raises gives `error`, never `wrong`.
 
-    One response is graded of those that are equal or have equal verdict keys, and none where `known` (the hash of a key
-    -> verdict) has the verdict. New verdicts are added to `known`, except errors: they are no property of the response.
-    `finish`: how each ended, for a task that reads it; None: unknown.
+    Of responses that are equal or have equal verdict keys one is graded, or none if `known` (hash of a verdict key ->
+    verdict) has the verdict. New verdicts are added to `known`, but not errors, which say nothing of the response.
+    `finish`: how each response ended, for a task that reads it; None if not known.
     """
     known = {} if known is None else known
     every = ended(task, texts, finish)
@@ -80,13 +80,15 @@ class _Distinct:
         self.known = known
         self.answers = dict(zip(distinct, answers_of(task, problem, *columns(distinct)), strict=True))
         self.hashes = {each: _key_hash(task, problem, each, self.answers[each]) for each in distinct}
-        self.first: dict[str, Ended] = {}  # of the responses with equal keys the one that is graded
+        self.first: dict[str, Ended] = {}  # key -> the response that is graded for all with that key
         for response, hashed in self.hashes.items():
             if hashed and hashed not in known:
                 self.first.setdefault(hashed, response)
         todo = [each for each, hashed in self.hashes.items() if not hashed or self.first.get(hashed) == each]
         self.fresh = dict(zip(todo, _verdicts(task, problem, todo), strict=True))
-        known.update({key: self.fresh[one] for key, one in self.first.items() if self.fresh[one].status != "error"})
+        known.update(
+            {key: self.fresh[first] for key, first in self.first.items() if self.fresh[first].status != "error"}
+        )
 
     def verdict(self, response: Ended) -> Verdict:
         """The verdict on a response: its own, or that of another with the same key."""
@@ -97,13 +99,13 @@ class _Distinct:
 
 
 def ended(task: Task, texts: Sequence[str], finish: Sequence[str] | None) -> list[Ended]:
-    """Each text with how it ended: "" where the task does not read that, or it is not known."""
+    """Each text with how it ended; "" if the task does not read that, or it is not known."""
     reads = finish if finish is not None and ends.reads_finish(task) else [""] * len(texts)
     return list(zip(texts, reads, strict=True))
 
 
 def columns(responses: Sequence[Ended]) -> tuple[list[str], list[str]]:
-    """The texts, and how they ended."""
+    """The texts, and how each ended, as two lists."""
     return [text for text, _ in responses], [finish for _, finish in responses]
 
 
@@ -112,7 +114,7 @@ def _verdicts(task: Task, problem: Problem, responses: Sequence[Ended]) -> list[
     try:
         with contained():
             verdicts = ends.verify_all(task, problem, texts, finish) if texts else []
-    except HarnessError:  # what the user can fix: no verdict at all is better than an error for every response
+    except HarnessError:  # a fault that the user can fix: better no verdicts than an error for every response
         raise
     except Exception:
         verdicts = [_verdict(task, problem, response) for response in responses]
@@ -145,7 +147,7 @@ def _key_hash(task: Task, problem: Problem, response: Ended, answer: str | None)
 def answers_of(
     task: Task, problem: Problem, texts: Sequence[str], finish: Sequence[str] | None = None
 ) -> list[str | None]:
-    """The canonical answers; None where there is none or the extraction raises. `finish` as in `graded`."""
+    """The canonical answers; None for a response without one, or if the extraction raises. `finish` as in `graded`."""
     each = ended(task, texts, finish)
     try:
         with contained():
@@ -158,7 +160,7 @@ def answers_of(
 
 
 def answer_or_none(task: Task, problem: Problem, text: str, finish: str = "") -> str | None:
-    """The canonical answer; None where there is none or the extraction raises."""
+    """The canonical answer; None if there is none or the extraction raises."""
     try:
         with contained():
             return task.answer(problem, text, **ends.keyword(task, "answer", finish))

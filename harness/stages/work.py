@@ -1,6 +1,6 @@
-"""What a worker is sent, and what it builds from that: plain data, so that any executor can send it.
+"""What a worker is sent: plain data, so that any executor can send it, from which the worker builds components.
 
-Components are built from their specs where the work is done, once in a process.
+A component is built from its spec once in a process.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ Item = TypeVar("Item")
 class Work:
     """What a worker needs beside the problem: where the shards are, and how to build task and selector.
 
-    graded        verdicts by what they depend on, shared by all pools of a store
+    graded        verdicts by verdict key, shared by all pools of a store
     audits        a second grader's verdicts
-    measured      measurements that the task judges by, where it does
-    n             how many of a pool's responses count; None = all
-    rank_timeout  seconds for ranking one problem's pool, all trials together; None = no bound
+    measured      measurements by which the task judges, if it does
+    n             number of a pool's responses that count; None = all
+    rank_timeout  seconds to rank one problem's pool, all trials together; None = no limit
     """
 
     task: str | None
@@ -70,7 +70,7 @@ def component(kind: str, spec: str, plugin_files: tuple[Path, ...], context: tup
 
 
 def forget_components() -> None:
-    """Build anew what is asked for next: a plugin may have been installed or edited since the last run."""
+    """Forget all built components, since a plugin may have been installed or edited since the last run."""
     from . import rank_process
 
     _registry.cache_clear()
@@ -80,28 +80,28 @@ def forget_components() -> None:
 
 @functools.lru_cache(maxsize=8)
 def _threads(selector: str) -> ThreadpoolController:
-    """The thread pools of all libraries loaded so far; asked once the selector's own are (finding them takes long)."""
+    """The thread pools of all loaded libraries; finding them is slow, so it is done once for a selector."""
     return ThreadpoolController()
 
 
 def one_thread(selector: str) -> AbstractContextManager[Any]:
-    """Rank in one thread: the same sums, hence the same order, in any process."""
+    """Limit libraries to one thread, so that sums, and hence orders, are the same in any process."""
     limit: AbstractContextManager[Any] = _threads(selector).limit(limits=1)
     return limit
 
 
 def ranking_rng(seed: int, problem: Problem, trial: int) -> np.random.Generator:
-    """The random stream of one trial of ranking a problem's pool; never depends on a selector."""
+    """The random stream of one trial of ranking a problem's pool; it does not depend on the selector."""
     return np.random.default_rng([problem_seed("rank", seed, problem), trial])
 
 
 def problem_seed(purpose: str, seed: int, problem: Problem) -> int:
-    """A 64-bit seed of the problem, another one for every purpose; never depends on a selector."""
+    """A 64-bit seed for a problem and a purpose; it does not depend on the selector."""
     return int(digest([purpose, seed, problem.id], 16), 16)
 
 
 def over(work: Work, function: Callable[[Work, Any], None]) -> Callable[[Any], None]:
-    """The function with its work bound: picklable, one argument."""
+    """The function with its work bound, as a picklable function of one argument."""
     return functools.partial(function, work)
 
 
