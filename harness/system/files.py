@@ -10,9 +10,19 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+import platformdirs
+
 from harness.errors import HarnessError
 
 READ_ONLY = (errno.EACCES, errno.EROFS, errno.EPERM)
+
+
+def user_cache() -> Path:
+    """The user's cache folder for this program; a path that cannot be written if the user has no home folder."""
+    try:
+        return platformdirs.user_cache_path("diversity-harness", appauthor=False)
+    except RuntimeError:
+        return Path(os.devnull)
 
 
 def write_atomically(path: Path, content: bytes, durable: bool = False) -> None:

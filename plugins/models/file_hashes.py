@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 import re
 import sys
 import time
@@ -20,7 +19,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from harness import HarnessError
-from harness.system.files import write_atomically
+from harness.system.files import user_cache, write_atomically
 
 WHOLE_UP_TO = 8 * 2**20  # bytes; smaller files are read each time, in a few milliseconds
 CHUNK = 8 * 2**20
@@ -54,9 +53,7 @@ def file_hashes(paths: Sequence[Path], what: str) -> list[str]:
 
 def cache_file() -> Path:
     """Where hashes are kept."""
-    base = os.environ.get("XDG_CACHE_HOME", "")
-    folder = Path(base if os.path.isabs(base) else os.path.expanduser("~/.cache"))
-    return folder / "diversity-harness" / "file-hashes.json"
+    return user_cache() / "file-hashes.json"
 
 
 class _Reader:

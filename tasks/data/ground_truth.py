@@ -15,7 +15,6 @@ from __future__ import annotations
 import gzip
 import hashlib
 import json
-import os
 import zlib
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
@@ -23,7 +22,7 @@ from pathlib import Path
 from typing import Any
 
 from harness import HarnessError
-from harness.system.files import write_atomically
+from harness.system.files import user_cache, write_atomically
 
 from ..programs.evalplus_oracle import holds_floats
 from ..sandbox import Run, Sandbox, Suite, loose
@@ -63,7 +62,7 @@ def ground_truth(
     entry_point   the function in it to call
     inputs        the positional arguments of each test
     """
-    path = _folder() / f"{key}.json.gz"
+    path = user_cache() / "ground-truth" / f"{key}.json.gz"
     cached = _read(path, len(inputs))
     if cached is not None:
         return cached
@@ -111,13 +110,6 @@ def _shortened(text: str) -> str:
 
 
 # The cache
-
-
-def _folder() -> Path:
-    cache = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
-    if cache.startswith("~"):  # the user has no home folder; below /dev/null nothing can be written
-        cache = os.devnull
-    return Path(cache) / "diversity-harness" / "ground-truth"
 
 
 def _read(path: Path, tests: int) -> GroundTruth | None:
