@@ -30,7 +30,7 @@ def rank_problems(work: Work, problems: Sequence[Problem]) -> None:
     """
     assert work.rankings is not None
     if work.rank_timeout is not None:
-        return rank_process.rank(work, problems)
+        return rank_process.call(rank_problems, work, problems)
     selector: Selector = component("selector", work.selector, work.plugin_files)
     pools = [_Ranked(problem, load_pool(work, problem), _is_correct(work, problem)) for problem in problems]
     if "logprobs" in needs(selector) and any(np.isnan(each.pool.logprobs).any() for each in pools):

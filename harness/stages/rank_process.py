@@ -13,29 +13,29 @@ from dataclasses import replace
 from functools import partial
 from multiprocessing.connection import Connection
 from multiprocessing.util import Finalize
-from typing import TYPE_CHECKING
 
 from harness.errors import HarnessError, said
 from harness.records import Problem
 from harness.system.lifeline import end_with_owner
 
-if TYPE_CHECKING:
-    from .work import Work
+from .work import CACHES, Work, component, one_thread
+
+Rank = Callable[[Work, Sequence[Problem]], None]
 
 START_S = 300.0  # to start Python, import and build the selector; the machine may be busy
 
 _LATE, _DIED = "late", "died"
 
 
-def rank(work: Work, problems: Sequence[Problem]) -> None:
-    """Rank some problems' pools and keep the orders. HarnessError if it takes longer than `work.rank_timeout` each.
+def call(rank: Rank, work: Work, problems: Sequence[Problem]) -> None:
+    """Call `rank(work, problems)` in the child. HarnessError if it takes longer than `work.rank_timeout` a problem.
 
     Problems that are ranked together share the sum of their times.
     """
     assert work.rank_timeout is not None
     names = ", ".join(repr(problem.id) for problem in problems[:3]) + (", ..." if len(problems) > 3 else "")
     who, limit = f"selector {work.selector!r}, problem {names}", work.rank_timeout * len(problems)
-    child = _child_for(work)
+    child = _child_for(rank, work)
     failure = child.ask((replace(work, rank_timeout=None), problems), limit)
     if failure is None:
         return
@@ -49,10 +49,10 @@ def rank(work: Work, problems: Sequence[Problem]) -> None:
 class _Child:
     """A process that ranks with one selector."""
 
-    def __init__(self, work: Work) -> None:
+    def __init__(self, rank: Rank, work: Work) -> None:
         context = multiprocessing.get_context("forkserver")
         self._link, other = context.Pipe()
-        self._process = context.Process(target=_serve, args=(other, replace(work, rank_timeout=None)))
+        self._process = context.Process(target=_serve, args=(other, rank, replace(work, rank_timeout=None)))
         self._process.start()
         other.close()
         self._end = Finalize(self, _end, (self._process, self._link), exitpriority=10)  # exit waits for processes
@@ -92,13 +92,13 @@ class _Child:
 _children: dict[tuple[object, ...], _Child] = {}
 
 
-def _child_for(work: Work) -> _Child:
+def _child_for(rank: Rank, work: Work) -> _Child:
     """The child that ranks with the work's selector, started anew if it has ended. There is one child at a time."""
     key = (work.selector, work.plugin_files)
     child = _children.get(key)
     if child is None or not child.alive:
         forget()
-        child = _children[key] = _Child(work)
+        child = _children[key] = _Child(rank, work)
     return child
 
 
@@ -115,22 +115,21 @@ def forget() -> None:
     _children.clear()
 
 
-def _serve(link: Connection, work: Work) -> None:
+CACHES.append(forget)
+
+
+def _serve(link: Connection, rank: Rank, work: Work) -> None:
     """In the child: build the selector, then carry out requests. Each answer is None, or what went wrong."""
     end_with_owner()
-    from .rank import rank_problems
-
     with suppress(EOFError, KeyboardInterrupt):
         link.send(_failure(partial(_load, work)))
         while True:
-            link.send(_failure(partial(rank_problems, *link.recv())))
+            link.send(_failure(partial(rank, *link.recv())))
 
 
 def _load(work: Work) -> None:
     """All that takes time before the first ranking."""
     from harness.scoring import metrics  # noqa: F401
-
-    from .work import component, one_thread
 
     component("selector", work.selector, work.plugin_files)
     with one_thread(work.selector):

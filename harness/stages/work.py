@@ -71,11 +71,11 @@ def component(kind: str, spec: str, plugin_files: tuple[Path, ...], context: tup
 
 def forget_components() -> None:
     """Forget all built components, since a plugin may have been installed or edited since the last run."""
-    from . import rank_process
+    for clear in CACHES:
+        clear()
 
-    _registry.cache_clear()
-    component.cache_clear()
-    rank_process.forget()
+
+CACHES = [_registry.cache_clear, component.cache_clear]  # what `forget_components` calls; `rank_process` adds its own
 
 
 @functools.lru_cache(maxsize=8)
