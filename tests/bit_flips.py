@@ -24,7 +24,7 @@ from pathlib import Path
 from unittest import mock
 
 from harness import HarnessError
-from harness.results import cells, provenance
+from harness.results import cells, provenance, stopping_times
 from harness.running import context, pipeline, until_correct
 from harness.running.config import RunConfig
 from harness.system.progress import Progress
@@ -104,8 +104,8 @@ class Campaign:
         try:
             if path.parts[0] == "cells":
                 return "same" if cells.read(self.store / path) == cells.read(self.whole / path) else "SILENT"
-            if path.parts[0] == until_correct.FOLDER:
-                same = until_correct.read(self.store / path) == until_correct.read(self.whole / path)
+            if path.parts[0] == stopping_times.FOLDER:
+                same = stopping_times.read(self.store / path) == stopping_times.read(self.whole / path)
                 return "same" if same else "SILENT"
             return "same" if tables(self.runs, self.store) == self.tables else "SILENT"
         except HarnessError as failure:

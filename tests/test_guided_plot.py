@@ -6,8 +6,7 @@ import json
 import numpy as np
 import pytest
 
-from harness.results import cells
-from harness.running import until_correct
+from harness.results import cells, stopping_times
 
 
 @pytest.fixture
@@ -40,7 +39,7 @@ def test_the_curves_are_kaplan_meiers_over_all_seeds(harness, sequences, tmp_pat
     drawn = harness("plot", "guided", sequences, "--out", tmp_path / "out")
     assert drawn.code == 0, drawn.err
     assert "no panel by hardness: --reference CELL says which questions are hard" in drawn.err
-    records = [until_correct.read(path) for path in sequences.glob("*.json")]
+    records = [stopping_times.read(path) for path in sequences.glob("*.json")]
     for name in ("vanilla", "low-temp"):
         own = [record for record in records if record["labels"]["sampler"] == name]
         times = np.array([e["time"] if e["solved"] else 99 for record in own for e in record["problems"]])

@@ -14,23 +14,23 @@ import pytest
 from conftest import contents
 
 from harness import HarnessError
-from harness.running import until_correct
+from harness.results import stopping_times
 from harness.store import shards as store
 
 GUIDED = ("--task", "game24", "--sampler", "repexp-guided:beta=0.5", "--max-tokens", "64")
 
 
-def stopping_times(folder) -> dict[str, tuple[int, bool]]:
+def times_by_problem(folder) -> dict[str, tuple[int, bool]]:
     """Per problem its stopping time and whether it was solved, from the one record in a store."""
     [path] = (folder / "sequences").glob("*.json")
-    return {entry["id"]: (entry["time"], entry["solved"]) for entry in until_correct.read(path)["problems"]}
+    return {entry["id"]: (entry["time"], entry["solved"]) for entry in stopping_times.read(path)["problems"]}
 
 
 def test_a_sequence_ends_at_the_first_correct_response_of_the_pool_that_would_be_drawn(toy, tmp_path):
     [row] = toy("--until-correct", "--n", "40", store=tmp_path / "sequence").rows
     [pool] = toy("--selector", "head", "--n", "40", store=tmp_path / "pool").rows
     assert pool["solvable"] == row["solved"]
-    times = stopping_times(tmp_path / "sequence")
+    times = times_by_problem(tmp_path / "sequence")
     for path in (tmp_path / "pool" / "verdict").rglob("*.parquet"):
         verdicts = store.read_verdicts(path)
         first = verdicts.index("correct") + 1 if "correct" in verdicts else 40
@@ -40,7 +40,7 @@ def test_a_sequence_ends_at_the_first_correct_response_of_the_pool_that_would_be
 
 def test_the_row_has_the_shares_the_restricted_means_and_their_errors(toy, tmp_path):
     [row] = toy("--until-correct", "--n", "2", "--data", "30").rows
-    times = stopping_times(tmp_path / "runs")
+    times = times_by_problem(tmp_path / "runs")
     solved_at = np.array([stop if solved else 99 for stop, solved in times.values()])
     assert row["censored"] == (solved_at == 99).sum() > 0
     assert row["solved"] + row["censored"] == row["problems"] == 30
@@ -53,7 +53,7 @@ def test_the_row_has_the_shares_the_restricted_means_and_their_errors(toy, tmp_p
 
 def test_responses_past_the_first_correct_one_are_not_kept_and_no_cell_is_made(toy, tmp_path):
     toy("--until-correct", "--n", "40")
-    times = stopping_times(tmp_path / "runs")
+    times = times_by_problem(tmp_path / "runs")
     for path in (tmp_path / "runs" / "sequence").rglob("*.parquet"):
         assert store.count_rows(path) == times[store.read_about(path)["problem_id"]][0]
     assert not (tmp_path / "runs" / "cells").exists()
@@ -100,7 +100,7 @@ def test_a_record_that_was_edited_is_refused(toy, tmp_path):
     record["problems"][0]["time"] += 1
     path.write_text(json.dumps(record))
     with pytest.raises(HarnessError, match="was edited or cut"):
-        until_correct.read(path)
+        stopping_times.read(path)
 
 
 def test_a_person_sees_a_table(harness, tmp_path):

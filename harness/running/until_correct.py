@@ -5,17 +5,15 @@ the budget ended first. Such runs are scored by `scoring.survival`, kept apart f
 
     STORE/sequence/KEY/PROBLEM.parquet   the responses that were sampled
     STORE/stopped/KEY/PROBLEM.json       the verdicts on them, the stopping time, whether it is censored
-    STORE/sequences/KEY.json             one run: a line a problem, and all inputs of the run
 
-A problem is kept as soon as it is finished. A killed run goes on with the others.
+The run as a whole is one more file (`results.stopping_times`). A problem is kept as soon as it is finished; a killed run
+goes on with the others.
 """
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -23,18 +21,14 @@ import numpy as np
 from harness.contracts import Task
 from harness.errors import HarnessError
 from harness.records import Problem, Responses, Verdict
-from harness.results import cells
+from harness.results import stopping_times
 from harness.results.provenance import made_with
-from harness.scoring.metrics import budgets
-from harness.scoring.survival import Survival, kaplan_meier
 from harness.stages.verify import graded
 from harness.stages.work import batches
 from harness.store import shards
-from harness.store.checksums import read_regular
 from harness.store.json_files import read_record, write_record
-from harness.store.keys import digest, storable
+from harness.store.keys import storable
 from harness.store.stage import Stage
-from harness.system.files import write_atomically
 from harness.system.progress import Progress
 
 from . import older_pools
@@ -43,11 +37,7 @@ from .plan import Plan, Sampling
 from .planning import make_plan
 from .preflight import SHORTER, require_consent, sampling_outlook
 
-KIND, SCHEMA = "diversity-harness sequence", 1
-FOLDER = "sequences"
 FIRST, MORE = 16, 4  # responses of the first wave, and the growth of each wave (for a sampler that does not steer)
-
-Record = dict[str, Any]
 
 
 @dataclass(frozen=True)
@@ -74,7 +64,7 @@ def run(config: RunConfig, progress: Progress) -> dict[str, Any]:
         if remark:
             progress.say(remark)
         sample_and_verify(sequences, {problem.id for problem in missing}, progress)
-    return row([_kept(sequences)])
+    return stopping_times.row([_kept(sequences)])
 
 
 def planned(config: RunConfig, progress: Progress) -> Sequences:
@@ -208,77 +198,22 @@ def _keep(sequences: Sequences, judge: Judge, responses: Responses) -> None:
 # The run as one file.
 
 
-def _kept(sequences: Sequences) -> Record:
-    """The run's record, from its shards; written to STORE/sequences too."""
+def _kept(sequences: Sequences) -> stopping_times.Record:
+    """The run's record, from its shards; written to the store too."""
     plan, stops = sequences.plan, [read_record(sequences.stopped.path(problem)) for problem in sequences.plan.problems]
-    record: Record = {
-        "kind": KIND,
-        "schema": SCHEMA,
+    record: stopping_times.Record = {
+        "kind": stopping_times.KIND,
+        "schema": stopping_times.SCHEMA,
         "labels": {**plan.labels, "embedder": "none", "selector": "in-order", "seed": plan.config.seed},
         "budget": sequences.sampling.n,
         "inputs": dict(sequences.stopped.inputs),
         **made_with(()),
         "problems": [_entry(stop) for stop in stops],
     }
-    key = digest({**record["inputs"], "problems": [entry["id"] for entry in record["problems"]]})
-    path = plan.context.store.root / FOLDER / f"{key}.json"
-    record["checksum"] = cells.checksum(record)
-    write_atomically(path, (json.dumps(record, indent=1, ensure_ascii=False, allow_nan=False) + "\n").encode())
+    stopping_times.write(plan.context.store.root, record)
     return record
 
 
 def _entry(stop: dict[str, Any]) -> dict[str, Any]:
     errors = sum(status == "error" for status, _ in stop["verdicts"])
     return {"id": stop["problem_id"], **{name: stop[name] for name in ("time", "solved", "tokens")}, "errors": errors}
-
-
-def read(path: Path) -> Record:
-    """The record in a file; HarnessError if the file holds none, or was edited."""
-    try:
-        record: Record = json.loads(read_regular(path))
-    except (HarnessError, OSError, ValueError, RecursionError) as failure:
-        raise HarnessError(f"sequence {path}: cannot be read ({type(failure).__name__})") from None
-    if not isinstance(record, dict) or record.get("kind") != KIND or record.get("schema") != SCHEMA:
-        raise HarnessError(
-            f"sequence {path}: is no sequence of schema {SCHEMA} (`harness run --until-correct` makes them)"
-        )
-    if record.get("checksum") != cells.checksum(record):
-        raise HarnessError(f"sequence {path}: was edited or cut after it was measured; run it again")
-    return record
-
-
-def row(records: Sequence[Record]) -> dict[str, Any]:
-    """One row of runs that differ only in their seeds. A problem's seeds are one cluster. None: value not known."""
-    entries = [(entry, record) for record in records for entry in record["problems"]]
-    curve = survival_of(records)
-    ks = budgets(max(record["budget"] for record in records))
-    solved = {str(k): curve.solved(k) for k in ks}
-    means = {str(k): curve.restricted_mean(k) for k in ks}
-    return {
-        **records[0]["labels"],
-        "seed": records[0]["labels"]["seed"] if len(records) == 1 else None,
-        "seeds": [record["labels"]["seed"] for record in records],
-        "n": max(record["budget"] for record in records),
-        "problems": len({entry["id"] for entry, _ in entries}),
-        "sequences": len(entries),
-        "solved": sum(entry["solved"] for entry, _ in entries),
-        "censored": sum(not entry["solved"] for entry, _ in entries),
-        "responses": sum(entry["time"] for entry, _ in entries),
-        "tokens": sum(entry["tokens"] for entry, _ in entries),
-        "errors": sum(entry["errors"] for entry, _ in entries),
-        "share_solved": _part(solved, 0),
-        "share_solved_se": _part(solved, 1),
-        "restricted_mean": _part(means, 0),
-        "restricted_mean_se": _part(means, 1),
-    }
-
-
-def survival_of(records: Iterable[Record]) -> Survival:
-    """Kaplan and Meier's estimate from all sequences of the records."""
-    entries = [(entry["time"], entry["solved"], entry["id"]) for record in records for entry in record["problems"]]
-    times, solved, ids = zip(*entries, strict=True)
-    return kaplan_meier(np.array(times), solved, ids)
-
-
-def _part(estimates: dict[str, tuple[float, float] | None], place: int) -> dict[str, float | None]:
-    return {k: None if both is None else both[place] for k, both in estimates.items()}

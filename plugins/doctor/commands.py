@@ -45,13 +45,12 @@ def doctor(
 
 
 def _check_store(store: Path, repair: bool, rekey: bool, as_json: bool) -> None:
-    from harness.results import cells
-    from harness.running import until_correct
+    from harness.results import cells, stopping_times
     from harness.system.progress import Progress
 
     from . import damage, rekeying
 
-    records = {"cells": cells.read, until_correct.FOLDER: until_correct.read}
+    records = {"cells": cells.read, stopping_times.FOLDER: stopping_times.read}
     damage.require_store(store, records)
     progress = Progress()
     adopted = rekeying.rekey(store, progress) if rekey else 0

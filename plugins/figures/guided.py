@@ -17,7 +17,7 @@ import numpy as np
 
 from harness.errors import HarnessError
 from harness.records import Floats
-from harness.running import until_correct
+from harness.results import stopping_times
 from harness.scoring.budget_curves import budgets
 from harness.scoring.metrics import random_samples_to_correct
 from harness.scoring.stats import difference_interval
@@ -28,7 +28,7 @@ from .chosen import reference_of
 from .request import Request, Row
 
 BINS = 4
-Runs = dict[str, list[until_correct.Record]]
+Runs = dict[str, list[stopping_times.Record]]
 
 
 def guided_rows(request: Request) -> list[Row]:
@@ -50,7 +50,7 @@ def _runs(request: Request) -> Runs:
     if not records:
         where = ", ".join(map(str, request.folders))
         raise request.refused(
-            f"no sequences in {where}: `harness run --until-correct` keeps them in runs/{until_correct.FOLDER}"
+            f"no sequences in {where}: `harness run --until-correct` keeps them in runs/{stopping_times.FOLDER}"
         )
     about = {(record["labels"]["task"], record["labels"]["model"]) for record in records}
     if len(about) > 1:
@@ -67,11 +67,11 @@ def _runs(request: Request) -> Runs:
     return runs
 
 
-def _records(request: Request, folder: Path) -> list[until_correct.Record]:
+def _records(request: Request, folder: Path) -> list[stopping_times.Record]:
     records = []
     for path in sorted(folder.rglob("*.json")) if folder.is_dir() else []:
         try:
-            records.append(until_correct.read(path))
+            records.append(stopping_times.read(path))
         except HarnessError as fault:
             request.say(f"not counted: {fault}")
     return records
@@ -82,16 +82,16 @@ def _order(record: Mapping[str, Any]) -> tuple[Any, ...]:
     return sampler.get("beta", 0.0), labels["sampler"], labels["seed"]
 
 
-def _common(name: str, records: Sequence[until_correct.Record]) -> Row:
+def _common(name: str, records: Sequence[stopping_times.Record]) -> Row:
     labels, seeds = records[0]["labels"], len(records)
     about = {"task": labels["task"], "model": labels["model"], "sampler": labels["sampler"]}
     budget = max(record["budget"] for record in records)
     return {**about, "series": name, "n": budget, "problems": len(records[0]["problems"]), "seeds": seeds}
 
 
-def _curve(name: str, records: Sequence[until_correct.Record]) -> list[Row]:
+def _curve(name: str, records: Sequence[stopping_times.Record]) -> list[Row]:
     common = {**_common(name, records), "panel": "budget"}
-    estimate = until_correct.survival_of(records)
+    estimate = stopping_times.survival_of(records)
     rows = []
     for k in budgets(common["n"]):
         solved = estimate.solved(k)
@@ -126,7 +126,7 @@ def _gain(gains: Floats, baseline: str) -> Row:
     return {"over": baseline, "gain": float(gains.mean()), "gain_low": low, "gain_high": high}
 
 
-def _shares(records: Sequence[until_correct.Record]) -> dict[str, float]:
+def _shares(records: Sequence[stopping_times.Record]) -> dict[str, float]:
     """For each problem the share of seeds that solved it within the smallest budget of all seeds."""
     budget = min(record["budget"] for record in records)
     outcomes: dict[str, list[bool]] = {}

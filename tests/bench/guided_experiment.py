@@ -13,7 +13,7 @@ from pathlib import Path
 
 import torch
 
-from harness.results import cells
+from harness.results import cells, stopping_times
 from harness.running import until_correct
 from harness.running.config import RunConfig
 from harness.system.progress import Progress
@@ -58,9 +58,9 @@ def main() -> None:
             )
             row = until_correct.run(config, Progress())
             print(f"seed {seed}, beta {beta:g}: {row['solved']} of {row['problems']} solved", flush=True)
-    records = [until_correct.read(path) for path in sorted((options.store / until_correct.FOLDER).glob("*.json"))]
+    records = [stopping_times.read(path) for path in sorted((options.store / stopping_times.FOLDER).glob("*.json"))]
     for beta in options.betas:
-        row = until_correct.row([record for record in records if record["inputs"]["sampler"]["beta"] == beta])
+        row = stopping_times.row([record for record in records if record["inputs"]["sampler"]["beta"] == beta])
         shares = {
             k: (round(row["share_solved"][k], 3), round(row["share_solved_se"][k], 3)) for k in row["share_solved"]
         }
