@@ -6,7 +6,7 @@ the budget ended first. Such runs are scored by `scoring.survival`, kept apart f
     STORE/sequence/KEY/PROBLEM.parquet   the responses that were sampled
     STORE/stopped/KEY/PROBLEM.json       the verdicts on them, the stopping time, whether it is censored
 
-The run as a whole is one more file (`results.stopping_times`). A problem is kept as soon as it is finished; a killed run
+The whole run is one more file (`results.stopping_times`). A problem is kept as soon as it is finished; a killed run
 goes on with the others.
 """
 
