@@ -26,7 +26,7 @@ from .probe import Measured, loadable, probe
 from .roofline import Gpu, Speed, find_gpu, speed
 
 HERE = "this machine"
-BYTES_A_TOKEN = 3  # of a response in the store, text and ids (docs/scale.md); preflight's bound is twice that
+BYTES_A_TOKEN = 3  # of a response in the store, text and ids (docs/scale-measured.md); preflight's bound is twice that
 BYTES_A_VERDICT = 3  # in the store: verdict, reason, route, answer; repeats cost next to nothing
 UNKNOWN = TaskSize(0, prompt_tokens=200, response_tokens=300, verdict_s=1e-3)  # of a task that is not in the table
 
