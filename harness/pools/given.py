@@ -20,6 +20,7 @@ from harness.system.expansion import MAX_VECTORS_GB
 from .layouts.reading import pool_files
 from .layouts.reading import read_pool as read_pool
 from .record import PoolRecord
+from .registered_layouts import Layouts
 from .vector_files import open_vectors
 
 LARGEST = 1e15
@@ -42,11 +43,11 @@ def file_digest(path: Path) -> str:
         return f"sha256:{hashlib.file_digest(file, 'sha256').hexdigest()[:16]}"
 
 
-def pool_digest(path: Path) -> str:
+def pool_digest(path: Path, layouts: Layouts | None = None) -> str:
     """The digest of a pool file; for a folder the digest of its files' names and contents."""
     if not path.is_dir():
         return file_digest(path)
-    files = [[file.relative_to(path).as_posix(), file_digest(file)] for file in pool_files(path)]
+    files = [[file.relative_to(path).as_posix(), file_digest(file)] for file in pool_files(path, layouts)]
     return f"sha256:{digest(files, 16)}"
 
 

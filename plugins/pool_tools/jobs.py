@@ -36,7 +36,7 @@ from . import hardness
 def import_file(config: RunConfig, progress: Progress) -> dict[str, Any]:
     """Import the config's pool file into its store; its summary, with the key under which it is kept."""
     context = make_context(config, progress)
-    pool = importing.foreign_pool(context)
+    pool = importing.imported_pool(context)
     given = importing.verdicts_given(context, pool, needed=False)
     importing.bring_in(pool, context.work(pool.task, pool.stage, given=given), progress)
     return inspect(pool.stage.key, config.store)

@@ -19,6 +19,7 @@ import pyarrow.parquet as pq
 
 from harness.errors import HarnessError
 from harness.pools.record import DOC_PROMPTS, PoolRecord, Say, as_reference, first_texts, grouped
+from harness.system.json_lines import beginning
 
 PARQUET = b"PAR1"
 _OLD = ("example", "full_prompt", "predictions", "gold")
@@ -26,16 +27,28 @@ _NEW = ("doc", "model_response")
 _ROWS_AT_ONCE = 64
 
 
-def read_lighteval(path: Path, say: Say) -> Iterator[PoolRecord]:
-    """The records of a details file, of either generation."""
-    try:
-        with pq.ParquetFile(path) as file:
-            columns = file.schema_arrow.names
-            read = _reader(columns, path)
-            say("pool: read as lighteval details; their metrics are of all responses together: not taken as verdicts")
-            yield from grouped(_new_ones(_rows(file, columns, path), read))
-    except (pa.ArrowException, OSError, ValueError, OverflowError, TypeError, KeyError) as failure:
-        raise HarnessError(f"pool {path}: this parquet file cannot be read ({failure})") from failure
+class Lighteval:
+    """Details of lighteval (`--save-details`): parquet with a row for each document, of either generation."""
+
+    name, holds = "lighteval", "lighteval parquet"
+
+    def fits(self, path: Path) -> bool:
+        """Whether it is a parquet file, of whatever columns: `read` says which are missing."""
+        return path.is_file() and beginning(path, len(PARQUET)) == PARQUET
+
+    def read(self, path: Path, say: Say) -> Iterator[PoolRecord]:
+        """The records of a details file, a document each."""
+        try:
+            with pq.ParquetFile(path) as file:
+                columns = file.schema_arrow.names
+                read = _reader(columns, path)
+                say(
+                    "pool: read as lighteval details; their metrics are of all responses together: not taken as "
+                    "verdicts"
+                )
+                yield from grouped(_distinct(_rows(file, columns, path), read))
+        except (pa.ArrowException, OSError, ValueError, OverflowError, TypeError, KeyError) as failure:
+            raise HarnessError(f"pool {path}: this parquet file cannot be read ({failure})") from failure
 
 
 Row = Mapping[str, Any]
@@ -54,22 +67,22 @@ def _reader(columns: Sequence[str], path: Path) -> Read:
 
 
 def _rows(file: pq.ParquetFile, columns: Sequence[str], path: Path) -> Iterator[tuple[Row, int, str]]:
-    wanted = [name for name in (*_OLD, *_NEW) if name in columns]
+    known = [name for name in (*_OLD, *_NEW) if name in columns]
     number = 0
-    for batch in file.iter_batches(batch_size=_ROWS_AT_ONCE, columns=wanted, use_threads=False):
+    for batch in file.iter_batches(batch_size=_ROWS_AT_ONCE, columns=known, use_threads=False):
         for row in batch.to_pylist():
             number += 1
             yield row, number, f"pool {path}, row {number}"
 
 
-def _new_ones(rows: Iterator[tuple[Row, int, str]], read: Read) -> Iterator[tuple[Hashable, PoolRecord]]:
+def _distinct(rows: Iterator[tuple[Row, int, str]], read: Read) -> Iterator[tuple[Hashable, PoolRecord]]:
     """Each row's document and record; a row that repeats another's responses (for another metric) is passed over."""
-    taken: set[Hashable] = set()
+    seen: set[Hashable] = set()
     for row, number, where in rows:
         key, record = read(row, number, where)
         content = (key, hash(tuple(record.responses)))
-        if content not in taken:
-            taken.add(content)
+        if content not in seen:
+            seen.add(content)
             yield key, record
 
 
