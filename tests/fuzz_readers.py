@@ -40,7 +40,7 @@ from harness import HarnessError
 from harness.pools.given import GivenVectors, pool_digest
 from harness.pools.joined import Joined
 from harness.pools.joining import IdTable
-from harness.pools.layouts.reading import count_problems, pool_files
+from harness.pools.reading import count_problems, pool_files
 from harness.records import Problem
 from harness.running.selection import _read_verified
 from harness.store.keys import canonical_json, digest, shard_name, storable

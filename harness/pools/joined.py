@@ -12,7 +12,7 @@ from harness.records import Problem
 from harness.store.keys import storable
 
 from .joining import SEVERAL, Joiner
-from .layouts.reading import read_pool
+from .reading import read_pool
 from .record import PoolRecord
 from .registered_layouts import Layouts
 

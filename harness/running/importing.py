@@ -12,7 +12,7 @@ from harness.errors import HarnessError
 from harness.pools.given import PoolTask, file_digest, given_verdicts, pool_digest, read_pool
 from harness.pools.joined import Joined, remarks
 from harness.pools.joining import IdTable, Joiner
-from harness.pools.layouts.reading import count_problems, other_layout
+from harness.pools.reading import count_problems, other_layout
 from harness.pools.record import PoolRecord
 from harness.pools.registered_layouts import Layouts
 from harness.records import Problem, Responses

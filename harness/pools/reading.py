@@ -11,11 +11,12 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from harness.errors import HarnessError, contained, said
-from harness.pools.layout import FileLayout, LineLayout, NamesFiles
-from harness.pools.own import OWN
-from harness.pools.record import PoolRecord, Say
-from harness.pools.registered_layouts import Layout, Layouts, shown_keys
 from harness.system.json_lines import Line, count_lines, read_lines
+
+from .layout import FileLayout, LineLayout, NamesFiles
+from .own import OWN
+from .record import PoolRecord, Say
+from .registered_layouts import Layout, Layouts, shown_keys
 
 T = TypeVar("T")
 

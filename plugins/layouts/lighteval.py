@@ -18,8 +18,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from harness.errors import HarnessError
-from harness.pools.record import DOC_PROMPTS, PoolRecord, Say, as_reference, first_texts, grouped
+from harness.pools.record import PoolRecord, Say, as_reference, grouped
 from harness.system.json_lines import beginning
+
+from .documents import PROMPTS, first_texts
 
 PARQUET = b"PAR1"
 _OLD = ("example", "full_prompt", "predictions", "gold")
@@ -88,7 +90,7 @@ def _distinct(rows: Iterator[tuple[Row, int, str]], read: Read) -> Iterator[tupl
 
 def _new(row: Row, number: int, where: str) -> tuple[Hashable, PoolRecord]:
     doc, response = _struct(row, "doc", where), _struct(row, "model_response", where)
-    prompts = (*first_texts(doc.get("specific"), DOC_PROMPTS), *first_texts(doc, ("original_query", "query")))
+    prompts = (*first_texts(doc.get("specific"), PROMPTS), *first_texts(doc, ("original_query", "query")))
     record = PoolRecord(
         problem_id=f"row-{number}",
         responses=_responses(response.get("text"), where),
