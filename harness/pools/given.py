@@ -18,7 +18,6 @@ from harness.store.keys import digest
 from harness.system.expansion import MAX_VECTORS_GB
 
 from .reading import pool_files
-from .reading import read_pool as read_pool
 from .record import PoolRecord
 from .registered_layouts import Layouts
 from .vector_files import open_vectors

@@ -6,6 +6,7 @@ Our own layout is asked first, then layouts of whole files, then those of lines;
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from itertools import chain
 from pathlib import Path
 from typing import Any, TypeVar
@@ -15,7 +16,7 @@ from harness.system.json_lines import Line, count_lines, read_lines
 
 from .layout import FileLayout, LineLayout, NamesFiles
 from .own import OWN
-from .record import PoolRecord, Say
+from .record import PoolRecord, Say, as_reference
 from .registered_layouts import Layout, Layouts, shown_keys
 
 T = TypeVar("T")
@@ -54,7 +55,7 @@ def pool_files(path: Path, layouts: Layouts | None = None) -> Sequence[Path]:
         return [path]
     layout = (layouts or Layouts()).of_file(path)
     if isinstance(layout, NamesFiles):
-        return _called(layout, path, lambda: list(layout.files(path)))
+        return _called(f"pool {path}: layout {layout.name!r}", lambda: list(layout.files(path)))
     files = path.rglob("*") if layout else (file for name in ("*.jsonl", "*.jsonl.gz") for file in path.glob(name))
     return sorted(file for file in files if file.is_file())
 
@@ -90,9 +91,9 @@ def _records(path: Path, say: Say, layouts: Layouts) -> Iterator[PoolRecord]:
     if layout is OWN:
         yield from OWN.read(_alike(OWN, lines))
         return
-    records = _read_by(layout, path, lines, say)
-    while (record := _called(layout, path, lambda: next(records, None))) is not None:
-        yield _checked(record, f"pool {path}: layout {layout.name!r}")
+    where, records = f"pool {path}: layout {layout.name!r}", _read_by(layout, path, lines, say)
+    while record := _called(where, lambda: _checked(next(records, None), where)):
+        yield record
 
 
 def _read_by(layout: Layout, path: Path, lines: Iterator[Line], say: Say) -> Iterator[PoolRecord]:
@@ -103,15 +104,15 @@ def _read_by(layout: Layout, path: Path, lines: Iterator[Line], say: Say) -> Ite
         yield from layout.read(_alike(layout, lines))
 
 
-def _called(layout: Any, path: Path, call: Callable[[], T]) -> T:
-    """What a plugin's layout returns; whatever it raises is one line that names it and the file."""
+def _called(where: str, call: Callable[[], T]) -> T:
+    """What a plugin's layout returns; whatever it raises is one line that begins with `where`."""
     try:
         with contained():
             return call()
     except (HarnessError, OSError):
         raise
     except Exception as failure:
-        raise HarnessError(f"pool {path}: layout {layout.name!r} {said(failure)}") from failure
+        raise HarnessError(f"{where} {said(failure)}") from failure
 
 
 def _alike(layout: LineLayout, lines: Iterator[Line]) -> Iterator[Line]:
@@ -125,15 +126,16 @@ def _alike(layout: LineLayout, lines: Iterator[Line]) -> Iterator[Line]:
         yield line
 
 
-def _checked(record: Any, where: str) -> PoolRecord:
-    """The record that a plugin's layout gave, its columns as long as its responses."""
+def _checked(record: Any, where: str) -> PoolRecord | None:
+    """The record that a plugin's layout gave, with a reference that the store can keep; None after the last."""
+    if record is None:
+        return None
     if not isinstance(record, PoolRecord):
         raise HarnessError(f"{where} must give PoolRecords, got {record!r:.60}")
-    texts = record.responses
-    if not (isinstance(record.problem_id, str) and texts and all(isinstance(text, str) for text in texts)):
-        raise HarnessError(f"{where} must give a problem's id and its responses as texts, got {record!r:.200}")
-    for name in ("logprobs", "correct", "figures", "finish"):
-        column = getattr(record, name)
-        if column is not None and len(column) != len(texts):
-            raise HarnessError(f"{where}: {name} of {record.problem_id!r} has {len(column)} entries for {len(texts)}")
-    return record
+    n, texts = len(record.responses), (*record.ids, *record.prompts, *record.responses)
+    if not n or not all(isinstance(text, str) for text in texts):
+        raise HarnessError(f"{where} must give texts, and at least one response, got {record!r:.200}")
+    columns = (record.logprobs, record.correct, record.figures, record.finish, record.names or None)
+    if any(column is not None and len(column) != n for column in columns):
+        raise HarnessError(f"{where} must give columns as long as the responses ({n}), got {record!r:.200}")
+    return replace(record, reference=as_reference(record.reference))

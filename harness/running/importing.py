@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import Any
 
 from harness.errors import HarnessError
-from harness.pools.given import PoolTask, file_digest, given_verdicts, pool_digest, read_pool
+from harness.pools.given import PoolTask, file_digest, given_verdicts, pool_digest
 from harness.pools.joined import Joined, remarks
 from harness.pools.joining import IdTable, Joiner
-from harness.pools.reading import count_problems, other_layout
+from harness.pools.reading import count_problems, other_layout, read_pool
 from harness.pools.record import PoolRecord
 from harness.pools.registered_layouts import Layouts
 from harness.records import Problem, Responses

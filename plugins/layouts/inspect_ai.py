@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from harness.errors import HarnessError
-from harness.pools.record import PoolRecord, Say, as_reference, grouped
+from harness.pools.record import PoolRecord, Say, grouped
 from harness.system.expansion import RATIO, most_expanded
 from harness.system.json_lines import beginning
 
@@ -86,6 +86,6 @@ def _record(sample: Any) -> tuple[Hashable, PoolRecord]:
     return sample.id, PoolRecord(
         problem_id=sample.id if isinstance(sample.id, str) else f"sample-{sample.id}",
         responses=[choice.message.text for choice in sample.output.choices],
-        reference=as_reference(sample.target),
+        reference=sample.target,
         more_prompts=[prompt],
     )

@@ -18,12 +18,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from harness.errors import HarnessError
-from harness.pools.record import PoolRecord, Say, as_reference, grouped
+from harness.pools.record import PoolRecord, Say, grouped
 from harness.system.json_lines import beginning
 
 from .documents import PROMPTS, first_texts
 
-PARQUET = b"PAR1"
+_PARQUET = b"PAR1"
 _OLD = ("example", "full_prompt", "predictions", "gold")
 _NEW = ("doc", "model_response")
 _ROWS_AT_ONCE = 64
@@ -36,7 +36,7 @@ class Lighteval:
 
     def fits(self, path: Path) -> bool:
         """Whether it is a parquet file, of whatever columns: `read` says which are missing."""
-        return path.is_file() and beginning(path, len(PARQUET)) == PARQUET
+        return path.is_file() and beginning(path, len(_PARQUET)) == _PARQUET
 
     def read(self, path: Path, say: Say) -> Iterator[PoolRecord]:
         """The records of a details file, a document each."""
@@ -94,7 +94,7 @@ def _new(row: Row, number: int, where: str) -> tuple[Hashable, PoolRecord]:
     record = PoolRecord(
         problem_id=f"row-{number}",
         responses=_responses(response.get("text"), where),
-        reference=as_reference(doc.get("choices")),
+        reference=doc.get("choices"),
         more_prompts=prompts,
     )
     return (str(doc.get("task_name")), str(doc.get("id")), prompts), record
@@ -113,7 +113,7 @@ def _old(row: Row, number: int, where: str) -> tuple[Hashable, PoolRecord]:
     record = PoolRecord(
         problem_id=f"row-{number}",
         responses=_responses(_value(row["predictions"]), where),
-        reference=as_reference(_value(row.get("gold"))),
+        reference=_value(row.get("gold")),
         prompt=prompt,
     )
     return prompt, record

@@ -11,7 +11,7 @@ from collections.abc import Hashable, Iterable, Iterator, Mapping
 from typing import Any
 
 from harness import HarnessError
-from harness.pools.record import PoolRecord, as_reference, grouped, texts_in
+from harness.pools.record import PoolRecord, grouped, texts_in
 from harness.system.json_lines import Line
 
 from .documents import IDS, PROMPTS, first_texts
@@ -67,7 +67,7 @@ def _document(line: Line) -> PoolRecord:
     return PoolRecord(
         problem_id=f"doc-{line.value.get('doc_id')}",
         responses=texts_in({"resps": responses}, "resps", line.where),
-        reference=as_reference(line.value.get("target")),
+        reference=line.value.get("target"),
         more_ids=first_texts(doc, IDS),
         # The model's prompt may hold other problems as examples: it counts only where the document has none.
         more_prompts=first_texts(doc, PROMPTS) or tuple(_model_prompts(line.value.get("arguments"))),

@@ -6,7 +6,7 @@ from collections.abc import Hashable, Iterator, Mapping
 from typing import Any
 
 from harness import HarnessError
-from harness.pools.record import PoolRecord, as_reference, grouped, text_in
+from harness.pools.record import PoolRecord, grouped, text_in
 from harness.system.json_lines import Line
 
 
@@ -39,5 +39,4 @@ def _generations(lines: Iterator[Line]) -> Iterator[tuple[Hashable, PoolRecord]]
                 "give the file of one step"
             )
         prompt, output = text_in(line.value, "input", line.where), text_in(line.value, "output", line.where)
-        reference = as_reference(line.value.get("gts"))
-        yield prompt, PoolRecord(f"line-{line.number}", [output], prompt=prompt, reference=reference)
+        yield prompt, PoolRecord(f"line-{line.number}", [output], prompt, reference=line.value.get("gts"))
