@@ -42,8 +42,8 @@ from harness.pools.joined import Joined
 from harness.pools.joining import IdTable
 from harness.pools.reading import count_problems, pool_files
 from harness.pools.registered_layouts import Layouts
+from harness.pools.verified import read_verified
 from harness.records import Problem
-from harness.running.selection import _read_verified
 from harness.store.keys import canonical_json, digest, shard_name, storable
 from tasks.competition_math import Math500
 from tasks.evalplus_tasks import HumanEvalPlus
@@ -150,7 +150,7 @@ def read_as_vectors(path: Path) -> None:
 
 def read_as_verified(path: Path) -> None:
     """The indices that were verified."""
-    verified = _read_verified(path, {"a": 5, "b": 3})
+    verified = read_verified(path, {"a": 5, "b": 3})
     assert all(0 <= index < 5 for indices in verified.values() for index in indices)
 
 
