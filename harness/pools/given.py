@@ -1,6 +1,6 @@
-"""What a pool made elsewhere brings itself: problems and verdicts where there is no task, and your own vectors.
+"""What a pool made elsewhere brings itself: problems where there is no task, its files' digests, and your own vectors.
 
-`layouts` reads the files, `joining` finds the task's problems, `running.importing` brings both into the store.
+`reading` reads the files, `joining` finds the task's problems, `running.importing` brings both into the store.
 """
 
 from __future__ import annotations
@@ -13,12 +13,11 @@ import numpy as np
 
 from harness.contracts import Task
 from harness.errors import HarnessError
-from harness.records import Floats, Problem, Verdict, correct, wrong
+from harness.records import Floats, Problem
 from harness.store.keys import digest
 from harness.system.expansion import MAX_VECTORS_GB
 
 from .reading import pool_files
-from .record import PoolRecord
 from .registered_layouts import Layouts
 from .vector_files import open_vectors
 
@@ -48,11 +47,6 @@ def pool_digest(path: Path, layouts: Layouts | None = None) -> str:
         return file_digest(path)
     files = [[file.relative_to(path).as_posix(), file_digest(file)] for file in pool_files(path, layouts)]
     return f"sha256:{digest(files, 16)}"
-
-
-def given_verdicts(record: PoolRecord) -> list[Verdict]:
-    """The verdicts that the pool file holds for one problem."""
-    return [correct("given") if entry else wrong("given") for entry in record.correct or ()]
 
 
 class GivenVectors:

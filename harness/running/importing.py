@@ -9,13 +9,13 @@ from pathlib import Path
 from typing import Any
 
 from harness.errors import HarnessError
-from harness.pools.given import PoolTask, file_digest, given_verdicts, pool_digest
+from harness.pools.given import PoolTask, file_digest, pool_digest
 from harness.pools.joined import Joined, remarks
 from harness.pools.joining import IdTable, Joiner
 from harness.pools.reading import count_problems, other_layout, read_pool
 from harness.pools.record import PoolRecord
 from harness.pools.registered_layouts import Layouts
-from harness.records import Problem, Responses
+from harness.records import Problem, Responses, correct, wrong
 from harness.stages.verify import answer_or_none
 from harness.stages.work import Work
 from harness.store import shards
@@ -163,7 +163,7 @@ def keep_given_verdicts(pool: ImportedPool, work: Work) -> None:
             judged = zip(record.responses, record.figures, strict=True)
             verdicts = [pool.task.judge(problem, text, measurements) for text, measurements in judged]
         else:
-            verdicts = given_verdicts(record)
+            verdicts = [correct("given") if entry else wrong("given") for entry in record.correct or ()]
         shards.write_verdicts(work.verdicts.path(problem), verdicts, [answers[each] for each in responses])
 
 
@@ -205,8 +205,8 @@ def _inputs(context: Context, split: str, candidates: Sequence[Problem], joined:
         "reader": READER,
     }
     if task:
-        asked = [[problem.id, problem.prompt, task.messages(problem)] for problem in candidates]
-        inputs |= {"revision": task.revision, "problems": digest(asked)}
+        problems = [[problem.id, problem.prompt, task.messages(problem)] for problem in candidates]
+        inputs |= {"revision": task.revision, "problems": digest(problems)}
     if config.ids:
         inputs["ids"] = file_digest(config.ids)
     layout = other_layout(joined.path, joined.layouts)
