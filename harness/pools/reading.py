@@ -138,4 +138,5 @@ def _checked(record: Any, where: str) -> PoolRecord | None:
     columns = (record.logprobs, record.correct, record.figures, record.finish, record.names or None)
     if any(column is not None and len(column) != n for column in columns):
         raise HarnessError(f"{where} must give columns as long as the responses ({n}), got {record!r:.200}")
-    return replace(record, reference=as_reference(record.reference))
+    reference = as_reference(record.reference)
+    return record if reference is record.reference else replace(record, reference=reference)
