@@ -11,7 +11,7 @@ import pytest
 
 from harness import HarnessError
 from harness.plugin_system.component import build
-from harness.plugin_system.registry import load_registry
+from harness.plugin_system.registry import Fault, Origin, load_registry
 from harness.pools.layout import FileLayout, LineLayout
 from harness.pools.own import OWN
 from harness.pools.reading import pool_files, read_pool
@@ -156,10 +156,10 @@ PARQUET = """
 
 def test_another_tools_parquet_is_not_taken_for_lightevals_and_lightevals_not_for_its(tmp_path, written):
     (tmp_path / "table.py").write_text(dedent(PARQUET))
-    both, said = Layouts(load_registry([tmp_path / "table.py"])), []
+    both, notes = Layouts(load_registry([tmp_path / "table.py"])), []
     pq.write_table(pa.table({"x": ["a", "b"]}), tmp_path / "pool.parquet")
-    (record,) = read_pool(tmp_path / "pool.parquet", said.append, both)
-    assert (record.responses, record.reference, said) == (["a", "b"], "{'a': 1}", ["pool: read as a table"])
+    (record,) = read_pool(tmp_path / "pool.parquet", notes.append, both)
+    assert (record.responses, record.reference, notes) == (["a", "b"], "{'a': 1}", ["pool: read as a table"])
     pq.write_table(pa.table({"y": ["a", "b"]}), tmp_path / "pool.parquet")
     assert "its columns are y; of parquet files those of lighteval" in refusal(tmp_path / "pool.parquet", both)
     assert "; parquet with a column `x`; " in refusal(written({"q": 1}), both)
@@ -217,13 +217,20 @@ def test_a_broken_layout_is_left_out_with_a_line_and_named_where_a_layout_is_unk
     assert reason in note
 
 
+def test_a_plugin_that_cannot_be_imported_is_named_too(written):
+    registry = load_registry()
+    registry.faults.append(Fault(Origin("acme-pools", "1.0", "acme"), "failed to import"))
+    message = refusal(written({"q": 1}), Layouts(registry))
+    assert message.endswith("; broken plugins, see `harness doctor`: 'acme' of acme-pools 1.0")
+
+
 def test_our_own_layout_is_read_whatever_is_broken_and_nothing_is_said(written, layouts, notes):
     assert next(read_pool(written(OWN_LINE), layouts=layouts(factory="object"))).problem_id == "a"
     assert not notes
 
 
 @pytest.mark.parametrize(
-    ("read", "said"),
+    ("read", "message"),
     [
         ("yield 1 / 0", "raised ZeroDivisionError: division by zero (anything.py:"),
         ("return [][0]", "raised IndexError: list index out of range (anything.py:"),
@@ -238,10 +245,10 @@ def test_our_own_layout_is_read_whatever_is_broken_and_nothing_is_said(written, 
         ("yield PoolRecord('p', ['x'], more_ids=3)", "raised TypeError"),
     ],
 )
-def test_whatever_a_reader_does_wrong_is_one_line_with_layout_and_file(written, layouts, read, said):
+def test_whatever_a_reader_does_wrong_is_one_line_with_layout_and_file(written, layouts, read, message):
     path = written({"x": 1})
     line = refusal(path, layouts(read))
-    assert line.startswith(f"pool {path}: layout 'anything' {said}")
+    assert line.startswith(f"pool {path}: layout 'anything' {message}")
 
 
 def test_a_refusal_of_a_reader_stays_as_it_is(written, layouts):

@@ -56,8 +56,8 @@ def pool_files(path: Path, layouts: Layouts | None = None) -> Sequence[Path]:
     layout = (layouts or Layouts()).of_file(path)
     if isinstance(layout, NamesFiles):
         return _called(f"pool {path}: layout {layout.name!r}", lambda: list(layout.files(path)))
-    files = path.rglob("*") if layout else (file for name in ("*.jsonl", "*.jsonl.gz") for file in path.glob(name))
-    return sorted(file for file in files if file.is_file())
+    names = ("*.jsonl", "*.jsonl.gz") if layout is None else ("**/*",)
+    return sorted(file for name in names for file in path.glob(name) if file.is_file())
 
 
 def other_layout(path: Path, layouts: Layouts) -> dict[str, Any] | None:
