@@ -2,8 +2,9 @@
 
 Each kind has one protocol with what every plugin of the kind has. What some have beside it is a protocol of its own;
 the harness asks `isinstance(component, RanksMany)` and so on. Tasks: `harness.task`; trainers and bonuses:
-`harness.training`. Whatever a component is built with it keeps as fields of a (frozen) dataclass; they are its
-parameters: read from the command line (`repexp:lam=0.1`), recorded with every result, part of the key.
+`harness.training`; layouts of pool files: `harness.pools.layout`. Whatever a component is built with it keeps as fields
+of a (frozen) dataclass; they are its parameters: read from the command line (`repexp:lam=0.1`), recorded with every
+result, part of the key.
 """
 
 from __future__ import annotations

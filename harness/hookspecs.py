@@ -94,6 +94,11 @@ def register_reports(register: Register) -> None:
 
 
 @hookspec
+def register_layouts(register: Register) -> None:
+    """register("verl", "my_package.layouts:Verl"): reads pool files of another tool, see `harness.pools.layout`."""
+
+
+@hookspec
 def register_commands(register: Register) -> None:
     """register("rl", "my_package.commands:rl_app") or register("pool push", "my_package.commands:push").
 

@@ -40,9 +40,10 @@ from harness import HarnessError
 from harness.pools.given import GivenVectors, pool_digest
 from harness.pools.joined import Joined
 from harness.pools.joining import IdTable
-from harness.pools.layouts.reading import count_problems, pool_files
+from harness.pools.reading import count_problems, pool_files
+from harness.pools.registered_layouts import Layouts
+from harness.pools.verified import read_verified
 from harness.records import Problem
-from harness.running.selection import _read_verified
 from harness.store.keys import canonical_json, digest, shard_name, storable
 from tasks.competition_math import Math500
 from tasks.evalplus_tasks import HumanEvalPlus
@@ -51,6 +52,7 @@ from tasks.gsm8k import Gsm8k
 
 MEMORY = 2**30  # bytes of address space above what the readers have when they are loaded
 SECONDS = 10.0  # of CPU for one case
+LAYOUTS = Layouts()
 
 # What a reader must bear in any place of a JSON value, as it stands in the file.
 ODD_JSON = (
@@ -125,9 +127,9 @@ class Kind:
 
 def read_as_pool(path: Path) -> None:
     """Every record, as the store would keep it."""
-    count_problems(path)
-    pool_digest(path), pool_files(path)
-    joined = Joined(path, None)
+    count_problems(path, LAYOUTS)
+    pool_digest(path, LAYOUTS), pool_files(path, LAYOUTS)
+    joined = Joined(path, None, LAYOUTS)
     for record, problem in joined:
         responses = record.as_responses()
         shard_name(problem)
@@ -148,7 +150,7 @@ def read_as_vectors(path: Path) -> None:
 
 def read_as_verified(path: Path) -> None:
     """The indices that were verified."""
-    verified = _read_verified(path, {"a": 5, "b": 3})
+    verified = read_verified(path, {"a": 5, "b": 3})
     assert all(0 <= index < 5 for indices in verified.values() for index in indices)
 
 
@@ -569,6 +571,8 @@ def fault(kind: str, path: Path) -> str:
     except HarnessError as refusal:
         if len(str(refusal).splitlines()) != 1:
             return f"not one line: {str(refusal)!r:.200}"
+        if refusal.__cause__ and f" raised {type(refusal.__cause__).__name__}: " in str(refusal):  # a layout's crash
+            return "".join(traceback.format_exception(refusal.__cause__))
     except BaseException as failure:  # a panic of a Rust library is no Exception
         if isinstance(failure, KeyboardInterrupt):
             raise

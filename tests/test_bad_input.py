@@ -16,7 +16,7 @@ from conftest import ROOT
 from harness import HarnessError, Problem
 from harness.errors import LONGEST
 from harness.pools.given import GivenVectors
-from harness.pools.layouts.reading import read_pool
+from harness.pools.reading import read_pool
 from harness.stages.embed import embedded
 
 POOL = {"problem_id": "a", "responses": ["x", "y"], "correct": [True, False]}

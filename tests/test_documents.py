@@ -46,9 +46,20 @@ def test_the_plugin_pages_task_embedder_and_sampler_run(harness, tmp_path):
     assert "top-50" in harness("list", "samplers", *plugins).out
 
 
+def test_the_pools_pages_layout_reads_its_file(harness, tmp_path):
+    (tmp_path / "acme.py").write_text(blocks("docs/pools.md", "python")[0])
+    log = tmp_path / "log.jsonl"
+    log.write_text(json.dumps({"q": "1 + 1?", "candidates": [{"text": "2"}, {"text": "3"}]}) + "\n")
+    options = ("--plugin", tmp_path / "acme.py", "--store", tmp_path / "runs")
+    outcome = harness("pool", "import", log, *options, "--json")
+    assert (outcome.code, outcome.rows["problems"], outcome.rows["n"]) == (0, 1, 2)
+    assert "pool: read as acme samples" in outcome.err
+    assert "Logs of acme" in harness("list", "layouts", "--plugin", tmp_path / "acme.py").out
+
+
 def test_the_pools_pages_script_makes_the_gpt4_pool(harness, shared_data, tmp_path):
     script, out = tmp_path / "script.py", tmp_path / "gpt4.jsonl"
-    script.write_text(blocks("docs/pools.md", "python")[0])
+    script.write_text(blocks("docs/pools.md", "python")[-1])
     logs = shared_data / "pools" / "tot_game24_gpt4_standard_n100.json"
     subprocess.run([sys.executable, script, shared_data / "tasks" / "game24.csv", logs, out], check=True)
     value = harness("pool", "import", out, "--task", "game24", "--store", tmp_path / "runs", "--json").rows

@@ -20,9 +20,9 @@ from toy import Colours
 from harness import HarnessError, Problem, Task
 from harness.pools.given import pool_digest
 from harness.pools.joining import IdTable, Joiner
-from harness.pools.layouts.inspect_ai import records_of
-from harness.pools.layouts.reading import count_problems, read_pool
+from harness.pools.reading import count_problems, read_pool
 from harness.pools.record import PoolRecord
+from harness_plugins.layouts.inspect_ai import records_of
 
 
 @pytest.fixture

@@ -13,7 +13,7 @@ import pytest
 from conftest import ROOT
 
 from harness import HarnessError
-from harness.pools.layouts.reading import read_pool
+from harness.pools.reading import read_pool
 
 FASTA = """>design-1 made by hand, logprob=-10.5 pLDDT=91.5 pTM=0.9 recovery=0.4
 MKTAYIAK

@@ -29,7 +29,7 @@ GROUP = "harness"
 COMMANDS = "harness.commands"  # the entry points that bring commands: the only ones that every command line imports
 KINDS = (
     *("task", "sampler", "engine", "embedder", "selector", "executor", "tracker", "trainer", "bonus", "paper"),
-    *("pricer", "plot", "report", "command"),
+    *("pricer", "plot", "report", "layout", "command"),
 )
 
 
@@ -124,14 +124,15 @@ class Registry:
         if len(matches) == 1:
             return matches[0]
         if not matches:
-            raise HarnessError(f"unknown {kind} {name!r} {did_you_mean(name, [r.name for r in known])}{self._hint()}")
+            raise HarnessError(f"unknown {kind} {name!r} {did_you_mean(name, [r.name for r in known])}{self.hint()}")
         origins = " and ".join(f"{r.origin} (entry point {r.origin.entry!r})" for r in matches)
         if len({r.full_name for r in matches}) < len(matches):
             raise HarnessError(f"{kind} {name!r} is registered twice by {matches[0].origin.dist}: {origins}")
         choices = " or ".join(repr(r.full_name) for r in matches)
         raise HarnessError(f"{kind} {name!r} is registered by {origins}: write {choices}")
 
-    def _hint(self) -> str:
+    def hint(self) -> str:
+        """What a message on an unknown name adds where plugins are broken; "" where none is."""
         broken = sorted({f"{fault.origin.entry!r} of {fault.origin}" for fault in self.faults})
         return f"; broken plugins, see `harness doctor`: {', '.join(broken)}" if broken else ""
 

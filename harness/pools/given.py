@@ -1,6 +1,6 @@
-"""What a pool made elsewhere brings itself: problems and verdicts where there is no task, and your own vectors.
+"""What a pool made elsewhere brings itself: problems where there is no task, its files' digests, and your own vectors.
 
-`layouts` reads the files, `joining` finds the task's problems, `running.importing` brings both into the store.
+`reading` reads the files, `joining` finds the task's problems, `running.importing` brings both into the store.
 """
 
 from __future__ import annotations
@@ -13,13 +13,12 @@ import numpy as np
 
 from harness.contracts import Task
 from harness.errors import HarnessError
-from harness.records import Floats, Problem, Verdict, correct, wrong
+from harness.records import Floats, Problem
 from harness.store.keys import digest
 from harness.system.expansion import MAX_VECTORS_GB
 
-from .layouts.reading import pool_files
-from .layouts.reading import read_pool as read_pool
-from .record import PoolRecord
+from .reading import pool_files
+from .registered_layouts import Layouts
 from .vector_files import open_vectors
 
 LARGEST = 1e15
@@ -42,17 +41,12 @@ def file_digest(path: Path) -> str:
         return f"sha256:{hashlib.file_digest(file, 'sha256').hexdigest()[:16]}"
 
 
-def pool_digest(path: Path) -> str:
+def pool_digest(path: Path, layouts: Layouts | None = None) -> str:
     """The digest of a pool file; for a folder the digest of its files' names and contents."""
     if not path.is_dir():
         return file_digest(path)
-    files = [[file.relative_to(path).as_posix(), file_digest(file)] for file in pool_files(path)]
+    files = [[file.relative_to(path).as_posix(), file_digest(file)] for file in pool_files(path, layouts)]
     return f"sha256:{digest(files, 16)}"
-
-
-def given_verdicts(record: PoolRecord) -> list[Verdict]:
-    """The verdicts that the pool file holds for one problem."""
-    return [correct("given") if entry else wrong("given") for entry in record.correct or ()]
 
 
 class GivenVectors:

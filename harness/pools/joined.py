@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,26 +12,31 @@ from harness.records import Problem
 from harness.store.keys import storable
 
 from .joining import SEVERAL, Joiner
-from .layouts.reading import read_pool
+from .reading import read_pool
 from .record import PoolRecord
+from .registered_layouts import Layouts
 
 
 class Joined:
-    """Iterate over a pool file's lines with their problems; afterwards `index` lists what was joined.
+    """Iterate over a pool file's lines with their problems; after each pass `index` lists what it joined.
 
     Without a `join` each line is its own problem.
     """
 
-    def __init__(self, path: Path, join: Joiner | None) -> None:
-        self.path, self.join = path, join
+    def __init__(self, path: Path, join: Joiner | None, layouts: Layouts | None = None) -> None:
+        self.path, self.join, self.layouts = path, join, layouts or Layouts()
+        self._begin()
+
+    def _begin(self) -> None:
         self.entries: list[dict[str, Any]] = []
         self.lost: list[str] = []
         self.several: list[str] = []
         self.notes: list[str] = []
 
     def __iter__(self) -> Iterator[tuple[PoolRecord, Problem]]:
+        self._begin()
         taken: dict[str, str] = {}
-        for record in read_pool(self.path, self.notes.append):
+        for record in read_pool(self.path, self.notes.append, self.layouts):
             problem, way = self.join(record) if self.join else (_own_problem(record), "")
             if problem is None:
                 (self.several if way == SEVERAL else self.lost).append(record.problem_id)
@@ -83,8 +88,24 @@ def _entry(record: PoolRecord, problem: Problem, way: str) -> dict[str, Any]:
     }
 
 
-def listed_ways(ways: Counter[str]) -> str:
-    """A line that counts the joined problems by the way they joined."""
+def remarks(index: Mapping[str, Any]) -> Iterator[str]:
+    """Lines for the reader of an `index`: how its file was read, how its lines joined, and which joined none."""
+    entries, lost, several = index["entries"], index["lost"], index["several"]
+    total = len(entries) + len(lost) + len(several)
+    yield from index["notes"]
+    ways = Counter(entry["way"] for entry in entries)
+    if set(ways) - {"", "id"}:
+        yield f"pool: joined {_counted(ways)}"
+    if lost:
+        yield f"pool: {len(lost)} of {total} problems join to none of the task's: {_first_names(lost)}"
+    if several:
+        yield (
+            f"pool: {len(several)} of {total} problems fit several of the task's and are left out: "
+            f"{_first_names(several)}; a table of --ids says which is meant"
+        )
+
+
+def _counted(ways: Counter[str]) -> str:
     named = {
         "--ids": "by the table of --ids",
         "id": "by id",
@@ -92,9 +113,8 @@ def listed_ways(ways: Counter[str]) -> str:
         "rendered": "by the prompt as the task asks it",
         "within": "because their prompt holds the task's",
     }
-    return "joined " + ", ".join(f"{ways[way]:,} {text}" for way, text in named.items() if ways[way])
+    return ", ".join(f"{ways[way]:,} {text}" for way, text in named.items() if ways[way])
 
 
-def shown_names(names: Sequence[str]) -> str:
-    """The first five names, quoted."""
+def _first_names(names: Sequence[str]) -> str:
     return ", ".join(repr(name) for name in names[:5]) + (", ..." if len(names) > 5 else "")

@@ -17,16 +17,15 @@ and reference, are an exception: the first counts. 83 of the 4,096 problems of d
 from __future__ import annotations
 
 import csv
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 from harness.contracts import Task
 from harness.errors import HarnessError
 from harness.records import Problem
-from harness.system.json_lines import opened, read_lines
+from harness.system.json_lines import Line, opened, read_lines
 
 from .record import PoolRecord
 
@@ -139,16 +138,8 @@ TASK_COLUMNS = ("task_id", "problem_id", "id")
 POOL_COLUMNS = ("pool_id", "from")
 
 
-@dataclass(frozen=True)
-class Row:
-    """One row of a table: its values by column, and where it stands."""
-
-    value: Mapping[str, Any]
-    where: str
-
-
 class IdTable:
-    """What a table (JSONL, JSON, CSV, TSV) says: the problem's id for a pool's line, known by its id or its prompt."""
+    """A table (JSONL, JSON, CSV, TSV): the problem's id for a pool's line, known by its id or its prompt."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -169,7 +160,7 @@ class IdTable:
         mapped = (self.by_prompt.get(_squeezed(prompt)) for prompt in record.prompts)
         return next((name for name in mapped if name is not None), None)
 
-    def _take(self, row: Row) -> None:
+    def _take(self, row: Line) -> None:
         task_id, pool_id = _cell(row, TASK_COLUMNS), _cell(row, POOL_COLUMNS)
         prompt = row.value.get("prompt")
         if task_id is None or (pool_id is None and not isinstance(prompt, str)):
@@ -188,7 +179,7 @@ class IdTable:
             self.by_prompt[squeezed] = task_id if same else None  # a prompt of several problems names none
 
 
-def _cell(row: Row, names: Iterable[str]) -> str | None:
+def _cell(row: Line, names: Iterable[str]) -> str | None:
     """The text or whole number under the first of those names that is there."""
     for name in names:
         value = row.value.get(name)
@@ -197,20 +188,18 @@ def _cell(row: Row, names: Iterable[str]) -> str | None:
     return None
 
 
-def _rows(path: Path) -> Iterator[Row]:
+def _rows(path: Path) -> Iterator[Line]:
     with opened(path, "ids") as file:
         start = file.read(4096)
-    if start.lstrip()[:1] in ("{", "["):
-        yield from (Row(line.value, line.where) for line in read_lines(path, "ids"))
-    else:
-        yield from _delimited(path, "\t" if "\t" in start.partition("\n")[0] else ",")
-
-
-def _delimited(path: Path, delimiter: str) -> Iterator[Row]:
-    with opened(path, "ids") as file:
-        reader = csv.DictReader(file, delimiter=delimiter, strict=True)
+        if start.lstrip()[:1] in ("{", "["):
+            yield from read_lines(path, "ids")
+            return
+        file.seek(0)
+        reader = csv.DictReader(file, delimiter="\t" if "\t" in start.partition("\n")[0] else ",", strict=True)
         try:
-            for value in reader:
-                yield Row({str(name): cell for name, cell in value.items()}, f"ids {path}, line {reader.line_num}")
+            for row in reader:
+                place = f"line {reader.line_num}"
+                value = {str(name): cell for name, cell in row.items()}
+                yield Line(value, reader.line_num, place, f"ids {path}, {place}")
         except csv.Error as failure:
             raise HarnessError(f"ids {path}, line {reader.line_num}: not CSV ({failure})") from failure

@@ -1,4 +1,4 @@
-"""One problem's responses as a pool file holds them, and the checks that the readers of all layouts share."""
+"""One problem's responses as a pool file holds them, and what the readers of layouts share."""
 
 from __future__ import annotations
 
@@ -11,8 +11,6 @@ import numpy as np
 from harness.errors import HarnessError
 from harness.records import Responses
 
-DOC_PROMPTS = ("question", "problem", "prompt")  # names under which data sets keep a problem's text
-
 Say: TypeAlias = Callable[[str], None]
 
 
@@ -20,7 +18,8 @@ Say: TypeAlias = Callable[[str], None]
 class PoolRecord:
     """A problem's responses from a pool file.
 
-    `figures`: measurements of each, for a task that judges by them. `names`: what the file calls each response.
+    `reference`: the answer to the problem, if the file has one; what is no text, number or list of these is kept as
+    text. `figures`: measurements of each response, for a task that judges by them. `names`: what the file calls each.
     `finish`: how each ended, "stop" or "length"; None: not known, so each counts as complete.
     `more_ids` and `more_prompts` are further names under which it may join to a task's problem, best first.
     """
@@ -90,14 +89,6 @@ def texts_in(value: Mapping[str, Any], name: str, where: str) -> list[str]:
     if not texts:
         raise HarnessError(f"{where}: no {name}: leave the problem out, or give it some")
     return texts
-
-
-def first_texts(value: Any, names: Sequence[str]) -> tuple[str, ...]:
-    """The non-blank texts under these names (in upper or lower case), in the order of the names."""
-    if not isinstance(value, Mapping):
-        return ()
-    texts = {str(key).lower(): text for key, text in value.items() if isinstance(text, str) and text.strip()}
-    return tuple(texts[name] for name in names if name in texts)
 
 
 def as_reference(value: Any) -> Any:

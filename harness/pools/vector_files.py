@@ -11,11 +11,11 @@ import struct
 import tokenize
 import zipfile
 import zlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Any, Protocol
+from typing import IO, Any
 
 import numpy as np
 
@@ -29,23 +29,12 @@ _ENCRYPTED = 0x1
 GB = 1e9
 
 
-class VectorFile(Protocol):
-    """A file that gives arrays by name."""
+def open_vectors(path: Path, where: str, max_gb: float) -> _Npz | _Safetensors:
+    """Open a file of arrays; HarnessError, beginning with `where`, if it is of another kind, broken or too large.
 
-    @property
-    def names(self) -> Sequence[str]:
-        """What the arrays are called, in the file's order."""
-
-    def shape(self, name: str) -> Sequence[int]:
-        """The shape of that array, by its header."""
-
-    def read(self, name: str) -> Floats:
-        """That array, of floats."""
-
-
-def open_vectors(path: Path, where: str, max_gb: float) -> VectorFile:
-    """Open a file of arrays; HarnessError, beginning with `where`, if it is of another kind, broken or too large."""
-    kinds: dict[str, Callable[..., VectorFile]] = {".npz": _Npz, ".safetensors": _Safetensors}
+    `names` are those of the arrays in the file's order; `shape(name)` is read from a header, `read(name)` an array.
+    """
+    kinds: dict[str, type[_Npz | _Safetensors]] = {".npz": _Npz, ".safetensors": _Safetensors}
     if path.suffix not in kinds:
         raise HarnessError(f"{where}: must be .npz or .safetensors, one (n, d) array per problem id")
     with _faults(where):
@@ -102,11 +91,7 @@ class _Npz:
         self.where, self.max_gb, self.size = where, max_gb, path.stat().st_size
         self.archive = zipfile.ZipFile(path)
         self.members = {entry.filename.removesuffix(".npy"): entry for entry in self.archive.infolist()}
-        self._names = list(self.members)
-
-    @property
-    def names(self) -> Sequence[str]:
-        return self._names
+        self.names = list(self.members)
 
     def shape(self, name: str) -> Sequence[int]:
         where = f"{self.where}: {name!r}"
@@ -161,11 +146,7 @@ class _Safetensors:
 
         self.where, self.max_gb = where, max_gb
         file: Any = safe_open(path, framework="numpy")
-        self.file, self._names = file, list[str](file.keys())
-
-    @property
-    def names(self) -> Sequence[str]:
-        return self._names
+        self.file, self.names = file, list[str](file.keys())
 
     def shape(self, name: str) -> Sequence[int]:
         with _faults(f"{self.where}: {name!r}"):

@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
 from harness.errors import HarnessError
-from harness.pools.given import PoolTask, file_digest, given_verdicts, pool_digest, read_pool
-from harness.pools.joined import Joined, listed_ways, shown_names
+from harness.pools.given import PoolTask, file_digest, pool_digest
+from harness.pools.joined import Joined, remarks
 from harness.pools.joining import IdTable, Joiner
-from harness.pools.layouts.reading import count_problems
-from harness.records import Problem, Responses
+from harness.pools.reading import count_problems, other_layout, read_pool
+from harness.pools.record import PoolRecord
+from harness.pools.registered_layouts import Layouts
+from harness.records import Problem, Responses, correct, wrong
 from harness.stages.verify import answer_or_none
 from harness.stages.work import Work
 from harness.store import shards
@@ -33,20 +34,25 @@ READER = "3"  # how files are read and joined: part of the key, so that a pool i
 
 
 @dataclass(frozen=True)
-class ForeignPool:
+class ImportedPool:
     """A pool made elsewhere as a plan has it; its responses need not be in the store yet.
 
+    joined     its file, line by line with the problems
     problems   those that it has responses to; `entries` say of each, in the same order, what the file says of it
     is_stored  whether the store had it when the plan was made
     """
 
-    path: Path
+    joined: Joined
     task: Task
     problems: Sequence[Problem]
     entries: Sequence[dict[str, Any]]
     stage: Stage
-    join: Joiner | None
     is_stored: bool
+
+    @property
+    def path(self) -> Path:
+        """The file or folder."""
+        return self.joined.path
 
     @property
     def lines(self) -> dict[str, str]:
@@ -64,54 +70,51 @@ class ForeignPool:
         return self.is_measured or all(entry["graded"] for entry in self.entries)
 
 
-def foreign_pool(context: Context) -> ForeignPool:
+def imported_pool(context: Context) -> ImportedPool:
     """The pool of the config, joined to the task's problems; read from its file, or from the store if it has it."""
-    config, task, path = context.config, context.task, _pool_file(context)
-    split, candidates, join = _joiner(context)
-    stage = context.store.stage("pool", _inputs(context, split, candidates), ".parquet")
+    config, task = context.config, context.task
+    split, candidates, joined = _joined(context)
+    stage = context.store.stage("pool", _inputs(context, split, candidates, joined), ".parquet")
     index_file = stage.folder / "index.json"
     with disk_errors(index_file):
         is_stored = index_file.exists()
     if is_stored:
         index = read_record(index_file)
     else:
-        joined = Joined(path, join)
-        with context.progress.stage("read", count_problems(path), "problems", closing=False) as bar:
-            for _ in joined:
-                bar.advance()
+        for _ in _with_progress(joined, "read", context.progress):
+            pass
         index = joined.index()
-    _say_what_joined(index, context.progress)
-    entries = chosen_problems.only(config.only, index["entries"], itemgetter("id"), f"pool {path}")[: config.limit]
+    for line in remarks(index):
+        context.progress.say(line)
+    entries = chosen_problems.only(config.only, index["entries"], itemgetter("id"), f"pool {joined.path}")
+    entries = entries[: config.limit]
     if not task:
         candidates = [Problem(entry["id"], entry["prompt"], entry["reference"]) for entry in entries]
         task = PoolTask(candidates)
     by_id = {problem.id: problem for problem in candidates}
     problems = [by_id[entry["id"]] for entry in entries]
-    return ForeignPool(path, task, problems, entries, stage, join, is_stored)
+    return ImportedPool(joined, task, problems, entries, stage, is_stored)
 
 
-def import_pool(pool: ForeignPool, progress: Progress) -> None:
+def import_pool(pool: ImportedPool, progress: Progress) -> None:
     """Bring the pool into the store, a shard a problem, unless it has it; the index, written last, says it is whole."""
     index_file = pool.stage.folder / "index.json"
     if pool.is_stored or index_file.exists():
         return
     pool.stage.begin()
-    joined = Joined(pool.path, pool.join)
-    with progress.stage("import", count_problems(pool.path), "problems", closing=False) as bar:
-        for record, problem in joined:
-            shards.write_responses(pool.stage.path(problem), problem, record.as_responses())
-            bar.advance()
-    write_record(index_file, joined.index())
+    for record, problem in _with_progress(pool.joined, "import", progress):
+        shards.write_responses(pool.stage.path(problem), problem, record.as_responses())
+    write_record(index_file, pool.joined.index())
 
 
-def bring_in(pool: ForeignPool, work: Work, progress: Progress) -> None:
+def bring_in(pool: ImportedPool, work: Work, progress: Progress) -> None:
     """Import the pool, and the verdicts that it brings where these count (`work` says so)."""
     import_pool(pool, progress)
     if work.verdicts.inputs["given"]:
         keep_given_verdicts(pool, work)
 
 
-def verdicts_given(context: Context, pool: ForeignPool, needed: bool = True) -> bool:
+def verdicts_given(context: Context, pool: ImportedPool, needed: bool = True) -> bool:
     """Whether the pool's own verdicts count: where every line has them, unless `regrade`; else the task's verifier's.
 
     HarnessError where verdicts are `needed` and nothing gives any.
@@ -128,7 +131,7 @@ def verdicts_given(context: Context, pool: ForeignPool, needed: bool = True) -> 
     return given
 
 
-def common_size(config: RunConfig, pool: ForeignPool) -> int | None:
+def common_size(config: RunConfig, pool: ImportedPool) -> int | None:
     """How many responses of each problem count: `--n`, else all, which must then be equally many."""
     smallest = min(pool.entries, key=itemgetter("n"))
     largest = max(pool.entries, key=itemgetter("n"))
@@ -144,12 +147,12 @@ def common_size(config: RunConfig, pool: ForeignPool) -> int | None:
     return config.n
 
 
-def keep_given_verdicts(pool: ForeignPool, work: Work) -> None:
+def keep_given_verdicts(pool: ImportedPool, work: Work) -> None:
     """Write the verdicts that the file carries, and the answers that the task extracts, where they are missing."""
     work.verdicts.begin()
     missing = {problem.id for problem in work.verdicts.missing(pool.problems)}
     problem_of = dict(zip(pool.lines.values(), pool.problems, strict=True))
-    for record in read_pool(pool.path) if missing else ():
+    for record in read_pool(pool.path, layouts=pool.joined.layouts) if missing else ():
         problem = problem_of.get(record.problem_id)
         if problem is None or problem.id not in missing:
             continue
@@ -160,71 +163,59 @@ def keep_given_verdicts(pool: ForeignPool, work: Work) -> None:
             judged = zip(record.responses, record.figures, strict=True)
             verdicts = [pool.task.judge(problem, text, measurements) for text, measurements in judged]
         else:
-            verdicts = given_verdicts(record)
+            verdicts = [correct("given") if entry else wrong("given") for entry in record.correct or ()]
         shards.write_verdicts(work.verdicts.path(problem), verdicts, [answers[each] for each in responses])
 
 
 def responses_in_file(context: Context) -> Iterator[tuple[Problem, Responses]]:
-    """The problems of the config's pool file with their responses, joined as `foreign_pool` does; keeps nothing.
+    """The problems of the config's pool file with their responses, joined as `imported_pool` does; keeps nothing.
 
     The names that the file gives the responses and the problem stand in `problem.meta`, as "names" and "line".
     """
-    joined = Joined(_pool_file(context), _joiner(context)[2])
+    joined = _joined(context)[2]
     for record, problem in joined:
         meta = {**problem.meta, "names": record.names, "line": record.problem_id}
         yield replace(problem, meta=meta), record.as_responses()
-    _say_what_joined(joined.index(), context.progress)
+    for line in remarks(joined.index()):
+        context.progress.say(line)
 
 
-def _pool_file(context: Context) -> Path:
-    path = context.config.pool
+def _joined(context: Context) -> tuple[str, list[Problem], Joined]:
+    """The split that the config's pool is joined to, its problems ([] without a task), and the file's lines."""
+    config, task, path = context.config, context.task, context.config.pool
     assert path is not None
     if not path.exists():
         raise HarnessError(f"pool {path}: no such file")
-    return path
-
-
-def _joiner(context: Context) -> tuple[str, list[Problem], Joiner | None]:
-    """The split that a pool is joined to, its problems, and what finds them; nothing to join to without a task."""
-    config, task = context.config, context.task
     if config.ids and not config.task:
         raise HarnessError(f"ids {config.ids}: it maps the pool's lines to a task's problems: say which --task")
     ids = IdTable(config.ids) if config.ids else None
     split = config.split or (task.default_split("")[0] if task else "")
     candidates = list(task.problems(split)) if task else []
-    return split, candidates, Joiner(task, candidates, ids) if task else None
+    layouts = Layouts(context.registry, context.progress.say)
+    return split, candidates, Joined(path, Joiner(task, candidates, ids) if task else None, layouts)
 
 
-def _inputs(context: Context, split: str, candidates: Sequence[Problem]) -> dict[str, Any]:
+def _inputs(context: Context, split: str, candidates: Sequence[Problem], joined: Joined) -> dict[str, Any]:
     """All that fixes which responses the imported pool has, and to which problems."""
     config, task = context.config, context.task
-    assert config.pool is not None
     inputs: dict[str, Any] = {
-        "file": pool_digest(config.pool),
+        "file": pool_digest(joined.path, joined.layouts),
         "task": task.pools_as or config.task if task else None,
         "split": split,
         "reader": READER,
     }
     if task:
-        asked = [[problem.id, problem.prompt, task.messages(problem)] for problem in candidates]
-        inputs |= {"revision": task.revision, "problems": digest(asked)}
+        problems = [[problem.id, problem.prompt, task.messages(problem)] for problem in candidates]
+        inputs |= {"revision": task.revision, "problems": digest(problems)}
     if config.ids:
         inputs["ids"] = file_digest(config.ids)
-    return inputs
+    layout = other_layout(joined.path, joined.layouts)
+    return inputs | ({"layout": layout} if layout else {})
 
 
-def _say_what_joined(index: Mapping[str, Any], progress: Progress) -> None:
-    entries, lost, several = index["entries"], index["lost"], index["several"]
-    total = len(entries) + len(lost) + len(several)
-    for note in index["notes"]:
-        progress.say(note)
-    ways = Counter(entry["way"] for entry in entries)
-    if set(ways) - {"", "id"}:
-        progress.say(f"pool: {listed_ways(ways)}")
-    if lost:
-        progress.say(f"pool: {len(lost)} of {total} problems join to none of the task's: {shown_names(lost)}")
-    if several:
-        progress.say(
-            f"pool: {len(several)} of {total} problems fit several of the task's and are left out: "
-            f"{shown_names(several)}; a table of --ids says which is meant"
-        )
+def _with_progress(joined: Joined, verb: str, progress: Progress) -> Iterator[tuple[PoolRecord, Problem]]:
+    total = count_problems(joined.path, joined.layouts)
+    with progress.stage(verb, total, "problems", closing=False) as stage:
+        for line in joined:
+            yield line
+            stage.advance()

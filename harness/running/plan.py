@@ -24,7 +24,7 @@ from harness.task import Task
 
 from .config import RunConfig
 from .context import Context
-from .importing import ForeignPool
+from .importing import ImportedPool
 from .older_pools import Older
 
 STEERED = 16  # a problem counts as so many rows under a sampler that steers, which reads many tokens a step
@@ -84,7 +84,7 @@ class Plan:
     labels: Mapping[str, str] = field(default_factory=dict)
     selectors: Mapping[str, Selector] = field(default_factory=dict)
     sampling: Sampling | None = None
-    foreign: ForeignPool | None = None
+    foreign: ImportedPool | None = None
     vectors: Vectors | None = None
     weights: Mapping[str, Sequence[Weights]] = field(default_factory=dict)
     older: Sequence[Older] = ()

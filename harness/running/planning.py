@@ -24,7 +24,7 @@ from harness.task import Measured, Task
 from . import chosen_problems, older_pools
 from .config import RunConfig
 from .context import Context, make_context
-from .importing import common_size, foreign_pool, verdicts_given
+from .importing import common_size, imported_pool, verdicts_given
 from .plan import Plan, Sampling, Vectors, prompt
 
 
@@ -111,7 +111,7 @@ def _check_engine(plan: Plan, sampling: Sampling) -> None:
 
 def _foreign_plan(context: Context, wants_vectors: bool, with_verdicts: bool) -> Plan:
     """A plan over the responses of a pool file, which a stage imports into the store once."""
-    config, pool = context.config, foreign_pool(context)
+    config, pool = context.config, imported_pool(context)
     given = verdicts_given(context, pool) if with_verdicts else False
     n = common_size(config, pool) if with_verdicts else None
     plan = Plan(

@@ -14,16 +14,16 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import islice
-from pathlib import Path
 from typing import Any, TypeAlias
 
 import numpy as np
 
 from harness.contracts import Embedder, Ranker, RanksAfter
-from harness.errors import HarnessError, contained, did_you_mean, said
+from harness.errors import HarnessError, contained, said
 from harness.plugin_system.component import parameters
 from harness.plugin_system.picks import needs, picked, require_selector, subset_of
 from harness.pools.given import GivenVectors
+from harness.pools.verified import read_verified
 from harness.records import Floats, Pool, Problem, Responses
 from harness.stages.embed import embedded
 from harness.stages.project import project
@@ -31,7 +31,6 @@ from harness.stages.rank import centred, pool_of, ranking_named
 from harness.stages.verify import answers_of
 from harness.stages.work import one_thread, ranking_rng
 from harness.store import shards
-from harness.system.json_lines import Line, read_lines
 from harness.system.progress import Progress
 
 from .config import SelectConfig
@@ -133,50 +132,8 @@ def _check_size(k: int, one: Candidates) -> None:
 def _with_verified(request: SelectConfig, found: Sequence[tuple[Problem, Responses]]) -> list[Candidates]:
     """The candidates with the indices that the file of `--verified` names; a problem that it does not name has none."""
     sizes = {problem.id: len(responses) for problem, responses in found}
-    verified = _read_verified(request.verified, sizes) if request.verified else {}
+    verified = read_verified(request.verified, sizes) if request.verified else {}
     return [Candidates(problem, responses, verified.get(problem.id, ())) for problem, responses in found]
-
-
-def _read_verified(path: Path, sizes: dict[str, int]) -> dict[str, list[int]]:
-    places: dict[str, str] = {}
-    verified: dict[str, list[int]] = {}
-    for line in read_lines(path, "verified"):
-        name = _problem_named(line, sizes)
-        if name in places:
-            raise HarnessError(f"{line.where}: problem {name!r} stands on {places[name]} already: one line a problem")
-        places[name] = line.place
-        verified[name] = _indices_in(line, name, sizes[name])
-    return verified
-
-
-def _problem_named(line: Line, sizes: dict[str, int]) -> str:
-    if not {"problem_id", "indices"} <= set(line.value):
-        keys = ", ".join(map(repr, line.value)) or "none"
-        raise HarnessError(f'{line.where}: expected {{"problem_id": ..., "indices": [...]}}, got the keys {keys:.200}')
-    name = line.value["problem_id"]
-    if not isinstance(name, str):
-        raise HarnessError(f"{line.where}: problem_id must be a text, got {name!r:.60}")
-    if name not in sizes:
-        guess = did_you_mean(name, sizes).partition("? ")
-        hint = f" {guess[0]}?)" if guess[1] else ""
-        raise HarnessError(f"{line.where}: problem {name!r:.80} is none of the {len(sizes)} of the pool{hint}")
-    return name
-
-
-def _indices_in(line: Line, name: str, n: int) -> list[int]:
-    indices, seen = line.value["indices"], set[int]()
-    where = f"{line.where} ({name})"
-    if not isinstance(indices, list):
-        raise HarnessError(f"{where}: indices must be a list of whole numbers, got {indices!r:.60}")
-    for index in indices:
-        if type(index) is not int:
-            raise HarnessError(f"{where}: indices must be whole numbers, got {index!r:.60}")
-        if not 0 <= index < n:
-            raise HarnessError(f"{where}: index {index} is outside 0..{n - 1}, the problem's {n} responses")
-        if index in seen:
-            raise HarnessError(f"{where}: index {index} stands there twice")
-        seen.add(index)
-    return indices
 
 
 # Vectors.

@@ -9,7 +9,7 @@ import typer
 
 from harness import hookimpl
 from harness.hookspecs import Register
-from harness.plugin_system.options import Json, StoreDir, StoredKey, Yes, show, takes
+from harness.plugin_system.options import Json, Plugin, StoreDir, StoredKey, Yes, show, takes
 from harness.running.config import RunConfig
 
 PoolKey = Annotated[str, typer.Argument(help="A pool file, or the key of a pool in the store (its beginning will do).")]
@@ -46,11 +46,11 @@ def import_pool(
 
 
 @pool_app.command()
-def inspect(pool: PoolKey, store: StoreDir = Path("runs"), as_json: Json = False) -> None:
+def inspect(pool: PoolKey, store: StoreDir = Path("runs"), plugin: Plugin = None, as_json: Json = False) -> None:
     """How many problems and responses, how many distinct, how long, how many correct."""
     from . import jobs, tables
 
-    show(jobs.inspect(pool, store), as_json, tables.summary)
+    show(jobs.inspect(pool, store, plugin or ()), as_json, tables.summary)
 
 
 @pool_app.command()

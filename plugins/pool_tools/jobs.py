@@ -12,7 +12,9 @@ import numpy as np
 
 from harness.contracts import Task
 from harness.errors import HarnessError
-from harness.pools.given import read_pool
+from harness.plugin_system.registry import load_registry
+from harness.pools.reading import read_pool
+from harness.pools.registered_layouts import Layouts
 from harness.records import Problem, Responses
 from harness.results import verdict_quality
 from harness.running import importing, pipeline
@@ -36,7 +38,7 @@ from . import hardness
 def import_file(config: RunConfig, progress: Progress) -> dict[str, Any]:
     """Import the config's pool file into its store; its summary, with the key under which it is kept."""
     context = make_context(config, progress)
-    pool = importing.foreign_pool(context)
+    pool = importing.imported_pool(context)
     given = importing.verdicts_given(context, pool, needed=False)
     importing.bring_in(pool, context.work(pool.task, pool.stage, given=given), progress)
     return inspect(pool.stage.key, config.store)
@@ -138,10 +140,11 @@ def _problems(task: Task, splits: Sequence[str]) -> tuple[dict[str, Problem], Ha
     return by_id, fault
 
 
-def inspect(pool: str, root: Path) -> dict[str, Any]:
+def inspect(pool: str, root: Path, plugin_files: Sequence[Path] = ()) -> dict[str, Any]:
     """The summary of a pool file, or of a pool in the store with whatever verdicts there are on it."""
     if Path(pool).exists():
-        records = ((r.as_responses(), r.correct) for r in read_pool(Path(pool)))
+        layouts = Layouts(load_registry(plugin_files))
+        records = ((r.as_responses(), r.correct) for r in read_pool(Path(pool), layouts=layouts))
         return {"pool": pool, **_summary(records)}
     folder = stored_pool(root, pool)
     graded = graded_folder(root, folder.name)

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from harness.errors import HarnessError
-from harness.pools.record import PoolRecord, Say, as_reference, grouped
+from harness.pools.record import PoolRecord, Say, grouped
 from harness.system.expansion import RATIO, most_expanded
 from harness.system.json_lines import beginning
 
@@ -24,14 +24,25 @@ _ZIP = b"PK\x03\x04"
 _JSON_LOG = re.compile(rb'\s*\{\s*"version"\s*:\s*\d+\s*,\s*"status"\s*:\s*"')
 
 
-def is_inspect_log(path: Path) -> bool:
-    """Whether the file begins as an inspect_ai log does: as a zip archive, or with version and status."""
-    start = beginning(path)
-    return start.startswith(_ZIP) or _JSON_LOG.match(start) is not None
+class InspectLog:
+    """Logs of inspect_ai (.eval, .json); the epochs of a sample are its responses. Needs `pip install inspect_ai`."""
+
+    name, holds = "inspect_ai", "inspect_ai logs"
+
+    def fits(self, path: Path) -> bool:
+        """Whether the file begins as a log does: as a zip archive, or with version and status."""
+        start = beginning(path) if path.is_file() else b""
+        return start.startswith(_ZIP) or _JSON_LOG.match(start) is not None
+
+    def read(self, path: Path, say: Say) -> Iterator[PoolRecord]:
+        """The records of a log."""
+        log = _log(path)
+        say("pool: read as an inspect_ai log; its scores are not taken as verdicts")
+        return records_of(log.samples or [], say)
 
 
-def read_inspect_log(path: Path, say: Say) -> Iterator[PoolRecord]:
-    """The records of a log."""
+def _log(path: Path) -> Any:
+    """The log as inspect_ai's own reader gives it; HarnessError where it is not installed or cannot read the file."""
     kind = "eval" if beginning(path, 4) == _ZIP else "json"
     if kind == "eval":
         _check_archive(path)
@@ -42,12 +53,10 @@ def read_inspect_log(path: Path, say: Say) -> Iterator[PoolRecord]:
             f"pool {path}: an inspect_ai log, which its own reader reads: pip install inspect_ai"
         ) from failure
     try:
-        log = reader.read_eval_log(str(path), resolve_attachments=True, format=kind)
+        return reader.read_eval_log(str(path), resolve_attachments=True, format=kind)
     except Exception as failure:  # whatever its reader raises on a broken log
-        said = " ".join(str(failure).split())
-        raise HarnessError(f"pool {path}: inspect_ai cannot read this log ({said:.200})") from failure
-    say("pool: read as an inspect_ai log; its scores are not taken as verdicts")
-    yield from records_of(log.samples or [], say)
+        reason = " ".join(str(failure).split())
+        raise HarnessError(f"pool {path}: inspect_ai cannot read this log ({reason:.200})") from failure
 
 
 def records_of(samples: list[Any], say: Say) -> Iterator[PoolRecord]:
@@ -73,11 +82,10 @@ def _check_archive(path: Path) -> None:
 
 
 def _record(sample: Any) -> tuple[Hashable, PoolRecord]:
-    given = sample.id
     prompt = sample.input if isinstance(sample.input, str) else "\n".join(message.text for message in sample.input)
-    return given, PoolRecord(
-        problem_id=given if isinstance(given, str) else f"sample-{given}",
+    return sample.id, PoolRecord(
+        problem_id=sample.id if isinstance(sample.id, str) else f"sample-{sample.id}",
         responses=[choice.message.text for choice in sample.output.choices],
-        reference=as_reference(sample.target),
+        reference=sample.target,
         more_prompts=[prompt],
     )

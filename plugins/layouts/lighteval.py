@@ -18,24 +18,39 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from harness.errors import HarnessError
-from harness.pools.record import DOC_PROMPTS, PoolRecord, Say, as_reference, first_texts, grouped
+from harness.pools.record import PoolRecord, Say, grouped
+from harness.system.json_lines import beginning
 
-PARQUET = b"PAR1"
+from .documents import PROMPTS, first_texts
+
+_PARQUET = b"PAR1"
 _OLD = ("example", "full_prompt", "predictions", "gold")
 _NEW = ("doc", "model_response")
 _ROWS_AT_ONCE = 64
 
 
-def read_lighteval(path: Path, say: Say) -> Iterator[PoolRecord]:
-    """The records of a details file, of either generation."""
-    try:
-        with pq.ParquetFile(path) as file:
-            columns = file.schema_arrow.names
-            read = _reader(columns, path)
-            say("pool: read as lighteval details; their metrics are of all responses together: not taken as verdicts")
-            yield from grouped(_new_ones(_rows(file, columns, path), read))
-    except (pa.ArrowException, OSError, ValueError, OverflowError, TypeError, KeyError) as failure:
-        raise HarnessError(f"pool {path}: this parquet file cannot be read ({failure})") from failure
+class Lighteval:
+    """Details of lighteval (`--save-details`): parquet with a row for each document, of either generation."""
+
+    name, holds = "lighteval", "lighteval parquet"
+
+    def fits(self, path: Path) -> bool:
+        """Whether it is a parquet file, of whatever columns: `read` says which are missing."""
+        return path.is_file() and beginning(path, len(_PARQUET)) == _PARQUET
+
+    def read(self, path: Path, say: Say) -> Iterator[PoolRecord]:
+        """The records of a details file, a document each."""
+        try:
+            with pq.ParquetFile(path) as file:
+                columns = file.schema_arrow.names
+                read = _reader(columns, path)
+                say(
+                    "pool: read as lighteval details; their metrics are of all responses together: not taken as "
+                    "verdicts"
+                )
+                yield from grouped(_distinct(_rows(file, columns, path), read))
+        except (pa.ArrowException, OSError, ValueError, OverflowError, TypeError, KeyError) as failure:
+            raise HarnessError(f"pool {path}: this parquet file cannot be read ({failure})") from failure
 
 
 Row = Mapping[str, Any]
@@ -54,32 +69,32 @@ def _reader(columns: Sequence[str], path: Path) -> Read:
 
 
 def _rows(file: pq.ParquetFile, columns: Sequence[str], path: Path) -> Iterator[tuple[Row, int, str]]:
-    wanted = [name for name in (*_OLD, *_NEW) if name in columns]
+    known = [name for name in (*_OLD, *_NEW) if name in columns]
     number = 0
-    for batch in file.iter_batches(batch_size=_ROWS_AT_ONCE, columns=wanted, use_threads=False):
+    for batch in file.iter_batches(batch_size=_ROWS_AT_ONCE, columns=known, use_threads=False):
         for row in batch.to_pylist():
             number += 1
             yield row, number, f"pool {path}, row {number}"
 
 
-def _new_ones(rows: Iterator[tuple[Row, int, str]], read: Read) -> Iterator[tuple[Hashable, PoolRecord]]:
+def _distinct(rows: Iterator[tuple[Row, int, str]], read: Read) -> Iterator[tuple[Hashable, PoolRecord]]:
     """Each row's document and record; a row that repeats another's responses (for another metric) is passed over."""
-    taken: set[Hashable] = set()
+    seen: set[Hashable] = set()
     for row, number, where in rows:
         key, record = read(row, number, where)
         content = (key, hash(tuple(record.responses)))
-        if content not in taken:
-            taken.add(content)
+        if content not in seen:
+            seen.add(content)
             yield key, record
 
 
 def _new(row: Row, number: int, where: str) -> tuple[Hashable, PoolRecord]:
     doc, response = _struct(row, "doc", where), _struct(row, "model_response", where)
-    prompts = (*first_texts(doc.get("specific"), DOC_PROMPTS), *first_texts(doc, ("original_query", "query")))
+    prompts = (*first_texts(doc.get("specific"), PROMPTS), *first_texts(doc, ("original_query", "query")))
     record = PoolRecord(
         problem_id=f"row-{number}",
         responses=_responses(response.get("text"), where),
-        reference=as_reference(doc.get("choices")),
+        reference=doc.get("choices"),
         more_prompts=prompts,
     )
     return (str(doc.get("task_name")), str(doc.get("id")), prompts), record
@@ -98,7 +113,7 @@ def _old(row: Row, number: int, where: str) -> tuple[Hashable, PoolRecord]:
     record = PoolRecord(
         problem_id=f"row-{number}",
         responses=_responses(_value(row["predictions"]), where),
-        reference=as_reference(_value(row.get("gold"))),
+        reference=_value(row.get("gold")),
         prompt=prompt,
     )
     return prompt, record

@@ -1,1 +1,0 @@
-"""One reader for each layout of pool files."""

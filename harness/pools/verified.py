@@ -1,0 +1,51 @@
+"""Read which responses were verified before (`harness select --verified`): `{"problem_id": ..., "indices": [...]}`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from harness.errors import HarnessError, did_you_mean
+from harness.system.json_lines import Line, read_lines
+
+
+def read_verified(path: Path, sizes: Mapping[str, int]) -> dict[str, list[int]]:
+    """The indices of each problem that the file names, in its order; `sizes`: responses by problem id."""
+    places: dict[str, str] = {}
+    verified: dict[str, list[int]] = {}
+    for line in read_lines(path, "verified"):
+        name = _problem_id(line, sizes)
+        if name in places:
+            raise HarnessError(f"{line.where}: problem {name!r} stands on {places[name]} already: one line a problem")
+        places[name] = line.place
+        verified[name] = _indices(line, f"{line.where} ({name})", sizes[name])
+    return verified
+
+
+def _problem_id(line: Line, sizes: Mapping[str, int]) -> str:
+    if not {"problem_id", "indices"} <= set(line.value):
+        keys = ", ".join(map(repr, line.value)) or "none"
+        raise HarnessError(f'{line.where}: expected {{"problem_id": ..., "indices": [...]}}, got the keys {keys:.200}')
+    name = line.value["problem_id"]
+    if not isinstance(name, str):
+        raise HarnessError(f"{line.where}: problem_id must be a text, got {name!r:.60}")
+    if name not in sizes:
+        guess = did_you_mean(name, sizes).partition("? ")
+        hint = f" {guess[0]}?)" if guess[1] else ""
+        raise HarnessError(f"{line.where}: problem {name!r:.80} is none of the {len(sizes)} of the pool{hint}")
+    return name
+
+
+def _indices(line: Line, where: str, n: int) -> list[int]:
+    indices, seen = line.value["indices"], set[int]()
+    if not isinstance(indices, list):
+        raise HarnessError(f"{where}: indices must be a list of whole numbers, got {indices!r:.60}")
+    for index in indices:
+        if type(index) is not int:
+            raise HarnessError(f"{where}: indices must be whole numbers, got {index!r:.60}")
+        if not 0 <= index < n:
+            raise HarnessError(f"{where}: index {index} is outside 0..{n - 1}, the problem's {n} responses")
+        if index in seen:
+            raise HarnessError(f"{where}: index {index} stands there twice")
+        seen.add(index)
+    return indices

@@ -1,0 +1,63 @@
+"""Pools from evalplus and human-eval: JSON lines, one a sample, or a folder for each task with a file a sample."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from harness import HarnessError
+from harness.pools.record import PoolRecord, Say, grouped, text_in
+from harness.system.json_lines import Line
+
+
+class Evalplus:
+    """Samples of evalplus and human-eval, `{"task_id": ..., "solution" or "completion": ...}`, one a line."""
+
+    name, keys = "evalplus", "task_id, solution or completion"
+
+    def fits(self, value: Mapping[str, Any]) -> bool:
+        """Whether a line names a task and holds a program."""
+        return "task_id" in value and ("solution" in value or "completion" in value)
+
+    def read(self, lines: Iterator[Line]) -> Iterator[PoolRecord]:
+        """A record a task, in order of first appearance."""
+        return grouped((record.problem_id, record) for record in map(_sample, lines))
+
+
+def _sample(line: Line) -> PoolRecord:
+    # As evalplus.evaluate does: a whole solution is preferred to a completion, which continues the prompt.
+    name = "solution" if "solution" in line.value else "completion"
+    return PoolRecord(text_in(line.value, "task_id", line.where), [text_in(line.value, name, line.where)])
+
+
+class EvalplusFolders:
+    """Folders of evalplus programs, one for each task: `HumanEval_0/0.py`, `HumanEval_0/1.py`, ..."""
+
+    name, holds = "evalplus folders", "folders of evalplus programs"
+
+    def fits(self, path: Path) -> bool:
+        """Whether it is a folder of folders with numbered programs."""
+        return path.is_dir() and bool(self.files(path))
+
+    def files(self, path: Path) -> list[Path]:
+        """The programs, by task and number."""
+        return sorted(path.glob("*/[0-9]*.py"), key=lambda file: (_natural(file.parent.name), _natural(file.stem)))
+
+    def read(self, path: Path, say: Say) -> Iterator[PoolRecord]:
+        """A record a task, by the number in its name; the responses by their numbers."""
+        say("pool: read as folders of evalplus samples")
+        return grouped((record.problem_id, record) for record in map(_program, self.files(path)))
+
+
+def _program(path: Path) -> PoolRecord:
+    try:
+        return PoolRecord(path.parent.name.replace("_", "/"), [path.read_text(encoding="utf-8")])
+    except UnicodeDecodeError as failure:
+        raise HarnessError(f"pool {path}: not UTF-8 text ({failure})") from failure
+
+
+def _natural(name: str) -> tuple[str, int, str]:
+    """The key that sorts `HumanEval_2` before `HumanEval_10`."""
+    stem = name.rstrip("0123456789")
+    return stem, int(name[len(stem) :] or -1), name

@@ -1,0 +1,204 @@
+"""Pools of sequences made elsewhere: FASTA with scores in its headers, and CSV or TSV with a column of sequences.
+
+    >design-17 logprob=-61.2 plddt=91.4 ptm=0.83          name,sequence,logprob,plddt,ptm
+    MKTAYIAKQR...                                         design-17,MKTAYIAKQR...,-61.2,91.4,0.83
+
+All sequences of a file are the candidates of one problem, named as the file is; of several where each says which
+(`problem_id=...`, or a column of that name). Their order stays: row i of your own vectors is sequence i.
+
+Of the scores three kinds are taken, where every sequence of a problem has them: a log-probability (`logprob`,
+`log_likelihood`), verdicts (`correct`, `plausible`: 1, 0, true, false), and a folding model's confidence (`plddt`, of 1
+or of 100, and `ptm`), which a task judges by its own thresholds. The others are left out, and a line names them.
+"""
+
+from __future__ import annotations
+
+import csv
+import math
+import re
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Any, NoReturn
+
+from harness.errors import HarnessError
+from harness.pools.record import PoolRecord, Say
+from harness.system.json_lines import opened
+
+SEQUENCE = ("sequence", "seq", "aa_sequence", "protein_sequence")
+NAME = ("name", "id", "description", "sequence_id", "design")
+PROBLEM = ("problem_id", "problem", "target")
+LOGPROB = ("logprob", "log_prob", "log_likelihood", "loglikelihood")
+CORRECT = ("correct", "plausible")
+CONFIDENCES = {"plddt": "plddt", "mean_plddt": "plddt", "ptm": "ptm"}  # column -> measurement
+ANY = "any"  # a problem of that id takes candidates of any kind
+TRUTH = {"1": True, "true": True, "yes": True, "0": False, "false": False, "no": False}
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """One sequence: its name, its scores (by lower-case name, as text), and where it stands."""
+
+    name: str
+    sequence: str
+    scores: Mapping[str, str]
+    where: str
+
+    @property
+    def problem(self) -> str:
+        """The problem that its scores name; "" where they name none."""
+        return next((self.scores[name] for name in PROBLEM if self.scores.get(name)), "")
+
+
+class Sequences:
+    """FASTA with scores in its headers; CSV and TSV with a column `sequence`. All sequences answer one problem."""
+
+    name, holds = "sequences", "FASTA; CSV with a column `sequence`"
+
+    def fits(self, path: Path) -> bool:
+        """Whether a text file is FASTA, or a table with a column of sequences."""
+        if not path.is_file():
+            return False
+        try:
+            with opened(path, "pool") as file:
+                first = next((line for line in file if line.strip()), "")
+        except HarnessError:  # no text
+            return False
+        return first.startswith(">") or _delimiter(first) is not None
+
+    def read(self, path: Path, say: Say) -> Iterator[PoolRecord]:
+        """A record a problem, in order of appearance; all are in memory."""
+        with opened(path, "pool") as file:
+            first = next(line for line in file if line.strip())
+            file.seek(0)
+            delimiter = _delimiter(first)
+            kind = "FASTA" if delimiter is None else "a table of sequences"
+            candidates = list(_fasta(path, file) if delimiter is None else _table(path, file, delimiter))
+        problems: dict[str, list[Candidate]] = {}
+        for candidate in candidates:
+            problems.setdefault(candidate.problem, []).append(candidate)
+        records = [_record(path, name, answers) for name, answers in problems.items()]
+        say(f"pool: read as {kind}, {len(candidates):,} sequences{_scores_taken(records, candidates)}")
+        yield from records
+
+
+def _scores_taken(records: list[PoolRecord], candidates: list[Candidate]) -> str:
+    columns = {"log-probabilities": "logprobs", "verdicts": "correct", "pLDDT and pTM": "figures"}
+    taken = [name for name, column in columns.items() if any(getattr(record, column) is not None for record in records)]
+    known = {*PROBLEM, *LOGPROB, *CORRECT, *CONFIDENCES}
+    others = sorted({name for candidate in candidates for name in candidate.scores} - known)
+    shown = ", ".join(others[:6]) + (", ..." if len(others) > 6 else "")
+    return (f" with {', '.join(taken)}" if taken else "") + (f"; not taken: {shown}" if others else "")
+
+
+def _fasta(path: Path, file: IO[str]) -> Iterator[Candidate]:
+    header, lines, start = "", list[str](), 0
+    for number, text in enumerate(file, 1):
+        line = text.strip()
+        if line.startswith(">"):
+            if start:
+                yield _candidate(header, "".join(lines), _scores(header), f"pool {path}, line {start}")
+            header, lines, start = line[1:].strip(), [], number
+        elif line and not line.startswith(";"):
+            lines.append(line)
+    if start:
+        yield _candidate(header, "".join(lines), _scores(header), f"pool {path}, line {start}")
+
+
+def _scores(header: str) -> dict[str, str]:
+    """The `name=value` pairs of a header, between blanks, commas, semicolons or bars."""
+    return {name.lower(): value for name, value in re.findall(r"([A-Za-z_]\w*)\s*=\s*([^\s,;|]+)", header)}
+
+
+def _table(path: Path, file: IO[str], delimiter: str) -> Iterator[Candidate]:
+    reader = csv.DictReader(file, delimiter=delimiter, strict=True)
+    try:
+        for row in reader:
+            cells = {str(key).strip().lower(): (value or "").strip() for key, value in row.items() if key}
+            sequence = next((cells.pop(name) for name in SEQUENCE if name in cells), "")
+            name = next((cells[name] for name in NAME if cells.get(name)), "")
+            scores = {key: value for key, value in cells.items() if key not in NAME and value}
+            yield _candidate(name, sequence, scores, f"pool {path}, line {reader.line_num}")
+    except csv.Error as failure:
+        raise HarnessError(f"pool {path}, line {reader.line_num}: not CSV ({failure})") from failure
+
+
+def _delimiter(header: str) -> str | None:
+    """The sign between the columns of a table, one of which is of sequences; None where the line is no such header."""
+    for delimiter in ("\t", ",", ";"):
+        names = {name.strip().strip('"').lower() for name in header.split(delimiter)}
+        if names & set(SEQUENCE) and not header.lstrip().startswith(("{", "[")):
+            return delimiter
+    return None
+
+
+def _candidate(name: str, text: str, scores: Mapping[str, str], where: str) -> Candidate:
+    sequence = "".join(text.split()).upper().removesuffix("*")
+    if not sequence:
+        raise HarnessError(f"{where} ({name[:40]}): no sequence")
+    odd = next((letter for letter in sequence if not ("A" <= letter <= "Z" or letter in "-.")), None)
+    if odd:
+        raise HarnessError(f"{where} ({name[:40]}): {odd!r} is no letter of a sequence")
+    return Candidate(name, sequence, scores, where)
+
+
+def _record(path: Path, name: str, candidates: list[Candidate]) -> PoolRecord:
+    correct = _column(candidates, CORRECT, _truth)
+    return PoolRecord(
+        problem_id=name or path.name.split(".")[0],
+        responses=[candidate.sequence for candidate in candidates],
+        logprobs=_column(candidates, LOGPROB, _number),
+        logprob_kind="as the file gives them",
+        correct=correct,
+        figures=None if correct else _confidences(candidates),
+        more_ids=() if name else (ANY,),
+        names=[candidate.name.split()[0] if candidate.name else "" for candidate in candidates],
+    )
+
+
+def _column(
+    candidates: list[Candidate], names: tuple[str, ...], value: Callable[[Candidate, str], Any]
+) -> list[Any] | None:
+    """The values under the first of these names that all candidates have; None where no name is."""
+    for name in names:
+        if all(name in candidate.scores for candidate in candidates):
+            return [value(candidate, name) for candidate in candidates]
+    return None
+
+
+def _confidences(candidates: list[Candidate]) -> list[dict[str, float]] | None:
+    """pLDDT, from 0 to 1 whatever scale it had, and pTM; None unless all candidates have both."""
+    columns: dict[str, list[float]] = {}
+    for name, measurement in CONFIDENCES.items():
+        column = _column(candidates, (name,), _number)
+        if column is not None:
+            columns.setdefault(measurement, column)
+    if set(columns) != set(CONFIDENCES.values()):
+        return None
+    if max(columns["plddt"]) > 1:
+        columns["plddt"] = [value / 100 for value in columns["plddt"]]
+    for candidate, *values in zip(candidates, *columns.values(), strict=True):
+        if not all(0 <= value <= 1 for value in values):
+            _refuse(candidate, "plddt is from 0 to 1 or to 100, ptm from 0 to 1")
+    return [dict(zip(columns, values, strict=True)) for values in zip(*columns.values(), strict=True)]
+
+
+def _number(candidate: Candidate, name: str) -> float:
+    try:
+        value = float(candidate.scores[name])
+    except ValueError:
+        value = math.nan
+    if not math.isfinite(value):
+        _refuse(candidate, f"{name} must be a number, got {candidate.scores[name]!r:.40}")
+    return value
+
+
+def _truth(candidate: Candidate, name: str) -> bool:
+    value = TRUTH.get(candidate.scores[name].lower())
+    if value is None:
+        _refuse(candidate, f"{name} must be true or false, got {candidate.scores[name]!r:.40}")
+    return value
+
+
+def _refuse(candidate: Candidate, reason: str) -> NoReturn:
+    raise HarnessError(f"{candidate.where} ({candidate.name[:40]}): {reason}")

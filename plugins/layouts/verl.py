@@ -1,0 +1,42 @@
+"""Pools from verl: the JSON lines of `trainer.validation_data_dir` and `trainer.rollout_data_dir`, one a sample."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterator, Mapping
+from typing import Any
+
+from harness import HarnessError
+from harness.pools.record import PoolRecord, grouped, text_in
+from harness.system.json_lines import Line
+
+
+class Verl:
+    """Samples that verl dumps, `{"input": ..., "output": ..., "gts": ..., "score": ..., "step": ...}`, one a line.
+
+    A dump of another step is another model's: two steps in one pool are refused.
+    """
+
+    name, keys = "verl", "input, output, score"
+    remark = "; its scores are rewards: not taken as verdicts"
+
+    def fits(self, value: Mapping[str, Any]) -> bool:
+        """Whether a line has all three keys."""
+        return {"input", "output", "score"} <= value.keys()
+
+    def read(self, lines: Iterator[Line]) -> Iterator[PoolRecord]:
+        """A record a distinct input, named by its first line."""
+        return grouped(_generations(lines))
+
+
+def _generations(lines: Iterator[Line]) -> Iterator[tuple[Hashable, PoolRecord]]:
+    step = None
+    for line in lines:
+        if step is None:
+            step = line.value.get("step")
+        if line.value.get("step") != step:
+            raise HarnessError(
+                f"{line.where}: step {line.value.get('step')} after step {step}: other weights, another pool; "
+                "give the file of one step"
+            )
+        prompt, output = text_in(line.value, "input", line.where), text_in(line.value, "output", line.where)
+        yield prompt, PoolRecord(f"line-{line.number}", [output], prompt, reference=line.value.get("gts"))
