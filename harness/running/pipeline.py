@@ -67,8 +67,8 @@ def get_pool(plan: Plan, progress: Progress) -> None:
 
     Shows what will be made and which model weights it uses. Asks before work of an hour or more.
     """
-    if plan.foreign:
-        bring_in(plan.foreign, plan.work, progress)
+    if plan.imported:
+        bring_in(plan.imported, plan.work, progress)
     older_pools.take_over(plan.work, plan.problems, plan.older, progress)
     plan.check_grader()
     plan.show_weights(progress)

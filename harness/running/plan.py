@@ -71,7 +71,7 @@ class Plan:
     labels      what tables show: task, split, model, engine, sampler
     selectors   by spec, built
     sampling    None where the responses exist
-    foreign     a pool file, which a stage imports; None where responses are sampled
+    imported    a pool file, which a stage imports; None where responses are sampled
     vectors     None where no selector reads any
     weights     the model weights used, by stage: "pool", "embedding", "verdict"
     older       pools of an older version whose responses are taken over
@@ -84,7 +84,7 @@ class Plan:
     labels: Mapping[str, str] = field(default_factory=dict)
     selectors: Mapping[str, Selector] = field(default_factory=dict)
     sampling: Sampling | None = None
-    foreign: ImportedPool | None = None
+    imported: ImportedPool | None = None
     vectors: Vectors | None = None
     weights: Mapping[str, Sequence[Weights]] = field(default_factory=dict)
     older: Sequence[Older] = ()
@@ -146,9 +146,9 @@ class Plan:
     def rows(self, problem: Problem) -> int:
         """The number of responses to the problem that exist, in the store or in a file that will be imported."""
         path = self.work.pool.path(problem)
-        if path.exists() or self.foreign is None:
+        if path.exists() or self.imported is None:
             return shards.count_rows(path) if path.exists() else 0
-        return next(int(entry["n"]) for entry in self.foreign.entries if entry["id"] == problem.id)
+        return next(int(entry["n"]) for entry in self.imported.entries if entry["id"] == problem.id)
 
     def for_selector(self, spec: str) -> Work:
         """The work of ranking with that selector, under its own key."""

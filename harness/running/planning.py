@@ -37,7 +37,7 @@ def make_plan(config: RunConfig, progress: Progress, with_verdicts: bool = True)
     selectors = {spec: require_selector(spec, context.build("selector", spec)) for spec in config.selectors}
     wants_vectors = any("embeddings" in needs(selector) for selector in selectors.values())
     if config.pool:
-        plan = _foreign_plan(context, wants_vectors, with_verdicts)
+        plan = _imported_plan(context, wants_vectors, with_verdicts)
     else:
         assert context.task is not None  # the config has checked it
         plan = _sampling_plan(context, context.task, wants_vectors)
@@ -109,7 +109,7 @@ def _check_engine(plan: Plan, sampling: Sampling) -> None:
             plan.context.progress.say(remark)
 
 
-def _foreign_plan(context: Context, wants_vectors: bool, with_verdicts: bool) -> Plan:
+def _imported_plan(context: Context, wants_vectors: bool, with_verdicts: bool) -> Plan:
     """A plan over the responses of a pool file, which a stage imports into the store once."""
     config, pool = context.config, imported_pool(context)
     given = verdicts_given(context, pool) if with_verdicts else False
@@ -126,7 +126,7 @@ def _foreign_plan(context: Context, wants_vectors: bool, with_verdicts: bool) ->
             "engine": "pool",
             "sampler": "pool",
         },
-        foreign=pool,
+        imported=pool,
         weights=_weights(context, None if given else pool.task),
     )
     if config.embeddings:

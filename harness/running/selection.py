@@ -200,8 +200,8 @@ def _kept(request: SelectConfig, progress: Progress) -> VectorsOf:
     stage.begin()
     plan.show_weights(progress)
     require_consent("select", encoding_outlook(plan), progress, "a smaller --pool makes it shorter")
-    if plan.foreign:
-        import_pool(plan.foreign, progress)
+    if plan.imported:
+        import_pool(plan.imported, progress)
     pipeline.embed(plan, set(), progress)
     problems = {problem.id: problem for problem in plan.problems}
 

@@ -94,8 +94,8 @@ def _graded(config: RunConfig, progress: Progress) -> Plan:
         plan = make_plan(config, progress)
     else:
         plan = _stored_plan(stored_pool(config.store, str(config.pool)), config, progress)
-    if plan.foreign:
-        importing.bring_in(plan.foreign, plan.work, progress)
+    if plan.imported:
+        importing.bring_in(plan.imported, plan.work, progress)
     for stage in (plan.work.verdicts, plan.work.graded):
         stage.begin()
     plan.check_grader()
