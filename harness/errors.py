@@ -53,7 +53,7 @@ def contained() -> Iterator[None]:
         raise Escaped(f"{type(failure).__name__}: {failure}".rstrip(": ")) from failure
 
 
-def said(failure: BaseException) -> str:
+def error_text(failure: BaseException) -> str:
     """What went wrong, and for foreign code the line where it did."""
     if isinstance(failure, HarnessError):
         return str(failure)

@@ -16,7 +16,7 @@ from typing import Annotated, NoReturn
 import typer
 
 from harness import __version__
-from harness.errors import Escaped, HarnessError, one_line, said
+from harness.errors import Escaped, HarnessError, error_text, one_line
 from harness.plugin_system import patience
 from harness.plugin_system.registry import COMMANDS, load_registry
 from harness.system import output
@@ -97,7 +97,7 @@ def _is_ours(stop: SystemExit) -> bool:
 
 
 def _end_in_one_line(failure: BaseException) -> NoReturn:
-    print(f"error: a plugin ended the command: it {said(failure)}", file=sys.stderr)
+    print(f"error: a plugin ended the command: it {error_text(failure)}", file=sys.stderr)
     sys.exit(2)
 
 

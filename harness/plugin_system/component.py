@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from types import FunctionType
 from typing import Any
 
-from harness.errors import HarnessError, contained, did_you_mean, said
+from harness.errors import HarnessError, contained, did_you_mean, error_text
 
 from .code_hash import code_hash
 from .older_engines import with_request
@@ -66,7 +66,7 @@ def build(registry: Registry, kind: str, spec: Spec | str, **context: Any) -> An
         raise HarnessError(f"{kind} {spec.name!r} from {registration.origin} cannot be built: {failure}") from failure
     except Exception as failure:
         raise HarnessError(
-            f"{kind} {spec.name!r} from {registration.origin} cannot be built: {said(failure)}"
+            f"{kind} {spec.name!r} from {registration.origin} cannot be built: {error_text(failure)}"
         ) from failure
 
 

@@ -15,7 +15,7 @@ from multiprocessing.connection import Connection
 from multiprocessing.util import Finalize
 from typing import TYPE_CHECKING
 
-from harness.errors import HarnessError, said
+from harness.errors import HarnessError, error_text
 from harness.records import Problem
 from harness.system.lifeline import end_with_owner
 
@@ -141,5 +141,5 @@ def _failure(action: Callable[[], object]) -> str | None:
     try:
         action()
     except Exception as failure:
-        return said(failure)
+        return error_text(failure)
     return None

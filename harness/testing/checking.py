@@ -72,7 +72,7 @@ class Check:
         except Violation as violation:
             raise self._failed(component, str(violation)) from violation
         except Exception as failure:
-            raise self._failed(component, said(failure)) from failure
+            raise self._failed(component, error_text(failure)) from failure
 
     def _failed(self, component: Any, what: str) -> ConformanceError:
         return ConformanceError(" ".join(f"{self.name}: {shown(component)}: {what}; {self.remedy}".split()))
@@ -89,7 +89,7 @@ def expect(holds: object, what: str) -> None:
         raise Violation(what)
 
 
-def said(failure: BaseException) -> str:
+def error_text(failure: BaseException) -> str:
     """The failure as text: `raised ValueError: what (file.py:12)`, with the innermost line."""
     if isinstance(failure, Escaped) and failure.__cause__:
         failure = failure.__cause__
@@ -111,7 +111,7 @@ def require_refused(call: Callable[[], object], what: str) -> None:
     except HarnessError as refusal:
         require_one_line(refusal)
     except Exception as failure:
-        raise Violation(f"{what} {said(failure)}, not HarnessError") from failure
+        raise Violation(f"{what} {error_text(failure)}, not HarnessError") from failure
     else:
         raise Violation(f"it takes {what}")
 

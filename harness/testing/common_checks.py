@@ -12,7 +12,7 @@ from harness.plugin_system.component import Spec, build, parameters, signature
 from harness.plugin_system.registry import Origin, Registration, Registry
 
 from ..errors import HarnessError
-from .checking import Check, Violation, check, expect, said, shown
+from .checking import Check, Violation, check, error_text, expect, shown
 
 GIVEN_BY_US = {"task": ("data",), "engine": ("model",)}  # handed to every factory of the kind, not written by the user
 NO_SUCH = "no_such_parameter"
@@ -46,7 +46,7 @@ def pickled(component: Any) -> Any:
     try:
         return pickle.loads(pickle.dumps(component))
     except Exception as failure:
-        raise Violation(f"it cannot be pickled: {said(failure)}") from failure
+        raise Violation(f"it cannot be pickled: {error_text(failure)}") from failure
 
 
 def _require_recorded(component: Any, given_by_us: tuple[str, ...]) -> None:
@@ -97,5 +97,5 @@ def _require_strict(component: Any) -> None:
     except (TypeError, HarnessError):
         return
     except Exception as failure:
-        raise Violation(f"an unknown parameter {said(failure)}, not TypeError") from failure
+        raise Violation(f"an unknown parameter {error_text(failure)}, not TypeError") from failure
     raise Violation(f"it takes a parameter that it does not have ({NO_SUCH}=1) and says nothing")

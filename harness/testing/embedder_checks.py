@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from . import examples, global_rngs
-from .checking import Inapplicable, Violation, check, expect, said
+from .checking import Inapplicable, Violation, check, error_text, expect
 from .common_checks import parameter_check, picklable
 from .elsewhere import called_elsewhere
 
@@ -39,7 +39,7 @@ def _tried(embedder: Any, texts: list[str], what: str) -> Any:
     except Inapplicable:
         raise
     except Exception as failure:
-        raise Violation(f"{what}: {said(failure)}") from failure
+        raise Violation(f"{what}: {error_text(failure)}") from failure
     good = found.ndim == 2 and len(found) == len(texts) and np.isfinite(found).all()
     expect(
         good, f"{what}: vectors of shape {found.shape} for {len(texts)} texts, {(~np.isfinite(found)).sum()} not finite"

@@ -11,7 +11,7 @@ from harness.plugin_system.component import parameters
 
 from ..records import Pool, Problem, Verdict, correct, wrong
 from . import examples
-from .checking import Inapplicable, Violation, check, expect, said
+from .checking import Inapplicable, Violation, check, error_text, expect
 from .picking import brief, is_ranker, needs, order, ranking
 from .selector_basics import BASIC, COLUMNS
 
@@ -107,7 +107,7 @@ def needs_what_it_says(selector: Any) -> None:
     try:
         got = order(selector, examples.replaced(pool, **{name: blank[name] for name in absent}))
     except Exception as failure:
-        raise Violation(f"without {' and '.join(absent)}, not in its needs, it {said(failure)}") from failure
+        raise Violation(f"without {' and '.join(absent)}, not in its needs, it {error_text(failure)}") from failure
     expect(got == expected, f"{' or '.join(absent)}, not in its needs, changes its order")
 
 

@@ -19,7 +19,7 @@ from harness.plugin_system.component import parameters
 from ..errors import HarnessError
 from ..records import Problem, Verdict
 from . import examples
-from .checking import Inapplicable, Violation, check, expect, said
+from .checking import Inapplicable, Violation, check, error_text, expect
 from .common_checks import parameter_check, picklable
 
 LOOKED_AT = 50  # problems whose prompts are rendered
@@ -157,7 +157,7 @@ def _verdict(task: Any, problem: Problem, response: str, finish: str = "stop") -
     try:
         found = task.verify(problem, response, **ending.keyword(task, "verify", finish))
     except Exception as failure:
-        raise Violation(f"verify of {response!r:.40} ({len(response)} characters) {said(failure)}") from failure
+        raise Violation(f"verify of {response!r:.40} ({len(response)} characters) {error_text(failure)}") from failure
     good = isinstance(found, Verdict) and found.status in STATUSES
     expect(good, f"verify of {response!r:.40} gives {found!r:.80}, not a harness.Verdict")
     verdict: Verdict = found
@@ -248,7 +248,7 @@ def _answer(task: Any, problem: Problem, response: str, finish: str = "stop") ->
     try:
         found = task.answer(problem, response, **ending.keyword(task, "answer", finish))
     except Exception as failure:
-        raise Violation(f"answer of {response!r:.40} ({len(response)} characters) {said(failure)}") from failure
+        raise Violation(f"answer of {response!r:.40} ({len(response)} characters) {error_text(failure)}") from failure
     expect(found is None or isinstance(found, str), f"answer of {response!r:.40} gives {found!r:.60}")
     text: str | None = found
     return text
