@@ -24,11 +24,11 @@ class Inapplicable(SkipTest):
 
 
 class _FirstFix(Inapplicable):
-    """Inapplicable because a check that must pass first fails."""
+    """A check is inapplicable because another one, which must pass first, fails."""
 
 
 class Violation(Exception):
-    """The fault that a check found; the text continues `check: component: `."""
+    """A check found a fault; the text is what follows `check: component: ` in the message."""
 
 
 @dataclass(frozen=True)
@@ -38,8 +38,8 @@ class Check:
     `remedy` ends the message of a failure. `presumes` lists checks that must pass first: if one fails, this check is
     `Inapplicable`, so that one mistake is reported only once.
 
-    A HarnessError that the component itself raises (data out of reach, an extra not installed) passes through: then
-    nothing was checked.
+    A HarnessError that the component itself raises (data not available, an extra not installed) passes through: the
+    component was not checked.
     """
 
     function: Callable[[Any], None]
@@ -90,7 +90,7 @@ def expect(holds: object, what: str) -> None:
 
 
 def error_text(failure: BaseException) -> str:
-    """The failure as text: `raised ValueError: what (file.py:12)`, with the innermost line."""
+    """The text of an exception: `raised ValueError: message (file.py:12)`, with the innermost line."""
     if isinstance(failure, Escaped) and failure.__cause__:
         failure = failure.__cause__
     frames = traceback.extract_tb(failure.__traceback__)
@@ -127,7 +127,7 @@ _held: dict[tuple[str, type, str], bool] = {}
 
 
 def _holds(presumed: Check, component: Any) -> bool:
-    """Whether a check passes or is inapplicable; run once for equal components."""
+    """Whether a check passes or is inapplicable; it runs once for all equal components."""
     key = (presumed.name, type(component), repr((parameters(component), getattr(component, "__dict__", None))))
     if key not in _held:
         try:
