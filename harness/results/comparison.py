@@ -48,10 +48,12 @@ def compare(names: Sequence[str], folders: Sequence[Path]) -> dict[str, Any]:
     most = 1.0 if budget is not None else float(max(ours.n.max(), theirs.n.max()))
     paired = stats.paired_difference(x[:, None], y[:, None], seed, widest=most)
 
-    mine, others = (x, y) if budget is None else (1 - x, 1 - y)  # as shown: calls, or hits
+    first_shown, second_shown = (x, y) if budget is None else (1 - x, 1 - y)  # calls, or hits
+
+    means = [float(first_shown.mean()), float(second_shown.mean())]
 
     def listed(places: Sequence[int]) -> list[dict[str, Any]]:
-        return [{"id": shared[i], "first": float(mine[i]), "second": float(others[i])} for i in places]
+        return [{"id": shared[i], "first": float(first_shown[i]), "second": float(second_shown[i])} for i in places]
 
     return {
         "first": _about(first),
@@ -61,8 +63,8 @@ def compare(names: Sequence[str], folders: Sequence[Path]) -> dict[str, Any]:
         "left_out": len(set(a) ^ set(b)),
         "seeds_left_out": seeds_left_out,
         "budget": budget,
-        "samples_to_correct": [float(mine.mean()), float(others.mean())] if budget is None else None,
-        "pass_at_budget": [float(mine.mean()), float(others.mean())] if budget is not None else None,
+        "samples_to_correct": means if budget is None else None,
+        "pass_at_budget": means if budget is not None else None,
         "difference": paired.difference,
         "difference_ci": paired.difference_ci,
         "ratio": paired.ratio if budget is None else None,
@@ -85,16 +87,16 @@ def _no_intervals(paired: stats.Paired, problems: int, budget: int | None) -> di
 
 
 def _row(name: str, folders: Sequence[Path]) -> list[seed_groups.Keyed]:
-    """The cells of the row that a name stands for."""
+    """The cells of the row that a name stands for: a file's cell, or a key's cell with those of other seeds."""
     path = Path(name) if Path(name).is_file() else _find(name, folders)
     named = cells.read(path)
     if "failed" in named:
         raise HarnessError(f"compare: cell {name!r} failed ({named['failed']}): run it again")
     if path == Path(name):
         return [(cells.key_of(named), named)]
-    key, setting = path.stem, seed_groups.setting(named)
-    alike = {cell_key: cell for cell_key, cell in _readable(folders) if seed_groups.setting(cell) == setting}
-    return next(group for group in seed_groups.rows_of(alike) if key in dict(group))
+    inputs = seed_groups.shared_inputs(named)
+    alike = {key: cell for key, cell in _readable(folders) if seed_groups.shared_inputs(cell) == inputs}
+    return next(group for group in seed_groups.rows_of(alike) if path.stem in dict(group))
 
 
 def _readable(folders: Sequence[Path]) -> list[seed_groups.Keyed]:
@@ -160,9 +162,9 @@ def _trials(outcomes: Outcomes) -> int:
 
 
 def _budget(ours: Outcomes, theirs: Outcomes) -> int:
-    """The telling budget of the first row's pools; 1 where none of their problems is solvable."""
+    """The telling budget of the first row's pools; 1 if none of their problems is solvable."""
     budget = telling_budget(ours.n, ours.c) or 1
-    if any(outcomes.found_within(budget) is None for outcomes in (ours, theirs)):
+    if any(outcomes.hits_within(budget) is None for outcomes in (ours, theirs)):
         raise HarnessError(f"compare: the pools differ in size, and the subsets have no common budget of {budget}")
     return budget
 
@@ -172,7 +174,7 @@ def _compared(outcomes: Outcomes, budget: int | None) -> Floats:
     if budget is None:
         assert outcomes.ranks is not None
         return outcomes.inside(outcomes.ranks.mean(axis=1))
-    hits = outcomes.found_within(budget)
+    hits = outcomes.hits_within(budget)
     assert hits is not None
     return outcomes.inside(1 - hits.mean(axis=1))
 

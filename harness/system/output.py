@@ -35,7 +35,7 @@ def reserved() -> Iterator[None]:
     finally:
         _kept.pop()
         kept.flush()
-        out.flush()  # what a plugin wrote to the stdout that it held on to, before that is the real one again
+        out.flush()  # what plugins wrote to an old reference to stdout still goes to stderr
         sys.stdout = out
         if before >= 0:
             os.dup2(before, 1)
