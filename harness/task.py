@@ -20,7 +20,7 @@ class Task:
     default_model    the model used if the user names none; None = the engine's default
     defaults         options of `harness run` used if the user does not give them: {"engine": ..., "embedder": ...}
     presets          named options, `--preset NAME`: {"quick": {"split": ..., "n": ..., "selector": [...]}}
-    pools_as         the name under which pools are kept, for a task whose parameters change verdicts only
+    pools_as         the name under which pools are stored, for a task whose parameters change verdicts only
     reads_finish     whether verdicts depend on how a response ended. `verify`, `verdict_key`, `answer` and `audit` are
                      then given the keyword `finish`: "stop", "length" (cut off by the token limit) or "" (unknown: take
                      it as complete); `verify_all` and `answers` get a list with one for each response
@@ -87,7 +87,7 @@ class Task:
         return None
 
     def answer(self, problem: Problem, response: str) -> str | None:
-        """The canonical final answer, extracted, not graded; None where there is none."""
+        """The canonical final answer, extracted, not graded; None if there is none."""
         return None
 
     def answers(self, problem: Problem, responses: Sequence[str]) -> list[str | None]:

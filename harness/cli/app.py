@@ -90,7 +90,7 @@ def main() -> None:
 def _is_ours(stop: SystemExit) -> bool:
     """Whether the command line itself ended the process, as typer does when a command has returned, and not a plugin.
 
-    The place of the `raise` does not tell: wandb replaces `sys.exit` by its own function.
+    All frames are compared, not only the last one: wandb replaces `sys.exit` by its own function.
     """
     _, *deeper = [frame.f_globals.get("__name__", "") for frame, _ in traceback.walk_tb(stop.__traceback__)]
     return not any(name.partition(".")[0] == "harness" for name in deeper)
@@ -107,7 +107,7 @@ def _root(
     import_timeout: Annotated[
         float | None,
         typer.Option(
-            min=0.0, metavar="SECONDS", help="Leave a plugin out whose import takes longer.", show_default=False
+            min=0.0, metavar="SECONDS", help="Leave out plugins whose import takes longer.", show_default=False
         ),
     ] = None,
 ) -> None:

@@ -209,7 +209,7 @@ def _with_error(row: Mapping[str, Any], k: str, share: float | None) -> tuple[st
 
 def preview(stages: Sequence[Mapping[str, Any]]) -> None:
     """Print for each stage how many shards exist, and how many a run would make."""
-    table = Table("stage", "there", "to make", "key")
+    table = Table("stage", "exist", "to make", "key")
     for stage in stages:
         table.add_row(text(stage["stage"]), str(stage["there"]), str(stage["to_make"]), stage["key"])
     put(table)

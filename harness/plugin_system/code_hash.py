@@ -119,8 +119,8 @@ class _Finder:
         top = root.name.partition(".")[0]
         self._built_in = top in BUILT_IN
         self._container = _container(root)
-        own = frozenset() if self._built_in else _top_levels(dist)
-        self._tops = BUILT_IN | {top} | (own if top in own else frozenset())
+        of_dist = frozenset() if self._built_in else _top_levels(dist)
+        self._tops = BUILT_IN | {top} | (of_dist if top in of_dist else frozenset())
         self._specs: dict[str, ModuleSpec | None] = {}
 
     def target(self, module: Module, origin: Import) -> tuple[Module | None, str]:

@@ -21,12 +21,12 @@ def _add(value: Any, module: str, seen: set[int], texts: list[str]) -> None:
     value = getattr(value, "__func__", getattr(value, "fget", value))  # a method's or a property's function
     if id(value) in seen:
         return
-    own = getattr(value, "__module__", None) == module
-    if isinstance(value, FunctionType) and own:
+    is_local = getattr(value, "__module__", None) == module
+    if isinstance(value, FunctionType) and is_local:
         seen.add(id(value))
         texts.append(_plain([value.__defaults__, value.__kwdefaults__]))
         _add_code(value.__code__, value, module, seen, texts)
-    elif isinstance(value, type) and own:
+    elif isinstance(value, type) and is_local:
         seen.add(id(value))
         for base in value.__mro__:
             members = vars(base) if base.__module__ == module else {}

@@ -175,7 +175,7 @@ def _check_shape(path: Path, cell: Cell) -> None:
         _expect(all(name in cell["labels"] for name in LABELS), "a label is missing")
         _expect(cell["inputs"] and cell["problems"], "it has no inputs or no problems")
         ids = [entry["id"] for entry in cell["problems"]]
-        _expect(len(set(ids)) == len(ids), "a problem stands there twice")
+        _expect(len(set(ids)) == len(ids), "a problem occurs twice")
         for entry in cell["problems"] if "failed" not in cell else ():
             _check_entry(entry, cell["labels"]["trials"])
             _expect("disputed" in entry or cell["schema"] < 3, f"problem {entry['id']!r}: disputed grades")

@@ -283,14 +283,14 @@ def _improvements(outcomes: Outcomes, ranks: Ints, ks: Sequence[int], seed: int)
     # Columns (problems, 1 + budgets): without a budget, then stopped at each.
     expected = [random_samples_to_correct(n, c), *(random_restricted_mean(n, c, k) for k in ks)]
     observed = [ranks.mean(axis=1), *(restricted(ranks, k).mean(axis=1) for k in ks)]
-    random, ours = (outcomes.inside(np.stack(columns, axis=1)) for columns in (expected, observed))
-    intervals = stats.ratio_intervals(random, ours, seed)
-    ratios = random.mean(axis=0) / ours.mean(axis=0)
+    random, selected = (outcomes.inside(np.stack(columns, axis=1)) for columns in (expected, observed))
+    intervals = stats.ratio_intervals(random, selected, seed)
+    ratios = random.mean(axis=0) / selected.mean(axis=0)
     row: dict[str, Any] = {
-        "samples_to_correct": _mean(ours[:, 0]),
+        "samples_to_correct": _mean(selected[:, 0]),
         "improvement": float(ratios[0]),
         "improvement_ci": intervals[0],
-        "restricted_mean": dict(zip(names, ours.mean(axis=0)[1:].tolist(), strict=True)),
+        "restricted_mean": dict(zip(names, selected.mean(axis=0)[1:].tolist(), strict=True)),
         "restricted_improvement": dict(zip(names, ratios[1:].tolist(), strict=True)),
         "restricted_improvement_ci": dict(zip(names, intervals[1:], strict=True)),
     }

@@ -18,7 +18,7 @@ PROMPTS: tuple[list[Message], ...] = (
     [{"role": "user", "content": "Say a number, then a longer one."}],
 )
 PROBLEM = Problem("conformance/1", "Take three numbers and say what comes out.", reference="31")
-# Permutations for the two pools below. Each changes which responses stand in the first half, and in the second.
+# Permutations for the two pools below. Each changes which responses are in the first half, and in the second.
 DISTINCT_MOVED = (5, 2, 7, 0, 6, 4, 1, 3)
 COPIES_MOVED = (3, 4, 5, 1, 6, 0, 2)
 UNICODE = ("", " ", "\n\n", "\0", "naïve Ünïcödé ßæ", "数学は楽しい", "🙂🙃", "e\u0301 \u202e\u200b", "\ud800")

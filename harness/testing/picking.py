@@ -23,7 +23,7 @@ def is_ranker(selector: Any) -> bool:
 
 
 def needs(selector: Any) -> Sequence[str]:
-    """The columns that it says it needs."""
+    """The columns in a selector's `needs`; "embeddings" if it has none."""
     return tuple(getattr(selector, "needs", ("embeddings",)))
 
 
