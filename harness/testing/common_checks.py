@@ -14,10 +14,8 @@ from harness.plugin_system.registry import Origin, Registration, Registry
 from ..errors import HarnessError
 from .checking import Check, Violation, check, error_text, expect, shown
 
-GIVEN_BY_US = {
-    "task": ("data",),
-    "engine": ("model",),
-}  # the harness passes it to every factory of the kind; users do not write it
+# Kind -> arguments that the harness passes to every factory of the kind; they are not written in specs.
+GIVEN_BY_US = {"task": ("data",), "engine": ("model",)}
 UNKNOWN = "no_such_parameter"
 
 

@@ -61,7 +61,7 @@ def _split(task: Any) -> str:
 
 @check("inherit from harness.Task, and override what differs")
 def contract(task: Any) -> None:
-    """Its settings are of the right kind, and its default split is one of its splits."""
+    """Its settings are of the right kind, its default split is one of its splits; if it measures, it can judge."""
     for name in ("n", "max_tokens"):
         value = getattr(task, name, None)
         expect(isinstance(value, int) and value >= 1, f"{name} must be a whole number >= 1, got {value!r}")
