@@ -71,7 +71,7 @@ def write(folder: Path, cell: Mapping[str, Any]) -> str:
 
 
 def write_entries(folder: Path, about: Mapping[str, Any], entries: Iterable[Mapping[str, Any]]) -> str:
-    """The same as `write`, one entry at a time. Lines go to a temporary file first: the checksum must precede them."""
+    """Write a cell entry by entry and return its key. Lines go to a temporary file: the checksum must precede them."""
     sums = _Checksum(about)
     ids: list[str] = []
     lines = temporary_name(folder / "entries", os.getpid())

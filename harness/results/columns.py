@@ -46,7 +46,7 @@ TERMINAL, MARKDOWN = Style(two_decimals, 0, "/"), Style(four_digits, 1, " / ")
 
 @dataclass(frozen=True)
 class Column:
-    """One column.
+    """A column of a table: its heading, and the text that it shows for each row.
 
     head         its heading; a narrow heading wraps at the line break
     text         row -> text

@@ -44,7 +44,7 @@ class _Named(Stage):
     name: str = ""
 
     def path(self, problem: Problem) -> Path:
-        """Where the shard is."""
+        """The path of the named shard, whatever the problem."""
         return self.folder / f"{self.name}{self.suffix}"
 
 

@@ -20,7 +20,7 @@ WARNS = 0.05  # share of correct verdicts by a fallback, above which tables warn
 
 
 def quality(cells: Sequence[Mapping[str, Any]], seed: int) -> dict[str, Any]:
-    """`routes`, `fallback_share` and `chance` of cells of different pools; None where the cells lack the data."""
+    """`routes`, `fallback_share` and `chance` of cells of different pools; None if the cells lack the data."""
     entries = [entry for cell in cells for entry in cell["problems"]]
     return {**_of_routes(entries), "chance": level(_by_problem(entries), seed)}
 

@@ -89,7 +89,7 @@ def budget_for(share: float, ranks: Ints, c: Ints) -> int | None:
 
 
 def random_budget_for(share: float, n: Ints, c: Ints) -> int | None:
-    """The same as `budget_for`, for the expected pass@k of random selection."""
+    """The smallest k at which random selection's expected pass@k reaches `share` of the ceiling; see `budget_for`."""
     n, c = n[c > 0], c[c > 0]
     if not n.size:
         return None

@@ -292,7 +292,7 @@ def _hit_count_law(chances: Floats, trials: int) -> Floats:
 
 @dataclass(frozen=True)
 class Paired:
-    """Two selectors on the same problems, trials averaged inside a problem.
+    """The comparison of two selectors on the same problems; trials are averaged inside a problem.
 
     difference  mean samples-to-correct of the first minus the second: below 0 the first needs fewer; 95 % interval
     ratio       mean of the second / mean of the first: above 1 the first needs fewer; 95 % interval; None if one is 0

@@ -145,7 +145,7 @@ def read_verdicts(path: Path) -> list[str]:
 
 
 def read_routes(path: Path) -> tuple[list[str], list[str]]:
-    """The verdicts in one shard, and the route of each ("" where its grader has only one)."""
+    """The verdicts in one shard, and the route of each ("" if its grader has only one)."""
     columns = table_in(path, VERDICTS, ["verdict", "route"]).to_pydict()
     return columns["verdict"], columns["route"]
 

@@ -76,7 +76,7 @@ def run_owned(
     grace_s: float = GRACE_S,
     passed: Sequence[int] = (),
 ) -> int:
-    """The same as `run_child`, but also SIGKILL of this process ends the child and its descendants.
+    """Run a command as `run_child` does; SIGKILL of this process, too, ends the child and its descendants.
 
     A process in between, the warden, ends them when its pipe from this process closes. The warden inherits `passed`.
     """

@@ -54,7 +54,7 @@ class PlainStage(Stage):
         self.out, self.due = out, self.started + SHOW_AFTER_S
 
     def show(self) -> None:
-        """One line: done, total, rate and seconds left."""
+        """Print one line: done, total, rate and seconds left."""
         now = time.monotonic()
         if now < self.due or self.done >= self.total:
             return
