@@ -1,10 +1,11 @@
-"""What a plugin of each kind offers. Duck typing: nothing has to inherit.
+"""The protocols that plugins implement, one or more for each kind. Duck typing: nothing has to inherit.
 
-Each kind has one protocol with what every plugin of the kind has. What some have beside it is a protocol of its own;
-the harness asks `isinstance(component, RanksMany)` and so on. Tasks: `harness.task`; trainers and bonuses:
-`harness.training`; layouts of pool files: `harness.pools.layout`. Whatever a component is built with it keeps as fields
-of a (frozen) dataclass; they are its parameters: read from the command line (`repexp:lam=0.1`), recorded with every
-result, part of the key.
+Each kind has one protocol with the members that every plugin of the kind has. Each optional ability is a further
+protocol, which the harness checks by `isinstance(component, RanksMany)` and so on. Tasks: `harness.task`; trainers and
+bonuses: `harness.training`; layouts of pool files: `harness.pools.layout`.
+
+A component keeps the arguments of its constructor as fields of a (frozen) dataclass. They are its parameters: read from
+the command line (`repexp:lam=0.1`), recorded with every result, part of the key.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 R = TypeVar("R")
-Report = Callable[[int], None]  # told of units that are done
+Report = Callable[[int], None]  # called with the number of units just done
 
 # Selectors.
 
@@ -39,11 +40,11 @@ Report = Callable[[int], None]  # told of units that are done
 class Ranker(Protocol):
     """A selector that ranks: yields distinct indices of the pool, best first.
 
-    The harness stops at the first correct one. Two attributes are optional:
+    The harness stops at the first correct response. Two attributes are optional:
 
-    needs   the columns that it reads beyond texts, lengths and answers: "embeddings" (the default), "logprobs"
+    needs   the columns that it reads besides texts, lengths and answers: "embeddings" (the default), "logprobs"
     reads   for `harness select`: which of "texts" (with their lengths) and "answers" it cannot do without, e.g.
-            `("answers",)`; "order" says that it goes by the order in which the responses were sampled
+            `("answers",)`; "order": it uses the order in which the responses were sampled
     """
 
     def rank(self, pool: Pool, rng: np.random.Generator) -> Iterator[int]: ...
@@ -51,7 +52,7 @@ class Ranker(Protocol):
 
 @runtime_checkable
 class SubsetSelector(Protocol):
-    """A selector that chooses k indices together, in no order; `needs` and `reads` as a `Ranker`."""
+    """A selector that chooses k indices together, in no order; `needs` and `reads` as for a `Ranker`."""
 
     def select(self, pool: Pool, k: int, rng: np.random.Generator) -> Sequence[int]: ...
 
@@ -61,9 +62,9 @@ Selector = Ranker | SubsetSelector
 
 @runtime_checkable
 class RanksMany(Protocol):
-    """A ranker that ranks several pools faster together, on a GPU for example.
+    """A ranker that is faster if it ranks several pools together, on a GPU for example.
 
-    many   how many at once
+    many   how many pools to give it at once
     """
 
     many: int
@@ -76,26 +77,29 @@ class RanksMany(Protocol):
 
 @runtime_checkable
 class RanksAfter(Protocol):
-    """A ranker that takes into account what was verified before (`harness select --verified`).
+    """A ranker that takes into account which responses are verified already (`harness select --verified`).
 
-    One without it is given the rest of the pool only.
+    A ranker without this method is given only the other responses, as a smaller pool.
     """
 
     def rank_after(self, pool: Pool, verified: Sequence[int], rng: np.random.Generator) -> Iterator[int]:
-        """The order of the rest; `pool` is whole; `verified`: at least one distinct index, in the order picked."""
+        """Yield the indices not in `verified`, best first.
+
+        `pool` is the whole pool; `verified` has at least one index, each once, in the order picked.
+        """
 
 
 @runtime_checkable
 class ExplainsPicks(Protocol):
-    """A ranker that can say by what it picks; `harness report` draws that.
+    """A ranker that picks by the highest bonus and can compute it; `harness report` shows the bonuses.
 
-    bonus   what it is, in two words
+    bonus   the name of the bonus, in two words
     """
 
     bonus: str
 
     def bonuses(self, h: Floats) -> Floats:
-        """That value for each row of h (m, d), given the rows above it."""
+        """The bonus of each row of h (m, d), given the rows above it; (m,)."""
 
 
 # Embedders and engines.
@@ -103,15 +107,15 @@ class ExplainsPicks(Protocol):
 
 @runtime_checkable
 class Identified(Protocol):
-    """A component with a model of its own."""
+    """A component that has its own model."""
 
     def identity(self) -> Mapping[str, Any]:
-        """All that fixes its results beside its parameters (weights, revision, dtype): part of the key."""
+        """All that fixes its results besides its parameters (weights, revision, dtype): part of the key."""
 
 
 @runtime_checkable
 class NamesWeights(Protocol):
-    """A component that runs on a model's weights: shown once a run, with their licences."""
+    """A component that uses a model's weights; the harness shows them once a run, with their licences."""
 
     def weights(self) -> Sequence[Weights]: ...
 
@@ -119,8 +123,8 @@ class NamesWeights(Protocol):
 class Embedder(Protocol):
     """Turns responses into vectors.
 
-    With `state` set ("mean", "last", "penultimate") the engine's pooled hidden states are taken and `embed` is never
-    called; otherwise `embed(problem, texts)` returns (n, d), dense or scipy-sparse.
+    With `state` set ("mean", "last", "penultimate") the harness uses the engine's pooled hidden states and never calls
+    `embed`; with `state` None, `embed(problem, texts)` returns (n, d), dense or scipy-sparse.
     """
 
     state: str | None
@@ -129,14 +133,14 @@ class Embedder(Protocol):
 
 
 class Steering(Protocol):
-    """What steers the responses to one prompt, which are sampled one after another.
+    """Steers the responses to one prompt, which are sampled one after another.
 
-    `sampler.steering()` makes one for each prompt.
+    `sampler.steering()` makes one object for each prompt.
 
-    adds              whether the next response's logits are changed at all
-    added(states)     (c,) float64, added to the filtered logits of a step's c candidates; states (c, d): the last
-                      hidden state that the sequence would have with each of them
-    learn(states)     a finished response's token states (T, d), the end-of-sequence token's included
+    adds              whether the logits of the next response are changed at all
+    added(states)     (c,) float64, added to the filtered logits of a step's c candidate tokens; states (c, d): the last
+                      hidden state that the sequence would have after each candidate
+    learn(states)     called with the token states (T, d) of a finished response, end-of-sequence token included
     """
 
     @property
@@ -148,13 +152,13 @@ class Steering(Protocol):
 
 
 class Engine(Protocol):
-    """Samples responses from a model. Built as `factory(model=..., **parameters)`; `model` None: its default.
+    """Samples responses from a model. Built as `factory(model=..., **parameters)`; `model` None: its default model.
 
     name        the model's name as tables show it
-    steers      whether it follows samplers that steer decoding themselves, as `Steering` says
-    states      the pooled hidden states that it can give
-    chats       False where the model has no chat template: it is given `task.plain(problem)` (optional; default True)
-    served      True where its models are a server's, which is not asked for the task's own (optional; default False)
+    steers      whether it follows samplers that steer decoding themselves (`Steering`)
+    states      the kinds of pooled hidden states that it can return
+    chats       False if the model has no chat template: prompts are then `task.plain(problem)` (optional; default True)
+    served      True if a server has the models: the task's `default_model` is then not used (optional; default False)
     """
 
     name: str
@@ -162,16 +166,16 @@ class Engine(Protocol):
     states: Sequence[str]
 
     def identity(self) -> Mapping[str, Any]:
-        """All that fixes its responses beside prompt, sampler and seed (model, revision, dtype): part of the key."""
+        """All that fixes its responses besides prompt, sampler and seed (model, revision, dtype): part of the key."""
 
     def problems_per_call(self, n: int) -> int:
-        """How many problems, with n responses each, one call of `sample` takes best."""
+        """The number of problems, with n responses each, for which one call of `sample` is most efficient."""
 
     def check(self, prompts: Sequence[Sequence[Message]], max_tokens: int) -> str | None:
-        """Raise HarnessError unless every prompt and max_tokens more fit the model's context; a remark for the reader.
+        """Raise HarnessError unless every prompt plus max_tokens fits the model's context; return a remark or None.
 
-        Called before the first token is sampled, where any is. It loads no weights: with an executor of several
-        machines it is called where the run was started, and the model belongs to the workers.
+        Called before the first token is sampled, if any is to be sampled. It must load no weights: with an executor of
+        several machines it is called on the machine that started the run, while the workers load the model.
         """
 
     def sample(self, request: SampleRequest) -> list[Responses]:
@@ -184,26 +188,26 @@ class Engine(Protocol):
         states: Sequence[str],
         report: Callable[[int], None] = lambda rows: None,
     ) -> dict[str, Floats]:
-        """The same states as `sample` gives, for responses that exist already; each (n, d) float32.
+        """The hidden states that `sample` returns, for responses that exist already; each (n, d) float32.
 
-        Where `token_ids` is None the text is tokenized, and the end-of-sequence token added where `finish` is "stop".
+        If `token_ids` is None the text is tokenized, and the end-of-sequence token added if `finish` is "stop".
         """
 
 
 @runtime_checkable
 class EstimatesTime(Protocol):
-    """An engine that estimates its time better than a short probe of a few responses does."""
+    """An engine that estimates its time itself, better than the harness does from a probe of a few responses."""
 
     def seconds(self, prompts: Sequence[Sequence[Message]], n: int, sampler: Sampler) -> float:
-        """About how long n responses to each prompt take, from a short probe of its own."""
+        """About how many seconds n responses to each prompt take, from a short probe."""
 
 
 @runtime_checkable
 class ScoresResponses(Protocol):
-    """An engine that gives the log-probability of responses that exist already; `harness rl eval` needs it."""
+    """An engine that computes the log-probability of responses that exist already; `harness rl eval` needs it."""
 
     def score(self, prompt: Sequence[Message], responses: Responses, report: Callable[[int], None]) -> Floats:
-        """(n,) float64, the sum over each response's tokens."""
+        """The log-probabilities, (n,) float64: for each response the sum over its tokens."""
 
 
 # Executors.
@@ -217,7 +221,7 @@ class Executor(Protocol):
 
 @runtime_checkable
 class KeepsModels(Protocol):
-    """An executor whose processes load models; without it models run in the run's own process."""
+    """An executor whose processes load models; with any other, models run in the main process of the run."""
 
     def with_models(
         self,
@@ -225,50 +229,54 @@ class KeepsModels(Protocol):
         items: Iterable[Any],
         report: Callable[[int], None],
     ) -> None:
-        """Call `function(item, report)` for each item in processes that keep what it loads (an engine, an embedder).
+        """Call `function(item, report)` for each item, in processes that keep what it loads (an engine, an embedder).
 
-        `report(units)`, called there, arrives here.
+        If the function calls `report(units)` in such a process, the `report` given here is called in this process.
         """
 
 
 @runtime_checkable
 class SeesFolders(Protocol):
-    """An executor of several machines, which refuses a folder that they cannot all see."""
+    """An executor of several machines: it checks that all of them can see the run's folder."""
 
     def begin(self, folder: Path, plugin_files: Sequence[Path]) -> None:
-        """Called once before the rest: the folder of the run's pool, which is there, and the plugins given as files."""
+        """Called once, first: with the existing folder of the run's pool, and the plugins given as files.
+
+        Raise HarnessError if a machine cannot see the folder.
+        """
 
 
 # Trackers and figures.
 
 
 class Tracker(Protocol):
-    """Keeps what a run finds where its user looks (`harness run --track`). Calls come in this order, `row` repeatedly.
+    """Sends a run's results to an experiment tracker (`harness run --track`).
 
-    Whatever it raises is one line for the reader; it is then finished and asked no more, and the run goes on.
+    The methods are called in the order below, `row` repeatedly. Whatever a tracker raises becomes one line for the
+    user; the harness then calls `finish` and nothing else, and the run goes on.
     """
 
     def start(self, settings: Mapping[str, Any]) -> None:
-        """The run begins; its options, as JSON has them."""
+        """The run begins; `settings` are its options, as JSON values."""
 
     def row(self, name: str, scalars: Mapping[str, float]) -> None:
-        """A row is scored: `TASK/MODEL/SAMPLER/EMBEDDER/SELECTOR`, and its figures by flat names (`pass_at_k/16`)."""
+        """A row is scored: `TASK/MODEL/SAMPLER/EMBEDDER/SELECTOR`, and its metrics by flat names (`pass_at_k/16`)."""
 
     def table(self, rows: Sequence[Mapping[str, Any]]) -> None:
-        """All rows, with the same columns: text, numbers, or None."""
+        """All rows at the end; they have the same columns, with text, numbers or None."""
 
     def report(self, path: Path) -> None:
-        """The run's page, one HTML file."""
+        """The report of the run, one HTML file."""
 
     def finish(self, failed: bool) -> None:
-        """The run is over; called once, and before `start` where that is what raised."""
+        """The run is over; called exactly once, also if `start` raised."""
 
 
 class Plot(Protocol):
     """A figure of `harness plot`; the first line of its docstring says what it shows."""
 
     def rows(self, request: Any) -> list[dict[str, Any]]:
-        """What is drawn, as a flat table, of the cells in `request.folders`; the options of the command are fields."""
+        """The plotted data as a flat table, from the cells in `request.folders`; `request` has all options."""
 
     def draw(self, rows: Sequence[Mapping[str, Any]]) -> Any:
-        """The drawing of that table and of nothing else: a matplotlib Figure."""
+        """A matplotlib Figure, made from that table and from nothing else."""

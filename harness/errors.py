@@ -1,4 +1,4 @@
-"""The one exception that is shown to a person as one line, and what plugins raise made fit for it."""
+"""The exception that users see as one line, and how the exceptions of plugins become such a line."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from pathlib import Path
 
 
 class HarnessError(Exception):
-    """A mistake that its reader can put right: who, what, got, and what to do, in one line.
+    """A mistake that the user can fix: who, what, got, and what to do, in one line.
 
-    One line it stays, whatever a file's own names and texts bring into it: line ends become blanks, signs that a
-    terminal would obey or that no file can hold are escaped, and the middle of what is endless is left out.
+    It is always one line, whatever names and texts of files it quotes: line ends become blanks, characters that a
+    terminal would obey or that no file can hold are escaped, and the middle of a very long text is left out.
     """
 
     def __str__(self) -> str:
@@ -28,22 +28,23 @@ def one_line(text: str) -> str:
     joined = " ".join(line.strip() for line in text.splitlines())
     if len(joined) > LONGEST:
         joined = f"{joined[: LONGEST - 1000]} ... {joined[-900:]}"
-    return "".join(sign if sign.isprintable() else sign.encode("unicode_escape").decode() for sign in joined)
+    return "".join(char if char.isprintable() else char.encode("unicode_escape").decode() for char in joined)
 
 
 class NotBegun(HarnessError):
-    """Work of an hour and more that nobody said yes to: the whole command ends, not one cell of it."""
+    """Work of an hour or more that nobody confirmed: the whole command ends, not only one of its cells."""
 
 
 class Escaped(Exception):
-    """A plugin raised what would end the process (SystemExit, a BaseException of its own): its `__cause__`."""
+    """A plugin raised an exception that would end the process (SystemExit, its own BaseException): the `__cause__`."""
 
 
 @contextmanager
 def contained() -> Iterator[None]:
-    """Turn what a plugin raises beyond Exception into `Escaped`, so that it ends a row and not the run.
+    """Turn what a plugin raises and is no `Exception` into `Escaped`, so that only a row fails and the run goes on.
 
-    Ctrl-C stays what it is. Not for a `with` that holds a `yield`: the generator's own end would be turned too.
+    Ctrl-C stays KeyboardInterrupt. Do not put a `yield` inside: the GeneratorExit that ends a generator would be
+    turned too.
     """
     try:
         yield
@@ -53,8 +54,8 @@ def contained() -> Iterator[None]:
         raise Escaped(f"{type(failure).__name__}: {failure}".rstrip(": ")) from failure
 
 
-def said(failure: BaseException) -> str:
-    """What went wrong, and for foreign code the line where it did."""
+def error_text(failure: BaseException) -> str:
+    """The text of an exception: a HarnessError's own line; of any other the type, the message and the source line."""
     if isinstance(failure, HarnessError):
         return str(failure)
     if isinstance(failure, Escaped) and failure.__cause__:
@@ -65,7 +66,7 @@ def said(failure: BaseException) -> str:
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:
-    """`(did you mean 'repexp'? installed: repexp, uniform)`, without the guess where nothing is close."""
+    """`(did you mean 'repexp'? installed: repexp, uniform)`, without the guess if no name is similar."""
     names = sorted(set(known))
     close = get_close_matches(name, names, n=1, cutoff=0.5)
     guess = f"did you mean {close[0]!r}? " if close else ""

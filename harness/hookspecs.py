@@ -1,8 +1,8 @@
-"""The hooks. They serve discovery only: the run path is plain calls on what was registered (see `contracts`).
+"""The hooks by which plugins register components. They serve discovery only: a run calls components directly.
 
-Every hook is handed `register(name, factory)`. The factory is a callable or, so that listing plugins imports nothing
-heavy, an importable string "package.module:Class". A plugin is any module (or object) with such functions, named in
-the entry-point group "harness":
+What a component of each kind must offer is in `contracts`. Every hook gets `register(name, factory)`. The factory is a
+callable or, so that listing plugins imports nothing heavy, an importable string "package.module:Class". A plugin is any
+module (or object) with such functions, named in the entry-point group "harness":
 
     from harness import hookimpl
 
@@ -45,7 +45,7 @@ def register_engines(register: Register) -> None:
 
 @hookspec
 def register_embedders(register: Register) -> None:
-    """register("tfidf", "my_package.tfidf:Tfidf"): vectors from texts, or from the engine's states."""
+    """register("tfidf", "my_package.tfidf:Tfidf"): vectors from texts, or from the engine's hidden states."""
 
 
 @hookspec
@@ -102,7 +102,7 @@ def register_layouts(register: Register) -> None:
 def register_commands(register: Register) -> None:
     """register("rl", "my_package.commands:rl_app") or register("pool push", "my_package.commands:push").
 
-    A typer.Typer becomes a group of commands, a function one command; of two words the first is a group that exists.
-    Only modules that the entry-point group "harness.commands" names are asked, so that `harness --help` imports no
-    other plugin. Options that many commands have are in `harness.plugin_system.options`.
+    A typer.Typer becomes a group of commands, a function one command; in a name of two words the first is an existing
+    group. Only modules named in the entry-point group "harness.commands" are called, so that `harness --help` imports
+    no other plugin. Options that many commands share are in `harness.plugin_system.options`.
     """

@@ -1,7 +1,7 @@
-"""A paper's table as data: which rows it reports, and what one must know of tasks and models to say what they cost.
+"""A paper's table as data: the rows that it reports, and the sizes of tasks and models that decide their cost.
 
-Whoever brings tasks may bring such a table (`register_papers`); `harness run --paper --dry-run` prices it (`cost`). The
-pools' sizes are not here: they are `Task.paper`.
+A plugin with tasks may also register such a table (`register_papers`); `harness run --paper --dry-run` estimates its
+cost (plugin `cost`). The pools' sizes are in `Task.paper`.
 """
 
 from __future__ import annotations
@@ -12,9 +12,9 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class ModelSize:
-    """A causal language model as far as its speed depends on it; figures as its config has them, weights in bfloat16.
+    """The sizes of a causal language model that decide its speed, as its config gives them; weights in bfloat16.
 
-    parameters  all of them
+    parameters  number of all parameters
     kv_width    key-value heads times head width: what one layer caches of a token, once for keys and once for values
     width       of the hidden state
     """
@@ -26,23 +26,23 @@ class ModelSize:
 
     @property
     def weight_bytes(self) -> float:
-        """Of all weights."""
+        """Bytes of all weights."""
         return 2 * self.parameters
 
     @property
     def kv_bytes(self) -> float:
-        """That one token takes in the key-value cache."""
+        """Bytes that one token takes in the key-value cache."""
         return 2.0 * 2 * self.layers * self.kv_width
 
 
 @dataclass(frozen=True)
 class TaskSize:
-    """A task as far as its cost depends on it. Lengths and seconds are assumptions, used where nothing was measured.
+    """The sizes of a task that decide its cost. Lengths and seconds are assumptions, used if nothing was measured.
 
-    problems         in the split that the paper reports
-    prompt_tokens    mean, as the model is asked
-    response_tokens  mean, of a response at temperature 1
-    verdict_s        of one core, a response
+    problems         number of problems in the split that the paper reports
+    prompt_tokens    mean length of a prompt, as the model gets it
+    response_tokens  mean length of a response at temperature 1
+    verdict_s        seconds of one core to grade a response
     """
 
     problems: int
@@ -53,7 +53,7 @@ class TaskSize:
 
 @dataclass(frozen=True)
 class PaperRow:
-    """One row: a task, model, sampler and embedder that the paper reports together. `sampler` None: the task's own."""
+    """A row of the table: task, model, sampler and embedder. `sampler` None: the one that the task's `paper` names."""
 
     finding: str
     task: str
@@ -64,10 +64,10 @@ class PaperRow:
 
 @dataclass(frozen=True)
 class Paper:
-    """A table, and where its figures are from.
+    """A paper's table, and the source of its numbers.
 
-    selectors  what the paper compares on each row
-    remarks    what a reader must know: what was read into the paper, what is left out
+    selectors  the selectors that the paper compares on each row
+    remarks    what a reader must know: where the paper had to be interpreted, what is left out
     """
 
     source: str

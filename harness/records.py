@@ -44,11 +44,11 @@ class Problem:
 
 @dataclass(frozen=True)
 class Verdict:
-    """What a verifier said: `correct`, `wrong`, or `error` (our fault, not the response's), and why.
+    """The grade of one response: `correct`, `wrong`, or `error` (our fault, not the response's), and the reason.
 
-    `route`: the way on which it was found, where a grader has several ("boxed, equal text", "fallback, math-verify").
-    "fallback" before the first comma says that the response did not state its answer as it was asked to; tables show
-    the share of such correct verdicts.
+    `route`: how the grader reached it, where a grader has several ways ("boxed, equal text", "fallback, math-verify").
+    "fallback" before the first comma means that the response did not state its answer in the form asked for; tables
+    show the share of such correct verdicts.
     """
 
     status: Literal["correct", "wrong", "error"]
@@ -67,7 +67,7 @@ def wrong(reason: str = "", route: str = "") -> Verdict:
 
 
 def error(reason: str, route: str = "") -> Verdict:
-    """The verdict when the verifier itself failed: stays in N, is not correct, costs one call, and is counted."""
+    """The verdict if the verifier itself failed: it stays in N, is not correct, costs one call, and is counted."""
     return Verdict("error", reason, route)
 
 
@@ -75,11 +75,12 @@ def error(reason: str, route: str = "") -> Verdict:
 class Responses:
     """n responses to one problem, as an engine returns them (columns of equal length n).
 
-    `finish` is "stop" (the model ended it) or "length" (max_tokens did). `token_ids` are the response's own, the
-    end-of-sequence token included; None where an engine does not know them. `logprobs` (n,) float64: the sum over the
-    response's tokens of the model's own (temperature 1, unfiltered) log-probabilities; NaN where unknown.
+    `finish` is "stop" (the model ended it) or "length" (max_tokens did). `token_ids` are the tokens of the response
+    alone, its end-of-sequence token included; None where an engine does not know them. `logprobs` (n,) float64: the sum
+    over the response's tokens of the model's log-probabilities at temperature 1, unfiltered; NaN where unknown.
     `states`: per kind ("mean", "last", "penultimate") the pooled last hidden states, (n, d) float32.
-    `missing`: rows that stayed without a response (a server's, after all tries), and why; the columns hold the others.
+    `missing`: rows without a response (a server gave none, after all tries) -> the reason; the columns hold the other
+    rows.
     """
 
     texts: Sequence[str]
@@ -94,7 +95,7 @@ class Responses:
         return len(self.texts)
 
     def first(self, n: int) -> Responses:
-        """The first n of them, states included."""
+        """The first n responses, with their states."""
         ids = self.token_ids
         return replace(
             self,
@@ -111,13 +112,13 @@ class Responses:
 class Pool:
     """One problem's n responses as a selector sees them: read-only columns, no verdicts.
 
-    HarnessError for a vector that holds NaN or infinity and for an infinite log-probability: no selector need check.
+    HarnessError for a vector that holds NaN or infinity and for an infinite log-probability: selectors need not check.
 
     texts       n strings
     embeddings  (n, d) float32, projected and centred; (n, 0) where the run has no embedder
     logprobs    (n,) float64, NaN where unknown
-    lengths     (n,) int64, in tokens (in characters for pools made elsewhere without token counts)
-    answers     n canonical final answers, extracted but not graded; None where none was found
+    lengths     (n,) int64, in tokens (in characters for imported pools without token counts)
+    answers     n canonical final answers, extracted but not graded; None where a response has none
     """
 
     texts: Sequence[str]
@@ -142,7 +143,7 @@ class Pool:
         return len(self.texts)
 
     def part(self, rows: Sequence[int]) -> Pool:
-        """The pool of some responses, in the order given."""
+        """A pool of the given rows, in the given order."""
         rows = [int(row) for row in rows]
         return Pool(
             texts=[self.texts[row] for row in rows],
@@ -155,12 +156,12 @@ class Pool:
 
 @dataclass(frozen=True)
 class Weights:
-    """One model's weights.
+    """The weights of one model: where they come from, and under which licence.
 
     source     the hub's id or the folder that they are read from
     licence    as their owner states it, with the date on which that was looked up
-    fetch      how to get them, where they are not on this machine; "" where they are
-    is_random  they were never trained: for tests, and nothing made with them is a result
+    fetch      how to get them if they are not on this machine; "" if they are
+    is_random  never trained: for tests only, nothing made with them is a result
     """
 
     name: str
@@ -174,7 +175,7 @@ class Weights:
         return f"{self.name}{random} ({self.source}; {self.licence})"
 
     def to_json(self) -> dict[str, Any]:
-        """As results and manifests hold it."""
+        """The fields as results and manifests hold them: all but `fetch`."""
         return {name: value for name, value in asdict(self).items() if name != "fetch"}
 
 
@@ -182,8 +183,8 @@ class Weights:
 class Sampler:
     """Decoding parameters, as data. `top_k=0`, `top_p=1` and `min_p=0` filter nothing.
 
-    A sampler that steers decoding itself is a class of its own with `steers = True`; an engine that can follow it has
-    `steers = True` too, and any other refuses it.
+    A sampler that steers decoding itself is another class, with `steers = True`. Engines that can follow it have
+    `steers = True` too; all others refuse it.
     """
 
     steers: ClassVar[bool] = False
@@ -202,20 +203,20 @@ class Sampler:
 
 @dataclass(frozen=True, eq=False)
 class SampleRequest:
-    """What an engine's `sample` is asked for: n responses to each prompt.
+    """The argument of an engine's `sample`: n responses to each prompt.
 
-    Row i of prompt j is sampled from a random stream of its own, made from (seeds[j], i) only: n, the batch size and
-    the neighbours change nothing. To see how fast an engine is, it may be asked for fewer max_tokens than `check` was.
+    Row i of prompt j is sampled from its own random stream, made from (seeds[j], i) only: n, the batch size and the
+    other rows change nothing. To measure an engine's speed, max_tokens may be smaller than `check` was given.
 
-    states   the pooled hidden states to give with the responses ("mean", "last", "penultimate")
-    rows     a sequence a prompt: sample these rows only, which earlier requests left without a response
-             (`Responses.missing`); None: all n. Only engines that ever leave rows missing are given it
-    until    `until(j, text, finish)` is asked of each response to prompt j as it ends, which gets no further one where
-             it says yes; only engines that steer are given it
-    report   `report(rows)` is called as rows are finished
-    done     `done(j, responses)` may be called as soon as all responses to prompt j are finished, while those to other
-             prompts go on: they are kept at once, and a killed run loses unfinished prompts only. They equal those that
-             `sample` returns in the end, but may lack hidden states that come later
+    states   the pooled hidden states to return with the responses ("mean", "last", "penultimate")
+    rows     for each prompt the rows to sample, which earlier requests left without a response (`Responses.missing`);
+             None: all n. Only given to engines that have returned missing rows
+    until    `until(j, text, finish)` is called when a response to prompt j ends; if it returns True, no further
+             response to prompt j is sampled. Only given to engines that steer
+    report   `report(rows)` is called with the number of rows just finished
+    done     `done(j, responses)` may be called as soon as all responses to prompt j are finished, while other prompts
+             go on: the harness stores them at once, so a killed run loses unfinished prompts only. They equal those
+             that `sample` returns in the end, but may lack hidden states that come later
     """
 
     prompts: Sequence[Sequence[Message]]
@@ -238,8 +239,10 @@ def _require_numbers(embeddings: Floats, logprobs: Floats) -> None:
         raise HarnessError(f"pool: the embedding of response {finite.argmin()} holds NaN or infinity")
     infinite = np.isinf(logprobs)
     if infinite.any():
-        at = infinite.argmax()
-        raise HarnessError(f"pool: the log-probability of response {at} is {logprobs[at]}; NaN says that it is unknown")
+        row = infinite.argmax()
+        raise HarnessError(
+            f"pool: the log-probability of response {row} is {logprobs[row]}; NaN says that it is unknown"
+        )
 
 
 def _read_only(column: Any) -> Any:

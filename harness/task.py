@@ -1,4 +1,4 @@
-"""What a task offers: all of them the members of `Task`; some, one or more of the protocols below it."""
+"""The members of a task: `Task` has what every task has, the protocols below it what only some tasks have."""
 
 from __future__ import annotations
 
@@ -9,23 +9,23 @@ from .records import Message, Problem, Verdict
 
 
 class Task:
-    """Defaults for a task; a task file overrides what differs.
+    """The base class of tasks, with a default for nearly every member; a task overrides what differs.
 
     n, max_tokens    small settings for daily use
     paper            the paper's pool settings: {"n": ..., "max_tokens": ..., "sampler": {...}}, perhaps a "split", and
                      "task": the parameters that the task itself takes under `--paper` and in RL: {"fallback": "no"}
     revision         of the data; part of every key
     grader           version of `verify` and `answer`; part of the verdicts' key
-    owner            whose texts the problems are, where nobody may pass them on; `pool push` then does not push them
-    default_model    the model that the task runs on when none is asked for; None = the engine's default
-    defaults         options of `harness run` where they are not given: {"engine": ..., "embedder": ...}
+    owner            who owns the problems' texts, if nobody may pass them on; `pool push --prompts` then refuses them
+    default_model    the model used if the user names none; None = the engine's default
+    defaults         options of `harness run` used if the user does not give them: {"engine": ..., "embedder": ...}
     presets          named options, `--preset NAME`: {"quick": {"split": ..., "n": ..., "selector": [...]}}
-    pools_as         the name under which pools are kept, for a task whose parameters change verdicts only
+    pools_as         the name under which pools are stored, for a task whose parameters change verdicts only
     reads_finish     whether verdicts depend on how a response ended. `verify`, `verdict_key`, `answer` and `audit` are
-                     then given the keyword `finish`, "stop" or "length" (cut off by the token limit; "" where unknown,
-                     to be taken as complete), and `verify_all` and `answers` a list of them, one for each response
-    chance_gradings  how many gradings of a problem's responses against other problems' references `--audit` makes, to
-                     say how often a verdict is correct by chance (`stages.chance`); 0: none
+                     then given the keyword `finish`: "stop", "length" (cut off by the token limit) or "" (unknown: take
+                     it as complete); `verify_all` and `answers` get a list with one for each response
+    chance_gradings  how many gradings of its responses against other problems' references `--audit` makes for each
+                     problem, to estimate how often a verdict is correct by chance (`stages.chance`); 0: none
     """
 
     n: ClassVar[int] = 64
@@ -44,7 +44,7 @@ class Task:
 
     @property
     def revision(self) -> str:
-        """What fixes the problems: a hub revision, a file's hash, a version of our own."""
+        """What fixes the problems: a hub revision, a file's hash, or a version number that you raise."""
         return "1"
 
     def problems(self, split: str) -> Iterable[Problem]:
@@ -52,9 +52,10 @@ class Task:
         raise NotImplementedError
 
     def check(self, unsafe_exec: bool = False) -> str:
-        """Raise HarnessError unless this machine can grade; a remark for the reader ("sandbox: bwrap"), or "".
+        """Raise HarnessError unless this machine can grade; return a remark for the user ("sandbox: bwrap"), or "".
 
-        Called before the first token is sampled. `unsafe_exec`: the user accepts graders that run text unconfined.
+        Called before the first token is sampled. `unsafe_exec`: the user allows graders to run responses as code
+        without a sandbox.
         """
         return ""
 
@@ -67,7 +68,7 @@ class Task:
         return "\n".join(message["content"] for message in self.messages(problem))
 
     def conditions(self) -> Mapping[str, str]:
-        """Under what verdicts are made here, recorded with them and not part of any key: {"sandbox": "bwrap"}."""
+        """The conditions of grading on this machine, recorded with verdicts but in no key: {"sandbox": "bwrap"}."""
         return {}
 
     def verify(self, problem: Problem, response: str) -> Verdict:
@@ -75,57 +76,57 @@ class Task:
         raise NotImplementedError
 
     def verify_all(self, problem: Problem, responses: Sequence[str]) -> list[Verdict]:
-        """Grade many responses of one problem; override where a grader gains from batches."""
+        """Grade many responses to one problem; override it if the grader is faster in batches."""
         return [self.verify(problem, response) for response in responses]
 
     def verdict_key(self, problem: Problem, response: str, answer: str | None) -> str | None:
-        """What the verdict depends on: of responses with equal keys one is graded, once for all pools of a store.
+        """A text that fixes the verdict: of all responses with equal keys one is graded, once for all pools of a store.
 
-        None (the default): on the text, and grading it again costs less than looking it up.
+        None (the default): every response is graded, for tasks whose grading costs less than the look-up.
         """
         return None
 
     def answer(self, problem: Problem, response: str) -> str | None:
-        """The canonical final answer, extracted, not graded; None where there is none."""
+        """The canonical final answer, extracted, not graded; None if there is none."""
         return None
 
     def answers(self, problem: Problem, responses: Sequence[str]) -> list[str | None]:
-        """The answers of many responses of one problem; override where the extraction gains from batches."""
+        """The answers of many responses to one problem; override it if the extraction is faster in batches."""
         return [self.answer(problem, response) for response in responses]
 
     def default_split(self, model: str) -> tuple[str, str]:
-        """The split that a model is tested on, and a remark for the reader where that needs one."""
+        """The split that a model is tested on, and a remark for the user or ""."""
         return "test", ""
 
     # Defaults of a task that is `Measured`.
 
     def measurable(self, problem: Problem, responses: Sequence[str]) -> Sequence[str]:
-        """Those of the responses that have to be measured; all, unless some are wrong whatever they measure."""
+        """The responses that have to be measured: all but those whose verdict needs no measurement."""
         return responses
 
     def seconds(self, counts: Sequence[tuple[Problem, int]]) -> float | None:
-        """About how long measuring so many responses of each problem takes, from a short probe; None: unknown."""
+        """About how many seconds it takes to measure these counts of responses, from a short probe; None: unknown."""
         return None
 
     def outlook(self, problems: Sequence[Problem], n: int) -> str:
-        """What n responses to each problem would take, by arithmetic alone, where weights are missing; "": unknown."""
+        """A line on the time for n responses to each problem, by arithmetic, if weights are missing; "": unknown."""
         return ""
 
 
 @runtime_checkable
 class Audited(Protocol):
-    """A task with a second, stricter grader, which `--audit` and `--reward strict` ask."""
+    """A task with a second, stricter grader, which `--audit` and `--reward strict` use."""
 
     def audit(self, problem: Problem, response: str) -> Verdict | None:
-        """What the second grader says; None where it says nothing of this response."""
+        """The second grader's verdict; None if it cannot judge this response."""
 
 
 @runtime_checkable
 class Trainable(Protocol):
     """A task that RL trains on.
 
-    rl   {"train": split, "dev": split, "test": split}; "reward": "strict" where `audit` is the reward; where they
-         differ from the paper's, "settings" (fields of `training.Settings`) and "bonus" ({name: {parameter: value}})
+    rl   {"train": split, "dev": split, "test": split}; "reward": "strict" if `audit` gives the reward; only what
+         differs from the paper: "settings" (fields of `training.Settings`) and "bonus" ({name: {parameter: value}})
     """
 
     @property
@@ -133,31 +134,34 @@ class Trainable(Protocol):
 
 
 class Measurer(Protocol):
-    """Measures responses, where measuring is costly and the verdict is a matter of thresholds on what was measured."""
+    """Measures responses; for tasks where measuring is costly and a verdict compares measurements with thresholds."""
 
     def identity(self) -> Mapping[str, Any]:
-        """All that fixes the measurements: the key under which they are kept."""
+        """All that fixes the measurements: the key under which they are stored."""
 
     def measure(self, texts: Sequence[str]) -> Sequence[Mapping[str, float]]:
-        """The measurements of each text by name; {} for one that has none. The same text always gives the same."""
+        """The measurements of each text by name, {} if it has none; equal texts always have equal measurements."""
 
 
 @runtime_checkable
 class Measured(Protocol):
-    """A task that judges by measurements, in two steps where others verify in one.
+    """A task that grades in two steps: measure the response, then judge the measurements.
 
-    measured_together  how many responses are measured before their measurements are kept
+    measured_together  after how many responses their measurements are stored
     """
 
     measured_together: ClassVar[int]
 
     def measurer(self) -> Measurer:
-        """What measures the responses."""
+        """The object that measures responses."""
 
     def measurable(self, problem: Problem, responses: Sequence[str]) -> Sequence[str]: ...
 
-    def judge(self, problem: Problem, response: str, figures: Mapping[str, float]) -> Verdict:
-        """The verdict by a response's measurements ({}: it has none), perhaps another maker's; pure and cheap."""
+    def judge(self, problem: Problem, response: str, measurements: Mapping[str, float]) -> Verdict:
+        """The verdict on a response by its measurements ({}: it has none); pure and cheap.
+
+        The measurements may come from another tool, with an imported pool.
+        """
 
     def seconds(self, counts: Sequence[tuple[Problem, int]]) -> float | None: ...
 

@@ -1,7 +1,7 @@
-"""RL: what a bonus and a trainer offer, and the records that they are given and give back.
+"""RL: the protocols of a bonus and a trainer, and the records that they take and return.
 
-A trainer lives in an environment of its own and is joined to the harness by files: the harness writes the problems and
-the settings, launches the trainer as a child, and reads the metrics and checkpoints that it leaves in the run's folder.
+A trainer has its own Python environment and exchanges only files with the harness: the harness writes the problems and
+the settings, starts the trainer as a child process, and reads the metrics and checkpoints from the run's folder.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ UNRECORDED = "unrecorded"
 
 @dataclass(frozen=True)
 class Rollouts:
-    """One step's rollouts, m of them, in any order.
+    """The m rollouts of one training step, in any order.
 
-    problems   (m,) the problem's id; those of one problem in one step are a group
+    problems   (m,) the problem's id; the rollouts of one problem in one step are a group
     rewards    (m,) float64, the verifier's: 1 correct, 0 not
-    hidden     (m, d) float64, the mean hidden state of each response's tokens, where the bonus needs "hidden"
-    logprobs   (m,) float64, the mean log-probability of each response's tokens under the policy that drew it, where the
+    hidden     (m, d) float64, the mean hidden state of each response's tokens, if the bonus needs "hidden"
+    logprobs   (m,) float64, the mean log-probability of each response's tokens under the policy that sampled it, if the
                bonus needs "logprobs"
     """
 
@@ -38,7 +38,7 @@ class Rollouts:
     logprobs: Tensor | None = None
 
     def groups(self) -> dict[str, list[int]]:
-        """Each problem's rows, problems in the order of their first row."""
+        """Problem id -> its rows, problems in the order of their first row."""
         rows: dict[str, list[int]] = {}
         for row, problem in enumerate(self.problems):
             rows.setdefault(problem, []).append(row)
@@ -47,7 +47,7 @@ class Rollouts:
 
 @dataclass(frozen=True)
 class Shaped:
-    """The rewards that the policy is trained on, (m,) float64, and what a log should say of them."""
+    """The rewards that the policy is trained on, (m,) float64, and metrics of them for the log."""
 
     rewards: Tensor
     metrics: Mapping[str, float] = field(default_factory=dict)
@@ -55,14 +55,14 @@ class Shaped:
 
 @dataclass(frozen=True)
 class Settings:
-    """Of a run; the defaults are the paper's (arXiv:2510.11686, table of common RL hyperparameters).
+    """Hyperparameters of a run; the defaults are the paper's (arXiv:2510.11686, table of common RL hyperparameters).
 
     batch, mini_batch   prompts a step, prompts an update; each has `rollouts` responses
     micro_batch         responses in one forward pass, per device
     max_prompt, max_response   tokens
-    steps               None: until it is stopped, as the paper's (a day)
+    steps               None: until it is stopped, as in the paper (a day)
     save_every          steps between two checkpoints, each validated on the dev split with `dev_samples` a problem
-    devices, tensor_parallel   GPUs, and how many of them one sampler spans
+    devices, tensor_parallel   GPUs, and how many of them one copy of the sampling engine uses
     """
 
     learning_rate: float = 1e-6
@@ -100,16 +100,16 @@ class Settings:
 
 @dataclass(frozen=True)
 class TrainingRun:
-    """One training: what it is asked for, and the folder in which all of it lives.
+    """One training: all its options, and the folder that holds all its files.
 
     task, bonus, trainer   specs as on the command line
-    data         split -> local file or folder of the task's; none: the task's own source
+    data         split -> local file or folder with the task's data; no entry: the task's default source
     model        hub id or folder; what the trainer loads
     problems     split -> JSONL file, one problem a line (id, prompt, reference, meta, messages), in the task's order
-    overrides    the trainer's own options, `key=value`, which win over `settings`
+    overrides    options of the trainer itself, `key=value`; they take precedence over `settings`
     cpu          trains without a GPU
-    reward       by which grader: "strict", the task's second one (`audit`); "lenient", its verifier; "verifier" where
-                 a task has no second one; "unrecorded" in the folder of a run that is older than this record
+    reward       the grader that gives it: "strict", the task's second one (`audit`); "lenient", its verifier;
+                 "verifier" if the task has no second one; "unrecorded" if the run is older than this field
     """
 
     folder: Path
@@ -133,11 +133,11 @@ class TrainingRun:
 
     @property
     def checkpoints(self) -> Path:
-        """The folder of checkpoints."""
+        """The folder with the checkpoints."""
         return self.folder / "checkpoints"
 
 
-# What every trainer logs a step, where it has it; shares and means are over groups or rollouts of the step.
+# What every trainer logs at each step, as far as it knows it; shares and means are over groups or rollouts of the step.
 METRICS = {
     "reward": "mean reward of the verifier",
     "bonus": "mean of what the bonus added",
@@ -154,7 +154,7 @@ METRICS = {
 
 @dataclass(frozen=True)
 class Launch:
-    """How a trainer is started: the command, what is added to the environment, and its whole configuration as text."""
+    """How to start a trainer: the command, environment variables to add, and its whole configuration as text."""
 
     command: Sequence[str]
     environment: Mapping[str, str] = field(default_factory=dict)
@@ -163,45 +163,45 @@ class Launch:
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """One that is complete. `path` is the trainer's own; `Trainer.export` makes a Hugging Face folder of it."""
+    """A complete checkpoint in the trainer's own format; `Trainer.export` turns it into a Hugging Face folder."""
 
     step: int
     path: Path
 
 
 class Bonus(Protocol):
-    """Makes of the verifier's rewards those that the policy is trained on; pure, in float64.
+    """Turns the verifier's rewards into those that the policy is trained on; pure, in float64.
 
-    needs   what it reads beyond the rewards: "hidden", "logprobs" (see `Rollouts`)
+    needs   what it reads besides the rewards: "hidden", "logprobs" (see `Rollouts`)
     """
 
     needs: Sequence[str]
 
     def shape(self, rollouts: Rollouts, step: int, seed: int, memory: dict[str, Tensor]) -> Shaped:
-        """The rewards of one step's rollouts. Whatever is drawn comes from (seed, step).
+        """The rewards of one step's rollouts. Random numbers come from (seed, step) only.
 
-        `memory` is the run's, empty at its start and kept with every checkpoint: what the next step has to know.
+        `memory` holds what the next steps have to know. It is empty when the run starts, and saved in each checkpoint.
         """
 
 
 class Trainer(Protocol):
-    """Trains a model by RL, as a child process in an environment of its own."""
+    """Trains a model by RL, as a child process in its own Python environment."""
 
     def check(self, run: TrainingRun) -> Sequence[str]:
-        """Remarks for the reader; HarnessError, one line, for whatever would fail once it is started."""
+        """Remarks for the user; HarnessError, one line, for whatever would make the training fail later."""
 
     def launch(self, run: TrainingRun) -> Launch:
-        """Write what the child needs into the run's folder, and say how it is started; started again, it resumes."""
+        """Write what the child needs into the run's folder; return how to start it. Started again, it resumes."""
 
     def saved(self, run: TrainingRun) -> Sequence[Checkpoint]:
-        """The complete checkpoints, by step."""
+        """The complete checkpoints, in the order of their steps."""
 
     def export(self, run: TrainingRun, checkpoint: Checkpoint) -> Path:
-        """A Hugging Face folder with the checkpoint's policy and tokenizer, made where it is not there."""
+        """A Hugging Face folder with the checkpoint's policy and tokenizer; written if it does not exist yet."""
 
 
 def __getattr__(name: str) -> Any:
-    """What has moved to the RL plugin, for one release more."""
+    """Names that moved to the RL plugin; these imports work for one release more."""
     if name not in ("read_run", "read_problems", "read_metrics", "write_problems"):
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     print(f"harness.training.{name} has moved: import it from harness_plugins.rl.run_files", file=sys.stderr)

@@ -1,4 +1,4 @@
-"""Moved: `Weights` stands in `harness.records`. This name works for one release more."""
+"""Moved: `Weights` is in `harness.records`. This module works for one release more."""
 
 from __future__ import annotations
 

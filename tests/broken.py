@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from typing import ClassVar
 
 import numpy as np
-from toy import Colours, Letters, Parrot
+from toy import Colours, Letters, Parrot, Rule
 
 from harness import HarnessError, Responses, Sampler, correct, error, hookimpl, wrong
 
@@ -545,6 +545,14 @@ class NoGrader(Lamps):
     """Counts its grader's version as a number."""
 
     grader = 1
+
+
+@broken("task", "contract")
+class Unjudged(Lamps):
+    """Measures responses, and cannot judge the measurements."""
+
+    def measurer(self):
+        return Rule()
 
 
 @broken("task", "chat-messages")

@@ -170,7 +170,7 @@ def of_another_trial_count(cell):
         (forged(c=99), "does not add up (ValueError: problem 'test/0': n, c or errors)"),
         (forged(ranks=[99] * 5), "does not add up (ValueError: problem 'test/0': ranks)"),
         (forged(ranks=[1] * 5, orders=[[0, 1]] * 5), "problem 'test/0': orders and ranks"),
-        (forged(id="test/1"), "a problem stands there twice"),
+        (forged(id="test/1"), "a problem occurs twice"),
         (forged(disputed=17), "problem 'test/0': disputed grades"),
         (lambda cell: without_disputed(cell), "problem 'test/0': disputed grades"),
         (of_another_trial_count, "problem 'test/0': trials"),

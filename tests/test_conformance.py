@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 from broken import BY_KIND, Lamps, Sound, SoundEngine, SoundOnVectors
 from conftest import ROOT
-from toy import Letters
+from toy import Letters, Measured
 
 from harness import HarnessError, Sampler
 from harness.plugin_system.component import build, parse_spec
@@ -205,6 +205,14 @@ def test_a_failure_is_an_assertion_that_shows_what_was_found():
 def test_an_exception_of_the_component_is_named_with_its_line():
     with pytest.raises(ConformanceError, match=r"contract: OffByOne: raised IndexError: .* \(broken.py:\d+\); "):
         tried("contract", broken_selector("OffByOne"))
+
+
+def test_a_task_that_measures_is_told_what_it_lacks_to_be_judged():
+    contract = checks("task")[0]
+    contract(Measured())
+    unjudged = next(factory for factory in BY_KIND["task"] if factory.__name__ == "Unjudged")
+    with pytest.raises(ConformanceError, match="contract: Unjudged: it has measurer and no judge, so nothing would be"):
+        contract(unjudged())
 
 
 def test_one_mistake_is_reported_once_and_the_checks_that_presume_it_say_where_to_begin():

@@ -13,7 +13,7 @@ from conftest import TOY
 
 from harness import HarnessError
 from harness.paper import ModelSize
-from harness.system.hub import hub_is_out_of_reach, only_what_is_here
+from harness.system.hub import hub_is_out_of_reach, hub_offline
 from harness_plugins.cost.roofline import GPUS, find_gpu, speed
 
 SEVEN = "Qwen/Qwen2.5-7B-Instruct"
@@ -170,7 +170,7 @@ def test_while_a_model_is_looked_for_nothing_is_fetched_and_afterwards_all_is_as
 
     monkeypatch.delenv("HF_HUB_OFFLINE", raising=False)
     monkeypatch.setattr(constants, "HF_HUB_OFFLINE", False)
-    with only_what_is_here():
+    with hub_offline():
         assert constants.HF_HUB_OFFLINE
         assert hub_is_out_of_reach()
         assert os.environ["HF_HUB_OFFLINE"] == "1"

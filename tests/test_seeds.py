@@ -123,7 +123,7 @@ def test_a_subset_methods_seeds_are_one_row_too(cells_of):
 
 def test_a_ranker_is_corrected_by_its_ranks_and_a_subset_method_by_its_hits(cells_of):
     found = keyed(cells_of(of=(0,)) + cells_of(of=(0,), selector="head"))
-    (table,) = leaderboard.boards(leaderboard.Found(measured=found))
+    (table,) = leaderboard.boards(leaderboard.Gathered(measured=found))
     shuffle, head = table.rows
     tested = [shuffle.p_random, head.p_budget]
     assert None not in tested
@@ -213,10 +213,10 @@ def test_rows_of_another_grader_stand_in_another_table(cells_of):
     (first,) = cells_of(of=(0,))
     other = copy.deepcopy(first)
     other["inputs"]["verdict"] |= {"grader": "2", "code": "another"}
-    tables = leaderboard.boards(leaderboard.Found(measured=keyed([first, other])))
+    tables = leaderboard.boards(leaderboard.Gathered(measured=keyed([first, other])))
     assert sorted(table.about["grader"] for table in tables) == ["colours 1", "colours 2"]
     other["inputs"]["verdict"]["grader"] = "1"  # edited, and its version left as it was
-    assert len(leaderboard.boards(leaderboard.Found(measured=keyed([first, other])))) == 2
+    assert len(leaderboard.boards(leaderboard.Gathered(measured=keyed([first, other])))) == 2
 
 
 def test_the_table_says_how_many_seeds_and_comes_back_from_any_folders(cells_of, harness, tmp_path):

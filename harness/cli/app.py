@@ -1,7 +1,7 @@
-"""The command line's frame: its groups, what a plugin adds to them, and how a command that fails ends.
+"""Define the command groups, add the commands of plugins, run a command, and turn its errors into one line.
 
-Each command parses, builds one config, calls one function, prints one table. Nothing heavy is imported before a
-command runs: `harness --help` answers at once.
+Each command parses its options, builds one config, calls one function and prints one table. Nothing heavy is imported
+before a command runs, so that `harness --help` answers at once.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import typer
 from typer.models import CommandInfo
 
 from harness import __version__
-from harness.errors import Escaped, HarnessError, one_line, said
+from harness.errors import Escaped, HarnessError, error_text, one_line
 from harness.plugin_system import patience
 from harness.plugin_system.registry import COMMANDS, load_registry
 from harness.system import output
@@ -42,13 +42,13 @@ ORDER = ("run", "select", "report", "list", "show", "check", "new", "doctor", "l
 
 @functools.cache
 def complete() -> typer.Typer:
-    """The command line with the commands of all plugins that the entry-point group "harness.commands" names.
+    """The command line with the commands of all plugins named in the entry-point group "harness.commands".
 
-    One that cannot be added is left out; `harness doctor` says why.
+    A command that cannot be added is left out; `harness doctor` says why.
     """
     groups = {"": app, "results": results_app}
     commands = load_registry(groups=(COMMANDS,)).of_kind("command")
-    for registration in sorted(commands, key=lambda command: command.name.count(" ")):  # groups before what joins them
+    for registration in sorted(commands, key=lambda command: command.name.count(" ")):  # groups before their commands
         group, _, name = registration.name.rpartition(" ")
         try:
             command = registration.load()
@@ -73,7 +73,7 @@ def _place(command: CommandInfo) -> int:
 
 def main() -> None:
     """Run the command line; a HarnessError is one line on stderr and exit code 2."""
-    for stream in (sys.stdout, sys.stderr):  # half a surrogate pair in a text is shown, and is no traceback
+    for stream in (sys.stdout, sys.stderr):  # print lone surrogates in texts as escapes
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
     try:
@@ -81,32 +81,32 @@ def main() -> None:
     except HarnessError as failure:
         print(f"error: {failure}", file=sys.stderr)
         sys.exit(2)
-    except OSError as failure:  # a path that cannot be used, wherever it was tried
+    except OSError as failure:  # a path that cannot be used, in any module
         if failure.filename is None:
             raise
         print(f"error: {one_line(f'{failure.strerror}: {failure.filename}')}", file=sys.stderr)
         sys.exit(2)
     except Escaped as failure:
-        _end_in_one_line(failure)
+        _exit_with_line(failure)
     except SystemExit as failure:
         if not _is_ours(failure):
-            _end_in_one_line(failure)
+            _exit_with_line(failure)
         raise
     finally:
         output.end()
 
 
 def _is_ours(stop: SystemExit) -> bool:
-    """Whether the command line itself ended the process, and not a plugin: typer does so when a command has returned.
+    """Whether the command line itself ended the process, as typer does when a command has returned, and not a plugin.
 
-    Where it was raised does not tell: wandb puts a function of its own in the place of `sys.exit`.
+    All frames are compared, not only the last one: wandb replaces `sys.exit` by its own function.
     """
     _, *deeper = [frame.f_globals.get("__name__", "") for frame, _ in traceback.walk_tb(stop.__traceback__)]
     return not any(name.partition(".")[0] == "harness" for name in deeper)
 
 
-def _end_in_one_line(failure: BaseException) -> NoReturn:
-    print(f"error: a plugin ended the command: it {said(failure)}", file=sys.stderr)
+def _exit_with_line(failure: BaseException) -> NoReturn:
+    print(f"error: a plugin ended the command: it {error_text(failure)}", file=sys.stderr)
     sys.exit(2)
 
 
@@ -116,7 +116,7 @@ def _root(
     import_timeout: Annotated[
         float | None,
         typer.Option(
-            min=0.0, metavar="SECONDS", help="Leave a plugin out whose import takes longer.", show_default=False
+            min=0.0, metavar="SECONDS", help="Leave out plugins whose import takes longer.", show_default=False
         ),
     ] = None,
 ) -> None:

@@ -17,7 +17,7 @@ def list_plugins(
     plugin: Plugin = None,
     as_json: Json = False,
 ) -> None:
-    """What is installed, one line each, and where it came from."""
+    """List what is installed, one line each, and the distribution that it comes from."""
     from harness.plugin_system import catalogue
 
     from . import plugin_tables
@@ -34,7 +34,7 @@ def show_component(
     plugin: Plugin = None,
     as_json: Json = False,
 ) -> None:
-    """One component: what it does, its parameters, its origin."""
+    """Show one component: what it does, its parameters, its origin."""
     from harness.plugin_system import catalogue
 
     from . import plugin_tables
@@ -49,15 +49,17 @@ def check(
     kind: Annotated[str, typer.Argument(help="selector, task, sampler, embedder or engine")],
     name: Annotated[str, typer.Argument(help="name or name:key=value,...; '*' for all of the kind")],
     data: Data = None,
-    model: Annotated[str | None, typer.Option(help="What an engine is tried on; default: an embedded model.")] = None,
+    model: Annotated[
+        str | None, typer.Option(help="The model with which an engine is checked; default: an embedded one.")
+    ] = None,
     plugin: Plugin = None,
     as_json: Json = False,
 ) -> None:
-    """Whether a component does all that the harness expects of its kind; exit code 1 if not."""
+    """Check that a component does all that the harness expects of its kind; exit code 1 if not."""
     from harness import testing
 
     from . import plugin_tables
 
-    found = testing.check_registered(kind, name, data=data, model=model, plugin_files=plugin or ())
-    show(found, as_json, plugin_tables.findings)
-    raise typer.Exit(1 if any(row["outcome"] == "failed" for row in found) else 0)
+    findings = testing.check_registered(kind, name, data=data, model=model, plugin_files=plugin or ())
+    show(findings, as_json, plugin_tables.findings)
+    raise typer.Exit(1 if any(finding["outcome"] == "failed" for finding in findings) else 0)

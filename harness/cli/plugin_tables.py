@@ -1,4 +1,4 @@
-"""What `harness list`, `show` and `check` print."""
+"""Print the results of `harness list`, `show` and `check`."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from harness.system.console import put, text
 
 
 def listing(rows: Sequence[Mapping[str, str]]) -> None:
-    """What is installed."""
+    """Print a row for each installed component."""
     table = Table("kind", "name", "from", "what")
     for row in rows:
         table.add_row(*[text(row[key]) for key in ("kind", "name", "from", "what")])
@@ -19,7 +19,7 @@ def listing(rows: Sequence[Mapping[str, str]]) -> None:
 
 
 def details(value: Mapping[str, Any]) -> None:
-    """One component."""
+    """Print one component: origin, parameters, docstrings."""
     put(f"{value['kind']} {value['name']}, from {value['from']} ({value['full_name']})")
     for name, parameter in value["parameters"].items():
         put(f"  {name}: {parameter['type']} = {parameter['default']}")
@@ -27,7 +27,7 @@ def details(value: Mapping[str, Any]) -> None:
 
 
 def example(value: Mapping[str, Any]) -> None:
-    """A task's first prompt."""
+    """Print a task's first problem as raw prompt, as chat, and as text for base models if that differs."""
     put(f"id: {value['id']}\nprompt: {value['prompt']}")
     for message in value["messages"]:
         put(f"\n[{message['role']}]\n{message['content']}")
@@ -36,7 +36,7 @@ def example(value: Mapping[str, Any]) -> None:
 
 
 def findings(rows: Sequence[Mapping[str, str]]) -> None:
-    """What each check said of each component, and how many passed."""
+    """Print a table of checks for each component, and how many checks passed."""
     for name in dict.fromkeys(row["name"] for row in rows):
         table = Table("check", "outcome", "what", title=text(f"{rows[0]['kind']} {name}"), title_justify="left")
         for row in rows:

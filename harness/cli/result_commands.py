@@ -1,4 +1,4 @@
-"""`harness leaderboard`, `compare` and `results publish|validate`: what is made of cells."""
+"""`harness leaderboard`, `compare` and `results publish|validate`: commands that read cells."""
 
 from __future__ import annotations
 
@@ -23,37 +23,37 @@ def leaderboard(
     quiet: Annotated[bool, typer.Option("--quiet", help="Print the paths of the tables, not the tables.")] = False,
     as_json: Json = False,
 ) -> None:
-    """Tables of all cells in some folders: printed, and written as leaderboard.md, .csv and .json."""
+    """Print tables of all cells in some folders, and write them as leaderboard.md, .csv and .json."""
     from harness.results import leaderboard as boards
 
     from . import result_tables
 
     folders = folder or [Path("results")]
-    found = boards.gather(folders)
+    gathered = boards.gather(folders)
     into = boards.place(folders[0], out)
     if into is None:
         print(f"not written: {folders[0]} holds cells: say where the tables go, e.g. --out out", file=sys.stderr)
-    for fault in found.faults:
+    for fault in gathered.faults:
         print(f"not counted: {fault}", file=sys.stderr)
-    made = boards.boards(found)
-    written = boards.write(into, found, made) if into else []
+    tables = boards.boards(gathered)
+    written = boards.write(into, gathered, tables) if into else []
     if as_json:
-        output.write(boards.as_json(made))
+        output.write(boards.as_json(tables))
     else:
-        result_tables.leaderboard([] if quiet else made, written)
+        result_tables.leaderboard([] if quiet else tables, written)
 
 
 @app.command()
 def compare(
-    first: Annotated[str, typer.Argument(help="A cell: its file, or how its key begins.")],
-    second: Annotated[str, typer.Argument(help="Another.")],
+    first: Annotated[str, typer.Argument(help="A cell: its file, or the beginning of its key.")],
+    second: Annotated[str, typer.Argument(help="Another cell.")],
     folder: Annotated[
         list[Path] | None, typer.Option("--in", help="Where cells are; default results/ and STORE/cells; repeatable.")
     ] = None,
     store: StoreDir = Path("runs"),
     as_json: Json = False,
 ) -> None:
-    """Two cells on the same problems: the paired difference, its interval and test, and the problems that flipped."""
+    """Compare two cells on the same problems: paired difference, interval, test, and the problems that differ."""
     from harness.results import comparison
 
     from . import result_tables
@@ -72,7 +72,7 @@ def publish(
     plugin: Plugin = None,
     as_json: Json = False,
 ) -> None:
-    """Copy cells from the store to results/, and try their selectors by the conformance kit."""
+    """Copy cells from the store to results/, and check their selectors with the conformance kit."""
     from harness.results import publishing
 
     from . import result_tables
@@ -82,7 +82,7 @@ def publish(
 
 @results_app.command()
 def validate(folder: Cells = None, as_json: Json = False) -> None:
-    """Name every file that is no cell, or none that can be trusted; exit code 1 if there is one."""
+    """Name every file that is no cell, or whose cell cannot be trusted; exit code 1 if there is one."""
     from harness.results import publishing
 
     faults = publishing.validate(folder or [Path("results")])

@@ -1,4 +1,4 @@
-"""What `harness run`, `leaderboard`, `compare` and `results` print."""
+"""Print the results of `harness run`, `leaderboard`, `compare` and `results`."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ if TYPE_CHECKING:
 
 
 TRUST = {
-    "rough": "rough, one problem holds more than 3 % of the calls that are to be expected (docs/statistics.md)",
+    "rough": "rough, one problem has more than 3 % of the expected calls (docs/statistics.md)",
     "few problems": "rough, fewer than 100 problems (docs/statistics.md)",
 }
 POOL = ("task", "split", "model", "engine", "sampler", "n")  # rows that share these are in one table
 
 
 def results(rows: Sequence[Row], store: Path) -> None:
-    """A table for each pool: random selection in closed form, the oracle, the anti-oracle, and a row a selector."""
+    """Print a table for each pool: random selection in closed form, oracle, anti-oracle, and a row a selector."""
     pools: dict[tuple[Any, ...], list[Row]] = {}
     for row in rows:
         pools.setdefault(tuple(getattr(row, name) for name in POOL), []).append(row)
@@ -40,7 +40,7 @@ def results(rows: Sequence[Row], store: Path) -> None:
 
 
 def _results(rows: Sequence[Row]) -> None:
-    """One table, with as many columns as the console is wide enough for; --json has all."""
+    """Print one table, with as many columns as fit the console; --json has all columns."""
     out = console()
     unbounded = out.options.update_width(10_000)
     shown = [column for column in columns(rows, TERMINAL) if column.kept]
@@ -71,8 +71,8 @@ def _table(rows: Sequence[Row], shown: Sequence[Column]) -> Table:
 
 
 def _title(rows: Sequence[Row]) -> str:
-    row, read = rows[0], embedders(rows)
-    parts = [row.task, row.split, row.model, row.sampler, *(read if len(read) == 1 else ())]
+    row, names = rows[0], embedders(rows)
+    parts = [row.task, row.split, row.model, row.sampler, *(names if len(names) == 1 else ())]
     sizes = f"n = {row.n}, {row.problems} problems ({row.solvable} solvable), {row.trials} trials"
     seeds = sorted({len(each.seeds or (0,)) for each in rows})
     if seeds[-1] > 1:
@@ -82,9 +82,9 @@ def _title(rows: Sequence[Row]) -> str:
 
 def _caption(rows: Sequence[Row]) -> str:
     explained = [
-        "samples-to-correct: mean rank of the first correct response (n + 1 where there is none).",
+        "samples-to-correct: mean rank of the first correct response (n + 1 if there is none).",
         "improvement: random's mean / the selector's; above 1 = fewer verifier calls. Interval over problems.",
-        "win/tie/loss: chance of a lower, equal, higher rank than a random order has (subsets: of a hit at @k).",
+        "win/tie/loss: chance of a lower, equal, higher rank than in a random order (subsets: of a hit at @k).",
         "k95: calls to 95 % of the ceiling (saved against random); p: could a random order do this on these pools?",
         "oracle, anti-oracle: they know the verdicts and take a correct response first, or last.",
     ]
@@ -98,26 +98,26 @@ def _caption(rows: Sequence[Row]) -> str:
 
 
 def leaderboard(boards: Sequence[Board], written: Sequence[Path]) -> None:
-    """The tables that were written."""
+    """Print the leaderboards, their failed selectors, and the paths of the files written."""
     for board in boards:
         if board.rows:
             _results(board.rows)
-            put(_worth(board.rows))
+            put(_reliability(board.rows))
         for name, reason in board.failed:
             put(f"failed: {name}: {reason}")
     if written:
         put(f"written: {', '.join(map(str, written))}")
 
 
-def _worth(rows: Sequence[Row]) -> str:
-    """What the intervals of a table are worth, and what a second grader said."""
+def _reliability(rows: Sequence[Row]) -> str:
+    """Lines below a table: how far its intervals can be trusted, which are absent, and how many grades are disputed."""
     counts = [row.disputed for row in rows if row.disputed is not None]
     disputed = [f"disputed grades: {max(counts)}."] if counts else []
     return "\n".join([f"intervals: {TRUST.get(rows[0].trust, rows[0].trust)}.", *absent_intervals(rows), *disputed])
 
 
 def comparison(value: Mapping[str, Any]) -> None:
-    """Two rows, side by side."""
+    """Print the comparison of two cells."""
     lines = [
         f"{_side(value, 0)}; {_side(value, 1)}; {value['problems']} problems{_left_out(value)}",
         *(_against_random(value[side]) for side in ("first", "second")),
@@ -127,16 +127,16 @@ def comparison(value: Mapping[str, Any]) -> None:
     ]
     if value["difference_ci"] is None:
         lines.append(f"difference [-]: {value['no_interval']['difference_ci']}")
-    worth = value["first"]["trust"]
-    if worth != "nominal":
-        lines.append(f"intervals: {TRUST[worth]}")
+    trust = value["first"]["trust"]
+    if trust != "nominal":
+        lines.append(f"intervals: {TRUST[trust]}")
     for line in lines:
         put(line)
 
 
-def _named(about: Mapping[str, Any]) -> str:
-    count = len(about["seeds"])
-    return f"{about['selector']} ({about['embedder']}{f', {count} seeds' * (count > 1)})"
+def _named(side: Mapping[str, Any]) -> str:
+    seeds = f", {len(side['seeds'])} seeds" if len(side["seeds"]) > 1 else ""
+    return f"{side['selector']} ({side['embedder']}{seeds})"
 
 
 def _side(value: Mapping[str, Any], place: int) -> str:
@@ -147,22 +147,22 @@ def _side(value: Mapping[str, Any], place: int) -> str:
 
 
 def _left_out(value: Mapping[str, Any]) -> str:
-    said = f", {value['left_out']} that only one has left out" if value["left_out"] else ""
+    remark = f", {value['left_out']} that only one has left out" if value["left_out"] else ""
     if value["seeds_left_out"]:
-        said += f"; {value['seeds_left_out']} cells of a seed that only one has left out"
-    return said + ("" if value["same_pool"] else "; the pools differ")
+        remark += f"; {value['seeds_left_out']} cells of a seed that only one has left out"
+    return remark + ("" if value["same_pool"] else "; the pools differ")
 
 
-def _against_random(about: Mapping[str, Any]) -> str:
-    """A side's own figures, over all its problems."""
-    if about["k95"] is None:
-        return f"{_named(about)} against random at {about['budget']}: p = {chance(about['p_budget'])}"
-    saved = f"k95 {about['k95']} ({about['calls_saved']:+d} calls saved)"
-    return f"{_named(about)} against random: {saved}, p = {chance(about['p_random'])}"
+def _against_random(side: Mapping[str, Any]) -> str:
+    """The metrics of one side against random selection, over all its problems."""
+    if side["k95"] is None:
+        return f"{_named(side)} against random at {side['budget']}: p = {chance(side['p_budget'])}"
+    saved = f"k95 {side['k95']} ({side['calls_saved']:+d} calls saved)"
+    return f"{_named(side)} against random: {saved}, p = {chance(side['p_random'])}"
 
 
 def _difference(value: Mapping[str, Any]) -> str:
-    """The paired difference: in calls, or at a budget (where it is one of misses) turned into points of hits."""
+    """The paired difference: in calls, or at a budget in percentage points of hits (`value` has it in misses)."""
     at_budget = value["budget"] is not None
     scale = -100 if at_budget else 1
     ends = sorted(scale * end for end in value["difference_ci"] or ())
@@ -172,19 +172,21 @@ def _difference(value: Mapping[str, Any]) -> str:
 
 
 def _flipped(problems: Sequence[Mapping[str, Any]]) -> str:
-    """How many problems, and the five that differ most: the first's calls for the second's."""
-    shown = [f"{one['id']} ({one['first']:.1f} for {one['second']:.1f})" for one in problems[:5]]
-    return f"{len(problems)} problems" + (f": {', '.join(shown)}" + ", ..." * (len(problems) > 5)) * bool(shown)
+    """The number of problems, and for the five that differ most the calls of the first and of the second cell."""
+    shown = [f"{problem['id']} ({problem['first']:.1f} for {problem['second']:.1f})" for problem in problems[:5]]
+    if len(problems) > 5:
+        shown.append("...")
+    return f"{len(problems)} problems" + (f": {', '.join(shown)}" if shown else "")
 
 
 def published(rows: Sequence[Mapping[str, str]]) -> None:
-    """What was copied, and whether the selectors conform."""
+    """Print the copied cells, and whether their selectors pass the conformance kit."""
     for row in rows:
         put(f"{row['file']}: conformance {row['conformance']}")
 
 
 def sequences(rows: Sequence[Mapping[str, Any]]) -> None:
-    """Runs that stopped at the first correct response: share solved by budget and restricted mean, each ± its error."""
+    """Print runs that stopped at the first correct response: share solved and restricted mean, with standard errors."""
     for row in rows:
         names = (row["task"], row["split"], row["model"], row["sampler"], "until correct", f"n = {row['n']}")
         counts = f"{row['problems']} problems, {row['solved']} solved, {row['censored']} censored"
@@ -195,7 +197,7 @@ def sequences(rows: Sequence[Mapping[str, Any]]) -> None:
             table.add_row(k, *_with_error(row, k, share))
         put(table)
         put(f"{counts}; {row['responses']:,} responses. Kaplan-Meier, ± one standard error over problems.")
-        put("restricted mean: verifier calls of who stops at k (k + 1 where none was correct).")
+        put("restricted mean: verifier calls when stopping after k (k + 1 if none was correct).")
 
 
 def _with_error(row: Mapping[str, Any], k: str, share: float | None) -> tuple[str, str]:
@@ -206,8 +208,8 @@ def _with_error(row: Mapping[str, Any], k: str, share: float | None) -> tuple[st
 
 
 def preview(stages: Sequence[Mapping[str, Any]]) -> None:
-    """What a run would make."""
-    table = Table("stage", "there", "to make", "key")
+    """Print for each stage how many shards exist, and how many a run would make."""
+    table = Table("stage", "exist", "to make", "key")
     for stage in stages:
         table.add_row(text(stage["stage"]), str(stage["there"]), str(stage["to_make"]), stage["key"])
     put(table)

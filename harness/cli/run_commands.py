@@ -19,13 +19,14 @@ from .app import app
 def run(
     given: dict[str, Any],
     preset: Annotated[
-        str | None, typer.Option(help="A task's named settings, e.g. quick; what is given stays.")
+        str | None, typer.Option(help="Options that the task names, e.g. quick; options that you give stay.")
     ] = None,
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Say what would be made, and what is there; make nothing.")
+        bool, typer.Option("--dry-run", help="Print what would be made and what exists; make nothing.")
     ] = False,
     gpu: Annotated[
-        str, typer.Option(help="With --paper --dry-run: what is priced where no model is here to be timed.")
+        str,
+        typer.Option(help="With --paper --dry-run: the GPU to assume for models that cannot be timed on this machine."),
     ] = "h100",
     yes: Yes = False,
     track: Annotated[
@@ -33,7 +34,7 @@ def run(
     ] = None,
     as_json: Json = False,
 ) -> None:
-    """Sample, embed, verify, rank, score: who needs fewer verifier calls?"""
+    """Sample, embed, verify, rank, score: which selector needs fewer verifier calls?"""
     from harness.plugin_system.presets import filled
     from harness.running import grid, pipeline
     from harness.system.progress import Progress
@@ -74,7 +75,7 @@ def _until_correct(config: RunConfig, dry_run: bool, yes: bool, as_json: bool) -
 
 
 def _price_the_paper(options: dict[str, Any], as_json: bool) -> None:
-    """`harness run --paper --dry-run` without selectors: what the paper's table costs, by an installed pricer."""
+    """Print the cost of the paper's table, estimated by the plugin for that; `--paper --dry-run` without selectors."""
     from harness.plugin_system.registry import load_registry
     from harness.system.progress import Progress
 

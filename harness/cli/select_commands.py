@@ -1,4 +1,4 @@
-"""`harness select`: which responses of your own to verify next."""
+"""`harness select`: choose which of your responses to verify next."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def select(
         bool, typer.Option("--jsonl", help="Print JSON, one line a problem.", callback=reserve_stdout, is_eager=True)
     ] = False,
 ) -> None:
-    """Which responses to verify next: k of each problem, without looking at any verdict."""
+    """Choose which responses to verify next: k of each problem, without looking at any verdict."""
     from harness.running import selection
     from harness.system.progress import Progress
 
@@ -32,9 +32,9 @@ def select(
 
     chosen = selection.select(SelectConfig(**given), Progress(asks=not yes))
     if as_jsonl:
-        for one in chosen:
-            output.write(json.dumps(one.row(), ensure_ascii=False) + "\n")
+        for picks in chosen:
+            output.write(json.dumps(picks.row(), ensure_ascii=False) + "\n")
     elif as_json:
-        show([one.row() for one in chosen], as_json, print)
+        show([picks.row() for picks in chosen], as_json, print)
     else:
         select_tables.selection(chosen)

@@ -1,4 +1,4 @@
-"""What `harness select` prints."""
+"""Print the result of `harness select`."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ if TYPE_CHECKING:
 
 
 def selection(chosen: Sequence[Chosen]) -> None:
-    """What to verify next: a row a response, and how its text begins."""
+    """Print a row for each chosen response, with the beginning of its text."""
     table = plain_table()
     table.add_column("problem", overflow="fold")
     table.add_column("rank", justify="right")
     table.add_column("index", justify="right")
-    named = any(any(one.names) for one in chosen)
-    if named:
+    has_names = any(any(picks.names) for picks in chosen)
+    if has_names:
         table.add_column("name", overflow="fold")
     table.add_column("response")
-    for one in chosen:
-        for rank, index in enumerate(one.order, 1):
-            begins = printable(short(one.texts[index][:200]), "")
-            place = str(rank) if one.ordered else "-"
-            name = [text(printable(one.names[index] if one.names else "", ""))] if named else []
-            table.add_row(text(printable(one.problem_id, "")), place, str(index), *name, text(begins))
+    for picks in chosen:
+        for rank, index in enumerate(picks.order, 1):
+            beginning = printable(short(picks.texts[index][:200]), "")
+            place = str(rank) if picks.ordered else "-"
+            name = [text(printable(picks.names[index] if picks.names else "", ""))] if has_names else []
+            table.add_row(text(printable(picks.problem_id, "")), place, str(index), *name, text(beginning))
     put(table)

@@ -1,7 +1,7 @@
-"""`harness run --track NAME`: a run's scalars, its table and its report, handed to trackers as they are made.
+"""`harness run --track NAME`: send a run's scalars, table and report to trackers, each as soon as it is made.
 
-What can fail cheaply (an unknown name, a library that is not installed) fails before anything is made. Whatever a
-tracker raises after that is one line on stderr: it is asked no more, the run goes on, and its exit status is 1.
+What can fail early (an unknown name, a library that is not installed) fails before the run begins. Whatever a tracker
+raises later becomes one line on stderr: that tracker gets nothing more, the run goes on, and its exit status is 1.
 """
 
 from __future__ import annotations
@@ -23,23 +23,23 @@ from harness.system.progress import Progress
 
 
 class Tracking:
-    """The trackers of one run, by their specs; `faults` has a line for each that failed."""
+    """The trackers of one run, by their specs; `faults` has one line for each failure."""
 
     def __init__(self, trackers: Mapping[str, Tracker], config: RunConfig, progress: Progress) -> None:
         self.trackers, self.config, self.progress = dict(trackers), config, progress
         self.faults: list[str] = []
 
     def start(self) -> None:
-        """Say what is to be run."""
+        """Send the run's options."""
         settings = _plain(self.config)
         self._each("start", lambda tracker: tracker.start(settings))
 
     def row(self, row: Row) -> None:
-        """One row, as soon as it is scored."""
+        """Send one row, as soon as it is scored."""
         self._each("row", lambda tracker: tracker.row(row_name(row), scalars(row.to_json())))
 
     def scored(self, rows: Sequence[Row]) -> None:
-        """The table and the report, once all rows are there."""
+        """Send the table and the report, once all rows are scored."""
         if not self.trackers or not rows:
             return
         self._each("table", lambda tracker: tracker.table(flat([row.to_json() for row in rows])))
@@ -48,7 +48,7 @@ class Tracking:
             self._each("report", lambda tracker: tracker.report(path))
 
     def finish(self, failed: bool) -> None:
-        """The end, of a run that failed or did not."""
+        """Tell the trackers that the run is over, and whether it failed."""
         self._each("finish", lambda tracker: tracker.finish(failed))
 
     def _report(self) -> Path | None:
@@ -63,7 +63,7 @@ class Tracking:
         return None
 
     def _each(self, what: str, call: Callable[[Tracker], None]) -> None:
-        """Ask every tracker; what it prints goes to stderr, since stdout is the table's."""
+        """Call every tracker; what it prints goes to stderr, since stdout is for the table."""
         for spec, tracker in list(self.trackers.items()):
             try:
                 with redirect_stdout(sys.stderr):
@@ -82,28 +82,28 @@ class Tracking:
 
 @contextmanager
 def tracking(specs: Sequence[str], config: RunConfig, progress: Progress) -> Iterator[Tracking]:
-    """The trackers of those specs, started; they are finished however the run ends."""
+    """Build and start the trackers of these specs, and finish them however the run ends."""
     registry = load_registry(config.plugin_files) if specs else None
     if len(set(specs)) < len(specs):
         raise HarnessError(f"--track: a tracker is given twice: {', '.join(specs)}")
     built = {spec: build(registry, "tracker", spec) for spec in specs} if registry else {}
-    followed = Tracking(built, config, progress)
-    followed.start()
+    trackers = Tracking(built, config, progress)
+    trackers.start()
     try:
-        yield followed
+        yield trackers
     except BaseException:
-        followed.finish(True)
+        trackers.finish(True)
         raise
-    followed.finish(False)
+    trackers.finish(False)
 
 
 def row_name(row: Row) -> str:
-    """The name of a row's values: selector and embedder, and before them what a grid may cross."""
+    """The name of a row for trackers: `TASK/MODEL/SAMPLER/EMBEDDER/SELECTOR`, all that a grid may vary."""
     return "/".join((row.task, row.model, row.sampler, row.embedder, row.selector))
 
 
 def scalars(row: Mapping[str, Any]) -> dict[str, float]:
-    """A row's values as numbers with flat names: `pass_at_k/16`, `improvement_ci/low`. What is null is left out."""
+    """A row's values as numbers with flat names: `pass_at_k/16`, `improvement_ci/low`. Null values are left out."""
     numbers: dict[str, float] = {}
     for name, value in row.items():
         numbers |= _numbers(name, value)
@@ -114,16 +114,16 @@ def _numbers(name: str, value: Any) -> dict[str, float]:
     if isinstance(value, (bool, int, float)):
         return {name: float(value)}
     if isinstance(value, Mapping):
-        parts = [_numbers(f"{name}/{part}", one) for part, one in value.items()]
+        parts = [_numbers(f"{name}/{key}", item) for key, item in value.items()]
     elif isinstance(value, (list, tuple)) and name.split("/")[0].endswith("_ci"):
-        parts = [_numbers(f"{name}/{end}", one) for end, one in zip(("low", "high"), value, strict=False)]
+        parts = [_numbers(f"{name}/{end}", item) for end, item in zip(("low", "high"), value, strict=False)]
     else:
         parts = []
     return {key: number for part in parts for key, number in part.items()}
 
 
 def flat(rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """The table with one set of columns: labels as text, values as numbers, None where a row has none."""
+    """The rows, all with the same columns: labels as text, values as numbers, None for what a row lacks."""
     flattened = [_texts(row) | scalars(row) for row in rows]
     columns = list(dict.fromkeys(name for row in flattened for name in row))
     return [{name: row.get(name) for name in columns} for row in flattened]
@@ -134,13 +134,13 @@ def _texts(row: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _plain(config: RunConfig) -> dict[str, Any]:
-    """The run's options as JSON has them; paths are text."""
+    """The run's options as JSON values; paths become text."""
     return {field.name: _json(getattr(config, field.name)) for field in dataclasses.fields(config)}
 
 
 def _json(value: Any) -> Any:
     if isinstance(value, (list, tuple)):
-        return [_json(one) for one in value]
+        return [_json(item) for item in value]
     return str(value) if isinstance(value, Path) else value
 
 

@@ -1,1 +1,1 @@
-"""Plugins: found, loaded, built from their specs, hashed, listed, started from a template."""
+"""Find and load plugins, build components from specs such as `repexp:lam=0.1`, hash their code, list them."""

@@ -1,4 +1,4 @@
-"""What is installed: listings, one component's details, a task's first prompt, and what is wrong with the plugins."""
+"""What is installed: lists of plugins, details of a component, a task's first prompt, faults of plugins."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from .registry import HOOKS, KINDS, Registry, load_registry
 
 
 def _kind(text: str) -> str:
+    """The kind that a text names, in the singular or plural; HarnessError if there is none."""
     kind = {hook.removeprefix("register_"): kind for hook, kind in HOOKS.items()}.get(text, text)
     if kind not in KINDS:
         raise HarnessError(f"unknown kind {text!r} {did_you_mean(kind, KINDS).replace('installed', 'kinds')}")
@@ -25,13 +26,13 @@ def listing(kind: str | None, plugin_files: Sequence[Path]) -> list[dict[str, st
     """A row per registration: kind, name, origin, first line of its docstring (or why it cannot be imported)."""
     registry = load_registry(plugin_files)
     rows = []
-    for wanted in [_kind(kind)] if kind else KINDS:
-        for registration in registry.of_kind(wanted):
+    for listed in [_kind(kind)] if kind else KINDS:
+        for registration in registry.of_kind(listed):
             try:
                 summary = registration.summary()
             except HarnessError as failure:
                 summary = f"broken: {failure}"
-            rows.append({"kind": wanted, "name": registration.name, "from": str(registration.origin), "what": summary})
+            rows.append({"kind": listed, "name": registration.name, "from": str(registration.origin), "what": summary})
     return rows
 
 
@@ -39,12 +40,12 @@ def details(kind: str, name: str, plugin_files: Sequence[Path]) -> dict[str, Any
     """One component: docstrings of its module and class, parameters with type and default, origin."""
     registration = load_registry(plugin_files).find(_kind(kind), name)
     factory = registration.load()
-    given_by_us = {"task": {"data"}, "engine": {"model"}}.get(registration.kind, set())
+    from_harness = {"task": {"data"}, "engine": {"model"}}.get(registration.kind, set())
     defaults = inspect.signature(factory).parameters
     parameters = {
         key: {"type": _shown(hint), "default": _default(defaults[key])}
         for key, hint in signature(factory).items()
-        if key not in given_by_us
+        if key not in from_harness
     }
     module = inspect.getdoc(sys.modules.get(getattr(factory, "__module__", "")))
     return {
@@ -80,7 +81,7 @@ def example(kind: str, name: str, data: Path | None, plugin_files: Sequence[Path
 
 
 def diagnosis(plugin_files: Sequence[Path]) -> dict[str, Any]:
-    """How many of each kind work, and every fault: of a plugin, or of a registration that cannot be imported."""
+    """Registrations counted by kind, all faults of plugins and imports, and what tasks remark on grading."""
     registry = load_registry(plugin_files)
     faults = [{"plugin": str(f.origin), "fault": str(f), "trace": f.trace} for f in registry.faults]
     for registration in registry.registrations:
@@ -93,15 +94,15 @@ def diagnosis(plugin_files: Sequence[Path]) -> dict[str, Any]:
 
 
 def _graders(registry: Registry) -> dict[str, str]:
-    """What each task says of grading on this machine; tasks that need nothing of it say nothing."""
-    said = {}
+    """Task -> its remark on grading on this machine (`Task.check`); tasks without one are left out."""
+    remarks = {}
     for registration in registry.of_kind("task"):
         try:
             remark = build(registry, "task", registration.full_name, data=None).check()
         except HarnessError as refusal:
-            remark = f"cannot grade here: {refusal}"
+            remark = f"cannot grade on this machine: {refusal}"
         except Exception as failure:
-            remark = f"cannot grade here: {type(failure).__name__}: {failure}"
+            remark = f"cannot grade on this machine: {type(failure).__name__}: {failure}"
         if remark:
-            said[registration.name] = remark
-    return said
+            remarks[registration.name] = remark
+    return remarks

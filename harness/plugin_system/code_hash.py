@@ -1,10 +1,10 @@
-"""The hash of a component's code: of its module and of all of its distribution's modules that this one imports.
+"""Hash a component's code: its module, and all modules of its distribution that it imports, directly or indirectly.
 
-Imports are read from the sources, wherever they stand, inside functions and `try` too; what happens to be loaded makes
-no difference. `syntax_text` says what of a file counts. Imports within the distribution enter as the hash of what they
-lead to, never by path or file name, so that moving a file changes nothing; modules may import each other in a circle.
-Other distributions enter by name alone, and `harness` too: code of the core that changes results is versioned
-(`harness.store.versions`).
+Imports are read from the source files, inside functions and `try` too; which modules are loaded makes no difference.
+`syntax_text` defines which parts of a file count. An import within the distribution enters as the hash of the imported
+module, never by path or file name, so that moving a file changes nothing; modules may import each other in a circle.
+Imports from other distributions enter by name only, those from `harness` too: code of the core that changes results is
+versioned (`harness.store.versions`).
 """
 
 from __future__ import annotations
@@ -30,22 +30,22 @@ SHOWN = 16  # hex digits
 
 @dataclass(frozen=True)
 class Module:
-    """A module by its dotted name and its file. `is_package`: its relative imports start at itself."""
+    """A module: its dotted name and its file."""
 
     name: str
     path: Path
 
     @property
     def package(self) -> str:
-        """What `from . import` in it starts at."""
+        """The package at which its relative imports (`from . import`) start."""
         return self.name if self.path.stem == "__init__" else self.name.rpartition(".")[0]
 
 
 def code_hash(of: Iterable[type | Any], dist: str = "", without: frozenset[str] = frozenset()) -> str:
-    """16 hex digits over the code of those classes or functions; "" where all of it is the core's.
+    """The hash of the code of classes or functions, 16 hex digits; "" if all of them belong to the core.
 
-    dist      the distribution that they belong to, "" where none is known
-    without   members of classes that are no part of it
+    dist      the distribution that they belong to, "" if none is known
+    without   class members that are left out
     """
     roots = list(dict.fromkeys(of))
     graph = _graph(roots, dist, without)
@@ -62,7 +62,7 @@ def modules_of(of: Iterable[type | Any], dist: str = "", without: frozenset[str]
 
 @dataclass
 class _Graph:
-    """Modules with their texts, and what each import in a text leads to: modules, or a name where it leaves."""
+    """Modules with their texts; each import in a text has its module as target, or None outside the distribution."""
 
     roots: list[Module]
     texts: dict[Module, SyntaxText] = field(default_factory=dict)
@@ -95,9 +95,10 @@ def _text(path: Path, without: frozenset[str]) -> SyntaxText:
 
 
 def _hashes(graph: _Graph) -> dict[Module, str]:
-    """Each module's hash: of its text and of its imports' hashes, as often as there are modules.
+    """The hash of each module: of its text and of the hashes of its imports, updated in as many rounds as modules.
 
-    After as many rounds as the longest way through the imports nothing new comes in; circles need no special care.
+    No path of imports is longer than that, so each hash covers all modules that are reached; circles need no special
+    treatment.
     """
     hashes = {module: text.digest for module, text in graph.texts.items()}
     for _ in range(len(hashes)):
@@ -111,31 +112,31 @@ def _with_imports(graph: _Graph, module: Module, hashes: Mapping[Module, str]) -
 
 
 class _Finder:
-    """Finds the modules of one component's distribution, without importing any."""
+    """Finds the modules of one component's distribution without importing them."""
 
     def __init__(self, root: Module, dist: str) -> None:
         self.root = root
         top = root.name.partition(".")[0]
         self._built_in = top in BUILT_IN
         self._container = _container(root)
-        own = frozenset() if self._built_in else _top_levels(dist)
-        self._tops = BUILT_IN | {top} | (own if top in own else frozenset())
+        of_dist = frozenset() if self._built_in else _top_levels(dist)
+        self._tops = BUILT_IN | {top} | (of_dist if top in of_dist else frozenset())
         self._specs: dict[str, ModuleSpec | None] = {}
 
     def target(self, module: Module, origin: Import) -> tuple[Module | None, str]:
-        """The module that an import leads to and the name taken from it; None and a full name outside."""
+        """The imported module and the name taken from it; outside the distribution None and the full name."""
         if origin.level == -2:
             path = module.path.with_name(origin.module)
-            known = path.is_file() and path != module.path
-            return (Module(f"{module.package}.{path.stem}", path), "") if known else (None, origin.module)
+            exists = path.is_file() and path != module.path
+            return (Module(f"{module.package}.{path.stem}", path), "") if exists else (None, origin.module)
         name = _absolute(module.package, origin)
         if name.partition(".")[0] == CORE and origin.level >= 0:
             return None, f"{CORE}:{origin.name}"
-        inner = self._find(f"{name}.{origin.name}") if origin.name else None
-        if inner:
-            return inner, ""
-        found = self._find(name)
-        return (found, origin.name) if found else (None, f"{name}:{origin.name}")
+        submodule = self._find(f"{name}.{origin.name}") if origin.name else None
+        if submodule:
+            return submodule, ""
+        imported = self._find(name)
+        return (imported, origin.name) if imported else (None, f"{name}:{origin.name}")
 
     def _find(self, name: str) -> Module | None:
         top, *rest = name.split(".")
@@ -174,7 +175,7 @@ def _folders(spec: ModuleSpec | None) -> list[Path]:
 
 
 def _container(root: Module) -> Path | None:
-    """The folder that the root's top-level package or module lies in; None where other distributions lie there too."""
+    """The folder of the root's top-level package or module; None if other distributions are in that folder too."""
     parents = root.path.parents
     container = parents[min(root.package.count(".") + bool(root.package), len(parents) - 1)]
     return None if container.name in SHARED_FOLDERS or "lib-dynload" in container.parts else container
@@ -189,7 +190,7 @@ def _absolute(package: str, origin: Import) -> str:
 
 
 def _inside(folders: Iterable[Path], part: str, name: str) -> tuple[Module | None, list[Path]]:
-    """A module of that stem in one of the folders, if it has a file, and where its own submodules are."""
+    """The module of that stem in one of the folders (None if it has no file), and the folders of its submodules."""
     spaces = []
     for folder in folders:
         if (folder / part / "__init__.py").is_file():
@@ -203,7 +204,7 @@ def _inside(folders: Iterable[Path], part: str, name: str) -> tuple[Module | Non
 
 
 def _top_levels(dist: str) -> frozenset[str]:
-    """The importable names that a distribution brings; none where it is not installed."""
+    """The top-level names that a distribution installs; none if it is not installed."""
     try:
         installed = distribution(dist) if dist else None
     except (PackageNotFoundError, ValueError):
@@ -221,7 +222,7 @@ def _is_core(module: str) -> bool:
 
 
 def _module(root: Any) -> Module | None:
-    """The module with a file that defines the class or function; None for the core's, and for what has no file."""
+    """The module that defines the class or function; None if it belongs to the core or has no file."""
     name = root.__module__
     path = getattr(sys.modules.get(name), "__file__", None)
     if _is_core(name) or not path or not Path(path).is_file():

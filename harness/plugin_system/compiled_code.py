@@ -1,4 +1,4 @@
-"""Code that has no file (a notebook's, or what `exec` made) as the text of what Python compiled it to."""
+"""A text of the byte code of classes and functions that have no file (from a notebook, or made by `exec`)."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from typing import Any
 
 
 def compiled_text(root: type | Any) -> str:
-    """The text of a class or function and of all that it names in its own module; Python versions differ in it.
+    """The text of a class or function, and of everything in the same module that it names.
 
-    Positions and docstrings are no part of it.
+    It differs between Python versions. Positions and docstrings are left out.
     """
     texts: list[str] = []
     _add(root, root.__module__, set(), texts)
@@ -21,12 +21,12 @@ def _add(value: Any, module: str, seen: set[int], texts: list[str]) -> None:
     value = getattr(value, "__func__", getattr(value, "fget", value))  # a method's or a property's function
     if id(value) in seen:
         return
-    own = getattr(value, "__module__", None) == module
-    if isinstance(value, FunctionType) and own:
+    is_local = getattr(value, "__module__", None) == module
+    if isinstance(value, FunctionType) and is_local:
         seen.add(id(value))
         texts.append(_plain([value.__defaults__, value.__kwdefaults__]))
         _add_code(value.__code__, value, module, seen, texts)
-    elif isinstance(value, type) and own:
+    elif isinstance(value, type) and is_local:
         seen.add(id(value))
         for base in value.__mro__:
             members = vars(base) if base.__module__ == module else {}
@@ -51,12 +51,12 @@ def _add_code(code: CodeType, function: FunctionType, module: str, seen: set[int
 
 
 def _plain(value: Any) -> str:
-    """A value by its type and text; by its type alone where the text may hold an address."""
+    """A value as its type and text; only the type if the text may contain a memory address."""
     if isinstance(value, Mapping):
         value = list(value.items())
     if isinstance(value, (set, frozenset)):
         value = sorted(map(_plain, value))
     if isinstance(value, (tuple, list)):
         return f"({','.join(map(_plain, value))})"
-    known = isinstance(value, (bool, int, float, complex, str, bytes)) or value is None
-    return f"{type(value).__name__}:{value!a}" if known else type(value).__name__
+    is_plain = isinstance(value, (bool, int, float, complex, str, bytes)) or value is None
+    return f"{type(value).__name__}:{value!a}" if is_plain else type(value).__name__

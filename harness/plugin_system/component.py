@@ -1,4 +1,4 @@
-"""From `repexp:lam=0.1,first=max` on a command line to a built component, and back to its parameters."""
+"""Build a component from a spec such as `repexp:lam=0.1,first=max`; read back its parameters; hash its code."""
 
 from __future__ import annotations
 
@@ -10,31 +10,31 @@ from dataclasses import dataclass, field
 from types import FunctionType
 from typing import Any
 
-from harness.errors import HarnessError, contained, did_you_mean, said
+from harness.errors import HarnessError, contained, did_you_mean, error_text
 
 from .code_hash import code_hash
 from .older_engines import with_request
 from .registry import Registration, Registry
 
-# Members of a kind's classes that are no part of the code that keys hold: the paper's sizes of a pool stand in its key
-# by value, and what RL trains on changes no verdict.
+# Kind -> class members that are left out of the code's hash: what a run uses of `paper` is in the pool's key by value,
+# and `rl` changes no verdict.
 UNHASHED = {"task": frozenset({"paper", "rl"})}
 
 
 @dataclass(frozen=True)
 class Spec:
-    """A component as asked for: its name and the parameters given, still text."""
+    """A component's name and the parameters given, still as text."""
 
     name: str
     params: Mapping[str, str] = field(default_factory=dict)
 
     def __str__(self) -> str:
-        given = ",".join(f"{key}={value}" for key, value in self.params.items())
-        return f"{self.name}:{given}" if given else self.name
+        written = ",".join(f"{key}={value}" for key, value in self.params.items())
+        return f"{self.name}:{written}" if written else self.name
 
 
 def parse_spec(text: str) -> Spec:
-    """`name` or `name:key=value,key=value`."""
+    """The spec that a text `name` or `name:key=value,key=value` describes; HarnessError if it is malformed."""
     name, colon, rest = text.partition(":")
     params: dict[str, str] = {}
     for part in rest.split(",") if colon else []:
@@ -48,17 +48,17 @@ def parse_spec(text: str) -> Spec:
 
 
 def build(registry: Registry, kind: str, spec: Spec | str, **context: Any) -> Any:
-    """The component, its text parameters converted to the types that its factory declares.
+    """The component of a spec; its parameters are converted to the types that its factory declares.
 
-    `context` is what the harness hands to every factory of a kind (a task's `data`, an engine's `model`).
+    `context`: what the harness passes to every factory of a kind (a task's `data`, an engine's `model`).
     """
     spec = parse_spec(spec) if isinstance(spec, str) else spec
     registration = registry.find(kind, spec.name)
     factory = registration.load()
-    given = _converted(registration, factory, spec.params, forbidden=set(context))
+    arguments = _converted(registration, factory, spec.params, forbidden=set(context))
     try:
         with contained():
-            component = factory(**given, **context)
+            component = factory(**arguments, **context)
             return with_request(component) if kind == "engine" else component
     except HarnessError:
         raise
@@ -66,7 +66,7 @@ def build(registry: Registry, kind: str, spec: Spec | str, **context: Any) -> An
         raise HarnessError(f"{kind} {spec.name!r} from {registration.origin} cannot be built: {failure}") from failure
     except Exception as failure:
         raise HarnessError(
-            f"{kind} {spec.name!r} from {registration.origin} cannot be built: {said(failure)}"
+            f"{kind} {spec.name!r} from {registration.origin} cannot be built: {error_text(failure)}"
         ) from failure
 
 
@@ -88,12 +88,12 @@ def described(registration: Registration, component: Any) -> dict[str, Any]:
 
 
 def source_hash(component: Any, registration: Registration | None = None) -> str:
-    """The hash of the component's code (`code_hash`), and of its factory's where that stands in another module."""
-    own = type(component)
-    factory = registration.load() if registration else own
-    apart = isinstance(factory, (type, FunctionType)) and factory.__module__ != own.__module__
+    """The hash of the component's code (`code_hash`), and of its factory's if that is in another module."""
+    cls = type(component)
+    factory = registration.load() if registration else cls
+    is_elsewhere = isinstance(factory, (type, FunctionType)) and factory.__module__ != cls.__module__
     return code_hash(
-        [own, factory] if apart else [own],
+        [cls, factory] if is_elsewhere else [cls],
         dist=registration.origin.dist if registration else "",
         without=UNHASHED.get(registration.kind if registration else "", frozenset()),
     )
@@ -115,7 +115,7 @@ def _converted(
 
 
 def signature(factory: Any) -> dict[str, Any]:
-    """The parameters of a factory: name -> type (str where it declares none)."""
+    """The parameters of a factory: name -> type (str if it declares none)."""
     target = factory.__init__ if inspect.isclass(factory) else factory
     try:
         hints = typing.get_type_hints(target)

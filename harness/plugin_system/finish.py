@@ -1,6 +1,6 @@
-"""How a response ended, handed to the tasks that read it (`Task.reads_finish`), and to no other.
+"""Pass to a task how each response ended (`finish`), if it reads that (`Task.reads_finish`).
 
-A task may define any of the methods that are given `finish`; of those that it inherits the harness does the work.
+A task may define any of the methods that take `finish`; those that it inherits from `Task` take none.
 """
 
 from __future__ import annotations
@@ -18,19 +18,19 @@ def reads_finish(task: Any) -> bool:
 
 
 def keyword(task: Any, method: str, finish: str | Sequence[str]) -> dict[str, Any]:
-    """The keyword `finish` for that method of a task that reads it and defines the method; else nothing."""
+    """`{"finish": finish}` if the task reads it and defines that method itself; otherwise {}."""
     return {"finish": finish} if reads_finish(task) and not _inherits(task, method) else {}
 
 
 def verify_all(task: Any, problem: Problem, texts: Sequence[str], finish: Sequence[str]) -> list[Verdict]:
-    """The verdicts on many responses; `finish` one a response, "" where it is not known."""
+    """The verdicts on many responses; `finish` has one entry a response, "" if it is not known."""
     if reads_finish(task) and _inherits(task, "verify_all"):
         return [task.verify(problem, text, finish=end) for text, end in zip(texts, finish, strict=True)]
     return list(task.verify_all(problem, texts, **keyword(task, "verify_all", finish)))
 
 
 def answers(task: Any, problem: Problem, texts: Sequence[str], finish: Sequence[str]) -> list[str | None]:
-    """The answers of many responses; `finish` one a response, "" where it is not known."""
+    """The answers of many responses; `finish` has one entry a response, "" if it is not known."""
     if reads_finish(task) and _inherits(task, "answers"):
         return [
             task.answer(problem, text, **keyword(task, "answer", end)) for text, end in zip(texts, finish, strict=True)

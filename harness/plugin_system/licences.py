@@ -1,7 +1,7 @@
-"""The model weights that a run uses: whose they are, under which licence, and whether they are on this machine.
+"""The model weights that a run uses: their owners and licences, and whether they are on this machine.
 
-A component that uses some names them (`contracts.NamesWeights`): they are shown once a run, kept beside the manifests
-of what they made and in every cell; where some are missing, one line names them all before anything is built.
+Components that use weights name them (`contracts.NamesWeights`). They are shown once a run, and recorded in manifests
+and cells. If some are missing, one line names all of these before anything is built.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from harness.records import Weights
 
 
 def of(components: Iterable[Any]) -> list[Weights]:
-    """The weights that the components name, each once."""
+    """The weights that the components name, without repeats."""
     named = [
         weights for component in components if isinstance(component, NamesWeights) for weights in component.weights()
     ]
@@ -23,14 +23,14 @@ def of(components: Iterable[Any]) -> list[Weights]:
 
 
 def require(weights: Sequence[Weights]) -> None:
-    """HarnessError, one line that names all of them, where some are not on this machine."""
-    absent = [one for one in weights if one.fetch]
-    if absent:
-        listed = "; ".join(f"{one}: {one.fetch}" for one in absent)
-        are = "are" if len(absent) > 1 else "is"
-        raise HarnessError(f"{len(absent)} of {len(weights)} sets of weights {are} not on this machine: {listed}")
+    """Raise HarnessError, one line that names all missing weights, unless all are on this machine."""
+    missing = [model for model in weights if model.fetch]
+    if missing:
+        listed = "; ".join(f"{model}: {model.fetch}" for model in missing)
+        are = "are" if len(missing) > 1 else "is"
+        raise HarnessError(f"{len(missing)} of {len(weights)} sets of weights {are} not on this machine: {listed}")
 
 
 def remark(weights: Sequence[Weights]) -> str:
-    """The line that a run shows; "" where it uses none."""
+    """The line that a run shows; "" if it uses no weights."""
     return f"weights: {'; '.join(map(str, weights))}" if weights else ""

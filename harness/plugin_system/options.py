@@ -1,4 +1,4 @@
-"""The options of commands, a plugin's commands too: written once, as fields of the dataclass that they fill.
+"""Define a command's options once, as fields of the dataclass that they fill; for plugins' commands too.
 
     @dataclass(frozen=True)
     class Request:
@@ -9,7 +9,7 @@
     def solve(given: dict[str, Any], as_json: Json = False) -> None:
         show(solved(Request(**given)), as_json, print_table)
 
-gives `solve` the option `--task`; what a command has beside the record's fields stays a parameter of its own.
+gives `solve` the option `--task`; all other options of a command stay parameters of its function.
 """
 
 from __future__ import annotations
@@ -34,9 +34,10 @@ Command: TypeAlias = Callable[..., None]
 
 @dataclass(frozen=True)
 class Help:
-    """What `--help` says of a field. flags: what the option is called, where that is not `--field-name`.
+    """The help text of a field that is an option.
 
-    filled  it is None unless it was given: something else fills it then (a task's own defaults)
+    flags   the option's names, if not `--field-name`
+    filled  the option is None if the user does not give it; something else then fills it (a task's defaults)
     """
 
     text: str
@@ -48,14 +49,14 @@ class Help:
 def takes(record: type, *only: str, without: Sequence[str] = ()) -> Callable[[Command], Command]:
     """Decorate a command: its first parameter is then a dict of the record's fields, which become its options.
 
-    only, without: names of fields that are the options, or are not. A field without `Help` is none.
+    only, without: the fields that become options, or do not. A field without `Help` never does.
     """
 
     def decorate(function: Command) -> Command:
         fields = [name for name in _helped(record) if (not only or name in only) and name not in without]
-        own = list(inspect.signature(function, eval_str=True).parameters.values())[1:]
+        others = list(inspect.signature(function, eval_str=True).parameters.values())[1:]
         keyword = inspect.Parameter.KEYWORD_ONLY
-        options = [*(_parameter(record, name) for name in fields), *(one.replace(kind=keyword) for one in own)]
+        options = [*(_parameter(record, name) for name in fields), *(other.replace(kind=keyword) for other in others)]
 
         def command(**values: Any) -> None:
             given = {name: _value(record, name, values.pop(name)) for name in fields}
@@ -63,14 +64,14 @@ def takes(record: type, *only: str, without: Sequence[str] = ()) -> Callable[[Co
 
         command.__name__, command.__doc__ = function.__name__, function.__doc__
         command.__signature__ = inspect.Signature(options)  # type: ignore[attr-defined]
-        command.__annotations__ = {one.name: one.annotation for one in options}
+        command.__annotations__ = {option.name: option.annotation for option in options}
         return command
 
     return decorate
 
 
 def _helped(record: type) -> dict[str, tuple[Any, Help]]:
-    """The fields that are options, the record's own before those that it inherits: their types and their help."""
+    """Field -> its type and help, for the fields that are options; those of the class before inherited ones."""
     hints = typing.get_type_hints(record, include_extras=True)
     names = dict.fromkeys(name for base in record.__mro__ for name in vars(base).get("__annotations__", ()))
     annotated = {name: hints[name] for name in names if isinstance(getattr(hints[name], "__metadata__", (0,))[0], Help)}
@@ -78,39 +79,39 @@ def _helped(record: type) -> dict[str, tuple[Any, Help]]:
 
 
 def _parameter(record: type, name: str) -> inspect.Parameter:
-    hint, about = _helped(record)[name]
+    hint, help_ = _helped(record)[name]
     default = {field.name: field.default for field in dataclasses.fields(record)}[name]
     repeated = _is_repeated(hint)
     if repeated:
         [item] = typing.get_args(repeated)
         hint, default = list[item] | None, None  # type: ignore[valid-type]
-    if about.filled:
+    if help_.filled:
         hint, default = hint | None, None
-    flags = about.flags or ([f"--{name.replace('_', '-')}"] if hint is bool and not default else ())
-    option = typer.Option(*flags, help=about.text, metavar=about.metavar)
-    given = inspect.Parameter.empty if default is dataclasses.MISSING else default
-    return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=given, annotation=Annotated[hint, option])
+    flags = help_.flags or ([f"--{name.replace('_', '-')}"] if hint is bool and not default else ())
+    option = typer.Option(*flags, help=help_.text, metavar=help_.metavar)
+    default = inspect.Parameter.empty if default is dataclasses.MISSING else default
+    return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=Annotated[hint, option])
 
 
 def _is_repeated(hint: Any) -> Any:
-    """`Sequence[...]` where the field is one, or may be one; None for any other."""
+    """The `Sequence[...]` of a field that is one, or one or None; None for any other field."""
     choices = typing.get_args(hint) if type(None) in typing.get_args(hint) else (hint,)
-    return next((one for one in choices if typing.get_origin(one) is Sequence), None)
+    return next((choice for choice in choices if typing.get_origin(choice) is Sequence), None)
 
 
 def _value(record: type, name: str, value: Any) -> Any:
-    """The value as the record has it: several as a tuple, none of them as its default."""
+    """The value for the record: a repeated option as a tuple, its default if it was not given."""
     if not _is_repeated(_helped(record)[name][0]):
         return value
     default = {field.name: field.default for field in dataclasses.fields(record)}[name]
     return tuple(value) if value else default
 
 
-# Options that are no field of a record.
+# Options that are parameters of command functions.
 
 
 def reserve_stdout(context: typer.Context, value: bool) -> bool:
-    """With --json nothing but the JSON reaches stdout, whatever plugins print until the command ends."""
+    """With --json, let nothing but the JSON reach stdout until the command ends, whatever plugins print."""
     if value:
         context.with_resource(output.reserved())
     return value
@@ -142,7 +143,7 @@ def show(value: Any, as_json: bool, table: Callable[[Any], object]) -> None:
 
 @contextmanager
 def resumable(line: str = "what is finished is kept; run the same command again to go on") -> Iterator[None]:
-    """Ctrl-C inside ends the command with one line, which says how it goes on, and exit code 130."""
+    """End the command on Ctrl-C with exit code 130 and one line, which says how to resume."""
     try:
         yield
     except KeyboardInterrupt:
@@ -151,5 +152,5 @@ def resumable(line: str = "what is finished is kept; run the same command again 
 
 
 def fields_of(record: type, given: Mapping[str, Any]) -> dict[str, Any]:
-    """Those of the values that are fields of the record."""
+    """The values that are fields of the record."""
     return {name: value for name, value in given.items() if name in record.__dataclass_fields__}  # type: ignore[attr-defined]

@@ -1,4 +1,4 @@
-"""Names the plugin that a command waits for, and interrupts its import where a limit was asked for."""
+"""Say which plugin a command is waiting for, and interrupt its import after a time limit, if one is set."""
 
 from __future__ import annotations
 
@@ -9,19 +9,21 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-IMPORT_S, RANK_S = 10.0, 60.0  # after which the reader is told whom the command waits for
-IMPORT_LIMIT = "HARNESS_IMPORT_TIMEOUT"  # seconds; `harness --import-timeout` sets it, and workers inherit it
+IMPORT_S, RANK_S = 10.0, 60.0  # seconds after which the user is told what the command waits for
+IMPORT_LIMIT = (
+    "HARNESS_IMPORT_TIMEOUT"  # in seconds; `harness --import-timeout` sets it, and worker processes inherit it
+)
 
 
 class Late(BaseException):
-    """A plugin took longer than it may. No Exception, so that the plugin's own `except` does not swallow it."""
+    """A plugin took longer than allowed. No Exception, so that the plugin's `except Exception` does not catch it."""
 
 
 @contextmanager
 def named(what: str, after_s: float) -> Iterator[None]:
-    """Say on stderr, in one line, what is still under way `after_s` seconds after it began.
+    """Print one line on stderr if the code inside is still running after `after_s` seconds; `what` names it.
 
-    A loop in C that never lets go of the interpreter keeps the line back too.
+    C code that never releases the interpreter delays this line too.
     """
     line = f"waiting: {what} has taken {after_s:g} s so far"
     timer = threading.Timer(after_s, lambda: print(line, file=sys.stderr, flush=True))
@@ -35,7 +37,7 @@ def named(what: str, after_s: float) -> Iterator[None]:
 
 @contextmanager
 def importing(what: str) -> Iterator[None]:
-    """Name an import that takes long; raise `Late` in it after HARNESS_IMPORT_TIMEOUT seconds, where that is set.
+    """Name an import that takes long; raise `Late` in it after HARNESS_IMPORT_TIMEOUT seconds, if that is set.
 
     Only Python code in the main thread can be interrupted.
     """

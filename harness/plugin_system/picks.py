@@ -1,4 +1,4 @@
-"""What a selector reads and what it picks, each index checked as it comes: nothing that it gives is trusted."""
+"""What a selector reads and what it picks; each index is checked as it arrives, since plugins are not trusted."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ COLUMNS = ("embeddings", "logprobs")
 
 
 def needs(selector: Any) -> Sequence[str]:
-    """The columns that a selector reads beyond texts, lengths and answers; vectors, unless it says otherwise."""
+    """The columns that a selector reads besides texts, lengths and answers; "embeddings" if it has no `needs`."""
     columns: Sequence[str] = getattr(selector, "needs", ("embeddings",))
     return columns
 
 
 def require_selector(spec: str, selector: Any) -> Selector:
-    """The selector itself; HarnessError unless it ranks or selects, and reads only columns that exist."""
+    """Return the selector; HarnessError unless it ranks or selects, and needs only columns that exist."""
     if not isinstance(selector, (Ranker, SubsetSelector)):
         raise HarnessError(f"selector {spec!r}: has neither rank(pool, rng) nor select(pool, k, rng)")
     unknown = set(needs(selector)) - set(COLUMNS)
@@ -31,7 +31,7 @@ def require_selector(spec: str, selector: Any) -> Selector:
 
 
 def picked(ranking: Iterable[Any], n: int) -> Iterator[int]:
-    """The indices of a ranking of n responses, each checked as it comes."""
+    """Yield the indices of a ranking of n responses, each checked as it arrives."""
     seen: set[int] = set()
     for raw in ranking:
         yield _checked(raw, n, seen)
@@ -46,7 +46,7 @@ def subset_of(selector: SubsetSelector, pool: Pool, k: int, rng: np.random.Gener
 
 
 def _checked(raw: Any, n: int, seen: set[int]) -> int:
-    """The index, where it is an integer below n that is not in `seen`; it is added to that set."""
+    """The index as int, added to `seen`; HarnessError unless it is an integer below n and not in `seen` yet."""
     if isinstance(raw, bool) or not isinstance(raw, (int, np.integer)):
         raise HarnessError(f"an index must be an integer, got {raw!r:.40}")
     index = int(raw)

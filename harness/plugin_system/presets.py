@@ -1,4 +1,4 @@
-"""A task's own defaults, and its named settings (`--preset`), filled in where an option was not given."""
+"""Fill options that the user did not give from a task's `defaults` and from its named presets (`--preset`)."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ ENGINE = "transformers"
 
 
 def filled(given: Mapping[str, Any]) -> dict[str, Any]:
-    """The options of `harness run`, by field of `RunConfig`, with those that the task's defaults and `preset` add.
+    """The options of `harness run`, by field of `RunConfig`, completed from the task's defaults and its preset.
 
-    What was given stays. A pool that is there already needs no engine, and, where it brings vectors, no embedder.
+    Options that the user gave stay. With given vectors (`embeddings`) no embedder is filled in.
     """
     options = dict(given)
     values = _values(options) if options["task"] else {}
     if options["preset"] and not options["task"]:
         raise HarnessError("run: --preset goes with --task: it names settings of a task")
     for name, value in values.items():
-        needless = name == "embedder" and options["embeddings"]
-        if not options.get(name) and not needless:
+        is_needless = name == "embedder" and options["embeddings"]
+        if not options.get(name) and not is_needless:
             options[name] = value
     options["engine"] = options["engine"] or ENGINE
     return options
@@ -33,7 +33,7 @@ def filled(given: Mapping[str, Any]) -> dict[str, Any]:
 def graded_as_the_paper(registry: Registry, task: str) -> str:
     """The task's spec with the parameters that it takes under `--paper` and in RL (`Task.paper["task"]`).
 
-    Given ones stay. They stand in the spec, hence in labels, in the record of an RL run, and in every verdict's key.
+    Parameters in `task` stay. All are in the spec, hence in labels, in the record of an RL run, and in verdicts' keys.
     """
     spec = parse_spec(task)
     papers = getattr(registry.find("task", spec.name).load(), "paper", {}).get("task", {})
@@ -41,7 +41,7 @@ def graded_as_the_paper(registry: Registry, task: str) -> str:
 
 
 def _values(options: Mapping[str, Any]) -> dict[str, Any]:
-    """What the task fills in, by option."""
+    """Option -> the value that the task's defaults or the preset give it."""
     name = parse_spec(options["task"]).name
     factory = load_registry(options["plugin_files"]).find("task", name).load()
     presets = getattr(factory, "presets", {})

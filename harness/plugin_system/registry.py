@@ -1,7 +1,7 @@
-"""Finding plugins and building what they registered.
+"""Find plugins, and list and load what they register.
 
-Entry points are taken one by one. Whatever goes wrong with one is kept as a `Fault` (who, which version, what, the
-traceback) and never stops a command that does not need it; `harness doctor` lists them all.
+Entry points are loaded one by one. Whatever goes wrong with one is recorded as a `Fault` (plugin, version, problem,
+traceback) and never stops a command that does not need it; `harness doctor` lists all faults.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from harness.errors import Escaped, HarnessError, contained, did_you_mean
 from .patience import importing
 
 GROUP = "harness"
-COMMANDS = "harness.commands"  # the entry points that bring commands: the only ones that every command line imports
+COMMANDS = "harness.commands"  # entry points with commands: the only ones that every command imports
 KINDS = (
     *("task", "sampler", "engine", "embedder", "selector", "executor", "tracker", "trainer", "bonus", "paper"),
     *("pricer", "plot", "report", "layout", "command"),
@@ -34,7 +34,7 @@ KINDS = (
 
 
 def plural(kind: str) -> str:
-    """Several of a kind: "bonuses"."""
+    """The plural of a kind: "bonuses"."""
     return f"{kind}es" if kind.endswith("s") else f"{kind}s"
 
 
@@ -55,7 +55,7 @@ class Origin:
 
 @dataclass(frozen=True)
 class Fault:
-    """One thing wrong with one plugin."""
+    """One problem of one plugin."""
 
     origin: Origin
     problem: str
@@ -67,7 +67,7 @@ class Fault:
 
 @dataclass(frozen=True)
 class Registration:
-    """A name, of a kind, from an origin; `factory` is a callable or "package.module:Class"."""
+    """A component that a plugin registered; `factory` is a callable or "package.module:Class"."""
 
     kind: str
     name: str
@@ -76,11 +76,11 @@ class Registration:
 
     @property
     def full_name(self) -> str:
-        """`dist/name`: always unambiguous."""
+        """`dist/name`, which is always unambiguous."""
         return f"{self.origin.dist}/{self.name}"
 
     def load(self) -> Callable[..., Any]:
-        """The factory itself; HarnessError naming kind, name and distribution where it cannot be imported."""
+        """Import the factory; HarnessError with kind, name and distribution if that fails."""
         if not isinstance(self.factory, str):
             return self.factory
         module, _, attribute = self.factory.partition(":")
@@ -94,13 +94,13 @@ class Registration:
         return loaded  # type: ignore[no-any-return]
 
     def own_doc(self) -> str:
-        """The factory's docstring; "" for the one that a dataclass makes for itself."""
+        """The factory's docstring; "" if it is the one that `dataclass` generates."""
         factory = self.load()
         text = inspect.getdoc(factory) or ""
         return "" if text.startswith(f"{getattr(factory, '__name__', '')}(") else text
 
     def summary(self) -> str:
-        """The first line of the factory's docstring (of its module's, where it has none of its own)."""
+        """The first line of the factory's docstring, or of its module's if the factory has none."""
         module = sys.modules.get(getattr(self.load(), "__module__", ""))
         text = self.own_doc() or inspect.getdoc(module) or ""
         return text.split("\n")[0]
@@ -108,17 +108,17 @@ class Registration:
 
 @dataclass
 class Registry:
-    """All that is registered, and all that went wrong on the way."""
+    """All registrations, and all faults of plugins."""
 
     registrations: list[Registration] = field(default_factory=list)
     faults: list[Fault] = field(default_factory=list)
 
     def of_kind(self, kind: str) -> list[Registration]:
-        """The registrations of a kind, by name."""
+        """The registrations of a kind, sorted by name."""
         return sorted((r for r in self.registrations if r.kind == kind), key=lambda r: (r.name, r.origin.dist))
 
     def find(self, kind: str, name: str) -> Registration:
-        """The one registration of that name (`name` or `dist/name`); otherwise one clear line."""
+        """The registration of that name (`name` or `dist/name`); HarnessError if there is none or more than one."""
         known = self.of_kind(kind)
         matches = [r for r in known if name in (r.name, r.full_name)]
         if len(matches) == 1:
@@ -140,8 +140,8 @@ class Registry:
 def load_registry(plugin_files: Iterable[str | Path] = (), groups: Collection[str] = (GROUP, COMMANDS)) -> Registry:
     """Everything that the installed distributions and `plugin_files` register.
 
-    A file given by name is asked for, so a fault in it is an error; a fault in an installed plugin is kept.
-    groups: of entry points.
+    A fault in an installed plugin is recorded; a fault in one of `plugin_files`, which the user named, is an error.
+    groups: the groups of entry points that are loaded.
     """
     registry = Registry()
     manager = pluggy.PluginManager(GROUP)
@@ -161,13 +161,15 @@ def load_registry(plugin_files: Iterable[str | Path] = (), groups: Collection[st
 
 
 def _installed(groups: Collection[str]) -> list[tuple[Origin, EntryPoint]]:
-    found: dict[tuple[str, str, str], tuple[Origin, EntryPoint]] = {}
+    """The entry points of these groups, sorted by distribution and name, each once."""
+    entries: dict[tuple[str, str, str], tuple[Origin, EntryPoint]] = {}
     for dist in distributions():
         for entry in dist.entry_points:
             if entry.group in groups:
                 origin = Origin(dist.metadata["Name"], dist.version, entry.name)
-                found.setdefault((origin.dist, entry.name, entry.value), (origin, entry))  # one dist, twice on sys.path
-    return [found[key] for key in sorted(found)]
+                key = (origin.dist, entry.name, entry.value)
+                entries.setdefault(key, (origin, entry))  # a distribution may be on sys.path twice
+    return [entries[key] for key in sorted(entries)]
 
 
 def _register_file(registry: Registry, manager: pluggy.PluginManager, path: Path) -> None:
@@ -186,7 +188,7 @@ def _register_file(registry: Registry, manager: pluggy.PluginManager, path: Path
 
 
 def load_file(path: Path) -> ModuleType:
-    """The module in a file, under its own name in `sys.modules`, so that what it defines can be pickled."""
+    """Load a file as module `harness_file_STEM`, put into `sys.modules` so that its objects can be pickled."""
     name = f"harness_file_{path.stem}"
     spec = importlib.util.spec_from_file_location(name, path)
     if spec is None or spec.loader is None:
@@ -198,7 +200,7 @@ def load_file(path: Path) -> ModuleType:
 
 
 def _register(registry: Registry, manager: pluggy.PluginManager, origin: Origin, plugin: object) -> None:
-    """Register one plugin object and call its hooks, each fault kept."""
+    """Register one plugin object and call its hooks; every fault is recorded."""
 
     def fault(problem: str, trace: str = "") -> None:
         registry.faults.append(Fault(origin, problem, trace))
@@ -221,22 +223,22 @@ def _register(registry: Registry, manager: pluggy.PluginManager, origin: Origin,
 
 
 def _called(hook: Any, kind: str, origin: Origin, fault: Callable[..., None]) -> list[Registration]:
-    """What one hook of a plugin registers, also as far as it came before it raised."""
+    """What one hook of a plugin registers; if it raises, what it registered before that."""
     registrations: list[Registration] = []
 
     def register(name: str, factory: str | Callable[..., Any]) -> None:
         _check_registration(kind, name, factory)
         registrations.append(Registration(kind, name, factory, origin))
 
-    called = f"register_{plural(kind)}"
+    hook_name = f"register_{plural(kind)}"
     try:
         with contained():
             hook.function(*[register for _ in hook.argnames])
     except Exception as failure:
-        fault(f"raised in {called}: {_short(failure)}", traceback.format_exc())
+        fault(f"raised in {hook_name}: {_short(failure)}", traceback.format_exc())
     else:
         if not registrations:
-            fault(f"registers nothing in {called}: call register(name, factory)")
+            fault(f"registers nothing in {hook_name}: call register(name, factory)")
     return registrations
 
 
@@ -265,6 +267,7 @@ def _no_hook(plugin: object) -> str:
 
 
 def _note_duplicates(registry: Registry) -> None:
+    """Record a fault for each name that is registered twice for one kind."""
     seen: dict[tuple[str, str], Registration] = {}
     for registration in registry.registrations:
         first = seen.setdefault((registration.kind, registration.name), registration)

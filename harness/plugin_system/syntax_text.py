@@ -1,12 +1,12 @@
-"""What a Python file does, as a text that every Python version writes alike; standard library only.
+"""Write the syntax tree of a Python file as a text that is equal in all Python versions; standard library only.
 
-`ast.dump` differs between versions of Python, so keys must not hold it. The text here leaves out what changes no
+`ast.dump` differs between versions of Python, so keys must not depend on it. This text leaves out what changes no
 result: comments, positions, docstrings (kept in a file that reads `__doc__`), annotations outside class bodies,
-statements that do nothing, the order of neighbouring imports, blocks under `if TYPE_CHECKING`. A class body keeps its
-annotations: ClassVar, InitVar and a dataclass's fields are made of them.
+statements that do nothing, the order of neighbouring imports, blocks under `if TYPE_CHECKING`. Annotations in class
+bodies stay: ClassVar, InitVar and the fields of dataclasses depend on them.
 
-Where imports lead is not part of the text but listed beside it, in the order of their places: whoever hashes decides
-what to put there (`code_hash` puts the imported code's own hash, so that moving a file changes nothing).
+The sources of imports are not part of the text. They are listed separately, in the order of their places in the text;
+`code_hash` replaces each by the hash of the imported code, so that moving a file changes nothing.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ FACTORY = re.compile(r"[\w.]+:(\w+)")
 
 
 class Import(NamedTuple):
-    """Where one name comes from: `from ..module import name` has level 2; `name` is "" where the module is bound.
+    """The source of one name: `from ..module import name` has level 2; `name` is "" for `import module`.
 
-    `level` -1: a string that may name a module, -2: one that may name a file beside this one.
+    `level` -1: a string that may name a module, -2: a string that may name a file in the same folder.
     """
 
     level: int
@@ -41,7 +41,7 @@ class Import(NamedTuple):
 
 @dataclass(frozen=True)
 class SyntaxText:
-    """A file's text as its hash (hex SHA-256), and its imports in the order of their places in the text."""
+    """The hash (hex SHA-256) of a file's text, and its imports in the order of their places in the text."""
 
     digest: str
     imports: Sequence[Import]
@@ -49,13 +49,13 @@ class SyntaxText:
 
 @lru_cache(maxsize=1024)
 def syntax_text(source: bytes, without: frozenset[str] = frozenset()) -> SyntaxText:
-    """The text of a file's source, without the members of classes that are named in `without`.
+    """The text and imports of a file's source; class members named in `without` are left out.
 
-    A source that this Python cannot parse is taken byte by byte.
+    If this Python cannot parse the source, its bytes are hashed and no import is listed.
     """
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # of strings that hold no such escape; versions differ in what they say
+            warnings.simplefilter("ignore")  # on invalid escapes in strings; Python versions warn differently
             tree = ast.parse(source)
     except (SyntaxError, ValueError, RecursionError):
         return SyntaxText(hashlib.sha256(source).hexdigest(), ())
@@ -79,18 +79,18 @@ class _Writer:
         self._in_class = self._in_hook = False
 
     def statements(self, body: Sequence[ast.stmt]) -> None:
-        """Write a body: what does nothing is dropped, neighbouring imports are sorted by the names they bind."""
+        """Write a body without statements that do nothing; neighbouring imports are sorted by the names they bind."""
         self.parts.append("{")
-        waiting: list[tuple[str, Import]] = []
+        pending: list[tuple[str, Import]] = []
         for statement in self._effective(body):
             if isinstance(statement, IMPORTS):
-                waiting.extend(_bindings(statement))
+                pending.extend(_bindings(statement))
                 continue
-            self._write_imports(waiting)
-            waiting = []
+            self._write_imports(pending)
+            pending = []
             self._node(statement)
             self.parts.append(";")
-        self._write_imports(waiting)
+        self._write_imports(pending)
         self.parts.append("}")
 
     def _effective(self, body: Sequence[ast.stmt]) -> Iterable[ast.stmt]:
@@ -112,8 +112,8 @@ class _Writer:
         names = [getattr(statement, "name", None)] + [getattr(target, "id", None) for target in targets]
         return not self._without.isdisjoint(names)
 
-    def _write_imports(self, waiting: Sequence[tuple[str, Import]]) -> None:
-        for binding, origin in sorted(waiting, key=lambda pair: pair[0]):
+    def _write_imports(self, pending: Sequence[tuple[str, Import]]) -> None:
+        for binding, origin in sorted(pending, key=lambda pair: pair[0]):
             self.parts.append(f"import {binding};")
             self.imports.append(origin)
 
@@ -135,7 +135,7 @@ class _Writer:
             self._fields(type(node).__name__, _named_fields(node))
 
     def _scope(self, node: Any) -> None:
-        """A function or a class, which says whether annotations in it count."""
+        """Write a function or a class; only directly in a class body annotations are kept."""
         before = self._in_class, self._in_hook
         fields = dict(_named_fields(node))
         if isinstance(node, FUNCTIONS):
@@ -170,7 +170,9 @@ class _Writer:
 
     def _constant(self, value: Any) -> None:
         if isinstance(value, str) and self._in_hook:
-            value = FACTORY.sub(r":\1", value)  # "package.module:Class": where a file lies changes nothing
+            value = FACTORY.sub(
+                r":\1", value
+            )  # of "package.module:Class" only the class: the place of a file changes nothing
         if isinstance(value, str) and (FILE.fullmatch(value) or DOTTED.fullmatch(value)):
             self.parts.append("text")
             self.imports.append(Import(-2 if FILE.fullmatch(value) else -1, value))
@@ -183,14 +185,14 @@ def _named_fields(node: ast.AST) -> dict[str, Any]:
 
 
 def _literal(value: Any) -> str:
-    """A constant with its type; ASCII, since what `repr` escapes depends on the version's Unicode tables."""
+    """A constant with its type, in ASCII: what `repr` escapes depends on the Unicode tables of the Python version."""
     if isinstance(value, int) and not isinstance(value, bool):
-        return f"int:{value:x}"  # of any length: decimal digits have a limit
+        return f"int:{value:x}"  # hexadecimal, since Python limits the length of decimal texts
     return f"{type(value).__name__}:{value!a}"
 
 
 def _merged(values: Sequence[ast.expr]) -> list[ast.expr]:
-    """The parts of an f-string, neighbouring texts joined: versions of Python split them differently."""
+    """The parts of an f-string with neighbouring texts joined: Python versions split them differently."""
     merged: list[ast.expr] = []
     for value in values:
         if isinstance(value, ast.Constant) and isinstance(value.value, str):
@@ -205,7 +207,7 @@ def _merged(values: Sequence[ast.expr]) -> list[ast.expr]:
 
 
 def _bindings(statement: ast.Import | ast.ImportFrom) -> list[tuple[str, Import]]:
-    """Each name that an import binds, and where it leads."""
+    """Each name that an import statement binds, and its source."""
     if isinstance(statement, ast.ImportFrom):
         level, module = statement.level, statement.module or ""
         return [(alias.asname or alias.name, Import(level, module, alias.name)) for alias in statement.names]
@@ -213,7 +215,7 @@ def _bindings(statement: ast.Import | ast.ImportFrom) -> list[tuple[str, Import]
 
 
 def _imported_by_call(node: ast.Call) -> Import | None:
-    """Where `import_module(".name", ...)` leads; absolute names are found as any string that names a module."""
+    """The source of `import_module(".name", ...)`; absolute names are treated as any string that names a module."""
     called = getattr(node.func, "attr", getattr(node.func, "id", None))
     first = node.args[0] if node.args else None
     if called != "import_module" or not isinstance(first, ast.Constant) or not isinstance(first.value, str):

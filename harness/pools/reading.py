@@ -11,7 +11,7 @@ from itertools import chain
 from pathlib import Path
 from typing import Any, TypeVar
 
-from harness.errors import HarnessError, contained, said
+from harness.errors import HarnessError, contained, error_text
 from harness.system.json_lines import Line, count_lines, read_lines
 
 from .layout import FileLayout, LineLayout, NamesFiles
@@ -112,7 +112,7 @@ def _called(where: str, call: Callable[[], T]) -> T:
     except (HarnessError, OSError):
         raise
     except Exception as failure:
-        raise HarnessError(f"{where} {said(failure)}") from failure
+        raise HarnessError(f"{where} {error_text(failure)}") from failure
 
 
 def _alike(layout: LineLayout, lines: Iterator[Line]) -> Iterator[Line]:

@@ -7,7 +7,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from harness.errors import HarnessError, contained, said
+from harness.errors import HarnessError, contained, error_text
 from harness.plugin_system.component import Spec, build, described
 from harness.plugin_system.registry import Registration, Registry, load_registry
 from harness.system.json_lines import Line
@@ -85,7 +85,7 @@ class Layouts:
             except (HarnessError, OSError):
                 raise
             except Exception as failure:
-                self._leave_out(registration, said(failure))
+                self._leave_out(registration, error_text(failure))
         return None
 
     def identity(self, layout: Layout) -> dict[str, Any] | None:

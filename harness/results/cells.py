@@ -18,7 +18,7 @@ import json
 import os
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any
+from typing import IO, Any
 
 import numpy as np
 
@@ -31,18 +31,11 @@ from harness.system.files import READ_ONLY, disk_errors, temporary_name, write_p
 from .rows import Row
 from .verdict_quality import quality
 
-if TYPE_CHECKING:
-    pass
-
 SCHEMA = 3
 READABLE = (2, SCHEMA)
 KIND = "diversity-harness cell"
-BADGES, TABLES = "conformance", "leaderboard"  # beside published cells: a folder, and the files' stem
+BADGES, TABLES = "conformance", "leaderboard"  # beside published cells: the badges' folder, the tables' file stem
 LABELS = ("task", "split", "model", "engine", "sampler", "embedder", "selector", "trials", "seed")
-LIBRARIES = (
-    *("diversity-harness", "numpy", "scipy", "scikit-learn", "torch", "transformers"),
-    *("vllm", "evalplus", "sentence-transformers", "kmedoids"),
-)
 
 Cell = dict[str, Any]
 
@@ -58,7 +51,7 @@ def is_random(cell: Mapping[str, Any]) -> bool:
 
 
 def grader(cell: Mapping[str, Any]) -> str:
-    """Who graded: the task and its grader's version, or who made the pool."""
+    """The grader: the task and its grader's version, or the maker of an imported pool."""
     verdict = cell["inputs"]["verdict"]
     return "the pool's maker" if verdict["given"] else f"{verdict['task']} {verdict['grader']}"
 
@@ -78,7 +71,7 @@ def write(folder: Path, cell: Mapping[str, Any]) -> str:
 
 
 def write_entries(folder: Path, about: Mapping[str, Any], entries: Iterable[Mapping[str, Any]]) -> str:
-    """The same as `write`, one entry at a time. Lines go to a temporary file first: the checksum must precede them."""
+    """Write a cell entry by entry and return its key. Lines go to a temporary file: the checksum must precede them."""
     sums = _Checksum(about)
     ids: list[str] = []
     lines = temporary_name(folder / "entries", os.getpid())
@@ -87,7 +80,8 @@ def write_entries(folder: Path, about: Mapping[str, Any], entries: Iterable[Mapp
         try:
             with _opened(lines) as file:
                 for entry in entries:
-                    file.write(f"{',' * bool(ids)}\n  {_one_line(entry)}".encode())
+                    separator = ",\n  " if ids else "\n  "
+                    file.write(f"{separator}{_one_line(entry)}".encode())
                     sums.add(entry)
                     ids.append(entry["id"])
             key = key_of({**about, "problems": [{"id": problem_id} for problem_id in ids]})
@@ -117,17 +111,18 @@ class _Checksum:
     def __init__(self, about: Mapping[str, Any]) -> None:
         before = canonical_json({name: about[name] for name in about if name < "problems"})[:-1]
         after = canonical_json({name: about[name] for name in about if name > "problems"})[1:]
-        self._after, self._any = f"]{',' * (after != '}')}{after}", False
-        self._sum = hashlib.sha256(f'{before}{"," * (before != "{")}"problems":['.encode("utf-8", "surrogatepass"))
+        before, after = before if before == "{" else f"{before},", after if after == "}" else f",{after}"
+        self._after, self._is_empty = f"]{after}", True
+        self._sum = hashlib.sha256(f'{before}"problems":['.encode("utf-8", "surrogatepass"))
 
     def add(self, entry: Mapping[str, Any]) -> None:
-        """The next entry."""
-        text = "," * self._any + canonical_json(entry)
+        """Add the next entry."""
+        text = canonical_json(entry) if self._is_empty else f",{canonical_json(entry)}"
         self._sum.update(text.encode("utf-8", "surrogatepass"))
-        self._any = True
+        self._is_empty = False
 
     def hexdigest(self) -> str:
-        """32 hex digits, once all entries are in."""
+        """32 hex digits, after all entries were added."""
         self._sum.update(self._after.encode("utf-8", "surrogatepass"))
         return self._sum.hexdigest()[:32]
 
@@ -180,7 +175,7 @@ def _check_shape(path: Path, cell: Cell) -> None:
         _expect(all(name in cell["labels"] for name in LABELS), "a label is missing")
         _expect(cell["inputs"] and cell["problems"], "it has no inputs or no problems")
         ids = [entry["id"] for entry in cell["problems"]]
-        _expect(len(set(ids)) == len(ids), "a problem stands there twice")
+        _expect(len(set(ids)) == len(ids), "a problem occurs twice")
         for entry in cell["problems"] if "failed" not in cell else ():
             _check_entry(entry, cell["labels"]["trials"])
             _expect("disputed" in entry or cell["schema"] < 3, f"problem {entry['id']!r}: disputed grades")
@@ -189,20 +184,20 @@ def _check_shape(path: Path, cell: Cell) -> None:
 
 
 def _check_entry(entry: Mapping[str, Any], trials: int) -> None:
-    n, c, who = entry["n"], entry["c"], f"problem {entry['id']!r}"
-    _expect(n >= 1 and 0 <= c <= n and 0 <= entry["errors"] <= n - c, f"{who}: n, c or errors")
-    _expect(0 <= (entry.get("disputed") or 0) <= n, f"{who}: disputed grades")
-    _expect("routes" not in entry or sum(entry["routes"].values()) == c, f"{who}: routes")
+    n, c, where = entry["n"], entry["c"], f"problem {entry['id']!r}"
+    _expect(n >= 1 and 0 <= c <= n and 0 <= entry["errors"] <= n - c, f"{where}: n, c or errors")
+    _expect(0 <= (entry.get("disputed") or 0) <= n, f"{where}: disputed grades")
+    _expect("routes" not in entry or sum(entry["routes"].values()) == c, f"{where}: routes")
     correct, gradings = entry.get("chance", (0, 0))
-    _expect(0 <= correct <= gradings, f"{who}: chance")
+    _expect(0 <= correct <= gradings, f"{where}: chance")
     if "hits" in entry:
-        _expect(sorted(map(int, entry["hits"])) == budgets(n), f"{who}: budgets")
-        _expect(all(len(hits) == trials for hits in entry["hits"].values()), f"{who}: trials")
+        _expect(sorted(map(int, entry["hits"])) == budgets(n), f"{where}: budgets")
+        _expect(all(len(hits) == trials for hits in entry["hits"].values()), f"{where}: trials")
         return
-    _expect(len(entry["ranks"]) == trials, f"{who}: trials")
+    _expect(len(entry["ranks"]) == trials, f"{where}: trials")
     last = n - c + 1
-    _expect(all(1 <= rank <= last if c else rank == last for rank in entry["ranks"]), f"{who}: ranks")
-    _expect([len(order) for order in entry["orders"]] == (entry["ranks"] if c else []), f"{who}: orders and ranks")
+    _expect(all(1 <= rank <= last if c else rank == last for rank in entry["ranks"]), f"{where}: ranks")
+    _expect([len(order) for order in entry["orders"]] == (entry["ranks"] if c else []), f"{where}: orders and ranks")
 
 
 def _expect(holds: object, what: str) -> None:

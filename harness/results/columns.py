@@ -46,14 +46,14 @@ TERMINAL, MARKDOWN = Style(two_decimals, 0, "/"), Style(four_digits, 1, " / ")
 
 @dataclass(frozen=True)
 class Column:
-    """One column.
+    """A column of a table: its heading, and the text that it shows for each row.
 
-    head       its heading; a narrow heading wraps at the line break
-    text       row -> text
-    reference  (first row, reference) -> text in the line of a `Reference`
-    kept       narrow tables drop the columns with the lowest value first
-    is_text    whether it is aligned to the left
-    is_foreign whether its texts come from plugins, and may hold any character
+    head         its heading; a narrow heading wraps at the line break
+    text         row -> text
+    reference    (first row, reference) -> text in the line of a `Reference`
+    kept         narrow tables drop the columns with the lowest value first; 0: only shown in leaderboard.md
+    is_text      whether it is aligned to the left
+    from_plugin  whether its texts come from plugins, and may hold any character
     """
 
     head: str
@@ -61,7 +61,7 @@ class Column:
     reference: Callable[[Row, Reference], str] = lambda row, reference: ""
     kept: int = 9
     is_text: bool = False
-    is_foreign: bool = False
+    from_plugin: bool = False
 
 
 def columns(rows: Sequence[Row], style: Style) -> list[Column]:
@@ -70,9 +70,11 @@ def columns(rows: Sequence[Row], style: Style) -> list[Column]:
     gain_head = "gain" if first.budget is None else f"gain@{first.budget}"
     shown = [
         Column(
-            "selector", lambda row: row.selector, lambda _, reference: reference.label, is_text=True, is_foreign=True
+            "selector", lambda row: row.selector, lambda _, reference: reference.label, is_text=True, from_plugin=True
         ),
-        Column("embedder", lambda row: row.embedder, kept=9 if several_embedders else 0, is_text=True, is_foreign=True),
+        Column(
+            "embedder", lambda row: row.embedder, kept=9 if several_embedders else 0, is_text=True, from_plugin=True
+        ),
         Column("seeds", lambda row: str(len(row.seeds or (0,))), kept=0),
         Column(
             "samples-to-\ncorrect",
@@ -91,8 +93,8 @@ def columns(rows: Sequence[Row], style: Style) -> list[Column]:
     for place, k in enumerate(k for k in BUDGETS if k in first.pass_at_k_random):
         shown.append(_pass_column(k, kept=(8, 5, 7, 4, 6)[place]))
     k95_head = "k95\n(saved)" if style is TERMINAL else "k95"
-    none = "" if style is TERMINAL else "-"
-    shown.append(Column(k95_head, k95, lambda row, reference: str(reference.k95(row) or none), kept=5))
+    unknown = "" if style is TERMINAL else "-"
+    shown.append(Column(k95_head, k95, lambda row, reference: str(reference.k95(row) or unknown), kept=5))
     shown.append(Column("conformance", lambda row: row.conformance or "-", kept=0, is_text=True))
     return shown
 

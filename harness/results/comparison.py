@@ -34,35 +34,36 @@ def compare(names: Sequence[str], folders: Sequence[Path]) -> dict[str, Any]:
     with the means of both. At a budget the difference is of the shares of misses: below 0 the first hits more often.
     """
     first, second, seeds_left_out = _paired([_row(name, folders) for name in names])
-    a, b = _problems(first), _problems(second)
-    shared = [problem for problem in a if problem in b]
+    first_places, second_places = _problems(first), _problems(second)
+    shared = [problem for problem in first_places if problem in second_places]
     if not shared:
         raise HarnessError(f"compare: {names[0]!r} and {names[1]!r} have no problem in common")
-    ours, theirs = (
-        _part(group, [places[problem] for problem in shared]) for group, places in ((first, a), (second, b))
+    first_outcomes, second_outcomes = (
+        _part(group, [places[problem] for problem in shared])
+        for group, places in ((first, first_places), (second, second_places))
     )
-    _check_trials(ours, theirs)
-    budget = None if ours.ranks is not None and theirs.ranks is not None else _budget(ours, theirs)
-    x, y = _compared(ours, budget), _compared(theirs, budget)
+    _check_trials(first_outcomes, second_outcomes)
+    budget = _budget(first_outcomes, second_outcomes)
+    x, y = _compared(first_outcomes, budget), _compared(second_outcomes, budget)
     seed = int(digest([_seeding(first), _seeding(second)], 8), 16)
-    most = 1.0 if budget is not None else float(max(ours.n.max(), theirs.n.max()))
+    most = 1.0 if budget is not None else float(max(first_outcomes.n.max(), second_outcomes.n.max()))
     paired = stats.paired_difference(x[:, None], y[:, None], seed, widest=most)
-
-    mine, others = (x, y) if budget is None else (1 - x, 1 - y)  # as shown: calls, or hits
+    first_shown, second_shown = (x, y) if budget is None else (1 - x, 1 - y)  # calls, or hits
+    means = [float(first_shown.mean()), float(second_shown.mean())]
 
     def listed(places: Sequence[int]) -> list[dict[str, Any]]:
-        return [{"id": shared[i], "first": float(mine[i]), "second": float(others[i])} for i in places]
+        return [{"id": shared[i], "first": float(first_shown[i]), "second": float(second_shown[i])} for i in places]
 
     return {
         "first": _about(first),
         "second": _about(second),
         "same_pool": seed_groups.pools_of(first) == seed_groups.pools_of(second),
         "problems": len(shared),
-        "left_out": len(set(a) ^ set(b)),
+        "left_out": len(set(first_places) ^ set(second_places)),
         "seeds_left_out": seeds_left_out,
         "budget": budget,
-        "samples_to_correct": [float(mine.mean()), float(others.mean())] if budget is None else None,
-        "pass_at_budget": [float(mine.mean()), float(others.mean())] if budget is not None else None,
+        "samples_to_correct": means if budget is None else None,
+        "pass_at_budget": means if budget is not None else None,
         "difference": paired.difference,
         "difference_ci": paired.difference_ci,
         "ratio": paired.ratio if budget is None else None,
@@ -85,16 +86,16 @@ def _no_intervals(paired: stats.Paired, problems: int, budget: int | None) -> di
 
 
 def _row(name: str, folders: Sequence[Path]) -> list[seed_groups.Keyed]:
-    """The cells of the row that a name stands for."""
+    """The cells of the row that a name stands for: a file's cell, or a key's cell with those of other seeds."""
     path = Path(name) if Path(name).is_file() else _find(name, folders)
     named = cells.read(path)
     if "failed" in named:
         raise HarnessError(f"compare: cell {name!r} failed ({named['failed']}): run it again")
     if path == Path(name):
         return [(cells.key_of(named), named)]
-    key, setting = path.stem, seed_groups.setting(named)
-    alike = {cell_key: cell for cell_key, cell in _readable(folders) if seed_groups.setting(cell) == setting}
-    return next(group for group in seed_groups.rows_of(alike) if key in dict(group))
+    inputs = seed_groups.shared_inputs(named)
+    alike = {key: cell for key, cell in _readable(folders) if seed_groups.shared_inputs(cell) == inputs}
+    return next(group for group in seed_groups.rows_of(alike) if path.stem in dict(group))
 
 
 def _readable(folders: Sequence[Path]) -> list[seed_groups.Keyed]:
@@ -148,8 +149,8 @@ def _part(group: Sequence[seed_groups.Keyed], places: Sequence[int]) -> Outcomes
     return Outcomes(whole.n[chosen], whole.c[chosen], whole.errors[chosen], ranks, hits, whole.pools)
 
 
-def _check_trials(ours: Outcomes, theirs: Outcomes) -> None:
-    trials = [_trials(outcomes) for outcomes in (ours, theirs)]
+def _check_trials(first: Outcomes, second: Outcomes) -> None:
+    trials = [_trials(outcomes) for outcomes in (first, second)]
     if trials[0] != trials[1]:
         raise HarnessError(f"compare: the cells have {trials[0]} and {trials[1]} trials: run both with equally many")
 
@@ -159,10 +160,12 @@ def _trials(outcomes: Outcomes) -> int:
     return int(values.shape[1])
 
 
-def _budget(ours: Outcomes, theirs: Outcomes) -> int:
-    """The telling budget of the first row's pools; 1 where none of their problems is solvable."""
-    budget = telling_budget(ours.n, ours.c) or 1
-    if any(outcomes.found_within(budget) is None for outcomes in (ours, theirs)):
+def _budget(first: Outcomes, second: Outcomes) -> int | None:
+    """None for two rankers; else the telling budget of the first pools, or 1 if none of their problems is solvable."""
+    if first.ranks is not None and second.ranks is not None:
+        return None
+    budget = telling_budget(first.n, first.c) or 1
+    if any(outcomes.hits_within(budget) is None for outcomes in (first, second)):
         raise HarnessError(f"compare: the pools differ in size, and the subsets have no common budget of {budget}")
     return budget
 
@@ -172,7 +175,7 @@ def _compared(outcomes: Outcomes, budget: int | None) -> Floats:
     if budget is None:
         assert outcomes.ranks is not None
         return outcomes.inside(outcomes.ranks.mean(axis=1))
-    hits = outcomes.found_within(budget)
+    hits = outcomes.hits_within(budget)
     assert hits is not None
     return outcomes.inside(1 - hits.mean(axis=1))
 

@@ -1,4 +1,4 @@
-"""Texts from elsewhere (names, paths, reasons) in Markdown, CSV and terminals, made safe to show as plain text."""
+"""Make texts of plugins and users (names, paths, reasons) safe to show as plain text in Markdown and CSV."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from typing import Any
 
 from harness.errors import HarnessError
 
-# Backslash-escapes are what CommonMark shows as the sign itself; "`" and what ends a line or cell have none that GitHub
-# follows within tables.
-_MARKDOWN = {sign: f"\\{sign}" for sign in "\\[]()!|*~$"} | {"<": "&lt;", ">": "&gt;", "&": "&amp;", "`": "'"}
-# Signs at which a spreadsheet takes a cell for a formula (OWASP, CSV Injection), and their full-width forms.
+# CommonMark shows a backslash-escaped character as itself. For "`", and for characters that end a line or cell, GitHub
+# follows no escape within tables.
+_MARKDOWN = {char: f"\\{char}" for char in "\\[]()!|*~$"} | {"<": "&lt;", ">": "&gt;", "&": "&amp;", "`": "'"}
+# First characters of cells that a spreadsheet runs as formulas (OWASP, CSV Injection), and their full-width forms.
 FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n", "\uff1d", "\uff0b", "\uff0d", "\uff20")
 MARK = "'"
 
@@ -22,8 +22,8 @@ def markdown(text: Any) -> str:
 
     Web addresses do not become links either (GitHub would make them so). Non-printable characters become blanks.
     """
-    shown = "".join(sign if sign.isprintable() else " " for sign in str(text))
-    escaped = "".join(_MARKDOWN.get(sign, sign) for sign in shown)
+    shown = "".join(char if char.isprintable() else " " for char in str(text))
+    escaped = "".join(_MARKDOWN.get(char, char) for char in shown)
     return escaped.replace("://", ":\\//").replace("www.", "www\\.")
 
 
@@ -42,9 +42,9 @@ def _csv_line(cells: Sequence[Any]) -> str:
 
 
 def csv_cell(value: Any) -> Any:
-    """A cell that no spreadsheet runs: a text that begins as a formula does gets a `'` before it; numbers stay.
+    """A cell that no spreadsheet runs: a text that begins like a formula gets a `'` in front of it; numbers stay.
 
-    So does a text that begins with `'` itself, so that `csv_text` gives back what was written.
+    A text that begins with `'` gets one too, so that `csv_text` restores every text.
     """
     if isinstance(value, str) and value.lstrip(" ").startswith((*FORMULA, MARK)):
         return MARK + value
@@ -52,13 +52,13 @@ def csv_cell(value: Any) -> Any:
 
 
 def csv_text(cell: str) -> str:
-    """The text that `csv_cell` was given."""
+    """The text from which `csv_cell` made the cell."""
     return cell.removeprefix(MARK)
 
 
 def folder_name(text: str) -> str:
-    """The text as the name of one folder: what a path would be made of becomes `_`."""
-    name = "".join(sign if sign.isalnum() or sign in "._:=,+-" else "_" for sign in text)[:80]
+    """The text as the name of one folder: characters that are special in paths become `_`."""
+    name = "".join(char if char.isalnum() or char in "._:=,+-" else "_" for char in text)[:80]
     if not name.strip("."):
         raise HarnessError(f"{text!r:.80} cannot name a folder")
     return name

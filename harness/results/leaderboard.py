@@ -1,6 +1,6 @@
 """Leaderboards: the cells of any folders as tables, in Markdown, CSV and JSON, the same bytes from the same cells.
 
-There is one table for each pool setting (task, data revision, split, model, engine, sampler, n, problems, grader) and
+There is one table for each combination of task, data revision, split, model, engine, sampler, n, problems, grader and
 set of pools. Cells that differ only in their seeds form one row; rows with the fewest calls come first. Rows with
 other seeds rank other pools, so they are in another table. The tables do not depend on when, where or in which order
 the files were read. Values have four significant digits; the cells' keys seed the resampling. Files that cannot be
@@ -29,8 +29,8 @@ NAMES = tuple(f"{cells.TABLES}.{kind}" for kind in ("md", "csv", "json"))
 
 
 @dataclass
-class Found:
-    """The content of folders: measured and failed cells by key, files that cannot be counted, badges by selector."""
+class Gathered:
+    """The content of folders: measured and failed cells by key, faults of files not counted, badges by selector."""
 
     measured: dict[str, Cell] = field(default_factory=dict)
     failed: dict[str, Cell] = field(default_factory=dict)
@@ -40,28 +40,28 @@ class Found:
 
 @dataclass(frozen=True)
 class Board:
-    """One table: what its rows share, the rows, and the cells that failed."""
+    """One table: what its rows share, the rows, and selector and reason of each cell that failed."""
 
     about: Mapping[str, Any]
     rows: Sequence[Row]
     failed: Sequence[tuple[str, str]]
 
 
-def gather(folders: Sequence[Path], orders: bool = False) -> Found:
+def gather(folders: Sequence[Path], orders: bool = False) -> Gathered:
     """Read every cell in the folders and below, with its orders only if `orders`; HarnessError for a missing folder."""
-    content = Found()
+    content = Gathered()
     for folder in folders:
         if not folder.is_dir():
             raise HarnessError(f"results {folder}: no such folder; `harness results publish` fills results/")
         for path in cells.files([folder]):
-            _take(content, path, orders)
+            _add(content, path, orders)
         for path in sorted(folder.rglob(f"{cells.BADGES}/*.json")):
             content.badges[path.stem] = read_json(path)
     content.faults.sort()
     return content
 
 
-def _take(content: Found, path: Path, orders: bool) -> None:
+def _add(content: Gathered, path: Path, orders: bool) -> None:
     try:
         cell = cells.read(path)
     except HarnessError as fault:
@@ -75,8 +75,8 @@ def _take(content: Found, path: Path, orders: bool) -> None:
     (content.failed if "failed" in cell else content.measured)[path.stem] = cell
 
 
-def boards(content: Found) -> list[Board]:
-    """The tables, by task, model and sampler."""
+def boards(content: Gathered) -> list[Board]:
+    """The tables, in the order of what their rows share."""
     rows: dict[str, list[list[seed_groups.Keyed]]] = {}
     failed: dict[str, list[Cell]] = {}
     for group in seed_groups.rows_of(content.measured):
@@ -105,7 +105,7 @@ def _shared(group: Sequence[seed_groups.Keyed]) -> dict[str, Any]:
     }
 
 
-def _board(content: Found, about: Mapping[str, Any], groups: Sequence[Any], failed: Sequence[Cell]) -> Board:
+def _board(content: Gathered, about: Mapping[str, Any], groups: Sequence[Any], failed: Sequence[Cell]) -> Board:
     rows = with_q(sorted((_row(content, group) for group in groups), key=_place))
     return Board(about, rows, sorted((cell["labels"]["selector"], cell["failed"]) for cell in failed))
 
@@ -116,7 +116,7 @@ def _place(row: Row) -> tuple[Any, ...]:
     return (calls or float("inf"), 0.0 if calls else -gain, row.selector, row.embedder, row.cells)
 
 
-def _row(content: Found, group: Sequence[seed_groups.Keyed]) -> Row:
+def _row(content: Gathered, group: Sequence[seed_groups.Keyed]) -> Row:
     selector = group[0][1]["inputs"]["ranking"]["selector"]
     badge = content.badges.get(digest(selector))
     return replace(seed_groups.row(group), dist=selector["dist"], conformance=_badge(badge) if badge else None)
@@ -145,9 +145,9 @@ def _holds_cells(folder: Path) -> bool:
     return any(path.parent == folder for path in cells.files([folder]))
 
 
-def write(folder: Path, content: Found, made: Sequence[Board] | None = None) -> list[Path]:
-    """Write leaderboard.md, .csv and .json and return their paths. `made`: `boards(content)`, if already computed."""
-    tables = boards(content) if made is None else made
+def write(folder: Path, content: Gathered, tables: Sequence[Board] | None = None) -> list[Path]:
+    """Write leaderboard.md, .csv and .json and return their paths. `tables`: `boards(content)`, if already computed."""
+    tables = boards(content) if tables is None else tables
     texts = (markdown(tables, content.faults), as_csv(tables), as_json(tables))
     for name, text in zip(NAMES, texts, strict=True):
         write_atomically(folder / name, text.encode())
@@ -222,11 +222,11 @@ def _section(table: Board) -> list[str]:
     sizes = f"n = {about['n']}, {problems} problems ({solvable} solvable)"
     names = [about[name] for name in ("split", "model", "sampler") if about[name] not in ("pool", None)]
     title = f"## {inert.markdown(about['task'])}: {inert.markdown(', '.join(dict.fromkeys(names)))}"
-    worth = f" Intervals: {rows[0].trust}." if rows else ""
+    trust = f" Intervals: {rows[0].trust}." if rows else ""
     pools = f"pool{'s' if len(about['pools']) > 1 else ''} " + ", ".join(f"`{_code(pool)}`" for pool in about["pools"])
-    made = f"data revision {inert.markdown(about['revision'])}, graded by {inert.markdown(about['grader'])}, {pools}"
+    source = f"data revision {inert.markdown(about['revision'])}, graded by {inert.markdown(about['grader'])}, {pools}"
     remarks = "".join(f" {inert.markdown(line[:1].upper() + line[1:])}" for line in remarks_on(rows))
-    parts = [title, f"{sizes}; {made}.{worth}{remarks}"]
+    parts = [title, f"{sizes}; {source}.{trust}{remarks}"]
     if rows:
         parts.append(_table(rows))
     if table.failed:
@@ -249,17 +249,17 @@ def remarks_on(rows: Sequence[Row]) -> list[str]:
 
 def _table(rows: Sequence[Row]) -> str:
     several = any(len(row.seeds or ()) > 1 for row in rows)
-    shown = [each for each in columns(rows, MARKDOWN) if several or each.head != "seeds"]
-    heads = [each.head.replace("-\n", "-").replace("\n", " ").strip() for each in shown]
-    marks = ["---" if each.is_text else "---:" for each in shown]
-    referred, measured = lines(rows, shown)
+    shown = [column for column in columns(rows, MARKDOWN) if several or column.head != "seeds"]
+    heads = [column.head.replace("-\n", "-").replace("\n", " ").strip() for column in shown]
+    marks = ["---" if column.is_text else "---:" for column in shown]
+    references, measured = lines(rows, shown)
     written = [
-        [inert.markdown(text) if column.is_foreign else text for column, text in zip(shown, line, strict=True)]
+        [inert.markdown(text) if column.from_plugin else text for column, text in zip(shown, line, strict=True)]
         for line in measured
     ]
-    return "\n".join(f"| {' | '.join(line)} |" for line in [heads, marks, *referred, *written])
+    return "\n".join(f"| {' | '.join(line)} |" for line in [heads, marks, *references, *written])
 
 
 def _code(key: str) -> str:
     """A pool's key for a code span: letters, digits and `._-` only, so that an edited cell cannot inject Markdown."""
-    return "".join(sign for sign in str(key) if sign.isalnum() or sign in "._-")
+    return "".join(char for char in str(key) if char.isalnum() or char in "._-")

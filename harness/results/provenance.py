@@ -35,7 +35,7 @@ def _versions(plugins: Iterable[str]) -> Iterator[tuple[str, str]]:
 def _hardware() -> dict[str, Any]:
     """The machine that ranked: processor, cores (those of the machine, those that this process may use), memory, GPUs.
 
-    torch is asked for GPUs only where it is in use.
+    GPUs are listed only if torch is already imported.
     """
     return {
         "machine": platform.machine(),
@@ -58,7 +58,7 @@ def _processor() -> str:
 
 
 def _memory_gb() -> float | None:
-    """Physical memory in GB; None where the system does not say."""
+    """Physical memory in GB; None if the system does not report it."""
     try:
         return round(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 1e9, 1)
     except (AttributeError, ValueError, OSError):

@@ -19,13 +19,11 @@ from harness.testing import checks, findings
 from . import cells, inert
 from .leaderboard import gather
 
-# What is in a table and could not be tried is told apart from what failed.
-
 
 def publish(keys: Sequence[str], from_store: Path, to: Path, plugin_files: Sequence[Path]) -> list[dict[str, Any]]:
     """Copy cells of the store to TO/TASK/KEY.json and return a row for each. `keys`: beginnings of keys; [] means all.
 
-    Without `keys` failed cells are skipped. All cells are read and their selectors tried before the first file is
+    Without `keys` failed cells are skipped. All cells are read and their selectors checked before the first file is
     written. If a file cannot be written, those written before are removed or restored.
     """
     folder = from_store / "cells"
@@ -65,7 +63,7 @@ def _publishable(path: Path, asked_for: bool) -> cells.Cell | None:
 def _write_all(files: Mapping[Path, bytes]) -> None:
     """Write all files or none: after a failure existing files are restored and new ones removed."""
     before = {path: path.read_bytes() if path.exists() else None for path in files}
-    made = [folder for path in files for folder in path.parents if not folder.exists()]
+    new_folders = [folder for path in files for folder in path.parents if not folder.exists()]
     written: list[Path] = []
     try:
         for path, content in files.items():
@@ -78,7 +76,7 @@ def _write_all(files: Mapping[Path, bytes]) -> None:
                 path.unlink(missing_ok=True)
             else:
                 write_atomically(path, content_before)
-        for folder in sorted(set(made), key=lambda folder: len(folder.parts), reverse=True):
+        for folder in sorted(set(new_folders), key=lambda folder: len(folder.parts), reverse=True):
             with suppress(OSError):  # missing, or not empty
                 folder.rmdir()
         raise
@@ -97,7 +95,7 @@ def _record(cell: cells.Cell, to: Path, registry: Registry, files: dict[Path, by
     badge = json.loads(files[path]) if path in files else badge
     if badge is None or badge.get("kit") != kit:
         try:
-            badge = {"selector": selector, "kit": kit, **_tried(selector, registry)}
+            badge = {"selector": selector, "kit": kit, **_checked(selector, registry)}
         except HarnessError as reason:
             if badge is None:
                 return f"not tried: {reason}"
@@ -106,15 +104,15 @@ def _record(cell: cells.Cell, to: Path, registry: Registry, files: dict[Path, by
     return f"fails {len(badge['failed'])}" if badge["failed"] else f"passes {badge['passed']}"
 
 
-def _tried(selector: Mapping[str, Any], registry: Registry) -> dict[str, Any]:
+def _checked(selector: Mapping[str, Any], registry: Registry) -> dict[str, Any]:
     """How many checks exactly this selector passes, and the messages of those it fails; else HarnessError."""
     spec = Spec(selector["name"], {name: _text(value) for name, value in selector["params"].items()})
     component = build(registry, "selector", spec)
     if described(registry.find("selector", spec.name), component) != selector:
         raise HarnessError("another version of it is installed here")
-    tried = list(findings("selector", component))
-    failed = [finding["what"] for finding in tried if finding["outcome"] == "failed"]
-    return {"passed": sum(finding["outcome"] == "passed" for finding in tried), "failed": failed}
+    results = list(findings("selector", component))
+    failed = [finding["what"] for finding in results if finding["outcome"] == "failed"]
+    return {"passed": sum(finding["outcome"] == "passed" for finding in results), "failed": failed}
 
 
 def _text(value: Any) -> str:

@@ -16,7 +16,7 @@ ByBudget = Mapping[str, float | None]  # a budget, as text -> the value at this 
 
 @dataclass(frozen=True, kw_only=True)
 class Labels:
-    """What was run together."""
+    """What was run together, by name."""
 
     task: str
     split: str
@@ -26,12 +26,12 @@ class Labels:
     embedder: str
     selector: str
     trials: int
-    seed: int | None  # None where the row is of several seeds
+    seed: int | None  # None if the row joins several seeds
 
 
 @dataclass(frozen=True, kw_only=True)
 class Quality:
-    """How far the verdicts can be trusted: who graded, and what a second grader and other references say."""
+    """How far the verdicts can be trusted: the grader, disputed grades, fallbacks, and the chance level."""
 
     cell: str
     grader: str
@@ -91,7 +91,7 @@ class Metrics:
 class Row(Metrics, Quality, Labels):
     """One row of a table.
 
-    seeds, cells        of a row that may be of several seeds; None: the row of one cell
+    seeds, cells        seeds and keys of the joined cells; None if the row was made from one cell alone
     dist, conformance   the selector's distribution, and how many checks of the conformance kit it passes
     q_random            the share of false discoveries if this row is called different from random
     """
@@ -103,8 +103,8 @@ class Row(Metrics, Quality, Labels):
     q_random: float | None = None
 
     def to_json(self) -> dict[str, Any]:
-        """The row as JSON has it: without what only a leaderboard says where the row is of no leaderboard."""
-        values = {each.name: getattr(self, each.name) for each in fields(self)}
+        """The row as JSON values; fields that only leaderboards fill are left out of other rows."""
+        values = {column.name: getattr(self, column.name) for column in fields(self)}
         absent = {"no_interval"} if not self.no_interval else set()
         absent |= {"seeds", "cells"} if self.seeds is None else set()
         absent |= {"dist", "conformance", "q_random"} if self.dist is None else set()
@@ -112,19 +112,19 @@ class Row(Metrics, Quality, Labels):
 
     @property
     def p(self) -> float | None:
-        """The p against random: of a ranker by its mean rank, of a subset method, which has none, by its hits."""
+        """The p against random: for a ranker by its mean rank, for a subset method by its hits."""
         return self.p_budget if self.samples_to_correct is None else self.p_random
 
 
 def with_q(rows: Sequence[Row]) -> list[Row]:
     """The rows of one table, each with its `q_random`."""
-    from harness.scoring.stats import false_discovery_rates  # and with it scipy.stats, which `harness select` spares
+    from harness.scoring.stats import false_discovery_rates  # imports scipy.stats, which `harness select` avoids
 
     qs = false_discovery_rates([row.p for row in rows])
     return [replace(row, q_random=q) for row, q in zip(rows, qs, strict=True)]
 
 
-# References: what no selector is measured for.
+# References: random selection and the oracles.
 
 
 @dataclass(frozen=True)
@@ -135,17 +135,17 @@ class Reference:
     label: str
 
     def calls(self, row: Row) -> float:
-        """Its mean samples-to-correct on the row's pools."""
+        """The mean samples-to-correct of the reference on the row's pools."""
         mean: float = getattr(row, f"samples_to_correct_{self.name}")
         return mean
 
     def ratio(self, row: Row) -> float:
-        """Random's mean by its own."""
+        """Random selection's mean samples-to-correct / that of the reference."""
         assert row.samples_to_correct_random is not None
         return row.samples_to_correct_random / self.calls(row)
 
     def passed(self, row: Row) -> ByBudget:
-        """Its pass@k."""
+        """The pass@k of the reference on the row's pools."""
         shares: ByBudget = getattr(row, f"pass_at_k_{self.name}")
         return shares
 

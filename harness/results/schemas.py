@@ -1,7 +1,7 @@
 """JSON Schemas of what the harness writes for other programs: a cell, a row, the output of `harness select`.
 
-They are generated from the types below and from `Row`, and stand in docs/schemas/; a test compares them.
-`python -m harness.results.schemas FOLDER` writes them anew.
+They are generated from the types below and from `Row`, and are kept in docs/schemas/; a test compares them.
+`python -m harness.results.schemas FOLDER` writes them again.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from .rows import Row
 class CellProblem(TypedDict):
     """One problem of a cell: N, c, verifier errors; per trial the rank and the order, or the hits of subsets.
 
-    Of a cell that failed the id alone.
+    A problem of a failed cell has only its id.
     """
 
     id: str
@@ -54,7 +54,7 @@ class CellFile(TypedDict):
 
 
 class SelectedProblem(TypedDict):
-    """What to verify next of one problem: indices, best first where `ordered`; names where the responses have any."""
+    """What to verify next of one problem: indices, best first if `ordered`; names if the responses have any."""
 
     problem_id: str
     order: list[int]
@@ -71,10 +71,10 @@ def schema(name: str) -> dict[str, Any]:
 
 
 def text(name: str) -> str:
-    """The schema as its file holds it."""
+    """The text of the schema's file."""
     return json.dumps(schema(name), indent=1) + "\n"
 
 
 if __name__ == "__main__":
-    for each in TYPES:
-        Path(sys.argv[1], f"{each}.json").write_text(text(each), encoding="utf-8")
+    for kind in TYPES:
+        Path(sys.argv[1], f"{kind}.json").write_text(text(kind), encoding="utf-8")

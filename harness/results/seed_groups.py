@@ -2,7 +2,7 @@
 
 Such cells have equal labels except for the seed, the same problems, and equal inputs of every stage, apart from the
 seeds (of the pool, the projection and the ranking) and the keys that depend on them. A component's own parameter named
-seed counts as a parameter. A pool made elsewhere has no seed: two such files are two pools.
+seed counts as a parameter. An imported pool has no seed: two files are two pools.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from .rows import Row
 from .verdict_quality import quality
 
 SEEDS = ("seed", "projection_seed")
-HASHED = ("key", "pool", "embedding", "verdict")  # a stage's own key, and those of the stages that it reads
+HASHED = ("key", "pool", "embedding", "verdict")  # the key of a stage, and those of the stages that it reads
 
 Keyed = tuple[str, Cell]
 
@@ -30,8 +30,8 @@ def unseeded(stage: Mapping[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in stage.items() if name not in SEEDS + HASHED}
 
 
-def setting(cell: Mapping[str, Any]) -> str:
-    """What the cells of one row have in common, as canonical JSON."""
+def shared_inputs(cell: Mapping[str, Any]) -> str:
+    """The labels, inputs and problem ids that are equal in all cells of one row, as canonical JSON."""
     labels = {name: value for name, value in cell["labels"].items() if name != "seed"}
     inputs = {name: unseeded(stage) for name, stage in cell["inputs"].items()}
     return canonical_json([labels, inputs, [entry["id"] for entry in cell["problems"]]])
@@ -45,7 +45,7 @@ def rows_of(measured: Mapping[str, Cell]) -> list[list[Keyed]]:
     """
     groups: dict[str, list[Keyed]] = {}
     for key in sorted(measured, key=lambda key: (measured[key]["labels"]["seed"], key)):
-        groups.setdefault(setting(measured[key]), []).append((key, measured[key]))
+        groups.setdefault(shared_inputs(measured[key]), []).append((key, measured[key]))
     rows = []
     for name in sorted(groups):
         pools = by_pool(groups[name])

@@ -1,4 +1,4 @@
-"""Read what a cell was made from out of its store: pool, vectors, verdicts, ranking; rebuild its selector.
+"""Read from a store what a cell was made from: pool, vectors, verdicts, ranking; rebuild its selector.
 
 A shard's name holds a hash of the problem's reference, which the store does not keep. So names are read from the shards
 of responses, which hold the problem's id: neither the task nor its data set is needed. A stored ranking ends at the
@@ -44,7 +44,7 @@ class _Named(Stage):
     name: str = ""
 
     def path(self, problem: Problem) -> Path:
-        """Where the shard is."""
+        """The path of the named shard, whatever the problem."""
         return self.folder / f"{self.name}{self.suffix}"
 
 
@@ -69,7 +69,7 @@ class StoredProblem:
         return shards.read_responses(self._stage(cell, "pool").path(self.problem))
 
     def vectors(self, cell: Mapping[str, Any], n: int) -> Floats:
-        """The first n vectors (n, d) that the cell's selector read, not centred; (n, 0) where it reads none."""
+        """The first n vectors (n, d) that the cell's selector read, not centred; (n, 0) if it reads none."""
         if key_of(cell, "embedding") is None:
             return np.zeros((n, 0), np.float32)
         vectors = shards.read_vectors(self._stage(cell, "embedding").path(self.problem))
@@ -83,7 +83,7 @@ class StoredProblem:
         return verdicts[:n]
 
     def _require(self, cell: Mapping[str, Any], kind: str, rows: int, n: int) -> None:
-        """HarnessError where a shard has fewer rows than the cell was made from."""
+        """Raise HarnessError if a shard has fewer rows than the cell was made from."""
         shards.require_rows(self._stage(cell, kind).path(self.problem), rows, max(n, rows))
 
     def ranking(self, cell: Mapping[str, Any]) -> dict[str, Any]:

@@ -20,7 +20,7 @@ WARNS = 0.05  # share of correct verdicts by a fallback, above which tables warn
 
 
 def quality(cells: Sequence[Mapping[str, Any]], seed: int) -> dict[str, Any]:
-    """`routes`, `fallback_share` and `chance` of cells of different pools; None where the cells lack the data."""
+    """`routes`, `fallback_share` and `chance` of cells of different pools; None if the cells lack the data."""
     entries = [entry for cell in cells for entry in cell["problems"]]
     return {**_of_routes(entries), "chance": level(_by_problem(entries), seed)}
 
@@ -50,7 +50,7 @@ def level(counts: Sequence[tuple[int, int]], seed: int) -> dict[str, Any] | None
     """The chance level from each problem's (correct, gradings); None if there are no gradings."""
     if not counts:
         return None
-    from harness.scoring.stats import difference_interval  # and with it scipy.stats
+    from harness.scoring.stats import difference_interval  # imports scipy.stats
 
     correct, gradings = (sum(column) for column in zip(*counts, strict=True))
     shares = np.array([hits / tried for hits, tried in counts])
@@ -66,7 +66,7 @@ def level(counts: Sequence[tuple[int, int]], seed: int) -> dict[str, Any] | None
 def remarks(row: Row) -> Iterator[str]:
     """Remarks on a table's verdicts: how many were made by a fallback, and the chance level if known."""
     routes = row.routes or {}
-    if set(routes) - {"-"}:  # a task with one way to be correct names none
+    if set(routes) - {"-"}:  # a grader with only one route has "-" alone
         share, count = row.fallback_share or 0.0, routes.get(FALLBACK, 0)
         warning = f", over {100 * WARNS:.0f} %: read them before you trust this table" if share > WARNS else ""
         counts = f"{count:,} of {sum(routes.values()):,} verdicts"
@@ -76,10 +76,10 @@ def remarks(row: Row) -> Iterator[str]:
 
 
 def _level_line(row: Row, chance: Mapping[str, Any]) -> str:
-    own = row.pass_at_k_random.get("1")
+    share_correct = row.pass_at_k_random.get("1")
     line = f"chance level: {level_text(chance)}"
-    if own is not None:
-        line += f", {100 * own:.2f} % for their own"
+    if share_correct is not None:
+        line += f", {100 * share_correct:.2f} % for their own"
     if not chance["correct"]:
         return line
     by_luck = 1 - (1 - chance["share"]) ** row.n

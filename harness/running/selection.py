@@ -19,7 +19,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from harness.contracts import Embedder, Ranker, RanksAfter
-from harness.errors import HarnessError, contained, said
+from harness.errors import HarnessError, contained, error_text
 from harness.plugin_system.component import parameters
 from harness.plugin_system.picks import needs, picked, require_selector, subset_of
 from harness.pools.given import GivenVectors
@@ -233,7 +233,9 @@ def _chosen(request: SelectConfig, context: Context, selector: Any, one: Candida
         with contained(), one_thread(request.selector), ranking_named(request.selector, one.problem):
             order = _order(selector, pool, one.verified, request.k, rng)
     except Exception as failure:
-        raise HarnessError(f"selector {request.selector!r}, problem {one.problem.id!r}: {said(failure)}") from failure
+        raise HarnessError(
+            f"selector {request.selector!r}, problem {one.problem.id!r}: {error_text(failure)}"
+        ) from failure
     names = one.problem.meta.get("names", ())
     return Chosen(one.problem.id, order, isinstance(selector, Ranker), responses.texts, names)
 

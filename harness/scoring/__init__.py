@@ -1,1 +1,1 @@
-"""Metrics and statistical inference from outcomes alone: nothing here reads a file."""
+"""Metrics and statistical inference, computed from outcomes alone; no module here reads a file."""

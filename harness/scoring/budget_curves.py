@@ -18,12 +18,12 @@ from harness.records import Floats
 from . import metrics
 from .metrics import Outcomes
 
-POINTS = 40  # budgets of a curve, even on a log axis
+POINTS = 40  # budgets of a curve, evenly spaced on a log axis
 RESAMPLES = 1000
 
 
 def budgets(n: int) -> list[int]:
-    """About `POINTS` budgets from 1 to n, those of the tables among them."""
+    """About `POINTS` budgets from 1 to n, including those of the tables."""
     return sorted({int(k) for k in np.geomspace(1, n, POINTS).round()} | set(metrics.budgets(n)))
 
 
@@ -33,7 +33,7 @@ def random_shares(outcomes: Outcomes, ks: Sequence[int]) -> Floats:
 
 
 def oracle_shares(outcomes: Outcomes, ks: Sequence[int]) -> Floats:
-    """pass@k of the oracle, (problems, budgets): its first pick is correct wherever any response is."""
+    """pass@k of the oracle, (problems, budgets): its first pick is correct if any response is."""
     return np.repeat((outcomes.c > 0)[:, None].astype(float), len(ks), axis=1)
 
 

@@ -63,7 +63,7 @@ def random_pass_at_k(n: Ints, c: Ints, k: int) -> Floats:
 
 
 def restricted(ranks: Ints, budget: int) -> Ints:
-    """min(rank, budget + 1): calls used when stopping after `budget`, and one more where none of them was correct."""
+    """min(rank, budget + 1): calls used when stopping after `budget`, and one more if none of them was correct."""
     cut: Ints = np.minimum(ranks, budget + 1)
     return cut
 
@@ -89,12 +89,12 @@ def budget_for(share: float, ranks: Ints, c: Ints) -> int | None:
 
 
 def random_budget_for(share: float, n: Ints, c: Ints) -> int | None:
-    """The same as `budget_for`, for the expected pass@k of random selection."""
+    """The smallest k at which random selection's expected pass@k reaches `share` of the ceiling; see `budget_for`."""
     n, c = n[c > 0], c[c > 0]
     if not n.size:
         return None
-    wanted = share * n.size - 1e-9
-    return 1 + bisect_left(range(1, int(n.max()) + 1), wanted, key=lambda k: float(random_pass_at_k(n, c, k).sum()))
+    target = share * n.size - 1e-9
+    return 1 + bisect_left(range(1, int(n.max()) + 1), target, key=lambda k: float(random_pass_at_k(n, c, k).sum()))
 
 
 def reference_ranks(n: Ints, c: Ints) -> dict[str, Ints]:
@@ -168,7 +168,7 @@ class Outcomes:
         mean: Floats = kept[some].sum(axis=1) / solvable[some].sum(axis=1)
         return mean
 
-    def found_within(self, k: int) -> Floats | None:
+    def hits_within(self, k: int) -> Floats | None:
         """Whether the first k picks, or the subset of size k, hold a correct response: (entries, trials), or None."""
         if self.hits is not None:
             hits = self.hits.get(k)
@@ -283,14 +283,14 @@ def _improvements(outcomes: Outcomes, ranks: Ints, ks: Sequence[int], seed: int)
     # Columns (problems, 1 + budgets): without a budget, then stopped at each.
     expected = [random_samples_to_correct(n, c), *(random_restricted_mean(n, c, k) for k in ks)]
     observed = [ranks.mean(axis=1), *(restricted(ranks, k).mean(axis=1) for k in ks)]
-    random, ours = (outcomes.inside(np.stack(columns, axis=1)) for columns in (expected, observed))
-    intervals = stats.ratio_intervals(random, ours, seed)
-    ratios = random.mean(axis=0) / ours.mean(axis=0)
+    random, selected = (outcomes.inside(np.stack(columns, axis=1)) for columns in (expected, observed))
+    intervals = stats.ratio_intervals(random, selected, seed)
+    ratios = random.mean(axis=0) / selected.mean(axis=0)
     row: dict[str, Any] = {
-        "samples_to_correct": _mean(ours[:, 0]),
+        "samples_to_correct": _mean(selected[:, 0]),
         "improvement": float(ratios[0]),
         "improvement_ci": intervals[0],
-        "restricted_mean": dict(zip(names, ours.mean(axis=0)[1:].tolist(), strict=True)),
+        "restricted_mean": dict(zip(names, selected.mean(axis=0)[1:].tolist(), strict=True)),
         "restricted_improvement": dict(zip(names, ratios[1:].tolist(), strict=True)),
         "restricted_improvement_ci": dict(zip(names, intervals[1:], strict=True)),
     }
@@ -304,12 +304,12 @@ def _improvements(outcomes: Outcomes, ranks: Ints, ks: Sequence[int], seed: int)
 
 def _gains(outcomes: Outcomes, ks: Sequence[int], seed: int) -> dict[str, Any]:
     """pass@k minus that of random selection, averaged over problems, and its interval, by k."""
-    hits_at = {k: hits for k in ks if (hits := outcomes.found_within(k)) is not None}
+    hits_at = {k: hits for k in ks if (hits := outcomes.hits_within(k)) is not None}
     if not hits_at:
         return {"gain_at_k": {}, "gain_at_k_ci": {}}
     n, c, names = outcomes.n, outcomes.c, [str(k) for k in hits_at]
     columns = [outcomes.inside(hits.mean(axis=1) - random_pass_at_k(n, c, k)) for k, hits in hits_at.items()]
-    gains = np.round(np.stack(columns, axis=1), 12)  # what rounding leaves of a certain hit is no gain
+    gains = np.round(np.stack(columns, axis=1), 12)  # a rounding error of a certain hit is no gain
     intervals = stats.difference_intervals(gains, seed, widest=1.0)
     return {
         "gain_at_k": dict(zip(names, np.round(gains.mean(axis=0), 12).tolist(), strict=True)),
@@ -322,7 +322,7 @@ def _at_budget(outcomes: Outcomes) -> dict[str, Any]:
     n, c = outcomes.n, outcomes.c
     budget = telling_budget(n, c) if n.size else None
     row: dict[str, Any] = {"budget": budget, **dict.fromkeys(AT_BUDGET)}
-    hits = None if budget is None else outcomes.found_within(budget)
+    hits = None if budget is None else outcomes.hits_within(budget)
     if budget is None or hits is None:
         return row
     chances = random_pass_at_k(n, c, budget)
@@ -339,7 +339,7 @@ def pass_at_k(outcomes: Outcomes, ks: Sequence[int]) -> dict[str, float | None]:
         return {str(k): _mean(hits) for k, hits in sorted(outcomes.hits.items())}
     if outcomes.ranks is None:
         return {}
-    return {str(k): _mean(outcomes.found_within(k)) for k in ks}
+    return {str(k): _mean(outcomes.hits_within(k)) for k in ks}
 
 
 def _mean(values: Any) -> float | None:

@@ -33,13 +33,13 @@ LEVEL = 0.95
 RESAMPLES = 2_000
 FLIPS = 9_999
 DIGITS = 6
-BLOCK = 2**18  # random numbers of a bootstrap made at once: bounds the memory, whatever the number of problems
-FLIPPED = 2**20  # signs at once: with fewer, scipy's own loop takes most of the time
+BLOCK = 2**18  # random numbers that a bootstrap makes at once: bounds the memory for any number of problems
+FLIPPED = 2**20  # signs that a test flips at once: with fewer, scipy's loop takes most of the time
 
 FEW_PROBLEMS = 100
 LARGEST_SHARE = 0.03
 
-P_FLOOR = 1e-10  # below it a tail may be rounding
+P_FLOOR = 1e-10  # a smaller tail may be a rounding error
 # The factor from the estimate to an end of a ratio's interval. At ten the half width on the log scale is 2.3: a mean's
 # standard error is then that mean's own size, and the delta method, on which the interval depends, does not hold
 # (Fieller's has no upper end); the resamples that miss the few varying problems then decide the ends.
@@ -292,7 +292,7 @@ def _hit_count_law(chances: Floats, trials: int) -> Floats:
 
 @dataclass(frozen=True)
 class Paired:
-    """Two selectors on the same problems, trials averaged inside a problem.
+    """The comparison of two selectors on the same problems; trials are averaged inside a problem.
 
     difference  mean samples-to-correct of the first minus the second: below 0 the first needs fewer; 95 % interval
     ratio       mean of the second / mean of the first: above 1 the first needs fewer; 95 % interval; None if one is 0

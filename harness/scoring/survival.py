@@ -6,7 +6,7 @@ verifier calls, 1 = the first response; S(k) is the probability of no correct re
 
     share solved within k = 1 − S(k),    restricted mean at k = E min(T, k + 1) = S(0) + ... + S(k)
 
-the latter as in `metrics.restricted`: calls used when stopping after k, and one more where none was correct.
+the latter as in `metrics.restricted`: calls used when stopping after k, and one more if none was correct.
 
 Standard errors come from the infinitesimal jackknife, summed over each cluster first. Where each sequence is its own
 cluster they equal Greenwood's (1926), term for term. Several seeds on one problem form one cluster, because they are
@@ -66,9 +66,9 @@ def kaplan_meier(times: Ints, solved: Sequence[Any], clusters: Sequence[Any]) ->
     ended = (times[:, None] == calls) & events[:, None]
     risk, deaths = at_risk.sum(0), ended.sum(0)
     left = np.cumprod(1 - deaths / risk)
-    stays = np.where(risk > deaths, risk - deaths, np.inf)  # S is 0 from there on, and so is its error
-    moved = np.cumsum((ended - at_risk * (deaths / risk)) / stays, axis=1) * -left
+    remaining = np.where(risk > deaths, risk - deaths, np.inf)  # inf where S becomes 0: its error is then 0 too
+    per_sequence = np.cumsum((ended - at_risk * (deaths / risk)) / remaining, axis=1) * -left
     names = {name: place for place, name in enumerate(dict.fromkeys(clusters))}
     influence = np.zeros((len(names), len(calls)))
-    np.add.at(influence, [names[name] for name in clusters], moved)
+    np.add.at(influence, [names[name] for name in clusters], per_sequence)
     return Survival(np.concatenate([[1.0], left]), np.pad(influence, ((0, 0), (1, 0))))

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from harness.contracts import Embedder, Report
-from harness.errors import HarnessError, contained, said
+from harness.errors import HarnessError, contained, error_text
 from harness.records import Message, Problem, Responses
 from harness.store import shards
 
@@ -57,7 +57,7 @@ def embedded(embedder: Embedder, spec: str, problem: Problem, texts: Sequence[st
     except HarnessError:
         raise
     except Exception as failure:
-        raise HarnessError(f"embedder {spec!r}, problem {problem.id!r}: {said(failure)}") from failure
+        raise HarnessError(f"embedder {spec!r}, problem {problem.id!r}: {error_text(failure)}") from failure
     if not hasattr(vectors, "toarray"):
         try:
             vectors = np.asarray(vectors)

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from harness.contracts import Ranker, RanksMany, Selector, SubsetSelector
-from harness.errors import HarnessError, contained, said
+from harness.errors import HarnessError, contained, error_text
 from harness.plugin_system.patience import RANK_S, named
 from harness.plugin_system.picks import needs, picked, subset_of
 from harness.records import Floats, Pool, Problem
@@ -74,7 +74,7 @@ def _together(work: Work, selector: Selector, pools: Sequence[_Ranked]) -> Seque
             return list(selector.rank_many([each.pool for each in pools], rngs))
     except Exception as failure:
         names = ", ".join(repr(each.problem.id) for each in pools[:3])
-        raise HarnessError(f"selector {work.selector!r}, problems {names}, ...: {said(failure)}") from failure
+        raise HarnessError(f"selector {work.selector!r}, problems {names}, ...: {error_text(failure)}") from failure
 
 
 def _trials(work: Work, selector: Selector, ranked: _Ranked, orders: Sequence[Iterator[Any]] | None) -> list[Any]:
@@ -88,7 +88,7 @@ def _trials(work: Work, selector: Selector, ranked: _Ranked, orders: Sequence[It
                     trials.append(_trial(selector, ranked, rng, orders[trial] if orders else None))
             except Exception as failure:
                 raise HarnessError(
-                    f"selector {work.selector!r}, problem {ranked.problem.id!r}, trial {trial}: {said(failure)}"
+                    f"selector {work.selector!r}, problem {ranked.problem.id!r}, trial {trial}: {error_text(failure)}"
                 ) from failure
             unused = _is_unused(rng, ranking_rng(work.seed, ranked.problem, trial))
             if isinstance(selector, Ranker) and not orders and unused:

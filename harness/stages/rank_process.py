@@ -14,7 +14,7 @@ from functools import partial
 from multiprocessing.connection import Connection
 from multiprocessing.util import Finalize
 
-from harness.errors import HarnessError, said
+from harness.errors import HarnessError, error_text
 from harness.records import Problem
 from harness.system.lifeline import end_with_owner
 
@@ -140,5 +140,5 @@ def _failure(action: Callable[[], object]) -> str | None:
     try:
         action()
     except Exception as failure:
-        return said(failure)
+        return error_text(failure)
     return None

@@ -1,4 +1,4 @@
-"""The checksum of a shard, kept inside its own file. It covers every bit of the file and its place in the store.
+"""Compute and check the checksum inside each shard's file: it covers every bit of the file and its place.
 
 Parquet and safetensors allow no bytes after their own content, and a second file per shard could be lost between two
 renames. So the checksum is a text of fixed width in the file's metadata (in JSON: an entry). The text also names
@@ -39,7 +39,7 @@ class BadShard(HarnessError):
         self.path, self.fault = path, fault
 
     def __reduce__(self) -> tuple[type[BadShard], tuple[Path, str]]:
-        """As a worker's process sends it."""
+        """Pickle by the two arguments, so that worker processes can send it."""
         return BadShard, (self.path, self.fault)
 
 
@@ -54,12 +54,12 @@ def place_of(path: Path) -> str:
 
 
 def blank(path: Path) -> str:
-    """The text that a file's content must hold where its checksum will stand."""
+    """The text that a file's content must contain at the place of its checksum; `sealed` fills in the digits."""
     return f"{_TAG}{'0' * _WIDTH} of {place_of(path)};"
 
 
 def sealed(path: Path, content: bytes) -> tuple[memoryview, bytes, memoryview]:
-    """The content in three parts, the second of them its checksum in place of the blank one."""
+    """The content in three parts; the second is the checksum that replaces the zeros of `blank`."""
     start = _digits(path, content)
     assert start is not None
     before, after = _around(content, start)
@@ -79,8 +79,10 @@ def check(path: Path, content: bytes) -> None:
 
 
 def _digits(path: Path, content: bytes) -> int | None:
-    """Where the digits begin. Parquet's metadata is the last of the file, all others' the first: no text of a response
-    can stand in their way.
+    """The index of the first digit; None if there is no checksum.
+
+    Parquet has its metadata at the end of the file, other formats at the beginning. So the search for the last, or the
+    first, tag finds the checksum, also if a response contains the tag.
     """
     tag = _TAG.encode()
     start = content.rfind(tag) if path.suffix == ".parquet" else content.find(tag)
@@ -93,20 +95,20 @@ def _around(content: bytes, start: int) -> tuple[memoryview, memoryview]:
 
 
 def _sha256(*parts: memoryview) -> bytes:
-    hashed = hashlib.sha256()
+    sha256 = hashlib.sha256()
     for part in parts:
-        hashed.update(part)
-    return hashed.hexdigest().encode()
+        sha256.update(part)
+    return sha256.hexdigest().encode()
 
 
 def read_regular(path: Path) -> bytes:
     """The content of a regular file; HarnessError for a FIFO, folder, socket or device, without waiting for it."""
-    opened = os.open(path, os.O_RDONLY | _NO_BLOCK)
+    descriptor = os.open(path, os.O_RDONLY | _NO_BLOCK)
     try:
-        mode = os.fstat(opened).st_mode
+        mode = os.fstat(descriptor).st_mode
         if not stat.S_ISREG(mode):
             raise BadShard(path, f"is {_FILE_TYPES.get(stat.S_IFMT(mode), 'a device')} and not a file")
-        with open(opened, "rb", closefd=False) as file:
+        with open(descriptor, "rb", closefd=False) as file:
             return file.read()
     finally:
-        os.close(opened)
+        os.close(descriptor)

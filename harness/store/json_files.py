@@ -1,4 +1,4 @@
-"""JSON in a store: plain files, records with a checksum, and manifests."""
+"""Read and write JSON in a store: plain files, records with a checksum, and manifests."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def read_json(path: Path) -> Any:
 
 
 def write_record(path: Path, value: Mapping[str, Any]) -> None:
-    """Write a JSON shard: the value with its checksum, which precedes all texts."""
+    """Write a JSON shard: the value, with its checksum as the first entry."""
     write_parts(path, sealed(path, json_bytes({CHECKSUM: blank(path), **value})))
 
 

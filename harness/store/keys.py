@@ -21,7 +21,7 @@ def digest(value: Any, length: int = 20) -> str:
 
 
 def text_hash(text: str) -> str:
-    """32 hex digits: the name under which a response's measurements are kept."""
+    """The hash of a response, 32 hex digits, under which its measurements are stored."""
     return digest(storable(text), 32)
 
 
@@ -31,7 +31,7 @@ def shard_name(problem: Problem) -> str:
 
 
 def named_shard(problem_id: str, hashed: str) -> str:
-    """The file stem for a problem of which only the id and the hash are known: `4-5-6-10.1f0c9a2b`."""
+    """The file stem for a problem, made of its id and its hash: `4-5-6-10.1f0c9a2b`."""
     readable = re.sub(r"[^A-Za-z0-9-]+", "_", problem_id)[:80]
     return f"{readable}.{hashed}"
 

@@ -10,7 +10,7 @@ from .json_files import read_manifest
 
 
 def stored_pool(root: Path, key: str) -> Path:
-    """The folder of the one pool of a store whose key begins so."""
+    """The folder of the pool whose key begins with `key`; HarnessError if there is none or more than one."""
     folders = sorted(path for path in (root / "pool").glob("*") if path.is_dir())
     matches = [path for path in folders if path.name.startswith(key)]
     if len(matches) == 1:
@@ -22,7 +22,7 @@ def stored_pool(root: Path, key: str) -> Path:
 
 
 def graded_folder(root: Path, key: str) -> Path | None:
-    """The folder of the pool's verdicts; the last one made, where it was graded more than once."""
+    """The folder of the pool's verdicts, the newest if it was graded more than once; None if it was not graded."""
     manifests = [
         path for path in (root / "verdict").glob("*/manifest.json") if read_manifest(path.parent).get("pool") == key
     ]

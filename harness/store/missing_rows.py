@@ -1,6 +1,6 @@
-"""Keep track of requests without a response. They do not count in N; the next run asks for them again.
+"""Keep track of requests without a response. They do not count in N; the next run repeats them.
 
-If only some rows of a problem arrived, its shard has fewer rows and lists those that it lacks. A mark beside it,
+If only some rows of a problem arrived, its shard has fewer rows and lists those that it lacks. A file beside it,
 `STEM.unanswered.json`, makes such problems visible in one listing of the folder. When the rows arrive, the shard is
 completed, and everything derived from the incomplete one (vectors, verdicts, rankings) is removed, to be made again.
 """
@@ -21,7 +21,7 @@ from harness.store.stage import Stage
 
 from . import shards
 
-MOST = 0.05  # largest missing share of all responses that a run asks for
+MOST = 0.05  # largest missing share of all responses of a run
 LOST = 0.5  # largest missing share of one call: above it the server is probably gone
 DERIVED = ("embedding", "verdict", "audit", "chance", "ranking")
 MARK = ".unanswered.json"
@@ -37,7 +37,7 @@ def mark(pool: Stage, problem: Problem, missing: Mapping[int, str]) -> None:
 
 
 def waiting(pool: Stage, problems: Sequence[Problem]) -> dict[str, dict[int, str]]:
-    """Problem id -> the rows that its shard lacks, and why; only for problems whose shard is incomplete."""
+    """Problem id -> {missing row: reason}; only for problems whose shard is incomplete."""
     marked = {path.name for path in pool.folder.glob(f"*{MARK}")}
     sampled = [problem for problem in problems if _mark(pool, problem).name in marked and pool.path(problem).exists()]
     lacking = {problem.id: shards.read_missing(pool.path(problem)) for problem in sampled}
@@ -52,7 +52,7 @@ def to_sample(pool: Stage, problems: Sequence[Problem]) -> bool:
 def fill(pool: Stage, problem: Problem, arrived: Responses) -> None:
     """Add rows that arrived later to a problem's shard, and remove what was derived without them.
 
-    `arrived`: those of the shard's missing rows that arrived now, in order; its `missing` are the rest.
+    `arrived`: the responses to the shard's missing rows, in order; `arrived.missing` lists the rows still missing.
     """
     kept = shards.read_responses(pool.path(problem))
     new = sorted(set(kept.missing) - set(arrived.missing))
@@ -66,7 +66,7 @@ def fill(pool: Stage, problem: Problem, arrived: Responses) -> None:
 
 
 def forget_derived(pool: Stage, problems: Sequence[Problem]) -> None:
-    """Remove what was derived from a shard that is gone: sampled in another batch, its rows may differ in last bits."""
+    """Remove what was derived from shards that no longer exist; sampled again, rows may differ in their last bits."""
     for folder in _derived(pool):
         stems = {path.name.rpartition(".")[0] for path in folder.iterdir()}
         for problem in problems:
@@ -95,11 +95,11 @@ def summary(pool: Stage, problems: Sequence[Problem], n: int) -> str:
 
     HarnessError if more than 5 % are missing, or all of one problem: no metric is defined for N = 0.
     """
-    empty, some = pool.missing(problems), waiting(pool, problems)
-    missing, total = sum(map(len, some.values())) + n * len(empty), n * len(problems)
+    empty, incomplete = pool.missing(problems), waiting(pool, problems)
+    missing, total = sum(map(len, incomplete.values())) + n * len(empty), n * len(problems)
     if not missing:
         return ""
-    why = next((why for rows in some.values() for why in rows.values()), "")
+    why = next((why for rows in incomplete.values() for why in rows.values()), "")
     why = _why(pool, empty[0]) if empty else why
     count = f"{missing:,} of {total:,} responses did not come ({why})"
     if empty:
@@ -108,7 +108,7 @@ def summary(pool: Stage, problems: Sequence[Problem], n: int) -> str:
         )
     if missing > MOST * total:
         raise HarnessError(f"sample: {count}, more than {MOST:.0%}; what came is kept: run it again")
-    smaller = f"{len(some)} problem{'s have' if len(some) > 1 else ' has'} a smaller N"
+    smaller = f"{len(incomplete)} problem{'s have' if len(incomplete) > 1 else ' has'} a smaller N"
     return f"sample: {count}: {smaller}; the next run asks for them again"
 
 

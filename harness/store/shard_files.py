@@ -1,4 +1,4 @@
-"""Files of shards as bytes: parquet written and read, the checksum put in and looked at, what cannot be read named."""
+"""Read and write the files of shards: parquet content, checksums, and errors that name an unreadable file."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ SUFFIXES = {
     **{"embedding": ".safetensors"},
     **dict.fromkeys(("audit", "chance", "ranking", "stopped"), ".json"),
 }
-CHECKSUM = "checksum"  # what it is called among a file's metadata
-OLDER = "older.json"  # in the folder of a pool of an older version that `harness doctor --rekey` has checked
+CHECKSUM = "checksum"  # its name in a file's metadata
+OLDER = "older.json"  # written by `harness doctor --rekey` into the folder of a pool of an older version
 
 
 def as_parquet(path: Path, columns: Mapping[str, Any], schema: pa.Schema) -> tuple[memoryview, bytes, memoryview]:
-    """The content of the file, in parts: the schema's columns and metadata, and the checksum as the last of these."""
+    """The content of a parquet file in three parts, as `sealed` gives it; the checksum is its last metadata entry."""
     schema = schema.with_metadata({**(schema.metadata or {}), CHECKSUM: blank(path)})
     sink = pa.BufferOutputStream()
     table = pa.table({name: pa.array(columns[name], schema.field(name).type) for name in schema.names}, schema=schema)
@@ -41,27 +41,27 @@ def content_of(path: Path) -> bytes:
 
 
 def table_in(path: Path, schema: pa.Schema | None = None, columns: list[str] | None = None) -> pa.Table:
-    """A parquet file's columns, as the schema has them; all columns as they are without one."""
+    """The columns of a parquet file, cast to the schema; without a schema all columns as they are."""
     with unreadable(path):
-        # One thread: a shard is small, and several threads here only cost memory and start-up. `pq.read_table` sets up
-        # a data set of files first, which takes three times as long as reading the verdicts of a problem.
+        # One thread: a shard is small, and more threads only cost memory and start-up time. `pq.read_table` first sets
+        # up a data set of files, which takes three times as long as reading the verdicts of a problem.
         table = pq.ParquetFile(pa.BufferReader(content_of(path))).read(columns=columns, use_threads=False)
         if schema is None:
             return table
-        table = table.select(schema.names if columns is None else columns)  # one that is not there is a KeyError here
+        table = table.select(schema.names if columns is None else columns)  # KeyError if one is missing
         return table.cast(
             pa.schema([schema.field(name) for name in table.column_names], metadata=table.schema.metadata)
         )
 
 
 def metadata_in(path: Path) -> Mapping[bytes, bytes]:
-    """What a parquet file says of itself; the whole file is read, since nothing less can be trusted."""
+    """The metadata of a parquet file; the whole file is read, because its checksum covers all of it."""
     with unreadable(path):
         return pq.ParquetFile(pa.BufferReader(content_of(path))).schema_arrow.metadata or {}
 
 
 def rows_in(path: Path) -> int:
-    """How many rows a parquet file has."""
+    """The number of rows of a parquet file."""
     with unreadable(path):
         count: int = pq.ParquetFile(pa.BufferReader(content_of(path))).metadata.num_rows
         return count
@@ -79,7 +79,7 @@ def unreadable(path: Path) -> Iterator[None]:
 
 
 def is_unsealed(path: Path) -> bool:
-    """Whether a shard has no checksum: an older version's, unless it is damaged."""
+    """Whether a shard has no checksum: an older version wrote it, or it is damaged."""
     try:
         with unreadable(path):
             check(path, read_regular(path))

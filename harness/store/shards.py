@@ -1,4 +1,4 @@
-"""Shards of each kind, written and read: one file of one stage holds one problem's responses, vectors or verdicts."""
+"""Read and write the shards of each kind: a file holds one problem's responses, vectors or verdicts."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ _GRADED = pa.schema([("key", pa.binary(16)), *[VERDICTS.field(name) for name in 
 
 
 def count_rows(path: Path) -> int:
-    """How many responses, or verdicts, are in one shard."""
+    """The number of responses, or verdicts, in one shard."""
     return rows_in(path)
 
 
@@ -90,7 +90,7 @@ def read_about(path: Path) -> dict[str, str]:
 
 
 def read_missing(path: Path) -> dict[int, str]:
-    """The rows that one shard of responses lacks, and why."""
+    """The rows that one shard of responses lacks -> the reason."""
     return _missing_rows(metadata_in(path))
 
 
@@ -102,7 +102,7 @@ def _missing_rows(metadata: Mapping[bytes, bytes]) -> dict[int, str]:
 
 
 def write_vectors(path: Path, vectors: Floats) -> None:
-    """Keep one problem's vectors (n, d), as float32."""
+    """Write one problem's vectors (n, d), as float32."""
     tensors = {"vectors": np.ascontiguousarray(vectors, dtype=np.float32)}
     write_parts(path, sealed(path, save_tensors(tensors, {CHECKSUM: blank(path)})))
 
@@ -145,7 +145,7 @@ def read_verdicts(path: Path) -> list[str]:
 
 
 def read_routes(path: Path) -> tuple[list[str], list[str]]:
-    """The verdicts in one shard, and the route of each ("" where its grader has only one)."""
+    """The verdicts in one shard, and the route of each ("" if its grader has only one)."""
     columns = table_in(path, VERDICTS, ["verdict", "route"]).to_pydict()
     return columns["verdict"], columns["route"]
 
@@ -173,8 +173,8 @@ def read_conditions(path: Path) -> dict[str, str]:
 
 
 def write_graded(path: Path, verdicts: Mapping[str, Verdict]) -> None:
-    """Keep the verdicts on one problem by the hashes (32 hex digits) of what they depend on."""
-    columns = {"key": [bytes.fromhex(hashed) for hashed in verdicts], **_verdict_columns(verdicts.values())}
+    """Write verdicts on one problem by the hashes (32 hex digits) of their verdict keys."""
+    columns = {"key": [bytes.fromhex(key) for key in verdicts], **_verdict_columns(verdicts.values())}
     write_parts(path, as_parquet(path, columns, _GRADED))
 
 
@@ -188,10 +188,10 @@ def read_graded(path: Path) -> dict[str, Verdict]:
 
 
 def write_measurements(path: Path, measurements: Mapping[str, Mapping[str, float]]) -> None:
-    """Keep measurements of one problem's responses, by the responses' hashes; waits for the disk: they are costly."""
+    """Write measurements of one problem's responses by their hashes; waits for the disk, because they are costly."""
     names = sorted({name for values in measurements.values() for name in values})
     fields = [("key", pa.binary(16)), *((name, pa.float64()) for name in names)]
-    columns: dict[str, Any] = {"key": [bytes.fromhex(hashed) for hashed in measurements]}
+    columns: dict[str, Any] = {"key": [bytes.fromhex(key) for key in measurements]}
     columns |= {name: [values.get(name) for values in measurements.values()] for name in names}
     write_parts(path, as_parquet(path, columns, pa.schema(fields)), durable=True)
 
@@ -205,6 +205,6 @@ def read_measurements(path: Path) -> dict[str, dict[str, float]]:
 
 
 def write_audit(path: Path, problem: Problem, verdicts: Sequence[Verdict | None]) -> None:
-    """Keep what a second grader says of each response: [status, reason], or null where it says nothing."""
+    """Write the second grader's verdict on each response: [status, reason], or null if it gives none."""
     entries = [verdict and [verdict.status, storable(verdict.reason)] for verdict in verdicts]
     write_record(path, {"problem_id": problem.id, "said": entries})

@@ -81,11 +81,11 @@ class Store:
 
 def _sweep(folder: Path) -> None:
     """Remove what killed writers of this machine left behind (temporary files whose process is gone)."""
-    mine = f".{platform.node()}-"
+    prefix = f".{platform.node()}-"
     for leftover in folder.glob(".*.tmp"):
-        pid = leftover.name.removeprefix(mine).split(".")[0]
-        if leftover.name.startswith(mine) and pid.isdigit() and not _alive(int(pid)):
-            with suppress(OSError):  # a store that is only read
+        pid = leftover.name.removeprefix(prefix).split(".")[0]
+        if leftover.name.startswith(prefix) and pid.isdigit() and not _alive(int(pid)):
+            with suppress(OSError):  # the store may be read-only
                 leftover.unlink()
 
 

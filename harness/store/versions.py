@@ -39,7 +39,7 @@ STAGES = {
 def versioned(kind: str, inputs: Mapping[str, Any]) -> dict[str, Any]:
     """The inputs of a stage with its version as "stage_version"; the first version is not written.
 
-    So an expensive pool that is older than the versions keeps its key.
+    So pools that were made before versions existed keep their keys; they are expensive.
     """
     version = STAGES[kind]
     return {**inputs, "stage_version": version} if version > 1 else dict(inputs)

@@ -1,1 +1,1 @@
-"""The machine around a run: processes, terminal, files from users, and whether the hub is reachable."""
+"""Processes, the terminal, files, and whether the Hugging Face hub is reachable."""

@@ -24,7 +24,7 @@ from pathlib import Path
 
 POLL_S = 0.2
 GRACE_S = 10.0  # between SIGTERM and SIGKILL
-WARDEN_S = 5.0  # added to it, so that a warden has time to end its own child
+WARDEN_S = 5.0  # added to the grace time, so that a warden has time to end its child
 _PR_SET_PDEATHSIG, _PR_SET_CHILD_SUBREAPER = 1, 36
 
 
@@ -76,7 +76,7 @@ def run_owned(
     grace_s: float = GRACE_S,
     passed: Sequence[int] = (),
 ) -> int:
-    """The same as `run_child`, but also SIGKILL of this process ends the child and its descendants.
+    """Run a command as `run_child` does; SIGKILL of this process, too, ends the child and its descendants.
 
     A process in between, the warden, ends them when its pipe from this process closes. The warden inherits `passed`.
     """
@@ -142,7 +142,7 @@ def _end(child: subprocess.Popen[bytes], others: set[int], grace_s: float) -> No
         for pid in orphans:
             _reap(pid)
         time.sleep(0.02)
-    _signal(os.killpg, child.pid, signal.SIGKILL)  # without adoption, only the group is known
+    _signal(os.killpg, child.pid, signal.SIGKILL)  # where orphans are not adopted, only the group is known
 
 
 def _signal(send: Callable[[int, int], None], pid: int, number: signal.Signals) -> None:

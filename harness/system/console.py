@@ -1,4 +1,4 @@
-"""Print tables, and texts from elsewhere without interpreting their markup or control characters."""
+"""Print tables, and texts of plugins and users without interpreting their markup or control characters."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def plain_table(**options: Any) -> Table:
 
 def printable(value: str, kept: str = "\n\t") -> str:
     """The text with non-printable characters replaced by U+FFFD; line breaks and tabs stay."""
-    return "".join(sign if sign.isprintable() or sign in kept else "\N{REPLACEMENT CHARACTER}" for sign in value)
+    return "".join(char if char.isprintable() or char in kept else "\N{REPLACEMENT CHARACTER}" for char in value)
 
 
 def short(value: Any, most: int = 40) -> str:

@@ -10,9 +10,9 @@ from typing import Any
 from harness.errors import HarnessError
 
 FREE = 2**26  # bytes that any compressed file may expand to
-RATIO = 100  # ... and else so many times its own size: responses shrink 3 to 20 times, a bomb 1,000 times
-MAX_VECTORS_GB = 4.0  # of memory for one problem's vectors: 250,000 responses of 4,096 features
-DEEPEST = 100  # lists and objects inside one another; more is no data, and breaks what walks it
+RATIO = 100  # ... larger files may expand to this multiple of their size: responses shrink 3 to 20 times, a bomb 1,000
+MAX_VECTORS_GB = 4.0  # memory for one problem's vectors: 250,000 responses of 4,096 features
+DEEPEST = 100  # levels of nested lists and objects; deeper values break recursive code
 
 
 def most_expanded(size: int) -> int:
@@ -43,7 +43,7 @@ class BoundedGzip(gzip.GzipFile):
         self.where, self.most = where, most_expanded(os.fstat(raw.fileno()).st_size)
 
     def read1(self, size: int = -1) -> bytes:
-        """Up to `size` bytes, as they come."""
+        """Read up to `size` bytes in one step; HarnessError if the file has expanded too far."""
         content = super().read1(size)
         if self.tell() > self.most:
             raise HarnessError(
@@ -53,7 +53,7 @@ class BoundedGzip(gzip.GzipFile):
         return content
 
     def read(self, size: int | None = -1) -> bytes:
-        """`size` bytes, or all."""
+        """Read `size` bytes, or all if it is -1 or None."""
         parts, left = [], -1 if size is None else size
         while left and (part := self.read1(min(left, 2**20) if left > 0 else 2**20)):
             parts.append(part)

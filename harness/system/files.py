@@ -31,7 +31,7 @@ def write_atomically(path: Path, content: bytes, durable: bool = False) -> None:
 
 
 def write_parts(path: Path, parts: Iterable[bytes | memoryview | Path], durable: bool = False) -> None:
-    """The same for a content in parts; a part may be the path of a file to copy."""
+    """Write a file from parts, completely or not at all; a part may be the path of a file to copy."""
     temporary = temporary_name(path, os.getpid())
     with disk_errors(path):
         path.parent.mkdir(parents=True, exist_ok=True)

@@ -1,4 +1,4 @@
-"""Test whether the Hugging Face hub is reachable; without this its client would retry for half a minute."""
+"""Test whether the Hugging Face hub is reachable (its client would retry for half a minute), or do without it."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ def hub_is_out_of_reach() -> bool:
 
 
 @contextmanager
-def only_what_is_here() -> Iterator[None]:
-    """Fetch nothing inside: the hub's client, and child processes started inside, use only their caches."""
+def hub_offline() -> Iterator[None]:
+    """Let the hub's client, and child processes started inside, use only their caches and fetch nothing."""
     from huggingface_hub import constants
 
     before, variable = constants.HF_HUB_OFFLINE, os.environ.get("HF_HUB_OFFLINE")

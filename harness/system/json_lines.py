@@ -75,7 +75,7 @@ def read_lines(path: Path, what: str = "pool") -> Iterator[Line]:
 
 
 def count_lines(path: Path) -> int:
-    """How many lines a file has, blank ones included."""
+    """The number of lines of a file, including blank ones."""
     with opened(path, "pool") as lines:
         return sum(1 for _ in lines)
 
@@ -91,7 +91,7 @@ def _lines_of(path: Path, what: str) -> Iterator[Line]:
             if not begun and stripped[0] == "[":
                 yield from _entries(_parsed(text + file.read(), where), f"{what} {path}")
                 return
-            if not begun and stripped == "{":  # one object over many lines: named by its keys, if by nothing else
+            if not begun and stripped == "{":  # one object over many lines: an error can then name its keys
                 text += file.read()
             begun = True
             yield Line(_object(_parsed(text, where), stripped, where), number, f"line {number}", where)

@@ -24,7 +24,7 @@ def end_with_owner() -> None:
         fcntl.fcntl(pipe, fcntl.F_SETOWN, os.getpid())
         fcntl.fcntl(pipe, fcntl.F_SETSIG, signal.SIGKILL)
         fcntl.fcntl(pipe, fcntl.F_SETFL, fcntl.fcntl(pipe, fcntl.F_GETFL) | os.O_ASYNC)
-        if _has_closed(pipe, 0):  # before the kernel was asked
+        if _has_closed(pipe, 0):  # it closed before the signal was set up
             os.kill(os.getpid(), signal.SIGKILL)
     else:
         threading.Thread(target=_wait, args=(pipe,), daemon=True).start()

@@ -14,9 +14,9 @@ _was_reserved = False
 
 @contextmanager
 def reserved() -> Iterator[None]:
-    """Inside, file descriptor 1 (also that of child processes) and `sys.stdout` lead to stderr.
+    """Send to stderr what is written inside to stdout; only `write` reaches the real stdout.
 
-    Only `write` writes to the real stdout.
+    This holds for `sys.stdout` and for file descriptor 1, also that of child processes.
     """
     global _was_reserved
     _was_reserved = True
@@ -35,7 +35,7 @@ def reserved() -> Iterator[None]:
     finally:
         _kept.pop()
         kept.flush()
-        out.flush()  # what a plugin wrote to the stdout that it held on to, before that is the real one again
+        out.flush()  # what plugins wrote to an old reference to stdout still goes to stderr
         sys.stdout = out
         if before >= 0:
             os.dup2(before, 1)

@@ -38,7 +38,7 @@ class Stage:
         self.show()
 
     def show(self) -> None:
-        """Show the progress, if it is time to."""
+        """Show the progress, if enough time has passed."""
 
     @property
     def elapsed_s(self) -> float:
@@ -54,7 +54,7 @@ class PlainStage(Stage):
         self.out, self.due = out, self.started + SHOW_AFTER_S
 
     def show(self) -> None:
-        """One line: done, total, rate and seconds left."""
+        """Print one line: done, total, rate and seconds left."""
         now = time.monotonic()
         if now < self.due or self.done >= self.total:
             return
@@ -87,15 +87,15 @@ class BarStage(Stage):
 
 
 class Rate(ProgressColumn):
-    """Units a second."""
+    """The column with the units a second."""
 
     def render(self, task: Task) -> Text:
-        """The rate, once it is known."""
+        """The rate as text; "" until it is known."""
         return Text("" if task.speed is None else f"{task.speed:,.0f}/s")
 
 
 class Progress:
-    """The messages of a run. `quiet` prints nothing; `asks` allows questions to a person at a terminal."""
+    """The messages of a run. `quiet` prints nothing; `asks`: whether the user is asked before long work."""
 
     def __init__(self, out: TextIO | None = None, quiet: bool = False, asks: bool = False) -> None:
         self.asks = asks
@@ -103,11 +103,11 @@ class Progress:
         self.quiet = quiet
 
     def say(self, line: str) -> None:
-        """One line for the reader."""
+        """Print one line for the user."""
         self.console.print(line, markup=False)
 
     def allows(self, question: str) -> bool:
-        """Whether the person at the terminal answers yes; False without a terminal, True if `asks` is off.
+        """Ask the user; whether the answer is yes. False without a terminal, True if `asks` is off.
 
         A yes holds for the rest of the command.
         """
@@ -120,7 +120,10 @@ class Progress:
 
     @contextmanager
     def stage(self, name: str, total: int, unit: str, closing: bool = True) -> Iterator[Stage]:
-        """Show a stage of `total` units; on success one `closing` line gives the units done and the time."""
+        """Show a stage of `total` units; on success one line gives the units done and the time.
+
+        Without `closing` that line is printed only if the stage took more than `SHOW_AFTER_S`.
+        """
         stage = self._begin(name, total, unit)
         if isinstance(stage, BarStage):
             with stage.bars:

@@ -1,4 +1,4 @@
-"""Start a trainer, and end it and all its descendants when the process that asked for it, the owner, has ended.
+"""Start a trainer, and end it and all its descendants when the owner, the process that started this one, has ended.
 
 `python -m harness.system.warden PIPE` is a separate process in a separate session. PIPE is the reading end of a pipe
 whose other end only the owner holds: it closes however the owner ends, even by SIGKILL. The command to start arrives

@@ -1,4 +1,4 @@
-"""The conformance kit: what the harness expects of a plugin, as checks that a plugin's own tests call.
+"""The conformance kit: checks of what the harness expects of a plugin; the plugin's tests call them.
 
     from harness.testing import checks
 
@@ -7,8 +7,8 @@
         check(MySelector())
 
 A check is called with the built component. It returns, or raises `ConformanceError` (an AssertionError, one line:
-check, component, what, got, what to do), or `Inapplicable` (a unittest.SkipTest, which pytest shows as a skip). Nothing
-here imports pytest. `harness check KIND NAME` runs the same checks; docs/conformance.md says what each one proves.
+check, component, what, got, what to do), or `Inapplicable` (a unittest.SkipTest, which pytest shows as a skip). The kit
+does not import pytest. `harness check KIND NAME` runs the same checks; docs/conformance.md says what each one proves.
 """
 
 from .checking import Check, ConformanceError, Inapplicable

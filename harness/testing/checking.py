@@ -24,11 +24,11 @@ class Inapplicable(SkipTest):
 
 
 class _FirstFix(Inapplicable):
-    """Inapplicable because a check that must pass first fails."""
+    """A check is inapplicable because another one, which must pass first, fails."""
 
 
 class Violation(Exception):
-    """The fault that a check found; the text continues `check: component: `."""
+    """A check found a fault; the text is what follows `check: component: ` in the message."""
 
 
 @dataclass(frozen=True)
@@ -38,8 +38,8 @@ class Check:
     `remedy` ends the message of a failure. `presumes` lists checks that must pass first: if one fails, this check is
     `Inapplicable`, so that one mistake is reported only once.
 
-    A HarnessError that the component itself raises (data out of reach, an extra not installed) passes through: then
-    nothing was checked.
+    A HarnessError that the component itself raises (data not available, an extra not installed) passes through: the
+    component was not checked.
     """
 
     function: Callable[[Any], None]
@@ -72,7 +72,7 @@ class Check:
         except Violation as violation:
             raise self._failed(component, str(violation)) from violation
         except Exception as failure:
-            raise self._failed(component, said(failure)) from failure
+            raise self._failed(component, error_text(failure)) from failure
 
     def _failed(self, component: Any, what: str) -> ConformanceError:
         return ConformanceError(" ".join(f"{self.name}: {shown(component)}: {what}; {self.remedy}".split()))
@@ -89,8 +89,8 @@ def expect(holds: object, what: str) -> None:
         raise Violation(what)
 
 
-def said(failure: BaseException) -> str:
-    """The failure as text: `raised ValueError: what (file.py:12)`, with the innermost line."""
+def error_text(failure: BaseException) -> str:
+    """The text of an exception: `raised ValueError: message (file.py:12)`, with the innermost line."""
     if isinstance(failure, Escaped) and failure.__cause__:
         failure = failure.__cause__
     frames = traceback.extract_tb(failure.__traceback__)
@@ -111,7 +111,7 @@ def require_refused(call: Callable[[], object], what: str) -> None:
     except HarnessError as refusal:
         require_one_line(refusal)
     except Exception as failure:
-        raise Violation(f"{what} {said(failure)}, not HarnessError") from failure
+        raise Violation(f"{what} {error_text(failure)}, not HarnessError") from failure
     else:
         raise Violation(f"it takes {what}")
 
@@ -127,7 +127,7 @@ _held: dict[tuple[str, type, str], bool] = {}
 
 
 def _holds(presumed: Check, component: Any) -> bool:
-    """Whether a check passes or is inapplicable; run once for equal components."""
+    """Whether a check passes or is inapplicable; it runs once for all equal components."""
     key = (presumed.name, type(component), repr((parameters(component), getattr(component, "__dict__", None))))
     if key not in _held:
         try:

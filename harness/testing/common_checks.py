@@ -12,10 +12,11 @@ from harness.plugin_system.component import Spec, build, parameters, signature
 from harness.plugin_system.registry import Origin, Registration, Registry
 
 from ..errors import HarnessError
-from .checking import Check, Violation, check, expect, said, shown
+from .checking import Check, Violation, check, error_text, expect, shown
 
-GIVEN_BY_US = {"task": ("data",), "engine": ("model",)}  # handed to every factory of the kind, not written by the user
-NO_SUCH = "no_such_parameter"
+# Kind -> arguments that the harness passes to every factory of the kind; they are not written in specs.
+GIVEN_BY_US = {"task": ("data",), "engine": ("model",)}
+UNKNOWN = "no_such_parameter"
 
 
 def parameter_check(kind: str) -> Check:
@@ -42,15 +43,15 @@ def picklable(component: Any) -> None:
 
 
 def pickled(component: Any) -> Any:
-    """A copy by way of pickle."""
+    """A copy of the component, made by pickling it; Violation if that fails."""
     try:
         return pickle.loads(pickle.dumps(component))
     except Exception as failure:
-        raise Violation(f"it cannot be pickled: {said(failure)}") from failure
+        raise Violation(f"it cannot be pickled: {error_text(failure)}") from failure
 
 
 def _require_recorded(component: Any, given_by_us: tuple[str, ...]) -> None:
-    """Every argument of its class is a parameter that the harness can record."""
+    """Raise Violation unless the harness can record every argument of the component's class."""
     recorded = parameters(component)
     short_names = set(getattr(component, "__dataclass_fields__", ()))  # an InitVar stands for a field
     lost = [name for name in signature(type(component)) if name not in {*recorded, *short_names, *given_by_us}]
@@ -62,7 +63,7 @@ def _require_recorded(component: Any, given_by_us: tuple[str, ...]) -> None:
 
 
 def _require_rebuilt(kind: str, component: Any) -> None:
-    """From its parameters, written out as on a command line, comes an equal component."""
+    """Raise Violation unless its parameters, written as on a command line, build an equal component."""
     recorded = parameters(component)
     context = {name: recorded.get(name) for name in GIVEN_BY_US.get(kind, ()) if name in signature(type(component))}
     written = _written(component, {name: value for name, value in recorded.items() if name not in context})
@@ -78,24 +79,25 @@ def _require_rebuilt(kind: str, component: Any) -> None:
 
 
 def _written(component: Any, recorded: Mapping[str, Any]) -> dict[str, str]:
-    """Each parameter as text. One that is at its default and that no text can say is left out."""
+    """Each parameter as text; those left out have their default value, and it cannot be written as text."""
     defaults = {f.name: f.default for f in dataclasses.fields(component)} if recorded else {}
     texts = {}
     for name, value in recorded.items():
         text = "none" if value is None else str(value).lower() if isinstance(value, bool) else str(value)
-        sayable = value is None or (isinstance(value, (bool, int, float, str)) and "," not in text)
-        if not sayable and defaults[name] == value:
+        writable = value is None or (isinstance(value, (bool, int, float, str)) and "," not in text)
+        if not writable and defaults[name] == value:
             continue
-        expect(sayable, f"{name} = {value!r} cannot be written as {name}=value")
+        expect(writable, f"{name} = {value!r} cannot be written as {name}=value")
         texts[name] = text
     return texts
 
 
 def _require_strict(component: Any) -> None:
+    """Raise Violation unless an unknown parameter is refused."""
     try:
-        type(component)(**{NO_SUCH: 1})
+        type(component)(**{UNKNOWN: 1})
     except (TypeError, HarnessError):
         return
     except Exception as failure:
-        raise Violation(f"an unknown parameter {said(failure)}, not TypeError") from failure
-    raise Violation(f"it takes a parameter that it does not have ({NO_SUCH}=1) and says nothing")
+        raise Violation(f"an unknown parameter {error_text(failure)}, not TypeError") from failure
+    raise Violation(f"it silently takes a parameter that it does not have ({UNKNOWN}=1)")

@@ -1,4 +1,4 @@
-"""Repeat a call in another process: another hash seed, an empty working directory, nothing loaded yet.
+"""Repeat a call in another process, with another hash seed, an empty working directory and nothing loaded yet.
 
 If the result differs, it depends on `hash` of a string, on the order of a set, on a file in the working directory, or
 on state that the parent process had set up.
@@ -40,15 +40,15 @@ def called_elsewhere(function: Callable[..., Any], component: Any, *arguments: A
             [sys.executable, "-c", code], input=call, cwd=empty, env=environment, capture_output=True, timeout=TIMEOUT_S
         )
     if done.returncode:
-        last = done.stderr.decode(errors="replace").strip().split("\n")[-1]
-        raise Violation(f"another process cannot run it: {last:.200}")
+        last_line = done.stderr.decode(errors="replace").strip().split("\n")[-1]
+        raise Violation(f"another process cannot run it: {last_line:.200}")
     lines = done.stdout.decode().strip().split("\n")
     expect(lines[-1].strip(), "another process gave no answer")
     return json.loads(lines[-1])
 
 
 def answer(file: str | None) -> None:
-    """Runs in the new process: read the call from stdin and print its result; all other output goes to stderr."""
+    """Read a call from stdin and print its result; runs in the new process, whose other output goes to stderr."""
     with output.reserved():
         if file is not None:
             load_file(Path(file))

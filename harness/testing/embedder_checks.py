@@ -1,4 +1,4 @@
-"""All checks of an embedder. One with `state` uses the engine's vectors: its `embed` is never called.
+"""The checks of an embedder. One with `state` uses the engine's vectors: its `embed` is never called.
 
 A vector may depend on the other texts of its pool: tfidf is fitted to each pool.
 """
@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from . import examples, global_rngs
-from .checking import Inapplicable, Violation, check, expect, said
+from .checking import Inapplicable, Violation, check, error_text, expect
 from .common_checks import parameter_check, picklable
 from .elsewhere import called_elsewhere
 
@@ -27,44 +27,45 @@ def contract(embedder: Any) -> None:
 
 
 def _vectors(embedder: Any, texts: list[str]) -> Any:
-    """Its vectors as an array, float64; whatever it says of the texts it was given is passed on."""
+    """Its vectors as a float64 array; errors of the embedder pass through. Inapplicable if the engine makes them."""
     if embedder.state is not None:
         raise Inapplicable(f"its vectors are the engine's ({embedder.state} hidden states)")
     return examples.as_dense(embedder.embed(examples.PROBLEM, texts))
 
 
-def _tried(embedder: Any, texts: list[str], what: str) -> Any:
+def _require_finite(embedder: Any, texts: list[str], what: str) -> None:
+    """Raise Violation unless the texts have finite vectors; `what` names the texts."""
     try:
-        found = _vectors(embedder, texts)
+        h = _vectors(embedder, texts)
     except Inapplicable:
         raise
     except Exception as failure:
-        raise Violation(f"{what}: {said(failure)}") from failure
-    good = found.ndim == 2 and len(found) == len(texts) and np.isfinite(found).all()
-    expect(
-        good, f"{what}: vectors of shape {found.shape} for {len(texts)} texts, {(~np.isfinite(found)).sum()} not finite"
-    )
-    return found
+        raise Violation(f"{what}: {error_text(failure)}") from failure
+    is_valid = h.ndim == 2 and len(h) == len(texts) and np.isfinite(h).all()
+    expect(is_valid, f"{what}: vectors of shape {h.shape} for {len(texts)} texts, {(~np.isfinite(h)).sum()} not finite")
 
 
-@check("return one row of numbers a text, dense or scipy-sparse", presumes=(contract,))
+@check("return one row of numbers for each text, dense or scipy-sparse", presumes=(contract,))
 def one_row_a_text(embedder: Any) -> None:
     """n texts give (n, d) numbers, d at least 1."""
     for n in (12, 5):
-        found = _vectors(embedder, examples.texts(n))
-        good = found.ndim == 2 and len(found) == n and found.shape[1] >= 1
-        expect(good, f"{n} texts give the shape {found.shape}")
+        h = _vectors(embedder, examples.texts(n))
+        is_valid = h.ndim == 2 and len(h) == n and h.shape[1] >= 1
+        expect(is_valid, f"{n} texts give the shape {h.shape}")
 
 
-@check("see what makes NaN or infinity: an empty text, a length of 0?", presumes=(contract, one_row_a_text))
+@check("find out what makes NaN or infinity: an empty text, a length of 0?", presumes=(contract, one_row_a_text))
 def finite(embedder: Any) -> None:
     """No entry is NaN or infinite."""
-    found = _vectors(embedder, examples.texts())
-    bad = (~np.isfinite(found)).sum()
-    expect(not bad, f"{bad} of {found.size} entries are not finite")
+    h = _vectors(embedder, examples.texts())
+    count = (~np.isfinite(h)).sum()
+    expect(not count, f"{count} of {h.size} entries are not finite")
 
 
-@check("draw from nothing but the text; seed what must be drawn", presumes=(contract, one_row_a_text, finite))
+@check(
+    "compute vectors from the texts alone; give a fixed seed to whatever is random",
+    presumes=(contract, one_row_a_text, finite),
+)
 def repeatable(embedder: Any) -> None:
     """The same texts give the same vectors, time after time."""
     texts = examples.texts()
@@ -75,12 +76,12 @@ def repeatable(embedder: Any) -> None:
 BASIC = (contract, one_row_a_text, finite, repeatable)
 
 
-@check("let the text alone decide", presumes=BASIC)
+@check("compute a vector from its text, and not from its place", presumes=BASIC)
 def same_text_same_vector(embedder: Any) -> None:
     """Equal texts of a pool have equal vectors."""
     texts = examples.texts(6)
-    found = _vectors(embedder, [*texts, *texts])
-    _require_same(found[:6], found[6:], "equal texts")
+    h = _vectors(embedder, [*texts, *texts])
+    _require_same(h[:6], h[6:], "equal texts")
 
 
 @check("return the rows in the order of the texts, and let no row depend on its place", presumes=BASIC)
@@ -96,30 +97,30 @@ def _require_same(expected: Any, got: Any, what: str) -> None:
     expect(expected.shape == got.shape, f"{what} have the shape {got.shape}, not {expected.shape}")
     difference = np.abs(expected - got).max(initial=0)
     allowed = SAME * np.abs(expected).max(initial=0)
-    expect(difference <= allowed, f"{what} differ by {difference:.2g}, where {allowed:.2g} is rounding")
+    expect(difference <= allowed, f"{what} differ by {difference:.2g}, where rounding may give {allowed:.2g}")
 
 
 @check("give a text without tokens the zero vector", presumes=BASIC)
 def empty_texts(embedder: Any) -> None:
     """Empty texts have finite vectors, beside others and alone."""
-    _tried(embedder, ["", *examples.texts(4), ""], "empty texts among others")
-    _tried(embedder, ["", ""], "empty texts alone")
+    _require_finite(embedder, ["", *examples.texts(4), ""], "empty texts among others")
+    _require_finite(embedder, ["", ""], "empty texts alone")
 
 
-@check("mind n = 1", presumes=BASIC)
+@check("handle n = 1", presumes=BASIC)
 def one_text(embedder: Any) -> None:
     """A single text has a vector."""
-    _tried(embedder, ["4 * 5 = 20"], "one text")
+    _require_finite(embedder, ["4 * 5 = 20"], "one text")
 
 
-@check("encode with errors='replace' where a library takes no lone surrogates", presumes=BASIC)
+@check("encode with errors='replace' if a library takes no lone surrogates", presumes=BASIC)
 def any_text(embedder: Any) -> None:
     """Unicode, control characters, lone surrogates and long texts have finite vectors."""
-    _tried(embedder, list(examples.UNICODE), "Unicode")
-    _tried(embedder, ["x" * 20_000, "4 * 5 = 20 " * 2_000], "long texts")
+    _require_finite(embedder, list(examples.UNICODE), "Unicode")
+    _require_finite(embedder, ["x" * 20_000, "4 * 5 = 20 " * 2_000], "long texts")
 
 
-@check("draw from a generator of its own", presumes=BASIC)
+@check("take random numbers from your own generator", presumes=BASIC)
 def global_rngs_untouched(embedder: Any) -> None:
     """It leaves the global generators of random, numpy and torch as they were."""
     with global_rngs.untouched():
@@ -129,14 +130,14 @@ def global_rngs_untouched(embedder: Any) -> None:
 @check("use hashlib, not hash(), and no order of a set", presumes=(*BASIC, picklable))
 def same_in_another_process(embedder: Any) -> None:
     """Another process, with another hash seed and in an empty folder, gives the same vectors."""
-    here = vectors(embedder)
-    _require_same(np.array(here), np.array(called_elsewhere(vectors, embedder)), "vectors of another process")
+    local, remote = np.array(vectors(embedder)), np.array(called_elsewhere(vectors, embedder))
+    _require_same(local, remote, "vectors of another process")
 
 
 def vectors(embedder: Any) -> list[list[float]]:
-    """The vectors of a few texts."""
-    found: list[list[float]] = _vectors(embedder, examples.texts()).tolist()
-    return found
+    """The vectors of a few texts, as lists."""
+    rows: list[list[float]] = _vectors(embedder, examples.texts()).tolist()
+    return rows
 
 
 parameters_round_trip = parameter_check("embedder")

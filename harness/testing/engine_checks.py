@@ -1,4 +1,4 @@
-"""What the harness expects of an engine: rows that depend on their own seed alone, honest columns, the same states.
+"""The checks of an engine: rows that depend on their own seed alone, correct columns, the same hidden states.
 
 Few and short responses are sampled: at most eight of eight tokens, to two prompts.
 """
@@ -20,21 +20,21 @@ from .common_checks import parameter_check
 from .examples import PROMPTS
 
 MAX_TOKENS = 8
-TOO_MANY = 10**7
+TOO_MANY = 10**7  # tokens
 SAME = 1e-4  # relative to the largest entry
 LIVELY = Sampler(temperature=1.5)
 
 
 @dataclass(frozen=True)
 class Steering(Sampler):
-    """A sampler that steers decoding itself."""
+    """A sampler that steers decoding itself, and that an engine may refuse."""
 
     steers: ClassVar[bool] = True
 
 
 def _sample(engine: Any, prompts: Sequence[Any] = PROMPTS[:1], n: int = 4, **options: Any) -> list[Responses]:
-    given = {"sampler": LIVELY, "max_tokens": MAX_TOKENS, "seeds": tuple(range(len(prompts)))}
-    return list(engine.sample(SampleRequest(list(prompts), n, **{**given, **options})))
+    defaults = {"sampler": LIVELY, "max_tokens": MAX_TOKENS, "seeds": tuple(range(len(prompts)))}
+    return list(engine.sample(SampleRequest(list(prompts), n, **{**defaults, **options})))
 
 
 @check("see harness.contracts.Engine")
@@ -44,8 +44,8 @@ def contract(engine: Any) -> None:
     expect(isinstance(engine.steers, bool), f"steers must be True or False, got {engine.steers!r}")
     chats = getattr(engine, "chats", True)
     expect(isinstance(chats, bool), f"chats must be True or False, got {chats!r}")
-    listed = not isinstance(engine.states, str) and all(isinstance(state, str) for state in engine.states)
-    expect(listed, f"states must list names, got {engine.states!r}")
+    lists_names = not isinstance(engine.states, str) and all(isinstance(state, str) for state in engine.states)
+    expect(lists_names, f"states must list names, got {engine.states!r}")
     for n in (1, 64, 6400):
         problems = engine.problems_per_call(n)
         expect(isinstance(problems, int) and problems >= 1, f"problems_per_call({n}) gives {problems!r}")
@@ -73,10 +73,10 @@ def honest_columns(engine: Any) -> None:
 def _require_honest(responses: Responses, i: int) -> None:
     text, finish, length, logprob = (column[i] for column in _columns(responses))
     expect(isinstance(text, str), f"a text is {text!r:.40}")
-    expect(finish in ("stop", "length"), f"a response finished by {finish!r}")
+    expect(finish in ("stop", "length"), f"a response has finish {finish!r}, not 'stop' or 'length'")
     expect(0 <= length <= MAX_TOKENS, f"a response has {length} tokens, where max_tokens is {MAX_TOKENS}")
-    cut = finish == "stop" or length == MAX_TOKENS
-    expect(cut, f"a response of {length} tokens was cut by max_tokens = {MAX_TOKENS}")
+    fits = finish == "stop" or length == MAX_TOKENS
+    expect(fits, f"a response of {length} tokens has finish 'length', where max_tokens is {MAX_TOKENS}")
     expect(np.isnan(logprob) or (logprob <= 1e-6 and np.isfinite(logprob)), f"a log-probability is {logprob}")
     if responses.token_ids is not None:
         ids = len(responses.token_ids[i])
@@ -87,7 +87,10 @@ def _columns(responses: Responses) -> tuple[Any, ...]:
     return responses.texts, responses.finish, responses.lengths, responses.logprobs
 
 
-@check("draw each row from a stream made of its problem's seed and its number", presumes=(contract, honest_columns))
+@check(
+    "sample each row from a random stream made of its problem's seed and its number",
+    presumes=(contract, honest_columns),
+)
 def same_seeds_same_responses(engine: Any) -> None:
     """Equal seeds give equal responses, time after time."""
     _require_same(_sample(engine)[0], _sample(engine)[0], "the second time")
@@ -96,30 +99,30 @@ def same_seeds_same_responses(engine: Any) -> None:
 BASIC = (contract, honest_columns, same_seeds_same_responses)
 
 
-@check("draw each row from a stream made of its problem's seed and its number", presumes=BASIC)
+@check("sample each row from a random stream made of its problem's seed and its number", presumes=BASIC)
 def rows_of_their_own(engine: Any) -> None:
     """n, the other prompts and their order change no row."""
     both = _sample(engine, PROMPTS, n=4)
     _require_same(both[0].first(2), _sample(engine, PROMPTS[:1], n=2)[0], "with n = 2 for 4")
     _require_same(both[1], _sample(engine, PROMPTS[1:], n=4, seeds=(1,))[0], "without the other prompt")
-    turned = _sample(engine, PROMPTS[::-1], n=4, seeds=(1, 0))
-    _require_same(both[0], turned[1], "with the prompts turned round")
+    reversed_ = _sample(engine, PROMPTS[::-1], n=4, seeds=(1, 0))
+    _require_same(both[0], reversed_[1], "with the prompts in reverse order")
 
 
-@check("draw each row from a stream made of its problem's seed and its number", presumes=BASIC)
+@check("sample each row from a random stream made of its problem's seed and its number", presumes=BASIC)
 def rows_differ(engine: Any) -> None:
     """At temperature 1.5 the rows of a problem are not all equal, nor those of two seeds."""
-    one, other = _sample(engine, n=8)[0].texts, _sample(engine, n=8, seeds=(1,))[0].texts
-    expect(len(set(one)) > 1, f"eight rows are all {one[0]!r:.40}")
-    expect(list(one) != list(other), "another seed gives the same eight rows")
+    texts, other_texts = _sample(engine, n=8)[0].texts, _sample(engine, n=8, seeds=(1,))[0].texts
+    expect(len(set(texts)) > 1, f"eight rows are all {texts[0]!r:.40}")
+    expect(list(texts) != list(other_texts), "another seed gives the same eight rows")
 
 
 def _require_same(expected: Responses, got: Responses, when: str) -> None:
-    for i, (one, other) in enumerate(zip(expected.texts, got.texts, strict=True)):
-        expect(one == other, f"row {i} is {one!r:.40}, and {when} {other!r:.40}")
+    for i, (before, after) in enumerate(zip(expected.texts, got.texts, strict=True)):
+        expect(before == after, f"row {i} is {before!r:.40}, and {when} {after!r:.40}")
     close = np.allclose(expected.logprobs, got.logprobs, rtol=SAME, atol=SAME, equal_nan=True)
-    before, after = np.asarray(expected.logprobs).tolist(), np.asarray(got.logprobs).tolist()
-    expect(close, f"log-probabilities are {before}, and {when} {after}")
+    sums, sums_after = np.asarray(expected.logprobs).tolist(), np.asarray(got.logprobs).tolist()
+    expect(close, f"log-probabilities are {sums}, and {when} {sums_after}")
 
 
 @check("pool the last hidden state of the response's tokens", presumes=BASIC)
@@ -129,10 +132,10 @@ def state_shapes(engine: Any) -> None:
     _require_same(plain, sampled, "with states")
     for kind in engine.states:
         values = sampled.states.get(kind)
-        expect(values is not None, f"it gives no state {kind!r}, which it says it can")
+        expect(values is not None, f"it gives no state {kind!r}, which is in its `states`")
         assert values is not None
-        good = values.ndim == 2 and len(values) == 4 and values.shape[1] >= 1 and values.dtype == np.float32
-        expect(good, f"the {kind} states are {values.shape} {values.dtype} for n = 4")
+        is_valid = values.ndim == 2 and len(values) == 4 and values.shape[1] >= 1 and values.dtype == np.float32
+        expect(is_valid, f"the {kind} states are {values.shape} {values.dtype} for n = 4")
         expect(np.isfinite(values).all(), f"the {kind} states are not finite")
 
 
@@ -149,12 +152,13 @@ def encode_equals_sample(engine: Any) -> None:
 
 
 def _with_states(engine: Any) -> Responses:
+    """Responses sampled with every kind of state; Inapplicable if the engine has none."""
     if not engine.states:
         raise Inapplicable("it gives no hidden states")
     return _sample(engine, states=tuple(engine.states))[0]
 
 
-@check("refuse in `check`, with one line that names what fits", presumes=(contract,))
+@check("refuse it in `check`, with one line that says how many tokens fit", presumes=(contract,))
 def too_long_refused(engine: Any) -> None:
     """`check` lets a short response pass, and refuses more tokens than the context holds."""
     engine.check(PROMPTS, MAX_TOKENS)
@@ -169,7 +173,7 @@ def steering_refused(engine: Any) -> None:
     require_refused(lambda: _sample(engine, sampler=Steering()), "a sampler that steers")
 
 
-@check("call report(rows) for the rows that are finished", presumes=BASIC)
+@check("call report(rows) with the number of rows just finished", presumes=BASIC)
 def progress_reported(engine: Any) -> None:
     """The rows it reports as finished add up to all rows."""
     rows: list[int] = []
@@ -180,17 +184,19 @@ def progress_reported(engine: Any) -> None:
 @check("call request.done(j, responses) once all rows of prompt j are finished, or never call it", presumes=BASIC)
 def finished_prompts_told(engine: Any) -> None:
     """Where `request.done` is called, it is told of each prompt's responses, equal to those that are returned."""
-    told: dict[int, Responses] = {}
-    sampled = _sample(engine, PROMPTS, n=4, done=told.__setitem__)
-    if not told:
+    reported: dict[int, Responses] = {}
+    sampled = _sample(engine, PROMPTS, n=4, done=reported.__setitem__)
+    if not reported:
         raise Inapplicable("it never calls request.done")
-    expect(sorted(told) == list(range(len(PROMPTS))), f"of {len(PROMPTS)} prompts it was told of {sorted(told)}")
+    complete = sorted(reported) == list(range(len(PROMPTS)))
+    expect(complete, f"of {len(PROMPTS)} prompts, request.done was called for {sorted(reported)}")
     for j, responses in enumerate(sampled):
-        expect(len(told[j]) == len(responses), f"it was told of {len(told[j])} responses of {len(responses)}")
-        _require_same(responses, told[j], "as it was told")
+        got, wanted = len(reported[j]), len(responses)
+        expect(got == wanted, f"request.done was called with {got} of {wanted} responses")
+        _require_same(responses, reported[j], "in request.done")
 
 
-@check("draw from generators of its own", presumes=BASIC)
+@check("take random numbers from your own generators", presumes=BASIC)
 def global_rngs_untouched(engine: Any) -> None:
     """It leaves the global generators of random, numpy and torch as they were."""
     with global_rngs.untouched():

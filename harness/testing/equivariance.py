@@ -25,15 +25,15 @@ from . import examples
 from .checking import Violation, expect
 from .picking import brief, is_ranker, order
 
-SEEDS = 24  # to see whether it is random: enough that a first pick out of 8 repeats
-DRAWS = 200  # for a distribution
-LEVEL = 1e-6  # of the chi-square test: two of them for each of two pools
+SEEDS = 24  # to see whether a selector is random: enough for a random first pick out of 8 to occur twice
+SAMPLES = 200  # orders, to compare distributions
+LEVEL = 1e-6  # of the chi-square test; there are two tests for each of two pools
 
 Order = tuple[int, ...]
 
 
 def require_equivariant(selector: Any) -> None:
-    """Raise Violation unless one of the two pools, permuted, gives the same answer."""
+    """Raise Violation unless the orders stay the same on at least one of the two pools when it is permuted."""
     distinct = examples.without_ties()
     copies, kind = examples.with_copies()
     try:
@@ -46,41 +46,41 @@ def require_equivariant(selector: Any) -> None:
 
 
 def _require_on(selector: Any, pool: Pool, kind: Ints, permutation: Sequence[int]) -> None:
-    original = _Answers(selector, pool, kind, seeds=0)
-    moved = _Answers(selector, pool.part(permutation), kind[list(permutation)], seeds=10_000)
-    given_first = None if original.by_first is None or moved.by_first is None else (original.by_first, moved.by_first)
-    if given_first is not None:
-        _require_same_orders(*given_first)
+    original = _Orders(selector, pool, kind, seeds=0)
+    moved = _Orders(selector, pool.part(permutation), kind[list(permutation)], seeds=10_000)
+    by_first = None if original.by_first is None or moved.by_first is None else (original.by_first, moved.by_first)
+    if by_first is not None:
+        _require_same_orders(*by_first)
     if original.varies or moved.varies:
-        k = 2 if not is_ranker(selector) else 3 if given_first is None else 1
+        k = 2 if not is_ranker(selector) else 3 if by_first is None else 1
         _require_same_distributions(original.sampled(k), moved.sampled(k), ranked=is_ranker(selector))
 
 
-class _Answers:
-    """A selector's answers on one pool over seeds, as kinds of responses."""
+class _Orders:
+    """A selector's orders of one pool over seeds; an order lists the kinds of the picks."""
 
     def __init__(self, selector: Any, pool: Pool, kind: Ints, seeds: int) -> None:
         self.selector, self.pool, self.kind, self.seeds = selector, pool, kind, seeds
         orders = [self._order(seed, None if is_ranker(selector) else 2) for seed in range(SEEDS)]
         self.varies = len(set(orders)) > 1
-        self.by_first = _given_first(orders) if is_ranker(selector) or not self.varies else None
+        self.by_first = _by_first_pick(orders) if is_ranker(selector) or not self.varies else None
 
     def sampled(self, k: int) -> list[Order]:
-        """DRAWS answers: the first k picks, or the k selected."""
-        return [self._order(SEEDS + seed, k) for seed in range(DRAWS)]
+        """SAMPLES orders: the first k picks, or the k selected."""
+        return [self._order(SEEDS + seed, k) for seed in range(SAMPLES)]
 
     def _order(self, seed: int, k: int | None) -> Order:
         kinds = [int(self.kind[pick]) for pick in order(self.selector, self.pool, self.seeds + seed, k)]
         return tuple(kinds if is_ranker(self.selector) else sorted(kinds))
 
 
-def _given_first(orders: Sequence[Order]) -> dict[int, Order] | None:
-    """First pick -> order; None if a first pick has several orders: then more than the first pick is random."""
+def _by_first_pick(orders: Sequence[Order]) -> dict[int, Order] | None:
+    """First pick -> order; None if orders with the same first pick differ: then later picks are random too."""
     by_first: dict[int, set[Order]] = defaultdict(set)
-    for each in orders:
-        by_first[each[0]].add(each)
-    several = any(len(distinct) > 1 for distinct in by_first.values())
-    return None if several else {first: distinct.pop() for first, distinct in by_first.items()}
+    for picks in orders:
+        by_first[picks[0]].add(picks)
+    ambiguous = any(len(distinct) > 1 for distinct in by_first.values())
+    return None if ambiguous else {first: distinct.pop() for first, distinct in by_first.items()}
 
 
 def _require_same_orders(original: dict[int, Order], moved: dict[int, Order]) -> None:
@@ -101,16 +101,16 @@ def _require_same_distributions(original: Sequence[Order], moved: Sequence[Order
     if ranked:
         views = {f"pick number {place + 1}": itemgetter(place) for place in {0, len(original[0]) - 1}}
     for what, view in views.items():
-        chance = _same_chance([view(each) for each in original], [view(each) for each in moved])
+        p = _p_value([view(picks) for picks in original], [view(picks) for picks in moved])
         expect(
-            chance > LEVEL,
-            f"permuting the pool's rows changes the distribution of the {what} (chi-square over {DRAWS} draws: "
-            f"p = {chance:.1e})",
+            p > LEVEL,
+            f"permuting the pool's rows changes the distribution of the {what} (chi-square over {SAMPLES} orders: "
+            f"p = {p:.1e})",
         )
 
 
-def _same_chance(original: Sequence[Hashable], moved: Sequence[Hashable]) -> float:
-    """The chi-square test's p-value of two samples of equal size from one distribution."""
+def _p_value(original: Sequence[Hashable], moved: Sequence[Hashable]) -> float:
+    """The p-value of a chi-square test that two samples of equal size come from one distribution."""
     place = {outcome: i for i, outcome in enumerate(dict.fromkeys([*original, *moved]))}
     counts = np.array([np.bincount([place[o] for o in sample], minlength=len(place)) for sample in (original, moved)])
     statistic = ((counts[0] - counts[1]) ** 2 / counts.sum(axis=0)).sum()

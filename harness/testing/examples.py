@@ -1,4 +1,4 @@
-"""What components are tried on: pools, texts and prompts, made from seeds.
+"""The inputs on which components are checked: pools, texts and prompts, made from fixed seeds.
 
 Example: `pool(3).texts[0]` is `Take 8 and 5. 8 * 5 = 40, then 40 - 9 = 31. Answer: 31`.
 """
@@ -18,13 +18,14 @@ PROMPTS: tuple[list[Message], ...] = (
     [{"role": "user", "content": "Say a number, then a longer one."}],
 )
 PROBLEM = Problem("conformance/1", "Take three numbers and say what comes out.", reference="31")
-DISTINCT_MOVED = (5, 2, 7, 0, 6, 4, 1, 3)  # permutations of the two pools below: no half of one is a half of the other
+# Permutations for the two pools below. Each changes which responses are in the first half, and in the second.
+DISTINCT_MOVED = (5, 2, 7, 0, 6, 4, 1, 3)
 COPIES_MOVED = (3, 4, 5, 1, 6, 0, 2)
 UNICODE = ("", " ", "\n\n", "\0", "naïve Ünïcödé ßæ", "数学は楽しい", "🙂🙃", "e\u0301 \u202e\u200b", "\ud800")
 
 
 def pool(n: int = 24, d: int = 8, seed: int = 0, dtype: Any = np.float32) -> Pool:
-    """n responses with every column filled: short sums, some of them equal, in clusters of answers; centred vectors."""
+    """A pool of n short sums with every column filled: some texts equal, clusters of answers, centred vectors."""
     rng = np.random.default_rng([n, d, seed])
     numbers = rng.integers(2, 7, size=(n, 3)).tolist()
     texts = [_sum(a, b, c, brief=i % 3 == 0) for i, (a, b, c) in enumerate(numbers)]
@@ -40,10 +41,9 @@ def pool(n: int = 24, d: int = 8, seed: int = 0, dtype: Any = np.float32) -> Poo
 
 
 def without_ties(n: int = 8, d: int = 4) -> Pool:
-    """n responses that no column ties: every text, length, likelihood, answer and distance is another one.
+    """A pool of n responses without ties: all texts, lengths, likelihoods, answers and distances differ.
 
-    The texts have 4, 9, 14, ... words, of which they share two, so that no two of them ever bring equally many new
-    n-grams.
+    The texts have 4, 9, 14, ... words, and share two of them, so that no two texts ever add equally many new n-grams.
     """
     rng = np.random.default_rng(20)
     lengths = 4 + 5 * rng.permutation(n)
@@ -53,25 +53,25 @@ def without_ties(n: int = 8, d: int = 4) -> Pool:
 
 
 def with_copies() -> tuple[Pool, Ints]:
-    """Seven responses of three kinds, one, two and four of each, equal in every column; and of which kind each is."""
+    """A pool of seven responses of three kinds, with one, two and four equal copies; and the kind of each, (7,)."""
     kind = np.array([0, 1, 1, 2, 2, 2, 2])
     return without_ties(3).part(kind.tolist()), kind
 
 
 def replaced(pool: Pool, **columns: Any) -> Pool:
-    """The pool with other columns."""
+    """The pool with the given columns replaced."""
     names = ("texts", "embeddings", "logprobs", "lengths", "answers")
     return Pool(**{name: columns.get(name, getattr(pool, name)) for name in names})
 
 
 def texts(n: int = 12) -> list[str]:
     """n short responses, the last of them equal to the first."""
-    found = pool(n).texts
-    return [*found[:-1], found[0]]
+    of_pool = pool(n).texts
+    return [*of_pool[:-1], of_pool[0]]
 
 
 def as_dense(vectors: Any) -> Floats:
-    """An embedder's vectors as an array, float64; scipy-sparse ones too."""
+    """An embedder's vectors, dense or scipy-sparse, as a float64 array."""
     return np.asarray(vectors.toarray() if hasattr(vectors, "toarray") else vectors, np.float64)
 
 

@@ -28,7 +28,7 @@ def states() -> dict[str, bytes]:
 def untouched() -> Iterator[None]:
     """Raise Violation if the code inside uses or seeds one of the generators.
 
-    They start from an unlikely seed: code that always sets the same usual seed would else leave the state unchanged.
+    They start from an unlikely seed: code that sets a usual seed such as 0 then changes the state, and is noticed.
     """
     with seeded(UNLIKELY):
         before = states()
@@ -40,9 +40,9 @@ def untouched() -> Iterator[None]:
 
 @contextmanager
 def seeded(seed: int) -> Iterator[None]:
-    """Seed all of the generators inside, and restore their states afterwards."""
-    kept, legacy, torch = random.getstate(), np.random.get_state(), sys.modules.get("torch")
-    kept_by_torch = None if torch is None else torch.get_rng_state()
+    """Seed all generators for the code inside, and restore their states afterwards."""
+    python_state, numpy_state, torch = random.getstate(), np.random.get_state(), sys.modules.get("torch")
+    torch_state = None if torch is None else torch.get_rng_state()
     random.seed(seed)
     np.random.seed(seed)
     if torch is not None:
@@ -50,7 +50,7 @@ def seeded(seed: int) -> Iterator[None]:
     try:
         yield
     finally:
-        random.setstate(kept)
-        np.random.set_state(legacy)
+        random.setstate(python_state)
+        np.random.set_state(numpy_state)
         if torch is not None:
-            torch.set_rng_state(kept_by_torch)
+            torch.set_rng_state(torch_state)

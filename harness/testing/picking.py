@@ -1,4 +1,4 @@
-"""Get a selector's picks, from `rank` or `select`: unchecked, and through the checks that a run applies."""
+"""Get a selector's picks from `rank` or `select`: unchecked (`picks`), or with the checks of a run (`order`)."""
 
 from __future__ import annotations
 
@@ -23,17 +23,17 @@ def is_ranker(selector: Any) -> bool:
 
 
 def needs(selector: Any) -> Sequence[str]:
-    """The columns that it says it needs."""
+    """The columns in a selector's `needs`; "embeddings" if it has none."""
     return tuple(getattr(selector, "needs", ("embeddings",)))
 
 
 def ranking(selector: Any, pool: Pool, seed: int = 0) -> Iterator[Any]:
-    """A ranker's picks, not pulled yet."""
+    """An iterator over a ranker's picks; none is pulled yet."""
     return iter(selector.rank(pool, np.random.default_rng(seed)))
 
 
 def picks(selector: Any, pool: Pool, seed: int = 0, k: int | None = None) -> list[Any]:
-    """Unchecked picks, at most n + 1: a ranker's first k (default: all), or a subset of size k (default: n // 3)."""
+    """At most n + 1 unchecked picks: a ranker's first k (default: all), or a subset of size k (default: n // 3)."""
     n = len(pool)
     try:
         if is_ranker(selector):
@@ -45,7 +45,7 @@ def picks(selector: Any, pool: Pool, seed: int = 0, k: int | None = None) -> lis
 
 
 def order(selector: Any, pool: Pool, seed: int = 0, k: int | None = None) -> list[int]:
-    """The same as `picks`, each index checked as in a run; Violation if the number of picks is wrong."""
+    """The picks, each index checked as in a run; Violation if their number is wrong. Arguments as for `picks`."""
     n, rng = len(pool), np.random.default_rng(seed)
     try:
         if not is_ranker(selector):
@@ -53,14 +53,14 @@ def order(selector: Any, pool: Pool, seed: int = 0, k: int | None = None) -> lis
         result = list(islice(picked(selector.rank(pool, rng), n), n + 1 if k is None else k))
     except HarnessError as refusal:
         raise Violation(f"a run refuses it on a pool of {n} responses: {refusal}") from refusal
-    wanted = n if k is None else k
-    expect(len(result) == wanted, f"{len(result)} picks from a pool of {n}, not {wanted}")
+    expected = n if k is None else k
+    expect(len(result) == expected, f"{len(result)} picks from a pool of {n}, not {expected}")
     return result
 
 
-def counted(pulled: int, wanted: int) -> str:
-    """The number of picks as text; `more than` if too many, since pulling stops after one too many."""
-    return f"more than {wanted}" if pulled > wanted else str(pulled)
+def counted(pulled: int, expected: int) -> str:
+    """The number of picks as text; `more than` if there are too many, since pulling stops at the first one too many."""
+    return f"more than {expected}" if pulled > expected else str(pulled)
 
 
 def brief(values: Iterable[Any], most: int = 8) -> str:
@@ -71,7 +71,7 @@ def brief(values: Iterable[Any], most: int = 8) -> str:
 
 @contextmanager
 def no_runtime_warnings() -> Iterator[None]:
-    """Inside, numpy's warnings of overflow, division by zero and invalid values are violations."""
+    """Raise Violation if numpy warns of overflow, division by zero or invalid values in the code inside."""
     with warnings.catch_warnings():
         warnings.simplefilter("error", RuntimeWarning)
         try:

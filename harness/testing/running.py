@@ -1,4 +1,4 @@
-"""Run the checks of a kind on a component, one after another, and report the finding of each."""
+"""Run the checks of a kind on a component, one after another, and return the finding of each."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def check_registered(
     plugin_files: Sequence[Path] = (),
     report: Callable[[str], None] = lambda text: None,
 ) -> list[Finding]:
-    """The findings on a registered component (`name` or `name:param=value`), or with `*` on all of the kind.
+    """Run the checks on a registered component (`name` or `name:param=value`), or with `*` on all of the kind.
 
     Each finding also holds the kind and the component's name. A component that cannot be built or checked raises
     HarnessError; with `*` it is reported as not applicable, and the others are still checked.
@@ -58,24 +58,24 @@ def check_registered(
     kind = kind.removesuffix("s")
     checks(kind)
     registry = load_registry(plugin_files)
-    given: dict[str, dict[str, Any]] = {
+    contexts: dict[str, dict[str, Any]] = {
         "task": {"data": data and str(data)},
         "engine": {"model": model or EMBEDDED_MODEL},
     }
-    context = given.get(kind, {})
+    context = contexts.get(kind, {})
     if name != "*":
-        return _on(registry, kind, name, context, report)
+        return _findings_on(registry, kind, name, context, report)
     rows: list[Finding] = []
     for registration in registry.of_kind(kind):
         try:
-            rows += _on(registry, kind, registration.full_name, context, report)
+            rows += _findings_on(registry, kind, registration.full_name, context, report)
         except HarnessError as refusal:
-            about = {"kind": kind, "name": registration.full_name, "check": "-"}
-            rows.append({**about, "outcome": "not applicable", "what": str(refusal)})
+            labels = {"kind": kind, "name": registration.full_name, "check": "-"}
+            rows.append({**labels, "outcome": "not applicable", "what": str(refusal)})
     return rows
 
 
-def _on(
+def _findings_on(
     registry: Registry, kind: str, name: str, context: dict[str, Any], report: Callable[[str], None]
 ) -> list[Finding]:
     component = build(registry, kind, name, **context)

@@ -1,4 +1,4 @@
-"""What the harness expects of a sampler: decoding parameters as data."""
+"""The checks of a sampler: decoding parameters as data."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ def contract(sampler: Any) -> None:
     expect(not missing, f"it has no {' and no '.join(missing)}")
     steers = getattr(sampler, "steers", None)
     expect(isinstance(steers, bool), f"steers must be True or False, got {steers!r}")
-    parameterless = [name for name in FIELDS if name not in parameters(sampler)]
-    expect(not parameterless, f"{' and '.join(parameterless)} cannot be recorded: no dataclass field")
+    unrecorded = [name for name in FIELDS if name not in parameters(sampler)]
+    expect(not unrecorded, f"{' and '.join(unrecorded)} cannot be recorded: no dataclass field")
 
 
 @check("see harness.Sampler for the ranges", presumes=(contract,))
@@ -47,9 +47,9 @@ def within_ranges(sampler: Any) -> None:
     expect(not outside, f"{' and '.join(outside)} does not hold: {parameters(sampler)}")
 
 
-@check("call Sampler.__post_init__, and refuse what is not finite", presumes=(contract,))
+@check("call Sampler.__post_init__, and refuse values that are not finite", presumes=(contract,))
 def out_of_range_refused(sampler: Any) -> None:
-    """What no engine can draw with is refused with one line, when the sampler is built."""
+    """What no engine can sample with is refused with one line, when the sampler is built."""
     settable = [name for name in FIELDS if name in signature(type(sampler))]
     if not settable:
         raise Inapplicable("no field can be set")
@@ -59,11 +59,11 @@ def out_of_range_refused(sampler: Any) -> None:
 
 
 def _require_refused(sampler: Any, name: str, value: float) -> None:
-    given = {key: kept for key, kept in parameters(sampler).items() if key in signature(type(sampler))}
-    require_refused(lambda: type(sampler)(**{**given, name: value}), f"{name}={value}")
+    settable = {key: old for key, old in parameters(sampler).items() if key in signature(type(sampler))}
+    require_refused(lambda: type(sampler)(**{**settable, name: value}), f"{name}={value}")
 
 
-@check("make it a frozen dataclass: what it holds is part of a pool's key", presumes=(contract,))
+@check("make it a frozen dataclass: its values are part of a pool's key", presumes=(contract,))
 def fixed(sampler: Any) -> None:
     """Its values cannot be changed once it is built, and are plain JSON."""
     json.dumps(parameters(sampler), allow_nan=False)
@@ -71,7 +71,7 @@ def fixed(sampler: Any) -> None:
         sampler.temperature = sampler.temperature
     except AttributeError:
         return
-    raise Violation("its temperature can be set anew")
+    raise Violation("its temperature can be changed")
 
 
 parameters_round_trip = parameter_check("sampler")

@@ -1,4 +1,4 @@
-"""All checks of a selector, ranker or subset method, in their order.
+"""All checks of a selector (ranker or subset method), in the order in which they run.
 
 The checks of cost and of worker processes are in this module, the others in `selector_basics`,
 `selector_columns`, `selector_options` and `selector_pools`.
@@ -24,10 +24,10 @@ TIME_S = 30.0
 MEMORY_BYTES = 96 * 2**20
 KEPT_BYTES = 8 * 2**20
 
-# What it costs.
+# Cost.
 
 
-@check("see where the time goes; the pools of a run are ten times as large", presumes=BASIC)
+@check("make it faster; the pools of a run are ten times as large", presumes=BASIC)
 def time_budget(selector: Any) -> None:
     """512 responses of 64 dimensions are ordered (64 of them selected) within 30 seconds."""
     pool, start = examples.pool(BUDGET_N, BUDGET_D), time.perf_counter()
@@ -44,11 +44,11 @@ def _require_in_time(start: float, what: str) -> None:
     expect(took < TIME_S, f"{what} took {took:.1f} s, where {TIME_S:g} s are allowed for all")
 
 
-@check("make no array of (n, n, d), and let go of a pool that is ranked", presumes=BASIC)
+@check("make no array of (n, n, d), and keep no reference to a pool after ranking it", presumes=BASIC)
 def memory_budget(selector: Any) -> None:
     """512 responses of 64 dimensions take at most 96 MiB on top of the pool, and 8 MiB once it is gone."""
     pool = examples.pool(BUDGET_N, BUDGET_D)
-    order(selector, examples.pool(), k=None)  # loads what it loads
+    order(selector, examples.pool(), k=None)  # lets it import its libraries
     with _traced() as memory:
         picks(selector, pool, k=None if is_ranker(selector) else BUDGET_K)
         peak = memory.peak()
@@ -56,34 +56,34 @@ def memory_budget(selector: Any) -> None:
         gc.collect()
         kept = memory.now()
     expect(peak <= MEMORY_BYTES, f"it takes {peak / 2**20:.0f} MiB, where {MEMORY_BYTES / 2**20:.0f} are allowed")
-    expect(kept <= KEPT_BYTES, f"it keeps {kept / 2**20:.0f} MiB of a pool that is gone")
+    expect(kept <= KEPT_BYTES, f"it keeps {kept / 2**20:.0f} MiB after the pool is deleted")
 
 
 class _traced:
-    """Measure what Python and numpy allocate inside, in bytes above the level at the start."""
+    """Measure the bytes that Python and numpy allocate inside, above the level at the start."""
 
     def __enter__(self) -> _traced:
-        self._ours = not tracemalloc.is_tracing()
-        if self._ours:
+        self._started = not tracemalloc.is_tracing()
+        if self._started:
             tracemalloc.start()
         tracemalloc.reset_peak()
         self._before = tracemalloc.get_traced_memory()[0]
         return self
 
     def __exit__(self, *failure: object) -> None:
-        if self._ours:
+        if self._started:
             tracemalloc.stop()
 
     def peak(self) -> int:
-        """The most at one time."""
+        """The highest level so far."""
         return tracemalloc.get_traced_memory()[1] - self._before
 
     def now(self) -> int:
-        """What is still held."""
+        """The present level."""
         return tracemalloc.get_traced_memory()[0] - self._before
 
 
-# Workers.
+# Worker processes.
 
 parameters_round_trip = parameter_check("selector")
 
@@ -102,12 +102,12 @@ def same_in_another_process(selector: Any) -> None:
     """Another process, with another hash seed and in an empty folder, gives the same orders."""
     expected = orders(selector)
     got = called_elsewhere(orders, selector)
-    for ours, theirs in zip(expected, got, strict=True):
-        expect(ours == theirs, f"another process gives {brief(theirs)}, not {brief(ours)}")
+    for local, remote in zip(expected, got, strict=True):
+        expect(local == remote, f"another process gives {brief(remote)}, not {brief(local)}")
 
 
 def orders(selector: Any) -> list[list[int]]:
-    """The orders of a few pools."""
+    """The selector's orders of three pools, each with its own seed."""
     return [order(selector, examples.pool(n), seed) for n, seed in ((24, 0), (24, 1), (13, 2))]
 
 

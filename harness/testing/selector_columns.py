@@ -1,4 +1,4 @@
-"""Check which columns of a pool a selector reads, that it keeps nothing of the pool, and that it does not change it."""
+"""Check that a selector reads only the columns that it names, keeps nothing of a pool, and does not change it."""
 
 from __future__ import annotations
 
@@ -11,26 +11,26 @@ from harness.plugin_system.component import parameters
 
 from ..records import Pool, Problem, Verdict, correct, wrong
 from . import examples
-from .checking import Inapplicable, Violation, check, expect, said
+from .checking import Inapplicable, Violation, check, error_text, expect
 from .picking import brief, is_ranker, needs, order, ranking
 from .selector_basics import BASIC, COLUMNS
 
 
-@check("look at the pool's columns alone", presumes=BASIC)
+@check("use the pool's columns and nothing else", presumes=BASIC)
 def label_blind(selector: Any) -> None:
     """The order does not change with the verdicts and references that its callers hold."""
     pool = examples.pool()
     labels = [bool(i % 5 == 2) for i in range(len(pool))]
     for seed in range(3):
-        first = _order_beside(selector, pool, labels, seed)
-        other = _order_beside(selector, pool, [not label for label in labels], seed)
+        first = _order_near(selector, pool, labels, seed)
+        second = _order_near(selector, pool, [not label for label in labels], seed)
         expect(
-            first == other, f"with other verdicts in its callers' frames it gives {brief(other)}, not {brief(first)}"
+            first == second, f"with other verdicts in its callers' frames it gives {brief(second)}, not {brief(first)}"
         )
 
 
-def _order_beside(selector: Any, pool: Pool, is_correct: list[bool], seed: int) -> list[int]:
-    """The order, while this frame holds verdicts in variables named as in the pipeline."""
+def _order_near(selector: Any, pool: Pool, is_correct: list[bool], seed: int) -> list[int]:
+    """The selector's order, while this frame holds verdicts in variables named as in the pipeline."""
     verdicts: list[Verdict] = [correct() if label else wrong() for label in is_correct]
     problem = Problem(
         "conformance/labels", "?", reference=[a for a, v in zip(pool.answers, is_correct, strict=True) if v]
@@ -41,7 +41,7 @@ def _order_beside(selector: Any, pool: Pool, is_correct: list[bool], seed: int) 
     return picks
 
 
-@check("keep no pool and no state: a selector is its parameters", presumes=BASIC)
+@check("keep no pool and no state: a selector has parameters only", presumes=BASIC)
 def keeps_no_pool(selector: Any) -> None:
     """After a ranking its parameters are unchanged, and nothing of the pool is found in its pickle."""
     before = parameters(selector)
@@ -57,7 +57,7 @@ def keeps_no_pool(selector: Any) -> None:
 def _pickle_holds(selector: Any, text: str) -> bool:
     try:
         return text.encode() in pickle.dumps(selector)
-    except Exception:  # for `picklable` to say
+    except Exception:  # the check `picklable` reports it
         return False
 
 
@@ -90,6 +90,7 @@ def _require_read_only(pool: Pool) -> None:
 
 
 def _contents(pool: Pool) -> dict[str, bytes]:
+    """Each column as bytes."""
     return {
         name: column.tobytes() if isinstance(column, np.ndarray) else pickle.dumps(tuple(column))
         for name, column in vars(pool).items()
@@ -107,7 +108,7 @@ def needs_what_it_says(selector: Any) -> None:
     try:
         got = order(selector, examples.replaced(pool, **{name: blank[name] for name in absent}))
     except Exception as failure:
-        raise Violation(f"without {' and '.join(absent)}, not in its needs, it {said(failure)}") from failure
+        raise Violation(f"without {' and '.join(absent)}, not in its needs, it {error_text(failure)}") from failure
     expect(got == expected, f"{' or '.join(absent)}, not in its needs, changes its order")
 
 

@@ -20,8 +20,8 @@ def reads_what_it_says(selector: Any) -> None:
     declared = getattr(selector, "reads", None)
     if declared is None:
         raise Inapplicable("it does not say what it reads")
-    valid = isinstance(declared, (tuple, list)) and set(declared) <= {"texts", "answers", "order"}
-    expect(valid, f"reads must be some of ('texts', 'answers', 'order'), got {declared!r}")
+    is_valid = isinstance(declared, (tuple, list)) and set(declared) <= {"texts", "answers", "order"}
+    expect(is_valid, f"reads must be some of ('texts', 'answers', 'order'), got {declared!r}")
     pool = examples.pool()
     blank = {"texts": [""] * len(pool), "answers": [None] * len(pool)}
     unread = {name: column for name, column in blank.items() if name not in declared}
@@ -31,7 +31,7 @@ def reads_what_it_says(selector: Any) -> None:
     expect(got == order(selector, pool), f"{' or '.join(unread)}, not in its reads, changes its order")
 
 
-@check("yield what is not verified yet, each once", presumes=BASIC)
+@check("yield the responses that are not verified yet, each once", presumes=BASIC)
 def rest_after_verified(selector: Any) -> None:
     """Where it has `rank_after`, that yields all that is not verified, each once, and the same for one rng."""
     if not callable(getattr(selector, "rank_after", None)):
@@ -41,14 +41,14 @@ def rest_after_verified(selector: Any) -> None:
         rest = sorted(set(range(24)) - set(verified))
         first, again = (_after(selector, pool, verified) for _ in range(2))
         expect(sorted(first) == rest, f"after {brief(verified)} it yields {brief(first)}, which is not all the rest")
-        expect(first == again, f"after {brief(verified)} one rng gives {brief(first)}, then {brief(again)}")
+        expect(first == again, f"after {brief(verified)} equal rngs give {brief(first)}, then {brief(again)}")
 
 
 def _after(selector: Any, pool: Pool, verified: tuple[int, ...]) -> list[int]:
     return [int(pick) for pick in islice(selector.rank_after(pool, verified, np.random.default_rng(0)), len(pool) + 1)]
 
 
-@check("let rank_many give each pool and rng what rank gives it", presumes=BASIC)
+@check("let rank_many give for each pool and rng what rank gives for them", presumes=BASIC)
 def many_as_one_by_one(selector: Any) -> None:
     """Where it has `rank_many`, that gives the orders of `rank`, whatever pools and trials it is given together."""
     if not callable(getattr(selector, "rank_many", None)):

@@ -1,4 +1,4 @@
-"""Check a selector on unusual pools: tiny ones, repeats, zeros, other precisions and scales."""
+"""Check a selector on unusual pools: tiny ones, copies, zero vectors, other precisions and scales."""
 
 from __future__ import annotations
 
@@ -24,18 +24,18 @@ def _require_order(selector: Any, pool: Pool, what: str) -> None:
                 raise Violation(f"{what}: {violation}") from violation
 
 
-@check("mind n = 1", presumes=BASIC)
+@check("handle n = 1", presumes=BASIC)
 def one_response(selector: Any) -> None:
     """A pool of one response is ordered."""
     _require_order(selector, examples.pool(1), "a pool of one response")
     _require_order(selector, examples.pool(2), "a pool of two responses")
 
 
-@check("mind k = n", presumes=BASIC)
+@check("handle k = n", presumes=BASIC)
 def whole_pool(selector: Any) -> None:
     """A subset of all n responses is the whole pool."""
     if is_ranker(selector):
-        raise Inapplicable("a ranker's whole pool is for `complete`")
+        raise Inapplicable("for a ranker `complete` checks it")
     for n in (24, 7):
         order(selector, examples.pool(n), k=n)
 
@@ -48,7 +48,7 @@ def identical_rows(selector: Any) -> None:
     _require_order(selector, examples.replaced(pool, embeddings=np.zeros((12, 8), np.float32)), "equal zero vectors")
 
 
-@check("mind the length 0", presumes=BASIC)
+@check("handle vectors of length 0", presumes=BASIC)
 def zero_rows(selector: Any) -> None:
     """A zero vector among others is ordered with them."""
     pool = examples.pool()
@@ -64,14 +64,14 @@ def duplicates(selector: Any) -> None:
     _require_order(selector, examples.pool().part([3] * 5 + [8] * 11), "copies of two responses")
 
 
-@check("compute in a dtype of its own", presumes=BASIC)
+@check("convert the vectors to one dtype before computing", presumes=BASIC)
 def precisions(selector: Any) -> None:
     """Vectors of float16 and float64 are ordered as those of float32 are."""
     for dtype in (np.float16, np.float64):
         _require_order(selector, examples.pool(dtype=dtype), f"{np.dtype(dtype).name} vectors")
 
 
-@check("let no threshold be absolute", presumes=BASIC)
+@check("make thresholds relative to the vectors' scale", presumes=BASIC)
 def scale(selector: Any) -> None:
     """Vectors a million times smaller or larger are ordered, without numpy's warnings."""
     pool = examples.pool()

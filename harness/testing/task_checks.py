@@ -1,7 +1,7 @@
-"""What the harness expects of a task: problems that stay what they are, prompts, and a verifier that nothing upsets.
+"""The checks of a task: the same problems each time, prompts, and a verifier that takes any response.
 
-Problems are read once a component. A HarnessError that says that they are out of reach passes through, as one line.
-Verdicts are tried on a few problems only; where this machine cannot grade (`task.check`) they are not tried.
+Problems are read once a component. If they are not available, the task's HarnessError passes through, as one line.
+Verdicts are checked on a few problems only, and not at all if this machine cannot grade (`task.check`).
 """
 
 from __future__ import annotations
@@ -18,15 +18,16 @@ from harness.plugin_system.component import parameters
 
 from ..errors import HarnessError
 from ..records import Problem, Verdict
+from ..task import Measured
 from . import examples
-from .checking import Inapplicable, Violation, check, expect, said
+from .checking import Inapplicable, Violation, check, error_text, expect
 from .common_checks import parameter_check, picklable
 
-LOOKED_AT = 50  # problems whose prompts are rendered
-GRADED = 3  # problems whose verifier is tried
-READ_FINISH = ("verify", "verify_all", "verdict_key", "answer", "answers", "audit")
+RENDERED = 50  # problems whose prompts are rendered
+GRADED = 3  # problems whose verifier is checked
+MAY_TAKE_FINISH = ("verify", "verify_all", "verdict_key", "answer", "answers", "audit")
 STATUSES = ("correct", "wrong", "error")
-WAYS_TO_SAY = ("{}", "\\boxed{{{}}}", "#### {}", "Answer: {}", "```python\n{}\n```")
+ANSWER_FORMS = ("{}", "\\boxed{{{}}}", "#### {}", "Answer: {}", "```python\n{}\n```")
 HOSTILE = (
     *examples.UNICODE,
     "x" * 1_000_000,
@@ -46,7 +47,7 @@ _read: dict[tuple[type, str], list[Problem]] = {}
 
 
 def problems_of(task: Any) -> list[Problem]:
-    """The problems of its default split, read once for equal tasks."""
+    """The problems of a task's default split, read once for all equal tasks."""
     key = (type(task), repr((parameters(task), getattr(task, "__dict__", None))))
     if key not in _read:
         _read[key] = list(task.problems(_split(task)))
@@ -60,59 +61,69 @@ def _split(task: Any) -> str:
 
 @check("inherit from harness.Task, and override what differs")
 def contract(task: Any) -> None:
-    """Its settings are of the right kind, and its default split is one of its splits."""
+    """Its settings are of the right kind, its default split is one of its splits; if it measures, it can judge."""
     for name in ("n", "max_tokens"):
         value = getattr(task, name, None)
         expect(isinstance(value, int) and value >= 1, f"{name} must be a whole number >= 1, got {value!r}")
     for name in ("revision", "grader"):
         value = getattr(task, name, None)
         expect(isinstance(value, str) and value, f"{name} must be text that is not empty, got {value!r}")
-        expect(getattr(task, name) == value, f"{name} is not the same when asked twice")
+        expect(getattr(task, name) == value, f"{name} is not the same when read twice")
     names = ("problems", "messages", "plain", "verify", "verify_all", "verdict_key", "answer", "answers", "check")
     missing = [name for name in names if not callable(getattr(task, name, None))]
     expect(not missing, f"it has no {' and no '.join(missing)}")
     _require_finish(task)
+    _require_measured(task)
     splits = getattr(task, "splits", ())
     expect(splits and not isinstance(splits, str), f"splits must list names, got {splits!r}")
     expect(_split(task) in splits, f"its default split {_split(task)!r} is none of its splits {tuple(splits)}")
 
 
 def _require_finish(task: Any) -> None:
-    """A task that reads how responses ended takes the keyword in every such method that it defines."""
-    asked = [name for name in READ_FINISH if ending.keyword(task, name, "")]
-    deaf = [name for name in asked if not _takes_finish(getattr(task, name))]
-    expect(not deaf, f"it sets reads_finish, and its {', '.join(deaf)} take{'s' * (len(deaf) == 1)} no keyword finish")
+    """Raise Violation unless a task with `reads_finish` takes the keyword in each of those methods that it defines."""
+    defined = [name for name in MAY_TAKE_FINISH if ending.keyword(task, name, "")]
+    lacking = [name for name in defined if not _takes_finish(getattr(task, name))]
+    take = "takes" if len(lacking) == 1 else "take"
+    expect(not lacking, f"it sets reads_finish, and its {', '.join(lacking)} {take} no keyword finish")
 
 
 def _takes_finish(method: Any) -> bool:
-    parameters = inspect.signature(method).parameters.values()
-    return any(one.name == "finish" or one.kind is inspect.Parameter.VAR_KEYWORD for one in parameters)
+    arguments = inspect.signature(method).parameters.values()
+    return any(argument.name == "finish" or argument.kind is inspect.Parameter.VAR_KEYWORD for argument in arguments)
 
 
-@check("give every problem an id that stays the same, since pools made elsewhere join on it", presumes=(contract,))
+def _require_measured(task: Any) -> None:
+    """Raise Violation if a task has `measurer`, but not all of the `Measured` protocol: it would not be measured."""
+    if hasattr(task, "measurer"):
+        members = [name for name in (*Measured.__annotations__, *vars(Measured)) if not name.startswith("_")]
+        missing = [name for name in members if not hasattr(task, name)]
+        expect(not missing, f"it has measurer and no {' and no '.join(missing)}, so nothing would be measured")
+
+
+@check("give every problem an id that stays the same: imported pools are joined on it", presumes=(contract,))
 def unique_ids(task: Any) -> None:
     """There are problems, with distinct ids and prompts that are text."""
-    found = problems_of(task)
-    expect(found, f"split {_split(task)!r} has no problems")
-    for problem in found:
+    problems = problems_of(task)
+    expect(problems, f"split {_split(task)!r} has no problems")
+    for problem in problems:
         expect(isinstance(problem, Problem), f"a problem is a {type(problem).__name__}, not harness.Problem")
-        good = isinstance(problem.id, str) and problem.id and problem.id == problem.id.strip()
-        expect(good, f"an id must be text without blanks around it, got {problem.id!r}")
+        is_id = isinstance(problem.id, str) and problem.id and problem.id == problem.id.strip()
+        expect(is_id, f"an id must be text without blanks around it, got {problem.id!r}")
         expect(isinstance(problem.prompt, str) and problem.prompt.strip(), f"problem {problem.id!r} has no prompt")
-    twice = [name for name, count in Counter(problem.id for problem in found).items() if count > 1]
-    expect(not twice, f"{len(twice)} ids come more than once, {twice[:1]} first")
+    repeated = [name for name, count in Counter(problem.id for problem in problems).items() if count > 1]
+    expect(not repeated, f"{len(repeated)} ids occur more than once, the first is {repeated[:1]}")
 
 
-@check("read from a fixed source, and draw nothing", presumes=(contract,))
+@check("read them from a fixed source, and use no randomness", presumes=(contract,))
 def same_problems_again(task: Any) -> None:
     """The problems are the same, in the same order, when they are read again."""
     expected = problems_of(task)
     got = list(task.problems(_split(task)))
     expect(len(got) == len(expected), f"{len(got)} problems, then {len(expected)}")
-    for one, other in zip(expected, got, strict=True):
-        expect(one.id == other.id, f"problem {one.id!r} was {other.id!r} before")
-        same = (one.prompt, repr(one.reference)) == (other.prompt, repr(other.reference))
-        expect(same, f"problem {one.id!r} has another prompt or reference when read again")
+    for before, after in zip(expected, got, strict=True):
+        expect(before.id == after.id, f"problem {before.id!r} is {after.id!r} when read again")
+        same = (before.prompt, repr(before.reference)) == (after.prompt, repr(after.reference))
+        expect(same, f"problem {before.id!r} has another prompt or reference when read again")
 
 
 BASIC = (contract, unique_ids, same_problems_again)
@@ -121,15 +132,15 @@ BASIC = (contract, unique_ids, same_problems_again)
 @check('return [{"role": "user", "content": text}]', presumes=BASIC)
 def chat_messages(task: Any) -> None:
     """Every problem is a chat that ends with the user's message, the same one each time."""
-    for problem in problems_of(task)[:LOOKED_AT]:
+    for problem in problems_of(task)[:RENDERED]:
         messages = task.messages(problem)
         expect(isinstance(messages, list) and messages, f"problem {problem.id!r} gives no messages: {messages!r:.60}")
         for message in messages:
-            plain = isinstance(message, dict) and set(message) == {"role", "content"}
-            expect(plain, f"a message has role and content, got {message!r:.80}")
+            is_message = isinstance(message, dict) and set(message) == {"role", "content"}
+            expect(is_message, f"a message has role and content, got {message!r:.80}")
             expect(message["role"] in ("system", "user", "assistant"), f"a message's role is {message['role']!r}")
-            good = isinstance(message["content"], str) and message["content"].strip()
-            expect(good, f"a message's content is {message['content']!r:.60}")
+            has_text = isinstance(message["content"], str) and message["content"].strip()
+            expect(has_text, f"a message's content is {message['content']!r:.60}")
         expect(messages[-1]["role"] == "user", f"the last message is the {messages[-1]['role']}'s")
         expect(task.messages(problem) == messages, f"problem {problem.id!r} gives other messages the second time")
 
@@ -137,42 +148,41 @@ def chat_messages(task: Any) -> None:
 @check("return the text that a base model goes on from", presumes=BASIC)
 def plain_text(task: Any) -> None:
     """Every problem is text for base models too, the same one each time."""
-    for problem in problems_of(task)[:LOOKED_AT]:
+    for problem in problems_of(task)[:RENDERED]:
         text = task.plain(problem)
         expect(isinstance(text, str) and text.strip(), f"problem {problem.id!r} gives {text!r:.60}")
         expect(task.plain(problem) == text, f"problem {problem.id!r} gives another text the second time")
 
 
 def _graded_problems(task: Any) -> list[Problem]:
-    """A few problems, the first and last among them, where this machine can grade."""
+    """A few problems, the first and the last among them; Inapplicable if this machine cannot grade."""
     try:
         task.check()
     except HarnessError as refusal:
-        raise Inapplicable(f"it cannot grade here: {refusal}") from refusal
-    found = problems_of(task)
-    return [found[i] for i in sorted({0, len(found) // 2, len(found) - 1})][:GRADED]
+        raise Inapplicable(f"it cannot grade on this machine: {refusal}") from refusal
+    problems = problems_of(task)
+    return [problems[i] for i in sorted({0, len(problems) // 2, len(problems) - 1})][:GRADED]
 
 
 def _verdict(task: Any, problem: Problem, response: str, finish: str = "stop") -> Verdict:
     try:
-        found = task.verify(problem, response, **ending.keyword(task, "verify", finish))
+        verdict: Verdict = task.verify(problem, response, **ending.keyword(task, "verify", finish))
     except Exception as failure:
-        raise Violation(f"verify of {response!r:.40} ({len(response)} characters) {said(failure)}") from failure
-    good = isinstance(found, Verdict) and found.status in STATUSES
-    expect(good, f"verify of {response!r:.40} gives {found!r:.80}, not a harness.Verdict")
-    verdict: Verdict = found
+        raise Violation(f"verify of {response!r:.40} ({len(response)} characters) {error_text(failure)}") from failure
+    is_verdict = isinstance(verdict, Verdict) and verdict.status in STATUSES
+    expect(is_verdict, f"verify of {response!r:.40} gives {verdict!r:.80}, not a harness.Verdict")
     return verdict
 
 
-@check("make every response correct or wrong; an `error` is for what the verifier itself got wrong", presumes=BASIC)
+@check("grade every response as correct or wrong; `error` is only for faults of the verifier", presumes=BASIC)
 def hostile_responses(task: Any) -> None:
     """Empty, huge, broken and malicious responses get a verdict, no error of ours, and blank ones are not correct."""
     for problem in _graded_problems(task)[:1]:
         for response in HOSTILE:
-            found = _verdict(task, problem, response)
-            blank = not response.strip()
-            expect(not (blank and found.status == "correct"), f"the blank response {response[:9]!r} is correct")
-            expect(found.status != "error", f"{response!r:.40} is an error of ours: {found.reason:.80}")
+            verdict = _verdict(task, problem, response)
+            is_blank = not response.strip()
+            expect(not (is_blank and verdict.status == "correct"), f"the blank response {response[:9]!r} is correct")
+            expect(verdict.status != "error", f"{response!r:.40} gets the verdict error: {verdict.reason:.80}")
 
 
 @check("let verify depend on the problem and the response alone", presumes=BASIC)
@@ -186,53 +196,54 @@ def pure_verdicts(task: Any) -> None:
         _require_same_verdicts(responses, singly, again, "the second time")
         together = ending.verify_all(task, problem, responses, ["stop"] * len(responses))
         expect(len(together) == len(responses), f"verify_all gives {len(together)} verdicts for {len(responses)}")
-        _require_same_verdicts(responses, singly, together, "among others (verify_all)")
+        _require_same_verdicts(responses, singly, together, "together with others (verify_all)")
         expect(before == problem, f"verify changed problem {problem.id!r}")
 
 
 def _require_same_verdicts(
     responses: Sequence[str], expected: Sequence[Verdict], got: Sequence[Verdict], when: str
 ) -> None:
-    for response, one, other in zip(responses, expected, got, strict=True):
-        same = one.status == other.status
-        expect(same, f"{response!r:.40} is {one.status}, and {when} {other.status}")
+    for response, first, second in zip(responses, expected, got, strict=True):
+        expect(first.status == second.status, f"{response!r:.40} is {first.status}, and {when} {second.status}")
 
 
 def _responses(problem: Problem) -> list[str]:
-    """Small responses: hostile ones, and the reference in several forms, some with blanks around."""
-    said_ways = [way.format(problem.reference) for way in WAYS_TO_SAY]
-    return [*examples.UNICODE, "1", "wrong", *said_ways, *(f" {text}\n" for text in said_ways)]
+    """Short responses: unusual texts, and the reference in several forms, with and without blanks around it."""
+    stated = [form.format(problem.reference) for form in ANSWER_FORMS]
+    return [*examples.UNICODE, "1", "wrong", *stated, *(f" {text}\n" for text in stated)]
 
 
 @check(
-    "see that the reference, stated as the task asks for it, is graded correct, and another's is not", presumes=BASIC
+    "grade the reference of a problem, stated as the task asks, as correct, and that of another as wrong",
+    presumes=BASIC,
 )
 def reference_is_correct(task: Any) -> None:
     """The reference as a response is correct for each problem if it is for one, and another's is wrong.
 
-    It is tried as it is, boxed, after #### and Answer:, and as code. Where none of these is correct the check does not
-    apply: it cannot know how the task wants it said.
+    It is stated as it is, boxed, after #### and Answer:, and as code. If none of these is correct the check does not
+    apply: it cannot know in which form the task wants the answer.
     """
-    tried = [problem for problem in _graded_problems(task) if isinstance(problem.reference, (str, int, float))]
-    ways = [way for way in WAYS_TO_SAY if tried and _says(task, tried[0], way, tried[0])]
-    if not ways:
-        raise Inapplicable("the references are no text and no numbers, or are correct in no form that was tried")
-    way = ways[-1]
-    for problem in tried:
-        right = _says(task, problem, way, problem)
-        expect(right, f"the reference of {problem.id!r} as {way!r} is not correct, that of {tried[0].id!r} is")
-    others = [p for p in islice(problems_of(task), LOOKED_AT) if p.reference != tried[0].reference]
+    problems = [problem for problem in _graded_problems(task) if isinstance(problem.reference, (str, int, float))]
+    forms = [form for form in ANSWER_FORMS if problems and _accepts(task, problems[0], form, problems[0])]
+    if not forms:
+        raise Inapplicable("the references are neither text nor numbers, or are correct in none of the forms tried")
+    first, form = problems[0], forms[-1]
+    for problem in problems:
+        accepted = _accepts(task, problem, form, problem)
+        expect(accepted, f"the reference of {problem.id!r} as {form!r} is not correct, that of {first.id!r} is")
+    others = [p for p in islice(problems_of(task), RENDERED) if p.reference != first.reference]
     expect(
-        not others or not all(_says(task, tried[0], way, other) for other in others[:5]),
-        f"the references of other problems are correct for {tried[0].id!r}",
+        not others or not all(_accepts(task, first, form, other) for other in others[:5]),
+        f"the references of other problems are correct for {first.id!r}",
     )
 
 
-def _says(task: Any, problem: Problem, way: str, source: Problem) -> bool:
-    return _verdict(task, problem, way.format(source.reference)).status == "correct"
+def _accepts(task: Any, problem: Problem, form: str, source: Problem) -> bool:
+    """Whether the reference of problem `source`, in that form, is a correct response to `problem`."""
+    return _verdict(task, problem, form.format(source.reference)).status == "correct"
 
 
-@check("return text, or None where no answer is found", presumes=BASIC)
+@check("return text, or None if the response has no answer", presumes=BASIC)
 def answers_are_text(task: Any) -> None:
     """`answer` gives text or None for any response and never raises; `answers` gives the same."""
     for problem in _graded_problems(task):
@@ -240,21 +251,20 @@ def answers_are_text(task: Any) -> None:
         singly = [_answer(task, problem, response) for response in responses]
         together = ending.answers(task, problem, responses, ["stop"] * len(responses))
         expect(len(together) == len(responses), f"answers gives {len(together)} for {len(responses)} responses")
-        for response, one, other in zip(responses, singly, together, strict=True):
-            expect(one == other, f"of {response!r:.40} answer gives {one!r:.40}, answers {other!r:.40}")
+        for response, alone, among in zip(responses, singly, together, strict=True):
+            expect(alone == among, f"of {response!r:.40} answer gives {alone!r:.40}, answers {among!r:.40}")
 
 
 def _answer(task: Any, problem: Problem, response: str, finish: str = "stop") -> str | None:
     try:
-        found = task.answer(problem, response, **ending.keyword(task, "answer", finish))
+        answer: str | None = task.answer(problem, response, **ending.keyword(task, "answer", finish))
     except Exception as failure:
-        raise Violation(f"answer of {response!r:.40} ({len(response)} characters) {said(failure)}") from failure
-    expect(found is None or isinstance(found, str), f"answer of {response!r:.40} gives {found!r:.60}")
-    text: str | None = found
-    return text
+        raise Violation(f"answer of {response!r:.40} ({len(response)} characters) {error_text(failure)}") from failure
+    expect(answer is None or isinstance(answer, str), f"answer of {response!r:.40} gives {answer!r:.60}")
+    return answer
 
 
-@check("put all that the verdict depends on into the key", presumes=(*BASIC, answers_are_text))
+@check("put everything that the verdict depends on into the key", presumes=(*BASIC, answers_are_text))
 def equal_keys_equal_verdicts(task: Any) -> None:
     """Responses with equal verdict keys have equal verdicts, however they ended."""
     keyed, ends = False, ("stop", "length") if ending.reads_finish(task) else ("stop",)

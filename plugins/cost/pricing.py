@@ -19,7 +19,7 @@ from harness.plugin_system.component import Spec, build, parse_spec
 from harness.plugin_system.options import fields_of, show
 from harness.plugin_system.presets import ENGINE
 from harness.plugin_system.registry import Registry, load_registry
-from harness.system.hub import only_what_is_here
+from harness.system.hub import hub_offline
 from harness.system.progress import Progress
 
 from .probe import Measured, loadable, probe
@@ -166,7 +166,7 @@ class _Probes:
         if not loadable(self.paper.models.get(model)):
             return "too large for this machine's memory"
         try:
-            with only_what_is_here():
+            with hub_offline():
                 engine = build(self.registry, "engine", self.request.engine, model=model)
                 engine.identity()  # loads no weights, and fails if the model is not on this machine
         except Exception as failure:

@@ -22,7 +22,7 @@ from harness.records import Problem, Responses, Sampler, SampleRequest
 from harness.running.plan import prompt
 from harness.stages.verify import graded
 from harness.store import shards
-from harness.system.hub import only_what_is_here
+from harness.system.hub import hub_offline
 
 PROBLEMS, FEW, MANY = 4, 16, 64  # FEW or, if that is quick, MANY responses per problem: real runs have large batches
 SECONDS = 30.0  # approximate limit of the time for sampling
@@ -66,7 +66,7 @@ def probe(task: Task, engine: Engine, sampler: Sampler, max_tokens: int, unsafe_
 
     HarnessError if the model or the problems are not on this machine.
     """
-    with only_what_is_here():
+    with hub_offline():
         every = list(task.problems(task.default_split(engine.name)[0]))
         problems = every[:: max(1, len(every) // PROBLEMS)][:PROBLEMS]
         prompts = [prompt(task, engine, problem) for problem in problems]

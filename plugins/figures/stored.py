@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from harness.errors import HarnessError, said
+from harness.errors import HarnessError, error_text
 from harness.plugin_system.registry import load_registry
 from harness.records import Floats, Ints, Pool
 from harness.results.stored_cells import StoredProblem, key_of, picks, rebuilt, stored_problems
@@ -77,7 +77,7 @@ def _picked(request: Request, chosen: Chosen, selector: Any, stored: StoredProbl
     try:
         firsts = [_first(selector, chosen, pool, stored, trial, k) for trial in range(chosen.about["trials"])]
     except Exception as failure:  # a selector is foreign code
-        raise request.refused(f"selector {spec!r}, problem {stored.problem.id!r}: {said(failure)}") from failure
+        raise request.refused(f"selector {spec!r}, problem {stored.problem.id!r}: {error_text(failure)}") from failure
     is_correct = np.array([verdict == "correct" for verdict in stored.verdicts(chosen.cell, n)])
     return Picked(pool.logprobs / np.maximum(pool.lengths, 1), is_correct, np.array(firsts))
 

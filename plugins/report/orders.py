@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from harness.errors import HarnessError, said
+from harness.errors import HarnessError, error_text
 from harness.plugin_system.registry import load_registry
 from harness.records import Floats, Pool, Problem
 from harness.results.stored_cells import picks, rebuilt
@@ -50,7 +50,7 @@ class Rankers:
         try:
             order = picks(self.built[cell.key], cell.content, pool, problem, trial=0, most=most)
         except Exception as failure:  # a selector is foreign code; whatever it raises, the page can be made
-            return list(stored), f"only the stored picks are shown: {said(failure)}"
+            return list(stored), f"only the stored picks are shown: {error_text(failure)}"
         if order[: len(stored)] != list(stored):
             return list(stored), "only the stored picks are shown: this machine's order differs from them"
         return order, "" if len(order) == len(pool) else f"the first {len(order)} picks are shown"
