@@ -13,6 +13,7 @@ from unittest import SkipTest
 from harness.plugin_system.component import parameters
 
 from ..errors import Escaped, HarnessError, contained
+from . import global_rngs
 
 
 class ConformanceError(AssertionError):
@@ -65,7 +66,7 @@ class Check:
             if not _holds(other, component):
                 raise _FirstFix(f"first fix what {other.name} finds")
         try:
-            with contained():
+            with contained(), global_rngs.preserved():
                 self.function(component)
         except (Inapplicable, HarnessError):
             raise

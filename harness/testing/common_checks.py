@@ -5,13 +5,14 @@ from __future__ import annotations
 import dataclasses
 import json
 import pickle
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from harness.plugin_system.component import Spec, build, parameters, signature
 from harness.plugin_system.registry import Origin, Registration, Registry
 
 from ..errors import HarnessError
+from . import global_rngs
 from .checking import Check, Violation, check, error_text, expect, shown
 
 # Kind -> arguments that the harness passes to every factory of the kind; they are not written in specs.
@@ -30,6 +31,12 @@ def parameter_check(kind: str) -> Check:
         _require_strict(component)
 
     return parameters_round_trip
+
+
+def require_global_rngs_untouched(action: Callable[[], object]) -> None:
+    """Raise Violation if an action uses or seeds a global random number generator."""
+    touched = global_rngs.touched_by(action)
+    expect(not touched, f"it draws from or seeds the global generator of {' and '.join(touched)}")
 
 
 @check("hold no generator, lock, open file or lambda")

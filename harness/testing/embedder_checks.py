@@ -9,9 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from . import examples, global_rngs
+from . import examples
 from .checking import Inapplicable, Violation, check, error_text, expect
-from .common_checks import parameter_check, picklable
+from .common_checks import parameter_check, picklable, require_global_rngs_untouched
 from .elsewhere import called_elsewhere
 
 SAME = 1e-4  # relative to the largest entry: a model's batches round differently
@@ -123,8 +123,7 @@ def any_text(embedder: Any) -> None:
 @check("take random numbers from your own generator", presumes=BASIC)
 def global_rngs_untouched(embedder: Any) -> None:
     """It leaves the global generators of random, numpy and torch as they were."""
-    with global_rngs.untouched():
-        _vectors(embedder, examples.texts())
+    require_global_rngs_untouched(lambda: _vectors(embedder, examples.texts()))
 
 
 @check("use hashlib, not hash(), and no order of a set", presumes=(*BASIC, picklable))

@@ -14,9 +14,8 @@ import numpy as np
 
 from harness.records import Responses, Sampler, SampleRequest
 
-from . import global_rngs
 from .checking import Inapplicable, Violation, check, expect, require_refused
-from .common_checks import parameter_check
+from .common_checks import parameter_check, require_global_rngs_untouched
 from .examples import PROMPTS
 
 MAX_TOKENS = 8
@@ -199,8 +198,7 @@ def finished_prompts_told(engine: Any) -> None:
 @check("take random numbers from your own generators", presumes=BASIC)
 def global_rngs_untouched(engine: Any) -> None:
     """It leaves the global generators of random, numpy and torch as they were."""
-    with global_rngs.untouched():
-        _sample(engine)
+    require_global_rngs_untouched(lambda: _sample(engine))
 
 
 parameters_round_trip = parameter_check("engine")

@@ -5,12 +5,10 @@ from __future__ import annotations
 import pickle
 import random
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 import numpy as np
-
-from .checking import expect
 
 UNLIKELY = 728_364_501
 
@@ -24,29 +22,34 @@ def states() -> dict[str, bytes]:
     return by_library
 
 
-@contextmanager
-def untouched() -> Iterator[None]:
-    """Raise Violation if the code inside uses or seeds one of the generators.
+def touched_by(action: Callable[[], object]) -> list[str]:
+    """The generators that an action uses or seeds.
 
     They start from an unlikely seed: code that sets a usual seed such as 0 then changes the state, and is noticed.
     """
     with seeded(UNLIKELY):
         before = states()
-        yield
+        action()
         after = states()
-    touched = [name for name in before if after[name] != before[name]]
-    expect(not touched, f"it draws from or seeds the global generator of {' and '.join(touched)}")
+    return [name for name in before if after[name] != before[name]]
 
 
 @contextmanager
 def seeded(seed: int) -> Iterator[None]:
     """Seed all generators for the code inside, and restore their states afterwards."""
+    with preserved():
+        random.seed(seed)
+        np.random.seed(seed)
+        if torch := sys.modules.get("torch"):
+            torch.manual_seed(seed)
+        yield
+
+
+@contextmanager
+def preserved() -> Iterator[None]:
+    """Restore the states of all generators after the code inside."""
     python_state, numpy_state, torch = random.getstate(), np.random.get_state(), sys.modules.get("torch")
     torch_state = None if torch is None else torch.get_rng_state()
-    random.seed(seed)
-    np.random.seed(seed)
-    if torch is not None:
-        torch.manual_seed(seed)
     try:
         yield
     finally:

@@ -13,6 +13,7 @@ import numpy as np
 
 from . import examples, global_rngs
 from .checking import Inapplicable, check, expect
+from .common_checks import require_global_rngs_untouched
 from .equivariance import require_equivariant
 from .picking import brief, counted, is_ranker, order, picks, ranking
 
@@ -135,8 +136,7 @@ def _in_turn(rankings: list[Iterator[Any]]) -> list[list[Any]]:
 )
 def global_rngs_untouched(selector: Any) -> None:
     """It leaves the global generators of random, numpy and torch as they were."""
-    with global_rngs.untouched():
-        order(selector, examples.pool())
+    require_global_rngs_untouched(lambda: order(selector, examples.pool()))
 
 
 @check("order responses by their content; break ties by the rng", presumes=BASIC)
