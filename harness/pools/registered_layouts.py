@@ -96,7 +96,7 @@ class Layouts:
     @property
     def has_others(self) -> bool:
         """Whether there are layouts beside our own and the built-in ones."""
-        return any(one.kind == "layout" and not _is_built_in(one) for one in self._registry.registrations)
+        return any(each.kind == "layout" and not _is_built_in(each) for each in self._registry.registrations)
 
 
 def _is_built_in(registration: Registration) -> bool:

@@ -1,12 +1,12 @@
-"""`harness select`: which responses of one's own to verify next, by any selector; no verdict is read or made.
+"""`harness select`: choose which of your own responses to verify next, by any selector. No verdict is read or made.
 
-Responses come from a pool file of any layout (a task joins them to its problems and extracts their answers), or vectors
-stand alone and their rows are the responses. Vectors are given, or an embedder's; only those that a model computed are
+Responses come from a pool file of any layout (a task joins them to its problems and extracts their answers). Or vectors
+stand alone, and each row is a response. Vectors come from a file or an embedder; only those that a model computed are
 kept in the store, so that the next call reuses them.
 
-What was verified before is not offered again. A selector with `rank_after` goes on from it (RepExp's covariance starts
-from those rows), any other is given the rest of the pool. Vectors are centred over all rows in either case, and the
-order is that of the first trial of `harness run` with the same seed. All texts of a pool are held in memory.
+Responses that were verified before are not chosen again. A selector with `rank_after` continues from them (RepExp's
+covariance starts from those rows); any other selector ranks the rest of the pool. In both cases vectors are centred over
+all rows. The order is that of the first trial of `harness run` with the same seed. All texts are held in memory.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ VectorsOf: TypeAlias = Callable[["Candidates"], Floats]
 
 @dataclass(frozen=True)
 class Candidates:
-    """One problem's responses, and which of them were verified, in that order."""
+    """One problem's responses, and the indices of those that were verified, in that order."""
 
     problem: Problem
     responses: Responses
@@ -52,7 +52,7 @@ class Candidates:
 
 @dataclass(frozen=True)
 class Chosen:
-    """What to verify next of one problem: k indices, best first unless they are a set; its texts, and their names."""
+    """The choice for one problem: k indices, best first if `ordered`; all its texts, and their names."""
 
     problem_id: str
     order: list[int]
@@ -61,33 +61,33 @@ class Chosen:
     names: Sequence[str] = ()
 
     def row(self) -> dict[str, Any]:
-        """As JSON has it."""
+        """The row of `--json`."""
         row = {"problem_id": self.problem_id, "order": self.order, "ordered": self.ordered}
         return row | ({"names": [self.names[index] for index in self.order]} if any(self.names) else {})
 
 
 def select(request: SelectConfig, progress: Progress) -> list[Chosen]:
-    """k indices of every problem, in the order of the file. What can be wrong with the request is found first."""
+    """Choose k responses of every problem, in the order of the file. All checks of the request come first."""
     context = make_context(request.run_config, progress)
     selector = require_selector(request.selector, context.build("selector", request.selector))
     given = GivenVectors(request.embeddings, max_gb=request.max_vectors_gb) if request.embeddings else None
     _check_reads(request, context, selector)
-    found = list(responses_in_file(context) if request.pool or given is None else _rows_of(given))
+    problems = list(responses_in_file(context) if request.pool or given is None else _rows_of(given))
     if given:
-        given.lines = {problem.id: problem.meta.get("line", problem.id) for problem, _ in found}
-    candidates = _with_verified(request, found)
-    for one in candidates:
-        _check_size(request.k, one)
+        given.lines = {problem.id: problem.meta.get("line", problem.id) for problem, _ in problems}
+    candidates = _with_verified(request, problems)
+    for each in candidates:
+        _check_size(request.k, each)
     _check_logprobs(request.selector, selector, candidates)
     vectors = _vectors(request, context, selector, candidates, given)
-    return [_chosen(request, context, selector, one, vectors(one)) for one in candidates]
+    return [_chosen(request, context, selector, each, vectors(each)) for each in candidates]
 
 
-# What there is to select from.
+# The responses to choose from.
 
 
 def _rows_of(given: GivenVectors) -> Iterable[tuple[Problem, Responses]]:
-    """The arrays of a file as problems, in the file's order, each row a response without a text."""
+    """The arrays of a file as problems, in the order of the file; each row is a response without a text."""
     if not given.names:
         raise HarnessError(f"embeddings {given.path}: holds no arrays, one (n, d) array per problem id")
     for name in given.names:
@@ -96,7 +96,7 @@ def _rows_of(given: GivenVectors) -> Iterable[tuple[Problem, Responses]]:
 
 
 def _check_reads(request: SelectConfig, context: Context, selector: Any) -> None:
-    """Refuse a selector whose columns the request cannot fill."""
+    """HarnessError for a selector that reads columns which the request does not give."""
     reads = getattr(selector, "reads", ())
     if "texts" in reads and not request.pool:
         raise HarnessError(f"selector {request.selector!r} reads texts: give --pool beside --embeddings")
@@ -111,14 +111,14 @@ def _check_reads(request: SelectConfig, context: Context, selector: Any) -> None
 
 
 def _check_logprobs(spec: str, selector: Any, candidates: Sequence[Candidates]) -> None:
-    for one in candidates if "logprobs" in needs(selector) else ():
-        if np.isnan(one.responses.logprobs).any():
+    for each in candidates if "logprobs" in needs(selector) else ():
+        if np.isnan(each.responses.logprobs).any():
             raise HarnessError(f"selector {spec!r} needs log-probabilities, which the pool does not carry")
 
 
-def _check_size(k: int, one: Candidates) -> None:
-    n, verified = len(one.responses), len(one.verified)
-    who = f"select: problem {one.problem.id!r}"
+def _check_size(k: int, candidates: Candidates) -> None:
+    n, verified = len(candidates.responses), len(candidates.verified)
+    who = f"select: problem {candidates.problem.id!r}"
     if n and verified == n:
         raise HarnessError(f"{who}: all {n} responses are verified, none is left")
     if k > n - verified:
@@ -129,11 +129,11 @@ def _check_size(k: int, one: Candidates) -> None:
 # What was verified before.
 
 
-def _with_verified(request: SelectConfig, found: Sequence[tuple[Problem, Responses]]) -> list[Candidates]:
+def _with_verified(request: SelectConfig, problems: Sequence[tuple[Problem, Responses]]) -> list[Candidates]:
     """The candidates with the indices that the file of `--verified` names; a problem that it does not name has none."""
-    sizes = {problem.id: len(responses) for problem, responses in found}
+    sizes = {problem.id: len(responses) for problem, responses in problems}
     verified = read_verified(request.verified, sizes) if request.verified else {}
-    return [Candidates(problem, responses, verified.get(problem.id, ())) for problem, responses in found]
+    return [Candidates(problem, responses, verified.get(problem.id, ())) for problem, responses in problems]
 
 
 # Vectors.
@@ -146,28 +146,28 @@ def _vectors(
     candidates: Sequence[Candidates],
     given: GivenVectors | None,
 ) -> VectorsOf:
-    """What gives one problem's vectors, (n, d) float32, projected where they are wider than `dim`, not centred."""
+    """A function that gives one problem's vectors, (n, d) float32, projected if wider than `dim`, not centred."""
     if "embeddings" not in needs(selector):
         if request.embedder or request.model or (given and request.pool):
             context.progress.say(f"selector {request.selector!r} reads no vectors: none are made")
-        return lambda one: np.zeros((len(one.responses), 0), np.float32)
+        return lambda each: np.zeros((len(each.responses), 0), np.float32)
     if given:
-        return lambda one: project(
-            given.get(one.problem.id, len(one.responses)),
+        return lambda each: project(
+            given.get(each.problem.id, len(each.responses)),
             request.dim,
             request.seed,
-            f"embeddings {given.path}: {one.problem.id!r}",
+            f"embeddings {given.path}: {each.problem.id!r}",
         )
     spec = pool_embedder(context.config, context.progress)
     embedder: Embedder = context.build("embedder", spec)
     _check_embedder(request, spec, embedder, candidates)
     if embedder.state or "model" in parameters(embedder):
         return _kept(request, context.progress)
-    return lambda one: project(
-        embedded(embedder, spec, one.problem, one.responses.texts),
+    return lambda each: project(
+        embedded(embedder, spec, each.problem, each.responses.texts),
         request.dim,
         request.seed,
-        f"embedder {spec!r}, problem {one.problem.id!r}",
+        f"embedder {spec!r}, problem {each.problem.id!r}",
     )
 
 
@@ -181,7 +181,7 @@ def _check_embedder(request: SelectConfig, spec: str, embedder: Embedder, candid
             f"embedder {spec!r} takes a model's hidden states: say which --model (a hub id or folder), or take "
             "--embedder tfidf, which needs none"
         )
-    blank = [one.problem.id for one in candidates if not one.problem.prompt.strip()]
+    blank = [each.problem.id for each in candidates if not each.problem.prompt.strip()]
     if blank and not request.task:
         raise HarnessError(
             f"embedder {spec!r} reads the prompt before each response, and problem {blank[0]!r} has none: add `prompt` "
@@ -190,11 +190,13 @@ def _check_embedder(request: SelectConfig, spec: str, embedder: Embedder, candid
 
 
 def _kept(request: SelectConfig, progress: Progress) -> VectorsOf:
-    """Vectors that a model computes: made and kept as a run's are, under the same keys."""
+    """A function that gives vectors which a model computes: kept in the store as a run's are, under the same keys."""
     from . import pipeline
     from .preflight import encoding_outlook, require_consent
 
-    plan = make_plan(request.run_config, Progress(quiet=True), with_verdicts=False)  # what joined was said before
+    plan = make_plan(
+        request.run_config, Progress(quiet=True), with_verdicts=False
+    )  # which problems joined was shown before
     stage = plan.work.embeddings
     assert stage is not None  # the selector needs vectors
     stage.begin()
@@ -205,10 +207,10 @@ def _kept(request: SelectConfig, progress: Progress) -> VectorsOf:
     pipeline.embed(plan, set(), progress)
     problems = {problem.id: problem for problem in plan.problems}
 
-    def kept(one: Candidates) -> Floats:
-        problem = problems[one.problem.id]
+    def kept(each: Candidates) -> Floats:
+        problem = problems[each.problem.id]
         vectors = shards.read_vectors(stage.path(problem))
-        shards.require_rows(stage.path(problem), len(vectors), len(one.responses))
+        shards.require_rows(stage.path(problem), len(vectors), len(each.responses))
         return vectors
 
     return kept
@@ -217,42 +219,42 @@ def _kept(request: SelectConfig, progress: Progress) -> VectorsOf:
 # Selecting.
 
 
-def _chosen(request: SelectConfig, context: Context, selector: Any, one: Candidates, vectors: Floats) -> Chosen:
-    responses = one.responses
+def _chosen(request: SelectConfig, context: Context, selector: Any, each: Candidates, vectors: Floats) -> Chosen:
+    responses = each.responses
     rows = np.ascontiguousarray(vectors)  # as the store gives them to a run: another layout sums in another order
     pool = pool_of(
-        f"{request.pool or request.embeddings}, problem {one.problem.id!r}",
+        f"{request.pool or request.embeddings}, problem {each.problem.id!r}",
         texts=responses.texts,
         embeddings=centred(rows) if request.centre else rows,
         logprobs=responses.logprobs,
         lengths=responses.lengths,
-        answers=_answers(context, selector, one),
+        answers=_answers(context, selector, each),
     )
-    rng = ranking_rng(request.seed, one.problem, trial=0)
+    rng = ranking_rng(request.seed, each.problem, trial=0)
     try:
-        with contained(), one_thread(request.selector), ranking_named(request.selector, one.problem):
-            order = _order(selector, pool, one.verified, request.k, rng)
+        with contained(), one_thread(request.selector), ranking_named(request.selector, each.problem):
+            order = _order(selector, pool, each.verified, request.k, rng)
     except Exception as failure:
         raise HarnessError(
-            f"selector {request.selector!r}, problem {one.problem.id!r}: {error_text(failure)}"
+            f"selector {request.selector!r}, problem {each.problem.id!r}: {error_text(failure)}"
         ) from failure
-    names = one.problem.meta.get("names", ())
-    return Chosen(one.problem.id, order, isinstance(selector, Ranker), responses.texts, names)
+    names = each.problem.meta.get("names", ())
+    return Chosen(each.problem.id, order, isinstance(selector, Ranker), responses.texts, names)
 
 
-def _answers(context: Context, selector: Any, one: Candidates) -> Sequence[str | None]:
-    """The canonical answers, where there is a task and the selector may read them."""
-    texts, finish = one.responses.texts, one.responses.finish
+def _answers(context: Context, selector: Any, each: Candidates) -> Sequence[str | None]:
+    """The canonical answers if there is a task and the selector may read them, else None for each response."""
+    texts, finish = each.responses.texts, each.responses.finish
     if context.task is None or "answers" not in getattr(selector, "reads", ("answers",)):
         return [None] * len(texts)
     distinct = list(dict.fromkeys(zip(texts, finish, strict=True)))
-    found = answers_of(context.task, one.problem, [text for text, _ in distinct], [end for _, end in distinct])
-    answers = dict(zip(distinct, found, strict=True))
+    extracted = answers_of(context.task, each.problem, [text for text, _ in distinct], [end for _, end in distinct])
+    answers = dict(zip(distinct, extracted, strict=True))
     return [answers[response] for response in zip(texts, finish, strict=True)]
 
 
 def _order(selector: Any, pool: Pool, verified: Sequence[int], k: int, rng: np.random.Generator) -> list[int]:
-    """k indices of the pool, none of them verified, each checked as it comes."""
+    """k indices of the pool, none of them verified, each checked when the selector gives it."""
     if verified and isinstance(selector, RanksAfter):
         order = _first(selector.rank_after(pool, tuple(verified), rng), k, len(pool))
         for index in set(order) & set(verified):
