@@ -56,7 +56,7 @@ def test_fasta_and_tables_are_read_alike(written, text, name):
     assert record.responses == ["MKTAYIAKQRLL", "MKTAYIAK"]
     assert record.names[0].startswith("design-1")
     assert list(record.logprobs) == [-10.5, -11.0]
-    assert record.figures == [{"plddt": 0.915, "ptm": 0.9}, {"plddt": 0.5, "ptm": 0.9}]
+    assert record.measurements == [{"plddt": 0.915, "ptm": 0.9}, {"plddt": 0.5, "ptm": 0.9}]
     assert record.correct is None
     kind = "FASTA" if ">" in FASTA and name.split(".")[1] in ("fasta", "fa", "txt") else "a table of sequences"
     assert said == [
@@ -66,14 +66,14 @@ def test_fasta_and_tables_are_read_alike(written, text, name):
 
 def test_a_score_counts_only_where_every_sequence_has_it(written):
     (record,) = read_pool(written(">a logprob=-1 plddt=0.9 ptm=0.9\nMK\n>b plddt=0.4\nMKT\n"))
-    assert (record.logprobs, record.figures, record.correct) == (None, None, None)
+    assert (record.logprobs, record.measurements, record.correct) == (None, None, None)
 
 
 def test_verdicts_of_ones_own_are_taken_and_stand_before_anothers_figures(written):
     text = ">a correct=1 plddt=0.9 ptm=0.9\nMK\n>b correct=False plddt=0.9 ptm=0.9\nMKT\n"
     (record,) = read_pool(written(text))
     assert record.correct == [True, False]
-    assert record.figures is None
+    assert record.measurements is None
 
 
 def test_sequences_of_several_problems_are_told_apart_and_doubles_stay(written):

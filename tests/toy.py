@@ -85,8 +85,8 @@ class Measured(Colours):
     def measurer(self):
         return Rule()
 
-    def judge(self, problem, response, figures):
-        return correct() if figures["letters"] < 8 else wrong("long")
+    def judge(self, problem, response, measurements):
+        return correct() if measurements["letters"] < 8 else wrong("long")
 
 
 @dataclass

@@ -83,7 +83,7 @@ def _entry(record: PoolRecord, problem: Problem, way: str) -> dict[str, Any]:
         "reference": record.reference,
         "n": len(record.responses),
         "graded": record.correct is not None,
-        **({"figures": True} if record.figures else {}),
+        **({"figures": True} if record.measurements else {}),
         "logprob_kind": record.logprob_kind,
     }
 

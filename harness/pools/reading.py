@@ -135,7 +135,7 @@ def _checked(record: Any, where: str) -> PoolRecord | None:
     n, texts = len(record.responses), (*record.ids, *record.prompts, *record.responses)
     if not n or not all(isinstance(text, str) for text in texts):
         raise HarnessError(f"{where} must give texts, and at least one response, got {record!r:.200}")
-    columns = (record.logprobs, record.correct, record.figures, record.finish, record.names or None)
+    columns = (record.logprobs, record.correct, record.measurements, record.finish, record.names or None)
     if any(column is not None and len(column) != n for column in columns):
         raise HarnessError(f"{where} must give columns as long as the responses ({n}), got {record!r:.200}")
     reference = as_reference(record.reference)

@@ -19,7 +19,7 @@ class PoolRecord:
     """A problem's responses from a pool file.
 
     `reference`: the answer to the problem, if the file has one; what is no text, number or list of these is kept as
-    text. `figures`: measurements of each response, for a task that judges by them. `names`: what the file calls each.
+    text. `measurements`: those of each response, for a task that judges by them. `names`: what the file calls each.
     `finish`: how each ended, "stop" or "length"; None: not known, so each counts as complete.
     `more_ids` and `more_prompts` are further names under which it may join to a task's problem, best first.
     """
@@ -31,7 +31,7 @@ class PoolRecord:
     logprobs: Sequence[float] | None = None
     logprob_kind: str | None = None
     correct: Sequence[bool] | None = None
-    figures: Sequence[Mapping[str, float]] | None = None
+    measurements: Sequence[Mapping[str, float]] | None = None
     finish: Sequence[str] | None = None
     names: Sequence[str] = ()
     more_ids: Sequence[str] = ()

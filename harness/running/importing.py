@@ -159,8 +159,8 @@ def keep_given_verdicts(pool: ImportedPool, work: Work) -> None:
         stored = shards.read_responses(work.pool.path(problem))
         responses = list(zip(stored.texts, stored.finish, strict=True))
         answers = {each: answer_or_none(pool.task, problem, *each) for each in dict.fromkeys(responses)}
-        if record.figures and isinstance(pool.task, Measured):
-            judged = zip(record.responses, record.figures, strict=True)
+        if record.measurements and isinstance(pool.task, Measured):
+            judged = zip(record.responses, record.measurements, strict=True)
             verdicts = [pool.task.judge(problem, text, measurements) for text, measurements in judged]
         else:
             verdicts = [correct("given") if entry else wrong("given") for entry in record.correct or ()]

@@ -5,7 +5,7 @@ stand alone, and each row is a response. Vectors come from a file or an embedder
 kept in the store, so that the next call reuses them.
 
 Responses that were verified before are not chosen again. A selector with `rank_after` continues from them (RepExp's
-covariance starts from those rows); any other selector ranks the rest of the pool. In both cases vectors are centred over
+covariance starts from those rows); any other selector ranks the rest of the pool. Vectors are always centred over
 all rows. The order is that of the first trial of `harness run` with the same seed. All texts are held in memory.
 """
 

@@ -83,7 +83,7 @@ class Sequences:
 
 
 def _scores_taken(records: list[PoolRecord], candidates: list[Candidate]) -> str:
-    columns = {"log-probabilities": "logprobs", "verdicts": "correct", "pLDDT and pTM": "figures"}
+    columns = {"log-probabilities": "logprobs", "verdicts": "correct", "pLDDT and pTM": "measurements"}
     taken = [name for name, column in columns.items() if any(getattr(record, column) is not None for record in records)]
     known = {*PROBLEM, *LOGPROB, *CORRECT, *CONFIDENCES}
     others = sorted({name for candidate in candidates for name in candidate.scores} - known)
@@ -150,7 +150,7 @@ def _record(path: Path, name: str, candidates: list[Candidate]) -> PoolRecord:
         logprobs=_column(candidates, LOGPROB, _number),
         logprob_kind="as the file gives them",
         correct=correct,
-        figures=None if correct else _confidences(candidates),
+        measurements=None if correct else _confidences(candidates),
         more_ids=() if name else (ANY,),
         names=[candidate.name.split()[0] if candidate.name else "" for candidate in candidates],
     )
