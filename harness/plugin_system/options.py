@@ -15,6 +15,7 @@ gives `solve` the option `--task`; all other options of a command stay parameter
 from __future__ import annotations
 
 import dataclasses
+import functools
 import inspect
 import json
 import sys
@@ -70,6 +71,7 @@ def takes(record: type, *only: str, without: Sequence[str] = ()) -> Callable[[Co
     return decorate
 
 
+@functools.cache
 def _helped(record: type) -> dict[str, tuple[Any, Help]]:
     """Field -> its type and help, for the fields that are options; those of the class before inherited ones."""
     hints = typing.get_type_hints(record, include_extras=True)
