@@ -15,7 +15,7 @@ import torch
 
 from harness import HarnessError
 
-from .row_streams import RowDraws
+from .row_streams import RowSampler
 
 KINDS = ("mean", "last", "penultimate")
 
@@ -27,7 +27,7 @@ class PooledStates:
     state of the token that `sampling` sampled last, and counts if that token belongs to its row.
     """
 
-    def __init__(self, kinds: Sequence[str], sampling: RowDraws) -> None:
+    def __init__(self, kinds: Sequence[str], sampling: RowSampler) -> None:
         self.kinds, self.sampling = kinds, sampling
         self.sum = self.last = self.before = torch.empty(0)
         self.started = False

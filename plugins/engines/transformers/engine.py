@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     import torch
 
     from .capture import PooledStates
-    from .row_streams import RowDraws
+    from .row_streams import RowSampler
 
 DTYPES = ("auto", "float32", "bfloat16", "float16")
 DEFAULT_MODEL = {"cpu": "Qwen/Qwen2.5-0.5B-Instruct", "cuda": "Qwen/Qwen2.5-7B-Instruct"}
@@ -217,18 +217,18 @@ class Transformers:
         import torch
 
         from .capture import PooledStates, hooked
-        from .row_streams import RowDraws, uniforms
+        from .row_streams import RowSampler, uniforms
 
         part, states = self._checkpoint, request.states
         which = torch.tensor([j for j, _ in chunk], device=part.device)
         streams = np.stack([uniforms(request.seeds[j], i, request.max_tokens) for j, i in chunk])
-        sampling = RowDraws(request.sampler, streams, part.eos, part.filler, part.device)
+        sampling = RowSampler(request.sampler, streams, part.eos, part.filler, part.device)
         pooled = PooledStates(states, sampling)
         with hooked(part.decoder, pooled) if states else nullcontext():
             self._run(sampling, start.ids[which], start.mask[which], start.past(which), feed_last=bool(states))
         return self._columns(sampling, pooled)
 
-    def _columns(self, sampling: RowDraws, pooled: PooledStates) -> SampledRows:
+    def _columns(self, sampling: RowSampler, pooled: PooledStates) -> SampledRows:
         """Move the sampled rows and their pooled states to the CPU."""
         if not sampling.logprobs.isfinite().all():
             raise HarnessError(
@@ -302,7 +302,7 @@ class Transformers:
         return self._checkpoint.text(rows.token_ids[0]), rows.finish[0]
 
     def _run(
-        self, sampling: RowDraws, ids: torch.Tensor, mask: torch.Tensor, past: dict[str, Any], *, feed_last: bool
+        self, sampling: RowSampler, ids: torch.Tensor, mask: torch.Tensor, past: dict[str, Any], *, feed_last: bool
     ) -> None:
         """Generate until all rows have ended; each time half of them have, continue with the other half."""
         import torch

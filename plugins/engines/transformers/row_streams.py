@@ -1,6 +1,6 @@
 """Token sampling with one random stream for each row, so that a row does not depend on the batch around it.
 
-`RowDraws` samples a token and masks all other logits, so that a greedy `generate` picks this token. No global random
+`RowSampler` samples a token and masks all other logits, so that a greedy `generate` picks this token. No global random
 state is read or changed.
 """
 
@@ -54,7 +54,7 @@ def inverse_cdf(logits: torch.Tensor, uniform: torch.Tensor) -> torch.Tensor:
     return torch.searchsorted(cumulative, target, right=True)[:, 0].clamp_(max=logits.shape[-1] - 1)
 
 
-class RowDraws(LogitsProcessor):
+class RowSampler(LogitsProcessor):
     """Samples a token for each row at each step, and records the rows.
 
     tokens (rows, max_tokens), lengths (rows,), ended (rows,): whether the row has an end-of-sequence token.
@@ -94,14 +94,14 @@ class RowDraws(LogitsProcessor):
     def next(self, input_ids: torch.Tensor, scores: torch.Tensor) -> torch.Tensor:
         """Return (running,) the next token of each running row, from its logits (running, vocabulary)."""
         if self.step < self.max_tokens:
-            token = self._draw(input_ids, scores)
+            token = self._sample(input_ids, scores)
         else:
             self.live = torch.zeros_like(self.live)
             token = torch.full_like(self.running, self.filler)
         self.step += 1
         return token
 
-    def _draw(self, input_ids: torch.Tensor, scores: torch.Tensor) -> torch.Tensor:
+    def _sample(self, input_ids: torch.Tensor, scores: torch.Tensor) -> torch.Tensor:
         filtered = scores
         for warp in self.filters:
             filtered = warp(input_ids, filtered)
@@ -129,7 +129,7 @@ class RowsEnded(StoppingCriteria):
     With `narrowing` all rows stop as soon as half of them have ended: the caller then continues with the other half.
     """
 
-    def __init__(self, sampling: RowDraws, feed_last: bool, narrowing: bool) -> None:
+    def __init__(self, sampling: RowSampler, feed_last: bool, narrowing: bool) -> None:
         self.sampling, self.feed_last, self.narrowing = sampling, feed_last, narrowing
 
     def __call__(self, input_ids: torch.Tensor, scores: Any, **kwargs: Any) -> torch.Tensor:

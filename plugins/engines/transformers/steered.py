@@ -19,7 +19,7 @@ from harness_plugins.models.checkpoint import Checkpoint
 
 from .candidate_tree import CandidateTree, Prefixes, prefixes
 from .capture import PooledStates
-from .row_streams import RowDraws
+from .row_streams import RowSampler
 
 
 class SteeredPrompts:
@@ -34,7 +34,7 @@ class SteeredPrompts:
 
     def respond(
         self, which: Sequence[int], streams: np.ndarray[Any, Any], kinds: Sequence[str]
-    ) -> tuple[RowDraws, PooledStates]:
+    ) -> tuple[RowSampler, PooledStates]:
         """Sample the next response to each prompt in `which`.
 
         streams   (len(which), max_tokens), one random number in [0, 1) a token
@@ -45,13 +45,13 @@ class SteeredPrompts:
         part = self.part
         start = self.prefixes.part(torch.tensor(list(which), device=part.device))
         step = _Step(CandidateTree(part, start), [self.steerings[prompt] for prompt in which])
-        sampling = RowDraws(self.sampler, streams, part.eos, part.filler, part.device, steer=step.steer)
+        sampling = RowSampler(self.sampler, streams, part.eos, part.filler, part.device, steer=step.steer)
         pooled = PooledStates(kinds, sampling)
         states = self._run(sampling, pooled, step, start.state)
         self.unlearnt |= dict(zip(which, states, strict=True))
         return sampling, pooled
 
-    def _run(self, sampling: RowDraws, pooled: PooledStates, step: _Step, state: torch.Tensor) -> list[torch.Tensor]:
+    def _run(self, sampling: RowSampler, pooled: PooledStates, step: _Step, state: torch.Tensor) -> list[torch.Tensor]:
         """Sample until all rows have ended; return the token states (T, d) of each row."""
         kept: list[list[torch.Tensor]] = [[] for _ in state]
         pooled(None, None, (state[:, None],))
