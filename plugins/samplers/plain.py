@@ -22,7 +22,7 @@ from harness.hookspecs import Register
 class Vanilla(Sampler):
     """The model's own distribution: temperature 1, nothing filtered.
 
-    The others inherit its checks, whose errors begin with the sampler's name.
+    The other samplers inherit its checks; an error message begins with the sampler's name.
     """
 
     name: ClassVar[str] = "vanilla"
@@ -30,16 +30,16 @@ class Vanilla(Sampler):
     def __post_init__(self) -> None:
         for field in fields(self):
             value = getattr(self, field.name)
-            kind, number = ("a whole number", int) if field.name == "top_k" else ("a finite number", (int, float))
-            if not isinstance(value, number) or isinstance(value, bool) or not math.isfinite(value):
+            kind, types = ("a whole number", int) if field.name == "top_k" else ("a finite number", (int, float))
+            if not isinstance(value, types) or isinstance(value, bool) or not math.isfinite(value):
                 raise HarnessError(f"{self.name}: {field.name} must be {kind}, got {value!r}")
         try:
             super().__post_init__()
         except HarnessError as refusal:
             raise HarnessError(f"{self.name}: {str(refusal).removeprefix('sampler: ')}") from None
 
-    def _take(self, p: float | None, field: str) -> None:
-        """Set `field` to p, its short name on the command line; both at once must agree."""
+    def _set_from(self, p: float | None, field: str) -> None:
+        """Set `field` to p, its short name on the command line; if both are given, they must be equal."""
         if p is None:
             return
         if getattr(self, field) not in (p, getattr(type(self), field)):
@@ -51,7 +51,7 @@ class Vanilla(Sampler):
 
 @dataclass(frozen=True)
 class LowTemp(Vanilla):
-    """Sharper than the model: temperature 0.6."""
+    """The model's distribution made sharper: temperature 0.6."""
 
     name: ClassVar[str] = "low-temp"
     temperature: float = 0.6
@@ -59,7 +59,7 @@ class LowTemp(Vanilla):
 
 @dataclass(frozen=True)
 class HighTemp(Vanilla):
-    """Flatter than the model: temperature 1.5."""
+    """The model's distribution made flatter: temperature 1.5."""
 
     name: ClassVar[str] = "high-temp"
     temperature: float = 1.5
@@ -75,7 +75,7 @@ class MinP(Vanilla):
     p: InitVar[float | None] = None
 
     def __post_init__(self, p: float | None) -> None:  # type: ignore[override]
-        self._take(p, "min_p")
+        self._set_from(p, "min_p")
         super().__post_init__()
 
 
@@ -88,12 +88,12 @@ class Nucleus(Vanilla):
     p: InitVar[float | None] = None
 
     def __post_init__(self, p: float | None) -> None:  # type: ignore[override]
-        self._take(p, "top_p")
+        self._set_from(p, "top_p")
         super().__post_init__()
 
 
 @hookimpl
 def register_samplers(register: Register) -> None:
-    """Register the five."""
+    """Register the five samplers."""
     for sampler in (Vanilla, LowTemp, HighTemp, MinP, Nucleus):
         register(sampler.name, sampler)
