@@ -43,15 +43,16 @@ class Chunks:
                 done += len(chunk)
                 yield chunk, result
                 continue
-            release()  # after the `except`, not in it: the exception's traceback still holds the tensors there
+            release()  # after the `except`, not in it: there the exception's traceback still holds the tensors
 
 
 def out_of_memory(failure: BaseException) -> bool:
     """Return whether an exception means that memory ran out, on a GPU or a CPU."""
     import torch
 
-    known = isinstance(failure, (MemoryError, torch.OutOfMemoryError))
-    return known or any(words in str(failure) for words in OUT_OF_MEMORY)
+    if isinstance(failure, (MemoryError, torch.OutOfMemoryError)):
+        return True
+    return any(message in str(failure) for message in OUT_OF_MEMORY)
 
 
 def release() -> None:

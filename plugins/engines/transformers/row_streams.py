@@ -58,10 +58,10 @@ class RowSampler(LogitsProcessor):
     """Samples a token for each row at each step, and records the rows.
 
     tokens (rows, max_tokens), lengths (rows,), ended (rows,): whether the row has an end-of-sequence token.
-    logprobs (rows,) float64: the sum of the model's own log-probabilities (temperature 1, nothing filtered).
+    logprobs (rows,) float64: the sum of the model's log-probabilities (temperature 1, nothing filtered).
     running: the rows that the model still generates, by index; `narrow` takes out those that have ended.
     live (running,): whether the step's token belongs to its row; after the row's end it is `filler`, and not counted.
-    steer: what is done to the filtered logits (running, vocabulary) of a step before its tokens are sampled.
+    steer: changes the filtered logits (running, vocabulary) of a step before its tokens are sampled.
     """
 
     def __init__(
@@ -87,7 +87,7 @@ class RowSampler(LogitsProcessor):
         self.live = torch.ones(rows, dtype=torch.bool, device=device)
 
     def __call__(self, input_ids: torch.Tensor, scores: torch.Tensor) -> torch.Tensor:
-        """Sample, and return logits that are -inf but for the sampled tokens."""
+        """Sample, and return logits that are -inf except for the sampled tokens."""
         token = self.next(input_ids, scores)
         return torch.full_like(scores, -torch.inf).scatter_(1, token[:, None], 0.0)
 
@@ -102,6 +102,7 @@ class RowSampler(LogitsProcessor):
         return token
 
     def _sample(self, input_ids: torch.Tensor, scores: torch.Tensor) -> torch.Tensor:
+        """Sample a token for each running row and record it; return the tokens (running,)."""
         filtered = scores
         for warp in self.filters:
             filtered = warp(input_ids, filtered)
