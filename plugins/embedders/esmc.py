@@ -146,12 +146,12 @@ def whole_model(factory: Any, copy: Copy, device: str, sizes: Callable[[Mapping[
     lacking = sorted([*loading["missing_keys"], *(str(key) for key in loading["mismatched_keys"])])
     if lacking:
         raise HarnessError(
-            f"{copy.who}: {copy.source} does not hold {len(lacking)} of the model's weights ({lacking[0]:.60}, ...): "
-            "they would be random; the checkpoint is of another layout, or damaged"
+            f"{copy.component}: {copy.source} does not hold {len(lacking)} of the model's weights "
+            f"({lacking[0]:.60}, ...): they would be random; the checkpoint is of another layout, or damaged"
         )
     not_finite = next((name for name, part in model.named_parameters() if not part.isfinite().all()), None)
     if not_finite:
-        raise HarnessError(f"{copy.who}: {copy.source}: {not_finite} is not finite: the checkpoint is damaged")
+        raise HarnessError(f"{copy.component}: {copy.source}: {not_finite} is not finite: the checkpoint is damaged")
     return model.to(find_device(device)).eval()
 
 

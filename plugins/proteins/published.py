@@ -67,10 +67,10 @@ ESMFOLD = Published(
 class Copy:
     """A copy of a published model: in a folder, or on the hub at a revision. Creating one downloads nothing.
 
-    `who`: the component that uses it, with which error messages begin.
+    `component`: the name of the part that uses it, with which error messages begin.
     """
 
-    who: str
+    component: str
     published: Published
     model: str | None
     revision: str | None
@@ -78,9 +78,9 @@ class Copy:
 
     def __post_init__(self) -> None:
         if self.folder is not None and not self.folder.is_dir():
-            raise HarnessError(f"{self.who}: model folder {self.folder} does not exist")
+            raise HarnessError(f"{self.component}: model folder {self.folder} does not exist")
         if self.folder is not None and self.revision is not None:
-            raise HarnessError(f"{self.who}: {self.model} is a folder, which has no revision {self.revision!r}")
+            raise HarnessError(f"{self.component}: {self.model} is a folder, which has no revision {self.revision!r}")
 
     @cached_property
     def folder(self) -> Path | None:
@@ -130,7 +130,7 @@ class Copy:
             return folder_hash(self.folder, suffixes)
         snapshot = _snapshot(self.source, self.revision)
         if snapshot is None:
-            raise HarnessError(f"{self.who}: {self.weights()} is not on this machine: {self._fetch}")
+            raise HarnessError(f"{self.component}: {self.weights()} is not on this machine: {self._fetch}")
         return snapshot
 
     def check_folder(self, sizes: Callable[[Mapping[str, Any]], Mapping[str, int]]) -> None:
@@ -141,7 +141,9 @@ class Copy:
         try:
             self.check_size(sizes(json.loads(config.read_text())))
         except (ValueError, KeyError, TypeError) as failure:
-            raise HarnessError(f"{self.who}: {config} is none of {self.published.name} ({failure!r:.100})") from failure
+            raise HarnessError(
+                f"{self.component}: {config} is none of {self.published.name} ({failure!r:.100})"
+            ) from failure
 
     @property
     def pinned(self) -> dict[str, object]:
@@ -156,7 +158,7 @@ class Copy:
             return
         listed = ", ".join(f"{name} {value}" for name, value in sizes.items())
         raise HarnessError(
-            f"{self.who}: {self.source} has {listed}, as no published {self.published.name} has: is it random? "
+            f"{self.component}: {self.source} has {listed}, as no published {self.published.name} has: is it random? "
             "test_weights=true runs it, and marks all that it makes"
         )
 
