@@ -30,15 +30,15 @@ class Vanilla(Sampler):
     def __post_init__(self) -> None:
         for field in fields(self):
             value = getattr(self, field.name)
-            kind, types = ("a whole number", int) if field.name == "top_k" else ("a finite number", (int, float))
-            if not isinstance(value, types) or isinstance(value, bool) or not math.isfinite(value):
+            kind, number = ("a whole number", int) if field.name == "top_k" else ("a finite number", (int, float))
+            if not isinstance(value, number) or isinstance(value, bool) or not math.isfinite(value):
                 raise HarnessError(f"{self.name}: {field.name} must be {kind}, got {value!r}")
         try:
             super().__post_init__()
         except HarnessError as refusal:
             raise HarnessError(f"{self.name}: {str(refusal).removeprefix('sampler: ')}") from None
 
-    def _set_from(self, p: float | None, field: str) -> None:
+    def _take(self, p: float | None, field: str) -> None:
         """Set `field` to p, its short name on the command line; if both are given, they must be equal."""
         if p is None:
             return
@@ -75,7 +75,7 @@ class MinP(Vanilla):
     p: InitVar[float | None] = None
 
     def __post_init__(self, p: float | None) -> None:  # type: ignore[override]
-        self._set_from(p, "min_p")
+        self._take(p, "min_p")
         super().__post_init__()
 
 
@@ -88,7 +88,7 @@ class Nucleus(Vanilla):
     p: InitVar[float | None] = None
 
     def __post_init__(self, p: float | None) -> None:  # type: ignore[override]
-        self._set_from(p, "top_p")
+        self._take(p, "top_p")
         super().__post_init__()
 
 

@@ -62,20 +62,20 @@ class Guide:
     def __init__(self, beta: float, lam: float) -> None:
         from .covariance import TokenCovariance
 
-        self.beta, self.covariance = beta, TokenCovariance(lam)
+        self.beta, self.seen = beta, TokenCovariance(lam)
 
     @property
     def adds(self) -> bool:
         """Return whether there are earlier responses: False for the first one."""
-        return self.covariance.count > 0
+        return self.seen.count > 0
 
     def added(self, states: torch.Tensor) -> torch.Tensor:
         """Return β·b (c,) float64 for the states (c, d) of a step's candidates."""
-        return self.beta * self.covariance.bonus(states)
+        return self.beta * self.seen.bonus(states)
 
     def learn(self, states: torch.Tensor) -> None:
         """Add the token states (T, d) of a finished response."""
-        self.covariance.add(states)
+        self.seen.add(states)
 
 
 @hookimpl
