@@ -9,9 +9,9 @@ answer. Here every answer has its turn, in the order of votes. Li et al., "Compe
 AlphaCode" (2022), arXiv:2203.07814, submit programs in this way: one of each cluster of equal behaviour, the largest
 first.
 
-Where a verdict depends on the answer alone, this is the strongest cheap rival: it needs one call more than there are
-wrong answers more popular than the right one. A response without an answer says nothing about its verdict: those come
-last, at random, or as one more cluster (`unanswered=cluster`).
+If the verdict depends on the answer alone, this is the strongest cheap baseline: it needs one call more than there are
+wrong answers with more votes than the right one. Responses without an answer come last, in random order, or form one
+more cluster (`unanswered=cluster`).
 """
 
 from __future__ import annotations
@@ -46,16 +46,16 @@ class AnswerRoundRobin:
         check_unanswered("answer-round-robin", self.unanswered)
 
     def rank(self, pool: Pool, rng: np.random.Generator) -> Iterator[int]:
-        """All n indices, lazily; O(n) in all."""
+        """Return all n indices, lazily; O(n) in all."""
         return self.rank_after(pool, (), rng)
 
     def rank_after(self, pool: Pool, verified: Sequence[int], rng: np.random.Generator) -> Iterator[int]:
-        """The other indices: an answer has had as many turns as responses with it were verified."""
+        """Return the other indices; each verified response counts as a turn of its answer."""
         verified_set = set(verified)
-        clusters, rest = clustered(pool.answers, rng, self.unanswered, verified)
+        clusters, last = clustered(pool.answers, rng, self.unanswered, verified)
         if self.order == "size":
             clusters.sort(key=len, reverse=True)  # a stable sort: clusters of one size stay in random order
-        return (index for index in _in_turn(clusters, rest) if index not in verified_set)
+        return (index for index in _in_turn(clusters, last) if index not in verified_set)
 
 
 def clustered(
@@ -64,19 +64,19 @@ def clustered(
     unanswered: Literal["last", "cluster"],
     picked: Sequence[int] = (),
 ) -> tuple[list[list[int]], list[int]]:
-    """The clusters of equal answers, and the indices that come last: all in random order, also inside a cluster.
+    """Return the clusters of equal answers, and the indices that come last: all in random order, inside clusters too.
 
-    Those `picked` before come first in their cluster.
+    In each cluster the indices already `picked` come first.
     """
     by_answer: dict[str | None, list[int]] = {}
     for index in rng.permutation(len(answers)).tolist():
         by_answer.setdefault(answers[index], []).append(index)
-    before = set(picked)
+    picked_set = set(picked)
     for cluster in by_answer.values():
-        cluster.sort(key=lambda index: index not in before)
-    rest = by_answer.pop(None, []) if unanswered == "last" else []
-    clusters = list(by_answer.values())  # common answers tend to stand early, hence one more permutation
-    return [clusters[i] for i in rng.permutation(len(clusters))], rest
+        cluster.sort(key=lambda index: index not in picked_set)
+    last = by_answer.pop(None, []) if unanswered == "last" else []
+    clusters = list(by_answer.values())  # common answers tend to appear early, hence another permutation
+    return [clusters[i] for i in rng.permutation(len(clusters))], last
 
 
 def check_unanswered(selector: str, unanswered: str) -> None:
@@ -85,13 +85,13 @@ def check_unanswered(selector: str, unanswered: str) -> None:
         raise HarnessError(f"{selector}: unanswered must be 'last' or 'cluster', got {unanswered!r}")
 
 
-def _in_turn(clusters: list[list[int]], rest: list[int]) -> Iterator[int]:
+def _in_turn(clusters: list[list[int]], last: list[int]) -> Iterator[int]:
     turn = 0
     while clusters:
         yield from (cluster[turn] for cluster in clusters)
         turn += 1
         clusters = [cluster for cluster in clusters if len(cluster) > turn]
-    yield from rest
+    yield from last
 
 
 @hookimpl

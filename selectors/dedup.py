@@ -3,12 +3,11 @@
     the order of `uniform`, with every repeat of an earlier text moved behind all first appearances
 
 The control for what a diversity selector gains by skipping duplicates, and by nothing else. With the same seed it is
-the order of `uniform` if no text repeats. A text with many copies is as likely to stand early as in that order.
+the order of `uniform` if no text repeats. A text with many copies is as likely to come early as in that order.
 
 Texts are equal if they agree up to trailing whitespace, which no grader reads. Leading whitespace and indentation have
-a meaning in code. (Of CodeGen-16B's 100 HumanEval samples a problem 75.7 % differ as they are, 73.6 % up to trailing
-whitespace, 72.9 % with all whitespace as one blank.) With `by=answer` a response without an answer comes among the
-repeats.
+a meaning in code. (Of CodeGen-16B's 100 HumanEval samples per problem 75.7 % differ as they are, 73.6 % up to trailing
+whitespace, 72.9 % with all whitespace as one blank.) With `by=answer` a response without an answer counts as a repeat.
 """
 
 from __future__ import annotations
@@ -33,7 +32,7 @@ class Dedup:
 
     @property
     def reads(self) -> tuple[str, ...]:
-        """The column that is compared."""
+        """Return the column that is compared."""
         return (f"{self.by}s",)
 
     def __post_init__(self) -> None:
@@ -41,11 +40,11 @@ class Dedup:
             raise HarnessError(f"dedup: by must be 'text' or 'answer', got {self.by!r}")
 
     def rank(self, pool: Pool, rng: np.random.Generator) -> Iterator[int]:
-        """All n indices, lazily; from the same permutation as `uniform`."""
+        """Return all n indices, lazily; from the same permutation as `uniform`."""
         return self.rank_after(pool, (), rng)
 
     def rank_after(self, pool: Pool, verified: Sequence[int], rng: np.random.Generator) -> Iterator[int]:
-        """The other indices; what repeats a verified response counts as a repeat. The same permutation as `rank`."""
+        """Return the other indices, by the permutation of `rank`; a copy of a verified response counts as a repeat."""
         keys = pool.answers if self.by == "answer" else [text.rstrip() for text in pool.texts]
         return _first_appearances_first(keys, rng.permutation(len(pool)).tolist(), verified)
 

@@ -12,9 +12,9 @@ There is no linear kernel: greedy MAP with I + H Hᵀ / lam *is* RepExp, pick fo
 vectors of length 1, as lam goes to 0.
 
 We differ in the ridge, 1e-6. Chen et al. stop where K has no rank left (cosine: after d picks); K + ridge I orders all
-n. While there is rank, the picks are theirs. Then each pick has the largest kernel bonus, which is RepExp's with lam =
-ridge, and copies of picks come last. We also differ in cost: `elliptical` for the cosine kernel, `kernel_cholesky` for
-rbf, which keeps n²/4 float64 (82 MB for 6,400 responses).
+n. Up to the rank of K, the picks are theirs. After it each pick has the largest kernel bonus, which is RepExp's with
+lam = ridge, and copies of picks come last. We also differ in cost: `elliptical` for the cosine kernel,
+`kernel_cholesky` for rbf, which stores n²/4 float64 (82 MB for 6,400 responses).
 """
 
 from __future__ import annotations
@@ -95,7 +95,7 @@ class DPPMap:
         check_bandwidth("dpp-map", self.bandwidth)
 
     def rank(self, pool: Pool, rng: np.random.Generator) -> Iterator[int]:
-        """All n indices, lazily. Equal rows come by index; for other ties see `elliptical` and `kernel_cholesky`."""
+        """Return all n indices, lazily. Equal rows come by index; other ties as in `elliptical`, `kernel_cholesky`."""
         h = vectors_of(pool, "dpp-map")  # (n, d)
         n = len(h)
         if n == 0:
@@ -104,7 +104,7 @@ class DPPMap:
         return elliptical_order(unit_rows(h), self.ridge, first) if self.kernel == "cosine" else self._rbf(h, first)
 
     def rank_after(self, pool: Pool, verified: Sequence[int], rng: np.random.Generator) -> Iterator[int]:
-        """The other indices, by what each adds to the log-determinant of those verified and the picks."""
+        """Return the other indices, by what each adds to the log-determinant of the verified ones and the picks."""
         h = vectors_of(pool, "dpp-map")
         if self.kernel == "cosine":
             return elliptical_order(unit_rows(h), self.ridge, None, picked=verified)

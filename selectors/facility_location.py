@@ -1,4 +1,4 @@
-"""Facility location: each pick makes the picks stand for the whole pool as well as possible.
+"""Facility location: each pick makes the picks represent the whole pool as well as possible.
 
     f(S) = Σ over all x of max over p in S of s(x, p)        pick the largest f(S + x) - f(S)
 
@@ -8,7 +8,7 @@ maximization", 2014); as a way to choose representatives: Mirzasoleiman et al., 
 
     cosine      (1 + cos(x, p)) / 2
     rbf         exp(-|x - p|² / (2 bandwidth²)); the bandwidth is the median distance unless given
-    euclidean   the largest |x - y|² of the pool, less |x - p|²; as in apricot
+    euclidean   the largest |x - y|² of the pool minus |x - p|²; as in apricot
 
 All n² similarities are kept in float32 (164 MB for 6,400 responses) and computed before the first pick; the gains are
 float64. We differ only in cost. Lazy greedy (Minoux 1978) evaluates again the gains that may be the largest, some 10 to
@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 
 
 def reference_similarities(h: Floats, similarity: str) -> Float64s:
-    """s(x, p) of all pairs of rows of h, (n, n), by the formulas above."""
+    """Return s(x, p) of all pairs of rows of h, (n, n), by the formulas above."""
     if similarity == "cosine":
         return (1 + reference_cosines(h)) / 2
     if similarity == "rbf":
@@ -56,13 +56,13 @@ def reference_similarities(h: Floats, similarity: str) -> Float64s:
 
 
 def reference_gains(similarity: Float64s, picked: Sequence[int]) -> Float64s:
-    """f(S + x) - f(S) for every x, (n,), where S is `picked`; similarity (n, n)."""
+    """Return f(S + x) - f(S) for every x, (n,), where S is `picked`; similarity (n, n)."""
     best = similarity[list(picked)].max(axis=0, initial=0)  # each row's similarity to its best pick
     return np.asarray(np.maximum(similarity - best[:, None], 0).sum(axis=0))
 
 
 def reference_order(similarity: Float64s, picks: int) -> list[int]:
-    """The first `picks` indices, always the largest gain left: n² terms at every pick.
+    """Return the first `picks` indices, each with the largest remaining gain: n² terms at every pick.
 
     `facility_gains.coverage_order` must pick the same. Its similarities are float32: gains that differ by less than
     1e-6 of the largest, or 3e-7 of the largest possible sum, may come in another order.
@@ -77,7 +77,7 @@ def reference_order(similarity: Float64s, picks: int) -> list[int]:
 
 @dataclass(frozen=True)
 class FacilityLocation:
-    """Facility location (Mirzasoleiman et al. 2013): each pick makes the picks stand for the whole pool best.
+    """Facility location (Mirzasoleiman et al. 2013): each pick makes the picks represent the whole pool best.
 
     `similarity`: "cosine", "rbf" (with `bandwidth`; none is the median distance) or "euclidean".
     """
@@ -90,16 +90,16 @@ class FacilityLocation:
 
     def __post_init__(self) -> None:
         if self.similarity not in ("cosine", "rbf", "euclidean"):
-            known = "'cosine', 'rbf' or 'euclidean'"
-            raise HarnessError(f"facility-location: similarity must be {known}, got {self.similarity!r}")
+            names = "'cosine', 'rbf' or 'euclidean'"
+            raise HarnessError(f"facility-location: similarity must be {names}, got {self.similarity!r}")
         check_bandwidth("facility-location", self.bandwidth)
 
     def rank(self, pool: Pool, rng: np.random.Generator) -> Iterator[int]:
-        """All n indices, lazily. No randomness; ties go to the most central response, then to the lowest index."""
+        """Return all n indices, lazily. No randomness; ties go to the most central response, then to the lowest."""
         return self._order(vectors_of(pool, "facility-location"))
 
     def rank_after(self, pool: Pool, verified: Sequence[int], rng: np.random.Generator) -> Iterator[int]:
-        """The other indices; those verified count as picks, and their copies come last."""
+        """Return the other indices; verified ones count as picks, and their copies come last."""
         return self._order(vectors_of(pool, "facility-location"), verified)
 
     def _order(self, h: Floats, verified: Sequence[int] = ()) -> Iterator[int]:
@@ -114,7 +114,7 @@ class FacilityLocation:
         yield from np.setdiff1d(np.arange(len(h)), [*verified, *order]).tolist()
 
     def _similarities(self, h: Floats) -> NDArray[np.float32]:
-        """All similarities (n, n), symmetric; must equal `reference_similarities` to the rounding of float32."""
+        """Return all similarities (n, n), symmetric; equal to `reference_similarities` up to rounding to float32."""
         if self.similarity == "rbf":
             return symmetric_matrix(len(h), Gaussian.of(h, self.bandwidth).block)
         if self.similarity == "cosine":

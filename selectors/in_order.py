@@ -1,9 +1,9 @@
 """The order in which responses were generated: the first is verified first.
 
-    pick the lowest index left
+    pick the lowest remaining index
 
 On a pool of independent samples this is one random order, the same in every trial. It is meant for responses that were
-generated one after another, each with regard to those before (`repexp-guided`). For those the order is the method, and
+generated one after another, each depending on the earlier ones (`repexp-guided`). For them the order is the method;
 any other ranker measures the pool, not the sampler.
 """
 
@@ -26,7 +26,7 @@ class InOrder:
     reads: ClassVar[tuple[str, ...]] = ("order",)
 
     def rank(self, pool: Pool, rng: np.random.Generator) -> Iterator[int]:
-        """All n indices, ascending."""
+        """Return all n indices, ascending."""
         return iter(range(len(pool)))
 
 

@@ -1,4 +1,4 @@
-"""Exact k-DPP sampling: k responses at random, sets of unlike responses likelier.
+"""Exact k-DPP sampling: k responses at random; sets of dissimilar responses have higher probability.
 
     P(S) ∝ det(L_S) over all S of k responses        L = K + ridge · (mean of K's diagonal) · I
 
@@ -10,7 +10,7 @@ probability ∝ the product of their eigenvalues, then sample from the projectio
                      eigendecomposition, n³ and three times n² float64 (6,400 responses: 40 s and 1 GB)
 
 We differ in the ridge, 1e-6: without it no set of k > rank K responses (cosine: k > d) has a probability above 0. Up to
-the rank it changes next to nothing. Beyond the rank, sets span all directions of K, and the rest of a set is nearly
+the rank it changes almost nothing. Beyond the rank, sets span all directions of K, and the rest of a set is nearly
 uniform. We also differ in the sums: elementary symmetric polynomials overflow (DPPy 0.3.3 fails at 1,000 of 2,000).
 Instead, the eigenvectors are chosen by coins with k expected heads, thrown until they show k (`projection_sampling`).
 
@@ -42,7 +42,7 @@ _spectra: WeakKeyDictionary[Pool, dict[KDPP, Spectrum]] = WeakKeyDictionary()
 
 
 def reference_law(kernel: Float64s, ridge: float, k: int) -> dict[tuple[int, ...], float]:
-    """P(S) of every set S of k indices, ascending, by its determinant; kernel (n, n), for small n.
+    """Return P(S) of every set S of k ascending indices, by its determinant; kernel (n, n), for small n.
 
     `KDPP.select` must return each set with this probability.
     """
@@ -55,7 +55,7 @@ def reference_law(kernel: Float64s, ridge: float, k: int) -> dict[tuple[int, ...
 
 @dataclass(frozen=True)
 class KDPP:
-    """k-DPP (Kulesza & Taskar 2011), a subset method: k responses at random, sets of unlike ones likelier.
+    """k-DPP (Kulesza & Taskar 2011), a subset method: k random responses; dissimilar sets have higher probability.
 
     `kernel`: "cosine", "linear" or "rbf" (with `bandwidth`; none is the median distance).
     """
@@ -75,7 +75,7 @@ class KDPP:
         check_bandwidth("k-dpp", self.bandwidth)
 
     def select(self, pool: Pool, k: int, rng: np.random.Generator) -> list[int]:
-        """k distinct indices, ascending."""
+        """Return k distinct indices, ascending."""
         h = vectors_of(pool, "k-dpp")  # (n, d)
         n = len(h)
         check_size("k-dpp", k, n)
@@ -88,8 +88,8 @@ class KDPP:
         ridge = self.ridge * (values.sum() / n or 1.0)
         weight = np.concatenate([values + ridge, np.full(n - len(values), ridge)])  # all n eigenvalues of L
         chosen = choose_eigenvectors(np.log(weight), k, rng)
-        named, others = chosen[: len(values)], int(chosen[len(values) :].sum())
-        basis = np.concatenate([vectors[:, named], null_directions(vectors, others, rng)], axis=1)  # (n, k)
+        in_span, null = chosen[: len(values)], int(chosen[len(values) :].sum())
+        basis = np.concatenate([vectors[:, in_span], null_directions(vectors, null, rng)], axis=1)  # (n, k)
         return sorted(sample_rows(basis, rng))
 
     def _spectrum(self, h: Floats) -> Spectrum:

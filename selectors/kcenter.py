@@ -28,13 +28,13 @@ if TYPE_CHECKING:
 
 
 def reference_order(h: Floats, picked: Sequence[int]) -> list[int]:
-    """Farthest-first traversal as Gonzalez has it: n distances at every pick, O(n² d) in all.
+    """Farthest-first traversal as in Gonzalez (1985): n distances at every pick, O(n² d) in all.
 
-    h (n, d). `picked`: the first pick, or all picks made before. Returns all n indices, those first; ties to the
-    lowest.
+    h (n, d). `picked`: the first pick, or all earlier picks. Returns all n indices, those first; ties go to the lowest
+    index.
 
     `nearest_pick.greedy_order` with base 0 must return the same, except among equal distances: each of its picks has
-    the largest distance left by `reference_distances`, within 1e-9 of it.
+    the largest remaining distance by `reference_distances`, within 1e-9 of it.
     """
     rows = h.astype(np.float64)
     distance = np.full(len(rows), np.inf)  # squared, to the nearest pick
@@ -47,7 +47,7 @@ def reference_order(h: Floats, picked: Sequence[int]) -> list[int]:
 
 
 def reference_distances(h: Floats, picked: Sequence[int]) -> Float64s:
-    """d(x)² of every row (n,) from its definition, in float64; `picked` holds at least one index."""
+    """Return d(x)² of every row (n,) from its definition, in float64; `picked` holds at least one index."""
     rows = h.astype(np.float64)
     return np.asarray(np.min([((rows - rows[p]) ** 2).sum(axis=1) for p in picked], axis=0))
 
@@ -69,7 +69,7 @@ class KCenter:
             raise HarnessError(f"kcenter: first must be 'random' or 'max', got {self.first!r}")
 
     def rank(self, pool: Pool, rng: np.random.Generator) -> Iterator[int]:
-        """All n indices, lazily. Copies of picks come by index; for other ties see `nearest_pick`."""
+        """Return all n indices, lazily. Copies of picks come by index; for other ties see `nearest_pick`."""
         h = vectors_of(pool, "kcenter")  # (n, d)
         n = len(h)
         if n == 0:
@@ -78,7 +78,7 @@ class KCenter:
         return greedy_order(h, base=np.zeros(n), weight=1.0, first=first)
 
     def rank_after(self, pool: Pool, verified: Sequence[int], rng: np.random.Generator) -> Iterator[int]:
-        """The other indices, farthest first from those verified and from the picks. No randomness."""
+        """Return the other indices, farthest first from the verified ones and the picks. No randomness."""
         h = vectors_of(pool, "kcenter")
         return greedy_order(h, base=np.zeros(len(h)), weight=1.0, first=verified[0], picked=verified)
 

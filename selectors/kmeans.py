@@ -30,8 +30,8 @@ if TYPE_CHECKING:
 def reference_choice(h: Floats, start: Sequence[int]) -> list[int]:
     """Lloyd's algorithm with the rows `start` (k,) as first centres; then the row nearest to each final centre.
 
-    h (n, d). Returns k indices, ascending; ties to the lowest. It ends as scikit-learn does, when the squared moves of
-    the centres sum to at most 1e-4 of the mean variance.
+    h (n, d). Returns k indices, ascending; ties go to the lowest. It ends as scikit-learn does, when the squared moves
+    of the centres sum to at most 1e-4 of the mean variance.
 
     `KMeans.select` must return the same for distinct rows, if no cluster ends empty and `max_iter` rounds are enough.
     Rounding may decide otherwise between rows equally near to a centre, as the two of a cluster of two are.
@@ -48,7 +48,7 @@ def reference_choice(h: Floats, start: Sequence[int]) -> list[int]:
 
 
 def _reference_distances(rows: Floats, centres: Floats) -> Floats:
-    """The squared distance of every row to every centre, (k, n)."""
+    """Return the squared distance of every row to every centre, (k, n)."""
     return np.array([((rows - centre) ** 2).sum(axis=1) for centre in centres])
 
 
@@ -69,7 +69,7 @@ class KMeans:
             raise HarnessError(f"kmeans: max_iter must be >= 1, got {self.max_iter}")
 
     def select(self, pool: Pool, k: int, rng: np.random.Generator) -> list[int]:
-        """k distinct indices, ascending."""
+        """Return k distinct indices, ascending."""
         h = vectors_of(pool, "kmeans")  # (n, d)
         check_size("kmeans", k, len(h))
         copies = Copies(h)
@@ -81,12 +81,12 @@ class KMeans:
 
 
 def _nearest_to_centres(rows: Floats, weight: Ints, k: int, max_iter: int, rng: np.random.Generator) -> Ints:
-    """k rows, one of each cluster; rows (m, d) distinct, weight (m,), k < m; ties to the lowest row."""
+    """Return k rows, one of each cluster; rows (m, d) distinct, weight (m,), k < m; ties go to the lowest row."""
     from sklearn import cluster
     from sklearn.exceptions import ConvergenceWarning
 
     start = rows[list(islice(d2_order(rows, rng), k))]
-    kmeans = cluster.KMeans(k, init=start, n_init=1, max_iter=max_iter, random_state=0)  # no randomness is left
+    kmeans = cluster.KMeans(k, init=start, n_init=1, max_iter=max_iter, random_state=0)  # `start` fixes the result
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)  # fewer clusters than k: other rows are added below
         label = kmeans.fit(rows, sample_weight=weight).labels_
@@ -94,8 +94,8 @@ def _nearest_to_centres(rows: Floats, weight: Ints, k: int, max_iter: int, rng: 
     by_cluster = np.lexsort((distance, label))  # stable: equal distances stay in the order of the rows
     _, nearest = np.unique(label[by_cluster], return_index=True)
     chosen = by_cluster[nearest]
-    others = np.setdiff1d(np.arange(len(rows)), chosen)
-    farthest = others[np.argsort(-distance[others], kind="stable")[: k - len(chosen)]]
+    not_chosen = np.setdiff1d(np.arange(len(rows)), chosen)
+    farthest = not_chosen[np.argsort(-distance[not_chosen], kind="stable")[: k - len(chosen)]]
     return np.concatenate([chosen, farthest])
 
 

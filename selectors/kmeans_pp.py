@@ -1,13 +1,13 @@
-"""D² sampling, the seeding of k-means++: each pick is random, with probability ∝ its squared distance from the picks.
+"""D² sampling, the seeding of k-means++: random picks, with probability ∝ the squared distance from earlier picks.
 
     P(x) = D(x)² / Σ D²        D(x) = min over the picks p of |x - p|;  the first pick is uniform
 
-Arthur & Vassilvitskii, "k-means++: the advantages of careful seeding" (SODA 2007), where it seeds k-means. Here it goes
-on until all n are ranked. Once all responses left are at distance 0, copies of picks, they come in random order. This
-is plain D² sampling, as in the paper: scikit-learn's `kmeans_plusplus` keeps the best of several samples instead.
+Arthur & Vassilvitskii, "k-means++: the advantages of careful seeding" (SODA 2007), where it seeds k-means. Here it
+continues until all n are ranked. When all remaining responses are at distance 0 (copies of picks), they come in random
+order. This is plain D² sampling, as in the paper: scikit-learn's `kmeans_plusplus` keeps the best of several samples.
 
-We differ only in cost. D² never rises. So a block of proposals is sampled by distances from some picks ago, and each is
-kept with the probability (D² now) / (D² then), which gives the same law as sampling by D² now.
+We differ only in cost. D² never rises. So a block of proposals is sampled by the distances at the start of the block,
+and each is accepted with the probability (D² now) / (D² then), which gives the same law as sampling by D² now.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ if TYPE_CHECKING:
 
     from .numerics.vectors import Float64s, Floats, Ints
 
-BLOCK = 256  # proposals at a time; fewer while the distances fall fast, and when few responses are left
+BLOCK = 256  # proposals at a time; fewer while the distances fall fast, and when few responses remain
 
 
 def reference_chances(h: Floats, picked: Sequence[int]) -> Float64s:
-    """P(x) of the next pick (n,), from its definition: O(n k d) for k picks; uniform where nothing sets rows apart."""
+    """Return P(x) of the next pick (n,) from its definition, O(n k d) for k picks; uniform if all distances are 0."""
     rows = h.astype(np.float64)
     weight = np.ones(len(rows))
     if len(picked):
@@ -43,10 +43,10 @@ def reference_chances(h: Floats, picked: Sequence[int]) -> Float64s:
 
 
 def reference_order(h: Floats, rng: np.random.Generator) -> list[int]:
-    """All n indices by D² sampling as in the paper, one by one.
+    """Return all n indices by D² sampling as in the paper, one by one.
 
-    `d2_order` must give every order with the same probability. It uses the rng in another way, so that orders of one
-    seed differ.
+    `d2_order` must give every order with the same probability. It uses the rng in another way, so orders for one seed
+    differ.
     """
     order: list[int] = []
     while len(order) < len(h):
@@ -56,58 +56,58 @@ def reference_order(h: Floats, rng: np.random.Generator) -> list[int]:
 
 @dataclass(frozen=True)
 class KMeansPP:
-    """D² sampling (Arthur & Vassilvitskii 2007): random picks, likelier the farther from those picked."""
+    """D² sampling (Arthur & Vassilvitskii 2007): random picks; the farther from earlier picks, the more probable."""
 
     needs: ClassVar[tuple[str, ...]] = ("embeddings",)
     reads: ClassVar[tuple[str, ...]] = ()
 
     def rank(self, pool: Pool, rng: np.random.Generator) -> Iterator[int]:
-        """All n indices, lazily."""
+        """Return all n indices, lazily."""
         h = vectors_of(pool, "kmeans-pp")  # (n, d)
         return d2_order(h, rng) if len(h) else iter(())
 
     def rank_after(self, pool: Pool, verified: Sequence[int], rng: np.random.Generator) -> Iterator[int]:
-        """The other indices, by the distance from those verified and from the picks."""
+        """Return the other indices, by the distance from the verified ones and the picks."""
         return d2_order(vectors_of(pool, "kmeans-pp"), rng, picked=verified)
 
 
 def d2_order(h: Floats, rng: np.random.Generator, picked: Sequence[int] = ()) -> Iterator[int]:
-    """All n indices by D² sampling; h (n, d) finite, n >= 1. Lazy.
+    """Yield all n indices by D² sampling; h (n, d) finite, n >= 1.
 
-    If any were `picked` before, they stand in the place of the uniform first pick, and are not yielded.
+    If any were `picked` before, they replace the uniform first pick, and are not yielded.
     """
-    near = NearestPick(h)
+    nearest = NearestPick(h)
     block = [] if picked else [int(rng.integers(len(h)))]
     yield from block
-    near.take(picked or block)
+    nearest.take(picked or block)
     picks = len(picked) or 1
-    while (weight := np.where(near.left, near.distance, 0.0)).any():  # (n,)
-        block = _sample_block(near, weight, min(BLOCK, 1 + picks // 2, 1 + (len(h) - picks) // 4), rng)
+    while (weight := np.where(nearest.unpicked, nearest.distance, 0.0)).any():  # (n,)
+        block = _sample_block(nearest, weight, min(BLOCK, 1 + picks // 2, 1 + (len(h) - picks) // 4), rng)
         yield from block
-        near.take(block)
+        nearest.take(block)
         picks += len(block)
-    yield from rng.permutation(np.flatnonzero(near.left)).tolist()
+    yield from rng.permutation(np.flatnonzero(nearest.unpicked)).tolist()
 
 
-def _sample_block(near: NearestPick, weight: Float64s, size: int, rng: np.random.Generator) -> list[int]:
-    """Those of `size` proposals that are kept, at least one."""
+def _sample_block(nearest: NearestPick, weight: Float64s, size: int, rng: np.random.Generator) -> list[int]:
+    """Return the accepted ones of `size` proposals, at least one."""
     total = weight.cumsum()
     proposed = np.searchsorted(total, rng.random(size) * total[-1], side="right")
-    limit = rng.random(size) * weight[proposed]  # a proposal is kept if its D² now is above its limit
-    too_near = _too_near(near, proposed, limit)
-    kept = np.ones(size, np.bool_)
+    limit = rng.random(size) * weight[proposed]  # a proposal is accepted if its D² now is above its limit
+    too_near = _too_near(nearest, proposed, limit)
+    accepted = np.ones(size, np.bool_)
     for i in range(size):
-        if kept[i]:
-            kept[i + 1 :] &= ~too_near[i + 1 :, i]
-    return proposed[kept].tolist()
+        if accepted[i]:
+            accepted[i + 1 :] &= ~too_near[i + 1 :, i]
+    return proposed[accepted].tolist()
 
 
-def _too_near(near: NearestPick, rows: Ints, limit: Float64s) -> NDArray[np.bool_]:
-    """(m, m): whether the squared distance of row i to row j is at most the limit of row i."""
-    sieve = near.sieve_of(rows)
+def _too_near(nearest: NearestPick, rows: Ints, limit: Float64s) -> NDArray[np.bool_]:
+    """Return (m, m): whether the squared distance of row i to row j is at most the limit of row i."""
+    sieve = nearest.sieve_of(rows)
     within = sieve.near(sieve, limit)
     i, j = np.nonzero(within)
-    within[i, j] = near.between(rows[i], rows[j]) <= limit[i]
+    within[i, j] = nearest.between(rows[i], rows[j]) <= limit[i]
     return within
 
 

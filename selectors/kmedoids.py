@@ -26,14 +26,15 @@ if TYPE_CHECKING:
 
 
 def reference_swap_gain(h: Floats, chosen: Sequence[int]) -> float:
-    """By how much the best swap of a chosen row for another lowers the sum; <= 0 where no swap does. 1 <= k < n.
+    """Return by how much the best swap of a chosen row for another lowers the sum; <= 0 if none does. 1 <= k < n.
 
-    PAM ends where no swap lowers the sum. So for what `KMedoids.select` returns this must be at most the rounding of
-    n float32 distances, if it ends within `max_iter` passes. Which of these local minima it is depends on the start.
+    PAM ends when no swap lowers the sum. So for the choice of `KMedoids.select` this must be at most the rounding of n
+    float32 distances, if it ends within `max_iter` passes. The local minimum that it reaches depends on the start.
     """
     rows = h.astype(np.float64)
     distance = np.array([np.sqrt(((rows - row) ** 2).sum(axis=1)) for row in rows])  # (n, n)
-    swaps = [[new if p == old else p for p in chosen] for old in chosen for new in set(range(len(rows))) - set(chosen)]
+    others = set(range(len(rows))) - set(chosen)
+    swaps = [[new if p == old else p for p in chosen] for old in chosen for new in others]
     sums = [distance[:, swapped].min(axis=1).sum() for swapped in swaps]
     return float(distance[:, list(chosen)].min(axis=1).sum() - min(sums))
 
@@ -57,7 +58,7 @@ class KMedoids:
             raise HarnessError("kmedoids: needs the package kmedoids: pip install 'diversity-harness[kmedoids]'")
 
     def select(self, pool: Pool, k: int, rng: np.random.Generator) -> list[int]:
-        """k distinct indices, ascending."""
+        """Return k distinct indices, ascending."""
         import kmedoids
 
         h = vectors_of(pool, "kmedoids")  # (n, d)

@@ -1,11 +1,11 @@
 """Order by length alone: the first confound to rule out when a selector seems to find correct responses.
 
-    pick the shortest (or longest) response left
+    pick the shortest (or longest) remaining response
 
 Hassid et al., "Don't Overthink it" (2025), arXiv:2505.17813: of several reasoning chains for one question the short
-ones are right more often; their short-m@k takes the m that finish first. Some models need long chains: `first=long`.
+ones are correct more often; their short-m@k takes the m that finish first. Some models need long chains: `first=long`.
 
-Lengths are in tokens, or in characters for a pool made elsewhere without token counts.
+Lengths are in tokens, or in characters for an imported pool without token counts.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class Length:
             raise HarnessError(f"length: first must be 'short' or 'long', got {self.first!r}")
 
     def rank(self, pool: Pool, rng: np.random.Generator) -> Iterator[int]:
-        """All n indices."""
+        """Return all n indices."""
         key = pool.lengths if self.first == "short" else -pool.lengths
         return iter(key.argsort(kind="stable").tolist())
 

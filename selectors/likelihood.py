@@ -1,14 +1,14 @@
 """Order by the model's own log-probability: `logprob` takes the most likely response first, `unlikely` the least.
 
     per=response   Σ over the T tokens of log p(token)          the log-probability of the whole text
-    per=token      that / T                                     so that long texts are not unlikely by their length
+    per=token      the sum / T                                  so that long texts are not unlikely by their length
 
 Chen et al., "Evaluating Large Language Models Trained on Code" (2021), arXiv:2107.03374, choose among samples by both,
 without tests: the mean per token beats a random choice, the sum can be worse than it. He, Fried, Welleck, "Rewarding
 the Unlikely" (EMNLP 2025), arXiv:2506.02355, do the opposite in RL: the less likely a correct sample, the larger its
 reward.
 
-T is the pool's `lengths`: tokens with the end-of-sequence token, or characters for a pool made elsewhere without token
+T is the pool's `lengths`: tokens with the end-of-sequence token, or characters for an imported pool without token
 counts. The sum falls with every token and so prefers short responses: compare with `length`.
 """
 
@@ -43,7 +43,7 @@ class Logprob:
         _check("logprob", self.per)
 
     def rank(self, pool: Pool, rng: np.random.Generator) -> Iterator[int]:
-        """All n indices; ties to the lowest. No randomness."""
+        """Return all n indices; ties go to the lowest. No randomness."""
         return iter(np.argsort(-_likelihood(pool, self.per, "logprob"), kind="stable").tolist())
 
 
@@ -60,12 +60,12 @@ class Unlikely:
         _check("unlikely", self.per)
 
     def rank(self, pool: Pool, rng: np.random.Generator) -> Iterator[int]:
-        """All n indices; ties to the lowest. No randomness."""
+        """Return all n indices; ties go to the lowest. No randomness."""
         return iter(np.argsort(_likelihood(pool, self.per, "unlikely"), kind="stable").tolist())
 
 
 def _likelihood(pool: Pool, per: Unit, selector: str) -> Float64s:
-    """The log-probability of each response (n,), whole or per token; a response without tokens counts as one token."""
+    """Return each response's log-probability (n,), whole or per token; one without tokens counts as one token."""
     logprobs = logprobs_of(pool, selector)
     return logprobs if per == "response" else logprobs / np.maximum(pool.lengths, 1)
 

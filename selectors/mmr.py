@@ -1,4 +1,4 @@
-"""Maximal marginal relevance: each pick is likely, and unlike those picked.
+"""Maximal marginal relevance: each pick is likely, and dissimilar to the earlier picks.
 
     score(x) = alpha · quality(x) - (1 - alpha) · max over the picks p of cos(x, p)        pick the largest
 
@@ -32,18 +32,18 @@ if TYPE_CHECKING:
 
 
 def reference_quality(logprob: Float64s) -> Float64s:
-    """The share of the pool that is less likely, and half of the share that is equally likely, (n,)."""
-    return np.array([(logprob < own).mean() + (logprob == own).mean() / 2 for own in logprob])
+    """Return the share of the pool that is less likely, plus half of the share that is equally likely, (n,)."""
+    return np.array([(logprob < value).mean() + (logprob == value).mean() / 2 for value in logprob])
 
 
 def reference_scores(cosine: Float64s, quality: Float64s, alpha: float, picked: Sequence[int]) -> Float64s:
-    """The score of every response (n,) by the formula; cosine (n, n), quality (n,). Before the first pick no cosine."""
+    """Return every response's score (n,); cosine (n, n), quality (n,). Before the first pick the cosine counts as 0."""
     likeness = cosine[list(picked)].max(axis=0) if len(picked) else np.zeros(len(quality))
     return np.asarray(alpha * quality - (1 - alpha) * likeness)
 
 
 def reference_order(cosine: Float64s, quality: Float64s, alpha: float, picked: Sequence[int] = ()) -> list[int]:
-    """Always the largest score left: all scores anew at every pick, O(n³). Returns all n indices, `picked` first.
+    """Return all n indices, `picked` first, then always the largest score: all scores anew at every pick, O(n³).
 
     MMR must return the same for `similarity.reference_cosines` and `reference_quality`, except where scores are within
     1e-9 of each other.
@@ -58,7 +58,7 @@ def reference_order(cosine: Float64s, quality: Float64s, alpha: float, picked: S
 
 @dataclass(frozen=True)
 class MMR:
-    """Maximal marginal relevance (Carbonell & Goldstein 1998): likely responses, unlike those picked.
+    """Maximal marginal relevance (Carbonell & Goldstein 1998): likely responses, dissimilar to the earlier picks.
 
     `alpha` in [0, 1]: the weight of the quality, which is the rank of the `quality`: "mean-logprob" (per token) or
     "logprob" (their sum).
@@ -77,7 +77,7 @@ class MMR:
             raise HarnessError(f"mmr: quality must be 'mean-logprob' or 'logprob', got {self.quality!r}")
 
     def rank(self, pool: Pool, rng: np.random.Generator) -> Iterator[int]:
-        """All n indices, lazily. No randomness; for ties see `nearest_pick`."""
+        """Return all n indices, lazily. No randomness; for ties see `nearest_pick`."""
         h, quality = vectors_of(pool, "mmr"), self._quality(pool)  # (n, d), (n,)
         if not len(h):
             return iter(())
@@ -85,13 +85,13 @@ class MMR:
         return greedy_order(unit_rows(h), self.alpha * quality, (1 - self.alpha) / 2, first)
 
     def rank_after(self, pool: Pool, verified: Sequence[int], rng: np.random.Generator) -> Iterator[int]:
-        """The other indices: likely, and unlike those verified and the picks. Quality is the rank in the whole pool."""
+        """Return the other indices: likely, and dissimilar to verified ones and picks. Quality ranks the whole pool."""
         h, quality = vectors_of(pool, "mmr"), self._quality(pool)
         base, weight = self.alpha * quality, (1 - self.alpha) / 2
         return greedy_order(unit_rows(h), base, weight, first=verified[0], picked=verified)
 
     def _quality(self, pool: Pool) -> Float64s:
-        """The rank of each log-probability in the pool (n,), 0 to 1; must equal `reference_quality` to rounding."""
+        """Return each log-probability's rank in the pool (n,), 0 to 1; equal to `reference_quality` up to rounding."""
         logprob = logprobs_of(pool, "mmr")
         if self.quality == "mean-logprob":
             logprob = logprob / np.maximum(pool.lengths, 1)

@@ -1,4 +1,4 @@
-"""N-gram coverage (Lin & Bilmes 2011): each pick has the most n-grams, by weight, that no pick has had yet.
+"""N-gram coverage (Lin & Bilmes 2011): each pick has the most n-grams, by weight, that no earlier pick has.
 
     f(S) = Σ of weight(g) over the n-grams g in any response of S      pick the largest f(S + i) - f(S)
     weights=uniform   1 for every n-gram                               weights=idf   ln(n / responses that have g)
@@ -7,9 +7,9 @@ Lin & Bilmes, "A Class of Submodular Functions for Document Summarization" (ACL 
 greedy picks cover at least 1 - 1/e of the best k's weight (Nemhauser, Wolsey, Fisher 1978). An n-gram is a run of up to
 `ngrams` units: words, numbers and single signs (upper and lower case differ), or characters.
 
-Once everything that can be covered is covered, a new round begins: nothing counts as covered any more, and coverage
-starts again among the responses left. Responses that cover nothing even then (empty texts, or those without weight)
-come last, by index.
+When everything that can be covered is covered, a new round begins: nothing counts as covered any more, and coverage
+starts again among the remaining responses. Responses that cover nothing even then (empty texts, or those without
+weight) come last, by index.
 
 We differ only in cost (see `set_coverage`). Weights are whole numbers, idf in units of 2⁻²⁰, so that sums are exact and
 equal gains tie, to the lowest index. 6,400 responses of 500 words: 2 CPU seconds to read them, before the first pick,
@@ -42,9 +42,9 @@ IDF_UNIT = 2.0**-20
 def reference_order(
     texts: Sequence[str], ngrams: int, unit: Unit, weights: Weights, picked: Sequence[int] = ()
 ) -> list[int]:
-    """The definition above: all gains anew at every pick, ties to the lowest index; n indices.
+    """Return all n indices by the definition above: all gains anew at every pick, ties to the lowest index.
 
-    Those `picked` before are picked first, except the ones without weight.
+    Indices `picked` before come first, except those without weight.
 
     `NgramCoverage` must return exactly the same.
     """
@@ -54,17 +54,17 @@ def reference_order(
     order: list[int] = []
     covered: set[tuple[str, ...]] = set()
     while len(order) < len(texts):
-        left = [i for i in range(len(texts)) if i not in order]
-        of_weight = [i for i in left if any(weight[g] for g in has[i])]
-        gain = {i: sum(weight[g] for g in has[i] - covered) for i in left}
+        remaining = [i for i in range(len(texts)) if i not in order]
+        of_weight = [i for i in remaining if any(weight[g] for g in has[i])]
+        gain = {i: sum(weight[g] for g in has[i] - covered) for i in remaining}
         if any(gain.values()):
             forced = [i for i in picked if i in of_weight]
-            order.append(forced[0] if forced else max(left, key=gain.__getitem__))
+            order.append(forced[0] if forced else max(remaining, key=gain.__getitem__))
             covered |= has[order[-1]]
         elif of_weight:
             covered = set()  # a new round
         else:
-            order += left
+            order += remaining
     return order
 
 
@@ -75,7 +75,7 @@ def _reference_ngrams(text: str, ngrams: int, unit: Unit) -> set[tuple[str, ...]
 
 @dataclass(frozen=True)
 class NgramCoverage:
-    """N-gram coverage (Lin & Bilmes 2011): each pick has the most n-grams that no pick before it had.
+    """N-gram coverage (Lin & Bilmes 2011): each pick has the most n-grams that no earlier pick has.
 
     `ngrams`: runs of up to so many units count; `unit`: "word" or "character"; `weights`: "uniform" or "idf".
     """
@@ -96,14 +96,14 @@ class NgramCoverage:
             raise HarnessError(f"ngram-coverage: weights must be 'uniform' or 'idf', got {self.weights!r}")
 
     def rank(self, pool: Pool, rng: np.random.Generator) -> Iterator[int]:
-        """All n indices, lazily: the texts are read when the first is pulled. No randomness.
+        """Yield all n indices; the texts are read before the first one. No randomness.
 
         Memory O(units of all texts).
         """
         return self.rank_after(pool, (), rng)
 
     def rank_after(self, pool: Pool, verified: Sequence[int], rng: np.random.Generator) -> Iterator[int]:
-        """The other indices; those verified cover their n-grams, and can begin new rounds, as picks do."""
+        """Yield the other indices; verified ones cover their n-grams, and can begin new rounds, as picks do."""
         if not len(pool):
             return
         has = incidence(pool.texts, self.ngrams, WORD.findall if self.unit == "word" else list)

@@ -65,15 +65,15 @@ class OutcomeUcb:
         check_unanswered("outcome-ucb", self.unanswered)
 
     def rank(self, pool: Pool, rng: np.random.Generator) -> Iterator[int]:
-        """All n indices, lazily; O(answers) a pick."""
+        """Return all n indices, lazily; O(answers) per pick."""
         return self.rank_after(pool, (), rng)
 
     def rank_after(self, pool: Pool, verified: Sequence[int], rng: np.random.Generator) -> Iterator[int]:
-        """The other indices; those verified count as picks."""
-        clusters, rest = clustered(pool.answers, rng, self.unanswered, verified)
+        """Return the other indices; verified ones count as picks."""
+        clusters, last = clustered(pool.answers, rng, self.unanswered, verified)
         verified_set = set(verified)
         picked = np.array([len(verified_set.intersection(cluster)) for cluster in clusters], np.intp)  # (answers,)
-        unanswered = (index for index in rest if index not in verified_set)
+        unanswered = (index for index in last if index not in verified_set)
         return chain(self._order(clusters, picked, len(pool)), unanswered)
 
     def _order(self, clusters: list[list[int]], picked: NDArray[np.intp], n: int) -> Iterator[int]:
@@ -86,7 +86,7 @@ class OutcomeUcb:
             picked[answer] += 1
 
     def _bonus(self, picked: NDArray[np.intp], t: int) -> Floats:
-        """The bonus of each answer (answers,) after t picks."""
+        """Return the bonus of each answer (answers,) after t picks."""
         return np.sqrt(1 / (1 + picked)) if self.bonus == "historical" else -picked / (t + 1)
 
 

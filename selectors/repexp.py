@@ -1,4 +1,4 @@
-"""RepExp: order responses by the elliptical bonus of their vectors; each pick is the most novel response left.
+"""RepExp: order responses by the elliptical bonus of their vectors; each pick is the most novel remaining response.
 
     Λ₀ = I / lam                                              cov_inv, (d, d)
     bonus(h) = hᵀ Λ h
@@ -10,10 +10,10 @@ Algorithm 1: h is the mean hidden state of a response, projected to 512 dimensio
 the first pick is uniform at random. log det(I + H_S H_Sᵀ / lam) grows by log(1 + bonus) with each pick. So this is
 greedy log-determinant maximisation, the greedy MAP of a DPP with the kernel I + H Hᵀ / lam.
 
-We differ in two ways. The algorithm as printed takes the argmax over all responses, also those picked before. Ours is
-over those not yet picked, because the paper's samples-to-correct and its baseline are without replacement. (The bonus
-of a pick falls below 1, so the two differ only where every other bonus is lower still.) And we find the same picks
-without n quadratic forms at each: see `elliptical`, and `elliptical_batch` for many pools at once on a GPU.
+We differ in two ways. The algorithm as printed takes the argmax over all responses, also those picked before. Ours
+takes it over those not yet picked, because the paper's samples-to-correct and its baseline are without replacement.
+(The bonus of a pick falls below 1, so the two differ only if every other bonus is lower still.) And we compute the same
+picks without n quadratic forms at each: see `elliptical`, and `elliptical_batch` for many pools at once on a GPU.
 """
 
 from __future__ import annotations
@@ -39,10 +39,10 @@ MANY = 16  # pools at once on a GPU: 16 of 6,400 x 512 with 5 trials take 0.6 GB
 def reference_order(h: Floats, lam: float, picked: Sequence[int]) -> list[int]:
     """Algorithm 1 as it is printed, over the rows not yet picked: all n bonuses at every pick, O(n² d²) in all.
 
-    h (n, d). `picked`: the first pick, all picks made before, or none. Returns all n indices, those first.
+    h (n, d). `picked`: the first pick, all earlier picks, or none. Returns all n indices, those first.
 
     `elliptical_order` and `BatchedOrders` must return the same, except where bonuses are nearly equal: each of their
-    picks has the largest bonus left by `reference_bonuses`, within 1e-9 of it.
+    picks has the largest remaining bonus by `reference_bonuses`, within 1e-9 of it.
     """
     rows = h.astype(np.float64)
     cov_inv = np.eye(h.shape[1]) / lam
@@ -58,9 +58,9 @@ def reference_order(h: Floats, lam: float, picked: Sequence[int]) -> list[int]:
 
 
 def reference_bonuses(h: Floats, lam: float, picked: Sequence[int]) -> Float64s:
-    """hᵀ (lam I + Σ h_i h_iᵀ)⁻¹ h of every row (n,), the sum over the rows `picked`: the bonus from its definition.
+    """Return the bonus of every row (n,) from its definition: hᵀ (lam I + Σ h_i h_iᵀ)⁻¹ h, summed over rows `picked`.
 
-    With R of the QR factors of [√lam I; H_picked] it is |R⁻ᵀ h|². To form the sum would cost half of the digits.
+    With R of the QR factors of [√lam I; H_picked] it is |R⁻ᵀ h|². Forming the sum would lose half of the digits.
     """
     rows = h.astype(np.float64)
     r = np.linalg.qr(np.vstack([np.sqrt(lam) * np.eye(h.shape[1]), rows[list(picked)]]), mode="r")
@@ -69,7 +69,7 @@ def reference_bonuses(h: Floats, lam: float, picked: Sequence[int]) -> Float64s:
 
 @dataclass(frozen=True)
 class RepExp:
-    """RepExp (Tuyls et al. 2025): each pick has the largest elliptical bonus given the picks before.
+    """RepExp (Tuyls et al. 2025): each pick has the largest elliptical bonus given the earlier picks.
 
     `first`: "random" (uniform, as in the paper) or "max" (the largest bonus, no randomness). `device`: a torch device,
     e.g. cuda, which ranks many pools at once; none is the local CPU, one pool after the other.
@@ -96,11 +96,11 @@ class RepExp:
 
     @property
     def many(self) -> int:
-        """How many pools `rank_many` should be given at once."""
+        """Return how many pools `rank_many` should get at once."""
         return MANY if self.device else 1
 
     def rank(self, pool: Pool, rng: np.random.Generator) -> Iterator[int]:
-        """All n indices, lazily. Equal rows come by index; for other ties see `elliptical`."""
+        """Return all n indices, lazily. Equal rows come by index; for other ties see `elliptical`."""
         if self.device:
             return self.rank_many([pool], [[rng]])[0][0]
         h = vectors_of(pool, "repexp")  # (n, d)
@@ -111,7 +111,7 @@ class RepExp:
         return elliptical_order(h, self.lam, first)
 
     def rank_after(self, pool: Pool, verified: Sequence[int], rng: np.random.Generator) -> Iterator[int]:
-        """The other indices, given the picks `verified`: the covariance starts from them. No randomness."""
+        """Return the other indices, given the picks `verified`: the covariance starts from them. No randomness."""
         if not len(verified):
             return self.rank(pool, rng)
         return elliptical_order(vectors_of(pool, "repexp"), self.lam, picked=verified)
@@ -119,7 +119,7 @@ class RepExp:
     def rank_many(
         self, pools: Sequence[Pool], rngs: Sequence[Sequence[np.random.Generator]]
     ) -> list[list[Iterator[int]]]:
-        """An order of each pool for each of its rngs, all computed together on the device."""
+        """Return an order of each pool for each of its rngs, all computed together on the device."""
         from .numerics.elliptical_batch import BatchedOrders, longest_rows, torch_device
 
         device = torch_device(self.device or "cpu")
@@ -142,7 +142,7 @@ class RepExp:
         return orders
 
     def bonuses(self, h: Floats) -> list[float]:
-        """The bonus of each row of h (m, d) given the rows above it; for picks in order, what each was picked for.
+        """Return each row's bonus in h (m, d), given the rows above it: for picks in order, the bonus at their turn.
 
         The pivots of I + H Hᵀ / lam are 1 + bonus, because its determinant grows by that factor with each row.
         """

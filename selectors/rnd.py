@@ -1,7 +1,7 @@
 """Random network distillation (Burda et al. 2018): pick where a predictor trained on the picks errs most.
 
-    f: a fixed random network; g: another network, trained on the picks to give what f gives
-    error(x) = |f(x) - g(x)|²        pick the largest errors left, a batch of them; train g on these; and so on
+    f: a fixed random network; g: another network, trained on the picks to predict the outputs of f
+    error(x) = |f(x) - g(x)|²        pick a batch with the largest remaining errors; train g on it; repeat
 
 Burda, Edwards, Storkey, Klimov, "Exploration by Random Network Distillation" (2018), arXiv:1810.12894: the error of g
 is small where it was trained and stays large elsewhere: a bonus for novelty without counts. As in the paper, inputs are
@@ -16,7 +16,7 @@ We differ in scale, and in the order of the data:
   a new random sample of them at each step, because g would forget them otherwise.
 
 Everything is float64 on the CPU and uses the ranking's own rng. The full order of 6,400 x 512 takes some 7 CPU seconds.
-This file is the reference form: nothing faster stands behind it. A test compares it with gradients and Adam by hand.
+This file is the reference form: there is no faster version. A test compares it with gradients and Adam by hand.
 """
 
 from __future__ import annotations
@@ -64,10 +64,12 @@ class RandomNetworkDistillation:
         if not 0 < self.rate < np.inf:
             allowed = "> 0 and finite" if self.rate > 0 else "> 0"
             raise HarnessError(f"rnd: rate must be {allowed}, got {self.rate}")
-        importlib.import_module("torch")  # now: the harness limits the threads of what is loaded before it ranks
+        importlib.import_module(
+            "torch"
+        )  # now: the harness limits the threads of libraries that are loaded before it ranks
 
     def rank(self, pool: Pool, rng: np.random.Generator) -> Iterator[int]:
-        """All n indices, lazily, a batch at a time. Ties go to the lowest index."""
+        """Return all n indices, lazily, a batch at a time. Ties go to the lowest index."""
         h = vectors_of(pool, "rnd")  # (n, d)
         if not len(h):
             return iter(())
@@ -77,9 +79,9 @@ class RandomNetworkDistillation:
     def _order(self, rows: Float64s, copies: Copies, rng: np.random.Generator) -> Iterator[int]:
         distillation = _Distillation(rows, self.width, self.rate, rng)
         picked: list[int] = []  # rows, not indices
-        while len(left := np.flatnonzero(copies.head < len(copies.row))):
+        while len(remaining := np.flatnonzero(copies.head < len(copies.row))):
             size = min(self.batch, 1 + len(picked) // PICKS_FOR_ONE_MORE)
-            newest = left[np.argsort(-distillation.error(left), kind="stable")[:size]]
+            newest = remaining[np.argsort(-distillation.error(remaining), kind="stable")[:size]]
             for row in newest.tolist():
                 yield copies.take(row)
             for _ in range(self.steps):
@@ -89,7 +91,7 @@ class RandomNetworkDistillation:
 
 
 class _Distillation:
-    """The outputs of the fixed network for all rows, and a predictor of them in training."""
+    """The fixed network's outputs for all rows, and the predictor that is trained to give them."""
 
     def __init__(self, rows: Float64s, width: int, rate: float, rng: np.random.Generator) -> None:
         import torch
@@ -100,7 +102,7 @@ class _Distillation:
         self.optimizer = torch.optim.Adam(self.predictor, rate)
 
     def error(self, rows: Ints) -> Float64s:
-        """The squared error of the predictor at these rows, (len(rows),)."""
+        """Return the squared error of the predictor at these rows, (len(rows),)."""
         import torch
 
         with torch.no_grad():
@@ -116,7 +118,7 @@ class _Distillation:
 
 
 def network(rng: np.random.Generator, d: int, width: int) -> list[torch.Tensor]:
-    """Weights and biases: d inputs, a hidden layer and an output layer of `width`; scaled for signals of size 1."""
+    """Return random weights and biases: d inputs, hidden and output layers of `width`; scaled for signals of size 1."""
     import torch
 
     hidden = rng.normal(scale=np.sqrt(2 / d), size=(d, width))
@@ -125,13 +127,13 @@ def network(rng: np.random.Generator, d: int, width: int) -> list[torch.Tensor]:
 
 
 def outputs(layers: Sequence[torch.Tensor], x: torch.Tensor) -> torch.Tensor:
-    """The outputs of the network (n, width) for the rows of x (n, d)."""
+    """Return the outputs of the network (n, width) for the rows of x (n, d)."""
     hidden, hidden_bias, output, output_bias = layers
     return (x @ hidden + hidden_bias).relu() @ output + output_bias
 
 
 def whitened(h: Floats) -> Float64s:
-    """The rows (n, d) float64 with mean 0 and deviation 1 in each dimension, clipped; a constant dimension is 0."""
+    """Return rows (n, d) float64 with mean 0 and deviation 1 in each dimension, clipped; a constant dimension is 0."""
     centred = h.astype(np.float64) - h.mean(axis=0, dtype=np.float64)
     deviation = centred.std(axis=0)
     return np.clip(centred / np.where(deviation > 0, deviation, 1), -CLIP, CLIP)

@@ -23,7 +23,7 @@ class Uniform:
     reads: ClassVar[tuple[str, ...]] = ()
 
     def rank(self, pool: Pool, rng: np.random.Generator) -> Iterator[int]:
-        """All n indices."""
+        """Return all n indices."""
         return iter(rng.permutation(len(pool)).tolist())
 
 

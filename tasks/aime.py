@@ -9,10 +9,10 @@ id `2025-II-7`): prompt `Let $N$ be the number of ordered pairs $(a, b)$ of posi
 $ab$ even. Find $N$.`, reference `84`.
 
 Data: HuggingFaceH4/aime_2024 (its only split is called train) and math-ai/aime25, at the commits pinned below, which
-nine public files each name (the hub could not be reached where this was written). `data` reads a local file (JSONL, a
+nine public files each name (the hub could not be reached when this was written). `data` reads a local file (JSONL, a
 JSON array or parquet, with problem, question or prompt, and answer), or a folder with a clone of the dataset. An
-instruction at a problem's end that asks for a `\boxed{}` is removed. Which problem a row is, its id, its url or the
-order of the rows tells (`data/aime_rows.py`).
+instruction at a problem's end that asks for a `\boxed{}` is removed. A row's id, its url or the
+order of the rows tells which problem it is (`data/aime_rows.py`).
 
 The paper's pools (RepExp, arXiv:2510.11686): 8,192 responses of up to 8,192 tokens at temperature 1.
 """

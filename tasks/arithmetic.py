@@ -68,15 +68,15 @@ _NUMBER_PRECEDENCE = 3  # a number never needs brackets
 
 
 class NotArithmetic(ValueError):
-    """The text is no expression that is accepted; the message is a short reason, which becomes the verdict's."""
+    """The text is not an accepted expression; the message is a short reason, which becomes the verdict's."""
 
 
 class Expression(NamedTuple):
     """A parsed expression.
 
-    text       one spelling for each syntax tree, `(10 - 6) * 5 + 4`: single spaces, brackets only where they are needed
+    text       one spelling for each syntax tree, `(10 - 6) * 5 + 4`: single spaces, brackets only if they are needed
     numbers    the numbers in it, ascending
-    value      its exact value; None where it divides by zero
+    value      its exact value; None if it divides by zero
     """
 
     text: str
@@ -93,7 +93,7 @@ class _Operand(NamedTuple):
 def last_statement(text: str) -> str:
     r"""Return the content of the last balanced `\boxed{}`, or the line of the last `Answer:` if that begins later.
 
-    Without either, return the last line. Lines without a letter or digit are skipped, so that an answer may stand below
+    Without either, return the last line. Lines without a letter or digit are skipped, so that an answer may be below
     its `Answer:` or inside `\[ \]`. A line that begins with = or an arrow continues the line before it. Raises
     NotArithmetic if there is no answer.
     """
@@ -155,7 +155,7 @@ def symbols(text: str, target: int | None = None) -> list[str]:
     r"""Return the numbers, + - * / ( ) and = of a text, in order. Raises NotArithmetic on anything else.
 
     Left out are layout ($, `\left`, backticks), bold marks and full stops around the text, and a remark at its end. A
-    remark follows `.`, `,` or `;`, or stands in brackets, and states nothing else: it has no = and no operation, no
+    remark follows `.`, `,` or `;`, or is in brackets, and states nothing else: it has no = and no operation, no
     number but `target` and those before it, and no words that take the statement back.
     """
     tokens = _without_remark(text, target)
@@ -200,7 +200,7 @@ def _without_remark(text: str, target: int | None) -> list[str]:
 
 
 def _before_remark(tokens: list[str], remark: str, target: int | None) -> list[str]:
-    """Return the tokens before a remark; raises NotArithmetic if it is none that may follow an expression."""
+    """Return the tokens before a remark; raises NotArithmetic if it may not follow an expression."""
     before = tokens[-1] if tokens else ""
     in_brackets = before == "(" and remark.rstrip(" \t\r.*_$`").endswith(")")
     if not (in_brackets or before in {".", ",", ";"}) or _states_something(remark, {*tokens, str(target)}):
@@ -284,7 +284,7 @@ def _reduce(operands: list[_Operand], signs: list[str], precedence: int) -> None
 
 
 def _join(left: _Operand, sign: str, right: _Operand) -> _Operand:
-    """Return `left sign right` as one operand: its value, and its text with brackets only where they are needed."""
+    """Return `left sign right` as one operand: its value, and its text with brackets only if they are needed."""
     precedence = _PRECEDENCE[sign]
     left_text = f"({left.text})" if left.precedence < precedence else left.text
     right_text = f"({right.text})" if right.precedence <= precedence else right.text

@@ -10,7 +10,7 @@ A problem of this shape, invented, since the data's texts are not ours to publis
 
 Data of `math`: EleutherAI/hendrycks_math at the commit pinned below, seven configs in alphabetical order. An id is the
 config, the split and the row's number in it, from 0. The reference is the last `\boxed` of the solution, or all of them
-where it ends in several (`\boxed{1}` and `\boxed{2}`). Splits: test (5,000) and train (7,500); for RL as in RepExp
+if it ends in several (`\boxed{1}` and `\boxed{2}`). Splits: test (5,000) and train (7,500); for RL as in RepExp
 (arXiv:2510.11686) dev is MATH-500, whose problems are found in test by their text, and rl-test the other 4,500.
 `data` reads a local file, which holds one split (JSONL or parquet with problem and solution; ids `test-17`), or a
 folder with a clone of the dataset. dev and rl-test need the texts of MATH-500 too: `math500=FILE`, else the hub.
@@ -19,7 +19,7 @@ Data of `math500`: HuggingFaceH4/MATH-500 (Lightman et al. 2023, arXiv:2305.2005
 split. The id is its unique_id, `test/precalculus/807.json`, which names a file of the original MATH and no row; the
 reference is its column answer.
 
-At least ten public files name each of the two commits (the hub could not be reached where this was written). The
+At least ten public files name each of the two commits (the hub could not be reached when this was written). The
 paper's pools: 6,400 responses of up to 512 tokens at temperature 1.
 """
 

@@ -10,7 +10,7 @@ A problem of this shape, invented, since the data's texts are not ours to publis
 `3f0c2b9e-...`): prompt `Find the sum of the prime factors of $2024$, each counted once.`, reference `36`.
 
 Data: BytedTsinghua-SIA/DAPO-Math-17k at the commit pinned below, which at least ten public files name (the hub could
-not be reached where this was written). Its 300 MB hold each problem a hundred times; copies (equal `extra_info.index`)
+not be reached when this was written). Its 300 MB hold each problem a hundred times; copies (equal `extra_info.index`)
 are left out. Of the 17,917 problems 17,255 have different texts. The instruction that the data wrap around each problem
 is removed. `data` reads that parquet file instead, with or without copies, or JSONL, with prompt (text, or a chat with
 one user message) and `reward_model.ground_truth` or answer; a row without `extra_info.index` or id gets the id
@@ -21,7 +21,7 @@ ftajwar/deduplicated_dapo_dataset, of which no commit could be found to pin.
 
 `dapo-aime` combines the splits for RL: `train` as above, `dev` is AIME 2024, `test` is AIME 2025. The paper chooses the
 checkpoint by AIME 2024 and reports on the same thirty problems: `rl eval --split dev` gives its value, and `test` one
-on problems that nothing was chosen by. Its `data` is a file of the split that is requested.
+on problems that were not used to choose anything. Its `data` is a file of the split that is requested.
 """
 
 from __future__ import annotations

@@ -44,7 +44,7 @@ from .programs.program_grading import Exercise
 from .programs.program_text import program_in
 from .sandbox import Sandbox, find_tier, shared_sandbox
 
-# The problem stands in a block of its own: models that follow it then answer in one (tests/bench/code_prompts.py).
+# The problem is in a separate block: models that follow this form then answer in one (tests/bench/code_prompts.py).
 PROMPT = (
     "Write a Python program for this problem, with the imports that it needs. Answer with one Markdown code block "
     "that holds the whole program.\n```\n{problem}\n```\n"
@@ -58,7 +58,7 @@ Result = TypeVar("Result")
 
 @dataclass(frozen=True)
 class EvalPlus(Task):
-    """What both tasks share.
+    """The base class of both tasks.
 
     tests   "plus" (the default) or "base", without evalplus' own tests, for comparison with older papers
     """
@@ -118,7 +118,7 @@ class EvalPlus(Task):
         return [{"role": "user", "content": PROMPT.format(problem=problem.prompt.strip())}]
 
     def verify(self, problem: Problem, response: str, *, finish: str = "") -> Verdict:
-        """Return the verdict on one response, whose program runs in a process of its own."""
+        """Return the verdict on one response, whose program runs in a separate process."""
         return self.verify_all(problem, [response], finish=[finish])[0]
 
     def verify_all(
@@ -137,7 +137,7 @@ class EvalPlus(Task):
         return _once_each(self._programs(problem, responses, finish), grade, wrong("no program"))
 
     def answer(self, problem: Problem, response: str, *, finish: str = "") -> str | None:
-        """Return the program in one spelling, its syntax tree as source without comments; None where there is none."""
+        """Return the program in one spelling, its syntax tree as source without comments; None if there is none."""
         return self.answers(problem, [response], finish=[finish])[0]
 
     def answers(
@@ -152,7 +152,7 @@ class EvalPlus(Task):
         return self._programs(problem, [response], [finish])[0]
 
     def _programs(self, problem: Problem, responses: Sequence[str], finish: Sequence[str] | None) -> list[str | None]:
-        """Return the program in each response, None where there is none."""
+        """Return the program in each response, None if there is none."""
         ends = finish if finish is not None else [""] * len(responses)
         entry_point, prompt = problem.meta["entry_point"], problem.prompt
         return [
@@ -167,7 +167,7 @@ class EvalPlus(Task):
         return Exercise(self.dataset, meta["entry_point"], problem.prompt + problem.reference, runs, meta["atol"])
 
     def _inputs(self, problem: Problem, inputs: list[Any]) -> Sequence[Sequence[Any]]:
-        """Return the arguments of each test, made from what JSON can hold of them."""
+        """Return the arguments of each test, converted from the form that JSON can hold."""
         return inputs
 
 

@@ -105,7 +105,7 @@ class Game24(Task):
         return correct() if other_value is None else wrong("right side")
 
     def answer(self, problem: Problem, response: str) -> str | None:
-        """Return the expression in one spelling, `(10 - 6) * 5 + 4`; None where there is none.
+        """Return the expression in one spelling, `(10 - 6) * 5 + 4`; None if there is none.
 
         If a side of the chain is not 24, the first such side is appended (`= 48`): equal answers have equal verdicts.
         """
@@ -142,7 +142,7 @@ def _last_statement(response: object) -> tuple[Expression, str | None]:
 
 
 def _read_boxed_24(box: re.Match[str]) -> str:
-    r"""Return what `\boxed{24}` is read as: "" after a number or a bracket, where it repeats the result, else "24"."""
+    r"""Return what `\boxed{24}` is read as: "" after a number or a bracket, as it repeats the result, else "24"."""
     before = box.string[max(0, box.start() - _BEFORE_BOX) : box.start()].rpartition("\n")[2].rstrip(" \t$.,;:*_")
     return "" if before[-1:].isdecimal() or before[-1:] in {")", "]", "}"} else str(TARGET)
 

@@ -8,7 +8,7 @@ A problem (id `test-1`): prompt `A robe takes 2 bolts of blue fiber and half tha
 total does it take?`, reference `3`. The data's solution ends in `#### 3`, as a correct response should.
 
 Data: openai/gsm8k, config main, at the commit pinned below, which at least ten public files name (the hub could not be
-reached where this was written). Ids are the row numbers of the official files, from 0: `test-0` to `test-1318`,
+reached when this was written). Ids are the row numbers of the official files, from 0: `test-0` to `test-1318`,
 `train-0` to `train-7472`. `data` reads a local file or folder instead. A file holds one split: JSONL as in
 github.com/openai/grade-school-math, or the hub's parquet. `test.jsonl` serves `test`, `dev` and `rl-test`; with
 `--split train` a file is read as the training set. A file with as many rows as the other set has is refused, since its

@@ -2,12 +2,12 @@
 
 How a response is graded: it must be a sequence of amino acids of the prompt's length. ESMFold folds it, and it is
 correct (plausible) if ESMFold's confidence values pLDDT and pTM both exceed 0.8 (`plddt_min`, `ptm_min`). The two
-values stand in the verdict's reason, never in `answer`, which selectors see.
+values are in the verdict's reason, never in `answer`, which selectors see.
 
 A problem (id `length-64`): the prompt is `_` 64 times, ESM3's fully masked sequence; there is no reference. A response
 is a sequence of 64 letters, `MKTAYIAKQR...`.
 
-Data: computed, nothing is downloaded but the weights of three models (`harness run --task proteins --preset quick
+Data: computed; only the weights of three models are downloaded (`harness run --task proteins --preset quick
 --dry-run` names those that are missing). `data` reads JSONL with `prompt` (`_`, and letters that must stay) and perhaps
 `id` instead.
 
@@ -18,7 +18,7 @@ samples to the first plausible sequence at random and 6.7 with RepExp. It does n
 alphabet, or which mean of pLDDT it takes: all are parameters here.
 
 Folding is expensive: 20.7 TFLOP at 256 residues, 403 at 916. So the measured values are stored separately
-(`STORE/measure`), under what measured them and not under the thresholds: `proteins:ptm_min=0.7` folds nothing again.
+(`STORE/measure`), with a key of the measurement and without the thresholds: `proteins:ptm_min=0.7` folds nothing again.
 """
 
 from __future__ import annotations
@@ -46,12 +46,12 @@ LONGEST = 1022  # residues, ESMFold's limit
 TEMPERATURE = 0.7  # constant; ESM3's unconditional generation (Hayes et al., Science 2025), to which the paper refers
 LETTERS = frozenset("ACDEFGHIKLMNPQRSTVWYXBUZO")
 LENGTHS = {"quick": "64..256:64", "small": "64..256:16", "paper": "64..916:4"}
-ANY = "any"  # a split with one problem, also called so, for sequences of any length: those made elsewhere
+ANY = "any"  # a split with one problem, with the same name, for imported sequences of any length
 
 
 @dataclass(frozen=True)
 class Proteins(Task):
-    """Sequences of each length, plausible where ESMFold's pLDDT and pTM both exceed their thresholds.
+    """Sequences of each length, plausible if ESMFold's pLDDT and pTM both exceed their thresholds.
 
     length              the lengths of split `test`: 64, 64+128, 64..256:64 (from 64 to 256 in steps of 64)
     plddt_min, ptm_min  what the two values must exceed; changing them folds nothing again
@@ -163,7 +163,7 @@ class Proteins(Task):
         return None if 0 in by_length else self.measurer().seconds(by_length)
 
     def outlook(self, problems: Sequence[Problem], n: int) -> str:
-        """Say how long a run takes, by arithmetic alone: for machines without the weights, where nothing is timed."""
+        """Return how long a run takes, by arithmetic alone, for machines without the weights, which cannot time it."""
         from harness_plugins.proteins.esmfold import operations
 
         total = n * sum(operations(len(problem.prompt)) for problem in problems)
@@ -211,7 +211,7 @@ def lengths(text: str) -> list[int]:
 
 
 def fault(problem: Problem, response: str) -> str:
-    """Say why a response cannot be an answer however it folds; "" where it may be one."""
+    """Return why a response cannot be an answer however it folds; "" if it may be one."""
     for place, letter in enumerate(response, 1):
         if letter not in LETTERS:
             return f"no amino acid: {letter!r} at {place}"

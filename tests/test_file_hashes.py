@@ -125,7 +125,7 @@ def test_processes_that_write_at_once_leave_a_whole_cache(tmp_path, cache):
 
 
 def test_one_line_says_that_reading_takes_long(tmp_path, monkeypatch, capfd):
-    monkeypatch.setattr(file_hashes, "SAID_AFTER_S", -1.0)
+    monkeypatch.setattr(file_hashes, "NOTICE_AFTER_S", -1.0)
     folder = model(tmp_path / "my-model")
     content_hash(folder)
     assert capfd.readouterr().err == "model folder my-model: reading 0.1 GB once, to know it again by its content\n"

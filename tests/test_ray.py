@@ -495,11 +495,11 @@ def test_a_run_waits_for_nodes_only_so_long():
     assert place.fitting([node, {**node, "Alive": False}, {"Alive": True, "Resources": {"CPU": 64.0}}]) == 2
     waiting = Losses(patience_s=0.1)
     time.sleep(0.2)
-    waiting.require_hope(place, room=2)
-    waiting.require_hope(place, room=0)  # it has only just gone
+    waiting.require_room(place, room=2)
+    waiting.require_room(place, room=0)  # it has only just gone
     time.sleep(0.2)
     with pytest.raises(HarnessError, match=r"for 0\.1 s no node has had 2 CPUs and 1 GPU: what is finished is kept"):
-        waiting.require_hope(place, room=0)
+        waiting.require_room(place, room=0)
 
 
 def test_workers_get_threads_as_cores_and_what_the_run_was_allowed_and_no_key(monkeypatch):

@@ -8,7 +8,7 @@ import torch
 from scipy.stats import chisquare
 
 from harness import HarnessError, Sampler
-from harness_plugins.engines.transformers.row_streams import RowDraws, uniforms
+from harness_plugins.engines.transformers.row_streams import RowSampler, uniforms
 from harness_plugins.samplers.plain import HighTemp, LowTemp, MinP, Nucleus, Vanilla, register_samplers
 
 VOCABULARY, ROWS = 64, 6000
@@ -31,12 +31,12 @@ def exact(sampler: Sampler, logits: np.ndarray = LOGITS) -> np.ndarray:
 def draw(sampler: Sampler, seed: int = 0) -> np.ndarray:
     """(ROWS,) first tokens."""
     streams = np.stack([uniforms(seed, row, 1) for row in range(ROWS)])
-    draws = RowDraws(sampler, streams, eos=[], filler=0, device=torch.device("cpu"))
+    sampling = RowSampler(sampler, streams, eos=[], filler=0, device=torch.device("cpu"))
     logits = torch.tensor(LOGITS, dtype=torch.float32).repeat(ROWS, 1)
-    left = draws(torch.zeros(ROWS, 1, dtype=torch.long), logits)
-    assert torch.equal(left.argmax(-1), draws.tokens[:, 0])
+    left = sampling(torch.zeros(ROWS, 1, dtype=torch.long), logits)
+    assert torch.equal(left.argmax(-1), sampling.tokens[:, 0])
     assert left.isfinite().sum() == ROWS
-    return draws.tokens[:, 0].numpy()
+    return sampling.tokens[:, 0].numpy()
 
 
 def assert_drawn_from(tokens: np.ndarray, p: np.ndarray) -> None:
@@ -86,10 +86,10 @@ def test_the_filters_are_those_that_generate_builds():
 
 def test_logprobs_are_the_models_own_whatever_the_sampler():
     for sampler in (Vanilla(), MinP(), Nucleus(temperature=0.5)):
-        draws = RowDraws(sampler, np.array([[0.3], [0.9]]), eos=[], filler=0, device=torch.device("cpu"))
-        draws(torch.zeros(2, 1, dtype=torch.long), torch.tensor(LOGITS, dtype=torch.float32).repeat(2, 1))
+        sampling = RowSampler(sampler, np.array([[0.3], [0.9]]), eos=[], filler=0, device=torch.device("cpu"))
+        sampling(torch.zeros(2, 1, dtype=torch.long), torch.tensor(LOGITS, dtype=torch.float32).repeat(2, 1))
         own = LOGITS - np.log(np.exp(LOGITS).sum())
-        np.testing.assert_allclose(draws.logprobs, own[draws.tokens[:, 0]], atol=1e-5)
+        np.testing.assert_allclose(sampling.logprobs, own[sampling.tokens[:, 0]], atol=1e-5)
 
 
 def test_a_token_of_no_probability_is_never_drawn_even_at_the_ends_of_the_stream():

@@ -347,11 +347,11 @@ def test_hidden_states_are_those_of_a_plain_forward_pass(trainer, tmp_path, whos
     monkeypatch.setattr(trainer, "options", Trl(hidden=whose))
     monkeypatch.setattr(trainer, "reference", trainer.reference if whose == "ref" else None)
     prompts = [str(place) for place in (7, 2) for _ in range(SETTINGS.rollouts)]
-    drawn = trainer._roll_out(prompts, trainer)
+    rollouts = trainer._roll_out(prompts, trainer)
     found = trainer._hidden()
-    logprobs = trainer.drawn.logprobs()
+    logprobs = trainer.step_responses.logprobs()
     plain = AutoModelForCausalLM.from_pretrained(tiny24("tiny24-medium"), dtype=torch.float32).eval()
-    for row, (prompt, response) in enumerate(zip(drawn["prompt_ids"], drawn["completion_ids"], strict=True)):
+    for row, (prompt, response) in enumerate(zip(rollouts["prompt_ids"], rollouts["completion_ids"], strict=True)):
         with torch.no_grad():
             output = plain(torch.tensor([[*prompt, *response]]), output_hidden_states=True)
         expected = output.hidden_states[-1][0, len(prompt) :].double().mean(0)
@@ -364,7 +364,7 @@ def test_hidden_states_are_those_of_a_plain_forward_pass(trainer, tmp_path, whos
 def test_the_embedder_hidden_mean_gives_the_same_states(trainer):
     engine = Transformers(model="tiny24-medium")
     trainer._roll_out(["3"] * SETTINGS.rollouts, trainer)
-    theirs = engine.encode(trainer.asked[3][1], trainer.drawn.responses[0], ("mean",))["mean"]
+    theirs = engine.encode(trainer.train_chats[3][1], trainer.step_responses.responses[0], ("mean",))["mean"]
     assert np.allclose(trainer._hidden().numpy(), theirs, rtol=1e-4, atol=1e-5)
 
 

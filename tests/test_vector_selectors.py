@@ -434,8 +434,8 @@ def test_samples_from_a_projection_have_its_minors_as_law(block, monkeypatch):
 def test_a_row_is_sampled_once_whatever_rounding_leaves_of_it():
     for seed in range(50):
         basis = np.linalg.qr(np.random.default_rng(seed).normal(size=(6, 4)))[0]
-        kept, _ = projection_sampling._keep(basis[[0, 0, 1, 0]], np.array([0, 0, 1, 0]), np.zeros(4))
-        assert kept == [0, 2]
+        accepted, _ = projection_sampling._accept(basis[[0, 0, 1, 0]], np.array([0, 0, 1, 0]), np.zeros(4))
+        assert accepted == [0, 2]
 
 
 def test_eigenvectors_are_chosen_by_the_product_of_their_weights():

@@ -1,11 +1,11 @@
 """Embedder `esmc`: the mean over a protein's residues of ESM C's last hidden states (Candido et al. 2026).
 
-The paper's vectors are those of the 600M model, averaged. The tokens that begin and end a sequence are left out of the
-mean, and so is padding. The states are those after the final norm (`embeddings` of EvolutionaryScale's `esm`); before
-it with `layer_norm=pre`.
+The paper averages the states of the 600M model. The mean leaves out padding and the tokens that begin and end a
+sequence. The states are those after the final norm (`embeddings` of EvolutionaryScale's `esm`), or before it with
+`layer_norm=pre`.
 
-transformers loads a checkpoint whose names do not fit with random weights, and only warns: it happened to
-biohub/ESMC-6B in 2026-09. Here one weight that did not come from the checkpoint is an error.
+If a checkpoint's names do not match, transformers fills in random weights and only warns, as for biohub/ESMC-6B in
+2026-09. This embedder raises an error if a single weight does not come from the checkpoint.
 
 Candido et al., "ESM C" (2026); Hayes et al., "Simulating 500 million years of evolution with a language model" (2025).
 Needs transformers 5.16 or newer (`pip install 'diversity-harness[protein]'`).
@@ -44,14 +44,14 @@ def register_embedders(register: Register) -> None:
 
 @dataclass(frozen=True)
 class EsmC:
-    """ESM C's mean state of each sequence.
+    """Vectors of proteins: ESM C's mean state of each sequence.
 
     model         a hub id in transformers' layout, or a folder
-    revision      of the hub's: branch, tag or commit; the commit is part of the key in any case
+    revision      of a hub model: branch, tag or commit; the key holds the commit in any case
     layer_norm    "post" (after the final norm) or "pre"
-    tokens        at once, padding counted; fewer where memory runs out. Changes vectors by rounding only
+    tokens        in one batch, padding included; halved if memory runs out. Changes vectors by rounding only
     device        "auto" (a GPU if there is one), "cpu", "cuda", ...
-    test_weights  take a checkpoint of no published size, and mark all that it makes
+    test_weights  accept a checkpoint of no published size, and mark its results
     """
 
     state: ClassVar[None] = None
@@ -71,23 +71,23 @@ class EsmC:
         self._copy.check_folder(_sizes)
 
     def weights(self) -> list[Weights]:
-        """ESM C's."""
+        """Return the licence and location of ESM C's weights."""
         return [self._copy.weights()]
 
     def identity(self) -> dict[str, str]:
-        """What fixes the vectors beside the parameters: the hub's commit, or a hash of the folder."""
+        """Return what determines the vectors besides the parameters: the hub's commit, or a hash of the folder."""
         return {"weights": self._copy.commit()}
 
     def embed(self, problem: Problem, texts: Sequence[str]) -> NDArray[np.float32]:
-        """(n, d) float32; equal sequences get equal vectors. The problem makes no difference."""
-        distinct = sorted(dict.fromkeys(texts), key=len)  # of like length together: little padding
+        """Return (n, d) float32; equal sequences get equal vectors. The problem is not used."""
+        distinct = sorted(dict.fromkeys(texts), key=len)  # similar lengths together: little padding
         for text in distinct:
             _check_letters(text)
         rows: dict[str, Any] = {}
         while len(rows) < len(distinct):
-            rest = distinct[len(rows) :]
-            fitting = Chunks(_fitting(rest, self.tokens), "esmc")
-            for chunk, vectors in fitting.over(rest[: fitting.size], self._means):
+            remaining = distinct[len(rows) :]
+            chunks = Chunks(_fitting(remaining, self.tokens), "esmc")
+            for chunk, vectors in chunks.over(remaining[: chunks.size], self._means):
                 rows.update(zip(chunk, vectors, strict=True))
         return np.stack([rows[text] for text in texts])
 
@@ -97,7 +97,7 @@ class EsmC:
 
     @cached_property
     def _loaded(self) -> tuple[Any, Any]:
-        """Tokenizer and model, every weight of it from the checkpoint."""
+        """The tokenizer, and the model with every weight from the checkpoint."""
         try:
             from transformers import EsmcModel, EsmcTokenizer
         except ImportError as failure:
@@ -108,13 +108,13 @@ class EsmC:
         return tokenizer, whole_model(EsmcModel, self._copy, self.device, _sizes)
 
     def _means(self, texts: Sequence[str]) -> Any:
-        """(n, d) float32."""
+        """Return the mean states of a batch of sequences, (n, d) float32."""
         import torch
 
         tokenizer, model = self._loaded
         encoded = tokenizer(list(texts), return_tensors="pt", padding=True).to(model.device)
         before: list[Any] = []
-        hook = model.norm.register_forward_pre_hook(lambda norm, given: before.append(given[0]))
+        hook = model.norm.register_forward_pre_hook(lambda norm, inputs: before.append(inputs[0]))
         try:
             with torch.inference_mode():
                 after = model(**encoded).last_hidden_state
@@ -131,9 +131,9 @@ class EsmC:
 
 
 def whole_model(factory: Any, copy: Copy, device: str, sizes: Callable[[Mapping[str, Any]], Mapping[str, int]]) -> Any:
-    """The model of a checkpoint in float32, if all its weights are there and finite, and its size is a published one.
+    """Load a checkpoint in float32; HarnessError unless all weights are present and finite, and the size is published.
 
-    `sizes(config)`: what of the config, as JSON, says which of the published ones it is.
+    `sizes(config)` returns the sizes in the config (parsed JSON) that are compared with the published ones.
     """
     import torch
 
@@ -146,12 +146,12 @@ def whole_model(factory: Any, copy: Copy, device: str, sizes: Callable[[Mapping[
     lacking = sorted([*loading["missing_keys"], *(str(key) for key in loading["mismatched_keys"])])
     if lacking:
         raise HarnessError(
-            f"{copy.who}: {copy.source} does not hold {len(lacking)} of the model's weights ({lacking[0]:.60}, ...): "
-            "they would be random; the checkpoint is of another layout, or damaged"
+            f"{copy.component}: {copy.source} does not hold {len(lacking)} of the model's weights "
+            f"({lacking[0]:.60}, ...): they would be random; the checkpoint is of another layout, or damaged"
         )
-    bad = next((name for name, part in model.named_parameters() if not part.isfinite().all()), None)
-    if bad:
-        raise HarnessError(f"{copy.who}: {copy.source}: {bad} is not finite: the checkpoint is damaged")
+    not_finite = next((name for name, part in model.named_parameters() if not part.isfinite().all()), None)
+    if not_finite:
+        raise HarnessError(f"{copy.component}: {copy.source}: {not_finite} is not finite: the checkpoint is damaged")
     return model.to(find_device(device)).eval()
 
 
@@ -160,7 +160,7 @@ def _sizes(config: Mapping[str, Any]) -> dict[str, int]:
 
 
 def _fitting(texts: Sequence[str], tokens: int) -> int:
-    """How many of these, which ascend in length, are at most so many tokens when padded; at least one."""
+    """Return how many texts, of ascending length, have at most `tokens` tokens when padded; at least one."""
     count = 1
     while count < len(texts) and (count + 1) * (len(texts[count]) + 2) <= tokens:
         count += 1
@@ -168,7 +168,7 @@ def _fitting(texts: Sequence[str], tokens: int) -> int:
 
 
 def _check_letters(text: str) -> None:
-    wrong = next((place for place, letter in enumerate(text) if letter not in LETTERS), None)
-    if wrong is not None or not text:
-        what = f"{text[wrong]!r} at {wrong + 1}" if wrong is not None else "an empty text"
-        raise HarnessError(f"esmc: embeds proteins, one letter a residue, not {what} (in {text[:40]!r})")
+    at = next((place for place, letter in enumerate(text) if letter not in LETTERS), None)
+    if at is not None or not text:
+        fault = f"{text[at]!r} at {at + 1}" if at is not None else "an empty text"
+        raise HarnessError(f"esmc: embeds proteins, one letter a residue, not {fault} (in {text[:40]!r})")

@@ -1,9 +1,9 @@
-"""Embedders that take the engine's own hidden states: nothing is computed here, the engine pools while it samples.
+"""Embedders whose vectors are the engine's hidden states, which the engine pools while it samples.
 
 hidden-mean          the mean over all T response tokens (the end-of-sequence token included) of the last hidden
                      state after the final norm (Tuyls et al. 2025, arXiv:2510.11686)
 hidden-last          that state at the last token
-hidden-penultimate   at the last token but one; for T = 1 at the prompt's last position
+hidden-penultimate   that state at the last token but one; for T = 1 at the prompt's last position
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from harness.hookspecs import Register
 
 @dataclass(frozen=True)
 class HiddenMean:
-    """The mean over the response's tokens."""
+    """The mean state over the response's tokens."""
 
     state: ClassVar[str] = "mean"
 
@@ -29,7 +29,7 @@ class HiddenMean:
 
 @dataclass(frozen=True)
 class HiddenLast(HiddenMean):
-    """The last token's state."""
+    """The state at the last token."""
 
     state: ClassVar[str] = "last"
 
@@ -43,6 +43,6 @@ class HiddenPenultimate(HiddenMean):
 
 @hookimpl
 def register_embedders(register: Register) -> None:
-    """Register the three."""
+    """Register the three embedders."""
     for embedder in (HiddenMean, HiddenLast, HiddenPenultimate):
         register(f"hidden-{embedder.state}", embedder)

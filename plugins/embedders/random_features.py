@@ -1,8 +1,8 @@
-"""Embedder `random-features`: a control, whose vectors only tell which texts are equal.
+"""Embedder `random-features`: a control, whose vectors only show which texts are equal.
 
-Each text's vector is Gaussian noise, seeded by a hash of the text: equal texts get equal vectors, and any other two
-are as far apart as chance has it. A selector on these vectors is random selection that puts duplicates last (`dedup`);
-what it gains over that with a real embedder is what the embedder adds.
+Each text's vector is Gaussian noise, seeded by a hash of the text: equal texts get equal vectors, and the distances
+between different texts are random. With these vectors a selector selects at random, with duplicates last (like
+`dedup`); what it gains over this with a real embedder is due to the embedder.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class RandomFeatures:
-    """A control: standard normal vectors of width `dim` seeded by a hash of each text, the same for equal texts.
+    """A control: standard normal vectors of width `dim`, seeded by a hash of each text; equal texts get equal vectors.
 
-    `seed`: another one gives other vectors for all texts.
+    `seed`: another seed gives other vectors for all texts.
     """
 
     state: ClassVar[None] = None
@@ -35,7 +35,7 @@ class RandomFeatures:
             raise HarnessError(f"random-features: dim must be at least 1, got {self.dim}")
 
     def embed(self, problem: Problem, texts: Sequence[str]) -> NDArray[np.float32]:
-        """(n, dim) float32; the problem makes no difference."""
+        """Return (n, dim) float32; the problem is not used."""
         import numpy as np
 
         vectors = {text: self._vector(text) for text in dict.fromkeys(texts)}

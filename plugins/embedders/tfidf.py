@@ -13,8 +13,8 @@ from harness import HarnessError, Problem, hookimpl
 class Tfidf:
     """TF-IDF vectors, fitted to the responses of each problem; no model, no training set.
 
-    A token is a word, a number or a single sign, so that `(10 - 6) * 4` and `10 - 6 * 4` differ. `ngrams`: runs of up
-    to so many tokens count. Rows are of unit length; a response without tokens is the zero vector.
+    A token is a word, a number or a single sign, so that `(10 - 6) * 4` and `10 - 6 * 4` differ. `ngrams`: the longest
+    run of tokens that counts as a feature. Rows have unit length; a response without tokens is the zero vector.
     """
 
     state: ClassVar[None] = None
@@ -25,7 +25,7 @@ class Tfidf:
             raise HarnessError(f"tfidf: ngrams must be at least 1, got {self.ngrams}")
 
     def embed(self, problem: Problem, texts: Sequence[str]) -> Any:
-        """(n, vocabulary) scipy-sparse float64."""
+        """Return (n, vocabulary), a scipy-sparse matrix of float64."""
         import numpy as np
         from scipy.sparse import csr_matrix
         from sklearn.feature_extraction.text import TfidfVectorizer
@@ -33,7 +33,7 @@ class Tfidf:
         vectorizer = TfidfVectorizer(token_pattern=r"\w+|[^\w\s]", ngram_range=(1, self.ngrams), dtype=np.float64)
         try:
             return vectorizer.fit_transform(texts)
-        except ValueError:  # not one token in any response: nothing tells them apart
+        except ValueError:  # no response has a token: all get the same zero vector
             return csr_matrix((len(texts), 1), dtype=np.float64)
 
 

@@ -18,8 +18,8 @@ OUT_OF_MEMORY = ("can't allocate memory", "not enough memory", "out of memory", 
 class Chunks:
     """Chunks of at most `size` rows. After a halving, the smaller size is kept for all later chunks."""
 
-    def __init__(self, size: int, who: str = "transformers") -> None:
-        self.size, self.who = size, who
+    def __init__(self, size: int, component: str = "transformers") -> None:
+        self.size, self.component = size, component
 
     def over(
         self, rows: Sequence[Row], work: Callable[[Sequence[Row]], Result], most: int | None = None
@@ -37,21 +37,24 @@ class Chunks:
                 if not out_of_memory(failure):
                     raise
                 if len(chunk) == 1:
-                    raise HarnessError(f"{self.who}: not even one response at a time fits into memory") from failure
+                    raise HarnessError(
+                        f"{self.component}: not even one response at a time fits into memory"
+                    ) from failure
                 self.size = len(chunk) // 2
             else:
                 done += len(chunk)
                 yield chunk, result
                 continue
-            release()  # after the `except`, not in it: the exception's traceback still holds the tensors there
+            release()  # after the `except`, not in it: there the exception's traceback still holds the tensors
 
 
 def out_of_memory(failure: BaseException) -> bool:
     """Return whether an exception means that memory ran out, on a GPU or a CPU."""
     import torch
 
-    known = isinstance(failure, (MemoryError, torch.OutOfMemoryError))
-    return known or any(words in str(failure) for words in OUT_OF_MEMORY)
+    if isinstance(failure, (MemoryError, torch.OutOfMemoryError)):
+        return True
+    return any(message in str(failure) for message in OUT_OF_MEMORY)
 
 
 def release() -> None:

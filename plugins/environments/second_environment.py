@@ -15,7 +15,7 @@ from harness import HarnessError
 
 ANSWERS_S = 300.0  # a first import of torch on a busy machine takes a minute
 
-_ASK = """
+_VERSIONS_SCRIPT = """
 import importlib.metadata as m, json, sys
 def version(name):
     try:
@@ -28,12 +28,12 @@ print(json.dumps({name: version(name) for name in sys.argv[1:]}))
 
 @dataclass(frozen=True)
 class SecondEnvironment:
-    """Where to look for a library.
+    """The places where a library's Python environment is looked for.
 
-    name       as errors begin
-    module     of the library
+    name       the first word of error messages
+    module     the library's module
     variable   the environment variable that names the interpreter
-    beside     the interpreter that is taken where none is named
+    beside     the interpreter to use if none is named
     make       how to make the environment, for a reader who has none
     """
 
@@ -47,11 +47,11 @@ class SecondEnvironment:
         """Return `requested`, else the variable's interpreter, else this one if it has the module, else `beside`."""
         named = requested or os.environ.get(self.variable)
         if named:
-            whose = "python=" if requested else f"{self.variable}="
-            python = Path(named).expanduser().absolute()  # resolved, it would lose its environment
+            origin = "python=" if requested else f"{self.variable}="
+            python = Path(named).expanduser().absolute()  # not resolved: the link belongs to the environment
             if not python.is_file():
                 raise HarnessError(
-                    f"{self.name}: {whose}{named} is not there: give the environment's bin/python, or {self.make}"
+                    f"{self.name}: {origin}{named} is not there: give the environment's bin/python, or {self.make}"
                 )
             return python
         if find_spec(self.module) is not None:
@@ -65,7 +65,7 @@ class SecondEnvironment:
 
     def versions(self, python: Path, distributions: Sequence[str]) -> dict[str, str | None]:
         """Return the installed version of each distribution; raise HarnessError if the interpreter does not run."""
-        versions: dict[str, str | None] = self.answer(python, _ASK, *distributions)
+        versions: dict[str, str | None] = self.answer(python, _VERSIONS_SCRIPT, *distributions)
         return versions
 
     def answer(self, python: Path, script: str, *arguments: str) -> Any:

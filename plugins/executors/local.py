@@ -1,4 +1,4 @@
-"""Executor `local`: this process, or several where the work is long enough to pay for starting them."""
+"""Executor `local`: runs work in this process, or in several if the work is long enough to pay for starting them."""
 
 from __future__ import annotations
 
@@ -18,16 +18,17 @@ from harness.system.lifeline import end_with_owner
 T = TypeVar("T")
 R = TypeVar("R")
 
-ALONE_S = 4.0
-START_S = 2.0
+ALONE_S = 4.0  # seconds before worker processes are considered
+START_S = 2.0  # remaining seconds per worker, above which they are started
 
 
 @dataclass(frozen=True)
 class Local:
-    """Runs on this machine; `workers` processes (0: one a core), none of them started for short work.
+    """Runs on this machine with up to `workers` processes (0: one per core); short work needs none of them.
 
-    The first items run here for up to 4 seconds; if at that rate more than 2 seconds a worker are left, the rest goes
-    to worker processes, which know nothing of this one (forkserver) and end with it, by SIGKILL too.
+    The first items run in this process for up to 4 seconds. If at that rate more than 2 seconds per worker remain, the
+    other items go to worker processes. They inherit no state of this process (forkserver), and end with it, even if it
+    is killed by SIGKILL.
     """
 
     workers: int = 0
@@ -37,29 +38,29 @@ class Local:
             raise HarnessError(f"local: workers must be at least 0 (0: one a core), got {self.workers}")
 
     def map(self, function: Callable[[T], R], items: Iterable[T]) -> Iterator[R]:
-        """The results in the items' order."""
+        """Yield the results in the items' order."""
         queue = list(items)
         workers = self.workers or os.cpu_count() or 1
         started = time.monotonic()
         for done, item in enumerate(queue, 1):
             yield function(item)
             elapsed = time.monotonic() - started
-            left = elapsed / done * (len(queue) - done)
-            if elapsed > ALONE_S and workers > 1 and left / workers > START_S:
+            remaining_s = elapsed / done * (len(queue) - done)
+            if elapsed > ALONE_S and workers > 1 and remaining_s / workers > START_S:
                 yield from _in_processes(function, queue[done:], workers)
                 return
 
 
 def _in_processes(function: Callable[[T], R], items: list[T], workers: int) -> Iterator[R]:
-    """A bounded number of items is under way at once, so that memory does not grow with their number."""
+    """Yield the results in order; a bounded number of items is submitted at once, so that memory does not grow."""
     context = multiprocessing.get_context("forkserver")
     with ProcessPoolExecutor(workers, context, initializer=end_with_owner) as pool:
-        rest = iter(items)
-        running = [pool.submit(function, item) for item in itertools.islice(rest, 4 * workers)]
+        remaining = iter(items)
+        running = [pool.submit(function, item) for item in itertools.islice(remaining, 4 * workers)]
         try:
             while running:
                 result = running.pop(0).result()
-                running += [pool.submit(function, item) for item in itertools.islice(rest, 1)]
+                running += [pool.submit(function, item) for item in itertools.islice(remaining, 1)]
                 yield result
         except BrokenProcessPool as failure:
             raise HarnessError(

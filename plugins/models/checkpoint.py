@@ -1,4 +1,4 @@
-"""A causal language model's parts, each loaded when it is first asked for: config, tokenizer, weights."""
+"""Load the parts of a causal language model, each at its first use: config, tokenizer, weights."""
 
 from __future__ import annotations
 
@@ -16,26 +16,26 @@ from .model_location import Location, content_hash, one_line_errors
 if TYPE_CHECKING:
     import torch
 
-# A template that prints today's date would give another prompt every day; this is what it prints without a clock.
+# A template that prints today's date would change the prompt every day; without a clock it prints this date.
 TEMPLATE_DATE = "26 Jul 2024"
 
 
 class Checkpoint:
-    """A model at its place. Nothing is loaded, fetched or imported before it is needed.
+    """A model in a folder or on the hub. Nothing is loaded, downloaded or imported before it is needed.
 
-    `takes_quantized`: whether whoever runs the model can read quantized weights; else they are refused with the config.
+    `takes_quantized`: whether the engine can read quantized weights; if not, they are refused when the config is read.
     """
 
     def __init__(
         self, location: Location, device: str, dtype: str, revision: str | None, takes_quantized: bool = False
     ) -> None:
         self.location, self.name, self._takes_quantized = location, location.name, takes_quantized
-        self._asked_device, self._asked_dtype, self._asked_revision = device, dtype, revision
+        self._requested_device, self._requested_dtype, self._requested_revision = device, dtype, revision
 
     @cached_property
     def device(self) -> torch.device:
-        """Where the model runs."""
-        return find_device(self._asked_device)
+        """The device that the model runs on."""
+        return find_device(self._requested_device)
 
     @cached_property
     def revision(self) -> str | None:
@@ -45,30 +45,30 @@ class Checkpoint:
 
     @property
     def dtype(self) -> str:
-        """The weights' type by name; "auto" is float32 on a CPU and the checkpoint's own on a GPU."""
-        return self._asked_dtype if self._asked_dtype != "auto" else self.dtype_on(self.device.type)
+        """Return the name of the weights' type; "auto" is float32 on a CPU and the checkpoint's type on a GPU."""
+        return self._requested_dtype if self._requested_dtype != "auto" else self.dtype_on(self.device.type)
 
     def dtype_on(self, device: str) -> str:
-        """The type that "auto" is on that kind of device."""
-        own = getattr(self.config.get_text_config(), "dtype", None)
-        return "float32" if device == "cpu" or own is None else str(own).removeprefix("torch.")
+        """Return the type that "auto" means on that kind of device."""
+        stored = getattr(self.config.get_text_config(), "dtype", None)
+        return "float32" if device == "cpu" or stored is None else str(stored).removeprefix("torch.")
 
     @cached_property
     def config(self) -> Any:
-        """The model's config, if it is a causal language model's."""
+        """The model's config; HarnessError if it does not belong to a causal language model."""
         from transformers import MODEL_FOR_CAUSAL_LM_MAPPING, AutoConfig
 
         with quiet(), one_line_errors(self.location):
             config = AutoConfig.from_pretrained(
                 self.location.source,
-                revision=self._asked_revision or "main",
+                revision=self._requested_revision or "main",
                 trust_remote_code=False,
                 local_files_only=self.local,
             )
-        made_for = config.architectures or ["CausalLM"]
-        causal = any(name.endswith(("CausalLM", "LMHeadModel", "ConditionalGeneration")) for name in made_for)
+        architectures = config.architectures or ["CausalLM"]
+        causal = any(name.endswith(("CausalLM", "LMHeadModel", "ConditionalGeneration")) for name in architectures)
         if type(config) not in MODEL_FOR_CAUSAL_LM_MAPPING or not causal or config.is_encoder_decoder:
-            raise HarnessError(f"model {self.name!r} ({', '.join(made_for)}) is not a causal language model")
+            raise HarnessError(f"model {self.name!r} ({', '.join(architectures)}) is not a causal language model")
         self._require_readable(config)
         return config
 
@@ -76,8 +76,8 @@ class Checkpoint:
         quantized = getattr(config, "quantization_config", None)
         if quantized is None or self._takes_quantized:
             return
-        settings = quantized if isinstance(quantized, dict) else vars(quantized)
-        method = getattr(settings.get("quant_method"), "value", settings.get("quant_method")) or "some method"
+        options = quantized if isinstance(quantized, dict) else vars(quantized)
+        method = getattr(options.get("quant_method"), "value", options.get("quant_method")) or "some method"
         raise HarnessError(
             f"model {self.name!r} is quantized ({method}), which engine transformers does not read here: give the "
             "unquantized model, or use --engine vllm, or serve it and use --engine openai"
@@ -85,7 +85,7 @@ class Checkpoint:
 
     @property
     def context(self) -> float:
-        """How many tokens the model takes, prompt and response together; infinite where it does not say."""
+        """Return the maximum number of tokens of prompt and response together; infinite if the config has none."""
         return getattr(self.config.get_text_config(), "max_position_embeddings", None) or math.inf
 
     @cached_property
@@ -98,7 +98,7 @@ class Checkpoint:
 
     @cached_property
     def model(self) -> Any:
-        """The model, ready to generate, without the decoding defaults that it came with (temperature, top_k, ...)."""
+        """The model, ready to generate, without the decoding defaults of its checkpoint (temperature, top_k, ...)."""
         import torch
         from transformers import AutoModelForCausalLM, GenerationConfig
 
@@ -119,7 +119,7 @@ class Checkpoint:
 
     @cached_property
     def decoder(self) -> torch.nn.Module:
-        """The part of the model that gives the last hidden state after the final norm."""
+        """The model's module that gives the last hidden state after the final norm."""
         from ..engines.transformers.capture import final_decoder
 
         return final_decoder(self.model, self.name)
@@ -132,32 +132,32 @@ class Checkpoint:
         with quiet(), one_line_errors(self.location):
             try:
                 config = GenerationConfig.from_pretrained(self.location.source, **self._pinned)
-            except OSError:  # it has none: the model's config stands in
+            except OSError:  # the checkpoint has none: take the model's config
                 config = GenerationConfig.from_model_config(self.config)
-        own = config.eos_token_id if isinstance(config.eos_token_id, (list, tuple)) else [config.eos_token_id]
+        listed = config.eos_token_id if isinstance(config.eos_token_id, (list, tuple)) else [config.eos_token_id]
         size = self.config.get_text_config().vocab_size  # a tokenizer may know more tokens than the model
-        ends = dict.fromkeys((self.tokenizer.eos_token_id, *own))
+        ends = dict.fromkeys((self.tokenizer.eos_token_id, *listed))
         return [token for token in ends if token is not None and token < size]
 
     @property
     def filler(self) -> int:
-        """A token that stands where there is none (left of a prompt, after an end); it is masked or not counted."""
+        """Return the token for padding (left of a prompt, after an end); it is masked or not counted."""
         return self.eos[0] if self.eos else 0
 
     @property
     def _pinned(self) -> dict[str, Any]:
-        """The one commit that all parts of a hub model come from."""
+        """Return arguments of `from_pretrained` so that all parts of a hub model come from one commit."""
         if self.location.folder is not None:
             return {}
         return {"revision": self.config._commit_hash, "local_files_only": self.local}
 
     @cached_property
     def local(self) -> bool:
-        """Whether only what is on this disk can be had: a folder, or the hub's cache where the hub is out of reach."""
+        """Whether only files on this disk can be used: the model is a folder, or the hub cannot be reached."""
         return self.location.folder is not None or hub_is_out_of_reach()
 
     def prompt_ids(self, messages: Sequence[Message]) -> list[int]:
-        """A chat by the tokenizer's template; without one the messages' texts, joined by blank lines."""
+        """Return a prompt's tokens: by the tokenizer's chat template, else of the messages joined by blank lines."""
         if not self.tokenizer.chat_template:
             ids = self.tokenizer("\n\n".join(message["content"] for message in messages))["input_ids"]
         else:
@@ -178,24 +178,24 @@ class Checkpoint:
         return chat["input_ids"]
 
     def response_ids(self, text: str, ended: bool) -> list[int]:
-        """A given response's tokens, with the end-of-sequence token where it had ended."""
+        """Return a given response's tokens, with the end-of-sequence token if it had ended."""
         ids = self.tokenizer(text, add_special_tokens=False)["input_ids"]
         return [*ids, *self.eos[:1]] if ended else ids
 
     def rows(self, responses: Responses) -> list[list[int]]:
-        """The tokens of given responses; of their texts where these are not known."""
+        """Return the tokens of given responses; computed from their texts if the tokens are not known."""
         if responses.token_ids is not None:
             return [list(ids) for ids in responses.token_ids]
         ended = [finish == "stop" for finish in responses.finish]
         return [self.response_ids(text, end) for text, end in zip(responses.texts, ended, strict=True)]
 
     def text(self, ids: Sequence[int]) -> str:
-        """A response's text, without special tokens."""
+        """Return a response's text, without special tokens."""
         return self.tokenizer.decode(ids, skip_special_tokens=True, clean_up_tokenization_spaces=False)
 
 
 def find_device(name: str) -> torch.device:
-    """Return the device of that name; "auto" is the GPU if there is one."""
+    """Return the device of that name; "auto" is the GPU if there is one, else the CPU."""
     import torch
 
     if name == "auto":
@@ -211,7 +211,7 @@ def find_device(name: str) -> torch.device:
 
 @contextmanager
 def quiet() -> Iterator[None]:
-    """Neither warnings nor progress bars of transformers; as before afterwards."""
+    """Turn off warnings and progress bars of transformers inside the block."""
     from transformers.utils import logging
 
     level, bars = logging.get_verbosity(), logging.is_progress_bar_enabled()

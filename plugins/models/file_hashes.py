@@ -1,10 +1,10 @@
-"""The SHA-256 of large files, each byte read once: kept beside what the file system says of the file.
+"""Compute the SHA-256 of large files, and cache it, so that each file is read only once.
 
-Known hashes stand in `diversity-harness/file-hashes.json` in the user's cache folder (XDG_CACHE_HOME, else ~/.cache)
-under device, inode, size, and both times in nanoseconds: of the last change of content and of the last change of
-anything. The second cannot be set back by a program, so an edit in place is seen even where its author restores the
-first; only where the clock is set back, or by writing to the disk past the file system, is a stale hash believed.
-Delete the file to have everything read again. Two processes that write at once may lose an entry, never the file.
+The hashes are stored in `diversity-harness/file-hashes.json` in the user's cache folder (XDG_CACHE_HOME, else ~/.cache)
+by device, inode, size, and two times in nanoseconds: the last change of content (mtime) and of anything (ctime). A
+program cannot set the ctime back, so a change in place is noticed even if the mtime is restored. A stale hash is used
+only if the clock is set back, or if something writes to the disk without the file system. Delete the cache file to read
+everything again. Two processes that write at the same time may lose an entry, but never the cache file.
 """
 
 from __future__ import annotations
@@ -21,46 +21,46 @@ from pathlib import Path
 from harness import HarnessError
 from harness.system.files import user_cache, write_atomically
 
-WHOLE_UP_TO = 8 * 2**20  # bytes; smaller files are read each time, in a few milliseconds
+WHOLE_UP_TO = 8 * 2**20  # bytes; files up to this size are read each time, in a few milliseconds
 CHUNK = 8 * 2**20
-SAID_AFTER_S = 1.5
-SETTLED_NS = 2 * 10**9  # a file that changed so recently may change again within one tick of its clock
-KEPT = 1000  # entries; the oldest go
+NOTICE_AFTER_S = 1.5
+SETTLED_NS = 2 * 10**9  # a file changed more recently may change again without a new timestamp
+KEPT = 1000  # entries in the cache; the oldest are removed
 HEX = re.compile("[0-9a-f]{64}")
 
 
-def file_hashes(paths: Sequence[Path], what: str) -> list[str]:
-    """The SHA-256 (64 hex digits) of each file's content; one line on stderr where reading takes long.
+def file_hashes(paths: Sequence[Path], name: str) -> list[str]:
+    """Return the SHA-256 (64 hex digits) of each file's content; print one line on stderr if reading takes long.
 
-    `what` is being read, in that line: "model folder SmolLM2".
+    `name`: what the line says is read, such as "model folder SmolLM2".
     """
-    known = _read(cache_file())
+    cached = _read(cache_file())
     total = sum(path.stat().st_size for path in paths)
-    line = f"{what}: reading {total / 1e9:.1f} GB once, to know it again by its content"
+    line = f"{name}: reading {total / 1e9:.1f} GB once, to know it again by its content"
     reader = _Reader(line)
     fresh: dict[str, str] = {}
     hashes = []
     for path in paths:
         key = _key(path)
-        digest = known.get(key) or reader.digest(path)
-        if key not in known and path.stat().st_size > WHOLE_UP_TO and key == _key(path) and _settled(path):
+        digest = cached.get(key) or reader.digest(path)
+        if key not in cached and path.stat().st_size > WHOLE_UP_TO and key == _key(path) and _settled(path):
             fresh[key] = digest
         hashes.append(digest)
     if fresh:
-        _keep(cache_file(), fresh)
+        _add(cache_file(), fresh)
     return hashes
 
 
 def cache_file() -> Path:
-    """Where hashes are kept."""
+    """Return the path of the cache file."""
     return user_cache() / "file-hashes.json"
 
 
 class _Reader:
-    """Reads files, and says once that it does where that takes long."""
+    """Reads files, and prints one line if that takes long."""
 
     def __init__(self, line: str) -> None:
-        self._line, self._due = line, time.monotonic() + SAID_AFTER_S
+        self._line, self._due = line, time.monotonic() + NOTICE_AFTER_S
 
     def digest(self, path: Path) -> str:
         digest = hashlib.sha256()
@@ -84,7 +84,7 @@ def _settled(path: Path) -> bool:
 
 
 def _read(cache: Path) -> dict[str, str]:
-    """What is known; nothing where the cache is missing, broken or not readable."""
+    """Return the cached hashes; empty if the cache is missing, broken or not readable."""
     try:
         entries = json.loads(cache.read_bytes())
     except (OSError, ValueError, RecursionError):
@@ -94,8 +94,8 @@ def _read(cache: Path) -> dict[str, str]:
     return {key: value for key, value in entries.items() if isinstance(value, str) and HEX.fullmatch(value)}
 
 
-def _keep(cache: Path, fresh: dict[str, str]) -> None:
-    """Add to what is known by now; a cache that cannot be written is done without."""
+def _add(cache: Path, fresh: dict[str, str]) -> None:
+    """Add hashes to the cache file; do nothing if it cannot be written."""
     entries = {**_read(cache), **fresh}
     text = json.dumps(dict(list(entries.items())[-KEPT:]), indent=0)
     with suppress(OSError, HarnessError):

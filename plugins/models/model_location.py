@@ -1,4 +1,4 @@
-"""Where a model's name leads: to the embedded model, a folder, or the hub. Nowhere is an error of one line."""
+"""Find out what a model's name means: an embedded model, a folder, or the hub; else a one-line error."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from .file_hashes import file_hashes
 
 WEIGHTS = ("*.safetensors", "pytorch_model*.bin")
 TOKENIZER = ("tokenizer*", "vocab.*", "merges.txt", "special_tokens_map.json", "added_tokens.json", "chat_template*")
-# Files of a model's folder that change nothing of what it gives: hidden ones, texts, code (which is never run), other
-# runtimes' formats, what training left behind. What is not named here counts.
-APART = re.compile(
+# Files in a model's folder that do not change its output: hidden files, texts, code (which is never run), formats of
+# other runtimes, files left by training. All other files are part of the content hash.
+IGNORED = re.compile(
     r"\..*|(README|LICENSE|LICENCE|NOTICE|USE_POLICY)\b.*|.*\.(md|pdf|html|png|jpe?g|gif|svg|py|log|csv)"
     r"|.*\.(gguf|onnx|h5|msgpack|ot|tflite|mlmodel|pth?|lock)|(optimizer|scheduler|rng_state|events\.out)\b.*"
     r"|training_args\.bin|trainer_state\.json|(all|train|eval)_results\.json",
@@ -30,19 +30,19 @@ APART = re.compile(
 
 @dataclass(frozen=True)
 class Location:
-    """A model's name as tables show it, and its folder (None: it is on the hub)."""
+    """A model's name as tables show it, and its folder (None: the model is on the hub)."""
 
     name: str
     folder: Path | None
 
     @property
     def source(self) -> str:
-        """What `from_pretrained` takes."""
+        """Return the first argument for `from_pretrained`: the folder, or the hub's id."""
         return str(self.folder or self.name)
 
 
 def locate(model: str) -> Location:
-    """What a name means: a folder if it looks like a path, an embedded model, a folder that exists, else the hub."""
+    """Return what a name means: a folder if it looks like a path, an embedded model, an existing folder, or the hub."""
     from .tiny24 import folder, names
 
     path = Path(model).expanduser()
@@ -52,8 +52,8 @@ def locate(model: str) -> Location:
         return Location(model, embedded)
     if not (looks_like_path or path.exists()):
         if "/" not in model:
-            known = did_you_mean(model, names()).replace("installed", "embedded")
-            raise HarnessError(f"unknown model {model!r} {known}: else give a folder, or a hub id as org/name")
+            guess = did_you_mean(model, names()).replace("installed", "embedded")
+            raise HarnessError(f"unknown model {model!r} {guess}: else give a folder, or a hub id as org/name")
         return Location(model, None)
     _require_checkpoint(path)
     return Location(path.resolve().name, path)
@@ -74,13 +74,13 @@ def _require_checkpoint(folder: Path) -> None:
             f"model folder {folder} is an adapter{_base_of(folder)}, which no engine here applies: merge it into its "
             "base model (PEFT: merge_and_unload(), then save_pretrained()), and give that folder"
         )
-    for what, patterns in (("config.json", ["config.json"]), ("weights", WEIGHTS), ("tokenizer", TOKENIZER)):
+    for part, patterns in (("config.json", ["config.json"]), ("weights", WEIGHTS), ("tokenizer", TOKENIZER)):
         if not _files(folder, patterns):
-            raise HarnessError(f"model folder {folder} has no {what} (looked for {', '.join(patterns)})")
+            raise HarnessError(f"model folder {folder} has no {part} (looked for {', '.join(patterns)})")
 
 
 def _base_of(folder: Path) -> str:
-    """Of which model the folder's adapter is, as far as it says."""
+    """Return " of NAME" for the adapter's base model; "" if its config does not name it."""
     try:
         base = json.loads((folder / "adapter_config.json").read_text("utf-8"))["base_model_name_or_path"]
     except (OSError, ValueError, KeyError, TypeError):
@@ -89,10 +89,10 @@ def _base_of(folder: Path) -> str:
 
 
 def content_hash(folder: Path) -> str:
-    """Hash (16 hex digits) of every byte that can change what a model in the folder gives, wherever the folder is.
+    """Return a hash (16 hex digits) of all files that can change a model's output; the folder's path is not part of it.
 
-    That is all files beside each other in it and those of named parts (chat templates, a sentence model's modules), but
-    for texts about the model, other runtimes' formats, and what training left behind.
+    It covers the files directly in the folder and in the folders of its parts (chat templates, a sentence model's
+    modules), except for texts about the model, formats of other runtimes, and files left by training.
     """
     files = _content(folder)
     digest = hashlib.sha256()
@@ -109,11 +109,11 @@ def content_hash(folder: Path) -> str:
 def _content(folder: Path) -> list[Path]:
     parts = [folder, folder / "additional_chat_templates", *_modules(folder)]
     files = [path for part in dict.fromkeys(parts) if part.is_dir() for path in part.iterdir()]
-    return sorted(path for path in files if path.is_file() and not APART.fullmatch(path.name))
+    return sorted(path for path in files if path.is_file() and not IGNORED.fullmatch(path.name))
 
 
 def _modules(folder: Path) -> list[Path]:
-    """The folders of a sentence-transformers model's modules."""
+    """Return the folders of a sentence-transformers model's modules."""
     try:
         named = json.loads((folder / "modules.json").read_text("utf-8"))
         return [folder / module["path"] for module in named if module["path"]]
@@ -127,7 +127,7 @@ def _files(folder: Path, patterns: tuple[str, ...] | list[str]) -> list[Path]:
 
 @contextmanager
 def one_line_errors(location: Location) -> Iterator[None]:
-    """What `from_pretrained` raises for a model that is missing, unreachable, broken or unknown to it, as one line."""
+    """Turn exceptions of `from_pretrained` (model missing, unreachable, broken or unknown) into a HarnessError."""
     from safetensors import SafetensorError
 
     try:

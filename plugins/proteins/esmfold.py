@@ -1,12 +1,12 @@
 """The verifier ESMFold v1 (Lin et al., Science 2023): a sequence's pLDDT and pTM, both from 0 to 1.
 
-`EsmForProteinFolding` of transformers gives one pTM for a whole batch, the largest in it: one foldable sequence would
-make all plausible. Here pTM is computed from each row's own logits, which gives what the sequence alone gives. Only
-sequences of equal length go together, so nothing is padded. pLDDT is the mean over the atoms that there are (as
-`mean_plddt` of the original), or over the Cα atoms; the paper does not say which.
+`EsmForProteinFolding` of transformers returns one pTM for a whole batch, the largest in it: one foldable sequence would
+make all others look plausible. This module computes pTM from each row's own logits, which gives the same as folding the
+sequence alone. A batch has only sequences of equal length, so nothing is padded. pLDDT is the mean over the atoms that
+exist (as `mean_plddt` of the original), or over the Cα atoms; the paper does not say which.
 
-Attention over pairs of residues is computed in chunks by length, halved where memory runs out. On GPUs float32
-products are rounded to TF32, and the language model below runs in half precision where its config says so.
+Attention over pairs of residues is computed in chunks, whose size depends on the length and is halved if memory runs
+out. On GPUs float32 products are rounded to TF32, and the language model runs in half precision if its config says so.
 """
 
 from __future__ import annotations
@@ -26,28 +26,32 @@ from ..embedders.esmc import whole_model
 from ..engines.row_chunks import out_of_memory, release
 from .published import ESMFOLD, Copy
 
-VERSION = "1"  # of how the figures come about: part of their key
+VERSION = "1"  # of how the values are computed: part of their key
 MEANS = ("atoms", "ca")
-CA = 1  # the Cα atom's slot of 37
-TAKEN = frozenset("ACDEFGHIKLMNPQRSTVWYXBUZO")  # the last five are folded as unknown residues
+CA = 1  # index of the Cα atom among the 37 atom slots
+RESIDUES = frozenset("ACDEFGHIKLMNPQRSTVWYXBUZO")  # the last five are folded as unknown residues
 LONGEST = 1022  # residues that ESM-2 has positions for
-TOGETHER = 1024  # residues in one batch, where sequences are no longer than
-SHORT = 128
-CHUNKED = ((384, None), (640, 128), (LONGEST, 64))  # up to so many residues: how large a chunk of the attention
+TOGETHER = 1024  # residues in one batch of short sequences
+SHORT = 128  # residues of a short sequence, at most; a longer one is folded alone
+CHUNKED = (
+    (384, None),
+    (640, 128),
+    (LONGEST, 64),
+)  # (longest sequence, size of a chunk of the attention; None: no chunks)
 LEAST_CHUNK = 16
-PROBE_S = 60.0  # a longer sequence is timed only where it should take less than this
+PROBE_S = 60.0  # a length is timed only if it should take less than this
 # TFLOP of one sequence of 1,000 l residues: l, l² and l³. Counted on the real trunk's blocks at 64, 256, 512 and 916.
 TFLOP = (11.246, 195.888, 297.123)
 
 
 @dataclass(frozen=True)
 class EsmFold:
-    """ESMFold's figures for sequences.
+    """Measures sequences by ESMFold: pLDDT and pTM.
 
     model, revision   a hub id (None: facebook/esmfold_v1) and its revision, or a folder
     plddt_mean        "atoms" or "ca"
     device            "auto" (a GPU if there is one), "cpu", "cuda", ...
-    test_weights      take a checkpoint of no published size, and mark all that it makes
+    test_weights      accept a checkpoint of no published size, and mark its results
     """
 
     model: str | None = None
@@ -59,16 +63,16 @@ class EsmFold:
     def __post_init__(self) -> None:
         if self.plddt_mean not in MEANS:
             raise HarnessError(f"proteins: plddt_mean must be atoms or ca, got {self.plddt_mean!r}")
-        object.__setattr__(self, "chunk_sizes", {})  # length -> what it was halved to
-        object.__setattr__(self, "together", {})  # length -> how many sequences of it fit
+        object.__setattr__(self, "chunk_sizes", {})  # length -> the size that fits into memory
+        object.__setattr__(self, "together", {})  # length -> the number of sequences that fit into memory
 
     @cached_property
     def copy(self) -> Copy:
-        """Where its weights are."""
+        """The location of the weights."""
         return Copy("proteins: esmfold", ESMFOLD, self.model, self.revision, self.test_weights)
 
     def check(self) -> None:
-        """Refuse weights that are not here, or are of no published size as far as a folder's config says."""
+        """Raise HarnessError for weights that are not on this machine, or by a folder's config of no published size."""
         if self.copy.weights().fetch:
             raise HarnessError(
                 f"proteins: the verifier's weights are not on this machine: {self.copy.weights()}: "
@@ -77,17 +81,17 @@ class EsmFold:
         self.copy.check_folder(_sizes)
 
     def weights(self) -> list[Weights]:
-        """ESMFold's."""
+        """Return the licence and location of ESMFold's weights."""
         return [self.copy.weights()]
 
     def identity(self) -> Mapping[str, Any]:
-        """What fixes the figures."""
+        """Return what determines the values."""
         weights = {"model": self.copy.name, "revision": self.copy.commit()}
         return {"measurer": "esmfold", "version": VERSION, "plddt_mean": self.plddt_mean, **weights}
 
     def measure(self, texts: Sequence[str]) -> list[dict[str, float]]:
-        """{"plddt": ..., "ptm": ...} of each; {} for what is no sequence of residues, or too long a one."""
-        found: dict[str, dict[str, float]] = {}
+        """Return {"plddt": ..., "ptm": ...} for each text; {} if it is not a sequence of residues, or too long."""
+        values: dict[str, dict[str, float]] = {}
         by_length: dict[int, list[str]] = {}
         for text in dict.fromkeys(texts):
             if is_sequence(text):
@@ -96,13 +100,13 @@ class EsmFold:
             size = max(1, TOGETHER // length) if length <= SHORT else 1
             for start in range(0, len(same), size):
                 batch = same[start : start + size]
-                found.update(zip(batch, self._folded(batch), strict=True))
-        return [found.get(text, {}) for text in texts]
+                values.update(zip(batch, self._folded(batch), strict=True))
+        return [values.get(text, {}) for text in texts]
 
     def seconds(self, counts: Mapping[int, int]) -> float:
-        """About how long so many sequences of those lengths take: one to three lengths timed, the rest by arithmetic.
+        """Estimate the seconds for sequences, given their number by length: up to three lengths are timed.
 
-        The arithmetic is the count of operations; the speed is interpolated between the lengths that were timed.
+        A length's operations are counted; the speed is interpolated between the timed lengths.
         """
         lengths = sorted(counts)
         speeds: dict[int, float] = {}
@@ -121,7 +125,7 @@ class EsmFold:
         )
 
     def _folded(self, batch: Sequence[str]) -> list[dict[str, float]]:
-        """The figures of sequences of one length; fewer at once, then smaller chunks, where memory runs out."""
+        """Return the values of sequences of one length; if memory runs out, with fewer at once, then smaller chunks."""
         length = len(batch[0])
         most = self.together.get(length, len(batch))
         if len(batch) > most:
@@ -137,7 +141,7 @@ class EsmFold:
                     f"proteins: esmfold: one sequence of {length} residues does not fit into memory, in chunks of "
                     f"{chunk}: give a larger GPU or shorter lengths; what is folded is kept"
                 ) from failure
-        release()  # here, not in the `except`: the failure's traceback holds the tensors until it ends
+        release()  # after the `except`, not in it: there the exception's traceback still holds the tensors
         if len(batch) > 1:
             self.together[length] = len(batch) // 2
         else:
@@ -158,15 +162,15 @@ class EsmFold:
                 }
 
     def _plddt(self, output: Any, row: int) -> float:
-        """The mean confidence of a row, over the atoms that are there or their Cα alone."""
-        plddt, there = output["plddt"][row].double(), output["atom37_atom_exists"][row].double()
+        """Return the mean confidence of a row, over its existing atoms or over its Cα atoms."""
+        plddt, exists = output["plddt"][row].double(), output["atom37_atom_exists"][row].double()
         if self.plddt_mean == "ca":
-            plddt, there = plddt[:, CA], there[:, CA]
-        return float((plddt * there).sum() / there.sum())
+            plddt, exists = plddt[:, CA], exists[:, CA]
+        return float((plddt * exists).sum() / exists.sum())
 
     @cached_property
     def _model(self) -> Any:
-        """The real class with every weight from the checkpoint."""
+        """The model, of the transformers library's class, with every weight from the checkpoint."""
         import torch
         from transformers import EsmForProteinFolding
 
@@ -178,29 +182,29 @@ class EsmFold:
         return model
 
     def __getstate__(self) -> dict[str, Any]:
-        """Without the model: a worker loads its own."""
+        """Leave out the model, which each worker loads itself."""
         return {name: value for name, value in self.__dict__.items() if name != "_model"}
 
 
 def row_ptm(logits: Any, row: int, length: int, bins: int) -> float:
-    """One sequence's pTM from a batch's logits (rows, L, L, bins); `output.ptm` is the largest of the batch."""
+    """Return a sequence's pTM from a batch's logits (rows, L, L, bins); `output.ptm` is the largest of the batch."""
     from transformers.models.esm.openfold_utils import compute_tm
 
     return float(compute_tm(logits[row : row + 1, :length, :length], max_bin=31, no_bins=bins))
 
 
 def is_sequence(text: str) -> bool:
-    """Whether it is a sequence of residues that ESMFold takes."""
-    return 0 < len(text) <= LONGEST and TAKEN.issuperset(text)
+    """Return whether the text is a sequence of residues that ESMFold accepts."""
+    return 0 < len(text) <= LONGEST and RESIDUES.issuperset(text)
 
 
 def chunk_for(length: int) -> int | None:
-    """How many rows of the attention over pairs are computed at once; None: all."""
+    """Return how many rows of the attention over pairs are computed at once; None: all."""
     return next((chunk for longest, chunk in CHUNKED if length <= longest), CHUNKED[-1][1])
 
 
 def operations(length: int) -> float:
-    """TFLOP of folding one sequence."""
+    """Return the TFLOP of folding one sequence."""
     return sum(factor * (length / 1000) ** power for power, factor in enumerate(TFLOP, 1))
 
 

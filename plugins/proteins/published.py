@@ -1,7 +1,7 @@
-"""The published checkpoints that the protein task runs on: where they are, under which licence, how large they are.
+"""The published checkpoints that the protein task uses: their locations, licences and sizes.
 
-A checkpoint of another size than any published one is random or foreign: it is refused unless `test_weights=true` is
-asked for, and then all that it makes says so.
+A checkpoint with a size that no published one has is random or a different model: it is refused unless
+`test_weights=true` is given, and then its results are marked.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ CHECKED = "looked up 2026-11"
 
 @dataclass(frozen=True)
 class Published:
-    """A model as its owner publishes it; `sizes`: what its config says in each published size."""
+    """A model as its owner publishes it; `sizes`: the values in its config for each published size."""
 
     name: str
     repo: str
@@ -65,9 +65,12 @@ ESMFOLD = Published(
 
 @dataclass(frozen=True)
 class Copy:
-    """A published model in a folder, or on the hub at a revision; `who` asks for it. To build one fetches nothing."""
+    """A copy of a published model: in a folder, or on the hub at a revision. Creating one downloads nothing.
 
-    who: str
+    `component`: the name of the part that uses it, with which error messages begin.
+    """
+
+    component: str
     published: Published
     model: str | None
     revision: str | None
@@ -75,44 +78,44 @@ class Copy:
 
     def __post_init__(self) -> None:
         if self.folder is not None and not self.folder.is_dir():
-            raise HarnessError(f"{self.who}: model folder {self.folder} does not exist")
+            raise HarnessError(f"{self.component}: model folder {self.folder} does not exist")
         if self.folder is not None and self.revision is not None:
-            raise HarnessError(f"{self.who}: {self.model} is a folder, which has no revision {self.revision!r}")
+            raise HarnessError(f"{self.component}: {self.model} is a folder, which has no revision {self.revision!r}")
 
     @cached_property
     def folder(self) -> Path | None:
-        """The folder, where the name is a path or there is one of that name."""
+        """The model's folder if the name is a path or the name of a folder that exists; else None."""
         path = Path(self.model or self.published.repo).expanduser()
         looks_like_path = os.path.isabs(path) or (self.model or "").startswith((".", "~"))
         return path if looks_like_path or path.is_dir() else None
 
     @property
     def source(self) -> str:
-        """The hub's id, or the folder."""
+        """Return the hub's id, or the folder."""
         return str(self.folder or self.model or self.published.repo)
 
     @property
     def name(self) -> str:
-        """As tables show it."""
+        """Return the model's name as tables show it."""
         name = self.folder.resolve().name if self.folder else self.source
         return f"random weights: {name}" if self.test_weights else name
 
     @property
     def location(self) -> Location:
-        """For the messages of what `from_pretrained` raises."""
+        """Return the location for messages about exceptions of `from_pretrained`."""
         return Location(self.source, self.folder)
 
     def weights(self) -> Weights:
-        """What a run shows of it, and how to get it where it is not here."""
+        """Return what a run shows of the weights, and how to download them if they are not on this machine."""
         return Weights(self.published.name, self.source, self.licence, self._fetch, self.test_weights)
 
     @property
     def licence(self) -> str:
-        """The owner's; of a folder or another repository nobody knows, so it says what the published ones have."""
+        """Return the licence; that of a folder or another repository is unknown, so the published one's is named."""
         if self.test_weights:
             return "none: random weights, for tests"
-        own = self.folder is None and self.source == self.published.repo
-        return self.published.licence if own else f"your copy; as published: {self.published.licence}"
+        is_published = self.folder is None and self.source == self.published.repo
+        return self.published.licence if is_published else f"your copy; as published: {self.published.licence}"
 
     @property
     def _fetch(self) -> str:
@@ -122,50 +125,52 @@ class Copy:
         return f"`hf download {self.source}{at}` ({self.published.gigabytes} GB) where the hub can be reached"
 
     def commit(self, suffixes: Sequence[str] = ()) -> str:
-        """The hub's commit, or the hash of the folder's content (of files with those endings too)."""
+        """Return the hub's commit, or the hash of the folder's content (including files with those endings)."""
         if self.folder is not None:
             return folder_hash(self.folder, suffixes)
         snapshot = _snapshot(self.source, self.revision)
         if snapshot is None:
-            raise HarnessError(f"{self.who}: {self.weights()} is not on this machine: {self._fetch}")
+            raise HarnessError(f"{self.component}: {self.weights()} is not on this machine: {self._fetch}")
         return snapshot
 
     def check_folder(self, sizes: Callable[[Mapping[str, Any]], Mapping[str, int]]) -> None:
-        """Refuse a folder of no published size by its config alone, before anything is drawn."""
+        """Raise HarnessError for a folder of no published size, by its config alone, before anything is sampled."""
         config = (self.folder or Path()) / "config.json"
         if self.folder is None or not config.is_file():
-            return  # of the hub's it is looked at when it is loaded
+            return  # the config of a hub model is checked when it is loaded
         try:
             self.check_size(sizes(json.loads(config.read_text())))
         except (ValueError, KeyError, TypeError) as failure:
-            raise HarnessError(f"{self.who}: {config} is none of {self.published.name} ({failure!r:.100})") from failure
+            raise HarnessError(
+                f"{self.component}: {config} is none of {self.published.name} ({failure!r:.100})"
+            ) from failure
 
     @property
     def pinned(self) -> dict[str, object]:
-        """What `from_pretrained` needs beside the source, so that all parts are of one commit."""
+        """Return the arguments of `from_pretrained` besides the source, so that all parts come from one commit."""
         if self.folder is not None:
             return {"local_files_only": True}
         return {"revision": self.commit(), "local_files_only": _out_of_reach()}
 
     def check_size(self, sizes: Mapping[str, int]) -> None:
-        """Refuse a checkpoint of no published size, unless it is for tests."""
+        """Raise HarnessError for a checkpoint of no published size, unless it is for tests."""
         if self.test_weights or any(sizes.items() >= size.items() for size in map(dict, self.published.sizes)):
             return
-        got = ", ".join(f"{name} {value}" for name, value in sizes.items())
+        listed = ", ".join(f"{name} {value}" for name, value in sizes.items())
         raise HarnessError(
-            f"{self.who}: {self.source} has {got}, as no published {self.published.name} has: is it random? "
+            f"{self.component}: {self.source} has {listed}, as no published {self.published.name} has: is it random? "
             "test_weights=true runs it, and marks all that it makes"
         )
 
 
 @lru_cache(maxsize=16)
 def _snapshot(repo: str, revision: str | None) -> str | None:
-    """The commit that a revision of a repository stands for, on the hub or else in its cache; None where in neither."""
+    """Return the commit of a repository's revision, from the hub or else from its cache; None if neither has it."""
     from huggingface_hub import snapshot_download
     from huggingface_hub.errors import HfHubHTTPError, HFValidationError
 
     local = _out_of_reach()
-    try:  # no pattern fits: nothing is fetched, but the commit is found
+    try:  # without patterns nothing is downloaded, only the commit is looked up
         return Path(snapshot_download(repo, revision=revision, allow_patterns=[], local_files_only=local)).name
     except HFValidationError as failure:
         raise HarnessError(f"model {repo!r} is no folder here and no hub id ({str(failure)[:100]})") from failure
@@ -175,12 +180,12 @@ def _snapshot(repo: str, revision: str | None) -> str | None:
 
 @cache
 def _out_of_reach() -> bool:
-    """Asked once: three models would wait for the answer three times."""
+    """Return whether the hub cannot be reached; cached, so that three models do not wait three times."""
     return hub_is_out_of_reach()
 
 
 def folder_hash(folder: Path, suffixes: Sequence[str] = ()) -> str:
-    """Hash (16 hex digits) of a checkpoint's folder: as any model's, and of all files below it with those endings."""
+    """Return a hash (16 hex digits) of a checkpoint's folder, including all files below it with those endings."""
     digest = hashlib.sha256(content_hash(folder).encode())
     files = sorted(path for suffix in suffixes for path in folder.rglob(f"*{suffix}") if path.is_file())
     for path, hashed in zip(files, file_hashes(files, f"model folder {folder.name}"), strict=True):

@@ -35,7 +35,7 @@ def register_commands(register: Register) -> None:
 @takes(TrainRequest)
 def train(
     given: dict[str, Any],
-    rest: Annotated[
+    trainer_options: Annotated[
         list[str] | None, typer.Argument(metavar="[KEY=VALUE]...", help="The trainer's own options, as it writes them.")
     ] = None,
     seed: Annotated[int, typer.Option(help="Fixes data order, responses and projections.")] = 0,
@@ -55,7 +55,7 @@ def train(
 
     from . import tables, training_run
 
-    every, overrides = _seeds(seed, seeds, rest or [])
+    every, overrides = _seeds(seed, seeds, trainer_options or [])
     if given["out"] and len(every) > 1:
         raise HarnessError("rl train: --out is one run's folder: leave it out with several seeds")
     given |= {"data": _pairs("--data", data or [], bare=""), "settings": _pairs("--set", setting or [])}
@@ -96,22 +96,22 @@ def evaluate(
     tables.evaluated(evaluation.rows(result), as_json)
 
 
-def _seeds(seed: int, seeds: str | None, rest: list[str]) -> tuple[list[int], list[str]]:
-    """The seeds, and the other arguments for the trainer: `--seeds 1 2 3` puts 2 and 3 among the arguments."""
+def _seeds(seed: int, seeds: str | None, arguments: list[str]) -> tuple[list[int], list[str]]:
+    """Return the seeds and the trainer's arguments: `--seeds 1 2 3` leaves 2 and 3 among the arguments."""
     if seeds is None:
-        return [seed], rest
-    texts = [*seeds.replace(",", " ").split(), *(word for word in rest if word.isdecimal())]
+        return [seed], arguments
+    texts = [*seeds.replace(",", " ").split(), *(argument for argument in arguments if argument.isdecimal())]
     try:
         numbers = [int(text) for text in texts]
     except ValueError:
         raise HarnessError(f"rl train: --seeds takes whole numbers, got {seeds!r}") from None
     if len(set(numbers)) < len(numbers):
         raise HarnessError(f"rl train: a seed is given twice: {' '.join(texts)}")
-    return numbers, [word for word in rest if not word.isdecimal()]
+    return numbers, [argument for argument in arguments if not argument.isdecimal()]
 
 
 def _pairs(option: str, given: list[str], bare: str | None = None) -> dict[str, str]:
-    """KEY=VALUE texts as a dict; a text without "=" gets the key `bare`, or is an error if `bare` is None."""
+    """Return KEY=VALUE texts as a dict; a text without "=" gets the key `bare`, or is an error if `bare` is None."""
     pairs: dict[str, str] = {}
     for text in given:
         key, equals, value = text.partition("=")

@@ -56,7 +56,7 @@ class Policy:
 
     @property
     def bonus(self) -> str:
-        """Its name in tables."""
+        """Return its name in tables."""
         return BASE if self.checkpoint is None else self.run.bonus
 
 
@@ -102,8 +102,8 @@ def _outlook(plans: Sequence[Plan]) -> Outlook:
     if not lacking:
         return Outlook()
     plan, problems = lacking[0]
-    first, times = sampling_outlook(plan, problems), sum(len(each) for _, each in lacking) / len(problems)
-    return Outlook(first.seconds * times, round(first.responses * times), round(first.tokens * times))
+    one_policy, times = sampling_outlook(plan, problems), sum(len(each) for _, each in lacking) / len(problems)
+    return Outlook(one_policy.seconds * times, round(one_policy.responses * times), round(one_policy.tokens * times))
 
 
 def read(path: Path) -> dict[str, Any]:
@@ -123,11 +123,11 @@ def read(path: Path) -> dict[str, Any]:
 def _runs(folders: Sequence[Path]) -> list[TrainingRun]:
     runs = [_graded(read_run(folder.absolute())) for folder in folders]
     for run in runs[1:]:
-        for what in ("task", "model", "reward"):
-            if getattr(run, what) != getattr(runs[0], what):
+        for field in ("task", "model", "reward"):
+            if getattr(run, field) != getattr(runs[0], field):
                 raise HarnessError(
-                    f"rl eval: {run.folder} has the {what} {getattr(run, what)!r}, {runs[0].folder} "
-                    f"{getattr(runs[0], what)!r}: evaluate them apart"
+                    f"rl eval: {run.folder} has the {field} {getattr(run, field)!r}, {runs[0].folder} "
+                    f"{getattr(runs[0], field)!r}: evaluate them apart"
                 )
     return runs
 
@@ -203,13 +203,13 @@ def _result(policy: Policy, plan: Plan) -> dict[str, Any]:
         "dev_pass_at_1": policy.dev,
         "pool": plan.work.pool.key,
         "c": [each.count("correct") for each in verdicts],
-        **_strictly(plan),
+        **_strict_counts(plan),
         "errors": sum(each.count("error") for each in verdicts),
     }
 
 
-def _strictly(plan: Plan) -> dict[str, list[int]]:
-    """The counts of the task's strict grader, if it has one."""
+def _strict_counts(plan: Plan) -> dict[str, list[int]]:
+    """Return the counts of correct responses by the task's strict grader, if it has one."""
     if not has_second_grader(plan.task):
         return {}
     return {"c_strict": [second_correct(plan.work, problem) for problem in plan.problems]}
@@ -222,12 +222,12 @@ def _add_likelihoods(
     request: EvalRequest, evaluation: dict[str, Any], evaluated: Sequence[tuple[Policy, Plan]], progress: Progress
 ) -> None:
     """Add to each policy the mean log-probability per token of each first response, under the initial model."""
-    run, first = evaluated[0][0].run, evaluated[0][1]
-    engine: Engine = first.context.build("engine", request.engine, model=run.model)
+    run, first_plan = evaluated[0][0].run, evaluated[0][1]
+    engine: Engine = first_plan.context.build("engine", request.engine, model=run.model)
     if not isinstance(engine, ScoresResponses):
         progress.say(f"likelihoods: engine {request.engine!r} cannot score given responses: left out")
         return
-    with progress.stage("score", len(evaluated) * len(first.problems), "responses") as stage:
+    with progress.stage("score", len(evaluated) * len(first_plan.problems), "responses") as stage:
         for (_, plan), result in zip(evaluated, evaluation["policies"], strict=True):
             result["likelihoods"] = [_likelihood(engine, plan, problem) for problem in plan.problems]
             stage.advance(len(plan.problems))

@@ -19,15 +19,15 @@ POLL_S = 0.1
 
 
 @contextmanager
-def locked(folder: Path, who: str) -> Iterator[int]:
+def locked(folder: Path, command: str) -> Iterator[int]:
     """Lock the folder, creating it if needed; yield the lock's file descriptor, so that a child can hold it too.
 
-    HarnessError, one line that starts with `who`, names the process that holds the lock. If that process is dead and
-    only its children still hold the lock, wait for them to end.
+    HarnessError, one line that starts with `command`, names the process that holds the lock. If that process is dead
+    and only its children still hold the lock, wait for them to end.
     """
     folder.mkdir(parents=True, exist_ok=True)
     with (folder / NAME).open("a+", encoding="utf-8") as file:
-        _acquire(file.fileno(), folder, who)
+        _acquire(file.fileno(), folder, command)
         file.seek(0)
         file.truncate()
         file.write(f"{os.getpid()} on {platform.node()}\n")
@@ -35,7 +35,7 @@ def locked(folder: Path, who: str) -> Iterator[int]:
         yield file.fileno()
 
 
-def _acquire(descriptor: int, folder: Path, who: str) -> None:
+def _acquire(descriptor: int, folder: Path, command: str) -> None:
     deadline = time.monotonic() + ENDING_S
     while True:
         with contextlib.suppress(BlockingIOError):
@@ -43,7 +43,7 @@ def _acquire(descriptor: int, folder: Path, who: str) -> None:
         holder = (folder / NAME).read_text(encoding="utf-8").strip()
         if _runs(holder) or time.monotonic() > deadline:
             raise HarnessError(
-                f"{who}: {folder} is in use by process {holder or '?'}: wait for it, end it, or give another --out"
+                f"{command}: {folder} is in use by process {holder or '?'}: wait for it, end it, or give another --out"
             )
         time.sleep(POLL_S)
 

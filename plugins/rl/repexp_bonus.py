@@ -55,18 +55,18 @@ class RepExpBonus:
         """Return the rewards of one step's rollouts with the bonus added."""
         from .leverage import centred, projected  # torch; listing bonuses imports none of it
 
-        assert rollouts.hidden is not None  # it needs them
+        assert rollouts.hidden is not None  # requested by `needs`
         h = projected(rollouts.hidden, self.dim, seed, 0 if self.persist else step)
         added, gated = rollouts.rewards.new_zeros(len(rollouts.rewards)), 0
         for problem, rows in rollouts.groups().items():
-            values = self._figures(centred(h[rows]), problem, memory)
+            values = self._leverages(centred(h[rows]), problem, memory)
             if self.gate and not rollouts.rewards[rows].any():
                 gated += 1
             else:
                 added[rows] = self.beta * values
         return Shaped(rollouts.rewards + added, group_metrics(rollouts, added, gated))
 
-    def _figures(self, h: torch.Tensor, problem: str, memory: dict[str, torch.Tensor]) -> torch.Tensor:
+    def _leverages(self, h: torch.Tensor, problem: str, memory: dict[str, torch.Tensor]) -> torch.Tensor:
         from .leverage import leave_one_out, leverage
 
         before = memory.get(problem) if self.persist else None

@@ -1,4 +1,4 @@
-"""The options of `harness rl train` and `harness rl eval`; every field is an option, with its help text."""
+"""Define the options of `harness rl train` and `harness rl eval`; every field is an option, with its help text."""
 
 from __future__ import annotations
 

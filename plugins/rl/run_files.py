@@ -24,15 +24,15 @@ def write_run(run: TrainingRun) -> None:
 def read_run(folder: Path) -> TrainingRun:
     """Read the run of a folder; HarnessError if the folder has none."""
     try:
-        kept = json.loads((folder / "run.json").read_text(encoding="utf-8"))
+        recorded = json.loads((folder / "run.json").read_text(encoding="utf-8"))
         return TrainingRun(
             **{"reward": UNRECORDED}
-            | kept
+            | recorded
             | {
                 "folder": folder,
-                "settings": Settings(**kept["settings"]),
-                "problems": {split: Path(path) for split, path in kept["problems"].items()},
-                "plugin_files": tuple(map(Path, kept["plugin_files"])),
+                "settings": Settings(**recorded["settings"]),
+                "problems": {split: Path(path) for split, path in recorded["problems"].items()},
+                "plugin_files": tuple(map(Path, recorded["plugin_files"])),
             }
         )
     except FileNotFoundError:

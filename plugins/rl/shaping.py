@@ -58,16 +58,16 @@ class Grader:
 
 
 class Shaping:
-    """The run's bonus, and its memory from step to step."""
+    """The run's bonus, and the memory that it keeps between steps."""
 
     def __init__(self, run: TrainingRun) -> None:
         self.bonus: Any = build(load_registry(run.plugin_files), "bonus", run.bonus)
         self.name, self.seed = parse_spec(run.bonus).name, run.seed
         self.memory: dict[str, torch.Tensor] = {}
 
-    def needs(self, what: str) -> bool:
-        """Whether the bonus reads "hidden" or "logprobs"."""
-        return what in self.bonus.needs
+    def needs(self, column: str) -> bool:
+        """Return whether the bonus reads this column, "hidden" or "logprobs"."""
+        return column in self.bonus.needs
 
     def shape(self, rollouts: Rollouts, step: int) -> Shaped:
         """Return the rewards to train on, float64 on the CPU, and the step's metrics."""
@@ -81,8 +81,8 @@ class Shaping:
 
     def load(self, checkpoint: Path) -> None:
         """Load the memory from a checkpoint's folder."""
-        kept = checkpoint / MEMORY
-        self.memory = load_file(kept) if kept.exists() else {}
+        path = checkpoint / MEMORY
+        self.memory = load_file(path) if path.exists() else {}
 
 
 class MetricsLog:
@@ -90,8 +90,8 @@ class MetricsLog:
 
     def __init__(self, path: Path, resumed_after: int = 0) -> None:
         self.path = path
-        kept = [line for line in read_metrics(path) if line.get("step", 0) <= resumed_after]
-        text = "".join(json.dumps(line) + "\n" for line in kept)
+        earlier = [line for line in read_metrics(path) if line.get("step", 0) <= resumed_after]
+        text = "".join(json.dumps(line) + "\n" for line in earlier)
         part = path.with_suffix(".part")
         part.write_text(text, encoding="utf-8")
         os.replace(part, path)

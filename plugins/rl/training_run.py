@@ -100,10 +100,10 @@ def train(request: TrainRequest, seed: int, progress: Progress, runs: int = 1) -
 
     runs  the number of trainings that the command still has to do, this one included: the user consents to all at once
     """
-    with ExitStack() as held:
+    with ExitStack() as locks:
         descriptors: list[int] = []
         prepared = prepare(
-            request, seed, lambda folder: descriptors.append(held.enter_context(locked(folder, "rl train")))
+            request, seed, lambda folder: descriptors.append(locks.enter_context(locked(folder, "rl train")))
         )
         return _train(prepared, seed, descriptors, progress, runs)
 
@@ -118,10 +118,10 @@ def _train(prepared: Prepared, seed: int, descriptors: Sequence[int], progress: 
     if run.settings.steps is not None and done >= run.settings.steps:
         progress.say(f"seed {seed}: all {done} steps are done; --set steps=N goes on")
         return _row(prepared, 0.0)
-    left = outlook(run, done)
+    remaining = outlook(run, done)
     for _ in range(runs - 1):
-        left += outlook(run, 0)
-    require_consent("rl train", left, progress, "--set steps=N and --set batch=N make it shorter")
+        remaining += outlook(run, 0)
+    require_consent("rl train", remaining, progress, "--set steps=N and --set batch=N make it shorter")
     progress.say(f"seed {seed}: {run.folder}" + (f", going on after step {done}" if done else ""))
     began = time.monotonic()
     with progress.stage("train", run.settings.steps or 0, "steps") as stage:
@@ -137,9 +137,9 @@ def outlook(run: TrainingRun, done: int) -> Outlook:
     settings = run.settings
     assert settings.steps is not None
     steps = settings.steps - done
-    taken = [line["step_s"] for line in read_metrics(run.metrics) if line.get("step_s")]
-    if taken:
-        return Outlook(steps * statistics.median(taken))
+    step_times = [line["step_s"] for line in read_metrics(run.metrics) if line.get("step_s")]
+    if step_times:
+        return Outlook(steps * statistics.median(step_times))
     responses = steps * settings.batch * settings.rollouts
     return Outlook(0, responses, responses * settings.max_response)
 
@@ -159,7 +159,7 @@ class Follower:
         self.path, self.stage, self.progress = path, stage, progress
         self.step = _last_step(path)
         self.stage.done = self.step
-        self._read = (0, 0)  # inode, bytes: a log that a resumed run begins anew is another file
+        self._read = (0, 0)  # inode, bytes read: a resumed run replaces the log by a new file
         self._printed_at = time.monotonic()
 
     def __call__(self) -> None:
@@ -202,7 +202,7 @@ def metrics_line(metrics: Mapping[str, float]) -> str:
     return ", ".join(parts)
 
 
-# Making a run from its request.
+# From a request to a run.
 
 
 def _run(request: TrainRequest, registry: Registry, seed: int) -> TrainingRun:
@@ -258,11 +258,11 @@ def reward_line(run: TrainingRun) -> str:
 
 def _fixed(run: TrainingRun) -> dict[str, Any]:
     """The fields that must be equal when a run is resumed: all but the number of steps and the paths."""
-    kept = asdict(run)
-    del kept["folder"], kept["problems"], kept["settings"]["steps"]
-    if run.reward == "verifier":  # there is no other for its task, so a run that does not record it is the same run
-        del kept["reward"]
-    plain: dict[str, Any] = json.loads(json.dumps(kept, default=str))
+    fixed = asdict(run)
+    del fixed["folder"], fixed["problems"], fixed["settings"]["steps"]
+    if run.reward == "verifier":  # the task's only grader, so a run that does not record it is the same run
+        del fixed["reward"]
+    plain: dict[str, Any] = json.loads(json.dumps(fixed, default=str))
     return plain
 
 
@@ -293,17 +293,17 @@ def _task(request: TrainRequest, registry: Registry, split: str) -> Task:
 def _settings(given: Mapping[str, Any]) -> Settings:
     from pydantic import TypeAdapter, ValidationError
 
-    known = [each.name for each in fields(Settings)]
+    names = [each.name for each in fields(Settings)]
     for name in given:
-        if name not in known:
-            guess = did_you_mean(name, known).replace("installed", "settings")
+        if name not in names:
+            guess = did_you_mean(name, names).replace("installed", "settings")
             raise HarnessError(f"rl: no setting {name!r} {guess}")
     try:
         return TypeAdapter(Settings).validate_python({**asdict(Settings()), **given})
     except ValidationError as failure:
-        first = failure.errors()[0]
-        name = ".".join(map(str, first["loc"]))
-        raise HarnessError(f"rl: {name} {first['msg'].lower()}, got {first['input']!r}") from None
+        fault = failure.errors()[0]
+        name = ".".join(map(str, fault["loc"]))
+        raise HarnessError(f"rl: {name} {fault['msg'].lower()}, got {fault['input']!r}") from None
 
 
 def _bonus(spec: str, defaults: Mapping[str, Mapping[str, Any]]) -> Spec:
@@ -368,9 +368,9 @@ def _row(prepared: Prepared, seconds: float) -> dict[str, Any]:
 
 def best_step(run: TrainingRun, steps: Sequence[int]) -> tuple[int, float] | None:
     """Return the step with the highest dev pass@1 (on a tie the earlier) and that value; None if no step has one."""
-    known = {line["step"]: line["dev_pass_at_1"] for line in read_metrics(run.metrics) if "dev_pass_at_1" in line}
+    by_step = {line["step"]: line["dev_pass_at_1"] for line in read_metrics(run.metrics) if "dev_pass_at_1" in line}
     return max(
-        ((step, known[step]) for step in steps if step in known),
+        ((step, by_step[step]) for step in steps if step in by_step),
         key=lambda candidate: (candidate[1], -candidate[0]),
         default=None,
     )
@@ -383,13 +383,13 @@ def _last_step(path: Path) -> int:
 def _ended(prepared: Prepared, status: int, step: int) -> str:
     saved = prepared.trainer.saved(prepared.run)
     log = prepared.run.folder / "log.txt"
-    how = f"was killed by signal {-status}" if status < 0 else f"ended with exit status {status}"
+    end = f"was killed by signal {-status}" if status < 0 else f"ended with exit status {status}"
     again = f"the same command goes on from step {saved[-1].step}" if saved else "no checkpoint was saved yet"
-    return f"rl train: the trainer {how} after step {step}: {_last_words(log)} ({log}); {again}"
+    return f"rl train: the trainer {end} after step {step}: {_last_error(log)} ({log}); {again}"
 
 
-def _last_words(log: Path) -> str:
+def _last_error(log: Path) -> str:
     """The last line of the log that names an error, else its last line."""
     lines = [line.strip() for line in log.read_text(encoding="utf-8", errors="replace").splitlines() if line.strip()]
-    telling = [line for line in lines[-400:] if "Error" in line or "error:" in line or "Exception" in line]
-    return (telling or lines or ["it said nothing"])[-1][:300]
+    errors = [line for line in lines[-400:] if "Error" in line or "error:" in line or "Exception" in line]
+    return (errors or lines or ["it said nothing"])[-1][:300]

@@ -1,6 +1,6 @@
-"""The child of the trainer `trl`: `python -m harness_plugins.rl.trl_child FOLDER` trains the run that lives there.
+"""The child process of the trainer `trl`: `python -m harness_plugins.rl.trl_child FOLDER` trains the folder's run.
 
-It goes on from the last complete checkpoint, and has nothing to do where that is the run's last step.
+It resumes from the last complete checkpoint, and does nothing if that belongs to the run's last step.
 """
 
 from __future__ import annotations

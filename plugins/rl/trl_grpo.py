@@ -1,14 +1,14 @@
-"""TRL's GRPO trainer with the harness' rollouts, rewards and bonus, and verl's arithmetic wherever TRL's differs.
+"""TRL's GRPO trainer with the harness' rollouts, rewards and bonus, and with verl's arithmetic where TRL's differs.
 
 Overridden private methods of TRL 1.16.0 (tests/test_trl.py checks each):
 _calculate_rewards               the task's verifier and the bonus, on the rollouts of all processes
 _generate_and_score_completions  advantages in float64 with verl's epsilon of 1e-6; TRL divides by the deviation plus
-                                 1e-4, in float32, which all but erases a bonus in a group that is all correct
+                                 1e-4, in float32, which almost removes a bonus in a group that is all correct
 _compute_loss                    token mean over the mini-batch, as verl's; TRL's "dapo" divides by the mean number of
                                  tokens of the step's mini-batches. And no column of padding only
-_get_train_sampler               problems in an order that follows from (seed, step) alone
+_get_train_sampler               the order of problems, which depends on (seed, step) alone
 
-No random state is carried from step to step, so a checkpoint holds none.
+No random state is kept between steps, so a checkpoint holds none.
 """
 
 from __future__ import annotations
@@ -32,13 +32,13 @@ from harness_plugins.rl.run_files import read_problems
 
 from ..engines.transformers.engine import Transformers
 from .shaping import Grader, MetricsLog, Shaping
-from .trl_rollouts import DEV, SHUFFLE, TRAIN, Asked, PolicyEngine, batch_of, hidden_means, stream
+from .trl_rollouts import DEV, SHUFFLE, TRAIN, Chats, PolicyEngine, batch_of, hidden_means, stream
 from .trl_settings import FOREVER, grpo_arguments, updates
 from .trl_trainer import STEP, Trl
 
 EPSILON = 1e-6  # verl's
 OPTIMISER = "optimizer.pt"
-LOGGED = {  # our name of a metric -> TRL's
+LOGGED = {  # the harness' name of a metric -> TRL's
     "entropy": "entropy",
     "response_tokens": "completions/mean_length",
     "clipped": "clip_ratio/region_mean",
@@ -47,13 +47,13 @@ LOGGED = {  # our name of a metric -> TRL's
 
 
 def group_advantages(rewards: torch.Tensor, rollouts: int) -> torch.Tensor:
-    """(m,) float64 from rewards (m,) in consecutive groups: (r - mean) / (std + 1e-6), the unbiased std, as verl's."""
+    """Return (r - mean) / (std + 1e-6) in each consecutive group, (m,) float64; the unbiased std, as in verl."""
     groups = rewards.double().view(-1, rollouts)
     return ((groups - groups.mean(1, keepdim=True)) / (groups.std(1, keepdim=True) + EPSILON)).flatten()
 
 
 class StepOrder(Sampler[int]):
-    """The rows of the training set in the order in which TRL asks for them: a step's, as often as it reads them."""
+    """The row indices that TRL reads: each step's batch, repeated as often as TRL reads it."""
 
     def __init__(self, problems: int, run: TrainingRun, steps: range, reads: int) -> None:
         self.problems, self.run, self.steps, self.reads = problems, run, steps, reads
@@ -71,7 +71,7 @@ class StepOrder(Sampler[int]):
 
 
 class GroupTrainer(GRPOTrainer):
-    """A run from a checkpoint, or from its model, on to its last step."""
+    """Trains a run to its last step, from a checkpoint or from its initial model."""
 
     def __init__(self, run: TrainingRun, options: Trl, resumed: Checkpoint | None) -> None:
         self.run, self.options, self.done = run, options, resumed.step if resumed else 0
@@ -80,67 +80,70 @@ class GroupTrainer(GRPOTrainer):
         rows = {"device": str(args.device), "dtype": "float32", "batch": options.rows}
         self.engine = PolicyEngine(model=str(resumed.path) if resumed else run.model, **rows)
         self.grader, self.shaping = Grader(run), Shaping(run)
-        self.reference = Transformers(model=run.model, **rows) if self._sees("ref") else None
-        self.asked = self._enough(self.engine.within(read_problems(run.problems["train"]), run.settings.max_prompt))
+        self.reference = Transformers(model=run.model, **rows) if self._takes_states_of("ref") else None
+        self.train_chats = self._at_least_a_batch(
+            self.engine.within(read_problems(run.problems["train"]), run.settings.max_prompt)
+        )
         self.dev = read_problems(run.problems["dev"]) if "dev" in run.problems else []
-        self.engine.check([messages for _, messages in self.asked], run.settings.max_response)
+        self.engine.check([messages for _, messages in self.train_chats], run.settings.max_response)
         super().__init__(
             model=self.engine.policy,
             args=args,
             reward_funcs=[_verified],
-            train_dataset=Dataset.from_dict({"prompt": [str(place) for place in range(len(self.asked))]}),
+            train_dataset=Dataset.from_dict({"prompt": [str(place) for place in range(len(self.train_chats))]}),
             processing_class=self.engine.tokenizer,
             optimizers=(_optimiser(self.engine.policy, args, resumed), None),
             rollout_func=self._roll_out,
         )
         if resumed:
             self.shaping.load(resumed.path)
-        self.record = MetricsLog(run.metrics, self.done) if self.accelerator.is_main_process else None
-        self.drawn: _Drawn
+        self.metrics_log = MetricsLog(run.metrics, self.done) if self.accelerator.is_main_process else None
+        self.step_responses: _StepResponses
         self.shaped: Shaped
-        self.since = 0.0
+        self.step_began_s = 0.0
 
-    def _enough(self, asked: Asked) -> Asked:
+    def _at_least_a_batch(self, chats: Chats) -> Chats:
+        """Return the problems; raise HarnessError if they are fewer than a batch."""
         settings = self.run.settings
-        if len(asked) < settings.batch:
+        if len(chats) < settings.batch:
             raise HarnessError(
-                f"trl: a batch of {settings.batch} prompts, but only {len(asked)} problems with prompts of at most "
+                f"trl: a batch of {settings.batch} prompts, but only {len(chats)} problems with prompts of at most "
                 f"{settings.max_prompt} tokens"
             )
-        return asked
+        return chats
 
     @property
     def step(self) -> int:
-        """The step that the policy is at: how many it has behind it."""
+        """Return the number of steps that the policy has been trained for."""
         return self.done + self.state.global_step // updates(self.run.settings)
 
     def train_on(self) -> None:
-        """Train to the last step; a run at its start is validated first."""
+        """Train to the last step; before the first step, measure dev pass@1."""
         if self.done == 0:
-            figure = self.dev_pass_at_1()
-            if self.record and self.dev:
-                self.record.append(0, {"dev_pass_at_1": figure})
-        self.since = time.perf_counter()
+            dev_pass_at_1 = self.dev_pass_at_1()
+            if self.metrics_log and self.dev:
+                self.metrics_log.append(0, {"dev_pass_at_1": dev_pass_at_1})
+        self.step_began_s = time.perf_counter()
         self.train()
 
-    # What TRL calls
+    # Methods that TRL calls
 
     def _get_train_sampler(self, dataset: Any = None) -> StepOrder:
         steps = range(self.done + 1, (self.run.settings.steps or FOREVER) + 1)
-        return StepOrder(len(self.asked), self.run, steps, self.num_iterations * self.args.steps_per_generation)
+        return StepOrder(len(self.train_chats), self.run, steps, self.num_iterations * self.args.steps_per_generation)
 
     def _roll_out(self, prompts: Sequence[str], trainer: GRPOTrainer) -> dict[str, Any]:
         """TRL's rollout function; `prompts` are this process' prompts, each repeated once per response of its group."""
-        settings, states = self.run.settings, ("mean",) if self._sees("policy") else ()
+        settings, states = self.run.settings, ("mean",) if self._takes_states_of("policy") else ()
         places = [int(prompt) for prompt in prompts[:: settings.rollouts]]
-        chats = [self.asked[place][1] for place in places]
-        first = self.accelerator.process_index * len(places)
-        seeds = [stream(self.run.seed, TRAIN, self.step + 1, first + group) for group in range(len(places))]
+        chats = [self.train_chats[place][1] for place in places]
+        first_group = self.accelerator.process_index * len(places)
+        seeds = [stream(self.run.seed, TRAIN, self.step + 1, first_group + group) for group in range(len(places))]
         with self.accelerator.autocast():
-            pools = self.engine.draw(
+            pools = self.engine.sample_prompts(
                 chats, settings.rollouts, settings.temperature, settings.max_response, seeds, states
             )
-        self.drawn = _Drawn(places, pools)
+        self.step_responses = _StepResponses(places, pools)
         ids = [self.engine.prompt_ids(messages) for messages in chats for _ in range(settings.rollouts)]
         return {
             "prompt_ids": ids,
@@ -152,7 +155,7 @@ class GroupTrainer(GRPOTrainer):
         rollouts = self._gathered()
         self.shaped = self.shaping.shape(rollouts, self.step + 1)
         if self.options.log_groups and self.accelerator.is_main_process:
-            self._keep_groups(rollouts)
+            self._write_groups(rollouts)
         return self.shaped.rewards[:, None].float().to(self.accelerator.device)
 
     def _generate_and_score_completions(self, inputs: Any) -> dict[str, Any]:
@@ -167,10 +170,10 @@ class GroupTrainer(GRPOTrainer):
 
     def _tokens(self) -> torch.Tensor:
         """The divisor that makes TRL's "dapo" divide by the tokens of this mini-batch, over all processes."""
-        many = self.args.gradient_accumulation_steps
-        start = self._step % self.args.steps_per_generation // many * many
-        local = sum(part["completion_mask"].sum() for part in self._buffered_inputs[start : start + many])
-        return self.accelerator.reduce(local, "sum") * self.args.steps_per_generation / many
+        passes = self.args.gradient_accumulation_steps
+        start = self._step % self.args.steps_per_generation // passes * passes
+        local = sum(part["completion_mask"].sum() for part in self._buffered_inputs[start : start + passes])
+        return self.accelerator.reduce(local, "sum") * self.args.steps_per_generation / passes
 
     def log(self, logs: dict[str, float], start_time: float | None = None) -> None:
         """Handle TRL's log call: one per step, after the last update, and one at the end of training."""
@@ -178,20 +181,20 @@ class GroupTrainer(GRPOTrainer):
         if "train_runtime" not in logs:
             self._end_step(logs)
 
-    # What a step leaves
+    # The end of a step: metrics, validation, checkpoints
 
     def _end_step(self, logs: dict[str, float]) -> None:
         step, settings = self.step, self.run.settings
-        metrics = dict(self.shaped.metrics) | {ours: logs[theirs] for ours, theirs in LOGGED.items()}
-        metrics |= {"step_s": time.perf_counter() - self.since, "verifier_errors": self.grader.errors}
+        metrics = dict(self.shaped.metrics) | {name: logs[trl_name] for name, trl_name in LOGGED.items()}
+        metrics |= {"step_s": time.perf_counter() - self.step_began_s, "verifier_errors": self.grader.errors}
         due = step % settings.save_every == 0 or step == settings.steps
         if due and self.dev:
             metrics["dev_pass_at_1"] = self.dev_pass_at_1()
-        if self.record:
-            self.record.append(step, metrics)
+        if self.metrics_log:
+            self.metrics_log.append(step, metrics)
             if due:
-                self._keep(step)
-        self.since = time.perf_counter()
+                self._write_checkpoint(step)
+        self.step_began_s = time.perf_counter()
 
     def dev_pass_at_1(self) -> float:
         """Return the share of correct responses on the dev split, `dev_samples` per problem; streams are fixed."""
@@ -200,7 +203,7 @@ class GroupTrainer(GRPOTrainer):
         seeds = [stream(self.run.seed, DEV, place) for place in share]
         chats = [self.dev[place] for place in share]
         with self.accelerator.autocast():
-            pools = self.engine.draw(
+            pools = self.engine.sample_prompts(
                 [messages for _, messages in chats], settings.dev_samples, 1.0, settings.max_response, seeds
             )
         correct = sum(
@@ -210,8 +213,8 @@ class GroupTrainer(GRPOTrainer):
         total = self.accelerator.reduce(torch.tensor(correct, device=self.accelerator.device), "sum")
         return float(total) / max(1, len(self.dev) * settings.dev_samples)
 
-    def _keep(self, step: int) -> None:
-        """Write a checkpoint, renamed when it is complete; only the latest keeps the optimiser."""
+    def _write_checkpoint(self, step: int) -> None:
+        """Write a checkpoint, and rename it when it is complete; only the latest one keeps the optimiser."""
         part, whole = self.run.checkpoints / ".part", self.run.checkpoints / f"{STEP}{step:06d}"
         shutil.rmtree(part, ignore_errors=True)
         part.mkdir(parents=True)
@@ -223,7 +226,7 @@ class GroupTrainer(GRPOTrainer):
             if earlier.parent != whole:
                 earlier.unlink()
 
-    def _keep_groups(self, rollouts: Rollouts) -> None:
+    def _write_groups(self, rollouts: Rollouts) -> None:
         folder = self.run.folder / "groups"
         folder.mkdir(exist_ok=True)
         tensors = {"rewards": rollouts.rewards, "shaped": self.shaped.rewards} | {
@@ -234,19 +237,19 @@ class GroupTrainer(GRPOTrainer):
 
     # The step's rollouts
 
-    def _sees(self, whose: str) -> bool:
-        return self.shaping.needs("hidden") and self.options.hidden == whose
+    def _takes_states_of(self, model: str) -> bool:
+        return self.shaping.needs("hidden") and self.options.hidden == model
 
     def _gathered(self) -> Rollouts:
-        """The rollouts of all processes, in the order of TRL's rows."""
-        local, rollouts = self.drawn, self.run.settings.rollouts
+        """Grade this process' responses; return the rollouts of all processes, in the order of TRL's rows."""
+        local, rollouts = self.step_responses, self.run.settings.rollouts
         graded = [
-            self.grader.rewards(self.asked[place][0], pool.texts, pool.finish)
+            self.grader.rewards(self.train_chats[place][0], pool.texts, pool.finish)
             for place, pool in zip(local.places, local.responses, strict=True)
         ]
         places = self._gather(torch.tensor(local.places)).tolist()
         return Rollouts(
-            problems=[self.asked[place][0].id for place in places for _ in range(rollouts)],
+            problems=[self.train_chats[place][0].id for place in places for _ in range(rollouts)],
             rewards=self._gather(torch.tensor(graded, dtype=torch.float64).flatten()),
             hidden=self._gather(self._hidden()) if self.shaping.needs("hidden") else None,
             logprobs=self._gather(local.logprobs()) if self.shaping.needs("logprobs") else None,
@@ -254,16 +257,16 @@ class GroupTrainer(GRPOTrainer):
 
     def _hidden(self) -> torch.Tensor:
         if self.reference is None:
-            return torch.cat([torch.from_numpy(pool.states["mean"]) for pool in self.drawn.responses]).double()
-        prompts = [self.asked[place][1] for place in self.drawn.places]
-        return torch.from_numpy(hidden_means(self.reference, prompts, self.drawn.responses)).double()
+            return torch.cat([torch.from_numpy(pool.states["mean"]) for pool in self.step_responses.responses]).double()
+        prompts = [self.train_chats[place][1] for place in self.step_responses.places]
+        return torch.from_numpy(hidden_means(self.reference, prompts, self.step_responses.responses)).double()
 
     def _gather(self, local: torch.Tensor) -> torch.Tensor:
         return self.accelerator.gather(local.to(self.accelerator.device)).cpu()
 
 
-class _Drawn:
-    """A step's responses of this process: the problems' indices, and the responses to each."""
+class _StepResponses:
+    """The responses that this process sampled in a step: the problems' indices, and the responses to each problem."""
 
     def __init__(self, places: Sequence[int], responses: Sequence[Any]) -> None:
         self.places, self.responses = places, responses
@@ -274,19 +277,19 @@ class _Drawn:
 
 
 def _trimmed(inputs: dict[str, Any]) -> dict[str, Any]:
-    """The rows without the columns that none of them reaches: TRL pads to the longest response of the whole step."""
+    """Return the rows without columns that only hold padding: TRL pads to the longest response of the whole step."""
     width = int(inputs["completion_mask"].sum(1).max())
     by_token = [name for name in inputs if name.startswith("completion_") or name.endswith("per_token_logps")]
     return inputs | {name: inputs[name][:, :width] for name in by_token}
 
 
 def _verified(**kwargs: Any) -> list[float]:
-    """TRL wants a reward function; `_calculate_rewards` never calls it."""
+    """Fill the place of TRL's required reward function; `_calculate_rewards` never calls it."""
     raise NotImplementedError
 
 
 def _optimiser(policy: Any, args: GRPOConfig, resumed: Checkpoint | None) -> torch.optim.Optimizer:
-    """AdamW with weight decay on every weight, as verl's; TRL would spare norms and biases."""
+    """Return AdamW with weight decay on every weight, as in verl; TRL would leave out norms and biases."""
     optimiser = torch.optim.AdamW(
         policy.parameters(),
         lr=args.learning_rate,

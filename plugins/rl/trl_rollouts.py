@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 TRAIN, DEV, ORDER, SHUFFLE = range(4)  # what a random stream is used for
 
-Asked = Sequence[tuple[Problem, Sequence[Message]]]
+Chats = Sequence[tuple[Problem, Sequence[Message]]]
 
 
 def stream(seed: int, *place: int) -> int:
@@ -54,15 +54,15 @@ class PolicyEngine(Transformers):
         """The model's tokenizer."""
         return self._checkpoint.tokenizer
 
-    def within(self, chats: Asked, max_prompt: int) -> list[tuple[Problem, Sequence[Message]]]:
-        """Return the problems whose prompts have at most `max_prompt` tokens."""
+    def within(self, chats: Chats, max_prompt: int) -> list[tuple[Problem, Sequence[Message]]]:
+        """Return the problems, with their prompts, whose prompts have at most `max_prompt` tokens."""
         return [chat for chat in chats if len(self._checkpoint.prompt_ids(chat[1])) <= max_prompt]
 
     def prompt_ids(self, messages: Sequence[Message]) -> list[int]:
         """Return a prompt's token ids."""
         return self._checkpoint.prompt_ids(messages)
 
-    def draw(
+    def sample_prompts(
         self,
         prompts: Sequence[Sequence[Message]],
         n: int,
@@ -73,10 +73,10 @@ class PolicyEngine(Transformers):
     ) -> list[Responses]:
         """Sample n responses to each prompt, with as many prompts at once as the engine prefers."""
         responses: list[Responses] = []
-        many = self.problems_per_call(n)
+        per_call = self.problems_per_call(n)
         with self._evaluating():
-            for start in range(0, len(prompts), many):
-                part = slice(start, start + many)
+            for start in range(0, len(prompts), per_call):
+                part = slice(start, start + per_call)
                 sampler = Sampler(temperature=temperature)
                 responses += self.sample(SampleRequest(prompts[part], n, sampler, max_tokens, seeds[part], states))
         return responses
@@ -87,10 +87,10 @@ class PolicyEngine(Transformers):
 
         self.policy.save_pretrained(folder)
         self.tokenizer.save_pretrained(folder)
-        kept = folder / "generation_config.json"
-        kept.unlink(missing_ok=True)  # the engine's, which has no end-of-sequence tokens
+        defaults = folder / "generation_config.json"
+        defaults.unlink(missing_ok=True)  # the engine's, which has no end-of-sequence tokens
         try:
-            GenerationConfig.from_pretrained(self._checkpoint.location.source).to_json_file(kept)
+            GenerationConfig.from_pretrained(self._checkpoint.location.source).to_json_file(defaults)
         except OSError:  # the initial model has none
             return
 

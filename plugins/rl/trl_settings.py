@@ -1,7 +1,7 @@
-"""From the harness' settings to TRL's: GRPO as verl's defaults have it, in the names of TRL 1.16.0's GRPOConfig.
+"""Translate the harness' settings to TRL: GRPO with verl's defaults, in the names of TRL 1.16.0's GRPOConfig.
 
-A step is verl's: `batch` prompts with `rollouts` responses each, then `ppo_epochs` passes over them in mini-batches.
-TRL counts updates, of which a step has `updates(settings)`.
+A step is what verl calls a step: `batch` prompts with `rollouts` responses each, then `ppo_epochs` passes over them in
+mini-batches. TRL counts updates; a step has `updates(settings)` of them.
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ from harness import HarnessError
 from harness.errors import did_you_mean
 from harness.training import Settings, TrainingRun
 
-DUAL_CLIP = 3.0  # verl's clip_ratio_c: a ratio above it counts as it; TRL's name for it is delta
+DUAL_CLIP = 3.0  # verl's clip_ratio_c, the largest ratio; TRL calls it delta
 FOREVER = 1_000_000  # steps of a run that has no end
-# TRL's own options that a run may set; the others follow from `Settings`, or would break what a resumed run rests on.
+# TRL options that a run may set; all others follow from `Settings`, or would make a resumed run differ.
 OPTIONS: Mapping[str, Any] = {
     "weight_decay": float,
     "adam_beta1": float,
@@ -33,18 +33,18 @@ OPTIONS: Mapping[str, Any] = {
 
 
 def updates(settings: Settings) -> int:
-    """Updates of the policy in a step."""
+    """Return the number of updates of the policy in a step."""
     return settings.batch // settings.mini_batch * settings.ppo_epochs
 
 
 def micro_batch(settings: Settings, processes: int) -> int:
-    """Responses in one forward pass: at most `micro_batch`, and a divisor of a process' share of a mini-batch."""
+    """Return the responses in a forward pass: at most `micro_batch`, a divisor of a process' part of a mini-batch."""
     share = settings.mini_batch * settings.rollouts // processes
     return next(size for size in range(min(settings.micro_batch, share), 0, -1) if share % size == 0)
 
 
 def grpo_arguments(run: TrainingRun, processes: int, steps: int) -> dict[str, Any]:
-    """The keyword arguments of TRL's GRPOConfig, for so many more steps; the run's overrides win."""
+    """Return the keyword arguments of TRL's GRPOConfig for `steps` more steps; the run's overrides come last."""
     settings = run.settings
     if settings.mini_batch % processes:
         raise HarnessError(f"trl: mini_batch {settings.mini_batch} cannot be shared by {processes} processes")
@@ -84,7 +84,7 @@ def grpo_arguments(run: TrainingRun, processes: int, steps: int) -> dict[str, An
 
 
 def overridden(overrides: Sequence[str]) -> dict[str, Any]:
-    """Options of TRL's own from `key=value`; HarnessError for one that is not to be set, or not of its type."""
+    """Return the TRL options given as `key=value`; HarnessError for one that a run may not set, or of a wrong type."""
     options: dict[str, Any] = {}
     for text in overrides:
         name, equals, value = text.partition("=")
@@ -105,7 +105,7 @@ def _typed(name: str, value: str) -> Any:
             return float(value)
         except ValueError:
             raise HarnessError(f"trl: {name} must be a number, got {value!r}") from None
-    known: dict[str, Any] = {"true": True, "false": False} if kind is bool else {text: text for text in get_args(kind)}
-    if value not in known:
-        raise HarnessError(f"trl: {name} must be one of {', '.join(known)}, got {value!r}")
-    return known[value]
+    values: dict[str, Any] = {"true": True, "false": False} if kind is bool else {text: text for text in get_args(kind)}
+    if value not in values:
+        raise HarnessError(f"trl: {name} must be one of {', '.join(values)}, got {value!r}")
+    return values[value]

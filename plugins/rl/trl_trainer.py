@@ -99,8 +99,8 @@ def _require_devices(cpu: bool, processes: int) -> None:
     import torch
 
     if torch.cuda.device_count() < processes:
-        wanted = "no GPU" if processes == 1 else f"{torch.cuda.device_count()} GPUs for {processes} processes"
-        raise HarnessError(f"trl: {wanted} found; train on the CPU with --cpu")
+        gpus = "no GPU" if processes == 1 else f"{torch.cuda.device_count()} GPUs for {processes} processes"
+        raise HarnessError(f"trl: {gpus} found; train on the CPU with --cpu")
 
 
 def _model_fits(run: TrainingRun) -> list[str]:
@@ -135,7 +135,7 @@ def _main_memory() -> tuple[int, int]:
         lines = Path("/proc/meminfo").read_text(encoding="ascii").splitlines()
     except OSError:
         return sys.maxsize, sys.maxsize
-    sizes = {name: int(rest.split()[0]) * 1024 for name, _, rest in (line.partition(":") for line in lines)}
+    sizes = {name: int(size.split()[0]) * 1024 for name, _, size in (line.partition(":") for line in lines)}
     return sizes["MemAvailable"], sizes["MemTotal"]
 
 

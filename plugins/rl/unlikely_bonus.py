@@ -41,7 +41,7 @@ class Unlikeliness:
 
     def shape(self, rollouts: Rollouts, step: int, seed: int, memory: dict[str, torch.Tensor]) -> Shaped:
         """Return the scaled rewards of one step's rollouts; ties in likelihood are ordered by row."""
-        assert rollouts.logprobs is not None  # it needs them
+        assert rollouts.logprobs is not None  # requested by `needs`
         rewards, gated = rollouts.rewards.clone(), 0
         for rows in rollouts.groups().values():
             if self.gate and bool((rollouts.rewards[rows] > 0).all()):

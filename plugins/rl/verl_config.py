@@ -12,14 +12,14 @@ from typing import Any
 
 from harness.training import Settings, TrainingRun
 
-TRAINER_MODE = "harness"  # the name under which our trainer is registered in verl
+TRAINER_MODE = "harness"  # the name of the harness' trainer in verl
 CHILD = "harness_plugins.rl.verl_child"
 TEMPLATE_DATE = "26 Jul 2024"  # of chat templates that print one; the harness' own engine writes the same
-LOG_PROB_ROWS = 16  # in one forward pass without gradient, per device
-LONG = 8192  # tokens of a prompt and its response, from which on the sampler is left less memory
-WITHOUT_END = 1000  # epochs, of a run that is stopped by hand
+LOG_PROB_ROWS = 16  # in one forward pass without gradient, on each device
+LONG = 8192  # tokens of a prompt and its response; above it the sampler gets less memory
+WITHOUT_END = 1000  # epochs of a run without a last step, which the user stops
 
-# What verl's schema has no key for, and its code takes: arguments of ray.init, a dataclass' field, a model's own.
+# Keys that verl's code reads but its schema lacks: arguments of ray.init, a field of a dataclass, options of a model.
 BEYOND_SCHEMA = (
     "ray_kwargs.ray_init",
     "actor_rollout_ref.model.override_config",
@@ -30,18 +30,24 @@ BEYOND_SCHEMA = (
 
 
 def configuration(run: TrainingRun, model: str, data: Mapping[str, Path], with_ref: bool) -> dict[str, Any]:
-    """The run as a nested mapping; `data` split -> parquet, `with_ref`: the reference worker runs."""
+    """Return the run's configuration as a nested mapping.
+
+    `data`: split -> parquet file; `with_ref`: whether the reference worker runs.
+    """
     flat = _data(run, data) | _policy(run, model, with_ref) | _rollout(run) | _trainer(run, "dev" in data)
     return nested(flat | (_on_cpu() if run.cpu else {}))
 
 
 def as_text(run: TrainingRun, config: Mapping[str, Any]) -> str:
-    """The file `verl.yaml`: composes on verl's defaults, by itself (`--config-dir FOLDER --config-name verl`) too."""
+    """Return the text of `verl.yaml`, which hydra composes with verl's defaults.
+
+    verl itself can run it too: `--config-dir FOLDER --config-name verl`.
+    """
     import yaml
 
     head = {"hydra": {"searchpath": ["pkg://verl.trainer.config"]}, "defaults": ["ppo_trainer", "_self_"]}
-    given = "".join(f"# {override}\n" for override in run.overrides)
-    trailer = f"\n# Given on the command line; these come last and win:\n{given}" if given else ""
+    overrides = "".join(f"# {override}\n" for override in run.overrides)
+    trailer = f"\n# Given on the command line; these come last and win:\n{overrides}" if overrides else ""
     return yaml.safe_dump(head | dict(config), sort_keys=False, width=120) + trailer
 
 
@@ -56,7 +62,7 @@ def devices(run: TrainingRun) -> int:
 
 
 def fitting(rows: int, at_most: int) -> int:
-    """The largest number of rows in a pass that divides all rows of a worker, as verl asks."""
+    """Return the largest number of rows in a pass, up to `at_most`, that divides a worker's rows, as verl requires."""
     return next(size for size in range(max(1, min(rows, at_most)), 0, -1) if rows % size == 0)
 
 
@@ -66,14 +72,14 @@ def _log_prob_rows(run: TrainingRun) -> int:
 
 
 def nested(flat: Mapping[str, Any]) -> dict[str, Any]:
-    """{"a.b": 1} as {"a": {"b": 1}}."""
+    """Return a flat mapping with dotted keys as a nested one: {"a.b": 1} as {"a": {"b": 1}}."""
     tree: dict[str, Any] = {}
     for key, value in flat.items():
-        *path, last = key.split(".")
+        *path, name = key.split(".")
         place = tree
         for part in path:
             place = place.setdefault(part, {})
-        place[last] = value
+        place[name] = value
     return tree
 
 
@@ -81,7 +87,7 @@ def _data(run: TrainingRun, data: Mapping[str, Path]) -> dict[str, Any]:
     return {
         "data.train_files": str(data["train"]),
         "data.val_files": str(data.get("dev", data["train"])),
-        "data.val_max_samples": -1 if "dev" in data else 1,  # verl wants a file even where nothing is validated
+        "data.val_max_samples": -1 if "dev" in data else 1,  # verl requires a file even if nothing is validated
         "data.train_batch_size": run.settings.batch,
         "data.max_prompt_length": run.settings.max_prompt,
         "data.max_response_length": run.settings.max_response,
@@ -96,9 +102,9 @@ def _data(run: TrainingRun, data: Mapping[str, Path]) -> dict[str, Any]:
 
 
 def _policy(run: TrainingRun, model: str, with_ref: bool) -> dict[str, Any]:
-    """Actor, reference and GRPO."""
+    """Return the keys of actor, reference and GRPO."""
     s = run.settings
-    ours = {
+    grpo = {
         "algorithm.adv_estimator": "grpo",
         "algorithm.norm_adv_by_std_in_grpo": True,
         "algorithm.use_kl_in_reward": False,
@@ -119,7 +125,7 @@ def _policy(run: TrainingRun, model: str, with_ref: bool) -> dict[str, Any]:
         "clip_ratio_high": s.clip,
         "entropy_coeff": s.entropy,
         "loss_agg_mode": "token-mean",
-        "use_kl_loss": with_ref or s.kl > 0,  # with coefficient 0 too: then the reference only runs
+        "use_kl_loss": with_ref or s.kl > 0,  # also with coefficient 0: then the reference only runs
         "kl_loss_coef": s.kl,
         "kl_loss_type": "low_var_kl",
         "data_loader_seed": run.seed,
@@ -130,7 +136,7 @@ def _policy(run: TrainingRun, model: str, with_ref: bool) -> dict[str, Any]:
         "fsdp_config.seed": run.seed,
         "log_prob_micro_batch_size_per_gpu": _log_prob_rows(run),
     }
-    return ours | _under("actor_rollout_ref.actor", actor) | _under("actor_rollout_ref.ref", ref)
+    return grpo | _under("actor_rollout_ref.actor", actor) | _under("actor_rollout_ref.ref", ref)
 
 
 def _rollout(run: TrainingRun) -> dict[str, Any]:
@@ -160,7 +166,7 @@ def _rollout(run: TrainingRun) -> dict[str, Any]:
 
 def _trainer(run: TrainingRun, validates: bool) -> dict[str, Any]:
     s = run.settings
-    own = {
+    trainer = {
         "v1.trainer_mode": TRAINER_MODE,
         "project_name": "diversity-harness",
         "experiment_name": run.folder.name,
@@ -177,11 +183,11 @@ def _trainer(run: TrainingRun, validates: bool) -> dict[str, Any]:
         "default_local_dir": str(run.checkpoints.absolute()),
     }
     ray = {"address": "local", "include_dashboard": False}
-    return _under("trainer", own) | _under("ray_kwargs.ray_init", ray)
+    return _under("trainer", trainer) | _under("ray_kwargs.ray_init", ray)
 
 
 def _on_cpu() -> dict[str, Any]:
-    """One process that trains in float32, one that samples (see `verl_child.rollout`), and a small Ray."""
+    """Return the keys for CPUs: one process trains in float32, one samples (`verl_child.rollout`), with a small Ray."""
     plain = {"param_dtype": "fp32", "reduce_dtype": "fp32", "buffer_dtype": "fp32"}
     workers = {f"{part}.fsdp_config.use_torch_compile": False for part in ("actor", "ref")}
     workers |= {f"{part}.fsdp_config.mixed_precision": dict(plain) for part in ("actor", "ref")}
@@ -196,13 +202,13 @@ def _on_cpu() -> dict[str, Any]:
         "rollout.agent.num_workers": 1,
     }
     ray = {"num_cpus": 16, "num_gpus": "${trainer.n_gpus_per_node}", "object_store_memory": 256 * 2**20}  # logical
-    others = {
+    processes = {
         "trainer.device": "cpu",
         "reward.num_workers": 1,
         "data.dataloader_num_workers": 0,
         "transfer_queue.backend.SimpleStorage.num_data_storage_units": 1,
     }
-    return _under("actor_rollout_ref", workers) | _under("ray_kwargs.ray_init", ray) | others
+    return _under("actor_rollout_ref", workers) | _under("ray_kwargs.ray_init", ray) | processes
 
 
 def _under(prefix: str, flat: Mapping[str, Any]) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""The Python environment that verl lives in: where it is, and what is installed there."""
+"""Find the Python environment that has verl, and check what is installed in it."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ PARTS = ("verl", "TransferQueue", "vllm", "diversity-harness")
 
 
 def find_python(requested: str | None) -> Path:
-    """The interpreter that has verl: as asked, else by `VARIABLE`, else this one, else `.venv-verl` here."""
+    """Return the interpreter that has verl: `requested`, else by `VARIABLE`, else this one, else `.venv-verl` here."""
     return VERL.find(requested, find_spec)
 
 
 def installed(python: Path) -> dict[str, str | None]:
-    """What the environment has of verl's parts, by name; HarnessError, one line, where a run could not start."""
+    """Return the versions of the packages that a run needs; HarnessError, one line, if a run could not start."""
     versions = VERL.versions(python, PARTS)
     _require(versions, python)
     return versions
@@ -34,8 +34,8 @@ def _require(versions: Mapping[str, str | None], python: Path) -> None:
     if versions["verl"] is None:
         raise HarnessError(f"verl: {python} has no verl: {MAKE}")
     if versions["verl"] != VERSION:
-        wanted = f'this plugin is for {VERSION} and leans on its private parts: {install} "verl[verl-core]=={VERSION}"'
-        raise HarnessError(f"verl: {python} has verl {versions['verl']}, but {wanted}")
+        needed = f'this plugin is for {VERSION} and leans on its private parts: {install} "verl[verl-core]=={VERSION}"'
+        raise HarnessError(f"verl: {python} has verl {versions['verl']}, but {needed}")
     if versions["TransferQueue"] is None:
         raise HarnessError(f'verl: {python} has no TransferQueue: {install} "verl[verl-core]=={VERSION}"')
     if versions["diversity-harness"] is None:

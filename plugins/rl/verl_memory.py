@@ -1,8 +1,8 @@
 """Estimate the memory that a run needs on each GPU, before anything is started, from the model's files alone.
 
 Bytes a parameter: float32 weights, gradients and Adam's two moments are 16, shared by all GPUs (FSDP); the sampler's
-bfloat16 weights are 2, shared by the GPUs that one sampler spans. The reference rests in the CPU's memory. Activations
-and logits are not counted, so a run that is refused cannot fit, and one that is not may still run out.
+bfloat16 weights are 2, shared by the GPUs that one sampler spans. The reference stays in the CPU's memory. Activations
+and logits are not counted: a refused run cannot fit, and an accepted one may still run out of memory.
 """
 
 from __future__ import annotations
@@ -19,15 +19,15 @@ from harness.training import Settings
 
 GIB = 2**30
 TRAINED = 16  # bytes a parameter while the policy is updated
-RESTING = 12  # while the sampler runs: gradients are freed
-SAMPLED = 2
+RESTING = 12  # while the sampler runs, with gradients freed
+SAMPLED = 2  # of the sampler's weights
 
 
 @dataclass(frozen=True)
 class Estimate:
     """GiB on each GPU.
 
-    updating   weights, gradients and optimiser, while the sampler is asleep
+    updating   weights, gradients and optimiser, while the sampler has freed its memory
     sampling   weights and optimiser, beside the sampler's share of the GPU
     sampler    the sampler's weights and the cache of one longest response: what its share must hold
     """
@@ -62,20 +62,20 @@ def estimate(parameters: int, config: Mapping[str, Any], settings: Settings) -> 
 
 
 def cache_bytes(config: Mapping[str, Any]) -> int:
-    """Of keys and values of one token in all layers, bfloat16."""
+    """Return the bytes of one token's keys and values in all layers, in bfloat16."""
     heads = config["num_attention_heads"]
     width = config.get("head_dim") or config["hidden_size"] // heads
     return 2 * SAMPLED * config["num_hidden_layers"] * (config.get("num_key_value_heads") or heads) * width
 
 
 def parameter_count(folder: Path, config: Mapping[str, Any]) -> int:
-    """The weights' own number where they are safetensors in the folder, else that of a dense Llama of this config."""
+    """Return the number of parameters: counted in safetensors files, else that of a dense Llama with this config."""
     files = sorted(folder.glob("*.safetensors"))
     return sum(map(_elements, files)) if files else _of_dense(config)
 
 
 def _elements(path: Path) -> int:
-    """The numbers in a safetensors file, from its header."""
+    """Return how many numbers a safetensors file holds, by its header."""
     with path.open("rb") as file:
         header = json.loads(file.read(int.from_bytes(file.read(8), "little")))
     return sum(prod(entry["shape"]) for name, entry in header.items() if name != "__metadata__")

@@ -26,9 +26,9 @@ from .verl_config import CHILD, as_text, configuration, devices, sampler_share
 from .verl_environment import find_python, installed
 from .verl_memory import estimate, parameter_count
 
-DATA = "data"  # in the run's folder: the splits as verl reads them
+DATA = "data"  # in the run's folder: the splits in verl's format
 EXPORTED = "hf"  # in a checkpoint's folder
-SPLITS = ("train", "dev")  # the test split is no trainer's business
+SPLITS = ("train", "dev")  # a trainer never sees the test split
 
 
 @dataclass(frozen=True)
@@ -98,7 +98,7 @@ class Verl:
 
 
 def _environment(run: TrainingRun) -> dict[str, str]:
-    plugins = [os.environ.get("VERL_USE_EXTERNAL_MODULES"), f"{CHILD}.plugin"]  # known by name where metadata are stale
+    plugins = [os.environ.get("VERL_USE_EXTERNAL_MODULES"), f"{CHILD}.plugin"]  # by name, if its entry point is missing
     variables = {
         "VERL_USE_EXTERNAL_MODULES": ",".join(filter(None, plugins)),
         "RAY_USAGE_STATS_ENABLED": "0",
@@ -112,7 +112,7 @@ def _environment(run: TrainingRun) -> dict[str, str]:
 
 
 def _write_split(run: TrainingRun, split: str) -> Path:
-    """The split as verl reads it; the reward function finds the problem again by split and id."""
+    """Write a split as verl reads it; the reward function finds each problem by split and id."""
     import pyarrow as pa
     from pyarrow import parquet
 
@@ -155,7 +155,7 @@ def _require_data(run: TrainingRun) -> None:
 
 
 def _require_chat_template(location: Location) -> None:
-    """verl asks every problem as a chat. A hub model is looked at when it is loaded."""
+    """Raise HarnessError without a chat template: verl sends problems as chats. A hub model is checked when loaded."""
     if location.folder is None:
         return
     config = location.folder / "tokenizer_config.json"
@@ -182,15 +182,15 @@ def _check_gpus(run: TrainingRun, location: Location) -> list[str]:
 
 
 def _cached(model: str) -> Path | None:
-    """The folder of a hub model that was fetched before."""
+    """Return the folder of a hub model in the local cache; None if it is not there."""
     from huggingface_hub import try_to_load_from_cache
 
-    found = try_to_load_from_cache(model, "config.json")
-    return Path(found).parent if isinstance(found, str) else None
+    config = try_to_load_from_cache(model, "config.json")
+    return Path(config).parent if isinstance(config, str) else None
 
 
 def gpu_memory() -> list[float]:
-    """GiB of each GPU, as nvidia-smi lists them; none where it is not installed."""
+    """Return the GiB of each GPU, as nvidia-smi lists them; empty if it is not installed."""
     command = ["nvidia-smi", "--query-gpu=memory.total", "--format=csv,noheader,nounits"]
     try:
         listed = subprocess.run(command, capture_output=True, text=True, timeout=30, check=True).stdout

@@ -1,1 +1,1 @@
-"""How tokens are chosen: vanilla, temperature, min-p, nucleus, and samplers that steer decoding."""
+"""Choose how tokens are sampled: vanilla, temperature, min-p, nucleus, and samplers that steer decoding."""

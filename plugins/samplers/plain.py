@@ -22,7 +22,7 @@ from harness.hookspecs import Register
 class Vanilla(Sampler):
     """The model's own distribution: temperature 1, nothing filtered.
 
-    The others inherit its checks, whose errors begin with the sampler's name.
+    The other samplers inherit its checks; an error message begins with the sampler's name.
     """
 
     name: ClassVar[str] = "vanilla"
@@ -39,7 +39,7 @@ class Vanilla(Sampler):
             raise HarnessError(f"{self.name}: {str(refusal).removeprefix('sampler: ')}") from None
 
     def _take(self, p: float | None, field: str) -> None:
-        """Set `field` to p, its short name on the command line; both at once must agree."""
+        """Set `field` to p, its short name on the command line; if both are given, they must be equal."""
         if p is None:
             return
         if getattr(self, field) not in (p, getattr(type(self), field)):
@@ -51,7 +51,7 @@ class Vanilla(Sampler):
 
 @dataclass(frozen=True)
 class LowTemp(Vanilla):
-    """Sharper than the model: temperature 0.6."""
+    """The model's distribution made sharper: temperature 0.6."""
 
     name: ClassVar[str] = "low-temp"
     temperature: float = 0.6
@@ -59,7 +59,7 @@ class LowTemp(Vanilla):
 
 @dataclass(frozen=True)
 class HighTemp(Vanilla):
-    """Flatter than the model: temperature 1.5."""
+    """The model's distribution made flatter: temperature 1.5."""
 
     name: ClassVar[str] = "high-temp"
     temperature: float = 1.5
@@ -94,6 +94,6 @@ class Nucleus(Vanilla):
 
 @hookimpl
 def register_samplers(register: Register) -> None:
-    """Register the five."""
+    """Register the five samplers."""
     for sampler in (Vanilla, LowTemp, HighTemp, MinP, Nucleus):
         register(sampler.name, sampler)

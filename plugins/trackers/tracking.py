@@ -1,15 +1,15 @@
 """Trackers `wandb` and `trackio`: a run's scalars, table and report in Weights & Biases, or in a local database.
 
-Both libraries have one interface for what is used here. Each row of the table is one step: its figures under
-`TASK/MODEL/SAMPLER/EMBEDDER/SELECTOR/figure`. The table is logged as `table`, the report as an artefact of type
-"report". They need the extra `tracking` (`pip install 'diversity-harness[tracking]'`).
+Both libraries have the same interface for what is used here. Each row of the table is one step: its metrics are logged
+as `TASK/MODEL/SAMPLER/EMBEDDER/SELECTOR/metric`. The table is logged as `table`, the report as an artefact of type
+"report". Both need the extra `tracking` (`pip install 'diversity-harness[tracking]'`).
 
     harness run --task game24 --selector repexp --track trackio
     harness run --task game24 --selector repexp --track wandb:project=diversity,mode=offline
 
 trackio (Abid et al., https://github.com/gradio-app/trackio) keeps a SQLite file under TRACKIO_DIR and needs no account;
 `trackio show` opens it. wandb (https://docs.wandb.ai) sends to its server unless mode=offline, which writes a folder
-that `wandb sync` sends later. Neither sees a response's text but in the report.
+that `wandb sync` sends later. The text of responses is sent only in the report.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from harness import HarnessError, hookimpl
 
 @dataclass
 class Tracked:
-    """What both libraries share: a run of a project, given scalars, a table and a file."""
+    """The part that both trackers share: a run of a project, which gets scalars, a table and a file."""
 
     project: str = "diversity-harness"
     name: str | None = None
@@ -37,28 +37,28 @@ class Tracked:
 
     def __post_init__(self) -> None:
         self._library = type(self).__name__.lower()
-        found = importlib.util.find_spec(self._library)
-        if found is None or found.origin is None:  # a folder ./wandb of earlier runs is no library
+        spec = importlib.util.find_spec(self._library)
+        if spec is None or spec.origin is None:  # a folder ./wandb of earlier runs is not the library
             missing = f"{self._library} is not installed"
             raise HarnessError(f"tracker {self._library!r}: {missing}: pip install 'diversity-harness[tracking]'")
 
     def start(self, settings: Mapping[str, Any]) -> None:
         """Begin a run with these settings."""
-        given = {"project": self.project, "name": self.name, "group": self.group, "config": dict(settings)}
-        self._run = self._module().init(**given, **self._options())
+        options = {"project": self.project, "name": self.name, "group": self.group, "config": dict(settings)}
+        self._run = self._module().init(**options, **self._options())
 
     def row(self, name: str, scalars: Mapping[str, float]) -> None:
-        """One step: a row's figures under its name."""
-        self._run.log({f"{name}/{figure}": value for figure, value in scalars.items()})
+        """Log one step: a row's metrics under its name."""
+        self._run.log({f"{name}/{metric}": value for metric, value in scalars.items()})
 
     def table(self, rows: Sequence[Mapping[str, Any]]) -> None:
-        """All rows as one table."""
+        """Log all rows as one table."""
         columns = list(rows[0])
         data = [[row[column] for column in columns] for row in rows]
         self._run.log({"table": self._module().Table(columns=columns, data=data)})
 
     def report(self, path: Path) -> None:
-        """The report as an artefact."""
+        """Log the report as an artefact."""
         artefact = self._module().Artifact("report", type="report")
         artefact.add_file(str(path))
         self._run.log_artifact(artefact)
@@ -75,14 +75,14 @@ class Tracked:
         return {}
 
     def _end(self, failed: bool) -> None:
-        self._module().finish()  # the module's: it forgets the run, which would be finished at exit once more
+        self._module().finish()  # also makes the module forget the run, else it would be finished again at exit
 
 
 @dataclass
 class Wandb(Tracked):
     """Weights & Biases.
 
-    `mode`: online, offline or disabled, by default what WANDB_MODE says; `dir`: the folder it writes to.
+    `mode`: online, offline or disabled, by default the value of WANDB_MODE; `dir`: the folder that it writes to.
     """
 
     entity: str | None = None
@@ -105,12 +105,12 @@ class Trackio(Tracked):
     space_id: str | None = None
 
     def _options(self) -> dict[str, Any]:
-        # A monitor of the machine would add a thread, and rows that nobody asked for.
+        # A monitor of the machine would add a thread, and rows that are not part of the results.
         return {"space_id": self.space_id, "embed": False, "auto_log_gpu": False, "auto_log_cpu": False}
 
 
 @hookimpl
 def register_trackers(register: Any) -> None:
-    """The built-in trackers."""
+    """Register the built-in trackers."""
     register("wandb", "harness_plugins.trackers.tracking:Wandb")
     register("trackio", "harness_plugins.trackers.tracking:Trackio")

@@ -1,15 +1,15 @@
-"""The greedy elliptical order, exact and fast.
+"""Compute the greedy elliptical order, exactly and fast.
 
     pick the largest bonus(h) = h Λ hᵀ        Λ⁻¹ = lam I + Σ h_iᵀ h_i over the picks, h a row (1, d)
 
-The picks must be those of `repexp.reference_order`: each pick has the best bonus left, within 1e-9 of it, by
+The picks must be those of `repexp.reference_order`: each pick has the best remaining bonus, within 1e-9 of it, by
 `repexp.reference_bonuses`. Bonuses closer than TIE, relatively, count as equal. The lowest index of the active set is
 then picked: a different row outside it can lose such a tie.
 
 The reference computes n quadratic forms at every pick: n d² operations a pick. Here the whole order costs about n² d,
 nearly all of it in matrix products:
 
-- A pick raises no bonus. So a bonus that was right some picks ago is an upper bound on the bonus now. Picks are made
+- A pick raises no bonus. So a bonus computed some picks ago is an upper bound on the bonus now. Picks are made
   inside a small active set, the rows with the largest bounds.
 - Inside a block of picks only the Gram matrix of the active rows is touched. With Λ = F Fᵀ, G = H F and K = G Gᵀ for
   the active rows H, greedy picking is a pivoted Cholesky factorisation L Lᵀ of I + K. The pick j adds one row
@@ -45,24 +45,24 @@ from .vectors import TIE, Copies
 Float64s = NDArray[np.float64]
 Ints = NDArray[np.intp]
 
-ACTIVE = 224  # the active set is renewed with so many of the largest bounds
-FEW = 48  # ... or fewer at first: this many and one more for each pick so far, so that a short ranking is cheap
-SLOTS = 320  # the active set has room for so many rows: a row stays until a better one needs its slot
-WHOLE = 640  # when so few rows are left, all of them become active
+ACTIVE = 224  # rows in a renewed active set, those with the largest bounds
+FEW = 48  # ... or fewer at first: this many, plus one for each pick so far, so that a short ranking is cheap
+SLOTS = 320  # rows that the active set can hold: a row stays until a better one needs its slot
+WHOLE = 640  # when at most so many rows remain, all of them become active
 BLOCK = 96  # at most so many picks before F, G and K are updated
 MARGIN = 0.1  # a pick that is not sure must have begun the block above outside + MARGIN (best - outside)
-FALL = 1e-4  # K is computed anew when the best bonus fell by this factor, since the rest is cancelled digits
-STALE = 1e-2  # all bounds are renewed when those of joining rows prove to be too large by this share ...
+FALL = 1e-4  # K is computed again when the best bonus fell by this factor, as many digits have cancelled
+STALE = 1e-2  # all bounds are renewed when those of joining rows are too large by this share ...
 RENEW = 512  # ... but only after so many picks
 
 
 def elliptical_order(
     h: NDArray[Any], lam: float, first: int | None = None, picked: Sequence[int] = ()
 ) -> Iterator[int]:
-    """All row indices except those `picked` before: the largest bonus first, ties to the lowest index (see above).
+    """Yield all row indices except those `picked` before: the largest bonus first, ties to the lowest (see above).
 
-    h (n, d), any float dtype, finite; it is not changed. `first` is picked first if it is given. Lazy: a block of picks
-    is computed when its first pick is pulled.
+    h (n, d), any float dtype, finite; it is not changed. `first` is picked first if it is given. A block of picks is
+    computed when its first pick is read.
     """
     copies = Copies(h)
     rows = h if len(copies.first) == len(h) else h[copies.first]
@@ -80,7 +80,7 @@ class _ActiveSet:
 
     def __init__(self, slots: int, d: int) -> None:
         self.row = np.full(slots, -1)
-        self.bonus = np.full(slots, -inf)  # also -inf where all copies of the row are picked
+        self.bonus = np.full(slots, -inf)  # also -inf if all copies of the row are picked
         self.g = np.zeros((slots, d))  # G = H F
         self.k = np.zeros((slots, slots))  # K = G Gᵀ, as it was before the block
         self.w = np.empty((BLOCK, slots))  # Lᵀ: a row for each pick of the block
@@ -97,7 +97,7 @@ class _ActiveSet:
         self.k[slots], self.k[:, slots] = cross, cross.T
 
     def restore_digits(self) -> None:
-        """Compute K anew if the bonuses have fallen so far that few of its digits are right."""
+        """Compute K again if the bonuses have fallen so far that few of its digits are right."""
         best = float(self.bonus.max())
         self.top = max(self.top, best)
         if best < FALL * self.top:
@@ -125,7 +125,7 @@ class _Block:
         self.slots: list[int] = []
         self.best: list[float] = []  # the bonus of each pick
         self.last: list[bool] = []  # whether the pick is the last copy of its row
-        self.sure = 0  # how many beat every bound outside as it was before the block
+        self.sure = 0  # number of picks that beat every bound outside as it was before the block
 
     def add(self, slot: int, best: float, sure: bool, last: bool) -> None:
         self.slots.append(slot)
@@ -134,7 +134,7 @@ class _Block:
         self.sure += sure
 
     def lower(self, w: Float64s) -> Float64s:
-        """L (t, t). Its part below the diagonal is in w."""
+        """Return L (t, t); its part below the diagonal is in w."""
         lower = np.tril(w[: len(self.slots), self.slots].T, -1)
         np.fill_diagonal(lower, np.sqrt(1 + np.array(self.best)))
         return lower
@@ -154,13 +154,13 @@ class _Greedy:
         self.early: set[int] = set()  # indices picked before lower indices of the same row
         self.active = _ActiveSet(min(SLOTS, len(h)), h.shape[1])
         self.outside = OutsideRows(h, np.sqrt(norms + error))
-        self.whole = False  # whether all rows that are left are active
+        self.whole = False  # whether all remaining rows are active
 
     def any_left(self) -> bool:
         return bool((self.copies.head < len(self.copies.row)).any())
 
     def begin_after(self, picked: Sequence[int]) -> None:
-        """Start from picks made before: F from the QR factors of [√lam I; H_picked], and every bonus exact."""
+        """Start from earlier picks: F from the QR factors of [√lam I; H_picked], and every bonus exact."""
         for index in picked:
             self.early.add(int(index))
             self.copies.take(int(self.copies.row[index]), int(index))
@@ -178,23 +178,23 @@ class _Greedy:
         `forced`: an index whose row must be in the set.
         """
         if not self.whole:
-            left = np.flatnonzero(self.copies.head < len(self.copies.row))
-            if len(left) <= WHOLE:
-                self._activate_all(left)
+            remaining = np.flatnonzero(self.copies.head < len(self.copies.row))
+            if len(remaining) <= WHOLE:
+                self._activate_all(remaining)
             else:
                 self._renew_bounds()
                 self._activate_largest(forced)
         self.active.restore_digits()
         if self.whole:
             return -inf
-        rest = self.bound.copy()
-        rest[self.active.row[self.active.has_bonus()]] = -inf
-        return float(rest.max())
+        outside = self.bound.copy()
+        outside[self.active.row[self.active.has_bonus()]] = -inf
+        return float(outside.max())
 
-    def _activate_all(self, left: Ints) -> None:
+    def _activate_all(self, rows: Ints) -> None:
         self.whole = True
-        self.active = _ActiveSet(len(left), self.h.shape[1])
-        self.active.join(left, self._g(left))
+        self.active = _ActiveSet(len(rows), self.h.shape[1])
+        self.active.join(rows, self._g(rows))
 
     def _renew_bounds(self) -> None:
         if self.stale and self.factor is not None:
@@ -203,7 +203,7 @@ class _Greedy:
 
     def _activate_largest(self, forced: int | None) -> None:
         active, size = self.active, min(ACTIVE, FEW + self.picks)
-        if self.factor is None:  # else all rows whose bounds only rounding sets apart would have to join, one by one
+        if self.factor is None:  # else all rows whose bounds differ only by rounding would have to join, one by one
             border = np.partition(self.bound, -size)[-size]
             self._make_exact(np.flatnonzero(self.bound >= border * (1 - 4 * rounding(self.h.shape[1], self.h.dtype))))
         chosen = self._largest(size)
@@ -219,7 +219,7 @@ class _Greedy:
         self.bound[active.row[exact]] = active.bonus[exact]
 
     def _largest(self, size: int) -> NDArray[np.bool_]:
-        """Which rows have the `size` largest bounds; of equal ones those of the lowest indices."""
+        """Return which rows have the `size` largest bounds; of equal bounds those of the lowest indices."""
         border = np.partition(self.bound, -size)[-size]
         chosen: NDArray[np.bool_] = self.bound > border * (1 + TIE)
         tied = np.flatnonzero((self.bound >= border * (1 - TIE)) & ~chosen)
@@ -231,7 +231,7 @@ class _Greedy:
             self.bound[part] = _squares(self._g(part))
 
     def _g(self, rows: Ints) -> Float64s:
-        """G = H F of these rows, (len(rows), d)."""
+        """Return G = H F of these rows, (len(rows), d)."""
         h = self._float64(rows)
         return h / np.sqrt(self.lam) if self.factor is None else np.ascontiguousarray((self.factor.T @ h.T).T)
 
@@ -239,7 +239,7 @@ class _Greedy:
         return np.asarray(self.h[rows], np.float64)
 
     def pick(self, outside: float, forced: int | None) -> Iterator[int]:
-        """A block of picks from the active set: the sure ones at once, the others after the bounds have fallen.
+        """Yield a block of picks from the active set: the sure ones at once, the others after the bounds have fallen.
 
         `outside` is the largest bound outside the set; `forced`, if given, is the first pick.
         """
@@ -269,15 +269,15 @@ class _Greedy:
                 yield copies.take(int(active.row[j]))
 
     def _low(self, outside: float) -> float:
-        """The least bonus at the start of a block that a pick which is not sure must have had.
+        """Return the bonus that a pick which is not sure must have had at the start of the block.
 
-        Rows like a lower one are outside the set as well, and may have become better.
+        Rows with lower bonuses are outside the set as well, and one of them may have become better.
         """
         top = float(self.active.bonus.max())
         return outside + MARGIN * (top - outside) if -inf < outside < top else outside
 
     def _best_slot(self, heads: Ints, forced: int | None) -> int:
-        """The slot of the forced index, else of the largest bonus; heads (slots,): the lowest index left of each."""
+        """Return the slot of the forced index, else of the largest bonus; heads (slots,): lowest unpicked indices."""
         bonus = self.active.bonus
         if forced is not None:
             return int(np.flatnonzero(self.active.row == self.copies.row[forced])[0])
@@ -286,7 +286,7 @@ class _Greedy:
         return best if np.count_nonzero(tied) == 1 else int(np.where(tied, heads, len(self.copies.row)).argmin())
 
     def _next_copy(self, row: int, head: int) -> int:
-        """The lowest index left of this row above `head`; n if there is none."""
+        """Return the lowest unpicked index of this row above `head`; n if there is none."""
         later = np.flatnonzero(self.copies.row[head + 1 :] == row) + head + 1 if self.copies.count[row] > 1 else ()
         return next((int(index) for index in later if int(index) not in self.early), len(self.copies.row))
 
@@ -309,14 +309,14 @@ class _Greedy:
         return slots[block.sure : right]
 
     def _v(self, lower: Float64s, g: Float64s) -> Float64s:
-        """Vᵀ (t, d) of a block of picks."""
+        """Return Vᵀ (t, d) of a block of picks."""
         if self.factor is None:
             self.factor = np.eye(self.h.shape[1]) / np.sqrt(self.lam)
         return _solve(lower, g @ self.factor.T)
 
 
 def _rounded_squares(h: NDArray[Any]) -> tuple[Float64s, Float64s]:
-    """The squared length of each row (rows,), quickly, and by how much it can be too small."""
+    """Return the squared length of each row (rows,), computed fast, and by how much it can be too small."""
     with np.errstate(over="ignore", under="ignore"):
         squares = _squares(h).astype(np.float64)
     if not np.isfinite(squares).all():
@@ -325,7 +325,7 @@ def _rounded_squares(h: NDArray[Any]) -> tuple[Float64s, Float64s]:
 
 
 def _solve(lower: Float64s, right: Float64s) -> Float64s:
-    """lower⁻¹ right. Both are C-ordered, which BLAS reads as transposed."""
+    """Return lower⁻¹ right. Both are C-ordered, which BLAS reads as transposed."""
     return np.asarray(dtrsm(1.0, lower.T, right.T, side=1).T)
 
 
@@ -335,5 +335,5 @@ def _subtract(target: Float64s, left: Float64s, right: Float64s) -> None:
 
 
 def _squares(rows: NDArray[Any]) -> NDArray[Any]:
-    """The squared length of each row."""
+    """Return the squared length of each row."""
     return np.asarray(np.einsum("ij,ij->i", rows, rows))

@@ -1,14 +1,14 @@
-"""The greedy elliptical orders of many pools at once, in torch: one pool alone leaves most of a GPU idle.
+"""Compute the greedy elliptical orders of many pools at once, in torch: a single pool leaves most of a GPU idle.
 
     v = Λ h_picked,  s = 1 + h_picked·v        bonus(h) ← bonus(h) - (h·v)² / s,  Λ ← Λ - v vᵀ / s
 
 These rank-one updates run for all pools and trials together. A pick costs n d operations, not the n d² of
-`repexp.reference_order`, whose picks these must be: each pick has the best bonus left, within 1e-9 of it, by
+`repexp.reference_order`, whose picks these must be: each pick has the best remaining bonus, within 1e-9 of it, by
 `repexp.reference_bonuses`; ties within TIE go to the lowest index. The blocks of `elliptical` need fewer operations,
 but a GPU would have to wait for their decisions.
 
-All is float64. A bonus b that began as b₀ has an error of about eps b₀, as in the reference. For features scaled so
-badly that this matters, use `elliptical`.
+All values are float64. A bonus b that began as b₀ has an error of about eps b₀, as in the reference. If features are
+scaled so badly that this matters, use `elliptical`.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-STEPS = 32  # so many picks are made before they are fetched, because fetching waits for the device
+STEPS = 32  # picks that are made before they are copied to the CPU, because copying waits for the device
 
 
 class BatchedOrders:
-    """The greedy elliptical orders of p pools, t of each (one a trial), computed only as far as they are pulled.
+    """The greedy elliptical orders of p pools, t of each (one per trial), computed only as far as they are read.
 
     h (p, n, d), any float dtype, finite; first (p, t): the first pick of each order.
     """
@@ -45,7 +45,7 @@ class BatchedOrders:
         self.picks: list[NDArray[np.intp]] = []  # (p, t) each
 
     def order(self, pool: int, trial: int) -> Iterator[int]:
-        """All n indices of one order, lazily."""
+        """Yield all n indices of one order."""
         for step in range(self.h.shape[1]):
             while step >= len(self.picks):
                 self._advance(min(STEPS, self.h.shape[1] - step))
@@ -71,14 +71,14 @@ class BatchedOrders:
         self.bonus.scatter_(2, picked[:, :, None], -torch.inf)
 
     def _best(self) -> torch.Tensor:
-        """The index of the largest bonus in each order (p, t), ties to the lowest."""
+        """Return the index of the largest bonus in each order (p, t); ties go to the lowest."""
         best = self.bonus.amax(-1, keepdim=True)
         equal = self.bonus >= best - TIE * best.abs()
         return equal.to(torch.uint8).argmax(-1)
 
 
 def torch_device(name: str) -> torch.device:
-    """The torch device of that name; HarnessError in one line if it cannot be used."""
+    """Return the torch device of that name; HarnessError in one line if it cannot be used."""
     try:
         device = torch.device(name)
         torch.zeros(1, device=device, dtype=torch.float64)
@@ -89,7 +89,7 @@ def torch_device(name: str) -> torch.device:
 
 
 def longest_rows(h: NDArray[np.floating], trials: int) -> NDArray[np.intp]:
-    """The longest row of each pool h (p, n, d), which has the largest first bonus, once for each trial: (p, trials)."""
+    """Return each pool's longest row of h (p, n, d), whose first bonus is the largest, once per trial: (p, trials)."""
     import numpy as np
 
     squares = np.einsum("pnd,pnd->pn", h, h, dtype=np.float64, casting="unsafe")

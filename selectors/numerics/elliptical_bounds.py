@@ -1,7 +1,7 @@
 """Upper bounds on the elliptical bonuses of the rows outside the active set (see `elliptical`).
 
-A block of picks lowers the bonus of a row h by |h V|². A bound falls by |h V|² as well, or by a little less where
-rounding leaves the digits in doubt. So after every block
+A block of picks lowers the bonus of a row h by |h V|². A bound falls by |h V|² as well, or by a little less if
+rounding makes the digits uncertain. So after every block
 
     bound(h) >= h Λ hᵀ        the row's bonus by `repexp.reference_bonuses`, except for 1e-9 of it
 
@@ -23,8 +23,8 @@ Ints = NDArray[np.intp]
 
 LOOSE = 1e-2  # float32 may loosen |h V| by this share of the root of the best bonus; beyond it the block uses float64
 CHUNK = 64  # float32 sums so many dimensions at a time, because its rounding grows with the length of a sum
-LASTING = 16  # after so many blocks the columns are copied to be contiguous, which is quicker to multiply
-COMPACT = 0.9  # the columns are copied together when only this share of their rows is left
+LASTING = 16  # after so many blocks the columns are copied to be contiguous, which is faster to multiply
+COMPACT = 0.9  # when only this share of the rows remains, the columns are copied without the others
 
 
 class OutsideRows:
@@ -42,11 +42,10 @@ class OutsideRows:
         self.columns: dict[type, NDArray[Any]] = {}  # (d, len(self.rows)) by dtype; as float32 they are h / scale
 
     def fall(self, bound: Float64s, v: Float64s, best: Float64s, sure: int, active: Ints) -> int:
-        """Lower `bound` (rows,) in place by |h V|², for the picks of a block that are right; return how many are.
+        """Lower `bound` (rows,) in place by |h V|² for the picks of a block that are right; return how many are right.
 
         v (t, d) is Vᵀ; best (t,) the bonus of each pick when it was picked. The first `sure` picks are known to be
-        right. The others are right up to the first pick at whose turn the bound of a row that is not `active` was
-        higher.
+        right. The others are right up to the first pick at whose turn a row that is not `active` had a higher bound.
         """
         self._drop_picked_rows(bound)
         bounds = bound[self.rows]
@@ -63,7 +62,7 @@ class OutsideRows:
         return right
 
     def renew(self, bound: Float64s, factor: Float64s, share: float) -> None:
-        """Lower `bound` (rows,) in place to |h F|², or to a little more where rounding leaves that in doubt.
+        """Lower `bound` (rows,) in place to |h F|², or to a little more if rounding makes that uncertain.
 
         factor (d, d) is F, with Λ = F Fᵀ. float32 may loosen |h F| by this share of the root of the best bound.
         """
@@ -78,16 +77,16 @@ class OutsideRows:
         bound[self.rows] = np.minimum(bound[self.rows], root**2)
 
     def _drop_picked_rows(self, bound: Float64s) -> None:
-        left = bound[self.rows] > -inf
+        remaining = bound[self.rows] > -inf
         self.falls += 1
         if self.falls == LASTING:
             self.columns.clear()
-        if np.count_nonzero(left) < COMPACT * len(left):
-            self.rows = self.rows[left]
-            self.columns = {dtype: np.compress(left, h, axis=1) for dtype, h in self.columns.items()}
+        if np.count_nonzero(remaining) < COMPACT * len(remaining):
+            self.rows = self.rows[remaining]
+            self.columns = {dtype: np.compress(remaining, h, axis=1) for dtype, h in self.columns.items()}
 
     def _squared_products(self, v: Float64s, length: float, tolerance: float) -> tuple[NDArray[Any], float]:
-        """(v hᵀ)² (t, rows), and the rounding error of v hᵀ in units of `length` |h|.
+        """Return (v hᵀ)² (t, rows), and the rounding error of v hᵀ in units of `length` |h|.
 
         In float32 if its largest error stays within the tolerance, else in float64.
         """
@@ -103,7 +102,7 @@ class OutsideRows:
         return np.multiply(products, products, out=products), unit
 
     def _columns(self, dtype: type) -> tuple[NDArray[Any], float]:
-        """The columns (d, len(self.rows)), and the number that they were divided by."""
+        """Return the columns (d, len(self.rows)), and the number that they were divided by."""
         scale = self.scale if dtype is np.float32 else 1.0
         if dtype not in self.columns:
             rows = self.h if len(self.rows) == len(self.h) else self.h[self.rows]
@@ -112,13 +111,13 @@ class OutsideRows:
         return self.columns[dtype], scale
 
     def _unit(self, t: int, dtype: type) -> float:
-        """The rounding error of products (sums over chunks of d, then over the chunks) and of sums of t squares."""
+        """Return the rounding error of products (sums over chunks of d, then over chunks) and of sums of t squares."""
         d = self.h.shape[1]
         return rounding(max(min(d, CHUNK) + d // CHUNK + 1, t), dtype)
 
 
 def rounding(terms: int, dtype: Any) -> float:
-    """The largest error of an inner product of so many terms, as a share of the product of the two lengths.
+    """Return the largest error of an inner product of so many terms, as a share of the product of the two lengths.
 
     One unit for each of the two factors is included.
     """
@@ -126,14 +125,14 @@ def rounding(terms: int, dtype: Any) -> float:
 
 
 def _tolerance(share: float, least: float, most: float) -> float:
-    """This share of the root of the `least` bonus; 0 where float32 cannot hold bonuses from `least` to `most`."""
+    """Return this share of the root of the `least` bonus; 0 if float32 cannot hold bonuses from `least` to `most`."""
     return share * sqrt(least) if least > 1e-30 and most < 1e30 else 0.0
 
 
 def _first_beaten(
     bound: Float64s, squares: NDArray[Any], slack: Float64s, unit: float, best: Float64s, sure: int
 ) -> int:
-    """The first pick from number `sure` on that some row's bound beats at its turn; len(best) if there is none.
+    """Return the first pick from number `sure` on that some row's bound beats at its turn; len(best) if none does.
 
     bound, slack (rows,), squares (t, rows), best (t,). Before pick s a bound is at most
     bound - (√c (1 - unit) - slack)², where c is the sum of the squares before s.
@@ -143,6 +142,6 @@ def _first_beaten(
     fallen = np.cumsum(squares[:-1], axis=0)  # before each pick but the first
     most = bound * (1 + 4 * unit) + 2 * slack * np.sqrt(fallen[-1])
     fallen *= 1 - 4 * unit
-    rest = np.subtract(most.astype(fallen.dtype), fallen, out=fallen)
-    beaten = rest[sure - 1 :].max(axis=1) * (1 - 3 * TIE) > best[sure:]
+    upper = np.subtract(most.astype(fallen.dtype), fallen, out=fallen)
+    beaten = upper[sure - 1 :].max(axis=1) * (1 - 3 * TIE) > best[sure:]
     return sure + int(beaten.argmax()) if beaten.any() else len(best)

@@ -1,8 +1,8 @@
-"""The greedy log-determinant order for a kernel computed as needed: a pivoted Cholesky factorisation by blocks.
+"""Compute the greedy log-determinant order for a kernel, as needed: a pivoted Cholesky factorisation by blocks.
 
     residual(x) = k(x, x) - k(x, S) (K_S + ridge I)⁻¹ k(S, x)        pick the largest: det(K_S + ridge I) grows most
 
-The picks must be those of `dpp_map.reference_order`: each pick's residual is the largest left, by
+The picks must be those of `dpp_map.reference_order`: each pick's residual is the largest remaining one, by
 `dpp_map.reference_residuals`, within 1e-7 of it and 1e-12. Of equal residuals the lowest index of the active set is
 picked: a different row outside it can lose such a tie.
 
@@ -10,7 +10,7 @@ With K_S + ridge I = L Lᵀ each x has a column l(x) = L⁻¹ k(S, x), and resid
 (Chen, Zhang & Zhou 2018) adds one entry to every l at every pick: matrix-vector products, limited by memory. Here picks
 are made inside a small active set of the largest residuals while its best is above all outside, because residuals never
 rise. Then matrix products bring the block of picks to the rows outside. Each entry of l is computed once: n³/3 + n² d
-operations for the full order. At most n²/4 entries are kept, those of the rows that are left.
+operations for the full order. At most n²/4 entries are stored, those of the remaining rows.
 """
 
 from __future__ import annotations
@@ -30,15 +30,15 @@ if TYPE_CHECKING:
     from .vectors import Copies, Float64s, Ints
 
 ACTIVE = 384  # rows in the active set
-FEW = 32  # ... or fewer at first: this many and one more for each pick so far, so that a short ranking is cheap
+FEW = 32  # ... or fewer at first: this many, plus one for each pick so far, so that a short ranking is cheap
 ROUNDING = 1e-14  # residuals within this, or relatively within TIE, count as equal
-COMPACT = 0.8  # the columns are copied together when only this share of their rows is left
+COMPACT = 0.8  # when only this share of the rows remains, the columns are copied without the others
 
 
 def log_determinant_order(
     kernel: Gaussian, copies: Copies, ridge: float, first: int | None, picked: Sequence[int] = ()
 ) -> Iterator[int]:
-    """All indices: `first` if given, then always the one of the largest residual, ties to the lowest. Lazy.
+    """Yield all indices: `first` if given, then always that of the largest residual; ties go to the lowest.
 
     kernel: between the distinct rows. A copy of a picked row has a residual of about the ridge. Those `picked` before
     count as picks, and are not yielded.
@@ -53,7 +53,7 @@ def log_determinant_order(
 
 
 class _Greedy:
-    """The state between blocks. Arrays (rows,) are of the rows that are left, arrays (m,) of the active ones."""
+    """The state between blocks. Arrays (rows,) belong to the remaining rows, arrays (m,) to the active ones."""
 
     def __init__(self, kernel: Gaussian, copies: Copies, ridge: float) -> None:
         self.kernel, self.copies, self.ridge = kernel, copies, ridge
@@ -62,7 +62,7 @@ class _Greedy:
         self.columns: list[Float64s] = []  # l of each row: (rows, picks of some blocks)
         self.picks = 0
         self.active: Ints = np.empty(0, np.intp)  # (m,) which rows
-        self.product = np.empty((0, 0))  # (m, m) the kernel between them, less what the picks explain
+        self.product = np.empty((0, 0))  # (m, m) the kernel between them, minus what the picks explain
 
     def take(self, picked: Sequence[int]) -> None:
         """Count these indices as picks, in blocks."""
@@ -84,20 +84,20 @@ class _Greedy:
         if forced is not None:
             chosen, outside = np.array([self.copies.row[forced]]), -np.inf
         stays = np.isin(self.active, chosen)
-        kept = self.active[stays]
-        joins = np.setdiff1d(chosen, kept)
-        self.active = np.concatenate([kept, joins])
-        new = self._explained(joins, self.active)  # (joins, m)
+        staying = self.active[stays]
+        joining = np.setdiff1d(chosen, staying)
+        self.active = np.concatenate([staying, joining])
+        new = self._explained(joining, self.active)  # (joining, m)
         corner = np.ix_(stays, stays)
-        self.product = np.block([[self.product[corner], new[:, : len(kept)].T], [new]])
+        self.product = np.block([[self.product[corner], new[:, : len(staying)].T], [new]])
         return outside
 
     def _largest(self) -> tuple[Ints, float]:
-        """The rows of the largest residuals, ties to the lowest index, and the largest residual of the others."""
+        """Return the rows of the largest residuals, ties to the lowest index, and the largest other residual."""
         size = min(ACTIVE, FEW + self.picks)
-        left = self.residual > -np.inf
-        if np.count_nonzero(left) <= size:
-            return self.rows[left], -np.inf
+        remaining = self.residual > -np.inf
+        if np.count_nonzero(remaining) <= size:
+            return self.rows[remaining], -np.inf
         border = np.partition(self.residual, -size)[-size]
         tie = TIE * border + ROUNDING
         chosen = self.residual > border + tie
@@ -107,7 +107,7 @@ class _Greedy:
         return self.rows[chosen], float(self.residual[~chosen].max())
 
     def pick(self, outside: float, forced: int | None) -> Iterator[int]:
-        """A block of picks from the active rows, while the best of them beats the largest residual outside."""
+        """Yield a block of picks from the active rows, while the best of them beats the largest residual outside."""
         m, copies = len(self.active), self.copies
         residual = self.residual[np.searchsorted(self.rows, self.active)]
         factor = np.empty((m, m))  # (picks, m): rows of Lᵀ
@@ -131,7 +131,7 @@ class _Greedy:
         self._commit(self.active[picked], lower, factor[: len(picked)])
 
     def _explained(self, left: Ints, right: Ints | None = None) -> Float64s:
-        """The kernel between rows, less what the picks explain of it; `right` None = all rows left."""
+        """Return the kernel between rows minus what the picks explain of it; `right` None: all remaining rows."""
         left_places = np.searchsorted(self.rows, left)
         right_places: Any = slice(None) if right is None else np.searchsorted(self.rows, right)
         product = self.kernel.block(left_places, right_places)
@@ -140,23 +140,24 @@ class _Greedy:
         return product
 
     def _commit(self, picked: Ints, lower: Float64s, factor: Float64s) -> None:
-        """Bring the picks (t,) to all rows; lower (t, t) is their block of L, factor (t, m) that of the active rows."""
+        """Update all rows by the picks (t,); lower (t, t) is their block of L, factor (t, m) the active rows' block."""
         self.picks += len(picked)
         column = solve_triangular(lower, self._explained(picked), lower=True, check_finite=False).T  # (rows, t)
         self.residual -= squared_norms(column)
         self.columns.append(column)
         self.product -= factor.T @ factor
-        left = self.copies.head[self.rows] < len(self.copies.row)
-        self.residual[~left] = -np.inf
-        if np.count_nonzero(left) < COMPACT * len(left) or not left.any():
-            self.rows, self.residual, self.kernel = self.rows[left], self.residual[left], self.kernel.part(left)
-            self.columns = [_joined(self.columns, left)]
+        remaining = self.copies.head[self.rows] < len(self.copies.row)
+        self.residual[~remaining] = -np.inf
+        if np.count_nonzero(remaining) < COMPACT * len(remaining) or not remaining.any():
+            self.rows, self.residual = self.rows[remaining], self.residual[remaining]
+            self.kernel = self.kernel.part(remaining)
+            self.columns = [_joined(self.columns, remaining)]
 
 
-def _joined(parts: list[Float64s], left: NDArray[np.bool_]) -> Float64s:
-    """The rows that are left, of all parts side by side."""
+def _joined(parts: list[Float64s], rows: NDArray[np.bool_]) -> Float64s:
+    """Return the given rows of all parts, side by side."""
     ends = np.cumsum([part.shape[1] for part in parts])
-    joined = np.empty((np.count_nonzero(left), ends[-1]))
+    joined = np.empty((np.count_nonzero(rows), ends[-1]))
     for part, end in zip(parts, ends, strict=True):
-        np.compress(left, part, axis=0, out=joined[:, end - part.shape[1] : end])
+        np.compress(rows, part, axis=0, out=joined[:, end - part.shape[1] : end])
     return joined

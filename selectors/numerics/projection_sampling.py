@@ -8,7 +8,7 @@ Together they must give every set of k rows with the probability of `k_dpp.refer
   and about 1.3 √m throws at most are needed.
 - Rows from the projection on the span of k orthonormal columns: one by one, with probability ∝ the squared length of
   what the picked rows do not explain (Hough et al., "Determinantal processes and independence", Probab. Surveys 3,
-  2006). These lengths never rise. So a block of proposals is sampled by lengths from some picks ago, and each is kept
+  2006). These lengths never rise. So a block of proposals is sampled by the lengths at its start, and each is accepted
   with the probability (length now) / (length then): nearly all work is in matrix products (Epperly, Tropp & Webber,
   "Embrace rejection", arXiv:2410.03969).
 """
@@ -32,7 +32,7 @@ TRIES = 32  # throws of all coins at a time
 
 
 def choose_eigenvectors(log_weight: Float64s, k: int, rng: np.random.Generator) -> NDArray[np.bool_]:
-    """Which k of the m eigenvectors, with probability ∝ the product of their weights; (m,)."""
+    """Choose k of the m eigenvectors with probability ∝ the product of their weights; return which, (m,)."""
     m = len(log_weight)
     if k == m:
         return np.ones(m, np.bool_)
@@ -49,20 +49,20 @@ def choose_eigenvectors(log_weight: Float64s, k: int, rng: np.random.Generator) 
 
 
 def _heads(log_odds: Float64s) -> Float64s:
-    """The probability of heads."""
+    """Return the probability of heads."""
     return np.asarray(np.exp(-np.logaddexp(0, -log_odds)))
 
 
 def null_directions(vectors: Float64s, count: int, rng: np.random.Generator) -> Float64s:
-    """`count` orthonormal columns (n, count) orthogonal to the vectors (n, r), in uniformly random directions."""
+    """Return `count` orthonormal columns (n, count), orthogonal to vectors (n, r), in uniformly random directions."""
     random = rng.normal(size=(len(vectors), count))
-    for _ in range(2):  # after one pass rounding errors of the vectors are left
+    for _ in range(2):  # one pass leaves rounding errors of the vectors
         random -= vectors @ (vectors.T @ random)
     return np.asarray(np.linalg.qr(random)[0])
 
 
 def sample_rows(basis: Float64s, rng: np.random.Generator) -> list[int]:
-    """k rows from the projection on the span of the basis, (n, k) with orthonormal columns.
+    """Sample k rows from the projection on the span of the basis, (n, k) with orthonormal columns.
 
     A set S of k rows has the probability det(basis[S])².
     """
@@ -74,29 +74,29 @@ def sample_rows(basis: Float64s, rng: np.random.Generator) -> list[int]:
         proposed = rng.choice(len(weight), min(BLOCK, 1 + (k - t) // 2), p=weight / weight.sum())
         rows = basis[proposed]
         rows -= rows @ explained[:t].T @ explained[:t]
-        kept, lower = _keep(rows, proposed, rng.random(len(proposed)) * weight[proposed])
-        picks += proposed[kept].tolist()
-        new = solve_triangular(lower, rows[kept], lower=True, check_finite=False)
-        explained[t : len(picks)] = new
-        weight = np.maximum(weight - squared_norms(basis @ new.T), 0)
+        accepted, lower = _accept(rows, proposed, rng.random(len(proposed)) * weight[proposed])
+        picks += proposed[accepted].tolist()
+        span = solve_triangular(lower, rows[accepted], lower=True, check_finite=False)
+        explained[t : len(picks)] = span
+        weight = np.maximum(weight - squared_norms(basis @ span.T), 0)
         weight[picks] = 0
     return picks
 
 
-def _keep(rows: Float64s, proposed: Ints, limit: Float64s) -> tuple[list[int], Float64s]:
-    """Which proposals (b, k) are kept, one after the other: those whose unexplained squared length is above the limit.
+def _accept(rows: Float64s, proposed: Ints, limit: Float64s) -> tuple[list[int], Float64s]:
+    """Accept proposals (b, k) one after another if their unexplained squared length is above the limit.
 
-    Also the Cholesky factor of their products. At least the first is kept.
+    Return which are accepted, at least the first, and the Cholesky factor of their products.
     """
     product = rows @ rows.T
     length = product.diagonal().copy()
-    factor = np.empty_like(product)  # (kept, b): rows of Lᵀ
-    kept: list[int] = []
+    factor = np.empty_like(product)  # (accepted, b): rows of Lᵀ
+    accepted: list[int] = []
     for i in range(len(proposed)):
-        if length[i] > limit[i] or not kept:
-            t = len(kept)
+        if length[i] > limit[i] or not accepted:
+            t = len(accepted)
             factor[t] = (product[i] - factor[:t, i] @ factor[:t]) / np.sqrt(length[i])
             length -= factor[t] ** 2
-            length[proposed == proposed[i]] = -1.0  # the row itself, whatever rounding left of it
-            kept.append(i)
-    return kept, np.tril(factor[: len(kept), kept].T)
+            length[proposed == proposed[i]] = -1.0  # the row itself, despite rounding errors
+            accepted.append(i)
+    return accepted, np.tril(factor[: len(accepted), accepted].T)

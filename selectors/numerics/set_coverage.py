@@ -1,4 +1,4 @@
-"""The greedy order by weighted set coverage, in rounds, for n-grams or any other sets of columns.
+"""Compute the greedy order by weighted set coverage, in rounds, for n-grams or any other sets of columns.
 
 The order must be that of `ngram_coverage.reference_order`, exactly: weights are whole numbers, so no sum is rounded.
 
@@ -26,14 +26,14 @@ if TYPE_CHECKING:
 
 
 def incidence(texts: Sequence[str], longest: int, units: Callable[[str], list[str]]) -> Any:
-    """Which text has which n-gram of up to `longest` units: sparse (n, n-grams) in CSR form, 1 where it has it."""
+    """Return which text has which n-gram of up to `longest` units: a sparse CSR matrix (n, n-grams) of ones."""
     from scipy.sparse import csr_array
 
     unit, owner, total = _numbered_units(texts, units)
     rows, columns = [owner], [unit]
     run, different = unit, total  # the n-gram that begins at each unit
     for n in range(2, longest + 1):
-        whole = owner[: 1 - n] == owner[n - 1 :]  # those that do not run over the end of their text
+        whole = owner[: 1 - n] == owner[n - 1 :]  # n-grams that end in the text in which they begin
         ngrams, number = np.unique((run[:-1] * different + unit[n - 1 :])[whole], return_inverse=True)
         rows.append(owner[: 1 - n][whole])
         columns.append(total + number)
@@ -42,12 +42,12 @@ def incidence(texts: Sequence[str], longest: int, units: Callable[[str], list[st
         run[whole] = number
     pairs = np.concatenate(rows), np.concatenate(columns)
     has = csr_array((np.ones(len(pairs[0]), np.int8), pairs), shape=(len(texts), total))
-    has.data[:] = 1  # until now the number of times
+    has.data[:] = 1  # before, the number of occurrences
     return has
 
 
 def _numbered_units(texts: Sequence[str], units: Callable[[str], list[str]]) -> tuple[Ints, Ints, int]:
-    """The units of all texts (units,), numbered from 0; the text of each (units,); how many are distinct."""
+    """Return all texts' units (units,), numbered from 0; the text of each (units,); the number of distinct units."""
     number: dict[str, int] = defaultdict(count().__next__)
     sizes = []
     numbered: list[int] = []
@@ -59,15 +59,14 @@ def _numbered_units(texts: Sequence[str], units: Callable[[str], list[str]]) -> 
 
 
 def coverage_rounds(has: Any, weight: Float64s, picked: Sequence[int] = ()) -> Iterator[int]:
-    """All n rows of `has` (sparse, n x columns, 0 or 1) by the weight of columns that no row before had, in rounds.
+    """Yield all n rows of `has` (sparse, n x columns, 0 or 1) by the weight of newly covered columns, in rounds.
 
-    weight (columns,): whole numbers. Lazy; ties to the lowest index. Those `picked` before are picked first, and are
-    not yielded.
+    weight (columns,): whole numbers. Ties go to the lowest index. Rows `picked` before come first, and are not yielded.
     """
     groups = _equal_rows(has)
     has = has[[group[0] for group in groups]]  # (rows, columns)
     rows_of = has.T.tocsr()  # (columns, rows)
-    head = np.array([group[0] for group in groups])  # the lowest index left of each group
+    head = np.array([group[0] for group in groups])  # the lowest unpicked index of each group
     total = has @ weight  # (rows,)
     uncovered = weight.copy()  # 0 for covered columns
     row_of = {index: row for row, group in enumerate(groups) for index in group if picked}
@@ -99,13 +98,13 @@ def coverage_rounds(has: Any, weight: Float64s, picked: Sequence[int] = ()) -> I
 
 
 def _runs(sparse: Any, rows: Any, size: Any) -> Any:
-    """The column numbers of these rows of a CSR matrix, one row after the other; size (rows,): how many each has."""
+    """Return the column numbers of these rows of a CSR matrix, row by row; size (rows,): how many each row has."""
     end = size.cumsum()
     return sparse.indices[np.arange(size.sum()) + (sparse.indptr[rows] - end + size).repeat(size)]
 
 
 def _equal_rows(has: Any) -> list[list[int]]:
-    """The rows in groups of equal rows, each ascending, the groups by their lowest."""
+    """Return the rows in groups of equal rows, each ascending, the groups by their lowest row."""
     groups: dict[bytes, list[int]] = {}
     for row, (start, end) in enumerate(pairwise(has.indptr)):
         groups.setdefault(has.indices[start:end].tobytes(), []).append(row)

@@ -1,7 +1,7 @@
-"""Similarities between rows: the cosine, and the Gaussian kernel with its bandwidth by the median heuristic.
+"""Compute similarities between rows: the cosine, and the Gaussian kernel with the median as its bandwidth.
 
 `reference_cosines` and `reference_gaussian` are the definitions. `unit_rows` and `Gaussian` must equal them to 1e-9 for
-rows that are no near copies, and `symmetric_matrix` to the rounding of float32.
+rows that are not almost equal, and `symmetric_matrix` up to rounding to float32.
 """
 
 from __future__ import annotations
@@ -23,18 +23,18 @@ if TYPE_CHECKING:
 
 SAMPLE = 1024  # the median is taken over at most so many rows
 CHUNK = 256  # rows of a matrix computed at a time
-CANCELLED = 1e4  # where |x|² + |y|² - 2 x·y is less than |x|² by this factor, slow but exact differences replace it
+CANCELLED = 1e4  # if |x|² + |y|² - 2 x·y is smaller than |x|² by this factor, slow but exact differences replace it
 
 
 def reference_cosines(h: Floats) -> Float64s:
-    """x·y / (|x| |y|) of all pairs of rows, (n, n); a zero row has 0 with all other rows and 1 with zero rows."""
+    """Return x·y / (|x| |y|) of all pairs of rows, (n, n); a zero row has 0 with other rows and 1 with zero rows."""
     length = np.sqrt((h.astype(np.float64) ** 2).sum(axis=1))
     unit = h / np.where(length > 0, length, 1)[:, None]
     return np.asarray(unit @ unit.T + np.outer(length == 0, length == 0))
 
 
 def reference_gaussian(h: Floats, bandwidth: float | None = None) -> Float64s:
-    """exp(-|x - y|² / (2 bandwidth²)) of all pairs of rows, (n, n).
+    """Return exp(-|x - y|² / (2 bandwidth²)) of all pairs of rows, (n, n).
 
     None is the median distance between two distinct rows: Garreau, Jitkrittum & Kanagawa 2017, arXiv:1707.07269.
     """
@@ -47,13 +47,13 @@ def reference_gaussian(h: Floats, bandwidth: float | None = None) -> Float64s:
 
 
 def unit_rows(h: Floats) -> Float64s:
-    """The rows (n, d) in float64 at length 1, so that a·b is the cosine and |a - b|² = 2 - 2 cosine.
+    """Return the rows (n, d) in float64 at length 1, so that a·b is the cosine and |a - b|² = 2 - 2 cosine.
 
     Zero rows get one more dimension: their cosine is 0 with all other rows and 1 among themselves.
     """
     largest = np.abs(h).max(axis=1, initial=0).astype(np.float64)  # (n,)
     zero = largest == 0
-    unit = h / np.where(zero, 1.0, largest)[:, None]  # so that no square leaves the range
+    unit = h / np.where(zero, 1.0, largest)[:, None]  # so that no square overflows
     unit /= np.sqrt(squared_norms(unit) + zero)[:, None]
     return np.column_stack([unit, zero]) if zero.any() else unit
 
@@ -67,17 +67,17 @@ class Gaussian:
 
     @classmethod
     def of(cls, h: Floats, bandwidth: float | None) -> Gaussian:
-        """The kernel on the rows of h, which are distinct; None is the median heuristic."""
+        """Return the kernel on the rows of h, which are distinct; None is the median heuristic."""
         rows = centred(h)
         rows /= np.sqrt(2) * (median_distance(rows) if bandwidth is None else bandwidth)
         return cls(rows, squared_norms(rows))
 
     def part(self, rows: Any) -> Gaussian:
-        """The kernel between some of the rows."""
+        """Return the kernel between some of the rows."""
         return Gaussian(self.rows[rows], self.norm[rows])
 
     def block(self, left: Any, right: Any) -> Float64s:
-        """The kernel (a, b) between the rows `left` (a,) and `right` (b,)."""
+        """Return the kernel (a, b) between the rows `left` (a,) and `right` (b,)."""
         if self.norm.max(initial=0) > CANCELLED:
             from scipy.spatial.distance import cdist
 
@@ -96,7 +96,7 @@ def check_bandwidth(selector: str, bandwidth: float | None) -> None:
 
 
 def symmetric_matrix(n: int, block: Callable[[Any, Any], Float64s]) -> NDArray[np.float32]:
-    """A symmetric matrix (n, n) in float32; block(rows, columns) is called for the blocks above the diagonal."""
+    """Return a symmetric matrix (n, n) in float32; block(rows, columns) gives the blocks above the diagonal."""
     matrix = np.empty((n, n), np.float32)
     for start in range(0, n, CHUNK):
         rows, columns = slice(start, start + CHUNK), slice(start, n)
@@ -106,7 +106,7 @@ def symmetric_matrix(n: int, block: Callable[[Any, Any], Float64s]) -> NDArray[n
 
 
 def squared_distances(h: Floats) -> NDArray[np.float32]:
-    """The squared distances (n, n) between the rows of h, in float32."""
+    """Return the squared distances (n, n) between the rows of h, in float32."""
     rows = centred(h)
     norm = squared_norms(rows)
     matrix = symmetric_matrix(len(h), lambda a, b: norm[a][:, None] + norm[b] - 2 * (rows[a] @ rows[b].T))
@@ -115,14 +115,14 @@ def squared_distances(h: Floats) -> NDArray[np.float32]:
 
 
 def centred(h: Floats) -> Float64s:
-    """The rows of h minus their mean, in float64."""
+    """Return the rows of h minus their mean, in float64."""
     return np.asarray(np.subtract(h, h.mean(axis=0, dtype=np.float64), dtype=np.float64))
 
 
 def median_distance(rows: Float64s) -> float:
-    """The median distance between two rows, which are centred and distinct; 1 for a single row.
+    """Return the median distance between two rows, which are centred and distinct; 1 for a single row.
 
-    Of more than 1,024 rows that many are used, evenly spaced in the order of their distance from the mean. This choice
+    Of more than 1,024 rows only 1,024 are used, evenly spaced in the order of their distance from the mean. This choice
     needs no randomness and does not depend on the order of the rows.
     """
     by_radius = np.argsort(squared_norms(rows), kind="stable")

@@ -22,7 +22,7 @@ TIE = 1e-10  # scores relatively this close count as equal, and the lowest index
 
 
 def vectors_of(pool: Pool, selector: str) -> Floats:
-    """The pool's vectors (n, d), in their own dtype (finite: `Pool` checks that); HarnessError where it has none."""
+    """Return the pool's vectors (n, d), in their dtype (finite: `Pool` checks that); HarnessError if it has none."""
     h = pool.embeddings
     if len(h) and not h.shape[1]:
         raise HarnessError(f"{selector}: the pool has no embeddings; it needs an embedder (--embedder hidden-mean)")
@@ -30,7 +30,7 @@ def vectors_of(pool: Pool, selector: str) -> Floats:
 
 
 def logprobs_of(pool: Pool, selector: str) -> Float64s:
-    """The pool's log-probabilities (n,) float64, finite: the sum over the tokens of each response."""
+    """Return the pool's log-probabilities (n,) float64, finite: each response's sum over its tokens."""
     logprobs = np.asarray(pool.logprobs, np.float64)
     finite = np.isfinite(logprobs)
     if len(logprobs) and np.isnan(logprobs).all():
@@ -48,23 +48,23 @@ def check_size(selector: str, k: int, n: int) -> None:
 
 
 def squared_norms(rows: Floats) -> Float64s:
-    """The squared length of each row, in float64."""
+    """Return the squared length of each row, in float64."""
     return np.asarray(np.einsum("ij,ij->i", rows, rows, dtype=np.float64, casting="unsafe"))
 
 
 def farthest_from_mean(h: Floats) -> int:
-    """The row farthest from the mean row, ties to the lowest: a first pick that needs no randomness."""
+    """Return the row farthest from the mean row, ties to the lowest: a first pick without randomness."""
     distance = squared_norms(np.subtract(h, h.mean(axis=0, dtype=np.float64), dtype=np.float64))
     return int((distance >= distance.max() * (1 - TIE)).argmax())
 
 
 class Copies:
-    """Which indices have equal rows of h (n, d), and which are not picked yet. 0 and -0 are equal.
+    """The indices with equal rows of h (n, d), and those not picked yet. 0 and -0 are equal.
 
     row    (n,) the distinct row of each index; distinct rows are numbered by their lowest index
     first  (rows,) the lowest index of each distinct row
-    count  (rows,) how many indices have it
-    head   (rows,) its lowest index not picked yet; n where none is left
+    count  (rows,) the number of indices with this row
+    head   (rows,) its lowest index not picked yet; n if all are picked
     """
 
     def __init__(self, h: Floats) -> None:
@@ -72,23 +72,23 @@ class Copies:
         self.count: Ints = np.bincount(self.row, minlength=len(self.first))
         self.head = self.first.copy()
         shared = np.flatnonzero(self.count[self.row] > 1)
-        self._left: dict[int, list[int]] = {}  # the indices left of each shared row, descending
+        self._unpicked: dict[int, list[int]] = {}  # the unpicked indices of each shared row, descending
         for index, row in zip(shared[::-1].tolist(), self.row[shared[::-1]].tolist(), strict=True):
-            self._left.setdefault(row, []).append(index)
+            self._unpicked.setdefault(row, []).append(index)
 
     def take(self, row: int, index: int | None = None) -> int:
-        """Mark an index of this row as picked, the lowest left unless one is given; return it."""
+        """Mark an index of this row as picked, the lowest unpicked one unless `index` is given; return it."""
         index = int(self.head[row]) if index is None else index
-        left = self._left.get(row, [index])
-        left.remove(index)
-        self.head[row] = left[-1] if left else len(self.row)
+        unpicked = self._unpicked.get(row, [index])
+        unpicked.remove(index)
+        self.head[row] = unpicked[-1] if unpicked else len(self.row)
         return index
 
 
 def _distinct(h: Floats) -> tuple[Ints, Ints]:
-    """Which distinct row each index has (n,), and the lowest index of each distinct row (rows,).
+    """Return each index's distinct row (n,), and the lowest index of each distinct row (rows,).
 
-    Comparing 13 MB of rows takes 20 ms. One millisecond shows that no two rows agree in their first 8 bytes.
+    Comparing 13 MB of rows takes 20 ms; showing that no two rows agree in their first 8 bytes takes 1 ms.
     """
     n, columns = len(h), 8 // h.itemsize
     every = np.arange(n)

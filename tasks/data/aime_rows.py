@@ -1,4 +1,4 @@
-r"""Rows of an AIME data set as problems: which of the year's thirty problems a row is, its text, its answer.
+r"""Read the rows of an AIME data set as problems: which of the year's thirty problems a row is, its text, its answer.
 
 A row may name its problem: `2025-II-7` as its id, or `.../2024_AIME_I_Problems/Problem_7` as its url. If no row of a
 file does, the order of the rows tells. The thirty answers are compared with the years' answers in two orders: I-1, I-2,
@@ -28,7 +28,7 @@ _LONGEST_INSTRUCTION = 200  # characters: a longer sentence is part of the probl
 
 
 def problems_of_year(task: str, year: int, rows: Sequence[Row]) -> list[Problem]:
-    """Return the problem of each row, in the rows' order. Raises HarnessError where a row is no problem of that year.
+    """Return the problem of each row, in the rows' order. Raises HarnessError if a row is no problem of that year.
 
     task   its name begins every error message
     """
@@ -83,7 +83,7 @@ def _names(task: str, year: int, rows: Sequence[Row]) -> list[str]:
 
 
 def _given_name(row: Row) -> str | None:
-    """Return the id that a row gives for itself, as an id or in a url; None where it gives none."""
+    """Return the id that a row gives for itself, as an id or in a url; None if it gives none."""
     columns = (str(row.find(column) or "") for column in ("url", "id", "problem_id", "unique_id"))
     match = next((match for text in columns if (match := _NAMED.search(text))), None)
     return match and f"{match[1]}-{match[2]}-{int(match[3])}"

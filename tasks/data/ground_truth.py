@@ -1,12 +1,12 @@
-"""The expected result of every test of a problem: the canonical solution's, computed once in the sandbox.
+"""Compute the expected result of every test of a problem: the canonical solution's, run once in the sandbox.
 
 A problem's results are computed when they are first needed (all of MBPP+ takes about 50 CPU seconds, 20 of them for
 Mbpp/599) and are cached as compressed JSON in `$XDG_CACHE_HOME/diversity-harness/ground-truth`, else `~/.cache/...`. A
 damaged file is replaced; if the folder cannot be written, nothing is cached. (evalplus computes the results in the
-grading process and keeps them as a pickle of 792 MB for MBPP+, 781 of them for Mbpp/255, which every grading process
+grading process and stores them as a pickle of 792 MB for MBPP+, 781 of them for Mbpp/255, which every grading process
 loads.)
 
-A result of more than `LONG` characters without floats is kept as a digest. So is every result after the first
+A result of more than `LONG` characters without floats is stored as a digest. So is every result after the first
 `TOO_LONG` characters of a problem's results (in Mbpp/255 and HumanEval/130). Digests are compared for equality only.
 """
 
@@ -103,7 +103,7 @@ def _computed(
 
 
 def _shortened(text: str) -> str:
-    """Return a result's text, or its digest where it is long and holds no floats."""
+    """Return a result's text, or its digest if it is long and holds no floats."""
     if len(text) <= LONG or holds_floats(text):
         return text
     return "h" + hashlib.sha256(loose(text).encode()).hexdigest()

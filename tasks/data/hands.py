@@ -1,4 +1,4 @@
-"""The puzzles of the Game of 24: every hand of four numbers that makes 24, or the hands of a local file.
+"""Find the puzzles of the Game of 24: every hand of four numbers that makes 24, or the hands of a local file.
 
 A hand is a tuple of four whole numbers, ascending.
 """
@@ -36,7 +36,7 @@ def solvable_hands() -> tuple[tuple[int, ...], ...]:
 
 
 def _makes_target(hand: tuple[int, ...]) -> bool:
-    """Whether the hand can be parted in two so that some value of each part, combined by one operation, makes 24."""
+    """Whether the hand can be split in two so that some value of each part, combined by one operation, makes 24."""
     return any(
         not _completing_values(value).isdisjoint(_values(rest))
         for part, rest in _partitions(hand)
@@ -45,7 +45,7 @@ def _makes_target(hand: tuple[int, ...]) -> bool:
 
 
 def _partitions(hand: tuple[int, ...]) -> Iterator[tuple[tuple[int, ...], tuple[int, ...]]]:
-    """Yield every way to part a hand in two, each once: the first number is always in the left part; both ascend."""
+    """Yield every way to split a hand in two, each once: the first number is always in the left part; both ascend."""
     others = range(1, len(hand))
     for size in range(len(hand) - 1):
         for chosen in combinations(others, size):
@@ -97,7 +97,7 @@ def hands_in(path: Path) -> list[tuple[int, ...]]:
 
 
 def _is_json(path: Path) -> bool:
-    """Whether a file begins as JSON does, or as gzip does, which is only read as JSON here."""
+    """Whether a file begins as JSON does, or as gzip does: a compressed file is always read as JSON."""
     try:
         return beginning(path).lstrip(b"\xef\xbb\xbf \t\r\n")[:1] in (b"{", b"[", b"\x1f")
     except OSError as failure:

@@ -1,4 +1,4 @@
-"""Rows of MATH and MATH-500 as problems: the answer boxed in a solution, and which problems of MATH are in MATH-500."""
+"""Read rows of MATH and MATH-500 as problems: a solution's boxed answer, and the problems of MATH in MATH-500."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from .sources import Row
 
 
 def solved_problem(split: str, row: Row) -> Problem:
-    """Return the problem of a row of MATH, whose reference stands in the solution; its id is `algebra/test-17`."""
+    """Return the problem of a row of MATH, whose reference is in the solution; its id is `algebra/test-17`."""
     name = f"{split}-{row.number}" if row.config is None else f"{row.config}/{split}-{row.number}"
     solution = row.text("solution")
     answer = boxed(solution)

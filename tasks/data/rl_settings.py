@@ -1,12 +1,13 @@
-"""The settings of each task for RL (`Task.rl`): the splits to train, choose the checkpoint and report on, and the rest.
+"""The RL settings of each task (`Task.rl`): the splits to train, choose the checkpoint and report on, and others.
 
-For MATH, GSM8K and DAPO with AIME they are the paper's (Tuyls et al. 2025, arXiv:2510.11686, appendix on RL). What is
-not set here has the default of `harness.training.Settings`, which holds the paper's table. A task imports this module
-only inside its property `rl`, so that the settings for training, which do not affect grading, change no verdict's key.
+For MATH, GSM8K and DAPO with AIME they are the paper's (Tuyls et al. 2025, arXiv:2510.11686, appendix on RL). A value
+that is missing here has the default of `harness.training.Settings`, which holds the paper's table. A task imports this
+module only inside its property `rl`, so that the settings for training, which do not affect grading, change no
+verdict's key.
 
 The reward is strict: the answer must have the form that the prompt asks for. The rules are verl's for GSM8K and MATH,
 with which the authors' code trains (the paper names verl, and no grader). For DAPO and AIME their code uses verl's
-math-verify wrapper, which also accepts a number without a box; here MATH's rule holds for these too.
+math-verify wrapper, which also accepts a number without a box; this project uses MATH's rule for these too.
 """
 
 from __future__ import annotations

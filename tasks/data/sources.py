@@ -42,9 +42,9 @@ class Hub:
     task       the task that reads it; every error message begins with its name
     repo       the dataset's id
     revision   the full hash of the commit
-    instead    for error messages: what to give where the hub cannot be reached, an option and a description of its file
+    instead    for error messages: what to give if the hub cannot be reached, an option and a description of its file
     configs    the configs that make up a split, in this order; None for a dataset without configs
-    named      the dataset's names of splits, where they differ from the task's
+    named      the dataset's names of splits, if they differ from the task's
     """
 
     task: str
@@ -61,7 +61,7 @@ class Hub:
 
 @dataclass(frozen=True)
 class Row:
-    """One row of a dataset, and where it stands.
+    """One row of a dataset, and its place.
 
     number   its number in its split (and config), from 0: the number that the hub's pages show
     config   the config that it is from; None for a local file, and for a dataset without configs
@@ -97,7 +97,7 @@ class Row:
         return str(value)
 
     def fault(self, message: str) -> HarnessError:
-        """Return an error that says where this row stands and what is wrong with it."""
+        """Return an error that names this row's place and what is wrong with it."""
         return HarnessError(f"{self.place}: {message}")
 
 
@@ -167,7 +167,7 @@ def _split_rows(hub: Hub, split: str, folder: Path | None, distinct: str) -> Ite
 
 
 def _value(values: Mapping[str, Any], name: str) -> Any:
-    """Return the value at a dotted name; None where there is none."""
+    """Return the value at a dotted name; None if there is none."""
     head, _, rest = name.partition(".")
     value = next((value for key, value in values.items() if str(key).lower() == head.lower()), None)
     if not rest:
@@ -205,7 +205,7 @@ def _parquet_rows(path: Path, distinct: str) -> Numbered:
 def _first_seen(keys: Sequence[Any], seen: set[Any]) -> list[int]:
     """Return the indices of the keys that are not in `seen`, and add them to it.
 
-    What is neither text nor an integer is no key: its index is always returned.
+    A value that is neither text nor an integer is no key: its index is always returned.
     """
     indices = []
     for i, key in enumerate(keys):
@@ -262,7 +262,7 @@ def _table_rows(batches: Iterable[pa.RecordBatch], distinct: str) -> Numbered:
 
 
 def _keys(batch: pa.RecordBatch, dotted: str) -> list[Any] | None:
-    """Return a column's values (`a.b` is the field b of column a); None where there is no such column."""
+    """Return a column's values (`a.b` is the field b of column a); None if there is no such column."""
     import pyarrow as pa
     import pyarrow.compute as pc
 

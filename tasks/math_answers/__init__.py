@@ -6,7 +6,7 @@ extraction     finds the final answer in the response
 normal_form    spells it in one way; wording, intervals and structure help
 equality       compares it with the reference: as text, as an exact number (exact_number), by its structure, by its
                value (evaluation)
-workers        passes what needs algebra to math-verify, in processes of its own (checker_process, checker)
+workers        passes what needs algebra to math-verify, in separate processes (checker_process, checker)
 strict_rules   verl's stricter rules for MATH and GSM8K, for `--audit` and as the reward in RL
 """
 

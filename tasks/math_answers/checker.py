@@ -34,7 +34,7 @@ from typing import Any
 MEMORY_BYTES = 2 << 30  # address space in addition to that of the loaded libraries
 MAX_FRAME = 1 << 20
 FLOAT_ROUNDING = 6  # decimals, math-verify's default; for small numbers more, so that six digits count
-GOLDS = 1024  # parsed references that are kept
+GOLDS = 1024  # parsed references in the cache
 
 
 # Frames
@@ -147,7 +147,7 @@ def _serve(connection: int, agree: Agree, confinement: Any) -> None:
 
 
 def seccomp() -> Any:
-    """Return the module with the sandbox's filter of system calls; None where it is not installed.
+    """Return the module with the sandbox's filter of system calls; None if it is not installed.
 
     The filter allows no sockets, no processes and no files to write.
     """
@@ -188,7 +188,7 @@ def _filtered(confinement: Any) -> bool:
 
 
 def _address_space() -> int:
-    """Return the bytes of address space in use; 0 where the system does not tell them, and then there is no limit."""
+    """Return the bytes of address space in use; 0 if the system does not tell, and then there is no limit."""
     try:
         with open("/proc/self/statm") as file:
             return int(file.read().split()[0]) * resource.getpagesize()

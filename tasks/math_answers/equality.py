@@ -1,7 +1,7 @@
-r"""Decide whether an answer equals the reference: by text, numbers and structure; the rest is left to algebra.
+r"""Decide whether an answer equals the reference: by text, numbers and structure; algebra decides the rest.
 
-`compare` decides, or returns claims ("these expressions are equal") that only math-verify can check, in a process of
-its own. These rules come before math-verify, because it has faults (measured with 0.9.0; what it does is in brackets):
+`compare` decides, or returns claims ("these expressions are equal") that only math-verify can check, in a separate
+process. These rules come before math-verify, because it has faults (measured with 0.9.0; its behaviour is in brackets):
 
 * Bases: `2516` and `2516_8` differ (equal).
 * Chains: every side of `1=2=3=4=5` must equal the reference, except names such as `x` or `f(x)` (the last side counts).
@@ -77,7 +77,7 @@ def _differ(method: str, reason: str = "different") -> Comparison:
 
 
 def compare(gold: str, answer: str) -> Comparison:
-    """Compare a reference, as it stands in the data, with the normal form of an answer."""
+    """Compare a reference, as the data give it, with the normal form of an answer."""
     results = [_compare(reading, answer) for reading in readings(gold)]
     return max(results, key=lambda result: (result.equal is True, result.equal is None))
 

@@ -6,7 +6,7 @@ math-verify. This takes 20 to 60 µs, math-verify 5 to 50 ms, and most answers t
 wrong.
 
 Only what has one reading is read: + - * / powers, `\frac`, `\sqrt`, brackets, products without a sign, pi, e, i and
-variables. Anything else has no value here: functions, `f(x)`, `1/2x`, `2\frac{1}{3}`.
+variables. Anything else has no value in this module: functions, `f(x)`, `1/2x`, `2\frac{1}{3}`.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 r"""Find a response's final answer: its last `\boxed{}`, its last `#### x`, or a fallback, which is marked as one.
 
 Only the last 20,000 characters are read, in one pass. An answer has at most 500 characters. If a new "Question:" or
-"Problem:" follows an answer, the text from there on is dropped first: base models with few-shot prompts invent such.
+"Problem:" follows an answer, the text from it on is dropped first: base models with few-shot prompts invent problems.
 
-Boxes with nothing but a comma, "and", "or", `$` or white space between them are one answer, a list. For the reference 5
+Boxes with only a comma, "and", "or", `$` or white space between them are one answer, a list. For the reference 5
 the guesses `\boxed{4} or \boxed{5}` are wrong; for `1,2` the boxes `\boxed{1}, \boxed{2}` are right. A response that
 was cut off inside its last box has no answer: an earlier box holds an intermediate result, and `\boxed{` without an end
 is no answer by Hendrycks' rule either.
@@ -75,7 +75,7 @@ class Extraction(NamedTuple):
     r"""The final answer that a response states.
 
     answer   as it is written, `\frac12` for example; None without one
-    route    "boxed", "####" or "fallback"; "" where nothing was found
+    route    "boxed", "####" or "fallback"; "" without one
     reason   why there is no answer: "not text", "no answer", "cut off", "too long"
     """
 
@@ -85,7 +85,7 @@ class Extraction(NamedTuple):
 
 
 def final_statement(response: object, statements: Statements = "boxed") -> Extraction:
-    """Return the final answer as it is written, and where it stands. Never raises; linear, usually 5 to 40 µs.
+    """Return the final answer as it is written, and its route. Never raises; linear, usually 5 to 40 µs.
 
     statements   the form that the task asks for: with "####" the later of a line `#### x` and a box is taken; with
                  "boxed" such a line is only a fallback

@@ -1,4 +1,4 @@
-"""`MathTask`: what the tasks with a mathematical answer share. The answer is `problem.reference`, a string."""
+"""`MathTask`: the base class of tasks with a mathematical answer, which is `problem.reference`, a string."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Reading(NamedTuple):
     """A response's final answer.
 
     answer   its normal form; None without an answer
-    route    where it stands: "boxed", "####" or "fallback"; "" where nothing was found
+    route    the form in which it is stated: "boxed", "####" or "fallback"; "" without an answer
     reason   why there is no answer; "" if there is one
     """
 
@@ -42,7 +42,7 @@ class MathTask(Task):
     statements   the form that the task asks for: "boxed" (`\boxed{x}`) or "####" (a last line `#### x`)
     strict       the rule that `audit` applies: Hendrycks' ("boxed") or GSM8K's ("####")
     fallback     whether a response without an answer in that form is graded by what it states last; a parameter of each
-                 task. A response that the token limit cut off never is: its last number is an intermediate result.
+                 task. This never applies if the token limit cut it off: its last number is an intermediate result.
     """
 
     instruction: ClassVar[str]
@@ -54,7 +54,7 @@ class MathTask(Task):
 
     @property
     def grader(self) -> str:
-        """The version of these rules and that of math-verify, which decides what they leave open."""
+        """Return the version of these rules and that of math-verify, which decides what the rules leave open."""
         return f"2, math-verify {version('math-verify') if find_spec('math_verify') else 'missing'}"
 
     def check(self, unsafe_exec: bool = False) -> str:
@@ -81,7 +81,7 @@ class MathTask(Task):
         return Reading(answer or None, statement.route, "" if answer else "no answer")
 
     def answer(self, problem: Problem, response: str, *, finish: str = "") -> str | None:
-        """Return the final answer in normal form; None where there is none."""
+        """Return the final answer in normal form; None if there is none."""
         return self.read(response, finish).answer
 
     def answers(
@@ -141,7 +141,7 @@ def _verdict(reading: Reading, graded: dict[str, _Grade]) -> Verdict:
 
 
 def _graded(gold: str, answers: Sequence[str]) -> dict[str, _Grade]:
-    """Return the grade of each answer; math-verify is used only where nothing cheaper decides."""
+    """Return the grade of each answer; math-verify is used only if nothing cheaper decides."""
     compared = {answer: compare(gold, answer) for answer in answers}
     graded = {answer: _grade(result) for answer, result in compared.items()}
     undecided = {answer: result.claims for answer, result in compared.items() if result.equal is None}

@@ -355,7 +355,7 @@ _PASSES: tuple[Callable[[str], str], ...] = (
 
 @lru_cache(maxsize=1 << 14)
 def normal_form(text: str) -> str:
-    """Return the normal form of an answer or a reference, of up to some 1,000 characters; "" where nothing is left."""
+    """Return the normal form of an answer or a reference, of up to some 1,000 characters; "" if nothing is left."""
     if _PLAIN.fullmatch(text):
         return text
     for _ in range(ROUNDS):

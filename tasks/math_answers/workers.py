@@ -32,7 +32,7 @@ from contextlib import suppress
 from .checker_process import LOST, CheckerFailure, CheckerProcess, Child, Gone, Outcome
 from .equality import Claims
 
-CPU_LIMIT_S = 2.0  # a check, kept by the kernel
+CPU_LIMIT_S = 2.0  # of a check, enforced by the kernel
 QUICK_S = 0.2  # the limit of a check's first try; an honest check takes 0.001 to 0.1 s
 OVER = "over"  # the outcome of a check for which the bound of its batch leaves no time
 RECYCLE = 5_000  # checks of a child before a fresh one replaces it (sympy's caches grow)
@@ -73,7 +73,7 @@ class Workers:
         return batch_run.outcomes
 
     def _drive(self, run: _Batch, children: list[Child | None]) -> None:
-        """Give checks to the children until none is left; a lost child is replaced in its slot."""
+        """Give checks to the children until all are done; a lost child is replaced in its slot."""
         with selectors.DefaultSelector() as selector:
             for slot in range(len(children)):
                 self._next(run, children, slot, selector)
@@ -237,7 +237,7 @@ class _Batch:
             self.waiting.appendleft(index)
 
     def cut(self) -> None:
-        """End a round. A check after the bound was used up is "over", even if another child had the time for it."""
+        """End a round. A check after the bound was used up is "over", even if another child had time for it."""
         for index in self._round:
             if self._left_s <= 0:
                 self.outcomes[index] = OVER
@@ -264,7 +264,7 @@ _shared_lock = threading.Lock()
 
 
 def shared_workers() -> Workers:
-    """Return this process's workers, which are made at the first call and closed when the process ends."""
+    """Return this process's workers, which are started at the first call and closed when the process ends."""
     with _shared_lock:
         workers = _shared.get(os.getpid())
         if workers is None:

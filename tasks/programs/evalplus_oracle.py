@@ -4,7 +4,7 @@ evalplus compares inside the process that ran the program. There a result's own 
 can be read. Here the program's process returns canonical text (`harness_tasks.sandbox`), and this module compares by
 the same rules, with evalplus' constants and formulas:
 - Two values are equal as by Python's `==`. 15 functions have a rule of their own.
-- A tolerance applies where the problem has one, and also from the first expected float on, for the rest of that run
+- A tolerance applies if the problem has one, and also from the first expected float on, for the rest of that run
   (atol is then 1e-6): results may also have the same outermost type and length and be near by `numpy.allclose` with
   rtol 1e-7.
 - If a comparison raises, the result is wrong.
@@ -17,8 +17,8 @@ It differs on purpose in these points (more in docs/grading-measured.md):
   It is judged by the polynomial of the input, even if the program changed that list.
 
 It cannot follow evalplus in these points: an array equals nothing (evalplus accepts an array of one equal element);
-numpy's dates, durations and long doubles and objects of a program's own classes equal nothing either; two Counters are
-compared as dicts.
+numpy's dates, durations and long doubles and objects of classes that a program defines equal nothing either; two
+Counters are compared as dicts.
 """
 
 from __future__ import annotations

@@ -66,7 +66,7 @@ class Exercise:
 
     @property
     def suffix(self) -> str:
-        """The code to append to a program so that its results can be compared as sets; "" where they need not be."""
+        """Return code to append to a program so that its results can be compared as sets; "" if they need not be."""
         if not compares_sets(self.dataset, self.entry_point):
             return ""
         return _COLLECTING.format(name=self.entry_point)
@@ -164,7 +164,7 @@ def _raised(text: str) -> str:
     return f" raised {text[1:]}" if _NAME.fullmatch(text[1:]) else " raised"
 
 
-# The benches used last
+# The most recently used benches
 
 _benches: OrderedDict[str, Bench] = OrderedDict()
 _making: dict[str, threading.Lock] = {}
@@ -172,12 +172,12 @@ _guard = threading.Lock()
 
 
 def bench_for(key: str, sandbox: Sandbox, exercise: Callable[[], Exercise]) -> Bench:
-    """Return the bench of a problem, made at the first call. Raises NoGroundTruth.
+    """Return the bench of a problem, created at the first call. Raises NoGroundTruth.
 
-    The benches used last are kept, up to `KEPT_CHARACTERS` of expected results.
+    The most recently used benches stay in memory, up to `KEPT_CHARACTERS` of expected results.
 
     key        a hash of all that the ground truth depends on
-    exercise   returns the exercise; called only if the bench must be made
+    exercise   returns the exercise; called only if the bench must be created
     """
     with _guard:
         making = _making.setdefault(key, threading.Lock())

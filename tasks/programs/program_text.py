@@ -1,8 +1,8 @@
 r"""Find the Python program in a model's response, by lines and regular expressions.
 
-A response is hostile text that could crash or stall a parser. So nothing is parsed here: the sandbox finds out whether
-the program is valid Python. The time is linear in the text. At most `LOOK_AT` characters are read: the first ones of a
-completion, the last ones of anything else (a reasoning model writes its program last).
+A response is hostile text that could crash or stall a parser. So this module parses nothing: the sandbox finds out
+whether the program is valid Python. The time is linear in the text. At most `LOOK_AT` characters are read: the first
+ones of a completion, the last ones of anything else (a reasoning model writes its program last).
 
 The program is the first of these that the response has:
 1. A completion, if the response begins with an indented line and the prompt is the beginning of the function, as
@@ -15,7 +15,7 @@ The program is the first of these that the response has:
 4. A completion, if the prompt is the beginning of the function: the last fenced block with a `return`, else the text.
    It is indented if the model or its tokenizer lost the indentation.
 After the definition of the entry point, 2 ends where evalplus also stops its models (`print(`, `assert`, `if __name__`,
-`def main(`). Of 3 only definitions, imports and assignments are kept, as by evalplus' sanitizer.
+`def main(`). Of 3 only definitions, imports and assignments remain, as with evalplus' sanitizer.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _EXAMPLE = re.compile(r"print[ \t]*+\(|assert\b|if[ \t]++__name__\b|def[ \t]++ma
 
 
 def program_in(response: object, entry_point: str, prompt: str = "", cut_off: bool = False) -> str | None:
-    """Return the program in a response that should define `entry_point`; None where there is none.
+    """Return the program in a response that should define `entry_point`; None if there is none.
 
     prompt    the text that the response may continue, if it is the beginning of the entry point's function
     cut_off   whether the token limit ended the response, so that a last block without an end is no whole program
@@ -195,7 +195,7 @@ def _leading_tabs_expanded(line: str) -> str:
 
 
 def _reindented(lines: list[str]) -> list[str]:
-    """Return the lines indented as a function's body, where all of them or only the first lost their indentation."""
+    """Return the lines indented as a function's body, if all of them or only the first lost their indentation."""
     number = next((number for number, line in enumerate(lines) if line.strip()), 0)
     first = lines[number]
     if _indentation(first) >= 2:

@@ -1,9 +1,9 @@
 """Run untrusted programs on given inputs and return their results as text; nothing else leaves the sandbox.
 
-A generated program is taken for hostile. Of 50 attacks on evalplus 0.3.1, which runs a program in a forked child that
-can reach the expected outputs and shared memory, five forged a pass; others killed the checker, wrote files or ran on
-after it had ended. Here the expected outputs never enter the sandbox. Results leave it as canonical text, and the
-caller compares them.
+A generated program is assumed to be hostile. Of 50 attacks on evalplus 0.3.1, which runs a program in a forked child
+that can reach the expected outputs and shared memory, five forged a pass; others killed the checker, wrote files or ran
+on after it had ended. The expected outputs never enter this sandbox. Results leave it as canonical text, and the caller
+compares them.
 
     with Sandbox() as sandbox:
         suite = Suite("square", "square", inputs=[[3], [4]], cpu_limits_s=[1.0, 1.0])

@@ -11,7 +11,7 @@ from .suites import Run, Suite
 
 SECRET = "only outside"
 
-# Each defines canary(path), which returns True where it could do harm.
+# Each defines canary(path), which returns True if it could do harm.
 HARM = {
     "opened a socket": "import socket\ndef canary(path): return bool(socket.socket())",
     "started a process": "import os\ndef canary(path): return os.fork() > 0 or os._exit(0)",

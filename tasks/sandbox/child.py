@@ -66,7 +66,7 @@ def _import_cpu_s(suite: dict[str, Any]) -> float:
 def _encode_cpu_s(suite: dict[str, Any]) -> list[float]:
     """Return for each test the CPU seconds to encode its result.
 
-    A digest may take all that the run has left: Mbpp/255 returns 10^8 strings in 1.4 s, which take 9 s to hash.
+    A digest may take all the remaining time of the run: Mbpp/255 returns 10^8 strings in 1.4 s, which take 9 s to hash.
     """
     return [
         suite["total_cpu_s"] if as_digest else limit + bounds.ENCODE_CPU_S
@@ -90,7 +90,7 @@ def _test(function: Any, arguments: tuple[Any, ...], cpu_s: float, encode_cpu_s:
 
 
 def _defined(source: bytearray, entry_point: str) -> Any:
-    """Define the program in a module of its own, which dataclasses, typing and pickle need; return its entry point."""
+    """Define the program in a separate module, which dataclasses, typing and pickle need; return its entry point."""
     module = types.ModuleType("program")
     module.__dict__["__builtins__"] = sys.modules["builtins"]  # this module's built-ins are a copy
     sys.modules["program"] = module

@@ -3,8 +3,8 @@
 Requests arrive on file descriptor 0, frames leave on 1. A program's process has only a pipe to the fork server and
 writes lines to it. The fork server puts them into frames, so that a program can forge neither a frame nor another
 program's result. A program's process is a copy of the fork server's memory, but no other program's source or result is
-in it: sources are wiped after the fork, lines pass through one buffer that is wiped, and expected outputs never get
-here. When descriptor 0 hangs up, because the harness ended or was killed, everything in the sandbox ends.
+in it: sources are wiped after the fork, lines pass through one buffer that is wiped, and expected outputs never enter
+the sandbox. When descriptor 0 hangs up, because the harness ended or was killed, everything in the sandbox ends.
 
 A program can find and disarm the timers in its own process that limit a test. So the fork server counts the lines, and
 kills a process that has used too much CPU time before its next line.
@@ -176,7 +176,7 @@ class _Relay:
     def relay(self) -> tuple[str, int]:
         """Watch the process until it has ended, and return how it ended.
 
-        That is ("exit", code), ("signal", number) or, if it was killed here, (reason, 0) with a reason of `watch`.
+        That is ("exit", code), ("signal", number) or, if this method killed it, (reason, 0) with a reason of `watch`.
         """
         reason = self.watch()
         if reason:

@@ -1,4 +1,4 @@
-"""The sandbox as tasks use it: distribute programs over workers and return their results in order."""
+"""`Sandbox`, which tasks use: distributes programs over workers and returns their results in order."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class Sandbox:
     tier         "bwrap", "landlock" or "none"; None: the best that works on this machine
     unsafe_exec  accept "none"
 
-    Raises HarnessError if nothing confines programs. Thread-safe; only the process that made it may use it.
+    Raises HarnessError if nothing confines programs. Thread-safe; only the process that created it may use it.
     """
 
     def __init__(self, workers: int | None = None, tier: str | None = None, unsafe_exec: bool = False):
@@ -258,7 +258,7 @@ _sharing = threading.Lock()
 
 
 def shared_sandbox(unsafe_exec: bool = False) -> Sandbox:
-    """Return this process's sandbox, which is made at the first call and closed at exit.
+    """Return this process's sandbox, which is created at the first call and closed at exit.
 
     It has as many workers as cores; in a child of multiprocessing, of which there may be many, it has one.
     """

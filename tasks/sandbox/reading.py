@@ -1,8 +1,8 @@
 """Read canonical text on the trusted side. The text is hostile: every step is bounded and linear in its length.
 
-No value that a program chooses is hashed (ten thousand ints that would collide in a set are only text here), and
-nothing is evaluated. Nothing is built that is much larger than what it is compared with, although short text can stand
-for large values: `d"1E400"` is a number of 333 digits, a list of two million `X` needs as many words, and an array that
+No value that a program chooses is hashed (ten thousand ints that would collide in a set remain text), and nothing is
+evaluated. Nothing is built that is much larger than the value it is compared with, although short text can represent
+large values: `d"1E400"` is a number of 333 digits, a list of two million `X` needs as many words, and an array that
 numpy broadcasts has the product of two lengths. Nesting is followed with a list instead of the interpreter's stack, or
 to at most DEPTH levels.
 """
@@ -26,7 +26,7 @@ _NUMBER = re.compile(rf"T|F|i-?[0-9a-f]+|f{_FLOAT}|{_COMPLEX}|{_NUMPY}")
 _LEAF = re.compile(rf'N|{_NUMBER.pattern}|b(?:[0-9a-f]{{2}})*+;|q-?[0-9a-f]+/[0-9a-f]+|d"[-+.0-9A-Za-z]+"|M|X[0-9a-f]*')
 _PLAIN_STRING = re.compile(r's"[ !#-\[\]-~]*"')  # printable and without escapes, as most strings are
 _SLACK = 40  # characters by which a leaf may be longer than an equal one: numpy's floats are rounded
-_UNUSED = 1 << 16  # most characters of a dict's value where only its keys count
+_UNUSED = 1 << 16  # most characters of a dict's value if only its keys count
 _IN_ARRAYS = range(-(2**63), 2**64)  # with other ints numpy makes an array of objects
 
 Number = bool | int | float | complex
@@ -50,9 +50,9 @@ def loose(text: str, bound: int = UNBOUNDED) -> str:
 def same(expected: str, result: str) -> bool:
     """Whether two values are equal by Python's `==`; numpy numbers are compared with 64 bits (complex ones with 128).
 
-    numpy 1 compares so. numpy 2 rounds a Python number, here the expected result, to the precision of the numpy scalar:
-    `numpy.float16(62.83) == 62.8318`. Both texts are read in parallel up to the first difference. A result that is no
-    canonical text equals nothing.
+    numpy 1 compares so. numpy 2 rounds a Python number, which is the expected result, to the precision of the numpy
+    scalar: `numpy.float16(62.83) == 62.8318`. Both texts are read in parallel up to the first difference. A result that
+    is no canonical text equals nothing.
     """
     try:
         return _same(expected, result)

@@ -1,7 +1,7 @@
 """Find out how programs can be confined on this machine, by trying the tiers from the best to the worst.
 
 bwrap      user namespaces: no network, no other processes, and only the interpreter's files, read-only; seccomp and
-           resource limits. It needs bubblewrap, and the right to make user namespaces.
+           resource limits. It needs bubblewrap, and the right to create user namespaces.
 landlock   the same seccomp and limits; Landlock closes the file system except for the interpreter's files. A program
            can still find out whether a path exists. Containers and some distributions refuse user namespaces but allow
            this.
@@ -68,7 +68,7 @@ def find_tier(unsafe_exec: bool = False) -> tuple[str, str]:
 
 
 def forced_tier(tier: str, unsafe_exec: bool = False) -> tuple[str, str]:
-    """Return the requested tier and a line about it. Raises HarnessError if it is unknown or does not work here."""
+    """Return the requested tier and a line about it. Raises HarnessError if it is unknown or does not work."""
     if tier not in TIERS:
         raise HarnessError(f"sandbox: unknown tier {tier!r} (choose from {', '.join(TIERS)})")
     if tier == "none" and not unsafe_exec:

@@ -22,7 +22,7 @@ from transformers.utils import logging
 from harness import Sampler
 from harness.records import SampleRequest
 from harness_plugins.engines.transformers.engine import Transformers
-from harness_plugins.engines.transformers.row_streams import RowDraws, uniforms
+from harness_plugins.engines.transformers.row_streams import RowSampler, uniforms
 
 PROMPT = [{"role": "user", "content": "12345678"}]
 STATES = ("mean", "last", "penultimate")
@@ -60,8 +60,8 @@ def ways(engine: Transformers, rows: int, tokens: int) -> dict[str, Callable[[],
 
     @torch.inference_mode()
     def our_draws() -> torch.Tensor:
-        draws = RowDraws(Sampler(), streams, [], 0, model.device)
-        return model.generate(**common, do_sample=False, logits_processor=[draws])
+        sampling = RowSampler(Sampler(), streams, [], 0, model.device)
+        return model.generate(**common, do_sample=False, logits_processor=[sampling])
 
     @torch.inference_mode()
     def second_pass() -> None:

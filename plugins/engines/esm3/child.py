@@ -1,12 +1,12 @@
 """Run ESM3 in a separate process: reads requests, one JSON object a line, and answers each; sequences go by file.
 
-It runs in the environment that has EvolutionaryScale's `esm`, which need not be the harness's: of the harness it
-imports nothing. It ends when its input does, so it outlives no parent, however that ends.
+It runs in the environment that has EvolutionaryScale's `esm`, which need not have the harness: it imports nothing of
+it. It ends when its input ends, so it never outlives its parent.
 
     {"do": "load", "weights": PATH, "device": "auto", "sizes": {...}}  ->  {"esm": "3.2.1.post1", ...}
     {"do": "sample", "prompt": "____", "rows": [[SEED, ROW], ...], "steps": 20, "temperature": 1.0, "top_p": 1.0,
      "annealing": true, "letters": "ACDE...", "out": PATH}                ->  {"sampled": n}, and PATH, an .npz file
-    {"error": "..."}, {"out_of_memory": "..."}                           instead, where that is what happened
+    {"error": "..."}, {"out_of_memory": "..."}                           instead, if the request failed
 
 Sampling is that of `esm.utils.generation.iterative_sampling_tokens` with strategy "random" and schedule "cosine" (Hayes
 et al. 2025): each step passes the whole sequence through the model, then fills some of the masked positions, chosen at
@@ -27,29 +27,29 @@ from typing import Any
 
 import numpy as np
 
-LEAST_TEMPERATURE = 0.001  # before it is squared: what annealing ends at
+LEAST_TEMPERATURE = 0.001  # the end of annealing, before it is squared
 
 
 def schedule(steps: int, masked: int) -> list[int]:
-    """How many positions each step fills, by the cosine schedule; at most as many steps as there are positions."""
+    """Return how many positions each step fills, by the cosine schedule; at most as many steps as positions."""
     import torch
 
     steps = min(steps, masked)
-    left = [
+    remaining = [
         int((torch.cos(torch.tensor((step + 1) / steps) * math.pi * 0.5) * masked + 0.1).int()) for step in range(steps)
     ]
-    return [before - after for before, after in zip([masked, *left], left, strict=False)]
+    return [before - after for before, after in zip([masked, *remaining], remaining, strict=False)]
 
 
 def annealed(step: int, steps: int, temperature: float, annealing: bool) -> float:
-    """The temperature of a step: as asked, or falling to 0 with the square of the steps that are left."""
+    """Return a step's temperature: the given one, or annealed to 0 with the square of the remaining steps."""
     if not annealing:
         return temperature
     return max(temperature - step / max(1, steps - 1), LEAST_TEMPERATURE) ** 2
 
 
 def nucleus(logits: Any, top_p: float) -> Any:
-    """The logits with all but the likeliest letters that make up `top_p` at -inf; the first always stays."""
+    """Return the logits, -inf for all but the likeliest letters that make up `top_p`; the likeliest always stays."""
     import torch
 
     if top_p >= 1:
@@ -63,15 +63,15 @@ def nucleus(logits: Any, top_p: float) -> Any:
 def sampled_letters(logits: Any, temperature: float, valid: Any, top_p: float, uniform: Any) -> tuple[Any, Any]:
     """Sample a letter for each row and position; return it and its log-probability at temperature 1, unfiltered.
 
-    logits (rows, positions, vocabulary); uniform (rows, positions) in [0, 1). The first letter, in the vocabulary's
-    order, whose cumulative probability exceeds the uniform number.
+    logits (rows, positions, vocabulary); uniform (rows, positions) in [0, 1). The letter is the first one, in the
+    vocabulary's order, whose cumulative probability exceeds the uniform number.
     """
     import torch
 
     logits = logits.float()
     allowed = torch.full_like(nucleus(logits, top_p), -torch.inf)
     allowed[..., valid] = nucleus(logits, top_p)[..., valid]
-    none = torch.isinf(allowed).all(-1, keepdim=True)  # the nucleus holds no letter: all of them may come
+    none = torch.isinf(allowed).all(-1, keepdim=True)  # the nucleus holds no letter: then all letters are allowed
     allowed = torch.where(
         none & torch.isin(torch.arange(logits.shape[-1], device=logits.device), valid), logits, allowed
     )
@@ -83,7 +83,7 @@ def sampled_letters(logits: Any, temperature: float, valid: Any, top_p: float, u
 
 
 class Sampler:
-    """A loaded ESM3 and what its sequences are made of."""
+    """A loaded ESM3 and its vocabulary."""
 
     def __init__(self, request: dict[str, Any]) -> None:
         import torch
@@ -96,12 +96,12 @@ class Sampler:
         self.vocabulary = self.model.tokenizers.sequence.get_vocab()
 
     def sample(self, request: dict[str, Any]) -> dict[str, Any]:
-        """`tokens` (n, L), letters as text in `sequences` (n,), and `logprobs` (n,)."""
+        """Return the sampled `tokens` (n, L), their letters as text in `sequences` (n,), and `logprobs` (n,)."""
         import torch
 
         prompt, rows = request["prompt"], request["rows"]
-        known = self.vocabulary | {"_": self.vocabulary["<mask>"]}
-        start = [known[name] for name in ("<cls>", *prompt, "<eos>")]
+        numbers = self.vocabulary | {"_": self.vocabulary["<mask>"]}
+        start = [numbers[name] for name in ("<cls>", *prompt, "<eos>")]
         tokens = torch.tensor([start] * len(rows), device=self.device)
         masked = [1 + place for place, letter in enumerate(prompt) if letter == "_"]
         order, uniform = _streams(rows, len(masked))
@@ -125,7 +125,7 @@ class Sampler:
         return self._columns(tokens[:, 1:-1], logprobs)
 
     def _logits(self, tokens: Any) -> Any:
-        """(rows, L + 2, vocabulary), as `ESM3.logits` gives them to the sampler of `esm`."""
+        """Return the logits (rows, L + 2, vocabulary), as `ESM3.logits` gives them to the sampler of `esm`."""
         import torch
 
         half = (
@@ -147,14 +147,14 @@ class Sampler:
 
 
 def _streams(rows: list[list[int]], masked: int) -> tuple[Any, Any]:
-    """Per row the order in which its masked positions are filled, and a uniform number for each filling."""
+    """Return for each row the order in which its masked positions are filled, and a uniform number per filling."""
     streams = [np.random.Generator(np.random.Philox(np.random.SeedSequence(row))).random((2, masked)) for row in rows]
-    both = np.stack(streams)
-    return np.argsort(both[:, 0], axis=1, kind="stable"), both[:, 1]
+    numbers = np.stack(streams)
+    return np.argsort(numbers[:, 0], axis=1, kind="stable"), numbers[:, 1]
 
 
 def _model(weights: Path, sizes: dict[str, int]) -> Any:
-    """The real class with the file's weights, every one of them; its decoders are not needed and not loaded."""
+    """Return ESM3 with all weights from the file; its decoders are not needed and not loaded."""
     import torch
     from esm.models.esm3 import ESM3
 
@@ -175,7 +175,7 @@ def _model(weights: Path, sizes: dict[str, int]) -> Any:
 
 
 def _tokenizers() -> Any:
-    """What `get_esm3_model_tokenizers` makes, without its download: annotations have no part in sequences."""
+    """Return what `get_esm3_model_tokenizers` returns, without its download: sequences need no annotations."""
     from esm import tokenization as t
 
     annotations = Path(tempfile.mkdtemp()) / "annotations.csv"
@@ -210,7 +210,7 @@ def _answer(request: dict[str, Any], state: dict[str, Any]) -> dict[str, Any]:
 
 
 def main() -> None:
-    """Answer until the input ends. Whatever libraries print goes to the error stream."""
+    """Answer requests until the input ends. The output of libraries goes to the error stream."""
     answers = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)
     state: dict[str, Any] = {}

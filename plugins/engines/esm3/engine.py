@@ -5,10 +5,10 @@ steps passes the whole sequence through the model, and fills some of the masked 
 which runs in the environment that has `esm`; sequences come back by file). Row i of a problem has its own random
 stream, from (seed, i).
 
-Annealing is esm's default and this engine's: the temperature falls from the sampler's to 0 with the square of the steps
-left, so "temperature 1" is no plain sampling; `annealing=false` is. Task `proteins` asks for `annealing=false` and a
-temperature of 0.7, ESM3's unconditional protocol, which the paper refers to; the paper does not state its steps. esm
-may also emit `X B U Z O . -` (`alphabet=all`); our default samples the 20 amino acids alone.
+Annealing is the default of esm and of this engine: the temperature falls from the sampler's to 0 with the square of the
+remaining steps, so temperature 1 is plain sampling only with `annealing=false`. Task `proteins` sets `annealing=false`
+and a temperature of 0.7, ESM3's unconditional protocol, which the paper refers to; the paper does not state its steps.
+esm may also emit `X B U Z O . -` (`alphabet=all`); this engine's default samples only the 20 amino acids.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ from .environment import find_python, installed
 LETTERS = "ACDEFGHIKLMNPQRSTVWY"
 ALPHABETS = {"canonical": LETTERS, "all": LETTERS + "XBUZO.-"}
 WEIGHTS = Path("data") / "weights" / "esm3_sm_open_v1.pth"
-SIZES = "sizes.json"  # beside `data`: of a checkpoint that is not the published one
+SIZES = "sizes.json"  # beside `data`: the sizes of a checkpoint that is not the published one
 CONTEXT = 2048
 PROBED_STEPS = 2
 
@@ -52,17 +52,17 @@ def register_engines(register: Register) -> None:
 
 @dataclass(eq=False)
 class Esm3:
-    """ESM3-open in its own environment.
+    """ESM3-open, in a separate Python environment.
 
     model         a hub id, or a folder with data/weights/esm3_sm_open_v1.pth; None: biohub/esm3-sm-open-v1
-    revision      of the hub's: branch, tag or commit
+    revision      of a hub model: branch, tag or commit
     steps         forward passes a sequence, at most its length
     annealing     let the temperature fall to 0 over the steps
     alphabet      "canonical" (the 20 amino acids) or "all" (X B U Z O . - too)
-    batch         sequences at once; halved where memory runs out. Changes no response but by rounding
+    batch         sequences at once; halved if memory runs out. Changes responses by rounding only
     device        "auto" (a GPU if there is one), "cpu", "cuda", ...
     python        the interpreter that has esm; None: HARNESS_ESM_PYTHON, this one, .venv-esm
-    test_weights  take a checkpoint of no published size, and mark all that it makes
+    test_weights  accept a checkpoint of no published size, and mark its results
     """
 
     model: str | None = None
@@ -95,7 +95,7 @@ class Esm3:
         return self._copy.name
 
     def weights(self) -> list[Weights]:
-        """ESM3-open's."""
+        """Return the licence and location of ESM3-open's weights."""
         return [self._copy.weights()]
 
     def identity(self) -> Mapping[str, Any]:
@@ -125,8 +125,8 @@ class Esm3:
         for prompt in prompts:
             length = len(masked(prompt))
             if length > min(max_tokens, CONTEXT):
-                what = f"--max-tokens {max_tokens}" if max_tokens < CONTEXT else f"ESM3's context of {CONTEXT}"
-                raise HarnessError(f"esm3: a sequence of {length} is longer than {what}")
+                limit = f"--max-tokens {max_tokens}" if max_tokens < CONTEXT else f"ESM3's context of {CONTEXT}"
+                raise HarnessError(f"esm3: a sequence of {length} is longer than {limit}")
 
     def sample(self, request: SampleRequest) -> list[Responses]:
         """Sample n sequences to each prompt, in batches of one length; see `harness.records.SampleRequest`."""
@@ -145,7 +145,7 @@ class Esm3:
             request.done(j, sampled[j])
         return sampled
 
-    def encode(self, *given: Any, **more: Any) -> NoReturn:
+    def encode(self, *arguments: Any, **options: Any) -> NoReturn:
         """Raise HarnessError: this engine gives no hidden states."""
         raise HarnessError("esm3: gives no hidden states: choose --embedder esmc")
 
@@ -222,7 +222,7 @@ class Child:
         except BrokenPipeError:
             line = ""
         if not line:
-            raise HarnessError(f"esm3: its process ended ({self._last_words()})")
+            raise HarnessError(f"esm3: its process ended ({self._last_line()})")
         answer: dict[str, Any] = json.loads(line)
         if "out_of_memory" in answer:
             raise MemoryError(answer["out_of_memory"])
@@ -230,7 +230,7 @@ class Child:
             raise HarnessError(f"esm3: {answer['error']}")
         return answer
 
-    def _last_words(self) -> str:
+    def _last_line(self) -> str:
         self._log.seek(0)
         lines = self._log.read().strip().splitlines()
         return lines[-1][:200] if lines else f"exit status {self._process.wait()}"
@@ -238,12 +238,12 @@ class Child:
 
 def _end(process: subprocess.Popen[str], log: Any, folder: tempfile.TemporaryDirectory[str]) -> None:
     for pipe in (process.stdin, process.stdout):
-        with contextlib.suppress(OSError):  # what a dead child never read
+        with contextlib.suppress(OSError):  # input that a dead child did not read
             if pipe is not None:
                 pipe.close()
     try:
         process.wait(timeout=5)
-    except subprocess.TimeoutExpired:  # amid a forward pass
+    except subprocess.TimeoutExpired:  # it is in a forward pass
         process.kill()
         process.wait()
     log.close()
@@ -255,8 +255,8 @@ def masked(prompt: Sequence[Message]) -> str:
     text = "".join(prompt[-1]["content"].split()) if prompt else ""
     wrong = sorted(set(text) - set(LETTERS) - {"_"})
     if wrong or "_" not in text:
-        what = f"has {''.join(wrong)[:20]!r}" if wrong else "has no _ to fill in"
-        raise HarnessError(f"esm3: a prompt is a sequence of _ and amino acids; {text[:40]!r} {what}")
+        fault = f"has {''.join(wrong)[:20]!r}" if wrong else "has no _ to fill in"
+        raise HarnessError(f"esm3: a prompt is a sequence of _ and amino acids; {text[:40]!r} {fault}")
     return text
 
 
@@ -285,8 +285,8 @@ def _sizes_in(folder: Path) -> dict[str, int]:
     """Return the model's sizes: from `sizes.json` if it exists, else the published ones."""
     if not (folder / WEIGHTS).is_file():
         raise HarnessError(f"esm3: {folder} has no {WEIGHTS}: give a clone of {ESM3.repo}")
-    named = folder / SIZES
-    sizes: dict[str, int] = json.loads(named.read_text()) if named.is_file() else dict(ESM3.sizes[0])
+    path = folder / SIZES
+    sizes: dict[str, int] = json.loads(path.read_text()) if path.is_file() else dict(ESM3.sizes[0])
     return sizes
 
 

@@ -1,8 +1,8 @@
-"""The Python environment that has EvolutionaryScale's `esm` (ESM3): where it is, and what is there.
+"""Find the Python environment that has EvolutionaryScale's `esm` (ESM3), and the versions in it.
 
-No extra of the harness names `esm`: every version of it asks for transformers below 5 (3.2.1 for below 4.48.2) and
-would keep the harness from installing. Without its requirements it runs beside transformers 5.23; in an environment of
-its own it may have what it asks for.
+No extra of the harness names `esm`: every version of it requires transformers below 5 (3.2.1 below 4.48.2), so the
+harness could not be installed. Installed without its requirements it runs with transformers 5.23; in a separate
+environment its requirements can be met.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ MAKE = (
 )
 ESM3 = SecondEnvironment("esm3", "esm", VARIABLE, Path(".venv-esm") / "bin" / "python", MAKE)
 
-_ASK = """
+_VERSIONS_SCRIPT = """
 import json, importlib.metadata as m
 import torch
 try:
-    found = m.version("esm")
+    version = m.version("esm")
 except m.PackageNotFoundError:
-    found = None
-print(json.dumps({"esm": found, "torch": torch.__version__, "cuda": torch.cuda.is_available()}))
+    version = None
+print(json.dumps({"esm": version, "torch": torch.__version__, "cuda": torch.cuda.is_available()}))
 """
 
 
@@ -41,8 +41,8 @@ def find_python(requested: str | None) -> Path:
 
 @cache
 def installed(python: Path) -> dict[str, Any]:
-    """`esm` and `torch`, their versions, and whether torch finds a GPU (`cuda`); HarnessError without `esm`."""
-    versions: dict[str, Any] = ESM3.answer(python, _ASK)
+    """Return the versions of `esm` and `torch`, and whether torch finds a GPU (`cuda`); HarnessError without `esm`."""
+    versions: dict[str, Any] = ESM3.answer(python, _VERSIONS_SCRIPT)
     if versions["esm"] is None:
         raise HarnessError(f"esm3: {python} has no esm: {MAKE}")
     return versions

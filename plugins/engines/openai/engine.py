@@ -233,7 +233,7 @@ class OpenAI:
             "seed": "takes no seeds (this pool cannot be sampled again)",
             "logprobs": "gives no log-probabilities",
         }
-        lacks = [what for name, what in without.items() if name not in form.says]
+        lacks = [lack for name, lack in without.items() if name not in form.fields]
         return f"openai: the server {' and '.join(lacks)}" if lacks else ""
 
     # Requests.
@@ -246,14 +246,14 @@ class OpenAI:
         """Return the prompt's length in tokens; None if the server does not tell it."""
         async with Session(self._server) as session:
             try:
-                answered = await self._asked(session, prompt, Sampler(), max_tokens, 0, rows)
+                answered = await self._request_rows(session, prompt, Sampler(), max_tokens, 0, rows)
             except Unanswered as failure:
                 raise HarnessError(f"openai: the server at {self._server.url} does not answer: {failure}") from None
             except Refused as refusal:
                 raise self._explained(refusal) from None
         return answered.prompt_tokens
 
-    async def _asked(
+    async def _request_rows(
         self,
         session: Session,
         prompt: Sequence[Message],
@@ -262,7 +262,7 @@ class OpenAI:
         seed: int,
         rows: int,
     ) -> _Answered:
-        """Return up to `rows` responses of one request; learn from first refusals what the server takes."""
+        """Return up to `rows` responses to one request; the first refusals show which fields the server accepts."""
         form = self._form or self._first_form
         while True:
             count = min(rows, form.rows)
@@ -307,18 +307,18 @@ class OpenAI:
         if refusal.status in (401, 403):
             return self._wrong_key(refusal)
         if refusal.status in (404, 405):
-            return self._not_there(refusal)
+            return self._unknown_model(refusal)
         return HarnessError(f"{self.name}: the server refuses the longest prompt or --max-tokens ({refusal.reason})")
 
     def _wrong_key(self, refusal: Refused) -> HarnessError:
         variable = self._server.key.name
-        held = "the key in" if os.environ.get(self._server.key.variable) else "no key in"
+        key = "the key in" if os.environ.get(self._server.key.variable) else "no key in"
         return HarnessError(
-            f"openai: the server at {self._server.url} refuses {held} {variable} ({refusal.reason}): set it, or say "
+            f"openai: the server at {self._server.url} refuses {key} {variable} ({refusal.reason}): set it, or say "
             "key_env=NAME"
         )
 
-    def _not_there(self, refusal: Refused) -> HarnessError:
+    def _unknown_model(self, refusal: Refused) -> HarnessError:
         names = [entry["id"] for entry in self._listed]
         if names and self._model not in names:
             guess = did_you_mean(self._model, names).replace("installed", "it serves")
@@ -357,10 +357,10 @@ def _base_url(text: str) -> str:
 def _lasting(entry: Mapping[str, Any]) -> dict[str, Any]:
     """Return the part of a model's entry that is stable over time (not `created`, not the permissions)."""
     names = ("owned_by", "root", "parent")
-    kept = {name: _without_folder(entry[name]) for name in names if isinstance(entry.get(name), str)}
+    strings = {name: _without_folder(entry[name]) for name in names if isinstance(entry.get(name), str)}
     meta = entry.get("meta")
     sizes = {name: value for name, value in meta.items() if isinstance(value, int)} if isinstance(meta, dict) else {}
-    return kept | {name: sizes[name] for name in ("n_params", "n_embd", "n_vocab", "size") if name in sizes}
+    return strings | {name: sizes[name] for name in ("n_params", "n_embd", "n_vocab", "size") if name in sizes}
 
 
 def _without_folder(name: str) -> str:

@@ -1,9 +1,9 @@
-"""Requests to one server: how many at once, tried how often, after what pause; and errors that never show the key.
+"""Send requests to a server, with limits on rate and retries, and with errors that never show the key.
 
-Tried again, with exponential backoff and jitter, are 429 and 5xx answers, timeouts, broken connections and answers that
-make no sense; `Retry-After` is honoured, and after a 429 fewer requests are in flight for a while (additive increase,
-multiplicative decrease). A server that asks to be left alone for over an hour, or gives nothing but 429 for half an
-hour, is asked no more. What stays so is `Unanswered`; after ten in a row, or a refused key, nothing more is asked.
+After 429 and 5xx answers, timeouts, broken connections and malformed answers a request is repeated, with exponential
+backoff and jitter. `Retry-After` is followed. After a 429 fewer requests are in flight for a while (additive increase,
+multiplicative decrease). Nothing more is requested if the server asks for a pause of over an hour, or answers only 429
+for half an hour. A request that keeps failing is `Unanswered`; after ten in a row, or a refused key, no more are sent.
 """
 
 from __future__ import annotations
@@ -35,22 +35,22 @@ T = TypeVar("T")
 
 FIRST_PAUSE_S = 0.5
 LONGEST_PAUSE_S = 60.0
-LONGEST_PAUSE_ASKED_S = 300.0  # of what a server asks for
-LONGEST_WAIT_S = 3600.0  # a server that asks for more is not asked again
-SILENT_S = 1800.0  # so long with nothing but 429, and no more is asked
+LONGEST_REQUESTED_PAUSE_S = 300.0  # a longer pause that a server requests is cut to it
+LONGEST_WAIT_S = 3600.0  # if a server requests a longer pause, no more requests are sent
+SILENT_S = 1800.0  # after so long with only 429 answers, no more requests are sent
 CONNECT_S = 10.0
-GIVE_UP = 10  # requests in a row that stay unanswered
-TIMEOUTS = 3  # a timeout has cost as much as so many quick failures
-HASTE = 0.5  # and a 429 half as much: the server is well
-SHOWN = 300  # characters of what a server says
+GIVE_UP = 10  # unanswered requests in a row, after which no more are sent
+TIMEOUTS = 3  # quick failures that a timeout counts for, among the retries
+HASTE = 0.5  # the same for a 429, which shows that the server works
+SHOWN = 300  # characters of a server's message
 VARIABLE = re.compile(r"[A-Z][A-Z_]{0,63}[0-9]{0,2}")  # a name that cannot be a key: those have digits amid letters
 PLACEHOLDERS = {"dummy-key", "lm-studio", "no-key", "not-needed", "ollama", "placeholder", "sk-no-key-required"}
-SHORTEST_KEY = 6  # a shorter one ("EMPTY", "x") is no secret, and would blot out words
-HOPELESS = (401, 402, 403, 404, 405)  # for every request alike
+SHORTEST_KEY = 6  # a shorter one ("EMPTY", "x") is no secret, and redacting it would remove ordinary words
+HOPELESS = (401, 402, 403, 404, 405)  # statuses that every later request would get too
 
 
 class Refused(Exception):
-    """The server does not want this request, and would not want it again."""
+    """The server refuses this request, and would refuse it again."""
 
     def __init__(self, status: int, reason: str) -> None:
         super().__init__(reason)
@@ -58,7 +58,7 @@ class Refused(Exception):
 
 
 class Unanswered(Exception):
-    """A request was tried as often as it may be. `hopeless`: so would be any other."""
+    """A request failed as often as allowed. `hopeless`: any other request would fail too."""
 
     def __init__(self, reason: str, hopeless: bool = False) -> None:
         super().__init__(reason)
@@ -66,7 +66,7 @@ class Unanswered(Exception):
 
 
 class _Again(Exception):
-    """This try failed and another may not. `wait_s`: what the server asks for; `limited`: too many requests."""
+    """A try failed, and another may succeed. `wait_s`: the pause that the server requests; `limited`: a 429 answer."""
 
     def __init__(self, reason: str, cost: float = 1, wait_s: float | None = None, limited: bool = False) -> None:
         super().__init__(reason)
@@ -75,7 +75,7 @@ class _Again(Exception):
 
 @dataclass(frozen=True)
 class Key:
-    """The name of the variable that holds the key; its value is read when it is needed and kept in no field."""
+    """The name of the environment variable with the key; its value is read when it is needed, and never stored."""
 
     variable: str
     required: bool
@@ -89,11 +89,11 @@ class Key:
 
     @property
     def name(self) -> str:
-        """The variable's name, which nobody can have taken for the place of the key."""
+        """Return the variable's name if it cannot be the key itself, given by mistake; else a description."""
         return self.variable if VARIABLE.fullmatch(self.variable) else "the variable of key_env"
 
     def headers(self) -> dict[str, str]:
-        """The header that carries it; none where there is no key."""
+        """Return the HTTP header with the key; empty if there is no key."""
         key = self._value()
         if not key:
             if self.required:
@@ -104,26 +104,26 @@ class Key:
         return {"Authorization": f"Bearer {key}"}
 
     def redacted(self, text: str) -> str:
-        """The text with `[key]` where the key stands: as it is, percent-encoded, in hex or in base64 amid other text.
+        """Replace the key in a text by `[key]`: plain, percent-encoded, in hex, or in base64 inside other text.
 
-        A key of under six characters is no secret, nor is what people write where a server takes any; these stay.
+        A key of under six characters is no secret, and neither is a common placeholder: these are not replaced.
         """
         key = self._value()
         secret = len(key) >= SHORTEST_KEY and key.isascii() and key.lower() not in PLACEHOLDERS
         return _forms_of(key).sub("[key]", text) if secret else text
 
     def redacted_in(self, value: Any) -> Any:
-        """The same for every text in a parsed JSON value."""
+        """Replace the key in every string of a parsed JSON value, as `redacted` does."""
         if isinstance(value, str):
             return self.redacted(value)
         if isinstance(value, list):
-            return [self.redacted_in(one) for one in value]
+            return [self.redacted_in(item) for item in value]
         if isinstance(value, dict):
-            return {self.redacted(name): self.redacted_in(one) for name, one in value.items()}
+            return {self.redacted(name): self.redacted_in(item) for name, item in value.items()}
         return value
 
     def shown(self, text: str) -> str:
-        """The text as one line of at most 300 printable characters, without the key."""
+        """Return the text as one line of at most 300 printable characters, without the key."""
         text = self.redacted(text)
         plain = "".join(character if character.isprintable() else " " for character in text)
         line = " ".join(plain.split())
@@ -135,7 +135,7 @@ class Key:
 
 @dataclass(frozen=True)
 class Server:
-    """Where the server is and how patient its callers are. `url` ends with the version: https://host/v1."""
+    """A server's address, and the limits on requests to it. `url` ends with the version: https://host/v1."""
 
     url: str
     key: Key
@@ -145,13 +145,13 @@ class Server:
 
     @property
     def is_local(self) -> bool:
-        """Whether it runs on this machine, where no proxy leads."""
+        """Return whether it runs on this machine; a proxy is then not used."""
         host = urlsplit(self.url).hostname or ""
         return host == "localhost" or host == "::1" or host.startswith("127.")
 
 
 class Session:
-    """An open connection pool to a server, for the life of one event loop."""
+    """A pool of connections to a server, used within one event loop."""
 
     def __init__(self, server: Server) -> None:
         self.server, self.pace = server, Pace(server.concurrency)
@@ -164,7 +164,7 @@ class Session:
             headers={**server.key.headers(), "Content-Type": "application/json", "Accept": "application/json"},
             timeout=httpx.Timeout(None, connect=min(CONNECT_S, server.timeout_s)),
             limits=httpx.Limits(max_connections=None, max_keepalive_connections=server.concurrency),
-            follow_redirects=False,  # another host must not be shown the key
+            follow_redirects=False,  # the key must not be sent to another host
             trust_env=not server.is_local,
         )
         return self
@@ -175,11 +175,11 @@ class Session:
         await self.client.aclose()
 
     async def get(self, path: str, most_bytes: int) -> Any:
-        """What the server answers; a server that is not there is not waited for."""
+        """Return the answer to a GET request; without retries if the server cannot be reached."""
         return await self._answered("GET", path, None, most_bytes, lambda answer: answer, waits=False)
 
     async def post(self, path: str, body: Mapping[str, Any], most_bytes: int, read: Callable[[Any], T]) -> T:
-        """What `read` makes of the answer; an answer that is Malformed is asked for again."""
+        """Return `read(answer)` for a POST request; if `read` raises Malformed, the request is repeated."""
         return await self._answered("POST", path, json.dumps(body).encode(), most_bytes, read, waits=True)
 
     async def _answered(
@@ -191,7 +191,7 @@ class Session:
                 async with self.pace.slot():
                     if self.over:
                         raise Unanswered(self.over, hopeless=True)
-                    found = read(await self._once(method, path, body, most_bytes))
+                    result = read(await self._once(method, path, body, most_bytes))
             except (_Again, Malformed) as failure:
                 again = failure if isinstance(failure, _Again) else _Again(f"an answer with {failure}")
                 spent, tries = spent + again.cost, tries + 1
@@ -206,10 +206,10 @@ class Session:
             else:
                 self.unanswered, self.answered_at = 0, time.monotonic()
                 self.pace.answered()
-                return found
+                return result
 
     def _require_patience(self, again: _Again) -> None:
-        """Ask for nothing more where the server wants to be left alone for longer than anyone waits."""
+        """Raise Unanswered, and send no more requests, if the server requests too long a pause or answers only 429."""
         silent_s = time.monotonic() - self.answered_at
         if again.wait_s is not None and again.wait_s > LONGEST_WAIT_S:
             self.over = f"{self._shown(again)}; it asks to wait {again.wait_s:.3g} s: run the same command later"
@@ -226,17 +226,19 @@ class Session:
         return Unanswered(reason)
 
     async def _pause(self, again: _Again, tries: int) -> None:
-        """Wait as long as the server asks, or ever longer; not exactly, so that not all come back at once."""
+        """Wait as long as the server requests, else with growing pauses; with jitter, so that requests spread out."""
         backoff = min(LONGEST_PAUSE_S, FIRST_PAUSE_S * 2 ** (tries - 1)) * self.jitter.uniform(0.5, 1)
         pause = (
-            backoff if again.wait_s is None else min(again.wait_s, LONGEST_PAUSE_ASKED_S) * self.jitter.uniform(1, 1.1)
+            backoff
+            if again.wait_s is None
+            else min(again.wait_s, LONGEST_REQUESTED_PAUSE_S) * self.jitter.uniform(1, 1.1)
         )
         if again.limited:
             self.pace.limited(pause)
         await asyncio.sleep(pause)
 
     async def _once(self, method: str, path: str, body: bytes | None, most_bytes: int) -> Any:
-        """The parsed answer to one try."""
+        """Send a request once, and return the parsed answer."""
         httpx = library()
         try:
             async with (
@@ -271,12 +273,12 @@ class Session:
             raise _Again(f"{status}: {reason}", wait_s=_retry_after(response.headers))
         raise Refused(status, f"{status}: {reason}")
 
-    def _shown(self, what: object) -> str:
-        return self.server.key.shown(str(what))
+    def _shown(self, message: object) -> str:
+        return self.server.key.shown(str(message))
 
 
 class Pace:
-    """How many requests may be in flight: fewer after a refusal for haste, then slowly more; none before a moment."""
+    """Limits the requests in flight: fewer after a 429, then slowly more again; none until a pause is over."""
 
     def __init__(self, most: int) -> None:
         self.most, self.allowed, self.busy = most, float(most), 0
@@ -285,7 +287,7 @@ class Pace:
 
     @asynccontextmanager
     async def slot(self) -> AsyncIterator[None]:
-        """A place among those in flight."""
+        """Wait until a request may be sent, and count it as in flight inside the block."""
         async with self.free:
             await self.free.wait_for(lambda: self.busy < int(self.allowed))
             self.busy += 1
@@ -298,7 +300,7 @@ class Pace:
                 self.free.notify_all()
 
     def limited(self, pause_s: float) -> None:
-        """Half as many, and none before the pause is over; what was in flight together counts once."""
+        """Halve the limit, and send nothing for `pause_s`; several 429 answers within a pause halve it only once."""
         now = time.monotonic()
         if now >= self.cut_at:
             self.allowed = max(1.0, self.allowed / 2)
@@ -306,26 +308,26 @@ class Pace:
         self.not_before = max(self.not_before, now + pause_s)
 
     def answered(self) -> None:
-        """One more, after as many answers as are in flight."""
+        """Raise the limit by one for every `limit` answers."""
         self.allowed = min(float(self.most), self.allowed + 1 / self.allowed)
 
 
 @lru_cache(maxsize=8)
 def _forms_of(key: str) -> re.Pattern[str]:
-    """What a key looks like: as it is, percent-encoded in part or whole, in hex, in base64 wherever it begins."""
+    """Return a pattern for a key: plain, percent-encoded in part or whole, in hex, in base64 at any offset."""
     raw = key.encode()
     forms = {"".join(f"(?:{re.escape(chr(byte))}|%{byte:02x})" for byte in raw)}
     forms.add("[ :]?".join(f"{byte:02x}" for byte in raw))
-    for before in range(3):  # how many bytes of the text before it share its first group of four characters
-        first, last = -(-before * 8 // 6), (before + len(raw)) * 8 // 6
-        encoded = base64.b64encode(bytes(before) + raw + bytes(2)).decode()[first:last]
-        either = {"+": "[-+]", "/": "[_/]"}  # the alphabet of urls, too
+    for before in range(3):  # number of bytes before the key that share its first group of four base64 characters
+        start, end = -(-before * 8 // 6), (before + len(raw)) * 8 // 6
+        encoded = base64.b64encode(bytes(before) + raw + bytes(2)).decode()[start:end]
+        either = {"+": "[-+]", "/": "[_/]"}  # also the base64 alphabet of URLs
         forms.add(r"\s*".join(either.get(letter, letter) for letter in encoded))
     return re.compile("|".join(sorted(forms, key=len, reverse=True)), re.IGNORECASE)
 
 
 def library() -> Any:
-    """The HTTP client; one line where it is not installed."""
+    """Return the module httpx; HarnessError, one line, if it is not installed."""
     try:
         import httpx
     except ImportError as failure:
@@ -349,13 +351,13 @@ def _parsed(content: bytes) -> Any:
 
 
 def _plain(response: httpx.Response, content: bytes) -> str:
-    """What an answer is that no API gives: a proxy's page, half an answer."""
+    """Describe an answer that does not come from the API: a proxy's page, an incomplete answer."""
     kind = response.headers.get("content-type", "").split(";")[0] or "no type"
     return f"no answer of an OpenAI-compatible API ({kind}): {content.decode(errors='replace')}"
 
 
 def _retry_after(headers: Mapping[str, str]) -> float | None:
-    """Seconds > 0, as `retry-after-ms` or `Retry-After` (a number or a date) say; None where they say no such thing."""
+    """Return the seconds > 0 in `retry-after-ms` or `Retry-After` (a number or a date); None if neither gives any."""
     for name, unit in (("retry-after-ms", 0.001), ("retry-after", 1.0)):
         with suppress(KeyError, ValueError, TypeError):
             return _some_seconds(float(headers[name]) * unit)
@@ -365,4 +367,4 @@ def _retry_after(headers: Mapping[str, str]) -> float | None:
 
 
 def _some_seconds(seconds: float) -> float | None:
-    return seconds if seconds > 0 else None  # NaN is no number of seconds either
+    return seconds if seconds > 0 else None  # also None for NaN

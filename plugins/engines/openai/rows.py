@@ -1,4 +1,4 @@
-"""The rows of one call of the `openai` engine, requested in runs: each is a Choice, or the reason why it is missing."""
+"""Request the rows of a call of the `openai` engine: each becomes a Choice, or the reason why it is missing."""
 
 from __future__ import annotations
 
@@ -28,21 +28,21 @@ class RowSampling:
         self.bases = [seed_base(seed, engine._seeds) for seed in request.seeds]
         self.results: list[dict[int, Choice | str]] = [{} for _ in request.prompts]
 
-    async def all(self, wanted: Sequence[Sequence[int]]) -> None:
-        """Request the wanted rows of each prompt, as many requests at once as the session allows."""
+    async def all(self, rows_of: Sequence[Sequence[int]]) -> None:
+        """Request the given rows of each prompt, as many requests at once as the session allows."""
         size = (self.engine._form or self.engine._first_form).rows
 
         async def ask(session: Session, j: int, run: Sequence[int]) -> None:
             await self.run(session, j, run)
-            if len(self.results[j]) == len(wanted[j]):  # the last of its requests
-                self.request.done(j, self.responses(j, wanted[j]))
+            if len(self.results[j]) == len(rows_of[j]):  # this was its last request
+                self.request.done(j, self.responses(j, rows_of[j]))
 
         try:
             async with Session(self.engine._server) as session, asyncio.TaskGroup() as group:
-                for j, rows in enumerate(wanted):
+                for j, rows in enumerate(rows_of):
                     for run in runs(rows, size):
                         group.create_task(ask(session, j, run))
-        except ExceptionGroup as failures:  # several requests may have met the same refusal
+        except ExceptionGroup as failures:  # several requests may have been refused for the same reason
             raise failures.exceptions[0] from None
 
     async def run(self, session: Session, j: int, rows: Sequence[int]) -> None:
@@ -50,7 +50,7 @@ class RowSampling:
         results: Mapping[int, Choice | str]
         request = self.request
         try:
-            answered = await self.engine._asked(
+            answered = await self.engine._request_rows(
                 session, request.prompts[j], request.sampler, request.max_tokens, self.bases[j] + rows[0], len(rows)
             )
             results = {rows[at]: choice for at, choice in answered.choices.items()}

@@ -1,8 +1,8 @@
-"""What goes over the wire to an OpenAI-compatible server: request bodies, and answers taken apart without trust.
+"""Write requests to an OpenAI-compatible server, and read its answers; every field of an answer is checked.
 
-Forms (read July to November 2026): OpenAI's chat completions and legacy completions; vLLM's `return_token_ids`,
-`top_k` and `min_p`; llama.cpp, which gives log-probabilities of plain completions in the form of chat. A server that
-refuses an optional field is asked without it (`Form`); what a sampler needs is never left out.
+Supported (as documented July to November 2026): OpenAI's chat completions and legacy completions; vLLM's
+`return_token_ids`, `top_k` and `min_p`; llama.cpp, which gives log-probabilities of plain completions in the form of
+chat. If a server refuses an optional field, it is left out (`Form`); a field that a sampler needs is never left out.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from typing import Any
 
 from harness import Message, Sampler
 
-# Each is left out where a server refuses it, in this order where it does not say which one it refuses.
+# Each is left out if a server refuses it; in this order if the server does not name the refused field.
 OPTIONAL = ("return_token_ids", "repetition_penalty", "logprobs", "seed")
-# A server's own defaults may filter (vLLM takes a model's generation config, llama.cpp top_k = 40 and min_p = 0.05).
+# A server's defaults may filter (vLLM takes a model's generation config, llama.cpp top_k = 40 and min_p = 0.05).
 NEUTRAL = {"temperature": 1.0, "top_p": 1.0, "min_p": 0.0, "top_k": -1, "repetition_penalty": 1.0}
-ALWAYS_SAID = ("temperature", "top_p")
+ALWAYS_SENT = ("temperature", "top_p")
 EXTRA = ("min_p", "top_k", "repetition_penalty")
 
 STOPPED = ("stop", "eos", "eos_token", "end_turn", "stop_sequence", "content_filter", "tool_calls", "function_call")
@@ -29,71 +29,71 @@ TOO_LONG = re.compile(r"context (length|size|window)|too (large|long)|at most \d
 
 
 class Malformed(ValueError):
-    """An answer that is not what the API says."""
+    """An answer that does not follow the API."""
 
 
 @dataclass(frozen=True)
 class Form:
-    """How one server is asked: what it was found to refuse.
+    """The form of requests that a server accepts; narrowed each time it refuses a field.
 
     api      "chat" or "completions"
-    says     the optional and neutral fields that are sent
-    limit    what it calls the most tokens of a response
-    rows     the most responses that one request asks for
+    fields   the optional and neutral fields that are sent
+    limit    the server's name for the maximum number of tokens of a response
+    rows     the maximum number of responses that are requested at once
     """
 
     api: str
-    says: frozenset[str]
+    fields: frozenset[str]
     limit: str = "max_tokens"
     rows: int = 1
 
     def body(
         self, model: str, prompt: Sequence[Message], sampler: Sampler, max_tokens: int, seed: int, rows: int
     ) -> dict[str, Any]:
-        """The request for `rows` responses to a prompt."""
-        body: dict[str, Any] = {"model": model, self.limit: max_tokens, **asked(sampler)}
+        """Return the body of a request for `rows` responses to a prompt."""
+        body: dict[str, Any] = {"model": model, self.limit: max_tokens, **required(sampler)}
         if self.api == "chat":
             body["messages"] = [dict(message) for message in prompt]
         else:
             body["prompt"] = "\n\n".join(message["content"] for message in prompt)
-        body |= {name: NEUTRAL[name] for name in NEUTRAL if name in self.says and name not in body}
+        body |= {name: NEUTRAL[name] for name in NEUTRAL if name in self.fields and name not in body}
         optional = {"logprobs": True if self.api == "chat" else 1, "return_token_ids": True, "seed": seed}
-        body |= {name: value for name, value in optional.items() if name in self.says}
+        body |= {name: value for name, value in optional.items() if name in self.fields}
         return body if rows == 1 else body | {"n": rows}
 
     def without(self, name: str) -> Form:
-        """The form that does not say it."""
-        return replace(self, says=self.says - {name})
+        """Return the form without this field."""
+        return replace(self, fields=self.fields - {name})
 
     def one_row(self) -> Form:
-        """The form that asks for one response a request."""
+        """Return the form that requests one response at a time."""
         return replace(self, rows=1)
 
     def after_refusal(self, refusal: str, sampler: Sampler, rows: int, proven: bool) -> Form | None:
-        """What to try next: without what the refusal names, one row a request, without the next optional field.
+        """Return the form to try next: without the named field, with one row, or without the next optional field.
 
-        None where nothing of it helps: the prompt is too long, or the server refuses what the sampler needs. Of a form
-        that is `proven` only the rows are given up: it is this one prompt that the server does not like.
+        None if no other form can help: the prompt is too long, or the server refuses a field that the sampler needs. If
+        the form is `proven`, an earlier request with it succeeded: then only the rows are reduced to one.
         """
         if self.limit == "max_tokens" and re.search(r"max_completion_tokens\W+instead", refusal):
             return replace(self, limit="max_completion_tokens")
         if TOO_LONG.search(refusal) or self.needed(refusal, sampler):
             return None
-        named = [] if proven else [name for name in sorted(self.says) if re.search(rf"\b{name}\b", refusal)]
+        named = [] if proven else [name for name in sorted(self.fields) if re.search(rf"\b{name}\b", refusal)]
         if named:
             return self.without(named[0])
         if rows > 1:
             return self.one_row()
-        left = [] if proven else [name for name in OPTIONAL if name in self.says]
-        return self.without(left[0]) if left else None
+        optional = [] if proven else [name for name in OPTIONAL if name in self.fields]
+        return self.without(optional[0]) if optional else None
 
     def needed(self, refusal: str, sampler: Sampler) -> str | None:
-        """The parameter of the sampler that a refusal names."""
-        return next((name for name in asked(sampler) if re.search(rf"\b{name}\b", refusal)), None)
+        """Return the sampler's parameter that a refusal names; None if it names none."""
+        return next((name for name in required(sampler) if re.search(rf"\b{name}\b", refusal)), None)
 
 
-def asked(sampler: Sampler) -> dict[str, Any]:
-    """The decoding parameters that change something: no server may leave them out."""
+def required(sampler: Sampler) -> dict[str, Any]:
+    """Return the sampler's decoding parameters that differ from the defaults: a server must accept them."""
     return {
         name: getattr(sampler, name)
         for name in ("temperature", "top_p", "min_p", "top_k")
@@ -102,16 +102,17 @@ def asked(sampler: Sampler) -> dict[str, Any]:
 
 
 def first_form(api: str, rows: int, knows_extras: bool) -> Form:
-    """The form to begin with; `knows_extras`: the server is one whose own defaults may filter, and can be overruled."""
-    says = {*OPTIONAL, *ALWAYS_SAID} - {"repetition_penalty"}
-    return Form(api, frozenset(says | set(EXTRA) if knows_extras else says), rows=rows)
+    """Return the form to begin with; `knows_extras`: the server may filter by default, and requests can change that."""
+    fields = {*OPTIONAL, *ALWAYS_SENT} - {"repetition_penalty"}
+    return Form(api, frozenset(fields | set(EXTRA) if knows_extras else fields), rows=rows)
 
 
 @dataclass(frozen=True)
 class Choice:
-    """One response. `tokens` is None where the server does not count them for each response.
+    """One response as the server gave it.
 
-    logprob    the sum over its tokens; NaN where not served
+    tokens     the number of tokens; None if the server does not count them for each response
+    logprob    the sum over its tokens; NaN if the server gives none
     """
 
     text: str
@@ -122,21 +123,22 @@ class Choice:
 
 
 def read_choices(answer: Any, rows: int) -> dict[int, Choice]:
-    """The responses in an answer by their place in the request, at most `rows`; Malformed where it makes no sense."""
+    """Return an answer's responses by their index in the request, at most `rows`; Malformed if it is not valid."""
     raw = _field(answer, "choices", list)
     if not raw:
         raise Malformed("no choices")
-    places = [one.get("index") if isinstance(one, dict) else None for one in raw]
-    in_order = sorted(map(str, places)) == sorted(map(str, range(len(raw))))
-    found = {
-        int(place) if in_order else at: _choice(one) for at, (place, one) in enumerate(zip(places, raw, strict=True))
+    indices = [entry.get("index") if isinstance(entry, dict) else None for entry in raw]
+    numbered = sorted(map(str, indices)) == sorted(map(str, range(len(raw))))
+    choices = {
+        int(index) if numbered else at: _choice(entry)
+        for at, (index, entry) in enumerate(zip(indices, raw, strict=True))
     }
-    kept = {at: choice for at, choice in found.items() if at < rows}
-    return _counted(kept, answer, whole=len(found) == len(kept))
+    requested = {at: choice for at, choice in choices.items() if at < rows}
+    return _counted(requested, answer, whole=len(choices) == len(requested))
 
 
 def prompt_tokens(answer: Any) -> int | None:
-    """How many tokens the prompt had, where the server says."""
+    """Return the number of tokens of the prompt; None if the server does not give it."""
     return _usage(answer, "prompt_tokens")
 
 
@@ -157,7 +159,7 @@ def _choice(raw: Any) -> Choice:
 
 
 def _text(raw: Mapping[str, Any]) -> str:
-    """A choice's text; "" where a model gave none (only thoughts, or a call of a tool)."""
+    """Return a choice's text; "" if the model gave none (only reasoning, or a call of a tool)."""
     content = _field(raw, "message", dict).get("content") if "message" in raw else _field(raw, "text", str)
     if isinstance(content, list):
         parts = [part for part in content if isinstance(part, dict) and part.get("type") == "text"]
@@ -178,12 +180,12 @@ def _finish(reason: Any) -> str:
 def _token_ids(raw: Any) -> list[int] | None:
     if not isinstance(raw, list):
         return None
-    whole = all(isinstance(one, int) and not isinstance(one, bool) and 0 <= one < INT32 for one in raw)
-    return raw if whole else None
+    valid = all(isinstance(token, int) and not isinstance(token, bool) and 0 <= token < INT32 for token in raw)
+    return raw if valid else None
 
 
 def _logprobs(raw: Any) -> list[float] | None:
-    """Each token's log-probability: chat's form (`content`), or that of completions (`token_logprobs`)."""
+    """Return each token's log-probability, from chat's form (`content`) or that of completions (`token_logprobs`)."""
     if not isinstance(raw, dict):
         return None
     entries = raw.get("content", raw.get("token_logprobs"))
@@ -197,21 +199,21 @@ def _is_logprob(value: Any) -> bool:
     return isinstance(value, (int, float)) and not isinstance(value, bool) and -1e6 < value <= 1e-3
 
 
-def _counted(found: dict[int, Choice], answer: Any, whole: bool) -> dict[int, Choice]:
-    """The choices with the tokens that `usage` counts, where they have no count of their own.
+def _counted(choices: dict[int, Choice], answer: Any, whole: bool) -> dict[int, Choice]:
+    """Return the choices, with token counts from the answer's `usage` if they have no counts.
 
-    It counts a request's responses together; each then gets its share by length of text.
+    `usage` counts a request's responses together; each then gets its share by length of text.
     """
     total = _usage(answer, "completion_tokens")
-    if total is None or not whole or all(choice.token_ids is not None for choice in found.values()):
-        return found
-    if len(found) == 1:
-        return {at: replace(choice, tokens=total) for at, choice in found.items()}
-    if all(choice.tokens is not None for choice in found.values()):
-        return found
-    sizes = {at: len(choice.text.encode("utf-8", "surrogatepass")) for at, choice in found.items()}
+    if total is None or not whole or all(choice.token_ids is not None for choice in choices.values()):
+        return choices
+    if len(choices) == 1:
+        return {at: replace(choice, tokens=total) for at, choice in choices.items()}
+    if all(choice.tokens is not None for choice in choices.values()):
+        return choices
+    sizes = {at: len(choice.text.encode("utf-8", "surrogatepass")) for at, choice in choices.items()}
     share = total / max(1, sum(sizes.values()))
-    return {at: replace(choice, tokens=max(1, round(sizes[at] * share))) for at, choice in found.items()}
+    return {at: replace(choice, tokens=max(1, round(sizes[at] * share))) for at, choice in choices.items()}
 
 
 def _usage(answer: Any, name: str) -> int | None:
@@ -221,14 +223,14 @@ def _usage(answer: Any, name: str) -> int | None:
 
 
 def _field(value: Any, name: str, kind: type) -> Any:
-    found = value.get(name) if isinstance(value, dict) else None
-    if not isinstance(found, kind):
+    field = value.get(name) if isinstance(value, dict) else None
+    if not isinstance(field, kind):
         raise Malformed(f"no {name}")
-    return found
+    return field
 
 
 def reason_in(answer: Any) -> str:
-    """What a server says is wrong: `error.message` with the field it names, `message`, or `detail`; else ""."""
+    """Return a server's error text: `error.message` with the field it names, `message`, or `detail`; else ""."""
     if not isinstance(answer, dict):
         return ""
     error = answer.get("error", answer)
@@ -242,7 +244,7 @@ def reason_in(answer: Any) -> str:
 
 
 def _details(detail: Any) -> Iterable[Any]:
-    """FastAPI's list of what a body gets wrong."""
+    """Return the errors in FastAPI's `detail`, one text for each wrong field of the body."""
     if not isinstance(detail, list):
         return [detail]
     entries = [entry for entry in detail if isinstance(entry, dict)]

@@ -4,7 +4,7 @@ The candidates of a step are siblings at the same position: a mask lets each att
 and to itself, not to the other candidates. Their keys and values are appended to the cache; those of the chosen
 candidate stay, and the next step overwrites the others. Nothing is copied, and the chosen token needs no second pass.
 
-`require_siblings` tries on the model itself whether it supports this.
+`require_siblings` checks on the model itself that it supports this.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ STATES, ROUGH_STATES, LOGITS = 1e-3, 0.1, 0.01
 
 
 class SiblingLayer(RoomyLayer):
-    """A layer that ends with the siblings of a step, until one of them is kept."""
+    """A cache layer whose last entries are the siblings of a step, until one of them is kept."""
 
     def keep(self, chosen: torch.Tensor, siblings: int) -> None:
-        """Of the last siblings, keep only sibling chosen[r] in row r."""
+        """Keep only sibling chosen[r] of the last step in row r."""
         start = self.keys.shape[-2] - siblings
         rows = torch.arange(len(chosen), device=chosen.device)
         for states in (self.all_keys, self.all_values):
@@ -60,13 +60,13 @@ def prefixes(part: Checkpoint, ids: torch.Tensor, mask: torch.Tensor) -> Prefixe
 
 
 class CandidateTree:
-    """Rows that grow from their prompts, token by token."""
+    """Rows that grow from their prompts token by token, with a look at several candidates for the next token."""
 
     def __init__(self, part: Checkpoint, start: Prefixes) -> None:
         self.decoder, self.config = part.decoder, part.model.config
         rows = torch.arange(len(start.mask), device=start.mask.device)
         self.cache = with_room(start.cache, rows, SiblingLayer)
-        self.seen, self.position = start.mask.bool(), start.mask.sum(-1)
+        self.visible, self.position = start.mask.bool(), start.mask.sum(-1)
         self.siblings = 0
 
     def look(self, candidates: torch.Tensor) -> torch.Tensor:
@@ -84,24 +84,25 @@ class CandidateTree:
 
     def _mask(self, rows: int) -> torch.Tensor:
         """Return (rows, 1, c, past + c), added to the attention scores: each candidate sees the past and itself."""
-        past = self.seen[:, None, :].expand(-1, self.siblings, -1)
+        past = self.visible[:, None, :].expand(-1, self.siblings, -1)
         itself = torch.eye(self.siblings, dtype=torch.bool, device=past.device).expand(rows, -1, -1)
         dtype = self.cache.layers[0].keys.dtype
-        seen = torch.cat([past, itself], -1)[:, None]
-        return torch.zeros(seen.shape, dtype=dtype, device=seen.device).masked_fill_(~seen, torch.finfo(dtype).min)
+        visible = torch.cat([past, itself], -1)[:, None]
+        mask = torch.zeros(visible.shape, dtype=dtype, device=visible.device)
+        return mask.masked_fill_(~visible, torch.finfo(dtype).min)
 
     def keep(self, chosen: torch.Tensor) -> None:
         """Append candidate chosen[r] to row r."""
         if self.siblings > 1:
             for layer in self.cache.layers:
                 layer.keep(chosen, self.siblings)
-        self.seen = torch.nn.functional.pad(self.seen, (0, 1), value=True)
+        self.visible = torch.nn.functional.pad(self.visible, (0, 1), value=True)
         self.position = self.position + 1
 
     def narrow(self, rows: torch.Tensor) -> None:
         """Keep only the given rows."""
         self.cache.batch_select_indices(rows)
-        self.seen, self.position = self.seen[rows], self.position[rows]
+        self.visible, self.position = self.visible[rows], self.position[rows]
 
 
 def require_window(part: Checkpoint, tokens: int) -> None:
@@ -118,7 +119,7 @@ def require_window(part: Checkpoint, tokens: int) -> None:
 def require_siblings(part: Checkpoint) -> None:
     """Raise HarnessError unless siblings have the states, and the head gives the logits, of a plain pass.
 
-    Tried with two prompts of unequal length: two steps of three candidates each, of which the second is kept.
+    Checked with two prompts of unequal length: two steps of three candidates each, of which the second is kept.
     """
     try:
         states, logits = _siblings_errors(part)

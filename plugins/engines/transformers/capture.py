@@ -15,7 +15,7 @@ import torch
 
 from harness import HarnessError
 
-from .row_streams import RowDraws
+from .row_streams import RowSampler
 
 KINDS = ("mean", "last", "penultimate")
 
@@ -27,7 +27,7 @@ class PooledStates:
     state of the token that `sampling` sampled last, and counts if that token belongs to its row.
     """
 
-    def __init__(self, kinds: Sequence[str], sampling: RowDraws) -> None:
+    def __init__(self, kinds: Sequence[str], sampling: RowSampler) -> None:
         self.kinds, self.sampling = kinds, sampling
         self.sum = self.last = self.before = torch.empty(0)
         self.started = False
@@ -85,15 +85,15 @@ def pool(hidden: torch.Tensor, lengths: torch.Tensor, kinds: Sequence[str]) -> d
 def final_decoder(model: Any, name: str) -> torch.nn.Module:
     """Return the module of a causal language model whose output is the last hidden state after the final norm.
 
-    Compared with `output_hidden_states[-1]` on a few tokens: a model with another structure raises HarnessError instead
-    of giving wrong states.
+    It is compared with `output_hidden_states[-1]` on a few tokens: a model with another structure raises HarnessError
+    instead of giving wrong states.
     """
     few = torch.arange(4, device=model.device)[None]
     for module in (model.get_decoder(), model.base_model):
-        seen: list[torch.Tensor] = []
-        with hooked(module, lambda module, args, output, seen=seen: seen.append(output[0])):
+        outputs: list[torch.Tensor] = []
+        with hooked(module, lambda module, args, output, outputs=outputs: outputs.append(output[0])):
             expected = model(few, output_hidden_states=True, use_cache=False).hidden_states[-1]
-        if module is not model and len(seen) == 1 and torch.equal(seen[0], expected):
+        if module is not model and len(outputs) == 1 and torch.equal(outputs[0], expected):
             return module
     raise HarnessError(
         f"{name}: cannot find where {type(model).__name__} gives its last hidden state after the final norm"

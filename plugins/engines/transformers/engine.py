@@ -33,13 +33,13 @@ if TYPE_CHECKING:
     import torch
 
     from .capture import PooledStates
-    from .row_streams import RowDraws
+    from .row_streams import RowSampler
 
 DTYPES = ("auto", "float32", "bfloat16", "float16")
 DEFAULT_MODEL = {"cpu": "Qwen/Qwen2.5-0.5B-Instruct", "cuda": "Qwen/Qwen2.5-7B-Instruct"}
 ENCODED_TOKENS = 16  # one pass of `encode` takes about 16 * batch tokens
 SCORED_TOKENS = 2  # one pass of `score` takes fewer: each token has logits over the whole vocabulary
-CPU_ROWS = 64  # rows at once of a large model on a CPU: fewer problems are then unfinished when a run is killed
+CPU_ROWS = 64  # rows at once of a large model on a CPU: fewer problems are unfinished when a run is killed
 LARGE = 50_000_000  # parameters: below it more rows are faster on a CPU too
 STEERED_ROWS = 16  # rows of `batch` that a steered prompt counts for: a step passes many candidate tokens
 
@@ -57,7 +57,7 @@ class Transformers:
     model      a hub id, a folder, or an embedded model's name; None: Qwen2.5-Instruct, 0.5B on a CPU, 7B on a GPU
     device     "auto" (a GPU if there is one), "cpu", "cuda", "cuda:1", ...
     dtype      "auto" (float32 on a CPU, the checkpoint's own on a GPU), "float32", "bfloat16" or "float16"
-    batch      rows generated at once at most; halved where memory runs out. Changes no response
+    batch      maximum number of rows generated at once; halved if memory runs out. Changes no response
     revision   of a hub model: branch, tag or commit
     """
 
@@ -94,7 +94,7 @@ class Transformers:
 
     @property
     def chats(self) -> bool:
-        """Whether the tokenizer brings a chat template; base models do not."""
+        """Whether the tokenizer has a chat template; those of base models have none."""
         return bool(self._checkpoint.tokenizer.chat_template)
 
     def identity(self) -> Mapping[str, Any]:
@@ -217,18 +217,18 @@ class Transformers:
         import torch
 
         from .capture import PooledStates, hooked
-        from .row_streams import RowDraws, uniforms
+        from .row_streams import RowSampler, uniforms
 
         part, states = self._checkpoint, request.states
         which = torch.tensor([j for j, _ in chunk], device=part.device)
         streams = np.stack([uniforms(request.seeds[j], i, request.max_tokens) for j, i in chunk])
-        sampling = RowDraws(request.sampler, streams, part.eos, part.filler, part.device)
+        sampling = RowSampler(request.sampler, streams, part.eos, part.filler, part.device)
         pooled = PooledStates(states, sampling)
         with hooked(part.decoder, pooled) if states else nullcontext():
             self._run(sampling, start.ids[which], start.mask[which], start.past(which), feed_last=bool(states))
         return self._columns(sampling, pooled)
 
-    def _columns(self, sampling: RowDraws, pooled: PooledStates) -> SampledRows:
+    def _columns(self, sampling: RowSampler, pooled: PooledStates) -> SampledRows:
         """Move the sampled rows and their pooled states to the CPU."""
         if not sampling.logprobs.isfinite().all():
             raise HarnessError(
@@ -255,14 +255,14 @@ class Transformers:
         require_window(self._checkpoint, max(map(len, ids), default=0) + request.max_tokens)
         sampled: list[Responses] = []
         with self._quiet_inference():
-            _ = self._tried_siblings
+            _ = self._checked_siblings
             chunks = Chunks(max(1, self.batch // STEERED_ROWS))
             for _, responses in chunks.over(range(len(ids)), lambda chunk: self._steered(chunk, ids, request)):
                 sampled += responses
         return sampled
 
     @cached_property
-    def _tried_siblings(self) -> bool:
+    def _checked_siblings(self) -> bool:
         """Return True if the model can look at several next tokens at once; else raise HarnessError."""
         from .candidate_tree import require_siblings
 
@@ -302,7 +302,7 @@ class Transformers:
         return self._checkpoint.text(rows.token_ids[0]), rows.finish[0]
 
     def _run(
-        self, sampling: RowDraws, ids: torch.Tensor, mask: torch.Tensor, past: dict[str, Any], *, feed_last: bool
+        self, sampling: RowSampler, ids: torch.Tensor, mask: torch.Tensor, past: dict[str, Any], *, feed_last: bool
     ) -> None:
         """Generate until all rows have ended; each time half of them have, continue with the other half."""
         import torch

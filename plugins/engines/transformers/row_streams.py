@@ -1,6 +1,6 @@
 """Token sampling with one random stream for each row, so that a row does not depend on the batch around it.
 
-`RowDraws` samples a token and masks all other logits, so that a greedy `generate` picks this token. No global random
+`RowSampler` samples a token and masks all other logits, so that a greedy `generate` picks this token. No global random
 state is read or changed.
 """
 
@@ -54,14 +54,14 @@ def inverse_cdf(logits: torch.Tensor, uniform: torch.Tensor) -> torch.Tensor:
     return torch.searchsorted(cumulative, target, right=True)[:, 0].clamp_(max=logits.shape[-1] - 1)
 
 
-class RowDraws(LogitsProcessor):
+class RowSampler(LogitsProcessor):
     """Samples a token for each row at each step, and records the rows.
 
     tokens (rows, max_tokens), lengths (rows,), ended (rows,): whether the row has an end-of-sequence token.
-    logprobs (rows,) float64: the sum of the model's own log-probabilities (temperature 1, nothing filtered).
+    logprobs (rows,) float64: the sum of the model's log-probabilities (temperature 1, nothing filtered).
     running: the rows that the model still generates, by index; `narrow` takes out those that have ended.
     live (running,): whether the step's token belongs to its row; after the row's end it is `filler`, and not counted.
-    steer: what is done to the filtered logits (running, vocabulary) of a step before its tokens are sampled.
+    steer: changes the filtered logits (running, vocabulary) of a step before its tokens are sampled.
     """
 
     def __init__(
@@ -87,21 +87,22 @@ class RowDraws(LogitsProcessor):
         self.live = torch.ones(rows, dtype=torch.bool, device=device)
 
     def __call__(self, input_ids: torch.Tensor, scores: torch.Tensor) -> torch.Tensor:
-        """Sample, and return logits that are -inf but for the sampled tokens."""
+        """Sample, and return logits that are -inf except for the sampled tokens."""
         token = self.next(input_ids, scores)
         return torch.full_like(scores, -torch.inf).scatter_(1, token[:, None], 0.0)
 
     def next(self, input_ids: torch.Tensor, scores: torch.Tensor) -> torch.Tensor:
         """Return (running,) the next token of each running row, from its logits (running, vocabulary)."""
         if self.step < self.max_tokens:
-            token = self._draw(input_ids, scores)
+            token = self._sample(input_ids, scores)
         else:
             self.live = torch.zeros_like(self.live)
             token = torch.full_like(self.running, self.filler)
         self.step += 1
         return token
 
-    def _draw(self, input_ids: torch.Tensor, scores: torch.Tensor) -> torch.Tensor:
+    def _sample(self, input_ids: torch.Tensor, scores: torch.Tensor) -> torch.Tensor:
+        """Sample a token for each running row and record it; return the tokens (running,)."""
         filtered = scores
         for warp in self.filters:
             filtered = warp(input_ids, filtered)
@@ -129,7 +130,7 @@ class RowsEnded(StoppingCriteria):
     With `narrowing` all rows stop as soon as half of them have ended: the caller then continues with the other half.
     """
 
-    def __init__(self, sampling: RowDraws, feed_last: bool, narrowing: bool) -> None:
+    def __init__(self, sampling: RowSampler, feed_last: bool, narrowing: bool) -> None:
         self.sampling, self.feed_last, self.narrowing = sampling, feed_last, narrowing
 
     def __call__(self, input_ids: torch.Tensor, scores: Any, **kwargs: Any) -> torch.Tensor:

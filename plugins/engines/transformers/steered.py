@@ -1,9 +1,9 @@
-"""Sampling one response after another, under a sampler that adds to the logits depending on earlier responses.
+"""Sample one response after another, with a sampler that changes the logits depending on earlier responses.
 
 Several prompts go through the model together, each with its own steering (`harness.contracts.Steering`); of each prompt
 one response is sampled at a time. A step computes the states of all candidates at once (`candidate_tree`): the tokens
 that the sampler's filters leave. If nothing is added (a first response), the token is sampled first, and only this
-token passes the model. What is added is up to the sampler; this module only applies it.
+token passes the model. The sampler computes the added values; this module only applies them.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from harness_plugins.models.checkpoint import Checkpoint
 
 from .candidate_tree import CandidateTree, Prefixes, prefixes
 from .capture import PooledStates
-from .row_streams import RowDraws
+from .row_streams import RowSampler
 
 
 class SteeredPrompts:
@@ -30,43 +30,43 @@ class SteeredPrompts:
         self.head = part.model.get_output_embeddings()
         self.prefixes: Prefixes = prefixes(part, ids, mask)
         self.steerings: list[Steering] = [sampler.steering() for _ in ids]
-        self.unlearnt: dict[int, torch.Tensor] = {}
+        self.unlearnt: dict[int, torch.Tensor] = {}  # prompt -> token states of its last response
 
     def respond(
         self, which: Sequence[int], streams: np.ndarray[Any, Any], kinds: Sequence[str]
-    ) -> tuple[RowDraws, PooledStates]:
+    ) -> tuple[RowSampler, PooledStates]:
         """Sample the next response to each prompt in `which`.
 
         streams   (len(which), max_tokens), one random number in [0, 1) a token
         """
-        for prompt in which:  # not when a response ends: learning from a prompt's last response would be wasted
+        for prompt in which:  # now, not when a response ends: learning from a prompt's last response would be wasted
             if prompt in self.unlearnt:
                 self.steerings[prompt].learn(self.unlearnt.pop(prompt))
         part = self.part
         start = self.prefixes.part(torch.tensor(list(which), device=part.device))
         step = _Step(CandidateTree(part, start), [self.steerings[prompt] for prompt in which])
-        sampling = RowDraws(self.sampler, streams, part.eos, part.filler, part.device, steer=step.steer)
+        sampling = RowSampler(self.sampler, streams, part.eos, part.filler, part.device, steer=step.steer)
         pooled = PooledStates(kinds, sampling)
         states = self._run(sampling, pooled, step, start.state)
         self.unlearnt |= dict(zip(which, states, strict=True))
         return sampling, pooled
 
-    def _run(self, sampling: RowDraws, pooled: PooledStates, step: _Step, state: torch.Tensor) -> list[torch.Tensor]:
+    def _run(self, sampling: RowSampler, pooled: PooledStates, step: _Step, state: torch.Tensor) -> list[torch.Tensor]:
         """Sample until all rows have ended; return the token states (T, d) of each row."""
-        kept: list[list[torch.Tensor]] = [[] for _ in state]
+        states: list[list[torch.Tensor]] = [[] for _ in state]
         pooled(None, None, (state[:, None],))
         while len(sampling.running) and sampling.step < sampling.max_tokens:
             token = sampling.next(sampling.tokens, self.head(state).float())
             state = step.take(token)
             pooled(None, None, (state[:, None],))
             for row, token_state in zip(sampling.running.tolist(), state, strict=True):
-                kept[row].append(token_state)
+                states[row].append(token_state)
             unfinished = (~sampling.ended[sampling.running]).nonzero()[:, 0]
             if len(unfinished) < len(sampling.running):
                 sampling.narrow(unfinished)
                 step.narrow(unfinished)
                 state = state[unfinished]
-        return [torch.stack(states) for states in kept]
+        return [torch.stack(of_row) for of_row in states]
 
 
 class _Step:

@@ -1,4 +1,4 @@
-"""Why vLLM did not start or died, in one line, from what it raised and from its log."""
+"""Explain in one line why vLLM did not start or died, from its exception and its log."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 
 from .warden import KILLED
 
-TAIL = 200_000  # bytes of the log
+TAIL = 200_000  # bytes of the log that are read
 ADVICE = (
     (
         r"torchvision::nms|torchcodec|libtorchaudio",
@@ -39,25 +39,25 @@ _WRAPPERS = ("Engine core initialization failed", "EngineCore encountered an iss
 
 
 def reason(raised: str, log: Path, since: int = 0) -> str:
-    """The cause: a known one with what to do, else the last error that is more than "it failed".
+    """Return the cause: a known one with advice, else the last error that says more than that vLLM failed.
 
-    `since`: bytes of the log that are not looked at.
+    `since`: number of bytes at the log's beginning that are not read.
     """
     lines = [line for line in f"{_tail(log, since)}\n{raised}".splitlines() if " WARNING " not in line]
     text = "\n".join(lines)
     for pattern, advice in ADVICE:
-        found = re.findall(f"[^\n]*(?:{pattern})[^\n]*", text)
-        if found:
-            return f"{advice} ({_shortened(found[-1])})"
+        matching = re.findall(f"[^\n]*(?:{pattern})[^\n]*", text)
+        if matching:
+            return f"{advice} ({_shortened(matching[-1])})"
     killed = text.rpartition(KILLED)[2].split("\n")[0] if KILLED in text else ""
     if killed:
         return f"{KILLED}{killed}" + (" (by the system, where memory ran out)" if "KILL" in killed else "")
     errors = [match for line in lines if (match := _RAISED.search(line))]
-    telling = [match for match in errors if not any(words in match[2] for words in _WRAPPERS)]
-    if telling:
-        return _shortened(telling[-1][0])
-    last = [line for line in lines if line.strip()]
-    return _shortened(last[-1]) if last else "it said nothing"
+    causes = [match for match in errors if not any(wrapper in match[2] for wrapper in _WRAPPERS)]
+    if causes:
+        return _shortened(causes[-1][0])
+    printed = [line for line in lines if line.strip()]
+    return _shortened(printed[-1]) if printed else "it said nothing"
 
 
 def _tail(log: Path, since: int) -> str:

@@ -1,7 +1,7 @@
-"""What runs of ours that died left behind, found by what they wrote down and ended by number, never by name.
+"""Find processes of vLLM that outlived a killed run, by recorded process ids, and end them; never by name.
 
-The warden ends all when its owner dies; only where it was killed too is anything left. Each child has a folder with
-the numbers and start times of its owner and of itself, the head of a session of its own.
+The warden ends all processes when its owner dies; some are left only if it was killed too. Each child has a folder with
+the process ids and start times of its owner and of itself; it leads its own session.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ import tempfile
 import time
 from pathlib import Path
 
-LONGEST = 60  # bytes of the folder's path: those of a socket have 107 at most
-KEPT_S = 7 * 24 * 3600.0  # the log of a child that died
+LONGEST = 60  # bytes of the temporary folder's path: a socket's has at most 107
+KEPT_S = 7 * 24 * 3600.0  # age at which the log of a dead child is deleted
 RECORD = "processes.json"
 
 
 def home() -> Path:
-    """The folder of all runs of this user."""
+    """Return the folder for all runs of this user; create it if needed."""
     place = tempfile.gettempdir()
     folder = Path(place if len(place) <= LONGEST else "/tmp") / f"harness-vllm-{os.getuid()}"
     folder.mkdir(mode=0o700, exist_ok=True)
@@ -31,38 +31,38 @@ def home() -> Path:
 
 
 def write(folder: Path, **processes: int) -> None:
-    """Write down the numbers of processes, and when they began."""
-    known = {name: [pid, began(pid)] for name, pid in processes.items()}
+    """Record process ids and their start times in the folder."""
+    record = {name: [pid, began(pid)] for name, pid in processes.items()}
     part = folder / f"{RECORD}.part"
-    part.write_text(json.dumps(known), encoding="utf-8")
+    part.write_text(json.dumps(record), encoding="utf-8")
     part.replace(folder / RECORD)
 
 
 def sweep(folder: Path) -> list[int]:
-    """End what is left of runs whose owner is gone, and remove their folders and old logs; the processes ended."""
+    """End processes of runs whose owner is gone, delete their folders and old logs; return the ended process ids."""
     for log in folder.glob("*.log"):
         with contextlib.suppress(OSError):
             if time.time() - log.stat().st_mtime > KEPT_S:
                 log.unlink()
     ended = []
-    for record in folder.glob(f"*/{RECORD}"):
+    for path in folder.glob(f"*/{RECORD}"):
         try:
-            known = json.loads(record.read_text(encoding="utf-8"))
-            owner, began_at = known["owner"]
+            record = json.loads(path.read_text(encoding="utf-8"))
+            owner, began_at = record["owner"]
             if began(owner) == began_at:
                 continue
-            child = known.get("child")
+            child = record.get("child")
         except (OSError, ValueError, KeyError, TypeError):
             continue
         ended += end_session(*child) if child else []
-        shutil.rmtree(record.parent, ignore_errors=True)
+        shutil.rmtree(path.parent, ignore_errors=True)
     return ended
 
 
 def end_session(leader: int, began_at: int | None) -> list[int]:
-    """Kill the processes of a session that its leader, who began then, has started; those killed."""
+    """Kill the processes of a session whose leader started at `began_at`; return the killed process ids."""
     now = began(leader)
-    if began_at is None or (now is not None and now != began_at):  # the number is another's by now
+    if began_at is None or (now is not None and now != began_at):  # another process has this id now
         return []
     killed = []
     for stat in Path("/proc").glob("[0-9]*/stat"):
@@ -76,7 +76,7 @@ def end_session(leader: int, began_at: int | None) -> list[int]:
 
 
 def began(pid: int) -> int | None:
-    """When a process began, in ticks since the machine did; None where it is gone, a zombie, or nobody can say."""
+    """Return a process's start time in clock ticks since boot; None if it has ended, is a zombie, or cannot be read."""
     return _session_and_start(pid)[1]
 
 

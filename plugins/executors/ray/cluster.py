@@ -1,9 +1,9 @@
-"""Executor `ray`: sampling, embedding, grading and ranking on a Ray cluster, or on one of its own on this machine.
+"""Executor `ray`: sampling, embedding, grading and ranking on a Ray cluster; it can start one on this machine.
 
-The same bytes as `local`: problems go to engines in the same groups, every row has its own random stream, and an engine
-has as many threads as are set here (`OMP_NUM_THREADS`). Where a worker was lost, what is left of its group is made in
-another batch, and the last bits of states may differ. Shards are written where they are made, so all nodes share the
-folder of --store, which is checked before sampling starts. See docs/cluster.md.
+The results are the same bytes as those of `local`: problems go to engines in the same groups, every row has its own
+random stream, and an engine uses the number of threads set on this machine (`OMP_NUM_THREADS`). If a worker is lost,
+the rest of its group is sampled in another batch, and the last bits of states may differ. Workers write shards
+themselves, so all nodes must share the folder of --store; this is checked before sampling starts. See docs/cluster.md.
 """
 
 from __future__ import annotations
@@ -34,22 +34,22 @@ R = TypeVar("R")
 ANSWERS_S = 10.0
 JOINS_S = 120.0
 OBJECTS_BYTES = 100 * 2**20  # results are None; shards go through the store's folder
-PASSED_ON = ("OMP_", "GOMP_", "KMP_", "MKL_", "HARNESS_")  # threads, and what the run was allowed (--unsafe-exec)
-LONGEST_TEMPORARY = 24  # Ray puts sockets 80 characters below it, and a socket's path ends at 107
+PASSED_ON = ("OMP_", "GOMP_", "KMP_", "MKL_", "HARNESS_")  # variables of threads and of permissions (--unsafe-exec)
+LONGEST_TEMPORARY = 24  # characters; Ray adds 80 for its sockets, whose paths have at most 107
 
 
 @dataclass(eq=False)
 class Ray:
-    """Runs on a Ray cluster: models in actors, grading and ranking in tasks; what a node loses is done again elsewhere.
+    """Runs on a Ray cluster: models in actors, grading and ranking in tasks; work of a lost node is repeated elsewhere.
 
-    address           of a cluster's head, host:port; "auto": the one of this machine; "local": one of its own, stopped
-                      at the end. Default: RAY_ADDRESS, else "local"
-    workers           tasks that grade or rank at once, and the cores of a cluster of its own; 0: as many as there are
-    engines           models at once; 0: as many as fit
-    cpus_per_engine   cores and threads of each; 0: OMP_NUM_THREADS where it is set, else 1
-    gpus_per_engine   none: 1 where the cluster has any GPU, else 0
+    address           of a cluster's head, host:port; "auto": this machine's cluster; "local": a new cluster on this
+                      machine, stopped at the end. Default: RAY_ADDRESS, else "local"
+    workers           maximum number of tasks that grade or rank at once, and the cores of a new cluster; 0: all cores
+    engines           maximum number of models at once; 0: as many as fit
+    cpus_per_engine   cores and threads of each engine; 0: OMP_NUM_THREADS if it is set, else 1
+    gpus_per_engine   GPUs of each engine; none: 1 if the cluster has any GPU, else 0
     gpus_per_task     GPUs, or a part of one, for each task that grades or ranks
-    patience_s        how long to wait for nodes where none is left that could go on
+    patience_s        seconds to wait for a node if no remaining one can do the work
     """
 
     address: str = ""
@@ -70,11 +70,11 @@ class Ray:
             raise HarnessError("executor ray: ray is not installed: pip install 'diversity-harness[ray]'")
 
     def begin(self, folder: Path, plugin_files: Sequence[Path]) -> None:
-        """Remember what the workers must be able to see; the cluster is asked when there is work for it."""
+        """Store the folder and files that workers must see; the cluster is checked before its first work."""
         self._folder, self._plugin_files = folder, plugin_files
 
     def map(self, function: Callable[[T], R], items: Iterable[T]) -> Iterator[R]:
-        """The results in the items' order."""
+        """Yield the results in the items' order."""
         ray, terms = self._cluster
         place = Place(1, self.gpus_per_task, environment_of(1, self.gpus_per_task))
         _require_room(ray, place, f"each task that grades or ranks (gpus_per_task={self.gpus_per_task:g})")
@@ -97,17 +97,17 @@ class Ray:
 
     @cached_property
     def _cluster(self) -> tuple[Any, Terms]:
-        """Ray, connected, and what all nodes have agreed with."""
+        """Return Ray, connected to the cluster, and the terms of the run, which all nodes fulfil."""
         address = self.address or os.environ.get("RAY_ADDRESS") or "local"
         _require_address(address)
         os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
-        if address == "local":  # Ray reads it as it is imported, and then listens on loopback alone, on any system
+        if address == "local":  # Ray reads it when it is imported, and then listens on loopback alone, on any system
             os.environ.setdefault("RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER", "0")
         import ray
 
         if not ray.is_initialized():
             _start(ray, self.workers) if address == "local" else _join(ray, address)
-        # Ray prints what it has to say of lost nodes on standard output, where --json goes. No public switch stops it.
+        # Ray prints messages about lost nodes on standard output, where --json goes. No public option turns this off.
         ray._private.worker._worker_logs_enabled = False
         run = uuid.uuid4().hex
         terms = make_terms(run, self._token(run), self._plugin_files)
@@ -115,7 +115,7 @@ class Ray:
         return ray, terms
 
     def _token(self, run: str) -> Path | None:
-        """A file that every node must see; removed when this process ends, or by the next run."""
+        """Write a file that every node must see; it is removed when this process ends, or by the next run."""
         if self._folder is None:
             return None
         token = temporary_name(self._folder / "shared", os.getpid())
@@ -125,7 +125,7 @@ class Ray:
 
 
 def _start(ray: Any, workers: int) -> None:
-    """A cluster of this machine's own, on loopback, which ends with this process."""
+    """Start a cluster on this machine, on loopback, which ends with this process."""
     temporary = tempfile.gettempdir() if len(tempfile.gettempdir()) <= LONGEST_TEMPORARY else "/tmp"
     folder = tempfile.mkdtemp(prefix="ray-", dir=temporary)
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
@@ -143,7 +143,7 @@ def _start(ray: Any, workers: int) -> None:
 
 def _join(ray: Any, address: str) -> None:
     atexit.register(ray.shutdown)
-    os.environ.setdefault("RAY_gcs_server_port_wait_time_s", "1")  # tries of half a minute each, and not twenty
+    os.environ.setdefault("RAY_gcs_server_port_wait_time_s", "1")  # tries of half a minute each, instead of twenty
     try:
         ray.init(address=address, log_to_driver=False, logging_level="ERROR")
     except (ConnectionError, RuntimeError, ValueError, OSError) as failure:
@@ -157,7 +157,7 @@ def _join(ray: Any, address: str) -> None:
 
 
 def _require_address(address: str) -> None:
-    """Raise HarnessError where it is none, or nothing listens there; Ray itself would try for minutes."""
+    """Raise HarnessError if the address is not valid or nothing listens at it; Ray itself would try for minutes."""
     if address in ("local", "auto"):
         return
     if "://" in address:
@@ -178,23 +178,26 @@ def _require_address(address: str) -> None:
 
 
 def _require_agreement(ray: Any, terms: Terms) -> None:
-    """Raise HarnessError, one line, where a node is not fit for the run; all are asked at once."""
+    """Raise HarnessError, one line, if a node does not fulfil the terms of the run; all are checked at once."""
     nodes = [node for node in ray.nodes() if node["Alive"]]
     probe = ray.remote(num_cpus=0, max_retries=2)(_probe())
-    at = ray.util.scheduling_strategies.NodeAffinitySchedulingStrategy
-    answers = {probe.options(scheduling_strategy=at(node["NodeID"], soft=True)).remote(terms): node for node in nodes}
-    there, late = ray.wait(list(answers), num_returns=len(answers), timeout=JOINS_S)
-    found = [(answers[answer]["NodeManagerHostname"], _answer(ray, answer)) for answer in there]
-    wrong = [(name, what) for name, what in found if what]
-    if wrong:
-        name, what = wrong[0]
-        others = f" (and {len(wrong) - 1} more)" if len(wrong) > 1 else ""
-        raise HarnessError(f"executor ray: node {name}{others}: {what}")
+    on_node = ray.util.scheduling_strategies.NodeAffinitySchedulingStrategy
+    answers = {
+        probe.options(scheduling_strategy=on_node(node["NodeID"], soft=True)).remote(terms): node for node in nodes
+    }
+    ready, late = ray.wait(list(answers), num_returns=len(answers), timeout=JOINS_S)
+    results = [(answers[answer]["NodeManagerHostname"], _fault(ray, answer)) for answer in ready]
+    faults = [(name, fault) for name, fault in results if fault]
+    if faults:
+        name, fault = faults[0]
+        more = f" (and {len(faults) - 1} more)" if len(faults) > 1 else ""
+        raise HarnessError(f"executor ray: node {name}{more}: {fault}")
     for answer in late:
         print(f"ray: node {answers[answer]['NodeManagerHostname']} does not answer yet", file=sys.stderr)
 
 
-def _answer(ray: Any, answer: Any) -> str:
+def _fault(ray: Any, answer: Any) -> str:
+    """Return why a node does not fulfil the terms; "" if it does."""
     try:
         return str(ray.get(answer))
     except ray.exceptions.RayError as failure:
@@ -202,7 +205,7 @@ def _answer(ray: Any, answer: Any) -> str:
 
 
 def _probe() -> Callable[[Terms], str]:
-    """A function that is sent whole, not by its name: the node may have no harness to find it in."""
+    """Return a function that is sent as a whole, not by name: the node may have no harness to import it from."""
 
     def probe(terms: dict[str, Any]) -> str:
         import contextlib
@@ -220,25 +223,25 @@ def _probe() -> Callable[[Terms], str]:
     return probe
 
 
-def _require_room(ray: Any, place: Place, what: str) -> None:
+def _require_room(ray: Any, place: Place, user: str) -> None:
     nodes = [node["Resources"] for node in ray.nodes() if node["Alive"]]
     if place.fitting(ray.nodes()):
         return
     most = " and ".join(f"{max(int(node.get(name, 0)) for node in nodes)} {name}s" for name in ("CPU", "GPU"))
     raise HarnessError(
-        f"executor ray: none of the {len(nodes)} nodes has {place} for {what}; no node has more than {most}: ask for "
+        f"executor ray: none of the {len(nodes)} nodes has {place} for {user}; no node has more than {most}: ask for "
         "less, or add such a node"
     )
 
 
 def _threads() -> int:
-    """As many threads as an engine has here where they are set; they may be part of what it computes."""
-    set_here = os.environ.get("OMP_NUM_THREADS", "").split(",")[0]
-    return int(set_here) if set_here.isdigit() and int(set_here) else 1
+    """Return the number of threads set on this machine, else 1: results may depend on it in the last bits."""
+    value = os.environ.get("OMP_NUM_THREADS", "").split(",")[0]
+    return int(value) if value.isdigit() and int(value) else 1
 
 
 def environment_of(threads: float, gpus: float) -> Mapping[str, str]:
-    """What a worker is told: as many threads as cores; no GPU where none was asked for (Ray would show them all)."""
+    """Return a worker's environment variables: a thread per core; no GPU if none is requested (Ray would show all)."""
     passed_on = {name: value for name, value in os.environ.items() if name.startswith(PASSED_ON)}
     hidden = {} if gpus else {"CUDA_VISIBLE_DEVICES": ""}
     return passed_on | {"OMP_NUM_THREADS": str(max(1, int(threads)))} | hidden

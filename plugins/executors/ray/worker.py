@@ -1,7 +1,7 @@
-"""What runs in the processes of a Ray cluster: the harness' own functions, once it is sure that they fit the run.
+"""Run the harness' functions in the processes of a Ray cluster, after checking that the process fits the run.
 
-Nothing here imports ray. A worker compares what the run's terms say with what it finds, once a process: the versions,
-the plugin files, and a token in the store, which is how it knows that the folder is the same one.
+This module does not import ray. Once in each process a worker compares the run's terms with its own environment: the
+versions, the plugin files, and a token in the store, which shows that it sees the same folder.
 """
 
 from __future__ import annotations
@@ -24,30 +24,32 @@ from harness.stages.work import forget_components
 
 Terms = dict[str, Any]  # plain data: a node without the harness must be able to read it
 
-_agreed = ""  # the run that this process has found to fit
+_agreed = ""  # the run whose terms this process fulfils
 
 
 def make_terms(run: str, token: Path | None, plugin_files: Sequence[Path]) -> Terms:
-    """What every process that works for a run has to agree with."""
-    ours = {dist.metadata["Name"] for dist in distributions() if any(one.group == GROUP for one in dist.entry_points)}
+    """Return what every process that works for a run must have in common with this one."""
+    installed = {
+        dist.metadata["Name"] for dist in distributions() if any(point.group == GROUP for point in dist.entry_points)
+    }
     return {
         "run": run,
         "folder": os.getcwd(),
         "token": str(token.absolute()) if token else "",
         "python": _python(),
-        "versions": {name: version(name) for name in sorted(ours)},
+        "versions": {name: version(name) for name in sorted(installed)},
         "files": {str(path): _digest(path) for path in plugin_files},
     }
 
 
 def difference(terms: Terms) -> str:
-    """What is wrong with this process for that run, in a few words; "" where nothing is."""
+    """Return how this process differs from the run's terms, in a few words; "" if it does not."""
     if terms["python"] != _python():
         return f"Python {_python()} there, {terms['python']} here: install the same"
-    for name, wanted in terms["versions"].items():
-        found = _version(name)
-        if found != wanted:
-            return f"{name} {found} there, {wanted} here: install the same"
+    for name, expected in terms["versions"].items():
+        installed = _version(name)
+        if installed != expected:
+            return f"{name} {installed} there, {expected} here: install the same"
     if terms["token"] and _content(terms["token"]) != terms["run"].encode():
         folder = Path(terms["token"]).parent
         return f"it does not see the store's folder {folder}: --store must be on a file system that all nodes share"
@@ -58,7 +60,7 @@ def difference(terms: Terms) -> str:
 
 
 def done(terms: Terms, function: Callable[..., Any], *arguments: Any) -> tuple[bool, Any]:
-    """(True, what the function gives), or (False, what it raised)."""
+    """Return (True, the function's result), or (False, the exception that it raised)."""
     try:
         _enter(terms)
         return True, function(*arguments)
@@ -67,22 +69,22 @@ def done(terms: Terms, function: Callable[..., Any], *arguments: Any) -> tuple[b
 
 
 class Worker:
-    """Does one thing after the other, and says meanwhile how far it is. What its functions load stays loaded."""
+    """Does one item after another, and can be asked for its progress. What its functions load stays loaded."""
 
     def __init__(self) -> None:
         self._at = (-1, 0)
 
     def ready(self) -> None:
-        """Answered once the process is there."""
+        """Do nothing; Ray answers the call once the process has started."""
 
     def do(self, terms: Terms, number: int, function: Callable[..., Any], item: Any) -> tuple[bool, Any, int]:
-        """What `done` gives, and how many units were reported."""
+        """Return what `done` returns, and the number of reported units."""
         self._at = (number, 0)
         well, result = done(terms, function, item, self._count)
         return well, result, self._at[1]
 
     def at(self) -> tuple[int, int]:
-        """Which item is under way, and the units of it that are finished."""
+        """Return the number of the current item, and how many of its units are finished."""
         return self._at
 
     def _count(self, units: int) -> None:
@@ -93,17 +95,17 @@ def _enter(terms: Terms) -> None:
     global _agreed
     if terms["run"] == _agreed:
         return
-    with contextlib.suppress(OSError):  # relative paths mean what they mean where the run was started
+    with contextlib.suppress(OSError):  # so that relative paths mean the same as where the run was started
         os.chdir(terms["folder"])
-    wrong = difference(terms)
-    if wrong:
-        raise HarnessError(f"executor ray: node {platform.node()}: {wrong}")
+    fault = difference(terms)
+    if fault:
+        raise HarnessError(f"executor ray: node {platform.node()}: {fault}")
     forget_components()
     _agreed = terms["run"]
 
 
 def _portable(failure: Exception) -> Exception:
-    """The exception as another process can read it; with the traceback that it had here, where it is a bug."""
+    """Return the exception in a form that can be pickled; for a bug it includes this process' traceback."""
     if isinstance(failure, HarnessError):
         return HarnessError(str(failure))
     failure.add_note(f"on {platform.node()}:\n{''.join(traceback.format_exception(failure))}")

@@ -1,6 +1,6 @@
-"""How good an embedded model is: `python -m harness_plugins.models.tiny24.measure FOLDER --split dev --n 256`.
+"""Measure an embedded model: `python -m harness_plugins.models.tiny24.measure FOLDER --split dev --n 256`.
 
-Plain `generate` at temperature 1 and the task's own checker: a second opinion beside `harness run`.
+Samples by plain `generate` at temperature 1 and grades by the task: an independent check of `harness run`.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ TASK = Game24()
 def sample(
     model: LlamaForCausalLM, tokenizer: PreTrainedTokenizerFast, problems: Sequence[Problem], n: int, seed: int
 ) -> list[list[str]]:
-    """n responses to each problem at temperature 1, all in one batch."""
+    """Sample n responses to each problem at temperature 1, all in one batch; return their texts."""
     prompts = tokenizer.apply_chat_template(
         [TASK.messages(problem) for problem in problems],
         add_generation_prompt=True,
@@ -47,7 +47,7 @@ def measure(
     seed: int = 0,
     rows: int = 256,
 ) -> list[int]:
-    """How many of n responses to each problem are correct; about `rows` are drawn at a time."""
+    """Return how many of n responses to each problem are correct; about `rows` are sampled at a time."""
     per_call = max(1, rows // n)
     counts: list[int] = []
     for start in range(0, len(problems), per_call):
@@ -58,12 +58,12 @@ def measure(
 
 
 def pass_at_k(counts: Sequence[int], n: int, k: int) -> float:
-    """Mean over problems of 1 - C(n - c, k) / C(n, k)."""
+    """Return the mean over problems of 1 - C(n - c, k) / C(n, k)."""
     return sum(1 - math.comb(n - c, k) / math.comb(n, k) for c in counts) / len(counts)
 
 
 def summary(counts: Sequence[int], n: int) -> dict[str, float]:
-    """pass@k for powers of 4 up to n, and the shares of problems that are hopeless or all but certain."""
+    """Return pass@k for powers of 4 up to n, and the shares of problems never solved and solved by over 90 %."""
     ks = [4**i for i in range(int(math.log(n, 4) + 1e-9) + 1)]
     return {
         "problems": len(counts),

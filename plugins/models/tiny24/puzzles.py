@@ -1,4 +1,4 @@
-"""Puzzles with worked solutions, made by exhaustive search: what the embedded models are trained on.
+"""Find puzzles with worked solutions by exhaustive search: the training data of the embedded models.
 
 A puzzle is four numbers from 1 to 13 and a target. One worked solution of `4 5 6 10`:
 
@@ -7,7 +7,7 @@ A puzzle is four numbers from 1 to 13 and a target. One worked solution of `4 5 
     20 + 4 = 24
     Answer: 5 * 4 + 10 - 6
 
-Sums and products name the larger number first, nothing is negative, and what is left is ascending.
+Sums and products have the larger number first, no number is negative, and remaining numbers ascend.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ Numbers = tuple[int, ...]
 
 @dataclass(frozen=True)
 class Term:
-    """A value on the table: the expression that made it, and how tightly that binds."""
+    """A number still in play: its value, its expression, and the precedence of the expression's last operation."""
 
     value: Value
     expression: str
@@ -49,31 +49,31 @@ class Puzzle:
 
     @property
     def prompt(self) -> str:
-        """The task's own prompt; another target than 24 is named in its place."""
+        """Return the task's prompt; a target other than 24 replaces the 24 in it."""
         prompt = PROMPT.format(numbers=", ".join(map(str, self.numbers)))
         return prompt.replace(f"make {TARGET}", f"make {self.target}")
 
 
 def all_numbers() -> list[Numbers]:
-    """The 1,820 multisets of four numbers from 1 to 13, in order."""
+    """Return the 1,820 multisets of four numbers from 1 to 13, in order."""
     return list(combinations_with_replacement(range(1, 14), 4))
 
 
 def solve(numbers: Numbers, targets: Iterable[int]) -> dict[int, list[str]]:
-    """All distinct worked solutions per target; those with fractions only where a target has no other. About 10 ms."""
+    """Return all distinct worked solutions by target; with fractions only if a target has no others. About 10 ms."""
     whole: defaultdict[int, dict[str, None]] = defaultdict(dict)  # dicts as ordered sets
     fractional: defaultdict[int, dict[str, None]] = defaultdict(dict)
-    wanted = frozenset(targets)
-    for steps, last, has_fraction in _search([Term(n, str(n)) for n in sorted(numbers)], [], False, wanted):
-        found = fractional if has_fraction else whole
-        found[int(last.value)]["\n".join([*steps, f"Answer: {last.expression}"])] = None
+    terms = [Term(n, str(n)) for n in sorted(numbers)]
+    for steps, result, has_fraction in _search(terms, [], False, frozenset(targets)):
+        solutions = fractional if has_fraction else whole
+        solutions[int(result.value)]["\n".join([*steps, f"Answer: {result.expression}"])] = None
     return {target: list(whole.get(target) or fractional[target]) for target in sorted({*whole, *fractional})}
 
 
 def training_puzzles(quadruples: Iterable[Numbers], largest_target: int, keep: int, seed: int) -> list[Puzzle]:
-    """Every solvable (numbers, target up to `largest_target`), but for 24 only the numbers of the split "train".
+    """Return every solvable puzzle with a target up to `largest_target`; for 24 only numbers of the split "train".
 
-    Puzzles for 24 keep all their solutions, others at most `keep`, drawn by (seed, numbers).
+    Puzzles for 24 keep all their solutions, others at most `keep`, chosen at random by (seed, numbers).
     """
     puzzles = []
     for numbers in quadruples:
@@ -87,26 +87,26 @@ def training_puzzles(quadruples: Iterable[Numbers], largest_target: int, keep: i
 
 
 def _search(
-    terms: Sequence[Term], steps: list[str], has_fraction: bool, wanted: frozenset[int]
+    terms: Sequence[Term], steps: list[str], has_fraction: bool, targets: frozenset[int]
 ) -> Iterator[tuple[list[str], Term, bool]]:
-    """Depth first over all pairs and operations: the steps' lines, the last term, and whether a fraction occurred."""
+    """Search all pairs and operations depth first; yield the steps' lines, the result, and if it used fractions."""
     for i, j in combinations(range(len(terms)), 2):
-        rest = [term for k, term in enumerate(terms) if k not in (i, j)]
+        others = [term for k, term in enumerate(terms) if k not in (i, j)]
         for operator, left, right, value in _results(terms[i], terms[j]):
             fractional = has_fraction or isinstance(value, Fraction)
-            if not rest:
-                if not isinstance(value, Fraction) and value in wanted:
+            if not others:
+                if not isinstance(value, Fraction) and value in targets:
                     term = _combined(operator, left, right, value)
                     yield [*steps, f"{left.value} {operator} {right.value} = {value}"], term, fractional
                 continue
-            remaining = sorted([*rest, _combined(operator, left, right, value)], key=lambda term: term.value)
+            remaining = sorted([*others, _combined(operator, left, right, value)], key=lambda term: term.value)
             shown = " ".join(str(term.value) for term in remaining)
             step = f"{left.value} {operator} {right.value} = {value}, left {shown}"
-            yield from _search(remaining, [*steps, step], fractional, wanted)
+            yield from _search(remaining, [*steps, step], fractional, targets)
 
 
 def _results(a: Term, b: Term) -> Iterator[tuple[str, Term, Term, Value]]:
-    """The results of one operation on two terms that stay within the limits, as (operator, left, right, value)."""
+    """Yield the results of one operation on two terms, within the limits, as (operator, left, right, value)."""
     small, large = (a, b) if a.value <= b.value else (b, a)
     operations: list[tuple[str, Term, Term, Value]] = [
         ("+", large, small, large.value + small.value),
@@ -123,7 +123,7 @@ def _results(a: Term, b: Term) -> Iterator[tuple[str, Term, Term, Value]]:
 
 
 def _combined(operator: str, left: Term, right: Term, value: Value) -> Term:
-    """The term of one operation, with brackets only where they are needed."""
+    """Return the term of one operation, with brackets only if they are needed."""
     binds = PRECEDENCE[operator]
     bracket_right = right.precedence < binds or (right.precedence == binds and operator in "-/")
     expression = f"{_bracketed(left, left.precedence < binds)} {operator} {_bracketed(right, bracket_right)}"

@@ -1,10 +1,11 @@
 """Train an embedded model on one CPU core: `python -m harness_plugins.models.tiny24.train --out DIR --steps N`.
 
 A batch holds `prompts` puzzles with `responses` worked solutions each. The solutions share their prompt's tokens in one
-row, under a mask that hides them from one another; the loss is on response tokens only. Step s draws its batch from
-(seed, s) alone, so a killed run that is started again ends in the same weights (same machine, same threads).
+row, under a mask that hides them from one another; the loss is on response tokens only. The batch of step s depends on
+(seed, s) alone, so a killed run that is started again ends with the same weights (same machine, same threads).
 
-DIR/state.pt resumes, DIR/log.jsonl is the log, DIR/step-N are complete Hugging Face folders, one every `--keep` steps.
+DIR/state.pt holds the state to resume from, DIR/log.jsonl the log. DIR/step-N are complete Hugging Face folders, one
+every `--keep` steps.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ from .vocabulary import CONTEXT, build_tokenizer
 
 @dataclass(frozen=True)
 class TrainConfig:
-    """All that fixes a run. `share_24` of the puzzles have target 24, the others a target up to `largest_target`."""
+    """All settings of a run. `share_24` of the puzzles have target 24, the others a target up to `largest_target`."""
 
     steps: int = 5000
     seed: int = 0
@@ -71,17 +72,17 @@ class Batch:
     segment_length: int
 
     def segments(self, per_token: Tensor) -> Tensor:
-        """(B, L, ...) to the segments' own (B, R, S, ...)."""
-        rest = per_token[:, self.prompt_length :]
-        return rest.unflatten(1, (-1, self.segment_length))
+        """Return the values (B, L, ...) of all tokens by segment, (B, R, S, ...)."""
+        segments = per_token[:, self.prompt_length :]
+        return segments.unflatten(1, (-1, self.segment_length))
 
     def positions(self) -> Tensor:
-        """(1, L): each segment goes on where the prompt ends."""
+        """Return the positions (1, L): each segment continues where the prompt ends."""
         place = torch.arange(self.tokens.shape[1]) - self.prompt_length
         return (self.prompt_length + torch.where(place < 0, place, place % self.segment_length))[None]
 
     def mask(self) -> Tensor:
-        """(1, 1, L, L) bool: a token sees the prompt and its own segment, up to itself; padding comes last anyway."""
+        """Return the mask (1, 1, L, L) bool: a token sees prompt and segment up to itself; padding is at the end."""
         place = torch.arange(self.tokens.shape[1]) - self.prompt_length
         segment = torch.where(place < 0, -1, place // self.segment_length)
         visible = (segment[None, :] == -1) | (segment[:, None] == segment[None, :])
@@ -99,29 +100,29 @@ class Curriculum:
         self.tokenizer = tokenizer
 
     def batch(self, step: int) -> Batch:
-        """The batch of a step, drawn from (seed, step) alone; a puzzle's solutions have equal weight."""
+        """Return the batch of a step, sampled by (seed, step) alone; a puzzle's solutions have equal weight."""
         rng = random.Random(f"{self.config.seed} {step}")
         chosen = [
             rng.choice(self.for_24 if rng.random() < self.config.share_24 else self.for_others)
             for _ in range(self.config.prompts)
         ]
-        return pack(self.tokenizer, chosen, [draw(puzzle.responses, self.config.responses, rng) for puzzle in chosen])
+        return pack(self.tokenizer, chosen, [choose(puzzle.responses, self.config.responses, rng) for puzzle in chosen])
 
 
-def draw(responses: Sequence[str], count: int, rng: random.Random) -> list[str]:
-    """`count` responses, distinct as long as there are enough."""
+def choose(responses: Sequence[str], count: int, rng: random.Random) -> list[str]:
+    """Choose `count` responses at random, distinct ones if there are enough."""
     rounds = [rng.sample(responses, min(len(responses), count)) for _ in range(math.ceil(count / len(responses)))]
     return [response for some in rounds for response in some][:count]
 
 
 def render(tokenizer: PreTrainedTokenizerFast, puzzle: Puzzle) -> list[int]:
-    """The prompt's tokens, as every engine makes them."""
+    """Return the prompt's tokens, as every engine computes them."""
     messages = [{"role": "user", "content": puzzle.prompt}]
     return list(tokenizer.apply_chat_template(messages, add_generation_prompt=True, return_dict=False))
 
 
 def pack(tokenizer: PreTrainedTokenizerFast, puzzles: Sequence[Puzzle], responses: Sequence[Sequence[str]]) -> Batch:
-    """One row a puzzle, R responses each. All prompts have one length: their numbers are single tokens."""
+    """Return a batch: a row per puzzle, R responses each. All prompts have one length: numbers are single tokens."""
     prompts = torch.tensor([render(tokenizer, puzzle) for puzzle in puzzles])
     ids = tokenizer([response + tokenizer.eos_token for some in responses for response in some])["input_ids"]
     longest = max(map(len, ids))
@@ -133,7 +134,7 @@ def pack(tokenizer: PreTrainedTokenizerFast, puzzles: Sequence[Puzzle], response
 
 
 def loss_of(model: LlamaForCausalLM, batch: Batch, bfloat16: bool) -> Tensor:
-    """Mean cross-entropy of the response tokens, end of sequence included, in nats."""
+    """Return the mean cross-entropy of the response tokens, end of sequence included, in nats."""
     with torch.autocast("cpu", torch.bfloat16, enabled=bfloat16):
         states = model.model(
             input_ids=batch.tokens, position_ids=batch.positions(), attention_mask=batch.mask(), use_cache=False
@@ -145,7 +146,7 @@ def loss_of(model: LlamaForCausalLM, batch: Batch, bfloat16: bool) -> Tensor:
 
 
 def build_model(config: TrainConfig, tokenizer: PreTrainedTokenizerFast) -> LlamaForCausalLM:
-    """A fresh stock Llama with heads of 64, its weights drawn from the seed."""
+    """Return an untrained standard Llama with heads of 64, its weights initialized from the seed."""
     torch.manual_seed(config.seed)
     special = {name: getattr(tokenizer, name) for name in ("pad_token_id", "bos_token_id", "eos_token_id")}
     model = LlamaForCausalLM(
@@ -165,7 +166,7 @@ def build_model(config: TrainConfig, tokenizer: PreTrainedTokenizerFast) -> Llam
 
 
 def build_optimizer(config: TrainConfig, model: LlamaForCausalLM) -> torch.optim.AdamW:
-    """AdamW; decay on matrices only."""
+    """Return AdamW with weight decay on matrices only."""
     matrices = [weight for weight in model.parameters() if weight.dim() > 1]
     vectors = [weight for weight in model.parameters() if weight.dim() <= 1]
     groups = [{"params": matrices, "weight_decay": config.weight_decay}, {"params": vectors, "weight_decay": 0.0}]
@@ -173,14 +174,14 @@ def build_optimizer(config: TrainConfig, model: LlamaForCausalLM) -> torch.optim
 
 
 def learning_rate(config: TrainConfig, step: int) -> float:
-    """Linear warm-up, then a cosine down to a fiftieth."""
+    """Return the learning rate of a step: linear warm-up, then a cosine down to a fiftieth."""
     cosine = 0.5 * (1 + math.cos(math.pi * step / config.steps))
     return config.learning_rate * min(1.0, (step + 1) / config.warmup) * max(cosine, 0.02)
 
 
 @dataclass
 class Run:
-    """A run under way: what resumes it beside the config. `seconds` of training, over all its lives."""
+    """The state of a run, which with its config resumes it. `seconds`: training time, earlier processes included."""
 
     model: LlamaForCausalLM
     optimizer: torch.optim.AdamW
@@ -188,20 +189,20 @@ class Run:
     seconds: float = 0.0
 
     def save(self, path: Path) -> None:
-        """Write to a temporary name, then rename: a kill leaves the old state or the new one."""
+        """Write the state to a temporary file, then rename it: a killed process leaves the old state or the new one."""
         parts = {"model": self.model.state_dict(), "optimizer": self.optimizer.state_dict()}
         torch.save({**parts, "step": self.step, "seconds": self.seconds}, path.with_suffix(".part"))
         os.replace(path.with_suffix(".part"), path)
 
     def load(self, path: Path) -> None:
-        """Go on from a saved state."""
+        """Load a saved state."""
         state = torch.load(path, weights_only=True)
         self.model.load_state_dict(state["model"])
         self.optimizer.load_state_dict(state["optimizer"])
         self.step, self.seconds = state["step"], state["seconds"]
 
     def advance(self, config: TrainConfig, batch: Batch) -> float:
-        """One optimizer step; returns the loss."""
+        """Do one optimizer step; return the loss."""
         started = time.perf_counter()
         for group in self.optimizer.param_groups:
             group["lr"] = learning_rate(config, self.step)
@@ -216,7 +217,7 @@ class Run:
 
 
 def train(out: Path, config: TrainConfig, quadruples: Sequence[Numbers] | None = None) -> Run:
-    """Train to `config.steps` on all four-number puzzles or some, or resume what lies in `out`."""
+    """Train to `config.steps` on puzzles of all (or the given) four numbers; resume if `out` holds a state."""
     torch.set_num_threads(config.threads)
     out.mkdir(parents=True, exist_ok=True)
     record(out / "config.json", config)
@@ -232,13 +233,13 @@ def train(out: Path, config: TrainConfig, quadruples: Sequence[Numbers] | None =
         log.losses.append(run.advance(config, curriculum.batch(run.step)))
         if run.step % config.keep == 0 or run.step == config.steps:
             save_folder(out / f"step-{run.step}", run.model, tokenizer)
-            log.write(run, dev_figures(run.model, tokenizer, dev, config.dev_samples))
+            log.write(run, dev_metrics(run.model, tokenizer, dev, config.dev_samples))
             run.save(out / "state.pt")
     return run
 
 
 def record(path: Path, config: TrainConfig) -> None:
-    """Write the config down beside the run, or hold it against the one that the run was started with."""
+    """Write the config to `path`; HarnessError if `path` holds another config, with which the run was started."""
     if not path.exists():
         path.write_text(json.dumps(asdict(config), indent=2) + "\n")
     changed = {name for name, value in json.loads(path.read_text()).items() if getattr(config, name) != value}
@@ -248,14 +249,14 @@ def record(path: Path, config: TrainConfig) -> None:
 
 
 def dev_problems(count: int) -> list[Problem]:
-    """Some problems of the split "dev", always the same ones."""
+    """Return some problems of the split "dev", always the same ones."""
     return random.Random(0).sample(TASK.problems("dev"), count)
 
 
-def dev_figures(
+def dev_metrics(
     model: LlamaForCausalLM, tokenizer: PreTrainedTokenizerFast, dev: Sequence[Problem], n: int
 ) -> dict[str, float]:
-    """pass@1 and pass@n on dev problems, n responses each."""
+    """Return pass@1 and pass@n on dev problems, with n responses each."""
     if not dev:
         return {}
     counts = measure(model, tokenizer, dev, n=n)
@@ -263,26 +264,26 @@ def dev_figures(
 
 
 class Log:
-    """log.jsonl: one line every `keep` steps. A resumed run first drops the lines of steps that it will do again."""
+    """The file log.jsonl, a line every `keep` steps. A resumed run first deletes lines of steps that it repeats."""
 
     def __init__(self, path: Path, step: int) -> None:
         self.path = path
         self.losses: list[float] = []
         lines = path.read_text().splitlines() if path.exists() else []
-        kept = takewhile(lambda line: json.loads(line)["step"] <= step, lines)
-        path.write_text("".join(f"{line}\n" for line in kept))
+        earlier = takewhile(lambda line: json.loads(line)["step"] <= step, lines)
+        path.write_text("".join(f"{line}\n" for line in earlier))
 
-    def write(self, run: Run, figures: dict[str, float]) -> None:
-        """Append a line: step, mean loss since the last line, seconds of training, and figures."""
+    def write(self, run: Run, metrics: dict[str, float]) -> None:
+        """Append a line: step, mean loss since the last line, seconds of training, and metrics."""
         loss = round(sum(self.losses) / len(self.losses), 4)
-        line = {"step": run.step, "loss": loss, "seconds": round(run.seconds, 1), **figures}
+        line = {"step": run.step, "loss": loss, "seconds": round(run.seconds, 1), **metrics}
         with self.path.open("a") as file:
             file.write(json.dumps(line) + "\n")
         self.losses.clear()
 
 
 def save_folder(folder: Path, model: LlamaForCausalLM, tokenizer: PreTrainedTokenizerFast) -> None:
-    """A complete Hugging Face folder, weights in float16."""
+    """Write a complete Hugging Face folder, with weights in float16."""
     half = LlamaForCausalLM(model.config).to(torch.float16)
     half.load_state_dict(model.state_dict())
     half.generation_config = model.generation_config
@@ -291,7 +292,7 @@ def save_folder(folder: Path, model: LlamaForCausalLM, tokenizer: PreTrainedToke
 
 
 def main(arguments: Iterable[str] | None = None) -> None:
-    """The command line: every field of TrainConfig is an option."""
+    """Run the command line; every field of TrainConfig is an option."""
     parser = argparse.ArgumentParser(description="Train an embedded Game of 24 model; start again to resume.")
     parser.add_argument("--out", type=Path, required=True)
     for field in fields(TrainConfig):

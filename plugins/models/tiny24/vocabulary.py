@@ -2,7 +2,7 @@
 
 ` make 24. Write` becomes ` make`, ` 24`, `.`, ` Write`: text is cut into words, whole numbers and single signs, each
 with the space before it, and a piece that is in the list is one token. Any other piece becomes its bytes, so every text
-round-trips. There are no merges to learn. The special tokens hold a fullwidth bar: no ASCII text can spell one.
+can be decoded exactly. No merges are learnt. The special tokens hold a fullwidth bar: no ASCII text contains one.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ CHAT_TEMPLATE = (
 
 
 def build_tokenizer() -> PreTrainedTokenizerFast:
-    """The tokenizer, 1,086 tokens; it adds no special token by itself, the chat template writes them."""
+    """Return the tokenizer with 1,086 tokens; it adds no special token by itself, the chat template writes them."""
     splitter = pre_tokenizers.Sequence(
         [
             pre_tokenizers.Split(Regex(PIECES), "isolated"),
@@ -54,7 +54,7 @@ def build_tokenizer() -> PreTrainedTokenizerFast:
 
 
 def _vocabulary(splitter: pre_tokenizers.PreTokenizer) -> dict[str, int]:
-    """Special tokens, the 256 bytes, then numbers and words, with and without the space before them."""
+    """Return token -> id: special tokens, the 256 bytes, then numbers and words with and without a space before."""
     texts = [PROMPT, RESPONSE_WORDS, *(f"{n} {n}" for n in range(LARGEST_VALUE + 1))]
     pieces = [piece for text in texts for piece, _ in splitter.pre_tokenize_str(text)]
     alphabet = sorted(pre_tokenizers.ByteLevel.alphabet())

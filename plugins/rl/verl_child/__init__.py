@@ -1,9 +1,9 @@
-"""What runs inside verl's processes: our trainer and workers, on verl's own extension points.
+"""Code that runs inside verl's processes: the harness' trainer and workers, attached to verl's extension points.
 
-`plugin` is what verl loads (entry-point group `verl.plugins`), `__main__` what the harness starts. Nothing here copies
-verl's loop; `contract` names all that is private to verl and leaned on.
+verl loads `plugin` (entry-point group `verl.plugins`); the harness starts `__main__`. verl's training loop is not
+copied. `contract` lists all private parts of verl that are used.
 """
 
 from __future__ import annotations
 
-RUN = "HARNESS_RL_RUN"  # names the run's folder in the environment of all its processes
+RUN = "HARNESS_RL_RUN"  # environment variable of all processes of a run: the run's folder

@@ -1,6 +1,6 @@
-"""One run of verl: `python -m harness_plugins.rl.verl_child FOLDER`, in verl's environment; started by the harness.
+"""Run verl: `python -m harness_plugins.rl.verl_child FOLDER`, in verl's environment; started by the harness.
 
-With `--compose` the configuration is composed under verl's own schema, checked and printed, and nothing is started.
+With `--compose` the configuration is only composed under verl's schema, checked and printed.
 """
 
 from __future__ import annotations
@@ -26,19 +26,19 @@ from . import RUN, contract
 from .resuming import logged, tidy
 
 REFUSED = 2
-SHORT = 25  # bytes; Ray adds 66 to what follows it
+SHORT = 25  # bytes of the path of the temporary folder; Ray adds 66 to the path of the run's folder below it
 
 
 def main() -> int:
-    """The exit status: 0, or `REFUSED` after one line that says why."""
+    """Return the exit status: 0, or `REFUSED` after one line on stderr that gives the reason."""
     parser = argparse.ArgumentParser(prog="verl_child")
     parser.add_argument("folder", type=Path)
     parser.add_argument("--compose", action="store_true")
-    asked = parser.parse_args()
+    options = parser.parse_args()
     try:
-        run = read_run(asked.folder.absolute())
+        run = read_run(options.folder.absolute())
         config = _prepared(run)
-        if asked.compose:
+        if options.compose:
             _print(config)
         else:
             _train(run, config)
@@ -49,7 +49,7 @@ def main() -> int:
 
 
 def _prepared(run: TrainingRun) -> Any:
-    """The composed configuration, after verl was found to be the one that the plugin is for."""
+    """Check that verl is the version that the plugin needs; return the composed configuration."""
     contract.require_version()
     os.environ[RUN] = str(run.folder)
     importlib.import_module("verl")  # loads the plugin
@@ -71,7 +71,7 @@ def _print(config: Any) -> None:
 
 
 def _train(run: TrainingRun, config: Any) -> None:
-    """Train to the end, going on from the last whole checkpoint."""
+    """Train to the last step, starting from the last complete checkpoint."""
     from omegaconf import open_dict
     from verl.trainer.main_ppo import TaskRunnerV1, run_ppo
 
@@ -85,13 +85,12 @@ def _train(run: TrainingRun, config: Any) -> None:
 
 @contextmanager
 def _ray_folder(run: Path) -> Iterator[Path]:
-    """A folder of this run's own for Ray's files, its path short: those of its sockets have at most 107 bytes."""
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))  # so that what follows is tidied up
-    place = tempfile.gettempdir()
-    folder = (
-        Path(place if len(place) <= SHORT else "/tmp") / f"verl-{hashlib.sha256(str(run).encode()).hexdigest()[:10]}"
-    )
-    shutil.rmtree(folder, ignore_errors=True)  # of a run that was killed
+    """Yield a folder for Ray's files, used by this run alone, with a short path: a socket's has at most 107 bytes."""
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))  # so that the `finally` below runs
+    temporary = tempfile.gettempdir()
+    name = f"verl-{hashlib.sha256(str(run).encode()).hexdigest()[:10]}"
+    folder = Path(temporary if len(temporary) <= SHORT else "/tmp") / name
+    shutil.rmtree(folder, ignore_errors=True)  # left by a killed run
     folder.mkdir(mode=0o700)
     try:
         yield folder

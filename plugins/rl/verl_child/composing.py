@@ -1,4 +1,4 @@
-"""A run's configuration, composed by hydra on verl's own, and refused where the plugin could not be right."""
+"""Compose a run's configuration by hydra on verl's defaults, and refuse those with which states would be wrong."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ from .run_options import options
 
 
 def compose(run: TrainingRun) -> DictConfig:
-    """`verl.yaml` of the run's folder on `ppo_trainer`, then the overrides; HarnessError for what is wrong."""
+    """Return `ppo_trainer` changed by the run's `verl.yaml` and then its overrides; HarnessError if it is not valid."""
     try:
         with initialize_config_dir(str(run.folder), version_base=None):
             config = hydra_compose("verl", overrides=list(run.overrides))
         _require_known(run)
-        _refuse_what_cannot_be_right(run, config)
+        _require_readable_states(run, config)
         auto_set_device(config)
-        with redirect_stdout(sys.stderr):  # it prints
+        with redirect_stdout(sys.stderr):  # the function prints
             validate_config(config, need_reference_policy(config), need_critic(config))
     except (HydraException, OmegaConfBaseException, AssertionError, ValueError, TypeError) as failure:
         reason = " ".join(str(failure).split())
@@ -41,7 +41,7 @@ def compose(run: TrainingRun) -> DictConfig:
 
 
 def _require_known(run: TrainingRun) -> None:
-    """Hydra checks the overrides against verl's schema; a file's own keys it takes as they come."""
+    """Raise HarnessError if `verl.yaml` has a key that verl's schema lacks; hydra checks only the overrides."""
     with initialize_config_module("verl.trainer.config", version_base=None):
         schema = dict(_leaves(OmegaConf.to_container(hydra_compose("ppo_trainer"))))
     for key, _ in _leaves(OmegaConf.to_container(OmegaConf.load(run.folder / "verl.yaml"))):
@@ -50,7 +50,7 @@ def _require_known(run: TrainingRun) -> None:
 
 
 def _leaves(tree: Any, path: str = "") -> Iterator[tuple[str, Any]]:
-    """Dotted key and value of all that is no mapping."""
+    """Yield the dotted key and the value of every entry that is not a mapping."""
     for key, value in tree.items():
         if isinstance(value, dict) and value:
             yield from _leaves(value, f"{path}{key}.")
@@ -58,8 +58,8 @@ def _leaves(tree: Any, path: str = "") -> Iterator[tuple[str, Any]]:
             yield f"{path}{key}", value
 
 
-def _refuse_what_cannot_be_right(run: TrainingRun, config: DictConfig) -> None:
-    """The hidden states are read where FSDP has whole rows, and the reference has to run to be read."""
+def _require_readable_states(run: TrainingRun, config: DictConfig) -> None:
+    """Raise HarnessError unless the hidden states can be read: FSDP with whole rows, and a model that runs."""
     actor, model = config.actor_rollout_ref.actor, config.actor_rollout_ref.model
     if not config.trainer.use_v1:
         raise HarnessError("verl: trainer.use_v1=False: the plugin is for verl's V1 trainer")

@@ -1,7 +1,7 @@
-"""The contract: every private part of verl that the plugin leans on, and the one version that it was read in.
+"""Check that the installed verl has all private parts that the plugin uses, in the one version they are known from.
 
-Most are methods that verl's own trainer overrides or calls, underscore-named, and may change in any release. They are
-checked in verl's environment before Ray is started: by name, and by the parameters that we pass or take.
+Most are methods whose names begin with an underscore, which verl's own trainer overrides or calls. They may change in
+any release. They are checked in verl's environment before Ray is started: by name, and by the parameters used.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from harness import HarnessError
 
 VERSION = "0.9.1"
 
-Parameters = Sequence[str] | None  # None: the name alone is needed
+Parameters = Sequence[str] | None  # None: only the name is checked
 
 TRAINER = "verl.trainer.ppo.v1.trainer_base:PPOTrainer"
 ENGINE = "verl.workers.engine.fsdp.transformer_impl"
@@ -24,7 +24,7 @@ WORKERS = "verl.workers.engine_workers"
 REPLICA = "verl.workers.rollout.replica"
 
 NEEDED: Mapping[str, Parameters] = {
-    # the trainer: what we override or call
+    # the trainer: methods that are overridden or called
     "verl.trainer.main_ppo:run_ppo": ("config", "task_runner_class"),
     "verl.trainer.main_ppo:TaskRunnerV1": None,
     "verl.trainer.ppo.v1:register_trainer": ("name",),
@@ -47,7 +47,7 @@ NEEDED: Mapping[str, Parameters] = {
     "verl.utils.config:validate_config": ("config", "use_reference_policy", "use_critic"),
     "verl.utils.device:auto_set_device": ("config",),
     "verl.utils.checkpoint.checkpoint_manager:get_checkpoint_tracker_filename": ("root_path",),
-    # the workers: where hidden states come from
+    # the workers, which give the hidden states
     f"{WORKERS}:ActorRolloutRefWorker.actor_worker_cls": None,
     f"{WORKERS}:ActorRolloutRefWorker.ref_worker_cls": None,
     f"{WORKERS}:TrainingWorker.__init__": ("self", "config"),
@@ -62,7 +62,7 @@ NEEDED: Mapping[str, Parameters] = {
     f"{ENGINE}:CPUOffloadPolicy": None,
     "verl.utils.distributed:initialize_global_process_group_ray": ("timeout_second", "backend"),
     "verl.single_controller.ray.base:RayResourcePool.get_placement_groups": None,
-    # the sampler and the platform of CPUs
+    # the sampler and the platform for CPUs
     "verl.plugin.platform.platform_manager:PlatformRegistry.register": ("platform",),
     "verl.plugin.platform.platform_base:PlatformBase": None,
     f"{REPLICA}:RolloutReplicaRegistry.register": ("name", "loader"),
@@ -78,22 +78,22 @@ NEEDED: Mapping[str, Parameters] = {
 
 
 def require_version(find: Callable[[str], str] = version) -> None:
-    """HarnessError where verl is absent or of another version; imports nothing of it."""
+    """Raise HarnessError if verl is missing or has another version; verl is not imported."""
     try:
-        found = find("verl")
+        installed = find("verl")
     except PackageNotFoundError:
         raise HarnessError(
             f'verl: not installed in this environment: pip install "verl[verl-core]=={VERSION}"'
         ) from None
-    if found != VERSION:
+    if installed != VERSION:
         raise HarnessError(
-            f"verl: {found} is installed, but this plugin leans on private parts of {VERSION}: "
+            f"verl: {installed} is installed, but this plugin leans on private parts of {VERSION}: "
             f'pip install "verl[verl-core]=={VERSION}"'
         )
 
 
 def require(needed: Mapping[str, Parameters] = NEEDED) -> None:
-    """HarnessError, one line that names all that differs, unless everything needed is there."""
+    """Raise HarnessError, one line that names all differences, unless verl has everything in `needed`."""
     broken = [problem for place, parameters in needed.items() if (problem := _problem(place, parameters))]
     if broken:
         raise HarnessError(
@@ -103,17 +103,17 @@ def require(needed: Mapping[str, Parameters] = NEEDED) -> None:
 
 
 def _problem(place: str, parameters: Parameters) -> str:
-    """What is wrong with one place; "" where nothing is."""
+    """Return what is wrong with one part, MODULE:NAME.NAME; "" if nothing is."""
     module, _, path = place.partition(":")
     try:
-        found: Any = importlib.import_module(module)
+        part: Any = importlib.import_module(module)
         for name in path.split("."):
-            found = getattr(found, name)
+            part = getattr(part, name)
     except AttributeError:
         return f"{module} has no {path}"
     except Exception as failure:  # a module that cannot be imported may raise anything
         return f"{module} cannot be imported ({' '.join(str(failure).split())})"
     if parameters is None:
         return ""
-    has = tuple(inspect.signature(found).parameters)
+    has = tuple(inspect.signature(part).parameters)
     return "" if has == tuple(parameters) else f"{place} takes ({', '.join(has)}), not ({', '.join(parameters)})"

@@ -1,7 +1,7 @@
-"""verl on CPUs: a platform for it, and the `transformers` sampler; verl itself knows accelerators only.
+"""Run verl on CPUs: a platform and the sampler `transformers`; verl itself supports accelerators only.
 
-Ray is told of GPUs that are not there (`num_gpus`), since verl places its workers by them. Engines are looked up as
-CUDA's (`VERL_ENGINE_DEVICE=cuda`): they are plain FSDP2, which runs on gloo.
+Ray is told of GPUs that do not exist (`num_gpus`), since verl places its workers by GPU. Engines are looked up under
+the name of CUDA (`VERL_ENGINE_DEVICE=cuda`): they are plain FSDP2, which also runs on gloo.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from verl.plugin.platform.platform_manager import PlatformRegistry
 from verl.workers.rollout import base
 from verl.workers.rollout.replica import RolloutReplica, RolloutReplicaRegistry
 
-NAME = "transformers"  # of the sampler
+NAME = "transformers"  # the sampler's name in verl
 ENVIRONMENT = {"VERL_PLATFORM": "cpu", "VERL_ENGINE_DEVICE": "cuda"}
 
 
 def register() -> None:
-    """Platform and sampler, under their names."""
+    """Register the platform and the sampler in verl."""
     PlatformRegistry.register(platform="cpu")(Cpu)
     RolloutReplicaRegistry.register(NAME, _replica)
     base._ROLLOUT_REGISTRY[NAME, "async"] = f"{__package__}.rollout.Weights"
@@ -35,7 +35,7 @@ def _replica() -> type[RolloutReplica]:
 
 
 class _Device(ModuleType):
-    """What verl asks of `torch.cuda`, as a CPU answers: no memory of its own, nothing to wait for."""
+    """The functions of `torch.cuda` that verl calls, for a CPU: no device memory, nothing to synchronize."""
 
     is_available = staticmethod(lambda: False)
     device_count = staticmethod(lambda: 1)
@@ -57,83 +57,83 @@ _DEVICE = _Device("cpu")
 
 
 class Cpu(PlatformBase):
-    """A machine without accelerator."""
+    """verl's platform for a machine without accelerator."""
 
     device_name = "cpu"
     vendor_name = "generic"
     device_module = _DEVICE
 
     def is_available(self) -> bool:
-        """Always."""
+        """Return True: a CPU is always available."""
         return True
 
     def is_platform_available(self, use_smi_check: bool = False) -> bool:
-        """Only where it is asked for by name: it is nobody's default."""
+        """Return False, so that verl uses this platform only if it is requested by name."""
         return False
 
     def current_device(self) -> str:  # type: ignore[override]
-        """What `.to(...)` takes."""
+        """Return the device for `.to(...)`."""
         return "cpu"
 
     def device_count(self) -> int:
-        """One a process."""
+        """Return 1: each process has one device."""
         return 1
 
     def set_device(self, device_index: int) -> None:
-        """There is one."""
+        """Do nothing: there is only one device."""
 
     def synchronize(self, device_index: int | None = None) -> None:
-        """Nothing runs behind."""
+        """Do nothing: no operation runs in the background."""
 
     def manual_seed(self, seed: int) -> None:
-        """Torch's own generator."""
+        """Seed torch's CPU generator."""
         torch.manual_seed(seed)
 
     def manual_seed_all(self, seed: int) -> None:
-        """Torch's own generator."""
+        """Seed torch's CPU generator."""
         torch.manual_seed(seed)
 
     def set_allocator_settings(self, settings: str) -> None:
-        """There are none."""
+        """Do nothing: there is no device allocator."""
 
     def empty_cache(self) -> None:
-        """There is none."""
+        """Do nothing: there is no cache."""
 
     def get_device_capability(self, device_index: int = 0) -> tuple[int | None, int | None]:
-        """None of CUDA's."""
+        """Return no CUDA capability."""
         return None, None
 
     def communication_backend_name(self) -> str:
-        """Gloo."""
+        """Return the backend of `torch.distributed`."""
         return "gloo"
 
     def visible_devices_envvar(self) -> str:
-        """Ray's own, for the GPUs that it is told of."""
+        """Return the variable that Ray sets for the GPUs that it is told of."""
         return "CUDA_VISIBLE_DEVICES"
 
     @contextmanager
     def nvtx_range(self, msg: str) -> Iterator[None]:
-        """No profiler."""
+        """Do nothing: there is no profiler."""
         yield
 
     def profiler_start(self) -> None:
-        """No profiler."""
+        """Do nothing: there is no profiler."""
 
     def profiler_stop(self) -> None:
-        """No profiler."""
+        """Do nothing: there is no profiler."""
 
     def ray_resource_name(self) -> str:
-        """By which verl places its workers."""
+        """Return the Ray resource by which verl places its workers."""
         return "GPU"
 
     def ray_noset_envvars(self) -> list[str]:
-        """So that Ray does not hide devices."""
+        """Return the variable that stops Ray from hiding devices."""
         return ["RAY_EXPERIMENTAL_NOSET_CUDA_VISIBLE_DEVICES"]
 
     def is_ipc_supported(self) -> bool:
-        """Weights travel through Ray."""
+        """Return False: weights are sent through Ray."""
         return False
 
     def cudart(self) -> Any:
-        """None."""
+        """Return None: there is no CUDA runtime."""
         return None

@@ -1,7 +1,7 @@
-"""Hidden states from a model of their own, in Ray actors beside verl's workers: any Hugging Face encoder.
+"""Compute hidden states with a separate model, any Hugging Face encoder, in Ray actors beside verl's workers.
 
-Where it has the policy's vocabulary it reads prompt and response as they are, and the mean is over the response's
-tokens (the authors' way, with the initial model). One with another vocabulary reads the response's text alone.
+An encoder with the policy's vocabulary reads the tokens of prompt and response, and the mean is over the response's
+tokens (as the authors do, with the initial model). An encoder with another vocabulary reads only the response's text.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from harness_plugins.models.model_location import locate
 from .pooling import response_means
 
 ROWS = 16  # in one forward pass
-SHARE = 0.25  # of a GPU: verl's worker asks for a third of each
+SHARE = 0.25  # of a GPU; verl's worker takes a third of each
 
 
 class Encoder:
-    """A Ray actor with the encoder, on the GPU that it was placed on or on the CPU."""
+    """A Ray actor with the encoder, on the GPU that Ray assigned to it, or on the CPU."""
 
     def __init__(self, model: str, policy: str) -> None:
         from transformers import AutoModel, AutoTokenizer
@@ -39,7 +39,7 @@ class Encoder:
         self.shares_vocabulary = self.tokenizer.get_vocab() == self.policy.get_vocab()
 
     def means(self, prompts: Sequence[Sequence[int]], responses: Sequence[Sequence[int]]) -> torch.Tensor:
-        """(rows, d) float32."""
+        """Return the mean hidden state of each response, (rows, d) float32."""
         rows = list(zip(prompts, responses, strict=True)) if self.shares_vocabulary else self._retokenized(responses)
         with torch.inference_mode():
             parts = [self._batch(rows[start : start + ROWS]) for start in range(0, len(rows), ROWS)]
@@ -57,13 +57,13 @@ class Encoder:
         mask = torch.tensor([[1] * len(row) + [0] * (width - len(row)) for row in whole])
         states = self.model(input_ids=ids.to(self.device), attention_mask=mask.to(self.device))[0]
         offsets = torch.tensor([0, *(len(row) for row in whole)]).cumsum(0)
-        if len(rows) == 1:  # one row is a packed one too
+        if len(rows) == 1:  # `response_means` reads a single row as packed
             states = states[:, : len(whole[0])]
         return response_means(states, offsets, torch.tensor([len(prompt) for prompt, _ in rows])).cpu()
 
 
 class Encoders:
-    """One encoder a device of a resource pool; rows are shared out."""
+    """One encoder on each device of a resource pool; the rows are divided among them."""
 
     def __init__(self, model: str, policy: str, pool: Any) -> None:
         group = pool.get_placement_groups()[0]
@@ -79,12 +79,12 @@ class Encoders:
         ]
 
     def means(self, prompts: Sequence[Sequence[int]], responses: Sequence[Sequence[int]]) -> torch.Tensor:
-        """(rows, d) float32, in the order of the rows."""
+        """Return the mean hidden state of each response, (rows, d) float32, in the order of the rows."""
         n = len(self.actors)
         cuts = [len(prompts) * i // n for i in range(n + 1)]
-        asked = [
+        parts = [
             actor.means.remote(prompts[start:end], responses[start:end])
             for actor, start, end in zip(self.actors, cuts[:-1], cuts[1:], strict=True)
             if end > start
         ]
-        return torch.cat(ray.get(asked))
+        return torch.cat(ray.get(parts))

@@ -1,7 +1,7 @@
-"""What verl loads in each of its processes (entry-point group `verl.plugins`), in any run on the machine.
+"""The plugin that verl loads in each of its processes (entry-point group `verl.plugins`), in every run on the machine.
 
-It does nothing unless `RUN` names the folder of a run of ours. verl drops what a plugin raises, so a failure is printed
-and kept in `failure`, and the process that starts Ray refuses to go on with one.
+It does nothing unless the variable `RUN` names the folder of a run of the harness. verl ignores exceptions of plugins,
+so a failure is printed and stored in `failure`; the process that starts Ray then refuses to continue.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ failure: Exception | None = None
 
 
 def activate() -> None:
-    """Register our trainer in verl, and on CPUs a platform and a sampler."""
+    """Register the harness' trainer in verl, and on CPUs also a platform and a sampler."""
     if os.environ.get("VERL_PLATFORM") == "cpu":
         import_module(f"{__package__}.cpu").register()
     import_module(f"{__package__}.trainer")  # registers itself

@@ -1,4 +1,4 @@
-"""Mean hidden states of responses, from a forward pass over whole rows; torch alone."""
+"""Average hidden states over each response, given a forward pass over prompts and responses; needs only torch."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ import torch
 
 
 def response_means(states: torch.Tensor, offsets: torch.Tensor, prompt_lengths: torch.Tensor) -> torch.Tensor:
-    """(rows, d) float32: the mean over each row's response tokens, its end-of-sequence token included.
+    """Return the mean over each row's response tokens, end-of-sequence token included, (rows, d) float32.
 
-    states (rows, longest, d) padded on the right, or (1, tokens, d) with the rows packed one after the other, whatever
-    stands behind the last. Row i has the tokens from offsets[i] to offsets[i + 1], its prompt first. A row without a
-    response has its prompt's last state, as the harness' own engine gives it.
+    states (rows, longest, d) padded on the right, or (1, tokens, d) with the rows packed one after another; positions
+    after the last row are ignored. Row i has the tokens from offsets[i] to offsets[i + 1], first those of its prompt. A
+    row without a response gets its prompt's last state, as in the harness' own engine.
     """
     lengths = offsets.diff().tolist()
     packed = states.shape[0] == 1 and states.shape[1] >= int(offsets[-1])

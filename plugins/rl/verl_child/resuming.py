@@ -1,4 +1,4 @@
-"""Which checkpoints count: those that were marked after everything was written."""
+"""Find the complete checkpoints: those that were marked after everything was written."""
 
 from __future__ import annotations
 
@@ -10,27 +10,27 @@ from harness_plugins.rl.run_files import read_metrics
 
 MARK = "complete"
 PREFIX = "global_step_"
-TRACKER = "latest_checkpointed_iteration.txt"  # where verl looks which one to resume from
+TRACKER = "latest_checkpointed_iteration.txt"  # verl reads from it the checkpoint to resume from
 
 
 def complete(checkpoints: Path) -> dict[int, Path]:
-    """Step -> folder, by step."""
+    """Return the complete checkpoints, step -> folder, by step."""
     marked = [mark.parent for mark in checkpoints.glob(f"{PREFIX}*/{MARK}")]
     return dict(sorted((int(folder.name.removeprefix(PREFIX)), folder) for folder in marked))
 
 
 def logged(metrics: Path, step: int) -> bool:
-    """Whether the log has a line of the step; a run may be killed between its checkpoint and that."""
+    """Return whether the log has a line of the step; a run may be killed after its checkpoint and before the line."""
     return any(line["step"] == step for line in read_metrics(metrics))
 
 
 def mark_complete(folder: Path) -> None:
-    """From here on the checkpoint counts."""
+    """Mark the checkpoint as complete."""
     (folder / MARK).touch()
 
 
 def tidy(checkpoints: Path) -> int:
-    """The step to go on from, 0 for none. Half-written checkpoints go, and verl is pointed at the last whole one."""
+    """Delete incomplete checkpoints, and name the last complete one in verl's file; return its step, 0 for none."""
     whole = complete(checkpoints)
     for folder in checkpoints.glob(f"{PREFIX}*"):
         if folder not in whole.values():

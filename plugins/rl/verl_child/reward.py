@@ -1,4 +1,4 @@
-"""verl's reward function: the run's grader. Called from many threads at once, one response a call."""
+"""verl's reward function: grades a response by the run's grader. Called from many threads, one response per call."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from harness_plugins.rl.run_files import read_problems
 from ..shaping import Grader
 from .run_options import current_run
 
-ERRORS = "grading_errors.jsonl"  # in the run's folder: verdicts that say nothing of the response; they count as wrong
+ERRORS = "grading_errors.jsonl"  # in the run's folder: verdicts `error`; they count as wrong
 
 
 @functools.cache
@@ -23,7 +23,7 @@ def _grader() -> Grader:
 
 @functools.cache
 def _problems() -> dict[tuple[str, str], Problem]:
-    """By split and id."""
+    """Return the run's problems by split and id."""
     run = current_run()
     return {(split, problem.id): problem for split, path in run.problems.items() for problem, _ in read_problems(path)}
 
@@ -38,7 +38,7 @@ def compute_score(data_source: str, solution_str: str, ground_truth: str, extra_
 
 
 def _note(problem: str, reason: str) -> None:
-    """One line, appended at once: several processes may write."""
+    """Append a line to the file of grading errors by a single write, since several processes may write."""
     line = json.dumps({"problem": problem, "reason": reason}) + "\n"
     file = os.open(current_run().folder / ERRORS, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
     try:

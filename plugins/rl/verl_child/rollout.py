@@ -1,8 +1,8 @@
-"""The sampler of CPU runs: the harness' own drawing, behind verl's interface of a sampling server.
+"""The sampler of CPU runs: the harness' own sampling behind verl's interface of a sampling server.
 
-Requests of a step come one by one. They are gathered until none has come for `QUIET_S`, put in an order of their own
-(by prompt), and generated together. Each draws from a stream made from (seed, step, prompt, how many of that prompt
-came before), so that it does not matter which request comes first. One lock: weights never change under a generation.
+The requests of a step arrive one by one. They are collected until none has arrived for `QUIET_S`, sorted by prompt, and
+generated together. Each request has a random stream made from (seed, step, prompt, number of earlier requests with
+this prompt), so the order of arrival makes no difference. A lock prevents a change of weights during generation.
 """
 
 from __future__ import annotations
@@ -23,53 +23,53 @@ from verl.workers.rollout.base import BaseRollout
 from verl.workers.rollout.replica import RolloutReplica, TokenOutput
 
 from harness import HarnessError, Sampler
-from harness_plugins.engines.transformers.row_streams import RowDraws, RowsEnded, uniforms
+from harness_plugins.engines.transformers.row_streams import RowSampler, RowsEnded, uniforms
 from harness_plugins.models.checkpoint import Checkpoint, quiet
 from harness_plugins.models.model_location import locate
 
 QUIET_S = 0.25
-ROWS = 256  # generated at once
+ROWS = 256  # at most so many are generated at once
 
 
 @dataclass(eq=False)
 class Request:
-    """One response asked for."""
+    """A request for one response."""
 
     prompt: tuple[int, ...]
-    place: int  # among the requests of this prompt in this step
+    place: int  # index among the requests for this prompt in this step
     sampler: Sampler
     answer: asyncio.Future[TokenOutput]
 
 
-class TokenDraws(RowDraws):
-    """Keeps each token's log-probability too: token_logprobs (rows, max_tokens) float64."""
+class LogprobRowSampler(RowSampler):
+    """A `RowSampler` that also records each token's log-probability: token_logprobs (rows, max_tokens) float64."""
 
     def __init__(self, *args: Any) -> None:
         super().__init__(*args)
         self.token_logprobs = torch.zeros(self.tokens.shape, dtype=torch.float64)
 
-    def _draw(self, input_ids: torch.Tensor, scores: torch.Tensor) -> torch.Tensor:
+    def _sample(self, input_ids: torch.Tensor, scores: torch.Tensor) -> torch.Tensor:
         before = self.logprobs[self.running]
-        token = super()._draw(input_ids, scores)
+        token = super()._sample(input_ids, scores)
         self.token_logprobs[self.running, self.step] = self.logprobs[self.running] - before
         return token
 
 
 class Server:
-    """A Ray actor with a copy of the policy."""
+    """A Ray actor that samples from its copy of the policy."""
 
     def __init__(self, model: str, seed: int, rank: int, max_tokens: int) -> None:
         torch.set_num_threads(int(os.environ.get("OMP_NUM_THREADS", "1")))
         self.part = Checkpoint(locate(model), "cpu", "float32", None)
         self.seed, self.rank, self.max_tokens = seed, rank, max_tokens
         self.step = 0
-        self.came: Counter[tuple[int, ...]] = Counter()
+        self.arrived: Counter[tuple[int, ...]] = Counter()
         self.waiting: list[Request] = []
-        self.last_came = 0.0
+        self.last_arrival_s = 0.0
         self.lock = asyncio.Lock()
 
     async def load(self, weights: dict[str, torch.Tensor], step: int) -> None:
-        """The policy's weights of a step."""
+        """Load the policy's weights of a step."""
         async with self.lock:
             missing, unknown = self.part.model.load_state_dict(weights, strict=False)
             self.part.model.tie_weights()
@@ -77,33 +77,33 @@ class Server:
             if unknown or set(missing) - tied:
                 raise HarnessError(f"verl: weights do not match the model: without {missing[:3]}, with {unknown[:3]}")
             self.step = step
-            self.came.clear()
+            self.arrived.clear()
 
     async def generate(self, prompt_ids: Sequence[int], sampling_params: dict[str, Any], **_: Any) -> TokenOutput:
-        """One response of at most `max_tokens` tokens, its end-of-sequence token included."""
+        """Return one response of at most `max_tokens` tokens, its end-of-sequence token included."""
         prompt = tuple(prompt_ids)
         answer: asyncio.Future[TokenOutput] = asyncio.get_running_loop().create_future()
-        self.waiting.append(Request(prompt, self.came[prompt], _sampler(sampling_params), answer))
-        self.came[prompt] += 1
-        self.last_came = time.monotonic()
+        self.waiting.append(Request(prompt, self.arrived[prompt], _sampler(sampling_params), answer))
+        self.arrived[prompt] += 1
+        self.last_arrival_s = time.monotonic()
         while not answer.done():
             async with self.lock:
-                if not answer.done() and time.monotonic() - self.last_came >= QUIET_S:
+                if not answer.done() and time.monotonic() - self.last_arrival_s >= QUIET_S:
                     await self._generate_waiting()
             await asyncio.wait([answer], timeout=QUIET_S / 4)
         return answer.result()
 
     async def _generate_waiting(self) -> None:
-        """Answer all that wait now."""
-        taken = sorted(self.waiting, key=lambda request: (request.prompt, request.place))
+        """Generate the responses to all waiting requests."""
+        batch = sorted(self.waiting, key=lambda request: (request.prompt, request.place))
         self.waiting = []
-        for sampler in dict.fromkeys(request.sampler for request in taken):
-            same = [request for request in taken if request.sampler == sampler]
+        for sampler in dict.fromkeys(request.sampler for request in batch):
+            same = [request for request in batch if request.sampler == sampler]
             for start in range(0, len(same), ROWS):
                 await self._answer(same[start : start + ROWS], sampler)
 
     async def _answer(self, requests: Sequence[Request], sampler: Sampler) -> None:
-        """Whatever goes wrong is each request's own failure: verl counts them."""
+        """Generate and answer these requests; an exception is given to each of them, since verl counts failures."""
         try:
             outputs = await asyncio.to_thread(self._generated, requests, sampler)
         except Exception as failure:
@@ -120,36 +120,36 @@ class Server:
         ids = torch.tensor([[filler] * pad + [*r.prompt] for pad, r in zip(pads, requests, strict=True)])
         mask = torch.tensor([[0] * pad + [1] * (width - pad) for pad in pads])
         streams = np.stack([uniforms(self._stream(r.prompt), r.place, self.max_tokens) for r in requests])
-        draws = TokenDraws(sampler, streams, self.part.eos, filler, torch.device("cpu"))
+        sampling = LogprobRowSampler(sampler, streams, self.part.eos, filler, torch.device("cpu"))
         with quiet(), torch.inference_mode():
             self.part.model.generate(
                 input_ids=ids,
                 attention_mask=mask,
                 do_sample=False,
                 max_new_tokens=self.max_tokens,
-                logits_processor=[draws],
-                stopping_criteria=[RowsEnded(draws, feed_last=False, narrowing=False)],
+                logits_processor=[sampling],
+                stopping_criteria=[RowsEnded(sampling, feed_last=False, narrowing=False)],
             )
-        return [self._output(draws, row, sampler) for row in range(len(requests))]
+        return [self._output(sampling, row, sampler) for row in range(len(requests))]
 
     def _stream(self, prompt: tuple[int, ...]) -> int:
-        """What the prompt's rows of this step are drawn from."""
+        """Return the seed of the random streams of this prompt's rows in this step."""
         text = repr((self.seed, self.rank, self.step, prompt))
         return int.from_bytes(hashlib.sha256(text.encode()).digest()[:8], "big")
 
-    def _output(self, draws: TokenDraws, row: int, sampler: Sampler) -> TokenOutput:
-        length = int(draws.lengths[row])
-        plain = sampler == Sampler()  # otherwise the model's own are not those of the drawing
+    def _output(self, sampling: LogprobRowSampler, row: int, sampler: Sampler) -> TokenOutput:
+        length = int(sampling.lengths[row])
+        plain = sampler == Sampler()  # otherwise the tokens were not sampled with the model's own probabilities
         return TokenOutput(
-            token_ids=draws.tokens[row, :length].tolist(),
-            log_probs=draws.token_logprobs[row, :length].tolist() if plain else None,
+            token_ids=sampling.tokens[row, :length].tolist(),
+            log_probs=sampling.token_logprobs[row, :length].tolist() if plain else None,
             stop_reason="completed",
             num_preempted=0,
             extra_fields={"global_steps": self.step},
         )
 
     async def nothing(self, **_: Any) -> None:
-        """The server holds no memory that another one needs, and verl's sync trainer aborts nothing."""
+        """Do nothing: this server's memory is needed nowhere else, and verl's synchronous trainer aborts no request."""
 
     wake_up = sleep = abort_all_requests = resume_generation = nothing
     clear_kv_cache = release_kv_cache = resume_kv_cache = start_profile = stop_profile = nothing
@@ -164,10 +164,10 @@ def _sampler(params: dict[str, Any]) -> Sampler:
 
 
 class Replica(RolloutReplica):
-    """Starts the server of one worker."""
+    """Starts the sampling server of one worker."""
 
     async def launch_servers(self) -> None:
-        """One actor, under the name by which the worker finds it."""
+        """Start one actor, under the name by which the worker finds it."""
         server = ray.remote(Server).options(name=_name(self.replica_rank), num_cpus=1, max_concurrency=100_000)
         handle = server.remote(
             str(self.model_config.path), self.config.seed, self.replica_rank, self.config.response_length
@@ -176,22 +176,22 @@ class Replica(RolloutReplica):
 
 
 class Weights(BaseRollout):
-    """The worker's side: hands the policy's weights over."""
+    """The worker's side of the sampler: sends the policy's weights to the server."""
 
     def __init__(self, config: Any, model_config: Any, device_mesh: Any, replica_rank: int = -1) -> None:
         super().__init__(config, model_config, device_mesh)
         self.rank = int(os.environ["RANK"]) if replica_rank < 0 else replica_rank
 
     async def resume(self, tags: list[str]) -> None:
-        """Nothing was released."""
+        """Do nothing: nothing was released."""
 
     async def release(self) -> None:
-        """Nothing to release."""
+        """Do nothing: there is nothing to release."""
 
     async def update_weights(
         self, weights: Iterable[tuple[str, torch.Tensor]], wire_format: str = "named_tensors", **kwargs: Any
     ) -> None:
-        """All weights, in float32."""
+        """Send all weights to the server, in float32."""
         copied = {name: weight.detach().to("cpu", torch.float32, copy=True) for name, weight in weights}
         await ray.get_actor(_name(self.rank)).load.remote(copied, kwargs.get("global_steps") or 0)
 

@@ -1,4 +1,4 @@
-"""The run that this process belongs to, and how its trainer was asked for."""
+"""Read the run that this process belongs to, and the parameters of its trainer."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ if TYPE_CHECKING:
 
 @functools.cache
 def current_run() -> TrainingRun:
-    """The run in the folder that `RUN` names."""
+    """Return the run in the folder that the variable `RUN` names."""
     return read_run(Path(os.environ[RUN]))
 
 
 def options(run: TrainingRun) -> Verl:
-    """The trainer's parameters."""
+    """Return the parameters of the run's trainer."""
     return build(load_registry(run.plugin_files), "trainer", run.trainer)

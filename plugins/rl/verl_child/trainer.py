@@ -1,7 +1,7 @@
 """verl's synchronous GRPO trainer, with rewards shaped by the run's bonus before advantages are computed.
 
-Every method here runs verl's own and adds to it: rows are put in an order of their own, rewards are shaped, figures
-and checkpoints are kept as the harness reads them.
+Every overridden method calls verl's own and adds to it: rows get an order that follows from the seed, rewards are
+shaped, and metrics and checkpoints are written as the harness reads them.
 """
 
 from __future__ import annotations
@@ -31,25 +31,25 @@ from .reward import ERRORS
 from .run_options import current_run, options
 from .worker import HIDDEN, PlainWorker, PolicyStates, RefStates
 
-POLL_S = 0.1  # on CPUs, where a step takes seconds; verl asks every two whether its rollouts are there
-FIGURES = "figures.json"  # in a checkpoint's folder: of its step, which is logged after it was validated
+POLL_S = 0.1  # on CPUs, where a step takes seconds; verl itself looks for finished rollouts every two seconds
+STEP_METRICS = "figures.json"  # in a checkpoint's folder: metrics of its step, which are logged after validation
 WORKERS = {"ref": RefStates, "policy": PolicyStates}
 
 
 @register_trainer(TRAINER_MODE)
 class ShapingTrainer(PPOTrainerSync):
-    """GRPO on shaped rewards."""
+    """verl's GRPO trainer on shaped rewards."""
 
     def __init__(self, config: Any) -> None:
         with open_dict(config):
-            config.trainer.v1.trainer_mode = "sync"  # verl branches on this word
+            config.trainer.v1.trainer_mode = "sync"  # verl compares with this word
         super().__init__(config)
         if config.trainer.device == "cpu":
             self.replay_buffer.poll_interval = POLL_S
         self.run = current_run()
         self.shaping = Shaping(self.run)
         self.hidden = options(self.run).hidden if self.shaping.needs("hidden") else None
-        self.figures: dict[str, float] = {}  # the step's, by the names of harness.training.METRICS
+        self.step_metrics: dict[str, float] = {}  # of the current step, by the names of harness.training.METRICS
         self.training = False
 
     def _init_resource_pool_mgr(self) -> None:
@@ -60,10 +60,10 @@ class ShapingTrainer(PPOTrainerSync):
                 self.role_worker_mapping[role] = ray.remote(worker)
 
     def on_init_end(self) -> None:
-        """Weights are loaded: take up what else a checkpoint keeps."""
+        """After the weights are loaded, load what else a checkpoint holds, and start log and encoders."""
         if self.global_steps:
             self.shaping.load(self._step_folder())
-            self.figures = json.loads((self._step_folder() / FIGURES).read_text(encoding="utf-8"))
+            self.step_metrics = json.loads((self._step_folder() / STEP_METRICS).read_text(encoding="utf-8"))
         self.log = MetricsLog(self.run.metrics, self.global_steps)
         if self.hidden == "encoder":
             path = self.config.actor_rollout_ref.model.path
@@ -72,23 +72,23 @@ class ShapingTrainer(PPOTrainerSync):
         super().on_init_end()
 
     def on_train_begin(self) -> None:
-        """Mark the start of training: from now on validation belongs to a step."""
+        """Mark the start of training: every later validation belongs to a step."""
         super().on_train_begin()
-        self.training, self.figures = True, {}
+        self.training, self.step_metrics = True, {}
 
     def _balance_batch(self, batch: KVBatchMeta, *args: Any, **kwargs: Any) -> KVBatchMeta:
-        """The rows come in the order in which they were finished; that of a step is made from the seed instead."""
+        """Put the rows in an order that follows from the seed; they arrive in the order in which they are finished."""
         rows = self._columns(batch, "extra_info", "responses")
-        by_problem = [self._place(info["problem"]) for info in rows["extra_info"]]
+        problem_keys = [self._sort_key(info["problem"]) for info in rows["extra_info"]]
         texts = [ids.numpy().tobytes() for ids in rows["responses"].unbind()]
-        batch.reorder(sorted(range(len(batch)), key=lambda row: (by_problem[row], texts[row])))
+        batch.reorder(sorted(range(len(batch)), key=lambda row: (problem_keys[row], texts[row])))
         return super()._balance_batch(batch, *args, **kwargs)
 
-    def _place(self, problem: str) -> bytes:
+    def _sort_key(self, problem: str) -> bytes:
         return hashlib.sha256(repr((self.run.seed, self.global_steps, problem)).encode()).digest()
 
     def _compute_advantage(self, batch: KVBatchMeta, metrics: dict[str, Any]) -> KVBatchMeta:
-        """Advantages of the shaped rewards; the queue then has the verifier's again, for verl's own figures."""
+        """Compute advantages of the shaped rewards; then restore the verifier's rewards for verl's own metrics."""
         plain = list(self._columns(batch, "rm_scores")["rm_scores"].unbind())
         self._put_scores(batch, self._shaped(batch, plain))
         batch = super()._compute_advantage(batch, metrics)
@@ -96,18 +96,18 @@ class ShapingTrainer(PPOTrainerSync):
         return batch
 
     def _shaped(self, batch: KVBatchMeta, scores: list[torch.Tensor]) -> list[torch.Tensor]:
-        """The scores (one tensor a row, a number a token) with the bonus on each row's last token."""
+        """Return the scores with the shaped reward on each row's last token; a tensor per row, a number per token."""
         rows = [row for row, tag in enumerate(batch.tags) if not tag.get("is_padding", False)]
         rollouts = self._rollouts(batch, rows, scores)
         shaped = self.shaping.shape(rollouts, self.global_steps)
-        self.figures = dict(shaped.metrics)
+        self.step_metrics = dict(shaped.metrics)
         target = shaped.rewards
         if self.config.algorithm.adv_estimator == "grpo":
             target = _less_group_means(target, rollouts)
         changed = [score.clone() for score in scores]
-        for row, wanted in zip(rows, target.tolist(), strict=True):
+        for row, reward in zip(rows, target.tolist(), strict=True):
             changed[row].zero_()
-            changed[row][-1] = wanted
+            changed[row][-1] = reward
         return changed
 
     def _rollouts(self, batch: KVBatchMeta, rows: list[int], scores: list[torch.Tensor]) -> Rollouts:
@@ -122,7 +122,7 @@ class ShapingTrainer(PPOTrainerSync):
         )
 
     def _hidden(self, batch: KVBatchMeta, rows: list[int]) -> torch.Tensor:
-        """(rows, d) float64."""
+        """Return the hidden states of some rows of the batch, (rows, d) float64."""
         if self.hidden != "encoder":
             states = list(self._columns(batch, HIDDEN)[HIDDEN].unbind())
             return torch.stack([states[row] for row in rows]).double()
@@ -141,28 +141,28 @@ class ShapingTrainer(PPOTrainerSync):
     def _validate(self) -> dict[str, float]:
         metrics = super()._validate()
         means = [value for name, value in metrics.items() if _is_mean_reward(name)]
-        self.figures["dev_pass_at_1"] = float(np.mean(means))
-        if not self.training:  # before the first step, or for a checkpoint whose run was killed before it was measured
-            self.log.append(self.global_steps, self.figures | _numbers(metrics))
+        self.step_metrics["dev_pass_at_1"] = float(np.mean(means))
+        if not self.training:  # before the first step, or if the run was killed before its checkpoint was validated
+            self.log.append(self.global_steps, self.step_metrics | _numbers(metrics))
         return metrics
 
     def _compute_metrics(
         self, batch: KVBatchMeta, metrics: dict[str, Any], timing_raw: dict[str, float], global_steps: int, epoch: int
     ) -> None:
         super()._compute_metrics(batch, metrics, timing_raw, global_steps, epoch)
-        self.figures["entropy"] = float(metrics["actor/entropy"])
-        self.figures["response_tokens"] = float(metrics["response_length/mean"])
-        self.figures["step_s"] = timing_raw["step"]
-        self.figures["grading_errors"] = _lines(self.run.folder / ERRORS)
-        self.log.append(global_steps, self.figures | _numbers(metrics))
-        self.figures = {}
+        self.step_metrics["entropy"] = float(metrics["actor/entropy"])
+        self.step_metrics["response_tokens"] = float(metrics["response_length/mean"])
+        self.step_metrics["step_s"] = timing_raw["step"]
+        self.step_metrics["grading_errors"] = _lines(self.run.folder / ERRORS)
+        self.log.append(global_steps, self.step_metrics | _numbers(metrics))
+        self.step_metrics = {}
 
     def _save_checkpoint(self) -> None:
-        """It counts from when it is marked: what a killed run left unmarked is thrown away."""
+        """Write a checkpoint and mark it complete; a checkpoint without the mark, left by a killed run, is deleted."""
         folder = self._step_folder()
         folder.mkdir(parents=True, exist_ok=True)
         self.shaping.save(folder)
-        (folder / FIGURES).write_text(json.dumps(self.figures), encoding="utf-8")
+        (folder / STEP_METRICS).write_text(json.dumps(self.step_metrics), encoding="utf-8")
         super()._save_checkpoint()
         mark_complete(folder)
 
@@ -171,7 +171,7 @@ class ShapingTrainer(PPOTrainerSync):
 
 
 def _less_group_means(rewards: torch.Tensor, rollouts: Rollouts) -> torch.Tensor:
-    """GRPO's advantages do not change, and float32, in which verl goes on, keeps differences of 1e-8 beside a 0."""
+    """Subtract each group's mean: GRPO's advantages stay the same, and verl's float32 keeps differences of 1e-8."""
     centred = rewards.clone()
     for rows in rollouts.groups().values():
         centred[rows] -= rewards[rows].mean()
@@ -184,8 +184,8 @@ def _masked_mean(values: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
 
 
 def _is_mean_reward(name: str) -> bool:
-    section, *_, variable, figure = name.split("/")
-    return section.startswith("val") and variable == "reward" and figure.startswith("mean@")
+    section, *_, variable, statistic = name.split("/")
+    return section.startswith("val") and variable == "reward" and statistic.startswith("mean@")
 
 
 def _numbers(metrics: dict[str, Any]) -> dict[str, float]:

@@ -1,7 +1,7 @@
-"""verl's worker, with the mean hidden states of responses among its outputs; no forward pass is added.
+"""verl's worker, which also returns the responses' mean hidden states; no forward pass is added.
 
-verl's engine keeps whatever `prepare_model_outputs` returns with a row for each of the batch's: it is put back in order
-(dynamic batches), gathered from all workers, and written to the queue under its name.
+verl's engine keeps every output of `prepare_model_outputs` that has one row per row of the batch: it restores the order
+of rows (dynamic batches), gathers the rows from all workers, and writes them to the queue under the output's name.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ from harness import HarnessError
 
 from .pooling import response_means
 
-HIDDEN = "response_hidden_mean"  # the column
+HIDDEN = "response_hidden_mean"  # the column's name in the queue
 
-if os.environ.get("VERL_PLATFORM") == "cpu":  # pinned memory is an accelerator's
+if os.environ.get("VERL_PLATFORM") == "cpu":  # pinned memory needs an accelerator
     transformer_impl.CPUOffloadPolicy = lambda pin_memory: CPUOffloadPolicy(pin_memory=False)
 
 
 class PlainTraining(TrainingWorker):
-    """One model of verl's worker; on CPUs its processes speak gloo."""
+    """A model in verl's worker; on CPUs its processes communicate by gloo."""
 
     def __init__(self, config: Any) -> None:
         if os.environ.get("VERL_PLATFORM") == "cpu":
@@ -35,43 +35,43 @@ class PlainTraining(TrainingWorker):
 
 
 class PoolingTraining(PlainTraining):
-    """Its forward passes without gradient give the responses' mean hidden states too."""
+    """A model whose forward passes without gradient also return the responses' mean hidden states."""
 
     def reset(self) -> None:
-        """The engine is made here."""
+        """Create the engine, and make it return the states."""
         super().reset()
         pool_from(self.engine)
 
 
 class PlainWorker(ActorRolloutRefWorker):
-    """No hidden states are wanted, or another model gives them."""
+    """A worker without hidden states: the bonus needs none, or another model gives them."""
 
     actor_worker_cls = PlainTraining
     ref_worker_cls = PlainTraining
 
 
 class RefStates(PlainWorker):
-    """Those of the reference: the model before training."""
+    """A worker with hidden states of the reference, the model before training."""
 
     ref_worker_cls = PoolingTraining
 
 
 class PolicyStates(PlainWorker):
-    """Those of the policy that drew the responses."""
+    """A worker with hidden states of the policy that sampled the responses."""
 
     actor_worker_cls = PoolingTraining
 
 
 def pool_from(engine: Any) -> None:
-    """Have the engine return `HIDDEN` (rows, d) float32 with every forward pass without gradient."""
-    seen: list[torch.Tensor] = []
-    decoder(engine.module).register_forward_hook(lambda module, args, output: seen.append(output[0]))
+    """Make the engine return `HIDDEN` (rows, d) float32 from every forward pass without gradient."""
+    outputs_of_decoder: list[torch.Tensor] = []
+    decoder(engine.module).register_forward_hook(lambda module, args, output: outputs_of_decoder.append(output[0]))
     plain = engine.prepare_model_outputs
 
     def with_means(output: Any, output_args: Any, micro_batch: Any, logits_processor_func: Any) -> dict[str, Any]:
         outputs = plain(output, output_args, micro_batch, logits_processor_func)
-        (states,) = seen  # one forward, one output
-        seen.clear()
+        (states,) = outputs_of_decoder  # one forward pass, one output
+        outputs_of_decoder.clear()
         if not torch.is_grad_enabled():
             lengths = micro_batch["prompts"].offsets().diff()
             outputs[HIDDEN] = response_means(states, micro_batch["input_ids"].offsets(), lengths)
@@ -81,13 +81,13 @@ def pool_from(engine: Any) -> None:
 
 
 def decoder(module: Any) -> torch.nn.Module:
-    """The part of a causal language model whose output begins with the last hidden state after the final norm.
+    """Return the module of a causal language model that outputs first the last hidden state after the final norm.
 
     `module` may be wrapped by FSDP1 or by PEFT, one inside the other.
     """
     inner = getattr(module, "_fsdp_wrapped_module", module)
     inner = inner.get_base_model() if hasattr(inner, "peft_config") else inner
-    found = inner.get_decoder()
-    if found is None or found is inner:
+    decoding = inner.get_decoder()
+    if decoding is None or decoding is inner:
         raise HarnessError(f"verl: {type(inner).__name__} does not say which part gives its hidden states")
-    return found
+    return decoding

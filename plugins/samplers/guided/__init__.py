@@ -1,10 +1,10 @@
 """Sampler `repexp-guided`: exploration while decoding, token by token (Tuyls et al. 2025, arXiv:2510.11686, RF5).
 
 The responses to a prompt are sampled one after another. From the second on, every step adds β·b to the logit of each
-token surviving the filters (top_p 0.95, top_k 128); b is the elliptical bonus of the state that the token would get,
+token that passes the filters (top_p 0.95, top_k 128). b is the elliptical bonus of the state that the token would get,
 over the token states of all earlier responses to the prompt (`covariance`). The first response has no bonus (our
-choice: the paper starts from I/λ, and no mean is defined there), and a response's own states come in only when it has
-ended. docs/guided.md.
+choice: the paper starts from I/λ, where no mean is defined). A response's states are added only when it has ended. See
+docs/guided.md.
 
 torch is not imported before the first token is sampled.
 """
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class RepExpGuided(Vanilla):
-    """Logits z + β·b over the tokens that survive top_p and top_k; beta=0 is plain sampling with these filters.
+    """Logits z + β·b over the tokens that pass top_p and top_k; beta=0 is plain sampling with these filters.
 
     beta    weight of the bonus (the paper: 0.5 and 1.0)
     lam     λ of Σ = λI + ... (the paper: 0.1)
@@ -66,11 +66,11 @@ class Guide:
 
     @property
     def adds(self) -> bool:
-        """False for the first response."""
+        """Return whether there are earlier responses: False for the first one."""
         return self.seen.count > 0
 
     def added(self, states: torch.Tensor) -> torch.Tensor:
-        """(c,) float64: β·b for the states (c, d) of a step's candidates."""
+        """Return β·b (c,) float64 for the states (c, d) of a step's candidates."""
         return self.beta * self.seen.bonus(states)
 
     def learn(self, states: torch.Tensor) -> None:

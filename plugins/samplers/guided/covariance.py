@@ -21,7 +21,7 @@ import torch
 
 
 def sherman_morrison(inverse: torch.Tensor, states: torch.Tensor) -> torch.Tensor:
-    """(A + Σ_t h_t h_tᵀ)⁻¹ (d, d) from A⁻¹ and states (T, d), one rank-one update a state: the paper's way, O(T d²)."""
+    """Return (A + Σ_t h_t h_tᵀ)⁻¹ (d, d) from A⁻¹ and states (T, d), by T rank-one updates as in the paper, O(T d²)."""
     for state in states:
         moved = inverse @ state
         inverse = inverse - torch.outer(moved, moved) / (1 + state @ moved)
@@ -29,7 +29,7 @@ def sherman_morrison(inverse: torch.Tensor, states: torch.Tensor) -> torch.Tenso
 
 
 def woodbury(inverse: torch.Tensor, states: torch.Tensor) -> torch.Tensor:
-    """The same by one update: A⁻¹ − A⁻¹Gᵀ (I + G A⁻¹ Gᵀ)⁻¹ G A⁻¹ for G (T, d); matrix products in place of T passes."""
+    """Return the same by one update, A⁻¹ − A⁻¹Gᵀ (I + G A⁻¹ Gᵀ)⁻¹ G A⁻¹ for G (T, d): matrix products, no T passes."""
     moved = states @ inverse
     inner = moved @ states.T
     inner.diagonal().add_(1)
@@ -38,13 +38,13 @@ def woodbury(inverse: torch.Tensor, states: torch.Tensor) -> torch.Tensor:
 
 
 def centred(inverse: torch.Tensor, mean: torch.Tensor, count: int) -> torch.Tensor:
-    """Σ⁻¹ (d, d) over centred states from the uncentred inverse, the mean (d,) and how many states there are."""
+    """Return Σ⁻¹ (d, d) over centred states, from the uncentred inverse, the mean (d,) and the number of states."""
     moved = inverse @ mean
     return inverse + torch.outer(moved, moved) / (1 / count - mean @ moved)
 
 
 class TokenCovariance:
-    """What is known of one prompt's earlier responses; grows by `add`, asked by `bonus`. Memory: d² float64."""
+    """The covariance of the token states of a prompt's earlier responses. Memory: d² float64."""
 
     def __init__(self, lam: float) -> None:
         self.lam, self.count = lam, 0
@@ -52,7 +52,7 @@ class TokenCovariance:
         self.slack = 1.0
 
     def add(self, states: torch.Tensor) -> None:
-        """Take in a finished response's token states (T, d)."""
+        """Add a finished response's token states (T, d)."""
         states = states.double()
         if not self.count:
             self.origin, self.total = states.mean(0), torch.zeros_like(states[0])
@@ -65,7 +65,7 @@ class TokenCovariance:
         self.slack = max(float(1 / self.count - mean @ self.moved), torch.finfo(torch.float64).tiny)
 
     def bonus(self, states: torch.Tensor) -> torch.Tensor:
-        """(c,) float64: b of each state (c, d); O(c d²). Only after an `add`."""
+        """Return b (c,) float64 of each state (c, d), in O(c d²); only after an `add`."""
         from_mean = states.double() - (self.origin + self.total / self.count)
         squares = (from_mean @ self.inverse * from_mean).sum(1) + (from_mean @ self.moved) ** 2 / self.slack
         return squares.clamp(min=0).sqrt()

@@ -24,13 +24,13 @@ def main() -> None:
     send(link, {"pid": os.getpid()})
     served: Any = None
     while (message := receive(link)) is not None:
-        asked, arrays = message
+        head, arrays = message
         try:
-            if asked["do"] == "load":
-                served, ready = _loaded(asked)
+            if head["do"] == "load":
+                served, ready = _loaded(head)
                 send(link, ready)
             else:
-                _answer(link, served, asked, arrays)
+                _answer(link, served, head, arrays)
         except Refused as refusal:
             send(link, {"refused": str(refusal)})
         except Exception as failure:
@@ -47,21 +47,21 @@ def _end_with_parent() -> None:
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
 
 
-def _loaded(asked: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
+def _loaded(head: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
     from . import contract
     from .loading import load
 
-    served, fault = load(asked)
+    served, fault = load(head)
     return served, {"ready": True, "fault": fault, "vllm": " ".join(contract.installed())}
 
 
-def _answer(link: socket.socket, served: Any, asked: dict[str, Any], arrays: Arrays) -> None:
+def _answer(link: socket.socket, served: Any, head: dict[str, Any], arrays: Arrays) -> None:
     prompts = unpacked("prompts", arrays)
-    if asked["do"] == "sample":
-        answers = served.sample(asked, prompts)
+    if head["do"] == "sample":
+        answers = served.sample(head, prompts)
     else:
         rows = [Row(prompts[0], tokens) for tokens in unpacked("rows", arrays)]
-        answers = served.encode(asked, rows) if asked["do"] == "encode" else served.score(rows)
+        answers = served.encode(head, rows) if head["do"] == "encode" else served.score(rows)
     for head, columns in answers:
         send(link, head, columns)
     send(link, {"end": True})

@@ -12,8 +12,8 @@ from . import contract
 from .sampling import Refused, Row, SamplingRunner
 from .wire import Arrays
 
-BLOCK = 128  # tokens of a block of the KV cache on a CPU
-LEAST_BATCH = 2048
+BLOCK = 128  # tokens in a block of the KV cache on a CPU
+LEAST_BATCH = 2048  # tokens scheduled in a step on a CPU, at least
 CACHE_VARIABLE = "VLLM_CPU_KVCACHE_SPACE"
 SAMPLING = {
     "skip_tokenizer_init": True,
@@ -22,20 +22,20 @@ SAMPLING = {
     "enable_prefix_caching": True,
 }
 TOLERANCES = {"float32": 1e-3}
-OTHER_TOLERANCE = 5e-2  # of half precision
+OTHER_TOLERANCE = 5e-2  # for half precision
 
 
-def load(asked: Mapping[str, Any]) -> tuple[Any, str]:
+def load(settings: Mapping[str, Any]) -> tuple[Any, str]:
     """Load vLLM; return what samples (or pools), and why it takes no states while sampling ("" if it does)."""
-    _settle_cache_variable(asked["kv_gib"] is not None)
+    _settle_cache_variable(settings["kv_gib"] is not None)
     _require_import()
-    if asked["pooling"]:
-        return Pooling(_pooling(asked), asked["max_num_seqs"]), ""
+    if settings["pooling"]:
+        return Pooling(_pooling(settings), settings["max_num_seqs"]), ""
     broken = contract.differs(contract.SAMPLING)
     if broken:
         raise Refused(f"this vLLM ({' '.join(contract.installed())}) is not like {contract.KNOWN}: {broken}")
-    fault = asked["apart"] or contract.differs(contract.STATES)
-    options = {**_options(asked), **SAMPLING}
+    fault = settings["apart"] or contract.differs(contract.STATES)
+    options = {**_options(settings), **SAMPLING}
     if not fault:
         options |= {"worker_extension_cls": "harness_vllm.worker.Capture"}
         options |= {"scheduler_cls": "harness_vllm.scheduler.one_step_more"}
@@ -43,17 +43,17 @@ def load(asked: Mapping[str, Any]) -> tuple[Any, str]:
     from vllm.v1.engine.llm_engine import LLMEngine
 
     engine = LLMEngine.from_engine_args(EngineArgs(**options))
-    sampling = SamplingRunner(engine, asked["max_num_seqs"])
-    return sampling, fault or _untrue(engine, sampling, asked["dtype"])
+    sampling = SamplingRunner(engine, settings["max_num_seqs"])
+    return sampling, fault or _fault_of_states(engine, sampling, settings["dtype"])
 
 
-def _pooling(asked: Mapping[str, Any]) -> Any:
+def _pooling(settings: Mapping[str, Any]) -> Any:
     """Return vLLM as a pooling runner that gives the unchanged state of every token."""
     from vllm import LLM
     from vllm.config import PoolerConfig
 
     config = PoolerConfig(task="token_embed", use_activation=False)
-    return LLM(**_options(asked), runner="pooling", convert="embed", pooler_config=config)
+    return LLM(**_options(settings), runner="pooling", convert="embed", pooler_config=config)
 
 
 def _settle_cache_variable(sized: bool) -> None:
@@ -62,7 +62,7 @@ def _settle_cache_variable(sized: bool) -> None:
         os.environ.pop(CACHE_VARIABLE, None)
 
 
-def _untrue(engine: Any, sampling: SamplingRunner, dtype: str) -> str:
+def _fault_of_states(engine: Any, sampling: SamplingRunner, dtype: str) -> str:
     """Return why states cannot be taken while sampling; "" if they can."""
     for fault in engine.collective_rpc("harness_install"):
         if fault:
@@ -88,50 +88,50 @@ def _require_import() -> None:
         raise Refused(f"vLLM cannot be imported: {reason[:300]}") from failure
 
 
-def _options(asked: Mapping[str, Any]) -> dict[str, Any]:
+def _options(settings: Mapping[str, Any]) -> dict[str, Any]:
     """Return the options that sampling and pooling share."""
     return {
-        "model": asked["model"],
-        "revision": asked["revision"],
-        "dtype": asked["dtype"],
-        "max_model_len": asked["max_model_len"],
-        "max_num_seqs": asked["max_num_seqs"],
-        "tensor_parallel_size": asked["tensor_parallel"],
-        "enforce_eager": asked["enforce_eager"],
+        "model": settings["model"],
+        "revision": settings["revision"],
+        "dtype": settings["dtype"],
+        "max_model_len": settings["max_model_len"],
+        "max_num_seqs": settings["max_num_seqs"],
+        "tensor_parallel_size": settings["tensor_parallel"],
+        "enforce_eager": settings["enforce_eager"],
         "generation_config": "vllm",  # none of the model's own decoding defaults
         "trust_remote_code": False,
         "seed": 0,
         "disable_log_stats": True,
-        **_memory(asked),
+        **_memory(settings),
     }
 
 
-def _memory(asked: Mapping[str, Any]) -> dict[str, Any]:
+def _memory(settings: Mapping[str, Any]) -> dict[str, Any]:
     """Return the memory options. On a CPU prefills are not split: with seeds, vLLM fails there."""
-    given = {} if asked["kv_gib"] is None else {"kv_cache_memory_bytes": int(asked["kv_gib"] * 2**30)}
-    if asked["device"] != "cpu":
-        return {"gpu_memory_utilization": asked["gpu_memory_utilization"], **given}
-    batch = max(LEAST_BATCH, asked["max_model_len"])
+    cache_size = {} if settings["kv_gib"] is None else {"kv_cache_memory_bytes": int(settings["kv_gib"] * 2**30)}
+    if settings["device"] != "cpu":
+        return {"gpu_memory_utilization": settings["gpu_memory_utilization"], **cache_size}
+    batch = max(LEAST_BATCH, settings["max_model_len"])
     return {
         "enable_chunked_prefill": False,
         "max_num_batched_tokens": batch,
         "gpu_memory_utilization": 0.1,  # vLLM compares it with what is free before it looks at the cache's own size
-        "kv_cache_memory_bytes": _cpu_cache(asked),
-        **given,
+        "kv_cache_memory_bytes": _cpu_cache(settings),
+        **cache_size,
     }
 
 
-def _cpu_cache(asked: Mapping[str, Any]) -> int:
+def _cpu_cache(settings: Mapping[str, Any]) -> int:
     """Return bytes: all sequences at full length, at most a quarter of the free memory, at least two sequences."""
     from transformers import AutoConfig
 
-    config = AutoConfig.from_pretrained(asked["model"], revision=asked["revision"]).get_text_config()
+    config = AutoConfig.from_pretrained(settings["model"], revision=settings["revision"]).get_text_config()
     heads = getattr(config, "num_key_value_heads", None) or config.num_attention_heads
     size = getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads
-    token = 2 * config.num_hidden_layers * heads * size * (4 if asked["dtype"] == "float32" else 2)
-    sequence = (-(-asked["max_model_len"] // BLOCK) + 1) * BLOCK * token
+    token = 2 * config.num_hidden_layers * heads * size * (4 if settings["dtype"] == "float32" else 2)
+    sequence = (-(-settings["max_model_len"] // BLOCK) + 1) * BLOCK * token
     free = os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-    return int(max(2 * sequence, min(asked["max_num_seqs"] * sequence, free // 4)))
+    return int(max(2 * sequence, min(settings["max_num_seqs"] * sequence, free // 4)))
 
 
 class Pooling:
@@ -140,23 +140,24 @@ class Pooling:
     def __init__(self, llm: Any, sequences: int) -> None:
         self.llm, self.sequences = llm, sequences
 
-    def encode(self, asked: Mapping[str, Any], rows: Sequence[Row]) -> Iterator[tuple[dict[str, Any], Arrays]]:
+    def encode(self, head: Mapping[str, Any], rows: Sequence[Row]) -> Iterator[tuple[dict[str, Any], Arrays]]:
         """Yield the states of given responses, `sequences` rows at a time."""
         from vllm import PoolingParams, TokensPrompt
 
-        for first in range(0, len(rows), self.sequences):
-            some = rows[first : first + self.sequences]
+        for start in range(0, len(rows), self.sequences):
+            some = rows[start : start + self.sequences]
             outputs = self.llm.encode(
                 [TokensPrompt(prompt_token_ids=row.prompt + row.tokens) for row in some],
                 PoolingParams(use_activation=False),
                 pooling_task="token_embed",
                 use_tqdm=False,
             )
-            whole = [
-                pooled(output.outputs.data.float().numpy()[len(row.prompt) - 1 :], asked["states"])
+            pooled_rows = [
+                pooled(output.outputs.data.float().numpy()[len(row.prompt) - 1 :], head["states"])
                 for row, output in zip(some, outputs, strict=True)
             ]
-            yield {"first": first, "n": len(some)}, {kind: np.stack([row[kind] for row in whole]) for kind in whole[0]}
+            columns = {kind: np.stack([states[kind] for states in pooled_rows]) for kind in pooled_rows[0]}
+            yield {"first": start, "n": len(some)}, columns
 
 
 def pooled(states: np.ndarray[Any, Any], kinds: Sequence[str]) -> dict[str, np.ndarray[Any, Any]]:

@@ -1,4 +1,4 @@
-"""Names of requests: our code in vLLM's processes reads from them what a request is.
+"""Names of requests, from which the extensions in vLLM's processes read what a request is.
 
 `d31x7`: request 7, sampled after a prompt of 31 tokens. `g31x7`: a given response after a prompt of 31 tokens. vLLM
 adds `{child}_` in front and `-{random}` at the end. Requests with other names are ignored.
@@ -22,12 +22,12 @@ class Name(NamedTuple):
 
 
 def written(sampled: bool, prompt: int, number: int) -> str:
-    """Return the name that we give to a request."""
+    """Return the name for a request."""
     return f"{'d' if sampled else 'g'}{prompt}x{number}"
 
 
 def read(name: str) -> Name | None:
-    """Return the parts of a name as vLLM has it; None if the name is not ours."""
+    """Return the parts of a name as vLLM has it; None if the name has another form."""
     match = FORM.match(name)
     if match is None:
         return None

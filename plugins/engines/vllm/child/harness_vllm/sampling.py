@@ -14,7 +14,7 @@ from . import names
 from .scheduler import WANTS_LAST
 from .wire import Arrays, packed
 
-IN_FLIGHT = 3  # rows sent to vLLM, in multiples of the sequences that run at once: the rest wait inside vLLM
+IN_FLIGHT = 3  # rows sent to vLLM, in multiples of the sequences that run at once; the others wait inside vLLM
 SELF_TEST_TOKENS = 6
 LOGPROB = 6  # the tolerance of a log-probability in nats, in multiples of that of states
 
@@ -44,20 +44,20 @@ class SamplingRunner:
 
     # Requests.
 
-    def sample(self, asked: Mapping[str, Any], prompts: Sequence[Prompt]) -> Iterator[tuple[dict[str, Any], Arrays]]:
+    def sample(self, head: Mapping[str, Any], prompts: Sequence[Prompt]) -> Iterator[tuple[dict[str, Any], Arrays]]:
         """Yield each request as it is finished: its index, and the columns of its rows."""
-        kinds = list(asked["states"])
+        kinds = list(head["states"])
         if kinds:
-            self._rpc("harness_start", kinds, asked["eos"])
-        requests = asked["requests"]
+            self._rpc("harness_start", kinds, head["eos"])
+        requests = head["requests"]
 
         def submit(request: Mapping[str, Any]) -> tuple[int, int]:
             prompt = prompts[request["prompt"]]
-            params = self._parameters(asked, request["n"], request["seed"], bool(kinds))
+            params = self._parameters(head, request["n"], request["seed"], bool(kinds))
             return self._add(prompt, params, True, len(prompt)), request["n"]
 
         for request, number, output in self._run(requests, submit):
-            rows, logprobs = self._rows(output, asked["max_tokens"], set(asked["eos"]))
+            rows, logprobs = self._rows(output, head["max_tokens"], set(head["eos"]))
             arrays = packed("tokens", rows) | {"logprobs": np.array(logprobs)}
             passed_again = 0
             if kinds:
@@ -65,13 +65,13 @@ class SamplingRunner:
                 arrays |= states
             yield {"request": request["request"], "passed_again": passed_again}, arrays
 
-    def encode(self, asked: Mapping[str, Any], rows: Sequence[Row]) -> Iterator[tuple[dict[str, Any], Arrays]]:
+    def encode(self, head: Mapping[str, Any], rows: Sequence[Row]) -> Iterator[tuple[dict[str, Any], Arrays]]:
         """Yield the states of given responses, some rows at a time."""
-        kinds = list(asked["states"])
+        kinds = list(head["states"])
         self._rpc("harness_start", kinds, [])
-        for first in range(0, len(rows), IN_FLIGHT * self.sequences):
-            some = rows[first : first + IN_FLIGHT * self.sequences]
-            yield {"first": first, "n": len(some)}, dict(self.passed(some, kinds))
+        for start in range(0, len(rows), IN_FLIGHT * self.sequences):
+            some = rows[start : start + IN_FLIGHT * self.sequences]
+            yield {"first": start, "n": len(some)}, dict(self.passed(some, kinds))
 
     def score(self, rows: Sequence[Row]) -> Iterator[tuple[dict[str, Any], Arrays]]:
         """Yield the log-probability of each given response, summed over its tokens."""
@@ -86,8 +86,8 @@ class SamplingRunner:
 
         for at, _, output in self._run([at for at, row in enumerate(rows) if row.tokens], submit):
             listed = output.prompt_logprobs
-            behind = range(len(rows[at].prompt), len(listed))
-            total = float(np.sum([listed.logprobs[listed.start_indices[i]] for i in behind], dtype=np.float64))
+            positions = range(len(rows[at].prompt), len(listed))
+            total = float(np.sum([listed.logprobs[listed.start_indices[i]] for i in positions], dtype=np.float64))
             yield {"first": at, "n": 1}, {"logprobs": np.array([total])}
 
     def passed(self, rows: Sequence[Row], kinds: Sequence[str]) -> States:
@@ -104,7 +104,7 @@ class SamplingRunner:
                 return states
         raise Refused(f"{len(remaining)} of {len(rows)} responses passed the model without all of their states seen")
 
-    # How they are run.
+    # Runs of vLLM.
 
     def _passed(
         self, rows: Sequence[Row], which: Sequence[int], kinds: Sequence[str], cached: bool, states: States
@@ -121,7 +121,7 @@ class SamplingRunner:
 
         incomplete = []
         for at, number, _ in self._run(which, submit):
-            _, counts, vectors = self._taken(number)
+            _, counts, vectors = self._take(number)
             if counts != [len(rows[at].tokens)]:
                 incomplete.append(at)
                 continue
@@ -132,7 +132,7 @@ class SamplingRunner:
 
     def _states_of(self, number: int, prompt: Prompt, rows: list[list[int]], kinds: list[str]) -> tuple[States, int]:
         """Return the states of sampled rows, and how many were incomplete after sampling and needed a second pass."""
-        children, counts, vectors = self._taken(number)
+        children, counts, vectors = self._take(number)
         complete = {
             child: at
             for at, (child, count) in enumerate(zip(children, counts, strict=True))
@@ -142,11 +142,11 @@ class SamplingRunner:
         second_pass = self.passed([Row(prompt, rows[row]) for row in missing], kinds) if missing else {}
         states = {}
         for kind in kinds:
-            seen = np.frombuffer(vectors.get(kind, b""), np.float32).reshape(len(children), -1)
-            width = second_pass[kind].shape[1] if missing else seen.shape[1]
+            sampled = np.frombuffer(vectors.get(kind, b""), np.float32).reshape(len(children), -1)
+            width = second_pass[kind].shape[1] if missing else sampled.shape[1]
             states[kind] = np.zeros((len(rows), width), np.float32)
             for child, at in complete.items():
-                states[kind][child] = seen[at]
+                states[kind][child] = sampled[at]
             if missing:
                 states[kind][missing] = second_pass[kind]
         return states, len(missing)
@@ -163,20 +163,20 @@ class SamplingRunner:
             logprobs.append(float(np.sum(token_logprobs, dtype=np.float64)))
         return rows, logprobs
 
-    def _parameters(self, asked: Mapping[str, Any], n: int, seed: int, one_more: bool) -> Any:
+    def _parameters(self, head: Mapping[str, Any], n: int, seed: int, one_more: bool) -> Any:
         from vllm import SamplingParams
 
         return SamplingParams(
             n=n,
             seed=seed,
-            max_tokens=asked["max_tokens"] + one_more,
+            max_tokens=head["max_tokens"] + one_more,
             logprobs=0,
             flat_logprobs=True,
             detokenize=False,
             ignore_eos=True,  # `stop_token_ids` has all tokens that end a response
-            stop_token_ids=list(asked["eos"]),
+            stop_token_ids=list(head["eos"]),
             extra_args={WANTS_LAST: True} if one_more else None,
-            **asked["sampler"],
+            **head["sampler"],
         )
 
     def _run(self, items: Iterable[Any], submit: Callable[[Any], tuple[int, int]]) -> Iterator[tuple[Any, int, Any]]:
@@ -201,9 +201,9 @@ class SamplingRunner:
 
     def _forget(self, running: Mapping[int, Any]) -> None:
         if running:
-            left = [name for name, number in self.by_id.items() if number in running]
-            self.engine.abort_request(left)
-            for name in left:
+            unfinished = [name for name, number in self.by_id.items() if number in running]
+            self.engine.abort_request(unfinished)
+            for name in unfinished:
                 del self.by_id[name]
 
     def _add(self, tokens: Prompt, params: Any, sampled: bool | None, prompt: int) -> int:
@@ -220,13 +220,13 @@ class SamplingRunner:
         self.by_id[name] = number
         return number
 
-    def _taken(self, number: int) -> tuple[list[int], list[int], dict[str, bytes]]:
+    def _take(self, number: int) -> tuple[list[int], list[int], dict[str, bytes]]:
         children, counts, vectors = self._rpc("harness_take", number)
         return list(children), list(counts), dict(vectors)
 
-    def _rpc(self, method: str, *given: Any) -> Any:
+    def _rpc(self, method: str, *arguments: Any) -> Any:
         """Return the first worker's answer; all workers hold the same states."""
-        return self.engine.collective_rpc(method, args=given)[0]
+        return self.engine.collective_rpc(method, args=arguments)[0]
 
     # Self-test of the states.
 
@@ -239,9 +239,9 @@ class SamplingRunner:
         """
         prompt = [1 + 7 * i % (vocabulary - 1) for i in range(8)]
         kinds = ["mean", "last", "penultimate"]
-        asked = {"states": kinds, "eos": [], "max_tokens": SELF_TEST_TOKENS, "sampler": {"temperature": 1.0}}
+        head = {"states": kinds, "eos": [], "max_tokens": SELF_TEST_TOKENS, "sampler": {"temperature": 1.0}}
         request = {"request": 0, "prompt": 0, "n": 3, "seed": 1}
-        ((_, sampled),) = self.sample({**asked, "requests": [request]}, [prompt])
+        ((_, sampled),) = self.sample({**head, "requests": [request]}, [prompt])
         ends = np.cumsum(sampled["tokens_lengths"])
         rows = [sampled["tokens"][end - SELF_TEST_TOKENS : end].tolist() for end in ends]
         self._rpc("harness_start", kinds, [])
@@ -255,11 +255,12 @@ class SamplingRunner:
         off = _difference(lasts.mean(0), sampled["mean"][0])
         if not off <= tolerance:
             return f"the mean state differs by {off:.1e} from the mean of the states"
-        return self._unlike_the_output_layer(prompt, rows, sampled, tolerance)
+        return self._fault_by_output_layer(prompt, rows, sampled, tolerance)
 
-    def _unlike_the_output_layer(self, prompt: Prompt, rows: list[list[int]], sampled: Arrays, tolerance: float) -> str:
+    def _fault_by_output_layer(self, prompt: Prompt, rows: list[list[int]], sampled: Arrays, tolerance: float) -> str:
+        """Return how log-probabilities that the output layer computes from the states differ from vLLM's; "" if not."""
         shorter = [Row(prompt, row[:-1]) for row in rows]
-        by_pass = {head["first"]: float(arrays["logprobs"][0]) for head, arrays in self.score([*shorter])}
+        by_pass = {answer["first"]: float(arrays["logprobs"][0]) for answer, arrays in self.score([*shorter])}
         expected = [float(sampled["logprobs"][i]) - by_pass[i] for i in range(len(rows))]
         states = np.ascontiguousarray(sampled["penultimate"])
         logprobs = self._rpc("harness_logprobs", states.tobytes(), [row[-1] for row in rows])

@@ -1,7 +1,7 @@
 """vLLM's own scheduler, with one more step after the end of a response whose hidden states are wanted.
 
-Its last token then passes the model in an ordinary decoding step, and its state with it: the mean over all T tokens
-costs one step of T more, not a second pass. The token sampled in that step is discarded.
+Its last token then passes the model in an ordinary decoding step, which gives its state: for the mean over all T tokens
+vLLM takes T + 1 steps, and no second pass. The token sampled in the extra step is discarded.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ WANTS_LAST = "harness_wants_last"  # in a request's extra_args
 def one_step_more(*, vllm_config: Any, **options: Any) -> Any:
     """Return the scheduler that vLLM would have made from this config, with the extra step."""
     scheduler = vllm_config.scheduler_config
-    given, scheduler.scheduler_cls = scheduler.scheduler_cls, None
+    configured, scheduler.scheduler_cls = scheduler.scheduler_cls, None
     try:
         base = scheduler.get_scheduler_cls()
     finally:
-        scheduler.scheduler_cls = given
+        scheduler.scheduler_cls = configured
     return _later(base)(vllm_config=vllm_config, **options)
 
 
@@ -40,7 +40,8 @@ def _later(base: type) -> type:
             if ended and not stopped:
                 request.status = RequestStatus.FINISHED_STOPPED
                 return tokens, True
-            room = request.num_output_tokens < request.max_tokens  # else this was the step more, by chance an end
+            # without room this was the extra step, which happened to sample an end
+            room = request.num_output_tokens < request.max_tokens
             if not ended and stopped and room and request.status == RequestStatus.FINISHED_STOPPED:
                 request.harness_ended = True
                 request.status, request.stop_reason = before, None

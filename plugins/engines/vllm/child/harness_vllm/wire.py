@@ -1,6 +1,6 @@
 """Messages between the harness and its child, over a socket: a head in JSON, and arrays as safetensors.
 
-Nothing is pickled, so that nothing a response says can be.
+Nothing is pickled, so that no text of a response can run code.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ def send(link: socket.socket, head: Mapping[str, Any], arrays: Arrays | None = N
 
 
 def receive(link: socket.socket) -> tuple[dict[str, Any], Arrays] | None:
-    """The next message's head and arrays; None where the other side is gone."""
+    """Return the next message's head and arrays; None if the other side is gone."""
     sizes = _exactly(link, SIZES.size)
     if sizes is None:
         return None
@@ -39,26 +39,26 @@ def receive(link: socket.socket) -> tuple[dict[str, Any], Arrays] | None:
 
 
 def _exactly(link: socket.socket, size: int) -> bytes | None:
-    found = bytearray()
-    while len(found) < size:
+    received = bytearray()
+    while len(received) < size:
         try:
-            part = link.recv(min(size - len(found), 2**20))
+            part = link.recv(min(size - len(received), 2**20))
         except ConnectionError:
             return None
         if not part:
             return None
-        found += part
-    return bytes(found)
+        received += part
+    return bytes(received)
 
 
 def packed(name: str, rows: Sequence[Sequence[int]]) -> Arrays:
-    """Rows of token ids as two arrays."""
+    """Return rows of token ids as two arrays: all tokens, and the rows' lengths."""
     flat = np.array([token for row in rows for token in row], np.int32)
     return {name: flat, f"{name}_lengths": np.array([len(row) for row in rows], np.int64)}
 
 
 def unpacked(name: str, arrays: Mapping[str, np.ndarray[Any, Any]]) -> list[list[int]]:
-    """What `packed` was given."""
+    """Return the rows that were given to `packed`."""
     ends = np.cumsum(arrays[f"{name}_lengths"])
     flat = arrays[name].tolist()
     return [flat[end - length : end] for end, length in zip(ends, arrays[f"{name}_lengths"], strict=True)]

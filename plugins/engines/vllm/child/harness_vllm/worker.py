@@ -1,8 +1,8 @@
 """Pool the last hidden states while vLLM samples: an extension of its workers, called before each sampling step.
 
-The states are those that the model's output layer is given, after the final norm. Kept are a sum, the last and the one
-before it for each response, in float32; what a kind means stands in the harness' `capture`. A state counts by the
-token that was fed, so that steps past a response's end (vLLM schedules ahead on a GPU) count nothing.
+The states are those after the final norm, which the model's output layer takes. For each response a sum, the last
+state and the one before it are stored, in float32; the harness' `capture` defines the kinds. A state counts for the
+token that was passed in, so that steps past a response's end (vLLM schedules ahead on a GPU) count nothing.
 """
 
 from __future__ import annotations
@@ -15,21 +15,21 @@ import torch
 from .names import Name, read
 
 FIRST_SLOTS = 256
-BROKEN = -1  # in place of a count: positions were skipped, and the states have to be made otherwise
+BROKEN = -1  # instead of a count: positions were skipped, and the states must be computed again
 
 
 class Step(NamedTuple):
-    """One step's batch: requests in the order of their tokens, and what the model made of these."""
+    """The batch of a step: requests in the order of their tokens, and the tokens' hidden states."""
 
     ids: list[str]
     counts: np.ndarray[Any, Any]  # tokens of each
     computed: np.ndarray[Any, Any]  # tokens of each before this step
-    hidden: torch.Tensor  # (tokens, width), maybe with padding behind
+    hidden: torch.Tensor  # (tokens, width), possibly with padding at the end
     tokens: torch.Tensor  # (tokens,)
 
 
 def step_of_v1(runner: Any, state: Any) -> Step:
-    """The step of `vllm.v1.worker.gpu_model_runner`, which CPUs use too."""
+    """Read the step of `vllm.v1.worker.gpu_model_runner`, which is used on CPUs too."""
     batch, scheduled = runner.input_batch, state.scheduler_output
     ids = list(batch.req_ids)
     each = scheduled.num_scheduled_tokens
@@ -41,7 +41,7 @@ def step_of_v1(runner: Any, state: Any) -> Step:
 
 
 def step_of_v2(runner: Any, state: Any) -> Step:
-    """The step of `vllm.v1.worker.gpu.model_runner`. Written from its source, and never run: it needs a GPU."""
+    """Read the step of `vllm.v1.worker.gpu.model_runner`. Written from its source, and never run: it needs a GPU."""
     batch = state.input_batch
     counts = np.asarray(batch.num_scheduled_tokens[: len(batch.req_ids)], np.int64)
     return Step(list(batch.req_ids), counts, batch.num_computed_tokens_np, state.hidden_states, batch.input_ids)
@@ -66,8 +66,8 @@ class Sums:
         self.slots: dict[str, int] = {}
         self.names: dict[str, Name] = {}
         self.free: list[int] = []
-        self.seen = np.zeros(0, np.int64)  # positions a slot, the prompt's last one included
-        self.begin = np.zeros(0, np.int64)  # that position
+        self.seen = np.zeros(0, np.int64)  # positions counted in each slot, the prompt's last one included
+        self.begin = np.zeros(0, np.int64)  # the prompt's last position
         self.sampled = np.zeros(0, bool)
         self.broken = np.zeros(0, bool)
         self.sum = self.last = self.before = torch.zeros(0, width, device=device)
@@ -76,11 +76,11 @@ class Sums:
         self.count = torch.zeros(0, dtype=torch.long, device=device)
         self.ends = torch.zeros(0, dtype=torch.int32, device=device)
         self.kinds: tuple[str, ...] = ()
-        self._known: tuple[list[str], np.ndarray[Any, Any], torch.Tensor] | None = None
+        self._decoding: tuple[list[str], np.ndarray[Any, Any], torch.Tensor] | None = None
 
     def start(self, kinds: tuple[str, ...], ends: list[int]) -> None:
         """Clear all slots, then collect what these kinds need; `ends`: the tokens that end a response."""
-        self.kinds, self._known = kinds, None
+        self.kinds, self._decoding = kinds, None
         self.slots.clear()
         self.names.clear()
         self.free = list(range(len(self.seen)))[::-1]
@@ -90,8 +90,8 @@ class Sums:
         """Add a step's states."""
         if not self.kinds:
             return
-        if self._known is not None and self._known[0] == step.ids and len(step.counts) == step.counts.sum():
-            _, slots, on_device = self._known
+        if self._decoding is not None and self._decoding[0] == step.ids and len(step.counts) == step.counts.sum():
+            _, slots, on_device = self._decoding
             following = step.computed == self.begin[slots] + self.seen[slots]
             if following.all():
                 self._decode(slots, on_device, step.hidden[: len(slots)], step.tokens[: len(slots)])
@@ -111,19 +111,19 @@ class Sums:
             self.broken[slot] |= computed > low
             if computed + count <= low or self.broken[slot]:
                 continue
-            first = int(starts[at]) + low - computed
+            row = int(starts[at]) + low - computed
             if computed + count - low == 1:
-                (following if self.seen[slot] else starting).append((slot, first))
+                (following if self.seen[slot] else starting).append((slot, row))
             else:
-                self._many(slot, step, first, computed + count - low)
+                self._add_several(slot, step, row, computed + count - low)
         if starting:
             slots, on_device, rows = self._placed(starting)
             self._start(slots, on_device, step.hidden[rows])
         if following:
             slots, on_device, rows = self._placed(following)
             self._decode(slots, on_device, step.hidden[rows], step.tokens[rows])
-        whole = len(following) == len(step.ids) and bool((step.counts == 1).all())
-        self._known = (step.ids, slots, on_device) if whole else None
+        only_decoding = len(following) == len(step.ids) and bool((step.counts == 1).all())
+        self._decoding = (step.ids, slots, on_device) if only_decoding else None
 
     def _placed(self, pairs: list[tuple[int, int]]) -> tuple[np.ndarray[Any, Any], torch.Tensor, torch.Tensor]:
         slots = np.array([slot for slot, _ in pairs])
@@ -131,7 +131,7 @@ class Sums:
         return slots, torch.from_numpy(slots).to(self.device), rows
 
     def _start(self, slots: np.ndarray[Any, Any], on_device: torch.Tensor, hidden: torch.Tensor) -> None:
-        """The state at the prompt's end, for each of these slots."""
+        """Store the state at the prompt's end in each of these slots."""
         state = hidden.float()
         self.sum[on_device] = 0.0
         self.last[on_device] = state
@@ -144,28 +144,28 @@ class Sums:
     def _decode(
         self, slots: np.ndarray[Any, Any], on_device: torch.Tensor, hidden: torch.Tensor, tokens: torch.Tensor
     ) -> None:
-        """One more state for each of these slots, which have some already."""
+        """Add one state to each of these slots, which already have some."""
         state = hidden.float()
         live = self.live[on_device]
         column = live[:, None]
         if "mean" in self.kinds:
             self.sum.index_add_(0, on_device, torch.where(column, state, 0.0))
         if "last" in self.kinds or "penultimate" in self.kinds:
-            old = self.last[on_device]
+            previous = self.last[on_device]
             if "penultimate" in self.kinds:
-                self.before[on_device] = torch.where(column, old, self.before[on_device])
-            self.last[on_device] = torch.where(column, state, old)
+                self.before[on_device] = torch.where(column, previous, self.before[on_device])
+            self.last[on_device] = torch.where(column, state, previous)
         self.count.index_add_(0, on_device, live.long())
         ended = torch.isin(tokens, self.ends) & self.masked[on_device]
         self.live[on_device] = live & ~ended
         self.seen[slots] += 1
 
-    def _many(self, slot: int, step: Step, first: int, count: int) -> None:
-        """Several positions: a given response, maybe with its prompt's end before it."""
+    def _add_several(self, slot: int, step: Step, row: int, count: int) -> None:
+        """Add several positions of a given response, possibly with its prompt's end before them."""
         if self.sampled[slot]:  # it may have ended at any of these positions
             self.broken[slot] = True
             return
-        states = step.hidden[first : first + count].float()
+        states = step.hidden[row : row + count].float()
         if not self.seen[slot]:
             only = np.array([slot])
             self._start(only, torch.from_numpy(only).to(self.device), states[:1])
@@ -198,12 +198,12 @@ class Sums:
         more = max(FIRST_SLOTS, size)
         self.free = list(range(size, size + more))[::-1]
         for name in ("seen", "begin", "sampled", "broken"):
-            old = getattr(self, name)
-            setattr(self, name, np.concatenate([old, np.zeros(more, old.dtype)]))
+            values = getattr(self, name)
+            setattr(self, name, np.concatenate([values, np.zeros(more, values.dtype)]))
         for name in ("sum", "last", "before", "live", "masked", "count"):
-            old = getattr(self, name)
-            new = torch.zeros(more, *old.shape[1:], dtype=old.dtype, device=self.device)
-            setattr(self, name, torch.cat([old, new]))
+            values = getattr(self, name)
+            zeros = torch.zeros(more, *values.shape[1:], dtype=values.dtype, device=self.device)
+            setattr(self, name, torch.cat([values, zeros]))
 
     def take_out(self, number: int) -> tuple[list[int], list[int], dict[str, bytes]]:
         """Remove a request: return its children, their counts of states, and their float32 vectors a kind.
@@ -214,7 +214,7 @@ class Sums:
         slots = [self.slots.pop(name) for _, name in children]
         for _, name in children:
             del self.names[name]
-        self._known = None
+        self._decoding = None
         at = torch.tensor(slots, dtype=torch.long, device=self.device)
         count = self.count[at]
         total = torch.where(count[:, None] > 0, self.sum[at] / count.clamp(min=1)[:, None], self.last[at])
@@ -226,12 +226,12 @@ class Sums:
 
 
 class Capture:
-    """Methods added to vLLM's workers, by its option `worker_extension_cls`."""
+    """Methods that vLLM's option `worker_extension_cls` adds to its workers."""
 
     model_runner: Any
 
     def harness_install(self) -> str:
-        """Start to take states; return "", or why this is impossible."""
+        """Make the worker collect states from now on; return "", or why this is impossible."""
         runner = self.model_runner
         reader = step_reader(runner)
         if reader is None:
@@ -239,28 +239,28 @@ class Capture:
         sample = runner.sample_tokens
         runner.harness_sums = None
 
-        def sample_tokens(*given: Any, **options: Any) -> Any:
+        def sample_tokens(*arguments: Any, **options: Any) -> Any:
             state = runner.execute_model_state
             if state is not None and state.hidden_states is not None:
                 with torch.inference_mode():
                     step = reader(runner, state)
                     if runner.harness_sums is None:
                         runner.harness_sums = Sums(step.hidden.shape[-1], step.hidden.device)
-                        runner.harness_sums.start(*runner.harness_asked)
+                        runner.harness_sums.start(*runner.harness_start_arguments)
                     runner.harness_sums.take_in(step)
-            return sample(*given, **options)
+            return sample(*arguments, **options)
 
-        runner.harness_asked = ((), [])
+        runner.harness_start_arguments = ((), [])
         runner.sample_tokens = sample_tokens
         return ""
 
     def harness_start(self, kinds: list[str], ends: list[int]) -> None:
         """Collect these kinds from now on."""
         runner = self.model_runner
-        runner.harness_asked = (tuple(kinds), list(ends))
+        runner.harness_start_arguments = (tuple(kinds), list(ends))
         if runner.harness_sums is not None:
             with torch.inference_mode():
-                runner.harness_sums.start(*runner.harness_asked)
+                runner.harness_sums.start(*runner.harness_start_arguments)
 
     def harness_take(self, number: int) -> Any:
         """Return the states of a request; see `Sums.take_out`."""
@@ -277,6 +277,6 @@ class Capture:
         sums = self.model_runner.harness_sums
         with torch.inference_mode():
             logits = model.compute_logits(states.to(sums.device, self.model_runner.dtype))
-            if logits is None:  # not the rank that has them
+            if logits is None:  # another rank has them
                 return []
             return [float(torch.log_softmax(row.float(), -1)[token]) for row, token in zip(logits, tokens, strict=True)]
