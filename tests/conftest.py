@@ -7,10 +7,10 @@ import os
 import signal
 import sys
 from dataclasses import dataclass
-from pathlib import Path
 
 import pytest
 from hypothesis import settings
+from support.paths import SHARED, TOY
 
 from harness.cli import main
 
@@ -21,22 +21,12 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 settings.register_profile("harness", deadline=None, derandomize="CI" in os.environ)
 settings.load_profile("harness")
 
-ROOT = Path(__file__).parents[1]
-TOY = ROOT / "tests" / "toy.py"
-SHARED = ROOT.parent / "shared" / "data"
-
-
 # On two workers (`make test`) the files that take minutes begin first, so that neither worker waits long at the end.
 LONG = ("test_verl.py", "test_vllm.py", "test_ray.py", "test_trl.py", "test_proteins.py", "test_new.py")
 
 
 def pytest_collection_modifyitems(items):
     items.sort(key=lambda item: LONG.index(item.path.name) if item.path.name in LONG else len(LONG))
-
-
-def contents(store: Path) -> dict[str, bytes]:
-    """Every file of a store, by its path there."""
-    return {str(path.relative_to(store)): path.read_bytes() for path in sorted(store.rglob("*")) if path.is_file()}
 
 
 @dataclass

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from conftest import ROOT
+from support.paths import ROOT
 
 from harness import HarnessError, Problem
 from harness.errors import LONGEST

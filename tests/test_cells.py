@@ -11,7 +11,7 @@ import subprocess
 import sys
 
 import pytest
-from conftest import ROOT, TOY
+from support.paths import ROOT, TOY
 
 from harness import HarnessError
 from harness.results import cells, inert, leaderboard, provenance

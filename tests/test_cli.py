@@ -8,7 +8,7 @@ import subprocess
 import sys
 
 import pytest
-from conftest import TOY
+from support.paths import TOY
 
 
 def one_line(outcome) -> str:

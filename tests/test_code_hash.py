@@ -14,6 +14,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from support.paths import ROOT
 
 from harness.plugin_system.code_hash import code_hash, modules_of
 from harness.plugin_system.component import UNHASHED, build, described, source_hash
@@ -22,7 +23,6 @@ from harness.plugin_system.syntax_text import syntax_text
 from harness.store import versions
 from harness.store.stage import Store
 
-ROOT = Path(__file__).parents[1]
 SOURCE = '''"""A module."""
 from __future__ import annotations
 import numpy as np, os.path

@@ -17,8 +17,8 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
-from evalplus_says import evalplus_passes
-from mutants import ON_PURPOSE, mutants
+from support.evalplus_verdicts import evalplus_passes
+from support.mutants import ON_PURPOSE, mutants
 
 from harness import HarnessError, Problem
 from harness.stages.verify import graded

@@ -11,9 +11,9 @@ from importlib.util import find_spec
 
 import numpy as np
 import pytest
-from broken import BY_KIND, Lamps, Sound, SoundEngine, SoundOnVectors
-from conftest import ROOT
-from toy import Letters
+from support.broken_plugins import BY_KIND, Lamps, Sound, SoundEngine, SoundOnVectors
+from support.paths import ROOT, SUPPORT
+from support.toy import Letters
 
 from harness import HarnessError, Sampler
 from harness.plugin_system.component import build, parse_spec
@@ -29,7 +29,7 @@ from harness.testing import (
     selector_checks,
 )
 
-BROKEN = ROOT / "tests" / "broken.py"
+BROKEN = SUPPORT / "broken_plugins.py"
 REGISTRY = load_registry()
 DATA = {
     "mbppplus": "MbppPlus-v0.2.0.jsonl.gz",
@@ -203,7 +203,8 @@ def test_a_failure_is_an_assertion_that_shows_what_was_found():
 
 
 def test_an_exception_of_the_component_is_named_with_its_line():
-    with pytest.raises(ConformanceError, match=r"contract: OffByOne: raised IndexError: .* \(broken.py:\d+\); "):
+    message = r"contract: OffByOne: raised IndexError: .* \(broken_plugins.py:\d+\); "
+    with pytest.raises(ConformanceError, match=message):
         tried("contract", broken_selector("OffByOne"))
 
 

@@ -9,7 +9,7 @@ import sys
 from dataclasses import replace
 
 import pytest
-from conftest import TOY
+from support.paths import TOY
 
 from harness import HarnessError
 from harness.paper import ModelSize

@@ -283,7 +283,7 @@ def test_a_run_until_correct_knows_what_was_cut_off(harness, tmp_path):
 CUTTING = """
 from dataclasses import replace
 
-import toy
+from support import toy
 from harness import Problem, Task, correct, hookimpl, wrong
 
 

@@ -21,12 +21,12 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from support.paths import SHARED
 
 from harness import HarnessError, Problem, correct
 from harness_tasks.arithmetic import NotArithmetic, evaluate, symbols
 from harness_tasks.game24 import Game24, puzzle_id, register_tasks, solvable_hands, split_of
 
-DATA = Path(__file__).parents[2] / "shared/data"
 LIMIT_S = 0.010  # for one verdict on any response; the best of several runs counts, since test machines are shared
 TASK = Game24()
 
@@ -41,9 +41,9 @@ HONEST = "10 - 6 = 4\n4 * 5 = 20\n20 + 4 = 24\nAnswer: (10 - 6) * 5 + 4 = 24"
 
 
 def shared(name: str) -> Path:
-    if not (DATA / name).is_file():
+    if not (SHARED / name).is_file():
         pytest.skip(f"{name} needs shared/data beside the project")
-    return DATA / name
+    return SHARED / name
 
 
 def published_hands() -> list[tuple[int, ...]]:

@@ -91,7 +91,7 @@ def test_a_grid_can_be_looked_at_before_it_is_run(toy, tmp_path):
 
 
 def test_the_table_of_a_grid_names_each_rows_embedder(harness, toy, tmp_path):
-    from conftest import TOY
+    from support.paths import TOY
 
     outcome = harness(
         *("run", "--task", "colours", "--engine", "toy", "--plugin", TOY, "--store", tmp_path / "runs"),

@@ -1,9 +1,9 @@
 """Sampler `repexp-guided` in the transformers engine against the paper's plain scheme, on models of real classes."""
 
 import numpy as np
-import paper_scheme
 import pytest
 import torch
+from support import paper_scheme
 from test_transformers_engine import CONFIGS, LONG, SHORT, SMALL, assert_same, head, save_checkpoint
 from transformers import MistralConfig, Phi3Config, PhiConfig
 

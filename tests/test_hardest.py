@@ -3,6 +3,7 @@
 import json
 
 import pytest
+from support.paths import TOY
 
 from harness import HarnessError
 from harness_plugins.pool_tools.hardness import Solved, hardest
@@ -46,7 +47,7 @@ def test_a_run_on_the_list_takes_these_problems_alone_and_reuses_their_responses
     [whole] = toy("--selector", "head", "--n", "12").rows
     [key] = [path.name for path in (tmp_path / "runs" / "pool").iterdir()]
     out = tmp_path / "hardest.jsonl"
-    fixed = ("--plugin", "tests/toy.py", "--store", tmp_path / "runs")
+    fixed = ("--plugin", TOY, "--store", tmp_path / "runs")
     made = harness("pool", "hardest", key[:6], "--count", 3, "--out", out, *fixed)
     assert made.code == 0, made.err
     again = toy("--selector", "head", "--n", "12", "--only", out)

@@ -10,8 +10,8 @@ import time
 from dataclasses import replace
 from pathlib import Path
 
-import hostile_code as hostile
 import pytest
+from support import hostile_code as hostile
 
 from harness_tasks.sandbox import Sandbox, find_tier
 

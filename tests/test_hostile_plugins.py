@@ -11,7 +11,7 @@ from textwrap import dedent
 
 import numpy as np
 import pytest
-from conftest import ROOT, TOY
+from support.paths import SUPPORT, TOY
 
 from harness import HarnessError, Pool
 from harness.plugin_system.patience import named
@@ -24,7 +24,7 @@ from harness import Sampler, hookimpl
 def register_samplers(register):
     register("eager", Sampler)
 """
-HOSTILE = ROOT / "tests" / "hostile_plugins.py"
+HOSTILE = SUPPORT / "hostile_plugins.py"
 
 
 @pytest.fixture

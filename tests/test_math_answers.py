@@ -22,9 +22,9 @@ from pathlib import Path
 from random import Random
 
 import pytest
-from conftest import SHARED
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from support.paths import ROOT, SHARED
 
 from harness import HarnessError, Problem, Verdict, correct
 from harness_tasks.math_answers import MathTask, checker, workers
@@ -876,7 +876,7 @@ def test_math_verify_runs_in_no_process_but_the_checkers() -> None:
         "maps = open(f'/proc/{shared_workers().pids()[0]}/maps').read()\n"
         "print('libtorch' in maps)"
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=Path(__file__).parents[1])
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=ROOT)
     assert done.stdout.split("\n")[:2] == ["[]", "False"], done.stderr
 
 
@@ -1016,8 +1016,7 @@ def test_nothing_survives_a_killed_harness(busy: bool) -> None:
         "print(zygote, *children_of(zygote), flush=True)\n"
         "time.sleep(600)"
     )
-    root = Path(__file__).parents[1]
-    with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True, cwd=root) as harness:
+    with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True, cwd=ROOT) as harness:
         assert harness.stdout is not None
         pids = [int(pid) for pid in harness.stdout.readline().split()]
         harness.kill()
@@ -1035,8 +1034,7 @@ def test_a_forked_copy_of_the_harness_does_not_keep_the_checker_alive() -> None:
         "if copy: print(copy, *pids, flush=True)\n"
         "time.sleep(60)"
     )
-    root = Path(__file__).parents[1]
-    with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True, cwd=root) as harness:
+    with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True, cwd=ROOT) as harness:
         assert harness.stdout is not None
         copy, *pids = (int(pid) for pid in harness.stdout.readline().split())
         harness.kill()
@@ -1092,9 +1090,8 @@ def test_the_checker_ends_with_the_harness_that_ends() -> None:
         "assert algebra_is_graded()\n"
         "print(*shared_workers().pids())"
     )
-    root = Path(__file__).parents[1]
     arguments = [sys.executable, "-W", "error", "-c", code]
-    done = subprocess.run(arguments, capture_output=True, text=True, cwd=root, check=True)
+    done = subprocess.run(arguments, capture_output=True, text=True, cwd=ROOT, check=True)
     assert done.stderr == ""
     pids = [int(pid) for pid in done.stdout.split()]
     assert len(pids) == 2

@@ -15,7 +15,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 import pytest
-from conftest import ROOT
+from support.paths import ROOT
 
 KINDS = ("selector", "task", "embedder", "sampler")
 LONG = "a-name-of-exactly-32-characters2"

@@ -16,10 +16,9 @@ from email.utils import formatdate
 
 import numpy as np
 import pytest
-from conftest import TOY, contents
 from hypothesis import given
 from hypothesis import strategies as st
-from loopback import (
+from support.openai_server import (
     MODEL,
     dribble,
     embedded,
@@ -32,6 +31,8 @@ from loopback import (
     status,
     tiny24,
 )
+from support.paths import TOY
+from support.stores import contents
 
 from harness import HarnessError, Sampler
 from harness.plugin_system.component import build, parameters

@@ -6,7 +6,7 @@ import json
 
 import numpy as np
 import pytest
-from conftest import TOY
+from support.paths import TOY
 
 from harness.plugin_system.component import build
 from harness.plugin_system.registry import load_registry

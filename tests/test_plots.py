@@ -18,7 +18,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from conftest import ROOT, TOY
+from support.paths import ROOT, TOY
 
 from harness import HarnessError
 from harness.plugin_system.registry import load_registry

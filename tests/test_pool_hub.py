@@ -19,8 +19,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 import yaml
-from conftest import TOY, contents
-from hub_server import TOKEN, HubServer, Repository
+from support.hub_server import TOKEN, HubServer, Repository
+from support.paths import TOY
+from support.stores import contents
 
 from harness import Problem, Responses
 from harness.store import shards

@@ -11,7 +11,7 @@ from pathlib import Path
 from threading import Timer
 
 import pytest
-from conftest import TOY
+from support.paths import TOY
 
 from harness.running import preflight
 from harness.running.config import RunConfig

@@ -11,12 +11,12 @@ import time
 from pathlib import Path
 
 import pytest
-from conftest import ROOT, TOY
-from hostile_code import descendants
+from support.hostile_code import descendants
+from support.paths import SUPPORT, TOY
 
 pytestmark = pytest.mark.skipif(not Path("/proc/self/environ").exists(), reason="needs /proc, to see what is left")
 
-LINGERING = ROOT / "tests" / "lingering.py"
+LINGERING = SUPPORT / "never_ending.py"
 START_S, END_S = 240.0, 30.0  # a loaded machine takes long to start processes
 
 

@@ -18,8 +18,9 @@ from pathlib import Path
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
-from conftest import ROOT, contents
-from tiny_proteins import CHILD, tiny_esm3, tiny_esmc, tiny_esmfold
+from support.paths import ROOT
+from support.stores import contents
+from support.tiny_proteins import CHILD, tiny_esm3, tiny_esmc, tiny_esmfold
 
 from harness import HarnessError, Problem, Sampler
 from harness.plugin_system.component import parse_spec
@@ -258,7 +259,7 @@ print(json.dumps({"counted": counted, "heat": heat, "kept": kept, "same": same, 
 @pytest.mark.slow
 def test_sequences_come_as_from_esms_own_sampler(esm3_folder, esm_python):
     from scipy.stats import chi2_contingency
-    from tiny_proteins import TINY_ESM3
+    from support.tiny_proteins import TINY_ESM3
 
     weights = esm3_folder / "data" / "weights" / "esm3_sm_open_v1.pth"
     command = [esm_python, "-c", AGAINST_ESM, CHILD, weights, json.dumps(TINY_ESM3)]

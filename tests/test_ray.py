@@ -19,7 +19,8 @@ from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
-from conftest import ROOT, TOY, contents
+from support.paths import SUPPORT, TOY
+from support.stores import contents
 
 from harness import HarnessError
 from harness.running.config import RunConfig
@@ -33,7 +34,7 @@ from harness_plugins.executors.ray.worker import difference, make_terms
 
 if find_spec("ray") is None:  # not imported: it is used in processes of its own
     pytest.skip("needs ray", allow_module_level=True)
-NODES = ROOT / "tests" / "ray_nodes.py"
+NODES = SUPPORT / "ray_nodes.py"
 HANGS_S = 300  # a shared machine is slow; nothing here waits for it in vain
 # Loopback alone, whatever network there is; one thread, as `make test` has it.
 QUIET = {"RAY_USAGE_STATS_ENABLED": "0", "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0", "OMP_NUM_THREADS": "1"}

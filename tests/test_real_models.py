@@ -11,7 +11,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from conftest import contents
+from support.stores import contents
 
 from harness.store import shards as store
 

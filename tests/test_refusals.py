@@ -7,6 +7,7 @@ import shutil
 from pathlib import Path
 
 import pytest
+from support.paths import SUPPORT
 
 from harness import HarnessError
 from harness_plugins.engines.transformers.engine import Transformers
@@ -16,7 +17,7 @@ from harness_plugins.rl import evaluation as rl_eval
 from harness_plugins.rl import tables as rl_tables
 
 ENGINES = (Transformers, Vllm)
-TRAINER = Path(__file__).parent / "counting_trainer.py"
+TRAINER = SUPPORT / "counting_trainer.py"
 
 
 @pytest.fixture

@@ -12,8 +12,8 @@ from importlib.resources import files
 
 import numpy as np
 import pytest
-from conftest import TOY
-from report_page import HOSTILE, hostile_pool, parsed, policy, pool_file
+from support.paths import TOY
+from support.report_page import HOSTILE, hostile_pool, parsed, policy, pool_file
 
 from harness import Pool
 from harness.scoring.budget_curves import band

@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 from importlib.resources import files
 
 import pytest
-from conftest import TOY
-from report_page import HOSTILE, hostile_pool, parsed
+from support.paths import TOY
+from support.report_page import HOSTILE, hostile_pool, parsed
 
 from harness.running import pipeline
 from harness.running.config import RunConfig

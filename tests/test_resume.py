@@ -15,7 +15,8 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
-from conftest import TOY, contents
+from support.paths import TOY
+from support.stores import contents
 
 from harness.system.files import temporary_name
 

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from support.paths import SUPPORT
 
 from harness import HarnessError
 from harness.records import Problem
@@ -25,7 +26,7 @@ from harness_plugins.rl import training_run as rl
 from harness_plugins.rl.run_files import read_metrics, read_problems, read_run
 from harness_plugins.rl.shaping import Grader
 
-PLUGIN = Path(__file__).parent / "counting_trainer.py"
+PLUGIN = SUPPORT / "counting_trainer.py"
 COMMAND = [sys.executable, "-m", "harness", "rl"]
 TRAIN = ["train", "--task", "game24", "--model", "tiny24-weak", "--plugin", str(PLUGIN)]
 SMALL = ["--set", "batch=4", "--set", "mini_batch=4", "--set", "steps=6", "--limit", "8"]

@@ -21,10 +21,10 @@ from pathlib import Path
 
 import pluggy
 import pytest
-from conftest import ROOT
-from hostile_code import descendants
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from support.hostile_code import descendants
+from support.paths import ROOT
 
 from harness import HarnessError
 from harness_tasks import sandbox as package

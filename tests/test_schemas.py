@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 
 import pytest
-from conftest import ROOT
 from pydantic import TypeAdapter
+from support.paths import ROOT
 
 from harness.results import cells, schemas
 

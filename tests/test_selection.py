@@ -13,11 +13,11 @@ from functools import partial
 import numpy as np
 import pytest
 import test_vector_selectors as plain
-from conftest import ROOT, TOY
 from hypothesis import given
 from hypothesis import strategies as st
 from safetensors.numpy import save_file
 from scipy.stats import chisquare
+from support.paths import ROOT, TOY
 from test_documents import blocks as code_blocks
 from test_text_selectors import mixed_pool
 from test_transformers_engine import save_checkpoint

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from conftest import contents
+from support.stores import contents
 
 from harness import HarnessError
 from harness.running import until_correct
@@ -104,7 +104,7 @@ def test_a_record_that_was_edited_is_refused(toy, tmp_path):
 
 
 def test_a_person_sees_a_table(harness, tmp_path):
-    from conftest import TOY
+    from support.paths import TOY
 
     shown = harness(
         "run",

@@ -10,10 +10,10 @@ import sys
 
 import numpy as np
 import pytest
-from conftest import ROOT
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import nhypergeom
+from support.paths import ROOT
 
 from harness import HarnessError
 from harness.scoring import stats

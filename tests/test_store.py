@@ -15,8 +15,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from conftest import TOY, contents
 from safetensors.numpy import load, save
+from support.paths import TOY
+from support.stores import contents
 
 from harness import HarnessError, Problem, Responses
 from harness.records import correct, wrong

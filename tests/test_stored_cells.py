@@ -6,8 +6,8 @@ import shutil
 
 import numpy as np
 import pytest
-from conftest import TOY
-from report_page import pool_file
+from support.paths import TOY
+from support.report_page import pool_file
 
 from harness import HarnessError
 from harness.plugin_system.registry import load_registry

@@ -14,7 +14,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
-from conftest import ROOT, TOY
+from support.paths import ROOT, TOY
 
 from harness import HarnessError
 from harness.cli.tracked import flat, row_name, scalars

@@ -15,11 +15,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from hostile_code import descendants
 from hypothesis import given
 from hypothesis import strategies as st
 from safetensors import safe_open
 from safetensors.torch import load_file
+from support.hostile_code import descendants
 
 from harness import HarnessError
 from harness.system.children import run_child

@@ -19,6 +19,7 @@ import pytest
 import torch
 from safetensors import safe_open
 from safetensors.torch import load_file
+from support.paths import ROOT, SUPPORT
 
 from harness import HarnessError, Sampler
 from harness.plugin_system.component import build
@@ -33,8 +34,6 @@ from harness_plugins.rl.shaping import Shaping
 from harness_plugins.rl.verl_environment import VARIABLE, find_python, installed
 from harness_plugins.rl.verl_trainer import Verl
 
-HERE = Path(__file__).parent
-ROOT = HERE.parent
 MODEL = "tiny24-weak"
 SMALL = Settings(
     learning_rate=1e-4,
@@ -247,13 +246,13 @@ LAYOUTS = {
 
 
 def hidden(run: TrainingRun, python: Path, layouts: list[tuple[str, ...]], workers: int = 1) -> list[list[dict]]:
-    """What each of the workers found for each layout, see verl_hidden.py."""
+    """What each of the workers found for each layout, see verl_hidden_states.py."""
     launch = Verl(python=str(python)).launch(run)
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = str(free.getsockname()[1])
     common = {**os.environ, **launch.environment, "MASTER_PORT": port, "WORLD_SIZE": str(workers)}
-    command = [str(python), str(HERE / "verl_hidden.py"), str(run.folder), str(folder(MODEL))]
+    command = [str(python), str(SUPPORT / "verl_hidden_states.py"), str(run.folder), str(folder(MODEL))]
     asked = run.folder / "layouts.json"
     asked.write_text(json.dumps(layouts))
     logs = [run.folder / f"{rank}.txt" for rank in range(workers)]
@@ -343,7 +342,7 @@ def straight(python, tmp_path_factory) -> TrainingRun:
 
 
 def recorded_run(path: Path) -> TrainingRun:
-    return a_run(path, "recording", plugin_files=(HERE / "verl_recording.py",))
+    return a_run(path, "recording", plugin_files=(SUPPORT / "verl_recording.py",))
 
 
 def test_three_steps_with_repexp_are_trained_validated_and_saved(straight):

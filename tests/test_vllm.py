@@ -23,7 +23,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from conftest import ROOT, contents
+from support.paths import ROOT
+from support.stores import contents
 from test_samplers import assert_drawn_from, exact
 
 from harness import HarnessError, Responses, Sampler

@@ -1,0 +1,1 @@
+"""What the tests share: toy and broken plugins, servers, tiny models, and small helpers."""
