@@ -14,6 +14,9 @@ from support.paths import SHARED, TOY
 
 from harness.cli import main
 
+# A helper's failed assert shows its values, as a test's does.
+pytest.register_assert_rewrite("support.exact_sampling", "support.processes", "support.refusals")
+
 # A shell's background job ignores Ctrl-C, and so would all that the tests start and interrupt.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 

@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 from support.broken_plugins import BY_KIND, Lamps, Sound, SoundEngine, SoundOnVectors
 from support.paths import ROOT, SUPPORT
+from support.processes import printed_by
 from support.toy import Letters
 
 from harness import HarnessError, Sampler
@@ -264,8 +265,7 @@ def test_the_kit_loads_neither_a_test_framework_nor_torch():
     code += "from harness.testing import checks; [checks(kind) for kind in ('selector', 'engine', 'task')]\n"
     code += "print(sorted({'pytest', 'hypothesis', 'torch', 'transformers', 'sklearn'} & set(sys.modules)))"
     code += "\nprint(any(name.startswith('harness_') for name in sys.modules))"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.split("\n")[:2] == ["[]", "False"]
+    assert printed_by(code).split("\n")[:2] == ["[]", "False"]
 
 
 def test_the_kit_leaves_the_global_generators_as_they_were():

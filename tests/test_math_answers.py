@@ -25,6 +25,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.paths import ROOT, SHARED
+from support.processes import alive, printed_by, wait_until_ended
 
 from harness import HarnessError, Problem, Verdict, correct
 from harness_tasks.math_answers import MathTask, checker, workers
@@ -841,22 +842,6 @@ def children_of(pid: int) -> list[int]:
     return [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
 
 
-def is_alive(pid: int) -> bool:
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
-    except OSError:
-        return False
-
-
-def eventually(condition: Callable[[], bool], seconds: float = 60) -> bool:
-    deadline = time.monotonic() + seconds
-    while time.monotonic() < deadline:
-        if condition():
-            return True
-        time.sleep(0.01)
-    return condition()
-
-
 def algebra_is_graded() -> bool:
     gold, equal = ALGEBRA
     found = TASK.verify(problem(gold), equal)
@@ -876,8 +861,7 @@ def test_math_verify_runs_in_no_process_but_the_checkers() -> None:
         "maps = open(f'/proc/{shared_workers().pids()[0]}/maps').read()\n"
         "print('libtorch' in maps)"
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=ROOT)
-    assert done.stdout.split("\n")[:2] == ["[]", "False"], done.stderr
+    assert printed_by(code, cwd=ROOT).split("\n")[:2] == ["[]", "False"]
 
 
 def test_grading_touches_no_signal_and_works_in_a_thread() -> None:
@@ -1021,7 +1005,7 @@ def test_nothing_survives_a_killed_harness(busy: bool) -> None:
         pids = [int(pid) for pid in harness.stdout.readline().split()]
         harness.kill()
     assert len(pids) >= 2
-    assert eventually(lambda: not any(map(is_alive, pids)), 30)
+    wait_until_ended(pids, 30)
 
 
 def test_a_forked_copy_of_the_harness_does_not_keep_the_checker_alive() -> None:
@@ -1040,8 +1024,8 @@ def test_a_forked_copy_of_the_harness_does_not_keep_the_checker_alive() -> None:
         harness.kill()
     try:
         assert len(pids) == 2
-        assert eventually(lambda: not any(map(is_alive, pids)), 30)
-        assert is_alive(copy)
+        wait_until_ended(pids, 30)
+        assert alive(copy)
     finally:
         os.kill(copy, signal.SIGKILL)
 
@@ -1095,7 +1079,7 @@ def test_the_checker_ends_with_the_harness_that_ends() -> None:
     assert done.stderr == ""
     pids = [int(pid) for pid in done.stdout.split()]
     assert len(pids) == 2
-    assert eventually(lambda: not any(map(is_alive, pids)), 10)
+    wait_until_ended(pids, 10)
 
 
 # Limits of a child

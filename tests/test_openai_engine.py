@@ -32,6 +32,7 @@ from support.openai_server import (
     tiny24,
 )
 from support.paths import TOY
+from support.processes import wait_for
 from support.stores import contents
 
 from harness import HarnessError, Sampler
@@ -724,9 +725,7 @@ def test_ctrl_c_ends_it_at_once_and_cleanly():
             f"OpenAI(url={url!r}).sample(SampleRequest([{CHAT!r}], n=40, sampler=Sampler(), max_tokens=4, seeds=[1]))"
         )
         child = subprocess.Popen([sys.executable, "-c", code], stderr=subprocess.PIPE, text=True)
-        deadline = time.monotonic() + 60
-        while not behaviour.asked and time.monotonic() < deadline:
-            time.sleep(0.02)
+        wait_for(lambda: behaviour.asked, 60, "the first request")
         os.kill(child.pid, signal.SIGINT)
         assert "KeyboardInterrupt" in child.communicate(timeout=20)[1]
 

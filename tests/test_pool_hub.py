@@ -10,7 +10,6 @@ import platform
 import shutil
 import signal
 import subprocess
-import sys
 import time
 from dataclasses import replace
 
@@ -21,6 +20,7 @@ import pytest
 import yaml
 from support.hub_server import TOKEN, HubServer, Repository
 from support.paths import TOY
+from support.processes import harness_command, printed_by, wait_for
 from support.stores import contents
 
 from harness import Problem, Responses
@@ -204,9 +204,7 @@ def test_datasets_reads_what_was_pushed(push, hub, tmp_path):
         f"rest = [datasets.load_dataset({REPO!r}, name, split='pool') for name in {names[1:]!r}]\n"
         "print(json.dumps([[len(one), one.column_names, one[17]] for one in (first, *rest)]))"
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120)
-    assert done.returncode == 0, done.stderr
-    responses, vectors, verdicts = json.loads(done.stdout.splitlines()[-1])
+    responses, vectors, verdicts = json.loads(printed_by(code, timeout=120).splitlines()[-1])
     assert [one[0] for one in (responses, vectors, verdicts)] == [96] * 3
     assert [one[2]["problem_id"] for one in (responses, vectors, verdicts)] == ["test/1"] * 3
     assert responses[2]["index"] == 1
@@ -689,11 +687,9 @@ def test_a_pull_that_is_killed_goes_on_where_it_stopped(push, pull, hub, tmp_pat
     monkeypatch.setattr(pool_tables, "PART_BYTES", 1)
     push("--vectors", "--verdicts", "--prompts", "mit")
     hub.stop_after = 7  # of 18 files
-    command = [sys.executable, "-m", "harness", "pool", "pull", REPO, "--store", str(tmp_path / "other")]
+    command = harness_command("pool", "pull", REPO, "--store", tmp_path / "other")
     child = subprocess.Popen(command, stderr=subprocess.PIPE)
-    deadline = time.monotonic() + 60
-    while hub.stop_after >= 0 and time.monotonic() < deadline:
-        time.sleep(0.02)
+    wait_for(lambda: hub.stop_after < 0, 60, "the hub has given seven files")
     time.sleep(0.2)  # half of a file is there
     child.send_signal(signal.SIGKILL)
     child.communicate()

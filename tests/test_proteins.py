@@ -8,10 +8,7 @@ import json
 import math
 import os
 import shutil
-import signal
 import subprocess
-import sys
-import time
 from collections import Counter
 from pathlib import Path
 
@@ -19,6 +16,7 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 from support.paths import ROOT
+from support.processes import harness_command, kill_when, run_to_end
 from support.stores import contents
 from support.tiny_proteins import CHILD, tiny_esm3, tiny_esmc, tiny_esmfold
 
@@ -628,26 +626,23 @@ def test_a_run_killed_while_it_folds_goes_on_at_the_next_chunk_and_gives_the_sam
     pool.write_text(json.dumps({"problem_id": "length-60", "responses": sequences(70, 60)}) + "\n")
     task = f"proteins:length=60,verifier={models / 'fold'},test_weights=true,device=cpu,plddt_min=0.4,ptm_min=0.03"
 
-    def command(where):
-        asked = ("--task", task, "--pool", pool, "--embedder", "tfidf", "--selector", "uniform", "--store", where)
-        return ["run", *map(str, asked), "--json"]
+    def command(store):
+        options = ("--task", task, "--pool", pool, "--embedder", "tfidf", "--selector", "uniform", "--store", store)
+        return ["run", *options, "--json"]
+
+    def measured():
+        return list(killed.glob("measure/*/length*.parquet"))
 
     whole, killed = tmp_path / "whole", tmp_path / "killed"
     table = harness(*command(whole)).out
-    child = [sys.executable, "-m", "harness", *command(killed)]
-    process = subprocess.Popen(child, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    while not list(killed.glob("measure/*/length*.parquet")):  # 64 of 70 are measured
-        assert process.poll() is None
-        time.sleep(0.002)
-    process.send_signal(signal.SIGKILL)
-    assert process.wait() == -signal.SIGKILL
-    (measured,) = killed.glob("measure/*/length*.parquet")
-    assert pq.read_metadata(measured).num_rows == 64
+    kill_when(measured, harness_command(*command(killed)), env=environment)
+    (shard,) = measured()
+    assert pq.read_metadata(shard).num_rows == 64
     again = harness(*command(killed))
     assert "measure: 6 responses" in again.err
     assert again.out == table
     assert [row["errors"] for row in again.rows] == [0]
-    assert pq.read_metadata(measured).num_rows == 70
+    assert pq.read_metadata(shard).num_rows == 70
     assert contents(killed) == contents(whole)
 
 
@@ -668,9 +663,9 @@ def test_models_in_the_hubs_cache_are_found_by_their_ids_and_pinned_by_their_com
     task = "proteins:length=24,device=cpu,test_weights=true"
     engine = f"esm3:steps=2,device=cpu,test_weights=true,python={esm_python}"
     asked = ("--task", task, "--engine", engine, "--embedder", "esmc:device=cpu,test_weights=true", "--n", 3)
-    command = [sys.executable, "-m", "harness", "run", *asked, "--selector", "repexp", "--store", tmp_path / "runs"]
+    command = harness_command("run", *asked, "--selector", "repexp", "--store", tmp_path / "runs", "--json")
     environment = os.environ | {"OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1", "HF_HOME": str(tmp_path / "hf")}
-    done = subprocess.run([*map(str, command), "--json"], env=environment, capture_output=True, text=True)
+    done = run_to_end(command, env=environment)
     assert done.returncode == 0, done.stderr
     (row,) = json.loads(done.stdout)
     assert (row["model"], row["samples_to_correct"]) == ("random weights: biohub/esm3-sm-open-v1", 1.0)

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from support.paths import SUPPORT
+from support.refusals import refusal_of
 
 from harness import HarnessError
 from harness_plugins.engines.transformers.engine import Transformers
@@ -27,10 +28,7 @@ def model(tmp_path):
 
 
 def refusal(engine, model):
-    with pytest.raises(HarnessError) as caught:
-        engine(model=str(model))
-    assert "\n" not in str(caught.value)
-    return str(caught.value)
+    return refusal_of(engine, model=str(model))
 
 
 @pytest.mark.parametrize("engine", ENGINES)

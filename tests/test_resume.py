@@ -16,6 +16,7 @@ from pathlib import Path
 
 import pytest
 from support.paths import TOY
+from support.processes import harness_command, kill_when
 from support.stores import contents
 
 from harness.system.files import temporary_name
@@ -25,15 +26,8 @@ PROBLEMS = 12
 
 
 def command(store: Path) -> list[str]:
-    options = {
-        "--task": "colours",
-        "--data": PROBLEMS,
-        "--engine": "toy:delay_s=0.01,group=2",
-        "--plugin": TOY,
-        "--store": store,
-    }
-    flat = [str(part) for option in options.items() for part in option]
-    return [sys.executable, "-m", "harness", "run", *flat, "--selector", "spread", "--selector", "shuffle", "--json"]
+    fixed = ("--task", "colours", "--data", PROBLEMS, "--engine", "toy:delay_s=0.01,group=2", "--plugin", TOY)
+    return harness_command("run", *fixed, "--store", store, "--selector", "spread", "--selector", "shuffle", "--json")
 
 
 def files(store: Path) -> int:
@@ -165,12 +159,7 @@ def test_finished_problems_of_a_killed_call_are_kept_and_not_sampled_again(unkil
     plugin.write_text(SLOW)
     line = [*command(store), "--plugin", str(plugin)]
     line[line.index("--engine") + 1] = f"{engine}:group={PROBLEMS}"
-    process = subprocess.Popen(line, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    while not Path(f"{plugin}.log").exists() or len(logged(plugin)) < 6:
-        assert process.poll() is None
-        time.sleep(0.01)
-    process.kill()
-    process.wait()
+    kill_when(lambda: Path(f"{plugin}.log").exists() and len(logged(plugin)) >= 6, line)
     kept = len(list(store.glob("pool/*/*.parquet")))
     assert kept >= (5 if engine == "told" else 0)
     again = subprocess.run(line, capture_output=True, check=True)

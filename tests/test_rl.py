@@ -7,12 +7,12 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import numpy as np
 import pytest
 from support.paths import SUPPORT
+from support.processes import harness_command, run_to_end, wait_for
 
 from harness import HarnessError
 from harness.records import Problem
@@ -27,13 +27,13 @@ from harness_plugins.rl.run_files import read_metrics, read_problems, read_run
 from harness_plugins.rl.shaping import Grader
 
 PLUGIN = SUPPORT / "counting_trainer.py"
-COMMAND = [sys.executable, "-m", "harness", "rl"]
+COMMAND = harness_command("rl")
 TRAIN = ["train", "--task", "game24", "--model", "tiny24-weak", "--plugin", str(PLUGIN)]
 SMALL = ["--set", "batch=4", "--set", "mini_batch=4", "--set", "steps=6", "--limit", "8"]
 
 
 def command(*arguments: object, cwd: Path) -> subprocess.CompletedProcess[str]:
-    return subprocess.run([*COMMAND, *map(str, arguments)], cwd=cwd, capture_output=True, text=True, timeout=300)
+    return run_to_end([*COMMAND, *arguments], cwd=cwd, timeout=300)
 
 
 def trained(cwd: Path, *arguments: object, trainer: str = "counting") -> subprocess.CompletedProcess[str]:
@@ -186,13 +186,6 @@ def test_a_folder_that_is_being_trained_in_is_refused_with_the_process_that_has_
 
 def slowly(folder: Path, pause_s: float = 0.2) -> list[str]:
     return [*COMMAND, *TRAIN, "--trainer", f"counting:pause_s={pause_s}", *SMALL, "--out", str(folder / "run")]
-
-
-def wait_for(condition, timeout_s: float = 240.0) -> None:
-    deadline = time.monotonic() + timeout_s
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
 
 
 def running(folder: Path) -> list[int]:

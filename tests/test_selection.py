@@ -5,8 +5,6 @@ from __future__ import annotations
 import json
 import re
 import shlex
-import subprocess
-import sys
 from collections import Counter
 from functools import partial
 
@@ -18,6 +16,8 @@ from hypothesis import strategies as st
 from safetensors.numpy import save_file
 from scipy.stats import chisquare
 from support.paths import ROOT, TOY
+from support.processes import harness_command, printed_by, run_to_end
+from support.refusals import error_line
 from test_documents import blocks as code_blocks
 from test_text_selectors import mixed_pool
 from test_transformers_engine import save_checkpoint
@@ -75,14 +75,6 @@ def pool(write):
 def orders(outcome) -> dict[str, list[int]]:
     assert outcome.code == 0, outcome.err
     return {row["problem_id"]: row["order"] for row in outcome.rows}
-
-
-def one_line(outcome) -> str:
-    assert outcome.code == 2, (outcome.out, outcome.err)
-    assert outcome.out == ""
-    (line,) = outcome.err.strip().splitlines()
-    assert line.startswith("error: ")
-    return line
 
 
 # RepExp's picks, by brute force on features made here.
@@ -149,9 +141,8 @@ def test_repexp_goes_on_from_what_was_verified(select, write, width, centre):
 def test_the_real_command_prints_the_orders_as_json(write, tmp_path):
     h = of_duplicates(90, 5, seed=1)
     pool = write("P.jsonl", [{"problem_id": "only", "responses": [str(i) for i in range(90)]}])
-    command = [sys.executable, "-m", "harness", "select", "--pool", pool, "--embeddings", write("E.npz", {"only": h})]
-    command += ["--selector", "repexp", "-k", "64", "--json"]
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=True)
+    options = ("--pool", pool, "--embeddings", write("E.npz", {"only": h}), "--selector", "repexp", "-k", 64, "--json")
+    done = run_to_end(harness_command("select", *options), cwd=tmp_path, check=True)
     (row,) = json.loads(done.stdout)
     assert list(row) == ["problem_id", "order", "ordered"]
     assert (row["problem_id"], len(row["order"]), row["ordered"]) == ("only", 64, True)
@@ -218,7 +209,7 @@ def test_vectors_alone_are_enough_their_rows_are_the_responses(select, write, ki
 def test_another_embedder_is_used(select, pool):
     found = orders(select("--pool", pool, "--selector", "particular", "-k", "5", "--embedder", "letters"))
     assert found == {line["problem_id"]: [0, 1, 2, 3, 4] for line in LINES}  # it refuses vectors that are not centred
-    assert "raised AssertionError" in one_line(
+    assert "raised AssertionError" in error_line(
         select("--pool", pool, "--selector", "particular", "-k", "5", "--embedder", "letters", "--no-centre")
     )
 
@@ -428,7 +419,7 @@ GOOD = '{"problem_id": "test/0", "indices": [0, 2]}\n'
     ],
 )
 def test_a_wrong_file_of_what_was_verified_is_one_clear_line(select, write, pool, text, said):
-    line = one_line(select("--pool", pool, "--selector", "repexp", "-k", "2", "--verified", write("v.jsonl", text)))
+    line = error_line(select("--pool", pool, "--selector", "repexp", "-k", "2", "--verified", write("v.jsonl", text)))
     assert said in line
     assert "v.jsonl" in line or line.startswith("error: select: problem 'test/0'")
 
@@ -442,7 +433,7 @@ def test_problems_that_the_file_does_not_name_start_fresh(select, write, pool):
     assert found["test/2"] == fresh["test/2"]
     assert 0 not in found["test/1"]
     assert orders(select(*options, "--verified", nothing)) == fresh
-    assert "absent.jsonl: no such file" in one_line(select(*options, "--verified", "absent.jsonl"))
+    assert "absent.jsonl: no such file" in error_line(select(*options, "--verified", "absent.jsonl"))
 
 
 # Every other fault is one clear line too.
@@ -491,23 +482,23 @@ def test_problems_that_the_file_does_not_name_start_fresh(select, write, pool):
 def test_a_wrong_option_is_one_clear_line(select, write, args, said):
     pool = write("pool.jsonl", [{**line, "prompt": ""} if "broken" in args else line for line in LINES])
     args = ["--selector", "repexp", *args] if "--selector" not in args else args
-    assert said in one_line(select("--pool", pool, *args))
+    assert said in error_line(select("--pool", pool, *args))
 
 
 def test_what_goes_together_is_checked(select, write, pool):
     vectors = write("E.npz", {"test/0": np.eye(5)})
     wanted = ("--selector", "repexp", "-k", "2")
-    assert "--pool FILE, or --embeddings FILE alone" in one_line(select(*wanted))
-    assert "not both" in one_line(select(*wanted, "--pool", pool, "--embeddings", vectors, "--embedder", "tfidf"))
-    assert "not both" in one_line(select(*wanted, "--pool", pool, "--embeddings", vectors, "--model", "tiny24"))
-    assert "--task goes with --pool" in one_line(select(*wanted, "--embeddings", vectors, "--task", "colours"))
+    assert "--pool FILE, or --embeddings FILE alone" in error_line(select(*wanted))
+    assert "not both" in error_line(select(*wanted, "--pool", pool, "--embeddings", vectors, "--embedder", "tfidf"))
+    assert "not both" in error_line(select(*wanted, "--pool", pool, "--embeddings", vectors, "--model", "tiny24"))
+    assert "--task goes with --pool" in error_line(select(*wanted, "--embeddings", vectors, "--task", "colours"))
     alone = ("--embeddings", vectors, "-k", "2", "--selector")
-    assert "reads texts: give --pool beside" in one_line(select(*alone, "ngram-coverage"))
-    assert "(and give --pool)" in one_line(select(*alone, "outcome-ucb"))
-    assert "needs log-probabilities" in one_line(select(*alone, "mmr"))
-    assert "test/0' has 5 responses: -k 6" in one_line(select(*alone, "repexp", "-k", "6"))
+    assert "reads texts: give --pool beside" in error_line(select(*alone, "ngram-coverage"))
+    assert "(and give --pool)" in error_line(select(*alone, "outcome-ucb"))
+    assert "needs log-probabilities" in error_line(select(*alone, "mmr"))
+    assert "test/0' has 5 responses: -k 6" in error_line(select(*alone, "repexp", "-k", "6"))
     assert select("--pool", pool, "--selector", "repexp").code == 2  # -k is required
-    assert "no such file" in one_line(select(*wanted, "--pool", "absent.jsonl"))
+    assert "no such file" in error_line(select(*wanted, "--pool", "absent.jsonl"))
 
 
 @pytest.mark.parametrize(
@@ -527,18 +518,20 @@ def test_what_goes_together_is_checked(select, write, pool):
 )
 def test_wrong_vectors_are_one_clear_line(select, write, pool, arrays, with_pool, said):
     source = ("--pool", pool) if with_pool else ()
-    assert said in one_line(select(*source, "--embeddings", write("E.npz", arrays), "--selector", "repexp", "-k", "2"))
+    assert said in error_line(
+        select(*source, "--embeddings", write("E.npz", arrays), "--selector", "repexp", "-k", "2")
+    )
 
 
 def test_a_model_is_not_asked_about_responses_whose_prompt_is_unknown(select, write):
     pool = write("p.jsonl", [LINES[0], {"problem_id": "bare", "responses": ["a", "b"]}])
-    line = one_line(select("--pool", pool, "--model", "tiny24", "--selector", "repexp", "-k", "2"))
+    line = error_line(select("--pool", pool, "--model", "tiny24", "--selector", "repexp", "-k", "2"))
     assert "problem 'bare' has none: add `prompt`" in line
 
 
 def test_sizes_are_checked_before_any_work(select, write, tmp_path):
     pool = write("p.jsonl", [*LINES, {"problem_id": "small", "prompt": "x", "responses": ["a"]}])
-    line = one_line(select("--pool", pool, "--model", "tiny24", "--selector", "repexp", "-k", "2"))
+    line = error_line(select("--pool", pool, "--model", "tiny24", "--selector", "repexp", "-k", "2"))
     assert "problem 'small' has 1 responses: -k 2 is more than the 1 left" in line
     assert not (tmp_path / "runs").exists()
 
@@ -554,8 +547,8 @@ def test_one_that_offers_what_was_verified_is_caught(select, write, pool, tmp_pa
     )
     verified = write("v.jsonl", [{"problem_id": "test/0", "indices": [1]}])
     options = ("--pool", pool, "--plugin", plugin, "-k", "2", "--verified", verified, "--selector")
-    assert "rank_after gave index 1, which is verified already" in one_line(select(*options, "again"))
-    assert "select gave 3 indices for k = 2" in one_line(select(*options, "many"))
+    assert "rank_after gave index 1, which is verified already" in error_line(select(*options, "again"))
+    assert "select gave 3 indices for k = 2" in error_line(select(*options, "many"))
 
 
 def test_given_vectors_load_nothing_that_they_do_not_need(write, tmp_path):
@@ -567,8 +560,7 @@ def test_given_vectors_load_nothing_that_they_do_not_need(write, tmp_path):
         f"main_failed = False\ntry: main()\nexcept SystemExit as stop: main_failed = bool(stop.code)\n"
         f"print('heavy:', main_failed, sorted({heavy!r} & set(sys.modules)))"
     )
-    done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=True)
-    assert done.stdout.rstrip().endswith("heavy: False []")
+    assert printed_by(code, cwd=tmp_path).endswith("heavy: False []")
 
 
 # What the documents show is run.

@@ -3,14 +3,12 @@
 import json
 import os
 import shutil
-import signal
 import subprocess
-import sys
-import time
 from pathlib import Path
 
 import numpy as np
 import pytest
+from support.processes import harness_command, kill_when
 from support.stores import contents
 
 from harness import HarnessError
@@ -184,8 +182,8 @@ def test_a_guided_pool_of_which_some_problems_are_missing_ends_with_the_same_res
 
 
 def command(folder):
-    options = ("--limit", "24", "--n", "4", "--store", str(folder), "--json", "--until-correct")
-    return [sys.executable, "-m", "harness", "run", *GUIDED, *options]
+    options = ("--limit", 24, "--n", 4, "--store", folder, "--json", "--until-correct")
+    return harness_command("run", *GUIDED, *options)
 
 
 @pytest.mark.slow
@@ -193,12 +191,7 @@ def test_a_guided_run_killed_midway_and_started_again_gives_the_responses_of_an_
     environment = {**os.environ, "OMP_NUM_THREADS": "1"}
     whole, killed = tmp_path / "whole", tmp_path / "killed"
     straight = subprocess.run(command(whole), check=True, capture_output=True, env=environment)
-    process = subprocess.Popen(command(killed), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env=environment)
-    until = time.monotonic() + 300
-    while process.poll() is None and time.monotonic() < until and len([*killed.rglob("*.parquet")]) < 5:
-        time.sleep(0.001)
-    process.send_signal(signal.SIGKILL)
-    assert process.wait() == -signal.SIGKILL
+    kill_when(lambda: len([*killed.rglob("*.parquet")]) >= 5, command(killed), env=environment)
     assert 0 < len([*killed.rglob("*.parquet")]) < len([*whole.rglob("*.parquet")])
     kept = {path.name: path.stat().st_mtime_ns for path in killed.glob("stopped/*/*.json")}
     again = subprocess.run(command(killed), check=True, capture_output=True, env=environment)

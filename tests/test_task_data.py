@@ -21,6 +21,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from support.refusals import refusal_of
 
 from harness import HarnessError, Problem
 from harness_tasks import aime, competition_math, dapo, gsm8k
@@ -135,11 +136,7 @@ def clone_of_math(folder: Path) -> Path:
 
 
 def message(task: Any, split: str = "test") -> str:
-    with pytest.raises(HarnessError) as refusal:
-        task.problems(split)
-    text = str(refusal.value)
-    assert "\n" not in text
-    return text
+    return refusal_of(task.problems, split)
 
 
 def ids(problems: Sequence[Problem]) -> list[str]:

@@ -6,8 +6,6 @@ import math
 import pickle
 import random
 import re
-import subprocess
-import sys
 from collections import Counter
 from itertools import islice, pairwise, permutations, product
 
@@ -17,6 +15,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import chisquare
+from support.processes import printed_by
 
 from harness import HarnessError, Pool
 from harness_selectors.answer_round_robin import AnswerRoundRobin
@@ -577,8 +576,7 @@ def test_torch_is_loaded_when_distillation_is_built_and_not_when_it_is_listed():
         "import sys; from harness_selectors.rnd import RandomNetworkDistillation as Built\n"
         "print('torch' in sys.modules); Built(); print('torch' in sys.modules)"
     )
-    process = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert process.stdout.split() == ["False", "True"]  # loaded later, the harness would not limit its threads
+    assert printed_by(code).split() == ["False", "True"]  # loaded later, the harness would not limit its threads
 
 
 def test_vectors_that_are_missing_are_refused():

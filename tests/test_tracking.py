@@ -8,13 +8,12 @@ import os
 import re
 import shlex
 import sqlite3
-import subprocess
-import sys
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 from support.paths import ROOT, TOY
+from support.processes import harness_command, run_to_end
 
 from harness import HarnessError
 from harness.cli.tracked import flat, row_name, scalars
@@ -204,14 +203,12 @@ def tracked(tmp_path):
     """Run the toy task in a process of its own, with no way out; what it printed."""
 
     def call(spec):
-        command = [sys.executable, "-m", "harness", "run", "--task", "colours", "--engine", "toy", "--plugin", str(TOY)]
-        command += ["--selector", "spread", "--selector", "head", "--store", str(tmp_path / "runs"), "--json"]
+        options = ("--task", "colours", "--engine", "toy", "--plugin", TOY, "--store", tmp_path / "runs", "--json")
+        command = harness_command("run", *options, "--selector", "spread", "--selector", "head", "--track", spec)
         surroundings = {"HOME": str(tmp_path), "TRACKIO_DIR": str(tmp_path / "trackio"), "HF_HUB_OFFLINE": "1"}
         environment = os.environ | surroundings
         environment = {name: value for name, value in environment.items() if not name.startswith("WANDB_")}
-        done = subprocess.run(
-            [*command, "--track", spec], cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=120
-        )
+        done = run_to_end(command, cwd=tmp_path, env=environment, timeout=120)
         assert done.returncode == 0, done.stderr
         assert [row["selector"] for row in json.loads(done.stdout)] == ["spread", "head"]
         return done.stderr

@@ -19,7 +19,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from safetensors import safe_open
 from safetensors.torch import load_file
-from support.hostile_code import descendants
+from support.processes import descendants, harness_command, run_to_end
+from support.refusals import refusal_of
 
 from harness import HarnessError
 from harness.system.children import run_child
@@ -151,7 +152,7 @@ def test_a_run_killed_after_a_checkpoint_goes_on_to_the_same_curve(unbroken, tmp
 
 @pytest.mark.slow
 def test_kill_9_of_the_command_ends_the_trainer_and_the_same_command_goes_on(tmp_path):
-    command = [sys.executable, "-m", "harness", "rl", "train", "--task", "game24", "--trainer", "trl", "--cpu"]
+    command = harness_command("rl", "train", "--task", "game24", "--trainer", "trl", "--cpu")
     command += ["--model", "tiny24-medium", "--limit", "8", "--out", str(tmp_path / "run")]
     for setting in ("steps=3", "save_every=1", "batch=4", "mini_batch=4", "dev_samples=2", "max_response=64"):
         command += ["--set", setting]
@@ -164,7 +165,7 @@ def test_kill_9_of_the_command_ends_the_trainer_and_the_same_command_goes_on(tmp
     child.send_signal(signal.SIGKILL)
     assert len(family) >= 2  # the warden and the trainer
     child.communicate()
-    done = subprocess.run(command, env=environment, capture_output=True, text=True)  # at once
+    done = run_to_end(command, env=environment)  # at once
     assert done.returncode == 0, done.stderr
     assert "going on after step" in done.stderr
     assert not any(Path(f"/proc/{pid}").exists() for pid in family)
@@ -434,10 +435,7 @@ def test_overrides_win_and_are_converted(tmp_path):
     ],
 )
 def test_a_wrong_override_is_one_line(tmp_path, override, said):
-    with pytest.raises(HarnessError) as refusal:
-        Trl().check(made(tmp_path, overrides=(override,)))
-    assert str(refusal.value).startswith(said)
-    assert "\n" not in str(refusal.value)
+    assert refusal_of(Trl().check, made(tmp_path, overrides=(override,))).startswith(said)
 
 
 # What is checked before the child is started
@@ -449,9 +447,7 @@ def test_a_run_in_order_has_no_remarks(tmp_path):
 
 def test_a_missing_extra_is_one_line(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "trl", None)
-    with pytest.raises(HarnessError) as refusal:
-        Trl().check(made(tmp_path))
-    assert str(refusal.value) == "trl: trl is not installed: pip install 'diversity-harness[trl]'"
+    assert refusal_of(Trl().check, made(tmp_path)) == "trl: trl is not installed: pip install 'diversity-harness[trl]'"
 
 
 def test_another_version_of_trl_is_one_line(tmp_path, monkeypatch):
@@ -475,9 +471,7 @@ def test_no_gpu_is_one_line(tmp_path):
     ],
 )
 def test_what_would_fail_in_the_child_is_one_line_before_it(tmp_path, changes, said):
-    with pytest.raises(HarnessError) as refusal:
-        Trl().check(made(tmp_path, **changes))
-    assert str(refusal.value).startswith(said)
+    assert refusal_of(Trl().check, made(tmp_path, **changes)).startswith(said)
 
 
 def test_a_model_that_does_not_fit_is_one_line_and_one_that_hardly_does_a_remark(tmp_path, monkeypatch):

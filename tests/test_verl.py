@@ -20,6 +20,7 @@ import torch
 from safetensors import safe_open
 from safetensors.torch import load_file
 from support.paths import ROOT, SUPPORT
+from support.processes import processes_with
 
 from harness import HarnessError, Sampler
 from harness.plugin_system.component import build
@@ -453,27 +454,19 @@ def test_a_killed_run_leaves_nothing_and_goes_on_as_if_it_had_not_been(straight,
 
     with pytest.raises(Killed):
         train(run, python, kill)
-    assert processes_of(run) == []
+    assert not processes_of(run)
     assert [saved.step for saved in Verl().saved(run)] == [2]
     hold.unlink()
     assert train(run, python) == 0, (run.folder / "log.txt").read_text()[-3000:]
     again, before = curve(run), curve(straight)
     assert (again[:2], again[3]) == (before[:2], before[3])
     assert [again[2][i] for i in (0, 1, 2, -1)] == [before[2][i] for i in (0, 1, 2, -1)]  # logged before or after death
-    assert processes_of(run) == []
+    assert not processes_of(run)
 
 
-def processes_of(run: TrainingRun) -> list[int]:
+def processes_of(run: TrainingRun) -> set[int]:
     """Whatever has the run's name in its environment."""
-    name = f"HARNESS_RL_RUN={run.folder}".encode()
-    found = []
-    for environ in Path("/proc").glob("[0-9]*/environ"):
-        try:
-            if name in environ.read_bytes():
-                found.append(int(environ.parent.name))
-        except OSError:
-            continue
-    return found
+    return processes_with(f"HARNESS_RL_RUN={run.folder}")
 
 
 @pytest.mark.parametrize("bonus", ["unlikely", "none"])

@@ -3,8 +3,16 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
+
+from harness.results import cells
 
 
 def contents(store: Path) -> dict[str, bytes]:
     """Every file of a store, by its path there."""
     return {str(path.relative_to(store)): path.read_bytes() for path in sorted(store.rglob("*")) if path.is_file()}
+
+
+def cell_of(store: Path, row: dict[str, Any]) -> dict[str, Any]:
+    """The cell of a row of a run's table."""
+    return cells.read(store / "cells" / f"{row['cell']}.json")
