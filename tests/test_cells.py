@@ -12,6 +12,7 @@ import pytest
 from support.paths import ROOT, TOY
 from support.processes import printed_by
 from support.refusals import refusal_of
+from support.stores import cell_of
 
 from harness import HarnessError
 from harness.results import cells, inert, leaderboard, provenance
@@ -127,7 +128,7 @@ def test_a_selector_that_failed_leaves_a_cell_with_its_reason_until_a_run_succee
     fickle.write_text(code.format("        yield from range(len(pool))"))
     outcome, _ = run("--selector", "fickle", "--plugin", fickle)
     assert outcome.code == 0
-    assert "failed" not in cells.read(tmp_path / "runs" / "cells" / f"{outcome.rows[0]['cell']}.json")
+    assert "failed" not in cell_of(tmp_path / "runs", outcome.rows[0])
 
 
 def edited(cell):
@@ -364,7 +365,7 @@ def test_two_cells_are_compared_on_the_problems_that_they_share(harness, toy, tm
     second = toy("--selector", "shuffle", "--limit", 5).rows[0]
     value = harness("compare", first["cell"], second["cell"][:8], "--store", tmp_path / "runs", "--json").rows
     assert (value["problems"], value["left_out"]) == (5, 1)
-    files = [cells.read(tmp_path / "runs" / "cells" / f"{row['cell']}.json") for row in (first, second)]
+    files = [cell_of(tmp_path / "runs", row) for row in (first, second)]
     ours, theirs = ({entry["id"]: sum(entry["ranks"]) / 5 for entry in file["problems"]} for file in files)
     differences = [ours[problem] - theirs[problem] for problem in theirs]
     assert value["difference"] == pytest.approx(sum(differences) / 5)
@@ -445,7 +446,7 @@ def test_a_cell_written_entry_by_entry_has_the_bytes_and_the_row_of_one_written_
 
 def test_a_cell_that_cannot_be_finished_leaves_nothing(tmp_path, toy):
     [row] = toy("--selector", "spread").rows
-    whole = cells.read(tmp_path / "runs" / "cells" / f"{row['cell']}.json")
+    whole = cell_of(tmp_path / "runs", row)
 
     def entries():
         yield whole["problems"][0]

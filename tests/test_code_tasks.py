@@ -18,6 +18,7 @@ from pathlib import Path
 
 import pytest
 from support.evalplus_verdicts import evalplus_passes
+from support.json_lines import read_json_lines, write_json_lines
 from support.mutants import ON_PURPOSE, mutants
 from support.refusals import refusal_of
 
@@ -76,9 +77,7 @@ def forget():
 
 
 def written(tmp_path, *rows, name="data.jsonl"):
-    path = tmp_path / name
-    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
-    return str(path)
+    return str(write_json_lines(tmp_path / name, rows))
 
 
 @pytest.fixture
@@ -854,10 +853,6 @@ def canonical_verdicts(task):
 HEAVY = {"Mbpp/599", "Mbpp/255", "Mbpp/392", "Mbpp/271", "Mbpp/603", "Mbpp/123", "HumanEval/130", "HumanEval/139"}
 
 
-def lines_of(path):
-    return [json.loads(line) for line in path.read_text().splitlines()]
-
-
 @pytest.mark.slow
 def test_every_canonical_solution_of_mbpp_plus_is_correct(real_mbpp):
     verdicts = canonical_verdicts(real_mbpp)
@@ -897,11 +892,11 @@ CODEGEN_CORRECT, CODEGEN_SOLVED = 905, 105
 @pytest.mark.slow
 def test_codegens_samples_get_the_known_verdicts(real_humaneval, shared_data):
     task = HumanEvalPlus(real_humaneval.data, tests="base")
-    table = lines_of(shared_data / "pools" / "codet_HumanEval_for_code_generation.jsonl")
+    table = read_json_lines(shared_data / "pools" / "codet_HumanEval_for_code_generation.jsonl")
     names = {row["prompt"]: row["task_id"] for row in table}
     problems = {problem.id: problem for problem in task.problems("test")}
     right = {}
-    for pool in lines_of(shared_data / "pools" / "codet_humaneval_codegen16B_n100.jsonl"):
+    for pool in read_json_lines(shared_data / "pools" / "codet_humaneval_codegen16B_n100.jsonl"):
         problem, samples = problems[names[pool["prompt"]]], pool["samples"][:25]
         keys = [answer or sample for answer, sample in zip(task.answers(problem, samples), samples, strict=True)]
         first = dict(zip(reversed(keys), reversed(samples), strict=True))

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import json
-
 import pytest
 from support.refusals import refusal_of
+from support.stores import cell_of
 
 from harness.running.grid import parse_grid
 
 
 def keys(store, row, stage):
-    return json.loads((store / "cells" / f"{row['cell']}.json").read_text())["inputs"][stage]["key"]
+    return cell_of(store, row)["inputs"][stage]["key"]
 
 
 def test_selectors_are_crossed_with_embedders_over_one_pool(toy, tmp_path):

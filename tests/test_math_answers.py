@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import multiprocessing
 import os
 import re
@@ -24,6 +23,7 @@ from random import Random
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from support.json_lines import read_json_lines
 from support.paths import ROOT, SHARED
 from support.processes import alive, printed_by, wait_until_ended
 
@@ -73,7 +73,7 @@ def accepts(gold: str, answer: str) -> bool:
 def rows(name: str) -> list[dict[str, str]]:
     if not SHARED.is_dir():
         pytest.skip("needs shared/data beside the project")
-    return [json.loads(line) for line in (SHARED / "tasks" / name).read_text().splitlines()]
+    return read_json_lines(SHARED / "tasks" / name)
 
 
 def math500() -> list[dict[str, str]]:

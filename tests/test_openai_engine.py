@@ -33,7 +33,7 @@ from support.openai_server import (
 )
 from support.paths import TOY
 from support.processes import wait_for
-from support.stores import contents
+from support.stores import cell_of, contents
 
 from harness import HarnessError, Sampler
 from harness.plugin_system.component import build, parameters
@@ -769,7 +769,7 @@ def test_a_failed_request_is_not_in_n_and_the_next_run_asks_for_it_again(harness
         once_more = run_colours(harness, tmp_path / "partial", url)
     assert whole.code == partial.code == again.code == 0, partial.err + again.err
     assert "1 of 40 responses did not come (500: overloaded (1 try)): 1 problem has a smaller N" in partial.err
-    ns = [problem["n"] for problem in cell_of(tmp_path / "partial", partial)["problems"]]
+    ns = [problem["n"] for problem in cell_of(tmp_path / "partial", partial.rows[0])["problems"]]
     assert sorted(ns) == [20, 20], "the cell is the last run's"
     assert [row["errors"] for row in partial.rows] == [0, 0]
     assert asked == 2  # the check, and the row
@@ -777,15 +777,11 @@ def test_a_failed_request_is_not_in_n_and_the_next_run_asks_for_it_again(harness
     assert derived(tmp_path / "partial") == derived(tmp_path / "whole")
 
 
-def cell_of(folder, outcome):
-    return json.loads((folder / "cells" / f"{outcome.rows[0]['cell']}.json").read_text())
-
-
 def test_the_cell_of_a_run_with_a_failed_request_says_the_smaller_n(harness, tmp_path):
     with serving(draw=colour, context=None, faults=[slow(0)] * 6 + [status(500)]) as (url, _):
         outcome = run_colours(harness, tmp_path, url)
     assert outcome.code == 0, outcome.err
-    assert sorted(problem["n"] for problem in cell_of(tmp_path, outcome)["problems"]) == [19, 20]
+    assert sorted(problem["n"] for problem in cell_of(tmp_path, outcome.rows[0])["problems"]) == [19, 20]
 
 
 def test_a_row_that_is_refused_for_good_does_not_stop_laterruns(harness, tmp_path):

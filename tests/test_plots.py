@@ -17,6 +17,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from support.json_lines import write_json_lines
 from support.paths import ROOT, TOY
 from support.processes import harness_command, printed_by, run_to_end
 from support.refusals import refusal_of
@@ -747,9 +748,9 @@ def test_likelihoods_asks_the_selector_that_made_the_cell(toy, tmp_path):
 
 
 def test_a_pool_without_log_probabilities_has_no_likelihoods(harness, tmp_path):
-    pool, root = tmp_path / "pool.jsonl", tmp_path / "runs"
+    root = tmp_path / "runs"
     lines = [{"problem_id": f"p{i}", "responses": ["a", "b"], "correct": [True, False]} for i in range(3)]
-    pool.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    pool = write_json_lines(tmp_path / "pool.jsonl", lines)
     assert harness("run", "--pool", pool, "--selector", "uniform", "--store", root).code == 0
     line = refused("likelihoods", root / "cells", selector="uniform", store=root)
     assert line.endswith("carries no token counts: sample one with `harness run`")

@@ -19,6 +19,7 @@ import pyarrow.parquet as pq
 import pytest
 import yaml
 from support.hub_server import TOKEN, HubServer, Repository
+from support.json_lines import write_json_lines
 from support.paths import TOY
 from support.processes import harness_command, printed_by, wait_for
 from support.stores import contents
@@ -180,8 +181,8 @@ def test_a_pool_from_a_file_goes_and_comes_with_odd_texts_and_without_tokens(pus
         },
         {"problem_id": "../../2", "prompt": "?", "responses": ["\ud800 lone", "b", "b"], "correct": [False] * 3},
     ]
-    (tmp_path / "odd.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
-    run = ("run", "--pool", tmp_path / "odd.jsonl", "--selector", "uniform", "--store", tmp_path / "odd", "--json")
+    pool = write_json_lines(tmp_path / "odd.jsonl", lines)
+    run = ("run", "--pool", pool, "--selector", "uniform", "--store", tmp_path / "odd", "--json")
     assert harness(*run).code == 0
     [key] = [path.name for path in (tmp_path / "odd" / "pool").iterdir()]
     assert push("--verdicts", "--prompts", "mit", key=key[:8], root=tmp_path / "odd").code == 0

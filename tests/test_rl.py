@@ -11,6 +11,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from support.json_lines import write_json_lines
 from support.paths import SUPPORT
 from support.processes import harness_command, run_to_end, wait_for
 
@@ -305,10 +306,8 @@ def prepared(tmp_path, task, data=None, **options):
 def sums(tmp_path, monkeypatch):
     """A training set of GSM8K's form, of which the answers are 0 to 7."""
     monkeypatch.setattr("harness_tasks.gsm8k.DEV", 4)
-    file = tmp_path / "sums.jsonl"
     rows = [{"question": f"How many is {i}?", "answer": f"It is {i}. #### {i}"} for i in range(8)]
-    file.write_text("".join(json.dumps(row) + "\n" for row in rows))
-    return file
+    return write_json_lines(tmp_path / "sums.jsonl", rows)
 
 
 def graded_by(run, *responses):
@@ -425,7 +424,7 @@ def test_the_checkpoint_is_the_one_with_the_best_dev_pass_at_1(tmp_path):
     metrics = tmp_path / "metrics.jsonl"
     figures = [(1, None), (2, 0.3), (4, 0.5), (6, 0.5)]
     lines = [{"step": step, **({} if dev is None else {"dev_pass_at_1": dev})} for step, dev in figures]
-    metrics.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    write_json_lines(metrics, lines)
 
     class Run:
         pass

@@ -21,6 +21,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from support.json_lines import read_json_lines, write_json_lines
 from support.refusals import refusal_of
 
 from harness import HarnessError, Problem
@@ -80,8 +81,7 @@ def trained(number: int) -> dict[str, Any]:
 
 
 def jsonl(path: Path, rows: Sequence[object]) -> str:
-    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
-    return str(path)
+    return str(write_json_lines(path, rows))
 
 
 def parquet(path: Path, rows: list[dict[str, Any]]) -> str:
@@ -578,7 +578,7 @@ def test_the_papers_settings_are_recorded():
 
 def test_the_real_solutions_of_gsm8k_are_right_by_both_rules(shared_data):
     task = Gsm8k(str(shared_data / "tasks/gsm8k_test.jsonl"))
-    rows = [json.loads(line) for line in (shared_data / "tasks/gsm8k_test.jsonl").read_text().splitlines()]
+    rows = read_json_lines(shared_data / "tasks/gsm8k_test.jsonl")
     for problem, row in zip(task.problems("test"), rows, strict=True):
         assert task.verify(problem, row["answer"]).status == "correct"
         assert task.audit(problem, row["answer"]).status == "correct"

@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from support.json_lines import write_json_lines
 from support.processes import harness_command, run_to_end
 
 FILES = {
@@ -125,13 +126,12 @@ def test_an_evalplus_samples_file_is_graded_and_ranked(run, shared_data, tmp_pat
 def test_responses_made_elsewhere_are_graded_and_ranked(run, shared_data, tmp_path, task, right):
     rows = rows_of(shared_data / "tasks" / FILES[task])[:5]
     prompts = [row.get("problem") or row.get("question") or row["prompt"] for row in rows]
-    pool = tmp_path / "pool.jsonl"
     wrong = ["\\boxed{12345.678}", "I do not know."]
     lines = [
         {"problem_id": f"mine-{i}", "prompt": prompt, "responses": [*wrong, right(row)]}
         for i, (row, prompt) in enumerate(zip(rows, prompts, strict=True))
     ]
-    pool.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    pool = write_json_lines(tmp_path / "pool.jsonl", lines)
     outcome = run(task, "--pool", pool, "--audit")
     assert outcome.code == 0, outcome.err
     row = outcome.rows[0]

@@ -12,6 +12,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+from support.json_lines import read_json_lines
 from support.paths import ROOT, TOY
 from support.processes import harness_command, run_to_end
 
@@ -73,7 +74,7 @@ def diary(toy, tmp_path):
 
     def call(*args, raises=""):
         outcome = toy("--plugin", tmp_path / "diary.py", "--track", f"diary:path={path},raises={raises}", *args)
-        return outcome, [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
+        return outcome, read_json_lines(path) if path.exists() else []
 
     return call
 
@@ -126,7 +127,7 @@ def test_one_tracker_that_fails_stops_no_other(diary, tmp_path):
     other = tmp_path / "other.jsonl"
     outcome, _ = diary("--selector", "spread", "--track", f"diary:path={other}", raises="start")
     assert outcome.code == 1
-    steps = [json.loads(line)[0] for line in other.read_text().splitlines()]
+    steps = [line[0] for line in read_json_lines(other)]
     assert steps == ["start", "row", "table", "report", "finish"]
 
 

@@ -19,6 +19,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from safetensors import safe_open
 from safetensors.torch import load_file
+from support.json_lines import read_json_lines
 from support.processes import descendants, harness_command, run_to_end
 from support.refusals import refusal_of
 
@@ -85,8 +86,8 @@ def trained(run: TrainingRun, options: Trl | None = None, watch=lambda: None) ->
 
 
 def metrics(run: TrainingRun) -> list[dict]:
-    found = [json.loads(line) for line in run.metrics.read_text().splitlines()]
-    return [{name: value for name, value in line.items() if name != "step_s"} for line in found]
+    lines = read_json_lines(run.metrics)
+    return [{name: value for name, value in line.items() if name != "step_s"} for line in lines]
 
 
 @pytest.fixture(scope="module")
@@ -169,7 +170,7 @@ def test_kill_9_of_the_command_ends_the_trainer_and_the_same_command_goes_on(tmp
     assert done.returncode == 0, done.stderr
     assert "going on after step" in done.stderr
     assert not any(Path(f"/proc/{pid}").exists() for pid in family)
-    lines = [json.loads(line) for line in (tmp_path / "run" / "metrics.jsonl").read_text().splitlines()]
+    lines = read_json_lines(tmp_path / "run" / "metrics.jsonl")
     assert [line["step"] for line in lines] == [0, 1, 2, 3]
 
 

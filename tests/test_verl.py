@@ -19,6 +19,7 @@ import pytest
 import torch
 from safetensors import safe_open
 from safetensors.torch import load_file
+from support.json_lines import read_json_lines
 from support.paths import ROOT, SUPPORT
 from support.processes import processes_with
 
@@ -97,14 +98,10 @@ def train(run: TrainingRun, python: Path, watch=lambda: None) -> int:
     return run_child(launch.command, launch.environment, log, watched)
 
 
-def lines(run: TrainingRun) -> list[dict]:
-    return [json.loads(line) for line in run.metrics.read_text().splitlines()]
-
-
 def curve(run: TrainingRun) -> list[tuple[float, ...]]:
     """What must be the same in two runs of one seed: figures of rollouts and of the policy's weights."""
     names = ("step", "reward", "bonus", "entropy", "response_tokens", "actor/grad_norm", "dev_pass_at_1")
-    return [tuple(line.get(name, -1.0) for name in names) for line in lines(run)]
+    return [tuple(line.get(name, -1.0) for name in names) for line in read_json_lines(run.metrics)]
 
 
 def child(run: TrainingRun, python: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
@@ -347,7 +344,7 @@ def recorded_run(path: Path) -> TrainingRun:
 
 
 def test_three_steps_with_repexp_are_trained_validated_and_saved(straight):
-    found = lines(straight)
+    found = read_json_lines(straight.metrics)
     assert [line["step"] for line in found] == [0, 1, 2, 3]
     assert all({"reward", "bonus", "bonus_spread", "gated", "entropy", "step_s"} <= set(line) for line in found[1:])
     assert [line["step"] for line in found if "dev_pass_at_1" in line] == [0, 2, 3]
@@ -358,7 +355,7 @@ def test_three_steps_with_repexp_are_trained_validated_and_saved(straight):
 
 
 def test_verls_own_scores_stay_the_verifiers(straight):
-    for line in lines(straight)[1:]:
+    for line in read_json_lines(straight.metrics)[1:]:
         assert line["critic/score/mean"] == pytest.approx(line["reward"])
 
 
@@ -414,7 +411,7 @@ def test_the_shaped_rewards_are_the_pure_functions(straight):
         rollouts = Rollouts(problems_of(file), kept["rewards"], kept["hidden"], kept["logprobs"])
         again = shaping.shape(rollouts, step)
         assert torch.equal(again.rewards, kept["shaped"])
-        assert lines(straight)[step]["bonus"] == pytest.approx(again.metrics["bonus"], rel=1e-5)
+        assert read_json_lines(straight.metrics)[step]["bonus"] == pytest.approx(again.metrics["bonus"], rel=1e-5)
 
 
 def test_a_checkpoint_is_merged_and_sampled_by_the_harness(straight, python):
@@ -473,9 +470,9 @@ def processes_of(run: TrainingRun) -> set[int]:
 def test_three_steps_with_the_other_bonuses(bonus, straight, python, tmp_path):
     run = a_run(tmp_path / "run", bonus, settings=replace(SMALL, save_every=3))
     assert train(run, python) == 0, (run.folder / "log.txt").read_text()[-3000:]
-    found = lines(run)
-    assert [line["step"] for line in found] == [0, 1, 2, 3]
-    assert min(line["bonus"] for line in found[1:]) < 0 if bonus == "unlikely" else True
-    assert max(line["bonus"] for line in found[1:]) <= 0  # a correct rollout that is the least likely loses nothing
-    first, same = found[1], lines(straight)[1]  # of one seed: the first rollouts do not depend on the bonus
+    steps, others = read_json_lines(run.metrics), read_json_lines(straight.metrics)
+    assert [line["step"] for line in steps] == [0, 1, 2, 3]
+    assert min(line["bonus"] for line in steps[1:]) < 0 if bonus == "unlikely" else True
+    assert max(line["bonus"] for line in steps[1:]) <= 0  # a correct rollout that is the least likely loses nothing
+    first, same = steps[1], others[1]  # of one seed: the first rollouts do not depend on the bonus
     assert (first["reward"], first["entropy"]) == (same["reward"], same["entropy"])
