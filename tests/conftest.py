@@ -80,3 +80,31 @@ def shared_data():
     if not SHARED.is_dir():
         pytest.skip("needs shared/data beside the project")
     return SHARED
+
+
+@pytest.fixture(scope="module")
+def one_thread():
+    """One thread for torch: small models are slower on many, and forty times as slow on shared cores."""
+    import torch
+
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(threads)
+
+
+@pytest.fixture
+def blocks(active, monkeypatch):
+    """Small pools fit into one block; tiny ones send them through bounds, joining, leaving and copying together."""
+    if active is None:
+        return
+    monkeypatch.setattr("harness_selectors.kmeans_pp.BLOCK", active)
+    for name, value in (
+        ("nearest_pick.ACTIVE", active),
+        ("nearest_pick.PAIRS", 5),
+        ("kernel_cholesky.ACTIVE", active),
+        ("facility_gains.CHUNK", 7),
+        ("similarity.CHUNK", 7),
+        ("projection_sampling.BLOCK", active),
+    ):
+        monkeypatch.setattr(f"harness_selectors.numerics.{name}", value)

@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 import torch
 from support import paper_scheme
-from test_transformers_engine import CONFIGS, LONG, SHORT, SMALL, assert_same, head, save_checkpoint
-from transformers import MistralConfig, Phi3Config, PhiConfig
+from support.tiny_checkpoints import LONG, MORE_CONFIGS, SHORT, assert_same_responses, first_rows, save_checkpoint
 
 from harness import HarnessError, Sampler
 from harness.plugin_system.component import Spec
@@ -22,36 +21,16 @@ from harness_plugins.samplers.guided import RepExpGuided
 from harness_tasks.game24 import Game24
 
 STATES = ("mean", "last", "penultimate")
-MORE = {
-    "phi": PhiConfig(**SMALL),
-    "phi3": Phi3Config(**SMALL, pad_token_id=0),
-    "mistral": MistralConfig(**SMALL, sliding_window=None),
-    "wide": MistralConfig(**SMALL, sliding_window=100),
-}
-KINDS = ("qwen2", "llama", "gpt2", *MORE)
+KINDS = ("qwen2", "llama", "gpt2", *MORE_CONFIGS)
 
-
-@pytest.fixture(autouse=True, scope="module")
-def one_thread():
-    """Models this small are slower on many threads."""
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)
+pytestmark = pytest.mark.usefixtures("one_thread")
 
 
 @pytest.fixture(scope="module")
 def engines(tmp_path_factory):
     """An engine for each kind of model, one with a sliding window of 8 among them."""
     root = tmp_path_factory.mktemp("checkpoints")
-    CONFIGS.update(MORE)
-    try:
-        return {
-            kind: Transformers(str(save_checkpoint(root / kind, kind)), device="cpu") for kind in (*KINDS, "sliding")
-        }
-    finally:
-        for kind in MORE:
-            del CONFIGS[kind]
+    return {kind: Transformers(str(save_checkpoint(root / kind, kind)), device="cpu") for kind in (*KINDS, "sliding")}
 
 
 def draw(engine, prompts=(SHORT,), n=6, max_tokens=20, seeds=(3, 4), beta=1.0, sampler=None, **more):
@@ -125,7 +104,7 @@ def test_a_beta_of_zero_draws_what_plain_sampling_with_the_same_filters_draws(en
         draw(engines["llama"], [SHORT, LONG], n=30, sampler=filtered),
         strict=True,
     ):
-        assert_same(guided, expected)
+        assert_same_responses(guided, expected)
 
 
 class Nothing(RepExpGuided):
@@ -150,7 +129,7 @@ def test_a_steered_step_that_adds_nothing_draws_the_same_tokens_from_the_same_st
         draw(engines["qwen2"], [SHORT, LONG], n=30, sampler=filtered),
         strict=True,
     ):
-        assert_same(guided, expected)
+        assert_same_responses(guided, expected)
 
 
 def test_the_first_response_has_no_bonus_and_the_next_ones_do(engines):
@@ -161,16 +140,16 @@ def test_the_first_response_has_no_bonus_and_the_next_ones_do(engines):
 
 def test_fewer_responses_are_the_first_of_more(engines):
     [few], [many] = draw(engines["qwen2"], n=3), draw(engines["qwen2"], n=6)
-    assert_same(few, head(many, 3))
+    assert_same_responses(few, first_rows(many, 3))
 
 
 def test_prompts_drawn_together_change_nothing_in_each_other(engines):
     together = draw(engines["qwen2"], [SHORT, LONG])
-    assert_same(together[0], draw(engines["qwen2"], [SHORT], seeds=(3,))[0])
-    assert_same(together[1], draw(engines["qwen2"], [LONG], seeds=(4,))[0])
+    assert_same_responses(together[0], draw(engines["qwen2"], [SHORT], seeds=(3,))[0])
+    assert_same_responses(together[1], draw(engines["qwen2"], [LONG], seeds=(4,))[0])
     alone = Transformers(engines["qwen2"].model, device="cpu", batch=16)  # one prompt at a time
     for own, other in zip(together, draw(alone, [SHORT, LONG]), strict=True):
-        assert_same(own, other)
+        assert_same_responses(own, other)
 
 
 def test_a_prompt_gets_no_further_response_where_until_says_so(engines):
@@ -182,8 +161,8 @@ def test_a_prompt_gets_no_further_response_where_until_says_so(engines):
         return prompt == 0 and text == whole[0].texts[2]
 
     stopped, other = draw(engines["qwen2"], [SHORT, LONG], until=until)
-    assert_same(stopped, head(whole[0], 3))
-    assert_same(other, whole[1])
+    assert_same_responses(stopped, first_rows(whole[0], 3))
+    assert_same_responses(other, whole[1])
     said = [
         (j, *response) for j, one in enumerate((stopped, other)) for response in zip(one.texts, one.finish, strict=True)
     ]

@@ -28,16 +28,7 @@ from harness_tasks.proteins import Proteins, fault, lengths
 
 LETTERS = "ACDEFGHIKLMNPQRSTVWY"
 
-
-@pytest.fixture(scope="module", autouse=True)
-def one_thread():
-    """With two threads on shared cores tiny models take forty times as long."""
-    import torch
-
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
+pytestmark = pytest.mark.usefixtures("one_thread")
 
 
 @pytest.fixture(scope="module")

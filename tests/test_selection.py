@@ -10,7 +10,6 @@ from functools import partial
 
 import numpy as np
 import pytest
-import test_vector_selectors as plain
 from hypothesis import given
 from hypothesis import strategies as st
 from safetensors.numpy import save_file
@@ -18,9 +17,10 @@ from scipy.stats import chisquare
 from support.paths import ROOT, TOY
 from support.processes import harness_command, printed_by, run_to_end
 from support.refusals import error_line
+from support.selector_pools import mixed_pool
+from support.tiny_checkpoints import save_checkpoint
+from support.vector_pools import assert_greedy, every_family, gains, mmr_scores, pool_of, residuals, tiny_sets
 from test_documents import blocks as code_blocks
-from test_text_selectors import mixed_pool
-from test_transformers_engine import save_checkpoint
 
 from harness import Pool, Responses
 from harness_selectors.answer_round_robin import AnswerRoundRobin
@@ -587,8 +587,6 @@ def test_the_documents_commands_run(harness, monkeypatch, tmp_path, write, name)
 # Selectors that go on from what was verified: as the full ranking does, and rightly from anything.
 
 
-blocks = plain.blocks  # the fixture that makes a selector's blocks tiny
-
 GOING_ON = [
     RepExp(),
     RepExp(lam=0.1, first="max"),
@@ -653,28 +651,28 @@ def test_the_order_of_what_was_verified_makes_no_difference_where_only_the_set_c
             assert after(selector, pool, verified) == after(selector, pool, verified[::-1])
 
 
-@plain.tiny_sets
-@plain.every_family
+@tiny_sets
+@every_family
 @pytest.mark.usefixtures("blocks")
 def test_going_on_from_anything_every_pick_is_the_best(h):
-    n, pool = len(h), plain.pool_of(h)
+    n, pool = len(h), pool_of(h)
     verified = np.random.default_rng(n).permutation(n)[: n // 4].tolist()
 
     def check(selector, score, **tolerance):
-        plain.assert_greedy([*verified, *after(selector, pool, verified)], n, score, len(verified), **tolerance)
+        assert_greedy([*verified, *after(selector, pool, verified)], n, score, len(verified), **tolerance)
 
     check(KCenter(), partial(reference_distances, h))
-    check(MMR(0.3), plain.mmr_scores(pool, 0.3), atol=1e-9)
-    check(FacilityLocation(), plain.gains(h, "cosine"), rtol=1e-6, atol=3e-7 * n)  # no cosine similarity is above 1
-    check(DPPMap(), plain.residuals(reference_gaussian(h), 1e-6), rtol=1e-7, atol=1e-12)
+    check(MMR(0.3), mmr_scores(pool, 0.3), atol=1e-9)
+    check(FacilityLocation(), gains(h, "cosine"), rtol=1e-6, atol=3e-7 * n)  # no cosine similarity is above 1
+    check(DPPMap(), residuals(reference_gaussian(h), 1e-6), rtol=1e-7, atol=1e-12)
 
 
-@plain.every_family
+@every_family
 def test_dpp_map_with_the_cosine_kernel_goes_on_from_anything(h):
     n = len(h)
     verified = np.random.default_rng(n).permutation(n)[: n // 4].tolist()
-    order = [*verified, *after(DPPMap("cosine", ridge=1e-4), plain.pool_of(h), verified)]
-    plain.assert_greedy(order, n, plain.residuals(reference_cosines(h), 1e-4), n // 4, rtol=1e-7, atol=1e-11)
+    order = [*verified, *after(DPPMap("cosine", ridge=1e-4), pool_of(h), verified)]
+    assert_greedy(order, n, residuals(reference_cosines(h), 1e-4), n // 4, rtol=1e-7, atol=1e-11)
 
 
 @pytest.mark.parametrize("weights", ["uniform", "idf"])
@@ -692,7 +690,7 @@ def test_ngram_coverage_goes_on_as_the_reference_does(weights, texts, data):
 
 def test_d2_sampling_goes_on_by_the_distance_from_what_was_verified():
     h = np.array([[0.0], [10.0], [11.0], [13.0], [3.0], [10.0]], np.float32)
-    pool, rng, draws = plain.pool_of(h), np.random.default_rng(5), 3000
+    pool, rng, draws = pool_of(h), np.random.default_rng(5), 3000
     seen = Counter(next(iter(KMeansPP().rank_after(pool, (0, 1), rng))) for _ in range(draws))
     weight = {2: 1.0, 3: 9.0, 4: 9.0}  # index 5 is a copy of a verified one
     assert set(seen) == set(weight)
@@ -724,7 +722,7 @@ def test_repeats_of_what_was_verified_come_after_all_that_is_new():
 
 def test_more_verified_than_a_block_holds_are_all_taken():
     h = np.random.default_rng(8).normal(size=(1500, 5)).astype(np.float32)
-    pool, verified = plain.pool_of(h), list(range(0, 1500, 2))
+    pool, verified = pool_of(h), list(range(0, 1500, 2))
     left = np.arange(1, 1500, 2)
     residual = reference_residuals(reference_gaussian(h), 1e-6, verified)
     distance = reference_distances(h, verified)

@@ -4,23 +4,25 @@ import random
 import subprocess
 import sys
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
 from safetensors.torch import load_file, save_file
-from test_samplers import SAMPLERS, assert_drawn_from, exact
-from tokenizers import Tokenizer, decoders, models, pre_tokenizers, processors, trainers
+from support.exact_sampling import SAMPLERS, assert_sampled_from, probabilities
+from support.tiny_checkpoints import (
+    CONFIGS,
+    LONG,
+    SHORT,
+    TEMPLATE,
+    assert_same_responses,
+    first_rows,
+    save_checkpoint,
+    small_tokenizer,
+)
 from transformers import (
     AutoModelForCausalLM,
     AutoTokenizer,
-    GenerationConfig,
-    GPT2Config,
-    LlamaConfig,
-    MistralConfig,
-    PreTrainedTokenizerFast,
-    Qwen2Config,
     Qwen2ForSequenceClassification,
 )
 
@@ -34,78 +36,8 @@ from harness_plugins.engines.transformers.engine import Transformers
 from harness_plugins.engines.transformers.row_streams import uniforms
 
 STATES = ("mean", "last", "penultimate")
-TEXT = ["solve this puzzle: 1 2 3 4 + - * / = 24", "the quick brown fox jumps over the lazy dog, please"]
-TEMPLATE = (
-    "{{ bos_token }}{% for m in messages %}{{ m.role }}: {{ m.content }}\n{% endfor %}"
-    "{% if add_generation_prompt %}assistant:{% endif %}"
-)
-SMALL = {"hidden_size": 48, "intermediate_size": 96, "num_hidden_layers": 2, "num_attention_heads": 4}
-SMALL |= {"num_key_value_heads": 2, "max_position_embeddings": 128}
-CONFIGS = {
-    "qwen2": Qwen2Config(**SMALL),
-    "llama": LlamaConfig(**SMALL),
-    "gpt2": GPT2Config(n_embd=48, n_layer=2, n_head=4, n_positions=128),
-    "sliding": MistralConfig(**SMALL, sliding_window=8),
-}
-NORMS = {"gpt2": "transformer.ln_f", "phi": "model.final_layernorm"}  # where the last one is not `model.norm`
-SHORT = [{"role": "user", "content": "1 2 3 4"}]
-LONG = [{"role": "user", "content": "the quick brown fox, please solve 4 4 10 10 this puzzle"}]
 
-
-@pytest.fixture(autouse=True, scope="module")
-def one_thread():
-    """Models this small are slower on many threads."""
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)
-
-
-def small_tokenizer(template: str | None) -> PreTrainedTokenizerFast:
-    """A byte-level BPE trained on two sentences, which begins every plain text with <s>."""
-    bpe = Tokenizer(models.BPE())
-    bpe.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
-    bpe.decoder = decoders.ByteLevel()
-    trainer = trainers.BpeTrainer(
-        vocab_size=320,
-        special_tokens=["<s>", "<end>", "<other end>"],
-        initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
-    )
-    bpe.train_from_iterator(TEXT * 3, trainer)
-    bpe.post_processor = processors.TemplateProcessing(single="<s> $A", special_tokens=[("<s>", 0)])
-    tokenizer = PreTrainedTokenizerFast(tokenizer_object=bpe, bos_token="<s>", eos_token="<end>")
-    tokenizer.chat_template = template
-    return tokenizer
-
-
-def save_checkpoint(folder: Path, kind: str, template: str | None = TEMPLATE, end_scale: float = 3.0) -> Path:
-    """A random checkpoint with two end tokens, a norm of some effect, and decoding defaults that must not leak."""
-    tokenizer = small_tokenizer(template)
-    config = CONFIGS[kind]
-    config.vocab_size, config.bos_token_id, config.eos_token_id = len(tokenizer), 0, 1
-    config.tie_word_embeddings = False
-    with torch.random.fork_rng():
-        torch.manual_seed(1)
-        model = AutoModelForCausalLM.from_config(config)
-        with torch.no_grad():
-            norm = model.get_submodule(NORMS.get(kind, "model.norm"))
-            norm.weight.uniform_(0.5, 1.5)
-            model.lm_head.weight.mul_(8)
-            model.lm_head.weight[2].mul_(end_scale)
-            make_end_likely(model, tokenizer("assistant:" if template else SHORT[0]["content"])["input_ids"])
-    model.generation_config = GenerationConfig(
-        eos_token_id=[1, 2], do_sample=True, top_k=5, temperature=0.1, repetition_penalty=3.0, max_length=20
-    )
-    model.save_pretrained(folder)
-    tokenizer.save_pretrained(folder)
-    return folder
-
-
-def make_end_likely(model, ids: list[int]) -> None:
-    """Turn <end>'s row of the head towards the state after `ids`, so that about one response in ten ends there."""
-    out = model.eval()(torch.tensor([ids]), output_hidden_states=True)
-    state, logits = out.hidden_states[-1][0, -1], out.logits[0, -1]
-    model.lm_head.weight[1] = state * (logits.logsumexp(-1) - 2) / (state @ state)
+pytestmark = pytest.mark.usefixtures("one_thread")
 
 
 @pytest.fixture(scope="module")
@@ -127,23 +59,6 @@ def draw(engine, prompts=(SHORT,), n=40, max_tokens=24, seeds=(3, 4), states=STA
     return engine.sample(
         SampleRequest(prompts, n=n, sampler=sampler, max_tokens=max_tokens, seeds=seeds, states=states, **more)
     )
-
-
-def assert_same(responses: Responses, others: Responses) -> None:
-    """The same tokens, and states and log-probabilities up to float noise."""
-    assert responses.token_ids == others.token_ids
-    assert responses.texts == others.texts
-    assert responses.finish == others.finish
-    np.testing.assert_allclose(responses.logprobs, others.logprobs, atol=1e-4)
-    assert responses.states.keys() == others.states.keys()
-    for kind, values in responses.states.items():
-        np.testing.assert_allclose(values, others.states[kind], atol=1e-4)
-
-
-def head(responses: Responses, n: int) -> Responses:
-    """The first n rows."""
-    columns = {name: getattr(responses, name)[:n] for name in ("texts", "finish", "lengths", "logprobs", "token_ids")}
-    return replace(responses, **columns, states={kind: values[:n] for kind, values in responses.states.items()})
 
 
 def second_pass(model, prompt_ids, rows):
@@ -179,13 +94,13 @@ def test_states_and_logprobs_are_those_of_a_second_unpadded_pass(engines, checkp
 def test_the_batch_size_changes_nothing(engines, checkpoints, batch):
     [whole] = draw(engines["qwen2"])
     [parts] = draw(Transformers(str(checkpoints["qwen2"]), device="cpu", batch=batch))
-    assert_same(parts, whole)
+    assert_same_responses(parts, whole)
 
 
 @pytest.mark.parametrize("kind", CONFIGS)
 def test_fewer_rows_are_the_first_of_more(engines, kind):
     [few], [many] = draw(engines[kind], n=8), draw(engines[kind], n=32)
-    assert_same(few, head(many, 8))
+    assert_same_responses(few, first_rows(many, 8))
 
 
 def test_fewer_tokens_are_the_first_of_more(engines):
@@ -196,15 +111,15 @@ def test_fewer_tokens_are_the_first_of_more(engines):
 @pytest.mark.parametrize("kind", CONFIGS)
 def test_prompts_of_unequal_length_change_nothing_in_each_other(engines, kind):
     together = draw(engines[kind], [SHORT, LONG])
-    assert_same(together[0], draw(engines[kind], [SHORT], seeds=(3,))[0])
-    assert_same(together[1], draw(engines[kind], [LONG], seeds=(4,))[0])
+    assert_same_responses(together[0], draw(engines[kind], [SHORT], seeds=(3,))[0])
+    assert_same_responses(together[1], draw(engines[kind], [LONG], seeds=(4,))[0])
 
 
 def test_a_shared_prompt_cache_changes_nothing(engines, monkeypatch):
     shared = draw(engines["qwen2"], [SHORT, LONG])
     monkeypatch.setattr(padding, "_shared_cache", lambda *_: None)
     for with_cache, without in zip(shared, draw(engines["qwen2"], [SHORT, LONG]), strict=True):
-        assert_same(with_cache, without)
+        assert_same_responses(with_cache, without)
 
 
 def test_only_plain_caches_are_shared(engines):
@@ -217,7 +132,7 @@ def test_only_plain_caches_are_shared(engines):
 
 def test_states_do_not_change_what_is_drawn(engines):
     [with_states], [without] = draw(engines["qwen2"]), draw(engines["qwen2"], states=())
-    assert_same(without, replace(with_states, states={}))
+    assert_same_responses(without, replace(with_states, states={}))
 
 
 def test_only_the_states_asked_for_are_kept(engines):
@@ -240,7 +155,7 @@ def test_out_of_memory_halves_the_batch_and_changes_nothing(checkpoints, monkeyp
     [halved] = draw(engine, report=reported.append)
     assert refused == [40, 20]
     assert reported == [10, 10, 10, 10]
-    assert_same(halved, whole)
+    assert_same_responses(halved, whole)
     draw(engine)
     assert refused == [40, 20]  # what did not fit is not tried again
 
@@ -346,7 +261,7 @@ def events(engine, prompts, **options):
 
     responses = draw(engine, prompts, report=lambda rows: told.append(rows), done=done, **options)
     for j, one in enumerate(responses):
-        assert_same(prompts_done[j], one)
+        assert_same_responses(prompts_done[j], one)
     return told, responses
 
 
@@ -355,7 +270,7 @@ def test_a_prompt_is_done_as_soon_as_its_last_row_is(checkpoints):
     told, responses = events(engine, [SHORT, LONG], n=20)
     assert told == [16, 16, "prompt 0", 8, "prompt 1"]
     for one, whole in zip(responses, draw(engine, [SHORT, LONG], n=20), strict=True):
-        assert_same(one, whole)
+        assert_same_responses(one, whole)
 
 
 def test_a_large_model_on_a_cpu_finishes_its_problems_some_at_a_time(checkpoints, monkeypatch):
@@ -366,7 +281,7 @@ def test_a_large_model_on_a_cpu_finishes_its_problems_some_at_a_time(checkpoints
     told, responses = events(engine, [SHORT, LONG], n=20)
     assert told == [20, "prompt 0", 20, "prompt 1"]
     for one, other in zip(responses, whole, strict=True):
-        assert_same(one, other)
+        assert_same_responses(one, other)
     assert [engine._at_once(n) for n in (1, 10, 16, 40, 300)] == [30, 30, 16, 40, 256]
 
 
@@ -392,7 +307,7 @@ def test_first_tokens_follow_the_exact_distribution(engines, name):
     with torch.inference_mode():
         logits = model(torch.tensor([engines["qwen2"]._checkpoint.prompt_ids(LONG)])).logits[0, -1].double().numpy()
     [responses] = draw(engines["qwen2"], [LONG], n=5000, max_tokens=1, states=(), sampler=sampler)
-    assert_drawn_from(np.concatenate(responses.token_ids), exact(sampler, logits))
+    assert_sampled_from(np.concatenate(responses.token_ids), probabilities(sampler, logits))
 
 
 def test_decoding_defaults_of_the_checkpoint_do_not_leak(engines):

@@ -22,6 +22,7 @@ from safetensors.torch import load_file
 from support.json_lines import read_json_lines
 from support.processes import descendants, harness_command, run_to_end
 from support.refusals import refusal_of
+from support.training_runs import game24_run
 
 from harness import HarnessError
 from harness.system.children import run_child
@@ -30,7 +31,6 @@ from harness_plugins.engines.transformers.engine import Transformers
 from harness_plugins.models.tiny24 import folder as tiny24
 from harness_plugins.rl import trl_settings, trl_trainer
 from harness_plugins.rl.repexp_bonus import RepExpBonus
-from harness_plugins.rl.run_files import write_problems, write_run
 from harness_plugins.rl.shaping import Grader
 from harness_plugins.rl.trl_rollouts import batch_of
 from harness_plugins.rl.trl_trainer import Trl
@@ -56,25 +56,8 @@ SETTINGS = Settings(
 
 def made(folder: Path, **changes) -> TrainingRun:
     """A small run of Game of 24 in a folder."""
-    folder.mkdir(parents=True, exist_ok=True)
-    task, problems = Game24(), {}
-    for split, many in (("train", 20), ("dev", 5)):
-        problems[split] = folder / f"{split}.jsonl"
-        write_problems(problems[split], [(one, task.messages(one)) for one in task.problems(split)[:many]])
-    run = TrainingRun(
-        folder=folder,
-        task="game24",
-        model="tiny24-medium",
-        bonus="repexp",
-        trainer="trl:log_groups=true",
-        seed=5,
-        settings=SETTINGS,
-        problems=problems,
-        cpu=True,
-    )
-    run = replace(run, **changes)
-    write_run(run)
-    return run
+    fields = {"model": "tiny24-medium", "bonus": "repexp", "trainer": "trl:log_groups=true", "settings": SETTINGS}
+    return game24_run(folder, 20, 5, **fields | changes)
 
 
 def trained(run: TrainingRun, options: Trl | None = None, watch=lambda: None) -> list[dict]:

@@ -19,19 +19,19 @@ import pytest
 import torch
 from safetensors import safe_open
 from safetensors.torch import load_file
+from support.environments import environment_python
 from support.json_lines import read_json_lines
-from support.paths import ROOT, SUPPORT
+from support.paths import SUPPORT
 from support.processes import processes_with
+from support.training_runs import game24_run
 
 from harness import HarnessError, Sampler
-from harness.plugin_system.component import build
-from harness.plugin_system.registry import load_registry
 from harness.records import SampleRequest
 from harness.system.children import run_child
 from harness.training import Settings, TrainingRun
 from harness_plugins.engines.transformers.engine import Transformers
 from harness_plugins.models.tiny24 import folder
-from harness_plugins.rl.run_files import read_problems, write_problems, write_run
+from harness_plugins.rl.run_files import read_problems, write_run
 from harness_plugins.rl.shaping import Shaping
 from harness_plugins.rl.verl_environment import VARIABLE, find_python, installed
 from harness_plugins.rl.verl_trainer import Verl
@@ -55,35 +55,16 @@ HANGS_S = 1200.0  # a run takes a minute or two; ten on a machine that does much
 pytestmark = pytest.mark.slow
 
 
-def where() -> Path | None:
-    """verl's interpreter, if there is one."""
-    beside = ROOT / ".venv-verl" / "bin" / "python"
-    named = os.environ.get(VARIABLE)
-    return Path(named) if named else beside if beside.is_file() else None
-
-
 @pytest.fixture(scope="module")
 def python() -> Path:
     """verl's interpreter; on CI it must be there."""
-    found = where()
-    if found is None and "CI" not in os.environ:
-        pytest.skip(f"needs an environment with verl: {VARIABLE} or .venv-verl")
-    assert found is not None, f"CI builds the environment with verl: {VARIABLE} or .venv-verl"
-    return found
+    return environment_python(VARIABLE, "verl")
 
 
 def a_run(path: Path, bonus: str = "repexp", overrides: tuple[str, ...] = (), **changed: object) -> TrainingRun:
     """A run of game24 whose third step has problems of the first two again, so that the bonus remembers them."""
-    path.mkdir(exist_ok=True)
-    task = build(load_registry(()), "task", "game24", data=None)
-    problems = {}
-    for split, count in (("train", 12), ("dev", 5)):
-        problems[split] = path / f"{split}.jsonl"
-        write_problems(problems[split], [(each, task.messages(each)) for each in task.problems(split)[:count]])
-    run = TrainingRun(path, "game24", MODEL, bonus, "verl", 5, SMALL, problems, overrides=overrides, cpu=True)
-    run = replace(run, **changed)
-    write_run(run)
-    return run
+    fields = {"model": MODEL, "bonus": bonus, "trainer": "verl", "settings": SMALL, "overrides": overrides}
+    return game24_run(path, 12, 5, **fields | changed)
 
 
 def train(run: TrainingRun, python: Path, watch=lambda: None) -> int:

