@@ -11,7 +11,7 @@ from support.paths import ROOT
 
 
 def environment_python(variable: str, name: str) -> Path:
-    """The interpreter that a variable names, else that of `.venv-NAME`; without it a test is skipped, on CI it fails."""
+    """The interpreter that a variable names, else of `.venv-NAME`; without one the test is skipped, or fails on CI."""
     beside = ROOT / f".venv-{name}" / "bin" / "python"
     if os.environ.get(variable):
         return Path(os.environ[variable])
