@@ -12,7 +12,7 @@ import pytest
 from support.paths import ROOT, TOY
 from support.processes import printed_by
 from support.refusals import refusal_of
-from support.stores import cell_of
+from support.stores import all_cells, cell_of
 
 from harness import HarnessError
 from harness.results import cells, inert, leaderboard, provenance
@@ -24,9 +24,8 @@ def run(toy, tmp_path):
 
     def call(*args):
         outcome = toy(*args)
-        folder = tmp_path / "runs" / "cells"
-        found = [json.loads(path.read_text()) for path in sorted(folder.glob("*.json"))]
-        return outcome, {(cell["labels"]["selector"], cell["labels"]["embedder"]): cell for cell in found}
+        stored = all_cells(tmp_path / "runs")
+        return outcome, {(cell["labels"]["selector"], cell["labels"]["embedder"]): cell for cell in stored}
 
     return call
 
@@ -71,8 +70,8 @@ def test_disputed_grades_belong_to_their_problems_and_stand_in_the_row_as_a_sum(
     plain = harness("run", *options, "--selector", "shuffle").rows[0]
     audited = harness("run", *options, "--selector", "shuffle", "--audit").rows[0]
     again = harness("run", *options, "--selector", "shuffle").rows[0]
-    (path,) = (tmp_path / "runs" / "cells").glob("*.json")
-    counts = [entry["disputed"] for entry in cells.read(path)["problems"]]
+    (cell,) = all_cells(tmp_path / "runs")
+    counts = [entry["disputed"] for entry in cell["problems"]]
     assert plain["disputed"] is None
     assert audited["disputed"] == again["disputed"] == sum(counts) > 0  # what was audited once stays so
     assert audited["grader"] == "keyed 1"

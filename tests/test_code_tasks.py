@@ -9,7 +9,6 @@ import math
 import multiprocessing
 import os
 import random
-import subprocess
 import sys
 import threading
 import time
@@ -20,6 +19,7 @@ import pytest
 from support.evalplus_verdicts import evalplus_passes
 from support.json_lines import read_json_lines, write_json_lines
 from support.mutants import ON_PURPOSE, mutants
+from support.processes import run_to_end
 from support.refusals import refusal_of
 
 from harness import HarnessError, Problem
@@ -542,7 +542,7 @@ def test_a_forged_text_is_wrong(text):
 
 def test_the_memory_that_a_comparison_takes_is_bounded_by_what_is_expected():
     program = Path(__file__).with_name("large_results.py")
-    done = subprocess.run([sys.executable, str(program)], capture_output=True, text=True)
+    done = run_to_end([sys.executable, str(program)])
     assert done.returncode == 0, done.stdout + done.stderr
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import random
 import re
-import subprocess
 import sys
 from collections import Counter
 from importlib.util import find_spec
@@ -13,7 +12,7 @@ import numpy as np
 import pytest
 from support.broken_plugins import BY_KIND, Lamps, Sound, SoundEngine, SoundOnVectors
 from support.paths import ROOT, SUPPORT
-from support.processes import printed_by
+from support.processes import printed_by, run_to_end
 from support.toy import Letters
 
 from harness import HarnessError, Sampler
@@ -292,7 +291,7 @@ def test_pytest_shows_what_does_not_apply_as_a_skip_and_what_fails_as_a_failure(
         "    check(Head())\n"
     )
     command = [sys.executable, "-m", "pytest", "-rsf", "-p", "no:cacheprovider", "--rootdir", tmp_path, tmp_path]
-    done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path)
+    done = run_to_end(command, cwd=tmp_path)
     assert done.returncode == 1
     assert "FAILED test_mine.py::test_it_conforms[permutation-equivariant]" in done.stdout
     assert "a subset method has no prefixes" in done.stdout

@@ -5,10 +5,10 @@ from __future__ import annotations
 import io
 import json
 import sys
-from textwrap import dedent
 
 import numpy as np
 import pytest
+from support.distributions import write_distribution
 from support.paths import SUPPORT, TOY
 from support.processes import harness_command, run_to_end, wait_for
 
@@ -134,19 +134,14 @@ def test_a_rank_timeout_that_is_no_time_is_one_line(toy, seconds):
 
 
 def test_a_plugin_whose_import_hangs_is_left_out_and_named_where_a_limit_was_given(tmp_path, monkeypatch):
-    (tmp_path / "harness_slow.py").write_text(
-        dedent("""
-            import time
-            try:
-                time.sleep(600)
-            except Exception:
-                pass
-        """)
-    )
-    folder = tmp_path / "harness_slow-1.0.dist-info"
-    folder.mkdir()
-    (folder / "METADATA").write_text("Metadata-Version: 2.1\nName: harness-slow\nVersion: 1.0\n")
-    (folder / "entry_points.txt").write_text("[harness]\nslow = harness_slow\n")
+    source = """
+        import time
+        try:
+            time.sleep(600)
+        except Exception:
+            pass
+    """
+    write_distribution(tmp_path, "harness-slow", "1.0", source, entry="slow")
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
     done = run_to_end(harness_command("--import-timeout", 4, "doctor", "--json"))
     assert done.returncode == 1

@@ -5,13 +5,12 @@ from __future__ import annotations
 import ast
 import re
 import shutil
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 from support.paths import ROOT
-from support.processes import printed_by
+from support.processes import printed_by, run_to_end
 
 from harness import hookspecs
 from harness.cli import complete
@@ -142,7 +141,7 @@ def test_an_import_from_a_higher_layer_fails_the_lint(tmp_path):
     def lint():
         code = f"import sys; sys.path.insert(0, {str(tmp_path)!r}); sys.argv = ['lint-imports', '--no-cache']\n"
         code += "from importlinter.cli import lint_imports_command; lint_imports_command()"
-        return subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True)
+        return run_to_end([sys.executable, "-c", code], cwd=tmp_path)
 
     assert lint().returncode == 0
     with (tmp_path / "harness" / "scoring" / "metrics.py").open("a") as file:

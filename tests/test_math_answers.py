@@ -25,7 +25,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.json_lines import read_json_lines
 from support.paths import ROOT, SHARED
-from support.processes import alive, printed_by, wait_until_ended
+from support.processes import alive, printed_by, run_to_end, wait_until_ended
 
 from harness import HarnessError, Problem, Verdict, correct
 from harness_tasks.math_answers import MathTask, checker, workers
@@ -1075,7 +1075,7 @@ def test_the_checker_ends_with_the_harness_that_ends() -> None:
         "print(*shared_workers().pids())"
     )
     arguments = [sys.executable, "-W", "error", "-c", code]
-    done = subprocess.run(arguments, capture_output=True, text=True, cwd=ROOT, check=True)
+    done = run_to_end(arguments, cwd=ROOT, check=True)
     assert done.stderr == ""
     pids = [int(pid) for pid in done.stdout.split()]
     assert len(pids) == 2
@@ -1091,7 +1091,7 @@ def confined(code: str, filtered: bool = False) -> subprocess.CompletedProcess[s
     """Run code in a process with a serving child's limits."""
     program = f"import checker\nchecker._confine(checker.seccomp() if {filtered} else None)\n{code}"
     folder = Path(checker.__file__).parent
-    return subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, cwd=folder)
+    return run_to_end([sys.executable, "-c", program], cwd=folder)
 
 
 def test_a_child_gets_no_more_memory_than_its_limit() -> None:

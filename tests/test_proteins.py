@@ -8,7 +8,6 @@ import json
 import math
 import os
 import shutil
-import subprocess
 from collections import Counter
 from pathlib import Path
 
@@ -253,7 +252,7 @@ def test_sequences_come_as_from_esms_own_sampler(esm3_folder, esm_python):
     weights = esm3_folder / "data" / "weights" / "esm3_sm_open_v1.pth"
     command = [esm_python, "-c", AGAINST_ESM, CHILD, weights, json.dumps(TINY_ESM3)]
     quiet = os.environ | {"OMP_NUM_THREADS": "1", "DISABLE_ITERATIVE_SAMPLING_TQDM": "1"}
-    done = subprocess.run(list(map(str, command)), check=True, capture_output=True, text=True, env=quiet)
+    done = run_to_end(list(map(str, command)), check=True, env=quiet)
     said = json.loads(done.stdout.splitlines()[-1])
     assert said["counted"] == [True] * 4
     assert said["heat"]

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import os
-import subprocess
 from pathlib import Path
 
 import numpy as np
 import pytest
-from support.processes import harness_command, kill_when
+from support.processes import harness_command, kill_when, run_to_end
 from support.stores import contents
 
 from harness.store import shards as store
@@ -112,9 +111,9 @@ def test_a_run_of_the_embedded_model_killed_twice_gives_the_tokens_of_an_unkille
         return harness_command(*run_options(store, "--n", "24", "--limit", "24"))
 
     whole = tmp_path / "whole"
-    table = subprocess.run(command(whole), env=ENVIRONMENT, capture_output=True, check=True).stdout
+    table = run_to_end(command(whole), env=ENVIRONMENT, check=True).stdout
     killed = tmp_path / "killed"
     for count in (1, 12):
         kill_when(lambda n=count: len(list(killed.rglob("*.parquet"))) >= n, command(killed), env=ENVIRONMENT)
-    assert subprocess.run(command(killed), env=ENVIRONMENT, capture_output=True, check=True).stdout == table
+    assert run_to_end(command(killed), env=ENVIRONMENT, check=True).stdout == table
     assert_same_but_for_last_bits(killed, whole)

@@ -8,9 +8,11 @@ from __future__ import annotations
 import json
 import os
 import sys
+from functools import partial
 from textwrap import dedent
 
 import pytest
+from support.distributions import write_distribution
 from support.processes import harness_command, run_to_end
 
 from harness import HarnessError
@@ -33,15 +35,7 @@ def install(tmp_path, monkeypatch):
     """Install a throw-away distribution: `install("harness-foo", "1.0", source, entry="foo")`."""
     monkeypatch.syspath_prepend(tmp_path)
 
-    def call(dist: str, version: str, source: str, entry: str = "") -> None:
-        module = dist.replace("-", "_")
-        (tmp_path / f"{module}.py").write_text(dedent(source))
-        folder = tmp_path / f"{module}-{version}.dist-info"
-        folder.mkdir()
-        (folder / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {dist}\nVersion: {version}\n")
-        (folder / "entry_points.txt").write_text(f"[harness]\n{entry or module} = {module}\n")
-
-    yield call
+    yield partial(write_distribution, tmp_path)
     for name in [name for name in sys.modules if name.startswith("harness_throwaway")]:
         del sys.modules[name]
 

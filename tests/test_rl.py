@@ -163,7 +163,7 @@ def test_kill_9_ends_the_trainer_and_the_same_command_goes_on(tmp_path):
     [trainer] = running(folder)
     child.send_signal(signal.SIGKILL)
     child.wait()
-    resumed = subprocess.run(slowly(tmp_path), cwd=tmp_path, capture_output=True, text=True, timeout=300)  # at once
+    resumed = run_to_end(slowly(tmp_path), cwd=tmp_path, timeout=300)  # at once
     assert resumed.returncode == 0, resumed.stderr
     assert "going on after step" in resumed.stderr
     assert [line["step"] for line in read_metrics(folder / "metrics.jsonl")] == [1, 2, 3, 4, 5, 6]
@@ -175,7 +175,7 @@ def test_a_folder_that_is_being_trained_in_is_refused_with_the_process_that_has_
     child = subprocess.Popen(slowly(tmp_path, 600), cwd=tmp_path, stderr=subprocess.DEVNULL)
     try:
         wait_for(lambda: running(tmp_path / "run"))
-        second = subprocess.run(slowly(tmp_path, 600), cwd=tmp_path, capture_output=True, text=True, timeout=300)
+        second = run_to_end(slowly(tmp_path, 600), cwd=tmp_path, timeout=300)
         assert second.returncode == 2
         [line] = second.stderr.splitlines()
         assert line.startswith(f"error: rl train: {tmp_path / 'run'} is in use by process {child.pid} on ")

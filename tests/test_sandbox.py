@@ -7,7 +7,6 @@ import json
 import multiprocessing
 import os
 import re
-import shutil
 import signal
 import subprocess
 import sys
@@ -23,8 +22,9 @@ import pluggy
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from support.environments import pythons
 from support.paths import ROOT
-from support.processes import alive, descendants, printed_by, wait_until_ended
+from support.processes import alive, descendants, printed_by, run_to_end, wait_until_ended
 
 from harness import HarnessError
 from harness_tasks import sandbox as package
@@ -983,7 +983,7 @@ def test_a_forked_process_lets_go_of_its_parents_workers():
         print("done")
     """
     command = [sys.executable, "-W", "ignore", "-c", textwrap.dedent(script)]  # 3.12 warns of forks beside threads
-    done = subprocess.run(command, capture_output=True, text=True, timeout=120)
+    done = run_to_end(command, timeout=120)
     assert (done.stdout, done.stderr) == ("done\n", "")
 
 
@@ -1023,7 +1023,7 @@ def test_limits_hold_where_their_signals_were_blocked_or_ignored_by_the_harness(
             suite = Suite("busy", "f", [[1]], [0.1])
             print(sandbox.run_all(suite, ["def f(x):\\n    while True: pass"])[0].status)
     """
-    done = subprocess.run([sys.executable, "-c", textwrap.dedent(script)], capture_output=True, text=True, timeout=120)
+    done = run_to_end([sys.executable, "-c", textwrap.dedent(script)], timeout=120)
     assert (done.stdout, done.stderr) == ("timeout\n", "")
 
 
@@ -1165,7 +1165,7 @@ def test_each_canary_would_sing(harm, tmp_path):
     secret = tmp_path / "secret"
     secret.write_text(canaries.SECRET)
     code = f"{canaries.HARM[harm]}\nimport sys\nprint(canary(sys.argv[1]), flush=True)"
-    done = subprocess.run([sys.executable, "-c", code, str(secret)], capture_output=True, text=True, cwd=tmp_path)
+    done = run_to_end([sys.executable, "-c", code, str(secret)], cwd=tmp_path)
     assert done.stdout == "True\n"
     Path("/tmp/canary").unlink(missing_ok=True)
 
@@ -1206,15 +1206,13 @@ def test_an_interpreter_that_will_not_do_is_refused_in_one_line(monkeypatch, tmp
 
 def interpreters():
     """Other Pythons that this project supports, from PATH or pyenv."""
-    pyenv = Path(os.environ.get("PYENV_ROOT", Path.home() / ".pyenv")) / "versions"
     for minor in (11, 12, 13):
         if minor == sys.version_info.minor:
             continue
-        installed = [*sorted(pyenv.glob(f"3.{minor}.*/bin/python3")), shutil.which(f"python3.{minor}")]
-        for path in filter(None, installed):
-            command = [str(path), "-c", "import sys; print(sys.version_info[:2])"]
-            if subprocess.run(command, capture_output=True, text=True).stdout == f"(3, {minor})\n":
-                yield pytest.param(str(path), id=f"3.{minor}")
+        for path in pythons(minor):
+            command = [path, "-c", "import sys; print(sys.version_info[:2])"]
+            if run_to_end(command).stdout == f"(3, {minor})\n":
+                yield pytest.param(path, id=f"3.{minor}")
                 break
         else:
             yield pytest.param(None, id=f"3.{minor}", marks=pytest.mark.skip(f"no Python 3.{minor} here"))

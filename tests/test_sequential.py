@@ -3,12 +3,11 @@
 import json
 import os
 import shutil
-import subprocess
 from pathlib import Path
 
 import numpy as np
 import pytest
-from support.processes import harness_command, kill_when
+from support.processes import harness_command, kill_when, run_to_end
 from support.stores import contents
 
 from harness import HarnessError
@@ -190,11 +189,11 @@ def command(folder):
 def test_a_guided_run_killed_midway_and_started_again_gives_the_responses_of_an_unkilled_one(tmp_path):
     environment = {**os.environ, "OMP_NUM_THREADS": "1"}
     whole, killed = tmp_path / "whole", tmp_path / "killed"
-    straight = subprocess.run(command(whole), check=True, capture_output=True, env=environment)
+    straight = run_to_end(command(whole), check=True, env=environment)
     kill_when(lambda: len([*killed.rglob("*.parquet")]) >= 5, command(killed), env=environment)
     assert 0 < len([*killed.rglob("*.parquet")]) < len([*whole.rglob("*.parquet")])
     kept = {path.name: path.stat().st_mtime_ns for path in killed.glob("stopped/*/*.json")}
-    again = subprocess.run(command(killed), check=True, capture_output=True, env=environment)
+    again = run_to_end(command(killed), check=True, env=environment)
     assert again.stdout == straight.stdout
     for path in whole.rglob("*.parquet"):
         assert_same_responses(path, killed / path.relative_to(whole))

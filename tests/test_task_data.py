@@ -9,7 +9,6 @@ import json
 import os
 import re
 import socket
-import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
@@ -22,6 +21,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from support.json_lines import read_json_lines, write_json_lines
+from support.processes import run_to_end
 from support.refusals import refusal_of
 
 from harness import HarnessError, Problem
@@ -893,13 +893,8 @@ class Machine:
         )
         proxies = {name: "" for name in os.environ if name.lower().endswith("_proxy")}
         variables = {"HF_ENDPOINT": self.endpoint, "HF_HOME": str(self.home), "HF_HUB_OFFLINE": "0", "NO_PROXY": "*"}
-        done = subprocess.run(
-            [sys.executable, "-W", "error", "-c", script],
-            env=os.environ | proxies | variables,
-            capture_output=True,
-            text=True,
-            timeout=100,
-        )
+        command = [sys.executable, "-W", "error", "-c", script]
+        done = run_to_end(command, env=os.environ | proxies | variables, timeout=100)
         assert (done.returncode, done.stderr) == (0, ""), done.stderr
         return json.loads(done.stdout)
 

@@ -1,7 +1,6 @@
 """The transformers engine on small random checkpoints that are really saved and loaded."""
 
 import random
-import subprocess
 import sys
 from dataclasses import replace
 
@@ -10,6 +9,7 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 from support.exact_sampling import SAMPLERS, assert_sampled_from, probabilities
+from support.processes import run_to_end
 from support.tiny_checkpoints import (
     CONFIGS,
     LONG,
@@ -481,5 +481,5 @@ def test_building_the_engine_imports_no_torch(checkpoints):
         f"print(Transformers({str(checkpoints['qwen2'])!r}).name); "
         "assert not {'torch', 'transformers'} & set(sys.modules)"
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    done = run_to_end([sys.executable, "-c", code])
     assert (done.stdout, done.stderr) == ("qwen2\n", "")

@@ -22,7 +22,7 @@ from safetensors.torch import load_file
 from support.environments import environment_python
 from support.json_lines import read_json_lines
 from support.paths import SUPPORT
-from support.processes import processes_with
+from support.processes import processes_with, run_to_end
 from support.training_runs import game24_run
 
 from harness import HarnessError, Sampler
@@ -90,7 +90,7 @@ def child(run: TrainingRun, python: Path, *arguments: str) -> subprocess.Complet
     launch = Verl(python=str(python)).launch(run)
     environment = {**os.environ, **launch.environment}
     command = [*launch.command, *arguments]
-    return subprocess.run(command, env=environment, capture_output=True, text=True, timeout=HANGS_S)
+    return run_to_end(command, env=environment, timeout=HANGS_S)
 
 
 # The configuration under verl's own schema
@@ -157,7 +157,7 @@ def test_what_the_hidden_states_cannot_be_right_in_is_refused(python, tmp_path):
     launch = Verl(python=str(python)).launch(run)
     environment = {**os.environ, **launch.environment, "HARNESS_RL_RUN": str(tmp_path)}
     command = [str(python), "-c", ASK, str(tmp_path), *REFUSED, "trainer.nnodes=1"]
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=HANGS_S)
+    done = run_to_end(command, env=environment, timeout=HANGS_S)
     said = [line for line in done.stdout.splitlines() if line.startswith(("verl:", "taken"))]
     assert len(said) == len(REFUSED) + 1, done.stderr[-2000:]
     assert said[-1] == "taken"
@@ -304,7 +304,7 @@ def test_padding_rows_are_no_part_of_a_group(python, tmp_path):
         os.environ | dict(Verl(python=str(python)).launch(run).environment) | {"HARNESS_RL_RUN": str(tmp_path)}
     )
     command = [str(python), "-c", PADDED, str(tmp_path)]
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=HANGS_S)
+    done = run_to_end(command, env=environment, timeout=HANGS_S)
     assert done.returncode == 0, done.stderr[-2000:]
     assert json.loads(done.stdout.splitlines()[-1]) == [True, True, 0.0]
 

@@ -1,8 +1,9 @@
-"""The interpreters of environments beside the tests' own."""
+"""Interpreters other than the tests' own: of environments beside it, and of other versions of Python."""
 
 from __future__ import annotations
 
 import os
+import shutil
 from pathlib import Path
 
 import pytest
@@ -19,3 +20,10 @@ def environment_python(variable: str, name: str) -> Path:
         pytest.skip(f"needs {variable} or .venv-{name}: make {name}")
     assert beside.is_file(), f"CI builds {beside}"
     return beside
+
+
+def pythons(minor: int) -> list[str]:
+    """Interpreters of Python 3.MINOR, of pyenv and on the path; a shim on the path may start another version."""
+    pyenv = Path(os.environ.get("PYENV_ROOT", Path.home() / ".pyenv")) / "versions"
+    on_path = shutil.which(f"python3.{minor}")
+    return [*map(str, sorted(pyenv.glob(f"3.{minor}.*/bin/python3"))), *([on_path] if on_path else [])]

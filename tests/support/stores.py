@@ -16,3 +16,8 @@ def contents(store: Path) -> dict[str, bytes]:
 def cell_of(store: Path, row: dict[str, Any]) -> dict[str, Any]:
     """The cell of a row of a run's table."""
     return cells.read(store / "cells" / f"{row['cell']}.json")
+
+
+def all_cells(store: Path) -> list[dict[str, Any]]:
+    """Every cell of a store, in the order of their keys."""
+    return [cells.read(path) for path in sorted((store / "cells").glob("*.json"))]
