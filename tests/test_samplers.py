@@ -15,7 +15,7 @@ VOCABULARY, ROWS = 64, 6000
 LOGITS = np.random.default_rng(0).normal(0, 2, VOCABULARY)
 
 
-def draw(sampler: Sampler, seed: int = 0) -> np.ndarray:
+def first_tokens(sampler: Sampler, seed: int = 0) -> np.ndarray:
     """(ROWS,) first tokens."""
     streams = np.stack([uniforms(seed, row, 1) for row in range(ROWS)])
     draws = RowDraws(sampler, streams, eos=[], filler=0, device=torch.device("cpu"))
@@ -29,12 +29,12 @@ def draw(sampler: Sampler, seed: int = 0) -> np.ndarray:
 @pytest.mark.parametrize("name", SAMPLERS)
 def test_each_sampler_draws_from_its_exact_distribution(name):
     sampler = SAMPLERS[name]()
-    assert_sampled_from(draw(sampler), probabilities(sampler, LOGITS))
+    assert_sampled_from(first_tokens(sampler), probabilities(sampler, LOGITS))
 
 
 def test_all_filters_together_draw_from_the_exact_distribution():
     sampler = Vanilla(temperature=1.4, top_k=20, top_p=0.85, min_p=0.1)
-    assert_sampled_from(draw(sampler), probabilities(sampler, LOGITS))
+    assert_sampled_from(first_tokens(sampler), probabilities(sampler, LOGITS))
 
 
 def test_the_five_distributions_differ():
