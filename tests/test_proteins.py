@@ -86,7 +86,7 @@ def chat(prompt):
     return [{"role": "user", "content": prompt}]
 
 
-def drawn(engine, prompt, n, seed=7, **sampler):
+def sample(engine, prompt, n, seed=7, **sampler):
     (responses,) = engine.sample(
         SampleRequest([chat(prompt)], n=n, sampler=Sampler(**sampler), max_tokens=100, seeds=[seed])
     )
@@ -269,37 +269,37 @@ def test_sequences_come_as_from_esms_own_sampler(esm3_folder, esm_python):
 def test_a_row_depends_on_seed_and_row_alone(engine, monkeypatch):
     from harness_plugins.engines.row_chunks import Chunks
 
-    six = drawn(engine, "_" * 16, 6)
+    six = sample(engine, "_" * 16, 6)
     assert len(set(six.texts)) == 6
-    assert drawn(engine, "_" * 16, 3).texts == six.texts[:3]
-    assert drawn(engine, "_" * 16, 3, seed=8).texts != six.texts[:3]
+    assert sample(engine, "_" * 16, 3).texts == six.texts[:3]
+    assert sample(engine, "_" * 16, 3, seed=8).texts != six.texts[:3]
     monkeypatch.setattr(engine, "_chunks", Chunks(2))
-    again = drawn(engine, "_" * 16, 6)
+    again = sample(engine, "_" * 16, 6)
     assert again.texts == six.texts
     assert again.logprobs == pytest.approx(six.logprobs, abs=1e-4)
 
 
 def test_sequences_have_the_prompts_length_the_twenty_letters_and_the_letters_that_were_given(engine):
-    sample = drawn(engine, "MK____HE" * 2, 5)
-    for text, ids, length in zip(sample.texts, sample.token_ids, sample.lengths, strict=True):
+    responses = sample(engine, "MK____HE" * 2, 5)
+    for text, ids, length in zip(responses.texts, responses.token_ids, responses.lengths, strict=True):
         assert len(text) == len(ids) == length == 16
         assert set(text) <= set(LETTERS)
         assert (text[:2], text[6:10], text[14:]) == ("MK", "HEMK", "HE")
-    assert set(sample.finish) == {"stop"}
-    assert np.isfinite(sample.logprobs).all()
-    assert (sample.logprobs < 0).all()
+    assert set(responses.finish) == {"stop"}
+    assert np.isfinite(responses.logprobs).all()
+    assert (responses.logprobs < 0).all()
 
 
 def test_alphabet_annealing_and_steps_are_recorded_and_change_what_comes(engine, monkeypatch):
     plain = copy.copy(engine)  # with the same child
-    usual = drawn(engine, "_" * 40, 8, temperature=3.0).texts
+    usual = sample(engine, "_" * 40, 8, temperature=3.0).texts
     monkeypatch.setattr(plain, "annealing", False)
-    hot = drawn(plain, "_" * 40, 8, temperature=3.0).texts
+    hot = sample(plain, "_" * 40, 8, temperature=3.0).texts
     assert hot != usual
     monkeypatch.setattr(plain, "steps", 2)
-    assert drawn(plain, "_" * 40, 8, temperature=3.0).texts != hot
+    assert sample(plain, "_" * 40, 8, temperature=3.0).texts != hot
     monkeypatch.setattr(plain, "alphabet", "all")
-    assert set("".join(drawn(plain, "_" * 40, 8, temperature=3.0).texts)) - set(LETTERS)
+    assert set("".join(sample(plain, "_" * 40, 8, temperature=3.0).texts)) - set(LETTERS)
     named = {"annealing", "steps", "alphabet", "esm", "revision", "dtype", "schedule", "strategy"}
     assert named <= set(plain.identity())
     assert plain.identity() != engine.identity()
@@ -317,7 +317,7 @@ def test_alphabet_annealing_and_steps_are_recorded_and_change_what_comes(engine,
 )
 def test_what_esm3_cannot_do_is_one_clear_line(engine, prompt, sampler, said):
     with pytest.raises(HarnessError, match=said) as caught:
-        drawn(engine, prompt, 1, **sampler)
+        sample(engine, prompt, 1, **sampler)
     assert "\n" not in str(caught.value)
 
 
@@ -333,18 +333,18 @@ def test_a_checkpoint_that_lacks_weights_is_refused(esm3_folder, esm_python, tmp
     torch.save({f"module.{name}": values for name, values in state.items()}, part / WEIGHTS)
     engine = Esm3(str(part), python=str(esm_python), device="cpu", test_weights=True)
     with pytest.raises(HarnessError, match="Missing key"):
-        drawn(engine, "____", 1)
+        sample(engine, "____", 1)
 
 
 def test_a_child_that_dies_is_one_clear_line(esm3_folder, esm_python):
     from harness_plugins.engines.esm3.engine import Esm3
 
     engine = Esm3(str(esm3_folder), python=str(esm_python), steps=1, device="cpu", test_weights=True)
-    drawn(engine, "____", 1)
+    sample(engine, "____", 1)
     engine._child._process.kill()
     engine._child._process.wait()
     with pytest.raises(HarnessError, match="esm3: its process ended"):
-        drawn(engine, "____", 1)
+        sample(engine, "____", 1)
 
 
 def test_an_environment_without_esm_says_how_to_make_one(esm3_folder, monkeypatch, tmp_path):

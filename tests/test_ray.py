@@ -146,7 +146,7 @@ def test_a_real_model_gives_the_same_bytes_in_a_cluster_that_the_run_starts_itse
     assert contents(tmp_path / "ray") == contents(tmp_path / "loc")
 
 
-def drawing(*raylets: int) -> list[int]:
+def sampling_workers(*raylets: int) -> list[int]:
     """The workers below these raylets that draw at this moment."""
     return [pid for raylet in raylets for pid, line in descendants(raylet) if line.startswith("ray::Worker.do")]
 
@@ -157,7 +157,7 @@ def test_a_node_killed_midway_loses_nothing_and_the_bytes_are_those_of_a_local_r
         line = command(tmp_path, two.executor, engine="toy:group=1,delay_s=5")  # its worker may start seconds later
         process = subprocess.Popen(line, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment())
         wait_for(lambda: shards(tmp_path) >= 1, HANGS_S, "the first shard")
-        busy = wait_for(lambda: drawing(two.raylets[1]), HANGS_S, "work on the second node")
+        busy = wait_for(lambda: sampling_workers(two.raylets[1]), HANGS_S, "work on the second node")
         for pid in (two.raylets[1], *busy):
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
@@ -171,7 +171,7 @@ def test_a_node_killed_midway_loses_nothing_and_the_bytes_are_those_of_a_local_r
 def test_a_killed_worker_is_replaced_and_the_rest_of_its_group_drawn(cluster, here, tmp_path):
     line = command(tmp_path, cluster.executor, engine="toy:group=6,delay_s=1")
     process = subprocess.Popen(line, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment())
-    (worker,) = wait_for(lambda: drawing(*cluster.raylets), HANGS_S, "a worker that samples")
+    (worker,) = wait_for(lambda: sampling_workers(*cluster.raylets), HANGS_S, "a worker that samples")
     time.sleep(3)  # some of the group is kept and counted by then, and is counted once in the end
     os.kill(worker, signal.SIGKILL)
     out, err = process.communicate(timeout=HANGS_S)

@@ -131,9 +131,9 @@ def test_guided_responses_stop_at_the_first_correct_and_are_those_of_the_guided_
     assert row["solved"] == ranked["solvable"] > 0
     assert row["restricted_mean"]["5"] == pytest.approx(ranked["samples_to_correct"])
     for path in (tmp_path / "sequence").rglob("*.parquet"):
-        drawn = store.read_responses(path)
+        stopped = store.read_responses(path)
         pool = store.read_responses(next((tmp_path / "pool").rglob(path.name)))
-        assert drawn.token_ids == pool.token_ids[: len(drawn)]
+        assert stopped.token_ids == pool.token_ids[: len(stopped)]
 
 
 def test_a_beta_of_zero_draws_the_pool_of_plain_sampling_with_the_same_filters(harness, tmp_path):

@@ -350,10 +350,10 @@ def test_the_states_that_the_bonus_saw_are_the_initial_models_own(straight):
     assert all(ids.count(problem) == SMALL.rollouts for problem in ids)
     for problem in set(ids):
         rows = [row for row, each in enumerate(ids) if each == problem]
-        drawn = replay(engine, straight, asked[problem])
+        responses = replay(engine, straight, asked[problem])
         for row in rows:
-            nearest = int(np.abs(drawn.logprobs / drawn.lengths - float(kept["logprobs"][row])).argmin())
-            expected = torch.from_numpy(drawn.states["mean"][nearest]).double()
+            nearest = int(np.abs(responses.logprobs / responses.lengths - float(kept["logprobs"][row])).argmin())
+            expected = torch.from_numpy(responses.states["mean"][nearest]).double()
             assert torch.cosine_similarity(kept["hidden"][row], expected, dim=0) >= 0.9999
 
 
@@ -369,7 +369,7 @@ def replay(engine: Transformers, run: TrainingRun, messages):
     prompt = tuple(engine._checkpoint.prompt_ids(messages))
     text = repr((run.seed, 0, 0, prompt))
     seed = int.from_bytes(hashlib.sha256(text.encode()).digest()[:8], "big")
-    (drawn,) = engine.sample(
+    (responses,) = engine.sample(
         SampleRequest(
             [messages],
             n=SMALL.rollouts,
@@ -379,7 +379,7 @@ def replay(engine: Transformers, run: TrainingRun, messages):
             states=("mean",),
         )
     )
-    return drawn
+    return responses
 
 
 def test_the_shaped_rewards_are_the_pure_functions(straight):
@@ -400,10 +400,10 @@ def test_a_checkpoint_is_merged_and_sampled_by_the_harness(straight, python):
     last = trainer.saved(straight)[-1]
     exported = trainer.export(straight, last)
     assert trainer.export(straight, last) == exported
-    (drawn,) = Transformers(str(exported)).sample(
+    (responses,) = Transformers(str(exported)).sample(
         SampleRequest([read_problems(straight.problems["dev"])[0][1]], n=2, sampler=Sampler(), max_tokens=64, seeds=[1])
     )
-    assert all("Answer:" in text for text in drawn.texts)
+    assert all("Answer:" in text for text in responses.texts)
     before = load_file(folder(MODEL) / "model.safetensors")
     after = load_file(exported / "model.safetensors")
     assert any(not torch.allclose(before[name].float(), after[name].float(), atol=1e-3) for name in before)
