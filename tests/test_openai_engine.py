@@ -449,7 +449,7 @@ def test_a_key_that_a_response_echoes_is_stored_nowhere(harness, tmp_path, monke
     def echoing(body, prompt, seeds):
         return [(said, "stop", list(said.encode()), -1.0) for _ in seeds]
 
-    with serving(key=key, draw=echoing) as (url, _):
+    with serving(key=key, generate=echoing) as (url, _):
         responses = sample(OpenAI(url=url), n=2)[0]
         outcome = run_colours(harness, tmp_path, url, n=2)
     for text in responses.texts:
