@@ -23,6 +23,8 @@ from contextlib import ExitStack
 from pathlib import Path
 from unittest import mock
 
+from support.paths import TOY
+
 from harness import HarnessError
 from harness.results import cells, provenance, stopping_times
 from harness.running import context, pipeline, until_correct
@@ -30,7 +32,6 @@ from harness.running.config import RunConfig
 from harness.system.progress import Progress
 from harness_plugins.pool_tools.jobs import inspect
 
-TOY = Path(__file__).parent / "toy.py"
 AFTER = {  # which stages are made anew after a file of a kind was damaged
     **{"pool": ("ranking", "verdict", "audit"), "embedding": ("ranking",), "verdict": ("ranking",)},
     **{"graded": ("ranking", "verdict", "audit"), "measure": ("ranking", "verdict", "audit")},

@@ -7,12 +7,15 @@ import os
 import signal
 import sys
 from dataclasses import dataclass
-from pathlib import Path
 
 import pytest
 from hypothesis import settings
+from support.paths import SHARED, TOY
 
 from harness.cli import main
+
+# A helper's failed assert shows its values, as a test's does.
+pytest.register_assert_rewrite("support.exact_sampling", "support.processes", "support.refusals")
 
 # A shell's background job ignores Ctrl-C, and so would all that the tests start and interrupt.
 signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -21,22 +24,12 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 settings.register_profile("harness", deadline=None, derandomize="CI" in os.environ)
 settings.load_profile("harness")
 
-ROOT = Path(__file__).parents[1]
-TOY = ROOT / "tests" / "toy.py"
-SHARED = ROOT.parent / "shared" / "data"
-
-
 # On two workers (`make test`) the files that take minutes begin first, so that neither worker waits long at the end.
 LONG = ("test_verl.py", "test_vllm.py", "test_ray.py", "test_trl.py", "test_proteins.py", "test_new.py")
 
 
 def pytest_collection_modifyitems(items):
     items.sort(key=lambda item: LONG.index(item.path.name) if item.path.name in LONG else len(LONG))
-
-
-def contents(store: Path) -> dict[str, bytes]:
-    """Every file of a store, by its path there."""
-    return {str(path.relative_to(store)): path.read_bytes() for path in sorted(store.rglob("*")) if path.is_file()}
 
 
 @dataclass
@@ -87,3 +80,31 @@ def shared_data():
     if not SHARED.is_dir():
         pytest.skip("needs shared/data beside the project")
     return SHARED
+
+
+@pytest.fixture(scope="module")
+def one_thread():
+    """One thread for torch: small models are slower on many, and forty times as slow on shared cores."""
+    import torch
+
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(threads)
+
+
+@pytest.fixture
+def blocks(active, monkeypatch):
+    """Small pools fit into one block; tiny ones send them through bounds, joining, leaving and copying together."""
+    if active is None:
+        return
+    monkeypatch.setattr("harness_selectors.kmeans_pp.BLOCK", active)
+    for name, value in (
+        ("nearest_pick.ACTIVE", active),
+        ("nearest_pick.PAIRS", 5),
+        ("kernel_cholesky.ACTIVE", active),
+        ("facility_gains.CHUNK", 7),
+        ("similarity.CHUNK", 7),
+        ("projection_sampling.BLOCK", active),
+    ):
+        monkeypatch.setattr(f"harness_selectors.numerics.{name}", value)

@@ -11,7 +11,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from conftest import ROOT
+from support.paths import ROOT
+from support.refusals import refusal_of
 
 from harness import HarnessError, Problem
 from harness.errors import LONGEST
@@ -45,10 +46,7 @@ def refusal(tmp_path):
     def call(content, name="pool.jsonl"):
         path = tmp_path / name
         path.write_bytes(content if isinstance(content, bytes) else json.dumps(content).encode())
-        with pytest.raises(HarnessError) as failure:
-            list(read_pool(path))
-        assert len(str(failure.value).splitlines()) == 1
-        return str(failure.value)
+        return refusal_of(lambda: list(read_pool(path)))
 
     return call
 
@@ -133,9 +131,7 @@ def test_an_array_takes_no_more_memory_than_is_allowed(tmp_path, kind):
 def test_what_is_no_npz_is_refused(tmp_path, content, message):
     path = tmp_path / "v.npz"
     path.write_bytes(content)
-    with pytest.raises(HarnessError) as failure:
-        GivenVectors(path)
-    assert message in str(failure.value)
+    assert message in refusal_of(GivenVectors, path)
 
 
 def test_a_truncated_or_garbled_npz_is_refused(tmp_path):

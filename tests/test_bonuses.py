@@ -19,7 +19,7 @@ from harness_plugins.rl.shaping import MetricsLog, Shaping
 from harness_plugins.rl.unlikely_bonus import NoBonus, Unlikeliness
 
 
-def drawn(seed: int, n: int, d: int, scale: float = 1.0) -> torch.Tensor:
+def random_rows(seed: int, n: int, d: int, scale: float = 1.0) -> torch.Tensor:
     return torch.from_numpy(np.random.default_rng(seed).normal(size=(n, d)) * scale)
 
 
@@ -29,7 +29,7 @@ def rollouts(seed: int = 0, groups: int = 4, n: int = 8, d: int = 96, correct: f
     return Rollouts(
         problems=[f"problem-{row}" for row in rows],
         rewards=torch.from_numpy((rng.random(groups * n) < correct).astype(float)),
-        hidden=drawn(seed + 1, groups * n, d, scale) + 5,
+        hidden=random_rows(seed + 1, groups * n, d, scale) + 5,
         logprobs=torch.from_numpy(-rng.random(groups * n)),
     )
 
@@ -53,12 +53,12 @@ def brute_force_leverage(h: np.ndarray, lam: float, memory: np.ndarray | float =
 @pytest.mark.parametrize(("n", "k"), [(8, 32), (8, 4), (2, 1), (16, 16), (5, 128)])
 @pytest.mark.parametrize("lam", [0.01, 1.0, 50.0])
 def test_leverage_is_that_of_one_update_a_rollout(n, k, lam):
-    h = centred(drawn(n + k, n, k))
+    h = centred(random_rows(n + k, n, k))
     assert leverage(h, lam).numpy() == pytest.approx(brute_force_leverage(h.numpy(), lam), abs=1e-10)
 
 
 def test_leverage_with_memory_is_that_of_one_update_a_rollout():
-    h, before = centred(drawn(1, 8, 32)), drawn(2, 20, 32)
+    h, before = centred(random_rows(1, 8, 32)), random_rows(2, 20, 32)
     memory = before.T @ before
     expected = brute_force_leverage(h.numpy(), 0.1, memory.numpy())
     assert leverage(h, 0.1, memory).numpy() == pytest.approx(expected, abs=1e-10)
@@ -66,7 +66,7 @@ def test_leverage_with_memory_is_that_of_one_update_a_rollout():
 
 @given(st.integers(0, 10_000), st.integers(2, 12), st.integers(1, 40), st.floats(1e-6, 1e3), st.floats(1e-3, 1e3))
 def test_leverages_sum_to_the_trace(seed, n, k, lam, scale):
-    h = centred(drawn(seed, n, k, scale))
+    h = centred(random_rows(seed, n, k, scale))
     s = h.T @ h
     trace = torch.trace(torch.linalg.solve(s + lam * torch.eye(k, dtype=torch.float64), s))
     eigenvalues = torch.linalg.svdvals(h) ** 2  # the same trace; a solve at a condition of 1e15 has no 10 digits
@@ -78,7 +78,7 @@ def test_leverages_sum_to_the_trace(seed, n, k, lam, scale):
 @pytest.mark.parametrize(("n", "k"), [(8, 32), (8, 4)])
 def test_leverages_sum_to_the_trace_to_ten_digits(n, k):
     for lam in (0.01, 1.0, 100.0):
-        h = centred(drawn(7, n, k))
+        h = centred(random_rows(7, n, k))
         s = h.T @ h
         trace = torch.trace(s @ torch.linalg.inv(s + lam * torch.eye(k, dtype=torch.float64)))
         assert float(leverage(h, lam).sum()) == pytest.approx(float(trace), abs=1e-10)
@@ -86,21 +86,21 @@ def test_leverages_sum_to_the_trace_to_ten_digits(n, k):
 
 @pytest.mark.parametrize(("n", "k", "rank"), [(8, 32, 7), (8, 4, 4), (3, 3, 2)])
 def test_leverages_tend_to_the_rank(n, k, rank):
-    sums = [float(leverage(centred(drawn(3, n, k)), lam).sum()) for lam in (1e-2, 1e-6, 1e-12)]
+    sums = [float(leverage(centred(random_rows(3, n, k)), lam).sum()) for lam in (1e-2, 1e-6, 1e-12)]
     assert sums == sorted(sums)
     assert sums[-1] == pytest.approx(rank, abs=1e-8)
 
 
 @given(st.integers(0, 10_000), st.integers(2, 12), st.integers(1, 40))
 def test_a_leverage_is_between_nothing_and_one(seed, n, k):
-    figures = leverage(centred(drawn(seed, n, k)), 0.01)
+    figures = leverage(centred(random_rows(seed, n, k)), 0.01)
     assert bool((figures >= 0).all())
     assert bool((figures < 1).all())
 
 
 @pytest.mark.parametrize("lam", [0.01, 1.0])
 def test_leave_one_out_leaves_the_rollout_out(lam):
-    h = centred(drawn(5, 8, 32))
+    h = centred(random_rows(5, 8, 32))
     expected = []
     for left_out in range(8):
         others = np.delete(h.numpy(), left_out, axis=0)
@@ -110,7 +110,7 @@ def test_leave_one_out_leaves_the_rollout_out(lam):
 
 
 def test_equal_rollouts_have_equal_bonuses_and_all_equal_ones_none():
-    h = drawn(6, 8, 32)
+    h = random_rows(6, 8, 32)
     h[3] = h[5]
     figures = leverage(centred(h), 0.01)
     assert float(figures[3]) == pytest.approx(float(figures[5]), abs=1e-12)
@@ -143,9 +143,9 @@ def test_the_projection_is_the_sparse_one_of_the_authors():
 
 
 def test_narrow_states_are_not_projected_and_wide_ones_keep_their_lengths_on_average():
-    h = drawn(0, 40, 32)
+    h = random_rows(0, 40, 32)
     assert torch.equal(projected(h, 32, 0, 0), h)
-    wide = drawn(1, 400, 3584)
+    wide = random_rows(1, 400, 3584)
     ratio = projected(wide, 128, 0, 0).pow(2).sum(1) / wide.pow(2).sum(1)
     assert float(ratio.mean()) == pytest.approx(1, abs=0.1)
 

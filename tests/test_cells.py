@@ -7,11 +7,12 @@ import json
 import random
 import re
 import shutil
-import subprocess
-import sys
 
 import pytest
-from conftest import ROOT, TOY
+from support.paths import ROOT, TOY
+from support.processes import printed_by
+from support.refusals import refusal_of
+from support.stores import all_cells, cell_of
 
 from harness import HarnessError
 from harness.results import cells, inert, leaderboard, provenance
@@ -23,9 +24,8 @@ def run(toy, tmp_path):
 
     def call(*args):
         outcome = toy(*args)
-        folder = tmp_path / "runs" / "cells"
-        found = [json.loads(path.read_text()) for path in sorted(folder.glob("*.json"))]
-        return outcome, {(cell["labels"]["selector"], cell["labels"]["embedder"]): cell for cell in found}
+        stored = all_cells(tmp_path / "runs")
+        return outcome, {(cell["labels"]["selector"], cell["labels"]["embedder"]): cell for cell in stored}
 
     return call
 
@@ -62,8 +62,7 @@ def test_a_cell_names_the_machine_and_imports_nothing_for_it(run):
     assert hardware["gpus"] == provenance._gpus()
     code = "import sys; from harness.results.provenance import _hardware"
     code += "; print(_hardware()['gpus'], 'torch' in sys.modules)"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.split() == ["[]", "False"]
+    assert printed_by(code).split() == ["[]", "False"]
 
 
 def test_disputed_grades_belong_to_their_problems_and_stand_in_the_row_as_a_sum(harness, tmp_path):
@@ -71,8 +70,8 @@ def test_disputed_grades_belong_to_their_problems_and_stand_in_the_row_as_a_sum(
     plain = harness("run", *options, "--selector", "shuffle").rows[0]
     audited = harness("run", *options, "--selector", "shuffle", "--audit").rows[0]
     again = harness("run", *options, "--selector", "shuffle").rows[0]
-    (path,) = (tmp_path / "runs" / "cells").glob("*.json")
-    counts = [entry["disputed"] for entry in cells.read(path)["problems"]]
+    (cell,) = all_cells(tmp_path / "runs")
+    counts = [entry["disputed"] for entry in cell["problems"]]
     assert plain["disputed"] is None
     assert audited["disputed"] == again["disputed"] == sum(counts) > 0  # what was audited once stays so
     assert audited["grader"] == "keyed 1"
@@ -128,7 +127,7 @@ def test_a_selector_that_failed_leaves_a_cell_with_its_reason_until_a_run_succee
     fickle.write_text(code.format("        yield from range(len(pool))"))
     outcome, _ = run("--selector", "fickle", "--plugin", fickle)
     assert outcome.code == 0
-    assert "failed" not in cells.read(tmp_path / "runs" / "cells" / f"{outcome.rows[0]['cell']}.json")
+    assert "failed" not in cell_of(tmp_path / "runs", outcome.rows[0])
 
 
 def edited(cell):
@@ -179,11 +178,9 @@ def of_another_trial_count(cell):
 )
 def test_a_file_that_cannot_be_trusted_is_named_in_one_line(cell_file, change, fault):
     cell_file.write_text(json.dumps(change(json.loads(cell_file.read_text()))))
-    with pytest.raises(HarnessError) as refused:
-        cells.read(cell_file)
-    assert str(refused.value).startswith(f"cell {cell_file}: ")
-    assert fault in str(refused.value)
-    assert "\n" not in str(refused.value)
+    line = refusal_of(cells.read, cell_file)
+    assert line.startswith(f"cell {cell_file}: ")
+    assert fault in line
 
 
 def without_disputed(cell):
@@ -367,7 +364,7 @@ def test_two_cells_are_compared_on_the_problems_that_they_share(harness, toy, tm
     second = toy("--selector", "shuffle", "--limit", 5).rows[0]
     value = harness("compare", first["cell"], second["cell"][:8], "--store", tmp_path / "runs", "--json").rows
     assert (value["problems"], value["left_out"]) == (5, 1)
-    files = [cells.read(tmp_path / "runs" / "cells" / f"{row['cell']}.json") for row in (first, second)]
+    files = [cell_of(tmp_path / "runs", row) for row in (first, second)]
     ours, theirs = ({entry["id"]: sum(entry["ranks"]) / 5 for entry in file["problems"]} for file in files)
     differences = [ours[problem] - theirs[problem] for problem in theirs]
     assert value["difference"] == pytest.approx(sum(differences) / 5)
@@ -448,7 +445,7 @@ def test_a_cell_written_entry_by_entry_has_the_bytes_and_the_row_of_one_written_
 
 def test_a_cell_that_cannot_be_finished_leaves_nothing(tmp_path, toy):
     [row] = toy("--selector", "spread").rows
-    whole = cells.read(tmp_path / "runs" / "cells" / f"{row['cell']}.json")
+    whole = cell_of(tmp_path / "runs", row)
 
     def entries():
         yield whole["problems"][0]

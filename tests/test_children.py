@@ -6,10 +6,10 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
+from support.processes import alive, wait_for, wait_until_ended
 
 from harness.system.children import run_child, run_owned
 
@@ -38,21 +38,6 @@ def pids(log: Path) -> list[int]:
     return [int(pid) for line in lines for pid in line]
 
 
-def alive(pid: int) -> bool:
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    return True
-
-
-def gone(each: list[int]) -> bool:
-    deadline = time.monotonic() + 20
-    while any(map(alive, each)) and time.monotonic() < deadline:
-        time.sleep(0.05)
-    return not any(map(alive, each))
-
-
 def test_what_a_child_leaves_running_is_ended(tmp_path):
     log, stop = tmp_path / "log", tmp_path / "stop"
 
@@ -63,7 +48,7 @@ def test_what_a_child_leaves_running_is_ended(tmp_path):
     assert run_child([sys.executable, "-c", FAMILY, str(stop)], {}, log, watch, grace_s=0.5) == 3
     family = pids(log)
     assert len(family) == 4
-    assert gone(family)
+    wait_until_ended(family, 20)
 
 
 def test_an_interrupt_ends_the_child_and_its_family(tmp_path):
@@ -75,7 +60,7 @@ def test_an_interrupt_ends_the_child_and_its_family(tmp_path):
 
     with pytest.raises(KeyboardInterrupt):
         run_child([sys.executable, "-c", FAMILY, str(tmp_path / "never")], {}, log, watch, grace_s=0.5)
-    assert gone(pids(log))
+    wait_until_ended(pids(log), 20)
 
 
 def test_a_killed_child_says_its_signal(tmp_path):
@@ -121,9 +106,8 @@ def owner(tmp_path):
     log = tmp_path / "log"
     line = [sys.executable, "-c", OWNER, FAMILY, str(tmp_path / "stop"), str(log)]
     process = subprocess.Popen(line, stdout=subprocess.PIPE, text=True)
-    while len(pids(log)) < 4:
-        assert process.poll() is None
-        time.sleep(0.02)
+    wait_for(lambda: len(pids(log)) == 4 or process.poll() is not None, 60, "the family")
+    assert process.poll() is None
     yield process, log
     process.kill()
     process.wait()
@@ -134,7 +118,7 @@ def test_an_owner_that_is_killed_takes_the_child_and_its_family_along(owner):
     process, log = owner
     process.kill()
     process.wait()
-    assert gone(pids(log))
+    wait_until_ended(pids(log), 20)
 
 
 def test_a_killed_warden_takes_the_child_and_its_family_along(owner):
@@ -142,7 +126,7 @@ def test_a_killed_warden_takes_the_child_and_its_family_along(owner):
     [warden] = map(int, Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split())
     os.kill(warden, signal.SIGKILL)
     assert process.stdout.read() == f"{-signal.SIGKILL}\n"
-    assert gone(pids(log))
+    wait_until_ended(pids(log), 20)
 
 
 @pytest.mark.parametrize("ending", ["raise SystemExit(7)", "import os; os.kill(os.getpid(), 9)", "pass"])

@@ -5,18 +5,11 @@ from __future__ import annotations
 import os
 import re
 import subprocess
-import sys
 
 import pytest
-from conftest import TOY
-
-
-def one_line(outcome) -> str:
-    assert outcome.code == 2, outcome.err
-    assert outcome.out == ""
-    (line,) = outcome.err.strip().splitlines()
-    assert line.startswith("error: ")
-    return line
+from support.paths import TOY
+from support.processes import harness_command, printed_by, wait_for
+from support.refusals import error_line
 
 
 @pytest.mark.parametrize(
@@ -46,7 +39,7 @@ def one_line(outcome) -> str:
     ],
 )
 def test_a_wrong_input_is_one_clear_line_and_exit_code_2(toy, args, said):
-    assert said in one_line(toy(*args))
+    assert said in error_line(toy(*args))
 
 
 @pytest.mark.parametrize(
@@ -55,17 +48,17 @@ def test_a_wrong_input_is_one_clear_line_and_exit_code_2(toy, args, said):
 )
 def test_a_wrong_model_path_is_one_clear_line(harness, tmp_path, model, said):
     args = ("run", "--task", "game24", "--selector", "uniform", "--model", model, "--store", tmp_path)
-    assert said in one_line(harness(*args))
+    assert said in error_line(harness(*args))
 
 
 def test_nothing_to_run_is_one_clear_line(harness):
-    assert "--task game24" in one_line(harness("run", "--selector", "uniform"))
+    assert "--task game24" in error_line(harness("run", "--selector", "uniform"))
     assert harness("run").code == 2
 
 
 def test_a_store_that_cannot_be_written_is_one_clear_line(toy, tmp_path):
     (tmp_path / "file").write_text("")
-    assert "choose another --store" in one_line(toy("--selector", "shuffle", store=tmp_path / "file" / "runs"))
+    assert "choose another --store" in error_line(toy("--selector", "shuffle", store=tmp_path / "file" / "runs"))
 
 
 @pytest.mark.skipif(os.name != "posix" or os.geteuid() != 0, reason="needs root to mount a small tmpfs")
@@ -96,8 +89,7 @@ def test_help_imports_nothing_heavy():
         "try: main()\nexcept SystemExit: pass\n"
         f"print('heavy:', sorted({heavy!r} & set(sys.modules)))"
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.rstrip().endswith("heavy: []")
+    assert printed_by(code).endswith("heavy: []")
 
 
 def test_listing_plugins_imports_no_torch():
@@ -106,8 +98,7 @@ def test_listing_plugins_imports_no_torch():
         "try: main()\nexcept SystemExit: pass\n"
         "print('torch' in sys.modules, 'transformers' in sys.modules)"
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.rstrip().endswith("False False")
+    assert printed_by(code).endswith("False False")
 
 
 def test_every_command_answers_help(harness):
@@ -153,13 +144,11 @@ def test_progress_is_plain_lines_away_from_a_terminal(toy):
 
 def test_ctrl_c_keeps_what_is_finished_and_says_so(tmp_path):
     import signal
-    import time
 
-    command = [sys.executable, "-m", "harness", "run", "--task", "colours", "--engine", "toy:delay_s=0.3,group=1"]
-    command += ["--plugin", str(TOY), "--store", str(tmp_path), "--selector", "shuffle"]
+    options = ("--task", "colours", "--engine", "toy:delay_s=0.3,group=1", "--plugin", TOY, "--selector", "shuffle")
+    command = harness_command("run", *options, "--store", tmp_path)
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-    while not list(tmp_path.rglob("*.parquet")):
-        time.sleep(0.02)
+    wait_for(lambda: list(tmp_path.rglob("*.parquet")), 60, "the first shard")
     process.send_signal(signal.SIGINT)
     _, err = process.communicate(timeout=30)
     assert process.returncode == 130

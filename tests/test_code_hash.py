@@ -6,14 +6,13 @@ import hashlib
 import importlib
 import importlib.util
 import json
-import os
 import re
-import shutil
-import subprocess
 import sys
-from pathlib import Path
 
 import pytest
+from support.environments import pythons
+from support.paths import ROOT
+from support.processes import run_to_end
 
 from harness.plugin_system.code_hash import code_hash, modules_of
 from harness.plugin_system.component import UNHASHED, build, described, source_hash
@@ -22,7 +21,6 @@ from harness.plugin_system.syntax_text import syntax_text
 from harness.store import versions
 from harness.store.stage import Store
 
-ROOT = Path(__file__).parents[1]
 SOURCE = '''"""A module."""
 from __future__ import annotations
 import numpy as np, os.path
@@ -134,14 +132,6 @@ def test_docstrings_count_in_a_file_that_reads_them():
     assert edited(source, "Solve this.", "Solve that.") != syntax_text(source.encode())
 
 
-def pythons():
-    """Interpreters of other versions at hand: on the path, or of pyenv."""
-    pyenv = Path(os.environ.get("PYENV_ROOT", Path.home() / ".pyenv")) / "versions"
-    for minor in (11, 12, 13, 14):
-        on_path = shutil.which(f"python3.{minor}")
-        yield from [*([on_path] if on_path else []), *map(str, sorted(pyenv.glob(f"3.{minor}.*/bin/python")))]
-
-
 def test_every_version_of_python_writes_the_same_text(tmp_path):
     files = [ROOT / folder for folder in ("selectors", "tasks", "plugins", "tests")]
     paths = [str(path) for folder in files for path in sorted(folder.rglob("*.py"))[:12]]
@@ -161,8 +151,8 @@ def test_every_version_of_python_writes_the_same_text(tmp_path):
         *paths,
     ]
     results = {}
-    for python in {sys.executable: None, **dict.fromkeys(pythons())}:
-        done = subprocess.run([python, *arguments], capture_output=True, text=True)
+    for python in {sys.executable, *(path for minor in (11, 12, 13, 14) for path in pythons(minor))}:
+        done = run_to_end([python, *arguments])
         if done.returncode == 0:  # a pyenv shim may stand for a version that is not chosen
             version, *digests = json.loads(done.stdout)
             results[tuple(version)] = digests

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import random
 import re
-import subprocess
 import sys
 from collections import Counter
 from importlib.util import find_spec
 
 import numpy as np
 import pytest
-from broken import BY_KIND, Lamps, Sound, SoundEngine, SoundOnVectors
-from conftest import ROOT
-from toy import Letters, Measured
+from support.broken_plugins import BY_KIND, Lamps, Sound, SoundEngine, SoundOnVectors
+from support.paths import ROOT, SUPPORT
+from support.processes import printed_by, run_to_end
+from support.toy import Letters, Measured
 
 from harness import HarnessError, Sampler
 from harness.plugin_system.component import build, parse_spec
@@ -29,7 +29,7 @@ from harness.testing import (
     selector_checks,
 )
 
-BROKEN = ROOT / "tests" / "broken.py"
+BROKEN = SUPPORT / "broken_plugins.py"
 REGISTRY = load_registry()
 DATA = {
     "mbppplus": "MbppPlus-v0.2.0.jsonl.gz",
@@ -203,7 +203,8 @@ def test_a_failure_is_an_assertion_that_shows_what_was_found():
 
 
 def test_an_exception_of_the_component_is_named_with_its_line():
-    with pytest.raises(ConformanceError, match=r"contract: OffByOne: raised IndexError: .* \(broken.py:\d+\); "):
+    message = r"contract: OffByOne: raised IndexError: .* \(broken_plugins.py:\d+\); "
+    with pytest.raises(ConformanceError, match=message):
         tried("contract", broken_selector("OffByOne"))
 
 
@@ -271,8 +272,7 @@ def test_the_kit_loads_neither_a_test_framework_nor_torch():
     code += "from harness.testing import checks; [checks(kind) for kind in ('selector', 'engine', 'task')]\n"
     code += "print(sorted({'pytest', 'hypothesis', 'torch', 'transformers', 'sklearn'} & set(sys.modules)))"
     code += "\nprint(any(name.startswith('harness_') for name in sys.modules))"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.split("\n")[:2] == ["[]", "False"]
+    assert printed_by(code).split("\n")[:2] == ["[]", "False"]
 
 
 def test_the_kit_leaves_the_global_generators_as_they_were():
@@ -299,7 +299,7 @@ def test_pytest_shows_what_does_not_apply_as_a_skip_and_what_fails_as_a_failure(
         "    check(Head())\n"
     )
     command = [sys.executable, "-m", "pytest", "-rsf", "-p", "no:cacheprovider", "--rootdir", tmp_path, tmp_path]
-    done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path)
+    done = run_to_end(command, cwd=tmp_path)
     assert done.returncode == 1
     assert "FAILED test_mine.py::test_it_conforms[permutation-equivariant]" in done.stdout
     assert "a subset method has no prefixes" in done.stdout

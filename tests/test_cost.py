@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
-import sys
 from dataclasses import replace
 
 import pytest
-from conftest import TOY
+from support.paths import TOY
+from support.processes import harness_command, run_to_end
+from support.refusals import refusal_of
 
-from harness import HarnessError
 from harness.paper import ModelSize
 from harness.system.hub import hub_is_out_of_reach, hub_offline
 from harness_plugins.cost.roofline import GPUS, find_gpu, speed
@@ -39,8 +38,8 @@ def rows_of(outcome):
 
 def test_the_whole_table_is_priced_without_a_network_and_says_every_assumption(tmp_path):
     offline = {"HF_HOME": str(tmp_path / "hub"), "HF_ENDPOINT": "http://127.0.0.1:9", "COLUMNS": "150"}
-    command = [sys.executable, "-m", "harness", "run", "--paper", "--dry-run", "--store", str(tmp_path / "runs")]
-    said = subprocess.run(command, env=os.environ | offline, capture_output=True, text=True, timeout=300)
+    command = harness_command("run", "--paper", "--dry-run", "--store", tmp_path / "runs")
+    said = run_to_end(command, env=os.environ | offline, timeout=300)
     assert said.returncode == 0, said.stderr
     for task, length in (("math", 350), ("gsm8k", 220), ("mbppplus", 200), ("game24", 250), ("aime25", 1500)):
         assert said.stdout.count(f"\n {task} ") >= 10
@@ -116,9 +115,7 @@ def test_sequences_are_as_many_as_memory_holds_and_weights_too_large_take_more_g
     ],
 )
 def test_a_gpu_that_is_none_is_one_line(text, said):
-    with pytest.raises(HarnessError) as failure:
-        find_gpu(text)
-    assert str(failure.value).startswith(said)
+    assert refusal_of(find_gpu, text).startswith(said)
 
 
 def test_a_gpus_assumptions_can_be_set(priced):

@@ -6,7 +6,8 @@ from itertools import islice
 
 import numpy as np
 import pytest
-from test_repexp import ORDINARY, assert_greedy, gaussian, pool_of
+from support.repexp_features import ORDINARY, assert_greedy, gaussian
+from support.selector_pools import pool_of
 
 from harness import HarnessError
 from harness_selectors.numerics import elliptical_batch
@@ -29,7 +30,7 @@ def streams(pools, trials):
 @pytest.mark.parametrize("first", ["random", "max"])
 def test_a_batch_gives_the_orders_that_the_pools_get_alone(first):
     rng = np.random.default_rng(0)
-    pools = [pool_of(rng.normal(size=(n, 12)).astype(np.float32)) for n in (90, 70, 90, 1)]
+    pools = [pool_of(embeddings=rng.normal(size=(n, 12)).astype(np.float32)) for n in (90, 70, 90, 1)]
     batched, alone = together(pools, trials=3, first=first, lam=0.3)
     assert batched == alone
 
@@ -38,17 +39,17 @@ def test_a_batch_gives_the_orders_that_the_pools_get_alone(first):
 @pytest.mark.parametrize("family", ORDINARY)
 def test_every_pick_of_a_batch_has_the_best_bonus(family, lam):
     h = family(np.random.default_rng(1))
-    assert_greedy(h, list(RepExp(lam=lam, device="cpu").rank(pool_of(h), np.random.default_rng(2))), lam)
+    assert_greedy(h, list(RepExp(lam=lam, device="cpu").rank(pool_of(embeddings=h), np.random.default_rng(2))), lam)
 
 
 def test_the_order_is_that_of_the_reference():
     h = gaussian(np.random.default_rng(4)).astype(np.float32)
-    order = list(RepExp(lam=0.3, device="cpu").rank(pool_of(h), np.random.default_rng(5)))
+    order = list(RepExp(lam=0.3, device="cpu").rank(pool_of(embeddings=h), np.random.default_rng(5)))
     assert order == reference_order(h, 0.3, order[:1])
 
 
 def test_empty_pools_have_empty_orders():
-    pools = [pool_of(np.empty((0, 4))), pool_of(np.ones((2, 4))), pool_of(np.empty((0, 4)))]
+    pools = [pool_of(embeddings=h) for h in (np.empty((0, 4)), np.ones((2, 4)), np.empty((0, 4)))]
     for first in ("random", "max"):
         batched, alone = together(pools, first=first)
         assert batched == alone
@@ -57,7 +58,8 @@ def test_empty_pools_have_empty_orders():
 
 def test_ties_go_to_the_lowest_index():
     h = np.tile(np.eye(4, dtype=np.float32), (3, 1))
-    assert list(RepExp(first="max", device="cpu").rank(pool_of(h), np.random.default_rng(0))) == list(range(12))
+    order = RepExp(first="max", device="cpu").rank(pool_of(embeddings=h), np.random.default_rng(0))
+    assert list(order) == list(range(12))
 
 
 def test_picks_are_made_as_far_as_they_are_pulled(monkeypatch):
@@ -66,7 +68,7 @@ def test_picks_are_made_as_far_as_they_are_pulled(monkeypatch):
     monkeypatch.setattr(
         elliptical_batch.BatchedOrders, "_advance", lambda self, steps: (made.append(steps), advance(self, steps))
     )
-    pools = [pool_of(np.random.default_rng(3).normal(size=(500, 8)).astype(np.float32))] * 2
+    pools = [pool_of(embeddings=np.random.default_rng(3).normal(size=(500, 8)).astype(np.float32))] * 2
     orders = RepExp(device="cpu").rank_many(pools, streams(2, 2))
     assert not made
     for order in orders[0] + orders[1]:

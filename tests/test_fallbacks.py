@@ -7,6 +7,8 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from support.json_lines import write_json_lines
+from support.stores import cell_of
 
 from harness import HarnessError, Problem, Responses, Task, correct, wrong
 from harness.plugin_system.component import build
@@ -118,10 +120,9 @@ def gsm8k_file(tmp_path):
     """Twelve problems; the answers are 10, 11, ..., 20 and, twice, 10."""
     path = tmp_path / "gsm8k.jsonl"
     golds = [*range(10, 21), 10]
-    path.write_text(
-        "".join(json.dumps({"question": f"Question {i}?", "answer": f"#### {g}"}) + "\n" for i, g in enumerate(golds))
+    return write_json_lines(
+        path, [{"question": f"Question {i}?", "answer": f"#### {gold}"} for i, gold in enumerate(golds)]
     )
-    return path
 
 
 @pytest.fixture
@@ -129,8 +130,7 @@ def pool_file(tmp_path):
     """Four responses a problem: one stated and right for 10 alone, three that end in a number."""
     path = tmp_path / "pool.jsonl"
     said = ["#### 10", "so 11", "12", "It is 99"]
-    path.write_text("".join(json.dumps({"problem_id": f"test-{i}", "responses": said}) + "\n" for i in range(12)))
-    return path
+    return write_json_lines(path, [{"problem_id": f"test-{i}", "responses": said} for i in range(12)])
 
 
 def planned(gsm8k_file, pool_file, store_folder, **options):
@@ -209,7 +209,7 @@ def test_a_cell_without_routes_is_read_and_one_whose_routes_do_not_add_up_is_not
     harness, gsm8k_file, pool_file, tmp_path
 ):
     row = ran(harness, gsm8k_file, pool_file, tmp_path, "--json").rows[0]
-    cell = json.loads((tmp_path / "runs" / "cells" / f"{row['cell']}.json").read_text())
+    cell = cell_of(tmp_path / "runs", row)
     older = {**cell, "problems": [{k: v for k, v in one.items() if k != "routes"} for one in cell["problems"]]}
     read = cells.read(tmp_path / "older" / f"{cells.write(tmp_path / 'older', older)}.json")
     kept = cells.row(read)
@@ -283,7 +283,7 @@ def test_a_run_until_correct_knows_what_was_cut_off(harness, tmp_path):
 CUTTING = """
 from dataclasses import replace
 
-import toy
+from support import toy
 from harness import Problem, Task, correct, hookimpl, wrong
 
 

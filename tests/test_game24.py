@@ -6,8 +6,6 @@ import csv
 import hashlib
 import json
 import re
-import subprocess
-import sys
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
@@ -21,12 +19,13 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from support.paths import SHARED
+from support.processes import printed_by
 
 from harness import HarnessError, Problem, correct
 from harness_tasks.arithmetic import NotArithmetic, evaluate, symbols
 from harness_tasks.game24 import Game24, puzzle_id, register_tasks, solvable_hands, split_of
 
-DATA = Path(__file__).parents[2] / "shared/data"
 LIMIT_S = 0.010  # for one verdict on any response; the best of several runs counts, since test machines are shared
 TASK = Game24()
 
@@ -41,9 +40,9 @@ HONEST = "10 - 6 = 4\n4 * 5 = 20\n20 + 4 = 24\nAnswer: (10 - 6) * 5 + 4 = 24"
 
 
 def shared(name: str) -> Path:
-    if not (DATA / name).is_file():
+    if not (SHARED / name).is_file():
         pytest.skip(f"{name} needs shared/data beside the project")
-    return DATA / name
+    return SHARED / name
 
 
 def published_hands() -> list[tuple[int, ...]]:
@@ -72,8 +71,7 @@ def test_the_search_takes_under_two_seconds_of_cpu() -> None:
         "from time import process_time as now; from harness_tasks.game24 import solvable_hands; t = now();"
         "solvable_hands(); print(now() - t)"
     )
-    spent = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True).stdout
-    assert float(spent) < 2
+    assert float(printed_by(code)) < 2
 
 
 def test_a_problem_has_a_readable_id_and_its_numbers_as_prompt() -> None:
@@ -126,8 +124,17 @@ def test_importing_the_task_adds_nothing_heavy_to_the_core() -> None:
         "import sys, harness; core = set(sys.modules); import harness_tasks.game24;"
         "print(*{name.partition('.')[0] for name in set(sys.modules) - core})"
     )
-    added = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True).stdout.split()
-    assert not set(added) & {"torch", "transformers", "datasets", "pyarrow", "scipy", "sklearn", "numpy", "sympy"}
+    added = printed_by(code).split()
+    assert not set(added) & {
+        "torch",
+        "transformers",
+        "datasets",
+        "pyarrow",
+        "scipy",
+        "sklearn",
+        "numpy",
+        "sympy",
+    }
 
 
 # Local files

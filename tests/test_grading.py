@@ -5,8 +5,9 @@ from __future__ import annotations
 import json
 
 import pytest
-import toy
-from toy import Keyed
+from support import toy
+from support.paths import TOY
+from support.toy import Keyed
 
 from harness import Problem, correct, error, wrong
 from harness.plugin_system import registry
@@ -24,7 +25,7 @@ def keyed(harness, tmp_path):
     def call(*args, command=("run",)):
         Keyed.asked.clear()
         extra = ("--engine", "toy", "--selector", "shuffle") if command == ("run",) else ()
-        fixed = ("--plugin", "tests/toy.py", "--store", tmp_path / "runs", "--json")
+        fixed = ("--plugin", TOY, "--store", tmp_path / "runs", "--json")
         return harness(*command, *extra, *args, *fixed)
 
     return call
@@ -145,7 +146,7 @@ def test_audit_of_a_stored_pool_wants_the_data_that_it_was_made_with(harness, tm
 def test_the_table_of_an_audit_is_printed(harness, tmp_path):
     pool = tmp_path / "pool.jsonl"
     pool.write_text(json.dumps({"problem_id": "test/0", "responses": ["say white"]}))
-    arguments = ("pool", "audit", pool, "--task", "keyed", "--plugin", "tests/toy.py", "--store", tmp_path / "runs")
+    arguments = ("pool", "audit", pool, "--task", "keyed", "--plugin", TOY, "--store", tmp_path / "runs")
     outcome = harness(*arguments)
     assert outcome.code == 0, outcome.err
     assert "timeout" in outcome.out

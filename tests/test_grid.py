@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import json
-
 import pytest
+from support.refusals import refusal_of
+from support.stores import cell_of
 
-from harness import HarnessError
 from harness.running.grid import parse_grid
 
 
 def keys(store, row, stage):
-    return json.loads((store / "cells" / f"{row['cell']}.json").read_text())["inputs"][stage]["key"]
+    return cell_of(store, row)["inputs"][stage]["key"]
 
 
 def test_selectors_are_crossed_with_embedders_over_one_pool(toy, tmp_path):
@@ -91,7 +90,7 @@ def test_a_grid_can_be_looked_at_before_it_is_run(toy, tmp_path):
 
 
 def test_the_table_of_a_grid_names_each_rows_embedder(harness, toy, tmp_path):
-    from conftest import TOY
+    from support.paths import TOY
 
     outcome = harness(
         *("run", "--task", "colours", "--engine", "toy", "--plugin", TOY, "--store", tmp_path / "runs"),
@@ -127,10 +126,7 @@ def test_the_text_of_a_grid_is_taken_apart():
     ],
 )
 def test_a_wrong_grid_is_one_clear_line(text, message):
-    with pytest.raises(HarnessError) as refused:
-        parse_grid(text)
-    assert message in str(refused.value)
-    assert "\n" not in str(refused.value)
+    assert message in refusal_of(parse_grid, text)
 
 
 def test_models_have_no_star(toy):

@@ -1,11 +1,10 @@
 """Sampler `repexp-guided` in the transformers engine against the paper's plain scheme, on models of real classes."""
 
 import numpy as np
-import paper_scheme
 import pytest
 import torch
-from test_transformers_engine import CONFIGS, LONG, SHORT, SMALL, assert_same, head, save_checkpoint
-from transformers import MistralConfig, Phi3Config, PhiConfig
+from support import paper_scheme
+from support.tiny_checkpoints import LONG, MORE_CONFIGS, SHORT, assert_same_responses, first_rows, save_checkpoint
 
 from harness import HarnessError, Sampler
 from harness.plugin_system.component import Spec
@@ -22,39 +21,19 @@ from harness_plugins.samplers.guided import RepExpGuided
 from harness_tasks.game24 import Game24
 
 STATES = ("mean", "last", "penultimate")
-MORE = {
-    "phi": PhiConfig(**SMALL),
-    "phi3": Phi3Config(**SMALL, pad_token_id=0),
-    "mistral": MistralConfig(**SMALL, sliding_window=None),
-    "wide": MistralConfig(**SMALL, sliding_window=100),
-}
-KINDS = ("qwen2", "llama", "gpt2", *MORE)
+KINDS = ("qwen2", "llama", "gpt2", *MORE_CONFIGS)
 
-
-@pytest.fixture(autouse=True, scope="module")
-def one_thread():
-    """Models this small are slower on many threads."""
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)
+pytestmark = pytest.mark.usefixtures("one_thread")
 
 
 @pytest.fixture(scope="module")
 def engines(tmp_path_factory):
     """An engine for each kind of model, one with a sliding window of 8 among them."""
     root = tmp_path_factory.mktemp("checkpoints")
-    CONFIGS.update(MORE)
-    try:
-        return {
-            kind: Transformers(str(save_checkpoint(root / kind, kind)), device="cpu") for kind in (*KINDS, "sliding")
-        }
-    finally:
-        for kind in MORE:
-            del CONFIGS[kind]
+    return {kind: Transformers(str(save_checkpoint(root / kind, kind)), device="cpu") for kind in (*KINDS, "sliding")}
 
 
-def draw(engine, prompts=(SHORT,), n=6, max_tokens=20, seeds=(3, 4), beta=1.0, sampler=None, **more):
+def sample(engine, prompts=(SHORT,), n=6, max_tokens=20, seeds=(3, 4), beta=1.0, sampler=None, **more):
     """Sample with this file's usual settings."""
     sampler = sampler or RepExpGuided(beta=beta)
     seeds = seeds[: len(prompts)]
@@ -75,14 +54,14 @@ def plain(engine, n=6, max_tokens=20, beta=1.0, prompt=SHORT, seed=3):
 @pytest.mark.parametrize("kind", KINDS)
 def test_tokens_and_states_are_those_of_the_papers_scheme(engines, kind):
     tokens, states = plain(engines[kind])
-    [drawn] = draw(engines[kind])
-    assert [list(ids) for ids in drawn.token_ids] == tokens
+    [responses] = sample(engines[kind])
+    assert [list(ids) for ids in responses.token_ids] == tokens
     assert {len(ids) for ids in tokens} != {20}  # some end by themselves
     for i, own in enumerate(states):
-        np.testing.assert_allclose(drawn.states["mean"][i], own.mean(0), atol=1e-4)
-        np.testing.assert_allclose(drawn.states["last"][i], own[-1], atol=1e-4)
+        np.testing.assert_allclose(responses.states["mean"][i], own.mean(0), atol=1e-4)
+        np.testing.assert_allclose(responses.states["last"][i], own[-1], atol=1e-4)
         if len(own) > 1:
-            np.testing.assert_allclose(drawn.states["penultimate"][i], own[-2], atol=1e-4)
+            np.testing.assert_allclose(responses.states["penultimate"][i], own[-2], atol=1e-4)
 
 
 @pytest.mark.parametrize("beta", [1.0, 8.0])
@@ -90,8 +69,8 @@ def test_a_trained_model_with_few_candidates_a_step_draws_what_the_papers_scheme
     engine, task = Transformers("tiny24", device="cpu"), Game24()
     puzzle = task.messages(task.problems("heldout")[7])
     tokens, _ = plain(engine, n=5, max_tokens=48, beta=beta, prompt=puzzle)
-    [drawn] = draw(engine, [puzzle], n=5, max_tokens=48, beta=beta)
-    assert [list(ids) for ids in drawn.token_ids] == tokens
+    [responses] = sample(engine, [puzzle], n=5, max_tokens=48, beta=beta)
+    assert [list(ids) for ids in responses.token_ids] == tokens
 
 
 @pytest.mark.parametrize("attention", ["eager", "sdpa"])
@@ -121,11 +100,11 @@ def test_siblings_have_the_states_of_expanded_caches(engines, kind, attention):
 def test_a_beta_of_zero_draws_what_plain_sampling_with_the_same_filters_draws(engines):
     filtered = Sampler(top_p=0.95, top_k=128)
     for guided, expected in zip(
-        draw(engines["llama"], [SHORT, LONG], n=30, beta=0.0),
-        draw(engines["llama"], [SHORT, LONG], n=30, sampler=filtered),
+        sample(engines["llama"], [SHORT, LONG], n=30, beta=0.0),
+        sample(engines["llama"], [SHORT, LONG], n=30, sampler=filtered),
         strict=True,
     ):
-        assert_same(guided, expected)
+        assert_same_responses(guided, expected)
 
 
 class Nothing(RepExpGuided):
@@ -146,44 +125,44 @@ class Nothing(RepExpGuided):
 def test_a_steered_step_that_adds_nothing_draws_the_same_tokens_from_the_same_streams(engines):
     filtered = Sampler(top_p=0.95, top_k=128)
     for guided, expected in zip(
-        draw(engines["qwen2"], [SHORT, LONG], n=30, sampler=Nothing()),
-        draw(engines["qwen2"], [SHORT, LONG], n=30, sampler=filtered),
+        sample(engines["qwen2"], [SHORT, LONG], n=30, sampler=Nothing()),
+        sample(engines["qwen2"], [SHORT, LONG], n=30, sampler=filtered),
         strict=True,
     ):
-        assert_same(guided, expected)
+        assert_same_responses(guided, expected)
 
 
 def test_the_first_response_has_no_bonus_and_the_next_ones_do(engines):
-    [guided], [unguided] = draw(engines["qwen2"], beta=5.0), draw(engines["qwen2"], beta=0.0)
+    [guided], [unguided] = sample(engines["qwen2"], beta=5.0), sample(engines["qwen2"], beta=0.0)
     assert guided.token_ids[0] == unguided.token_ids[0]
     assert guided.token_ids[1:] != unguided.token_ids[1:]
 
 
 def test_fewer_responses_are_the_first_of_more(engines):
-    [few], [many] = draw(engines["qwen2"], n=3), draw(engines["qwen2"], n=6)
-    assert_same(few, head(many, 3))
+    [few], [many] = sample(engines["qwen2"], n=3), sample(engines["qwen2"], n=6)
+    assert_same_responses(few, first_rows(many, 3))
 
 
 def test_prompts_drawn_together_change_nothing_in_each_other(engines):
-    together = draw(engines["qwen2"], [SHORT, LONG])
-    assert_same(together[0], draw(engines["qwen2"], [SHORT], seeds=(3,))[0])
-    assert_same(together[1], draw(engines["qwen2"], [LONG], seeds=(4,))[0])
+    together = sample(engines["qwen2"], [SHORT, LONG])
+    assert_same_responses(together[0], sample(engines["qwen2"], [SHORT], seeds=(3,))[0])
+    assert_same_responses(together[1], sample(engines["qwen2"], [LONG], seeds=(4,))[0])
     alone = Transformers(engines["qwen2"].model, device="cpu", batch=16)  # one prompt at a time
-    for own, other in zip(together, draw(alone, [SHORT, LONG]), strict=True):
-        assert_same(own, other)
+    for own, other in zip(together, sample(alone, [SHORT, LONG]), strict=True):
+        assert_same_responses(own, other)
 
 
 def test_a_prompt_gets_no_further_response_where_until_says_so(engines):
-    whole = draw(engines["qwen2"], [SHORT, LONG])
+    whole = sample(engines["qwen2"], [SHORT, LONG])
     asked = []
 
     def until(prompt, text, finish):
         asked.append((prompt, text, finish))
         return prompt == 0 and text == whole[0].texts[2]
 
-    stopped, other = draw(engines["qwen2"], [SHORT, LONG], until=until)
-    assert_same(stopped, head(whole[0], 3))
-    assert_same(other, whole[1])
+    stopped, other = sample(engines["qwen2"], [SHORT, LONG], until=until)
+    assert_same_responses(stopped, first_rows(whole[0], 3))
+    assert_same_responses(other, whole[1])
     said = [
         (j, *response) for j, one in enumerate((stopped, other)) for response in zip(one.texts, one.finish, strict=True)
     ]
@@ -192,7 +171,7 @@ def test_a_prompt_gets_no_further_response_where_until_says_so(engines):
 
 def test_responses_are_reported_as_they_end(engines):
     reported = []
-    draw(engines["qwen2"], [SHORT, LONG], n=3, report=reported.append)
+    sample(engines["qwen2"], [SHORT, LONG], n=3, report=reported.append)
     assert reported == [2, 2, 2]
 
 
@@ -217,7 +196,7 @@ def test_heads_that_share_keys_attend_without_a_copy_of_the_keys_for_each(engine
 
 def test_a_sliding_window_shorter_than_the_response_is_refused_with_one_line(engines):
     with pytest.raises(HarnessError, match=r"sliding: prompt and --max-tokens make \d+ tokens, .* window of 8"):
-        draw(engines["sliding"])
+        sample(engines["sliding"])
 
 
 def test_a_model_that_siblings_would_misread_is_refused(engines, monkeypatch):
@@ -243,9 +222,9 @@ def test_a_model_that_changes_its_logits_after_the_head_is_refused(engines, monk
 @pytest.mark.parametrize("dtype", ["bfloat16", "float16"])
 def test_models_in_sixteen_bits_are_steered_too(engines, dtype):
     engine = Transformers(engines["llama"].model, device="cpu", dtype=dtype)
-    [drawn] = draw(engine, n=3)
-    assert drawn.token_ids[0] != drawn.token_ids[1]
-    assert drawn.states["mean"].dtype == np.float32
+    [responses] = sample(engine, n=3)
+    assert responses.token_ids[0] != responses.token_ids[1]
+    assert responses.states["mean"].dtype == np.float32
 
 
 def test_a_run_takes_as_many_problems_together_as_fill_a_batch_one_response_each():

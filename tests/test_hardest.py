@@ -1,8 +1,8 @@
 """`harness pool hardest` and `harness run --only`: problems chosen by a reference model's pool."""
 
-import json
-
 import pytest
+from support.json_lines import read_json_lines, write_json_lines
+from support.paths import TOY
 
 from harness import HarnessError
 from harness_plugins.pool_tools.hardness import Solved, hardest
@@ -15,12 +15,7 @@ def pool_file(folder, **correct):
         {"problem_id": name, "responses": [f"{name} {i}" for i in range(len(marks))], "correct": list(map(bool, marks))}
         for name, marks in correct.items()
     ]
-    path.write_text("".join(json.dumps(line) + "\n" for line in lines))
-    return path
-
-
-def written(path):
-    return [json.loads(line) for line in path.read_text().splitlines()]
+    return write_json_lines(path, lines)
 
 
 def test_the_hardest_are_those_with_the_lowest_share_above_zero_and_ties_keep_their_order():
@@ -35,7 +30,7 @@ def test_a_pool_with_its_own_verdicts_gives_a_list_without_the_unsolved(harness,
     out = tmp_path / "hardest.jsonl"
     made = harness("pool", "hardest", pool, "--count", 2, "--out", out, "--store", tmp_path / "runs", "--json")
     assert made.code == 0, made.err
-    assert [(line["problem_id"], line["n"], line["correct"]) for line in written(out)] == [
+    assert [(line["problem_id"], line["n"], line["correct"]) for line in read_json_lines(out)] == [
         ("once", 4, 1),
         ("twice", 4, 2),
     ]
@@ -46,7 +41,7 @@ def test_a_run_on_the_list_takes_these_problems_alone_and_reuses_their_responses
     [whole] = toy("--selector", "head", "--n", "12").rows
     [key] = [path.name for path in (tmp_path / "runs" / "pool").iterdir()]
     out = tmp_path / "hardest.jsonl"
-    fixed = ("--plugin", "tests/toy.py", "--store", tmp_path / "runs")
+    fixed = ("--plugin", TOY, "--store", tmp_path / "runs")
     made = harness("pool", "hardest", key[:6], "--count", 3, "--out", out, *fixed)
     assert made.code == 0, made.err
     again = toy("--selector", "head", "--n", "12", "--only", out)

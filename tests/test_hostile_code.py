@@ -4,19 +4,18 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
 import sys
 import time
 from dataclasses import replace
-from pathlib import Path
 
-import hostile_code as hostile
 import pytest
+from support import hostile_code as hostile
+from support.paths import SUPPORT
+from support.processes import run_to_end
 
 from harness_tasks.sandbox import Sandbox, find_tier
 
 NOBODY = 65534
-PROGRAM = Path(hostile.__file__)
 SYSTEM_PYTHON = "/usr/bin/python3"
 
 
@@ -25,8 +24,8 @@ def attacked(tier: str, uid: int, which: str) -> list[str]:
     environment = dict(os.environ)
     if uid != os.getuid() and os.path.exists(SYSTEM_PYTHON):
         environment["HARNESS_SANDBOX_PYTHON"] = SYSTEM_PYTHON  # ours may lie where that user cannot read
-    command = [sys.executable, str(PROGRAM), tier, str(uid), which]
-    done = subprocess.run(command, capture_output=True, text=True, env=environment, timeout=900)
+    command = [sys.executable, "-m", "support.hostile_code", tier, uid, which]
+    done = run_to_end(command, env=environment, cwd=SUPPORT.parent, timeout=900)
     assert done.returncode == 0, done.stderr
     outcome = json.loads(done.stdout)
     if "refused" in outcome:

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import io
 import json
-import subprocess
 import sys
-import time
-from textwrap import dedent
 
 import numpy as np
 import pytest
-from conftest import ROOT, TOY
+from support.distributions import write_distribution
+from support.paths import SUPPORT, TOY
+from support.processes import harness_command, run_to_end, wait_for
 
 from harness import HarnessError, Pool
 from harness.plugin_system.patience import named
@@ -24,7 +23,7 @@ from harness import Sampler, hookimpl
 def register_samplers(register):
     register("eager", Sampler)
 """
-HOSTILE = ROOT / "tests" / "hostile_plugins.py"
+HOSTILE = SUPPORT / "hostile_plugins.py"
 
 
 @pytest.fixture
@@ -33,8 +32,7 @@ def command(tmp_path):
 
     def call(*args, task="colours", first=()):
         fixed = ("--task", task, "--engine", "toy", "--plugin", TOY, "--plugin", HOSTILE, "--store", tmp_path / "runs")
-        line = [sys.executable, "-m", "harness", *first, "run", *fixed, *args]
-        return subprocess.run(list(map(str, line)), capture_output=True, text=True)
+        return run_to_end(harness_command(*first, "run", *fixed, *args))
 
     return call
 
@@ -90,12 +88,7 @@ def test_with_json_stdout_holds_the_json_alone_whatever_plugins_print(command):
     for where in ("import", "rank", "atexit"):
         for how in ("printed in", "written in", "kept stdout in", "shell in", "warned in"):
             assert f"{how} {where}" in done.stderr
-    listed = subprocess.run(
-        [sys.executable, "-m", "harness", "list", "selectors", "--json", "--plugin", str(HOSTILE)],
-        capture_output=True,
-        text=True,
-        check=True,
-    )
+    listed = run_to_end(harness_command("list", "selectors", "--json", "--plugin", HOSTILE), check=True)
     assert "loud" in [row["name"] for row in json.loads(listed.stdout)]
 
 
@@ -110,8 +103,7 @@ def test_with_json_what_plugins_print_in_workers_reaches_no_stdout(command, tmp_
 
 
 def test_the_kit_takes_no_print_of_a_plugin_for_its_answer():
-    line = [sys.executable, "-m", "harness", "check", "selector", "loud", "--plugin", str(HOSTILE), "--json"]
-    done = subprocess.run(line, capture_output=True, text=True)
+    done = run_to_end(harness_command("check", "selector", "loud", "--plugin", HOSTILE, "--json"))
     outcomes = {row["check"]: row["outcome"] for row in json.loads(done.stdout)}
     assert outcomes["same-in-another-process"] == "passed"
 
@@ -142,32 +134,25 @@ def test_a_rank_timeout_that_is_no_time_is_one_line(toy, seconds):
 
 
 def test_a_plugin_whose_import_hangs_is_left_out_and_named_where_a_limit_was_given(tmp_path, monkeypatch):
-    (tmp_path / "harness_slow.py").write_text(
-        dedent("""
-            import time
-            try:
-                time.sleep(600)
-            except Exception:
-                pass
-        """)
-    )
-    folder = tmp_path / "harness_slow-1.0.dist-info"
-    folder.mkdir()
-    (folder / "METADATA").write_text("Metadata-Version: 2.1\nName: harness-slow\nVersion: 1.0\n")
-    (folder / "entry_points.txt").write_text("[harness]\nslow = harness_slow\n")
+    source = """
+        import time
+        try:
+            time.sleep(600)
+        except Exception:
+            pass
+    """
+    write_distribution(tmp_path, "harness-slow", "1.0", source, entry="slow")
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
-    line = [sys.executable, "-m", "harness", "--import-timeout", "4", "doctor", "--json"]
-    done = subprocess.run(line, capture_output=True, text=True)
+    done = run_to_end(harness_command("--import-timeout", 4, "doctor", "--json"))
     assert done.returncode == 1
     assert "plugin 'slow' from harness-slow 1.0 failed to import: Late: its import took longer than 4 s" in done.stdout
 
 
 def test_what_takes_long_is_named_on_stderr_and_what_does_not_is_not(monkeypatch):
-    stderr, deadline = io.StringIO(), time.monotonic() + 60
+    stderr = io.StringIO()
     monkeypatch.setattr(sys, "stderr", stderr)
     with named("importing plugin 'x' from y 1.0", 0.0):
-        while not stderr.getvalue().endswith("\n") and time.monotonic() < deadline:
-            time.sleep(0.01)
+        wait_for(lambda: stderr.getvalue().endswith("\n"), 60)
     with named("something quick", 3600):
         pass
     assert stderr.getvalue() == "waiting: importing plugin 'x' from y 1.0 has taken 0 s so far\n"

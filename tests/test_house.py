@@ -5,12 +5,12 @@ from __future__ import annotations
 import ast
 import re
 import shutil
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
-from conftest import ROOT
+from support.paths import ROOT
+from support.processes import printed_by, run_to_end
 
 from harness import hookspecs
 from harness.cli import complete
@@ -41,8 +41,7 @@ def test_the_whole_core_loads_without_torch():
     modules = [".".join(path.parts) for path in files if not path.stem.startswith("__")]
     code = f"import sys, importlib\nfor name in {modules!r}: importlib.import_module(name)\n"
     code += f"print(sorted({FORBIDDEN!r} & set(sys.modules)))"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == "[]"
+    assert printed_by(code) == "[]"
 
 
 def test_no_file_bears_a_stdlib_modules_name():
@@ -54,8 +53,7 @@ def test_the_plugin_folders_are_no_packages_and_the_stdlib_keeps_its_selectors()
     for folder in ("tasks", "selectors", "plugins"):
         assert not (ROOT / folder / "__init__.py").exists()
     code = "import selectors, asyncio, subprocess; print(selectors.__file__)"
-    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
-    assert str(ROOT / "selectors") not in done.stdout
+    assert str(ROOT / "selectors") not in printed_by(code, cwd=ROOT)
 
 
 def test_every_python_file_of_the_plugin_folders_is_packaged():
@@ -143,7 +141,7 @@ def test_an_import_from_a_higher_layer_fails_the_lint(tmp_path):
     def lint():
         code = f"import sys; sys.path.insert(0, {str(tmp_path)!r}); sys.argv = ['lint-imports', '--no-cache']\n"
         code += "from importlinter.cli import lint_imports_command; lint_imports_command()"
-        return subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True)
+        return run_to_end([sys.executable, "-c", code], cwd=tmp_path)
 
     assert lint().returncode == 0
     with (tmp_path / "harness" / "scoring" / "metrics.py").open("a") as file:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import multiprocessing
 import os
 import re
@@ -22,9 +21,11 @@ from pathlib import Path
 from random import Random
 
 import pytest
-from conftest import SHARED
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from support.json_lines import read_json_lines
+from support.paths import ROOT, SHARED
+from support.processes import alive, printed_by, run_to_end, wait_until_ended
 
 from harness import HarnessError, Problem, Verdict, correct
 from harness_tasks.math_answers import MathTask, checker, workers
@@ -72,7 +73,7 @@ def accepts(gold: str, answer: str) -> bool:
 def rows(name: str) -> list[dict[str, str]]:
     if not SHARED.is_dir():
         pytest.skip("needs shared/data beside the project")
-    return [json.loads(line) for line in (SHARED / "tasks" / name).read_text().splitlines()]
+    return read_json_lines(SHARED / "tasks" / name)
 
 
 def math500() -> list[dict[str, str]]:
@@ -841,22 +842,6 @@ def children_of(pid: int) -> list[int]:
     return [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
 
 
-def is_alive(pid: int) -> bool:
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
-    except OSError:
-        return False
-
-
-def eventually(condition: Callable[[], bool], seconds: float = 60) -> bool:
-    deadline = time.monotonic() + seconds
-    while time.monotonic() < deadline:
-        if condition():
-            return True
-        time.sleep(0.01)
-    return condition()
-
-
 def algebra_is_graded() -> bool:
     gold, equal = ALGEBRA
     found = TASK.verify(problem(gold), equal)
@@ -876,8 +861,7 @@ def test_math_verify_runs_in_no_process_but_the_checkers() -> None:
         "maps = open(f'/proc/{shared_workers().pids()[0]}/maps').read()\n"
         "print('libtorch' in maps)"
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=Path(__file__).parents[1])
-    assert done.stdout.split("\n")[:2] == ["[]", "False"], done.stderr
+    assert printed_by(code, cwd=ROOT).split("\n")[:2] == ["[]", "False"]
 
 
 def test_grading_touches_no_signal_and_works_in_a_thread() -> None:
@@ -1016,13 +1000,12 @@ def test_nothing_survives_a_killed_harness(busy: bool) -> None:
         "print(zygote, *children_of(zygote), flush=True)\n"
         "time.sleep(600)"
     )
-    root = Path(__file__).parents[1]
-    with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True, cwd=root) as harness:
+    with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True, cwd=ROOT) as harness:
         assert harness.stdout is not None
         pids = [int(pid) for pid in harness.stdout.readline().split()]
         harness.kill()
     assert len(pids) >= 2
-    assert eventually(lambda: not any(map(is_alive, pids)), 30)
+    wait_until_ended(pids, 30)
 
 
 def test_a_forked_copy_of_the_harness_does_not_keep_the_checker_alive() -> None:
@@ -1035,15 +1018,14 @@ def test_a_forked_copy_of_the_harness_does_not_keep_the_checker_alive() -> None:
         "if copy: print(copy, *pids, flush=True)\n"
         "time.sleep(60)"
     )
-    root = Path(__file__).parents[1]
-    with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True, cwd=root) as harness:
+    with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True, cwd=ROOT) as harness:
         assert harness.stdout is not None
         copy, *pids = (int(pid) for pid in harness.stdout.readline().split())
         harness.kill()
     try:
         assert len(pids) == 2
-        assert eventually(lambda: not any(map(is_alive, pids)), 30)
-        assert is_alive(copy)
+        wait_until_ended(pids, 30)
+        assert alive(copy)
     finally:
         os.kill(copy, signal.SIGKILL)
 
@@ -1092,13 +1074,12 @@ def test_the_checker_ends_with_the_harness_that_ends() -> None:
         "assert algebra_is_graded()\n"
         "print(*shared_workers().pids())"
     )
-    root = Path(__file__).parents[1]
     arguments = [sys.executable, "-W", "error", "-c", code]
-    done = subprocess.run(arguments, capture_output=True, text=True, cwd=root, check=True)
+    done = run_to_end(arguments, cwd=ROOT, check=True)
     assert done.stderr == ""
     pids = [int(pid) for pid in done.stdout.split()]
     assert len(pids) == 2
-    assert eventually(lambda: not any(map(is_alive, pids)), 10)
+    wait_until_ended(pids, 10)
 
 
 # Limits of a child
@@ -1110,7 +1091,7 @@ def confined(code: str, filtered: bool = False) -> subprocess.CompletedProcess[s
     """Run code in a process with a serving child's limits."""
     program = f"import checker\nchecker._confine(checker.seccomp() if {filtered} else None)\n{code}"
     folder = Path(checker.__file__).parent
-    return subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, cwd=folder)
+    return run_to_end([sys.executable, "-c", program], cwd=folder)
 
 
 def test_a_child_gets_no_more_memory_than_its_limit() -> None:

@@ -15,7 +15,8 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 import pytest
-from conftest import ROOT
+from support.paths import ROOT
+from support.processes import run_to_end
 
 KINDS = ("selector", "task", "embedder", "sampler")
 LONG = "a-name-of-exactly-32-characters2"
@@ -202,7 +203,7 @@ def test_what_it_writes_is_clean_under_this_projects_rules_and_its_own(kind, nam
     ours = ("--config", str(ROOT / "pyproject.toml"))
     for options in (("check", *ours), ("format", "--check", *ours), ("check",), ("format", "--check")):
         command = [sys.executable, "-m", "ruff", *options, "--no-cache", "."]
-        done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
+        done = run_to_end(command, cwd=folder)
         assert done.returncode == 0, done.stdout
 
 

@@ -16,10 +16,9 @@ from email.utils import formatdate
 
 import numpy as np
 import pytest
-from conftest import TOY, contents
 from hypothesis import given
 from hypothesis import strategies as st
-from loopback import (
+from support.openai_server import (
     MODEL,
     dribble,
     embedded,
@@ -32,6 +31,9 @@ from loopback import (
     status,
     tiny24,
 )
+from support.paths import TOY
+from support.processes import wait_for
+from support.stores import cell_of, contents
 
 from harness import HarnessError, Sampler
 from harness.plugin_system.component import build, parameters
@@ -60,7 +62,7 @@ def quick(monkeypatch):
         monkeypatch.delenv(name, raising=False)
 
 
-def draw(engine, prompts=(CHAT,), n=4, sampler=None, max_tokens=8, seeds=None, **options):
+def sample(engine, prompts=(CHAT,), n=4, sampler=None, max_tokens=8, seeds=None, **options):
     seeds = seeds or range(7, 7 + len(prompts))
     return engine.sample(
         SampleRequest(list(prompts), n=n, sampler=sampler or Sampler(), max_tokens=max_tokens, seeds=seeds, **options)
@@ -76,7 +78,7 @@ def said_by_parrot(seed, rows, below=LONG_SEEDS):
 
 @pytest.fixture(scope="module")
 def model_server():
-    with serving(draw=tiny24) as served:
+    with serving(generate=tiny24) as served:
         yield served
 
 
@@ -88,7 +90,7 @@ def test_it_conforms(check, model_server):
 @pytest.mark.parametrize("api", ["chat", "completions"])
 @pytest.mark.parametrize("sampler", [Sampler(), MinP(), Nucleus(), Sampler(top_k=3)], ids=str)
 def test_what_is_served_is_what_the_engine_in_this_process_draws(model_server, api, sampler):
-    (served,) = draw(OpenAI(url=model_server[0], api=api), sampler=sampler, max_tokens=24, seeds=[3])
+    (served,) = sample(OpenAI(url=model_server[0], api=api), sampler=sampler, max_tokens=24, seeds=[3])
     seeds = [seed_base(3, LONG_SEEDS) + row for row in range(4)]
     here = embedded().sample(SampleRequest([CHAT] * 4, n=1, sampler=sampler, max_tokens=24, seeds=seeds))
     assert list(served.texts) == [one.texts[0] for one in here]
@@ -102,15 +104,15 @@ def test_what_is_served_is_what_the_engine_in_this_process_draws(model_server, a
 def test_on_a_server_that_seeds_as_vllm_does_the_rows_do_not_depend_on_n_per_request(model_server, per_request):
     url, behaviour = model_server
     behaviour.asked.clear()
-    whole = draw(OpenAI(url=url, per_request=per_request), n=8)[0]
-    assert whole.texts == draw(OpenAI(url=url), n=8)[0].texts
+    whole = sample(OpenAI(url=url, per_request=per_request), n=8)[0]
+    assert whole.texts == sample(OpenAI(url=url), n=8)[0].texts
     assert max(body.get("n", 1) for body in behaviour.asked[: math.ceil(8 / per_request)]) == min(8, per_request)
 
 
 def test_some_rows_are_those_of_the_whole(model_server):
     engine = OpenAI(url=model_server[0])
-    whole = draw(engine, [CHAT, OTHER], n=20)
-    some = draw(engine, [CHAT, OTHER], n=20, rows=[[2, 17, 18], [0]])
+    whole = sample(engine, [CHAT, OTHER], n=20)
+    some = sample(engine, [CHAT, OTHER], n=20, rows=[[2, 17, 18], [0]])
     assert list(some[0].texts) == [whole[0].texts[row] for row in (2, 17, 18)]
     assert list(some[1].texts) == [whole[1].texts[0]]
 
@@ -118,11 +120,11 @@ def test_some_rows_are_those_of_the_whole(model_server):
 def test_each_prompt_is_done_with_the_last_of_its_requests(model_server):
     told = {}
     engine = OpenAI(url=model_server[0], per_request=3)
-    drawn = draw(engine, [CHAT, OTHER], n=8, done=told.__setitem__)
-    assert [told[j].texts for j in (0, 1)] == [one.texts for one in drawn]
+    responses = sample(engine, [CHAT, OTHER], n=8, done=told.__setitem__)
+    assert [told[j].texts for j in (0, 1)] == [one.texts for one in responses]
     told.clear()
-    draw(engine, [CHAT, OTHER], n=8, rows=[[1, 5], [7]], done=told.__setitem__)
-    assert [told[j].texts for j in (0, 1)] == [[drawn[0].texts[1], drawn[0].texts[5]], [drawn[1].texts[7]]]
+    sample(engine, [CHAT, OTHER], n=8, rows=[[1, 5], [7]], done=told.__setitem__)
+    assert [told[j].texts for j in (0, 1)] == [[responses[0].texts[1], responses[0].texts[5]], [responses[1].texts[7]]]
 
 
 @pytest.mark.parametrize("embedder", ["tfidf", "sentence"])
@@ -144,7 +146,7 @@ def test_hidden_states_are_refused_with_what_to_use_instead(harness, tmp_path, m
         assert outcome.code == 2
         assert outcome.err.splitlines()[-1].endswith("does not give: choose another --embedder, e.g. sentence or tfidf")
     engine = OpenAI(url=model_server[0])
-    for call in (lambda: draw(engine, states=["mean"]), lambda: engine.encode(CHAT, draw(engine)[0], ["mean"])):
+    for call in (lambda: sample(engine, states=["mean"]), lambda: engine.encode(CHAT, sample(engine)[0], ["mean"])):
         with pytest.raises(HarnessError, match="gives no hidden states: choose --embedder sentence or tfidf"):
             call()
 
@@ -154,8 +156,8 @@ def test_hidden_states_are_refused_with_what_to_use_instead(harness, tmp_path, m
 
 def test_samplers_extras_are_sent_only_where_used_or_where_defaults_may_filter():
     with serving(owner="someone", context=None) as (url, behaviour):
-        draw(OpenAI(url=url))
-        draw(OpenAI(url=url), sampler=MinP())
+        sample(OpenAI(url=url))
+        sample(OpenAI(url=url), sampler=MinP())
     plain, min_p = behaviour.asked[0], behaviour.asked[-1]
     assert not {"min_p", "top_k", "repetition_penalty"} & set(plain)
     assert (plain["temperature"], plain["top_p"]) == (1, 1)
@@ -163,21 +165,21 @@ def test_samplers_extras_are_sent_only_where_used_or_where_defaults_may_filter()
     assert "top_k" not in min_p
     for owner in ("vllm", "llamacpp", "sglang"):
         with serving(owner=owner) as (url, behaviour):
-            draw(OpenAI(url=url))
+            sample(OpenAI(url=url))
         body = behaviour.asked[0]
         assert (body["min_p"], body["top_k"], body["repetition_penalty"]) == (0, -1, 1)
 
 
 def test_rows_are_asked_for_one_by_one_of_a_server_that_is_not_known_to_seed_children():
     with serving(owner="someone", context=None) as (url, behaviour):
-        draw(OpenAI(url=url))
+        sample(OpenAI(url=url))
         assert sorted(body["seed"] - seed_base(7, SEEDS) for body in behaviour.asked) == [0, 1, 2, 3]
         assert not any("n" in body for body in behaviour.asked)
 
 
 def test_no_more_requests_are_in_flight_than_allowed_and_no_fewer():
     with serving(owner="someone", context=None, delay_s=0.05) as (url, behaviour):
-        draw(OpenAI(url=url, concurrency=5), n=40)
+        sample(OpenAI(url=url, concurrency=5), n=40)
     assert behaviour.most_at_once == 5
 
 
@@ -190,13 +192,13 @@ def test_a_field_that_the_server_refuses_and_nobody_needs_is_left_out(name):
         engine = OpenAI(url=url)
         engine.check([CHAT], 8)
         behaviour.asked.clear()
-        drawn = draw(engine)[0]
+        responses = sample(engine)[0]
         assert not any(name in body for body in behaviour.asked)
         others = {"return_token_ids", "logprobs", "seed", "repetition_penalty", "top_k"} - {name}
         assert all(others <= set(body) for body in behaviour.asked)
-    assert len(drawn) == 4
-    assert np.isnan(drawn.logprobs).all() == (name == "logprobs")
-    assert (drawn.token_ids is None) == (name == "return_token_ids")
+    assert len(responses) == 4
+    assert np.isnan(responses.logprobs).all() == (name == "logprobs")
+    assert (responses.token_ids is None) == (name == "return_token_ids")
 
 
 def test_a_refusal_that_names_nothing_costs_no_more_than_it_must():
@@ -205,7 +207,7 @@ def test_a_refusal_that_names_nothing_costs_no_more_than_it_must():
         handler.refuse(400, "Bad request.") if said else handler.answer(body)
 
     with serving(owner="someone", context=None, fault=picky) as (url, behaviour):
-        assert list(draw(OpenAI(url=url), n=1)[0].texts) == said_by_parrot(7, [0], SEEDS)
+        assert list(sample(OpenAI(url=url), n=1)[0].texts) == said_by_parrot(7, [0], SEEDS)
         assert "seed" in behaviour.asked[-1]
 
 
@@ -213,7 +215,7 @@ def test_a_refusal_that_names_nothing_costs_no_more_than_it_must():
 def test_what_the_sampler_needs_is_never_left_out(sampler, name):
     with serving(refuses=(name,), owner="someone", context=None) as (url, behaviour):
         with pytest.raises(HarnessError, match=f"refuses {name}, which the sampler needs .*choose another --sampler"):
-            draw(OpenAI(url=url), sampler=sampler, n=1)
+            sample(OpenAI(url=url), sampler=sampler, n=1)
         assert [name in body for body in behaviour.asked] == [True]
 
 
@@ -224,7 +226,7 @@ def test_a_server_with_another_name_for_max_tokens_is_asked_with_that():
         handler.answer(body)
 
     with serving(fault=newer) as (url, behaviour):
-        assert len(draw(OpenAI(url=url))[0]) == 4
+        assert len(sample(OpenAI(url=url))[0]) == 4
         assert behaviour.asked[-1]["max_completion_tokens"] == 8
 
 
@@ -243,7 +245,7 @@ def test_where_n_is_refused_or_ignored_the_rows_are_asked_for_one_by_one(how, ch
         if checked:
             engine.check([CHAT], 8)
             behaviour.asked.clear()
-        assert list(draw(engine, n=8)[0].texts) == said_by_parrot(7, range(8))
+        assert list(sample(engine, n=8)[0].texts) == said_by_parrot(7, range(8))
         if checked:
             assert not any("n" in body for body in behaviour.asked)
 
@@ -260,9 +262,9 @@ def test_lengths_come_from_ids_or_from_log_probabilities_or_from_usage_or_from_t
     lengths = []
     for unsaid in ((), ("token_ids",), ("token_ids", "logprobs"), ("token_ids", "logprobs", "usage")):
         with serving(unsaid=unsaid) as (url, _):
-            drawn = draw(OpenAI(url=url), n=2, max_tokens=30)[0]
-            lengths.append(list(drawn.lengths))
-            assert (drawn.token_ids is None) == ("token_ids" in unsaid)
+            responses = sample(OpenAI(url=url), n=2, max_tokens=30)[0]
+            lengths.append(list(responses.lengths))
+            assert (responses.token_ids is None) == ("token_ids" in unsaid)
     assert lengths == [[2, 2], [2, 2], [2, 2], [6, 6]]  # 23 bytes
 
 
@@ -405,7 +407,7 @@ def test_the_key_is_in_no_file_no_line_and_no_field(harness, tmp_path, monkeypat
         assert SECRET not in repr((engine, engine.identity(), vars(engine), parameters(engine)))
         assert SECRET.encode() not in pickle.dumps((engine._server, parameters(engine)))
         with pytest.raises(HarnessError) as caught:
-            draw(engine, n=1)
+            sample(engine, n=1)
         assert "cannot use Bearer [key] today" in str(caught.value)
         assert SECRET[:8] not in str(caught.value)
         behaviour.fault = of_first_row(echo)
@@ -447,27 +449,27 @@ def test_a_key_that_a_response_echoes_is_stored_nowhere(harness, tmp_path, monke
     def echoing(body, prompt, seeds):
         return [(said, "stop", list(said.encode()), -1.0) for _ in seeds]
 
-    with serving(key=key, draw=echoing) as (url, _):
-        drawn = draw(OpenAI(url=url), n=2)[0]
+    with serving(key=key, generate=echoing) as (url, _):
+        responses = sample(OpenAI(url=url), n=2)[0]
         outcome = run_colours(harness, tmp_path, url, n=2)
-    for text in drawn.texts:
+    for text in responses.texts:
         assert text.startswith("your key is ")
         assert text.endswith(" and that is that")
         assert "[key]" in text
         for n in range(3):  # wherever it begins in a group of four characters
             spelled = b64encode(b"?" * n + key.encode()).decode()[4:-4]
             assert not any(spelled[at : at + 8] in "".join(text.split()) for at in range(len(spelled) - 7))
-    assert drawn.token_ids is None  # they spell it
+    assert responses.token_ids is None  # they spell it
     assert outcome.code == 0, outcome.err
     assert not any(key.encode() in content or echo.encode() in content for content in contents(tmp_path).values())
 
 
 def test_other_texts_and_the_words_that_stand_for_no_key_are_left_as_they_are(monkeypatch):
     monkeypatch.setenv("OPENAI_API_KEY", "ollama")
-    with serving(draw=lambda body, prompt, seeds: [("ask ollama", "stop", [1], 0.0) for _ in seeds]) as (url, _):
-        drawn = draw(OpenAI(url=url), n=1)[0]
-    assert list(drawn.texts) == ["ask ollama"]
-    assert drawn.token_ids == [[1]]
+    with serving(generate=lambda body, prompt, seeds: [("ask ollama", "stop", [1], 0.0) for _ in seeds]) as (url, _):
+        responses = sample(OpenAI(url=url), n=1)[0]
+    assert list(responses.texts) == ["ask ollama"]
+    assert responses.token_ids == [[1]]
 
 
 def test_a_key_at_the_edge_of_what_is_shown_of_a_page_is_not_shown_in_part(monkeypatch):
@@ -545,45 +547,45 @@ def of_row(row, fault, times):
 @pytest.mark.parametrize("name", TRANSIENT)
 def test_what_passes_is_tried_again_with_the_same_seed(name):
     with serving(owner="someone", context=None, fault=of_row(0, TRANSIENT[name], 2)) as (url, behaviour):
-        drawn = draw(OpenAI(url=url, retries=3, timeout_s=9), n=2)[0]
-    assert list(drawn.texts) == said_by_parrot(7, [0, 1], SEEDS)
-    assert not drawn.missing
+        responses = sample(OpenAI(url=url, retries=3, timeout_s=9), n=2)[0]
+    assert list(responses.texts) == said_by_parrot(7, [0, 1], SEEDS)
+    assert not responses.missing
     assert sorted(body["seed"] - seed_base(7, SEEDS) for body in behaviour.asked) == [0, 0, 0, 1]
 
 
 @pytest.mark.parametrize("name", TRANSIENT)
 def test_what_does_not_pass_is_no_response(name):
     with serving(owner="someone", context=None, fault=of_row(1, TRANSIENT[name], 9)) as (url, _):
-        drawn = draw(OpenAI(url=url, retries=1, timeout_s=9), n=3)[0]
-    assert list(drawn.texts) == said_by_parrot(7, [0, 2], SEEDS)
-    assert list(drawn.missing) == [1]
-    assert drawn.missing[1].endswith("(3 tries)" if name == "429" else "(2 tries)")
-    assert drawn.missing[1].isprintable()
-    assert len(drawn.missing[1]) < 400
-    assert len(drawn.lengths) == len(drawn.logprobs) == len(drawn.finish) == 2
+        responses = sample(OpenAI(url=url, retries=1, timeout_s=9), n=3)[0]
+    assert list(responses.texts) == said_by_parrot(7, [0, 2], SEEDS)
+    assert list(responses.missing) == [1]
+    assert responses.missing[1].endswith("(3 tries)" if name == "429" else "(2 tries)")
+    assert responses.missing[1].isprintable()
+    assert len(responses.missing[1]) < 400
+    assert len(responses.lengths) == len(responses.logprobs) == len(responses.finish) == 2
 
 
 @pytest.mark.parametrize("fault", [slow(5), dribble], ids=["slow", "dribble"])
 def test_a_request_takes_no_longer_than_its_time(fault):
     with serving(owner="someone", context=None, faults=[fault]) as (url, behaviour):
         started = time.monotonic()
-        drawn = draw(OpenAI(url=url, timeout_s=0.4, retries=3), n=1)[0]
+        responses = sample(OpenAI(url=url, timeout_s=0.4, retries=3), n=1)[0]
         assert time.monotonic() - started < 3
-    assert len(drawn) == 1
+    assert len(responses) == 1
     assert len(behaviour.asked) == 2
 
 
 def test_timeouts_are_not_tried_as_often_as_quick_failures():
     none = pytest.raises(HarnessError, match=r"none of 1 responses came: no answer within 0.1 s \(3 tries\)")
     with serving(owner="someone", context=None, fault=slow(1)) as (url, behaviour), none:
-        draw(OpenAI(url=url, timeout_s=0.1, retries=8), n=1)
+        sample(OpenAI(url=url, timeout_s=0.1, retries=8), n=1)
     assert len(behaviour.asked) == 3
 
 
 def test_a_huge_body_is_not_read_to_its_end():
     with serving(owner="someone", context=None, faults=[endless]) as (url, _):
-        drawn = draw(OpenAI(url=url, retries=1), n=1)[0]
-    assert list(drawn.texts) == said_by_parrot(7, [0], SEEDS)
+        responses = sample(OpenAI(url=url, retries=1), n=1)[0]
+    assert list(responses.texts) == said_by_parrot(7, [0], SEEDS)
 
 
 @pytest.mark.parametrize(
@@ -596,8 +598,8 @@ def test_retry_after_is_honoured_by_all_requests(headers, monkeypatch):
         headers = {"Retry-After": formatdate(math.ceil(time.time()) + 2, usegmt=True)}
     fault = status(429, "slow down", headers)
     with serving(owner="someone", context=None, faults=[fault]) as (url, behaviour):
-        drawn = draw(OpenAI(url=url, concurrency=2), n=6)[0]
-    assert len(drawn) == 6
+        responses = sample(OpenAI(url=url, concurrency=2), n=6)[0]
+    assert len(responses) == 6
     after = [moment for moment in behaviour.times if moment - behaviour.times[0] > 0.5]
     assert len(after) >= 4  # one may have been in flight beside the refused one, and one more begun
     assert after[0] - behaviour.times[0] > 0.9
@@ -611,7 +613,7 @@ def test_a_server_that_wants_to_be_left_alone_for_ages_is_asked_no_more(asked, c
         with pytest.raises(
             HarnessError, match=rf"{code}: slow down; it asks to wait \S+ s: run the same command later"
         ):
-            draw(OpenAI(url=url, concurrency=2), n=20)
+            sample(OpenAI(url=url, concurrency=2), n=20)
     assert len(seen.asked) <= 4
     assert time.monotonic() - started < 60
 
@@ -623,7 +625,7 @@ def test_a_retry_after_that_says_nothing_of_use_is_not_followed(asked):
         r"none of 1 responses came: 429: slow down \(5 tries\)",
     )
     with serving(owner="someone", context=None, fault=fault) as (url, seen), pytest.raises(HarnessError, match=none):
-        draw(OpenAI(url=url, retries=2), n=1)
+        sample(OpenAI(url=url, retries=2), n=1)
     assert len(seen.asked) == 5
 
 
@@ -631,7 +633,7 @@ def test_a_server_that_gives_nothing_but_429_for_long_is_asked_no_more(monkeypat
     monkeypatch.setattr(openai_requests, "SILENT_S", 0.2)
     fault, none = status(429, "slow down", {"retry-after-ms": "50"}), r"429: slow down; no other answer for \d+ s: run"
     with serving(owner="someone", context=None, fault=fault) as (url, _), pytest.raises(HarnessError, match=none):
-        draw(OpenAI(url=url, retries=10**6), n=40)
+        sample(OpenAI(url=url, retries=10**6), n=40)
 
 
 def test_a_server_that_takes_few_at_once_is_asked_few_at_once():
@@ -642,8 +644,8 @@ def test_a_server_that_takes_few_at_once_is_asked_few_at_once():
         handler.answer(body)
 
     with serving(owner="someone", context=None, fault=crowded) as (url, behaviour):
-        drawn = draw(OpenAI(url=url, concurrency=16, retries=8), n=80)[0]
-    assert len(drawn) == 80
+        responses = sample(OpenAI(url=url, concurrency=16, retries=8), n=80)[0]
+    assert len(responses) == 80
     assert len(behaviour.asked) < 240
 
 
@@ -655,22 +657,22 @@ def test_a_spent_quota_is_not_waited_for():
         ),
         pytest.raises(HarnessError, match="exceeded your current quota"),
     ):
-        draw(OpenAI(url=url, concurrency=1), n=4)
+        sample(OpenAI(url=url, concurrency=1), n=4)
     assert len(behaviour.asked) == 1
 
 
 def test_after_ten_unanswered_requests_in_a_row_the_server_is_given_up():
     none = pytest.raises(HarnessError, match="none of 100 responses came: 500: overloaded")
     with serving(owner="someone", context=None, fault=status(500)) as (url, behaviour), none:
-        draw(OpenAI(url=url, concurrency=2, retries=0), n=100)
+        sample(OpenAI(url=url, concurrency=2, retries=0), n=100)
     assert 10 <= len(behaviour.asked) <= 11
 
 
 def test_a_key_that_is_withdrawn_ends_it_and_what_came_is_kept():
     with serving(owner="someone", context=None, faults=[slow(0)] * 3, fault=status(401, "gone")) as (url, behaviour):
-        drawn = draw(OpenAI(url=url, concurrency=1), n=50)[0]
-    assert (len(drawn), len(drawn.missing), len(behaviour.asked)) == (3, 47, 4)
-    assert set(drawn.missing.values()) == {"401: gone"}
+        responses = sample(OpenAI(url=url, concurrency=1), n=50)[0]
+    assert (len(responses), len(responses.missing), len(behaviour.asked)) == (3, 47, 4)
+    assert set(responses.missing.values()) == {"401: gone"}
 
 
 def test_a_prompt_that_the_server_does_not_like_changes_nothing_for_the_others():
@@ -682,10 +684,10 @@ def test_a_prompt_that_the_server_does_not_like_changes_nothing_for_the_others()
     with serving(fault=moral) as (url, behaviour):
         engine = OpenAI(url=url)
         engine.check([CHAT], 8)
-        drawn = draw(engine, [CHAT, OTHER, CHAT], seeds=[1, 2, 3])
-    assert [len(one) for one in drawn] == [4, 0, 4]
-    assert drawn[1].missing == dict.fromkeys(range(4), "400: The response was filtered: policy.")
-    assert drawn[2].token_ids is not None
+        responses = sample(engine, [CHAT, OTHER, CHAT], seeds=[1, 2, 3])
+    assert [len(one) for one in responses] == [4, 0, 4]
+    assert responses[1].missing == dict.fromkeys(range(4), "400: The response was filtered: policy.")
+    assert responses[2].token_ids is not None
     assert all("logprobs" in body for body in behaviour.asked)
 
 
@@ -698,9 +700,9 @@ def test_a_prompt_that_is_refused_with_n_alone_does_not_change_how_the_others_ar
     with serving(fault=moral) as (url, behaviour):
         engine = OpenAI(url=url)
         engine.check([CHAT], 8)
-        assert list(draw(engine, [OTHER], n=3)[0].texts) == said_by_parrot(7, range(3))
+        assert list(sample(engine, [OTHER], n=3)[0].texts) == said_by_parrot(7, range(3))
         behaviour.asked.clear()
-        draw(engine, n=32)
+        sample(engine, n=32)
     assert [body["n"] for body in behaviour.asked] == [16, 16]
 
 
@@ -711,9 +713,9 @@ def test_rows_are_asked_for_beside_the_same_others_whichever_are_missing():
 
 def test_it_also_runs_where_an_event_loop_runs_already(model_server):
     async def notebook():
-        return draw(OpenAI(url=model_server[0]))[0]
+        return sample(OpenAI(url=model_server[0]))[0]
 
-    assert asyncio.run(notebook()).texts == draw(OpenAI(url=model_server[0]))[0].texts
+    assert asyncio.run(notebook()).texts == sample(OpenAI(url=model_server[0]))[0].texts
 
 
 def test_ctrl_c_ends_it_at_once_and_cleanly():
@@ -723,9 +725,7 @@ def test_ctrl_c_ends_it_at_once_and_cleanly():
             f"OpenAI(url={url!r}).sample(SampleRequest([{CHAT!r}], n=40, sampler=Sampler(), max_tokens=4, seeds=[1]))"
         )
         child = subprocess.Popen([sys.executable, "-c", code], stderr=subprocess.PIPE, text=True)
-        deadline = time.monotonic() + 60
-        while not behaviour.asked and time.monotonic() < deadline:
-            time.sleep(0.02)
+        wait_for(lambda: behaviour.asked, 60, "the first request")
         os.kill(child.pid, signal.SIGINT)
         assert "KeyboardInterrupt" in child.communicate(timeout=20)[1]
 
@@ -757,7 +757,7 @@ def derived(folder):
 
 
 def test_a_failed_request_is_not_in_n_and_the_next_run_asks_for_it_again(harness, tmp_path):
-    with serving(draw=colour, context=None) as (url, behaviour):
+    with serving(generate=colour, context=None) as (url, behaviour):
         whole = run_colours(harness, tmp_path / "whole", url)
         behaviour.faults += [slow(0)] * 6 + [status(500)]
         partial = run_colours(harness, tmp_path / "partial", url)
@@ -769,7 +769,7 @@ def test_a_failed_request_is_not_in_n_and_the_next_run_asks_for_it_again(harness
         once_more = run_colours(harness, tmp_path / "partial", url)
     assert whole.code == partial.code == again.code == 0, partial.err + again.err
     assert "1 of 40 responses did not come (500: overloaded (1 try)): 1 problem has a smaller N" in partial.err
-    ns = [problem["n"] for problem in cell_of(tmp_path / "partial", partial)["problems"]]
+    ns = [problem["n"] for problem in cell_of(tmp_path / "partial", partial.rows[0])["problems"]]
     assert sorted(ns) == [20, 20], "the cell is the last run's"
     assert [row["errors"] for row in partial.rows] == [0, 0]
     assert asked == 2  # the check, and the row
@@ -777,20 +777,16 @@ def test_a_failed_request_is_not_in_n_and_the_next_run_asks_for_it_again(harness
     assert derived(tmp_path / "partial") == derived(tmp_path / "whole")
 
 
-def cell_of(folder, outcome):
-    return json.loads((folder / "cells" / f"{outcome.rows[0]['cell']}.json").read_text())
-
-
 def test_the_cell_of_a_run_with_a_failed_request_says_the_smaller_n(harness, tmp_path):
-    with serving(draw=colour, context=None, faults=[slow(0)] * 6 + [status(500)]) as (url, _):
+    with serving(generate=colour, context=None, faults=[slow(0)] * 6 + [status(500)]) as (url, _):
         outcome = run_colours(harness, tmp_path, url)
     assert outcome.code == 0, outcome.err
-    assert sorted(problem["n"] for problem in cell_of(tmp_path, outcome)["problems"]) == [19, 20]
+    assert sorted(problem["n"] for problem in cell_of(tmp_path, outcome.rows[0])["problems"]) == [19, 20]
 
 
 def test_a_row_that_is_refused_for_good_does_not_stop_laterruns(harness, tmp_path):
     never = of_first_row(lambda handler, body: handler.refuse(400, "policy"))
-    with serving(draw=colour, context=None, fault=never) as (url, behaviour):
+    with serving(generate=colour, context=None, fault=never) as (url, behaviour):
         first = run_colours(harness, tmp_path, url, n=60)
         behaviour.asked.clear()
         second = run_colours(harness, tmp_path, url, n=60)
@@ -805,7 +801,7 @@ def test_a_run_killed_while_it_fills_in_what_came_late_goes_on(harness, tmp_path
     def killed(*args, **options):
         raise KeyboardInterrupt
 
-    with serving(draw=colour, context=None) as (url, behaviour):
+    with serving(generate=colour, context=None) as (url, behaviour):
         behaviour.faults += [slow(0)] * 6 + [status(500)]
         assert run_colours(harness, tmp_path / "late", url).code == 0
         with monkeypatch.context() as patched:
@@ -817,7 +813,7 @@ def test_a_run_killed_while_it_fills_in_what_came_late_goes_on(harness, tmp_path
 
 
 def test_too_many_failures_end_the_run_clearly_and_the_next_goes_on(harness, tmp_path):
-    with serving(draw=colour, context=None) as (url, behaviour):
+    with serving(generate=colour, context=None) as (url, behaviour):
         behaviour.faults += [slow(0), status(500), status(500), slow(0), status(500)]
         first = run_colours(harness, tmp_path, url)
         assert first.code == 2
@@ -832,7 +828,7 @@ def test_too_many_failures_end_the_run_clearly_and_the_next_goes_on(harness, tmp
 
 
 def test_a_server_that_dies_midway_ends_the_run_and_the_next_goes_on(harness, tmp_path):
-    with serving(draw=colour, context=None, faults=[slow(0)] * 9, fault=status(503)) as (url, behaviour):
+    with serving(generate=colour, context=None, faults=[slow(0)] * 9, fault=status(503)) as (url, behaviour):
         first = run_colours(harness, tmp_path, url, limit=4)
         assert first.code == 2
         assert "responses asked for did not come (503: overloaded" in first.err
@@ -847,7 +843,7 @@ def test_a_server_that_dies_midway_ends_the_run_and_the_next_goes_on(harness, tm
 
 
 def test_a_finished_pool_needs_no_request_but_the_list_of_models(harness, tmp_path):
-    with serving(draw=colour, context=None) as (url, behaviour):
+    with serving(generate=colour, context=None) as (url, behaviour):
         run_colours(harness, tmp_path, url)
         behaviour.asked.clear()
         assert run_colours(harness, tmp_path, url).code == 0
@@ -855,7 +851,7 @@ def test_a_finished_pool_needs_no_request_but_the_list_of_models(harness, tmp_pa
 
 
 def test_an_exported_pool_says_what_its_log_probabilities_are_of(harness, tmp_path):
-    with serving(draw=colour, context=None, owner="someone") as (url, _):
+    with serving(generate=colour, context=None, owner="someone") as (url, _):
         run_colours(harness, tmp_path, url)
     (pool,) = (tmp_path / "pool").iterdir()
     harness("pool", "export", pool.name, "--out", tmp_path / "out.jsonl", "--store", tmp_path)
@@ -874,9 +870,9 @@ def test_no_text_of_a_response_breaks_anything(harness, tmp_path):
     def strange(body, prompt, seeds):
         return [(odd[seed % len(odd)], "stop", [1], -1.0) for seed in seeds]
 
-    with serving(draw=strange, context=None) as (url, _):
-        drawn = draw(OpenAI(url=url), n=len(odd))[0]
-        assert set(drawn.texts) == set(odd)
+    with serving(generate=strange, context=None) as (url, _):
+        responses = sample(OpenAI(url=url), n=len(odd))[0]
+        assert set(responses.texts) == set(odd)
         outcome = run_colours(harness, tmp_path, url, n=len(odd))
     assert outcome.code == 0, outcome.err
 

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import json
-
 import numpy as np
 import pytest
-from conftest import TOY
+from support.paths import TOY
+from support.stores import cell_of
 
 from harness.plugin_system.component import build
 from harness.plugin_system.registry import load_registry
@@ -49,14 +48,14 @@ def test_a_run_prints_a_row_a_selector_with_every_public_key(toy):
 
 def test_the_random_baseline_is_the_closed_form_of_the_pool(toy, tmp_path):
     row = toy("--selector", "shuffle").rows[0]
-    cell = json.loads((tmp_path / "runs" / "cells" / f"{row['cell']}.json").read_text())
+    cell = cell_of(tmp_path / "runs", row)
     expected = np.mean([(entry["n"] + 1) / (entry["c"] + 1) for entry in cell["problems"]])
     assert row["samples_to_correct_random"] == pytest.approx(expected, rel=1e-12)
 
 
 def test_a_cell_says_by_itself_what_made_it(toy, tmp_path):
     row = toy("--selector", "shuffle:offset=2", "--sampler", "nucleus:p=0.8").rows[0]
-    inputs = json.loads((tmp_path / "runs" / "cells" / f"{row['cell']}.json").read_text())["inputs"]
+    inputs = cell_of(tmp_path / "runs", row)["inputs"]
     assert inputs["pool"]["engine"] == {"engine": "toy", "model": "parrot"}
     assert inputs["pool"]["sampler"]["top_p"] == 0.8
     assert inputs["ranking"]["selector"]["params"] == {"offset": 2}
@@ -93,7 +92,7 @@ def test_problems_and_trials_draw_from_streams_of_their_own(toy, tmp_path):
     row = toy("--selector", "shuffle").rows[0]
     texts = [tuple(read_responses(path).texts) for path in (tmp_path / "runs" / "pool").rglob("*.parquet")]
     assert len(set(texts)) == len(texts) == 6
-    cell = json.loads((tmp_path / "runs" / "cells" / f"{row['cell']}.json").read_text())
+    cell = cell_of(tmp_path / "runs", row)
     assert any(len(set(entry["ranks"])) > 1 for entry in cell["problems"])
 
 
@@ -228,7 +227,7 @@ def register_selectors(register):
     first = toy("--selector", "mine", "--plugin", plugin).rows[0]
     plugin.write_text(source.replace("range(len(pool))", "range(len(pool))[::-1]"))
     second = toy("--selector", "mine", "--plugin", plugin).rows[0]
-    cells = [json.loads((tmp_path / "runs" / "cells" / f"{row['cell']}.json").read_text()) for row in (first, second)]
+    cells = [cell_of(tmp_path / "runs", row) for row in (first, second)]
     assert cells[0]["problems"] != cells[1]["problems"]
 
 
@@ -272,7 +271,7 @@ def test_a_ranker_that_draws_nothing_is_asked_once_for_all_trials(toy, tmp_path)
     calls = tmp_path / "counting.py.calls"
     row = toy("--selector", "counting", "--plugin", counting, "--trials", "4").rows[0]
     assert len(calls.read_text()) == row["solvable"] == 6
-    cell = json.loads((tmp_path / "runs" / "cells" / f"{row['cell']}.json").read_text())
+    cell = cell_of(tmp_path / "runs", row)
     assert all(len(entry["ranks"]) == 4 for entry in cell["problems"])
     toy("--selector", "counting:draws=true", "--plugin", counting, "--trials", "4")
     assert len(calls.read_text()) == 6 + 4 * 6
@@ -289,5 +288,5 @@ def test_a_selector_that_ranks_many_pools_at_once_gives_the_rows_of_one_after_th
     )
     alone, together = toy("--selector", "repexp", "--selector", "repexp:device=cpu").rows
     assert sizes == [4, 2]
-    cells = [json.loads((tmp_path / "runs" / "cells" / f"{row['cell']}.json").read_text()) for row in (alone, together)]
+    cells = [cell_of(tmp_path / "runs", row) for row in (alone, together)]
     assert cells[0]["problems"] == cells[1]["problems"]

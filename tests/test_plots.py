@@ -10,7 +10,6 @@ import os
 import re
 import shutil
 import statistics
-import subprocess
 import sys
 from collections import defaultdict
 from fractions import Fraction
@@ -18,9 +17,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from conftest import ROOT, TOY
+from support.json_lines import write_json_lines
+from support.paths import ROOT, TOY
+from support.processes import harness_command, printed_by, run_to_end
+from support.refusals import refusal_of
 
-from harness import HarnessError
 from harness.plugin_system.registry import load_registry
 from harness.results import cells
 from harness.running import grid as grids
@@ -518,8 +519,7 @@ def test_the_same_cells_give_the_same_bytes_in_another_process_with_other_settin
     env = {**os.environ, "MATPLOTLIBRC": str(settings), "PYTHONHASHSEED": "77", "SOURCE_DATE_EPOCH": "1000000000"}
     command = drawable("passk", rich, tmp_path)
     assert harness(*command, "--out", tmp_path / "here").code == 0
-    there = [sys.executable, "-m", "harness", *map(str, command), "--out", str(tmp_path / "there")]
-    subprocess.run(there, env=env, check=True, capture_output=True)
+    run_to_end(harness_command(*command, "--out", tmp_path / "there"), env=env, check=True)
     for kind in ("pdf", "png", "csv"):
         here, other = ((tmp_path / place / f"passk.{kind}").read_bytes() for place in ("here", "there"))
         assert here == other, kind
@@ -585,8 +585,7 @@ def test_a_log_axis_has_ticks_and_holds_what_it_was_given(low, high):
 def test_listing_figures_needs_no_matplotlib_and_drawing_says_that_it_does(harness, rich, monkeypatch):
     code = "import sys; from harness_plugins.figures import drawing; drawing.listing()"
     code += "; print({'matplotlib', 'torch'} & set(sys.modules))"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == "set()"
+    assert printed_by(code) == "set()"
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     listed = [row["name"] for row in harness("plot", "--list", "--json").rows]
     assert listed[: len(NAMES)] == list(NAMES)  # those of trained models, which are not made of cells, follow
@@ -601,10 +600,7 @@ def test_listing_figures_needs_no_matplotlib_and_drawing_says_that_it_does(harne
 
 
 def refused(name, *folders, **options):
-    with pytest.raises(HarnessError) as failure:
-        rows_of(name, *folders, **options)
-    assert "\n" not in str(failure.value)
-    return str(failure.value)
+    return refusal_of(rows_of, name, *folders, **options)
 
 
 def test_an_unknown_figure_is_refused_by_name(tmp_path):
@@ -752,9 +748,9 @@ def test_likelihoods_asks_the_selector_that_made_the_cell(toy, tmp_path):
 
 
 def test_a_pool_without_log_probabilities_has_no_likelihoods(harness, tmp_path):
-    pool, root = tmp_path / "pool.jsonl", tmp_path / "runs"
+    root = tmp_path / "runs"
     lines = [{"problem_id": f"p{i}", "responses": ["a", "b"], "correct": [True, False]} for i in range(3)]
-    pool.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    pool = write_json_lines(tmp_path / "pool.jsonl", lines)
     assert harness("run", "--pool", pool, "--selector", "uniform", "--store", root).code == 0
     line = refused("likelihoods", root / "cells", selector="uniform", store=root)
     assert line.endswith("carries no token counts: sample one with `harness run`")

@@ -10,7 +10,6 @@ import platform
 import shutil
 import signal
 import subprocess
-import sys
 import time
 from dataclasses import replace
 
@@ -19,8 +18,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 import yaml
-from conftest import TOY, contents
-from hub_server import TOKEN, HubServer, Repository
+from support.hub_server import TOKEN, HubServer, Repository
+from support.json_lines import write_json_lines
+from support.paths import TOY
+from support.processes import harness_command, printed_by, wait_for
+from support.stores import contents
 
 from harness import Problem, Responses
 from harness.store import shards
@@ -179,8 +181,8 @@ def test_a_pool_from_a_file_goes_and_comes_with_odd_texts_and_without_tokens(pus
         },
         {"problem_id": "../../2", "prompt": "?", "responses": ["\ud800 lone", "b", "b"], "correct": [False] * 3},
     ]
-    (tmp_path / "odd.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
-    run = ("run", "--pool", tmp_path / "odd.jsonl", "--selector", "uniform", "--store", tmp_path / "odd", "--json")
+    pool = write_json_lines(tmp_path / "odd.jsonl", lines)
+    run = ("run", "--pool", pool, "--selector", "uniform", "--store", tmp_path / "odd", "--json")
     assert harness(*run).code == 0
     [key] = [path.name for path in (tmp_path / "odd" / "pool").iterdir()]
     assert push("--verdicts", "--prompts", "mit", key=key[:8], root=tmp_path / "odd").code == 0
@@ -203,9 +205,7 @@ def test_datasets_reads_what_was_pushed(push, hub, tmp_path):
         f"rest = [datasets.load_dataset({REPO!r}, name, split='pool') for name in {names[1:]!r}]\n"
         "print(json.dumps([[len(one), one.column_names, one[17]] for one in (first, *rest)]))"
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120)
-    assert done.returncode == 0, done.stderr
-    responses, vectors, verdicts = json.loads(done.stdout.splitlines()[-1])
+    responses, vectors, verdicts = json.loads(printed_by(code, timeout=120).splitlines()[-1])
     assert [one[0] for one in (responses, vectors, verdicts)] == [96] * 3
     assert [one[2]["problem_id"] for one in (responses, vectors, verdicts)] == ["test/1"] * 3
     assert responses[2]["index"] == 1
@@ -688,11 +688,9 @@ def test_a_pull_that_is_killed_goes_on_where_it_stopped(push, pull, hub, tmp_pat
     monkeypatch.setattr(pool_tables, "PART_BYTES", 1)
     push("--vectors", "--verdicts", "--prompts", "mit")
     hub.stop_after = 7  # of 18 files
-    command = [sys.executable, "-m", "harness", "pool", "pull", REPO, "--store", str(tmp_path / "other")]
+    command = harness_command("pool", "pull", REPO, "--store", tmp_path / "other")
     child = subprocess.Popen(command, stderr=subprocess.PIPE)
-    deadline = time.monotonic() + 60
-    while hub.stop_after >= 0 and time.monotonic() < deadline:
-        time.sleep(0.02)
+    wait_for(lambda: hub.stop_after < 0, 60, "the hub has given seven files")
     time.sleep(0.2)  # half of a file is there
     child.send_signal(signal.SIGKILL)
     child.communicate()

@@ -14,8 +14,8 @@ from types import SimpleNamespace
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from conftest import ROOT, TOY
-from toy import Colours
+from support.paths import ROOT, TOY
+from support.toy import Colours
 
 from harness import HarnessError, Problem, Task
 from harness.pools.given import pool_digest

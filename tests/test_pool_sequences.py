@@ -10,7 +10,7 @@ import shlex
 
 import numpy as np
 import pytest
-from conftest import ROOT
+from support.paths import ROOT
 
 from harness import HarnessError
 from harness.pools.reading import read_pool

@@ -7,7 +7,7 @@ import json
 
 import numpy as np
 import pytest
-from conftest import TOY
+from support.paths import TOY
 
 LINES = [{"problem_id": f"test/{i}", "responses": ["say red", "say blue", "say green", "say red"]} for i in range(3)]
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 import os
 import pty
 import subprocess
-import sys
 from contextlib import suppress
 from pathlib import Path
 from threading import Timer
 
 import pytest
-from conftest import TOY
+from support.paths import TOY
+from support.processes import harness_command, run_to_end
 
 from harness.running import preflight
 from harness.running.config import RunConfig
@@ -143,8 +143,8 @@ def test_states_of_a_pool_made_elsewhere_are_counted_too(toy, tmp_path):
 
 def test_the_papers_pool_is_not_begun_without_a_word(tmp_path):
     """The command that began 42 hours of sampling."""
-    command = [sys.executable, "-m", "harness", "run", "--task", "game24", "--paper", "--selector", "uniform"]
-    done = subprocess.run(command, cwd=tmp_path, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=600)
+    command = harness_command("run", "--task", "game24", "--paper", "--selector", "uniform")
+    done = run_to_end(command, cwd=tmp_path, stdin=subprocess.DEVNULL, timeout=600)
     assert done.returncode == 2, done.stderr
     assert "error: run: not begun, since it takes at most about" in done.stderr
     assert not list(tmp_path.rglob("*.parquet"))
@@ -172,9 +172,8 @@ def test_a_probe_of_whole_responses_is_not_made_where_it_would_take_long(tmp_pat
 def at_a_terminal(tmp_path, answer):
     """The exit code and what stands on the terminal of a real process that has one."""
     master, terminal = pty.openpty()
-    command = [sys.executable, "-m", "harness", "run", "--task", "colours", "--plugin", TOY, "--selector", "shuffle"]
-    command += ["--store", tmp_path / "runs", *HOURS]
-    process = subprocess.Popen(list(map(str, command)), stdin=terminal, stdout=terminal, stderr=terminal)
+    options = ("--task", "colours", "--plugin", TOY, "--selector", "shuffle", "--store", tmp_path / "runs", *HOURS)
+    process = subprocess.Popen(harness_command("run", *options), stdin=terminal, stdout=terminal, stderr=terminal)
     os.close(terminal)
     deadline = Timer(60, process.kill)  # a run that is begun after all would go on for hours
     deadline.start()

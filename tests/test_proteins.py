@@ -8,18 +8,16 @@ import json
 import math
 import os
 import shutil
-import signal
-import subprocess
-import sys
-import time
 from collections import Counter
 from pathlib import Path
 
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
-from conftest import ROOT, contents
-from tiny_proteins import CHILD, tiny_esm3, tiny_esmc, tiny_esmfold
+from support.paths import ROOT
+from support.processes import harness_command, kill_when, run_to_end
+from support.stores import contents
+from support.tiny_proteins import CHILD, tiny_esm3, tiny_esmc, tiny_esmfold
 
 from harness import HarnessError, Problem, Sampler
 from harness.plugin_system.component import parse_spec
@@ -29,16 +27,7 @@ from harness_tasks.proteins import Proteins, fault, lengths
 
 LETTERS = "ACDEFGHIKLMNPQRSTVWY"
 
-
-@pytest.fixture(scope="module", autouse=True)
-def one_thread():
-    """With two threads on shared cores tiny models take forty times as long."""
-    import torch
-
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
+pytestmark = pytest.mark.usefixtures("one_thread")
 
 
 @pytest.fixture(scope="module")
@@ -97,7 +86,7 @@ def chat(prompt):
     return [{"role": "user", "content": prompt}]
 
 
-def drawn(engine, prompt, n, seed=7, **sampler):
+def sample(engine, prompt, n, seed=7, **sampler):
     (responses,) = engine.sample(
         SampleRequest([chat(prompt)], n=n, sampler=Sampler(**sampler), max_tokens=100, seeds=[seed])
     )
@@ -258,12 +247,12 @@ print(json.dumps({"counted": counted, "heat": heat, "kept": kept, "same": same, 
 @pytest.mark.slow
 def test_sequences_come_as_from_esms_own_sampler(esm3_folder, esm_python):
     from scipy.stats import chi2_contingency
-    from tiny_proteins import TINY_ESM3
+    from support.tiny_proteins import TINY_ESM3
 
     weights = esm3_folder / "data" / "weights" / "esm3_sm_open_v1.pth"
     command = [esm_python, "-c", AGAINST_ESM, CHILD, weights, json.dumps(TINY_ESM3)]
     quiet = os.environ | {"OMP_NUM_THREADS": "1", "DISABLE_ITERATIVE_SAMPLING_TQDM": "1"}
-    done = subprocess.run(list(map(str, command)), check=True, capture_output=True, text=True, env=quiet)
+    done = run_to_end(list(map(str, command)), check=True, env=quiet)
     said = json.loads(done.stdout.splitlines()[-1])
     assert said["counted"] == [True] * 4
     assert said["heat"]
@@ -280,37 +269,37 @@ def test_sequences_come_as_from_esms_own_sampler(esm3_folder, esm_python):
 def test_a_row_depends_on_seed_and_row_alone(engine, monkeypatch):
     from harness_plugins.engines.row_chunks import Chunks
 
-    six = drawn(engine, "_" * 16, 6)
+    six = sample(engine, "_" * 16, 6)
     assert len(set(six.texts)) == 6
-    assert drawn(engine, "_" * 16, 3).texts == six.texts[:3]
-    assert drawn(engine, "_" * 16, 3, seed=8).texts != six.texts[:3]
+    assert sample(engine, "_" * 16, 3).texts == six.texts[:3]
+    assert sample(engine, "_" * 16, 3, seed=8).texts != six.texts[:3]
     monkeypatch.setattr(engine, "_chunks", Chunks(2))
-    again = drawn(engine, "_" * 16, 6)
+    again = sample(engine, "_" * 16, 6)
     assert again.texts == six.texts
     assert again.logprobs == pytest.approx(six.logprobs, abs=1e-4)
 
 
 def test_sequences_have_the_prompts_length_the_twenty_letters_and_the_letters_that_were_given(engine):
-    sample = drawn(engine, "MK____HE" * 2, 5)
-    for text, ids, length in zip(sample.texts, sample.token_ids, sample.lengths, strict=True):
+    responses = sample(engine, "MK____HE" * 2, 5)
+    for text, ids, length in zip(responses.texts, responses.token_ids, responses.lengths, strict=True):
         assert len(text) == len(ids) == length == 16
         assert set(text) <= set(LETTERS)
         assert (text[:2], text[6:10], text[14:]) == ("MK", "HEMK", "HE")
-    assert set(sample.finish) == {"stop"}
-    assert np.isfinite(sample.logprobs).all()
-    assert (sample.logprobs < 0).all()
+    assert set(responses.finish) == {"stop"}
+    assert np.isfinite(responses.logprobs).all()
+    assert (responses.logprobs < 0).all()
 
 
 def test_alphabet_annealing_and_steps_are_recorded_and_change_what_comes(engine, monkeypatch):
     plain = copy.copy(engine)  # with the same child
-    usual = drawn(engine, "_" * 40, 8, temperature=3.0).texts
+    usual = sample(engine, "_" * 40, 8, temperature=3.0).texts
     monkeypatch.setattr(plain, "annealing", False)
-    hot = drawn(plain, "_" * 40, 8, temperature=3.0).texts
+    hot = sample(plain, "_" * 40, 8, temperature=3.0).texts
     assert hot != usual
     monkeypatch.setattr(plain, "steps", 2)
-    assert drawn(plain, "_" * 40, 8, temperature=3.0).texts != hot
+    assert sample(plain, "_" * 40, 8, temperature=3.0).texts != hot
     monkeypatch.setattr(plain, "alphabet", "all")
-    assert set("".join(drawn(plain, "_" * 40, 8, temperature=3.0).texts)) - set(LETTERS)
+    assert set("".join(sample(plain, "_" * 40, 8, temperature=3.0).texts)) - set(LETTERS)
     named = {"annealing", "steps", "alphabet", "esm", "revision", "dtype", "schedule", "strategy"}
     assert named <= set(plain.identity())
     assert plain.identity() != engine.identity()
@@ -328,7 +317,7 @@ def test_alphabet_annealing_and_steps_are_recorded_and_change_what_comes(engine,
 )
 def test_what_esm3_cannot_do_is_one_clear_line(engine, prompt, sampler, said):
     with pytest.raises(HarnessError, match=said) as caught:
-        drawn(engine, prompt, 1, **sampler)
+        sample(engine, prompt, 1, **sampler)
     assert "\n" not in str(caught.value)
 
 
@@ -344,18 +333,18 @@ def test_a_checkpoint_that_lacks_weights_is_refused(esm3_folder, esm_python, tmp
     torch.save({f"module.{name}": values for name, values in state.items()}, part / WEIGHTS)
     engine = Esm3(str(part), python=str(esm_python), device="cpu", test_weights=True)
     with pytest.raises(HarnessError, match="Missing key"):
-        drawn(engine, "____", 1)
+        sample(engine, "____", 1)
 
 
 def test_a_child_that_dies_is_one_clear_line(esm3_folder, esm_python):
     from harness_plugins.engines.esm3.engine import Esm3
 
     engine = Esm3(str(esm3_folder), python=str(esm_python), steps=1, device="cpu", test_weights=True)
-    drawn(engine, "____", 1)
+    sample(engine, "____", 1)
     engine._child._process.kill()
     engine._child._process.wait()
     with pytest.raises(HarnessError, match="esm3: its process ended"):
-        drawn(engine, "____", 1)
+        sample(engine, "____", 1)
 
 
 def test_an_environment_without_esm_says_how_to_make_one(esm3_folder, monkeypatch, tmp_path):
@@ -627,26 +616,23 @@ def test_a_run_killed_while_it_folds_goes_on_at_the_next_chunk_and_gives_the_sam
     pool.write_text(json.dumps({"problem_id": "length-60", "responses": sequences(70, 60)}) + "\n")
     task = f"proteins:length=60,verifier={models / 'fold'},test_weights=true,device=cpu,plddt_min=0.4,ptm_min=0.03"
 
-    def command(where):
-        asked = ("--task", task, "--pool", pool, "--embedder", "tfidf", "--selector", "uniform", "--store", where)
-        return ["run", *map(str, asked), "--json"]
+    def command(store):
+        options = ("--task", task, "--pool", pool, "--embedder", "tfidf", "--selector", "uniform", "--store", store)
+        return ["run", *options, "--json"]
+
+    def measured():
+        return list(killed.glob("measure/*/length*.parquet"))
 
     whole, killed = tmp_path / "whole", tmp_path / "killed"
     table = harness(*command(whole)).out
-    child = [sys.executable, "-m", "harness", *command(killed)]
-    process = subprocess.Popen(child, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    while not list(killed.glob("measure/*/length*.parquet")):  # 64 of 70 are measured
-        assert process.poll() is None
-        time.sleep(0.002)
-    process.send_signal(signal.SIGKILL)
-    assert process.wait() == -signal.SIGKILL
-    (measured,) = killed.glob("measure/*/length*.parquet")
-    assert pq.read_metadata(measured).num_rows == 64
+    kill_when(measured, harness_command(*command(killed)), env=environment)
+    (shard,) = measured()
+    assert pq.read_metadata(shard).num_rows == 64
     again = harness(*command(killed))
     assert "measure: 6 responses" in again.err
     assert again.out == table
     assert [row["errors"] for row in again.rows] == [0]
-    assert pq.read_metadata(measured).num_rows == 70
+    assert pq.read_metadata(shard).num_rows == 70
     assert contents(killed) == contents(whole)
 
 
@@ -667,9 +653,9 @@ def test_models_in_the_hubs_cache_are_found_by_their_ids_and_pinned_by_their_com
     task = "proteins:length=24,device=cpu,test_weights=true"
     engine = f"esm3:steps=2,device=cpu,test_weights=true,python={esm_python}"
     asked = ("--task", task, "--engine", engine, "--embedder", "esmc:device=cpu,test_weights=true", "--n", 3)
-    command = [sys.executable, "-m", "harness", "run", *asked, "--selector", "repexp", "--store", tmp_path / "runs"]
+    command = harness_command("run", *asked, "--selector", "repexp", "--store", tmp_path / "runs", "--json")
     environment = os.environ | {"OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1", "HF_HOME": str(tmp_path / "hf")}
-    done = subprocess.run([*map(str, command), "--json"], env=environment, capture_output=True, text=True)
+    done = run_to_end(command, env=environment)
     assert done.returncode == 0, done.stderr
     (row,) = json.loads(done.stdout)
     assert (row["model"], row["samples_to_correct"]) == ("random weights: biohub/esm3-sm-open-v1", 1.0)

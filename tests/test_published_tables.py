@@ -8,6 +8,7 @@ import shutil
 
 import numpy as np
 import pytest
+from support.json_lines import write_json_lines
 
 from harness.results import cells, inert, leaderboard
 from harness.scoring import stats
@@ -25,8 +26,7 @@ def graded(harness, tmp_path):
             {"problem_id": name, "responses": [f"{name} {i}" for i in range(len(given))], "correct": given}
             for name, given in verdicts.items()
         ]
-        pool = tmp_path / "pool.jsonl"
-        pool.write_text("".join(json.dumps(line) + "\n" for line in lines))
+        pool = write_json_lines(tmp_path / "pool.jsonl", lines)
         chosen = [word for name in selectors or ("uniform",) for word in ("--selector", name)]
         outcome = harness(
             "run", "--pool", pool, *chosen, "--store", tmp_path / "runs", *options.get("more", ("--json",))

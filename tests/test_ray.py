@@ -7,7 +7,6 @@ import json
 import os
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 import tempfile
@@ -19,7 +18,9 @@ from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
-from conftest import ROOT, TOY, contents
+from support.paths import SUPPORT, TOY
+from support.processes import alive, free_port, harness_command, run_to_end, wait_for
+from support.stores import contents
 
 from harness import HarnessError
 from harness.running.config import RunConfig
@@ -33,7 +34,7 @@ from harness_plugins.executors.ray.worker import difference, make_terms
 
 if find_spec("ray") is None:  # not imported: it is used in processes of its own
     pytest.skip("needs ray", allow_module_level=True)
-NODES = ROOT / "tests" / "ray_nodes.py"
+NODES = SUPPORT / "ray_nodes.py"
 HANGS_S = 300  # a shared machine is slow; nothing here waits for it in vain
 # Loopback alone, whatever network there is; one thread, as `make test` has it.
 QUIET = {"RAY_USAGE_STATS_ENABLED": "0", "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0", "OMP_NUM_THREADS": "1"}
@@ -46,24 +47,13 @@ def environment(**more: str) -> dict[str, str]:
 
 
 def command(store: Path, executor: str, *more: object, engine: str = "toy:group=2", task: str = "colours") -> list[str]:
-    options = {"--task": task, "--engine": engine, "--plugin": TOY, "--store": store, "--executor": executor}
-    flat = [str(part) for option in options.items() for part in option]
-    rest = [str(part) for part in more]
-    return [
-        sys.executable,
-        "-m",
-        "harness",
-        "run",
-        *flat,
-        *(rest if "--selector" in rest else RESOURCES + rest),
-        "--json",
-    ]
+    fixed = ("--task", task, "--engine", engine, "--plugin", TOY, "--store", store, "--executor", executor)
+    selectors = () if "--selector" in more else RESOURCES
+    return harness_command("run", *fixed, *selectors, *more, "--json")
 
 
 def run(*args, cwd=None, env=None, **more) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        command(*args, **more), capture_output=True, text=True, timeout=HANGS_S, cwd=cwd, env=env or environment()
-    )
+    return run_to_end(command(*args, **more), timeout=HANGS_S, cwd=cwd, env=env or environment())
 
 
 def descendants(pid: int) -> Iterator[tuple[int, str]]:
@@ -80,14 +70,6 @@ def descendants(pid: int) -> Iterator[tuple[int, str]]:
         for child, line in children.get(todo.pop(), []):
             yield child, line
             todo.append(child)
-
-
-def eventually(condition, what: str):
-    deadline = time.monotonic() + HANGS_S
-    while not (found := condition()):
-        assert time.monotonic() < deadline, what
-        time.sleep(0.1)
-    return found
 
 
 def shards(store: Path) -> int:
@@ -143,7 +125,7 @@ def here(tmp_path_factory):
 def test_a_cluster_gives_the_table_and_the_bytes_of_a_local_run_with_relative_paths_too(cluster, here, tmp_path):
     shutil.copy(TOY, tmp_path / "toy.py")
     relative = [part if part != str(TOY) else "toy.py" for part in command(Path("runs"), cluster.executor)]
-    done = subprocess.run(relative, capture_output=True, text=True, timeout=HANGS_S, cwd=tmp_path, env=environment())
+    done = run_to_end(relative, timeout=HANGS_S, cwd=tmp_path, env=environment())
     assert done.returncode == 0, done.stderr
     assert done.stdout == here[0]
     assert contents(tmp_path / "runs") == here[1]
@@ -156,16 +138,15 @@ def test_a_real_model_gives_the_same_bytes_in_a_cluster_that_the_run_starts_itse
     game += [part for name in ("repexp", "facility-location", "uniform") for part in ("--selector", name)]
     tables = []
     for executor in ("local", "ray:workers=1"):
-        line = [sys.executable, "-m", "harness", "run", *game, "--executor", executor]
-        line += ["--engine", "transformers:batch=24", "--store", str(tmp_path / executor[:3])]
-        done = subprocess.run(line, capture_output=True, text=True, timeout=HANGS_S, env=environment())
+        options = ("--executor", executor, "--engine", "transformers:batch=24", "--store", tmp_path / executor[:3])
+        done = run_to_end(harness_command("run", *game, *options), timeout=HANGS_S, env=environment())
         assert done.returncode == 0, done.stderr
         tables.append(done.stdout)
     assert tables[0] == tables[1]
     assert contents(tmp_path / "ray") == contents(tmp_path / "loc")
 
 
-def drawing(*raylets: int) -> list[int]:
+def sampling_workers(*raylets: int) -> list[int]:
     """The workers below these raylets that draw at this moment."""
     return [pid for raylet in raylets for pid, line in descendants(raylet) if line.startswith("ray::Worker.do")]
 
@@ -175,8 +156,8 @@ def test_a_node_killed_midway_loses_nothing_and_the_bytes_are_those_of_a_local_r
     with nodes(1, 1) as two:
         line = command(tmp_path, two.executor, engine="toy:group=1,delay_s=5")  # its worker may start seconds later
         process = subprocess.Popen(line, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment())
-        eventually(lambda: shards(tmp_path) >= 1, "nothing was drawn")
-        busy = eventually(lambda: drawing(two.raylets[1]), "the second node does nothing")
+        wait_for(lambda: shards(tmp_path) >= 1, HANGS_S, "the first shard")
+        busy = wait_for(lambda: sampling_workers(two.raylets[1]), HANGS_S, "work on the second node")
         for pid in (two.raylets[1], *busy):
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
@@ -190,7 +171,7 @@ def test_a_node_killed_midway_loses_nothing_and_the_bytes_are_those_of_a_local_r
 def test_a_killed_worker_is_replaced_and_the_rest_of_its_group_drawn(cluster, here, tmp_path):
     line = command(tmp_path, cluster.executor, engine="toy:group=6,delay_s=1")
     process = subprocess.Popen(line, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment())
-    (worker,) = eventually(lambda: drawing(*cluster.raylets), "no worker draws")
+    (worker,) = wait_for(lambda: sampling_workers(*cluster.raylets), HANGS_S, "a worker that samples")
     time.sleep(3)  # some of the group is kept and counted by then, and is counted once in the end
     os.kill(worker, signal.SIGKILL)
     out, err = process.communicate(timeout=HANGS_S)
@@ -378,7 +359,7 @@ def test_an_interrupted_run_leaves_nothing_running_and_goes_on_where_it_was(here
         env=environment(TMPDIR=str(short_folder)),
         start_new_session=True,
     )
-    eventually(lambda: shards(store) >= 2, "nothing was drawn")
+    wait_for(lambda: shards(store) >= 2, HANGS_S, "two shards")
     below = list(descendants(process.pid))
     assert any("gcs_server" in line for _, line in below)
     os.killpg(process.pid, signal.SIGINT)  # as a terminal sends it: to all of the group
@@ -386,7 +367,7 @@ def test_an_interrupted_run_leaves_nothing_running_and_goes_on_where_it_was(here
     assert process.returncode == 130, err
     assert "interrupted: what is finished is kept" in err
     assert "Traceback" not in err
-    eventually(lambda: not [pid for pid, _ in below if alive(pid)], f"still there: {below}")
+    wait_for(lambda: not [pid for pid, _ in below if alive(pid)], HANGS_S, f"the end of {below}")
     assert not list(short_folder.iterdir())
     kept = shards(store)
     assert 2 <= kept < 6
@@ -394,12 +375,6 @@ def test_an_interrupted_run_leaves_nothing_running_and_goes_on_where_it_was(here
     assert f"pool: reused for {kept} of 6 problems" in again.stderr
     assert again.stdout == here[0]
     assert contents(store) == here[1]
-
-
-def alive(pid: int) -> bool:
-    with contextlib.suppress(OSError):
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
-    return False
 
 
 @pytest.mark.slow
@@ -410,22 +385,16 @@ def test_a_run_killed_with_sigkill_takes_its_own_cluster_with_it(short_folder, t
         stderr=subprocess.DEVNULL,
         env=environment(TMPDIR=str(short_folder)),
     )
-    eventually(lambda: shards(tmp_path) >= 1, "nothing was drawn")
+    wait_for(lambda: shards(tmp_path) >= 1, HANGS_S, "the first shard")
     # Ray's two agents try for a minute to tell the dead head that their node is dead, and then end too.
     below = [(pid, line) for pid, line in descendants(process.pid) if "Agent" not in line]
     assert any("raylet" in line for _, line in below)
     process.kill()
     process.wait()
-    eventually(lambda: not [line for pid, line in below if alive(pid)], "the cluster outlives the run")
+    wait_for(lambda: not [line for pid, line in below if alive(pid)], HANGS_S, "the end of the cluster")
 
 
 # The clear lines.
-
-
-def free_port() -> int:
-    with socket.socket() as one:
-        one.bind(("127.0.0.1", 0))
-        return one.getsockname()[1]
 
 
 @pytest.mark.parametrize(

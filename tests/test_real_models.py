@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import os
-import signal
-import subprocess
-import sys
-import time
 from pathlib import Path
 
 import numpy as np
 import pytest
-from conftest import contents
+from support.processes import harness_command, kill_when, run_to_end
+from support.stores import contents
 
 from harness.store import shards as store
 
@@ -111,19 +108,12 @@ def assert_same_but_for_last_bits(one: Path, other: Path) -> None:
 
 def test_a_run_of_the_embedded_model_killed_twice_gives_the_tokens_of_an_unkilled_one(tmp_path):
     def command(store: Path) -> list[str]:
-        return [sys.executable, "-m", "harness", *run_options(store, "--n", "24", "--limit", "24")]
+        return harness_command(*run_options(store, "--n", "24", "--limit", "24"))
 
     whole = tmp_path / "whole"
-    table = subprocess.run(command(whole), env=ENVIRONMENT, capture_output=True, check=True).stdout
+    table = run_to_end(command(whole), env=ENVIRONMENT, check=True).stdout
     killed = tmp_path / "killed"
-    for shards in (1, 12):
-        process = subprocess.Popen(
-            command(killed), env=ENVIRONMENT, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
-        )
-        while len(list(killed.rglob("*.parquet"))) < shards:
-            assert process.poll() is None
-            time.sleep(0.002)
-        process.send_signal(signal.SIGKILL)
-        assert process.wait() == -signal.SIGKILL
-    assert subprocess.run(command(killed), env=ENVIRONMENT, capture_output=True, check=True).stdout == table
+    for count in (1, 12):
+        kill_when(lambda n=count: len(list(killed.rglob("*.parquet"))) >= n, command(killed), env=ENVIRONMENT)
+    assert run_to_end(command(killed), env=ENVIRONMENT, check=True).stdout == table
     assert_same_but_for_last_bits(killed, whole)

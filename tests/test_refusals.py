@@ -7,6 +7,8 @@ import shutil
 from pathlib import Path
 
 import pytest
+from support.paths import SUPPORT
+from support.refusals import refusal_of
 
 from harness import HarnessError
 from harness_plugins.engines.transformers.engine import Transformers
@@ -16,7 +18,7 @@ from harness_plugins.rl import evaluation as rl_eval
 from harness_plugins.rl import tables as rl_tables
 
 ENGINES = (Transformers, Vllm)
-TRAINER = Path(__file__).parent / "counting_trainer.py"
+TRAINER = SUPPORT / "counting_trainer.py"
 
 
 @pytest.fixture
@@ -26,10 +28,7 @@ def model(tmp_path):
 
 
 def refusal(engine, model):
-    with pytest.raises(HarnessError) as caught:
-        engine(model=str(model))
-    assert "\n" not in str(caught.value)
-    return str(caught.value)
+    return refusal_of(engine, model=str(model))
 
 
 @pytest.mark.parametrize("engine", ENGINES)

@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
 import sys
-from pathlib import Path
+from functools import partial
 from textwrap import dedent
 
 import pytest
+from support.distributions import write_distribution
+from support.processes import harness_command, run_to_end
 
 from harness import HarnessError
 from harness.plugin_system.registry import load_registry
@@ -34,15 +35,7 @@ def install(tmp_path, monkeypatch):
     """Install a throw-away distribution: `install("harness-foo", "1.0", source, entry="foo")`."""
     monkeypatch.syspath_prepend(tmp_path)
 
-    def call(dist: str, version: str, source: str, entry: str = "") -> None:
-        module = dist.replace("-", "_")
-        (tmp_path / f"{module}.py").write_text(dedent(source))
-        folder = tmp_path / f"{module}-{version}.dist-info"
-        folder.mkdir()
-        (folder / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {dist}\nVersion: {version}\n")
-        (folder / "entry_points.txt").write_text(f"[harness]\n{entry or module} = {module}\n")
-
-    yield call
+    yield partial(write_distribution, tmp_path)
     for name in [name for name in sys.modules if name.startswith("harness_throwaway")]:
         del sys.modules[name]
 
@@ -194,10 +187,9 @@ def test_a_plugin_file_is_loaded_and_a_broken_one_is_an_error(tmp_path):
 def test_doctor_reports_every_fault_in_a_process_of_its_own_and_exits_1(install, tmp_path):
     install("harness-throwaway", "0.2", "import no_such_module_anywhere", entry="thrown")
     environment = os.environ | {"PYTHONPATH": str(tmp_path)}
-    command = [sys.executable, "-m", "harness", "doctor"]
-    done = subprocess.run(command, env=environment, capture_output=True, text=True)
+    done = run_to_end(harness_command("doctor"), env=environment)
     assert done.returncode == 1
     assert "No module named 'no_such_module_anywhere'" in done.stdout
     assert "Traceback (most recent call last)" in done.stdout
-    clean = subprocess.run(command, cwd=Path("/"), capture_output=True, text=True)
+    clean = run_to_end(harness_command("doctor"), cwd="/")
     assert clean.returncode == 0, clean.stdout

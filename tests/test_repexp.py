@@ -12,8 +12,10 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from numpy.typing import NDArray
 from scipy.stats import chisquare
+from support.repexp_features import HARSH, ORDINARY, assert_greedy, clustered, fewer_than_dimensions, gaussian
+from support.selector_pools import pool_of
 
-from harness import HarnessError, Pool
+from harness import HarnessError
 from harness_selectors.numerics import elliptical, elliptical_bounds
 from harness_selectors.repexp import RepExp, reference_bonuses, reference_order
 from harness_selectors.uniform import Uniform
@@ -21,66 +23,8 @@ from harness_selectors.uniform import Uniform
 Floats = NDArray[np.floating]
 
 
-def pool_of(h: Floats) -> Pool:
-    n = len(h)
-    return Pool(texts=["x"] * n, embeddings=h, logprobs=np.zeros(n), lengths=np.ones(n, np.int64), answers=[None] * n)
-
-
 def repexp(h: Floats, lam: float = 1.0, first: str = "random", seed: int = 0) -> list[int]:
-    return list(RepExp(lam=lam, first=first).rank(pool_of(h), np.random.default_rng(seed)))
-
-
-def assert_greedy(h: Floats, order: list[int], lam: float, first: int = 1) -> None:
-    """Every pick has the best bonus of those left, within 1e-9 of it: the definition at every prefix."""
-    assert sorted(order) == list(range(len(h)))
-    for k in range(first, len(order)):
-        bonus = reference_bonuses(h, lam, order[:k])
-        best = bonus[order[k:]].max()
-        assert bonus[order[k]] >= best * (1 - 1e-9), f"pick {k}: {bonus[order[k]]} < {best}"
-
-
-def gaussian(rng: np.random.Generator) -> Floats:
-    return rng.normal(size=(90, 12))
-
-
-def clustered(rng: np.random.Generator) -> Floats:
-    return 3 * rng.normal(size=(7, 12))[rng.integers(7, size=90)] + 0.2 * rng.normal(size=(90, 12))
-
-
-def low_rank(rng: np.random.Generator) -> Floats:
-    return rng.normal(size=(90, 3)) @ rng.normal(size=(3, 24))
-
-
-def duplicated(rng: np.random.Generator) -> Floats:
-    return rng.normal(size=(9, 12))[rng.integers(9, size=90)]
-
-
-def fewer_than_dimensions(rng: np.random.Generator) -> Floats:
-    return rng.normal(size=(30, 70))
-
-
-def one_dimension(rng: np.random.Generator) -> Floats:
-    return rng.normal(size=(60, 1))
-
-
-def with_zero_rows(rng: np.random.Generator) -> Floats:
-    return rng.normal(size=(60, 8)) * (rng.random(60) < 0.5)[:, None]
-
-
-def badly_scaled(rng: np.random.Generator) -> Floats:
-    return rng.normal(size=(60, 10)) * 10.0 ** rng.uniform(-3, 3, size=10)
-
-
-def badly_scaled_rows(rng: np.random.Generator) -> Floats:
-    return rng.normal(size=(60, 10)) * 10.0 ** rng.uniform(-3, 3, size=(60, 1))
-
-
-def nearly_parallel(rng: np.random.Generator) -> Floats:
-    return 100 * rng.normal(size=10) + 0.01 * rng.normal(size=(60, 10))
-
-
-ORDINARY = [gaussian, clustered, low_rank, duplicated, fewer_than_dimensions, one_dimension, with_zero_rows]
-HARSH = [badly_scaled, badly_scaled_rows, nearly_parallel]
+    return list(RepExp(lam=lam, first=first).rank(pool_of(embeddings=h), np.random.default_rng(seed)))
 
 
 @pytest.fixture(params=["tiny active set", "usual active set"])
@@ -166,7 +110,7 @@ def test_copies_come_in_the_order_of_their_indices_however_their_block_ends():
     h = mixture(rng, 800)[row]
     order = repexp(h)
     early = np.flatnonzero(np.isin(row, row[order[:9]]))[::-2].tolist()  # of copies the later ones among them
-    for before, rest in ((order[:1], order[1:]), (early, list(RepExp().rank_after(pool_of(h), early, rng)))):
+    for before, rest in ((order[:1], order[1:]), (early, list(RepExp().rank_after(pool_of(embeddings=h), early, rng)))):
         assert sorted(before + rest) == list(range(1600))
         assert row[rest].tolist() == row[reference_order(h, 1.0, before)[len(before) :]].tolist()
         assert all((np.diff([index for index in rest if row[index] == i]) > 0).all() for i in range(800))
@@ -242,13 +186,13 @@ def test_picks_of_the_reference_and_ours_maximise_the_log_determinant():
 def test_after_picks_made_before_the_rest_is_ordered_greedily(family, lam):
     h = family(np.random.default_rng(12))
     before = np.random.default_rng(13).permutation(len(h))[:7].tolist()
-    rest = list(RepExp(lam=lam).rank_after(pool_of(h), before, np.random.default_rng(0)))
+    rest = list(RepExp(lam=lam).rank_after(pool_of(embeddings=h), before, np.random.default_rng(0)))
     assert_greedy(h, before + rest, lam, first=len(before))
 
 
 @pytest.mark.parametrize("first", ["random", "max"])
 def test_after_the_beginning_of_its_own_order_it_goes_on_with_that_order(first):
-    pool = pool_of(np.random.default_rng(14).normal(size=(900, 20)).astype(np.float32))
+    pool = pool_of(embeddings=np.random.default_rng(14).normal(size=(900, 20)).astype(np.float32))
     order = list(RepExp(first=first).rank(pool, np.random.default_rng(0)))
     for k in (0, 1, 50, 899, 900):
         assert list(RepExp(first=first).rank_after(pool, order[:k], np.random.default_rng(0))) == order[k:]
@@ -256,7 +200,7 @@ def test_after_the_beginning_of_its_own_order_it_goes_on_with_that_order(first):
 
 def test_all_copies_of_a_row_but_those_picked_before_are_still_offered():
     h = np.repeat(np.eye(3, dtype=np.float32), 2, axis=0)
-    assert list(RepExp().rank_after(pool_of(h), [3, 0, 1], np.random.default_rng(0))) == [4, 2, 5]
+    assert list(RepExp().rank_after(pool_of(embeddings=h), [3, 0, 1], np.random.default_rng(0))) == [4, 2, 5]
 
 
 def test_float16_embeddings_are_ranked_as_their_float32_values():
@@ -271,7 +215,7 @@ def test_one_response_is_ranked_alone_and_none_are_not_ranked():
 
 def test_the_first_picks_are_those_of_the_full_order():
     h = np.random.default_rng(8).normal(size=(700, 10)).astype(np.float32)
-    ranking = RepExp().rank(pool_of(h), np.random.default_rng(0))
+    ranking = RepExp().rank(pool_of(embeddings=h), np.random.default_rng(0))
     assert list(islice(ranking, 40)) == repexp(h)[:40]
 
 
@@ -290,7 +234,7 @@ def test_pulling_few_picks_does_little_of_the_work(monkeypatch):
     monkeypatch.setattr(elliptical._ActiveSet, "join", counted_join)
     monkeypatch.setattr(elliptical_bounds.OutsideRows, "fall", counted_fall)
     h = np.random.default_rng(9).normal(size=(3000, 16)).astype(np.float32)
-    ranking = RepExp().rank(pool_of(h), np.random.default_rng(0))
+    ranking = RepExp().rank(pool_of(embeddings=h), np.random.default_rng(0))
     assert not work
     list(islice(ranking, 16))
     few = work.copy()
@@ -308,7 +252,7 @@ def test_the_same_seed_gives_the_same_order():
 def test_only_the_first_pick_depends_on_the_rng_and_it_takes_one_number():
     h = gaussian(np.random.default_rng(11)).astype(np.float32)
     rng, same = np.random.default_rng(12), np.random.default_rng(12)
-    order = list(RepExp().rank(pool_of(h), rng))
+    order = list(RepExp().rank(pool_of(embeddings=h), rng))
     assert order[0] == same.integers(len(h))
     assert rng.random() == same.random()
 
@@ -316,12 +260,12 @@ def test_only_the_first_pick_depends_on_the_rng_and_it_takes_one_number():
 def test_first_max_uses_no_randomness_and_starts_with_the_longest_row():
     h = gaussian(np.random.default_rng(13)).astype(np.float32)
     rng = np.random.default_rng(14)
-    assert next(RepExp(first="max").rank(pool_of(h), rng)) == np.linalg.norm(h, axis=1).argmax()
+    assert next(RepExp(first="max").rank(pool_of(embeddings=h), rng)) == np.linalg.norm(h, axis=1).argmax()
     assert rng.random() == np.random.default_rng(14).random()
 
 
 def test_the_first_pick_is_uniform():
-    pool, rng = pool_of(np.array([[0], [1], [1], [5], [-9], [100]], np.float32)), np.random.default_rng(15)
+    pool, rng = pool_of(embeddings=np.array([[0], [1], [1], [5], [-9], [100]], np.float32)), np.random.default_rng(15)
     firsts = Counter(next(RepExp().rank(pool, rng)) for _ in range(1800))
     assert chisquare([firsts[i] for i in range(6)]).pvalue > 0.001
 
@@ -336,7 +280,7 @@ def test_the_embeddings_are_not_changed(dtype):
 
 def test_a_pool_without_embeddings_asks_for_an_embedder():
     with pytest.raises(HarnessError, match="repexp: the pool has no embeddings; it needs an embedder"):
-        RepExp().rank(pool_of(np.empty((5, 0), np.float32)), np.random.default_rng(0))
+        RepExp().rank(pool_of(embeddings=np.empty((5, 0), np.float32)), np.random.default_rng(0))
 
 
 @pytest.mark.parametrize(("lam", "allowed"), [(-1.0, "> 0, got -1.0"), (0.0, "> 0, got 0.0"), (np.nan, "> 0, got nan")])
@@ -358,7 +302,7 @@ def test_the_selectors_say_which_columns_they_need():
 
 
 def test_uniform_ranks_every_order_equally_often():
-    pool, rng = pool_of(np.empty((3, 0), np.float32)), np.random.default_rng(17)
+    pool, rng = pool_of(embeddings=np.empty((3, 0), np.float32)), np.random.default_rng(17)
     orders = Counter(tuple(Uniform().rank(pool, rng)) for _ in range(6000))
     assert chisquare([orders[order] for order in permutations(range(3))]).pvalue > 0.001
     assert sum(orders.values()) == sum(orders[order] for order in permutations(range(3)))

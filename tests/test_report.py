@@ -7,13 +7,13 @@ import hashlib
 import json
 import os
 import shutil
-import subprocess
 from importlib.resources import files
 
 import numpy as np
 import pytest
-from conftest import TOY
-from report_page import HOSTILE, hostile_pool, parsed, policy, pool_file
+from support.paths import TOY
+from support.processes import run_to_end
+from support.report_page import HOSTILE, hostile_pool, parsed, policy, pool_file
 
 from harness import Pool
 from harness.scoring.budget_curves import band
@@ -436,7 +436,7 @@ def test_the_script_passes_the_linter(tmp_path):
     wanted = ("no-undef", "no-redeclare", "no-unused-vars", "prefer-const", "eqeqeq")
     rules = {"categories": {"correctness": "error"}, "rules": dict.fromkeys(wanted, "error")}
     settings.write_text(json.dumps({"env": {"browser": True, "es2022": True}, **rules}))
-    done = subprocess.run(["oxlint", "--config", settings, script], capture_output=True, text=True)
+    done = run_to_end(["oxlint", "--config", settings, script])
     assert done.returncode == 0, done.stdout
 
 

@@ -6,14 +6,14 @@ import importlib.util
 import os
 import shutil
 import socket
-import time
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from importlib.resources import files
 
 import pytest
-from conftest import TOY
-from report_page import HOSTILE, hostile_pool, parsed
+from support.paths import TOY
+from support.processes import wait_for
+from support.report_page import HOSTILE, hostile_pool, parsed
 
 from harness.running import pipeline
 from harness.running.config import RunConfig
@@ -99,14 +99,6 @@ def hostile_report(tmp_path_factory):
 @pytest.fixture(scope="module")
 def real_report(tmp_path_factory):
     return made(tmp_path_factory.mktemp("real"), task="game24", limit=4, n=24, selectors=("repexp", "mmr"))
-
-
-def wait_for(holds, timeout_s=20):
-    """Wait until it holds; the page's policy forbids the string that playwright's own waiting evaluates."""
-    end = time.monotonic() + timeout_s
-    while not holds():
-        assert time.monotonic() < end
-        time.sleep(0.02)
 
 
 def left(page):

@@ -15,7 +15,9 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
-from conftest import TOY, contents
+from support.paths import TOY
+from support.processes import harness_command, kill_when, run_to_end
+from support.stores import contents
 
 from harness.system.files import temporary_name
 
@@ -24,15 +26,8 @@ PROBLEMS = 12
 
 
 def command(store: Path) -> list[str]:
-    options = {
-        "--task": "colours",
-        "--data": PROBLEMS,
-        "--engine": "toy:delay_s=0.01,group=2",
-        "--plugin": TOY,
-        "--store": store,
-    }
-    flat = [str(part) for option in options.items() for part in option]
-    return [sys.executable, "-m", "harness", "run", *flat, "--selector", "spread", "--selector", "shuffle", "--json"]
+    fixed = ("--task", "colours", "--data", PROBLEMS, "--engine", "toy:delay_s=0.01,group=2", "--plugin", TOY)
+    return harness_command("run", *fixed, "--store", store, "--selector", "spread", "--selector", "shuffle", "--json")
 
 
 def files(store: Path) -> int:
@@ -42,7 +37,7 @@ def files(store: Path) -> int:
 @pytest.fixture(scope="module")
 def unkilled(tmp_path_factory):
     store = tmp_path_factory.mktemp("unkilled")
-    done = subprocess.run(command(store), capture_output=True, check=True)
+    done = run_to_end(command(store), check=True)
     return done.stdout, contents(store)
 
 
@@ -65,7 +60,7 @@ def test_a_run_killed_at_any_moment_and_started_again_gives_the_bytes_of_an_unki
         store = tmp_path / str(kill)
         store.mkdir()
         was_killed = killed_after(store, round(kill * len(whole) / KILLS), delay_s=0.0007 * (kill % 3))
-        again = subprocess.run(command(store), capture_output=True, check=True)
+        again = run_to_end(command(store), check=True)
         assert again.stdout == table
         assert contents(store) == whole, f"kill {kill}"
         return was_killed
@@ -79,34 +74,34 @@ def test_a_run_killed_again_and_again_still_arrives(unkilled, tmp_path):
     table, whole = unkilled
     for count in range(5, len(whole), 16):
         killed_after(tmp_path, count, 0)
-    again = subprocess.run(command(tmp_path), capture_output=True, check=True)
+    again = run_to_end(command(tmp_path), check=True)
     assert again.stdout == table
     assert contents(tmp_path) == whole
 
 
 def test_a_half_written_temporary_file_is_swept_away(unkilled, tmp_path):
-    subprocess.run(command(tmp_path), capture_output=True, check=True)
+    run_to_end(command(tmp_path), check=True)
     (pool,) = (tmp_path / "pool").iterdir()
     dead = subprocess.Popen([sys.executable, "-c", ""])
     dead.wait()
     temporary_name(pool / "x.parquet", dead.pid).write_bytes(b"PAR1")
-    subprocess.run(command(tmp_path), capture_output=True, check=True)
+    run_to_end(command(tmp_path), check=True)
     assert contents(tmp_path) == unkilled[1]
 
 
 def test_a_broken_shard_is_named_and_remade_once_deleted(unkilled, tmp_path):
-    subprocess.run(command(tmp_path), capture_output=True, check=True)
+    run_to_end(command(tmp_path), check=True)
     shard = next((tmp_path / "verdict").rglob("*.parquet"))
     shard.write_bytes(b"PAR1 not really")
     for ranking in (tmp_path / "ranking").rglob("*.json"):
         if ranking.name != "manifest.json":
             ranking.unlink()
-    broken = subprocess.run(command(tmp_path), capture_output=True, text=True)
+    broken = run_to_end(command(tmp_path))
     assert broken.returncode == 2
     assert str(shard) in broken.stderr
     assert "Traceback" not in broken.stderr
     shard.unlink()
-    subprocess.run(command(tmp_path), capture_output=True, check=True)
+    run_to_end(command(tmp_path), check=True)
     assert contents(tmp_path) == unkilled[1]
 
 
@@ -164,21 +159,16 @@ def test_finished_problems_of_a_killed_call_are_kept_and_not_sampled_again(unkil
     plugin.write_text(SLOW)
     line = [*command(store), "--plugin", str(plugin)]
     line[line.index("--engine") + 1] = f"{engine}:group={PROBLEMS}"
-    process = subprocess.Popen(line, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    while not Path(f"{plugin}.log").exists() or len(logged(plugin)) < 6:
-        assert process.poll() is None
-        time.sleep(0.01)
-    process.kill()
-    process.wait()
+    kill_when(lambda: Path(f"{plugin}.log").exists() and len(logged(plugin)) >= 6, line)
     kept = len(list(store.glob("pool/*/*.parquet")))
     assert kept >= (5 if engine == "told" else 0)
-    again = subprocess.run(line, capture_output=True, check=True)
+    again = run_to_end(line, check=True)
     assert json.loads(again.stdout) == [row | {"engine": engine} for row in json.loads(unkilled[0])]
     assert shards(contents(store)) == shards(unkilled[1])
     assert len(set(logged(plugin))) == PROBLEMS
     assert len(logged(plugin)) <= PROBLEMS + more  # the one that was being sampled
     if kept:
-        assert f"pool: reused for {kept} of {PROBLEMS} problems" in again.stderr.decode()
+        assert f"pool: reused for {kept} of {PROBLEMS} problems" in again.stderr
 
 
 def test_a_call_in_another_grouping_samples_only_what_is_missing(tmp_path):
@@ -187,13 +177,13 @@ def test_a_call_in_another_grouping_samples_only_what_is_missing(tmp_path):
     plugin.write_text(SLOW)
     line = [*command(store), "--plugin", str(plugin)]
     line[line.index("--engine") + 1] = f"told:group={PROBLEMS}"
-    first = subprocess.run(line, capture_output=True, check=True)
+    first = run_to_end(line, check=True)
     before = contents(store)
     gone = sorted(store.glob("pool/*/*.parquet"))[4]
     for shard in store.rglob(f"{gone.stem}.*"):
         if shard.parent.parent.name != "verdict":
             shard.unlink()
-    again = subprocess.run(line, capture_output=True, check=True)
+    again = run_to_end(line, check=True)
     assert len(logged(plugin)) == PROBLEMS + 1
     assert again.stdout == first.stdout
     assert contents(store) == before

@@ -7,11 +7,13 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import numpy as np
 import pytest
+from support.json_lines import write_json_lines
+from support.paths import SUPPORT
+from support.processes import harness_command, run_to_end, wait_for
 
 from harness import HarnessError
 from harness.records import Problem
@@ -25,14 +27,14 @@ from harness_plugins.rl import training_run as rl
 from harness_plugins.rl.run_files import read_metrics, read_problems, read_run
 from harness_plugins.rl.shaping import Grader
 
-PLUGIN = Path(__file__).parent / "counting_trainer.py"
-COMMAND = [sys.executable, "-m", "harness", "rl"]
+PLUGIN = SUPPORT / "counting_trainer.py"
+COMMAND = harness_command("rl")
 TRAIN = ["train", "--task", "game24", "--model", "tiny24-weak", "--plugin", str(PLUGIN)]
 SMALL = ["--set", "batch=4", "--set", "mini_batch=4", "--set", "steps=6", "--limit", "8"]
 
 
 def command(*arguments: object, cwd: Path) -> subprocess.CompletedProcess[str]:
-    return subprocess.run([*COMMAND, *map(str, arguments)], cwd=cwd, capture_output=True, text=True, timeout=300)
+    return run_to_end([*COMMAND, *arguments], cwd=cwd, timeout=300)
 
 
 def trained(cwd: Path, *arguments: object, trainer: str = "counting") -> subprocess.CompletedProcess[str]:
@@ -161,7 +163,7 @@ def test_kill_9_ends_the_trainer_and_the_same_command_goes_on(tmp_path):
     [trainer] = running(folder)
     child.send_signal(signal.SIGKILL)
     child.wait()
-    resumed = subprocess.run(slowly(tmp_path), cwd=tmp_path, capture_output=True, text=True, timeout=300)  # at once
+    resumed = run_to_end(slowly(tmp_path), cwd=tmp_path, timeout=300)  # at once
     assert resumed.returncode == 0, resumed.stderr
     assert "going on after step" in resumed.stderr
     assert [line["step"] for line in read_metrics(folder / "metrics.jsonl")] == [1, 2, 3, 4, 5, 6]
@@ -173,7 +175,7 @@ def test_a_folder_that_is_being_trained_in_is_refused_with_the_process_that_has_
     child = subprocess.Popen(slowly(tmp_path, 600), cwd=tmp_path, stderr=subprocess.DEVNULL)
     try:
         wait_for(lambda: running(tmp_path / "run"))
-        second = subprocess.run(slowly(tmp_path, 600), cwd=tmp_path, capture_output=True, text=True, timeout=300)
+        second = run_to_end(slowly(tmp_path, 600), cwd=tmp_path, timeout=300)
         assert second.returncode == 2
         [line] = second.stderr.splitlines()
         assert line.startswith(f"error: rl train: {tmp_path / 'run'} is in use by process {child.pid} on ")
@@ -185,13 +187,6 @@ def test_a_folder_that_is_being_trained_in_is_refused_with_the_process_that_has_
 
 def slowly(folder: Path, pause_s: float = 0.2) -> list[str]:
     return [*COMMAND, *TRAIN, "--trainer", f"counting:pause_s={pause_s}", *SMALL, "--out", str(folder / "run")]
-
-
-def wait_for(condition, timeout_s: float = 240.0) -> None:
-    deadline = time.monotonic() + timeout_s
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
 
 
 def running(folder: Path) -> list[int]:
@@ -311,10 +306,8 @@ def prepared(tmp_path, task, data=None, **options):
 def sums(tmp_path, monkeypatch):
     """A training set of GSM8K's form, of which the answers are 0 to 7."""
     monkeypatch.setattr("harness_tasks.gsm8k.DEV", 4)
-    file = tmp_path / "sums.jsonl"
     rows = [{"question": f"How many is {i}?", "answer": f"It is {i}. #### {i}"} for i in range(8)]
-    file.write_text("".join(json.dumps(row) + "\n" for row in rows))
-    return file
+    return write_json_lines(tmp_path / "sums.jsonl", rows)
 
 
 def graded_by(run, *responses):
@@ -431,7 +424,7 @@ def test_the_checkpoint_is_the_one_with_the_best_dev_pass_at_1(tmp_path):
     metrics = tmp_path / "metrics.jsonl"
     figures = [(1, None), (2, 0.3), (4, 0.5), (6, 0.5)]
     lines = [{"step": step, **({} if dev is None else {"dev_pass_at_1": dev})} for step, dev in figures]
-    metrics.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    write_json_lines(metrics, lines)
 
     class Run:
         pass

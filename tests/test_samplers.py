@@ -5,7 +5,7 @@ from dataclasses import fields
 import numpy as np
 import pytest
 import torch
-from scipy.stats import chisquare
+from support.exact_sampling import SAMPLERS, assert_sampled_from, probabilities
 
 from harness import HarnessError, Sampler
 from harness_plugins.engines.transformers.row_streams import RowSampler, uniforms
@@ -13,22 +13,9 @@ from harness_plugins.samplers.plain import HighTemp, LowTemp, MinP, Nucleus, Van
 
 VOCABULARY, ROWS = 64, 6000
 LOGITS = np.random.default_rng(0).normal(0, 2, VOCABULARY)
-SAMPLERS = {"vanilla": Vanilla, "low-temp": LowTemp, "high-temp": HighTemp, "min-p": MinP, "nucleus": Nucleus}
 
 
-def exact(sampler: Sampler, logits: np.ndarray = LOGITS) -> np.ndarray:
-    """(VOCABULARY,) probabilities by the definitions: temperature, then top-k, top-p, min-p, each on what is left."""
-    p = np.exp(logits / sampler.temperature)
-    if sampler.top_k:
-        p[np.argsort(-p)[sampler.top_k :]] = 0
-    p /= p.sum()
-    order = np.argsort(-p)
-    p[order[np.cumsum(p[order]) - p[order] >= sampler.top_p]] = 0  # keeps the token that crosses top_p
-    p[p < sampler.min_p * p.max()] = 0
-    return p / p.sum()
-
-
-def draw(sampler: Sampler, seed: int = 0) -> np.ndarray:
+def first_tokens(sampler: Sampler, seed: int = 0) -> np.ndarray:
     """(ROWS,) first tokens."""
     streams = np.stack([uniforms(seed, row, 1) for row in range(ROWS)])
     sampling = RowSampler(sampler, streams, eos=[], filler=0, device=torch.device("cpu"))
@@ -39,32 +26,23 @@ def draw(sampler: Sampler, seed: int = 0) -> np.ndarray:
     return sampling.tokens[:, 0].numpy()
 
 
-def assert_drawn_from(tokens: np.ndarray, p: np.ndarray) -> None:
-    """A chi-square test, rare tokens taken together; no token that has no probability."""
-    counts = np.bincount(tokens, minlength=len(p))
-    assert not counts[p == 0].any()
-    common = p * len(tokens) >= 8
-    observed = np.append(counts[common], counts[~common].sum())
-    expected = np.append(p[common], p[~common].sum()) * len(tokens)
-    assert chisquare(observed[expected > 0], expected[expected > 0]).pvalue > 1e-3
-
-
 @pytest.mark.parametrize("name", SAMPLERS)
 def test_each_sampler_draws_from_its_exact_distribution(name):
     sampler = SAMPLERS[name]()
-    assert_drawn_from(draw(sampler), exact(sampler))
+    assert_sampled_from(first_tokens(sampler), probabilities(sampler, LOGITS))
 
 
 def test_all_filters_together_draw_from_the_exact_distribution():
     sampler = Vanilla(temperature=1.4, top_k=20, top_p=0.85, min_p=0.1)
-    assert_drawn_from(draw(sampler), exact(sampler))
+    assert_sampled_from(first_tokens(sampler), probabilities(sampler, LOGITS))
 
 
 def test_the_five_distributions_differ():
-    supports = {name: int((exact(sampler()) > 0).sum()) for name, sampler in SAMPLERS.items()}
+    supports = {name: int((probabilities(sampler(), LOGITS) > 0).sum()) for name, sampler in SAMPLERS.items()}
     assert supports["vanilla"] == supports["low-temp"] == supports["high-temp"] == VOCABULARY
     assert max(supports["min-p"], supports["nucleus"]) < VOCABULARY
-    assert exact(LowTemp()).max() > exact(Vanilla()).max() > exact(HighTemp()).max()
+    low, plain, high = (probabilities(sampler(), LOGITS).max() for sampler in (LowTemp, Vanilla, HighTemp))
+    assert low > plain > high
 
 
 def test_the_filters_are_those_that_generate_builds():

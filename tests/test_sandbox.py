@@ -7,7 +7,6 @@ import json
 import multiprocessing
 import os
 import re
-import shutil
 import signal
 import subprocess
 import sys
@@ -21,10 +20,11 @@ from pathlib import Path
 
 import pluggy
 import pytest
-from conftest import ROOT
-from hostile_code import descendants
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from support.environments import pythons
+from support.paths import ROOT
+from support.processes import alive, descendants, printed_by, run_to_end, wait_until_ended
 
 from harness import HarnessError
 from harness_tasks import sandbox as package
@@ -835,7 +835,7 @@ def test_a_worker_that_hangs_is_given_up(monkeypatch):
         assert sandbox.run_all(suite, [slow], freeze)[0].status == "error"
         assert sandbox.run_all(SQUARES, [SQUARE])[0].results == NINE_SIXTEEN
         assert family - before
-        assert gone(family - before)
+        wait_until_ended(family - before, 10)
 
 
 def test_a_program_dies_with_its_fork_server(each_tier):
@@ -852,7 +852,7 @@ def test_a_program_dies_with_its_fork_server(each_tier):
 
     slow = "import time\ndef square(x):\n    time.sleep(4.5 if x == 4 else 0)\n    return x * x"
     assert each_tier.run_all(SQUARES, [slow], judge)[0].status == "stopped"
-    assert gone(family, within_s=2)
+    wait_until_ended(family, 2)
 
 
 def test_nothing_outlives_a_closed_sandbox():
@@ -860,7 +860,7 @@ def test_nothing_outlives_a_closed_sandbox():
     with Sandbox(2, unsafe_exec=True) as sandbox:
         sandbox.run_all(SQUARES, [SQUARE] * 4 + ["import numpy\n" + SQUARE])
         assert set(descendants()) > before
-    assert gone(set(descendants()) - before)
+    wait_until_ended(set(descendants()) - before, 10)
     with pytest.raises(HarnessError, match="closed"):
         sandbox.run_all(SQUARES, [SQUARE])
 
@@ -906,7 +906,7 @@ def test_a_killed_harness_leaves_nothing_running(each_tier, where):
         family = set(descendants(harness.pid))
         assert len(family) >= 2
         harness.kill()
-    assert gone(family)
+    wait_until_ended(family, 10)
 
 
 def test_control_c_ends_a_run_at_once(each_tier):
@@ -916,24 +916,7 @@ def test_control_c_ends_a_run_at_once(each_tier):
         family = set(descendants(harness.pid))
         harness.send_signal(signal.SIGINT)
         assert harness.wait(20) != 0
-    assert gone(family)
-
-
-def gone(processes, within_s=10.0):
-    """Whether they all end in time."""
-    end = time.monotonic() + within_s
-    while time.monotonic() < end:
-        if not any(alive(pid) for pid in processes):
-            return True
-        time.sleep(0.02)
-    return False
-
-
-def alive(pid):
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
-    except OSError:
-        return False
+    wait_until_ended(family, 10)
 
 
 # Processes and threads
@@ -1000,7 +983,7 @@ def test_a_forked_process_lets_go_of_its_parents_workers():
         print("done")
     """
     command = [sys.executable, "-W", "ignore", "-c", textwrap.dedent(script)]  # 3.12 warns of forks beside threads
-    done = subprocess.run(command, capture_output=True, text=True, timeout=120)
+    done = run_to_end(command, timeout=120)
     assert (done.stdout, done.stderr) == ("done\n", "")
 
 
@@ -1023,7 +1006,7 @@ def test_a_forked_process_does_not_keep_workers_alive(each_tier):
         twin = {pid for pid, line in family.items() if b"time.sleep(30)" in line}
         assert len(twin) == 1
         harness.kill()
-        assert gone(set(family) - twin)
+        wait_until_ended(set(family) - twin, 10)
         assert all(map(alive, twin))
         os.kill(twin.pop(), signal.SIGKILL)
 
@@ -1040,15 +1023,14 @@ def test_limits_hold_where_their_signals_were_blocked_or_ignored_by_the_harness(
             suite = Suite("busy", "f", [[1]], [0.1])
             print(sandbox.run_all(suite, ["def f(x):\\n    while True: pass"])[0].status)
     """
-    done = subprocess.run([sys.executable, "-c", textwrap.dedent(script)], capture_output=True, text=True, timeout=120)
+    done = run_to_end([sys.executable, "-c", textwrap.dedent(script)], timeout=120)
     assert (done.stdout, done.stderr) == ("timeout\n", "")
 
 
 def test_the_trusted_side_loads_neither_numpy_nor_what_runs_inside():
     heavy = {"numpy", "ctypes", "harness_tasks.sandbox.inside"}
     code = f"import sys, harness_tasks.sandbox; print(sorted({heavy} & set(sys.modules)))"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == "[]"
+    assert printed_by(code) == "[]"
 
 
 # Hostile lines
@@ -1183,7 +1165,7 @@ def test_each_canary_would_sing(harm, tmp_path):
     secret = tmp_path / "secret"
     secret.write_text(canaries.SECRET)
     code = f"{canaries.HARM[harm]}\nimport sys\nprint(canary(sys.argv[1]), flush=True)"
-    done = subprocess.run([sys.executable, "-c", code, str(secret)], capture_output=True, text=True, cwd=tmp_path)
+    done = run_to_end([sys.executable, "-c", code, str(secret)], cwd=tmp_path)
     assert done.stdout == "True\n"
     Path("/tmp/canary").unlink(missing_ok=True)
 
@@ -1224,15 +1206,13 @@ def test_an_interpreter_that_will_not_do_is_refused_in_one_line(monkeypatch, tmp
 
 def interpreters():
     """Other Pythons that this project supports, from PATH or pyenv."""
-    pyenv = Path(os.environ.get("PYENV_ROOT", Path.home() / ".pyenv")) / "versions"
     for minor in (11, 12, 13):
         if minor == sys.version_info.minor:
             continue
-        installed = [*sorted(pyenv.glob(f"3.{minor}.*/bin/python3")), shutil.which(f"python3.{minor}")]
-        for path in filter(None, installed):
-            command = [str(path), "-c", "import sys; print(sys.version_info[:2])"]
-            if subprocess.run(command, capture_output=True, text=True).stdout == f"(3, {minor})\n":
-                yield pytest.param(str(path), id=f"3.{minor}")
+        for path in pythons(minor):
+            command = [path, "-c", "import sys; print(sys.version_info[:2])"]
+            if run_to_end(command).stdout == f"(3, {minor})\n":
+                yield pytest.param(path, id=f"3.{minor}")
                 break
         else:
             yield pytest.param(None, id=f"3.{minor}", marks=pytest.mark.skip(f"no Python 3.{minor} here"))

@@ -5,8 +5,9 @@ from __future__ import annotations
 import json
 
 import pytest
-from conftest import ROOT
 from pydantic import TypeAdapter
+from support.paths import ROOT
+from support.stores import all_cells
 
 from harness.results import cells, schemas
 
@@ -28,7 +29,7 @@ def test_the_shipped_schema_is_the_generated_one(name):
 def test_rows_and_cells_of_a_run_and_of_a_leaderboard_fit(toy, harness, tmp_path):
     rows = toy("--selector", "spread", "--selector", "head", "--selector", "raising").rows
     assert len(rows) == 2
-    written = [cells.read(path) for path in (tmp_path / "runs" / "cells").glob("*.json")]
+    written = all_cells(tmp_path / "runs")
     assert sorted("failed" in cell for cell in written) == [False, False, True]
     harness("leaderboard", tmp_path / "runs" / "cells", "--quiet")
     (board,) = json.loads((tmp_path / "runs" / "leaderboard.json").read_text())

@@ -8,6 +8,7 @@ import shutil
 
 import numpy as np
 import pytest
+from support.stores import all_cells
 
 from harness.results import cells, leaderboard, seed_groups
 from harness.scoring import stats
@@ -21,8 +22,8 @@ def cells_of(toy, tmp_path):
         for seed in of:
             outcome = toy("--selector", selector, "--seed", seed, *args)
             assert outcome.code == 0, outcome.err
-        found = [cells.read(path) for path in sorted((tmp_path / "runs" / "cells").glob("*.json"))]
-        return sorted((cell for cell in found if cell["labels"]["selector"] == selector), key=seed_of)
+        chosen = [cell for cell in all_cells(tmp_path / "runs") if cell["labels"]["selector"] == selector]
+        return sorted(chosen, key=seed_of)
 
     return call
 
@@ -103,7 +104,7 @@ def test_rankings_of_one_given_pool_by_several_seeds_are_more_trials_on_it(harne
     for seed in (0, 1):
         args = ("--pool", pool, "--selector", "uniform", "--seed", seed, "--store", tmp_path / "runs")
         assert harness("run", *args).code == 0
-    found = [cells.read(path) for path in (tmp_path / "runs" / "cells").glob("*.json")]
+    found = all_cells(tmp_path / "runs")
     ((board, row),) = board_rows(tmp_path / "runs" / "cells")
     assert len(board.about["pools"]) == 1
     outcomes = seed_groups.outcomes(*seed_groups.rows_of(keyed(found)))

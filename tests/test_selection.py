@@ -5,22 +5,22 @@ from __future__ import annotations
 import json
 import re
 import shlex
-import subprocess
-import sys
 from collections import Counter
 from functools import partial
 
 import numpy as np
 import pytest
-import test_vector_selectors as plain
-from conftest import ROOT, TOY
 from hypothesis import given
 from hypothesis import strategies as st
 from safetensors.numpy import save_file
 from scipy.stats import chisquare
+from support.paths import ROOT, TOY
+from support.processes import harness_command, printed_by, run_to_end
+from support.refusals import error_line
+from support.selector_pools import mixed_pool
+from support.tiny_checkpoints import save_checkpoint
+from support.vector_pools import assert_greedy, every_family, gains, mmr_scores, pool_of, residuals, tiny_sets
 from test_documents import blocks as code_blocks
-from test_text_selectors import mixed_pool
-from test_transformers_engine import save_checkpoint
 
 from harness import Pool, Responses
 from harness_selectors.answer_round_robin import AnswerRoundRobin
@@ -75,14 +75,6 @@ def pool(write):
 def orders(outcome) -> dict[str, list[int]]:
     assert outcome.code == 0, outcome.err
     return {row["problem_id"]: row["order"] for row in outcome.rows}
-
-
-def one_line(outcome) -> str:
-    assert outcome.code == 2, (outcome.out, outcome.err)
-    assert outcome.out == ""
-    (line,) = outcome.err.strip().splitlines()
-    assert line.startswith("error: ")
-    return line
 
 
 # RepExp's picks, by brute force on features made here.
@@ -149,9 +141,8 @@ def test_repexp_goes_on_from_what_was_verified(select, write, width, centre):
 def test_the_real_command_prints_the_orders_as_json(write, tmp_path):
     h = of_duplicates(90, 5, seed=1)
     pool = write("P.jsonl", [{"problem_id": "only", "responses": [str(i) for i in range(90)]}])
-    command = [sys.executable, "-m", "harness", "select", "--pool", pool, "--embeddings", write("E.npz", {"only": h})]
-    command += ["--selector", "repexp", "-k", "64", "--json"]
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=True)
+    options = ("--pool", pool, "--embeddings", write("E.npz", {"only": h}), "--selector", "repexp", "-k", 64, "--json")
+    done = run_to_end(harness_command("select", *options), cwd=tmp_path, check=True)
     (row,) = json.loads(done.stdout)
     assert list(row) == ["problem_id", "order", "ordered"]
     assert (row["problem_id"], len(row["order"]), row["ordered"]) == ("only", 64, True)
@@ -218,7 +209,7 @@ def test_vectors_alone_are_enough_their_rows_are_the_responses(select, write, ki
 def test_another_embedder_is_used(select, pool):
     found = orders(select("--pool", pool, "--selector", "particular", "-k", "5", "--embedder", "letters"))
     assert found == {line["problem_id"]: [0, 1, 2, 3, 4] for line in LINES}  # it refuses vectors that are not centred
-    assert "raised AssertionError" in one_line(
+    assert "raised AssertionError" in error_line(
         select("--pool", pool, "--selector", "particular", "-k", "5", "--embedder", "letters", "--no-centre")
     )
 
@@ -428,7 +419,7 @@ GOOD = '{"problem_id": "test/0", "indices": [0, 2]}\n'
     ],
 )
 def test_a_wrong_file_of_what_was_verified_is_one_clear_line(select, write, pool, text, said):
-    line = one_line(select("--pool", pool, "--selector", "repexp", "-k", "2", "--verified", write("v.jsonl", text)))
+    line = error_line(select("--pool", pool, "--selector", "repexp", "-k", "2", "--verified", write("v.jsonl", text)))
     assert said in line
     assert "v.jsonl" in line or line.startswith("error: select: problem 'test/0'")
 
@@ -442,7 +433,7 @@ def test_problems_that_the_file_does_not_name_start_fresh(select, write, pool):
     assert found["test/2"] == fresh["test/2"]
     assert 0 not in found["test/1"]
     assert orders(select(*options, "--verified", nothing)) == fresh
-    assert "absent.jsonl: no such file" in one_line(select(*options, "--verified", "absent.jsonl"))
+    assert "absent.jsonl: no such file" in error_line(select(*options, "--verified", "absent.jsonl"))
 
 
 # Every other fault is one clear line too.
@@ -491,23 +482,23 @@ def test_problems_that_the_file_does_not_name_start_fresh(select, write, pool):
 def test_a_wrong_option_is_one_clear_line(select, write, args, said):
     pool = write("pool.jsonl", [{**line, "prompt": ""} if "broken" in args else line for line in LINES])
     args = ["--selector", "repexp", *args] if "--selector" not in args else args
-    assert said in one_line(select("--pool", pool, *args))
+    assert said in error_line(select("--pool", pool, *args))
 
 
 def test_what_goes_together_is_checked(select, write, pool):
     vectors = write("E.npz", {"test/0": np.eye(5)})
     wanted = ("--selector", "repexp", "-k", "2")
-    assert "--pool FILE, or --embeddings FILE alone" in one_line(select(*wanted))
-    assert "not both" in one_line(select(*wanted, "--pool", pool, "--embeddings", vectors, "--embedder", "tfidf"))
-    assert "not both" in one_line(select(*wanted, "--pool", pool, "--embeddings", vectors, "--model", "tiny24"))
-    assert "--task goes with --pool" in one_line(select(*wanted, "--embeddings", vectors, "--task", "colours"))
+    assert "--pool FILE, or --embeddings FILE alone" in error_line(select(*wanted))
+    assert "not both" in error_line(select(*wanted, "--pool", pool, "--embeddings", vectors, "--embedder", "tfidf"))
+    assert "not both" in error_line(select(*wanted, "--pool", pool, "--embeddings", vectors, "--model", "tiny24"))
+    assert "--task goes with --pool" in error_line(select(*wanted, "--embeddings", vectors, "--task", "colours"))
     alone = ("--embeddings", vectors, "-k", "2", "--selector")
-    assert "reads texts: give --pool beside" in one_line(select(*alone, "ngram-coverage"))
-    assert "(and give --pool)" in one_line(select(*alone, "outcome-ucb"))
-    assert "needs log-probabilities" in one_line(select(*alone, "mmr"))
-    assert "test/0' has 5 responses: -k 6" in one_line(select(*alone, "repexp", "-k", "6"))
+    assert "reads texts: give --pool beside" in error_line(select(*alone, "ngram-coverage"))
+    assert "(and give --pool)" in error_line(select(*alone, "outcome-ucb"))
+    assert "needs log-probabilities" in error_line(select(*alone, "mmr"))
+    assert "test/0' has 5 responses: -k 6" in error_line(select(*alone, "repexp", "-k", "6"))
     assert select("--pool", pool, "--selector", "repexp").code == 2  # -k is required
-    assert "no such file" in one_line(select(*wanted, "--pool", "absent.jsonl"))
+    assert "no such file" in error_line(select(*wanted, "--pool", "absent.jsonl"))
 
 
 @pytest.mark.parametrize(
@@ -527,18 +518,20 @@ def test_what_goes_together_is_checked(select, write, pool):
 )
 def test_wrong_vectors_are_one_clear_line(select, write, pool, arrays, with_pool, said):
     source = ("--pool", pool) if with_pool else ()
-    assert said in one_line(select(*source, "--embeddings", write("E.npz", arrays), "--selector", "repexp", "-k", "2"))
+    assert said in error_line(
+        select(*source, "--embeddings", write("E.npz", arrays), "--selector", "repexp", "-k", "2")
+    )
 
 
 def test_a_model_is_not_asked_about_responses_whose_prompt_is_unknown(select, write):
     pool = write("p.jsonl", [LINES[0], {"problem_id": "bare", "responses": ["a", "b"]}])
-    line = one_line(select("--pool", pool, "--model", "tiny24", "--selector", "repexp", "-k", "2"))
+    line = error_line(select("--pool", pool, "--model", "tiny24", "--selector", "repexp", "-k", "2"))
     assert "problem 'bare' has none: add `prompt`" in line
 
 
 def test_sizes_are_checked_before_any_work(select, write, tmp_path):
     pool = write("p.jsonl", [*LINES, {"problem_id": "small", "prompt": "x", "responses": ["a"]}])
-    line = one_line(select("--pool", pool, "--model", "tiny24", "--selector", "repexp", "-k", "2"))
+    line = error_line(select("--pool", pool, "--model", "tiny24", "--selector", "repexp", "-k", "2"))
     assert "problem 'small' has 1 responses: -k 2 is more than the 1 left" in line
     assert not (tmp_path / "runs").exists()
 
@@ -554,8 +547,8 @@ def test_one_that_offers_what_was_verified_is_caught(select, write, pool, tmp_pa
     )
     verified = write("v.jsonl", [{"problem_id": "test/0", "indices": [1]}])
     options = ("--pool", pool, "--plugin", plugin, "-k", "2", "--verified", verified, "--selector")
-    assert "rank_after gave index 1, which is verified already" in one_line(select(*options, "again"))
-    assert "select gave 3 indices for k = 2" in one_line(select(*options, "many"))
+    assert "rank_after gave index 1, which is verified already" in error_line(select(*options, "again"))
+    assert "select gave 3 indices for k = 2" in error_line(select(*options, "many"))
 
 
 def test_given_vectors_load_nothing_that_they_do_not_need(write, tmp_path):
@@ -567,8 +560,7 @@ def test_given_vectors_load_nothing_that_they_do_not_need(write, tmp_path):
         f"main_failed = False\ntry: main()\nexcept SystemExit as stop: main_failed = bool(stop.code)\n"
         f"print('heavy:', main_failed, sorted({heavy!r} & set(sys.modules)))"
     )
-    done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=True)
-    assert done.stdout.rstrip().endswith("heavy: False []")
+    assert printed_by(code, cwd=tmp_path).endswith("heavy: False []")
 
 
 # What the documents show is run.
@@ -594,8 +586,6 @@ def test_the_documents_commands_run(harness, monkeypatch, tmp_path, write, name)
 
 # Selectors that go on from what was verified: as the full ranking does, and rightly from anything.
 
-
-blocks = plain.blocks  # the fixture that makes a selector's blocks tiny
 
 GOING_ON = [
     RepExp(),
@@ -661,28 +651,28 @@ def test_the_order_of_what_was_verified_makes_no_difference_where_only_the_set_c
             assert after(selector, pool, verified) == after(selector, pool, verified[::-1])
 
 
-@plain.tiny_sets
-@plain.every_family
+@tiny_sets
+@every_family
 @pytest.mark.usefixtures("blocks")
 def test_going_on_from_anything_every_pick_is_the_best(h):
-    n, pool = len(h), plain.pool_of(h)
+    n, pool = len(h), pool_of(h)
     verified = np.random.default_rng(n).permutation(n)[: n // 4].tolist()
 
     def check(selector, score, **tolerance):
-        plain.assert_greedy([*verified, *after(selector, pool, verified)], n, score, len(verified), **tolerance)
+        assert_greedy([*verified, *after(selector, pool, verified)], n, score, len(verified), **tolerance)
 
     check(KCenter(), partial(reference_distances, h))
-    check(MMR(0.3), plain.mmr_scores(pool, 0.3), atol=1e-9)
-    check(FacilityLocation(), plain.gains(h, "cosine"), rtol=1e-6, atol=3e-7 * n)  # no cosine similarity is above 1
-    check(DPPMap(), plain.residuals(reference_gaussian(h), 1e-6), rtol=1e-7, atol=1e-12)
+    check(MMR(0.3), mmr_scores(pool, 0.3), atol=1e-9)
+    check(FacilityLocation(), gains(h, "cosine"), rtol=1e-6, atol=3e-7 * n)  # no cosine similarity is above 1
+    check(DPPMap(), residuals(reference_gaussian(h), 1e-6), rtol=1e-7, atol=1e-12)
 
 
-@plain.every_family
+@every_family
 def test_dpp_map_with_the_cosine_kernel_goes_on_from_anything(h):
     n = len(h)
     verified = np.random.default_rng(n).permutation(n)[: n // 4].tolist()
-    order = [*verified, *after(DPPMap("cosine", ridge=1e-4), plain.pool_of(h), verified)]
-    plain.assert_greedy(order, n, plain.residuals(reference_cosines(h), 1e-4), n // 4, rtol=1e-7, atol=1e-11)
+    order = [*verified, *after(DPPMap("cosine", ridge=1e-4), pool_of(h), verified)]
+    assert_greedy(order, n, residuals(reference_cosines(h), 1e-4), n // 4, rtol=1e-7, atol=1e-11)
 
 
 @pytest.mark.parametrize("weights", ["uniform", "idf"])
@@ -700,7 +690,7 @@ def test_ngram_coverage_goes_on_as_the_reference_does(weights, texts, data):
 
 def test_d2_sampling_goes_on_by_the_distance_from_what_was_verified():
     h = np.array([[0.0], [10.0], [11.0], [13.0], [3.0], [10.0]], np.float32)
-    pool, rng, draws = plain.pool_of(h), np.random.default_rng(5), 3000
+    pool, rng, draws = pool_of(h), np.random.default_rng(5), 3000
     seen = Counter(next(iter(KMeansPP().rank_after(pool, (0, 1), rng))) for _ in range(draws))
     weight = {2: 1.0, 3: 9.0, 4: 9.0}  # index 5 is a copy of a verified one
     assert set(seen) == set(weight)
@@ -732,7 +722,7 @@ def test_repeats_of_what_was_verified_come_after_all_that_is_new():
 
 def test_more_verified_than_a_block_holds_are_all_taken():
     h = np.random.default_rng(8).normal(size=(1500, 5)).astype(np.float32)
-    pool, verified = plain.pool_of(h), list(range(0, 1500, 2))
+    pool, verified = pool_of(h), list(range(0, 1500, 2))
     left = np.arange(1, 1500, 2)
     residual = reference_residuals(reference_gaussian(h), 1e-6, verified)
     distance = reference_distances(h, verified)

@@ -3,15 +3,12 @@
 import json
 import os
 import shutil
-import signal
-import subprocess
-import sys
-import time
 from pathlib import Path
 
 import numpy as np
 import pytest
-from conftest import contents
+from support.processes import harness_command, kill_when, run_to_end
+from support.stores import contents
 
 from harness import HarnessError
 from harness.results import stopping_times
@@ -104,7 +101,7 @@ def test_a_record_that_was_edited_is_refused(toy, tmp_path):
 
 
 def test_a_person_sees_a_table(harness, tmp_path):
-    from conftest import TOY
+    from support.paths import TOY
 
     shown = harness(
         "run",
@@ -134,9 +131,9 @@ def test_guided_responses_stop_at_the_first_correct_and_are_those_of_the_guided_
     assert row["solved"] == ranked["solvable"] > 0
     assert row["restricted_mean"]["5"] == pytest.approx(ranked["samples_to_correct"])
     for path in (tmp_path / "sequence").rglob("*.parquet"):
-        drawn = store.read_responses(path)
+        stopped = store.read_responses(path)
         pool = store.read_responses(next((tmp_path / "pool").rglob(path.name)))
-        assert drawn.token_ids == pool.token_ids[: len(drawn)]
+        assert stopped.token_ids == pool.token_ids[: len(stopped)]
 
 
 def test_a_beta_of_zero_draws_the_pool_of_plain_sampling_with_the_same_filters(harness, tmp_path):
@@ -184,24 +181,19 @@ def test_a_guided_pool_of_which_some_problems_are_missing_ends_with_the_same_res
 
 
 def command(folder):
-    options = ("--limit", "24", "--n", "4", "--store", str(folder), "--json", "--until-correct")
-    return [sys.executable, "-m", "harness", "run", *GUIDED, *options]
+    options = ("--limit", 24, "--n", 4, "--store", folder, "--json", "--until-correct")
+    return harness_command("run", *GUIDED, *options)
 
 
 @pytest.mark.slow
 def test_a_guided_run_killed_midway_and_started_again_gives_the_responses_of_an_unkilled_one(tmp_path):
     environment = {**os.environ, "OMP_NUM_THREADS": "1"}
     whole, killed = tmp_path / "whole", tmp_path / "killed"
-    straight = subprocess.run(command(whole), check=True, capture_output=True, env=environment)
-    process = subprocess.Popen(command(killed), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env=environment)
-    until = time.monotonic() + 300
-    while process.poll() is None and time.monotonic() < until and len([*killed.rglob("*.parquet")]) < 5:
-        time.sleep(0.001)
-    process.send_signal(signal.SIGKILL)
-    assert process.wait() == -signal.SIGKILL
+    straight = run_to_end(command(whole), check=True, env=environment)
+    kill_when(lambda: len([*killed.rglob("*.parquet")]) >= 5, command(killed), env=environment)
     assert 0 < len([*killed.rglob("*.parquet")]) < len([*whole.rglob("*.parquet")])
     kept = {path.name: path.stat().st_mtime_ns for path in killed.glob("stopped/*/*.json")}
-    again = subprocess.run(command(killed), check=True, capture_output=True, env=environment)
+    again = run_to_end(command(killed), check=True, env=environment)
     assert again.stdout == straight.stdout
     for path in whole.rglob("*.parquet"):
         assert_same_responses(path, killed / path.relative_to(whole))

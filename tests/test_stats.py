@@ -5,15 +5,15 @@ from __future__ import annotations
 import importlib.util
 import itertools
 import json
-import subprocess
 import sys
 
 import numpy as np
 import pytest
-from conftest import ROOT
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import nhypergeom
+from support.paths import ROOT
+from support.processes import printed_by
 
 from harness import HarnessError
 from harness.scoring import stats
@@ -351,5 +351,4 @@ def test_false_discovery_rates_are_benjamini_and_hochbergs_and_keep_their_places
 def test_the_command_line_and_select_do_without_the_statistics():
     modules = "harness.cli, harness.running.selection"
     code = f"import sys, json, {modules}; print(json.dumps([n for n in sys.modules if 'scipy' in n]))"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert not {"scipy.stats", "scipy.signal"} & set(json.loads(done.stdout))
+    assert not {"scipy.stats", "scipy.signal"} & set(json.loads(printed_by(code)))

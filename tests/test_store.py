@@ -15,8 +15,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from conftest import TOY, contents
 from safetensors.numpy import load, save
+from support.paths import TOY
+from support.processes import run_to_end
+from support.stores import contents
 
 from harness import HarnessError, Problem, Responses
 from harness.records import correct, wrong
@@ -370,12 +372,12 @@ def read_only(root: Path, *commands) -> subprocess.CompletedProcess:
         mounted = ["unshare", "--mount", "sh", "-c", script, str(root)]
         if subprocess.run([*mounted, "true"], capture_output=True).returncode:
             pytest.skip("needs a mount of its own, or a user other than root")
-        return subprocess.run([*mounted, *line], capture_output=True, text=True)
+        return run_to_end([*mounted, *line])
     folders = [root, *(path for path in root.rglob("*") if path.is_dir())]
     for folder in folders:
         folder.chmod(0o555)
     try:
-        return subprocess.run(line, capture_output=True, text=True)
+        return run_to_end(line)
     finally:
         for folder in folders:
             folder.chmod(0o755)

@@ -6,17 +6,13 @@ import shutil
 
 import numpy as np
 import pytest
-from conftest import TOY
-from report_page import pool_file
+from support.paths import TOY
+from support.report_page import pool_file
+from support.stores import cell_of
 
 from harness import HarnessError
 from harness.plugin_system.registry import load_registry
-from harness.results import cells
 from harness.results.stored_cells import key_of, picks, rebuilt, stored_problems
-
-
-def cell_of(tmp_path, outcome, place=0):
-    return cells.read(tmp_path / "runs" / "cells" / f"{outcome.rows[place]['cell']}.json")
 
 
 def check_picks(root, cell, registry):
@@ -37,13 +33,13 @@ def check_picks(root, cell, registry):
 
 @pytest.mark.parametrize("selector", ["spread", "shuffle", "likely", "dedup"])
 def test_every_trial_goes_on_from_its_stored_order(toy, tmp_path, selector):
-    cell = cell_of(tmp_path, toy("--selector", selector, "--seed", "3"))
+    cell = cell_of(tmp_path / "runs", toy("--selector", selector, "--seed", "3").rows[0])
     check_picks(tmp_path / "runs", cell, load_registry([TOY]))
 
 
 def test_of_a_larger_pool_the_first_responses_are_seen_and_centred_over_them(toy, tmp_path):
     toy("--selector", "spread", "--n", "16")
-    cell = cell_of(tmp_path, toy("--selector", "spread", "--n", "9"))
+    cell = cell_of(tmp_path / "runs", toy("--selector", "spread", "--n", "9").rows[0])
     check_picks(tmp_path / "runs", cell, load_registry([TOY]))
     for stored in stored_problems(tmp_path / "runs", cell).values():
         pool = stored.pool(cell, 9)
@@ -55,7 +51,7 @@ def test_of_a_larger_pool_the_first_responses_are_seen_and_centred_over_them(toy
 def test_a_problem_whose_id_no_file_can_hold_is_found_under_its_own_id(harness, tmp_path):
     pool = pool_file(tmp_path / "pool.jsonl", {"half a pair \ufffd": [("x", True)], "plain": [("y", True)]})
     outcome = harness("run", "--pool", pool, "--selector", "uniform", "--store", tmp_path / "runs", "--json")
-    cell = cell_of(tmp_path, outcome)
+    cell = cell_of(tmp_path / "runs", outcome.rows[0])
     cell["problems"][0]["id"] = "half a pair \ud83d"
     there = stored_problems(tmp_path / "runs", cell)
     assert [(name, stored.problem.id) for name, stored in there.items()] == [
@@ -66,7 +62,7 @@ def test_a_problem_whose_id_no_file_can_hold_is_found_under_its_own_id(harness, 
 
 
 def test_a_selector_that_reads_no_vectors_is_given_none(toy, tmp_path):
-    cell = cell_of(tmp_path, toy("--selector", "shuffle"))
+    cell = cell_of(tmp_path / "runs", toy("--selector", "shuffle").rows[0])
     stored = stored_problems(tmp_path / "runs", cell)["test/0"]
     assert key_of(cell, "embedding") is None
     assert stored.pool(cell, 16).embeddings.shape == (16, 0)
@@ -74,7 +70,7 @@ def test_a_selector_that_reads_no_vectors_is_given_none(toy, tmp_path):
 
 
 def test_what_the_store_lost_is_told(toy, tmp_path):
-    root, cell = tmp_path / "runs", cell_of(tmp_path, toy("--selector", "spread"))
+    root, cell = tmp_path / "runs", cell_of(tmp_path / "runs", toy("--selector", "spread").rows[0])
     there = stored_problems(root, cell)
     assert all(stored.has(cell, kind) for stored in there.values() for kind in cell["inputs"])
     (root / "ranking" / key_of(cell, "ranking") / f"{there['test/2'].name}.json").unlink()
@@ -88,7 +84,7 @@ def test_another_version_of_a_selector_is_not_the_one_that_made_the_cell(harness
     plugin = tmp_path / "plugin.py"
     shutil.copy(TOY, plugin)
     fixed = ("--task", "colours", "--engine", "toy", "--plugin", plugin, "--store", tmp_path / "runs", "--json")
-    cell = cell_of(tmp_path, harness("run", *fixed, "--selector", "shuffle:offset=2"))
+    cell = cell_of(tmp_path / "runs", harness("run", *fixed, "--selector", "shuffle:offset=2").rows[0])
     assert rebuilt(load_registry([plugin]), cell).offset == 2
     plugin.write_text(plugin.read_text() + "\n# edited\n")
     assert rebuilt(load_registry([plugin]), cell).offset == 2
@@ -103,7 +99,7 @@ def test_a_pick_that_is_no_index_of_the_pool_is_refused(toy, tmp_path):
         def rank(self, pool, rng):
             yield len(pool)
 
-    cell = cell_of(tmp_path, toy("--selector", "shuffle"))
+    cell = cell_of(tmp_path / "runs", toy("--selector", "shuffle").rows[0])
     stored = stored_problems(tmp_path / "runs", cell)["test/0"]
     with pytest.raises(HarnessError, match="index 16 is outside the pool of 16"):
         picks(Beyond(), cell, stored.pool(cell, 16), stored.problem, 0, most=1)

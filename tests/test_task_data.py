@@ -9,7 +9,6 @@ import json
 import os
 import re
 import socket
-import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
@@ -21,6 +20,9 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from support.json_lines import read_json_lines, write_json_lines
+from support.processes import run_to_end
+from support.refusals import refusal_of
 
 from harness import HarnessError, Problem
 from harness_tasks import aime, competition_math, dapo, gsm8k
@@ -79,8 +81,7 @@ def trained(number: int) -> dict[str, Any]:
 
 
 def jsonl(path: Path, rows: Sequence[object]) -> str:
-    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
-    return str(path)
+    return str(write_json_lines(path, rows))
 
 
 def parquet(path: Path, rows: list[dict[str, Any]]) -> str:
@@ -135,11 +136,7 @@ def clone_of_math(folder: Path) -> Path:
 
 
 def message(task: Any, split: str = "test") -> str:
-    with pytest.raises(HarnessError) as refusal:
-        task.problems(split)
-    text = str(refusal.value)
-    assert "\n" not in text
-    return text
+    return refusal_of(task.problems, split)
 
 
 def ids(problems: Sequence[Problem]) -> list[str]:
@@ -581,7 +578,7 @@ def test_the_papers_settings_are_recorded():
 
 def test_the_real_solutions_of_gsm8k_are_right_by_both_rules(shared_data):
     task = Gsm8k(str(shared_data / "tasks/gsm8k_test.jsonl"))
-    rows = [json.loads(line) for line in (shared_data / "tasks/gsm8k_test.jsonl").read_text().splitlines()]
+    rows = read_json_lines(shared_data / "tasks/gsm8k_test.jsonl")
     for problem, row in zip(task.problems("test"), rows, strict=True):
         assert task.verify(problem, row["answer"]).status == "correct"
         assert task.audit(problem, row["answer"]).status == "correct"
@@ -896,13 +893,8 @@ class Machine:
         )
         proxies = {name: "" for name in os.environ if name.lower().endswith("_proxy")}
         variables = {"HF_ENDPOINT": self.endpoint, "HF_HOME": str(self.home), "HF_HUB_OFFLINE": "0", "NO_PROXY": "*"}
-        done = subprocess.run(
-            [sys.executable, "-W", "error", "-c", script],
-            env=os.environ | proxies | variables,
-            capture_output=True,
-            text=True,
-            timeout=100,
-        )
+        command = [sys.executable, "-W", "error", "-c", script]
+        done = run_to_end(command, env=os.environ | proxies | variables, timeout=100)
         assert (done.returncode, done.stderr) == (0, ""), done.stderr
         return json.loads(done.stdout)
 

@@ -6,8 +6,6 @@ import math
 import pickle
 import random
 import re
-import subprocess
-import sys
 from collections import Counter
 from itertools import islice, pairwise, permutations, product
 
@@ -17,6 +15,8 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import chisquare
+from support.processes import printed_by
+from support.selector_pools import mixed_pool, pool_of
 
 from harness import HarnessError, Pool
 from harness_selectors.answer_round_robin import AnswerRoundRobin
@@ -52,31 +52,6 @@ FIXED = [
 EVERY = pytest.mark.parametrize("selector", RANDOM + FIXED, ids=repr)
 ANSWERS = st.lists(st.sampled_from(["1", "2", "3", "4", None]), min_size=1, max_size=12)
 TEXTS = st.lists(st.lists(st.sampled_from("abcd"), max_size=5).map(" ".join), min_size=1, max_size=8)
-
-
-def pool_of(texts=None, answers=None, lengths=None, logprobs=None, embeddings=None) -> Pool:
-    given = next(column for column in (texts, answers, lengths, logprobs, embeddings) if column is not None)
-    n = len(given)
-    return Pool(
-        texts=["x"] * n if texts is None else texts,
-        embeddings=np.zeros((n, 0), np.float32) if embeddings is None else embeddings,
-        logprobs=np.zeros(n) if logprobs is None else np.asarray(logprobs, np.float64),
-        lengths=np.ones(n, np.int64) if lengths is None else np.asarray(lengths, np.int64),
-        answers=[None] * n if answers is None else answers,
-    )
-
-
-def mixed_pool(n: int, seed: int = 0) -> Pool:
-    """A pool with duplicated texts, answers and vectors, and with responses that have no answer."""
-    rng = np.random.default_rng(seed)
-    text = rng.integers(max(1, n // 2), size=n)
-    return Pool(
-        texts=[f"say {i} and {i % 3} or {i % 7}" if i else "" for i in text],
-        embeddings=rng.normal(size=(n, 6)).astype(np.float32)[text],
-        logprobs=-rng.exponential(20, size=n),
-        lengths=rng.integers(1, 9, size=n),
-        answers=[None if i % 5 == 0 else str(i % 4) for i in text],
-    )
 
 
 def ranked(selector, pool: Pool, seed: int = 0) -> list[int]:
@@ -577,8 +552,7 @@ def test_torch_is_loaded_when_distillation_is_built_and_not_when_it_is_listed():
         "import sys; from harness_selectors.rnd import RandomNetworkDistillation as Built\n"
         "print('torch' in sys.modules); Built(); print('torch' in sys.modules)"
     )
-    process = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert process.stdout.split() == ["False", "True"]  # loaded later, the harness would not limit its threads
+    assert printed_by(code).split() == ["False", "True"]  # loaded later, the harness would not limit its threads
 
 
 def test_vectors_that_are_missing_are_refused():

@@ -5,11 +5,12 @@ from __future__ import annotations
 import gzip
 import json
 import os
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+from support.json_lines import write_json_lines
+from support.processes import harness_command, run_to_end
 
 FILES = {
     "mbppplus": "MbppPlus-v0.2.0.jsonl.gz",
@@ -125,13 +126,12 @@ def test_an_evalplus_samples_file_is_graded_and_ranked(run, shared_data, tmp_pat
 def test_responses_made_elsewhere_are_graded_and_ranked(run, shared_data, tmp_path, task, right):
     rows = rows_of(shared_data / "tasks" / FILES[task])[:5]
     prompts = [row.get("problem") or row.get("question") or row["prompt"] for row in rows]
-    pool = tmp_path / "pool.jsonl"
     wrong = ["\\boxed{12345.678}", "I do not know."]
     lines = [
         {"problem_id": f"mine-{i}", "prompt": prompt, "responses": [*wrong, right(row)]}
         for i, (row, prompt) in enumerate(zip(rows, prompts, strict=True))
     ]
-    pool.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    pool = write_json_lines(tmp_path / "pool.jsonl", lines)
     outcome = run(task, "--pool", pool, "--audit")
     assert outcome.code == 0, outcome.err
     row = outcome.rows[0]
@@ -141,11 +141,9 @@ def test_responses_made_elsewhere_are_graded_and_ranked(run, shared_data, tmp_pa
 
 @pytest.mark.parametrize("task", [*FILES, "math", "dapo-math"])
 def test_without_the_hub_the_message_names_the_data_and_the_option(tmp_path, task):
-    command = [sys.executable, "-m", "harness", "run", "--task", task, "--selector", "uniform", "--model", "tiny24"]
+    options = ("--task", task, "--selector", "uniform", "--model", "tiny24", "--store", tmp_path / "runs")
     environment = os.environ | {"HF_HUB_OFFLINE": "1", "HF_HOME": str(tmp_path), "XDG_CACHE_HOME": str(tmp_path)}
-    done = subprocess.run(
-        [*command, "--store", tmp_path / "runs"], env=environment, capture_output=True, text=True, timeout=120
-    )
+    done = run_to_end(harness_command("run", *options), env=environment, timeout=120)
     assert done.returncode == 2
     line = done.stderr.strip().splitlines()[-1]
     assert line.startswith("error: ")
@@ -180,6 +178,6 @@ for name, file in (("mbppplus", "MbppPlus-v0.2.0.jsonl.gz"), ("math500", "math50
     assert [verdict.status for verdict in verdicts] == ["correct", "wrong"], verdicts
 print([name for name in ("torch", "transformers") if name in sys.modules])
 """
-    command = [sys.executable, "-W", "ignore", "-c", code, str(shared_data / "tasks")]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=120)
+    command = [sys.executable, "-W", "ignore", "-c", code, shared_data / "tasks"]
+    done = run_to_end(command, timeout=120)
     assert done.stdout.strip() == "[]", done.stderr

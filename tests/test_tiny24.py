@@ -14,6 +14,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 from safetensors import safe_open
+from support.json_lines import read_json_lines
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from harness import HarnessError, Problem
@@ -166,7 +167,7 @@ def test_a_killed_and_resumed_run_ends_in_the_same_weights(tmp_path):
     for ours, theirs in zip(straight.model.parameters(), resumed.model.parameters(), strict=True):
         assert torch.equal(ours, theirs)
     for run in ("straight", "killed"):
-        lines = [json.loads(line) for line in (tmp_path / run / "log.jsonl").read_text().splitlines()]
+        lines = read_json_lines(tmp_path / run / "log.jsonl")
         assert [line["step"] for line in lines] == [20, 40, 60, 80, 100, 120]
     assert AutoModelForCausalLM.from_pretrained(tmp_path / "killed" / "step-120").dtype == torch.float16
 

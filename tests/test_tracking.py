@@ -8,13 +8,13 @@ import os
 import re
 import shlex
 import sqlite3
-import subprocess
-import sys
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
-from conftest import ROOT, TOY
+from support.json_lines import read_json_lines
+from support.paths import ROOT, TOY
+from support.processes import harness_command, run_to_end
 
 from harness import HarnessError
 from harness.cli.tracked import flat, row_name, scalars
@@ -74,7 +74,7 @@ def diary(toy, tmp_path):
 
     def call(*args, raises=""):
         outcome = toy("--plugin", tmp_path / "diary.py", "--track", f"diary:path={path},raises={raises}", *args)
-        return outcome, [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
+        return outcome, read_json_lines(path) if path.exists() else []
 
     return call
 
@@ -127,7 +127,7 @@ def test_one_tracker_that_fails_stops_no_other(diary, tmp_path):
     other = tmp_path / "other.jsonl"
     outcome, _ = diary("--selector", "spread", "--track", f"diary:path={other}", raises="start")
     assert outcome.code == 1
-    steps = [json.loads(line)[0] for line in other.read_text().splitlines()]
+    steps = [line[0] for line in read_json_lines(other)]
     assert steps == ["start", "row", "table", "report", "finish"]
 
 
@@ -204,14 +204,12 @@ def tracked(tmp_path):
     """Run the toy task in a process of its own, with no way out; what it printed."""
 
     def call(spec):
-        command = [sys.executable, "-m", "harness", "run", "--task", "colours", "--engine", "toy", "--plugin", str(TOY)]
-        command += ["--selector", "spread", "--selector", "head", "--store", str(tmp_path / "runs"), "--json"]
+        options = ("--task", "colours", "--engine", "toy", "--plugin", TOY, "--store", tmp_path / "runs", "--json")
+        command = harness_command("run", *options, "--selector", "spread", "--selector", "head", "--track", spec)
         surroundings = {"HOME": str(tmp_path), "TRACKIO_DIR": str(tmp_path / "trackio"), "HF_HUB_OFFLINE": "1"}
         environment = os.environ | surroundings
         environment = {name: value for name, value in environment.items() if not name.startswith("WANDB_")}
-        done = subprocess.run(
-            [*command, "--track", spec], cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=120
-        )
+        done = run_to_end(command, cwd=tmp_path, env=environment, timeout=120)
         assert done.returncode == 0, done.stderr
         assert [row["selector"] for row in json.loads(done.stdout)] == ["spread", "head"]
         return done.stderr

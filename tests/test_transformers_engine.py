@@ -1,26 +1,28 @@
 """The transformers engine on small random checkpoints that are really saved and loaded."""
 
 import random
-import subprocess
 import sys
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
 from safetensors.torch import load_file, save_file
-from test_samplers import SAMPLERS, assert_drawn_from, exact
-from tokenizers import Tokenizer, decoders, models, pre_tokenizers, processors, trainers
+from support.exact_sampling import SAMPLERS, assert_sampled_from, probabilities
+from support.processes import run_to_end
+from support.tiny_checkpoints import (
+    CONFIGS,
+    LONG,
+    SHORT,
+    TEMPLATE,
+    assert_same_responses,
+    first_rows,
+    save_checkpoint,
+    small_tokenizer,
+)
 from transformers import (
     AutoModelForCausalLM,
     AutoTokenizer,
-    GenerationConfig,
-    GPT2Config,
-    LlamaConfig,
-    MistralConfig,
-    PreTrainedTokenizerFast,
-    Qwen2Config,
     Qwen2ForSequenceClassification,
 )
 
@@ -34,78 +36,8 @@ from harness_plugins.engines.transformers.engine import Transformers
 from harness_plugins.engines.transformers.row_streams import uniforms
 
 STATES = ("mean", "last", "penultimate")
-TEXT = ["solve this puzzle: 1 2 3 4 + - * / = 24", "the quick brown fox jumps over the lazy dog, please"]
-TEMPLATE = (
-    "{{ bos_token }}{% for m in messages %}{{ m.role }}: {{ m.content }}\n{% endfor %}"
-    "{% if add_generation_prompt %}assistant:{% endif %}"
-)
-SMALL = {"hidden_size": 48, "intermediate_size": 96, "num_hidden_layers": 2, "num_attention_heads": 4}
-SMALL |= {"num_key_value_heads": 2, "max_position_embeddings": 128}
-CONFIGS = {
-    "qwen2": Qwen2Config(**SMALL),
-    "llama": LlamaConfig(**SMALL),
-    "gpt2": GPT2Config(n_embd=48, n_layer=2, n_head=4, n_positions=128),
-    "sliding": MistralConfig(**SMALL, sliding_window=8),
-}
-NORMS = {"gpt2": "transformer.ln_f", "phi": "model.final_layernorm"}  # where the last one is not `model.norm`
-SHORT = [{"role": "user", "content": "1 2 3 4"}]
-LONG = [{"role": "user", "content": "the quick brown fox, please solve 4 4 10 10 this puzzle"}]
 
-
-@pytest.fixture(autouse=True, scope="module")
-def one_thread():
-    """Models this small are slower on many threads."""
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)
-
-
-def small_tokenizer(template: str | None) -> PreTrainedTokenizerFast:
-    """A byte-level BPE trained on two sentences, which begins every plain text with <s>."""
-    bpe = Tokenizer(models.BPE())
-    bpe.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
-    bpe.decoder = decoders.ByteLevel()
-    trainer = trainers.BpeTrainer(
-        vocab_size=320,
-        special_tokens=["<s>", "<end>", "<other end>"],
-        initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
-    )
-    bpe.train_from_iterator(TEXT * 3, trainer)
-    bpe.post_processor = processors.TemplateProcessing(single="<s> $A", special_tokens=[("<s>", 0)])
-    tokenizer = PreTrainedTokenizerFast(tokenizer_object=bpe, bos_token="<s>", eos_token="<end>")
-    tokenizer.chat_template = template
-    return tokenizer
-
-
-def save_checkpoint(folder: Path, kind: str, template: str | None = TEMPLATE, end_scale: float = 3.0) -> Path:
-    """A random checkpoint with two end tokens, a norm of some effect, and decoding defaults that must not leak."""
-    tokenizer = small_tokenizer(template)
-    config = CONFIGS[kind]
-    config.vocab_size, config.bos_token_id, config.eos_token_id = len(tokenizer), 0, 1
-    config.tie_word_embeddings = False
-    with torch.random.fork_rng():
-        torch.manual_seed(1)
-        model = AutoModelForCausalLM.from_config(config)
-        with torch.no_grad():
-            norm = model.get_submodule(NORMS.get(kind, "model.norm"))
-            norm.weight.uniform_(0.5, 1.5)
-            model.lm_head.weight.mul_(8)
-            model.lm_head.weight[2].mul_(end_scale)
-            make_end_likely(model, tokenizer("assistant:" if template else SHORT[0]["content"])["input_ids"])
-    model.generation_config = GenerationConfig(
-        eos_token_id=[1, 2], do_sample=True, top_k=5, temperature=0.1, repetition_penalty=3.0, max_length=20
-    )
-    model.save_pretrained(folder)
-    tokenizer.save_pretrained(folder)
-    return folder
-
-
-def make_end_likely(model, ids: list[int]) -> None:
-    """Turn <end>'s row of the head towards the state after `ids`, so that about one response in ten ends there."""
-    out = model.eval()(torch.tensor([ids]), output_hidden_states=True)
-    state, logits = out.hidden_states[-1][0, -1], out.logits[0, -1]
-    model.lm_head.weight[1] = state * (logits.logsumexp(-1) - 2) / (state @ state)
+pytestmark = pytest.mark.usefixtures("one_thread")
 
 
 @pytest.fixture(scope="module")
@@ -121,29 +53,12 @@ def engines(checkpoints):
     return {kind: Transformers(str(folder), device="cpu") for kind, folder in checkpoints.items()}
 
 
-def draw(engine, prompts=(SHORT,), n=40, max_tokens=24, seeds=(3, 4), states=STATES, sampler=Sampler(), **more):  # noqa: B008
+def sample(engine, prompts=(SHORT,), n=40, max_tokens=24, seeds=(3, 4), states=STATES, sampler=Sampler(), **more):  # noqa: B008
     """Sample with this file's usual settings."""
     seeds = seeds[: len(prompts)]
     return engine.sample(
         SampleRequest(prompts, n=n, sampler=sampler, max_tokens=max_tokens, seeds=seeds, states=states, **more)
     )
-
-
-def assert_same(responses: Responses, others: Responses) -> None:
-    """The same tokens, and states and log-probabilities up to float noise."""
-    assert responses.token_ids == others.token_ids
-    assert responses.texts == others.texts
-    assert responses.finish == others.finish
-    np.testing.assert_allclose(responses.logprobs, others.logprobs, atol=1e-4)
-    assert responses.states.keys() == others.states.keys()
-    for kind, values in responses.states.items():
-        np.testing.assert_allclose(values, others.states[kind], atol=1e-4)
-
-
-def head(responses: Responses, n: int) -> Responses:
-    """The first n rows."""
-    columns = {name: getattr(responses, name)[:n] for name in ("texts", "finish", "lengths", "logprobs", "token_ids")}
-    return replace(responses, **columns, states={kind: values[:n] for kind, values in responses.states.items()})
 
 
 def second_pass(model, prompt_ids, rows):
@@ -160,51 +75,51 @@ def second_pass(model, prompt_ids, rows):
 
 @pytest.mark.parametrize("kind", CONFIGS)
 def test_states_and_logprobs_are_those_of_a_second_unpadded_pass(engines, checkpoints, kind):
-    responses = draw(engines[kind], [SHORT, LONG], n=200, sampler=Sampler(temperature=1.6, top_p=0.99))
+    both = sample(engines[kind], [SHORT, LONG], n=200, sampler=Sampler(temperature=1.6, top_p=0.99))
     model = AutoModelForCausalLM.from_pretrained(checkpoints[kind])
     sorts = set()
-    for prompt, drawn in zip([SHORT, LONG], responses, strict=True):
+    for prompt, responses in zip([SHORT, LONG], both, strict=True):
         prompt_ids = engines[kind]._checkpoint.prompt_ids(prompt)
-        for length in set(drawn.lengths):
-            rows = np.flatnonzero(drawn.lengths == length)
-            states, logprobs = second_pass(model, prompt_ids, [drawn.token_ids[i] for i in rows])
-            np.testing.assert_allclose(drawn.logprobs[rows], logprobs, atol=1e-4)
+        for length in set(responses.lengths):
+            rows = np.flatnonzero(responses.lengths == length)
+            states, logprobs = second_pass(model, prompt_ids, [responses.token_ids[i] for i in rows])
+            np.testing.assert_allclose(responses.logprobs[rows], logprobs, atol=1e-4)
             for name in STATES:
-                np.testing.assert_allclose(drawn.states[name][rows], states[name], atol=1e-4)
-            sorts |= {(min(length, 2), drawn.finish[i]) for i in rows}
+                np.testing.assert_allclose(responses.states[name][rows], states[name], atol=1e-4)
+            sorts |= {(min(length, 2), responses.finish[i]) for i in rows}
     assert sorts == {(1, "stop"), (2, "stop"), (2, "length")}  # one token; more; cut off
 
 
 @pytest.mark.parametrize("batch", [1, 7, 64])
 def test_the_batch_size_changes_nothing(engines, checkpoints, batch):
-    [whole] = draw(engines["qwen2"])
-    [parts] = draw(Transformers(str(checkpoints["qwen2"]), device="cpu", batch=batch))
-    assert_same(parts, whole)
+    [whole] = sample(engines["qwen2"])
+    [parts] = sample(Transformers(str(checkpoints["qwen2"]), device="cpu", batch=batch))
+    assert_same_responses(parts, whole)
 
 
 @pytest.mark.parametrize("kind", CONFIGS)
 def test_fewer_rows_are_the_first_of_more(engines, kind):
-    [few], [many] = draw(engines[kind], n=8), draw(engines[kind], n=32)
-    assert_same(few, head(many, 8))
+    [few], [many] = sample(engines[kind], n=8), sample(engines[kind], n=32)
+    assert_same_responses(few, first_rows(many, 8))
 
 
 def test_fewer_tokens_are_the_first_of_more(engines):
-    [short], [long] = draw(engines["qwen2"], max_tokens=6), draw(engines["qwen2"], max_tokens=24)
+    [short], [long] = sample(engines["qwen2"], max_tokens=6), sample(engines["qwen2"], max_tokens=24)
     assert short.token_ids == [ids[:6] for ids in long.token_ids]
 
 
 @pytest.mark.parametrize("kind", CONFIGS)
 def test_prompts_of_unequal_length_change_nothing_in_each_other(engines, kind):
-    together = draw(engines[kind], [SHORT, LONG])
-    assert_same(together[0], draw(engines[kind], [SHORT], seeds=(3,))[0])
-    assert_same(together[1], draw(engines[kind], [LONG], seeds=(4,))[0])
+    together = sample(engines[kind], [SHORT, LONG])
+    assert_same_responses(together[0], sample(engines[kind], [SHORT], seeds=(3,))[0])
+    assert_same_responses(together[1], sample(engines[kind], [LONG], seeds=(4,))[0])
 
 
 def test_a_shared_prompt_cache_changes_nothing(engines, monkeypatch):
-    shared = draw(engines["qwen2"], [SHORT, LONG])
+    shared = sample(engines["qwen2"], [SHORT, LONG])
     monkeypatch.setattr(padding, "_shared_cache", lambda *_: None)
-    for with_cache, without in zip(shared, draw(engines["qwen2"], [SHORT, LONG]), strict=True):
-        assert_same(with_cache, without)
+    for with_cache, without in zip(shared, sample(engines["qwen2"], [SHORT, LONG]), strict=True):
+        assert_same_responses(with_cache, without)
 
 
 def test_only_plain_caches_are_shared(engines):
@@ -216,12 +131,12 @@ def test_only_plain_caches_are_shared(engines):
 
 
 def test_states_do_not_change_what_is_drawn(engines):
-    [with_states], [without] = draw(engines["qwen2"]), draw(engines["qwen2"], states=())
-    assert_same(without, replace(with_states, states={}))
+    [with_states], [without] = sample(engines["qwen2"]), sample(engines["qwen2"], states=())
+    assert_same_responses(without, replace(with_states, states={}))
 
 
 def test_only_the_states_asked_for_are_kept(engines):
-    assert set(draw(engines["qwen2"], n=2, states=("last",))[0].states) == {"last"}
+    assert set(sample(engines["qwen2"], n=2, states=("last",))[0].states) == {"last"}
 
 
 def test_out_of_memory_halves_the_batch_and_changes_nothing(checkpoints, monkeypatch):
@@ -235,13 +150,13 @@ def test_out_of_memory_halves_the_batch_and_changes_nothing(checkpoints, monkeyp
             raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 20.00 GiB")
         return generate(**inputs)
 
-    [whole] = draw(engine)
+    [whole] = sample(engine)
     monkeypatch.setattr(model, "generate", cramped)
-    [halved] = draw(engine, report=reported.append)
+    [halved] = sample(engine, report=reported.append)
     assert refused == [40, 20]
     assert reported == [10, 10, 10, 10]
-    assert_same(halved, whole)
-    draw(engine)
+    assert_same_responses(halved, whole)
+    sample(engine)
     assert refused == [40, 20]  # what did not fit is not tried again
 
 
@@ -256,7 +171,7 @@ def test_rows_that_have_ended_are_left_behind(checkpoints, monkeypatch, states):
         return forward(*args, **inputs)
 
     monkeypatch.setattr(model, "forward", counted)
-    [responses] = draw(engine, n=200, states=states)
+    [responses] = sample(engine, n=200, states=states)
     assert sum(rows) <= 2 * (responses.lengths + 1).sum()  # at least half of the rows in each step were needed
     assert len(rows) == 24 + bool(states)
 
@@ -269,7 +184,7 @@ def test_a_single_row_that_does_not_fit_is_an_error_of_one_line(checkpoints, mon
 
     monkeypatch.setattr(engine._checkpoint.model, "generate", full)
     with pytest.raises(HarnessError, match="not even one response at a time"):
-        draw(engine)
+        sample(engine)
 
 
 def test_a_real_failed_allocation_is_known_as_out_of_memory():
@@ -281,7 +196,7 @@ def test_a_real_failed_allocation_is_known_as_out_of_memory():
 
 @pytest.mark.parametrize("kind", CONFIGS)
 def test_encode_gives_the_states_of_the_sampling_pass(engines, kind):
-    [responses] = draw(engines[kind], [LONG])
+    [responses] = sample(engines[kind], [LONG])
     for name, values in engines[kind].encode(LONG, responses, STATES).items():
         assert values.dtype == np.float32
         np.testing.assert_allclose(values, responses.states[name], atol=1e-4)
@@ -301,7 +216,7 @@ def test_encode_tokenizes_texts_and_ends_those_that_had_stopped(engines, checkpo
 
 @pytest.mark.parametrize("kind", CONFIGS)
 def test_score_gives_the_log_probabilities_of_the_sampling_pass(engines, kind):
-    [responses] = draw(engines[kind], [LONG])
+    [responses] = sample(engines[kind], [LONG])
     np.testing.assert_allclose(engines[kind].score(LONG, responses), responses.logprobs, atol=1e-3)
 
 
@@ -320,7 +235,7 @@ def test_score_is_the_sum_over_the_responses_tokens_for_any_text(engines, checkp
 
 
 def test_a_response_of_no_token_has_the_state_of_its_prompt(engines):
-    [one] = draw(engines["qwen2"], max_tokens=1, n=1)
+    [one] = sample(engines["qwen2"], max_tokens=1, n=1)
     for texts in (["", "puzzle"], [""]):
         empty = Responses(texts, ["length"] * len(texts), np.zeros(len(texts)), np.zeros(len(texts)))
         for values in engines["qwen2"].encode(SHORT, empty, STATES).values():
@@ -329,7 +244,7 @@ def test_a_response_of_no_token_has_the_state_of_its_prompt(engines):
 
 def test_rows_are_reported_as_they_are_finished(checkpoints):
     engine, rows = Transformers(str(checkpoints["qwen2"]), device="cpu", batch=16), []
-    [responses] = draw(engine, report=rows.append)
+    [responses] = sample(engine, report=rows.append)
     assert rows == [16, 16, 8]
     rows.clear()
     engine.encode(SHORT, responses, STATES, report=rows.append)
@@ -344,9 +259,9 @@ def events(engine, prompts, **options):
         told.append(f"prompt {j}")
         prompts_done[j] = responses
 
-    responses = draw(engine, prompts, report=lambda rows: told.append(rows), done=done, **options)
+    responses = sample(engine, prompts, report=lambda rows: told.append(rows), done=done, **options)
     for j, one in enumerate(responses):
-        assert_same(prompts_done[j], one)
+        assert_same_responses(prompts_done[j], one)
     return told, responses
 
 
@@ -354,19 +269,19 @@ def test_a_prompt_is_done_as_soon_as_its_last_row_is(checkpoints):
     engine = Transformers(str(checkpoints["qwen2"]), device="cpu", batch=16)
     told, responses = events(engine, [SHORT, LONG], n=20)
     assert told == [16, 16, "prompt 0", 8, "prompt 1"]
-    for one, whole in zip(responses, draw(engine, [SHORT, LONG], n=20), strict=True):
-        assert_same(one, whole)
+    for one, whole in zip(responses, sample(engine, [SHORT, LONG], n=20), strict=True):
+        assert_same_responses(one, whole)
 
 
 def test_a_large_model_on_a_cpu_finishes_its_problems_some_at_a_time(checkpoints, monkeypatch):
     engine = Transformers(str(checkpoints["qwen2"]), device="cpu")
-    whole = draw(engine, [SHORT, LONG], n=20)
+    whole = sample(engine, [SHORT, LONG], n=20)
     monkeypatch.setattr(transformers_engine, "LARGE", 0)
     monkeypatch.setattr(transformers_engine, "CPU_ROWS", 30)
     told, responses = events(engine, [SHORT, LONG], n=20)
     assert told == [20, "prompt 0", 20, "prompt 1"]
     for one, other in zip(responses, whole, strict=True):
-        assert_same(one, other)
+        assert_same_responses(one, other)
     assert [engine._at_once(n) for n in (1, 10, 16, 40, 300)] == [30, 30, 16, 40, 256]
 
 
@@ -377,10 +292,10 @@ def test_streams_come_from_seed_and_row_alone():
 
 def test_the_global_generators_are_neither_read_nor_moved(engines):
     torch.manual_seed(1)
-    [first] = draw(engines["qwen2"])
+    [first] = sample(engines["qwen2"])
     torch.manual_seed(2)
     before = torch.get_rng_state(), random.getstate(), np.random.get_state()[1].tolist()
-    [second] = draw(engines["qwen2"])
+    [second] = sample(engines["qwen2"])
     assert torch.equal(before[0], torch.get_rng_state())
     assert before[1:] == (random.getstate(), np.random.get_state()[1].tolist())
     assert first.token_ids == second.token_ids
@@ -391,17 +306,17 @@ def test_first_tokens_follow_the_exact_distribution(engines, name):
     model, sampler = engines["qwen2"]._checkpoint.model, SAMPLERS[name]()
     with torch.inference_mode():
         logits = model(torch.tensor([engines["qwen2"]._checkpoint.prompt_ids(LONG)])).logits[0, -1].double().numpy()
-    [responses] = draw(engines["qwen2"], [LONG], n=5000, max_tokens=1, states=(), sampler=sampler)
-    assert_drawn_from(np.concatenate(responses.token_ids), exact(sampler, logits))
+    [responses] = sample(engines["qwen2"], [LONG], n=5000, max_tokens=1, states=(), sampler=sampler)
+    assert_sampled_from(np.concatenate(responses.token_ids), probabilities(sampler, logits))
 
 
 def test_decoding_defaults_of_the_checkpoint_do_not_leak(engines):
-    [responses] = draw(engines["qwen2"], n=1000, max_tokens=1, states=())
+    [responses] = sample(engines["qwen2"], n=1000, max_tokens=1, states=())
     assert len({ids[0] for ids in responses.token_ids}) > 50
 
 
 def test_every_end_token_of_the_checkpoint_ends_a_response(engines):
-    [responses] = draw(engines["qwen2"], n=200, states=())
+    [responses] = sample(engines["qwen2"], n=200, states=())
     ends = {ids[-1] for ids, finish in zip(responses.token_ids, responses.finish, strict=True) if finish == "stop"}
     assert ends == {1, 2}
     assert not any(token in (1, 2) for ids in responses.token_ids for token in ids[:-1])
@@ -411,7 +326,7 @@ def test_every_end_token_of_the_checkpoint_ends_a_response(engines):
 
 
 def test_texts_hold_no_special_tokens(engines):
-    [responses] = draw(engines["qwen2"])
+    [responses] = sample(engines["qwen2"])
     assert not any("<end>" in text or "<s>" in text for text in responses.texts)
 
 
@@ -428,7 +343,7 @@ def test_without_a_template_the_messages_are_joined_by_blank_lines(engines, chec
 
 
 def test_a_prompt_of_one_token_needs_no_cache(engines):
-    [responses] = draw(engines["llama"], [[{"role": "user", "content": ""}]], n=8)
+    [responses] = sample(engines["llama"], [[{"role": "user", "content": ""}]], n=8)
     assert len(responses) == 8
 
 
@@ -480,12 +395,12 @@ def test_a_steering_sampler_that_does_not_say_how_is_refused(engines):
         steers = True
 
     with pytest.raises(HarnessError, match="Silent has steers = True, but no steering"):
-        draw(engines["qwen2"], sampler=Silent())
+        sample(engines["qwen2"], sampler=Silent())
 
 
 def test_an_unknown_state_is_refused(engines):
     with pytest.raises(HarnessError, match="no state 'first', only mean, last, penultimate"):
-        draw(engines["qwen2"], states=("first",))
+        sample(engines["qwen2"], states=("first",))
 
 
 def test_paths_that_lead_nowhere_are_errors_of_one_line(checkpoints, tmp_path):
@@ -513,7 +428,7 @@ def test_a_broken_folder_is_an_error_of_one_line(checkpoints, tmp_path):
     folder = save_checkpoint(tmp_path / "broken", "gpt2")
     (folder / "model.safetensors").write_bytes(b"not weights")
     with pytest.raises(HarnessError, match="broken cannot be loaded"):
-        draw(Transformers(str(folder), device="cpu"))
+        sample(Transformers(str(folder), device="cpu"))
     (folder / "config.json").write_text("{")
     with pytest.raises(HarnessError, match="broken cannot be loaded"):
         Transformers(str(folder), device="cpu").identity()
@@ -532,7 +447,7 @@ def test_weights_without_a_head_are_refused_rather_than_invented(checkpoints, tm
     del weights["lm_head.weight"]
     save_file(weights, folder / "model.safetensors", {"format": "pt"})
     with pytest.raises(HarnessError, match=r"weights lack lm_head\.weight"):
-        draw(Transformers(str(folder), device="cpu"))
+        sample(Transformers(str(folder), device="cpu"))
 
 
 def test_a_hub_model_out_of_reach_is_an_error_of_one_line(monkeypatch):
@@ -556,7 +471,7 @@ def test_wrong_parameters_are_refused(checkpoints, parameters, message):
 
 
 def test_nothing_is_printed(checkpoints, capfd):
-    draw(Transformers(str(checkpoints["gpt2"]), device="cpu"))
+    sample(Transformers(str(checkpoints["gpt2"]), device="cpu"))
     assert capfd.readouterr() == ("", "")
 
 
@@ -566,5 +481,5 @@ def test_building_the_engine_imports_no_torch(checkpoints):
         f"print(Transformers({str(checkpoints['qwen2'])!r}).name); "
         "assert not {'torch', 'transformers'} & set(sys.modules)"
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    done = run_to_end([sys.executable, "-c", code])
     assert (done.stdout, done.stderr) == ("qwen2\n", "")

@@ -15,11 +15,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from hostile_code import descendants
 from hypothesis import given
 from hypothesis import strategies as st
 from safetensors import safe_open
 from safetensors.torch import load_file
+from support.json_lines import read_json_lines
+from support.processes import descendants, harness_command, run_to_end
+from support.refusals import refusal_of
+from support.training_runs import game24_run
 
 from harness import HarnessError
 from harness.system.children import run_child
@@ -28,7 +31,6 @@ from harness_plugins.engines.transformers.engine import Transformers
 from harness_plugins.models.tiny24 import folder as tiny24
 from harness_plugins.rl import trl_settings, trl_trainer
 from harness_plugins.rl.repexp_bonus import RepExpBonus
-from harness_plugins.rl.run_files import write_problems, write_run
 from harness_plugins.rl.shaping import Grader
 from harness_plugins.rl.trl_rollouts import batch_of
 from harness_plugins.rl.trl_trainer import Trl
@@ -54,25 +56,8 @@ SETTINGS = Settings(
 
 def made(folder: Path, **changes) -> TrainingRun:
     """A small run of Game of 24 in a folder."""
-    folder.mkdir(parents=True, exist_ok=True)
-    task, problems = Game24(), {}
-    for split, many in (("train", 20), ("dev", 5)):
-        problems[split] = folder / f"{split}.jsonl"
-        write_problems(problems[split], [(one, task.messages(one)) for one in task.problems(split)[:many]])
-    run = TrainingRun(
-        folder=folder,
-        task="game24",
-        model="tiny24-medium",
-        bonus="repexp",
-        trainer="trl:log_groups=true",
-        seed=5,
-        settings=SETTINGS,
-        problems=problems,
-        cpu=True,
-    )
-    run = replace(run, **changes)
-    write_run(run)
-    return run
+    fields = {"model": "tiny24-medium", "bonus": "repexp", "trainer": "trl:log_groups=true", "settings": SETTINGS}
+    return game24_run(folder, 20, 5, **fields | changes)
 
 
 def trained(run: TrainingRun, options: Trl | None = None, watch=lambda: None) -> list[dict]:
@@ -84,8 +69,8 @@ def trained(run: TrainingRun, options: Trl | None = None, watch=lambda: None) ->
 
 
 def metrics(run: TrainingRun) -> list[dict]:
-    found = [json.loads(line) for line in run.metrics.read_text().splitlines()]
-    return [{name: value for name, value in line.items() if name != "step_s"} for line in found]
+    lines = read_json_lines(run.metrics)
+    return [{name: value for name, value in line.items() if name != "step_s"} for line in lines]
 
 
 @pytest.fixture(scope="module")
@@ -151,7 +136,7 @@ def test_a_run_killed_after_a_checkpoint_goes_on_to_the_same_curve(unbroken, tmp
 
 @pytest.mark.slow
 def test_kill_9_of_the_command_ends_the_trainer_and_the_same_command_goes_on(tmp_path):
-    command = [sys.executable, "-m", "harness", "rl", "train", "--task", "game24", "--trainer", "trl", "--cpu"]
+    command = harness_command("rl", "train", "--task", "game24", "--trainer", "trl", "--cpu")
     command += ["--model", "tiny24-medium", "--limit", "8", "--out", str(tmp_path / "run")]
     for setting in ("steps=3", "save_every=1", "batch=4", "mini_batch=4", "dev_samples=2", "max_response=64"):
         command += ["--set", setting]
@@ -164,11 +149,11 @@ def test_kill_9_of_the_command_ends_the_trainer_and_the_same_command_goes_on(tmp
     child.send_signal(signal.SIGKILL)
     assert len(family) >= 2  # the warden and the trainer
     child.communicate()
-    done = subprocess.run(command, env=environment, capture_output=True, text=True)  # at once
+    done = run_to_end(command, env=environment)  # at once
     assert done.returncode == 0, done.stderr
     assert "going on after step" in done.stderr
     assert not any(Path(f"/proc/{pid}").exists() for pid in family)
-    lines = [json.loads(line) for line in (tmp_path / "run" / "metrics.jsonl").read_text().splitlines()]
+    lines = read_json_lines(tmp_path / "run" / "metrics.jsonl")
     assert [line["step"] for line in lines] == [0, 1, 2, 3]
 
 
@@ -434,10 +419,7 @@ def test_overrides_win_and_are_converted(tmp_path):
     ],
 )
 def test_a_wrong_override_is_one_line(tmp_path, override, said):
-    with pytest.raises(HarnessError) as refusal:
-        Trl().check(made(tmp_path, overrides=(override,)))
-    assert str(refusal.value).startswith(said)
-    assert "\n" not in str(refusal.value)
+    assert refusal_of(Trl().check, made(tmp_path, overrides=(override,))).startswith(said)
 
 
 # What is checked before the child is started
@@ -449,9 +431,7 @@ def test_a_run_in_order_has_no_remarks(tmp_path):
 
 def test_a_missing_extra_is_one_line(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "trl", None)
-    with pytest.raises(HarnessError) as refusal:
-        Trl().check(made(tmp_path))
-    assert str(refusal.value) == "trl: trl is not installed: pip install 'diversity-harness[trl]'"
+    assert refusal_of(Trl().check, made(tmp_path)) == "trl: trl is not installed: pip install 'diversity-harness[trl]'"
 
 
 def test_another_version_of_trl_is_one_line(tmp_path, monkeypatch):
@@ -475,9 +455,7 @@ def test_no_gpu_is_one_line(tmp_path):
     ],
 )
 def test_what_would_fail_in_the_child_is_one_line_before_it(tmp_path, changes, said):
-    with pytest.raises(HarnessError) as refusal:
-        Trl().check(made(tmp_path, **changes))
-    assert str(refusal.value).startswith(said)
+    assert refusal_of(Trl().check, made(tmp_path, **changes)).startswith(said)
 
 
 def test_a_model_that_does_not_fit_is_one_line_and_one_that_hardly_does_a_remark(tmp_path, monkeypatch):

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import pickle
-import subprocess
 import sys
 from collections import Counter
-from collections.abc import Callable
 from functools import partial
 from itertools import combinations, islice, permutations
 
@@ -15,9 +13,20 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
-from numpy.typing import NDArray
 from scipy.spatial.distance import cdist, pdist
 from scipy.stats import chisquare
+from support.processes import printed_by
+from support.vector_pools import (
+    FAMILIES,
+    Floats,
+    assert_greedy,
+    every_family,
+    gains,
+    mmr_scores,
+    pool_of,
+    residuals,
+    tiny_sets,
+)
 
 from harness import HarnessError, Pool
 from harness_selectors import dpp_map, facility_location, kcenter, kmeans_pp, mmr
@@ -28,13 +37,10 @@ from harness_selectors.kcenter import KCenter, reference_distances
 from harness_selectors.kmeans import KMeans, reference_choice
 from harness_selectors.kmeans_pp import KMeansPP, reference_chances
 from harness_selectors.kmedoids import KMedoids, reference_swap_gain
-from harness_selectors.mmr import MMR, reference_quality, reference_scores
-from harness_selectors.numerics import facility_gains, kernel_cholesky, nearest_pick, projection_sampling, similarity
+from harness_selectors.mmr import MMR, reference_quality
+from harness_selectors.numerics import nearest_pick, projection_sampling, similarity
 from harness_selectors.numerics.similarity import reference_cosines, reference_gaussian
 from harness_selectors.repexp import RepExp
-
-Floats = NDArray[np.floating]
-Score = Callable[[list[int]], Floats]  # from the picks so far to the score of every row
 
 RANKERS = [
     KCenter(),
@@ -56,52 +62,8 @@ except HarnessError:
     SUBSETS = [KMeans(), KDPP(), KDPP("linear"), KDPP("rbf")]
 
 
-def pool_of(h: Floats, seed: int = 0) -> Pool:
-    """Lengths from 1 to 40 and log-probabilities to match; equal rows have unequal ones."""
-    n, rng = len(h), np.random.default_rng([seed, 99])
-    lengths = rng.integers(1, 40, n)
-    return Pool(["x"] * n, h, -lengths * rng.gamma(2.0, 0.5, n), lengths, [None] * n)
-
-
 def ranked(selector, h: Floats, seed: int = 0) -> list[int]:
     return list(selector.rank(pool_of(h), np.random.default_rng(seed)))
-
-
-def families() -> dict[str, Floats]:
-    rng = np.random.default_rng(1)
-    centres = rng.normal(size=(9, 12))
-    return {
-        "gaussian": rng.normal(size=(90, 12)),
-        "clustered": 3 * centres[rng.integers(9, size=90)] + 0.2 * rng.normal(size=(90, 12)),
-        "tight clusters": 30 * centres[rng.integers(9, size=90)] + 1e-4 * rng.normal(size=(90, 12)),
-        "duplicated": centres[rng.integers(9, size=90)],
-        "low rank": rng.normal(size=(90, 3)) @ rng.normal(size=(3, 24)),
-        "fewer than dimensions": rng.normal(size=(30, 70)),
-        "one dimension": rng.normal(size=(60, 1)),
-        "zero rows": rng.normal(size=(60, 8)) * (rng.random(60) < 0.5)[:, None],
-        "badly scaled rows": rng.normal(size=(60, 10)) * 10.0 ** rng.uniform(-3, 3, size=(60, 1)),
-        "far from the origin": 1000 * rng.normal(size=10) + 0.01 * rng.normal(size=(60, 10)),
-        "one outlier": np.vstack([rng.normal(size=(60, 10)), 1e6 * np.ones((1, 10))]),
-        "small grid": rng.integers(-1, 2, size=(80, 3)).astype(float),
-    }
-
-
-FAMILIES = {name: h.astype(np.float32) for name, h in families().items()}
-every_family = pytest.mark.parametrize("h", FAMILIES.values(), ids=FAMILIES)
-tiny_sets = pytest.mark.parametrize("active", [4, None], ids=["tiny blocks", "usual blocks"])
-
-
-@pytest.fixture
-def blocks(active: int | None, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Small pools fit into one block; tiny ones send them through bounds, joining, leaving and copying together."""
-    if active is not None:
-        monkeypatch.setattr(nearest_pick, "ACTIVE", active)
-        monkeypatch.setattr(nearest_pick, "PAIRS", 5)
-        monkeypatch.setattr(kernel_cholesky, "ACTIVE", active)
-        monkeypatch.setattr(kmeans_pp, "BLOCK", active)
-        monkeypatch.setattr(facility_gains, "CHUNK", 7)
-        monkeypatch.setattr(similarity, "CHUNK", 7)
-        monkeypatch.setattr(projection_sampling, "BLOCK", active)
 
 
 # The oracles are the reference forms in the selectors' files.
@@ -115,27 +77,6 @@ def distances(h: Floats) -> Floats:
 def median_bandwidth(h: Floats) -> float:
     distinct = np.unique(h.astype(np.float64), axis=0)
     return float(np.median(pdist(distinct))) if len(distinct) > 1 else 1.0
-
-
-def mmr_scores(pool: Pool, alpha: float, per_token: bool = True) -> Score:
-    quality = reference_quality(pool.logprobs / pool.lengths if per_token else pool.logprobs)
-    return lambda picked: reference_scores(reference_cosines(pool.embeddings), quality, alpha, picked)
-
-
-def gains(h: Floats, kind: str) -> Score:
-    return partial(reference_gains, reference_similarities(h, kind))
-
-
-def residuals(kernel: Floats, ridge: float) -> Score:
-    return partial(reference_residuals, kernel, ridge)
-
-
-def assert_greedy(order: list[int], n: int, score: Score, start: int = 1, rtol: float = 1e-9, atol: float = 0) -> None:
-    """Every pick from `start` on has the best score of those left."""
-    assert sorted(order) == list(range(n))
-    for k in range(start, n):
-        left = score(order[:k])[order[k:]]
-        assert left[0] >= left.max() - rtol * abs(left.max()) - atol, f"pick {k}: {left[0]} < {left.max()}"
 
 
 # The reference forms, by independent libraries on a few rows.
@@ -895,5 +836,4 @@ def test_modules_of_vector_selectors_load_without_scipy_stats_sklearn_or_torch()
     names = ["kcenter", "kmeans_pp", "mmr", "facility_location", "dpp_map", "kmeans", "kmedoids", "k_dpp"]
     code = "import sys\n" + "".join(f"import harness_selectors.{name}\n" for name in names)
     code += "print(sorted({'torch', 'sklearn', 'scipy.stats', 'kmedoids'} & set(sys.modules)))"
-    process = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert process.stdout.strip() == "[]"
+    assert printed_by(code) == "[]"

@@ -19,22 +19,23 @@ import pytest
 import torch
 from safetensors import safe_open
 from safetensors.torch import load_file
+from support.environments import environment_python
+from support.json_lines import read_json_lines
+from support.paths import SUPPORT
+from support.processes import processes_with, run_to_end
+from support.training_runs import game24_run
 
 from harness import HarnessError, Sampler
-from harness.plugin_system.component import build
-from harness.plugin_system.registry import load_registry
 from harness.records import SampleRequest
 from harness.system.children import run_child
 from harness.training import Settings, TrainingRun
 from harness_plugins.engines.transformers.engine import Transformers
 from harness_plugins.models.tiny24 import folder
-from harness_plugins.rl.run_files import read_problems, write_problems, write_run
+from harness_plugins.rl.run_files import read_problems, write_run
 from harness_plugins.rl.shaping import Shaping
 from harness_plugins.rl.verl_environment import VARIABLE, find_python, installed
 from harness_plugins.rl.verl_trainer import Verl
 
-HERE = Path(__file__).parent
-ROOT = HERE.parent
 MODEL = "tiny24-weak"
 SMALL = Settings(
     learning_rate=1e-4,
@@ -54,35 +55,16 @@ HANGS_S = 1200.0  # a run takes a minute or two; ten on a machine that does much
 pytestmark = pytest.mark.slow
 
 
-def where() -> Path | None:
-    """verl's interpreter, if there is one."""
-    beside = ROOT / ".venv-verl" / "bin" / "python"
-    named = os.environ.get(VARIABLE)
-    return Path(named) if named else beside if beside.is_file() else None
-
-
 @pytest.fixture(scope="module")
 def python() -> Path:
     """verl's interpreter; on CI it must be there."""
-    found = where()
-    if found is None and "CI" not in os.environ:
-        pytest.skip(f"needs an environment with verl: {VARIABLE} or .venv-verl")
-    assert found is not None, f"CI builds the environment with verl: {VARIABLE} or .venv-verl"
-    return found
+    return environment_python(VARIABLE, "verl")
 
 
 def a_run(path: Path, bonus: str = "repexp", overrides: tuple[str, ...] = (), **changed: object) -> TrainingRun:
     """A run of game24 whose third step has problems of the first two again, so that the bonus remembers them."""
-    path.mkdir(exist_ok=True)
-    task = build(load_registry(()), "task", "game24", data=None)
-    problems = {}
-    for split, count in (("train", 12), ("dev", 5)):
-        problems[split] = path / f"{split}.jsonl"
-        write_problems(problems[split], [(each, task.messages(each)) for each in task.problems(split)[:count]])
-    run = TrainingRun(path, "game24", MODEL, bonus, "verl", 5, SMALL, problems, overrides=overrides, cpu=True)
-    run = replace(run, **changed)
-    write_run(run)
-    return run
+    fields = {"model": MODEL, "bonus": bonus, "trainer": "verl", "settings": SMALL, "overrides": overrides}
+    return game24_run(path, 12, 5, **fields | changed)
 
 
 def train(run: TrainingRun, python: Path, watch=lambda: None) -> int:
@@ -97,14 +79,10 @@ def train(run: TrainingRun, python: Path, watch=lambda: None) -> int:
     return run_child(launch.command, launch.environment, log, watched)
 
 
-def lines(run: TrainingRun) -> list[dict]:
-    return [json.loads(line) for line in run.metrics.read_text().splitlines()]
-
-
 def curve(run: TrainingRun) -> list[tuple[float, ...]]:
     """What must be the same in two runs of one seed: figures of rollouts and of the policy's weights."""
     names = ("step", "reward", "bonus", "entropy", "response_tokens", "actor/grad_norm", "dev_pass_at_1")
-    return [tuple(line.get(name, -1.0) for name in names) for line in lines(run)]
+    return [tuple(line.get(name, -1.0) for name in names) for line in read_json_lines(run.metrics)]
 
 
 def child(run: TrainingRun, python: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
@@ -112,7 +90,7 @@ def child(run: TrainingRun, python: Path, *arguments: str) -> subprocess.Complet
     launch = Verl(python=str(python)).launch(run)
     environment = {**os.environ, **launch.environment}
     command = [*launch.command, *arguments]
-    return subprocess.run(command, env=environment, capture_output=True, text=True, timeout=HANGS_S)
+    return run_to_end(command, env=environment, timeout=HANGS_S)
 
 
 # The configuration under verl's own schema
@@ -179,7 +157,7 @@ def test_what_the_hidden_states_cannot_be_right_in_is_refused(python, tmp_path):
     launch = Verl(python=str(python)).launch(run)
     environment = {**os.environ, **launch.environment, "HARNESS_RL_RUN": str(tmp_path)}
     command = [str(python), "-c", ASK, str(tmp_path), *REFUSED, "trainer.nnodes=1"]
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=HANGS_S)
+    done = run_to_end(command, env=environment, timeout=HANGS_S)
     said = [line for line in done.stdout.splitlines() if line.startswith(("verl:", "taken"))]
     assert len(said) == len(REFUSED) + 1, done.stderr[-2000:]
     assert said[-1] == "taken"
@@ -247,13 +225,13 @@ LAYOUTS = {
 
 
 def hidden(run: TrainingRun, python: Path, layouts: list[tuple[str, ...]], workers: int = 1) -> list[list[dict]]:
-    """What each of the workers found for each layout, see verl_hidden.py."""
+    """What each of the workers found for each layout, see verl_hidden_states.py."""
     launch = Verl(python=str(python)).launch(run)
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = str(free.getsockname()[1])
     common = {**os.environ, **launch.environment, "MASTER_PORT": port, "WORLD_SIZE": str(workers)}
-    command = [str(python), str(HERE / "verl_hidden.py"), str(run.folder), str(folder(MODEL))]
+    command = [str(python), str(SUPPORT / "verl_hidden_states.py"), str(run.folder), str(folder(MODEL))]
     asked = run.folder / "layouts.json"
     asked.write_text(json.dumps(layouts))
     logs = [run.folder / f"{rank}.txt" for rank in range(workers)]
@@ -326,7 +304,7 @@ def test_padding_rows_are_no_part_of_a_group(python, tmp_path):
         os.environ | dict(Verl(python=str(python)).launch(run).environment) | {"HARNESS_RL_RUN": str(tmp_path)}
     )
     command = [str(python), "-c", PADDED, str(tmp_path)]
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=HANGS_S)
+    done = run_to_end(command, env=environment, timeout=HANGS_S)
     assert done.returncode == 0, done.stderr[-2000:]
     assert json.loads(done.stdout.splitlines()[-1]) == [True, True, 0.0]
 
@@ -343,11 +321,11 @@ def straight(python, tmp_path_factory) -> TrainingRun:
 
 
 def recorded_run(path: Path) -> TrainingRun:
-    return a_run(path, "recording", plugin_files=(HERE / "verl_recording.py",))
+    return a_run(path, "recording", plugin_files=(SUPPORT / "verl_recording.py",))
 
 
 def test_three_steps_with_repexp_are_trained_validated_and_saved(straight):
-    found = lines(straight)
+    found = read_json_lines(straight.metrics)
     assert [line["step"] for line in found] == [0, 1, 2, 3]
     assert all({"reward", "bonus", "bonus_spread", "gated", "entropy", "step_s"} <= set(line) for line in found[1:])
     assert [line["step"] for line in found if "dev_pass_at_1" in line] == [0, 2, 3]
@@ -358,7 +336,7 @@ def test_three_steps_with_repexp_are_trained_validated_and_saved(straight):
 
 
 def test_verls_own_scores_stay_the_verifiers(straight):
-    for line in lines(straight)[1:]:
+    for line in read_json_lines(straight.metrics)[1:]:
         assert line["critic/score/mean"] == pytest.approx(line["reward"])
 
 
@@ -372,10 +350,10 @@ def test_the_states_that_the_bonus_saw_are_the_initial_models_own(straight):
     assert all(ids.count(problem) == SMALL.rollouts for problem in ids)
     for problem in set(ids):
         rows = [row for row, each in enumerate(ids) if each == problem]
-        drawn = replay(engine, straight, asked[problem])
+        responses = replay(engine, straight, asked[problem])
         for row in rows:
-            nearest = int(np.abs(drawn.logprobs / drawn.lengths - float(kept["logprobs"][row])).argmin())
-            expected = torch.from_numpy(drawn.states["mean"][nearest]).double()
+            nearest = int(np.abs(responses.logprobs / responses.lengths - float(kept["logprobs"][row])).argmin())
+            expected = torch.from_numpy(responses.states["mean"][nearest]).double()
             assert torch.cosine_similarity(kept["hidden"][row], expected, dim=0) >= 0.9999
 
 
@@ -391,7 +369,7 @@ def replay(engine: Transformers, run: TrainingRun, messages):
     prompt = tuple(engine._checkpoint.prompt_ids(messages))
     text = repr((run.seed, 0, 0, prompt))
     seed = int.from_bytes(hashlib.sha256(text.encode()).digest()[:8], "big")
-    (drawn,) = engine.sample(
+    (responses,) = engine.sample(
         SampleRequest(
             [messages],
             n=SMALL.rollouts,
@@ -401,7 +379,7 @@ def replay(engine: Transformers, run: TrainingRun, messages):
             states=("mean",),
         )
     )
-    return drawn
+    return responses
 
 
 def test_the_shaped_rewards_are_the_pure_functions(straight):
@@ -414,7 +392,7 @@ def test_the_shaped_rewards_are_the_pure_functions(straight):
         rollouts = Rollouts(problems_of(file), kept["rewards"], kept["hidden"], kept["logprobs"])
         again = shaping.shape(rollouts, step)
         assert torch.equal(again.rewards, kept["shaped"])
-        assert lines(straight)[step]["bonus"] == pytest.approx(again.metrics["bonus"], rel=1e-5)
+        assert read_json_lines(straight.metrics)[step]["bonus"] == pytest.approx(again.metrics["bonus"], rel=1e-5)
 
 
 def test_a_checkpoint_is_merged_and_sampled_by_the_harness(straight, python):
@@ -422,10 +400,10 @@ def test_a_checkpoint_is_merged_and_sampled_by_the_harness(straight, python):
     last = trainer.saved(straight)[-1]
     exported = trainer.export(straight, last)
     assert trainer.export(straight, last) == exported
-    (drawn,) = Transformers(str(exported)).sample(
+    (responses,) = Transformers(str(exported)).sample(
         SampleRequest([read_problems(straight.problems["dev"])[0][1]], n=2, sampler=Sampler(), max_tokens=64, seeds=[1])
     )
-    assert all("Answer:" in text for text in drawn.texts)
+    assert all("Answer:" in text for text in responses.texts)
     before = load_file(folder(MODEL) / "model.safetensors")
     after = load_file(exported / "model.safetensors")
     assert any(not torch.allclose(before[name].float(), after[name].float(), atol=1e-3) for name in before)
@@ -454,36 +432,28 @@ def test_a_killed_run_leaves_nothing_and_goes_on_as_if_it_had_not_been(straight,
 
     with pytest.raises(Killed):
         train(run, python, kill)
-    assert processes_of(run) == []
+    assert not processes_of(run)
     assert [saved.step for saved in Verl().saved(run)] == [2]
     hold.unlink()
     assert train(run, python) == 0, (run.folder / "log.txt").read_text()[-3000:]
     again, before = curve(run), curve(straight)
     assert (again[:2], again[3]) == (before[:2], before[3])
     assert [again[2][i] for i in (0, 1, 2, -1)] == [before[2][i] for i in (0, 1, 2, -1)]  # logged before or after death
-    assert processes_of(run) == []
+    assert not processes_of(run)
 
 
-def processes_of(run: TrainingRun) -> list[int]:
+def processes_of(run: TrainingRun) -> set[int]:
     """Whatever has the run's name in its environment."""
-    name = f"HARNESS_RL_RUN={run.folder}".encode()
-    found = []
-    for environ in Path("/proc").glob("[0-9]*/environ"):
-        try:
-            if name in environ.read_bytes():
-                found.append(int(environ.parent.name))
-        except OSError:
-            continue
-    return found
+    return processes_with(f"HARNESS_RL_RUN={run.folder}")
 
 
 @pytest.mark.parametrize("bonus", ["unlikely", "none"])
 def test_three_steps_with_the_other_bonuses(bonus, straight, python, tmp_path):
     run = a_run(tmp_path / "run", bonus, settings=replace(SMALL, save_every=3))
     assert train(run, python) == 0, (run.folder / "log.txt").read_text()[-3000:]
-    found = lines(run)
-    assert [line["step"] for line in found] == [0, 1, 2, 3]
-    assert min(line["bonus"] for line in found[1:]) < 0 if bonus == "unlikely" else True
-    assert max(line["bonus"] for line in found[1:]) <= 0  # a correct rollout that is the least likely loses nothing
-    first, same = found[1], lines(straight)[1]  # of one seed: the first rollouts do not depend on the bonus
+    steps, others = read_json_lines(run.metrics), read_json_lines(straight.metrics)
+    assert [line["step"] for line in steps] == [0, 1, 2, 3]
+    assert min(line["bonus"] for line in steps[1:]) < 0 if bonus == "unlikely" else True
+    assert max(line["bonus"] for line in steps[1:]) <= 0  # a correct rollout that is the least likely loses nothing
+    first, same = steps[1], others[1]  # of one seed: the first rollouts do not depend on the bonus
     assert (first["reward"], first["entropy"]) == (same["reward"], same["entropy"])

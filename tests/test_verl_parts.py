@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
 import sys
 from dataclasses import replace
 from importlib.metadata import PackageNotFoundError
@@ -14,6 +13,8 @@ import pytest
 import torch
 import yaml
 from pyarrow import parquet
+from support.processes import printed_by
+from support.refusals import refusal_of
 
 from harness import HarnessError, Problem
 from harness.training import Settings, TrainingRun
@@ -133,13 +134,6 @@ def test_a_gpu_run_is_told_nothing_of_cpus(run, here):
 # What is checked before anything starts
 
 
-def refused(call, *args: object) -> str:
-    with pytest.raises(HarnessError) as refusal:
-        call(*args)
-    assert "\n" not in str(refusal.value)
-    return str(refusal.value)
-
-
 @pytest.fixture
 def complete(monkeypatch, here):
     """An environment with all that is needed, without asking one."""
@@ -156,23 +150,23 @@ def test_a_cpu_run_that_can_start_is_described(run, complete):
 
 def test_no_gpu_is_one_line_that_names_the_way_out(run, complete, monkeypatch):
     monkeypatch.setattr(verl_trainer, "gpu_memory", list)
-    assert "--cpu" in refused(Verl().check, replace(run, cpu=False))
+    assert "--cpu" in refusal_of(Verl().check, replace(run, cpu=False))
 
 
 def test_too_few_gpus_are_counted(run, complete, monkeypatch):
     monkeypatch.setattr(verl_trainer, "gpu_memory", lambda: [80.0] * 2)
-    assert "8 GPUs are asked for, 2 are here" in refused(Verl().check, replace(run, cpu=False))
+    assert "8 GPUs are asked for, 2 are here" in refusal_of(Verl().check, replace(run, cpu=False))
 
 
 def test_a_sampler_that_does_not_divide_the_gpus_is_refused(run, complete, monkeypatch):
     monkeypatch.setattr(verl_trainer, "gpu_memory", lambda: [80.0] * 3)
     odd = replace(run, cpu=False, settings=replace(run.settings, rollouts=3, devices=3, tensor_parallel=2))
-    assert "tensor_parallel=2" in refused(Verl().check, odd)
+    assert "tensor_parallel=2" in refusal_of(Verl().check, odd)
 
 
 def test_updates_that_do_not_divide_over_the_gpus_are_refused(run, complete):
     odd = replace(run, cpu=False, settings=replace(run.settings, devices=3))
-    assert "8 responses an update do not divide over 3 GPUs" in refused(Verl().check, odd)
+    assert "8 responses an update do not divide over 3 GPUs" in refusal_of(Verl().check, odd)
 
 
 def test_a_pass_has_as_many_rows_as_divide_a_workers():
@@ -187,18 +181,18 @@ def test_the_embedded_model_fits_any_gpu_and_the_remark_says_so(run, complete, m
 def test_a_sampler_is_needed_on_gpus(run, complete, monkeypatch):
     monkeypatch.setattr(verl_trainer, "gpu_memory", lambda: [80.0] * 8)
     monkeypatch.setitem(complete, "vllm", None)
-    assert "verl[vllm]" in refused(Verl().check, replace(run, cpu=False))
+    assert "verl[vllm]" in refusal_of(Verl().check, replace(run, cpu=False))
 
 
 def test_more_problems_a_step_than_there_are_is_refused(run, complete):
     large = replace(run, settings=replace(run.settings, batch=4, mini_batch=4))
-    assert "takes 4 problems, the train split has 2" in refused(Verl().check, large)
+    assert "takes 4 problems, the train split has 2" in refusal_of(Verl().check, large)
 
 
 def test_missing_data_and_models_are_refused(run, complete):
     run.problems["dev"].unlink()
-    assert "dev split" in refused(Verl().check, run)
-    assert "does not exist" in refused(Verl().check, replace(run, model="./nowhere"))
+    assert "dev split" in refusal_of(Verl().check, run)
+    assert "does not exist" in refusal_of(Verl().check, replace(run, model="./nowhere"))
 
 
 def test_a_model_without_chat_template_is_refused(run, complete, tmp_path):
@@ -206,21 +200,21 @@ def test_a_model_without_chat_template_is_refused(run, complete, tmp_path):
     bare.mkdir()
     for name in ("config.json", "tokenizer_config.json", "model.safetensors"):
         (bare / name).write_text("{}")
-    assert "no chat template" in refused(Verl().check, replace(run, model=str(bare)))
+    assert "no chat template" in refusal_of(Verl().check, replace(run, model=str(bare)))
 
 
 def test_an_encoder_without_its_mode_is_refused():
-    assert "hidden=encoder" in refused(Verl, None, "ref", "org/encoder")
+    assert "hidden=encoder" in refusal_of(Verl, None, "ref", "org/encoder")
 
 
 def test_an_environment_is_found_by_parameter_then_variable_then_beside(monkeypatch, tmp_path):
     monkeypatch.setenv(verl_environment.VARIABLE, sys.executable)
     assert verl_environment.find_python(None) == Path(sys.executable)
-    assert "python=/nowhere" in refused(verl_environment.find_python, "/nowhere")
+    assert "python=/nowhere" in refusal_of(verl_environment.find_python, "/nowhere")
     monkeypatch.delenv(verl_environment.VARIABLE)
     monkeypatch.setattr(verl_environment, "find_spec", lambda name: None)
     monkeypatch.chdir(tmp_path)
-    assert "python -m venv .venv-verl" in refused(verl_environment.find_python, None)
+    assert "python -m venv .venv-verl" in refusal_of(verl_environment.find_python, None)
     beside = tmp_path / ".venv-verl" / "bin" / "python"
     beside.parent.mkdir(parents=True)
     beside.touch()
@@ -231,7 +225,7 @@ def test_an_environment_is_asked_what_it_has(tmp_path):
     broken = tmp_path / "python"
     broken.write_text("#!/bin/sh\nexit 3\n")
     broken.chmod(0o755)
-    assert "does not run" in refused(verl_environment.installed, broken)
+    assert "does not run" in refusal_of(verl_environment.installed, broken)
 
 
 @pytest.mark.parametrize(
@@ -245,7 +239,7 @@ def test_an_environment_is_asked_what_it_has(tmp_path):
 )
 def test_what_an_environment_lacks_is_named(found, said):
     whole = {"verl": "0.9.1", "TransferQueue": "1", "vllm": None, "diversity-harness": "1"}
-    assert said in refused(verl_environment._require, whole | found, Path("python"))
+    assert said in refusal_of(verl_environment._require, whole | found, Path("python"))
 
 
 # Memory
@@ -269,19 +263,19 @@ def test_the_papers_model_fits_eight_gpus_of_80_gib_and_not_one():
     assert eight.updating == pytest.approx(14.2, abs=0.1)
     assert "memory" in eight.require(80, 0.6)
     one = estimate(7_600_000_000, QWEN_7B, Settings(devices=1, tensor_parallel=1))
-    assert "does not fit" in refused(one.require, 80, 0.6)
+    assert "does not fit" in refusal_of(one.require, 80, 0.6)
 
 
 def test_weights_at_rest_beside_the_sampler_must_fit_too():
     two = estimate(7_600_000_000, QWEN_7B, Settings(devices=2, tensor_parallel=1))
     assert two.updating < 80
     assert two.sampler < 0.6 * 80
-    assert "42.5 beside the sampler" in refused(two.require, 80, 0.6)
+    assert "42.5 beside the sampler" in refusal_of(two.require, 80, 0.6)
 
 
 def test_a_sampler_that_overfills_its_share_is_refused():
     needs = estimate(7_600_000_000, QWEN_7B, Settings(devices=64, tensor_parallel=1))
-    assert "does not fit" in refused(needs.require, 20, 0.6)
+    assert "does not fit" in refusal_of(needs.require, 20, 0.6)
     assert needs.updating < 20
 
 
@@ -315,32 +309,31 @@ def test_what_is_as_it_was_read_passes(stand_in):
     ],
 )
 def test_what_differs_is_named_in_one_line(stand_in, place, parameters, said):
-    line = refused(contract.require, {place: parameters})
+    line = refusal_of(contract.require, {place: parameters})
     assert said in line
     assert "0.9.1" in line
 
 
 def test_all_that_differs_is_named_at_once(stand_in):
-    line = refused(contract.require, {"stand_in:a": None, "stand_in:b": None})
+    line = refusal_of(contract.require, {"stand_in:a": None, "stand_in:b": None})
     assert "stand_in has no a" in line
     assert "stand_in has no b" in line
 
 
 def test_another_version_and_no_verl_at_all_are_one_line_each():
     contract.require_version(lambda name: contract.VERSION)
-    assert "0.9.2 is installed" in refused(contract.require_version, lambda name: "0.9.2")
+    assert "0.9.2 is installed" in refusal_of(contract.require_version, lambda name: "0.9.2")
 
     def absent(name: str) -> str:
         raise PackageNotFoundError(name)
 
-    assert "not installed" in refused(contract.require_version, absent)
+    assert "not installed" in refusal_of(contract.require_version, absent)
 
 
 def test_nothing_of_the_harness_side_imports_verl_or_ray():
     sides = "verl_trainer, verl_config, verl_environment, verl_memory, trl_trainer"
     code = f"import sys; from harness_plugins.rl import {sides}; print({{'verl', 'ray', 'trl'}} & set(sys.modules))"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == "set()"
+    assert printed_by(code) == "set()"
 
 
 # Checkpoints

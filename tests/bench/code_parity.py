@@ -1,15 +1,16 @@
 """Do our verdicts on programs equal evalplus'? `python tests/bench/code_parity.py --kept FOLDER`, in two steps.
 
-1. `--ask MINUTES` asks evalplus (its own `untrusted_check`, in a small process, limits in CPU time: evalplus_says.py)
-   about the programs, in a fixed order, and keeps what it says in FOLDER; a later call goes on from there.
+1. `--ask MINUTES` asks evalplus (its own `untrusted_check`, in a small process, limits in CPU time:
+   tests/support/evalplus_verdicts.py) about the programs, in a fixed order, and keeps its statuses in FOLDER; a later
+   call goes on from there.
 2. Without `--ask`, the same programs are graded by ours, and every verdict that differs is printed, with the program's
    kind. Where ours is correct and evalplus' is not, evalplus is asked again with its own limit of 1 s a test: the first
    time it gave 0.3 s, since programs that never end take most of the time.
 
-Programs: canonical solutions, each mutant of them by one change, some by two (mutants.py), and CodeGen's samples for
-HumanEval, distinct as text. A verdict is one program on the base tests, or on the plus tests; programs that pass both
-are graded by ours on both together too. Left out: HumanEval/32, which evalplus 0.3.1 never passes, and the problems
-whose tests take seconds (HEAVY), of which four programs each are taken, or none of 255 and 599.
+Programs: canonical solutions, each mutant of them by one change, some by two (support/mutants.py), and CodeGen's
+samples for HumanEval, distinct as text. A verdict is one program on the base tests, or on the plus tests; programs
+that pass both are graded by ours on both together too. Left out: HumanEval/32, which evalplus 0.3.1 never passes, and
+the problems whose tests take seconds (HEAVY), of which four programs each are taken, or none of 255 and 599.
 
 The data is read from `--data` (default: shared/data beside the project); without it nothing is compared.
 """
@@ -38,8 +39,8 @@ from harness_tasks.sandbox import Sandbox
 sys.path.insert(0, str(Path(__file__).parents[1]))
 sys.path.insert(0, str(Path(__file__).parent))
 from code_grading import DATA, HEAVY, _pool, _program
-from evalplus_says import LEAST_S, evalplus_statuses
-from mutants import all_mutants, twice_mutated
+from support.evalplus_verdicts import LEAST_S, evalplus_statuses
+from support.mutants import all_mutants, twice_mutated
 
 NEVER = {"HumanEval/32", "Mbpp/255", "Mbpp/599"}
 FEW, CHUNK, TWICE = 4, 25, 100

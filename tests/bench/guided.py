@@ -3,8 +3,8 @@
     plain         decoding without a bonus, one response at a time
     engine        `repexp-guided`: candidates as siblings behind one cache, one pass a step
     engine x16    the same of 16 prompts together, as a run draws them (where candidates are few)
-    paper         the paper's scheme (tests/paper_scheme.py): one pass for the logits, then the candidates in batches of
-                  64, each over a cache copied 64 times; the decoder alone passes the candidates
+    paper         the paper's scheme (tests/support/paper_scheme.py): one pass for the logits, then the candidates in
+                  batches of 64, each over a cache copied 64 times; the decoder alone passes the candidates
     paper, model  the same with the whole model called, its head too, as a first implementation would
 
 A random Qwen2 of about 50 M parameters (another size: --width, --layers), by prompt length and by how many candidates
@@ -25,8 +25,8 @@ from transformers.utils import logging
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-import paper_scheme
 from capture import endless_engine, save_model
+from support import paper_scheme
 
 from harness.records import SampleRequest
 from harness_plugins.engines.transformers import steered

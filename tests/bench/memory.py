@@ -24,7 +24,7 @@ import numpy as np
 
 from harness import Responses, hookimpl
 
-TOY = Path(__file__).parents[1] / "toy.py"
+TOY = Path(__file__).parents[1] / "support" / "toy.py"
 CLOSING = re.compile(r"^(sample|embed|verify|rank [\w-]+): [\d,]+ \w+ in ")
 RUN = ["run", "--task", "colours", "--plugin", str(TOY), "--plugin", __file__, "--json"]
 

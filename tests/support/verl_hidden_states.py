@@ -1,6 +1,6 @@
 """In verl's environment: hidden means out of verl's own engine against a direct float32 forward pass.
 
-    python verl_hidden.py FOLDER MODEL < LAYOUTS
+    python verl_hidden_states.py FOLDER MODEL < LAYOUTS
 
 FOLDER is a run's, launched but not started. LAYOUTS is JSON: lists of a role ("ref", "actor" or "encoder") and
 overrides. The workers are verl's with our hook, without Ray. Prints a JSON object a layout: the smallest cosine, the

@@ -6,6 +6,8 @@ import json
 import re
 from html.parser import HTMLParser
 
+from support.json_lines import write_json_lines
+
 HOSTILE = (
     "</script><script>window.pwned = 1; alert(1)</script>",
     '<img src="http://127.0.0.1:9/leak" onerror="window.pwned = 2; alert(2)"><b id="made-of-text">bold</b>',
@@ -67,8 +69,7 @@ def pool_file(path, problems):
         }
         for name, pairs in problems.items()
     ]
-    path.write_text("\n".join(map(json.dumps, lines)) + "\n")
-    return path
+    return write_json_lines(path, lines)
 
 
 def hostile_pool(path):

@@ -7,7 +7,7 @@ import os
 import subprocess
 from pathlib import Path
 
-from conftest import ROOT
+from support.paths import ROOT
 
 TINY_ESM3 = {"d_model": 64, "n_heads": 2, "v_heads": 4, "n_layers": 2}
 MAKE_ESM3 = """

@@ -12,9 +12,9 @@ from dataclasses import dataclass, replace
 from typing import ClassVar
 
 import numpy as np
-from toy import Colours, Letters, Parrot, Rule
 
 from harness import HarnessError, Responses, Sampler, correct, error, hookimpl, wrong
+from support.toy import Colours, Letters, Parrot, Rule
 
 SELECTORS, TASKS, SAMPLERS, EMBEDDERS, ENGINES = [], [], [], [], []
 BY_KIND = {

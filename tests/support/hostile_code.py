@@ -23,6 +23,7 @@ from pathlib import Path
 
 from harness import HarnessError
 from harness_tasks.sandbox import Run, Sandbox, Suite, encode
+from support.processes import descendants
 
 FACTOR, SUMMAND = secrets.randbits(60) | 1, secrets.randbits(60)
 INPUTS = [[3], [5], [8]]
@@ -184,16 +185,6 @@ def _problems(run: Run, around: Surroundings) -> Iterator[str]:
     if around.word in repr(run):
         yield f"stole a secret: {run}"
     yield from around.damage()
-
-
-def descendants(pid: int | None = None) -> list[int]:
-    """The processes below one."""
-    found = []
-    for task in Path(f"/proc/{pid or os.getpid()}/task").glob("*/children"):
-        with contextlib.suppress(OSError):
-            for child in map(int, task.read_text().split()):
-                found += [child, *descendants(child)]
-    return found
 
 
 def _programs(text: str) -> dict[str, str]:

@@ -1,7 +1,7 @@
 """A real HTTP server on loopback that speaks OpenAI's API; what it knows, refuses and breaks can be set.
 
-It answers with `draw`: seeds in, rows out. The embedded model draws as vLLM does, child i of a request with its seed
-+ i; the parrot says its seed, which is quick. `faults` are called one a request, in turn, in place of an answer.
+It answers with `generate`: seeds in, rows out. The embedded model samples as vLLM does, child i of a request with its
+seed + i; the parrot says its seed, which is quick. `faults` are called one a request, in turn, in place of an answer.
 """
 
 from __future__ import annotations
@@ -38,12 +38,12 @@ def tiny24(body, prompt, seeds):
     sampler = Sampler(**{name: body[name] for name in names if name in body}, top_k=max(0, body.get("top_k", 0)))
     limit = body.get("max_tokens", body.get("max_completion_tokens"))
     with LOCK:
-        drawn = embedded().sample(
+        responses = embedded().sample(
             SampleRequest(
                 [prompt] * len(seeds), n=1, sampler=sampler, max_tokens=limit, seeds=[seed % 2**63 for seed in seeds]
             )
         )
-    return [(one.texts[0], one.finish[0], one.token_ids[0], float(one.logprobs[0])) for one in drawn]
+    return [(one.texts[0], one.finish[0], one.token_ids[0], float(one.logprobs[0])) for one in responses]
 
 
 def parrot(body, prompt, seeds):
@@ -55,7 +55,7 @@ def parrot(body, prompt, seeds):
 class Behaviour:
     """How the server behaves; `asked` holds the bodies of the requests for responses, `most_at_once` their crowd."""
 
-    draw: Callable[..., Any] = parrot
+    generate: Callable[..., Any] = parrot
     model: str = MODEL
     owner: str = "vllm"
     context: int | None = 128
@@ -145,7 +145,7 @@ class Handler(BaseHTTPRequestHandler):
         if behaviour.context and length + limit > behaviour.context:
             return self.refuse(400, f"This model's maximum context length is {behaviour.context} tokens.")
         first = body.get("seed", int(time.time_ns() % 2**30))
-        rows = behaviour.draw(body, prompt, range(first, first + body.get("n", 1)))
+        rows = behaviour.generate(body, prompt, range(first, first + body.get("n", 1)))
         choices = [self.choice(i, row, body, chat) for i, row in enumerate(rows)]
         answer: dict[str, Any] = {"id": "x", "object": "y", "model": MODEL, "choices": choices}
         if "usage" not in behaviour.unsaid:

@@ -1,0 +1,75 @@
+"""Vectors of many kinds, pools of them, and a check of greedy picks by a score's definition."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from harness import Pool
+from harness_selectors.dpp_map import reference_residuals
+from harness_selectors.facility_location import reference_gains, reference_similarities
+from harness_selectors.mmr import reference_quality, reference_scores
+from harness_selectors.numerics.similarity import reference_cosines
+
+Floats = NDArray[np.floating]
+Score = Callable[[list[int]], Floats]  # from the picks so far to the score of every row
+
+
+def pool_of(h: Floats, seed: int = 0) -> Pool:
+    """Lengths from 1 to 40 and log-probabilities to match; equal rows have unequal ones."""
+    n, rng = len(h), np.random.default_rng([seed, 99])
+    lengths = rng.integers(1, 40, n)
+    return Pool(["x"] * n, h, -lengths * rng.gamma(2.0, 0.5, n), lengths, [None] * n)
+
+
+def families() -> dict[str, Floats]:
+    """Vectors of each kind, by its name."""
+    rng = np.random.default_rng(1)
+    centres = rng.normal(size=(9, 12))
+    return {
+        "gaussian": rng.normal(size=(90, 12)),
+        "clustered": 3 * centres[rng.integers(9, size=90)] + 0.2 * rng.normal(size=(90, 12)),
+        "tight clusters": 30 * centres[rng.integers(9, size=90)] + 1e-4 * rng.normal(size=(90, 12)),
+        "duplicated": centres[rng.integers(9, size=90)],
+        "low rank": rng.normal(size=(90, 3)) @ rng.normal(size=(3, 24)),
+        "fewer than dimensions": rng.normal(size=(30, 70)),
+        "one dimension": rng.normal(size=(60, 1)),
+        "zero rows": rng.normal(size=(60, 8)) * (rng.random(60) < 0.5)[:, None],
+        "badly scaled rows": rng.normal(size=(60, 10)) * 10.0 ** rng.uniform(-3, 3, size=(60, 1)),
+        "far from the origin": 1000 * rng.normal(size=10) + 0.01 * rng.normal(size=(60, 10)),
+        "one outlier": np.vstack([rng.normal(size=(60, 10)), 1e6 * np.ones((1, 10))]),
+        "small grid": rng.integers(-1, 2, size=(80, 3)).astype(float),
+    }
+
+
+FAMILIES = {name: h.astype(np.float32) for name, h in families().items()}
+every_family = pytest.mark.parametrize("h", FAMILIES.values(), ids=FAMILIES)
+tiny_sets = pytest.mark.parametrize("active", [4, None], ids=["tiny blocks", "usual blocks"])
+
+
+def mmr_scores(pool: Pool, alpha: float, per_token: bool = True) -> Score:
+    """What maximal marginal relevance maximises."""
+    quality = reference_quality(pool.logprobs / pool.lengths if per_token else pool.logprobs)
+    return lambda picked: reference_scores(reference_cosines(pool.embeddings), quality, alpha, picked)
+
+
+def gains(h: Floats, kind: str) -> Score:
+    """What facility location maximises."""
+    return partial(reference_gains, reference_similarities(h, kind))
+
+
+def residuals(kernel: Floats, ridge: float) -> Score:
+    """What greedy MAP inference of a DPP maximises."""
+    return partial(reference_residuals, kernel, ridge)
+
+
+def assert_greedy(order: list[int], n: int, score: Score, start: int = 1, rtol: float = 1e-9, atol: float = 0) -> None:
+    """Every pick from `start` on has the best score of those left."""
+    assert sorted(order) == list(range(n))
+    for k in range(start, n):
+        left = score(order[:k])[order[k:]]
+        assert left[0] >= left.max() - rtol * abs(left.max()) - atol, f"pick {k}: {left[0]} < {left.max()}"
