@@ -104,5 +104,5 @@ def register_commands(register: Register) -> None:
 
     A typer.Typer becomes a group of commands, a function one command; in a name of two words the first is an existing
     group. Only modules named in the entry-point group "harness.commands" are called, so that `harness --help` imports
-    no other plugin. Options that many commands share are in `harness.plugin_system.options`.
+    no other plugin. Options that many commands share are in `harness.plugin_system.command_options`.
     """

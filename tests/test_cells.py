@@ -15,7 +15,8 @@ from support.refusals import refusal_of
 from support.stores import all_cells, cell_of
 
 from harness import HarnessError
-from harness.results import cells, inert, leaderboard, provenance
+from harness.results import cells, leaderboard, provenance
+from harness.results import inert_text as inert
 
 
 @pytest.fixture

@@ -12,7 +12,7 @@ from support.processes import harness_command, run_to_end
 from support.refusals import refusal_of
 
 from harness.paper import ModelSize
-from harness.system.hub import hub_is_out_of_reach, hub_offline
+from harness.system.hub_access import hub_is_out_of_reach, hub_offline
 from harness_plugins.cost.roofline import GPUS, find_gpu, speed
 
 SEVEN = "Qwen/Qwen2.5-7B-Instruct"

@@ -13,7 +13,7 @@ from support.paths import SUPPORT, TOY
 from support.processes import harness_command, run_to_end, wait_for
 
 from harness import HarnessError, Pool
-from harness.plugin_system.patience import named
+from harness.plugin_system.slow_plugins import named
 
 HOOK = """
 from harness import Sampler, hookimpl

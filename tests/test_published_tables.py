@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 from support.json_lines import write_json_lines
 
-from harness.results import cells, inert, leaderboard
+from harness.results import cells, leaderboard
+from harness.results import inert_text as inert
 from harness.scoring import stats
 from harness.scoring.metrics import Outcomes, summary
 

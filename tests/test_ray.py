@@ -25,7 +25,7 @@ from support.stores import contents
 from harness import HarnessError
 from harness.running.config import RunConfig
 from harness.running.planning import make_plan
-from harness.stages.models import in_worker
+from harness.stages.model_work import in_worker
 from harness.stages.sample import sample
 from harness.system.progress import Progress
 from harness_plugins.executors.ray.cluster import environment_of

@@ -39,13 +39,13 @@ from harness_tasks.sandbox import (
     find_tier,
     loose,
     members,
-    reading,
     same,
     shared_sandbox,
     syscalls,
     tiers,
-    workers,
 )
+from harness_tasks.sandbox import canonical_reader as reading
+from harness_tasks.sandbox import worker as workers
 from harness_tasks.sandbox.canonical import DEPTH, TooLong, encode_loosely
 from harness_tasks.sandbox.transcript import Transcript, WorkerLost
 

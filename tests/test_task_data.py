@@ -792,7 +792,7 @@ def test_without_the_hub_maths_dev_split_asks_for_a_file_of_math_500(no_cache, t
 
 
 def test_a_hub_that_takes_a_connection_but_does_not_answer_is_given_up_soon(no_cache):
-    no_cache.setattr("harness.system.hub.ANSWER_S", 0.3)
+    no_cache.setattr("harness.system.hub_access.ANSWER_S", 0.3)
     with socket.create_server(("127.0.0.1", 0)) as server:
         no_cache.setattr("huggingface_hub.constants.ENDPOINT", f"http://127.0.0.1:{server.getsockname()[1]}")
         began = perf_counter()

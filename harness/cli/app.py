@@ -18,7 +18,7 @@ from typer.models import CommandInfo
 
 from harness import __version__
 from harness.errors import Escaped, HarnessError, error_text, one_line
-from harness.plugin_system import patience
+from harness.plugin_system import slow_plugins as patience
 from harness.plugin_system.registry import COMMANDS, load_registry
 from harness.system import output
 

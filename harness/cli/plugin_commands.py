@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from harness.plugin_system.options import Data, Json, Plugin, show
+from harness.plugin_system.command_options import Data, Json, Plugin, show
 
 from .app import app
 

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from harness.plugin_system.options import Cells, Json, Plugin, StoreDir, show
+from harness.plugin_system.command_options import Cells, Json, Plugin, StoreDir, show
 from harness.system import output
 
 from .app import app, results_app

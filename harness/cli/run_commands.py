@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from harness.errors import HarnessError
-from harness.plugin_system.options import Json, Yes, fields_of, resumable, show, takes
+from harness.plugin_system.command_options import Json, Yes, fields_of, resumable, show, takes
 from harness.running.config import RunConfig
 
 from .app import app

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from harness.plugin_system.options import Json, Yes, reserve_stdout, show, takes
+from harness.plugin_system.command_options import Json, Yes, reserve_stdout, show, takes
 from harness.running.config import SelectConfig
 from harness.system import output
 

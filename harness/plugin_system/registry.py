@@ -23,7 +23,7 @@ import pluggy
 from harness import hookspecs
 from harness.errors import Escaped, HarnessError, contained, did_you_mean
 
-from .patience import importing
+from .slow_plugins import importing
 
 GROUP = "harness"
 COMMANDS = "harness.commands"  # entry points with commands: the only ones that every command imports

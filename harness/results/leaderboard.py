@@ -20,7 +20,8 @@ from harness.store.json_files import read_json
 from harness.store.keys import canonical_json, digest
 from harness.system.files import write_atomically
 
-from . import cells, inert, seed_groups, verdict_quality
+from . import cells, seed_groups, verdict_quality
+from . import inert_text as inert
 from .cells import Cell
 from .columns import MARKDOWN, absent_intervals, columns, lines
 from .rows import Row, with_q

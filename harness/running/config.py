@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Annotated
 
 from harness.errors import HarnessError
-from harness.plugin_system.options import Help
+from harness.plugin_system.command_options import Help
 from harness.plugin_system.presets import ENGINE
 from harness.system.expansion import MAX_VECTORS_GB
 

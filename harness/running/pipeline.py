@@ -16,7 +16,7 @@ from harness.stages import chance
 from harness.stages import sample as sampling_stage
 from harness.stages.embed import embed as embed_step
 from harness.stages.measure import measure
-from harness.stages.models import Step, in_worker
+from harness.stages.model_work import Step, in_worker
 from harness.stages.project import project
 from harness.stages.rank import how_many, rank_problems
 from harness.stages.verify import grade_problems

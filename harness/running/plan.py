@@ -15,7 +15,7 @@ from harness.plugin_system.component import Spec
 from harness.plugin_system.picks import needs
 from harness.pools.given import GivenVectors
 from harness.records import Message, Problem, Sampler, SampleRequest, Weights
-from harness.stages.models import Group, Models, ModelWork, identity
+from harness.stages.model_work import Group, Models, ModelWork, identity
 from harness.stages.work import Work, problem_seed
 from harness.store import missing_rows, shards
 from harness.store.json_files import read_json, write_json

@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from harness.plugin_system.finish import keyword
+from harness.plugin_system.finish_argument import keyword
 from harness.records import Problem, Verdict
 from harness.store import shards
 from harness.store.json_files import read_record

@@ -12,7 +12,7 @@ from harness.errors import HarnessError, contained, error_text
 from harness.records import Message, Problem, Responses
 from harness.store import shards
 
-from .models import Group, Models, ModelWork
+from .model_work import Group, Models, ModelWork
 from .project import project
 
 

@@ -11,7 +11,7 @@ from harness.records import Problem, Responses, SampleRequest
 from harness.store import missing_rows, shards
 
 from .embed import keep_vectors, source
-from .models import Group, Models, ModelWork
+from .model_work import Group, Models, ModelWork
 from .work import problem_seed
 
 Keep = Callable[[Problem, Responses], None]

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import TypeAlias
 
 from harness.errors import HarnessError, contained
-from harness.plugin_system import finish as ends
+from harness.plugin_system import finish_argument as ends
 from harness.records import Problem, Responses, Verdict, error
 from harness.store import shards
 from harness.store.keys import digest, text_hash

@@ -12,6 +12,6 @@ does not import pytest. `harness check KIND NAME` runs the same checks; docs/con
 """
 
 from .checking import Check, ConformanceError, Inapplicable
-from .running import KINDS, check_registered, checks, findings
+from .run_checks import KINDS, check_registered, checks, findings
 
 __all__ = ["KINDS", "Check", "ConformanceError", "Inapplicable", "check_registered", "checks", "findings"]

@@ -12,7 +12,7 @@ import numpy as np
 from . import examples
 from .checking import Inapplicable, Violation, check, error_text, expect
 from .common_checks import parameter_check, picklable, require_global_rngs_untouched
-from .elsewhere import called_elsewhere
+from .other_process import called_elsewhere
 
 SAME = 1e-4  # relative to the largest entry: a model's batches round differently
 STATES = ("mean", "last", "penultimate")

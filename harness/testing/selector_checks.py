@@ -15,7 +15,7 @@ from . import examples, selector_columns, selector_options, selector_pools
 from .checking import check, expect
 from .common_checks import parameter_check, pickled
 from .common_checks import picklable as parameters_survive_pickling
-from .elsewhere import called_elsewhere
+from .other_process import called_elsewhere
 from .picking import brief, is_ranker, order, picks, ranking
 from .selector_basics import BASIC, STREAMS
 

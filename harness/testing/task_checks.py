@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from itertools import islice
 from typing import Any
 
-from harness.plugin_system import finish as ending
+from harness.plugin_system import finish_argument as ending
 from harness.plugin_system.component import parameters
 
 from ..errors import HarnessError

@@ -15,11 +15,11 @@ from typing import Any
 
 from harness.errors import HarnessError, did_you_mean
 from harness.paper import ModelSize, Paper, PaperRow, TaskSize
+from harness.plugin_system.command_options import fields_of, show
 from harness.plugin_system.component import Spec, build, parse_spec
-from harness.plugin_system.options import fields_of, show
 from harness.plugin_system.presets import ENGINE
 from harness.plugin_system.registry import Registry, load_registry
-from harness.system.hub import hub_offline
+from harness.system.hub_access import hub_offline
 from harness.system.progress import Progress
 
 from .probe import Measured, loadable, probe

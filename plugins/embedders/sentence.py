@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from harness import HarnessError, Problem, hookimpl
-from harness.system.hub import hub_is_out_of_reach
+from harness.system.hub_access import hub_is_out_of_reach
 
 from ..models.model_location import Location, content_hash, one_line_errors
 

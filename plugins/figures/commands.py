@@ -9,7 +9,7 @@ import typer
 
 from harness import hookimpl
 from harness.hookspecs import Register
-from harness.plugin_system.options import Cells, Json, show, takes
+from harness.plugin_system.command_options import Cells, Json, show, takes
 
 from .request import Request
 

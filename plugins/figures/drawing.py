@@ -14,7 +14,7 @@ from harness.contracts import Plot
 from harness.errors import HarnessError, did_you_mean
 from harness.plugin_system.component import build
 from harness.plugin_system.registry import load_registry
-from harness.results import inert
+from harness.results import inert_text as inert
 from harness.system.files import write_atomically
 
 from .request import Request, Row, rounded

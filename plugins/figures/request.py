@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Annotated, Any, TypeAlias
 
 from harness.errors import HarnessError
-from harness.plugin_system.options import Help
+from harness.plugin_system.command_options import Help
 
 Row: TypeAlias = dict[str, Any]
 PAPERS_SELECTOR = "repexp"

@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from harness.results import inert
+from harness.results import inert_text as inert
 
 from .manifest import Manifest, StageEntry
 

@@ -9,7 +9,7 @@ import typer
 
 from harness import hookimpl
 from harness.hookspecs import Register
-from harness.plugin_system.options import Json, StoreDir, StoredKey, show
+from harness.plugin_system.command_options import Json, StoreDir, StoredKey, show
 
 
 @hookimpl

@@ -9,7 +9,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from harness import HarnessError, Message, Responses
-from harness.system.hub import hub_is_out_of_reach
+from harness.system.hub_access import hub_is_out_of_reach
 
 from .model_location import Location, content_hash, one_line_errors
 

@@ -17,7 +17,7 @@ from typing import Any
 
 from harness import HarnessError
 from harness.records import Weights
-from harness.system.hub import hub_is_out_of_reach
+from harness.system.hub_access import hub_is_out_of_reach
 
 from ..models.file_hashes import file_hashes
 from ..models.model_location import Location, content_hash

@@ -10,7 +10,7 @@ import typer
 from harness import hookimpl
 from harness.errors import HarnessError
 from harness.hookspecs import Register
-from harness.plugin_system.options import Json, Yes, resumable, takes
+from harness.plugin_system.command_options import Json, Yes, resumable, takes
 
 from .requests import EvalRequest, TrainRequest
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Annotated
 
 from harness.errors import HarnessError
-from harness.plugin_system.options import Help
+from harness.plugin_system.command_options import Help
 from harness.training import SPLITS
 
 PLUGIN = Help("A plugin in a single file; repeatable.", ("--plugin",))

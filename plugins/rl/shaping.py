@@ -12,7 +12,7 @@ import torch
 from safetensors.torch import load_file, save_file
 
 from harness import HarnessError
-from harness.plugin_system import finish as ending
+from harness.plugin_system import finish_argument as ending
 from harness.plugin_system.component import build, parse_spec
 from harness.plugin_system.registry import load_registry
 from harness.records import Problem, Verdict, error

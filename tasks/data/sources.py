@@ -26,7 +26,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from harness import HarnessError, Problem
-from harness.system.hub import hub_is_out_of_reach
+from harness.system.hub_access import hub_is_out_of_reach
 from harness.system.json_lines import beginning, read_lines
 
 if TYPE_CHECKING:

@@ -10,12 +10,12 @@ compares them.
         run, = sandbox.run_all(suite, ["def square(x): return x * x"])
         run.status, run.results      # "ok", ["i9", "i10"]
 
-canonical.py, reading.py      values as text, and back
+canonical.py, canonical_reader.py  values as text, and back
 suites.py                     Suite and Run: what is run, and what comes back
 pool.py                       Sandbox: distributes programs over workers
 tiers.py, canaries.py         how workers are confined on this machine, and the programs that test it
 interpreters.py               which Python runs the programs, and which files it needs
-workers.py, transcript.py     one worker and what a program writes, seen from the trusted side
+worker.py, transcript.py      one worker and what a program writes, seen from the trusted side
 inside.py, child.py           what runs in the sandbox: the fork server, and the process of one program
 confinement.py, syscalls.py   the limits that the kernel enforces on that process
 bounds.py                     limits that both sides use
@@ -24,8 +24,8 @@ bounds.py                     limits that both sides use
 from __future__ import annotations
 
 from .canonical import digest, encode
-from .pool import Sandbox, shared_sandbox
-from .reading import Malformed, loose, members, number, numbers, same
+from .canonical_reader import Malformed, loose, members, number, numbers, same
+from .sandbox import Sandbox, shared_sandbox
 from .suites import Run, Suite
 from .tiers import find_tier
 

@@ -24,7 +24,7 @@ from harness import HarnessError
 from . import canaries
 from .interpreters import LOADER_FILES, OPTIONS, PYTHON, SYSTEM_LIBRARIES, Interpreter, inside, interpreter
 from .transcript import WorkerLost
-from .workers import Command, Worker
+from .worker import Command, Worker
 
 TIERS = ("bwrap", "landlock", "none")
 FORCED = "HARNESS_SANDBOX_TIER"

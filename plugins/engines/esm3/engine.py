@@ -295,7 +295,7 @@ def _fetched(copy: Copy) -> Path:
     from huggingface_hub import snapshot_download
     from huggingface_hub.errors import GatedRepoError, HfHubHTTPError
 
-    from harness.system.hub import hub_is_out_of_reach
+    from harness.system.hub_access import hub_is_out_of_reach
 
     try:
         folder = snapshot_download(

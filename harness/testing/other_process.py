@@ -34,7 +34,7 @@ def called_elsewhere(function: Callable[..., Any], component: Any, *arguments: A
     call = pickle.dumps((function, component, arguments))
     paths = json.dumps([str(Path(path).resolve()) if Path(path).exists() else path for path in sys.path])
     environment = os.environ | {"PYTHONHASHSEED": "2" if os.environ.get("PYTHONHASHSEED") == "1" else "1"}
-    code = f"import sys; sys.path[:] = {paths}; from harness.testing.elsewhere import answer; answer({file!r})"
+    code = f"import sys; sys.path[:] = {paths}; from harness.testing.other_process import answer; answer({file!r})"
     with tempfile.TemporaryDirectory() as empty:
         done = subprocess.run(
             [sys.executable, "-c", code], input=call, cwd=empty, env=environment, capture_output=True, timeout=TIMEOUT_S

@@ -14,11 +14,11 @@ from typing import TypeVar
 from harness import HarnessError
 
 from . import bounds, tiers
+from .canonical_reader import Malformed, text_of
 from .interpreters import interpreter
-from .reading import Malformed, text_of
 from .suites import Run, Suite
 from .transcript import WorkerLost
-from .workers import Worker
+from .worker import Worker
 
 Item = TypeVar("Item")
 Answer = TypeVar("Answer")

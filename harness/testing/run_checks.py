@@ -7,10 +7,10 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+from harness.errors import HarnessError, did_you_mean
 from harness.plugin_system.component import build
 from harness.plugin_system.registry import Registry, load_registry
 
-from ..errors import HarnessError, did_you_mean
 from .checking import Check, ConformanceError, Inapplicable
 
 KINDS = ("task", "sampler", "engine", "embedder", "selector")
