@@ -15,8 +15,7 @@ from support.refusals import refusal_of
 from support.stores import all_cells, cell_of
 
 from harness import HarnessError
-from harness.results import cells, leaderboard, provenance
-from harness.results import inert_text as inert
+from harness.results import cells, inert_text, leaderboard, provenance
 
 
 @pytest.fixture
@@ -347,14 +346,14 @@ def test_a_folder_that_is_not_there_is_one_clear_line(harness, tmp_path):
 
 
 def test_names_in_a_table_stay_text():
-    assert inert.markdown("a|b <script>`x`\n") == "a\\|b &lt;script&gt;'x' "
+    assert inert_text.markdown("a|b <script>`x`\n") == "a\\|b &lt;script&gt;'x' "
     hostile = "![x](http://evil/p.png) [=cmd|' /C calc'!A0](javascript:1) www.evil.org $x$ \\"
-    shown = inert.markdown(hostile)
+    shown = inert_text.markdown(hostile)
     assert shown.startswith(
         "\\!\\[x\\]\\(http:\\//evil/p.png\\) \\[=cmd\\|' /C calc'\\!A0\\]\\(javascript:1\\) www\\.evil"
     )
     assert re.search(r"(?<!\\)[\[\]()!|$]", shown) is None
-    assert inert.markdown("repexp:lam=0.1,k=2 (x") == "repexp:lam=0.1,k=2 \\(x"
+    assert inert_text.markdown("repexp:lam=0.1,k=2 (x") == "repexp:lam=0.1,k=2 \\(x"
 
 
 # Two cells.

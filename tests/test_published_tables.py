@@ -10,8 +10,7 @@ import numpy as np
 import pytest
 from support.json_lines import write_json_lines
 
-from harness.results import cells, leaderboard
-from harness.results import inert_text as inert
+from harness.results import cells, inert_text, leaderboard
 from harness.scoring import stats
 from harness.scoring.metrics import Outcomes, summary
 
@@ -134,7 +133,7 @@ def test_a_hostile_name_is_inert_in_every_table(harness, graded, tmp_path, name)
     outcome = harness("leaderboard", path.parent, "--out", tmp_path)
     assert (outcome.code, outcome.err) == (0, "")
     (row,) = csv.DictReader(io.StringIO((tmp_path / "leaderboard.csv").read_bytes().decode(), newline=""))
-    assert inert.csv_text(row["selector"]) == name
+    assert inert_text.csv_text(row["selector"]) == name
     for value in row.values():
         assert not value.startswith(SPREADSHEET) or value.startswith("'") or float(value) is not None
     text = (tmp_path / "leaderboard.md").read_text()
@@ -148,12 +147,12 @@ def test_a_hostile_name_is_inert_in_every_table(harness, graded, tmp_path, name)
 
 @pytest.mark.parametrize("text", [*HOSTILE, "", "repexp:lam=1", "'", "''", " =1", "\uff1d1"])
 def test_a_csv_cell_gives_back_what_it_was_given(text):
-    assert inert.csv_text(inert.csv_cell(text)) == text
-    assert not inert.csv_cell(text).startswith(inert.FORMULA)
+    assert inert_text.csv_text(inert_text.csv_cell(text)) == text
+    assert not inert_text.csv_cell(text).startswith(inert_text.FORMULA)
 
 
 def test_numbers_and_ordinary_names_stay_as_they_are():
-    assert [inert.csv_cell(value) for value in (-1.5, 3, None, "k-dpp", "repexp:lam=1")] == [
+    assert [inert_text.csv_cell(value) for value in (-1.5, 3, None, "k-dpp", "repexp:lam=1")] == [
         *(-1.5, 3, None, "k-dpp", "repexp:lam=1")
     ]
 

@@ -34,6 +34,7 @@ from harness_tasks.sandbox import (
     Suite,
     bounds,
     canaries,
+    canonical_reader,
     digest,
     encode,
     find_tier,
@@ -43,9 +44,8 @@ from harness_tasks.sandbox import (
     shared_sandbox,
     syscalls,
     tiers,
+    worker,
 )
-from harness_tasks.sandbox import canonical_reader as reading
-from harness_tasks.sandbox import worker as workers
 from harness_tasks.sandbox.canonical import DEPTH, TooLong, encode_loosely
 from harness_tasks.sandbox.transcript import Transcript, WorkerLost
 
@@ -81,10 +81,10 @@ def fresh_tiers():
 
 def sabotage(monkeypatch, module, old, new):
     """Workers started from now on have a changed source."""
-    sources = dict(workers._sources())
+    sources = dict(worker._sources())
     assert sources[module].count(old) == 1
     sources[module] = sources[module].replace(old, new)
-    monkeypatch.setattr(workers, "_sources", lambda: list(sources.items()))
+    monkeypatch.setattr(worker, "_sources", lambda: list(sources.items()))
     tiers._problem.cache_clear()
 
 
@@ -194,22 +194,22 @@ def test_numbers_are_read_as_numpy_reads_them(value):
         array = None
     if array is None or array.dtype.kind not in "biufc":
         with pytest.raises(Malformed):
-            reading.numbers(encode(value), 100)
+            canonical_reader.numbers(encode(value), 100)
         return
-    shape, values = reading.numbers(encode(value), 100)
+    shape, values = canonical_reader.numbers(encode(value), 100)
     assert shape == array.shape
     assert numpy.array_equal(numpy.array(values, array.dtype).reshape(shape), array, equal_nan=True)
 
 
 def test_no_more_numbers_are_read_than_are_wanted():
-    assert reading.numbers("[i1,i2]", 2) == ((2,), [1, 2])
+    assert canonical_reader.numbers("[i1,i2]", 2) == ((2,), [1, 2])
     for text in ("[i1,i2,i3]", "[[],[],[]]", "[[i1,i2],[i3,i4]]", f"[i{2**64:x}]", "[i1,N]", "[[i1],i2]", '[s"a"]'):
         with pytest.raises(Malformed):
-            reading.numbers(text, 2)
-    assert reading.number(f"i{2**64:x}") == 2**64
+            canonical_reader.numbers(text, 2)
+    assert canonical_reader.number(f"i{2**64:x}") == 2**64
     for text in ("[i1]", "N", 's"1"', "i1i1", "q1/3", "X"):
         with pytest.raises(Malformed):
-            reading.number(text)
+            canonical_reader.number(text)
 
 
 @pytest.mark.parametrize(
@@ -271,7 +271,10 @@ def test_different_values_have_different_loose_text(one, other):
 def test_numpy_scalars_equal_plain_numbers_and_keep_their_type():
     numpy = pytest.importorskip("numpy")
     assert encode(numpy.int64(5)) == "nint64:i5;"
-    assert [reading.number(encode(scalar)) for scalar in (numpy.float32(0.5), numpy.bool_(True))] == [0.5, True]
+    assert [canonical_reader.number(encode(scalar)) for scalar in (numpy.float32(0.5), numpy.bool_(True))] == [
+        0.5,
+        True,
+    ]
     for scalar, plain in (
         (numpy.int8(1), True),
         (numpy.float64(2), 2),
@@ -345,7 +348,7 @@ BROKEN = [
 ]  # fmt: skip
 
 
-READERS = [loose, reading.number, lambda text: reading.numbers(text, 99), reading.text_of]
+READERS = [loose, canonical_reader.number, lambda text: canonical_reader.numbers(text, 99), canonical_reader.text_of]
 
 
 @pytest.mark.parametrize("text", BROKEN, ids=lambda text: ascii(text[:20]))
@@ -554,7 +557,7 @@ def test_a_slow_judge_is_not_the_programs_fault(monkeypatch, fresh_tiers):
     sabotage(monkeypatch, "bounds", "THREADS = 256", f"THREADS = 256\n{tight}\n")
     monkeypatch.setattr(bounds, "IDLE_S", 1.0)
     monkeypatch.setattr(bounds, "WALL_PER_CPU", 0.0)
-    monkeypatch.setattr(workers, "SPARE_S", 1.0)
+    monkeypatch.setattr(worker, "SPARE_S", 1.0)
     suite = Suite("slow judge", "solve", [[n] for n in range(4)], [0.5] * 4)
     with Sandbox(1, unsafe_exec=True) as sandbox:
         runs = sandbox.run_all(suite, ["def solve(x): return 'x' * 300_000"], lambda *result: time.sleep(1) is None)
@@ -819,7 +822,7 @@ def test_a_worker_lost_twice_is_our_error(each_tier):
 
 
 def test_a_worker_that_hangs_is_given_up(monkeypatch):
-    monkeypatch.setattr(workers, "SPARE_S", 1.0)
+    monkeypatch.setattr(worker, "SPARE_S", 1.0)
     monkeypatch.setattr(bounds, "IDLE_S", 1.0)
 
     suite = Suite("squares", "square", [[3], [4]], [0.2, 0.2], total_cpu_s=0.2)
@@ -1149,14 +1152,13 @@ def test_the_canaries_notice_a_missing_wall(monkeypatch, fresh_tiers, old, new, 
     if tier == "none":
         pytest.skip("no wall here, but the others")
     sabotage(monkeypatch, "inside", old, new)
-    worker = workers.Worker(tiers.command(tier, "plain"))
+    child = worker.Worker(tiers.command(tier, "plain"))
     try:
         assert (
-            canaries.harm_done(lambda suite, program: worker.run(suite, program, None, True))
-            == f"a test program {harm}"
+            canaries.harm_done(lambda suite, program: child.run(suite, program, None, True)) == f"a test program {harm}"
         )
     finally:
-        worker.kill()
+        child.kill()
 
 
 @pytest.mark.parametrize("harm", canaries.HARM)
@@ -1406,7 +1408,7 @@ def test_the_package_names_what_it_offers():
 
 
 def test_every_module_that_is_sent_inside_imports_the_standard_library_only():
-    for name, source in workers._sources():
+    for name, source in worker._sources():
         found = set(re.findall(r"^\s*(?:from|import) ([a-z_0-9.]+)", source, re.M)) - {"."}
         roots = {module.partition(".")[0] for module in found if not module.startswith(".")}
         assert roots <= {*sys.stdlib_module_names, "_sha2", "_sha256"}, name

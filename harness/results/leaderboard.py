@@ -21,9 +21,9 @@ from harness.store.keys import canonical_json, digest
 from harness.system.files import write_atomically
 
 from . import cells, seed_groups, verdict_quality
-from . import inert_text as inert
 from .cells import Cell
 from .columns import MARKDOWN, absent_intervals, columns, lines
+from .inert_text import csv_table, markdown
 from .rows import Row, with_q
 
 NAMES = tuple(f"{cells.TABLES}.{kind}" for kind in ("md", "csv", "json"))
@@ -171,9 +171,9 @@ def as_json(tables: Iterable[Board]) -> str:
 def as_csv(tables: Iterable[Board]) -> str:
     """The rows of all tables as CSV, one line each; lists and objects become several columns.
 
-    Texts that a spreadsheet would run as a formula are marked (`inert.csv_cell`).
+    Texts that a spreadsheet would run as a formula are marked (`inert_text.csv_cell`).
     """
-    return inert.csv_table([_flat({**table.about, **row.to_json()}) for table in tables for row in table.rows])
+    return csv_table([_flat({**table.about, **row.to_json()}) for table in tables for row in table.rows])
 
 
 def _flat(row: Mapping[str, Any]) -> dict[str, Any]:
@@ -203,7 +203,7 @@ def markdown(tables: Sequence[Board], faults: Sequence[str]) -> str:
     parts = ["# Leaderboard", EXPLAINED]
     parts += [part for table in tables for part in _section(table)]
     if faults:
-        parts.append("Not counted:\n\n" + "\n".join(f"- {inert.markdown(fault)}" for fault in faults))
+        parts.append("Not counted:\n\n" + "\n".join(f"- {markdown(fault)}" for fault in faults))
     return "\n\n".join(parts) + "\n"
 
 
@@ -222,18 +222,16 @@ def _section(table: Board) -> list[str]:
     problems, solvable = (rows[0].problems, rows[0].solvable) if rows else ("?", "?")
     sizes = f"n = {about['n']}, {problems} problems ({solvable} solvable)"
     names = [about[name] for name in ("split", "model", "sampler") if about[name] not in ("pool", None)]
-    title = f"## {inert.markdown(about['task'])}: {inert.markdown(', '.join(dict.fromkeys(names)))}"
+    title = f"## {markdown(about['task'])}: {markdown(', '.join(dict.fromkeys(names)))}"
     trust = f" Intervals: {rows[0].trust}." if rows else ""
     pools = f"pool{'s' if len(about['pools']) > 1 else ''} " + ", ".join(f"`{_code(pool)}`" for pool in about["pools"])
-    source = f"data revision {inert.markdown(about['revision'])}, graded by {inert.markdown(about['grader'])}, {pools}"
-    remarks = "".join(f" {inert.markdown(line[:1].upper() + line[1:])}" for line in remarks_on(rows))
+    source = f"data revision {markdown(about['revision'])}, graded by {markdown(about['grader'])}, {pools}"
+    remarks = "".join(f" {markdown(line[:1].upper() + line[1:])}" for line in remarks_on(rows))
     parts = [title, f"{sizes}; {source}.{trust}{remarks}"]
     if rows:
         parts.append(_table(rows))
     if table.failed:
-        parts.append(
-            "\n".join(f"- failed: {inert.markdown(name)}: {inert.markdown(reason)}" for name, reason in table.failed)
-        )
+        parts.append("\n".join(f"- failed: {markdown(name)}: {markdown(reason)}" for name, reason in table.failed))
     return parts
 
 
@@ -255,7 +253,7 @@ def _table(rows: Sequence[Row]) -> str:
     marks = ["---" if column.is_text else "---:" for column in shown]
     references, measured = lines(rows, shown)
     written = [
-        [inert.markdown(text) if column.from_plugin else text for column, text in zip(shown, line, strict=True)]
+        [markdown(text) if column.from_plugin else text for column, text in zip(shown, line, strict=True)]
         for line in measured
     ]
     return "\n".join(f"| {' | '.join(line)} |" for line in [heads, marks, *references, *written])

@@ -16,8 +16,7 @@ from harness.store.keys import digest
 from harness.system.files import write_atomically
 from harness.testing import checks, findings
 
-from . import cells
-from . import inert_text as inert
+from . import cells, inert_text
 from .leaderboard import gather
 
 
@@ -41,7 +40,7 @@ def publish(keys: Sequence[str], from_store: Path, to: Path, plugin_files: Seque
     for path in chosen:
         cell = _publishable(path, asked_for=bool(keys))
         if cell is not None:
-            target = to / inert.folder_name(cell["labels"]["task"]) / path.name
+            target = to / inert_text.folder_name(cell["labels"]["task"]) / path.name
             files[target] = path.read_bytes()
             conformance = _record(cell, to, registry, files)
             rows.append({"cell": path.stem, "file": str(target), "conformance": conformance})

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import TypeAlias
 
 from harness.errors import HarnessError, contained
-from harness.plugin_system import finish_argument as ends
+from harness.plugin_system import finish_argument
 from harness.records import Problem, Responses, Verdict, error
 from harness.store import shards
 from harness.store.keys import digest, text_hash
@@ -100,7 +100,7 @@ class _Distinct:
 
 def ended(task: Task, texts: Sequence[str], finish: Sequence[str] | None) -> list[Ended]:
     """Each text with how it ended; "" if the task does not read that, or it is not known."""
-    reads = finish if finish is not None and ends.reads_finish(task) else [""] * len(texts)
+    reads = finish if finish is not None and finish_argument.reads_finish(task) else [""] * len(texts)
     return list(zip(texts, reads, strict=True))
 
 
@@ -113,7 +113,7 @@ def _verdicts(task: Task, problem: Problem, responses: Sequence[Ended]) -> list[
     texts, finish = columns(responses)
     try:
         with contained():
-            verdicts = ends.verify_all(task, problem, texts, finish) if texts else []
+            verdicts = finish_argument.verify_all(task, problem, texts, finish) if texts else []
     except HarnessError:  # a fault that the user can fix: better no verdicts than an error for every response
         raise
     except Exception:
@@ -127,7 +127,7 @@ def _verdict(task: Task, problem: Problem, response: Ended) -> Verdict:
     text, finish = response
     try:
         with contained():
-            return task.verify(problem, text, **ends.keyword(task, "verify", finish))
+            return task.verify(problem, text, **finish_argument.keyword(task, "verify", finish))
     except HarnessError:
         raise
     except Exception as failure:
@@ -138,7 +138,7 @@ def _key_hash(task: Task, problem: Problem, response: Ended, answer: str | None)
     text, finish = response
     try:
         with contained():
-            key = task.verdict_key(problem, text, answer, **ends.keyword(task, "verdict_key", finish))
+            key = task.verdict_key(problem, text, answer, **finish_argument.keyword(task, "verdict_key", finish))
     except Exception:
         return None
     return None if key is None else digest(key, 32)
@@ -151,7 +151,7 @@ def answers_of(
     each = ended(task, texts, finish)
     try:
         with contained():
-            answers = ends.answers(task, problem, *columns(each))
+            answers = finish_argument.answers(task, problem, *columns(each))
     except Exception:
         answers = []
     if len(answers) == len(texts):
@@ -163,6 +163,6 @@ def answer_or_none(task: Task, problem: Problem, text: str, finish: str = "") ->
     """The canonical answer; None if there is none or the extraction raises."""
     try:
         with contained():
-            return task.answer(problem, text, **ends.keyword(task, "answer", finish))
+            return task.answer(problem, text, **finish_argument.keyword(task, "answer", finish))
     except Exception:
         return None

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from itertools import islice
 from typing import Any
 
-from harness.plugin_system import finish_argument as ending
+from harness.plugin_system import finish_argument
 from harness.plugin_system.component import parameters
 
 from ..errors import HarnessError
@@ -81,7 +81,7 @@ def contract(task: Any) -> None:
 
 def _require_finish(task: Any) -> None:
     """Raise Violation unless a task with `reads_finish` takes the keyword in each of those methods that it defines."""
-    defined = [name for name in MAY_TAKE_FINISH if ending.keyword(task, name, "")]
+    defined = [name for name in MAY_TAKE_FINISH if finish_argument.keyword(task, name, "")]
     lacking = [name for name in defined if not _takes_finish(getattr(task, name))]
     take = "takes" if len(lacking) == 1 else "take"
     expect(not lacking, f"it sets reads_finish, and its {', '.join(lacking)} {take} no keyword finish")
@@ -166,7 +166,7 @@ def _graded_problems(task: Any) -> list[Problem]:
 
 def _verdict(task: Any, problem: Problem, response: str, finish: str = "stop") -> Verdict:
     try:
-        verdict: Verdict = task.verify(problem, response, **ending.keyword(task, "verify", finish))
+        verdict: Verdict = task.verify(problem, response, **finish_argument.keyword(task, "verify", finish))
     except Exception as failure:
         raise Violation(f"verify of {response!r:.40} ({len(response)} characters) {error_text(failure)}") from failure
     is_verdict = isinstance(verdict, Verdict) and verdict.status in STATUSES
@@ -194,7 +194,7 @@ def pure_verdicts(task: Any) -> None:
         singly = [_verdict(task, problem, response) for response in responses]
         again = [_verdict(task, problem, response) for response in reversed(responses)][::-1]
         _require_same_verdicts(responses, singly, again, "the second time")
-        together = ending.verify_all(task, problem, responses, ["stop"] * len(responses))
+        together = finish_argument.verify_all(task, problem, responses, ["stop"] * len(responses))
         expect(len(together) == len(responses), f"verify_all gives {len(together)} verdicts for {len(responses)}")
         _require_same_verdicts(responses, singly, together, "together with others (verify_all)")
         expect(before == problem, f"verify changed problem {problem.id!r}")
@@ -249,7 +249,7 @@ def answers_are_text(task: Any) -> None:
     for problem in _graded_problems(task):
         responses = [*HOSTILE, *_responses(problem)]
         singly = [_answer(task, problem, response) for response in responses]
-        together = ending.answers(task, problem, responses, ["stop"] * len(responses))
+        together = finish_argument.answers(task, problem, responses, ["stop"] * len(responses))
         expect(len(together) == len(responses), f"answers gives {len(together)} for {len(responses)} responses")
         for response, alone, among in zip(responses, singly, together, strict=True):
             expect(alone == among, f"of {response!r:.40} answer gives {alone!r:.40}, answers {among!r:.40}")
@@ -257,7 +257,7 @@ def answers_are_text(task: Any) -> None:
 
 def _answer(task: Any, problem: Problem, response: str, finish: str = "stop") -> str | None:
     try:
-        answer: str | None = task.answer(problem, response, **ending.keyword(task, "answer", finish))
+        answer: str | None = task.answer(problem, response, **finish_argument.keyword(task, "answer", finish))
     except Exception as failure:
         raise Violation(f"answer of {response!r:.40} ({len(response)} characters) {error_text(failure)}") from failure
     expect(answer is None or isinstance(answer, str), f"answer of {response!r:.40} gives {answer!r:.60}")
@@ -267,12 +267,12 @@ def _answer(task: Any, problem: Problem, response: str, finish: str = "stop") ->
 @check("put everything that the verdict depends on into the key", presumes=(*BASIC, answers_are_text))
 def equal_keys_equal_verdicts(task: Any) -> None:
     """Responses with equal verdict keys have equal verdicts, however they ended."""
-    keyed, ends = False, ("stop", "length") if ending.reads_finish(task) else ("stop",)
+    keyed, ends = False, ("stop", "length") if finish_argument.reads_finish(task) else ("stop",)
     for problem in _graded_problems(task):
         by_key: dict[str, tuple[str, str]] = {}
         for response, end in ((response, end) for response in _responses(problem) for end in ends):
             answer = _answer(task, problem, response, end)
-            key = task.verdict_key(problem, response, answer, **ending.keyword(task, "verdict_key", end))
+            key = task.verdict_key(problem, response, answer, **finish_argument.keyword(task, "verdict_key", end))
             expect(key is None or isinstance(key, str), f"the verdict key of {response!r:.40} is {key!r:.60}")
             if key is None:
                 continue

@@ -14,7 +14,7 @@ from harness.contracts import Plot
 from harness.errors import HarnessError, did_you_mean
 from harness.plugin_system.component import build
 from harness.plugin_system.registry import load_registry
-from harness.results import inert_text as inert
+from harness.results import inert_text
 from harness.system.files import write_atomically
 
 from .request import Request, Row, rounded
@@ -54,7 +54,7 @@ def table(request: Request) -> list[Row]:
 
 def as_csv(rows: Sequence[Mapping[str, Any]]) -> str:
     """Return the rows as CSV; missing values are empty."""
-    return inert.csv_table(rows)
+    return inert_text.csv_table(rows)
 
 
 def _figure(request: Request) -> Plot:

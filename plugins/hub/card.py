@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from harness.results import inert_text as inert
+from harness.results import inert_text
 
 from .manifest import Manifest, StageEntry
 
@@ -50,9 +50,9 @@ def _title(manifest: Manifest) -> str:
 
 def _body(manifest: Manifest, repo: str) -> str:
     pool = manifest.pool
-    made = "".join(f"| {inert.markdown(name)} | {_cell(value)} |\n" for name, value in flat(pool.inputs))
+    made = "".join(f"| {inert_text.markdown(name)} | {_cell(value)} |\n" for name, value in flat(pool.inputs))
     held = "".join(_held(stage) for stage in manifest.stages)
-    return f"""# {inert.markdown(_line(_title(manifest)))}
+    return f"""# {inert_text.markdown(_line(_title(manifest)))}
 
 A pool of [diversity-harness](https://pypi.org/project/diversity-harness/): {pool.rows:,} responses of a language model
 to {len(pool.shards):,} problems, for measuring in which order to verify them.
@@ -99,7 +99,7 @@ def _held(stage: StageEntry) -> str:
 
 def _about_prompts(manifest: Manifest) -> str:
     if manifest.prompts is not None:
-        licence = inert.markdown(_line(manifest.prompts))
+        licence = inert_text.markdown(_line(manifest.prompts))
         return f"The problems' texts (`prompt`) are under a licence of their own: {licence}."
     return (
         "The problems' texts are not here: `problem_id` and the task's own data say which problem a response answers. "

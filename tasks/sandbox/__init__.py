@@ -12,7 +12,7 @@ compares them.
 
 canonical.py, canonical_reader.py  values as text, and back
 suites.py                     Suite and Run: what is run, and what comes back
-pool.py                       Sandbox: distributes programs over workers
+sandbox.py                    Sandbox: distributes programs over workers
 tiers.py, canaries.py         how workers are confined on this machine, and the programs that test it
 interpreters.py               which Python runs the programs, and which files it needs
 worker.py, transcript.py      one worker and what a program writes, seen from the trusted side
