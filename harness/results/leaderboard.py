@@ -23,7 +23,8 @@ from harness.system.files import write_atomically
 from . import cells, seed_groups, verdict_quality
 from .cells import Cell
 from .columns import MARKDOWN, absent_intervals, columns, lines
-from .inert_text import csv_table, markdown
+from .inert_text import csv_table
+from .inert_text import markdown as inert
 from .rows import Row, with_q
 
 NAMES = tuple(f"{cells.TABLES}.{kind}" for kind in ("md", "csv", "json"))
@@ -203,7 +204,7 @@ def markdown(tables: Sequence[Board], faults: Sequence[str]) -> str:
     parts = ["# Leaderboard", EXPLAINED]
     parts += [part for table in tables for part in _section(table)]
     if faults:
-        parts.append("Not counted:\n\n" + "\n".join(f"- {markdown(fault)}" for fault in faults))
+        parts.append("Not counted:\n\n" + "\n".join(f"- {inert(fault)}" for fault in faults))
     return "\n\n".join(parts) + "\n"
 
 
@@ -222,16 +223,16 @@ def _section(table: Board) -> list[str]:
     problems, solvable = (rows[0].problems, rows[0].solvable) if rows else ("?", "?")
     sizes = f"n = {about['n']}, {problems} problems ({solvable} solvable)"
     names = [about[name] for name in ("split", "model", "sampler") if about[name] not in ("pool", None)]
-    title = f"## {markdown(about['task'])}: {markdown(', '.join(dict.fromkeys(names)))}"
+    title = f"## {inert(about['task'])}: {inert(', '.join(dict.fromkeys(names)))}"
     trust = f" Intervals: {rows[0].trust}." if rows else ""
     pools = f"pool{'s' if len(about['pools']) > 1 else ''} " + ", ".join(f"`{_code(pool)}`" for pool in about["pools"])
-    source = f"data revision {markdown(about['revision'])}, graded by {markdown(about['grader'])}, {pools}"
-    remarks = "".join(f" {markdown(line[:1].upper() + line[1:])}" for line in remarks_on(rows))
+    source = f"data revision {inert(about['revision'])}, graded by {inert(about['grader'])}, {pools}"
+    remarks = "".join(f" {inert(line[:1].upper() + line[1:])}" for line in remarks_on(rows))
     parts = [title, f"{sizes}; {source}.{trust}{remarks}"]
     if rows:
         parts.append(_table(rows))
     if table.failed:
-        parts.append("\n".join(f"- failed: {markdown(name)}: {markdown(reason)}" for name, reason in table.failed))
+        parts.append("\n".join(f"- failed: {inert(name)}: {inert(reason)}" for name, reason in table.failed))
     return parts
 
 
@@ -253,7 +254,7 @@ def _table(rows: Sequence[Row]) -> str:
     marks = ["---" if column.is_text else "---:" for column in shown]
     references, measured = lines(rows, shown)
     written = [
-        [markdown(text) if column.from_plugin else text for column, text in zip(shown, line, strict=True)]
+        [inert(text) if column.from_plugin else text for column, text in zip(shown, line, strict=True)]
         for line in measured
     ]
     return "\n".join(f"| {' | '.join(line)} |" for line in [heads, marks, *references, *written])

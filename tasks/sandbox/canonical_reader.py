@@ -159,6 +159,7 @@ def _loose_at(text: str, position: int, depth: int, bound: int) -> tuple[str, in
         if opener in _CLOSERS and text[position + 1 : position + 2] != _CLOSERS[opener]:
             open_values.append((opener, []))
             position += 1
+            left -= 1
             if depth + len(open_values) > DEPTH:
                 raise Malformed("nested too deeply")
             continue
