@@ -64,12 +64,13 @@ class RandomNetworkDistillation:
         if not 0 < self.rate < np.inf:
             allowed = "> 0 and finite" if self.rate > 0 else "> 0"
             raise HarnessError(f"rnd: rate must be {allowed}, got {self.rate}")
-        importlib.import_module(
-            "torch"
-        )  # now: the harness limits the threads of libraries that are loaded before it ranks
+        importlib.import_module("torch")  # now, since the harness limits threads of libraries that are loaded
 
     def rank(self, pool: Pool, rng: np.random.Generator) -> Iterator[int]:
-        """Return all n indices, lazily, a batch at a time. Ties go to the lowest index."""
+        """Yield all n indices, a batch at a time: the largest prediction errors, on which the predictor then trains.
+
+        Ties go to the lowest index.
+        """
         h = vectors_of(pool, "rnd")  # (n, d)
         if not len(h):
             return iter(())

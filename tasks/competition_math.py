@@ -112,7 +112,7 @@ class Math(MathTask):
 
     @property
     def revision(self) -> str:
-        """Return the dataset's commit, or the hash of the local file.
+        """Return the pinned commit of the dataset, or the SHA-256 of the local file.
 
         It does not depend on `math500`, which chooses problems and does not change them.
         """
@@ -155,7 +155,7 @@ class Math500(MathTask):
 
     @property
     def revision(self) -> str:
-        """Return the dataset's commit, or the hash of the local file."""
+        """Return the pinned commit of the dataset, or the SHA-256 of the local file."""
         return sources.revision(MATH_500, self.data)
 
     def problems(self, split: str) -> list[Problem]:

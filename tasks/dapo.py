@@ -102,7 +102,7 @@ class DapoMath(MathTask):
         return zero_shot(problem)
 
     def default_split(self, model: str) -> tuple[str, str]:
-        """Return `train`, since the data have no test split."""
+        """Return `train` and no remark: the data have no test split."""
         return "train", ""
 
 
@@ -138,7 +138,7 @@ class DapoAime(DapoMath):
         return (Aime24 if split == "dev" else Aime25)(data=self.data).problems("test")
 
     def default_split(self, model: str) -> tuple[str, str]:
-        """Return `test`, which is AIME 2025."""
+        """Return `test`, which is AIME 2025, and no remark."""
         return "test", ""
 
 

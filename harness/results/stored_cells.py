@@ -87,7 +87,7 @@ class StoredProblem:
         shards.require_rows(self._stage(cell, kind).path(self.problem), rows, max(n, rows))
 
     def ranking(self, cell: Mapping[str, Any]) -> dict[str, Any]:
-        """The cell's ranking as stored: kind, n, trials."""
+        """This problem's ranking by the cell's selector, as stored: its kind (order or subset), n and trials."""
         return read_record(self._stage(cell, "ranking").path(self.problem))
 
     def pool(self, cell: Mapping[str, Any], n: int, responses: Responses | None = None) -> Pool:

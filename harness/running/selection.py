@@ -67,7 +67,10 @@ class Chosen:
 
 
 def select(request: SelectConfig, progress: Progress) -> list[Chosen]:
-    """Choose k responses of every problem, in the order of the file. All checks of the request come first."""
+    """Choose k responses of every problem; one `Chosen` per problem, in the order of the file.
+
+    HarnessError, before anything is computed, if the request cannot be carried out.
+    """
     context = make_context(request.run_config, progress)
     selector = require_selector(request.selector, context.build("selector", request.selector))
     given = GivenVectors(request.embeddings, max_gb=request.max_vectors_gb) if request.embeddings else None

@@ -113,7 +113,7 @@ class Judge:
     verdicts: dict[tuple[str, str], Verdict] = field(default_factory=dict)
 
     def verdict(self, text: str, finish: str) -> Verdict:
-        """The verdict on a text as it is stored; `finish` is how it ended, "" where that is not known."""
+        """Grade a text in the form that the store keeps, as a later run will. `finish`: "" if not known."""
         response = storable(text), finish
         if response not in self.verdicts:
             [self.verdicts[response]], _ = graded(self.task, self.problem, [response[0]], finish=[finish])

@@ -99,7 +99,7 @@ class _Distinct:
 
 
 def ended(task: Task, texts: Sequence[str], finish: Sequence[str] | None) -> list[Ended]:
-    """Each text with how it ended; "" if the task does not read that, or it is not known."""
+    """Pair each text with how it ended: "stop", "length", or "" if that is not known or the task does not read it."""
     reads = finish if finish is not None and finish_argument.reads_finish(task) else [""] * len(texts)
     return list(zip(texts, reads, strict=True))
 

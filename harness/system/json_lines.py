@@ -24,7 +24,12 @@ _GZIP = b"\x1f\x8b"
 
 @dataclass(frozen=True)
 class Line:
-    """One object of a file: its value, its number from 1, its place ("line 3"), and file and place, for messages."""
+    """One JSON object of a file.
+
+    number  counts the objects of the file, from 1
+    place   where it stands, e.g. "line 3" or "entry 3"
+    where   file and place, for messages
+    """
 
     value: dict[str, Any]
     number: int

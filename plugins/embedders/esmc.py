@@ -75,7 +75,7 @@ class EsmC:
         return [self._copy.weights()]
 
     def identity(self) -> dict[str, str]:
-        """Return what determines the vectors besides the parameters: the hub's commit, or a hash of the folder."""
+        """Return what fixes the vectors besides options: the repository's commit, or the hash of a folder's files."""
         return {"weights": self._copy.commit()}
 
     def embed(self, problem: Problem, texts: Sequence[str]) -> NDArray[np.float32]:

@@ -38,7 +38,11 @@ class Local:
             raise HarnessError(f"local: workers must be at least 0 (0: one a core), got {self.workers}")
 
     def map(self, function: Callable[[T], R], items: Iterable[T]) -> Iterator[R]:
-        """Yield the results in the items' order."""
+        """Apply the function to each item, and yield the results in the items' order.
+
+        It begins in this process. If the work takes long, other processes do the rest; the function must then be
+        picklable. An exception is raised where its result would be.
+        """
         queue = list(items)
         workers = self.workers or os.cpu_count() or 1
         started = time.monotonic()

@@ -263,7 +263,10 @@ def _reads(cell: Chosen, name: str) -> str:
 
 
 def draw_passk(rows: Sequence[Row]) -> Any:
-    """Plot a panel per pool and a line with a band per selector; the legend counts selectors beyond `CURVES`."""
+    """Return the figure of pass@k over k: a panel per pool, and per selector a line with its 95 % band.
+
+    At most `CURVES` selectors are drawn, the best ones; the legend says how many more the CSV has.
+    """
     shown, left = [], []
     for panel in _unique(rows, "panel"):
         panel_rows = [row for row in rows if row["panel"] == panel]

@@ -32,7 +32,10 @@ Runs = dict[str, list[stopping_times.Record]]
 
 
 def guided_rows(request: Request) -> list[Row]:
-    """A row per budget of each sampler (`panel` budget) and, with a reference, one per bin (`panel` hardness)."""
+    """Return a row per sampler and budget; with a reference cell also a row per sampler and bin of hardness.
+
+    The column `panel` says which: "budget" or "hardness".
+    """
     runs = _runs(request)
     rows = [row for name, records in runs.items() for row in _curve(name, records)]
     if not request.reference:

@@ -139,7 +139,10 @@ def mark(label: str, **appearance: Any) -> Any:
 
 
 def log_axis(axis: Any, low: float, high: float, base: int = 10) -> None:
-    """Make the axis logarithmic from low to high, with plain tick labels: 1, 2, 5, 10, ..., or powers of two."""
+    """Make an axis (`axes.xaxis` or `axes.yaxis`) logarithmic from low to high (above 0), with plain tick labels.
+
+    Ticks are 1, 2, 5, 10, ... for base 10, else powers of the base.
+    """
     steps = [1.0, 2.0, 5.0] if base == 10 else [1.0]
     ladder = [step * base**power for power in range(-8, 24) for step in steps]
     low, high = low / 1.12, high * 1.12

@@ -41,7 +41,7 @@ class EvalplusFolders:
         return path.is_dir() and bool(self.files(path))
 
     def files(self, path: Path) -> list[Path]:
-        """The programs, by task and number."""
+        """The folder's programs (`PROBLEM/NUMBER.py`), sorted by problem, then by number."""
         return sorted(path.glob("*/[0-9]*.py"), key=lambda file: (_natural(file.parent.name), _natural(file.stem)))
 
     def read(self, path: Path, say: Say) -> Iterator[PoolRecord]:

@@ -30,7 +30,7 @@ class InspectLog:
     name, holds = "inspect_ai", "inspect_ai logs"
 
     def fits(self, path: Path) -> bool:
-        """Whether the file begins as a log does: as a zip archive, or with version and status."""
+        """Whether the file begins as a log does: as a zip archive, or as JSON with the keys `version` and `status`."""
         start = beginning(path) if path.is_file() else b""
         return start.startswith(_ZIP) or _JSON_LOG.match(start) is not None
 

@@ -47,7 +47,7 @@ def import_pool(
 
 @pool_app.command()
 def inspect(pool: PoolKey, store: StoreDir = Path("runs"), plugin: Plugin = None, as_json: Json = False) -> None:
-    """How many problems and responses, how many distinct, how long, how many correct."""
+    """Show a pool's size: problems, responses, how many are distinct, lengths, and verdicts if it has any."""
     from . import jobs, tables
 
     show(jobs.inspect(pool, store, plugin or ()), as_json, tables.summary)

@@ -65,9 +65,12 @@ ESMFOLD = Published(
 
 @dataclass(frozen=True)
 class Copy:
-    """A copy of a published model: in a folder, or on the hub at a revision. Creating one downloads nothing.
+    """A copy of a published model, in a folder or on the hub. Creating one downloads nothing.
 
-    `component`: the name of the part that uses it, with which error messages begin.
+    component     the name with which error messages begin
+    model         a folder, or a repository of the hub; None = the published one
+    revision      of a repository; None = its newest
+    test_weights  the weights are random, for tests, and may have any size
     """
 
     component: str

@@ -26,7 +26,7 @@ _UNSAFE = re.compile("[<>&\u2028\u2029\ud800-\udfff\x7f-\x9f\ufeff\ufffe\uffff]"
 
 
 def page(data: Mapping[str, Any]) -> bytes:
-    """Return the page as UTF-8; the same data gives the same bytes."""
+    """Return the report's HTML page as UTF-8, with `data` as JSON in it; the same data gives the same bytes."""
     style, script = _part("page.css"), joined_script()
     policy = f"default-src 'none'; script-src {_source(script)}; style-src {_source(style)}; "
     policy += "base-uri 'none'; form-action 'none'"

@@ -125,7 +125,10 @@ def _likelihoods(request: Request, evaluation: Mapping[str, Any]) -> list[Row]:
 
 
 def draw_likelihoods(rows: Sequence[Row]) -> Any:
-    """Plot a panel per task and an outline per method; a short stroke on the axis marks each method's mean."""
+    """Return the figure of responses' likelihoods under the initial model: a panel per task, a histogram per method.
+
+    A short stroke on the axis marks each method's mean.
+    """
     tasks = list(dict.fromkeys(row["task"] for row in rows))
     methods = list(dict.fromkeys(row["bonus"] for row in rows))
     figure, grid = style.panels("Likelihood under the initial model", len(tasks))

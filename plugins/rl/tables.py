@@ -27,7 +27,7 @@ GRADERS = {
 
 
 def launch(prepared: Prepared) -> None:
-    """Print the configuration, the remarks of the checks, and last the command that would be started."""
+    """Print what `--dry-run` shows: configuration, remarks of the checks, and the command. Nothing is started."""
     print(prepared.launch.config.rstrip())
     for remark in (*prepared.remarks, f"folder: {prepared.run.folder}"):
         print(f"# {remark}")

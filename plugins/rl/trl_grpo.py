@@ -71,7 +71,10 @@ class StepOrder(Sampler[int]):
 
 
 class GroupTrainer(GRPOTrainer):
-    """Trains a run to its last step, from a checkpoint or from its initial model."""
+    """TRL's GRPO trainer with the harness's rollouts and rewards: verified, and shaped by the bonus of the run.
+
+    It goes on from a checkpoint, or starts from the run's initial model, and ends with the run's last step.
+    """
 
     def __init__(self, run: TrainingRun, options: Trl, resumed: Checkpoint | None) -> None:
         self.run, self.options, self.done = run, options, resumed.step if resumed else 0

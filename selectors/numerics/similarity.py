@@ -77,7 +77,7 @@ class Gaussian:
         return Gaussian(self.rows[rows], self.norm[rows])
 
     def block(self, left: Any, right: Any) -> Float64s:
-        """Return the kernel (a, b) between the rows `left` (a,) and `right` (b,)."""
+        """Return the kernel (a, b) between the rows with the indices `left` (a,) and `right` (b,)."""
         if self.norm.max(initial=0) > CANCELLED:
             from scipy.spatial.distance import cdist
 

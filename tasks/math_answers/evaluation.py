@@ -32,7 +32,10 @@ _TIMES = ("*", r"\cdot", r"\times")
 
 
 class Value(NamedTuple):
-    """A value, exact if it is a Fraction, and the largest absolute value of the intermediate results."""
+    """The result of an expression, exact if it is a Fraction.
+
+    `largest`: the largest absolute value that occurred on the way, by which rounding errors are judged.
+    """
 
     value: Fraction | complex
     largest: float

@@ -81,7 +81,10 @@ class MathTask(Task):
         return Reading(answer or None, statement.route, "" if answer else "no answer")
 
     def answer(self, problem: Problem, response: str, *, finish: str = "") -> str | None:
-        """Return the final answer in normal form; None if there is none."""
+        """Return the response's final answer in normal form (equal answers have equal text); None if it gives none.
+
+        `finish`: how the response ended; one that was cut off has no answer by fallback.
+        """
         return self.read(response, finish).answer
 
     def answers(

@@ -190,7 +190,10 @@ class Worker:
             pipe.close()
 
     def forget(self) -> None:
-        """In a forked process, release the parent's worker, so that it ends when the parent ends."""
+        """In a forked process, close the inherited pipes to the parent's worker, without ending the worker.
+
+        The worker ends when its pipe closes, so no other process may hold that pipe open after the parent has ended.
+        """
         self._process.returncode = 0
         for pipe in (self._requests, self._frames, self._errors):
             pipe.close()

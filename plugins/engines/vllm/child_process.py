@@ -72,7 +72,11 @@ class ChildProcess:
         return not self._finalizer.alive
 
     def ask(self, head: Mapping[str, Any], arrays: Arrays) -> Iterator[tuple[dict[str, Any], Arrays]]:
-        """Yield the answers to a request; raises Died or Refusal. If the caller stops early, the child is ended."""
+        """Send a request (header and arrays) to the child, and yield its answers up to the one that says "end".
+
+        Raises Died if the child has ended, and Refused if it answers with an error; it can then be asked again. If the
+        caller stops early, the child is ended.
+        """
         complete = False
         try:
             try:

@@ -21,7 +21,7 @@ RECORD = "processes.json"
 
 
 def home() -> Path:
-    """Return the folder for all runs of this user; create it if needed."""
+    """Return the folder in which all runs of this user note their vLLM processes; create it if needed."""
     place = tempfile.gettempdir()
     folder = Path(place if len(place) <= LONGEST else "/tmp") / f"harness-vllm-{os.getuid()}"
     folder.mkdir(mode=0o700, exist_ok=True)
@@ -60,7 +60,11 @@ def sweep(folder: Path) -> list[int]:
 
 
 def end_session(leader: int, began_at: int | None) -> list[int]:
-    """Kill the processes of a session whose leader started at `began_at`; return the killed process ids."""
+    """Kill the processes of the session of `leader`; return the killed process ids.
+
+    `began_at`: when the leader started, in clock ticks. Nothing is killed if that is not known, or if another process
+    has the leader's id by now.
+    """
     now = began(leader)
     if began_at is None or (now is not None and now != began_at):  # another process has this id now
         return []

@@ -37,7 +37,11 @@ from .vocabulary import CONTEXT, build_tokenizer
 
 @dataclass(frozen=True)
 class TrainConfig:
-    """All settings of a run. `share_24` of the puzzles have target 24, the others a target up to `largest_target`."""
+    """All settings of a training run. A step has `prompts` puzzles with `responses` solutions each.
+
+    A share of `share_24` of the puzzles has target 24, the others a target from 1 to `largest_target`. A checkpoint is
+    kept every `keep` steps and measured on `dev_problems` puzzles with `dev_samples` responses each.
+    """
 
     steps: int = 5000
     seed: int = 0

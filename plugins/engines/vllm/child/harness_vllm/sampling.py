@@ -45,7 +45,11 @@ class SamplingRunner:
     # Requests.
 
     def sample(self, head: Mapping[str, Any], prompts: Sequence[Prompt]) -> Iterator[tuple[dict[str, Any], Arrays]]:
-        """Yield each request as it is finished: its index, and the columns of its rows."""
+        """Sample the requests of `head`; yield each (a prompt, a seed and a number of rows) once it is finished.
+
+        The arrays are the rows' tokens, log-probabilities and, for the kinds in head["states"], hidden states. The dict
+        names the request and says how many rows were passed through the model again for their states.
+        """
         kinds = list(head["states"])
         if kinds:
             self._rpc("harness_start", kinds, head["eos"])
@@ -66,7 +70,11 @@ class SamplingRunner:
             yield {"request": request["request"], "passed_again": passed_again}, arrays
 
     def encode(self, head: Mapping[str, Any], rows: Sequence[Row]) -> Iterator[tuple[dict[str, Any], Arrays]]:
-        """Yield the states of given responses, some rows at a time."""
+        """Pass given responses through the model; yield their hidden states in order, a group of rows at a time.
+
+        head    "states": the kinds that are wanted (mean, last, penultimate)
+        yields  ({"first": place of the group's first row, "n": its size}, {kind: (n, d) float32})
+        """
         kinds = list(head["states"])
         self._rpc("harness_start", kinds, [])
         for start in range(0, len(rows), IN_FLIGHT * self.sequences):

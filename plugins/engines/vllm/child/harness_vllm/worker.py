@@ -206,9 +206,10 @@ class Sums:
             setattr(self, name, torch.cat([values, zeros]))
 
     def take_out(self, number: int) -> tuple[list[int], list[int], dict[str, bytes]]:
-        """Remove a request: return its children, their counts of states, and their float32 vectors a kind.
+        """Remove a request; return its children (one per sampled row), the number of states of each, and their vectors.
 
-        The mean is over the counted states; without any, it is the state at the prompt's end.
+        The dict maps each kind (mean, last, penultimate) to the children's vectors in order, as float32 bytes. The mean
+        is over a child's states; a child without any has the state at the end of the prompt.
         """
         children = sorted((parts.child, name) for name, parts in self.names.items() if parts.number == number)
         slots = [self.slots.pop(name) for _, name in children]
