@@ -24,6 +24,7 @@ from support.refusals import refusal_of
 
 from harness import HarnessError, Problem
 from harness.stages.verify import graded
+from harness.system.files import user_cache
 from harness_tasks import evalplus_tasks
 from harness_tasks.data import ground_truth
 from harness_tasks.data.ground_truth import GroundTruth
@@ -633,7 +634,7 @@ def test_long_results_are_compared_by_their_digests(monkeypatch, long, too_long)
     digested = {test for test, wanted in enumerate(kept._suite.digest) if wanted}
     assert digested == ({3} if long == 1000 else {1, 2, 3, 4})
     forget()
-    for path in files(ground_truth._folder()):
+    for path in files(user_cache() / "ground-truth"):
         path.unlink()
 
 
