@@ -69,7 +69,10 @@ class OutcomeUcb:
         return self.rank_after(pool, (), rng)
 
     def rank_after(self, pool: Pool, verified: Sequence[int], rng: np.random.Generator) -> Iterator[int]:
-        """Return the other indices; verified ones count as picks."""
+        """Yield the indices that are not in `verified`, best first, as if the verified ones had been the first picks.
+
+        Each verified response lowers the bonus of its answer; no verdict is read.
+        """
         clusters, last = clustered(pool.answers, rng, self.unanswered, verified)
         verified_set = set(verified)
         picked = np.array([len(verified_set.intersection(cluster)) for cluster in clusters], np.intp)  # (answers,)

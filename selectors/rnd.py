@@ -43,10 +43,13 @@ PICKS_FOR_ONE_MORE = 16
 
 @dataclass(frozen=True)
 class RandomNetworkDistillation:
-    """Random network distillation (Burda et al. 2018): the response whose random features are predicted worst.
+    """Random network distillation (Burda et al. 2018): first the responses that a trained network predicts worst.
 
-    `batch`: picks between updates of the predictor, at most; `steps`: Adam steps an update, of size `rate`; `width`:
-    units of the networks' hidden and output layers.
+    The network is trained on the picks to predict the outputs of a fixed random network.
+
+    batch  responses picked between two updates: 1 at first, 1 more for every 16 picks, up to `batch`
+    steps  Adam steps an update, of size `rate`
+    width  units of the networks' hidden and output layers
     """
 
     needs: ClassVar[tuple[str, ...]] = ("embeddings",)

@@ -85,7 +85,7 @@ def test_a_tracker_is_handed_settings_rows_table_and_report_in_this_order(diary)
     assert [what for what, _ in notes] == ["start", "row", "row", "table", "report", "finish"]
     settings, first, _, table, report, failed = (value for _, value in notes)
     assert (settings["task"], settings["selectors"], settings["trials"]) == ("colours", ["spread", "head"], 5)
-    assert first[0] == "colours/parrot/vanilla/hidden-mean/spread"
+    assert first[0] == "colours/parrot/toy/vanilla/hidden-mean/spread"
     row = outcome.rows[0]
     assert first[1]["improvement"] == row["improvement"]
     assert first[1]["pass_at_k/4"] == row["pass_at_k"]["4"]
@@ -186,8 +186,8 @@ def test_scalars_are_flat_numbers_and_leave_out_what_is_null():
 def test_a_table_has_the_same_columns_in_every_row():
     rows = [{"selector": "a", "x": 1.5}, {"selector": "b", "y": 2}]
     assert flat(rows) == [{"selector": "a", "x": 1.5, "y": None}, {"selector": "b", "x": None, "y": 2.0}]
-    labels = {"task": "t", "model": "m", "sampler": "s", "embedder": "e", "selector": "r:lam=1"}
-    assert row_name(SimpleNamespace(**labels)) == "t/m/s/e/r:lam=1"
+    labels = {"task": "t", "model": "m", "engine": "x", "sampler": "s", "embedder": "e", "selector": "r:lam=1"}
+    assert row_name(SimpleNamespace(**labels)) == "t/m/x/s/e/r:lam=1"
 
 
 # The real libraries, offline.
@@ -239,8 +239,8 @@ def test_trackio_keeps_scalars_table_and_report_in_its_local_database(tracked, t
         artefacts = database.execute("select name, type from artifacts").fetchall()
     finally:
         database.close()
-    assert "colours/parrot/vanilla/hidden-mean/spread/improvement" in steps[0]
-    assert "colours/parrot/vanilla/none/head/pass_at_k/4" in steps[1]
+    assert "colours/parrot/toy/vanilla/hidden-mean/spread/improvement" in steps[0]
+    assert "colours/parrot/toy/vanilla/none/head/pass_at_k/4" in steps[1]
     assert [line["selector"] for line in steps[2]["table"]["_value"]] == ["spread", "head"]
     assert artefacts == [("report", "report")]
 
@@ -254,5 +254,5 @@ def test_the_pages_own_tracker_runs_as_it_stands(harness, tmp_path, monkeypatch)
     outcome = harness(*shlex.split(command)[1:])
     assert outcome.code == 0, outcome.err
     (line,) = map(json.loads, (tmp_path / "mine.jsonl").read_text().splitlines())
-    assert line["row"] == "game24/tiny24/vanilla/none/uniform"
+    assert line["row"] == "game24/tiny24/transformers/vanilla/none/uniform"
     assert line["problems"] == 5

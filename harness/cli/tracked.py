@@ -98,8 +98,8 @@ def tracking(specs: Sequence[str], config: RunConfig, progress: Progress) -> Ite
 
 
 def row_name(row: Row) -> str:
-    """The name of a row for trackers: `TASK/MODEL/SAMPLER/EMBEDDER/SELECTOR`, all that a grid may vary."""
-    return "/".join((row.task, row.model, row.sampler, row.embedder, row.selector))
+    """The name of a row for trackers, of all that a grid may vary: `TASK/MODEL/ENGINE/SAMPLER/EMBEDDER/SELECTOR`."""
+    return "/".join((row.task, row.model, row.engine, row.sampler, row.embedder, row.selector))
 
 
 def scalars(row: Mapping[str, Any]) -> dict[str, float]:

@@ -155,7 +155,11 @@ def _samples_in_this_process(plan: Plan) -> bool:
 
 
 def encoding_outlook(plan: Plan) -> Outlook:
-    """The time that the model takes to compute the hidden states of existing responses."""
+    """The time that the model will take for hidden states of existing responses, or only their number.
+
+    From WORTH * PROBED responses on, the time is measured by a probe. It is not known for fewer, in an executor's
+    workers, or if the first responses are not in the store yet.
+    """
     encoded = _to_encode(plan)
     seconds = _encoding_s(plan, encoded)
     return Outlook(0, sum(encoded.values())) if seconds is None else Outlook(seconds)

@@ -27,7 +27,11 @@ def embed(todo: ModelWork, models: Models, group: Group, report: Report) -> None
 
 
 def keep_vectors(todo: ModelWork, problem: Problem, vectors: Any, source: str) -> None:
-    """Project one problem's vectors (n, d) to at most `dim` features and keep them; `source` stands in errors."""
+    """Write one problem's vectors into its shard, projected to `dim` features if they have more.
+
+    vectors  (n, d), dense or scipy-sparse
+    source   who made them; it begins the HarnessError for a vector that holds NaN or infinity
+    """
     assert todo.work.embeddings is not None
     shards.write_vectors(todo.work.embeddings.path(problem), project(vectors, todo.dim, todo.work.seed, source))
 

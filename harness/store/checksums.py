@@ -59,7 +59,11 @@ def blank(path: Path) -> str:
 
 
 def sealed(path: Path, content: bytes) -> tuple[memoryview, bytes, memoryview]:
-    """The content in three parts; the second is the checksum that replaces the zeros of `blank`."""
+    """A finished file in three parts, to be written in turn: what is before its checksum, the checksum, what follows.
+
+    content  the file with the zeros of `blank` where its checksum will stand
+    path     of the shard; its suffix says where in the content these zeros are
+    """
     start = _digits(path, content)
     assert start is not None
     before, after = _around(content, start)

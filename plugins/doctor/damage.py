@@ -66,7 +66,7 @@ def diagnosis(root: Path, records: Records, progress: Progress, repair: bool = F
 
 
 def require_store(root: Path, records: Records) -> None:
-    """Raise HarnessError for a folder that is no store."""
+    """Raise HarnessError unless the folder has a subfolder of a kind that a store has: of shards, or of `records`."""
     kinds = (*SUFFIXES, *records)
     if not any((root / kind).is_dir() for kind in kinds):
         raise HarnessError(f"doctor: {root} is no store of `harness run`: none of {', '.join(kinds)} is in it")

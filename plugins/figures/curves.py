@@ -53,7 +53,11 @@ def _pool_columns(cell: Chosen) -> Row:
 
 
 def sampler_rows(request: Request) -> list[Row]:
-    """A row per budget of each curve: random and the selector on the pool of each sampler."""
+    """Return the rows of figure `samplers`: per sampler and budget k, pass@k of the selector and (exact) of random.
+
+    The selector is `--selector`, else the paper's. A task and model with only one sampler is left out; HarnessError if
+    nothing is left.
+    """
     request = request.of_one_selector()
     cells = of_one_embedder(request, measured(request))
     groups = grouped(cells, lambda cell: (cell.about["task"], cell.about["split"], cell.about["model"]))

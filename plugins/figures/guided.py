@@ -150,7 +150,10 @@ def _hardness(request: Request, ids: Sequence[str], reference: Path) -> tuple[Fl
 
 
 def draw_guided(rows: Sequence[Row]) -> Any:
-    """Plot the curves with one standard error and, with a reference, the gains by hardness beside them."""
+    """Return the figure of `guided_rows`: per sampler the share of problems solved within k calls ± its error.
+
+    If rows hold gains over the first sampler (`--reference` and two samplers), a second panel shows them by hardness.
+    """
     curves = [row for row in rows if row["panel"] == "budget"]
     gains = [row for row in rows if row["panel"] == "hardness" and row.get("over")]
     names = list(dict.fromkeys(row["series"] for row in rows))

@@ -41,7 +41,7 @@ GOLDS = 1024  # parsed references in the cache
 
 
 def frame(message: Any) -> bytes:
-    """Return a message as the bytes of one frame."""
+    """Return a message as bytes for the pipe: its length in 4 bytes, big-endian, then the message as ASCII JSON."""
     body = json.dumps(message).encode("ascii")
     return struct.pack("!I", len(body)) + body
 
