@@ -179,7 +179,11 @@ class Engine(Protocol):
         """
 
     def sample(self, request: SampleRequest) -> list[Responses]:
-        """n responses to each prompt of the request, in their order."""
+        """Sample responses; one `Responses` for each prompt of the request, in their order.
+
+        Each holds n responses, or fewer: only `request.rows` if these are given, none after `request.until` has
+        returned True, and none for rows that failed (`Responses.missing`).
+        """
 
     def encode(
         self,

@@ -40,7 +40,7 @@ class Dedup:
             raise HarnessError(f"dedup: by must be 'text' or 'answer', got {self.by!r}")
 
     def rank(self, pool: Pool, rng: np.random.Generator) -> Iterator[int]:
-        """Return all n indices, lazily; from the same permutation as `uniform`."""
+        """Yield all n indices: the first appearances of texts (or answers), then repeats, both in `uniform`'s order."""
         return self.rank_after(pool, (), rng)
 
     def rank_after(self, pool: Pool, verified: Sequence[int], rng: np.random.Generator) -> Iterator[int]:

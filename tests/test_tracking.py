@@ -106,7 +106,7 @@ def test_what_a_tracker_prints_does_not_spoil_the_json(diary):
 def test_every_row_of_a_grid_is_tracked(diary):
     _, notes = diary("--grid", "selector=spread+shuffle,embedder=hidden-mean+letters")
     names = [value[0] for what, value in notes if what == "row"]
-    assert sorted(name.split("/", 3)[3] for name in names) == ["hidden-mean/spread", "letters/spread", "none/shuffle"]
+    assert sorted(name.split("/", 4)[4] for name in names) == ["hidden-mean/spread", "letters/spread", "none/shuffle"]
 
 
 @pytest.mark.parametrize("step", ["start", "row", "table", "report", "finish"])

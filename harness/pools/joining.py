@@ -38,7 +38,7 @@ Prompts: TypeAlias = dict[str, Problem | None]  # squeezed prompt -> its problem
 
 
 class Joiner:
-    """Find the task's problem for a line of a pool, in the ways that the module describes."""
+    """Find the problem of a task that a line of a pool answers; the module's docstring lists the ways."""
 
     def __init__(self, task: Task, problems: Iterable[Problem], ids: IdTable | None = None) -> None:
         problems = list(problems)

@@ -50,7 +50,12 @@ class _Named(Stage):
 
 @dataclass(frozen=True)
 class StoredProblem:
-    """One problem of a pool in a store. `name`: the file name, without suffix, of its shard in every stage."""
+    """One problem of a stored pool, and readers of what the stages stored about it.
+
+    root     the store's folder
+    problem  its id and prompt; the store does not keep the reference
+    name     the file name, without suffix, of its shard in every stage
+    """
 
     root: Path
     problem: Problem

@@ -85,7 +85,10 @@ def _threads(selector: str) -> ThreadpoolController:
 
 
 def one_thread(selector: str) -> AbstractContextManager[Any]:
-    """Limit libraries to one thread, so that sums, and hence orders, are the same in any process."""
+    """A context that limits libraries to one thread, so that sums, and hence orders, are the same in any process.
+
+    Finding the libraries' thread pools is slow: it is done once for each `selector`, which changes nothing else.
+    """
     limit: AbstractContextManager[Any] = _threads(selector).limit(limits=1)
     return limit
 

@@ -26,12 +26,12 @@ def text_hash(text: str) -> str:
 
 
 def shard_name(problem: Problem) -> str:
-    """A readable file stem for a problem, distinct for distinct prompts and references: `4-5-6-10.1f0c9a2b`."""
+    """A readable file stem for a problem, distinct for distinct prompts and references: `4-5-6-10.1f0c9a2b77de`."""
     return named_shard(problem.id, digest([problem.id, problem.prompt, repr(problem.reference)], 12))
 
 
 def named_shard(problem_id: str, hashed: str) -> str:
-    """The file stem for a problem, made of its id and its hash: `4-5-6-10.1f0c9a2b`."""
+    """The file stem for a problem, made of its id (at most 80 characters) and its hash: `4-5-6-10.1f0c9a2b77de`."""
     readable = re.sub(r"[^A-Za-z0-9-]+", "_", problem_id)[:80]
     return f"{readable}.{hashed}"
 

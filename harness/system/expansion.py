@@ -36,7 +36,7 @@ def nests_too_deep(value: Any) -> bool:
 
 
 class BoundedGzip(gzip.GzipFile):
-    """A gzip file for reading; raises HarnessError if it expands to more than `most_expanded`."""
+    """A gzip file for reading; HarnessError, which begins with `where`, if it expands beyond `most_expanded`."""
 
     def __init__(self, raw: io.BufferedReader, where: str) -> None:
         super().__init__(fileobj=raw, mode="rb")

@@ -43,7 +43,8 @@ def pool(n: int = 24, d: int = 8, seed: int = 0, dtype: Any = np.float32) -> Poo
 def without_ties(n: int = 8, d: int = 4) -> Pool:
     """A pool of n responses without ties: all texts, lengths, likelihoods, answers and distances differ.
 
-    The texts have 4, 9, 14, ... words, and share two of them, so that no two texts ever add equally many new n-grams.
+    The texts have 4, 9, 14, ... words, in shuffled order. All begin with the same two words and share no others, so
+    that no two texts ever add equally many new n-grams.
     """
     rng = np.random.default_rng(20)
     lengths = 4 + 5 * rng.permutation(n)

@@ -178,9 +178,10 @@ def install(program: _Program) -> None:
 
 
 def arm(cpu_s: float, wall_s: float) -> None:
-    """Have the kernel kill this process after so much CPU time (SIGPROF) or wall time (SIGALRM) from now; 0: never.
+    """Have the kernel kill this process after `cpu_s` seconds of CPU time or `wall_s` seconds of wall time from now.
 
-    Both signals have their default action, which a program cannot change, so no `except` can catch them.
+    0 switches a limit off. The signals are SIGPROF and SIGALRM, whose default action is to kill; where the seccomp
+    filter is installed, a program cannot change that, so no `except` can catch them.
     """
     _set(_PROFILE, cpu_s)
     _set(_REAL, wall_s)

@@ -167,7 +167,7 @@ class Replica(RolloutReplica):
     """Starts the sampling server of one worker."""
 
     async def launch_servers(self) -> None:
-        """Start one actor, under the name by which the worker finds it."""
+        """Start this replica's `Server` as a Ray actor; `Weights`, on the worker's side, finds it by its name."""
         server = ray.remote(Server).options(name=_name(self.replica_rank), num_cpus=1, max_concurrency=100_000)
         handle = server.remote(
             str(self.model_config.path), self.config.seed, self.replica_rank, self.config.response_length

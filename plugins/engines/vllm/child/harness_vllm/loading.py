@@ -26,7 +26,12 @@ OTHER_TOLERANCE = 5e-2  # for half precision
 
 
 def load(settings: Mapping[str, Any]) -> tuple[Any, str]:
-    """Load vLLM; return what samples (or pools), and why it takes no states while sampling ("" if it does)."""
+    """Load the model into vLLM; return the object that serves requests, and a reason.
+
+    With settings["pooling"] it is a `Pooling`, for hidden states of given responses, and the reason is "". Else it
+    is a `SamplingRunner`; the reason says why it gives no hidden states while sampling, "" if it does. Raises Refused if
+    the installed vLLM differs in a part that sampling needs.
+    """
     _settle_cache_variable(settings["kv_gib"] is not None)
     _require_import()
     if settings["pooling"]:
