@@ -29,8 +29,8 @@ def load(settings: Mapping[str, Any]) -> tuple[Any, str]:
     """Load the model into vLLM; return the object that serves requests, and a reason.
 
     With settings["pooling"] it is a `Pooling`, for hidden states of given responses, and the reason is "". Else it
-    is a `SamplingRunner`; the reason says why it gives no hidden states while sampling, "" if it does. Raises Refused if
-    the installed vLLM differs in a part that sampling needs.
+    is a `SamplingRunner`; the reason tells why it gives no hidden states while sampling, "" if it does. Raises
+    Refused if the installed vLLM differs in a part that sampling needs.
     """
     _settle_cache_variable(settings["kv_gib"] is not None)
     _require_import()
