@@ -72,7 +72,7 @@ class RanksMany(Protocol):
     def rank_many(
         self, pools: Sequence[Pool], rngs: Sequence[Sequence[np.random.Generator]]
     ) -> Iterable[Sequence[Iterator[int]]]:
-        """For each pool an iterator for each of its rngs, (pools, trials)."""
+        """Return for each pool one iterator per generator of `rngs`, as `rank` yields: (pools, trials) of them."""
 
 
 @runtime_checkable
@@ -99,7 +99,10 @@ class ExplainsPicks(Protocol):
     bonus: str
 
     def bonuses(self, h: Floats) -> Floats:
-        """The bonus of each row of h (m, d), given the rows above it; (m,)."""
+        """Return the bonus of each row of h, given the rows above it; (m,).
+
+        h  (m, d), the vectors of the picked responses in the order of the picks
+        """
 
 
 # Embedders and engines.
@@ -135,7 +138,7 @@ class Embedder(Protocol):
 class Steering(Protocol):
     """Steers the responses to one prompt, which are sampled one after another.
 
-    `sampler.steering()` makes one object for each prompt.
+    `sampler.steering()` returns a new object for each prompt.
 
     adds              whether the logits of the next response are changed at all
     added(states)     (c,) float64, added to the filtered logits of a step's c candidate tokens; states (c, d): the last
@@ -192,9 +195,10 @@ class Engine(Protocol):
         states: Sequence[str],
         report: Callable[[int], None] = lambda rows: None,
     ) -> dict[str, Floats]:
-        """The hidden states that `sample` returns, for responses that exist already; each (n, d) float32.
+        """Compute the pooled hidden states of responses that exist already: kind of state -> (n, d) float32.
 
-        If `token_ids` is None the text is tokenized, and the end-of-sequence token added if `finish` is "stop".
+        They are those that `sample` would return. If `token_ids` is None the text is tokenized, and the end-of-sequence
+        token added if `finish` is "stop". `report(rows)` is called with the number of responses just done.
         """
 
 
@@ -203,7 +207,7 @@ class EstimatesTime(Protocol):
     """An engine that estimates its time itself, better than the harness does from a probe of a few responses."""
 
     def seconds(self, prompts: Sequence[Sequence[Message]], n: int, sampler: Sampler) -> float:
-        """About how many seconds n responses to each prompt take, from a short probe."""
+        """Return about how many seconds it takes in all to sample n responses to each prompt, from a short probe."""
 
 
 @runtime_checkable
@@ -211,7 +215,10 @@ class ScoresResponses(Protocol):
     """An engine that computes the log-probability of responses that exist already; `harness rl eval` needs it."""
 
     def score(self, prompt: Sequence[Message], responses: Responses, report: Callable[[int], None]) -> Floats:
-        """The log-probabilities, (n,) float64: for each response the sum over its tokens."""
+        """Return the log-probabilities, (n,) float64: for each response the sum over its tokens.
+
+        `report(rows)` is called with the number of responses just done.
+        """
 
 
 # Executors.
@@ -256,15 +263,19 @@ class SeesFolders(Protocol):
 class Tracker(Protocol):
     """Sends a run's results to an experiment tracker (`harness run --track`).
 
-    The methods are called in the order below, `row` repeatedly. Whatever a tracker raises becomes one line for the
-    user; the harness then calls `finish` and nothing else, and the run goes on.
+    The methods are called in the order below, `row` once for each row; `table` and `report` not if the run is broken
+    off or has no row. Whatever a tracker raises becomes one line for the user; the harness then calls `finish` and
+    nothing else, and the run goes on.
     """
 
     def start(self, settings: Mapping[str, Any]) -> None:
         """The run begins; `settings` are its options, as JSON values."""
 
     def row(self, name: str, scalars: Mapping[str, float]) -> None:
-        """A row is scored: `TASK/MODEL/SAMPLER/EMBEDDER/SELECTOR`, and its metrics by flat names (`pass_at_k/16`)."""
+        """A row is scored; `name` is its `TASK/MODEL/ENGINE/SAMPLER/EMBEDDER/SELECTOR`.
+
+        scalars  its numbers by flat names, e.g. `pass_at_k/16`
+        """
 
     def table(self, rows: Sequence[Mapping[str, Any]]) -> None:
         """All rows at the end; they have the same columns, with text, numbers or None."""
@@ -273,7 +284,10 @@ class Tracker(Protocol):
         """The report of the run, one HTML file."""
 
     def finish(self, failed: bool) -> None:
-        """The run is over; called exactly once, also if `start` raised."""
+        """The run is over; called exactly once, also if `start` raised.
+
+        failed  the run was broken off, or this tracker raised; a selector that fails does not break off the run
+        """
 
 
 class Plot(Protocol):

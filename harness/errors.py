@@ -24,7 +24,10 @@ LONGEST = 4_000  # characters
 
 
 def one_line(text: str) -> str:
-    """The text as one printable line of at most `LONGEST` characters."""
+    """Return the text as one printable line, cut to at most `LONGEST` characters.
+
+    Characters that cannot be printed are escaped after the cut, which may make the line longer again.
+    """
     joined = " ".join(line.strip() for line in text.splitlines())
     if len(joined) > LONGEST:
         joined = f"{joined[: LONGEST - 1000]} ... {joined[-900:]}"
@@ -32,7 +35,7 @@ def one_line(text: str) -> str:
 
 
 class NotBegun(HarnessError):
-    """Work of an hour or more that nobody confirmed: the whole command ends, not only one of its cells."""
+    """Long work (an hour or more, or much of unknown time) that nobody confirmed: it ends the whole command."""
 
 
 class Escaped(Exception):
@@ -41,7 +44,7 @@ class Escaped(Exception):
 
 @contextmanager
 def contained() -> Iterator[None]:
-    """Turn what a plugin raises and is no `Exception` into `Escaped`, so that only a row fails and the run goes on.
+    """Turn what a plugin raises inside, if it is no `Exception`, into `Escaped`: only a row fails, the run goes on.
 
     Ctrl-C stays KeyboardInterrupt. Do not put a `yield` inside: the GeneratorExit that ends a generator would be
     turned too.
@@ -55,7 +58,10 @@ def contained() -> Iterator[None]:
 
 
 def error_text(failure: BaseException) -> str:
-    """The text of an exception: a HarnessError's own line; of any other the type, the message and the source line."""
+    """Return a HarnessError's own line, or for any other exception `raised TYPE: MESSAGE (FILE.py:LINE)`.
+
+    For `Escaped` that is its cause's. The message is cut to 500 characters.
+    """
     if isinstance(failure, HarnessError):
         return str(failure)
     if isinstance(failure, Escaped) and failure.__cause__:

@@ -80,7 +80,10 @@ def register_papers(register: Register) -> None:
 
 @hookspec
 def register_pricers(register: Register) -> None:
-    """register("paper", "my_package.cost:price"): what `harness run --paper --dry-run` calls without selectors."""
+    """register("paper", "my_package.cost:price"): what `harness run --paper --dry-run` calls without selectors.
+
+    `price(options, progress, as_json)` prints what the paper's table costs; `options` are those of `harness run`.
+    """
 
 
 @hookspec
@@ -90,7 +93,10 @@ def register_plots(register: Register) -> None:
 
 @hookspec
 def register_reports(register: Register) -> None:
-    """register("html", "my_package.page:write_report"): writes the page of a run, for its reader and for trackers."""
+    """register("html", "my_package.page:write_report"): writes the page of a run and returns its path.
+
+    Called as `write_report(store, keys, out, plugin_files, progress)`; no keys: the cells of the last run.
+    """
 
 
 @hookspec

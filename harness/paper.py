@@ -53,7 +53,11 @@ class TaskSize:
 
 @dataclass(frozen=True)
 class PaperRow:
-    """A row of the table: task, model, sampler and embedder. `sampler` None: the one that the task's `paper` names."""
+    """A row of the table: task, model, sampler and embedder.
+
+    finding  the paper's finding that the row serves ("RF4"); printed tables name the row by it
+    sampler  None: the one that the task's `paper` names
+    """
 
     finding: str
     task: str

@@ -75,9 +75,10 @@ def error(reason: str, route: str = "") -> Verdict:
 class Responses:
     """n responses to one problem, as an engine returns them (columns of equal length n).
 
-    `finish` is "stop" (the model ended it) or "length" (max_tokens did). `token_ids` are the tokens of the response
-    alone, its end-of-sequence token included; None where an engine does not know them. `logprobs` (n,) float64: the sum
-    over the response's tokens of the model's log-probabilities at temperature 1, unfiltered; NaN where unknown.
+    `finish` is "stop" (the model ended it) or "length" (max_tokens did). `lengths` are in tokens, or in characters
+    for an imported pool, whose tokens are not known. `token_ids` are the tokens of the response alone, its
+    end-of-sequence token included; None where an engine does not know them. `logprobs` (n,) float64: the sum over the
+    response's tokens of the model's log-probabilities at temperature 1, unfiltered; NaN where unknown.
     `states`: per kind ("mean", "last", "penultimate") the pooled last hidden states, (n, d) float32.
     `missing`: rows without a response (a server gave none, after all tries) -> the reason; the columns hold the other
     rows.
@@ -115,9 +116,10 @@ class Pool:
     HarnessError for a vector that holds NaN or infinity and for an infinite log-probability: selectors need not check.
 
     texts       n strings
-    embeddings  (n, d) float32, projected and centred; (n, 0) where the run has no embedder
+    embeddings  (n, d) float32, projected if wider than `--dim`, centred unless `select --no-centre`; (n, 0) if the
+                selector needs none
     logprobs    (n,) float64, NaN where unknown
-    lengths     (n,) int64, in tokens (in characters for imported pools without token counts)
+    lengths     (n,) int64, in tokens (in characters for imported pools)
     answers     n canonical final answers, extracted but not graded; None where a response has none
     """
 
@@ -143,7 +145,7 @@ class Pool:
         return len(self.texts)
 
     def part(self, rows: Sequence[int]) -> Pool:
-        """A pool of the given rows, in the given order."""
+        """Return a pool of the responses with the indices `rows`, in the order given."""
         rows = [int(row) for row in rows]
         return Pool(
             texts=[self.texts[row] for row in rows],

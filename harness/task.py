@@ -80,9 +80,12 @@ class Task:
         return [self.verify(problem, response) for response in responses]
 
     def verdict_key(self, problem: Problem, response: str, answer: str | None) -> str | None:
-        """A text that fixes the verdict: of all responses with equal keys one is graded, once for all pools of a store.
+        """Return a text that fixes the verdict: of a problem's responses with equal keys only one is graded.
 
-        None (the default): every response is graded, for tasks whose grading costs less than the look-up.
+        That holds for all pools of a store. None (the default): every response is graded, for tasks whose grading costs
+        less than the look-up.
+
+        answer  what `self.answer` returned for the response
         """
         return None
 
@@ -95,7 +98,10 @@ class Task:
         return [self.answer(problem, response) for response in responses]
 
     def default_split(self, model: str) -> tuple[str, str]:
-        """The split that a model is tested on, and a remark for the user or ""."""
+        """Return the split that a model is tested on, and a remark for the user or "".
+
+        model  the engine's name for the model; "" if it is not known, e.g. for a pool file
+        """
         return "test", ""
 
     # Defaults of a task that is `Measured`.
@@ -105,11 +111,17 @@ class Task:
         return responses
 
     def seconds(self, counts: Sequence[tuple[Problem, int]]) -> float | None:
-        """About how many seconds it takes to measure these counts of responses, from a short probe; None: unknown."""
+        """Return about how many seconds measuring takes, from a short probe; None: unknown.
+
+        counts  pairs of a problem and how many of its responses are to be measured
+        """
         return None
 
     def outlook(self, problems: Sequence[Problem], n: int) -> str:
-        """A line on the time for n responses to each problem, by arithmetic, if weights are missing; "": unknown."""
+        """Return a line on how long n responses to each problem would take, by arithmetic; "": unknown.
+
+        The harness shows it if weights are missing, so that nothing can be timed.
+        """
         return ""
 
 

@@ -38,7 +38,7 @@ class Rollouts:
     logprobs: Tensor | None = None
 
     def groups(self) -> dict[str, list[int]]:
-        """Problem id -> its rows, problems in the order of their first row."""
+        """Return problem id -> the indices of its rollouts; problems in the order of their first rollout."""
         rows: dict[str, list[int]] = {}
         for row, problem in enumerate(self.problems):
             rows.setdefault(problem, []).append(row)
@@ -128,7 +128,10 @@ class TrainingRun:
 
     @property
     def metrics(self) -> Path:
-        """JSONL, one line a step, appended by the trainer: {"step": 3, "reward": 0.4, ...}; see `METRICS`."""
+        """The path of the metrics, a JSONL file to which the trainer appends one line a step.
+
+        {"step": 3, "reward": 0.4, ...}; see `METRICS`.
+        """
         return self.folder / "metrics.jsonl"
 
     @property
@@ -178,9 +181,10 @@ class Bonus(Protocol):
     needs: Sequence[str]
 
     def shape(self, rollouts: Rollouts, step: int, seed: int, memory: dict[str, Tensor]) -> Shaped:
-        """The rewards of one step's rollouts. Random numbers come from (seed, step) only.
+        """Return the rewards of one step's rollouts. Random numbers come from (seed, step) only.
 
-        `memory` holds what the next steps have to know. It is empty when the run starts, and saved in each checkpoint.
+        `memory` holds what the next steps have to know, and this method changes it in place. It is empty when the run
+        starts, and saved in each checkpoint.
         """
 
 
@@ -188,7 +192,7 @@ class Trainer(Protocol):
     """Trains a model by RL, as a child process in its own Python environment."""
 
     def check(self, run: TrainingRun) -> Sequence[str]:
-        """Remarks for the user; HarnessError, one line, for whatever would make the training fail later."""
+        """Return remarks for the user; HarnessError, one line, for whatever would make the training fail later."""
 
     def launch(self, run: TrainingRun) -> Launch:
         """Write what the child needs into the run's folder; return how to start it. Started again, it resumes."""
@@ -197,7 +201,7 @@ class Trainer(Protocol):
         """The complete checkpoints, in the order of their steps."""
 
     def export(self, run: TrainingRun, checkpoint: Checkpoint) -> Path:
-        """A Hugging Face folder with the checkpoint's policy and tokenizer; written if it does not exist yet."""
+        """Return a Hugging Face folder with the checkpoint's policy and tokenizer; write it if it does not exist."""
 
 
 def __getattr__(name: str) -> Any:

@@ -50,7 +50,7 @@ class AnswerRoundRobin:
         return self.rank_after(pool, (), rng)
 
     def rank_after(self, pool: Pool, verified: Sequence[int], rng: np.random.Generator) -> Iterator[int]:
-        """Return the other indices; each verified response counts as a turn of its answer."""
+        """Return the indices not in `verified`; each verified response counts as a turn of its answer."""
         verified_set = set(verified)
         clusters, last = clustered(pool.answers, rng, self.unanswered, verified)
         if self.order == "size":
@@ -64,9 +64,10 @@ def clustered(
     unanswered: Literal["last", "cluster"],
     picked: Sequence[int] = (),
 ) -> tuple[list[list[int]], list[int]]:
-    """Return the clusters of equal answers, and the indices that come last: all in random order, inside clusters too.
+    """Return the lists of indices with equal answers, and the list of indices that come last.
 
-    In each cluster the indices already `picked` come first.
+    Everything is in random order, but in each list the indices already `picked` come first. Last come the responses
+    without an answer; with `unanswered` "cluster" they are one more cluster, and the second list is empty.
     """
     by_answer: dict[str | None, list[int]] = {}
     for index in rng.permutation(len(answers)).tolist():

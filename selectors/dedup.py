@@ -44,7 +44,7 @@ class Dedup:
         return self.rank_after(pool, (), rng)
 
     def rank_after(self, pool: Pool, verified: Sequence[int], rng: np.random.Generator) -> Iterator[int]:
-        """Return the other indices, by the permutation of `rank`; a copy of a verified response counts as a repeat."""
+        """Return the indices not in `verified`, ordered as by `rank`; copies of verified responses count as repeats."""
         keys = pool.answers if self.by == "answer" else [text.rstrip() for text in pool.texts]
         return _first_appearances_first(keys, rng.permutation(len(pool)).tolist(), verified)
 

@@ -37,9 +37,9 @@ if TYPE_CHECKING:
 
 
 def reference_order(kernel: Float64s, ridge: float, picked: Sequence[int]) -> list[int]:
-    """Chen et al. 2018, Algorithm 1, on kernel + ridge I and to the last row: O(n³).
+    """Return all n indices by Chen et al. 2018, Algorithm 1, on kernel + ridge I and to the last row: O(n³).
 
-    kernel (n, n). `picked`: the first pick, or all picks made before. Returns all n indices, those first.
+    kernel (n, n). `picked`: the first pick, or all earlier picks; they come first.
 
     `kernel_cholesky` (rbf) and `elliptical` (cosine) must return the same, except where gains are nearly equal: each of
     their picks has the largest residual left by `reference_residuals`, within 1e-7 of it and 1e-11.
@@ -60,7 +60,7 @@ def reference_order(kernel: Float64s, ridge: float, picked: Sequence[int]) -> li
 
 
 def reference_residuals(kernel: Float64s, ridge: float, picked: Sequence[int]) -> Float64s:
-    """k(x, x) - k(x, S) (K_S + ridge I)⁻¹ k(S, x) for every x, (n,), where S is `picked`.
+    """Return k(x, x) - k(x, S) (K_S + ridge I)⁻¹ k(S, x) for every x, (n,), where S is `picked`.
 
     Plus the ridge, it is the factor by which x multiplies the determinant. For an x in S it is that of a copy of x.
     """
@@ -73,8 +73,8 @@ def reference_residuals(kernel: Float64s, ridge: float, picked: Sequence[int]) -
 class DPPMap:
     """Greedy DPP MAP (Chen et al. 2018): each pick adds most to the log-determinant of the kernel.
 
-    `kernel`: "rbf" (with `bandwidth`; none is the median distance) or "cosine". `first`: "random" (uniform) or "max"
-    (the response farthest from the pool's mean, no randomness).
+    `kernel`: "rbf" (with `bandwidth`; none is the median distance) or "cosine". `ridge`: added to its diagonal.
+    `first`: "random" (uniform) or "max" (the response farthest from the pool's mean, no randomness).
     """
 
     needs: ClassVar[tuple[str, ...]] = ("embeddings",)
@@ -104,7 +104,7 @@ class DPPMap:
         return elliptical_order(unit_rows(h), self.ridge, first) if self.kernel == "cosine" else self._rbf(h, first)
 
     def rank_after(self, pool: Pool, verified: Sequence[int], rng: np.random.Generator) -> Iterator[int]:
-        """Return the other indices, by what each adds to the log-determinant of the verified ones and the picks."""
+        """Return the indices not in `verified`, by what each adds to the log-determinant of verified ones and picks."""
         h = vectors_of(pool, "dpp-map")
         if self.kernel == "cosine":
             return elliptical_order(unit_rows(h), self.ridge, None, picked=verified)

@@ -45,7 +45,10 @@ if TYPE_CHECKING:
 
 
 def reference_similarities(h: Floats, similarity: str) -> Float64s:
-    """Return s(x, p) of all pairs of rows of h, (n, n), by the formulas above."""
+    """Return s(x, p) of all pairs of rows of h, (n, n), by the formulas of the module's docstring.
+
+    `similarity`: "cosine", "rbf" (the bandwidth is the median distance) or "euclidean".
+    """
     if similarity == "cosine":
         return (1 + reference_cosines(h)) / 2
     if similarity == "rbf":
@@ -56,7 +59,10 @@ def reference_similarities(h: Floats, similarity: str) -> Float64s:
 
 
 def reference_gains(similarity: Float64s, picked: Sequence[int]) -> Float64s:
-    """Return f(S + x) - f(S) for every x, (n,), where S is `picked`; similarity (n, n)."""
+    """Return f(S + x) - f(S) for every x, (n,), where S is `picked`; similarity (n, n).
+
+    f(S) is the sum over all rows of the largest similarity to a row in S.
+    """
     best = similarity[list(picked)].max(axis=0, initial=0)  # each row's similarity to its best pick
     return np.asarray(np.maximum(similarity - best[:, None], 0).sum(axis=0))
 
@@ -95,11 +101,11 @@ class FacilityLocation:
         check_bandwidth("facility-location", self.bandwidth)
 
     def rank(self, pool: Pool, rng: np.random.Generator) -> Iterator[int]:
-        """Return all n indices, lazily. No randomness; ties go to the most central response, then to the lowest."""
+        """Return all n indices, lazily. No randomness; ties go to the most central response, then the lowest index."""
         return self._order(vectors_of(pool, "facility-location"))
 
     def rank_after(self, pool: Pool, verified: Sequence[int], rng: np.random.Generator) -> Iterator[int]:
-        """Return the other indices; verified ones count as picks, and their copies come last."""
+        """Return the indices not in `verified`; verified ones count as picks, and their copies come last."""
         return self._order(vectors_of(pool, "facility-location"), verified)
 
     def _order(self, h: Floats, verified: Sequence[int] = ()) -> Iterator[int]:

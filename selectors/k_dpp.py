@@ -57,7 +57,8 @@ def reference_law(kernel: Float64s, ridge: float, k: int) -> dict[tuple[int, ...
 class KDPP:
     """k-DPP (Kulesza & Taskar 2011), a subset method: k random responses; dissimilar sets have higher probability.
 
-    `kernel`: "cosine", "linear" or "rbf" (with `bandwidth`; none is the median distance).
+    `kernel`: "cosine", "linear" or "rbf" (with `bandwidth`; none is the median distance). `ridge`: the share of the
+    kernel's mean diagonal entry that is added to its diagonal.
     """
 
     needs: ClassVar[tuple[str, ...]] = ("embeddings",)

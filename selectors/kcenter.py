@@ -28,10 +28,9 @@ if TYPE_CHECKING:
 
 
 def reference_order(h: Floats, picked: Sequence[int]) -> list[int]:
-    """Farthest-first traversal as in Gonzalez (1985): n distances at every pick, O(n² d) in all.
+    """Return all n indices by farthest-first traversal as in Gonzalez (1985): n distances a pick, O(n² d) in all.
 
-    h (n, d). `picked`: the first pick, or all earlier picks. Returns all n indices, those first; ties go to the lowest
-    index.
+    h (n, d). `picked`: the first pick, or all earlier picks; they come first. Ties go to the lowest index.
 
     `nearest_pick.greedy_order` with base 0 must return the same, except among equal distances: each of its picks has
     the largest remaining distance by `reference_distances`, within 1e-9 of it.
@@ -47,7 +46,10 @@ def reference_order(h: Floats, picked: Sequence[int]) -> list[int]:
 
 
 def reference_distances(h: Floats, picked: Sequence[int]) -> Float64s:
-    """Return d(x)² of every row (n,) from its definition, in float64; `picked` holds at least one index."""
+    """Return the squared distance of every row to the nearest row in `picked`, (n,), from the definition, in float64.
+
+    `picked` holds at least one index.
+    """
     rows = h.astype(np.float64)
     return np.asarray(np.min([((rows - rows[p]) ** 2).sum(axis=1) for p in picked], axis=0))
 
@@ -78,7 +80,7 @@ class KCenter:
         return greedy_order(h, base=np.zeros(n), weight=1.0, first=first)
 
     def rank_after(self, pool: Pool, verified: Sequence[int], rng: np.random.Generator) -> Iterator[int]:
-        """Return the other indices, farthest first from the verified ones and the picks. No randomness."""
+        """Return the indices not in `verified`, farthest first from the verified ones and the picks. No randomness."""
         h = vectors_of(pool, "kcenter")
         return greedy_order(h, base=np.zeros(len(h)), weight=1.0, first=verified[0], picked=verified)
 

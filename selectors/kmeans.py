@@ -28,10 +28,10 @@ if TYPE_CHECKING:
 
 
 def reference_choice(h: Floats, start: Sequence[int]) -> list[int]:
-    """Lloyd's algorithm with the rows `start` (k,) as first centres; then the row nearest to each final centre.
+    """Return the row nearest to the centre of each cluster that Lloyd's algorithm finds from the first centres `start`.
 
-    h (n, d). Returns k indices, ascending; ties go to the lowest. It ends as scikit-learn does, when the squared moves
-    of the centres sum to at most 1e-4 of the mean variance.
+    h (n, d); start (k,): rows. Returns k indices, ascending; ties go to the lowest. The algorithm ends when the squared
+    moves of the centres sum to at most 1e-4 of the mean variance, as in scikit-learn.
 
     `KMeans.select` must return the same for distinct rows, if no cluster ends empty and `max_iter` rounds are enough.
     Rounding may decide otherwise between rows equally near to a centre, as the two of a cluster of two are.

@@ -32,7 +32,10 @@ BLOCK = 256  # proposals at a time; fewer while the distances fall fast, and whe
 
 
 def reference_chances(h: Floats, picked: Sequence[int]) -> Float64s:
-    """Return P(x) of the next pick (n,) from its definition, O(n k d) for k picks; uniform if all distances are 0."""
+    """Return the probability of each row to be the next pick, (n,), from its definition, O(n k d) for k picks.
+
+    It is uniform before the first pick, and over the rows not picked if all distances are 0.
+    """
     rows = h.astype(np.float64)
     weight = np.ones(len(rows))
     if len(picked):
@@ -45,8 +48,8 @@ def reference_chances(h: Floats, picked: Sequence[int]) -> Float64s:
 def reference_order(h: Floats, rng: np.random.Generator) -> list[int]:
     """Return all n indices by D² sampling as in the paper, one by one.
 
-    `d2_order` must give every order with the same probability. It uses the rng in another way, so orders for one seed
-    differ.
+    `d2_order` must yield each order with the same probability as this function. It uses the rng in another way, so
+    orders for one seed differ.
     """
     order: list[int] = []
     while len(order) < len(h):
@@ -67,14 +70,14 @@ class KMeansPP:
         return d2_order(h, rng) if len(h) else iter(())
 
     def rank_after(self, pool: Pool, verified: Sequence[int], rng: np.random.Generator) -> Iterator[int]:
-        """Return the other indices, by the distance from the verified ones and the picks."""
+        """Return the indices not in `verified` by D² sampling that starts from the verified ones as its picks."""
         return d2_order(vectors_of(pool, "kmeans-pp"), rng, picked=verified)
 
 
 def d2_order(h: Floats, rng: np.random.Generator, picked: Sequence[int] = ()) -> Iterator[int]:
-    """Yield all n indices by D² sampling; h (n, d) finite, n >= 1.
+    """Yield all n indices except those `picked` before, by D² sampling; h (n, d) finite, n >= 1.
 
-    If any were `picked` before, they replace the uniform first pick, and are not yielded.
+    If any were `picked` before, they replace the uniform first pick.
     """
     nearest = NearestPick(h)
     block = [] if picked else [int(rng.integers(len(h)))]

@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 def reference_swap_gain(h: Floats, chosen: Sequence[int]) -> float:
     """Return by how much the best swap of a chosen row for another lowers the sum; <= 0 if none does. 1 <= k < n.
 
+    h (n, d); `chosen` holds k indices. The sum is that of each row's distance to the nearest chosen row.
+
     PAM ends when no swap lowers the sum. So for the choice of `KMedoids.select` this must be at most the rounding of n
     float32 distances, if it ends within `max_iter` passes. The local minimum that it reaches depends on the start.
     """

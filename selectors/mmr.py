@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 
 def reference_quality(logprob: Float64s) -> Float64s:
-    """Return the share of the pool that is less likely, plus half of the share that is equally likely, (n,)."""
+    """Return for each response the share of the pool that is less likely, plus half of that equally likely, (n,)."""
     return np.array([(logprob < value).mean() + (logprob == value).mean() / 2 for value in logprob])
 
 
@@ -60,8 +60,8 @@ def reference_order(cosine: Float64s, quality: Float64s, alpha: float, picked: S
 class MMR:
     """Maximal marginal relevance (Carbonell & Goldstein 1998): likely responses, dissimilar to the earlier picks.
 
-    `alpha` in [0, 1]: the weight of the quality, which is the rank of the `quality`: "mean-logprob" (per token) or
-    "logprob" (their sum).
+    `alpha` in [0, 1]: the weight of a response's quality, its rank in the pool (0 to 1) by log-probability. `quality`:
+    "mean-logprob" ranks by the mean over the tokens, "logprob" by their sum.
     """
 
     needs: ClassVar[tuple[str, ...]] = ("embeddings", "logprobs")
@@ -85,7 +85,10 @@ class MMR:
         return greedy_order(unit_rows(h), self.alpha * quality, (1 - self.alpha) / 2, first)
 
     def rank_after(self, pool: Pool, verified: Sequence[int], rng: np.random.Generator) -> Iterator[int]:
-        """Return the other indices: likely, and dissimilar to verified ones and picks. Quality ranks the whole pool."""
+        """Return the indices not in `verified`: likely ones, dissimilar to verified ones and picks.
+
+        The quality is still the rank in the whole pool.
+        """
         h, quality = vectors_of(pool, "mmr"), self._quality(pool)
         base, weight = self.alpha * quality, (1 - self.alpha) / 2
         return greedy_order(unit_rows(h), base, weight, first=verified[0], picked=verified)

@@ -42,7 +42,7 @@ IDF_UNIT = 2.0**-20
 def reference_order(
     texts: Sequence[str], ngrams: int, unit: Unit, weights: Weights, picked: Sequence[int] = ()
 ) -> list[int]:
-    """Return all n indices by the definition above: all gains anew at every pick, ties to the lowest index.
+    """Return all n indices by the module's definition: all gains anew at every pick, ties to the lowest index.
 
     Indices `picked` before come first, except those without weight.
 
@@ -77,7 +77,7 @@ def _reference_ngrams(text: str, ngrams: int, unit: Unit) -> set[tuple[str, ...]
 class NgramCoverage:
     """N-gram coverage (Lin & Bilmes 2011): each pick has the most n-grams that no earlier pick has.
 
-    `ngrams`: runs of up to so many units count; `unit`: "word" or "character"; `weights`: "uniform" or "idf".
+    `ngrams`: n-grams of 1 to so many units count; `unit`: "word" or "character"; `weights`: "uniform" or "idf".
     """
 
     needs: ClassVar[tuple[str, ...]] = ()
@@ -103,7 +103,7 @@ class NgramCoverage:
         return self.rank_after(pool, (), rng)
 
     def rank_after(self, pool: Pool, verified: Sequence[int], rng: np.random.Generator) -> Iterator[int]:
-        """Yield the other indices; verified ones cover their n-grams, and can begin new rounds, as picks do."""
+        """Yield the indices not in `verified`; as picks do, verified ones cover their n-grams and can begin rounds."""
         if not len(pool):
             return
         has = incidence(pool.texts, self.ngrams, WORD.findall if self.unit == "word" else list)

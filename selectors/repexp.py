@@ -37,9 +37,9 @@ MANY = 16  # pools at once on a GPU: 16 of 6,400 x 512 with 5 trials take 0.6 GB
 
 
 def reference_order(h: Floats, lam: float, picked: Sequence[int]) -> list[int]:
-    """Algorithm 1 as it is printed, over the rows not yet picked: all n bonuses at every pick, O(n² d²) in all.
+    """Return all n indices by Algorithm 1, over the rows not yet picked: all n bonuses at every pick, O(n² d²) in all.
 
-    h (n, d). `picked`: the first pick, all earlier picks, or none. Returns all n indices, those first.
+    h (n, d). `picked`: the first pick, all earlier picks, or none; they come first.
 
     `elliptical_order` and `BatchedOrders` must return the same, except where bonuses are nearly equal: each of their
     picks has the largest remaining bonus by `reference_bonuses`, within 1e-9 of it.
@@ -71,8 +71,9 @@ def reference_bonuses(h: Floats, lam: float, picked: Sequence[int]) -> Float64s:
 class RepExp:
     """RepExp (Tuyls et al. 2025): each pick has the largest elliptical bonus given the earlier picks.
 
-    `first`: "random" (uniform, as in the paper) or "max" (the largest bonus, no randomness). `device`: a torch device,
-    e.g. cuda, which ranks many pools at once; none is the local CPU, one pool after the other.
+    `lam`: the bonus is hᵀ (lam I + Σ p pᵀ)⁻¹ h, summed over the picks p. `first`: "random" (uniform, as in the paper)
+    or "max" (the largest bonus, no randomness). `device`: a torch device, e.g. cuda, which ranks many pools at once;
+    none is the local CPU, one pool after the other.
     """
 
     needs: ClassVar[tuple[str, ...]] = ("embeddings",)
@@ -111,7 +112,10 @@ class RepExp:
         return elliptical_order(h, self.lam, first)
 
     def rank_after(self, pool: Pool, verified: Sequence[int], rng: np.random.Generator) -> Iterator[int]:
-        """Return the other indices, given the picks `verified`: the covariance starts from them. No randomness."""
+        """Return the indices not in `verified`, by their bonus given the verified ones and the picks. No randomness.
+
+        Without any verified response it is `rank`.
+        """
         if not len(verified):
             return self.rank(pool, rng)
         return elliptical_order(vectors_of(pool, "repexp"), self.lam, picked=verified)
@@ -119,7 +123,10 @@ class RepExp:
     def rank_many(
         self, pools: Sequence[Pool], rngs: Sequence[Sequence[np.random.Generator]]
     ) -> list[list[Iterator[int]]]:
-        """Return an order of each pool for each of its rngs, all computed together on the device."""
+        """Return for each pool a list of orders, one for each of its rngs; an order is an iterator over all n indices.
+
+        Pools of one shape are computed together on the device (none: the CPU), and must have equally many rngs.
+        """
         from .numerics.elliptical_batch import BatchedOrders, longest_rows, torch_device
 
         device = torch_device(self.device or "cpu")
@@ -142,7 +149,7 @@ class RepExp:
         return orders
 
     def bonuses(self, h: Floats) -> list[float]:
-        """Return each row's bonus in h (m, d), given the rows above it: for picks in order, the bonus at their turn.
+        """Return the bonus of each row of h (m, d), given the rows above: for picks in order, the bonus at their turn.
 
         The pivots of I + H Hᵀ / lam are 1 + bonus, because its determinant grows by that factor with each row.
         """

@@ -48,7 +48,8 @@ class RandomNetworkDistillation:
     The network is trained on the picks to predict the outputs of a fixed random network.
 
     batch  responses picked between two updates: 1 at first, 1 more for every 16 picks, up to `batch`
-    steps  Adam steps an update, of size `rate`
+    steps  Adam steps in each update
+    rate   Adam's learning rate
     width  units of the networks' hidden and output layers
     """
 

@@ -68,7 +68,7 @@ class Aime(MathTask):
 
     @property
     def revision(self) -> str:
-        """Return the dataset's commit, or the hash of the local file."""
+        """Return the dataset's commit, or the hash of the local file or folder."""
         return sources.revision(HUBS[self.year], self.data)
 
     def problems(self, split: str) -> list[Problem]:
@@ -78,7 +78,7 @@ class Aime(MathTask):
         return aime_rows.problems_of_year(hub.task, self.year, list(sources.rows(hub, split, self.data)))
 
     def plain(self, problem: Problem) -> str:
-        """Return the problem as the beginning of a solution, for models without a chat template; no examples."""
+        """Return the problem, the instruction and `Solution:`, for models without a chat template; no examples."""
         return zero_shot(problem)
 
 
@@ -97,7 +97,7 @@ class Aime25(Aime):
 
 
 def zero_shot(problem: Problem) -> str:
-    """Return the problem, the instruction and the word that begins a solution."""
+    """Return the problem, the instruction and `Solution:`, as one text for a model to continue."""
     return f"Problem: {problem.prompt}\n{INSTRUCTION}\nSolution:"
 
 

@@ -91,11 +91,11 @@ class _Operand(NamedTuple):
 
 
 def last_statement(text: str) -> str:
-    r"""Return the content of the last balanced `\boxed{}`, or the line of the last `Answer:` if that begins later.
+    r"""Return the content of the last balanced `\boxed{}`, or what follows the last `Answer:` if that begins later.
 
     Without either, return the last line. Lines without a letter or digit are skipped, so that an answer may be below
-    its `Answer:` or inside `\[ \]`. A line that begins with = or an arrow continues the line before it. Raises
-    NotArithmetic if there is no answer.
+    its `Answer:` or inside `\[ \]`. A line that begins with = or an arrow continues the line before it. Of a line only
+    what follows "answer is", "expression is" or the like is returned. Raises NotArithmetic if there is no answer.
     """
     text = _joined_lines(_ENVIRONMENT.sub("", text))
     box = _last_box(text)
@@ -154,9 +154,10 @@ def _last_box(text: str) -> tuple[int, int] | None:
 def symbols(text: str, target: int | None = None) -> list[str]:
     r"""Return the numbers, + - * / ( ) and = of a text, in order. Raises NotArithmetic on anything else.
 
-    Left out are layout ($, `\left`, backticks), bold marks and full stops around the text, and a remark at its end. A
-    remark follows `.`, `,` or `;`, or is in brackets, and states nothing else: it has no = and no operation, no
-    number but `target` and those before it, and no words that take the statement back.
+    Other spellings are rewritten: `\times` as *, an arrow as =, [ and { as (, `\frac{a}{b}` as ((a)/(b)). Left out are
+    layout ($, `\left`, backticks), bold marks and full stops around the text, and a remark at its end. A remark follows
+    `.`, `,` or `;`, or is in brackets, and states nothing else: it has no = and no operation, no number but `target`
+    and those before it, and no words that take the statement back.
     """
     tokens = _without_remark(text, target)
     while tokens and tokens[-1] in _AFTER:

@@ -112,14 +112,14 @@ class Math(MathTask):
 
     @property
     def revision(self) -> str:
-        """Return the pinned commit of the dataset, or the SHA-256 of the local file.
+        """Return the pinned commit of the dataset, or the hash of the local file or folder.
 
         It does not depend on `math500`, which chooses problems and does not change them.
         """
         return sources.revision(MATH, self.data)
 
     def problems(self, split: str) -> list[Problem]:
-        """Return the problems of a split, subject by subject in the official order."""
+        """Return the problems of a split, in the official order (subject by subject) or that of the local file."""
         sources.refuse_unknown("math", split, self.splits)
         official = "train" if split == "train" else "test"
         rows = sources.rows(MATH, official, self.data)
@@ -155,11 +155,11 @@ class Math500(MathTask):
 
     @property
     def revision(self) -> str:
-        """Return the pinned commit of the dataset, or the SHA-256 of the local file."""
+        """Return the pinned commit of the dataset, or the hash of the local file or folder."""
         return sources.revision(MATH_500, self.data)
 
     def problems(self, split: str) -> list[Problem]:
-        """Return the problems, in the official order."""
+        """Return the problems, in the official order or that of the local file."""
         sources.refuse_unknown("math500", split, self.splits)
         return sources.problems(sources.rows(MATH_500, split, self.data), math_rows.answered_problem)
 

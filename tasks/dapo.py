@@ -60,7 +60,7 @@ AFTER = 'Remember to put your answer on its own line after "Answer:".'
 
 @dataclass(frozen=True)
 class DapoMath(MathTask):
-    """4,096 of the problems to train on, or all.
+    """Problems for RL: 4,096 of them (split `train`), or all (`all`).
 
     seed       chooses the 4,096
     fallback   no: a response without a box has no answer. In RL it is no.
@@ -80,7 +80,7 @@ class DapoMath(MathTask):
 
     @property
     def revision(self) -> str:
-        """Return the dataset's commit, or the hash of the local file."""
+        """Return the dataset's commit, or the hash of the local file or folder."""
         return sources.revision(HUB, self.data)
 
     def problems(self, split: str) -> list[Problem]:
@@ -98,7 +98,7 @@ class DapoMath(MathTask):
         return [problems[i] for i in np.sort(chosen)]
 
     def plain(self, problem: Problem) -> str:
-        """Return the problem as the beginning of a solution, for models without a chat template; no examples."""
+        """Return the problem, the instruction and `Solution:`, for models without a chat template; no examples."""
         return zero_shot(problem)
 
     def default_split(self, model: str) -> tuple[str, str]:
@@ -126,12 +126,12 @@ class DapoAime(DapoMath):
 
     @property
     def revision(self) -> str:
-        """Return the commits of the three datasets, or the hash of the local file."""
+        """Return the first 12 digits of the three datasets' commits, joined by `+`, or the hash of the local file."""
         commits = [HUB.revision, *(hub.revision for hub in aime.HUBS.values())]
         return "+".join(commit[:12] for commit in commits) if self.data is None else super().revision
 
     def problems(self, split: str) -> list[Problem]:
-        """Return the problems of a split."""
+        """Return the problems of a split: `train` from DAPO-Math-17k, `dev` is AIME 2024, `test` is AIME 2025."""
         sources.refuse_unknown("dapo-aime", split, self.splits)
         if split == "train":
             return super().problems(split)

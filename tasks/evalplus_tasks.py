@@ -58,9 +58,10 @@ Result = TypeVar("Result")
 
 @dataclass(frozen=True)
 class EvalPlus(Task):
-    """The base class of both tasks.
+    """The base class of MBPP+ and HumanEval+.
 
-    tests   "plus" (the default) or "base", without evalplus' own tests, for comparison with older papers
+    tests   "plus" (the default): the original tests and evalplus' own; "base": only the original ones, as in older
+            papers
     """
 
     n = 64
@@ -98,9 +99,12 @@ class EvalPlus(Task):
         return sources.problems(sources.rows(self._source, split, data), problem_in)
 
     def check(self, unsafe_exec: bool = False) -> str:
-        """Return which sandbox grades. Raises HarnessError if evalplus is missing or nothing confines programs.
+        """Return a line for the user that names the sandbox. Raises HarnessError if this machine cannot grade.
 
-        The sandbox is first tried with programs that attack it, and with an honest one.
+        It cannot if evalplus is missing, or if nothing confines programs. The sandbox is first tried with programs that
+        attack it, and with an honest one.
+
+        unsafe_exec   whether the user accepts that programs run without a sandbox, if none works
         """
         for module in ("evalplus.eval", "evalplus.data.mbpp"):
             evalplus_module(self._name, module)
@@ -110,7 +114,7 @@ class EvalPlus(Task):
         return find_tier(unsafe_exec)[1]
 
     def conditions(self) -> Mapping[str, str]:
-        """Return the tier of the sandbox."""
+        """Return {"sandbox": tier}, where the tier is "bwrap", "landlock" or "none"."""
         return {"sandbox": _sandbox().tier}
 
     def messages(self, problem: Problem) -> list[Message]:
@@ -124,10 +128,12 @@ class EvalPlus(Task):
     def verify_all(
         self, problem: Problem, responses: Sequence[str], *, finish: Sequence[str] | None = None
     ) -> list[Verdict]:
-        """Return correct if every test passes, else wrong with a reason (`plus: test 41 raised ValueError`).
+        """Return the verdict on each response: correct if every test passes, else wrong with a reason.
 
-        The route is `base+plus`; tests are counted from 1. Equal programs run once. An `error` is a fault of the
-        sandbox or the data.
+        A reason is `plus: test 41 raised ValueError`, for example; tests are counted from 1. The route names the tests:
+        `base+plus`, or `base`. Equal programs run once. An `error` is a fault of the grader or the data.
+
+        finish   how each response ended; "length": the token limit cut it off. None: unknown
         """
 
         def grade(programs: Sequence[str]) -> list[Verdict]:
@@ -137,7 +143,10 @@ class EvalPlus(Task):
         return _once_each(self._programs(problem, responses, finish), grade, wrong("no program"))
 
     def answer(self, problem: Problem, response: str, *, finish: str = "") -> str | None:
-        """Return the program in one spelling, its syntax tree as source without comments; None if there is none."""
+        """Return the program in one spelling: its syntax tree as source, without comments.
+
+        None if the response has no program, or one that does not parse.
+        """
         return self.answers(problem, [response], finish=[finish])[0]
 
     def answers(
@@ -148,7 +157,7 @@ class EvalPlus(Task):
         return _once_each(programs, lambda distinct: _sandbox().normalised(distinct), None)
 
     def verdict_key(self, problem: Problem, response: str, answer: str | None, *, finish: str = "") -> str | None:
-        """Return the program's exact text: a program can see its line numbers, names and docstrings and act on them."""
+        """Return the program's exact text, since it can see its lines, names and docstrings; None without one."""
         return self._programs(problem, [response], [finish])[0]
 
     def _programs(self, problem: Problem, responses: Sequence[str], finish: Sequence[str] | None) -> list[str | None]:

@@ -107,7 +107,8 @@ class Game24(Task):
     def answer(self, problem: Problem, response: str) -> str | None:
         """Return the expression in one spelling, `(10 - 6) * 5 + 4`; None if there is none.
 
-        If a side of the chain is not 24, the first such side is appended (`= 48`): equal answers have equal verdicts.
+        If a later side of the chain is not 24, the first such side is appended (`= 48`), so that equal answers have
+        equal verdicts.
         """
         try:
             expression, other_value = _last_statement(response)
@@ -116,7 +117,10 @@ class Game24(Task):
         return expression.text if other_value is None else f"{expression.text} = {other_value}"
 
     def default_split(self, model: str) -> tuple[str, str]:
-        """Return `heldout` for the embedded models, which were trained on the other puzzles, else `test`; a remark."""
+        """Return the split to test a model on, and a remark or "".
+
+        That is `heldout` for the embedded models, in whose training these puzzles were not used, else `test`.
+        """
         if not model.startswith("tiny24"):
             return "test", ""
         held_out = f"the {len(self.problems('heldout'))} puzzles held out from its training"

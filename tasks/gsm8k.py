@@ -92,11 +92,11 @@ class Gsm8k(MathTask):
 
     @property
     def revision(self) -> str:
-        """Return the dataset's commit, or the hash of the local file."""
+        """Return the dataset's commit, or the hash of the local file or folder."""
         return sources.revision(HUB, self.data)
 
     def problems(self, split: str) -> list[Problem]:
-        """Return the problems of a split, in the official order."""
+        """Return the problems of a split, in the official order or that of the local file."""
         sources.refuse_unknown("gsm8k", split, self.splits)
         official = "train" if split == "train" else "test"
         problems = sources.problems(sources.rows(HUB, official, self.data), lambda row: _problem(official, row))

@@ -124,11 +124,11 @@ class Proteins(Task):
         return [Problem(f"length-{n}", "_" * n) for n in lengths(LENGTHS.get(split, self.length))]
 
     def verify(self, problem: Problem, response: str) -> Verdict:
-        """Return the verdict on one sequence, which is folded."""
+        """Return the verdict on one sequence, which is folded if it may be an answer (see `fault`)."""
         return self.verify_all(problem, [response])[0]
 
     def verify_all(self, problem: Problem, responses: Sequence[str]) -> list[Verdict]:
-        """Return the verdicts on many sequences; those that cannot be an answer are not folded."""
+        """Return the verdict on each sequence, in order; those that cannot be an answer are not folded."""
         sequences = self.measurable(problem, list(dict.fromkeys(responses)))
         values = dict(zip(sequences, self.measurer().measure(sequences), strict=True)) if sequences else {}
         return [self.judge(problem, text, values.get(text, {})) for text in responses]
@@ -142,7 +142,12 @@ class Proteins(Task):
         return self._esmfold
 
     def judge(self, problem: Problem, response: str, values: Mapping[str, float]) -> Verdict:
-        """Return the verdict by the thresholds; its reason gives the values: `plddt=0.834512 ptm=0.790011`."""
+        """Return the verdict by the thresholds.
+
+        Its reason is the response's fault, or gives the values: `plddt=0.834512 ptm=0.790011`.
+
+        values   {"plddt": ..., "ptm": ...}; if one is missing or not finite, the verdict is an error
+        """
         reason = fault(problem, response)
         if reason:
             return wrong(reason)
@@ -153,9 +158,9 @@ class Proteins(Task):
         return correct(reason) if plddt > self.plddt_min and ptm > self.ptm_min else wrong(reason)
 
     def seconds(self, counts: Sequence[tuple[Problem, int]]) -> float | None:
-        """Estimate, from a short probe, the time to fold so many sequences of each problem; None for split `any`.
+        """Return about how many seconds it takes to fold these sequences, from a short probe; None for split `any`.
 
-        counts   pairs of a problem and a number of sequences
+        counts   pairs of a problem and how many sequences of its length are to be folded
         """
         by_length: dict[int, int] = {}
         for problem, count in counts:
@@ -163,7 +168,10 @@ class Proteins(Task):
         return None if 0 in by_length else self.measurer().seconds(by_length)
 
     def outlook(self, problems: Sequence[Problem], n: int) -> str:
-        """Return how long a run takes, by arithmetic alone, for machines without the weights, which cannot time it."""
+        """Return a line that says how long it takes to fold `n` sequences for each problem.
+
+        It is computed by arithmetic alone, for machines without the weights, which cannot time it.
+        """
         from harness_plugins.proteins.esmfold import operations
 
         total = n * sum(operations(len(problem.prompt)) for problem in problems)
@@ -173,7 +181,7 @@ class Proteins(Task):
         )
 
     def check(self, unsafe_exec: bool = False) -> str:
-        """Raise HarnessError if the verifier's weights are not on this machine; no remark."""
+        """Return "" (no remark). Raises HarnessError if the verifier's weights are not on this machine."""
         self.measurer().check()
         return ""
 
@@ -182,7 +190,7 @@ class Proteins(Task):
         return self.measurer().weights()
 
     def conditions(self) -> Mapping[str, str]:
-        """Return the name of the verifier."""
+        """Return {"verifier": its name}."""
         return {"verifier": self.measurer().copy.name}
 
     @cached_property

@@ -103,7 +103,10 @@ def row_name(row: Row) -> str:
 
 
 def scalars(row: Mapping[str, Any]) -> dict[str, float]:
-    """A row's values as numbers with flat names: `pass_at_k/16`, `improvement_ci/low`. Null values are left out."""
+    """Return a row's numbers under flat names: `pass_at_k/16`, `improvement_ci/low`. True counts as 1.
+
+    Texts, nulls and lists other than intervals (`..._ci`) are left out.
+    """
     numbers: dict[str, float] = {}
     for name, value in row.items():
         numbers |= _numbers(name, value)

@@ -23,7 +23,13 @@ def _kind(text: str) -> str:
 
 
 def listing(kind: str | None, plugin_files: Sequence[Path]) -> list[dict[str, str]]:
-    """A row per registration: kind, name, origin, first line of its docstring (or why it cannot be imported)."""
+    """Return a dict for each registration: its kind, name, plugin (`from`) and summary (`what`).
+
+    kind          in the singular or plural; None lists all kinds
+    plugin_files  plugins that are single files
+
+    `what` is the first line of the component's docstring, or says why the component cannot be imported.
+    """
     registry = load_registry(plugin_files)
     rows = []
     for listed in [_kind(kind)] if kind else KINDS:
@@ -37,7 +43,11 @@ def listing(kind: str | None, plugin_files: Sequence[Path]) -> list[dict[str, st
 
 
 def details(kind: str, name: str, plugin_files: Sequence[Path]) -> dict[str, Any]:
-    """One component: docstrings of its module and class, parameters with type and default, origin."""
+    """Return one component's kind, name, plugin (`from`), full_name, parameters and docstrings (`doc`).
+
+    `parameters` maps each name to its type, as text, and its default ("required" if it has none). `data` of a task and
+    `model` of an engine are left out: the harness passes them. `doc` joins the docstrings of the module and the class.
+    """
     registration = load_registry(plugin_files).find(_kind(kind), name)
     factory = registration.load()
     from_harness = {"task": {"data"}, "engine": {"model"}}.get(registration.kind, set())
@@ -67,7 +77,13 @@ def _default(parameter: inspect.Parameter) -> Any:
 
 
 def example(kind: str, name: str, data: Path | None, plugin_files: Sequence[Path]) -> dict[str, Any]:
-    """A task's first problem of its test split: id, raw prompt, the chat as a model sees it, a base model's text."""
+    """Return the first problem of a task's default split: id, raw prompt, messages and plain.
+
+    messages  the chat as an instruct model sees it
+    plain     the text that a base model continues
+
+    HarnessError if `kind` is not "task". `data` is the file with the task's problems; None is the task's own source.
+    """
     if _kind(kind) != "task":
         raise HarnessError(f"show --example: for tasks only, got {kind}")
     task = build(load_registry(plugin_files), "task", name, data=data and str(data))
@@ -81,7 +97,12 @@ def example(kind: str, name: str, data: Path | None, plugin_files: Sequence[Path
 
 
 def diagnosis(plugin_files: Sequence[Path]) -> dict[str, Any]:
-    """Registrations counted by kind, all faults of plugins and imports, and what tasks remark on grading."""
+    """Return what is registered, which plugins are at fault, and what tasks remark on grading.
+
+    registered  kind -> number of registrations
+    faults      dicts of plugin, fault and trace (the traceback, or ""): also for components that cannot be imported
+    graders     task -> its remark on grading on this machine, for tasks that have one
+    """
     registry = load_registry(plugin_files)
     faults = [{"plugin": str(f.origin), "fault": str(f), "trace": f.trace} for f in registry.faults]
     for registration in registry.registrations:

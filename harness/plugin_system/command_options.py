@@ -37,8 +37,9 @@ Command: TypeAlias = Callable[..., None]
 class Help:
     """The help text of a field that is an option.
 
-    flags   the option's names, if not `--field-name`
-    filled  the option is None if the user does not give it; something else then fills it (a task's defaults)
+    flags    the option's names, if not `--field-name`
+    metavar  what the help shows in place of the value; None is typer's choice
+    filled   the option is None if the user does not give it; something else then fills it (a task's defaults)
     """
 
     text: str
@@ -48,9 +49,13 @@ class Help:
 
 
 def takes(record: type, *only: str, without: Sequence[str] = ()) -> Callable[[Command], Command]:
-    """Decorate a command: its first parameter is then a dict of the record's fields, which become its options.
+    """Return a decorator for a command: the record's fields become options, passed as a dict in the first argument.
 
-    only, without: the fields that become options, or do not. A field without `Help` never does.
+    record   a dataclass; its fields with a `Help` can become options, no others
+    only     the names of the fields that become options; without any, all can
+    without  the names of fields that do not become options
+
+    The dict has an entry for each of these options. The function's other parameters stay parameters of the command.
     """
 
     def decorate(function: Command) -> Command:
@@ -113,7 +118,7 @@ def _value(record: type, name: str, value: Any) -> Any:
 
 
 def reserve_stdout(context: typer.Context, value: bool) -> bool:
-    """With --json, let nothing but the JSON reach stdout until the command ends, whatever plugins print."""
+    """Send to stderr whatever plugins print until the command ends, if `value` (--json) is true; return `value`."""
     if value:
         context.with_resource(output.reserved())
     return value
@@ -154,5 +159,5 @@ def resumable(line: str = "what is finished is kept; run the same command again 
 
 
 def fields_of(record: type, given: Mapping[str, Any]) -> dict[str, Any]:
-    """The values that are fields of the record."""
+    """Return the entries of `given` whose names are fields of the dataclass `record`."""
     return {name: value for name, value in given.items() if name in record.__dataclass_fields__}  # type: ignore[attr-defined]

@@ -8,9 +8,9 @@ from typing import Any
 
 
 def compiled_text(root: type | Any) -> str:
-    """The text of a class or function, and of everything in the same module that it names.
+    """Return a text of the byte code of a class or function, and of everything in the same module that it names.
 
-    It differs between Python versions. Positions and docstrings are left out.
+    It differs between Python versions. Positions are left out, and docstrings except those of nested functions.
     """
     texts: list[str] = []
     _add(root, root.__module__, set(), texts)

@@ -48,9 +48,11 @@ def parse_spec(text: str) -> Spec:
 
 
 def build(registry: Registry, kind: str, spec: Spec | str, **context: Any) -> Any:
-    """The component of a spec; its parameters are converted to the types that its factory declares.
+    """Build and return the component of a spec; parameters are converted to the types that its factory declares.
 
-    `context`: what the harness passes to every factory of a kind (a task's `data`, an engine's `model`).
+    context   what the harness passes to every factory of a kind (a task's `data`, an engine's `model`)
+
+    HarnessError if the component is unknown, a parameter does not fit, or the factory fails.
     """
     spec = parse_spec(spec) if isinstance(spec, str) else spec
     registration = registry.find(kind, spec.name)
@@ -71,14 +73,23 @@ def build(registry: Registry, kind: str, spec: Spec | str, **context: Any) -> An
 
 
 def parameters(component: Any) -> dict[str, Any]:
-    """The component's parameters, as recorded with results: the fields of its dataclass."""
+    """Return the component's parameters, as recorded with results: name -> value, for the fields of its dataclass.
+
+    Fields that are not arguments of the constructor are left out. A component that is no dataclass has none.
+    """
     if not dataclasses.is_dataclass(component) or isinstance(component, type):
         return {}
     return {f.name: getattr(component, f.name) for f in dataclasses.fields(component) if f.init}
 
 
 def described(registration: Registration, component: Any) -> dict[str, Any]:
-    """What fixes a component's behaviour: name, parameters, distribution, and the hash of its code."""
+    """Return what fixes a component's behaviour.
+
+    name    as registered
+    params  the component's parameters, name -> value
+    dist    the distribution that registered it
+    code    the hash of its code
+    """
     return {
         "name": registration.name,
         "params": parameters(component),
@@ -88,7 +99,10 @@ def described(registration: Registration, component: Any) -> dict[str, Any]:
 
 
 def source_hash(component: Any, registration: Registration | None = None) -> str:
-    """The hash of the component's code (`code_hash`), and of its factory's if that is in another module."""
+    """The hash of the component's code (`code_hash`), and of its factory's if that is in another module.
+
+    `registration` tells factory, kind and distribution; None: the class alone, of no known distribution.
+    """
     cls = type(component)
     factory = registration.load() if registration else cls
     is_elsewhere = isinstance(factory, (type, FunctionType)) and factory.__module__ != cls.__module__

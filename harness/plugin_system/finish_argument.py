@@ -23,14 +23,22 @@ def keyword(task: Any, method: str, finish: str | Sequence[str]) -> dict[str, An
 
 
 def verify_all(task: Any, problem: Problem, texts: Sequence[str], finish: Sequence[str]) -> list[Verdict]:
-    """The verdicts on many responses; `finish` has one entry a response, "" if it is not known."""
+    """Return the verdicts on many responses to a problem.
+
+    texts   the responses
+    finish  how each of them ended ("stop" or "length"), "" if that is not known
+    """
     if reads_finish(task) and _inherits(task, "verify_all"):
         return [task.verify(problem, text, finish=end) for text, end in zip(texts, finish, strict=True)]
     return list(task.verify_all(problem, texts, **keyword(task, "verify_all", finish)))
 
 
 def answers(task: Any, problem: Problem, texts: Sequence[str], finish: Sequence[str]) -> list[str | None]:
-    """The answers of many responses; `finish` has one entry a response, "" if it is not known."""
+    """Return the final answers of many responses to a problem, None for a response without one.
+
+    texts   the responses
+    finish  how each of them ended ("stop" or "length"), "" if that is not known
+    """
     if reads_finish(task) and _inherits(task, "answers"):
         return [
             task.answer(problem, text, **keyword(task, "answer", end)) for text, end in zip(texts, finish, strict=True)

@@ -32,5 +32,5 @@ def require(weights: Sequence[Weights]) -> None:
 
 
 def remark(weights: Sequence[Weights]) -> str:
-    """The line that a run shows; "" if it uses no weights."""
+    """Return the line in which a run shows these weights; "" if there are none."""
     return f"weights: {'; '.join(map(str, weights))}" if weights else ""

@@ -31,14 +31,19 @@ def require_selector(spec: str, selector: Any) -> Selector:
 
 
 def picked(ranking: Iterable[Any], n: int) -> Iterator[int]:
-    """Yield the indices of a ranking of n responses, each checked as it arrives."""
+    """Yield the indices of a ranking, each checked as it arrives.
+
+    n   the size of the pool
+
+    HarnessError if an index is not an integer, is outside the pool, or was yielded before.
+    """
     seen: set[int] = set()
     for raw in ranking:
         yield _checked(raw, n, seen)
 
 
 def subset_of(selector: SubsetSelector, pool: Pool, k: int, rng: np.random.Generator) -> list[int]:
-    """The k indices that a subset method chooses, each checked."""
+    """Return the k indices that a subset method chooses; HarnessError unless they are k distinct ones of the pool."""
     subset = list(picked(selector.select(pool, k, rng), len(pool)))
     if len(subset) != k:
         raise HarnessError(f"select gave {len(subset)} indices for k = {k}")

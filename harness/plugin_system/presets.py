@@ -14,9 +14,10 @@ ENGINE = "transformers"
 
 
 def filled(given: Mapping[str, Any]) -> dict[str, Any]:
-    """The options of `harness run`, by field of `RunConfig`, completed from the task's defaults and its preset.
+    """Return the options of `harness run`, as fields of `RunConfig`, completed from the task's defaults and preset.
 
-    Options that the user gave stay. With given vectors (`embeddings`) no embedder is filled in.
+    Options that the user gave stay; a value of the preset replaces the task's default. The engine is `transformers` if
+    nothing names one. With given vectors (`embeddings`) no embedder is filled in.
     """
     options = dict(given)
     values = _values(options) if options["task"] else {}
@@ -31,9 +32,10 @@ def filled(given: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def graded_as_the_paper(registry: Registry, task: str) -> str:
-    """The task's spec with the parameters that it takes under `--paper` and in RL (`Task.paper["task"]`).
+    """Return the task's spec with the parameters of `--paper` and RL (`Task.paper["task"]`) added to those in `task`.
 
-    Parameters in `task` stay. All are in the spec, hence in labels, in the record of an RL run, and in verdicts' keys.
+    Parameters that are already in `task` stay. All are in the spec, hence in labels, in the record of an RL run, and in
+    verdicts' keys.
     """
     spec = parse_spec(task)
     papers = getattr(registry.find("task", spec.name).load(), "paper", {}).get("task", {})

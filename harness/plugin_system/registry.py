@@ -43,7 +43,12 @@ HOOKS = {f"register_{plural(kind)}": kind for kind in KINDS}
 
 @dataclass(frozen=True)
 class Origin:
-    """Where a plugin came from: a distribution's entry point, or a file."""
+    """Where a plugin came from: a distribution's entry point, or a file.
+
+    dist     the distribution's name; for a file its name without `.py`
+    version  the distribution's version; "" for a file
+    entry    the entry point's name; for a file its path
+    """
 
     dist: str
     version: str
@@ -55,7 +60,11 @@ class Origin:
 
 @dataclass(frozen=True)
 class Fault:
-    """One problem of one plugin."""
+    """One problem of one plugin.
+
+    problem  the end of the message, after the plugin's name and origin
+    trace    the traceback; "" if no exception was raised
+    """
 
     origin: Origin
     problem: str
@@ -76,11 +85,11 @@ class Registration:
 
     @property
     def full_name(self) -> str:
-        """`dist/name`, which is always unambiguous."""
+        """`dist/name`, which is unambiguous unless the distribution registers the name twice."""
         return f"{self.origin.dist}/{self.name}"
 
     def load(self) -> Callable[..., Any]:
-        """Import the factory; HarnessError with kind, name and distribution if that fails."""
+        """Return the factory, imported if necessary; HarnessError with kind, name and origin if that fails."""
         if not isinstance(self.factory, str):
             return self.factory
         module, _, attribute = self.factory.partition(":")
@@ -132,16 +141,18 @@ class Registry:
         raise HarnessError(f"{kind} {name!r} is registered by {origins}: write {choices}")
 
     def hint(self) -> str:
-        """What a message on an unknown name adds where plugins are broken; "" where none is."""
+        """Return the end of a message on an unknown name: it names the plugins with faults; "" if there are none."""
         broken = sorted({f"{fault.origin.entry!r} of {fault.origin}" for fault in self.faults})
         return f"; broken plugins, see `harness doctor`: {', '.join(broken)}" if broken else ""
 
 
 def load_registry(plugin_files: Iterable[str | Path] = (), groups: Collection[str] = (GROUP, COMMANDS)) -> Registry:
-    """Everything that the installed distributions and `plugin_files` register.
+    """Return a registry of everything that the installed distributions and `plugin_files` register.
 
-    A fault in an installed plugin is recorded; a fault in one of `plugin_files`, which the user named, is an error.
-    groups: the groups of entry points that are loaded.
+    A fault in an installed plugin is recorded. A fault in one of `plugin_files`, which the user named, raises
+    HarnessError. A name that is registered twice for one kind is a recorded fault in both cases.
+
+    groups   the groups of entry points that are loaded
     """
     registry = Registry()
     manager = pluggy.PluginManager(GROUP)
@@ -188,7 +199,10 @@ def _register_file(registry: Registry, manager: pluggy.PluginManager, path: Path
 
 
 def load_file(path: Path) -> ModuleType:
-    """Load a file as module `harness_file_STEM`, put into `sys.modules` so that its objects can be pickled."""
+    """Import a Python file as the module `harness_file_STEM` and return the module.
+
+    The module is put into `sys.modules`, so that its objects can be pickled.
+    """
     name = f"harness_file_{path.stem}"
     spec = importlib.util.spec_from_file_location(name, path)
     if spec is None or spec.loader is None:

@@ -16,7 +16,7 @@ IMPORT_LIMIT = (
 
 
 class Late(BaseException):
-    """A plugin took longer than allowed. No Exception, so that the plugin's `except Exception` does not catch it."""
+    """A plugin took longer than allowed: a BaseException, so that the plugin's `except Exception` does not catch it."""
 
 
 @contextmanager
@@ -37,9 +37,10 @@ def named(what: str, after_s: float) -> Iterator[None]:
 
 @contextmanager
 def importing(what: str) -> Iterator[None]:
-    """Name an import that takes long; raise `Late` in it after HARNESS_IMPORT_TIMEOUT seconds, if that is set.
+    """Print a line on stderr if the import inside takes more than 10 seconds, and end it with `Late` at a time limit.
 
-    Only Python code in the main thread can be interrupted.
+    The limit is the environment variable HARNESS_IMPORT_TIMEOUT, in seconds; without it there is none. Only Python code
+    in the main thread can be interrupted. `what` names the import in the line.
     """
     limit = float(os.environ.get(IMPORT_LIMIT) or 0)
     with named(f"importing {what}", IMPORT_S):

@@ -49,7 +49,7 @@ class SyntaxText:
 
 @lru_cache(maxsize=1024)
 def syntax_text(source: bytes, without: frozenset[str] = frozenset()) -> SyntaxText:
-    """The text and imports of a file's source; class members named in `without` are left out.
+    """Return the hash of a file's text, and its imports; class members named in `without` are left out of the text.
 
     If this Python cannot parse the source, its bytes are hashed and no import is listed.
     """

@@ -31,7 +31,7 @@ class PoolTask(Task):
         self._problems = problems
 
     def problems(self, split: str) -> Iterable[Problem]:
-        """One problem per line of the pool file."""
+        """The problems given at construction: lines of the pool file, whatever the split."""
         return self._problems
 
 

@@ -18,9 +18,9 @@ from .registered_layouts import Layouts
 
 
 class Joined:
-    """Iterate over a pool file's lines with their problems; after each pass `index` lists what it joined.
+    """Iterate over a pool file: pairs of a line and its problem, without the lines that join to no problem.
 
-    Without a `join` each line is its own problem.
+    After each pass `index` lists what it joined. Without a `join` each line is its own problem.
     """
 
     def __init__(self, path: Path, join: Joiner | None, layouts: Layouts | None = None) -> None:
@@ -51,7 +51,13 @@ class Joined:
             yield record, problem
 
     def index(self) -> dict[str, Any]:
-        """An entry for each joined problem, the lines that joined none, and notes; HarnessError if no line joined."""
+        """Return what the last pass joined; HarnessError if no line joined, or none by the table of --ids.
+
+        entries  for each joined problem what the file says of it
+        lost     the ids of lines that fit no problem
+        several  the ids of lines that fit several problems, and so join to none
+        notes    how the file was read
+        """
         path, join, entries = self.path, self.join, self.entries
         if not entries:
             raise HarnessError(_none_joined(path, [*self.lost, *self.several], join))
@@ -89,7 +95,7 @@ def _entry(record: PoolRecord, problem: Problem, way: str) -> dict[str, Any]:
 
 
 def remarks(index: Mapping[str, Any]) -> Iterator[str]:
-    """Lines for the reader of an `index`: how its file was read, how its lines joined, and which joined none."""
+    """Yield lines for the user about an `index`: how its file was read, how its lines joined, which joined none."""
     entries, lost, several = index["entries"], index["lost"], index["several"]
     total = len(entries) + len(lost) + len(several)
     yield from index["notes"]

@@ -56,7 +56,10 @@ class Joiner:
         )
 
     def __call__(self, record: PoolRecord) -> Found:
-        """The problem and the way it was found; None and `SEVERAL` or "" where the line joins to none."""
+        """Return the problem and the way it was found, or None where the line joins to none.
+
+        Beside None stands `SEVERAL`, "--ids" (the table names a problem that the task lacks), or "".
+        """
         mapped = self.ids.find(record) if self.ids else None
         if mapped is not None:
             return self.by_id.get(mapped), "--ids"
@@ -153,7 +156,7 @@ class IdTable:
             raise HarnessError(f"ids {path}: no rows: it holds a task's id and a pool's line each, see docs/pools.md")
 
     def find(self, record: PoolRecord) -> str | None:
-        """The id of the task's problem; None where the table does not name the line."""
+        """The id of the task's problem; None where the table does not name the line, or gives its prompt to several."""
         for name in record.ids:
             if name in self.by_id:
                 return self.by_id[name]

@@ -55,7 +55,7 @@ class FileLayout(Protocol):
 
 @runtime_checkable
 class NamesFiles(Protocol):
-    """A layout of folders that reads only some of their files: where the content of another changes, no key does."""
+    """A layout of folders that reads only some of their files; a change in any other file changes no key."""
 
     def files(self, path: Path) -> Iterable[Path]:
         """The files of the folder that are read."""

@@ -19,11 +19,11 @@ class OwnLayout:
     name, keys, one_line_a_problem = "own", "problem_id, responses", True
 
     def fits(self, value: Mapping[str, Any]) -> bool:
-        """Whether a line has either of the keys, so that one without the other is told what it lacks."""
+        """Whether a line has "problem_id" or "responses"; if the other one is missing, `read` says so."""
         return "problem_id" in value or "responses" in value
 
     def read(self, lines: Iterator[Line]) -> Iterator[PoolRecord]:
-        """A record a line; HarnessError where two lines are of one problem."""
+        """Yield a record for each line; HarnessError for a malformed line, or a problem's second line."""
         places: dict[str, str] = {}
         for line in lines:
             record = _record(line)

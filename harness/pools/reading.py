@@ -23,7 +23,7 @@ T = TypeVar("T")
 
 
 def read_pool(path: Path, say: Say = lambda line: None, layouts: Layouts | None = None) -> Iterator[PoolRecord]:
-    """The records of a pool file or folder, each checked; `say` gets a line on a layout that is not ours.
+    """Yield the records of a pool file or folder, each checked; `say` gets a line on a layout that is not ours.
 
     layouts: None for those of the installed plugins.
     """
@@ -41,7 +41,10 @@ def read_pool(path: Path, say: Say = lambda line: None, layouts: Layouts | None 
 
 
 def count_problems(path: Path, layouts: Layouts | None = None) -> int:
-    """How many problems a pool file has, where that is its number of lines; else, and where it is broken, 0."""
+    """Return how many problems a pool file has if each line is one; 0 for other layouts, folders and broken files.
+
+    Blank lines are counted too: the number is for progress only.
+    """
     try:
         layout = find_layout(path, layouts or Layouts())[0] if path.is_file() else None
         return count_lines(path) if getattr(layout, "one_line_a_problem", False) else 0
@@ -50,7 +53,11 @@ def count_problems(path: Path, layouts: Layouts | None = None) -> int:
 
 
 def pool_files(path: Path, layouts: Layouts | None = None) -> Sequence[Path]:
-    """The files that a pool is made of: itself, or those of a folder that `read_pool` reads."""
+    """Return the files that a pool is made of: the file itself, or files of the folder, as its layout decides.
+
+    A layout of folders that is a `NamesFiles` says which; for any other layout of folders they are all files in the
+    folder and below it, for a layout of lines its *.jsonl and *.jsonl.gz files.
+    """
     if not path.is_dir():
         return [path]
     layout = (layouts or Layouts()).of_file(path)
@@ -66,7 +73,10 @@ def other_layout(path: Path, layouts: Layouts) -> dict[str, Any] | None:
 
 
 def find_layout(path: Path, layouts: Layouts) -> tuple[Layout, Iterator[Line]]:
-    """The layout of a pool, and its lines where that is one of lines; an empty file is of our own."""
+    """Return the layout of a pool and its lines; no lines for a layout of whole files.
+
+    An empty file has our own layout. HarnessError if no layout fits.
+    """
     lines, is_folder = read_lines(path), path.is_dir()
     try:
         first = None if is_folder else next(lines, None)

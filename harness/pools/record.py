@@ -18,8 +18,9 @@ Say: TypeAlias = Callable[[str], None]
 class PoolRecord:
     """A problem's responses from a pool file.
 
-    `reference`: the answer to the problem, if the file has one; what is no text, number or list of these is kept as
-    text. `measurements`: those of each response, for a task that judges by them. `names`: what the file calls each.
+    `reference`: the answer to the problem, if the file has one; from a plugin's layout it is stored as
+    `as_reference` returns it. `logprobs`: one number a response; `logprob_kind` says in words which.
+    `measurements`: those of each response, for a task that judges by them. `names`: what the file calls each.
     `finish`: how each ended, "stop" or "length"; None: not known, so each counts as complete.
     `more_ids` and `more_prompts` are further names under which it may join to a task's problem, best first.
     """
@@ -59,9 +60,12 @@ class PoolRecord:
 
 
 def grouped(parts: Iterable[tuple[Hashable, PoolRecord]]) -> Iterator[PoolRecord]:
-    """Join the records with equal keys, in order of first appearance; all texts stay in memory until the last is read.
+    """Yield one record for each key, with the responses of all records that have it, in order of first appearance.
 
-    The first record of a key gives everything except the responses.
+    Everything except the responses is that of the key's first record. All texts stay in memory until the last part is
+    read.
+
+    parts  pairs of a key and a record
     """
     firsts: dict[Hashable, PoolRecord] = {}
     responses: dict[Hashable, list[str]] = {}
@@ -74,7 +78,7 @@ def grouped(parts: Iterable[tuple[Hashable, PoolRecord]]) -> Iterator[PoolRecord
 
 
 def text_in(value: Mapping[str, Any], name: str, where: str) -> str:
-    """The text under that name; HarnessError if it is not a text."""
+    """Return the text under that name; HarnessError, which begins with `where`, if it is not a text."""
     text = value.get(name)
     if not isinstance(text, str):
         raise HarnessError(f"{where}: {name} must be a text, got {text!r:.60}")
@@ -82,7 +86,7 @@ def text_in(value: Mapping[str, Any], name: str, where: str) -> str:
 
 
 def texts_in(value: Mapping[str, Any], name: str, where: str) -> list[str]:
-    """The list of texts under that name, at least one; HarnessError if it is anything else."""
+    """Return the non-empty list of texts under that name; HarnessError, beginning with `where`, if there is none."""
     texts = value.get(name)
     if not isinstance(texts, list) or not all(isinstance(text, str) for text in texts):
         raise HarnessError(f"{where}: {name} must be a list of texts")
@@ -92,7 +96,11 @@ def texts_in(value: Mapping[str, Any], name: str, where: str) -> list[str]:
 
 
 def as_reference(value: Any) -> Any:
-    """A reference as the store can keep it: texts, numbers and lists of them as they are, anything else as text."""
+    """Return a reference as the store can keep it.
+
+    Texts, whole numbers, booleans, None and flat lists of these stay as they are. Anything else, also a float or a very
+    long number, becomes text, or None if Python cannot write it.
+    """
     if _is_plain(value) or (isinstance(value, list) and all(map(_is_plain, value))):
         return value
     try:

@@ -30,9 +30,10 @@ GB = 1e9
 
 
 def open_vectors(path: Path, where: str, max_gb: float) -> _Npz | _Safetensors:
-    """Open a file of arrays; HarnessError, beginning with `where`, if it is of another kind, broken or too large.
+    """Open a file of arrays; HarnessError, beginning with `where`, if it is of another kind or broken.
 
-    `names` are those of the arrays in the file's order; `shape(name)` is read from a header, `read(name)` an array.
+    `names` are those of the arrays in the file's order. `shape(name)` returns an array's shape, from its header.
+    `read(name)` returns the array; HarnessError if it is broken, holds no floats or takes more than `max_gb` GB.
     """
     kinds: dict[str, type[_Npz | _Safetensors]] = {".npz": _Npz, ".safetensors": _Safetensors}
     if path.suffix not in kinds:

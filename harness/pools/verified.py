@@ -10,7 +10,12 @@ from harness.system.json_lines import Line, read_lines
 
 
 def read_verified(path: Path, sizes: Mapping[str, int]) -> dict[str, list[int]]:
-    """The indices of each problem that the file names, in its order; `sizes`: responses by problem id."""
+    """Return problem id -> the indices that the file gives, in the file's order.
+
+    sizes  problem id -> its number of responses; HarnessError for another id, or an index that is too large
+
+    Problems that the file does not name are left out.
+    """
     places: dict[str, str] = {}
     verified: dict[str, list[int]] = {}
     for line in read_lines(path, "verified"):

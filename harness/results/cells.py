@@ -71,7 +71,14 @@ def write(folder: Path, cell: Mapping[str, Any]) -> str:
 
 
 def write_entries(folder: Path, about: Mapping[str, Any], entries: Iterable[Mapping[str, Any]]) -> str:
-    """Write a cell entry by entry and return its key. Lines go to a temporary file: the checksum must precede them."""
+    """Write a cell problem by problem, to FOLDER/KEY.json, and return its key.
+
+    The lines go to a temporary file first, because the checksum must precede them. In a read-only store nothing is
+    written, which is an error only if the cell is not there yet.
+
+    about    the cell without `problems` and `checksum`
+    entries  the entries of `problems`, in order
+    """
     sums = _Checksum(about)
     ids: list[str] = []
     lines = temporary_name(folder / "entries", os.getpid())
@@ -235,7 +242,10 @@ def disputed(cell: Mapping[str, Any]) -> int | None:
 
 
 def row(cell: Mapping[str, Any], key: str | None = None) -> Row:
-    """A cell's row. The same cell always gives the same row, because its key seeds the resampling."""
+    """Compute a cell's row. Equal cells have equal rows, because the key seeds the resampling.
+
+    key  the cell's key, if known; None: it is computed
+    """
     key = key or key_of(cell)
     seed = int(key[:8], 16)
     about = {"grader": grader(cell), "conditions": cell["conditions"], "disputed": disputed(cell)}

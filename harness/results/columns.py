@@ -120,7 +120,7 @@ Lines = list[list[str]]
 
 
 def lines(rows: Sequence[Row], shown: Sequence[Column]) -> tuple[Lines, Lines]:
-    """The texts of a table, line by line: first those of the references, then those of the rows."""
+    """A table's texts: the lines of the references, and the lines of the rows; a line has a text for each column."""
     references = [[column.reference(rows[0], reference) for column in shown] for reference in REFERENCES]
     return references, [[column.text(row) for column in shown] for row in rows]
 
@@ -131,7 +131,7 @@ def embedders(rows: Sequence[Row]) -> list[str]:
 
 
 def improvement(row: Row, style: Style) -> str:
-    """Random's mean / the selector's, with its interval; a dash for each that does not exist."""
+    """The text of random's mean / the selector's, with its interval; a dash for each that does not exist."""
     if row.improvement is None:
         return "-"
     ends = row.improvement_ci
@@ -140,7 +140,7 @@ def improvement(row: Row, style: Style) -> str:
 
 
 def shares(row: Row, style: Style) -> str:
-    """Win, tie, loss in per cent: by rank, or for subset methods by hit at a budget; a dash if neither exists."""
+    """Win, tie, loss in per cent: by rank, or for subset methods by hit at the telling budget; else a dash."""
     of_rank = row.win is not None
     values = (row.win, row.tie, row.loss) if of_rank else (row.win_budget, row.tie_budget, row.loss_budget)
     numbers = [value for value in values if value is not None]

@@ -29,9 +29,10 @@ METRICS = ("p_random", "k95", "calls_saved", "trust", "budget", "p_budget")
 def compare(names: Sequence[str], folders: Sequence[Path]) -> dict[str, Any]:
     """Compare two rows; each is named by a cell's file or by the beginning of a cell's key in the folders.
 
-    Problems and seeds that only one row has are left out and counted. `fewer`, `more`: the problems where the first
-    needs fewer, or more, calls than the second (at a budget: hits more, or less, often), the largest difference first,
-    with the means of both. At a budget the difference is of the shares of misses: below 0 the first hits more often.
+    `left_out`: how many problems only one row has. `seeds_left_out`: how many cells have a seed that only one row has;
+    if the rows share no seed, all cells are compared. `fewer`, `more`: the problems where the first needs fewer, or
+    more, calls than the second (at a budget: hits more, or less, often), the largest difference first, with the means
+    of both. At a budget the difference is of the shares of misses: below 0 the first hits more often.
     """
     first, second, seeds_left_out = _paired([_row(name, folders) for name in names])
     first_places, second_places = _problems(first), _problems(second)

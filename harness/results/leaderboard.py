@@ -32,7 +32,12 @@ NAMES = tuple(f"{cells.TABLES}.{kind}" for kind in ("md", "csv", "json"))
 
 @dataclass
 class Gathered:
-    """The content of folders: measured and failed cells by key, faults of files not counted, badges by selector."""
+    """The content of folders.
+
+    measured, failed  key -> cell
+    faults            why files are not counted, one line each
+    badges            hash of a selector -> its conformance badge
+    """
 
     measured: dict[str, Cell] = field(default_factory=dict)
     failed: dict[str, Cell] = field(default_factory=dict)
@@ -132,10 +137,10 @@ def _badge(badge: Mapping[str, Any]) -> str:
 
 
 def place(folder: Path, out: Path | None) -> Path | None:
-    """The folder for the tables of the cells in `folder`: `out` if given, else `folder`, but never a folder of cells.
+    """The folder for the tables of the cells in `folder`: `out` if given, else `folder` unless it holds cells itself.
 
-    For the cells of a store (STORE/cells) it is STORE. For any other folder that holds cells itself, such as one task
-    in results/, it is None: its tables would be only a part of the tables one level up.
+    For the cells of a store (STORE/cells) it is then STORE. For any other folder that holds cells itself, such as one
+    task in results/, it is None: its tables would be only a part of the tables one level up.
     """
     if out or not _holds_cells(folder):
         return out or folder
@@ -170,9 +175,11 @@ def as_json(tables: Iterable[Board]) -> str:
 
 
 def as_csv(tables: Iterable[Board]) -> str:
-    """The rows of all tables as CSV, one line each; lists and objects become several columns.
+    """The rows of all tables as CSV, one line each.
 
-    Texts that a spreadsheet would run as a formula are marked (`inert_text.csv_cell`).
+    An interval and an object (its values that are neither lists nor objects) become several columns; seeds, cells and
+    pools one column with blanks between. Texts that a spreadsheet would run as a formula are marked
+    (`inert_text.csv_cell`).
     """
     return csv_table([_flat({**table.about, **row.to_json()}) for table in tables for row in table.rows])
 
@@ -200,7 +207,7 @@ def _rounded(value: Any) -> Any:
 
 
 def markdown(tables: Sequence[Board], faults: Sequence[str]) -> str:
-    """The tables as Markdown."""
+    """The tables as Markdown, and below them the faults, as "Not counted"."""
     parts = ["# Leaderboard", EXPLAINED]
     parts += [part for table in tables for part in _section(table)]
     if faults:

@@ -18,7 +18,10 @@ LIBRARIES = (
 
 
 def made_with(plugins: Iterable[str]) -> dict[str, Any]:
-    """The versions of Python, the libraries and those distributions, and the machine."""
+    """Return {"versions": name -> version, "hardware": the machine's properties}.
+
+    plugins  names of distributions whose versions are listed after those of Python and `LIBRARIES`
+    """
     return {"versions": dict(_versions(plugins)), "hardware": _hardware()}
 
 

@@ -21,10 +21,11 @@ from .leaderboard import gather
 
 
 def publish(keys: Sequence[str], from_store: Path, to: Path, plugin_files: Sequence[Path]) -> list[dict[str, Any]]:
-    """Copy cells of the store to TO/TASK/KEY.json and return a row for each. `keys`: beginnings of keys; [] means all.
+    """Copy cells of a store to TO/TASK/KEY.json, and write badges; return "cell", "file", "conformance" for each cell.
 
-    Without `keys` failed cells are skipped. All cells are read and their selectors checked before the first file is
-    written. If a file cannot be written, those written before are removed or restored.
+    `keys`: beginnings of keys; [] means all. Without `keys` failed cells are skipped, with `keys` they are an error.
+    All cells are read and their selectors checked before the first file is written. If a file cannot be written, those
+    written before are removed or restored.
     """
     folder = from_store / "cells"
     paths = cells.files([folder])
@@ -120,7 +121,10 @@ def _text(value: Any) -> str:
 
 
 def validate(folders: Sequence[Path]) -> list[str]:
-    """One line for each file that is not a cell or cannot be trusted; one line if the folders hold no cells at all."""
+    """Return a line for each file that is no cell, cannot be trusted or was made with random weights; [] if none is.
+
+    One line if the folders hold no cells at all.
+    """
     content = gather(folders)
     if not (content.measured or content.failed or content.faults):
         where = ", ".join(map(str, folders))

@@ -103,7 +103,11 @@ class Row(Metrics, Quality, Labels):
     q_random: float | None = None
 
     def to_json(self) -> dict[str, Any]:
-        """The row as JSON values; fields that only leaderboards fill are left out of other rows."""
+        """The row as JSON values, without fields that nothing has filled.
+
+        Left out are `no_interval` if it is empty, `seeds` and `cells` if they are None, and outside leaderboards
+        `dist`, `conformance` and `q_random`.
+        """
         values = {column.name: getattr(self, column.name) for column in fields(self)}
         absent = {"no_interval"} if not self.no_interval else set()
         absent |= {"seeds", "cells"} if self.seeds is None else set()
@@ -150,7 +154,7 @@ class Reference:
         return shares
 
     def k95(self, row: Row) -> int | None:
-        """The calls after which 95 % of the solvable problems are solved; of random selection only."""
+        """The calls after which random selection solves 95 % of the solvable problems; None for the oracles."""
         return row.k95_random if self.name == "random" else None
 
 

@@ -66,7 +66,7 @@ TYPES: dict[str, Any] = {"cell": CellFile, "row": Row, "selected": SelectedProbl
 
 
 def schema(name: str) -> dict[str, Any]:
-    """The JSON Schema of that name."""
+    """The JSON Schema of one of `TYPES`, by its name: "cell", "row" or "selected"."""
     return {"$schema": "https://json-schema.org/draft/2020-12/schema", **TypeAdapter(TYPES[name]).json_schema()}
 
 

@@ -31,7 +31,7 @@ Record = dict[str, Any]
 
 
 def write(root: Path, record: Record) -> None:
-    """Write the record into the store at `root`, with its checksum."""
+    """Set the record's "checksum", and write the record into the store at `root`."""
     key = digest({**record["inputs"], "problems": [entry["id"] for entry in record["problems"]]})
     record["checksum"] = cells.checksum(record)
     content = json.dumps(record, indent=1, ensure_ascii=False, allow_nan=False) + "\n"
@@ -54,7 +54,10 @@ def read(path: Path) -> Record:
 
 
 def row(records: Sequence[Record]) -> dict[str, Any]:
-    """One row of runs that differ only in their seeds. A problem's seeds are one cluster. None: value not known."""
+    """Compute one row, as a dict, from the records of runs that differ only in their seeds.
+
+    The sequences of one problem are one cluster. A share or mean at a budget is None where the curve does not reach it.
+    """
     entries = [(entry, record) for record in records for entry in record["problems"]]
     curve = survival_of(records)
     ks = budgets(max(record["budget"] for record in records))

@@ -32,7 +32,7 @@ SUFFIXES = {"pool": ".parquet", "embedding": ".safetensors", "verdict": ".parque
 
 
 def key_of(cell: Mapping[str, Any], kind: str) -> str | None:
-    """The key of one of the cell's stages; None for the vectors of a selector that reads none."""
+    """The key of the cell's stage `kind` ("pool", "ranking", ...); None for "embedding" if its selector reads none."""
     stage = cell["inputs"].get(kind)
     return stage and str(stage["key"])
 
@@ -66,7 +66,7 @@ class StoredProblem:
         return _Named(self.root / kind / key, key, SUFFIXES[kind], {}, self.name)
 
     def has(self, cell: Mapping[str, Any], kind: str) -> bool:
-        """Whether the store still has the shard of that kind from which the cell was made."""
+        """Whether the store still has this problem's shard of the cell's stage `kind` ("pool", "ranking", ...)."""
         return self._stage(cell, kind).path(self.problem).exists()
 
     def responses(self, cell: Mapping[str, Any]) -> Responses:

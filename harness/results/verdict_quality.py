@@ -47,7 +47,11 @@ def _by_problem(entries: Sequence[Mapping[str, Any]]) -> list[tuple[int, int]]:
 
 
 def level(counts: Sequence[tuple[int, int]], seed: int) -> dict[str, Any] | None:
-    """The chance level from each problem's (correct, gradings); None if there are no gradings."""
+    """The chance level from each problem's (correct, gradings); None if there are no gradings.
+
+    correct, gradings  sums over the problems
+    share, share_ci    the level, and its 95 % interval or None
+    """
     if not counts:
         return None
     from harness.scoring.stats import difference_interval  # imports scipy.stats
@@ -64,7 +68,7 @@ def level(counts: Sequence[tuple[int, int]], seed: int) -> dict[str, Any] | None
 
 
 def remarks(row: Row) -> Iterator[str]:
-    """Remarks on a table's verdicts: how many were made by a fallback, and the chance level if known."""
+    """Yield remarks on a row's verdicts: how many correct ones a fallback made, and the chance level if known."""
     routes = row.routes or {}
     if set(routes) - {"-"}:  # a grader with only one route has "-" alone
         share, count = row.fallback_share or 0.0, routes.get(FALLBACK, 0)
@@ -87,7 +91,7 @@ def _level_line(row: Row, chance: Mapping[str, Any]) -> str:
 
 
 def level_text(chance: Mapping[str, Any]) -> str:
-    """The level with its interval and counts."""
+    """The text of a chance level (as `level` returns it) in per cent, with its interval and counts."""
     ends = chance["share_ci"]
     interval = f" [{100 * ends[0]:.2f}, {100 * ends[1]:.2f}]" if ends else ""
     hits = f"{chance['correct']:,} of {chance['gradings']:,} gradings against other problems' answers are correct"

@@ -136,6 +136,6 @@ class SelectConfig(Sources):
 
     @property
     def run_config(self) -> RunConfig:
-        """The same as options of a run; a file of vectors without texts takes the place of the pool."""
+        """The `RunConfig` with this selector and all shared options; without --pool, --embeddings is its pool."""
         shared = {name: getattr(self, name) for name in Sources.__dataclass_fields__}
         return RunConfig(**shared | {"selectors": (self.selector,), "pool": self.pool or self.embeddings})

@@ -32,19 +32,25 @@ class Context:
     _built: dict[Hashable, Any] = field(default_factory=dict, repr=False, compare=False)
 
     def build(self, kind: str, spec: Spec | str, **context: Any) -> Any:
-        """The component of that kind and spec, built once."""
+        """Return the component of that kind and spec; built once, so that equal calls return one object.
+
+        context  further arguments of its constructor, e.g. `model` of an engine
+        """
         key = (kind, str(spec), *context.items())
         if key not in self._built:
             self._built[key] = build(self.registry, kind, spec, **context)
         return self._built[key]
 
     def model(self, task: Task) -> str | None:
-        """The model of the config, else the task's default; None for an engine that asks a server."""
+        """The config's model, else the task's default; None: the engine's default.
+
+        The task's default is not used if the engine asks a server.
+        """
         engine = self._registration("engine", self.config.engine).load()
         return self.config.model or (None if getattr(engine, "served", False) else task.default_model)
 
     def engine(self, task: Task) -> Engine:
-        """The engine of the config, with that model."""
+        """The engine of the config, built with `self.model(task)`."""
         engine: Engine = self.build("engine", self.config.engine, model=self.model(task))
         return engine
 
@@ -53,7 +59,11 @@ class Context:
         return described(self._registration(kind, spec), component)
 
     def work(self, task: Task, pool: Stage, *, given: bool = False, n: int | None = None) -> Work:
-        """The work on a pool. `given`: verdicts come with the pool, else the grader is in their key."""
+        """Return the work on a pool: the stages of its verdicts and audits, and the config's settings.
+
+        given  whether the verdicts come with the pool; part of their key, as the grader always is
+        n      how many of each problem's responses count; None: all
+        """
         config = self.config
         grader = {"task": config.task, "grader": task.grader, "code": self._grading_code(task)}
         grading = {"pool": pool.key, **grader}

@@ -34,9 +34,10 @@ ALL = "*"
 def run(
     config: RunConfig, progress: Progress, scored: Callable[[Row], None] = lambda row: None
 ) -> tuple[list[Row], dict[str, str]]:
-    """The rows of all runs of the config's grid, and one line for each run or selector that failed (it has no row).
+    """Run the config's grid; return all rows, and one line for each run or selector that failed (it has no row).
 
-    `scored(row)` is called with each row as it is made.
+    The lines stand under the run's name, or the run's name and the selector. A selector that is left out because only
+    `*` names it has no such line. `scored(row)` is called with each row as it is made.
     """
     rows: list[Row] = []
     failures: dict[str, str] = {}
@@ -72,7 +73,7 @@ def _outlook(runs: Sequence[Point]) -> Outlook:
 
 
 def dry_run(config: RunConfig, progress: Progress) -> list[dict[str, Any]]:
-    """What the grid would make; a stage that runs share is listed once."""
+    """Return the rows of `pipeline.dry_run` for all runs of the grid; a stage that runs share is listed once."""
     stages: dict[str, dict[str, Any]] = {}
     for point in points(config, progress):
         for row in pipeline.dry_run(point.config, progress):
@@ -82,7 +83,11 @@ def dry_run(config: RunConfig, progress: Progress) -> list[dict[str, Any]]:
 
 @dataclass(frozen=True)
 class Point:
-    """One run of a grid. `optional`: the selectors that only `*` names."""
+    """One run of a grid.
+
+    name      its values of the axes other than selector, e.g. "model=a, embedder=tfidf"; may be ""
+    optional  the selectors that `*` names: where one cannot run, it is left out with a line
+    """
 
     config: RunConfig
     name: str
@@ -90,7 +95,11 @@ class Point:
 
 
 def points(config: RunConfig, progress: Progress) -> Iterator[Point]:
-    """The runs of a grid, in the order of its values; selectors that read no vectors are in the first of each row."""
+    """Yield the runs of a grid, in the order of its values.
+
+    The runs of one combination of the other axes differ in the embedder. Selectors that read no vectors are only in the
+    first of them.
+    """
     axes = parse_grid(config.grid or "")
     registry = load_registry(config.plugin_files)
     values = {axis: _values(registry, axis, given) for axis, given in axes.items()}
@@ -109,7 +118,10 @@ def points(config: RunConfig, progress: Progress) -> Iterator[Point]:
 
 
 def parse_grid(text: str) -> dict[str, list[str]]:
-    """axis -> its values, as written. A comma separates axes only if an axis follows, since specs hold commas too."""
+    """Return axis -> its values, as written; HarnessError if an axis is unknown or a value empty or given twice.
+
+    A comma separates axes only if an axis follows, since specs hold commas too.
+    """
     axes: dict[str, list[str]] = {}
     for part in re.split(rf",\s*(?=(?:{'|'.join(AXES)})=)", text):
         axis, equals, values = part.partition("=")

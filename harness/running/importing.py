@@ -38,7 +38,8 @@ class ImportedPool:
     """A pool made elsewhere as a plan has it; its responses need not be in the store yet.
 
     joined     its file, line by line with the problems
-    problems   those that it has responses to; `entries` say of each, in the same order, what the file says of it
+    problems   those that it has responses to, after --only and --limit; `entries` say of each, in the same order, what
+               the file says of it
     is_stored  whether the store had it when the plan was made
     """
 
@@ -97,7 +98,11 @@ def imported_pool(context: Context) -> ImportedPool:
 
 
 def import_pool(pool: ImportedPool, progress: Progress) -> None:
-    """Bring the pool into the store, a shard a problem, unless it has it; the index, written last, says it is whole."""
+    """Write the pool to the store, one shard a problem, unless the store has all of it.
+
+    It is the whole file, also the problems that --only and --limit leave out. The index, written last, says that the
+    pool in the store is complete.
+    """
     index_file = pool.stage.folder / "index.json"
     if pool.is_stored or index_file.exists():
         return
@@ -115,9 +120,9 @@ def bring_in(pool: ImportedPool, work: Work, progress: Progress) -> None:
 
 
 def verdicts_given(context: Context, pool: ImportedPool, needed: bool = True) -> bool:
-    """Whether the pool's own verdicts count: where every line has them, unless `regrade`; else the task's verifier's.
+    """Whether the pool's own verdicts count: if every response has one, unless --regrade asks the task's verifier.
 
-    HarnessError where verdicts are `needed` and nothing gives any.
+    HarnessError if verdicts are `needed`, and neither the pool nor a task gives them.
     """
     config = context.config
     if needed and not config.task and not pool.has_verdicts:
@@ -132,7 +137,10 @@ def verdicts_given(context: Context, pool: ImportedPool, needed: bool = True) ->
 
 
 def common_size(config: RunConfig, pool: ImportedPool) -> int | None:
-    """How many responses of each problem count: `--n`, else all, which must then be equally many."""
+    """Return how many responses of each problem count: `--n`, else None for all, which must then be equally many.
+
+    HarnessError if a problem has fewer than `--n`, or if all count and problems differ.
+    """
     smallest = min(pool.entries, key=itemgetter("n"))
     largest = max(pool.entries, key=itemgetter("n"))
     if config.n and config.n > smallest["n"]:
@@ -168,9 +176,10 @@ def keep_given_verdicts(pool: ImportedPool, work: Work) -> None:
 
 
 def responses_in_file(context: Context) -> Iterator[tuple[Problem, Responses]]:
-    """The problems of the config's pool file with their responses, joined as `imported_pool` does; keeps nothing.
+    """Yield the problems of the config's pool file with their responses, joined as `imported_pool` does.
 
-    The names that the file gives the responses and the problem stand in `problem.meta`, as "names" and "line".
+    Nothing is stored, and --only and --limit do not count. The names that the file gives the responses and the problem
+    stand in `problem.meta`, as "names" and "line".
     """
     joined = _joined(context)[2]
     for record, problem in joined:

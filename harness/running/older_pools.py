@@ -31,7 +31,10 @@ FIXED = ("sampler", "n", "max_tokens", "seed")  # inputs of a pool: another valu
 
 @dataclass(frozen=True)
 class Older:
-    """A pool with responses that a run lacks. shards: by problem id; differs: the names of the inputs that differ.
+    """A pool with responses that a run lacks.
+
+    shards   problem id -> the path of its responses
+    differs  the names of the inputs that differ from those of the run's own pool
 
     If `differs` is empty, it is the run's own pool, and the references of these problems have changed.
     """
@@ -47,9 +50,9 @@ class Older:
 
 
 def pools(pool: Stage, problems: Sequence[Problem], adopt: Sequence[str]) -> list[Older]:
-    """The pools from which the run takes responses; HarnessError if the user must decide and has not.
+    """Return the pools from which the run takes responses; HarnessError if the user must decide and has not.
 
-    `adopt`: keys of pools, or their beginnings; "none" to sample again.
+    `adopt`: keys of pools, or their beginnings (HarnessError if no pool has one); "none" to sample again.
     """
     missing = pool.missing(problems)
     if not missing:
@@ -70,7 +73,11 @@ def pools(pool: Stage, problems: Sequence[Problem], adopt: Sequence[str]) -> lis
 
 
 def require_no_sequences(sampled: Stage, problems: Sequence[Problem], adopt: Sequence[str]) -> None:
-    """HarnessError if an older run --until-correct holds sequences that this run would sample again."""
+    """Raise HarnessError if an older run --until-correct holds sequences that this run would sample again.
+
+    sampled  the stage with the sequences of this run
+    adopt    if it has "none", nothing is raised
+    """
     for older in _candidates(sampled, sampled.missing(problems)) if "none" not in adopt else ():
         differs = ", ".join(older.differs) or "references"
         raise HarnessError(

@@ -37,8 +37,9 @@ from .preflight import SHORTER, preflight, require_consent
 def run(
     config: RunConfig, progress: Progress, scored: Callable[[Row], None] = lambda row: None
 ) -> tuple[list[Row], dict[str, str]]:
-    """Run the config. Returns one row for each selector, in the config's order, and one line for each that failed.
+    """Run the config. Return a row for each selector that did not fail, in the config's order, and the failures.
 
+    The failures are selector -> one line.
     `scored(row)` is called with each row as it is made.
     """
     plan = make_plan(config, progress)
@@ -82,7 +83,10 @@ def get_pool(plan: Plan, progress: Progress) -> None:
 
 
 def dry_run(config: RunConfig, progress: Progress) -> list[dict[str, Any]]:
-    """What a run would make: for each stage how many problems the store has, and how many it lacks."""
+    """Return for each stage of a run how many problems the store has ("there") and lacks ("to_make"), and its key.
+
+    The costs are shown too, for which a short probe may be sampled; nothing is stored.
+    """
     plan = make_plan(config, progress)
     progress.say(str(preflight(plan)))
     stages = {"sample": plan.work.pool, "embed": plan.work.embeddings, "verify": plan.work.verdicts}
@@ -96,9 +100,11 @@ def dry_run(config: RunConfig, progress: Progress) -> list[dict[str, Any]]:
 
 
 def sample(plan: Plan, progress: Progress) -> set[str]:
-    """Sample the responses that the store lacks, with their hidden states; return the ids of their problems.
+    """Sample the responses that the store lacks, with their hidden states.
 
-    Only missing problems go to the engine, in groups of the size that suits it best. Each is kept once it is finished.
+    Return the ids of the problems that had no response in the store. Problems of which only some responses are missing
+    get these too, without states. Problems go to the engine in groups of the size that suits it best, and each one's
+    responses are stored once they are finished.
     """
     if plan.sampling is None:
         return set()
@@ -122,7 +128,10 @@ def sample(plan: Plan, progress: Progress) -> set[str]:
 
 
 def embed(plan: Plan, sampled: set[str], progress: Progress) -> None:
-    """Make the vectors that the store lacks: from a file, by the embedder, or by a second pass of the engine."""
+    """Make the vectors that the store lacks: from a file, by the embedder, or by a second pass of the engine.
+
+    sampled  what `sample` returned: their vectors came with the responses, and are not shown as reused
+    """
     stage = plan.work.embeddings
     if stage is None or plan.vectors is None:
         return

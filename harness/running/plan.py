@@ -70,9 +70,10 @@ class Plan:
     work        what every worker needs; `work.embeddings` is None where there are no vectors
     labels      what tables show: task, split, model, engine, sampler
     selectors   by spec, built
-    sampling    None where the responses exist
+    sampling    None for a pool file
     imported    a pool file, which a stage imports; None where responses are sampled
-    vectors     None where no selector reads any
+    vectors     where the vectors come from; None where there are none. A sampling run may also store vectors that
+                no selector reads
     weights     the model weights used, by stage: "pool", "embedding", "verdict"
     older       pools of an older version whose responses are taken over
     """
@@ -133,14 +134,17 @@ class Plan:
         return Models(self.engine, sampler, self.vectors.embedder if self.vectors else None)
 
     def request(self, problems: Sequence[Problem], n: int, **more: Any) -> SampleRequest:
-        """A request for n responses to each problem, from the problem's own random streams."""
+        """Return a request for n responses to each problem, from the problem's own random streams.
+
+        more  other fields of the request; `max_tokens` here takes precedence over the plan's
+        """
         assert self.sampling is not None
         options = {"max_tokens": self.sampling.max_tokens} | more
         seeds = [problem_seed("sample", self.config.seed, problem) for problem in problems]
         return SampleRequest(self.prompts(problems), n, self.sampling.sampler, seeds=seeds, **options)
 
     def group(self, problems: Sequence[Problem]) -> Group:
-        """The problems as one group for the engine."""
+        """The problems with their prompts, as one group for the engine."""
         return Group(problems, self.prompts(problems))
 
     def rows(self, problem: Problem) -> int:
@@ -151,7 +155,7 @@ class Plan:
         return next(int(entry["n"]) for entry in self.imported.entries if entry["id"] == problem.id)
 
     def for_selector(self, spec: str) -> Work:
-        """The work of ranking with that selector, under its own key."""
+        """The work of ranking with one of the plan's selectors, under its own key."""
         selector = self.selectors[spec]
         embeddings = self.work.embeddings if "embeddings" in needs(selector) else None
         inputs = {
@@ -169,7 +173,10 @@ class Plan:
     # Before the stages of a run.
 
     def begin(self) -> None:
-        """Make the folders of the stages, so that a store that cannot be written fails before the first token."""
+        """Create the folders of the stages, so that a store that cannot be written fails before the first token.
+
+        An executor of several machines then checks that all of them see the pool's folder.
+        """
         rankings = [self.for_selector(spec).rankings for spec in self.selectors]
         audits = self.work.audits if self.config.audit else None
         for stage in (self.work.pool, self.work.embeddings, self.work.verdicts, self.work.graded, audits, *rankings):
@@ -189,7 +196,7 @@ class Plan:
                 _keep_weights(stage.folder / "weights.json", [weights.to_json() for weights in self.weights[name]])
 
     def check_grader(self) -> None:
-        """Check that this machine can grade, if there is something to grade."""
+        """If there is something to grade: raise HarnessError unless this machine can, and show the task's remark."""
         if self.work.verdicts.missing(self.problems) or missing_rows.waiting(self.work.pool, self.problems):
             remark = self.task.check(unsafe_exec=self.config.unsafe_exec)
             if remark:

@@ -42,7 +42,7 @@ class Outlook:
 
     @property
     def is_long(self) -> bool:
-        """Whether it begins only with the user's consent."""
+        """Whether the work begins only with the user's consent."""
         return self.seconds >= LONG_S or self.responses > MANY_RESPONSES or self.tokens > MANY_TOKENS
 
     def __str__(self) -> str:
@@ -55,8 +55,9 @@ class Outlook:
 
 
 def require_consent(who: str, outlook: Outlook, progress: Progress, shorter: str) -> None:
-    """Ask before work of an hour or more; NotBegun if the answer is no, or if there is no terminal to ask at.
+    """Ask before long work (`outlook.is_long`); NotBegun if the answer is no, or if there is no terminal to ask at.
 
+    who      the command, as messages name it
     shorter  a clause that says what makes the work shorter
     """
     if outlook.is_long and not progress.allows(f"{who} takes {outlook}: begin?"):
@@ -67,7 +68,8 @@ def require_consent(who: str, outlook: Outlook, progress: Progress, shorter: str
 class Preflight:
     """What a run still has to make. Tokens and bytes are upper bounds; a time that is not known is None.
 
-    seconds      sampling, about, at most: all responses are assumed to take as long as the first few alone
+    seconds      sampling, about, at most: by the engine's own estimate, else all responses are assumed to take as long
+                 as the first few alone; None where few are to be sampled
     measuring_s  measuring, by the task's own estimate; None where little or nothing is to be measured
     encoded      existing responses whose hidden states the model must still compute
     encoding_s   the time of that, from a probe
@@ -101,7 +103,7 @@ class Preflight:
 
     @property
     def outlook(self) -> Outlook:
-        """The time of all of it, as far as that is known."""
+        """The known times added up, and the responses and tokens whose sampling or encoding time is not known."""
         seconds = (self.seconds or 0) + (self.measuring_s or 0) + (self.encoding_s or 0)
         sampling = Outlook(0, self.responses, self.tokens) if self.seconds is None else Outlook()
         return Outlook(seconds) + sampling + Outlook(0, self.encoded if self.encoding_s is None else 0)
@@ -117,7 +119,10 @@ class Preflight:
 
 
 def preflight(plan: Plan) -> Preflight:
-    """What the store lacks for this plan, and what it costs to make it."""
+    """Return what the store lacks for this plan, and what it costs to make it.
+
+    If that is much, a short probe measures the model's speed, for which the model is loaded.
+    """
     sampling, problems = plan.sampling, plan.problems
     whole = len(plan.work.pool.missing(problems)) * sampling.n if sampling else 0
     responses = whole + sum(map(len, missing_rows.waiting(plan.work.pool, problems).values()))

@@ -43,7 +43,7 @@ VectorsOf: TypeAlias = Callable[["Candidates"], Floats]
 
 @dataclass(frozen=True)
 class Candidates:
-    """One problem's responses, and the indices of those that were verified, in that order."""
+    """One problem's responses, and the indices of those verified before, in the order in which they were verified."""
 
     problem: Problem
     responses: Responses
@@ -52,7 +52,10 @@ class Candidates:
 
 @dataclass(frozen=True)
 class Chosen:
-    """The choice for one problem: k indices, best first if `ordered`; all its texts, and their names."""
+    """The choice for one problem: k indices of its responses, best first if `ordered`.
+
+    texts, names  of all its responses; names are empty where the pool file has none
+    """
 
     problem_id: str
     order: list[int]
@@ -61,15 +64,16 @@ class Chosen:
     names: Sequence[str] = ()
 
     def row(self) -> dict[str, Any]:
-        """The row of `--json`."""
+        """The row of `--json`: problem_id, order, ordered, and the chosen responses' names if there are any."""
         row = {"problem_id": self.problem_id, "order": self.order, "ordered": self.ordered}
         return row | ({"names": [self.names[index] for index in self.order]} if any(self.names) else {})
 
 
 def select(request: SelectConfig, progress: Progress) -> list[Chosen]:
-    """Choose k responses of every problem; one `Chosen` per problem, in the order of the file.
+    """Choose k responses of every problem; return one `Chosen` per problem, in the order of the file.
 
-    HarnessError, before anything is computed, if the request cannot be carried out.
+    HarnessError if the request cannot be carried out, where possible before any vector is computed, and if the selector
+    fails for a problem.
     """
     context = make_context(request.run_config, progress)
     selector = require_selector(request.selector, context.build("selector", request.selector))

@@ -51,7 +51,7 @@ class Sequences:
 
 
 def run(config: RunConfig, progress: Progress) -> dict[str, Any]:
-    """The row of a run: share solved by budget, restricted means, their errors."""
+    """Run the config and return its row: share solved by budget, restricted means, their standard errors."""
     sequences = planned(config, progress)
     missing = sequences.stopped.missing(sequences.plan.problems)
     older_pools.require_no_sequences(sequences.sampled, sequences.plan.problems, config.adopt or ())
@@ -78,7 +78,7 @@ def planned(config: RunConfig, progress: Progress) -> Sequences:
 
 
 def dry_run(config: RunConfig, progress: Progress) -> list[dict[str, Any]]:
-    """How many problems are in the store, and how many are not."""
+    """Return one row: how many problems are in the store ("there"), how many are not ("to_make"), and the key."""
     sequences = planned(config, progress)
     missing, total = len(sequences.stopped.missing(sequences.plan.problems)), len(sequences.plan.problems)
     progress.say(f"to do: at most {missing * sequences.sampling.n:,} responses to {missing:,} problems")
@@ -120,7 +120,7 @@ class Judge:
         return self.verdicts[response]
 
     def accepts(self, text: str, finish: str) -> bool:
-        """Whether it is correct."""
+        """Whether the response is correct; arguments as for `verdict`."""
         return self.verdict(text, finish).status == "correct"
 
 

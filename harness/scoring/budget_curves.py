@@ -23,7 +23,7 @@ RESAMPLES = 1000
 
 
 def budgets(n: int) -> list[int]:
-    """About `POINTS` budgets from 1 to n, including those of the tables."""
+    """Return the budgets of a curve, ascending: at most `POINTS` on a log axis from 1 to n, and those of the tables."""
     return sorted({int(k) for k in np.geomspace(1, n, POINTS).round()} | set(metrics.budgets(n)))
 
 
@@ -40,8 +40,9 @@ def oracle_shares(outcomes: Outcomes, ks: Sequence[int]) -> Floats:
 def selected_shares(outcomes: Outcomes, ks: Sequence[int]) -> tuple[list[int], Floats]:
     """The budgets, and for each problem and budget the share of trials with a correct response, (problems, budgets).
 
-    A subset method brings its own budgets, and `ks` is ignored. No budget may exceed the smallest pool: then the rank
-    N+1, which means "no correct response", never counts as a hit.
+    For a ranker the budgets are `ks`. No budget may exceed the size of the smallest pool: else the rank N+1, which
+    means "no correct response", would count as a hit. For a subset method `ks` is ignored: the budgets are those for
+    which every problem has a subset.
     """
     if outcomes.hits is not None:
         complete = [k for k, hits in sorted(outcomes.hits.items()) if len(hits) == len(outcomes.n)]

@@ -98,7 +98,7 @@ def random_budget_for(share: float, n: Ints, c: Ints) -> int | None:
 
 
 def reference_ranks(n: Ints, c: Ints) -> dict[str, Ints]:
-    """The rank of the first correct response, (problems,), for the oracle (best) and the anti-oracle (worst possible).
+    """The rank of the first correct response, (problems,), in the best ("oracle") and worst ("anti_oracle") order.
 
     Where c = 0 both are N+1.
     """
@@ -107,10 +107,10 @@ def reference_ranks(n: Ints, c: Ints) -> dict[str, Ints]:
 
 
 def telling_budget(n: Ints, c: Ints) -> int | None:
-    """The budget, a power of two or N, at which random selection solves nearest to half of the solvable problems.
+    """The budget at which random selection solves about half of the solvable problems: a power of two or the least N.
 
-    At this budget the hit of a subset varies most. It depends on (N, c) alone, so no selector can influence it. None
-    where no problem is solvable.
+    It is the one that comes nearest to half: there the hit of a subset varies most. It depends on (N, c)
+    alone, so no selector can influence it. None where no problem is solvable.
     """
     if not (np.asarray(c) > 0).any():
         return None
@@ -143,7 +143,8 @@ class Outcomes:
 
     n, c, errors  (entries,) pool sizes, correct responses, verifier errors
     ranks         (entries, trials) rank of the first correct response, N+1 where there is none; None for subsets
-    hits          k -> (entries, trials) whether a subset of size k held a correct response; None for rankers
+    hits          k -> (entries, trials) whether a subset of size k held a correct response; None for rankers. If some
+                  entries have no subset of size k, the array has rows for the others only
     pools         how many pools each problem has: one per seed
     """
 
@@ -155,7 +156,7 @@ class Outcomes:
     pools: int = 1
 
     def inside(self, values: Floats) -> Floats:
-        """The mean over each problem's pools; values (entries, ...)."""
+        """The mean over each problem's pools, (problems, ...); values (entries, ...)."""
         values = np.asarray(values, float)
         mean: Floats = values.reshape(-1, self.pools, *values.shape[1:]).mean(axis=1)
         return mean
@@ -169,7 +170,10 @@ class Outcomes:
         return mean
 
     def hits_within(self, k: int) -> Floats | None:
-        """Whether the first k picks, or the subset of size k, hold a correct response: (entries, trials), or None."""
+        """Whether the first k picks, or the subset of size k, hold a correct response: (entries, trials) of 0 and 1.
+
+        None if there are neither ranks nor, for each entry, a subset of size k.
+        """
         if self.hits is not None:
             hits = self.hits.get(k)
             return None if hits is None or len(hits) < len(self.n) else np.asarray(hits, float)
@@ -182,7 +186,7 @@ class Outcomes:
 def over_seeds(groups: Sequence[Sequence[Outcomes]]) -> Outcomes:
     """Join the outcomes of several cells. A group holds the cells of one pool, all with the same problems in one order.
 
-    The cells of a group become further trials on its pool. All groups have the same size.
+    The cells of a group become further trials on its pool. All groups must have the same size and the same problems.
     """
     pools = [_more_trials(group) for group in groups]
 
@@ -211,7 +215,8 @@ def _more_trials(group: Sequence[Outcomes]) -> Outcomes:
 def summary(outcomes: Outcomes, seed: int = 0) -> dict[str, Any]:
     """The metrics of one row of a table. docs/statistics.md explains each one and how far its interval can be trusted.
 
-    A subset method has pass@k and its gain; metrics that need a rank are None. `seed` seeds the bootstrap resamples.
+    A subset method has pass@k, its gain and the values at the telling budget; metrics that need a rank are None, or {}
+    where there would be one for each budget. `seed` seeds the bootstrap resamples.
     """
     n, c, pools = outcomes.n, outcomes.c, outcomes.pools
     ks = budgets(int(n.min())) if n.size else []
@@ -334,7 +339,10 @@ def _at_budget(outcomes: Outcomes) -> dict[str, Any]:
 
 
 def pass_at_k(outcomes: Outcomes, ks: Sequence[int]) -> dict[str, float | None]:
-    """k -> share of (problem, trial) pairs whose first k picks, or subset of size k, hold a correct response."""
+    """k, as text -> share of (entry, trial) pairs whose first k picks, or subset of size k, hold a correct response.
+
+    A subset method has its own budgets: `ks` is ignored, and pools without a subset of size k are left out at k.
+    """
     if outcomes.hits is not None:
         return {str(k): _mean(hits) for k, hits in sorted(outcomes.hits.items())}
     if outcomes.ranks is None:

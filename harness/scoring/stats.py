@@ -71,7 +71,7 @@ def trust(n: Ints, c: Ints) -> Trust:
 
 
 def ratio_interval(a: Floats, b: Floats, seed: int) -> list[float] | None:
-    """[low, high], 95 %, for mean(a)/mean(b); a, b (problems,) positive, paired. None for fewer than two problems."""
+    """[low, high], 95 %, for mean(a)/mean(b); a, b (problems,) positive, paired. None as in `ratio_intervals`."""
     return ratio_intervals(np.asarray(a)[:, None], np.asarray(b)[:, None], seed)[0]
 
 
@@ -193,8 +193,9 @@ def random_order_test(ranks: Ints, n: Ints, c: Ints) -> float | None:
 def independent_trials(ranks: Ints, n: Ints, c: Ints) -> int:
     """The effective number of independent trials, 1 to T: T / (1 + (T - 1) r) rounded down.
 
-    ranks (problems, trials), every problem with 0 < c < N. r is the trials' intraclass correlation around their
-    expectations, at least 0. A deterministic ranker repeats one trial: r = 1, one trial. Random orders: r = 0.
+    ranks (problems, trials), every problem with 0 < c < N. r is the trials' intraclass correlation around the expected
+    ranks of random orders, which are first scaled to the observed mean; r is at least 0. A deterministic ranker repeats
+    one trial: r = 1, one trial. Random orders: r is near 0.
     """
     return _independent(np.asarray(ranks, float), (n + 1) / (c + 1))
 
@@ -260,8 +261,8 @@ def random_subset_test(hits: Floats, chances: Floats) -> float | None:
 
     hits (problems, trials) of 0 and 1; chances (problems,) that a random subset of this budget holds a correct one. The
     null distribution is exact: given (N, c) random subsets are independent, and the number of hits is Poisson
-    binomial, as permuting the responses' labels in every pool would give. Trials that agree count as one, as in
-    `random_order_test`.
+    binomial, as permuting the responses' labels in every pool would give. Trials that agree are not independent
+    evidence: an effective number of them counts, as in `independent_trials`.
     """
     hits, chances = np.asarray(hits, float), np.asarray(chances, float)
     varies = (chances > 0) & (chances < 1)
@@ -295,9 +296,10 @@ class Paired:
     """The comparison of two selectors on the same problems; trials are averaged inside a problem.
 
     difference  mean samples-to-correct of the first minus the second: below 0 the first needs fewer; 95 % interval
-    ratio       mean of the second / mean of the first: above 1 the first needs fewer; 95 % interval; None if one is 0
+    ratio       mean of the second / mean of the first: above 1 the first needs fewer; None if a mean is 0; 95 %
+                interval, None also if the value of any problem is 0
     p           two-sided, sign-flip permutation test of the difference
-    fewer, more the problems (their places) where the first needs fewer, or more, calls; largest difference first
+    fewer, more the indices of the problems where the first needs fewer, or more, calls; largest difference first
     """
 
     difference: float
@@ -312,10 +314,11 @@ class Paired:
 def paired_difference(
     ours: Ints | Floats, theirs: Ints | Floats, seed: int, flips: int = FLIPS, widest: float = np.inf
 ) -> Paired:
-    """Compare two selectors on the same problems in the same order.
+    """Compare two selectors on the same problems in the same order; HarnessError if their numbers of problems differ.
 
-    ours, theirs: their ranks, or other values of which less is better, (problems, trials); `widest`: the largest
-    possible difference.
+    ours, theirs  their ranks, or other values of which less is better, (problems, trials)
+    seed, flips   of the bootstrap and of `sign_flip_test`
+    widest        the largest possible difference: an interval that would reach so far is None
     """
     if len(ours) != len(theirs):
         raise HarnessError(f"paired difference: {len(ours)} and {len(theirs)} problems; compare the same ones")
@@ -335,9 +338,10 @@ def paired_difference(
 
 
 def sign_flip_test(differences: Floats, seed: int, flips: int = FLIPS) -> float:
-    """Two-sided p of the mean of paired differences (problems,): exact over all signs, or over `flips` random ones.
+    """Two-sided p of the mean of paired differences (problems,), from flips of their signs.
 
-    Exact where the two selectors are exchangeable, which equal ones are. 1 where at most one problem differs.
+    All combinations of signs are tried if there are at most `flips`, else `flips` random ones. The test is exact where
+    the two selectors are exchangeable, which equal ones are. 1 where at most one problem differs.
     """
     d = np.asarray(differences, float)
     d = d[d != 0]  # a sign does not change a zero
@@ -359,7 +363,7 @@ def sign_flip_test(differences: Floats, seed: int, flips: int = FLIPS) -> float:
 
 
 def false_discovery_rates(p_values: Sequence[float | None]) -> list[float | None]:
-    """The Benjamini-Hochberg adjusted p of each row of a task's table, in the order given; None stays None.
+    """The Benjamini-Hochberg adjusted p of each row of one table, in the order given; None stays None.
 
     Among the rows at or below 0.05 at most 5 % on average are false discoveries, if the tests are independent or
     positively dependent (Benjamini and Yekutieli 2001). Rows of one table share problems. Whether two-sided p-values

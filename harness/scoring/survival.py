@@ -36,12 +36,12 @@ class Survival:
     influence: Floats
 
     def solved(self, k: int) -> tuple[float, float] | None:
-        """The share solved within k calls and its standard error; None beyond the last call at risk."""
+        """The share solved within k calls and its standard error; None beyond the last call at risk, unless S is 0."""
         curve = self._until(k)
         return None if curve is None else (1 - float(curve[0][-1]), _error(curve[1][:, -1]))
 
     def restricted_mean(self, k: int) -> tuple[float, float] | None:
-        """E min(T, k + 1) and its standard error; None beyond the last call at risk."""
+        """E min(T, k + 1) and its standard error; None beyond the last call at risk, unless S is 0."""
         curve = self._until(k)
         return None if curve is None else (float(curve[0].sum()), _error(curve[1].sum(axis=1)))
 
@@ -59,7 +59,12 @@ def _error(influence: Floats) -> float:
 
 
 def kaplan_meier(times: Ints, solved: Sequence[Any], clusters: Sequence[Any]) -> Survival:
-    """The Kaplan-Meier estimate from each sequence's stopping time, whether solved (else censored), and cluster."""
+    """The Kaplan-Meier estimate of the stopping time; each argument has one entry for each sequence.
+
+    times     the verifier call, from 1, at which the sequence was solved or its budget ended
+    solved    whether it was solved; else it is censored
+    clusters  labels: sequences with equal labels form one cluster
+    """
     times, events = np.asarray(times, np.int64), np.asarray(solved, bool)
     calls = np.arange(1, int(times.max()) + 1)
     at_risk = times[:, None] >= calls  # (sequences, calls)

@@ -23,7 +23,10 @@ TROUBLE = ("timeout", "stalled", "memory", "unparsed")
 
 
 def audit_problems(work: Work, problems: Sequence[Problem]) -> None:
-    """Grade some problems' responses by the task's second grader, and keep its verdicts (null if the task has none)."""
+    """Grade some problems' responses by the task's second grader, and write its verdicts into the store.
+
+    The verdict is null where the grader cannot judge a response, or the task has no second grader.
+    """
     task = work.build_task()
     for problem in problems:
         pool = shards.read_responses(work.pool.path(problem))
@@ -38,9 +41,13 @@ def _second_verdict(task: Task, problem: Problem, response: Ended) -> Verdict | 
 
 
 def summary(work: Work, problems: Sequence[Problem]) -> dict[str, Any]:
-    """Counts over a pool: verdicts, routes, reasons, what was audited, disputed (either way), in trouble.
+    """Count over the problems: verdicts, what was audited, disputed (either way) and in trouble, routes, and reasons.
 
-    Problems that have not been audited count as graded only.
+    Each problem must be graded; one that has not been audited adds nothing to what was audited or disputed.
+
+    correct_here_only, correct_there_only   the disputed responses that only the first, or only the second, accepts
+    routes                                  route -> number of verdicts; "-" if the grader has only one
+    reasons                                 the 20 most frequent reasons of verdicts other than "correct" -> number
     """
     counts: Counter[str] = Counter()
     routes: Counter[str] = Counter()
@@ -74,7 +81,7 @@ def summary(work: Work, problems: Sequence[Problem]) -> dict[str, Any]:
 
 
 def disputed(work: Work, problem: Problem, n: int) -> int | None:
-    """How many of a problem's first n verdicts the second grader disputes; None if it was not asked."""
+    """How many of a problem's first n verdicts the second grader disputes; None if the store holds no audit of it."""
     if not work.audits.path(problem).exists():
         return None
     verdicts, _ = shards.read_full_verdicts(work.verdicts.path(problem))
@@ -90,7 +97,10 @@ def second_correct(work: Work, problem: Problem) -> int:
 
 
 def listing(work: Work, problems: Sequence[Problem]) -> Iterator[dict[str, Any]]:
-    """Every response that is disputed, in trouble or an error, in the problems' order."""
+    """Yield an entry for each response that is disputed, in trouble or an error, in the problems' order.
+
+    The entry's `why` is "disputed", else the trouble (see `trouble`), else "error".
+    """
     for problem in problems:
         verdicts, answers = shards.read_full_verdicts(work.verdicts.path(problem))
         second = _second_verdicts(work, problem, len(verdicts))
@@ -114,7 +124,7 @@ def listing(work: Work, problems: Sequence[Problem]) -> Iterator[dict[str, Any]]
 
 
 def trouble(verdict: Verdict) -> str | None:
-    """The limit that a check ran into, or "unparsed"; None if there was no trouble."""
+    """The limit that a check ran into ("timeout", "stalled", "memory"), or "unparsed"; None if there was no trouble."""
     return next((name for name in TROUBLE if name in verdict.reason), None)
 
 

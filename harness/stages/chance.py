@@ -34,7 +34,10 @@ Gradings = tuple[Problem, Sequence[Problem]]  # a problem, and the problems whos
 
 
 def stage_of(store: Store, work: Work, task: Task, problems: Sequence[Problem]) -> Stage | None:
-    """The stage of the counts, whose key holds all problems of the run; None for a task without a chance level."""
+    """The stage of the counts, whose key depends on all problems of the run.
+
+    None if the task wants no such gradings (`chance_gradings` is 0), or the verdicts came with an imported pool.
+    """
     if not task.chance_gradings or work.verdicts.inputs["given"]:
         return None
     names = digest([shard_name(problem) for problem in problems])
@@ -45,7 +48,7 @@ def stage_of(store: Store, work: Work, task: Task, problems: Sequence[Problem]) 
 def measure(
     store: Store, executor: Executor, work: Work, task: Task, problems: Sequence[Problem], progress: Progress
 ) -> None:
-    """Make the counts that the store lacks, through the executor."""
+    """Grade by other problems' references, through the executor, and write the counts that the store lacks."""
     stage = stage_of(store, work, task, problems)
     if stage is None:
         return
@@ -59,7 +62,7 @@ def measure(
 
 
 def others(work: Work, task: Task, problems: Sequence[Problem], problem: Problem) -> list[Problem]:
-    """The problems by whose references a problem's responses are graded."""
+    """Choose the problems against whose references a problem's responses are graded; [] if no reference differs."""
     n = shards.count_rows(work.pool.path(problem))
     m = max(1, min(n if work.n is None else work.n, RESPONSES))
     own = repr(problem.reference)
@@ -70,7 +73,10 @@ def others(work: Work, task: Task, problems: Sequence[Problem], problem: Problem
 
 
 def grade(work: Work, stage: Stage, gradings: Gradings) -> None:
-    """Grade a problem's responses against other problems' references; keep how many were correct, of how many."""
+    """Grade a problem's responses against other problems' references, and write the counts into the store.
+
+    The counts are the number of correct gradings, and of all gradings.
+    """
     problem, tried = gradings
     task = work.build_task()
     pool = shards.read_responses(work.pool.path(problem)).first(RESPONSES if work.n is None else min(work.n, RESPONSES))

@@ -17,7 +17,7 @@ from .project import project
 
 
 def embed(todo: ModelWork, models: Models, group: Group, report: Report) -> None:
-    """Embed a group's stored responses, by the embedder or by a second pass of the engine."""
+    """Embed a group's stored responses, by the embedder or by a second pass of the engine, and write the vectors."""
     for problem, prompt in zip(group.problems, group.prompts, strict=True):
         responses = shards.read_responses(todo.work.pool.path(problem))
         vectors = _vectors(todo, models, problem, prompt, responses)
@@ -51,9 +51,9 @@ def _vectors(todo: ModelWork, models: Models, problem: Problem, prompt: Sequence
 
 
 def embedded(embedder: Embedder, spec: str, problem: Problem, texts: Sequence[str]) -> Any:
-    """The embedder's vectors of texts, (n, d) dense or scipy-sparse; HarnessError if it gives anything else.
+    """The embedder's vectors of texts, (n, d) dense or scipy-sparse; HarnessError if it raises or returns others.
 
-    Lists, tensors and data frames are converted to arrays.
+    Lists, tensors and data frames are converted to arrays. `spec`: the embedder's name in messages.
     """
     try:
         with contained():

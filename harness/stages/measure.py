@@ -23,7 +23,11 @@ from .work import Work, batches
 
 
 def measure(store: Store, task: Task, work: Work, problems: Sequence[Problem], progress: Progress) -> Work:
-    """Measure the responses of these problems if the task is `Measured`; return the work of judging them."""
+    """Measure the responses of these problems that the store has no measurements of, and write the measurements.
+
+    Return `work` with the stage of the measurements as `measured`. If the task is not `Measured`, or there are no
+    problems, return `work` unchanged.
+    """
     if not isinstance(task, Measured) or not problems:
         return work
     measurer = task.measurer()
@@ -42,9 +46,9 @@ def measure(store: Store, task: Task, work: Work, problems: Sequence[Problem], p
 def still_to_measure(
     store: Store, task: Task, work: Work, problems: Sequence[Problem], n: int
 ) -> list[tuple[Problem, int]]:
-    """The number of responses still to be measured, per problem; empty if the task does not measure.
+    """The problems with responses still to be measured, each with their number; empty if the task does not measure.
 
-    A problem that is not sampled yet counts as `n` distinct responses.
+    Graded problems are left out. A problem that is not sampled yet counts as `n` distinct responses.
     """
     ungraded = work.verdicts.missing(problems) if isinstance(task, Measured) else []
     if not ungraded or not isinstance(task, Measured):

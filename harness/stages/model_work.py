@@ -27,7 +27,9 @@ class ModelWork:
     """What a worker needs to sample and to embed, beside the group of problems.
 
     engine, sampler, embedder   specs; None if not needed
-    identities                  of the planned engine and embedder, which are part of the keys
+    n                           responses to each problem
+    dim                         vectors with more features are projected to this number
+    identities                  "engine", "embedder" -> identity of the planned one, which is part of the keys
     """
 
     work: Work
@@ -54,7 +56,10 @@ Step = Callable[[ModelWork, Models, Group, Report], None]
 
 
 def in_worker(step: Step, todo: ModelWork, group: Group, report: Report) -> None:
-    """Do one step in a worker, which keeps its engine and embedder for the next group."""
+    """Call `step` for a group, with models that the worker builds once and uses again for the next group.
+
+    HarnessError if an engine or embedder that is built here has another identity than the planned one.
+    """
     step(todo, _models(todo), group, report)
 
 

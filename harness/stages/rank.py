@@ -22,11 +22,12 @@ from .work import Work, component, one_thread, ranking_rng
 
 
 def rank_problems(work: Work, problems: Sequence[Problem]) -> None:
-    """Order some problems' pools by the selector, once per trial, up to the first correct response; keep the orders.
+    """Rank some problems' pools with the selector, for each trial, and write the results into the store.
 
-    The pools are ranked together if the selector has `rank_many`, else one after the other. A pool without a correct
-    response is not ranked: its samples-to-correct is N+1 for every order. With a `rank_timeout` this is done in a child
-    process, which is killed if it takes longer.
+    The result of a trial is the order up to the first correct response, or from a subset method one subset for each
+    budget. The pools are ranked together if the selector has `rank_many` and its `many` is above 1, else one after the
+    other. A pool without a correct response is not ranked: its samples-to-correct is N+1 for every order. With a
+    `rank_timeout` this is done in a child process, which is killed if it takes longer.
     """
     assert work.rankings is not None
     if work.rank_timeout is not None:
@@ -60,7 +61,7 @@ def _is_correct(work: Work, problem: Problem) -> list[bool]:
 
 
 def how_many(selector: Selector) -> int:
-    """The number of pools that the selector prefers to rank together."""
+    """The number of pools that the selector prefers to rank together; 1 for a selector without `rank_many`."""
     return selector.many if isinstance(selector, RanksMany) else 1
 
 
@@ -105,7 +106,7 @@ def _trial(selector: Selector, ranked: _Ranked, rng: np.random.Generator, order:
 
 
 def ranking_named(selector: str, problem: Problem) -> AbstractContextManager[None]:
-    """Print on stderr which selector is ranking which problem, if it takes long."""
+    """A context that prints on stderr which selector is ranking which problem, if this takes long."""
     return named(
         f"selector {selector!r}, problem {problem.id!r}: ranking (`harness run --rank-timeout` bounds it)", RANK_S
     )

@@ -28,9 +28,9 @@ _LATE, _DIED = "late", "died"
 
 
 def call(rank: Rank, work: Work, problems: Sequence[Problem]) -> None:
-    """Call `rank(work, problems)` in the child. HarnessError if it takes longer than `work.rank_timeout` a problem.
+    """Call `rank(work, problems)` in the child process; HarnessError if the call fails or takes too long.
 
-    Problems that are ranked together share the sum of their times.
+    The limit is `work.rank_timeout` seconds times the number of problems: problems of one call share their times.
     """
     assert work.rank_timeout is not None
     names = ", ".join(repr(problem.id) for problem in problems[:3]) + (", ..." if len(problems) > 3 else "")
@@ -109,7 +109,7 @@ def _end(process: multiprocessing.process.BaseProcess, link: Connection) -> None
 
 
 def forget() -> None:
-    """End the child: a plugin may have been edited since it was built there."""
+    """End the child process, if there is one; the next `call` starts another, with plugins as they are then."""
     for child in _children.values():
         child.end()
     _children.clear()

@@ -18,9 +18,10 @@ Keep = Callable[[Problem, Responses], None]
 
 
 def sample(todo: ModelWork, models: Models, group: Group, report: Report) -> None:
-    """Sample the responses of a group's problems that the store lacks, and keep each problem's once they are finished.
+    """Sample the responses to a group's problems that have no shard yet, and write each problem's once it is finished.
 
-    A worker that takes over a lost one's group samples only what that one has not kept.
+    So a worker that takes over the group of a lost worker samples only what the lost one has not written. HarnessError
+    if more than half of the responses did not arrive.
     """
     state = models.embedder.state if models.embedder else None
     missing = _without_shard(todo, group)
@@ -31,7 +32,7 @@ def sample(todo: ModelWork, models: Models, group: Group, report: Report) -> Non
 
 
 def sample_missing(todo: ModelWork, models: Models, group: Group, report: Report) -> None:
-    """Sample the responses that are missing from stored problems, and put them among the others."""
+    """Sample the responses that are missing from the shards of a group's problems, and add them to these shards."""
     pool = todo.work.pool
     rows = [sorted(shards.read_missing(pool.path(problem))) for problem in group.problems]
     _sample(todo, models, group, report, partial(missing_rows.fill, pool), rows=rows)

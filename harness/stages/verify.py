@@ -18,7 +18,10 @@ Ended: TypeAlias = tuple[str, str]  # a response and how it ended: "stop", "leng
 
 
 def grade_problems(work: Work, problems: Sequence[Problem]) -> None:
-    """Grade some problems' responses and extract their answers; keep both, and verdicts that other pools share."""
+    """Grade some problems' responses and extract their answers; write verdicts and answers into the store.
+
+    Verdicts that were not made from measurements are also written to `work.graded`, which all pools share.
+    """
     task = work.build_task()
     for problem in problems:
         _grade(work, task, problem)
@@ -41,7 +44,10 @@ def _grade(work: Work, task: Task, problem: Problem) -> None:
 def judged(
     task: Task, problem: Problem, responses: Responses, measurements: Mapping[str, Mapping[str, float]]
 ) -> tuple[list[Verdict], list[str | None]]:
-    """The verdict on each text by its measurements (a dict by text hash), and its answer; `error` if judging fails."""
+    """The verdict on each response, from its measurements, and its canonical answer; `error` if judging raises.
+
+    measurements  `text_hash` of a response -> its measurements; a response that is not in it has {}
+    """
     assert isinstance(task, Measured)
     verdicts: list[Verdict] = []
     for text in responses.texts:
@@ -60,11 +66,13 @@ def graded(
     known: dict[str, Verdict] | None = None,
     finish: Sequence[str] | None = None,
 ) -> tuple[list[Verdict], list[str | None]]:
-    """The verdict on each text and its canonical answer; a verifier that raises gives `error`, never `wrong`.
+    """The verdict on each text, and its canonical answer; `error`, never `wrong`, if the verifier raises.
+
+    Only a HarnessError of the verifier passes through: it is a fault that the user can fix.
 
     Of responses that are equal or have equal verdict keys one is graded, or none if `known` (hash of a verdict key ->
-    verdict) has the verdict. New verdicts are added to `known`, but not errors, which say nothing of the response.
-    `finish`: how each response ended, for a task that reads it; None if not known.
+    verdict) has the verdict. New verdicts with a key are added to `known`, but not errors, which say nothing of the
+    response. `finish`: how each response ended, for a task that reads it; None if not known.
     """
     known = {} if known is None else known
     every = ended(task, texts, finish)
@@ -147,7 +155,7 @@ def _key_hash(task: Task, problem: Problem, response: Ended, answer: str | None)
 def answers_of(
     task: Task, problem: Problem, texts: Sequence[str], finish: Sequence[str] | None = None
 ) -> list[str | None]:
-    """The canonical answers; None for a response without one, or if the extraction raises. `finish` as in `graded`."""
+    """The canonical answer of each text; None if it has none, or the extraction raises. `finish` as in `graded`."""
     each = ended(task, texts, finish)
     try:
         with contained():
@@ -160,7 +168,7 @@ def answers_of(
 
 
 def answer_or_none(task: Task, problem: Problem, text: str, finish: str = "") -> str | None:
-    """The canonical answer; None if there is none or the extraction raises."""
+    """The canonical answer of one response; None if there is none or the extraction raises."""
     try:
         with contained():
             return task.answer(problem, text, **finish_argument.keyword(task, "answer", finish))

@@ -65,7 +65,10 @@ def _registry(plugin_files: tuple[Path, ...]) -> Registry:
 
 @functools.lru_cache(maxsize=8)
 def component(kind: str, spec: str, plugin_files: tuple[Path, ...], context: tuple[tuple[str, Any], ...] = ()) -> Any:
-    """The component of that spec, built once in a process."""
+    """Build the component of this spec, or return the one that this process built before (the last 8 used are kept).
+
+    context  (name, value) pairs that the harness passes to its factory, such as ("model", "NAME")
+    """
     return build(_registry(plugin_files), kind, spec, **dict(context))
 
 
@@ -87,7 +90,7 @@ def _threads(selector: str) -> ThreadpoolController:
 def one_thread(selector: str) -> AbstractContextManager[Any]:
     """A context that limits libraries to one thread, so that sums, and hence orders, are the same in any process.
 
-    Finding the libraries' thread pools is slow: it is done once for each `selector`, which changes nothing else.
+    Finding the libraries' thread pools is slow: it is done once for each `selector`, the argument's only purpose.
     """
     limit: AbstractContextManager[Any] = _threads(selector).limit(limits=1)
     return limit
@@ -99,7 +102,7 @@ def ranking_rng(seed: int, problem: Problem, trial: int) -> np.random.Generator:
 
 
 def problem_seed(purpose: str, seed: int, problem: Problem) -> int:
-    """A 64-bit seed for a problem and a purpose; it does not depend on the selector."""
+    """A 64-bit seed made from a purpose ("sample", "rank", "chance"), the run's seed and the problem's id."""
     return int(digest([purpose, seed, problem.id], 16), 16)
 
 
@@ -109,6 +112,6 @@ def over(work: Work, function: Callable[[Work, Any], None]) -> Callable[[Any], N
 
 
 def batches(items: Sequence[Item], size: int) -> Iterator[Sequence[Item]]:
-    """The items in groups of `size`, in order."""
+    """Yield the items in groups of `size`, in order; the last group may be smaller."""
     for start in range(0, len(items), size):
         yield items[start : start + size]

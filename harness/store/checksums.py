@@ -44,7 +44,7 @@ class BadShard(HarnessError):
 
 
 def root_of(path: Path) -> Path:
-    """The store that a shard's file is in."""
+    """The root folder of the store that holds the shard at this path."""
     return path.parents[min(2, len(path.parents) - 1)]
 
 
@@ -106,7 +106,10 @@ def _sha256(*parts: memoryview) -> bytes:
 
 
 def read_regular(path: Path) -> bytes:
-    """The content of a regular file; HarnessError for a FIFO, folder, socket or device, without waiting for it."""
+    """The content of a regular file; BadShard for a FIFO, folder or device, without waiting for it.
+
+    OSError if the file cannot be opened: it is missing, or a socket.
+    """
     descriptor = os.open(path, os.O_RDONLY | _NO_BLOCK)
     try:
         mode = os.fstat(descriptor).st_mode

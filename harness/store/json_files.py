@@ -31,7 +31,7 @@ def read_json(path: Path) -> Any:
 
 
 def write_record(path: Path, value: Mapping[str, Any]) -> None:
-    """Write a JSON shard: the value, with its checksum as the first entry."""
+    """Write a JSON shard: the value, and the file's checksum as a further entry."""
     write_parts(path, sealed(path, json_bytes({CHECKSUM: blank(path), **value})))
 
 

@@ -22,7 +22,10 @@ def stored_pool(root: Path, key: str) -> Path:
 
 
 def graded_folder(root: Path, key: str) -> Path | None:
-    """The folder of the pool's verdicts, the newest if it was graded more than once; None if it was not graded."""
+    """The folder of the verdicts on the pool with this (whole) key; None if the pool was not graded.
+
+    If the pool was graded more than once, it is the folder with the newest manifest.
+    """
     manifests = [
         path for path in (root / "verdict").glob("*/manifest.json") if read_manifest(path.parent).get("pool") == key
     ]

@@ -28,7 +28,10 @@ MARK = ".unanswered.json"
 
 
 def mark(pool: Stage, problem: Problem, missing: Mapping[int, str]) -> None:
-    """Mark a problem with missing rows, before its shard is written; remove the mark if no row is missing."""
+    """Write the mark of a problem with missing rows (row -> reason); remove the mark if no row is missing.
+
+    For a new problem call this before its shard is written.
+    """
     path = _mark(pool, problem)
     if missing:
         write_json(path, {str(row): storable(why) for row, why in missing.items()})

@@ -25,7 +25,7 @@ OLDER = "older.json"  # written by `harness doctor --rekey` into the folder of a
 
 
 def as_parquet(path: Path, columns: Mapping[str, Any], schema: pa.Schema) -> tuple[memoryview, bytes, memoryview]:
-    """The content of a parquet file in three parts, as `sealed` gives it; the checksum is its last metadata entry."""
+    """Return a parquet file's content in the three parts of `sealed`; the checksum is its last metadata entry."""
     schema = schema.with_metadata({**(schema.metadata or {}), CHECKSUM: blank(path)})
     sink = pa.BufferOutputStream()
     table = pa.table({name: pa.array(columns[name], schema.field(name).type) for name in schema.names}, schema=schema)
@@ -41,7 +41,10 @@ def content_of(path: Path) -> bytes:
 
 
 def table_in(path: Path, schema: pa.Schema | None = None, columns: list[str] | None = None) -> pa.Table:
-    """The columns of a parquet file, cast to the schema; without a schema all columns as they are."""
+    """Read a shard's parquet file: its columns, cast to the schema if there is one.
+
+    columns  the names of the columns; None: those of the schema, or all columns if there is no schema
+    """
     with unreadable(path):
         # One thread: a shard is small, and more threads only cost memory and start-up time. `pq.read_table` first sets
         # up a data set of files, which takes three times as long as reading the verdicts of a problem.
@@ -79,7 +82,7 @@ def unreadable(path: Path) -> Iterator[None]:
 
 
 def is_unsealed(path: Path) -> bool:
-    """Whether a shard has no checksum: an older version wrote it, or it is damaged."""
+    """Whether a shard can be read and has no checksum: an older version wrote it, or it is damaged."""
     try:
         with unreadable(path):
             check(path, read_regular(path))

@@ -46,7 +46,7 @@ def count_rows(path: Path) -> int:
 
 
 def require_rows(path: Path, rows: int, n: int) -> None:
-    """Raise HarnessError unless a shard has as many rows as its problem has responses."""
+    """Raise HarnessError unless a shard's number of rows is n, the number of its problem's responses in the pool."""
     if rows != n:
         raise BadShard(path, f"holds {rows:,} rows and not {n:,}, as its pool does")
 
@@ -123,7 +123,7 @@ def write_verdicts(
     answers: Sequence[str | None],
     conditions: Mapping[str, str] | None = None,
 ) -> None:
-    """Write one problem's verdicts, canonical answers and the conditions under which they were made."""
+    """Write one problem's verdicts and canonical answers, and the conditions (name -> value) of the grading."""
     columns = _verdict_columns(verdicts)
     columns["answer"] = [None if answer is None else storable(answer) for answer in answers]
     schema = VERDICTS.with_metadata({"conditions": canonical_json(dict(conditions or {}))})
@@ -173,7 +173,7 @@ def read_conditions(path: Path) -> dict[str, str]:
 
 
 def write_graded(path: Path, verdicts: Mapping[str, Verdict]) -> None:
-    """Write verdicts on one problem by the hashes (32 hex digits) of their verdict keys."""
+    """Write verdicts on one problem: hash of a verdict key (32 hex digits) -> verdict."""
     columns = {"key": [bytes.fromhex(key) for key in verdicts], **_verdict_columns(verdicts.values())}
     write_parts(path, as_parquet(path, columns, _GRADED))
 
@@ -188,7 +188,10 @@ def read_graded(path: Path) -> dict[str, Verdict]:
 
 
 def write_measurements(path: Path, measurements: Mapping[str, Mapping[str, float]]) -> None:
-    """Write measurements of one problem's responses by their hashes; waits for the disk, because they are costly."""
+    """Write measurements of one problem's responses: `text_hash` of a response -> {name: value}.
+
+    Waits for the disk, because measurements are costly.
+    """
     names = sorted({name for values in measurements.values() for name in values})
     fields = [("key", pa.binary(16)), *((name, pa.float64()) for name in names)]
     columns: dict[str, Any] = {"key": [bytes.fromhex(key) for key in measurements]}

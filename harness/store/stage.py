@@ -35,7 +35,7 @@ from .versions import versioned
 
 @dataclass(frozen=True)
 class Stage:
-    """One folder of shards, one file per problem, all made from the same inputs. Touches no disk until `begin`."""
+    """One folder of shards, one file per problem, all made from the same inputs. `begin` creates the folder."""
 
     folder: Path
     key: str
@@ -62,13 +62,17 @@ class Stage:
 
 
 class Store:
-    """The folder that holds all stages; created with the first shard."""
+    """The folder that holds all stages; created when the first stage begins."""
 
     def __init__(self, root: str | Path) -> None:
         self.root = Path(root)
 
     def stage(self, kind: str, inputs: Mapping[str, Any], suffix: str) -> Stage:
-        """The stage of that kind for those inputs."""
+        """The stage of these inputs; creates nothing on the disk.
+
+        kind    one of `versions.STAGES`, such as "pool"
+        suffix  of the shards' files, with the dot
+        """
         inputs = versioned(kind, inputs)
         key = digest({"stage": kind, **inputs})
         return Stage(self.root / kind / key, key, suffix, inputs)

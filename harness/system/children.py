@@ -40,8 +40,10 @@ def run_child(
 ) -> int:
     """Run the command and return its exit status (-n if signal n ended it); stdout and stderr are appended to `log`.
 
-    `watch` is called several times a second while the command runs. Any exception from it, and Ctrl-C, ends the child
-    and its descendants: by SIGTERM, and after `grace_s` by SIGKILL. OSError if the command cannot be started.
+    `watch` is called several times a second while the command runs, and once after it. Any exception from it, and
+    Ctrl-C, ends the child and its descendants: by SIGTERM, and after `grace_s` by SIGKILL. Descendants that an ended
+    command leaves are ended too. OSError if the command cannot be started.
+    `environment`: variables to add to those of this process.
     `tied`: on Linux the child is killed when the calling thread ends, also if its process is ended by SIGKILL.
     `passed`: file descriptors that the child inherits.
     """

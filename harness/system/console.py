@@ -19,7 +19,7 @@ def console(least: int = LEAST_WIDTH) -> Console:
 
 
 def text(value: Any) -> Text:
-    """The value as text, in which markup has no effect and control characters are replaced."""
+    """The value as text, in which markup has no effect and non-printable characters are replaced (`printable`)."""
     return Text(printable(str(value)))
 
 
@@ -30,12 +30,12 @@ def put(value: Any, least: int = LEAST_WIDTH) -> None:
 
 
 def plain_table(**options: Any) -> Table:
-    """A table with one line below its head and no frame."""
+    """A table with one line below its head and no frame; `options` are those of rich's Table."""
     return Table(box=SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False, **options)
 
 
 def printable(value: str, kept: str = "\n\t") -> str:
-    """The text with non-printable characters replaced by U+FFFD; line breaks and tabs stay."""
+    """Return the text with non-printable characters replaced by U+FFFD, except those in `kept`."""
     return "".join(char if char.isprintable() or char in kept else "\N{REPLACEMENT CHARACTER}" for char in value)
 
 

@@ -53,7 +53,7 @@ def write_parts(path: Path, parts: Iterable[bytes | memoryview | Path], durable:
 
 
 def temporary_name(path: Path, pid: int) -> Path:
-    """The path of a temporary file; it names machine and process, since several machines may share a store."""
+    """The path of the temporary file beside `path`; it names machine and process, since machines may share a store."""
     return path.with_name(f".{platform.node()}-{pid}.{path.name}.tmp")
 
 

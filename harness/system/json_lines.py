@@ -26,7 +26,7 @@ _GZIP = b"\x1f\x8b"
 class Line:
     """One JSON object of a file.
 
-    number  counts the objects of the file, from 1
+    number  of its line in the file, from 1, blank lines counted; in an array, of its entry
     place   where it stands, e.g. "line 3" or "entry 3"
     where   file and place, for messages
     """
@@ -45,7 +45,10 @@ def beginning(path: Path, size: int = 4096) -> bytes:
 
 @contextmanager
 def opened(path: Path, what: str) -> Iterator[IO[str]]:
-    """Open a file as text; its content, not its name, tells whether it is gzip. HarnessError (one line) if not text."""
+    """Open a file as text; its content, not its name, tells whether it is gzip. HarnessError (one line) if not text.
+
+    what  what the file is, as messages begin: "pool", "ids"
+    """
     with _faults(path, what):
         if not path.is_file():
             raise HarnessError(f"{what} {path}: no such file")
@@ -68,7 +71,10 @@ def _faults(path: Path, what: str) -> Iterator[None]:
 
 
 def read_lines(path: Path, what: str = "pool") -> Iterator[Line]:
-    """Yield the objects of a file or folder one at a time and skip blank lines. An array is read at once."""
+    """Yield the objects of a file or folder one at a time and skip blank lines. An array is read at once.
+
+    what  what the file is, as messages begin: "pool", "ids"
+    """
     if not path.is_dir():
         yield from _lines_of(path, what)
         return

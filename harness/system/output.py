@@ -56,7 +56,10 @@ def write(text: str) -> None:
 
 
 def end() -> None:
-    """Send what is printed after the result to stderr until the process ends: plugins may print at exit too."""
+    """Send what is printed from now on to stderr until the process ends: plugins may print at exit too.
+
+    No effect if `reserved` was not used.
+    """
     if _was_reserved and _is_real(sys.stdout, 1):
         sys.stdout.flush()
         os.dup2(2, 1)

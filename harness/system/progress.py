@@ -33,12 +33,12 @@ class Stage:
         self.started = time.monotonic()
 
     def advance(self, units: int = 1) -> None:
-        """Count units done."""
+        """Count units as done, and show the progress."""
         self.done += units
         self.show()
 
     def show(self) -> None:
-        """Show the progress, if enough time has passed."""
+        """Show the progress; here nothing, classes for a terminal or for plain lines override it."""
 
     @property
     def elapsed_s(self) -> float:
@@ -54,7 +54,7 @@ class PlainStage(Stage):
         self.out, self.due = out, self.started + SHOW_AFTER_S
 
     def show(self) -> None:
-        """Print one line: done, total, rate and seconds left."""
+        """Print one line, if one is due and the stage is not done: done, total, rate and seconds left."""
         now = time.monotonic()
         if now < self.due or self.done >= self.total:
             return
@@ -107,7 +107,7 @@ class Progress:
         self.console.print(line, markup=False)
 
     def allows(self, question: str) -> bool:
-        """Ask the user; whether the answer is yes. False without a terminal, True if `asks` is off.
+        """Ask the user, and return whether the answer is yes; False without a terminal, True if `asks` is off.
 
         A yes holds for the rest of the command.
         """
@@ -120,7 +120,7 @@ class Progress:
 
     @contextmanager
     def stage(self, name: str, total: int, unit: str, closing: bool = True) -> Iterator[Stage]:
-        """Show a stage of `total` units; on success one line gives the units done and the time.
+        """Show a stage of `total` units and yield its `Stage`; on success print the units done and the time.
 
         Without `closing` that line is printed only if the stage took more than `SHOW_AFTER_S`.
         """

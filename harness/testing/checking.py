@@ -80,7 +80,10 @@ class Check:
 
 
 def check(remedy: str, presumes: tuple[Check, ...] = ()) -> Callable[[Callable[[Any], None]], Check]:
-    """Turn a function of a component into a `Check`; the function raises Violation where it finds a fault."""
+    """Return a decorator that turns a function of a component into a `Check`.
+
+    The function raises Violation where it finds a fault; `remedy` and `presumes` are those of `Check`.
+    """
     return lambda function: Check(function, remedy, presumes)
 
 
@@ -100,7 +103,7 @@ def error_text(failure: BaseException) -> str:
 
 
 def shown(component: Any) -> str:
-    """The component in at most 80 characters: its repr, or its class where the repr is an address."""
+    """Return the component's repr; its class's name if the repr holds an address or has more than 80 characters."""
     text = repr(component)
     return type(component).__name__ if " at 0x" in text or len(text) > 80 else text
 
@@ -118,7 +121,7 @@ def require_refused(call: Callable[[], object], what: str) -> None:
 
 
 def require_one_line(refusal: HarnessError) -> str:
-    """The text of a refusal; Violation unless it is one line."""
+    """Return the text of a refusal; Violation unless it is exactly one line and not blank."""
     text = str(refusal)
     expect(text.strip() and "\n" not in text, f"its refusal must be one line, got {text!r:.120}")
     return text

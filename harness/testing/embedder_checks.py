@@ -134,7 +134,7 @@ def same_in_another_process(embedder: Any) -> None:
 
 
 def vectors(embedder: Any) -> list[list[float]]:
-    """The vectors of a few texts, as lists."""
+    """Return the embedder's vectors of a few example texts, one list of numbers for each text."""
     rows: list[list[float]] = _vectors(embedder, examples.texts()).tolist()
     return rows
 

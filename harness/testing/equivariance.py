@@ -33,7 +33,10 @@ Order = tuple[int, ...]
 
 
 def require_equivariant(selector: Any) -> None:
-    """Raise Violation unless the orders stay the same on at least one of the two pools when it is permuted."""
+    """Raise Violation if permuting the rows changes the orders, or their distribution, on both of two example pools.
+
+    Orders are compared where the first pick fixes them, distributions where picks are random.
+    """
     distinct = examples.without_ties()
     copies, kind = examples.with_copies()
     try:

@@ -25,7 +25,10 @@ UNICODE = ("", " ", "\n\n", "\0", "naïve Ünïcödé ßæ", "数学は楽しい
 
 
 def pool(n: int = 24, d: int = 8, seed: int = 0, dtype: Any = np.float32) -> Pool:
-    """A pool of n short sums with every column filled: some texts equal, clusters of answers, centred vectors."""
+    """Return a pool of n short sums with all columns: some texts equal, clusters of answers, centred vectors.
+
+    One answer in seven is None. The vectors, (n, d) in the given dtype, come from three clusters.
+    """
     rng = np.random.default_rng([n, d, seed])
     numbers = rng.integers(2, 7, size=(n, 3)).tolist()
     texts = [_sum(a, b, c, brief=i % 3 == 0) for i, (a, b, c) in enumerate(numbers)]
@@ -54,7 +57,7 @@ def without_ties(n: int = 8, d: int = 4) -> Pool:
 
 
 def with_copies() -> tuple[Pool, Ints]:
-    """A pool of seven responses of three kinds, with one, two and four equal copies; and the kind of each, (7,)."""
+    """Return a pool with one, two and four copies of three responses, and the response of each row (0, 1 or 2)."""
     kind = np.array([0, 1, 1, 2, 2, 2, 2])
     return without_ties(3).part(kind.tolist()), kind
 

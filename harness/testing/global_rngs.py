@@ -14,7 +14,7 @@ UNLIKELY = 728_364_501
 
 
 def states() -> dict[str, bytes]:
-    """The state of each generator, as bytes that can be compared."""
+    """Return library -> the state of its global generator (torch: only the CPU's), as bytes that can be compared."""
     by_library = {"random": pickle.dumps(random.getstate()), "numpy.random": pickle.dumps(np.random.get_state())}
     torch = sys.modules.get("torch")
     if torch is not None:
@@ -23,9 +23,10 @@ def states() -> dict[str, bytes]:
 
 
 def touched_by(action: Callable[[], object]) -> list[str]:
-    """The generators that an action uses or seeds.
+    """Call the action; return the names of the libraries whose global generators it used or seeded.
 
-    They start from an unlikely seed: code that sets a usual seed such as 0 then changes the state, and is noticed.
+    The generators start from an unlikely seed: code that sets a usual seed such as 0 then changes the state, and is
+    noticed. Their states are restored afterwards.
     """
     with seeded(UNLIKELY):
         before = states()

@@ -26,7 +26,11 @@ FILE_PREFIX = "harness_file_"  # what the registry calls the module of a `--plug
 
 
 def called_elsewhere(function: Callable[..., Any], component: Any, *arguments: Any) -> Any:
-    """The result of `function(component, *arguments)` in a new process, as JSON; the function must be importable."""
+    """Return the result of `function(component, *arguments)` in a new process, sent as JSON: tuples become lists.
+
+    The function must be importable. Violation if the call fails there; Inapplicable if the component's class is defined
+    in `__main__`.
+    """
     module = type(component).__module__
     if module == "__main__":
         raise Inapplicable("its class is defined in __main__, which another process cannot import")
@@ -48,7 +52,10 @@ def called_elsewhere(function: Callable[..., Any], component: Any, *arguments: A
 
 
 def answer(file: str | None) -> None:
-    """Read a call from stdin and print its result; runs in the new process, whose other output goes to stderr."""
+    """Read a call from stdin and print its result; runs in the new process, whose other output goes to stderr.
+
+    file   the plugin file that defines the component, loaded first; None if its module can be imported
+    """
     with output.reserved():
         if file is not None:
             load_file(Path(file))

@@ -33,7 +33,10 @@ def ranking(selector: Any, pool: Pool, seed: int = 0) -> Iterator[Any]:
 
 
 def picks(selector: Any, pool: Pool, seed: int = 0, k: int | None = None) -> list[Any]:
-    """At most n + 1 unchecked picks: a ranker's first k (default: all), or a subset of size k (default: n // 3)."""
+    """Return at most n + 1 unchecked picks: a ranker's first k (default: all), or a subset of size k (default: n // 3).
+
+    n is the size of the pool. Violation if the selector refuses the pool with a HarnessError.
+    """
     n = len(pool)
     try:
         if is_ranker(selector):

@@ -29,7 +29,12 @@ def checks(kind: str) -> tuple[Check, ...]:
 
 
 def findings(kind: str, component: Any) -> Iterator[Finding]:
-    """For each check its name, its outcome ("passed", "failed" or "not applicable") and its message."""
+    """Run each check of the kind on the component and yield a dict for each: check, outcome and what.
+
+    check    the check's name
+    outcome  "passed", "failed" or "not applicable"
+    what     what holds, what is wrong, or why the check does not apply, in one line
+    """
     for check in checks(kind):
         outcome, what = "passed", check.summary
         try:
@@ -52,8 +57,12 @@ def check_registered(
 ) -> list[Finding]:
     """Run the checks on a registered component (`name` or `name:param=value`), or with `*` on all of the kind.
 
-    Each finding also holds the kind and the component's name. A component that cannot be built or checked raises
-    HarnessError; with `*` it is reported as not applicable, and the others are still checked.
+    data    a task's local file with problems; None is the task's own source
+    model   the model of an engine; None is the small one that comes with the package
+    report  called with a line of text before the checks of each component
+
+    Each finding is as in `findings`, with the kind and the component's name added. A component that cannot be built
+    or checked raises HarnessError; with `*` it is reported as not applicable, and the others are still checked.
     """
     kind = kind.removesuffix("s")
     checks(kind)

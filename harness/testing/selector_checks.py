@@ -107,7 +107,7 @@ def same_in_another_process(selector: Any) -> None:
 
 
 def orders(selector: Any) -> list[list[int]]:
-    """The selector's orders of three pools, each with its own seed."""
+    """Return three orders by the selector: two of one pool, with different seeds, and one of a smaller pool."""
     return [order(selector, examples.pool(n), seed) for n, seed in ((24, 0), (24, 1), (13, 2))]
 
 

@@ -33,7 +33,15 @@ UNKNOWN = TaskSize(0, prompt_tokens=200, response_tokens=300, verdict_s=1e-3)  #
 
 @dataclass(frozen=True)
 class Request:
-    """What to price: the whole table, its rows of one task, or of one model, which need not be in the table."""
+    """What to price: the whole table, its rows of one task, or of one model, which need not be in the table.
+
+    n            responses per problem; None: the paper's number, else the task's
+    limit        maximum number of problems of each row; None: all
+    max_tokens   maximum length of a response; None: the paper's, else the task's
+    dim          maximum width of the stored vectors
+    gpu          for rows that are not measured on this machine, see `find_gpu`
+    data         the task's data file; None: its own data
+    """
 
     task: str | None = None
     model: str | None = None
@@ -63,7 +71,7 @@ class Sizes:
 
 
 def price(options: Mapping[str, Any], progress: Progress, as_json: bool) -> None:
-    """Print what the paper's table costs; `options` are the options of `harness run`."""
+    """Print what the paper's table would cost; `options` are the options of `harness run`, by name."""
     from .tables import costs
 
     request = Request(**fields_of(Request, options) | {"engine": options["engine"] or ENGINE})
@@ -71,9 +79,10 @@ def price(options: Mapping[str, Any], progress: Progress, as_json: bool) -> None
 
 
 def table(request: Request, progress: Progress) -> list[dict[str, Any]]:
-    """Return a row for each requested row of the paper, then a total for each kind of device.
+    """Return a dict for each requested row of the paper, then a total for each kind of device.
 
-    HarnessError if the paper has no such row.
+    A model outside the paper gets the rows that it would have, and so does a task outside it if a model is given too.
+    HarnessError for such a task without a model, or if no plugin brings a table.
     """
     registry, gpu = load_registry(request.plugin_files), find_gpu(request.gpu)
     paper = _paper(registry)

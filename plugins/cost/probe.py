@@ -49,7 +49,10 @@ class Measured:
 
 
 def loadable(model: ModelSize | None) -> bool:
-    """Whether a model of that size can be tried: on a CPU, float32 weights may take half of the free memory."""
+    """Return whether a model of a size can be tried: on a CPU, if float32 weights fill under half of the free memory.
+
+    True if there is a GPU, or if the size (None) or the free memory is not known.
+    """
     try:
         free = os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     except (AttributeError, ValueError, OSError):
@@ -62,9 +65,10 @@ def _has_gpu() -> bool:
 
 
 def probe(task: Task, engine: Engine, sampler: Sampler, max_tokens: int, unsafe_exec: bool = False) -> Measured:
-    """Sample and grade responses to a few of the task's problems.
+    """Sample and grade responses to at most four of the task's problems, and return what that cost.
 
-    HarnessError if the model or the problems are not on this machine.
+    HarnessError if the model or the problems are not on this machine. Responses may be cut before max_tokens, so that
+    sampling takes about `SECONDS`.
     """
     with hub_offline():
         every = list(task.problems(task.default_split(engine.name)[0]))

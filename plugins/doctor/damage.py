@@ -33,7 +33,13 @@ Records: TypeAlias = Mapping[str, Callable[[Path], Any]]
 
 @dataclass(frozen=True)
 class Fault:
-    """One file that cannot be trusted. problem: the stem of its shards; cure: what is to be done, or was."""
+    """One file of a store that cannot be trusted.
+
+    kind      the store's subfolder that it is in, such as "pool" or "cells"
+    problem   the file's name without suffix: shards of one problem share it
+    fault     what is wrong with it
+    cure      what `harness doctor` does with it if --repair or --rekey is given
+    """
 
     path: Path
     kind: str
@@ -42,12 +48,18 @@ class Fault:
     cure: str
 
     def row(self) -> dict[str, str]:
-        """As JSON has it."""
+        """Return the fields by name, as texts."""
         return {name: str(value) for name, value in asdict(self).items()}
 
 
 def diagnosis(root: Path, records: Records, progress: Progress, repair: bool = False) -> dict[str, Any]:
-    """What is wrong with a store: how many files were read, how many are set aside, each fault, whether it is left.
+    """Check every file of a store that a table could be made from, repair what can be if `repair`, and report.
+
+    Return a dict:
+    store       the store's folder
+    files       the number of files checked
+    faults      a dict of each fault: `Fault.row`, and whether it is "left"
+    set_aside   the paths of all files set aside, now or before
 
     records: folder of the store -> what reads one JSON file in it (cells, sequences) and raises HarnessError.
     """
@@ -137,7 +149,10 @@ def _cure(path: Path, kind: str, fault: str) -> str:
 
 
 def shown(report: dict[str, Any]) -> str:
-    """A report's faults, one line each, and how many there are."""
+    """Return a report of `diagnosis` as text: one line for each fault, then the counts.
+
+    `adopted`, if the report has it, is the number of shards that `rekey` wrote.
+    """
     lines = []
     for fault in report["faults"]:
         done = fault["cure"] if fault["left"] else f"done ({fault['cure']})"

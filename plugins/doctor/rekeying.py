@@ -29,7 +29,7 @@ from harness.system.progress import Progress
 
 
 def rekey(root: Path, progress: Progress) -> int:
-    """Write every sound shard that has no checksum as this version does; how many. Others stay as they are."""
+    """Write every sound shard that has no checksum anew, with one; return how many. Others stay as they are."""
     unsealed = [path for path in _shards(root) if is_unsealed(path)]
     count = 0
     with progress.stage("rekey", len(unsealed), "shards") as shown:
@@ -55,7 +55,10 @@ def _is_beside(path: Path) -> bool:
 
 
 def parsed(path: Path) -> Callable[[], None]:
-    """What writes a shard without a checksum anew; HarnessError unless it holds what a shard of its kind must."""
+    """Check a shard that has no checksum, and return a function that writes it anew, with one.
+
+    HarnessError unless it holds what a shard of its kind must.
+    """
     kind = path.parent.parent.name
     with unreadable(path):
         content = read_regular(path)

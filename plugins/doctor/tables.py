@@ -10,7 +10,7 @@ from harness.system.console import put
 
 
 def diagnosis(value: Mapping[str, Any]) -> None:
-    """What is wrong with the plugins."""
+    """Print a report of `catalogue.diagnosis`: how many plugins of each kind there are, and what is wrong with them."""
     counts = [f"{count} {kind if count == 1 else plural(kind)}" for kind, count in value["registered"].items()]
     put("registered: " + ", ".join(counts))
     for task, remark in value["graders"].items():

@@ -38,7 +38,7 @@ NORMS = ("post", "pre")
 
 @hookimpl
 def register_embedders(register: Register) -> None:
-    """Register by name, so that listing embedders imports no torch."""
+    """Register `esmc` by the name of its module, so that listing embedders imports no torch."""
     register("esmc", "harness_plugins.embedders.esmc:EsmC")
 
 
@@ -49,7 +49,8 @@ class EsmC:
     model         a hub id in transformers' layout, or a folder
     revision      of a hub model: branch, tag or commit; the key holds the commit in any case
     layer_norm    "post" (after the final norm) or "pre"
-    tokens        in one batch, padding included; halved if memory runs out. Changes vectors by rounding only
+    tokens        maximum of one batch, padding included (a longer sequence is a batch alone); halved if memory runs
+                  out. Changes vectors by rounding only
     device        "auto" (a GPU if there is one), "cpu", "cuda", ...
     test_weights  accept a checkpoint of no published size, and mark its results
     """
@@ -79,7 +80,10 @@ class EsmC:
         return {"weights": self._copy.commit()}
 
     def embed(self, problem: Problem, texts: Sequence[str]) -> NDArray[np.float32]:
-        """Return (n, d) float32; equal sequences get equal vectors. The problem is not used."""
+        """Return the sequences' vectors, (n, d) float32; equal sequences get equal vectors. The problem is not used.
+
+        HarnessError if a text is empty or holds a character that is no residue's letter.
+        """
         distinct = sorted(dict.fromkeys(texts), key=len)  # similar lengths together: little padding
         for text in distinct:
             _check_letters(text)
@@ -131,9 +135,12 @@ class EsmC:
 
 
 def whole_model(factory: Any, copy: Copy, device: str, sizes: Callable[[Mapping[str, Any]], Mapping[str, int]]) -> Any:
-    """Load a checkpoint in float32; HarnessError unless all weights are present and finite, and the size is published.
+    """Return a checkpoint's model on the device, float32, in eval mode; HarnessError unless all weights come from it.
 
-    `sizes(config)` returns the sizes in the config (parsed JSON) that are compared with the published ones.
+    HarnessError also if a weight is not finite, or the size is none of the published ones (test weights may have any).
+
+    factory   the model's class in transformers
+    sizes     `sizes(config)` returns the sizes in the config (parsed JSON) that are compared with the published ones
     """
     import torch
 

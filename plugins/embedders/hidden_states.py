@@ -23,7 +23,7 @@ class HiddenMean:
     state: ClassVar[str] = "mean"
 
     def embed(self, problem: Problem, texts: Sequence[str]) -> NoReturn:
-        """Refuse: these vectors come from the engine (`Engine.sample`, or `Engine.encode` for given responses)."""
+        """Raise HarnessError: these vectors come from `Engine.sample` (from `Engine.encode` for given responses)."""
         raise HarnessError(f"hidden-{self.state} takes the engine's hidden states and cannot embed texts by itself")
 
 

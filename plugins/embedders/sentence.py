@@ -61,7 +61,10 @@ class Sentence:
         return np.asarray(vectors, np.float32)[[place[text] for text in texts]]
 
     def identity(self) -> dict[str, str | None]:
-        """Return what determines the vectors besides the parameters: a hash of the folder, or the hub's commit."""
+        """Return what determines the vectors besides the parameters: {"weights": hash} or {"commit": the hub's}.
+
+        The hash is of the files in a folder, or of those of the packaged default model.
+        """
         folder = _located(self.model).folder
         if folder is not None:
             return {"weights": content_hash(folder)}

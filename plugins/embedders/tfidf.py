@@ -25,7 +25,7 @@ class Tfidf:
             raise HarnessError(f"tfidf: ngrams must be at least 1, got {self.ngrams}")
 
     def embed(self, problem: Problem, texts: Sequence[str]) -> Any:
-        """Return (n, vocabulary), a scipy-sparse matrix of float64."""
+        """Return (n, vocabulary of these texts), a scipy-sparse matrix of float64; the problem is not used."""
         import numpy as np
         from scipy.sparse import csr_matrix
         from sklearn.feature_extraction.text import TfidfVectorizer

@@ -16,7 +16,10 @@ OUT_OF_MEMORY = ("can't allocate memory", "not enough memory", "out of memory", 
 
 
 class Chunks:
-    """Chunks of at most `size` rows. After a halving, the smaller size is kept for all later chunks."""
+    """Process rows in chunks of at most `size`; if memory runs out, `size` becomes half of the chunk's rows for good.
+
+    component   the first word of error messages
+    """
 
     def __init__(self, size: int, component: str = "transformers") -> None:
         self.size, self.component = size, component
@@ -24,7 +27,9 @@ class Chunks:
     def over(
         self, rows: Sequence[Row], work: Callable[[Sequence[Row]], Result], most: int | None = None
     ) -> Iterator[tuple[Sequence[Row], Result]]:
-        """Yield (chunk, work(chunk)) until all rows are done; raise HarnessError if a single row does not fit.
+        """Yield (chunk, work(chunk)) until all rows are done; HarnessError if a single row does not fit into memory.
+
+        If `work` runs out of memory, the same rows are tried again in smaller chunks.
 
         most   an upper limit of rows in a chunk, if below `size`
         """

@@ -17,14 +17,21 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Start:
-    """Left-padded prompts (prompts, tokens), and the shared cache of all their tokens but the last, if there is one."""
+    """Left-padded prompts, and the key-value cache of all their tokens but the last, if their rows can share it.
+
+    ids    (prompts, tokens)
+    mask   (prompts, tokens): 1 for a token of the prompt, 0 for padding
+    """
 
     ids: torch.Tensor
     mask: torch.Tensor
     cache: Any | None
 
     def past(self, which: torch.Tensor) -> dict[str, Any]:
-        """Return the cache copied to rows, as a keyword argument of the model; row r continues prompt which[r]."""
+        """Return {"past_key_values": cache}, the model's keyword argument; {} without a cache.
+
+        The cache is a copy with one row per entry of `which`: row r continues prompt which[r].
+        """
         if self.cache is None:
             return {}
         from .transformers.roomy_cache import with_room
@@ -34,7 +41,12 @@ class Start:
 
 @dataclass(frozen=True)
 class SampledRows:
-    """Sampled responses as columns, one entry a row; `states` holds one (rows, d) array a kind."""
+    """Sampled responses as columns, one entry per row.
+
+    ended      whether the response has its end-of-sequence token
+    logprobs   (rows,): the sum over a response's tokens
+    states     one (rows, d) array per kind of hidden state
+    """
 
     token_ids: list[list[int]]
     ended: list[bool]
@@ -63,7 +75,7 @@ def joined(parts: Sequence[SampledRows]) -> SampledRows:
 
 
 def require_known(engine: str, states: Sequence[str], known: Sequence[str]) -> None:
-    """Raise HarnessError unless the engine gives all of the states."""
+    """Raise HarnessError if one of the requested kinds of states is not in `known`; `engine` starts the message."""
     for state in states:
         if state not in known:
             raise HarnessError(f"{engine}: no state {state!r}, only {', '.join(known)}")

@@ -44,7 +44,12 @@ class SecondEnvironment:
     make: str
 
     def find(self, requested: str | None, find_spec: Callable[[str], Any]) -> Path:
-        """Return `requested`, else the variable's interpreter, else this one if it has the module, else `beside`."""
+        """Return an interpreter: `requested`, else the variable's, else this one if it has the module, else `beside`.
+
+        HarnessError if the path that is requested or in the variable does not exist, or if there is none.
+
+        find_spec   finds a module in this environment, as `importlib.util.find_spec` does; None: it is not here
+        """
         named = requested or os.environ.get(self.variable)
         if named:
             origin = "python=" if requested else f"{self.variable}="
@@ -64,12 +69,18 @@ class SecondEnvironment:
         )
 
     def versions(self, python: Path, distributions: Sequence[str]) -> dict[str, str | None]:
-        """Return the installed version of each distribution; raise HarnessError if the interpreter does not run."""
+        """Return the version of each distribution in that interpreter's environment; None if it is not installed there.
+
+        HarnessError if the interpreter does not run.
+        """
         versions: dict[str, str | None] = self.answer(python, _VERSIONS_SCRIPT, *distributions)
         return versions
 
     def answer(self, python: Path, script: str, *arguments: str) -> Any:
-        """Run a script in that interpreter; return the JSON it prints, raise HarnessError if it fails."""
+        """Run a script, given as its source, in that interpreter; return the JSON that it prints, parsed.
+
+        HarnessError if it fails, prints no JSON or takes more than `ANSWERS_S` seconds.
+        """
         try:
             command = [python, "-c", script, *arguments]
             completed = subprocess.run(command, capture_output=True, text=True, timeout=ANSWERS_S, check=True)

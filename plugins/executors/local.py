@@ -26,9 +26,9 @@ START_S = 2.0  # remaining seconds per worker, above which they are started
 class Local:
     """Runs on this machine with up to `workers` processes (0: one per core); short work needs none of them.
 
-    The first items run in this process for up to 4 seconds. If at that rate more than 2 seconds per worker remain, the
-    other items go to worker processes. They inherit no state of this process (forkserver), and end with it, even if it
-    is killed by SIGKILL.
+    The first items run in this process. After 4 seconds, if more than 2 seconds per worker remain at the rate so far,
+    the other items go to worker processes. They inherit no state of this process (forkserver), and end with it, even if
+    it is killed by SIGKILL.
     """
 
     workers: int = 0
@@ -40,8 +40,8 @@ class Local:
     def map(self, function: Callable[[T], R], items: Iterable[T]) -> Iterator[R]:
         """Apply the function to each item, and yield the results in the items' order.
 
-        It begins in this process. If the work takes long, other processes do the rest; the function must then be
-        picklable. An exception is raised where its result would be.
+        The first items are done in this process. If the work takes long, other processes do the rest; the function and
+        the items must then be picklable. An exception is raised where its result would be.
         """
         queue = list(items)
         workers = self.workers or os.cpu_count() or 1

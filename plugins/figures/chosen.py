@@ -115,7 +115,10 @@ def _narrowed(request: Request, candidates: Sequence[Chosen], name: str, wanted:
 
 
 def of_one_embedder(request: Request, candidates: Sequence[Chosen]) -> list[Chosen]:
-    """Return the cells of one embedder: the only one, or if there are several the paper's."""
+    """Return the cells of one embedder: the only one or, if there are several, the paper's.
+
+    Cells whose selector reads no vectors are returned too. HarnessError if there are several without the paper's.
+    """
     embedders = sorted({candidate.about["embedder"] for candidate in candidates} - {NO_EMBEDDER})
     if len(embedders) < 2:
         return list(candidates)
@@ -126,7 +129,10 @@ def of_one_embedder(request: Request, candidates: Sequence[Chosen]) -> list[Chos
 
 
 def of_one_ranker(request: Request) -> list[Chosen]:
-    """Return the cells of one selector and embedder; the selector must give an order: samples-to-correct is a rank."""
+    """Return the cells of one embedder and of the request's selector, by default the paper's.
+
+    HarnessError if the selector chooses sets, not an order: samples-to-correct is a rank.
+    """
     request = request.of_one_selector()
     candidates = of_one_embedder(request, measured(request))
     if any(candidate.outcomes.ranks is None for candidate in candidates):
@@ -138,7 +144,10 @@ def of_one_ranker(request: Request) -> list[Chosen]:
 
 
 def telling(request: Request, shown: Sequence[Chosen], always: Sequence[str] = ()) -> list[str]:
-    """Return the fields in `always` and the fewest others that tell the cells apart."""
+    """Return the fields in `always`, and those others, tried in the order of `FIELDS`, that tell more cells apart.
+
+    HarnessError if two cells have the same values of all fields.
+    """
     fields = [name for name in FIELDS if name in always]
     for name in FIELDS:
         more = sorted({*fields, name}, key=list(FIELDS).index)
@@ -163,7 +172,7 @@ def called(chosen: Chosen, fields: Iterable[str]) -> str:
 
 
 def grouped(candidates: Iterable[Chosen], key: Callable[[Chosen], Key]) -> list[list[Chosen]]:
-    """Group the cells by key, in the order of each group's first cell."""
+    """Return the cells as a list of groups with equal `key(cell)`, in the order of each group's first cell."""
     groups: dict[Key, list[Chosen]] = {}
     for candidate in candidates:
         groups.setdefault(key(candidate), []).append(candidate)
@@ -183,7 +192,7 @@ def one_each(request: Request, shown: Sequence[Chosen], by: Sequence[str]) -> No
 
 
 def at_most(request: Request, count: int, limit: int, what: str) -> None:
-    """Raise HarnessError if the figure would show more series or panels than a reader can tell apart."""
+    """Raise HarnessError if count > limit: more series or panels (`what`) than a reader can tell apart."""
     if count > limit:
         raise request.refused(
             f"{count} {what}, and {limit} can be told apart: narrow them by --task, --model, --sampler, --selector or "

@@ -105,7 +105,10 @@ def _same_problems(request: Request, group: Sequence[Chosen]) -> None:
 
 
 def draw_samplers(rows: Sequence[Row]) -> Any:
-    """Plot a panel per task and model: each sampler has a dashed line (random) and a solid one (the selector)."""
+    """Return the figure of `sampler_rows`: a panel per task and model, two lines per sampler.
+
+    The dashed line is random's, the solid one the selector's.
+    """
     selector = next(row["selector"] for row in rows if row["selector"])
     figure, grid = style.panels(f"pass@k of {selector} and of random, across samplers", *_shape(rows))
     samplers = _unique(rows, "series")
@@ -136,7 +139,11 @@ def _plain(place: int) -> dict[str, Any]:
 
 
 def representation_rows(request: Request) -> list[Row]:
-    """Rows of pass@k curves (`measure` pass@k), and a row per embedder of mean verifier calls (samples-to-correct)."""
+    """Return rows of pass@k curves (`measure` pass@k), and a row per embedder of mean calls (samples-to-correct).
+
+    Random has rows of both. A pool with only one embedder is left out; HarnessError if none is left, or if the selector
+    reads no vectors or chooses sets.
+    """
     request = request.of_one_selector()
     cells = [cell for cell in measured(request) if cell.about["embedder"] != NO_EMBEDDER]
     if not cells:
@@ -174,7 +181,10 @@ def _calls(cell: Chosen) -> Row:
 
 
 def draw_representations(rows: Sequence[Row]) -> Any:
-    """Plot two panels per pool: pass@k curves with bands, and mean verifier calls with 95 % intervals."""
+    """Return the figure of `representation_rows`: two panels per pool, pass@k with bands, and mean verifier calls.
+
+    The calls have 95 % intervals.
+    """
     selector = next(row["selector"] for row in rows if row["selector"])
     names = _unique(rows, "panel")
     series = [name for name in _unique(rows, "series") if name != RANDOM]
@@ -208,7 +218,7 @@ def _draw_calls(axes: Any, rows: Sequence[Row], looks: dict[str, dict[str, Any]]
 
 
 def passk_rows(request: Request) -> list[Row]:
-    """A row per budget of each curve of each pool: random, the oracle, then the selectors, the fewest calls first."""
+    """Return a row per budget of each curve of each pool: random, oracle, then the selectors, fewest calls first."""
     cells = measured(request)
     groups = grouped(cells, _pool)
     at_most(request, len(groups), PANELS, "pools")

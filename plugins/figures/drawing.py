@@ -29,7 +29,7 @@ def listing(plugin_files: Sequence[Path] = ()) -> list[dict[str, str]]:
 
 
 def write(request: Request, out: Path | None = None) -> list[Path]:
-    """Plot the figure and return the paths of NAME.pdf, NAME.png and NAME.csv in `out` (default: plots/ in the store).
+    """Write NAME.pdf, NAME.png and NAME.csv to `out` (default: plots/ in the store), and return their paths.
 
     HarnessError, one line, if these cells cannot make the figure; it says what to run instead.
     """
@@ -48,12 +48,12 @@ def write(request: Request, out: Path | None = None) -> list[Path]:
 
 
 def table(request: Request) -> list[Row]:
-    """Return the figure's data, one row per mark; numbers have six significant digits, in the plot too."""
+    """Return the table from which the figure is drawn; its floats have six significant digits."""
     return [{name: rounded(value) for name, value in row.items()} for row in _figure(request).rows(request)]
 
 
 def as_csv(rows: Sequence[Mapping[str, Any]]) -> str:
-    """Return the rows as CSV; missing values are empty."""
+    """Return the rows as CSV; missing values are empty, and no text can run as a formula in a spreadsheet."""
     return inert_text.csv_table(rows)
 
 

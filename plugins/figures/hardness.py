@@ -24,7 +24,10 @@ PANELS = 12
 
 
 def hardness_rows(request: Request) -> list[Row]:
-    """A row per bin of each cell: the means of random and of the selector, with standard errors over questions."""
+    """Return a row per bin of each cell: the means of random and of the selector, with standard errors over questions.
+
+    HarnessError if a cell has fewer than ten problems.
+    """
     cells = of_one_ranker(request)
     fields = telling(request, cells, ("task", "model"))
     at_most(request, len(cells), PANELS, "panels")
@@ -91,7 +94,10 @@ def _mean_and_error(name: str, values: Floats) -> Row:
 
 
 def draw_hardness(rows: Sequence[Row]) -> Any:
-    """Plot a panel per cell: two lines over the bins, with bands of one standard error."""
+    """Return the figure of `hardness_rows`: a panel per cell, with two lines over the bins.
+
+    Their bands are one standard error.
+    """
     names = list(dict.fromkeys(row["series"] for row in rows))
     selector, judge = rows[0]["selector"], rows[0]["judged_by"]
     figure, grid = style.panels(f"Samples-to-correct of {selector} and random, by question hardness", len(names))

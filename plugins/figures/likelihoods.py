@@ -25,7 +25,10 @@ PART = 8  # without -k a selector picks an eighth of the pool
 
 
 def likelihood_rows(request: Request) -> list[Row]:
-    """A row per bin of each group: edges, number of responses, their share, and the group's mean."""
+    """Return a row per bin of each group of each cell: its edges (`from`, `to`), `count` and `share` of the group.
+
+    Groups are all responses, the first k picks and correct responses; `mean` and `responses` are of the whole group.
+    """
     request = request.of_one_selector()
     cells = of_one_embedder(request, measured(request))
     fields = telling(request, cells, ("task", "model", "sampler"))
@@ -74,7 +77,10 @@ LOOKS: tuple[dict[str, Any], ...] = (
 
 
 def draw_likelihoods(rows: Sequence[Row]) -> Any:
-    """Plot a panel per pool and an outline per group; a short stroke on the axis marks each group's mean."""
+    """Return the figure of `likelihood_rows`: a panel per pool and an outline per group.
+
+    A short stroke on the axis marks each group's mean.
+    """
     panels, selector = list(dict.fromkeys(row["panel"] for row in rows)), rows[0]["selector"]
     groups = dict(zip(dict.fromkeys(row["group"] for row in rows), LOOKS, strict=False))
     figure, grid = style.panels(f"Likelihood of what {selector} picks", len(panels))

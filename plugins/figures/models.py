@@ -15,7 +15,10 @@ from .request import Request, Row
 
 
 def model_rows(request: Request) -> list[Row]:
-    """A row per cell: the model's pass@1, its rank on the task, and the calls saved in per cent of random's."""
+    """Return a row per cell: the model's pass@1, its rank on the task, and the calls saved in per cent of random's.
+
+    Tasks that only one model ran are left out; HarnessError if none is left.
+    """
     cells = of_one_ranker(request)
     one_each(request, cells, ("task", "split", "model"))
     groups = grouped(cells, lambda cell: (cell.about["task"], cell.about["split"]))
@@ -53,7 +56,10 @@ def _saved(cell: Chosen) -> Row:
 
 
 def draw_models(rows: Sequence[Row]) -> Any:
-    """Plot a line per task with 95 % intervals; lines are shifted a little, so that no interval hides another."""
+    """Return the figure of `model_rows`: a line per task with 95 % intervals.
+
+    Lines are shifted a little, so that no interval hides another.
+    """
     figure, (axes,) = style.panels(f"Improvement of {rows[0]['selector']} over random, by model strength", 1)
     tasks = list(dict.fromkeys((row["task"], row["split"]) for row in rows))
     axes.axhline(0, color=style.GREY, linewidth=0.8, linestyle=style.LINES[1])

@@ -21,7 +21,11 @@ def _silent(line: str) -> None:
 
 @dataclass(frozen=True)
 class Request:
-    """The options of `harness plot`; `say` receives a line for everything that is left out, with the reason."""
+    """The options of `harness plot`; `say` is called with a line on what is left out, or chosen, and why.
+
+    name      the figure's name
+    folders   where the cells are read
+    """
 
     name: str
     folders: Sequence[Path] = (Path("results"),)

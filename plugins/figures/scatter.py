@@ -22,7 +22,7 @@ PANELS = 12
 
 
 def scatter_rows(request: Request) -> list[Row]:
-    """A row per cell: both means, and the selector's 95 % interval, taken from that of the improvement."""
+    """Return a row per cell: both means, and the selector's 95 % interval, computed from that of the improvement."""
     cells = of_one_ranker(request)
     fields = [name for name in telling(request, cells, ("task", "model")) if name != "task"]
     at_most(request, len({called(cell, fields) for cell in cells}), len(style.MARKERS), "models")
@@ -33,9 +33,9 @@ def scatter_rows(request: Request) -> list[Row]:
 
 
 def calls(cell: Chosen) -> Row:
-    """The cell's samples-to-correct: random's, the selector's, and the ends of its interval at random's value.
+    """Return a cell's samples-to-correct: `random`, `selected` (the selector's), `selected_low` and `selected_high`.
 
-    The interval is that of the ratio of the two; None where there is none.
+    The last two are random's value divided by the ends of the improvement's interval; None if there is no interval.
     """
     random, low_high = cell.metrics.samples_to_correct_random, cell.metrics.improvement_ci
     high, low = low_high or (None, None)
@@ -48,7 +48,7 @@ def calls(cell: Chosen) -> Row:
 
 
 def draw_scatter(rows: Sequence[Row]) -> Any:
-    """Plot a panel per task and a mark per model, with the interval as a bar."""
+    """Return the figure of `scatter_rows`: a panel per task and a mark per cell, with the interval as a bar."""
     panels, series = (list(dict.fromkeys(row[name] for row in rows)) for name in ("panel", "series"))
     selector = rows[0]["selector"]
     looks = {name: style.look(place) | {"linestyle": "none", "markersize": 5.5} for place, name in enumerate(series)}
@@ -84,7 +84,11 @@ def _shared(rows: Sequence[Row], joint: str, names: Sequence[str]) -> str:
 
 
 def question_rows(request: Request) -> list[Row]:
-    """A row per problem of each cell."""
+    """Return a row per problem of each cell: N, c, and the samples-to-correct of random and of the selector.
+
+    The selector's is the mean over trials. `share_win`, `share_tie` and `share_loss` are the cell's, the same in all of
+    its rows.
+    """
     cells = of_one_ranker(request)
     fields = telling(request, cells, ("task", "model"))
     at_most(request, len(cells), PANELS, "panels")
@@ -104,7 +108,10 @@ def _questions(cell: Chosen, name: str) -> list[Row]:
 
 
 def draw_questions(rows: Sequence[Row]) -> Any:
-    """Plot a panel per cell; a mark's area grows with the number of problems at that point."""
+    """Return the figure of `question_rows`: a panel per cell, a mark's area growing with the questions at its point.
+
+    Questions without a correct response are one mark with their number beside it.
+    """
     names = list(dict.fromkeys(row["series"] for row in rows))
     selector = rows[0]["selector"]
     figure, grid = style.panels(f"Samples-to-correct of each question: {selector} against random", len(names))
@@ -166,6 +173,6 @@ class Scatter:
 
 
 class Questions:
-    """The same for each question, a panel a task and model."""
+    """Samples-to-correct of each question, a selector against random: a panel a task and model."""
 
     rows, draw = staticmethod(question_rows), staticmethod(draw_questions)

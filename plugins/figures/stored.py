@@ -23,7 +23,10 @@ from .request import Request
 
 @dataclass(frozen=True, eq=False)
 class Picked:
-    """One problem: log-probability per token (n,), verdicts (n,), and each trial's first picks (trials, k)."""
+    """One problem: log-probability per token (n,), whether each response is correct (n,), and each trial's first picks.
+
+    `picks` (trials, k) holds indices of responses.
+    """
 
     per_token: Floats
     is_correct: Any
@@ -31,7 +34,11 @@ class Picked:
 
 
 def picked(request: Request, chosen: Chosen, k: int) -> Iterator[Picked]:
-    """Yield the cell's problems in its order; HarnessError if the store or the selector is not the cell's."""
+    """Yield a `Picked` for each of the cell's problems, in its order.
+
+    HarnessError if the store does not hold the cell's pool, another version of the selector is installed, or a pool has
+    fewer than k responses or no log-probabilities.
+    """
     smallest = int(chosen.outcomes.n.min())
     if k > smallest:
         raise request.refused(f"-k {k}: the smallest pool of cell {chosen.key} has {smallest} responses")

@@ -96,7 +96,10 @@ def encoded(figure: Any, kind: str) -> bytes:
 
 
 def panels(title: str, count: int, columns: int | None = None) -> tuple[Any, list[Any]]:
-    """Return a figure with a title and `count` axes, side by side or in rows of two or three."""
+    """Return a figure with a title, and `count` axes, side by side or in rows.
+
+    columns   axes in a row; None: two for 2 or 4 axes, else at most three
+    """
     columns = columns or {1: 1, 2: 2, 4: 2}.get(count, COLUMNS)
     rows = math.ceil(count / columns)
     width = PANEL[0] * columns + (0.6 if columns == 1 else 0)

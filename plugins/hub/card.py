@@ -15,7 +15,13 @@ SIZES = ("n<1K", "1K<n<10K", "10K<n<100K", "100K<n<1M", "1M<n<10M", "10M<n<100M"
 
 
 def card(manifest: Manifest, repo: str, licence: str) -> str:
-    """Return the card as Markdown; values are JSON, which is valid YAML, so that none can end the front matter."""
+    """Return the card, Markdown after a front matter of YAML.
+
+    repo      OWNER/NAME, for the card's commands
+    licence   of the responses, as the hub writes it; "unknown" if none is given
+
+    The front matter's values are written as JSON, which is valid YAML, so that no value can end the front matter.
+    """
     front = "".join(f"{name}: {json.dumps(value)}\n" for name, value in _front_matter(manifest, licence).items())
     return f"---\n{front}---\n\n{_body(manifest, repo)}"
 
@@ -108,7 +114,10 @@ def _about_prompts(manifest: Manifest) -> str:
 
 
 def flat(inputs: Mapping[str, Any], before: str = "") -> Iterator[tuple[str, Any]]:
-    """Yield the settings with dotted names such as `sampler.temperature`."""
+    """Yield (dotted name, value) of each setting in nested `inputs`, e.g. ("sampler.temperature", 1.0).
+
+    `before` is put before each name.
+    """
     for name, value in inputs.items():
         if isinstance(value, Mapping):
             yield from flat(value, f"{before}{name}.")

@@ -22,7 +22,7 @@ ANSWER_S = 30.0
 
 @dataclass(frozen=True)
 class RemoteFile:
-    """A file of a repository: its size in bytes, and its SHA-256 if the hub knows it (for large files)."""
+    """A file of a repository: its size in bytes, and its SHA-256 in hex (None for small files: the hub gives none)."""
 
     size: int
     sha256: str | None
@@ -38,7 +38,10 @@ class Snapshot:
 
 
 class HubDataset:
-    """The dataset repository `owner/name`; every error message starts with `doing`."""
+    """A dataset repository of the hub; HarnessError if `repo` is not OWNER/NAME or the hub is out of reach.
+
+    doing   the command, e.g. "pool push"; every error message starts with it
+    """
 
     def __init__(self, repo: str, doing: str) -> None:
         from huggingface_hub import HfApi, constants
@@ -64,12 +67,12 @@ class HubDataset:
             raise HarnessError(f"{self.doing}: no token to write with: run `hf auth login`, or set HF_TOKEN")
 
     def create(self, private: bool) -> None:
-        """Create the repository if it does not exist."""
+        """Create the repository, private or public, if it does not exist; an existing one is not changed."""
         with self._one_line():
             self.api.create_repo(self.repo, repo_type="dataset", private=private, exist_ok=True)
 
     def snapshot(self, revision: str | None = None) -> Snapshot:
-        """Return the content of the repository at a branch, tag or commit."""
+        """Return the content of the repository at a branch, tag or commit; None: at the newest commit."""
         with self._one_line():
             info = self.api.dataset_info(self.repo, revision=revision, files_metadata=True, timeout=ANSWER_S)
         files = {}
@@ -89,12 +92,18 @@ class HubDataset:
             raise
 
     def download(self, path: str, commit: str, into: Path) -> Path:
-        """Download one file to the same path in `into`, unless it is already there from the same commit."""
+        """Download one file of a commit to the same path below `into`, unless it is already there; return its path."""
         with self._one_line():
             return Path(self.api.hf_hub_download(self.repo, path, repo_type="dataset", revision=commit, local_dir=into))
 
     def commit(self, add: Mapping[str, Path | bytes], delete: Sequence[str], message: str, parent: str) -> str:
-        """Add and delete files in one atomic commit on top of `parent`; return the new commit's id."""
+        """Add and delete files in one atomic commit on top of the commit `parent`; return the new commit's id.
+
+        add      path in the repository -> local file or content
+        delete   paths in the repository
+
+        HarnessError if the repository has a newer commit than `parent`.
+        """
         from huggingface_hub import CommitOperationAdd, CommitOperationDelete
 
         operations: list[Any] = [CommitOperationDelete(path) for path in delete]

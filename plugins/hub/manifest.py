@@ -38,7 +38,7 @@ class PartFile:
 
 @dataclass(frozen=True)
 class StageEntry:
-    """One stage of a store in a repository: its inputs, its problems in the order of their rows, its files."""
+    """A stage of a store, as a repository has it: its inputs, its problems in the order of their rows, its files."""
 
     kind: Kind
     key: str
@@ -57,7 +57,7 @@ class StageEntry:
         return sum(shard.n for shard in self.shards)
 
     def path(self, root: Path, shard: Shard) -> Path:
-        """Return the path of one of its shards in a store."""
+        """Return the path that a problem's shard of this stage has in the store at `root`."""
         return root / self.kind.name / self.key / f"{shard.stem}{self.kind.suffix}"
 
     def as_json(self) -> dict[str, Any]:
@@ -76,8 +76,8 @@ class Manifest:
     """A pool in a repository; its responses are the first stage.
 
     prompts     the licence of the problems' texts; None if they were left out
-    card        SHA-256 of the README.md written with the manifest
-    made_by     the harness's version
+    card        SHA-256 of the README.md that the harness wrote last; "" if it wrote none
+    made_by     the version of the harness that wrote the manifest
     """
 
     stages: Sequence[StageEntry]
@@ -110,7 +110,10 @@ class Manifest:
 
 
 def folder_of(kind: Kind, key: str) -> str:
-    """Return `responses`, or `vectors-KEY` or `verdicts-KEY`: a pool may have several of these."""
+    """Return the name of a stage's folder in a repository: `responses`, `vectors-KEY` or `verdicts-KEY`.
+
+    A pool has one stage of responses, and may have several of vectors and of verdicts.
+    """
     return kind.folder if kind.name == "pool" else f"{kind.folder}-{key}"
 
 

@@ -33,9 +33,13 @@ from .tables import VERDICTS, read_parts
 def pull_pool(
     repo: str, root: Path, progress: Progress, revision: str | None = None, verdicts: bool = True
 ) -> dict[str, Any]:
-    """Bring the pool of a repository into a store under its key, and return a summary of it.
+    """Bring the pool of a repository into the store at `root` under the pool's key, and return a summary of it.
 
-    `revision` is a branch, tag or commit. If `verdicts` is False, the repository's verdicts are not downloaded.
+    revision   a branch, tag or commit; None: the newest commit
+    verdicts   False: do not download the repository's verdicts
+
+    The summary has repo, commit, pool (its key), problems and responses (numbers), stages (folder names), prompts
+    (whether the problems' texts came too) and new (number of problems whose responses the store did not have yet).
     """
     hub = HubDataset(repo, "pool pull")
     snapshot = hub.snapshot(revision)
@@ -166,7 +170,7 @@ def _keep(stage: StageEntry, folder: Path, root: Path, progress: Progress) -> in
 
 
 def pulled(made: dict[str, Any]) -> str:
-    """Return one line about a pull."""
+    """Return the line that the command prints; `made` is the summary that `pull_pool` returned."""
     return (
         f"pool {made['pool']}: {made['responses']:,} responses to {made['problems']:,} problems, {made['new']:,} of "
         f"them new here; {', '.join(made['stages'])} from {made['repo']} at {made['commit'][:12]}"

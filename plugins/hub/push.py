@@ -34,7 +34,16 @@ CARD = "README.md"
 
 @dataclass(frozen=True)
 class Push:
-    """The options of a push; `prompts` is the licence of the problems' texts, and None leaves them out."""
+    """The options of a push.
+
+    key        the pool's key, or how it begins
+    repo       OWNER/NAME of a dataset repository on the hub
+    store      the store's folder
+    private    create the repository as private; an existing one must be private then
+    licence    of the responses, as the hub writes it, e.g. "mit"; None: the card says "unknown"
+    prompts    the licence of the problems' texts; None leaves the texts out
+    vectors, verdicts   push the store's vectors of the responses, and the newest verdicts on them
+    """
 
     key: str
     repo: str
@@ -61,7 +70,10 @@ class Existing:
 def push_pool(request: Push, progress: Progress) -> dict[str, Any]:
     """Write a pool, and the vectors and verdicts asked for, to a repository in one commit; return a summary of it.
 
-    Vectors and verdicts from an earlier push of the same pool stay.
+    Vectors and verdicts from an earlier push of the same pool stay; those with the same key are written anew.
+
+    The summary has repo, commit, private, bytes (of all stages' files in the repository), pool (its key), problems and
+    responses (numbers), stages (folder names) and prompts (whether the problems' texts are there).
     """
     stages = _stages(request, stored_pool(request.store, request.key))
     pool = stages[0]
@@ -263,7 +275,7 @@ def _emptied(folder: Path) -> Iterator[Path]:
 
 
 def pushed(made: dict[str, Any]) -> str:
-    """Return one line about a push."""
+    """Return the line that the command prints; `made` is the summary that `push_pool` returned."""
     return (
         f"{made['repo']} ({'private' if made['private'] else 'public'}): pool {made['pool']}, {made['responses']:,} "
         f"responses to {made['problems']:,} problems, {made['bytes'] / 1e6:,.1f} MB in {', '.join(made['stages'])}"

@@ -34,7 +34,7 @@ def read_manifest(hub: HubDataset, snapshot: Snapshot, into: Path) -> Manifest:
 
 @contextmanager
 def prefixed_by(hub: HubDataset) -> Iterator[None]:
-    """Put the repository's name before the message of any HarnessError."""
+    """Put the command and the repository's name before the message of any HarnessError raised inside the `with`."""
     try:
         yield
     except HarnessError as failure:
@@ -50,7 +50,13 @@ def sha256_of(source: Path | bytes) -> str:
 
 
 def counts(manifest: Manifest) -> dict[str, Any]:
-    """Return what a command prints about a pool: its key, problems, responses and tables."""
+    """Return what a command prints about a pool.
+
+    pool                  its key
+    problems, responses   their numbers
+    stages                the names of the stages' folders in the repository
+    prompts               whether the problems' texts are there
+    """
     pool = manifest.pool
     return {
         "pool": pool.key,

@@ -52,12 +52,13 @@ class Shard:
 class Kind:
     """A kind of stage, with the conversions between its shards and columns.
 
-    folder      the name of its folder in a repository
+    name        the name of its folder in a store
+    folder      how the name of its folder in a repository begins (see `manifest.folder_of`)
     suffix      of its shards in a store
     columns     besides problem_id and index; those in `optional` may hold nulls
-    read        converts a shard's file to columns
+    read        converts a shard's file to columns, by name
     value       converts one problem's rows to the content of a shard; HarnessError for invalid rows
-    keep        writes one problem's rows as a shard
+    keep        writes one problem's rows as a shard, to the given path
     """
 
     name: str
@@ -71,7 +72,7 @@ class Kind:
 
     @property
     def schema(self) -> pa.Schema:
-        """All columns of its table. `datasets` reads no dictionary columns, so these are plain."""
+        """All columns of its table, dictionary columns as plain ones, since `datasets` reads no dictionary columns."""
         return pa.schema([("problem_id", pa.string()), ("index", pa.int32()), *map(_plain, self.columns)])
 
 
@@ -95,7 +96,7 @@ def _responses_out(path: Path) -> dict[str, Any]:
 
 
 def responses_of(table: pa.Table) -> Responses:
-    """Return the responses in the rows of one problem."""
+    """Return the responses in the rows of one problem; HarnessError for values that no engine gives."""
     _require_known(table, "finish", FINISHES)
     _check_counts(table)
     token_ids = table["token_ids"]
@@ -151,7 +152,7 @@ def _vectors_out(path: Path) -> dict[str, Any]:
 
 
 def vectors_of(table: pa.Table) -> Floats:
-    """Return the vectors (n, d) float32 in the rows of one problem."""
+    """Return the vectors (n, d) float32 in the rows of one problem; HarnessError for unequal widths, NaN or inf."""
     column = table["vector"].combine_chunks()
     widths = set(pc.list_value_length(column).to_pylist())
     values = column.flatten()
@@ -182,7 +183,10 @@ def _verdicts_out(path: Path) -> dict[str, Any]:
 
 
 def verdicts_of(table: pa.Table) -> tuple[list[Verdict], list[str | None], dict[str, str]]:
-    """Return the verdicts in the rows of one problem, the canonical answers, and the grading conditions."""
+    """Return the verdicts in the rows of one problem, their canonical answers (None: no answer) and conditions.
+
+    The conditions, name -> value, are those under which the verdicts were made. HarnessError for invalid rows.
+    """
     _require_known(table, "verdict", STATUSES)
     columns = table.to_pydict()
     try:
@@ -250,7 +254,7 @@ VERDICTS = Kind(
 
 
 def table_of(kind: Kind, shard: Shard, path: Path) -> pa.Table:
-    """Return the rows of one shard; HarnessError if their number differs from `shard.n`."""
+    """Return the rows of the shard at `path`, in a store; HarnessError if their number differs from `shard.n`."""
     columns = kind.read(path)
     given = {"problem_id": [shard.problem_id] * shard.n, "index": np.arange(shard.n, dtype=np.int32), **columns}
     schema = kind.schema
@@ -263,7 +267,7 @@ def table_of(kind: Kind, shard: Shard, path: Path) -> pa.Table:
 def write_parts(folder: Path, kind: Kind, tables: Iterable[pa.Table]) -> list[Path]:
     """Write the problems' tables to `folder`/00000.parquet, 00001.parquet, ...; return the paths.
 
-    The same problems give the same bytes.
+    The folder must not exist yet. The same tables give files with the same bytes.
     """
     folder.mkdir(parents=True)
     paths: list[Path] = []
@@ -280,7 +284,7 @@ def write_parts(folder: Path, kind: Kind, tables: Iterable[pa.Table]) -> list[Pa
 
 
 def part_name(number: int) -> str:
-    """Return the name of a stage's file in its folder."""
+    """Return the name of file `number`, counted from 0, in a stage's folder: `00000.parquet`."""
     return f"{number:05d}.parquet"
 
 

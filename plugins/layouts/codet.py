@@ -15,11 +15,11 @@ class CodeT:
     name, keys, one_line_a_problem = "CodeT", "prompt, samples", True
 
     def fits(self, value: Mapping[str, Any]) -> bool:
-        """Whether a line has both keys."""
+        """Return whether a line has the keys `prompt` and `samples`."""
         return "prompt" in value and "samples" in value
 
     def read(self, lines: Iterator[Line]) -> Iterator[PoolRecord]:
-        """A record a line, named by its number: `line-1`."""
+        """Yield a record per line; the problem's id is the line's number, `line-1`."""
         for line in lines:
             prompt, samples = text_in(line.value, "prompt", line.where), texts_in(line.value, "samples", line.where)
             yield PoolRecord(f"line-{line.number}", samples, prompt=prompt)

@@ -10,7 +10,10 @@ IDS = ("unique_id", "task_id")  # names under which data sets keep ids that are 
 
 
 def first_texts(document: Any, names: Sequence[str]) -> tuple[str, ...]:
-    """The non-blank texts under these names (in upper or lower case), in the order of the names."""
+    """Return the non-blank texts under these names, in the order of the names; () if the document is no mapping.
+
+    names   in lower case; the document's keys may be in upper or lower case
+    """
     if not isinstance(document, Mapping):
         return ()
     texts = {str(key).lower(): text for key, text in document.items() if isinstance(text, str) and text.strip()}

@@ -17,11 +17,11 @@ class Evalplus:
     name, keys = "evalplus", "task_id, solution or completion"
 
     def fits(self, value: Mapping[str, Any]) -> bool:
-        """Whether a line names a task and holds a program."""
+        """Return whether a line has a `task_id` and a program (`solution` or `completion`)."""
         return "task_id" in value and ("solution" in value or "completion" in value)
 
     def read(self, lines: Iterator[Line]) -> Iterator[PoolRecord]:
-        """A record a task, in order of first appearance."""
+        """Yield a record per `task_id`, which is a problem's id, in order of first appearance."""
         return grouped((record.problem_id, record) for record in map(_sample, lines))
 
 
@@ -32,20 +32,23 @@ def _sample(line: Line) -> PoolRecord:
 
 
 class EvalplusFolders:
-    """Folders of evalplus programs, one for each task: `HumanEval_0/0.py`, `HumanEval_0/1.py`, ..."""
+    """Folders of evalplus programs, one for each problem: `HumanEval_0/0.py`, `HumanEval_0/1.py`, ..."""
 
     name, holds = "evalplus folders", "folders of evalplus programs"
 
     def fits(self, path: Path) -> bool:
-        """Whether it is a folder of folders with numbered programs."""
+        """Return whether the path is a folder that holds programs `PROBLEM/NUMBER.py`."""
         return path.is_dir() and bool(self.files(path))
 
     def files(self, path: Path) -> list[Path]:
-        """The folder's programs (`PROBLEM/NUMBER.py`), sorted by problem, then by number."""
+        """Return the folder's programs (`PROBLEM/NUMBER.py`), sorted by problem, then by number."""
         return sorted(path.glob("*/[0-9]*.py"), key=lambda file: (_natural(file.parent.name), _natural(file.stem)))
 
     def read(self, path: Path, say: Say) -> Iterator[PoolRecord]:
-        """A record a task, by the number in its name; the responses by their numbers."""
+        """Yield a record per problem, sorted by name (numbers in it by value); its responses are sorted by number.
+
+        The problem's id is its folder's name with "/" for "_": `HumanEval/0`. `say` gets a line on how it is read.
+        """
         say("pool: read as folders of evalplus samples")
         return grouped((record.problem_id, record) for record in map(_program, self.files(path)))
 

@@ -30,12 +30,15 @@ class InspectLog:
     name, holds = "inspect_ai", "inspect_ai logs"
 
     def fits(self, path: Path) -> bool:
-        """Whether the file begins as a log does: as a zip archive, or as JSON with the keys `version` and `status`."""
+        """Return whether a file begins as logs do: as a zip archive, or as JSON with keys `version` and `status`."""
         start = beginning(path) if path.is_file() else b""
         return start.startswith(_ZIP) or _JSON_LOG.match(start) is not None
 
     def read(self, path: Path, say: Say) -> Iterator[PoolRecord]:
-        """The records of a log."""
+        """Read a log and return an iterator of its records (`records_of`); HarnessError if inspect_ai cannot read it.
+
+        `say` gets a line on what is not taken.
+        """
         log = _log(path)
         say("pool: read as an inspect_ai log; its scores are not taken as verdicts")
         return records_of(log.samples or [], say)
@@ -60,7 +63,10 @@ def _log(path: Path) -> Any:
 
 
 def records_of(samples: list[Any], say: Say) -> Iterator[PoolRecord]:
-    """The records of a log's samples, in the order of the samples; responses by epoch."""
+    """Yield a record per sample id, its responses sorted by epoch; records are in order of first appearance.
+
+    Samples that ended in an error or without an answer are left out, and `say` gets a line that counts them.
+    """
     ordered = sorted(samples, key=lambda sample: sample.epoch)  # stable
     answered = [sample for sample in ordered if not sample.error and sample.output.choices]
     if len(answered) < len(samples):

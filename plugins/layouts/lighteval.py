@@ -30,16 +30,22 @@ _ROWS_AT_ONCE = 64
 
 
 class Lighteval:
-    """Details of lighteval (`--save-details`): parquet with a row for each document, of either generation."""
+    """Details of lighteval (`--save-details`): parquet with a row for each document, up to 0.10 or from 0.11 on.
+
+    The two have different columns.
+    """
 
     name, holds = "lighteval", "lighteval parquet"
 
     def fits(self, path: Path) -> bool:
-        """Whether it is a parquet file, of whatever columns: `read` says which are missing."""
+        """Return whether the path is a parquet file, whatever its columns; `read` refuses unknown ones."""
         return path.is_file() and beginning(path, len(_PARQUET)) == _PARQUET
 
     def read(self, path: Path, say: Say) -> Iterator[PoolRecord]:
-        """The records of a details file, a document each."""
+        """Yield a record per document; rows that repeat a document's responses for another metric are left out.
+
+        HarnessError if the columns are not lighteval's, or the file cannot be read. `say` gets a line on the metrics.
+        """
         try:
             with pq.ParquetFile(path) as file:
                 columns = file.schema_arrow.names

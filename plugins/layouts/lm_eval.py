@@ -24,11 +24,14 @@ class LmEval:
     remark = "; its metrics are of filtered answers: not taken as verdicts"
 
     def fits(self, value: Mapping[str, Any]) -> bool:
-        """Whether a line has a document's number and the model's responses."""
+        """Return whether a line has a document's number (`doc_id`) and the model's responses (`resps`)."""
         return "doc_id" in value and "resps" in value
 
     def read(self, lines: Iterator[Line]) -> Iterator[PoolRecord]:
-        """A record a document, in order of first appearance."""
+        """Yield a record per document, in order of first appearance.
+
+        Lines that repeat a document's responses for another filter are left out.
+        """
         return grouped(_unfiltered(lines))
 
 

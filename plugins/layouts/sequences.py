@@ -51,12 +51,15 @@ class Candidate:
 
 
 class Sequences:
-    """FASTA with scores in its headers; CSV and TSV with a column `sequence`. All sequences answer one problem."""
+    """FASTA with scores in its headers; CSV and TSV with a column `sequence`.
+
+    All sequences of a file answer one problem, except those that name theirs (`problem_id`).
+    """
 
     name, holds = "sequences", "FASTA; CSV with a column `sequence`"
 
     def fits(self, path: Path) -> bool:
-        """Whether a text file is FASTA, or a table with a column of sequences."""
+        """Return whether a text file is FASTA, or a table with a column of sequences; the first line decides."""
         if not path.is_file():
             return False
         try:
@@ -67,7 +70,10 @@ class Sequences:
         return first.startswith(">") or _delimiter(first) is not None
 
     def read(self, path: Path, say: Say) -> Iterator[PoolRecord]:
-        """A record a problem, in order of appearance; all are in memory."""
+        """Yield a record per problem, in order of first appearance; all sequences are in memory.
+
+        `say` gets a line on the file's format and on the scores that are taken and not taken.
+        """
         with opened(path, "pool") as file:
             first = next(line for line in file if line.strip())
             file.seek(0)

@@ -20,11 +20,14 @@ class Verl:
     remark = "; its scores are rewards: not taken as verdicts"
 
     def fits(self, value: Mapping[str, Any]) -> bool:
-        """Whether a line has all three keys."""
+        """Return whether a line has the keys `input`, `output` and `score`."""
         return {"input", "output", "score"} <= value.keys()
 
     def read(self, lines: Iterator[Line]) -> Iterator[PoolRecord]:
-        """A record a distinct input, named by its first line."""
+        """Yield a record per distinct input; its problem's id is the number of its first line, `line-1`.
+
+        HarnessError if the lines are of different steps.
+        """
         return grouped(_generations(lines))
 
 

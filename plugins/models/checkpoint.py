@@ -23,7 +23,10 @@ TEMPLATE_DATE = "26 Jul 2024"
 class Checkpoint:
     """A model in a folder or on the hub. Nothing is loaded, downloaded or imported before it is needed.
 
-    `takes_quantized`: whether the engine can read quantized weights; if not, they are refused when the config is read.
+    device            "auto" (a GPU if there is one), "cpu", "cuda", "cuda:1", ...
+    dtype             "auto" or the name of a type, such as "float32"
+    revision          of a hub model: branch, tag or commit; None: the branch main
+    takes_quantized   whether the engine can read quantized weights; if not, they are refused when the config is read
     """
 
     def __init__(
@@ -49,13 +52,13 @@ class Checkpoint:
         return self._requested_dtype if self._requested_dtype != "auto" else self.dtype_on(self.device.type)
 
     def dtype_on(self, device: str) -> str:
-        """Return the type that "auto" means on that kind of device."""
+        """Return the name of the type that dtype "auto" means on a kind of device ("cpu", "cuda")."""
         stored = getattr(self.config.get_text_config(), "dtype", None)
         return "float32" if device == "cpu" or stored is None else str(stored).removeprefix("torch.")
 
     @cached_property
     def config(self) -> Any:
-        """The model's config; HarnessError if it does not belong to a causal language model."""
+        """The model's config; HarnessError if the model is no causal language model, or quantized and not readable."""
         from transformers import MODEL_FOR_CAUSAL_LM_MAPPING, AutoConfig
 
         with quiet(), one_line_errors(self.location):
@@ -157,7 +160,10 @@ class Checkpoint:
         return self.location.folder is not None or hub_is_out_of_reach()
 
     def prompt_ids(self, messages: Sequence[Message]) -> list[int]:
-        """Return a prompt's tokens: by the tokenizer's chat template, else of the messages joined by blank lines."""
+        """Return a prompt's token ids; HarnessError if there are none, or if the chat template refuses the prompt.
+
+        The messages are rendered with the tokenizer's chat template; without one they are joined by blank lines.
+        """
         if not self.tokenizer.chat_template:
             ids = self.tokenizer("\n\n".join(message["content"] for message in messages))["input_ids"]
         else:
@@ -195,7 +201,7 @@ class Checkpoint:
 
 
 def find_device(name: str) -> torch.device:
-    """Return the device of that name; "auto" is the GPU if there is one, else the CPU."""
+    """Return the device of that name ("auto": a GPU if there is one, else the CPU); HarnessError if it is unusable."""
     import torch
 
     if name == "auto":

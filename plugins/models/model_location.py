@@ -42,7 +42,12 @@ class Location:
 
 
 def locate(model: str) -> Location:
-    """Return what a name means: a folder if it looks like a path, an embedded model, an existing folder, or the hub."""
+    """Return the location that a model's name means, by the first rule that fits.
+
+    A folder if the name looks like a path ("./x", "~/x", "/x"), an embedded model, a folder that exists, or a model on
+    the hub ("org/name"; not looked up here). HarnessError for any other name, and for a folder without config, weights
+    or tokenizer.
+    """
     from .tiny24 import folder, names
 
     path = Path(model).expanduser()
@@ -92,7 +97,8 @@ def content_hash(folder: Path) -> str:
     """Return a hash (16 hex digits) of all files that can change a model's output; the folder's path is not part of it.
 
     It covers the files directly in the folder and in the folders of its parts (chat templates, a sentence model's
-    modules), except for texts about the model, formats of other runtimes, and files left by training.
+    modules), except for hidden files, texts and images about the model, code, formats of other runtimes, and files left
+    by training.
     """
     files = _content(folder)
     digest = hashlib.sha256()

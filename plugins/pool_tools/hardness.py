@@ -29,9 +29,9 @@ class Solved:
 
 
 def hardest(counts: Iterable[Solved], count: int) -> list[Solved]:
-    """The `count` problems with the lowest share of correct responses above 0, hardest first; ties in the order given.
+    """Return the `count` problems with the lowest share of correct responses above 0, hardest first.
 
-    Raises HarnessError where fewer than `count` were solved at all.
+    Ties are in the order given. HarnessError if `count` is below 1, or fewer than `count` have a correct response.
     """
     counts = list(counts)
     solvable = [solved for solved in counts if solved.correct]
@@ -46,6 +46,6 @@ def hardest(counts: Iterable[Solved], count: int) -> list[Solved]:
 
 
 def write(path: Path, chosen: Iterable[Solved]) -> None:
-    """Write the problems, one JSON line each."""
+    """Write the problems to a JSONL file, one line each, in the order given."""
     lines = (canonical_json(asdict(solved)) + "\n" for solved in chosen)
     write_atomically(path, "".join(lines).encode("utf-8", "surrogatepass"))

@@ -36,7 +36,7 @@ from . import hardness
 
 
 def import_file(config: RunConfig, progress: Progress) -> dict[str, Any]:
-    """Import the config's pool file into its store; its summary, with the key under which it is kept."""
+    """Import the config's pool file into its store; return its summary (`inspect`), where "pool" is its key there."""
     context = make_context(config, progress)
     pool = importing.imported_pool(context)
     given = importing.verdicts_given(context, pool, needed=False)
@@ -45,9 +45,12 @@ def import_file(config: RunConfig, progress: Progress) -> dict[str, Any]:
 
 
 def audit(config: RunConfig, progress: Progress) -> dict[str, Any]:
-    """Grade a pool with the task's grader and its second one; counts, and every response that needs a look.
+    """Grade a pool with the task's grader and its second one; return counts, and every response that needs a look.
 
-    `config.pool`: a file, or the key of a pool in the store.
+    In the dict returned "pool" is the pool's key, "chance" the chance level (None: not measured), "listed" what needs a
+    look: responses that are disputed, in trouble or errors. The other entries are counts.
+
+    `config.pool`: a file (HarnessError if no task is given), or the key of a pool in the store.
     """
     assert config.pool is not None
     if config.pool.exists() and not config.task:
@@ -64,7 +67,9 @@ def audit(config: RunConfig, progress: Progress) -> dict[str, Any]:
 
 
 def hardest(config: RunConfig, count: int, out: Path, progress: Progress) -> dict[str, Any]:
-    """Write the ids of the hardest problems that a graded pool solves at least once (`running.hardest`); a summary.
+    """Write the hardest problems that a graded pool solves at least once (`hardness.hardest`); return a summary.
+
+    A line of the file `out` holds a problem's id, its number of responses n and how many of them are correct.
 
     `config.pool`: a file, graded by its own verdicts or by the task, or the key of a pool in the store.
     """
@@ -141,7 +146,12 @@ def _problems(task: Task, splits: Sequence[str]) -> tuple[dict[str, Problem], Ha
 
 
 def inspect(pool: str, root: Path, plugin_files: Sequence[Path] = ()) -> dict[str, Any]:
-    """The summary of a pool file, or of a pool in the store with whatever verdicts there are on it."""
+    """Return the summary of a pool: its numbers of problems and responses, lengths, and pass@1 if it has verdicts.
+
+    pool   a pool file, or the key (or its beginning) of a pool in the store `root`
+
+    What only verdicts tell is None without them; of a pool in the store, those that are there count.
+    """
     if Path(pool).exists():
         layouts = Layouts(load_registry(plugin_files))
         records = ((r.as_responses(), r.correct) for r in read_pool(Path(pool), layouts=layouts))
@@ -153,7 +163,12 @@ def inspect(pool: str, root: Path, plugin_files: Sequence[Path] = ()) -> dict[st
 
 
 def export(key: str, out: Path, root: Path) -> str:
-    """Write a pool of the store as JSONL, a line a problem, in the order of their ids' shards; what was written."""
+    """Write a pool of the store `root` as JSONL, one line per problem; return a sentence that says what was written.
+
+    Lines are in the order of the problems' shards, and hold verdicts if the pool is graded.
+
+    key   the pool's key, or its beginning
+    """
     folder = stored_pool(root, key)
     graded = graded_folder(root, folder.name)
     lines = []

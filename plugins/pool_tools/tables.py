@@ -12,7 +12,7 @@ from harness.system.console import put, short, text
 
 
 def audit(value: Mapping[str, Any], listed: int) -> None:
-    """What the graders found, and the first responses that need a look."""
+    """Print what `jobs.audit` returned: the counts, and the first `listed` of the responses that need a look."""
     counts = {name: entry for name, entry in value.items() if name not in ("routes", "reasons", "chance", "listed")}
     summary(counts | ({"chance level": level_text(value["chance"])} if value["chance"] else {}))
     for name in ("routes", "reasons"):
@@ -33,7 +33,7 @@ def audit(value: Mapping[str, Any], listed: int) -> None:
 
 
 def summary(value: Mapping[str, Any]) -> None:
-    """A pool in a few lines."""
+    """Print the entries of a summary, one line each."""
     table = Table(show_header=False)
     for key, entry in value.items():
         shown = f"{entry:.4g}" if isinstance(entry, float) else "-" if entry is None else str(entry)

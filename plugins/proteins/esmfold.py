@@ -68,11 +68,11 @@ class EsmFold:
 
     @cached_property
     def copy(self) -> Copy:
-        """The location of the weights."""
+        """The copy of ESMFold that `model` and `revision` name."""
         return Copy("proteins: esmfold", ESMFOLD, self.model, self.revision, self.test_weights)
 
     def check(self) -> None:
-        """Raise HarnessError for weights that are not on this machine, or by a folder's config of no published size."""
+        """Raise HarnessError if the weights are not here, or in a folder whose config has no published size."""
         if self.copy.weights().fetch:
             raise HarnessError(
                 f"proteins: the verifier's weights are not on this machine: {self.copy.weights()}: "
@@ -85,7 +85,7 @@ class EsmFold:
         return [self.copy.weights()]
 
     def identity(self) -> Mapping[str, Any]:
-        """Return what determines the values."""
+        """Return what determines the values: measurer, version, plddt_mean, and the weights' model and revision."""
         weights = {"model": self.copy.name, "revision": self.copy.commit()}
         return {"measurer": "esmfold", "version": VERSION, "plddt_mean": self.plddt_mean, **weights}
 
@@ -104,9 +104,10 @@ class EsmFold:
         return [values.get(text, {}) for text in texts]
 
     def seconds(self, counts: Mapping[int, int]) -> float:
-        """Estimate the seconds for sequences, given their number by length: up to three lengths are timed.
+        """Estimate the seconds to fold sequences; `counts`: length in residues -> number of sequences.
 
-        A length's operations are counted; the speed is interpolated between the timed lengths.
+        Random sequences of up to three of these lengths are folded and timed. A length's operations are counted; the
+        speed is interpolated between the timed lengths.
         """
         lengths = sorted(counts)
         speeds: dict[int, float] = {}
@@ -187,7 +188,13 @@ class EsmFold:
 
 
 def row_ptm(logits: Any, row: int, length: int, bins: int) -> float:
-    """Return a sequence's pTM from a batch's logits (rows, L, L, bins); `output.ptm` is the largest of the batch."""
+    """Return the pTM of one sequence of a batch, from the batch's logits (rows, L, L, bins).
+
+    row      the sequence's index in the batch
+    length   residues of the sequence
+
+    The model's own `output.ptm` is the largest pTM of the batch.
+    """
     from transformers.models.esm.openfold_utils import compute_tm
 
     return float(compute_tm(logits[row : row + 1, :length, :length], max_bin=31, no_bins=bins))
@@ -199,12 +206,12 @@ def is_sequence(text: str) -> bool:
 
 
 def chunk_for(length: int) -> int | None:
-    """Return how many rows of the attention over pairs are computed at once; None: all."""
+    """Return how many rows of the attention over pairs to compute at once for `length` residues; None: all."""
     return next((chunk for longest, chunk in CHUNKED if length <= longest), CHUNKED[-1][1])
 
 
 def operations(length: int) -> float:
-    """Return the TFLOP of folding one sequence."""
+    """Return the TFLOP of folding one sequence of `length` residues."""
     return sum(factor * (length / 1000) ** power for power, factor in enumerate(TFLOP, 1))
 
 

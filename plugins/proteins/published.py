@@ -87,7 +87,10 @@ class Copy:
 
     @cached_property
     def folder(self) -> Path | None:
-        """The model's folder if the name is a path or the name of a folder that exists; else None."""
+        """The model's folder; None if `model` is a repository of the hub.
+
+        `model` is a folder if it is absolute, starts with "." or "~", or is the name of a folder that exists.
+        """
         path = Path(self.model or self.published.repo).expanduser()
         looks_like_path = os.path.isabs(path) or (self.model or "").startswith((".", "~"))
         return path if looks_like_path or path.is_dir() else None
@@ -114,7 +117,10 @@ class Copy:
 
     @property
     def licence(self) -> str:
-        """Return the licence; that of a folder or another repository is unknown, so the published one's is named."""
+        """Return a text about the licence; test weights have none.
+
+        For a folder or a repository other than the published one, it names the published model's licence and says so.
+        """
         if self.test_weights:
             return "none: random weights, for tests"
         is_published = self.folder is None and self.source == self.published.repo
@@ -128,7 +134,10 @@ class Copy:
         return f"`hf download {self.source}{at}` ({self.published.gigabytes} GB) where the hub can be reached"
 
     def commit(self, suffixes: Sequence[str] = ()) -> str:
-        """Return the hub's commit, or the hash of the folder's content (including files with those endings)."""
+        """Return the hub's commit, or the hash of the folder's content; HarnessError if a hub model is not found.
+
+        suffixes   endings of more files to hash, e.g. ".pth" (see `folder_hash`)
+        """
         if self.folder is not None:
             return folder_hash(self.folder, suffixes)
         snapshot = _snapshot(self.source, self.revision)
@@ -137,7 +146,10 @@ class Copy:
         return snapshot
 
     def check_folder(self, sizes: Callable[[Mapping[str, Any]], Mapping[str, int]]) -> None:
-        """Raise HarnessError for a folder of no published size, by its config alone, before anything is sampled."""
+        """Raise HarnessError for a folder whose config has no published size; all else passes.
+
+        sizes   returns, from a config (parsed JSON), the values that are compared with the published sizes
+        """
         config = (self.folder or Path()) / "config.json"
         if self.folder is None or not config.is_file():
             return  # the config of a hub model is checked when it is loaded
@@ -156,7 +168,7 @@ class Copy:
         return {"revision": self.commit(), "local_files_only": _out_of_reach()}
 
     def check_size(self, sizes: Mapping[str, int]) -> None:
-        """Raise HarnessError for a checkpoint of no published size, unless it is for tests."""
+        """Raise HarnessError if these values of a config match no published size; `test_weights` allows all."""
         if self.test_weights or any(sizes.items() >= size.items() for size in map(dict, self.published.sizes)):
             return
         listed = ", ".join(f"{name} {value}" for name, value in sizes.items())
@@ -188,7 +200,10 @@ def _out_of_reach() -> bool:
 
 
 def folder_hash(folder: Path, suffixes: Sequence[str] = ()) -> str:
-    """Return a hash (16 hex digits) of a checkpoint's folder, including all files below it with those endings."""
+    """Return a hash (16 hex digits) of a checkpoint's folder.
+
+    It covers what `content_hash` covers, and all files at any depth whose names end with one of `suffixes`.
+    """
     digest = hashlib.sha256(content_hash(folder).encode())
     files = sorted(path for suffix in suffixes for path in folder.rglob(f"*{suffix}") if path.is_file())
     for path, hashed in zip(files, file_hashes(files, f"model folder {folder.name}"), strict=True):

@@ -60,9 +60,10 @@ def _is_whole(stored: StoredProblem, cells: Sequence[Cell]) -> bool:
 
 
 def sampled(entries: Sequence[Mapping[str, Any]], most: int, seed: str) -> list[Mapping[str, Any]]:
-    """Sort problems by hardness (share of correct responses, then id) and choose one from each of `most` equal parts.
+    """Return one problem from each of `most` equal parts of the problems sorted by hardness, the hardest first.
 
-    The hash of seed and id decides which one, so that the same store always shows the same problems.
+    Hardness is the share of correct responses, then the id. If there are at most `most` problems, all are returned. The
+    hash of seed and id decides which one of a part, so that the same store always shows the same problems.
     """
     ordered = sorted(entries, key=lambda entry: (entry["c"] / max(entry["n"], 1), entry["id"]))
     if len(ordered) <= most:
@@ -139,10 +140,10 @@ class _Browser:
 
 
 def clusters(pool: Pool) -> tuple[list[list[Any]], list[int], str]:
-    """Return [label, size] of the largest answer clusters, each response's cluster, and what clusters have in common.
+    """Return [label, size] of the largest answer clusters, each response's cluster, and "answer" or "text".
 
-    That is the answer or, if no response has an extracted answer, the text. `OTHER` holds the smaller clusters, `NONE`
-    the responses without an answer.
+    The last says what the responses of a cluster have in common: the text if no response has an extracted answer. A
+    response's cluster is its place in the list, `OTHER` (a smaller cluster) or `NONE` (no answer).
     """
     by_text = all(answer is None for answer in pool.answers)
     keys = [text.strip() for text in pool.texts] if by_text else pool.answers
@@ -156,8 +157,9 @@ def clusters(pool: Pool) -> tuple[list[list[Any]], list[int], str]:
 def flat(vectors: Floats) -> dict[str, Any]:
     """Project centred vectors (n, d) on their first two principal components, on a grid of 1,000.
 
-    Also returns the two components' share of the variance. Both axes have the same scale. The entry of largest
-    magnitude fixes each sign, so that the map is the same on every machine.
+    Returns a dict: `x` and `y` of each vector (whole numbers), and `variance`, the two components' share of it (None if
+    all vectors are 0). Both axes have the same scale. The entry of largest magnitude fixes each sign, so that the map
+    is the same on every machine.
     """
     h = np.asarray(vectors, float)
     if not h.size or not np.abs(h).max() > 0:

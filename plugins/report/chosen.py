@@ -52,7 +52,9 @@ class Cell:
 def chosen_cells(root: Path, keys: Sequence[str], progress: Progress) -> list[Cell]:
     """Return the cells with these keys or prefixes of keys; without keys, the newest cell and all comparable ones.
 
-    If two have the same selector and embedder (a selector whose file was edited), only the newer one is returned.
+    Of cells with the same selector and embedder (a selector whose file was edited) only one is returned: the first in
+    the order of `keys`, without keys the newest. HarnessError if there is no cell, or cells of the keys differ in what
+    they must share (`Cell.compared`).
     """
     paths = sorted((root / "cells").glob("*.json"), key=lambda path: (-path.stat().st_mtime_ns, path.name))
     if not paths:

@@ -20,12 +20,15 @@ BUDGETS = ("1", "4", "16", "64", "256", "1024", "4096")
 
 
 def ranked(cells: Sequence[Cell]) -> list[Cell]:
-    """Sort the cells by improvement, the best first; subset methods, which have none, come last."""
+    """Return the cells sorted by improvement, the best first; subset methods, which have none, come last."""
     return sorted(cells, key=lambda cell: (-(cell.row.improvement or -1.0), cell.name))
 
 
 def table(cells: Sequence[Cell]) -> dict[str, Any]:
-    """Return the table's rows as the page shows them: numbers, or null if there is no value."""
+    """Return {"budgets", "rows"}: the budgets shown, and the table's rows, first the references', then the cells'.
+
+    A missing value is None.
+    """
     first = cells[0].row
     ks = [k for k in BUDGETS if k in first.pass_at_k_random]
     rows = with_q([cell.row for cell in cells])
@@ -64,7 +67,11 @@ def _measured(cell: Cell, row: Row, ks: Sequence[str]) -> dict[str, Any]:
 
 
 def curves(cells: Sequence[Cell]) -> list[dict[str, Any]]:
-    """Return each curve's name, budgets, and at each budget the mean and the band; random and oracle come first."""
+    """Return a dict for each curve, random and the oracle first: name, kind, budgets `k`, and `mean`, `low` and `high`.
+
+    The last three have a value per budget. `low` and `high`, the band's ends, are None for the oracle, and if there is
+    only one problem.
+    """
     first, seed = outcomes_of(cells[0].content), _seed(cells[0])
     ks = budgets(int(first.n.min()))
     rows = [

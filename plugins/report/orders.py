@@ -43,7 +43,10 @@ class Rankers:
         return selector
 
     def order(self, cell: Cell, pool: Pool, problem: Problem, stored: Sequence[int]) -> tuple[list[int], str]:
-        """Return the first trial's order, and "" if it is complete, otherwise why it is not."""
+        """Return the first trial's order, and "" if it is complete, otherwise why it is not.
+
+        stored   the picks of the first trial that the store has
+        """
         if cell.key in self.refused:
             return list(stored), f"only the stored picks are shown: {self.refused[cell.key]}"
         most = max(PICKS, len(stored))
@@ -56,10 +59,10 @@ class Rankers:
         return order, "" if len(order) == len(pool) else f"the first {len(order)} picks are shown"
 
     def novelty(self, cell: Cell, order: Sequence[int], vectors: Floats) -> dict[str, Any]:
-        """Return how novel each pick was when it was picked, and the name of that measure.
+        """Return {"values", "figure"}: how novel each pick of `order` was when it was picked, and the measure's name.
 
         A selector with `bonuses` computes it itself. For any other selector it is the distance to the nearest earlier
-        pick (None for the first). vectors (n, d), centred.
+        pick (None for the first). vectors (n, d), centred: those of the whole pool.
         """
         h, selector = np.asarray(vectors[list(order)], float), self.built.get(cell.key)
         if selector is not None and hasattr(selector, "bonuses"):

@@ -41,7 +41,10 @@ def joined_script() -> str:
 
 
 def encoded(data: Any) -> bytes:
-    """Return JSON that is safe in a script element: `<`, `>`, `&`, U+2028, U+2029 and surrogates are escaped."""
+    """Return the data as JSON that is safe in a script element: what could end the element or a comment is escaped.
+
+    Escaped are `<`, `>`, `&`, U+2028, U+2029, U+007F to U+009F, U+FEFF, U+FFFE, U+FFFF and surrogates.
+    """
     text = json.dumps(data, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
     return _UNSAFE.sub(lambda match: f"\\u{ord(match[0]):04x}", text).encode()
 

@@ -22,5 +22,5 @@ def visible(text: str) -> str:
 
 
 def cut(text: str, most: int) -> str | list[str | int]:
-    """Return the text or, if it has more than `most` characters, [its beginning, its number of characters]."""
+    """Return the text, made `visible`; if it has more than `most` characters, [its beginning, its length]."""
     return visible(text) if len(text) <= most else [visible(text[:most]), len(text)]

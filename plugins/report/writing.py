@@ -24,9 +24,10 @@ from .page import BUDGET_BYTES, encoded, fitted, page
 def write_report(
     root: Path, keys: Sequence[str], out: Path | None, plugin_files: Sequence[Path], progress: Progress
 ) -> Path:
-    """Write the report of the cells with these keys (none: of the last run) to `out`, and return its path.
+    """Write the report of the cells with these keys to `out`, and return its path.
 
-    Without `out` it is ROOT/report.html.
+    keys   or their beginnings; none: the newest cell and all that can be compared with it
+    out    None: ROOT/report.html
     """
     cells = chosen_cells(root, keys, progress)
     out = out or root / "report.html"
@@ -35,7 +36,7 @@ def write_report(
 
 
 def report_data(root: Path, cells: Sequence[Cell], plugin_files: Sequence[Path], progress: Progress) -> dict[str, Any]:
-    """Return everything that the page shows, as plain data of at most `BUDGET_BYTES` of JSON."""
+    """Return everything that the page shows, as plain data of about `BUDGET_BYTES` of JSON at most."""
     cells = ranked(cells)
     summary = {"about": _about(cells[0]), **table(cells), "curves": curves(cells)}
     views, note = browsable(root, cells, plugin_files, progress)

@@ -47,7 +47,12 @@ BASE = "base"
 
 @dataclass(frozen=True)
 class Policy:
-    """A model to evaluate: a run's checkpoint, or the initial model (`run` is then any run that started from it)."""
+    """A model to evaluate: a run's checkpoint, or the initial model (`run` is then any run that started from it).
+
+    checkpoint   None: the initial model
+    folder       of the exported checkpoint; of the initial model its folder or hub id
+    dev          dev pass@1 of the checkpoint; None if it is not known
+    """
 
     run: TrainingRun
     checkpoint: Checkpoint | None
@@ -56,12 +61,17 @@ class Policy:
 
     @property
     def bonus(self) -> str:
-        """Return its name in tables."""
+        """The policy's name in tables: the spec of its run's bonus, or "base" for the initial model."""
         return BASE if self.checkpoint is None else self.run.bonus
 
 
 def evaluate(request: EvalRequest, progress: Progress) -> dict[str, Any]:
-    """Sample and grade what is missing, write the evaluation to `rl-eval.json`, and return it."""
+    """Sample and grade what the store lacks, write the evaluation to `rl-eval.json`, and return it.
+
+    "problems" has the problems' ids; "policies" has a dict per model, with its bonus, seed, step, and numbers of
+    correct responses per problem: "c" by the verifier, "c_strict" by the strict grader if there is one. HarnessError if
+    the runs differ in task, model or reward.
+    """
     runs = _runs(request.folders)
     trainers = {run.folder: _trainer(run) for run in runs}
     policies = [_chosen(request, run, trainers[run.folder], progress) for run in runs]
@@ -187,7 +197,10 @@ def _plan(request: EvalRequest, policy: Policy, progress: Progress) -> Plan:
 
 
 def spaced(problems: Sequence[Problem], limit: int | None) -> list[Problem]:
-    """Return `limit` problems, evenly spaced from the first to the last, in their order; all if it is None."""
+    """Return `limit` problems, evenly spaced from the first to the last, in their order (1: the first).
+
+    All problems if `limit` is None or not smaller than their number.
+    """
     if limit is None or limit >= len(problems):
         return list(problems)
     return [problems[place * (len(problems) - 1) // max(1, limit - 1)] for place in range(limit)]
@@ -255,7 +268,7 @@ def _likelihood(engine: Any, plan: Plan, problem: Problem) -> float | None:
 
 @dataclass(frozen=True)
 class Curve:
-    """pass@k of one method at k = 1 ... n: the mean over its seeds, and its standard error (None for one seed)."""
+    """pass@k of one method at k = 1 ... n: mean over its seeds and standard error (None for one seed), both (n,)."""
 
     bonus: str
     seeds: int
@@ -264,14 +277,17 @@ class Curve:
 
 
 def graders(evaluation: Mapping[str, Any]) -> dict[str, str]:
-    """Return the graders, the stricter first: name -> the key of its counts in a policy."""
+    """Return an evaluation's graders, the stricter first: name -> the key of its counts in each of "policies"."""
     if all("c_strict" in policy for policy in evaluation["policies"]):
         return {"strict": "c_strict", "lenient": "c"}
     return {"verifier": "c"}
 
 
 def curves(evaluation: Mapping[str, Any], grader: str | None = None) -> list[Curve]:
-    """Return a curve per method, in the file's order, by one of its `graders`; `mean` and `error` are (n,)."""
+    """Return a curve per method (bonus, or "base"), in the order of the evaluation's policies.
+
+    grader   a name from `graders`, whose counts are used; None: the strictest
+    """
     counts = graders(evaluation)
     counted = counts[grader] if grader else next(iter(counts.values()))
     by_bonus: dict[str, list[Floats]] = {}
@@ -286,7 +302,10 @@ def _curve(bonus: str, each: Floats) -> Curve:
 
 
 def pass_at_k(n: int, c: Sequence[int]) -> Floats:
-    """Return unbiased pass@k (Chen et al. 2021) at k = 1 ... n, (n,), the mean over problems."""
+    """Return unbiased pass@k (Chen et al. 2021) at k = 1 ... n, (n,), the mean over problems.
+
+    `c` has for each problem the number of correct responses among its n.
+    """
     counts = np.array(c)
     return np.array([random_pass_at_k(np.full(len(counts), n), counts, k).mean() for k in range(1, n + 1)])
 
@@ -303,7 +322,11 @@ def efficiency(ahead: Curve, behind: Curve) -> float | None:
 
 
 def rows(evaluation: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Return a row per grader and method: pass@k, its standard error, and `efficiency` against each other method."""
+    """Return a row per grader and method: pass@k, its standard error, and `efficiency` against each other method.
+
+    pass_at_k, standard_error   str(k) -> value, for k = 1, 2, 4, ... and n
+    fewer_samples_than          other method -> `efficiency`, how many times fewer samples this method needs
+    """
     return [row for grader in graders(evaluation) for row in _rows(evaluation, grader)]
 
 

@@ -22,9 +22,10 @@ NAMES = {"none": "GRPO, no bonus", "base": "initial model"}
 
 
 def passk_rows(request: Request) -> list[Row]:
-    """Return a row per method and k = 1, 2, 4, ...: the mean over its seeds, and the standard error.
+    """Return a row per evaluation, method and k = 1, 2, 4, ..., n: pass@k, the mean over seeds, and its standard error.
 
-    `reached_at`, in a method's last row: the number of samples with which RepExp has that pass@k, if it needs fewer.
+    `reached_at`, in a method's last row: the number of samples with which RepExp has that pass@n, if it needs fewer;
+    else None.
     """
     return [row for evaluation in _evaluations(request) for row in _passk(evaluation)]
 
@@ -50,7 +51,7 @@ def _reached(papers: rl_eval.Curve | None, other: rl_eval.Curve) -> int | None:
 
 
 def draw_passk(rows: Sequence[Row]) -> Any:
-    """Plot a panel per task and a line per method with a band of one standard error; k is on a logarithmic axis.
+    """Return the figure of pass@k: a panel per task, a line per method with a band of one standard error, log k.
 
     As in the paper, an arrow goes from a method's last point to where RepExp is as high; it says how many times fewer
     samples that takes.
@@ -98,7 +99,12 @@ def _arrow(axes: Any, rows: Sequence[Row], look: Mapping[str, Any], above: bool)
 
 
 def likelihood_rows(request: Request) -> list[Row]:
-    """Return a row per bin of each method: edges, number of responses, their share, and the method's mean."""
+    """Return a row per bin of each method, in each evaluation; HarnessError if one has no likelihoods.
+
+    from, to          the bin's edges: mean log-probability per token under the initial model
+    count, share      responses in the bin, and their share of the method's
+    mean, responses   of the whole method
+    """
     return [row for evaluation in _evaluations(request) for row in _likelihoods(request, evaluation)]
 
 

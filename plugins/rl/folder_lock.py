@@ -23,7 +23,7 @@ def locked(folder: Path, command: str) -> Iterator[int]:
     """Lock the folder, creating it if needed; yield the lock's file descriptor, so that a child can hold it too.
 
     HarnessError, one line that starts with `command`, names the process that holds the lock. If that process is dead
-    and only its children still hold the lock, wait for them to end.
+    and only its children still hold the lock, wait up to `ENDING_S` seconds for them to end, then raise it.
     """
     folder.mkdir(parents=True, exist_ok=True)
     with (folder / NAME).open("a+", encoding="utf-8") as file:

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 def group_metrics(rollouts: Rollouts, added: torch.Tensor, gated: int) -> dict[str, float]:
-    """Return means and shares over the groups.
+    """Return metrics of a step by their names in `METRICS`: means over rollouts or groups, and shares of groups.
 
     `added` (m,) is the change of each reward by the bonus, `gated` the number of groups that the bonus skipped.
     """

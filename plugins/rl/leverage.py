@@ -33,7 +33,7 @@ def _random_matrix(width: int, dim: int, seed: int, step: int) -> torch.Tensor:
 
 
 def projected(hidden: torch.Tensor, dim: int, seed: int, step: int) -> torch.Tensor:
-    """Return hidden (m, width) in float64, projected to (m, dim) if width > dim."""
+    """Return hidden (m, width) in float64, projected to (m, dim) if width > dim; HarnessError for NaN or inf."""
     if not torch.isfinite(hidden).all():
         raise HarnessError("bonus: the hidden states hold NaN or inf")
     matrix = sparse_projection(hidden.shape[1], dim, seed, step)

@@ -52,7 +52,10 @@ class RepExpBonus:
             raise HarnessError(f"repexp: dim must be at least 1, got {self.dim}")
 
     def shape(self, rollouts: Rollouts, step: int, seed: int, memory: dict[str, torch.Tensor]) -> Shaped:
-        """Return the rewards of one step's rollouts with the bonus added."""
+        """Return the rewards of one step's rollouts with the bonus added, and the step's metrics.
+
+        With `persist`, read and update `memory`: problem id -> Σ hhᵀ of its earlier rollouts, (k, k).
+        """
         from .leverage import centred, projected  # torch; listing bonuses imports none of it
 
         assert rollouts.hidden is not None  # requested by `needs`

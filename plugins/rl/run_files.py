@@ -22,7 +22,7 @@ def write_run(run: TrainingRun) -> None:
 
 
 def read_run(folder: Path) -> TrainingRun:
-    """Read the run of a folder; HarnessError if the folder has none."""
+    """Read the run of a folder; HarnessError if its `run.json` is missing or cannot be read."""
     try:
         recorded = json.loads((folder / "run.json").read_text(encoding="utf-8"))
         return TrainingRun(
@@ -58,7 +58,10 @@ def read_problems(path: Path) -> list[tuple[Problem, list[Message]]]:
 
 
 def read_metrics(path: Path) -> list[dict[str, Any]]:
-    """Read the steps that a run has logged so far; an incomplete line (of a killed run) is skipped."""
+    """Read the steps that a run has logged in its `metrics.jsonl` so far; [] if there is no such file.
+
+    An incomplete line (of a killed run) is skipped.
+    """
     steps = []
     for text in path.read_text(encoding="utf-8").splitlines() if path.is_file() else []:
         with contextlib.suppress(ValueError):

@@ -25,7 +25,9 @@ MEMORY = "bonus.safetensors"  # in a checkpoint's folder: the bonus' memory, nee
 class Grader:
     """The run's grader as a reward; safe to call from any thread.
 
-    `errors` counts verdicts `error`, which do not say whether the response is correct.
+    `errors` counts the verdicts `error` that `rewards` met, not those of `verdicts`: such a verdict does not say
+    whether the response is correct.
+    HarnessError if the run does not record which grader its reward comes from.
     """
 
     def __init__(self, run: TrainingRun) -> None:
@@ -66,7 +68,7 @@ class Shaping:
         self.memory: dict[str, torch.Tensor] = {}
 
     def needs(self, column: str) -> bool:
-        """Return whether the bonus reads this column, "hidden" or "logprobs"."""
+        """Return whether the bonus reads this field of `Rollouts`, "hidden" or "logprobs"."""
         return column in self.bonus.needs
 
     def shape(self, rollouts: Rollouts, step: int) -> Shaped:
@@ -80,13 +82,13 @@ class Shaping:
             save_file({name: value.contiguous() for name, value in self.memory.items()}, checkpoint / MEMORY)
 
     def load(self, checkpoint: Path) -> None:
-        """Load the memory from a checkpoint's folder."""
+        """Load the memory from a checkpoint's folder; it is empty if the checkpoint has none."""
         path = checkpoint / MEMORY
         self.memory = load_file(path) if path.exists() else {}
 
 
 class MetricsLog:
-    """A run's `metrics.jsonl`, one line per step; on resuming, the lines after step `resumed_after` are deleted."""
+    """A run's `metrics.jsonl`, one line per step; creating it deletes the lines of steps after `resumed_after`."""
 
     def __init__(self, path: Path, resumed_after: int = 0) -> None:
         self.path = path

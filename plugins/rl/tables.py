@@ -36,12 +36,15 @@ def launch(prepared: Prepared) -> None:
 
 
 def trained(rows: Sequence[Mapping[str, Any]], as_json: bool) -> None:
-    """Print a row per run."""
+    """Print a row per run as a table, or all columns as JSON."""
     show(rows, TRAINED, as_json)
 
 
 def evaluated(rows: Sequence[Mapping[str, Any]], as_json: bool) -> None:
-    """Print a row per method: pass@k in per cent and its standard error, then how many times fewer samples it needs."""
+    """Print a table per grader, with a row per method: pass@k in per cent and its standard error; or all rows as JSON.
+
+    Below a table: how many times fewer samples than another method a method needs for that method's pass@n.
+    """
     if as_json:
         return show(rows, (), as_json)
     for grader in dict.fromkeys(row["grader"] for row in rows):

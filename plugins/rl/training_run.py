@@ -50,10 +50,11 @@ class Prepared:
 
 
 def prepare(request: TrainRequest, seed: int, hold: Callable[[Path], object] = lambda folder: None) -> Prepared:
-    """Write the run's folder and make all cheap checks, without starting the trainer.
+    """Write the run's folder and make all cheap checks, without starting the trainer; return the prepared run.
 
     `hold(folder)` is called before anything is written to the folder.
-    HarnessError, one line, for a wrong request. If the trainer lacks something on this machine, that is `fault`.
+    HarnessError, one line, for a wrong request. If the trainer's own check fails on this machine, nothing is raised:
+    the error is the result's `fault`.
     """
     registry = load_registry(request.plugin_files)
     trainer: Trainer = build(registry, "trainer", request.trainer)
@@ -75,7 +76,10 @@ def prepare(request: TrainRequest, seed: int, hold: Callable[[Path], object] = l
 
 
 def rehearse(request: TrainRequest, seed: int) -> Prepared:
-    """Prepare a run as `prepare` does, but leave nothing on the disk: the files go to a temporary folder."""
+    """Prepare a run as `prepare` does, but leave nothing on the disk: the files go to a temporary folder.
+
+    The result names the run's real folder, not the temporary one.
+    """
     run = _run(request, load_registry(request.plugin_files), seed)
     _refuse_another(run)
     with tempfile.TemporaryDirectory(prefix="harness-rl-") as scratch:
@@ -96,7 +100,10 @@ def rehearse(request: TrainRequest, seed: int) -> Prepared:
 
 
 def train(request: TrainRequest, seed: int, progress: Progress, runs: int = 1) -> dict[str, Any]:
-    """Train or resume a run, and return a row with its result; the run's folder is locked meanwhile.
+    """Train or resume a run, and return a dict with its result; the run's folder is locked meanwhile.
+
+    The dict has the run's options, steps (done), checkpoints (their number), best_step, dev_pass_at_1 (of that step),
+    hours (of this call) and folder.
 
     runs  the number of trainings that the command still has to do, this one included: the user consents to all at once
     """
@@ -133,7 +140,10 @@ def _train(prepared: Prepared, seed: int, descriptors: Sequence[int], progress: 
 
 
 def outlook(run: TrainingRun, done: int) -> Outlook:
-    """Estimate the time of the steps after `done` from the logged steps, or if there are none, from response counts."""
+    """Estimate the time of the steps after `done` from the logged steps.
+
+    If no step is logged, the time is unknown: the outlook has the numbers of responses and of tokens (at most) instead.
+    """
     settings = run.settings
     assert settings.steps is not None
     steps = settings.steps - done
@@ -153,7 +163,10 @@ def _started(prepared: Prepared, follower: Follower, descriptors: Sequence[int])
 
 
 class Follower:
-    """Reads metrics.jsonl as it grows, shows each step, and prints a step's metrics every ten seconds."""
+    """Reads metrics.jsonl as it grows and shows each step.
+
+    It prints a step's metrics if the last print was more than `SAY_EVERY_S` seconds ago, or if they have dev pass@1.
+    """
 
     def __init__(self, path: Path, stage: Stage, progress: Progress) -> None:
         self.path, self.stage, self.progress = path, stage, progress
@@ -188,7 +201,7 @@ class Follower:
 
 
 def metrics_line(metrics: Mapping[str, float]) -> str:
-    """Return one step's metrics as a line."""
+    """Return the line of text that shows one step's metrics to the user; unknown ones are left out."""
     parts = [f"step {metrics['step']}: reward {metrics['reward']:.3f}"] if "reward" in metrics else []
     if metrics.get("bonus_spread"):
         parts.append(f"bonus {metrics['bonus']:.2g} (spread {metrics['bonus_spread']:.2g})")
@@ -234,7 +247,7 @@ def _run(request: TrainRequest, registry: Registry, seed: int) -> TrainingRun:
 
 
 def has_second_grader(task: Any) -> bool:
-    """Whether the task has a second, stricter grader."""
+    """Return whether the task has a second, stricter grader."""
     return isinstance(task, Audited)
 
 
@@ -333,7 +346,7 @@ def _with_problems(request: TrainRequest, registry: Registry, run: TrainingRun) 
 
 @contextmanager
 def naming_data_options(splits: Sequence[str], command: str) -> Iterator[None]:
-    """Add this command's --data options to a task's error about data that is missing or of another split."""
+    """Inside the `with`, add to a HarnessError that mentions --data how `command` takes a file for each of `splits`."""
     try:
         yield
     except HarnessError as failure:
@@ -367,7 +380,7 @@ def _row(prepared: Prepared, seconds: float) -> dict[str, Any]:
 
 
 def best_step(run: TrainingRun, steps: Sequence[int]) -> tuple[int, float] | None:
-    """Return the step with the highest dev pass@1 (on a tie the earlier) and that value; None if no step has one."""
+    """Return which of `steps` has the highest dev pass@1 (on a tie the earlier) and the value; None if none has it."""
     by_step = {line["step"]: line["dev_pass_at_1"] for line in read_metrics(run.metrics) if "dev_pass_at_1" in line}
     return max(
         ((step, by_step[step]) for step in steps if step in by_step),

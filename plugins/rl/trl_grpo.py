@@ -47,13 +47,20 @@ LOGGED = {  # the harness' name of a metric -> TRL's
 
 
 def group_advantages(rewards: torch.Tensor, rollouts: int) -> torch.Tensor:
-    """Return (r - mean) / (std + 1e-6) in each consecutive group, (m,) float64; the unbiased std, as in verl."""
+    """Return (r - mean) / (std + 1e-6) of rewards (m,), in groups of `rollouts` consecutive ones, as (m,) float64.
+
+    The std is the unbiased one, as in verl.
+    """
     groups = rewards.double().view(-1, rollouts)
     return ((groups - groups.mean(1, keepdim=True)) / (groups.std(1, keepdim=True) + EPSILON)).flatten()
 
 
 class StepOrder(Sampler[int]):
-    """The row indices that TRL reads: each step's batch, repeated as often as TRL reads it."""
+    """The dataset's row indices in the order in which TRL reads them: all of one step's, then of the next.
+
+    problems   the number of training problems, one per row of the dataset
+    reads      how often TRL reads a step's batch, which has each problem `rollouts` times, one after another
+    """
 
     def __init__(self, problems: int, run: TrainingRun, steps: range, reads: int) -> None:
         self.problems, self.run, self.steps, self.reads = problems, run, steps, reads
@@ -117,11 +124,11 @@ class GroupTrainer(GRPOTrainer):
 
     @property
     def step(self) -> int:
-        """Return the number of steps that the policy has been trained for."""
+        """The number of steps that the policy has been trained for, those before resuming included."""
         return self.done + self.state.global_step // updates(self.run.settings)
 
     def train_on(self) -> None:
-        """Train to the last step; before the first step, measure dev pass@1."""
+        """Train to the last step; before step 1 of a run that is not resumed, measure dev pass@1."""
         if self.done == 0:
             dev_pass_at_1 = self.dev_pass_at_1()
             if self.metrics_log and self.dev:
@@ -179,7 +186,10 @@ class GroupTrainer(GRPOTrainer):
         return self.accelerator.reduce(local, "sum") * self.args.steps_per_generation / passes
 
     def log(self, logs: dict[str, float], start_time: float | None = None) -> None:
-        """Handle TRL's log call: one per step, after the last update, and one at the end of training."""
+        """Log as TRL does; after each step, also log its metrics, and if they are due validate and save a checkpoint.
+
+        TRL calls this once per step, after the step's last update, and once at the end of training.
+        """
         super().log(logs, start_time)
         if "train_runtime" not in logs:
             self._end_step(logs)
@@ -200,7 +210,10 @@ class GroupTrainer(GRPOTrainer):
         self.step_began_s = time.perf_counter()
 
     def dev_pass_at_1(self) -> float:
-        """Return the share of correct responses on the dev split, `dev_samples` per problem; streams are fixed."""
+        """Return the share of correct responses on the dev split, `dev_samples` per problem, over all processes.
+
+        The random streams are the same at every call, so that values differ by the policy only.
+        """
         settings = self.run.settings
         share = range(self.accelerator.process_index, len(self.dev), self.options.processes)
         seeds = [stream(self.run.seed, DEV, place) for place in share]

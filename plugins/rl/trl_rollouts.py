@@ -27,12 +27,12 @@ Chats = Sequence[tuple[Problem, Sequence[Message]]]
 
 
 def stream(seed: int, *place: int) -> int:
-    """Return a 64-bit seed that depends only on the run's seed and the given place in the run."""
+    """Return a 64-bit seed that depends only on the run's seed and a place in the run, e.g. (TRAIN, step, group)."""
     return int(np.random.SeedSequence([seed, *place]).generate_state(1, np.uint64)[0])
 
 
 def batch_of(problems: int, batch: int, seed: int, step: int) -> list[int]:
-    """Return the indices of a step's problems (steps count from 1).
+    """Return the indices of the `batch` problems of a step (steps count from 1), of `problems` problems in all.
 
     Every epoch has its own order; problems left over after the last whole batch are skipped.
     """
@@ -71,7 +71,13 @@ class PolicyEngine(Transformers):
         seeds: Sequence[int],
         states: Sequence[str] = (),
     ) -> list[Responses]:
-        """Sample n responses to each prompt, with as many prompts at once as the engine prefers."""
+        """Sample n responses to each prompt; return one `Responses` per prompt.
+
+        seeds    one per prompt, for its random streams
+        states   names of the hidden states to return too, e.g. "mean"
+
+        As many prompts as fill one batch of the engine are sampled at once.
+        """
         responses: list[Responses] = []
         per_call = self.problems_per_call(n)
         with self._evaluating():
@@ -82,7 +88,7 @@ class PolicyEngine(Transformers):
         return responses
 
     def save(self, folder: Path) -> None:
-        """Write policy and tokenizer as a Hugging Face folder, with the initial model's decoding defaults."""
+        """Write policy and tokenizer as a Hugging Face folder, with the initial model's decoding defaults if any."""
         from transformers import GenerationConfig
 
         self.policy.save_pretrained(folder)
@@ -105,7 +111,10 @@ class PolicyEngine(Transformers):
 
 
 def hidden_means(engine: Transformers, prompts: Sequence[Sequence[Message]], pools: Sequence[Responses]) -> Any:
-    """Return each response's mean over its tokens of the last hidden state, (responses, d) float32."""
+    """Return each response's mean over its tokens of the last hidden state, (responses, d) float32.
+
+    `pools[i]` holds the responses to `prompts[i]`; the rows come in this order. HarnessError if a state is not finite.
+    """
     parts = [
         engine.encode(prompt, responses, ("mean",))["mean"] for prompt, responses in zip(prompts, pools, strict=True)
     ]

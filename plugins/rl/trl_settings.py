@@ -38,7 +38,10 @@ def updates(settings: Settings) -> int:
 
 
 def micro_batch(settings: Settings, processes: int) -> int:
-    """Return the responses in a forward pass: at most `micro_batch`, a divisor of a process' part of a mini-batch."""
+    """Return the number of responses in a forward pass, at most `settings.micro_batch`.
+
+    It divides the number of responses of a mini-batch that one process has.
+    """
     share = settings.mini_batch * settings.rollouts // processes
     return next(size for size in range(min(settings.micro_batch, share), 0, -1) if share % size == 0)
 

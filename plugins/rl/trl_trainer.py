@@ -48,14 +48,18 @@ class Trl:
                 raise HarnessError(f"trl: {name} must be at least 1, got {getattr(self, name)}")
 
     def check(self, run: TrainingRun) -> Sequence[str]:
-        """Return remarks; HarnessError for a missing or wrong version of TRL, no GPU, a model or problems too large."""
+        """Check whether the run can start here and return remarks for the user; HarnessError if a check fails.
+
+        Checked are TRL and its version, the options, the number of GPUs, the number of problems, the length of the
+        first batch's prompts, and the memory that a model in a folder needs.
+        """
         _require_trl()
         grpo_arguments(run, self.processes, 1)
         _require_devices(run.cpu, self.processes)
         return _model_fits(run)
 
     def launch(self, run: TrainingRun) -> Launch:
-        """Return the child's command; the child resumes from the last complete checkpoint."""
+        """Return how to start the child, which resumes from the last complete checkpoint; write nothing."""
         module = ["-m", "harness_plugins.rl.trl_child", str(run.folder)]
         several = ["-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={self.processes}"]
         arguments = grpo_arguments(run, self.processes, run.settings.steps or FOREVER)
@@ -67,7 +71,7 @@ class Trl:
         )
 
     def saved(self, run: TrainingRun) -> Sequence[Checkpoint]:
-        """Return the complete checkpoints, by step; each is a Hugging Face folder."""
+        """Return the complete checkpoints in the order of their steps; each is a Hugging Face folder."""
         return complete(run)
 
     def export(self, run: TrainingRun, checkpoint: Checkpoint) -> Path:
@@ -76,7 +80,7 @@ class Trl:
 
 
 def complete(run: TrainingRun) -> list[Checkpoint]:
-    """Return the complete checkpoints, by step; an incomplete one has another name."""
+    """Return the complete checkpoints in the order of their steps; an incomplete one has another name."""
     folders = [path for path in run.checkpoints.glob(f"{STEP}*") if path.name.removeprefix(STEP).isdecimal()]
     return sorted((Checkpoint(int(path.name.removeprefix(STEP)), path) for path in folders), key=attrgetter("step"))
 

@@ -32,7 +32,9 @@ BEYOND_SCHEMA = (
 def configuration(run: TrainingRun, model: str, data: Mapping[str, Path], with_ref: bool) -> dict[str, Any]:
     """Return the run's configuration as a nested mapping.
 
-    `data`: split -> parquet file; `with_ref`: whether the reference worker runs.
+    model      a folder or hub id
+    data       split -> parquet file
+    with_ref   run the reference worker, even if the KL coefficient is 0
     """
     flat = _data(run, data) | _policy(run, model, with_ref) | _rollout(run) | _trainer(run, "dev" in data)
     return nested(flat | (_on_cpu() if run.cpu else {}))
@@ -62,7 +64,7 @@ def devices(run: TrainingRun) -> int:
 
 
 def fitting(rows: int, at_most: int) -> int:
-    """Return the largest number of rows in a pass, up to `at_most`, that divides a worker's rows, as verl requires."""
+    """Return how many of a worker's `rows` go through one pass: their largest divisor up to `at_most`, for verl."""
     return next(size for size in range(max(1, min(rows, at_most)), 0, -1) if rows % size == 0)
 
 

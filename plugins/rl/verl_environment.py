@@ -18,12 +18,19 @@ PARTS = ("verl", "TransferQueue", "vllm", "diversity-harness")
 
 
 def find_python(requested: str | None) -> Path:
-    """Return the interpreter that has verl: `requested`, else by `VARIABLE`, else this one, else `.venv-verl` here."""
+    """Return the Python interpreter of verl's environment; HarnessError if none is found.
+
+    It is `requested`, else the one that HARNESS_VERL_PYTHON names, else this process' own if that has verl, else that
+    of `.venv-verl` in the working folder. `installed` checks what is in it.
+    """
     return VERL.find(requested, find_spec)
 
 
 def installed(python: Path) -> dict[str, str | None]:
-    """Return the versions of the packages that a run needs; HarnessError, one line, if a run could not start."""
+    """Return the versions of the packages of `PARTS`, by name; None for one that is not installed.
+
+    HarnessError, one line, if a package other than vllm is missing or verl has another version than the plugin needs.
+    """
     versions = VERL.versions(python, PARTS)
     _require(versions, python)
     return versions

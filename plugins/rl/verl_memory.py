@@ -51,7 +51,7 @@ class Estimate:
 
 
 def estimate(parameters: int, config: Mapping[str, Any], settings: Settings) -> Estimate:
-    """Return the estimate for a model with this number of parameters."""
+    """Return the estimate for a model with this number of parameters; `config` is the content of its config.json."""
     cache = cache_bytes(config) * (settings.max_prompt + settings.max_response)
     return Estimate(
         parameters=parameters,

@@ -51,7 +51,11 @@ class Verl:
             raise HarnessError(f"verl: encoder={self.encoder} goes with hidden=encoder, not hidden={self.hidden}")
 
     def check(self, run: TrainingRun) -> Sequence[str]:
-        """Return remarks, one line each; HarnessError for anything that would fail after Ray is started."""
+        """Check whether the run can start here and return remarks for the user; HarnessError if a check fails.
+
+        Ray is not started. Checked are verl's environment, the model's chat template, the splits' files and sizes, and,
+        unless the run is on a CPU, the number of GPUs, their memory, and vLLM.
+        """
         python = find_python(self.python)
         versions = installed(python)
         location = locate(run.model)
@@ -67,7 +71,7 @@ class Verl:
         return [*remarks, *memory]
 
     def launch(self, run: TrainingRun) -> Launch:
-        """Write the splits and `verl.yaml` to the run's folder, and return the child's command."""
+        """Write the splits and `verl.yaml` to the run's folder, and return how to start the child."""
         python = find_python(self.python)
         data = {split: _write_split(run, split) for split in SPLITS if split in run.problems}
         config = as_text(run, configuration(run, locate(run.model).source, data, self.hidden == "ref"))
@@ -75,11 +79,14 @@ class Verl:
         return Launch([str(python), "-m", CHILD, str(run.folder.absolute())], _environment(run), config)
 
     def saved(self, run: TrainingRun) -> Sequence[Checkpoint]:
-        """Return the complete checkpoints, by step."""
+        """Return the complete checkpoints in the order of their steps."""
         return [Checkpoint(step, path) for step, path in complete(run.checkpoints).items()]
 
     def export(self, run: TrainingRun, checkpoint: Checkpoint) -> Path:
-        """Merge the checkpoint's policy with verl's merger, in bfloat16, and return its folder."""
+        """Return a Hugging Face folder with the checkpoint's policy, in bfloat16.
+
+        verl's merger writes it into the checkpoint at the first call. HarnessError if that fails.
+        """
         target = checkpoint.path / EXPORTED
         if not target.is_dir():
             part = target.with_suffix(".part")
@@ -190,7 +197,7 @@ def _cached(model: str) -> Path | None:
 
 
 def gpu_memory() -> list[float]:
-    """Return the GiB of each GPU, as nvidia-smi lists them; empty if it is not installed."""
+    """Return the total GiB of each GPU, as nvidia-smi lists them; [] if nvidia-smi is missing or fails."""
     command = ["nvidia-smi", "--query-gpu=memory.total", "--format=csv,noheader,nounits"]
     try:
         listed = subprocess.run(command, capture_output=True, text=True, timeout=30, check=True).stdout

@@ -67,7 +67,10 @@ class HighTemp(Vanilla):
 
 @dataclass(frozen=True)
 class MinP(Vanilla):
-    """Temperature 1.5, then only tokens with at least `min_p` times the largest probability."""
+    """Temperature 1.5, then only tokens with at least `min_p` times the largest probability.
+
+    `p` is short for `min_p`.
+    """
 
     name: ClassVar[str] = "min-p"
     temperature: float = 1.5
@@ -81,7 +84,10 @@ class MinP(Vanilla):
 
 @dataclass(frozen=True)
 class Nucleus(Vanilla):
-    """The smallest set of tokens with `top_p` of the probability."""
+    """Temperature 1, then only the most probable tokens that together have at least `top_p` of the probability.
+
+    `p` is short for `top_p`.
+    """
 
     name: ClassVar[str] = "nucleus"
     top_p: float = 0.9

@@ -39,7 +39,12 @@ _RACE = {
 
 
 def new_package(kind: str, name: str, into: Path) -> dict[str, Any]:
-    """`folder`, `files` and next `commands` of the package harness-NAME, written into the folder `into`."""
+    """Write the package harness-NAME into the folder `into`; return its `folder`, its `files` and the next `commands`.
+
+    kind   "selector", "task", "embedder" or "sampler"
+
+    HarnessError if the kind has no template, the name is not valid or is taken, or the package's folder is not empty.
+    """
     kind = kind.removesuffix("s")
     if kind not in _START:
         raise HarnessError(f"new: no template for kind {kind!r} (there are {', '.join(_START)}); see docs/plugins.md")
@@ -58,7 +63,7 @@ def new_package(kind: str, name: str, into: Path) -> dict[str, Any]:
 
 
 def shown(made: dict[str, Any]) -> str:
-    """What a person reads of a package just written: its files and what to type next."""
+    """Return what a person reads of a package just written (`new_package`): its files and what to type next."""
     return "\n".join([f"wrote {made['folder']}: {', '.join(made['files'])}", "next:", *made["commands"]])
 
 

@@ -26,7 +26,11 @@ from harness import HarnessError, hookimpl
 
 @dataclass
 class Tracked:
-    """The part that both trackers share: a run of a project, which gets scalars, a table and a file."""
+    """The part that both trackers share: a run of a project, which gets scalars, a table and a file.
+
+    name    of the tracker's run; None: the library chooses one
+    group   under which the library shows several runs together; None: no group
+    """
 
     project: str = "diversity-harness"
     name: str | None = None
@@ -48,7 +52,7 @@ class Tracked:
         self._run = self._module().init(**options, **self._options())
 
     def row(self, name: str, scalars: Mapping[str, float]) -> None:
-        """Log one step: a row's metrics under its name."""
+        """Log one step: each metric of a row as `NAME/METRIC`, NAME being the row's name."""
         self._run.log({f"{name}/{metric}": value for metric, value in scalars.items()})
 
     def table(self, rows: Sequence[Mapping[str, Any]]) -> None:
@@ -58,13 +62,13 @@ class Tracked:
         self._run.log({"table": self._module().Table(columns=columns, data=data)})
 
     def report(self, path: Path) -> None:
-        """Log the report as an artefact."""
+        """Log the report, one HTML file, as an artefact."""
         artefact = self._module().Artifact("report", type="report")
         artefact.add_file(str(path))
         self._run.log_artifact(artefact)
 
     def finish(self, failed: bool) -> None:
-        """End the run, and wait until all is written."""
+        """End the tracker's run, if `start` began one, and wait until all is written; wandb also records `failed`."""
         if self._run is not None:
             self._end(failed)
 
@@ -82,7 +86,8 @@ class Tracked:
 class Wandb(Tracked):
     """Weights & Biases.
 
-    `mode`: online, offline or disabled, by default the value of WANDB_MODE; `dir`: the folder that it writes to.
+    `entity`: the user or team that has the project. `mode`: online, offline or disabled, by default the value of
+    WANDB_MODE. `dir`: the folder that it writes to.
     """
 
     entity: str | None = None

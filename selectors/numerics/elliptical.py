@@ -59,10 +59,10 @@ RENEW = 512  # ... but only after so many picks
 def elliptical_order(
     h: NDArray[Any], lam: float, first: int | None = None, picked: Sequence[int] = ()
 ) -> Iterator[int]:
-    """Yield all row indices except those `picked` before: the largest bonus first, ties to the lowest (see above).
+    """Yield all row indices except those `picked` before: the largest bonus first; for ties see the module's docstring.
 
-    h (n, d), any float dtype, finite; it is not changed. `first` is picked first if it is given. A block of picks is
-    computed when its first pick is read.
+    h (n, d), any float dtype, finite; it is not changed. lam: the ridge of the bonus, > 0. `first` is picked first if
+    given. A block of picks is computed when its first pick is read.
     """
     copies = Copies(h)
     rows = h if len(copies.first) == len(h) else h[copies.first]

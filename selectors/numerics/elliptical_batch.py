@@ -45,7 +45,7 @@ class BatchedOrders:
         self.picks: list[NDArray[np.intp]] = []  # (p, t) each
 
     def order(self, pool: int, trial: int) -> Iterator[int]:
-        """Yield all n indices of one order."""
+        """Yield all n indices of the order of one pool and trial, given by their numbers."""
         for step in range(self.h.shape[1]):
             while step >= len(self.picks):
                 self._advance(min(STEPS, self.h.shape[1] - step))
@@ -89,7 +89,10 @@ def torch_device(name: str) -> torch.device:
 
 
 def longest_rows(h: NDArray[np.floating], trials: int) -> NDArray[np.intp]:
-    """Return each pool's longest row of h (p, n, d), whose first bonus is the largest, once per trial: (p, trials)."""
+    """Return the index of each pool's longest row of h (p, n, d), once per trial: (p, trials).
+
+    Its first bonus is the largest. Ties go to the lowest index.
+    """
     import numpy as np
 
     squares = np.einsum("pnd,pnd->pn", h, h, dtype=np.float64, casting="unsafe")

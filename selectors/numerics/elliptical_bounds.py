@@ -64,7 +64,7 @@ class OutsideRows:
     def renew(self, bound: Float64s, factor: Float64s, share: float) -> None:
         """Lower `bound` (rows,) in place to |h F|², or to a little more if rounding makes that uncertain.
 
-        factor (d, d) is F, with Λ = F Fᵀ. float32 may loosen |h F| by this share of the root of the best bound.
+        factor (d, d) is F, with Λ = F Fᵀ. float32 may loosen |h F| by `share` times the root of the best bound.
         """
         self._drop_picked_rows(bound)
         length = float(np.linalg.norm(factor))

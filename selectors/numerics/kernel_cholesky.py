@@ -38,10 +38,10 @@ COMPACT = 0.8  # when only this share of the rows remains, the columns are copie
 def log_determinant_order(
     kernel: Gaussian, copies: Copies, ridge: float, first: int | None, picked: Sequence[int] = ()
 ) -> Iterator[int]:
-    """Yield all indices: `first` if given, then always that of the largest residual; ties go to the lowest.
+    """Yield all indices not `picked` before: `first` if given, then always that of the largest residual.
 
-    kernel: between the distinct rows. A copy of a picked row has a residual of about the ridge. Those `picked` before
-    count as picks, and are not yielded.
+    kernel: between the distinct rows of `copies`. Ties go to the lowest index of the active set. A copy of a picked row
+    has a residual of about the ridge. The indices `picked` before count as picks.
     """
     greedy = _Greedy(kernel, copies, ridge)
     greedy.take(picked)

@@ -65,7 +65,10 @@ def greedy_order(h: Floats, base: Float64s, weight: float, first: int, picked: S
 
 
 def largest(score: Float64s, size: int) -> tuple[Ints, float]:
-    """Return the indices of the `size` largest scores, ascending, ties to the lowest; and the largest other score."""
+    """Return the indices of the `size` largest scores, ascending, ties to the lowest; and the largest other score.
+
+    With at most `size` scores the latter is -inf.
+    """
     if len(score) <= size:
         return np.arange(len(score)), -np.inf
     border = float(np.partition(score, -size)[-size])
@@ -101,7 +104,11 @@ def _picks_inside(nearest: NearestPick, active: Ints, base: Float64s, weight: fl
 
 
 class NearestPick:
-    """`distance` (n,) float64: the squared distance to the nearest row taken so far; infinite before the first."""
+    """The distance of every row of h (n, d) to its nearest pick, updated by `take` for the rows that are not picked.
+
+    distance  (n,) float64: the squared distance to the nearest row taken so far; infinite before the first
+    unpicked  (n,) whether the row is not picked yet
+    """
 
     def __init__(self, h: Floats) -> None:
         self.h = h
@@ -162,7 +169,10 @@ class Sieve:
         return Sieve(self.rows[index], self.half[index], self.scale)
 
     def reach(self, distance: Float64s) -> NDArray[Any]:
-        """Return the bound (m,): p can be nearer to x than the squared `distance` (m,) only if x·p - half(p) > it."""
+        """Return a bound (m,): p may be nearer to x than the squared `distance` only if x·p - half(p) exceeds it.
+
+        `distance` (m,) is that of each row x; half(p) is half the squared length of p, less the rounding error.
+        """
         return np.asarray((self.half - distance / (2 * self.scale**2)).astype(self.half.dtype))
 
     def near(self, picked: Sieve, distance: Float64s) -> NDArray[np.bool_]:

@@ -26,7 +26,10 @@ if TYPE_CHECKING:
 
 
 def incidence(texts: Sequence[str], longest: int, units: Callable[[str], list[str]]) -> Any:
-    """Return which text has which n-gram of up to `longest` units: a sparse CSR matrix (n, n-grams) of ones."""
+    """Return which text has which n-gram of up to `longest` units: a sparse CSR matrix (n, n-grams) of ones.
+
+    units   splits a text into its units, e.g. words
+    """
     from scipy.sparse import csr_array
 
     unit, owner, total = _numbered_units(texts, units)
@@ -59,9 +62,10 @@ def _numbered_units(texts: Sequence[str], units: Callable[[str], list[str]]) -> 
 
 
 def coverage_rounds(has: Any, weight: Float64s, picked: Sequence[int] = ()) -> Iterator[int]:
-    """Yield all n rows of `has` (sparse, n x columns, 0 or 1) by the weight of newly covered columns, in rounds.
+    """Yield the rows of `has` (sparse, n x columns, 0 or 1) by the weight of newly covered columns, in rounds.
 
-    weight (columns,): whole numbers. Ties go to the lowest index. Rows `picked` before come first, and are not yielded.
+    weight (columns,): whole numbers. Ties go to the lowest index. Rows `picked` before count as the first picks (those
+    without weight are skipped), and are not yielded; all others are, those without weight last.
     """
     groups = _equal_rows(has)
     has = has[[group[0] for group in groups]]  # (rows, columns)

@@ -96,7 +96,10 @@ def check_bandwidth(selector: str, bandwidth: float | None) -> None:
 
 
 def symmetric_matrix(n: int, block: Callable[[Any, Any], Float64s]) -> NDArray[np.float32]:
-    """Return a symmetric matrix (n, n) in float32; block(rows, columns) gives the blocks above the diagonal."""
+    """Return a symmetric matrix (n, n) in float32; block(rows, columns), with two slices, computes one part of it.
+
+    Only parts on and above the diagonal are computed; the others are their mirror images.
+    """
     matrix = np.empty((n, n), np.float32)
     for start in range(0, n, CHUNK):
         rows, columns = slice(start, start + CHUNK), slice(start, n)

@@ -30,7 +30,10 @@ def vectors_of(pool: Pool, selector: str) -> Floats:
 
 
 def logprobs_of(pool: Pool, selector: str) -> Float64s:
-    """Return the pool's log-probabilities (n,) float64, finite: each response's sum over its tokens."""
+    """Return the pool's log-probabilities (n,) float64, each response's sum over its tokens.
+
+    HarnessError if the pool has none, or one that is not finite. `selector` is the name that the message begins with.
+    """
     logprobs = np.asarray(pool.logprobs, np.float64)
     finite = np.isfinite(logprobs)
     if len(logprobs) and np.isnan(logprobs).all():

@@ -34,7 +34,9 @@ class Release:
 def downloaded(task: str, release: Release) -> Path:
     """Return the path of a release file in evalplus' cache, where evalplus downloads it if it is missing.
 
-    Raises HarnessError if it cannot be downloaded, or if its SHA-256 is another one.
+    Raises HarnessError if evalplus is missing, the download fails, or the file's SHA-256 is not that of the release.
+
+    task   its name begins every error message
     """
     files = evalplus_module(task, "evalplus.data.utils")
     url, path = files.get_dataset_metadata(release.name, release.version, False)
@@ -64,7 +66,12 @@ def _connection_limit(seconds: float) -> Iterator[None]:
 
 
 def evalplus_module(task: str, name: str) -> Any:
-    """Import a module of evalplus and return it; only when it is needed, since it loads pandas."""
+    """Import a module of evalplus and return it. Raises HarnessError if evalplus is missing.
+
+    Call this only when the module is needed, since evalplus loads pandas.
+
+    task   its name begins the error message
+    """
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")

@@ -44,7 +44,7 @@ class GroundTruth:
 
     expected      for each test the result's canonical text, or the digest of it (`h...`)
     cpu_s         for each test the CPU seconds that it took
-    memory_bytes  the memory limit of other programs: twice the limit that this one needed, 1 or 4 GiB
+    memory_bytes  the memory limit of other programs: 1 GiB if 512 MiB were enough for this one, else 4 GiB
     """
 
     expected: list[str]
@@ -55,12 +55,14 @@ class GroundTruth:
 def ground_truth(
     sandbox: Sandbox, key: str, solution: str, entry_point: str, inputs: Sequence[Sequence[Any]]
 ) -> GroundTruth:
-    """Return the ground truth of one problem, from the cache if it is there. Raises NoGroundTruth.
+    """Return the ground truth of one problem: from the cache, or computed in the sandbox and then cached.
 
     key           a hash of all that the ground truth depends on
     solution      the canonical solution, a whole program
     entry_point   the function in it to call
     inputs        the positional arguments of each test
+
+    Raises NoGroundTruth if the canonical solution does not run on this machine.
     """
     path = user_cache() / "ground-truth" / f"{key}.json.gz"
     cached = _read(path, len(inputs))

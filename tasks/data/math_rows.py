@@ -12,7 +12,10 @@ from .sources import Row
 
 
 def solved_problem(split: str, row: Row) -> Problem:
-    """Return the problem of a row of MATH, whose reference is in the solution; its id is `algebra/test-17`."""
+    """Return the problem of a row of MATH; its reference is the boxed answer of the solution.
+
+    Its id is `algebra/test-17`, or `test-17` for a row of a local file. Raises HarnessError if there is no such answer.
+    """
     name = f"{split}-{row.number}" if row.config is None else f"{row.config}/{split}-{row.number}"
     solution = row.text("solution")
     answer = boxed(solution)
@@ -22,7 +25,7 @@ def solved_problem(split: str, row: Row) -> Problem:
 
 
 def answered_problem(row: Row) -> Problem:
-    """Return the problem of a row of MATH-500; without a unique_id its id is `test-17`, by its number."""
+    """Return the problem of a row of MATH-500; its id is the unique_id, else `test-` and the row's number."""
     name = f"test-{row.number}" if row.find("unique_id") is None else row.text("unique_id")
     return Problem(name, row.text("problem"), row.text("answer").strip())
 

@@ -55,7 +55,7 @@ class Hub:
     named: Mapping[str, str] = field(default_factory=dict)
 
     def split(self, split: str) -> str:
-        """Return the dataset's name of a split."""
+        """Return the name that the dataset has for a split of the task."""
         return self.named.get(split, split)
 
 
@@ -63,7 +63,8 @@ class Hub:
 class Row:
     """One row of a dataset, and its place.
 
-    number   its number in its split (and config), from 0: the number that the hub's pages show
+    number   its number in its split (and config), from 0: the number that the hub's pages show; in a local file the
+             number among the rows that are used, without copies
     config   the config that it is from; None for a local file, and for a dataset without configs
     place    for error messages: `gsm8k: 'test.jsonl', line 3`
     values   its values by column
@@ -75,7 +76,7 @@ class Row:
     values: Mapping[str, Any]
 
     def find(self, *columns: str) -> Any:
-        """Return the value of the first of these columns that the row has, else None.
+        """Return the value of the first of these columns that has one (not None), else None.
 
         `a.b` is the field b of column a. Upper and lower case are the same.
         """
@@ -102,7 +103,10 @@ class Row:
 
 
 def revision(hub: Hub, data: str | None) -> str:
-    """Return the pinned commit, or the hash of the local data if there are any."""
+    """Return the pinned commit, or the hash of the local data.
+
+    data   the path of a local file or folder; None: the hub
+    """
     return hub.revision if data is None else file_revision(hub.task, data)
 
 
@@ -114,6 +118,7 @@ def file_revision(task: str, data: str) -> str:
 def rows(hub: Hub, split: str, data: str | None, distinct: str = "") -> Iterator[Row]:
     """Yield the rows of a split, config by config; of a local file all rows, whatever the split.
 
+    data       the path of a local file, or of a folder with a clone of the dataset; None: the hub
     distinct   a column by which copies are recognised: of rows with the same value in it, only the first is yielded.
                (In a column store only that column is read of the copies: the 1,791,700 rows of DAPO-Math-17k take
                seconds instead of a minute.)

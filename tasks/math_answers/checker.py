@@ -302,7 +302,10 @@ _SMALL = re.compile(r"(?<![0-9.])0*\.(0+)[1-9]")
 
 
 def rounding(text: str) -> int:
-    """Return to how many decimals floats are compared: six, and as many as the smallest decimal has leading zeros."""
+    """Return the number of decimals to which floats are compared: six, and more if the text has a small decimal.
+
+    Each zero between the point and the first other digit of the smallest decimal adds one: 8 for 0.002.
+    """
     return FLOAT_ROUNDING + max((len(zeros[1]) for zeros in _SMALL.finditer(text)), default=0)
 
 

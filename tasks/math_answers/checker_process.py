@@ -47,7 +47,7 @@ def _started(control: socket.socket) -> subprocess.Popen[bytes]:
 
 
 class CheckerProcess:
-    """The checker process, which forks and ends children. Thread-safe."""
+    """The checker process, which forks and ends children. Thread-safe. Raises CheckerFailure if it cannot start."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -77,11 +77,11 @@ class CheckerProcess:
         return self._process.pid
 
     def fork(self, connection: socket.socket) -> int:
-        """Start a child that does checks on a socket, and return its process id."""
+        """Start a child that gets its checks through a socket, and return its process id. Raises Gone."""
         return int(self._request("fork", (connection.fileno(),)))
 
     def reap(self, child: int) -> int:
-        """End a child, if it has not ended, and return its exit code, or minus the signal that ended it."""
+        """End a child, if it has not ended; return its exit code, or minus the signal that ended it. Raises Gone."""
         return int(self._request(child))
 
     def _request(self, request: object, descriptors: tuple[int, ...] = ()) -> Any:
@@ -107,7 +107,7 @@ class CheckerProcess:
             self._process.wait()
 
     def forget(self) -> None:
-        """In a forked process, release what belongs to the parent process."""
+        """In a forked process, close its copy of the socket, without ending the checker, which is the parent's."""
         self._control.close()
         self._process.returncode = 0
 
@@ -129,14 +129,14 @@ class Child:
         self._cpu_s = 0.0
 
     def begin(self, claims: Claims, cpu_s: float) -> None:
-        """Send a check, with its CPU limit."""
+        """Send a check, which is a tuple of claims, and its limit in CPU seconds to the child."""
         self.served += 1
         self._cpu_s = cpu_s
         self.deadline = time.monotonic() + WALL_LIMIT_S
         self.connection.sendall(frame({"cpu_s": cpu_s, "claims": claims}))
 
     def outcome(self) -> Outcome:
-        """Return the child's answer or, if it has ended, how.
+        """Wait for the child's answer and return it or, if the child has ended or answers too late, how it ended.
 
         For "timeout" and "crashed" the whole limit counts as CPU time, for "lost" nothing.
         """

@@ -77,7 +77,10 @@ def _differ(method: str, reason: str = "different") -> Comparison:
 
 
 def compare(gold: str, answer: str) -> Comparison:
-    """Compare a reference, as the data give it, with the normal form of an answer."""
+    """Return how an answer, in normal form, compares with a reference, as the data give it.
+
+    If the reference has several `readings`, the one that is best for the answer counts.
+    """
     results = [_compare(reading, answer) for reading in readings(gold)]
     return max(results, key=lambda result: (result.equal is True, result.equal is None))
 

@@ -57,7 +57,7 @@ def same_value(gold: str, answer: str) -> bool | None:
 
 @lru_cache(maxsize=1 << 12)
 def evaluated(text: str) -> Value | None:
-    """Return the value of a normal form at the fixed point; None if it has more than one reading or is too large."""
+    """Return the value of a normal form at the fixed point; None if this module cannot read or compute it."""
     reader = _Reader(_TOKEN.findall(text))
     try:
         value = reader.sum()

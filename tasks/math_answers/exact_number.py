@@ -78,7 +78,10 @@ def _repeating(start: str, period: str) -> Fraction:
 
 
 def same_number(gold: Number, answer: Number) -> bool:
-    """Whether an answer's number is the reference's or, if that is a fraction, its first six or more digits."""
+    """Whether an answer's number equals the reference's or, if that is a fraction, is a decimal for it.
+
+    The decimal must be the fraction's value, rounded or cut off after six significant digits or more.
+    """
     if gold.value == answer.value:
         return True
     if answer.decimals is None or gold.decimals is not None or gold.is_integer:

@@ -75,7 +75,7 @@ class Extraction(NamedTuple):
     r"""The final answer that a response states.
 
     answer   as it is written, `\frac12` for example; None without one
-    route    "boxed", "####" or "fallback"; "" without one
+    route    "boxed", "####" or "fallback": the form of the answer, or of a text that cannot be one; "" without both
     reason   why there is no answer: "not text", "no answer", "cut off", "too long"
     """
 
@@ -85,7 +85,9 @@ class Extraction(NamedTuple):
 
 
 def final_statement(response: object, statements: Statements = "boxed") -> Extraction:
-    """Return the final answer as it is written, and its route. Never raises; linear, usually 5 to 40 µs.
+    """Return the final answer as it is written and its route, or why there is none. Never raises.
+
+    The time is linear, usually 5 to 40 µs.
 
     statements   the form that the task asks for: with "####" the later of a line `#### x` and a box is taken; with
                  "boxed" such a line is only a fallback
@@ -152,7 +154,10 @@ class _Span(NamedTuple):
 
 
 def boxed_contents(text: str) -> list[str]:
-    r"""Return the contents of the last `\boxed{}` and of those joined to it by connectors: in order, each once."""
+    r"""Return the contents of the last `\boxed{}` and of those joined to it by connectors: in order, each once.
+
+    Boxes at the end that the text denies do not count. [] without one, or if the last one is not closed.
+    """
     box = _last_boxes(text[-LOOK_AT:])
     return list(box.contents) if box else []
 

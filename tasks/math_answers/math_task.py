@@ -26,7 +26,8 @@ class Reading(NamedTuple):
     """A response's final answer.
 
     answer   its normal form; None without an answer
-    route    the form in which it is stated: "boxed", "####" or "fallback"; "" without an answer
+    route    the form in which it is stated: "boxed", "####" or "fallback"; without an answer "", or the form of a text
+             that cannot be one ("boxed" for a box that was cut off)
     reason   why there is no answer; "" if there is one
     """
 
@@ -58,7 +59,7 @@ class MathTask(Task):
         return f"2, math-verify {version('math-verify') if find_spec('math_verify') else 'missing'}"
 
     def check(self, unsafe_exec: bool = False) -> str:
-        """Raise HarnessError if math-verify is not installed. No remark, since no code of a response is run."""
+        """Return "": no remark, since no code of a response is run. Raises HarnessError if math-verify is missing."""
         if find_spec("math_verify") is None:
             raise HarnessError("math answers need math-verify, which is not installed: pip install math-verify")
         return ""
@@ -81,9 +82,10 @@ class MathTask(Task):
         return Reading(answer or None, statement.route, "" if answer else "no answer")
 
     def answer(self, problem: Problem, response: str, *, finish: str = "") -> str | None:
-        """Return the response's final answer in normal form (equal answers have equal text); None if it gives none.
+        """Return the response's final answer in normal form; None if it gives none.
 
-        `finish`: how the response ended; one that was cut off has no answer by fallback.
+        Two spellings that only algebra shows to be equal stay two answers. `finish`: how the response ended; one that
+        was cut off has no answer by fallback.
         """
         return self.read(response, finish).answer
 
@@ -98,7 +100,7 @@ class MathTask(Task):
         return None if answer is None else f"{self.read(response, finish).route}:{answer}"
 
     def verify(self, problem: Problem, response: str, *, finish: str = "") -> Verdict:
-        """Return correct if the final answer equals the reference, else wrong with a reason.
+        """Return correct if the final answer equals the reference, wrong if not, error if it could not be checked.
 
         A check by math-verify may take 2 CPU seconds, in another process.
         """

@@ -54,7 +54,10 @@ def last_hashes(response: str) -> str | None:
 
 
 def last_box(response: str) -> str | None:
-    r"""Return the content of the last `\boxed{...}`, or what follows the last `\boxed ` up to a dollar; else None."""
+    r"""Return what follows the last `\boxed ` up to a dollar; without one, the content of the last `\boxed{...}`.
+
+    None without either, or if the brace is not closed.
+    """
     if r"\boxed " in response:
         return response.rpartition(r"\boxed ")[2].partition("$")[0]
     start = response.rfind(r"\boxed")
@@ -74,7 +77,7 @@ def _closing_brace(text: str, start: int) -> int | None:
 
 
 def is_equivalent(answer: str, gold: str) -> bool:
-    """Whether two strings are equal in Hendrycks' normal form; unchanged, if that fails for one of them."""
+    """Whether two strings are equal in Hendrycks' normal form or, if one of them has none, as they are."""
     try:
         return _stripped(answer) == _stripped(gold)
     except _NotApplicable:

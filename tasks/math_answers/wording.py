@@ -92,7 +92,10 @@ _BEHIND_COMMA = re.compile(r"(?<=[0-9})A-Za-z]) ?, ?(?:not|since|because|which|a
 
 
 def without_remarks(text: str) -> str:
-    r"""Return a value without a remark after it (`18 apples, out of 20`, `5, not 6`); `7 out of 10` becomes 7/10."""
+    r"""Return a value without a remark after it (`18 apples, out of 20`, `5, not 6`).
+
+    If the whole text is `7 out of 10`, return the fraction `\frac{7}{10}`.
+    """
     share = _SHARE.fullmatch(text.strip())
     if share:
         return rf"\frac{{{share[1]}}}{{{share[2]}}}"
@@ -126,7 +129,10 @@ _LONGEST_PHRASE = 120
 
 
 def in_digits(text: str) -> str:
-    r"""Write an answer in words with digits: `twelve apples` as `12 apples`, `\text{two thirds}` as `\frac{2}{3}`."""
+    r"""Return an answer in words with digits: `12 apples` for `twelve apples`, `\frac{2}{3}` for `\text{two thirds}`.
+
+    `exactly` or `about` before a number is dropped, `minus` becomes its sign. Any other text is returned unchanged.
+    """
     text = _AND_A_HALF.sub(r"\1\\frac{1}{2}", _SIGN.sub("-", _QUALIFIED.sub("", text)))
     phrase = _PHRASE.fullmatch(text) if len(text) <= _LONGEST_PHRASE else None
     if phrase is None or (phrase["close"] is not None) != text.startswith("\\"):

@@ -264,7 +264,7 @@ _shared_lock = threading.Lock()
 
 
 def shared_workers() -> Workers:
-    """Return this process's workers, which are started at the first call and closed when the process ends."""
+    """Return this process's `Workers`, created at the first call and closed when the process ends."""
     with _shared_lock:
         workers = _shared.get(os.getpid())
         if workers is None:

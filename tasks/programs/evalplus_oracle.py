@@ -45,9 +45,11 @@ Rule = Callable[[str, str, Sequence[Any], float], bool]
 class Oracle:
     """Judges the results of one run (base or plus) of a problem.
 
-    inputs     the positional arguments of each test
-    expected   the canonical texts of the canonical solution's results, or digests (`h...`), which results must equal
-    atol       the problem's absolute tolerance, 0 for most
+    dataset      "mbpp" or "humaneval"; with the function's name it decides by which rule results are compared
+    entry_point  the function's name
+    inputs       the positional arguments of each test
+    expected     the canonical texts of the canonical solution's results, or digests (`h...`), which results must equal
+    atol         the problem's absolute tolerance, 0 for most
     """
 
     def __init__(
@@ -68,7 +70,11 @@ class Oracle:
         return tolerances
 
     def passes(self, test: int, result: str) -> bool:
-        """Whether a test's result is right; a result that makes the comparison raise is wrong, as by evalplus."""
+        """Whether a test's result is right; a result that makes the comparison raise is wrong, as by evalplus.
+
+        test     the index of the test
+        result   the result's canonical text
+        """
         expected, atol = self._expected[test], self._tolerances[test]
         if result.startswith("E"):
             return False
@@ -86,12 +92,12 @@ def compares_sets(dataset: str, entry_point: str) -> bool:
 
 
 def is_floats(text: str) -> bool:
-    """Whether a value is a float, or a list or tuple of floats only."""
+    """Whether a canonical text is that of a float, or of a list or tuple of floats only, with at least one."""
     return _FLOATS.fullmatch(text) is not None
 
 
 def holds_floats(text: str) -> bool:
-    """Whether a value contains a float, or anything that may equal one within a tolerance."""
+    """Whether a value, given as canonical text, contains a float or what may equal one within a tolerance."""
     return re.search(r"(?:^|[,:(\[{<])[fcnqd]", _STRING.sub('""', text)) is not None
 
 

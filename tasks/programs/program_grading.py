@@ -202,7 +202,10 @@ def _made(key: str, sandbox: Sandbox, exercise: Exercise) -> Bench:
 
 
 def grade(key: str, sandbox: Sandbox, exercise: Callable[[], Exercise], programs: Sequence[str]) -> list[Verdict]:
-    """Return the verdict on each program; all `error` if the canonical solution does not run on this machine."""
+    """Return the verdict on each program; all `error` if the canonical solution does not run on this machine.
+
+    key, exercise   as for `bench_for`
+    """
     try:
         bench = bench_for(key, sandbox, exercise)
     except NoGroundTruth as failure:

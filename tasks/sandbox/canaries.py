@@ -38,7 +38,9 @@ _CPU_S = 0.05
 
 
 def harm_done(run: Callable[[Suite, str], Run], expect_none: bool = True) -> str:
-    """Return what harm a canary could do, in words; "" if none could do harm and the honest program got its results.
+    """Return what harm a canary could do, in words; "" if none did any and the honest program was right.
+
+    If only the honest program went wrong, return how it ended.
 
     run           runs one program on a suite
     expect_none   whether to run the harmful programs at all

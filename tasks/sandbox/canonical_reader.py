@@ -37,10 +37,10 @@ class Malformed(ValueError):
 
 
 def loose(text: str, bound: int = UNBOUNDED) -> str:
-    """Rewrite canonical text so that values equal in Python have equal text; NaN, X and M equal nothing.
+    """Return canonical text in loose form: values equal in Python have equal text; NaN, X and M equal nothing.
 
-    Raises Malformed, also if the result has more than `bound` characters without closing brackets. Takes about 1 µs for
-    each value.
+    Raises Malformed if the text is not canonical, or if the result has more than `bound` characters, closing brackets
+    not counted. Takes about 1 µs for each value.
     """
     loose_text, end = _loose_at(text, 0, 0, bound)
     _require_end(text, end)
@@ -48,11 +48,11 @@ def loose(text: str, bound: int = UNBOUNDED) -> str:
 
 
 def same(expected: str, result: str) -> bool:
-    """Whether two values are equal by Python's `==`; numpy numbers are compared with 64 bits (complex ones with 128).
+    """Whether two canonical texts stand for values that are equal by Python's `==`.
 
-    numpy 1 compares so. numpy 2 rounds a Python number, which is the expected result, to the precision of the numpy
-    scalar: `numpy.float16(62.83) == 62.8318`. Both texts are read in parallel up to the first difference. A result that
-    is no canonical text equals nothing.
+    numpy numbers are compared with 64 bits (complex ones with 128), as numpy 1 does. numpy 2 rounds a Python number,
+    which is the expected result, to the precision of the numpy scalar: `numpy.float16(62.83) == 62.8318`. Both texts
+    are read in parallel up to the first difference. A result that is no canonical text equals nothing.
     """
     try:
         return _same(expected, result)
@@ -106,7 +106,7 @@ def members(text: str, bound: int = UNBOUNDED) -> Iterator[str]:
 
 
 def number(text: str) -> Number:
-    """Return the number in a text. Raises Malformed for any other value."""
+    """Return the number that a canonical text spells. Raises Malformed for any other value."""
     if _NUMBER.fullmatch(text) is None:
         raise Malformed(f"no number: {text[:40]!r}")
     return _number(text)
@@ -127,7 +127,7 @@ def numbers(text: str, limit: int) -> tuple[tuple[int, ...], list[Number]]:
 
 
 def text_of(text: str) -> str:
-    """Return the string in a text. Raises Malformed for any other value."""
+    """Return the string that a canonical text spells. Raises Malformed for any other value."""
     if not text.startswith('s"'):
         raise Malformed(f"no string: {text[:40]!r}")
     value, end = _string_at(text, 0)

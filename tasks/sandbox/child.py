@@ -37,7 +37,11 @@ class _NoInput:
 
 
 def run_tests(suite: dict[str, Any], stop_at_raise: bool, source: bytearray) -> NoReturn:
-    """Define the program, then call its entry point on each input in turn."""
+    """Define the program, call its entry point on each input in turn, write the results to the pipe, and exit.
+
+    stop_at_raise   whether to exit after the first test that raises
+    source          the program, in UTF-8
+    """
     _bound(suite["output_bytes"])
     limits = suite["cpu_limits_s"]
     _arm(_import_cpu_s(suite))
@@ -126,7 +130,10 @@ def _text(value: Any, cpu_s: float, as_digest: bool) -> str:
 
 
 def normalise(sources: bytearray) -> NoReturn:
-    """Write a line for each source: its normal form as a string, or N."""
+    """Write a line for each program, its normal form as a string or N, to the pipe, and exit.
+
+    sources   the pickled list of the programs
+    """
     programs = pickle.loads(sources)
     _bound(sys.maxsize)
     for program in programs:

@@ -149,7 +149,10 @@ def _allow(descriptor: int, path: str, access: int) -> None:
 
 
 def die_with_parent(parent: int) -> None:
-    """Have the kernel kill this process when its parent, which has one thread, ends."""
+    """Have the kernel kill this process when its parent, which has one thread, ends.
+
+    parent   the parent's process id; if the parent has ended already, this process exits
+    """
     _checked(_libc.prctl(_SET_DEATH_SIGNAL, 9, 0, 0, 0), "death signal")
     if os.getppid() != parent:
         _exit(1)

@@ -84,7 +84,13 @@ class Server:
                 self.fork(serial, head, [bounds.PARSE_CPU_S + bounds.SPARE_CPU_S], body, child.normalise)
 
     def learn(self, key: str, body: bytearray) -> None:
-        """Keep a suite. Each input was pickled separately, so that no two tests share a list."""
+        """Unpickle and store a suite, and send `+`; if it does not load, send `!` and the reason.
+
+        Each input was pickled separately, so that no two tests share a list. Only the last used suites stay stored.
+
+        key    the hash of the suite
+        body   the pickled suite
+        """
         try:
             suite = pickle.loads(body)
             suite["inputs"] = [pickle.loads(pickled) for pickled in suite["inputs"]]

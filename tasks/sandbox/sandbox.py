@@ -47,7 +47,7 @@ class Sandbox:
 
     workers      how many programs run at a time; None: as many as this process has cores
     tier         "bwrap", "landlock" or "none"; None: the best that works on this machine
-    unsafe_exec  accept "none"
+    unsafe_exec  accept the tier "none", in which nothing but resource limits is certain
 
     Raises HarnessError if nothing confines programs. Thread-safe; only the process that created it may use it.
     """
@@ -86,8 +86,9 @@ class Sandbox:
     ) -> list[Run]:
         """Return the run of each program, in order.
 
-        judge           called as `judge(program, test, text)` from the workers' threads as results arrive; when it
-                        returns False, that program is ended
+        judge           called as `judge(program, test, text)`, with the indices of program and test and the result's
+                        canonical text, from the workers' threads as results arrive; when it returns False, that program
+                        is ended
         stop_at_raise   whether to end a program at its first test that raises
         """
         _ = suite.packed  # computed once here, not once in each thread
@@ -105,7 +106,8 @@ class Sandbox:
         """Return the source of each program's syntax tree, without comments and docstrings; None if it does not parse.
 
         Docstrings stay if the program contains `__doc__` or `inspect`. Programs are parsed in the sandbox, since
-        hostile text can crash or stall a parser.
+        hostile text can crash or stall a parser; such a program gives None too. If the sandbox itself fails, programs
+        are returned unchanged.
         """
         forms = self._spread(self._normal_forms, _batches(programs))
         return [form for batch in forms for form in batch]

@@ -48,7 +48,8 @@ ENVIRONMENT = {
 def find_tier(unsafe_exec: bool = False) -> tuple[str, str]:
     """Return the best tier that works on this machine, and a line about it for the reader.
 
-    Raises HarnessError if nothing confines programs and `unsafe_exec` is False. Each tier is tried once in a process.
+    If the environment variable HARNESS_SANDBOX_TIER names a tier, return that one. Raises HarnessError if nothing
+    confines programs and `unsafe_exec` is False. Each tier is tried once in a process.
     """
     forced = os.environ.get(FORCED)
     if forced:
@@ -68,7 +69,10 @@ def find_tier(unsafe_exec: bool = False) -> tuple[str, str]:
 
 
 def forced_tier(tier: str, unsafe_exec: bool = False) -> tuple[str, str]:
-    """Return the requested tier and a line about it. Raises HarnessError if it is unknown or does not work."""
+    """Return the requested tier and a line about it for the reader.
+
+    Raises HarnessError if it is unknown or does not work, or if it is "none" and `unsafe_exec` is False.
+    """
     if tier not in TIERS:
         raise HarnessError(f"sandbox: unknown tier {tier!r} (choose from {', '.join(TIERS)})")
     if tier == "none" and not unsafe_exec:
@@ -98,7 +102,10 @@ def _problem(tier: str, python: str | None) -> str:
 
 
 def command(tier: str, kind: str) -> Command:
-    """Return how to start a worker of a kind ("plain", or "numpy" with that loaded) in a tier."""
+    """Return the command that starts a worker in a tier. Raises WorkerLost if bubblewrap is needed and missing.
+
+    kind   "plain", or "numpy" for a worker that has numpy loaded
+    """
     python = interpreter()
     numpy = python.numpy_folders if kind == "numpy" else []
     settings: dict[str, Any] = {"tier": tier, "numpy": os.path.dirname(numpy[0]) if numpy else None}

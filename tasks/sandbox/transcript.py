@@ -42,7 +42,10 @@ class Transcript:
         return self.final is not None
 
     def read(self, part: bytes) -> None:
-        """Read the complete lines of what has arrived, and keep the rest. The fork server limits the bytes."""
+        """Interpret the complete lines of what has arrived, and store the rest until the next call.
+
+        part   the next bytes of the process, whose total the fork server limits
+        """
         *lines, rest = part.split(b"\n")
         if lines:
             lines[0] = b"".join(self._parts) + lines[0]

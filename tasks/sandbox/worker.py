@@ -173,14 +173,14 @@ class Worker:
             raise WorkerLost("it did not greet")
 
     def interrupt(self) -> None:
-        """End it from another thread; the thread that reads from it gets WorkerLost."""
+        """End the worker from another thread; in the thread that reads from it, that read raises WorkerLost."""
         with self._ending, contextlib.suppress(ProcessLookupError):
             if self._inner is not None:
                 signal.pidfd_send_signal(self._inner, signal.SIGKILL)
             self._process.kill()
 
     def kill(self) -> None:
-        """End it, whatever it is doing, and close its pipes."""
+        """End the worker, whatever it is doing, and close its pipes."""
         _alive.discard(self)
         self.interrupt()
         self._process.wait()
@@ -205,14 +205,20 @@ class Worker:
             self._inner = None
 
     def last_words(self) -> str:
-        """Return the last line that it wrote on standard error, if any, else ""."""
+        """Return the last line that the worker wrote on standard error; "" without one."""
         lines = (self._errors.read(1 << 16) or b"").decode("utf-8", "replace").strip().splitlines()
         return lines[-1][:LAST_WORDS] if lines else ""
 
     # Frames
 
     def send(self, kind: str, serial: int, head: Any = None, body: bytes = b"") -> None:
-        """Send one request. Raises WorkerLost."""
+        """Send one request. Raises WorkerLost.
+
+        kind     "suite", "run", "normalise" or "stop"
+        serial   the number of the request; of a "stop" that of the request to stop
+        head     plain data about the request
+        body     the pickled suite, the program, or the pickled programs
+        """
         header = pickle.dumps((kind, serial, head), 4)
         self._write(struct.pack("<II", len(header), len(body)) + header + body)
 
@@ -231,7 +237,7 @@ class Worker:
                 raise WorkerLost(self.last_words() or str(problem)) from None
 
     def frame(self, end: float) -> tuple[bytes, bytes]:
-        """Return the next frame, its kind and its content. Raises WorkerLost at the deadline `end`."""
+        """Return the next frame: its kind and its content. Raises WorkerLost at `end`, a time of `time.monotonic`."""
         kind, length = struct.unpack("<cI", self._take(5, end))
         if length > FRAME:
             raise WorkerLost("a frame is too long")
@@ -253,7 +259,11 @@ class Worker:
     # Requests
 
     def run(self, suite: Suite, source: str, judge: Callable[[int, str], bool] | None, stop_at_raise: bool) -> Run:
-        """Run one program. `judge(test, text)` gets each result as it arrives, and ends the run by returning False."""
+        """Run one program on a suite and return its `Run`. Raises WorkerLost.
+
+        judge           called as `judge(test, text)` with each result as it arrives; False ends the program
+        stop_at_raise   whether to end the program at its first test that raises
+        """
         key, content = suite.packed
         if key not in self.suites:
             self._teach(suite, key, content)
@@ -274,7 +284,10 @@ class Worker:
             del self.suites[next(iter(self.suites))]
 
     def normalise(self, sources: Sequence[str], cpu_s: float, memory_bytes: int, output_bytes: int) -> Run:
-        """Return the run that parses many programs in one process; its results are their normal forms."""
+        """Parse many programs in one process; the results of the `Run` returned are their normal forms.
+
+        The limits (`cpu_s`: CPU seconds) are for all programs together.
+        """
         limits = {"memory_bytes": memory_bytes, "total_cpu_s": cpu_s, "pipe_bytes": output_bytes}
         transcript = Transcript(len(sources), None)
         return self._follow(transcript, "normalise", limits, pickle.dumps(list(sources), 4), cpu_s)

@@ -42,14 +42,18 @@ def schedule(steps: int, masked: int) -> list[int]:
 
 
 def annealed(step: int, steps: int, temperature: float, annealing: bool) -> float:
-    """Return a step's temperature: the given one, or annealed to 0 with the square of the remaining steps."""
+    """Return the temperature of step `step` of `steps`, counted from 0: the given one if not `annealing`.
+
+    Else max(temperature - step / (steps - 1), 0.001)^2: from temperature 1 it falls with the square of the steps that
+    remain, to about 0; a lower temperature is squared at the first step and reaches that earlier, a higher one never.
+    """
     if not annealing:
         return temperature
     return max(temperature - step / max(1, steps - 1), LEAST_TEMPERATURE) ** 2
 
 
 def nucleus(logits: Any, top_p: float) -> Any:
-    """Return the logits, -inf for all but the likeliest letters that make up `top_p`; the likeliest always stays."""
+    """Return the logits, -inf for all but the likeliest letters with at most `top_p` in sum; the likeliest stays."""
     import torch
 
     if top_p >= 1:
@@ -61,10 +65,11 @@ def nucleus(logits: Any, top_p: float) -> Any:
 
 
 def sampled_letters(logits: Any, temperature: float, valid: Any, top_p: float, uniform: Any) -> tuple[Any, Any]:
-    """Sample a letter for each row and position; return it and its log-probability at temperature 1, unfiltered.
+    """Sample a letter for each row and position; return its id and its log-probability at temperature 1, unfiltered.
 
-    logits (rows, positions, vocabulary); uniform (rows, positions) in [0, 1). The letter is the first one, in the
-    vocabulary's order, whose cumulative probability exceeds the uniform number.
+    logits (rows, positions, vocabulary); uniform (rows, positions) in [0, 1); valid: the ids that may be sampled, of
+    which all are allowed if the nucleus of `top_p` has none. The letter is the first one, in the vocabulary's order,
+    whose cumulative probability exceeds the uniform number.
     """
     import torch
 
@@ -96,7 +101,7 @@ class Sampler:
         self.vocabulary = self.model.tokenizers.sequence.get_vocab()
 
     def sample(self, request: dict[str, Any]) -> dict[str, Any]:
-        """Return the sampled `tokens` (n, L), their letters as text in `sequences` (n,), and `logprobs` (n,)."""
+        """Sample; return whole sequences as `tokens` (n, L) and as text, `sequences` (n,), with `logprobs` (n,)."""
         import torch
 
         prompt, rows = request["prompt"], request["rows"]

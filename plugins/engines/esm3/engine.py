@@ -56,10 +56,10 @@ class Esm3:
 
     model         a hub id, or a folder with data/weights/esm3_sm_open_v1.pth; None: biohub/esm3-sm-open-v1
     revision      of a hub model: branch, tag or commit
-    steps         forward passes a sequence, at most its length
+    steps         forward passes per sequence, at most its number of masked positions
     annealing     let the temperature fall to 0 over the steps
     alphabet      "canonical" (the 20 amino acids) or "all" (X B U Z O . - too)
-    batch         sequences at once; halved if memory runs out. Changes responses by rounding only
+    batch         sequences sampled at once; halved if memory runs out. Changes responses by rounding only
     device        "auto" (a GPU if there is one), "cpu", "cuda", ...
     python        the interpreter that has esm; None: HARNESS_ESM_PYTHON, this one, .venv-esm
     test_weights  accept a checkpoint of no published size, and mark its results
@@ -150,7 +150,7 @@ class Esm3:
         raise HarnessError("esm3: gives no hidden states: choose --embedder esmc")
 
     def seconds(self, prompts: Sequence[Sequence[Message]], n: int, sampler: Sampler) -> float:
-        """Estimate the seconds for n sequences to each prompt, from two timed steps at the extreme lengths."""
+        """Estimate the seconds for n sequences to each prompt; times two steps at the shortest and longest length."""
         lengths = sorted(len(masked(prompt)) for prompt in prompts)
         rows = min(n, self.batch)
         timed = {}

@@ -35,7 +35,11 @@ print(json.dumps({"esm": version, "torch": torch.__version__, "cuda": torch.cuda
 
 
 def find_python(requested: str | None) -> Path:
-    """Return the interpreter that has `esm`: `requested`, else by `VARIABLE`, else this one, else `.venv-esm` here."""
+    """Return the interpreter that has `esm`; HarnessError if none is found.
+
+    That is `requested`, else the one that HARNESS_ESM_PYTHON names, else this one if it has `esm`, else `.venv-esm` in
+    the current folder.
+    """
     return ESM3.find(requested, find_spec)
 
 

@@ -58,11 +58,11 @@ class OpenAI:
     model        as the server calls it; None: the only one it serves
     url          of the API, `/v1` included; None: OPENAI_BASE_URL, else OpenAI's own
     api          "chat", or "completions" for base models
-    key_env      the environment variable that holds the key (OPENAI_API_KEY, which may be unset)
+    key_env      the name of the environment variable that holds the key; None: OPENAI_API_KEY, which may be unset
     concurrency  requests in flight at once
     per_request  responses that one request asks for; None: 16 of vLLM, where it changes no response, else 1
-    timeout_s    of one request
-    retries      of one request; pauses grow to a minute
+    timeout_s    seconds of one try of a request
+    retries      of one request: a timeout counts as 3, a 429 as a half; pauses grow to a minute
     """
 
     model: str | None = None
@@ -123,8 +123,9 @@ class OpenAI:
         return max(1, REQUESTS_IN_A_CALL * self.concurrency // math.ceil(n / self._first_form.rows))
 
     def check(self, prompts: Sequence[Sequence[Message]], max_tokens: int) -> str:
-        """Check key, model, API and context by a response to the longest prompt; return what the server lacks.
+        """Request a response to the longest prompt, to check key, model, API and context; HarnessError if one is wrong.
 
+        Return one line that says what the server lacks (seeds, log-probabilities); "" if it lacks nothing.
         If the server does not tell its context, the response may be max_tokens long.
         """
         if max_tokens < 1:
@@ -148,7 +149,7 @@ class OpenAI:
     def sample(self, request: SampleRequest) -> list[Responses]:
         """Sample n responses to each prompt, or only the given rows; failed ones are listed in `missing`.
 
-        Raise HarnessError if all of them fail, or if the server refuses what the sampler needs.
+        Raise HarnessError if all fail and no rows were given, or if the server refuses what the sampler needs.
         """
         if request.sampler.steers:
             kind = type(request.sampler).__name__

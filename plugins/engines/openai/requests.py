@@ -75,7 +75,10 @@ class _Again(Exception):
 
 @dataclass(frozen=True)
 class Key:
-    """The name of the environment variable with the key; its value is read when it is needed, and never stored."""
+    """The name of the environment variable with the key; the key itself is read when needed, never a field of this.
+
+    required   whether a missing key is an error
+    """
 
     variable: str
     required: bool
@@ -93,7 +96,7 @@ class Key:
         return self.variable if VARIABLE.fullmatch(self.variable) else "the variable of key_env"
 
     def headers(self) -> dict[str, str]:
-        """Return the HTTP header with the key; empty if there is no key."""
+        """Return the HTTP header with the key; {} without a key, or HarnessError if the key is required."""
         key = self._value()
         if not key:
             if self.required:
@@ -123,7 +126,7 @@ class Key:
         return value
 
     def shown(self, text: str) -> str:
-        """Return the text as one line of at most 300 printable characters, without the key."""
+        """Return the text as one line of printable characters, cut after 300, without the key."""
         text = self.redacted(text)
         plain = "".join(character if character.isprintable() else " " for character in text)
         line = " ".join(plain.split())
@@ -145,7 +148,7 @@ class Server:
 
     @property
     def is_local(self) -> bool:
-        """Return whether it runs on this machine; a proxy is then not used."""
+        """Return whether the url names this machine; a proxy is then not used."""
         host = urlsplit(self.url).hostname or ""
         return host == "localhost" or host == "::1" or host.startswith("127.")
 
@@ -175,11 +178,17 @@ class Session:
         await self.client.aclose()
 
     async def get(self, path: str, most_bytes: int) -> Any:
-        """Return the answer to a GET request; without retries if the server cannot be reached."""
+        """Return the parsed answer to a GET request; of all failures only a 429 is tried again.
+
+        An answer of more than `most_bytes` is a failure. Raises Unanswered, or Refused if the server refuses.
+        """
         return await self._answered("GET", path, None, most_bytes, lambda answer: answer, waits=False)
 
     async def post(self, path: str, body: Mapping[str, Any], most_bytes: int, read: Callable[[Any], T]) -> T:
-        """Return `read(answer)` for a POST request; if `read` raises Malformed, the request is repeated."""
+        """Return `read(answer)` for a POST request, with retries; also if `read` raises Malformed.
+
+        An answer of more than `most_bytes` is a failure. Raises Unanswered, or Refused if the server refuses.
+        """
         return await self._answered("POST", path, json.dumps(body).encode(), most_bytes, read, waits=True)
 
     async def _answered(
@@ -308,7 +317,7 @@ class Pace:
         self.not_before = max(self.not_before, now + pause_s)
 
     def answered(self) -> None:
-        """Raise the limit by one for every `limit` answers."""
+        """Count an answer: increase the limit by 1 / limit, up to `most`."""
         self.allowed = min(float(self.most), self.allowed + 1 / self.allowed)
 
 

@@ -29,7 +29,7 @@ class RowSampling:
         self.results: list[dict[int, Choice | str]] = [{} for _ in request.prompts]
 
     async def all(self, rows_of: Sequence[Sequence[int]]) -> None:
-        """Request the given rows of each prompt, as many requests at once as the session allows."""
+        """Request rows_of[j] for each prompt j, as many requests at once as the session allows; fill `results`."""
         size = (self.engine._form or self.engine._first_form).rows
 
         async def ask(session: Session, j: int, run: Sequence[int]) -> None:
@@ -46,7 +46,7 @@ class RowSampling:
             raise failures.exceptions[0] from None
 
     async def run(self, session: Session, j: int, rows: Sequence[int]) -> None:
-        """Request consecutive rows; those missing from the answer are requested one by one."""
+        """Request consecutive rows of prompt j, then those that the answer lacks one by one; store the results."""
         results: Mapping[int, Choice | str]
         request = self.request
         try:
@@ -63,7 +63,7 @@ class RowSampling:
                 await self.run(session, j, [row])
 
     def responses(self, j: int, rows: Sequence[int]) -> Responses:
-        """Return a prompt's responses, in the order of their rows."""
+        """Return the responses to prompt j in the order of `rows`; those that failed are in `missing`."""
         results = self.results[j]
         choices = [choice for row in rows if isinstance(choice := results[row], Choice)]
         token_ids = [choice.token_ids for choice in choices if choice.token_ids is not None]
@@ -78,12 +78,12 @@ class RowSampling:
 
 
 def seed_base(seed: int, below: int) -> int:
-    """Return the seed of the first row, computed from the problem's seed."""
+    """Return the seed of a problem's first row, in [0, below), computed from the problem's seed."""
     return int(np.random.SeedSequence(seed).generate_state(1, np.uint64)[0]) % below
 
 
 def runs(rows: Sequence[int], size: int) -> Iterator[list[int]]:
-    """Yield runs of consecutive rows, cut at multiples of `size`: a row shares its request with the same rows."""
+    """Yield groups of consecutive rows, cut at each multiple of `size`; `rows` ascend, and may have gaps."""
     run: list[int] = []
     for row in rows:
         if run and (row != run[-1] + 1 or row % size == 0):

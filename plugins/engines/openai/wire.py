@@ -70,10 +70,12 @@ class Form:
         return replace(self, rows=1)
 
     def after_refusal(self, refusal: str, sampler: Sampler, rows: int, proven: bool) -> Form | None:
-        """Return the form to try next: without the named field, with one row, or without the next optional field.
+        """Return the form to try after a refusal, given the server's text; None if no other form can help.
 
-        None if no other form can help: the prompt is too long, or the server refuses a field that the sampler needs. If
-        the form is `proven`, an earlier request with it succeeded: then only the rows are reduced to one.
+        It has the other name of the token limit, lacks the named field, asks for one row, or lacks the next optional
+        field. None if the prompt is too long, or the server refuses a field that the sampler needs. `rows`: how many
+        the refused request asked for. If the form is `proven`, an earlier request with it succeeded: then no field is
+        left out.
         """
         if self.limit == "max_tokens" and re.search(r"max_completion_tokens\W+instead", refusal):
             return replace(self, limit="max_completion_tokens")
@@ -88,7 +90,7 @@ class Form:
         return self.without(optional[0]) if optional else None
 
     def needed(self, refusal: str, sampler: Sampler) -> str | None:
-        """Return the sampler's parameter that a refusal names; None if it names none."""
+        """Return the first parameter that the sampler needs and the refusal's text names; None if there is none."""
         return next((name for name in required(sampler) if re.search(rf"\b{name}\b", refusal)), None)
 
 
@@ -111,8 +113,11 @@ def first_form(api: str, rows: int, knows_extras: bool) -> Form:
 class Choice:
     """One response as the server gave it.
 
-    tokens     the number of tokens; None if the server does not count them for each response
-    logprob    the sum over its tokens; NaN if the server gives none
+    finish     "stop" or "length"
+    tokens     the number of tokens; if the server counts only those of several responses together, this one's share by
+               length of text; None if it counts none
+    logprob    the sum over its tokens; NaN if the server gives none, or another number of them than token ids
+    token_ids  None if the server gives none
     """
 
     text: str

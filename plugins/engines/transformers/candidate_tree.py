@@ -28,7 +28,7 @@ class SiblingLayer(RoomyLayer):
     """A cache layer whose last entries are the siblings of a step, until one of them is kept."""
 
     def keep(self, chosen: torch.Tensor, siblings: int) -> None:
-        """Keep only sibling chosen[r] of the last step in row r."""
+        """Remove all siblings of the last step, of which each row has `siblings`, except sibling chosen[r] of row r."""
         start = self.keys.shape[-2] - siblings
         rows = torch.arange(len(chosen), device=chosen.device)
         for states in (self.all_keys, self.all_values):
@@ -45,12 +45,12 @@ class Prefixes:
     state: torch.Tensor
 
     def part(self, rows: torch.Tensor) -> Prefixes:
-        """Return the given rows."""
+        """Return a copy of the given rows."""
         return Prefixes(with_room(self.cache, rows), self.mask[rows], self.state[rows])
 
 
 def prefixes(part: Checkpoint, ids: torch.Tensor, mask: torch.Tensor) -> Prefixes:
-    """Pass left-padded prompts (rows, tokens) through the model once."""
+    """Pass left-padded prompts (rows, tokens) through the model once; return their cache, mask and last states."""
     positions = (mask.cumsum(-1) - 1).clamp(min=0)
     cache = DynamicCache()  # without the config: a sliding layer would throw away what siblings still need
     output = part.decoder(
@@ -70,7 +70,7 @@ class CandidateTree:
         self.siblings = 0
 
     def look(self, candidates: torch.Tensor) -> torch.Tensor:
-        """Return the last hidden state of each candidate token, (rows, c) -> (rows, c, d)."""
+        """Return the last hidden state of each candidate token, (rows, c) -> (rows, c, d); `keep` must follow."""
         rows, self.siblings = candidates.shape
         with packed(self.config):
             hidden: torch.Tensor = self.decoder(
@@ -92,7 +92,7 @@ class CandidateTree:
         return mask.masked_fill_(~visible, torch.finfo(dtype).min)
 
     def keep(self, chosen: torch.Tensor) -> None:
-        """Append candidate chosen[r] to row r."""
+        """Append to each row r its candidate number chosen[r] of the last `look`, counted from 0; drop the others."""
         if self.siblings > 1:
             for layer in self.cache.layers:
                 layer.keep(chosen, self.siblings)

@@ -57,7 +57,7 @@ class Transformers:
     model      a hub id, a folder, or an embedded model's name; None: Qwen2.5-Instruct, 0.5B on a CPU, 7B on a GPU
     device     "auto" (a GPU if there is one), "cpu", "cuda", "cuda:1", ...
     dtype      "auto" (float32 on a CPU, the checkpoint's own on a GPU), "float32", "bfloat16" or "float16"
-    batch      maximum number of rows generated at once; halved if memory runs out. Changes no response
+    batch      maximum number of rows generated at once; halved if memory runs out. Changes responses by rounding only
     revision   of a hub model: branch, tag or commit
     """
 
@@ -107,7 +107,7 @@ class Transformers:
         return max(1, self.batch // n)
 
     def check(self, prompts: Sequence[Sequence[Message]], max_tokens: int) -> None:
-        """Raise HarnessError if the longest prompt and max_tokens exceed the context. Loads the tokenizer only."""
+        """Raise HarnessError if the longest prompt and max_tokens exceed the context. Loads no weights."""
         if max_tokens < 1:
             raise HarnessError(f"transformers: --max-tokens must be >= 1, got {max_tokens}")
         longest = max((len(self._checkpoint.prompt_ids(prompt)) for prompt in prompts), default=0)
@@ -159,9 +159,10 @@ class Transformers:
         states: Sequence[str],
         report: Callable[[int], None] = lambda rows: None,
     ) -> dict[str, Floats]:
-        """Return the states of given responses, each (n, d) float32, from one pass over prompt and response.
+        """Return {kind: (n, d) float32}, the states of given responses, from one pass over prompt and response.
 
-        Equal to what `sample` gives for the same tokens. A response of no token has its prompt's last state.
+        Equal, up to rounding, to what `sample` returns for the same tokens. A response of no token has its prompt's
+        last state.
         """
         require_known("transformers", states, self.states)
         pooled: dict[str, Floats] = {}
@@ -181,7 +182,8 @@ class Transformers:
     ) -> Floats:
         """Return (n,) float64: each response's log-probability under this model, summed over its tokens.
 
-        Equal to what `sample` gives for the same tokens, whichever engine sampled them; 0 for a response of no token.
+        Equal, up to rounding, to what `sample` returns for the same tokens, whichever engine sampled them; 0 for a
+        response of no token.
         """
         scores = np.zeros(len(responses))
         for chunk, values in self._passes(prompt, responses, SCORED_TOKENS, self._score):

@@ -35,7 +35,11 @@ def packed_sdpa(
     scaling: float | None = None,
     **more: Any,
 ) -> tuple[torch.Tensor, None]:
-    """Return what `sdpa_attention_forward` does, (rows, tokens, heads, width); call it for any other option."""
+    """Return what `sdpa_attention_forward` returns: the attended values (rows, tokens, heads, width), and None.
+
+    It is called itself in the cases that are not packed: no heads that share keys, no mask or one per head, dropout, or
+    an option that is not in `PLAIN`.
+    """
     rows, heads, tokens, width = query.shape
     shared = heads // key.shape[1]
     unsupported = {name for name, value in more.items() if value is not None} - PLAIN
@@ -49,7 +53,7 @@ def packed_sdpa(
 
 @contextmanager
 def packed(config: Any) -> Iterator[None]:
-    """Make a model with sdpa attention use `packed_sdpa` inside the block. Any other attention is left as it is."""
+    """Make the model of this config use `packed_sdpa` inside the block, if its attention is sdpa; else do nothing."""
     before = config._attn_implementation
     if before == "sdpa":
         ALL_ATTENTION_FUNCTIONS.register(NAME, packed_sdpa)

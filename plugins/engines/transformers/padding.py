@@ -15,7 +15,10 @@ if TYPE_CHECKING:
 
 
 def fed_rows(part: Checkpoint, start: Start, rows: Sequence[list[int]]) -> tuple[dict[str, Any], int]:
-    """Return the model's inputs for responses to the single prompt of `start`, right-padded, and the padded width."""
+    """Return the model's inputs for responses to the single prompt of `start`, and the longest response's length.
+
+    rows   the responses' token ids; shorter ones are padded on the right
+    """
     import torch
 
     width = max(len(row) for row in rows)
@@ -28,7 +31,7 @@ def fed_rows(part: Checkpoint, start: Start, rows: Sequence[list[int]]) -> tuple
 
 
 def left_padded(part: Checkpoint, prompts: Sequence[list[int]]) -> Start:
-    """Return the prompts in one batch, with their cache if all rows can share it."""
+    """Return the prompts (token ids) in one batch, with their key-value cache if rows can share it and it fits."""
     ids, mask = padded(part, prompts)
     try:
         return Start(ids, mask, _shared_cache(part, ids[:, :-1], mask[:, :-1]))

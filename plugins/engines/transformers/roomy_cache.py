@@ -16,7 +16,10 @@ ROOM = 64  # tokens, at least
 
 
 def with_room(cache: DynamicCache, rows: torch.Tensor, kind: type[RoomyLayer] | None = None) -> DynamicCache:
-    """Copy a cache of prompts, with room to grow in each layer; row r continues prompt rows[r]."""
+    """Copy a cache of prompts to rows, with layers that can grow in place; row r continues prompt rows[r].
+
+    kind   the class of the layers; None: `RoomyLayer`
+    """
     roomy = copy.copy(cache)
     layer_type = kind or RoomyLayer
     roomy.layers = [layer_type.going_on(layer.keys[rows], layer.values[rows]) for layer in cache.layers]
@@ -40,7 +43,7 @@ class RoomyLayer(DynamicLayer):
     def update(
         self, key_states: torch.Tensor, value_states: torch.Tensor, *args: Any, **kwargs: Any
     ) -> tuple[torch.Tensor, torch.Tensor]:
-        """Append the new ones (rows, heads, new tokens, width); return all keys and values."""
+        """Append new keys and values, each (rows, heads, new tokens, width); return all keys and all values."""
         start = self.keys.shape[-2]
         end = start + key_states.shape[-2]
         if end > self.all_keys.shape[-2]:

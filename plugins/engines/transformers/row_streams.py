@@ -57,6 +57,7 @@ def inverse_cdf(logits: torch.Tensor, uniform: torch.Tensor) -> torch.Tensor:
 class RowSampler(LogitsProcessor):
     """Samples a token for each row at each step, and records the rows.
 
+    streams (rows, max_tokens): random numbers in [0, 1) that choose the tokens; eos: the tokens that end a response.
     tokens (rows, max_tokens), lengths (rows,), ended (rows,): whether the row has an end-of-sequence token.
     logprobs (rows,) float64: the sum of the model's log-probabilities (temperature 1, nothing filtered).
     running: the rows that the model still generates, by index; `narrow` takes out those that have ended.

@@ -35,9 +35,11 @@ class SteeredPrompts:
     def respond(
         self, which: Sequence[int], streams: np.ndarray[Any, Any], kinds: Sequence[str]
     ) -> tuple[RowSampler, PooledStates]:
-        """Sample the next response to each prompt in `which`.
+        """Sample the next response to each prompt in `which`; return the sampled rows and their pooled states.
 
-        streams   (len(which), max_tokens), one random number in [0, 1) a token
+        which     indices of prompts
+        streams   (len(which), max_tokens), one random number in [0, 1) per token
+        kinds     the kinds of pooled states
         """
         for prompt in which:  # now, not when a response ends: learning from a prompt's last response would be wasted
             if prompt in self.unlearnt:

@@ -41,7 +41,10 @@ class Refused(Refusal):
 
 
 class ChildProcess:
-    """vLLM with a loaded model.
+    """vLLM with a loaded model, started by the constructor (HarnessError or Died if it does not start).
+
+    python, settings and environment are the interpreter, what the child loads (`settings.settings`), and environment
+    variables.
 
     fault   why it takes no states while sampling; "" if it does
     pid     the child's process id
@@ -68,14 +71,15 @@ class ChildProcess:
 
     @property
     def ended(self) -> bool:
-        """Return whether the child has ended, so that it takes no more requests."""
+        """Whether this object has ended the child. A child that died by itself is noticed by the next `ask`."""
         return not self._finalizer.alive
 
     def ask(self, head: Mapping[str, Any], arrays: Arrays) -> Iterator[tuple[dict[str, Any], Arrays]]:
-        """Send a request (header and arrays) to the child, and yield its answers up to the one that says "end".
+        """Send a request (header and arrays) to the child, and yield its answers, without the last, which says "end".
 
-        Raises Died if the child has ended, and Refused if it answers with an error; it can then be asked again. If the
-        caller stops early, the child is ended.
+        Raises Refused if the child refuses the request; only then can it be asked again. Raises Died if the child has
+        ended or a new start may help, and Refusal if vLLM failed in another way. Then, and if the caller stops early,
+        the child is ended.
         """
         complete = False
         try:

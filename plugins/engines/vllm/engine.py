@@ -48,14 +48,14 @@ class Vllm:
     revision                of a hub model: branch, tag or commit
     max_num_seqs            responses sampled at once; None: 64 on a CPU, 256 on a GPU. Halved where vLLM dies
     max_model_len           tokens of prompt and response; None: the model's context, on a CPU at most 4,096
-    gpu_memory_utilization  the part of the GPU's memory that vLLM takes
+    gpu_memory_utilization  the part of the GPU's memory that vLLM takes; half of it each if there are two vLLMs
     kv_gib                  GiB of the KV cache; None: what is left of that part, on a CPU what all sequences take, at
                             most a quarter of the free memory
     tensor_parallel         GPUs that share the model
     enforce_eager           no compiled graphs; None: on a CPU, where compiling takes longer than it saves
-    chunk                   responses a request
-    pooling                 take hidden states from a second, pooling vLLM, as where the first cannot give them
-    threads                 of a CPU; None: OMP_NUM_THREADS, else one a core
+    chunk                   responses per request to the child process
+    pooling                 take hidden states from a second, pooling vLLM, even if the first can give them
+    threads                 of a CPU; None: OMP_NUM_THREADS, else one per core
     python                  of the environment with vLLM; None: HARNESS_VLLM_PYTHON, this one, or .venv-vllm
     """
 
@@ -176,9 +176,10 @@ class Vllm:
         states: Sequence[str],
         report: Callable[[int], None] = lambda rows: None,
     ) -> dict[str, Floats]:
-        """Return the states of given responses, each (n, d) float32, from one pass over prompt and response.
+        """Return {kind: (n, d) float32}, the states of given responses, from one pass over prompt and response.
 
-        Equal to what `sample` gives for the same tokens. A response of no token has its prompt's last state.
+        Equal, up to rounding, to what `sample` returns for the same tokens. A response of no token has its prompt's
+        last state.
         """
         require_known("vllm", states, self.states)
         return self._encoded(self._checkpoint.prompt_ids(prompt), responses, states, report)
@@ -200,7 +201,7 @@ class Vllm:
         return scores
 
     def close(self) -> None:
-        """End the child process. The next request starts a new one."""
+        """End the child processes. The next request starts a new one."""
         for child in self._children.values():
             child.end()
         self._children.clear()

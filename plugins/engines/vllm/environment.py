@@ -32,7 +32,11 @@ class Environment:
 
 
 def find_python(requested: str | None) -> Path:
-    """Return the interpreter that has vLLM: `requested`, else by `VARIABLE`, else this one, else `.venv-vllm`."""
+    """Return the interpreter that has vLLM; HarnessError if none is found.
+
+    That is `requested`, else the one that HARNESS_VLLM_PYTHON names, else this one if it has vLLM, else `.venv-vllm` in
+    the current folder.
+    """
     return VLLM.find(requested, find_spec)
 
 

@@ -39,9 +39,10 @@ _WRAPPERS = ("Engine core initialization failed", "EngineCore encountered an iss
 
 
 def reason(raised: str, log: Path, since: int = 0) -> str:
-    """Return the cause: a known one with advice, else the last error that says more than that vLLM failed.
+    """Return the cause in one line: a known one with advice, else the last error that says more than "vLLM failed".
 
-    `since`: number of bytes at the log's beginning that are not read.
+    raised   the text of the exception
+    since    the number of bytes at the log's beginning that are not read
     """
     lines = [line for line in f"{_tail(log, since)}\n{raised}".splitlines() if " WARNING " not in line]
     text = "\n".join(lines)

@@ -44,11 +44,11 @@ class Ray:
 
     address           of a cluster's head, host:port; "auto": this machine's cluster; "local": a new cluster on this
                       machine, stopped at the end. Default: RAY_ADDRESS, else "local"
-    workers           maximum number of tasks that grade or rank at once, and the cores of a new cluster; 0: all cores
+    workers           maximum number of Ray tasks that grade or rank at once, and the cores of a new cluster; 0: all
     engines           maximum number of models at once; 0: as many as fit
     cpus_per_engine   cores and threads of each engine; 0: OMP_NUM_THREADS if it is set, else 1
     gpus_per_engine   GPUs of each engine; none: 1 if the cluster has any GPU, else 0
-    gpus_per_task     GPUs, or a part of one, for each task that grades or ranks
+    gpus_per_task     GPUs, or a part of one, for each Ray task that grades or ranks
     patience_s        seconds to wait for a node if no remaining one can do the work
     """
 
@@ -70,11 +70,11 @@ class Ray:
             raise HarnessError("executor ray: ray is not installed: pip install 'diversity-harness[ray]'")
 
     def begin(self, folder: Path, plugin_files: Sequence[Path]) -> None:
-        """Store the folder and files that workers must see; the cluster is checked before its first work."""
+        """Remember the folder and the files that all workers must see; both are checked before the first work."""
         self._folder, self._plugin_files = folder, plugin_files
 
     def map(self, function: Callable[[T], R], items: Iterable[T]) -> Iterator[R]:
-        """Yield the results in the items' order."""
+        """Call function(item) for each item in Ray tasks, and yield the results in the items' order."""
         ray, terms = self._cluster
         place = Place(1, self.gpus_per_task, environment_of(1, self.gpus_per_task))
         _require_room(ray, place, f"each task that grades or ranks (gpus_per_task={self.gpus_per_task:g})")
@@ -83,7 +83,10 @@ class Ray:
     def with_models(
         self, function: Callable[[T, Callable[[int], None]], Any], items: Iterable[T], report: Callable[[int], None]
     ) -> None:
-        """Call the function with each item, in actors that keep the models that it loads."""
+        """Call function(item, report) for each item, in actors that keep the models that it loads.
+
+        report   called in this process with the number of units just finished; with a negative number if they were lost
+        """
         ray, terms = self._cluster
         gpus, cpus = self._gpus(ray), self.cpus_per_engine or _threads()
         place = Place(cpus, gpus, environment_of(cpus, gpus))
@@ -241,7 +244,10 @@ def _threads() -> int:
 
 
 def environment_of(threads: float, gpus: float) -> Mapping[str, str]:
-    """Return a worker's environment variables: a thread per core; no GPU if none is requested (Ray would show all)."""
+    """Return a worker's environment variables: those of this process that are passed on, and OMP_NUM_THREADS = threads.
+
+    Passed on are those whose names begin as in `PASSED_ON`. With gpus 0 the worker sees no GPU (Ray would show all).
+    """
     passed_on = {name: value for name, value in os.environ.items() if name.startswith(PASSED_ON)}
     hidden = {} if gpus else {"CUDA_VISIBLE_DEVICES": ""}
     return passed_on | {"OMP_NUM_THREADS": str(max(1, int(threads)))} | hidden

@@ -34,7 +34,7 @@ class Place:
 
     @property
     def options(self) -> dict[str, Any]:
-        """Return them as options of Ray's `remote`."""
+        """Return cores, GPUs and environment as options of Ray's `remote`, which spreads workers over the nodes."""
         environment = {"env_vars": dict(self.environment)}
         return {
             "num_cpus": self.cpus,
@@ -44,7 +44,7 @@ class Place:
         }
 
     def fitting(self, nodes: Sequence[Mapping[str, Any]]) -> int:
-        """Return for how many such workers the living nodes have room."""
+        """Return how many such workers have room on the living nodes (of `ray.nodes()`), if nothing else runs there."""
         return sum(self._fitting(node["Resources"]) for node in nodes if node["Alive"])
 
     def _fitting(self, resources: Mapping[str, float]) -> int:
@@ -64,7 +64,7 @@ class Room:
         self.updated_at, self.workers = -POLL_S, 0
 
     def now(self) -> int:
-        """Return the number, at most a second old."""
+        """Return the number of workers that have room, at most `most`, as it was at most a second ago."""
         if time.monotonic() - self.updated_at >= POLL_S:
             self.workers, self.updated_at = self.place.fitting(self.ray.nodes()), time.monotonic()
         return min(self.workers, self.most) if self.most else self.workers
@@ -79,7 +79,7 @@ class Losses:
     possible_at: float = field(default_factory=time.monotonic)
 
     def lost(self, index: int, failure: Exception) -> None:
-        """Count a loss and print a line; raise HarnessError if the item was lost too often."""
+        """Count a loss of the item with this index and print a line; raise HarnessError at its third loss."""
         self.tries[index] += 1
         if self.tries[index] >= TRIES:
             raise HarnessError(
@@ -93,7 +93,10 @@ class Losses:
         self.possible_at = time.monotonic()
 
     def require_room(self, place: Place, room: int) -> None:
-        """Raise HarnessError if there has been no room for any worker for `patience_s`."""
+        """Raise HarnessError if `room` is 0 and for `patience_s` seconds there was no room and no item was finished.
+
+        room   the number of workers that the cluster has room for
+        """
         if room:
             self.progressed()
         elif time.monotonic() - self.possible_at > self.patience_s:
@@ -106,7 +109,10 @@ class Losses:
 def run_tasks(
     ray: Any, terms: Terms, place: Place, most: int, patience_s: float, function: Callable[[Any], Any], items: list[Any]
 ) -> Iterator[Any]:
-    """Yield the function's result for each item, in order; at most `most` (0: as many as fit) run at once."""
+    """Yield the function's result for each item, in order; at most `most` (0: as many as fit) run at once.
+
+    An exception is raised where its result would be. Lost work is repeated; HarnessError at the third loss of an item.
+    """
     task = ray.remote(max_retries=0, **place.options)(done)
     losses, rooms, waiting = Losses(patience_s), Room(ray, place, most), deque(range(len(items)))
     running: dict[Any, int] = {}
@@ -171,7 +177,10 @@ class Crew:
     def run(
         self, function: Callable[[Any, Callable[[int], None]], Any], items: list[Any], report: Callable[[int], None]
     ) -> None:
-        """Call the function with each item in an actor; report the units that actors finish, each once."""
+        """Call function(item, report) for each item in an actor, and `report` here with the units that actors finish.
+
+        If an actor is lost, its item is repeated, and `report` is first called with minus the units reported for it.
+        """
         waiting = deque(range(len(items)))
         try:
             while waiting or any(member.index is not None for member in self.members):

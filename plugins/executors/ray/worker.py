@@ -28,7 +28,12 @@ _agreed = ""  # the run whose terms this process fulfils
 
 
 def make_terms(run: str, token: Path | None, plugin_files: Sequence[Path]) -> Terms:
-    """Return what every process that works for a run must have in common with this one."""
+    """Return the terms of a run: what each process that works for it must have in common with this process.
+
+    run           the run's id, which the file `token` holds
+    token         a file in the store that each process must see; None: this is not checked
+    plugin_files  files whose content each process must see unchanged
+    """
     installed = {
         dist.metadata["Name"] for dist in distributions() if any(point.group == GROUP for point in dist.entry_points)
     }
@@ -60,7 +65,10 @@ def difference(terms: Terms) -> str:
 
 
 def done(terms: Terms, function: Callable[..., Any], *arguments: Any) -> tuple[bool, Any]:
-    """Return (True, the function's result), or (False, the exception that it raised)."""
+    """Call the function; return (True, its result), or (False, the exception that it raised, picklable).
+
+    If this process differs from the terms, the function is not called, and the exception is a HarnessError.
+    """
     try:
         _enter(terms)
         return True, function(*arguments)
@@ -78,13 +86,16 @@ class Worker:
         """Do nothing; Ray answers the call once the process has started."""
 
     def do(self, terms: Terms, number: int, function: Callable[..., Any], item: Any) -> tuple[bool, Any, int]:
-        """Return what `done` returns, and the number of reported units."""
+        """Call function(item, report) as `done` does; return `done`'s two values and the units reported to `report`.
+
+        number   the item's index, which `at` returns meanwhile
+        """
         self._at = (number, 0)
         well, result = done(terms, function, item, self._count)
         return well, result, self._at[1]
 
     def at(self) -> tuple[int, int]:
-        """Return the number of the current item, and how many of its units are finished."""
+        """Return the index of the current or last item (-1: none yet), and how many of its units are finished."""
         return self._at
 
     def _count(self, units: int) -> None:

@@ -58,12 +58,15 @@ def measure(
 
 
 def pass_at_k(counts: Sequence[int], n: int, k: int) -> float:
-    """Return the mean over problems of 1 - C(n - c, k) / C(n, k)."""
+    """Return the mean over problems of 1 - C(n - c, k) / C(n, k); `counts`: c, a problem's correct responses of n."""
     return sum(1 - math.comb(n - c, k) / math.comb(n, k) for c in counts) / len(counts)
 
 
 def summary(counts: Sequence[int], n: int) -> dict[str, float]:
-    """Return pass@k for powers of 4 up to n, and the shares of problems never solved and solved by over 90 %."""
+    """Return pass@k for powers of 4 up to n, and the shares of problems never solved and solved by over 90 % of n.
+
+    counts   for each problem how many of its n responses are correct
+    """
     ks = [4**i for i in range(int(math.log(n, 4) + 1e-9) + 1)]
     return {
         "problems": len(counts),
@@ -74,7 +77,7 @@ def summary(counts: Sequence[int], n: int) -> dict[str, float]:
 
 
 def main() -> None:
-    """Print the summary as one JSON object; `--counts` adds c per problem."""
+    """Print the summary as one JSON object; `--counts` adds the number of correct responses to each problem."""
     parser = argparse.ArgumentParser(description="pass@k of an embedded model on a split of game24")
     parser.add_argument("folder")
     parser.add_argument("--split", default="dev", choices=["train", "dev", "heldout"])

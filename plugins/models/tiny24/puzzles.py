@@ -49,7 +49,7 @@ class Puzzle:
 
     @property
     def prompt(self) -> str:
-        """Return the task's prompt; a target other than 24 replaces the 24 in it."""
+        """The prompt of task game24 for these numbers; a target other than 24 replaces the 24 in it."""
         prompt = PROMPT.format(numbers=", ".join(map(str, self.numbers)))
         return prompt.replace(f"make {TARGET}", f"make {self.target}")
 
@@ -60,7 +60,11 @@ def all_numbers() -> list[Numbers]:
 
 
 def solve(numbers: Numbers, targets: Iterable[int]) -> dict[int, list[str]]:
-    """Return all distinct worked solutions by target; with fractions only if a target has no others. About 10 ms."""
+    """Return {target: its distinct worked solutions}, without the targets that have none. About 10 ms.
+
+    Solutions with fractions are left out if the target has others. Intermediate results over 400 are not searched, nor
+    denominators over 13.
+    """
     whole: defaultdict[int, dict[str, None]] = defaultdict(dict)  # dicts as ordered sets
     fractional: defaultdict[int, dict[str, None]] = defaultdict(dict)
     terms = [Term(n, str(n)) for n in sorted(numbers)]

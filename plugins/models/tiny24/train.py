@@ -39,8 +39,9 @@ from .vocabulary import CONTEXT, build_tokenizer
 class TrainConfig:
     """All settings of a training run. A step has `prompts` puzzles with `responses` solutions each.
 
-    A share of `share_24` of the puzzles has target 24, the others a target from 1 to `largest_target`. A checkpoint is
-    kept every `keep` steps and measured on `dev_problems` puzzles with `dev_samples` responses each.
+    A share of `share_24` of the puzzles has target 24, the others a target from 1 to `largest_target`, with at most
+    `solutions_kept` different solutions of a puzzle. A checkpoint is written every `keep` steps and after the last one,
+    and measured on `dev_problems` puzzles with `dev_samples` responses each.
     """
 
     steps: int = 5000
@@ -76,7 +77,7 @@ class Batch:
     segment_length: int
 
     def segments(self, per_token: Tensor) -> Tensor:
-        """Return the values (B, L, ...) of all tokens by segment, (B, R, S, ...)."""
+        """Return the segments' part of values (B, L, ...), one per token, as (B, R, S, ...)."""
         segments = per_token[:, self.prompt_length :]
         return segments.unflatten(1, (-1, self.segment_length))
 
@@ -94,7 +95,7 @@ class Batch:
 
 
 class Curriculum:
-    """The puzzles of a run, and the batch of each step."""
+    """The puzzles of a training run, and the batch of each step."""
 
     def __init__(self, config: TrainConfig, tokenizer: PreTrainedTokenizerFast, quadruples: Sequence[Numbers]) -> None:
         puzzles = training_puzzles(quadruples, config.largest_target, config.solutions_kept, config.seed)
@@ -120,7 +121,7 @@ def choose(responses: Sequence[str], count: int, rng: random.Random) -> list[str
 
 
 def render(tokenizer: PreTrainedTokenizerFast, puzzle: Puzzle) -> list[int]:
-    """Return the prompt's tokens, as every engine computes them."""
+    """Return the token ids of the puzzle's prompt in the chat template, as at sampling."""
     messages = [{"role": "user", "content": puzzle.prompt}]
     return list(tokenizer.apply_chat_template(messages, add_generation_prompt=True, return_dict=False))
 
@@ -178,14 +179,18 @@ def build_optimizer(config: TrainConfig, model: LlamaForCausalLM) -> torch.optim
 
 
 def learning_rate(config: TrainConfig, step: int) -> float:
-    """Return the learning rate of a step: linear warm-up, then a cosine down to a fiftieth."""
+    """Return the learning rate of a step: a linear warm-up times a cosine that falls to a fiftieth."""
     cosine = 0.5 * (1 + math.cos(math.pi * step / config.steps))
     return config.learning_rate * min(1.0, (step + 1) / config.warmup) * max(cosine, 0.02)
 
 
 @dataclass
 class Run:
-    """The state of a run, which with its config resumes it. `seconds`: training time, earlier processes included."""
+    """The state of a training run; with its config, all that is needed to resume it.
+
+    step      optimizer steps done
+    seconds   training time, earlier processes included
+    """
 
     model: LlamaForCausalLM
     optimizer: torch.optim.AdamW
@@ -221,7 +226,10 @@ class Run:
 
 
 def train(out: Path, config: TrainConfig, quadruples: Sequence[Numbers] | None = None) -> Run:
-    """Train to `config.steps` on puzzles of all (or the given) four numbers; resume if `out` holds a state."""
+    """Train up to step `config.steps`, with checkpoints and log in `out`; return the state. Resume if `out` holds one.
+
+    quadruples   the numbers of the puzzles, four each; None: all 1,820
+    """
     torch.set_num_threads(config.threads)
     out.mkdir(parents=True, exist_ok=True)
     record(out / "config.json", config)

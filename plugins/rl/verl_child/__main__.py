@@ -30,7 +30,10 @@ SHORT = 25  # bytes of the path of the temporary folder; Ray adds 66 to the path
 
 
 def main() -> int:
-    """Return the exit status: 0, or `REFUSED` after one line on stderr that gives the reason."""
+    """Train the run of the folder that the command line names, or with `--compose` print its configuration.
+
+    Return the exit status: 0, or `REFUSED` after one line on stderr that gives the reason.
+    """
     parser = argparse.ArgumentParser(prog="verl_child")
     parser.add_argument("folder", type=Path)
     parser.add_argument("--compose", action="store_true")

@@ -25,7 +25,10 @@ from .run_options import options
 
 
 def compose(run: TrainingRun) -> DictConfig:
-    """Return `ppo_trainer` changed by the run's `verl.yaml` and then its overrides; HarnessError if it is not valid."""
+    """Return the run's configuration: verl's `ppo_trainer`, changed by the run's `verl.yaml` and then its overrides.
+
+    HarnessError if it is not valid, or if the hidden states that the bonus needs could not be read with it.
+    """
     try:
         with initialize_config_dir(str(run.folder), version_base=None):
             config = hydra_compose("verl", overrides=list(run.overrides))

@@ -100,7 +100,7 @@ class Cpu(PlatformBase):
         """Do nothing: there is no cache."""
 
     def get_device_capability(self, device_index: int = 0) -> tuple[int | None, int | None]:
-        """Return no CUDA capability."""
+        """Return (None, None): a CPU has no CUDA capability."""
         return None, None
 
     def communication_backend_name(self) -> str:
@@ -108,7 +108,7 @@ class Cpu(PlatformBase):
         return "gloo"
 
     def visible_devices_envvar(self) -> str:
-        """Return the variable that Ray sets for the GPUs that it is told of."""
+        """Return the name of the environment variable that Ray sets for the GPUs that it is told of."""
         return "CUDA_VISIBLE_DEVICES"
 
     @contextmanager
@@ -127,7 +127,7 @@ class Cpu(PlatformBase):
         return "GPU"
 
     def ray_noset_envvars(self) -> list[str]:
-        """Return the variable that stops Ray from hiding devices."""
+        """Return the names of the environment variables (here one) that stop Ray from hiding devices."""
         return ["RAY_EXPERIMENTAL_NOSET_CUDA_VISIBLE_DEVICES"]
 
     def is_ipc_supported(self) -> bool:

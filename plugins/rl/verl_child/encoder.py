@@ -24,7 +24,11 @@ SHARE = 0.25  # of a GPU; verl's worker takes a third of each
 
 
 class Encoder:
-    """A Ray actor with the encoder, on the GPU that Ray assigned to it, or on the CPU."""
+    """A Ray actor with the encoder, on the GPU that Ray assigned to it, or on the CPU.
+
+    model    hub id or folder of the encoder
+    policy   that of the model being trained, with whose tokenizer the token ids were made
+    """
 
     def __init__(self, model: str, policy: str) -> None:
         from transformers import AutoModel, AutoTokenizer
@@ -39,7 +43,10 @@ class Encoder:
         self.shares_vocabulary = self.tokenizer.get_vocab() == self.policy.get_vocab()
 
     def means(self, prompts: Sequence[Sequence[int]], responses: Sequence[Sequence[int]]) -> torch.Tensor:
-        """Return the mean hidden state of each response, (rows, d) float32."""
+        """Return the encoder's mean hidden state of each response, (rows, d) float32, in the order of the rows.
+
+        Row i is prompts[i] and responses[i], both token ids of the policy.
+        """
         rows = list(zip(prompts, responses, strict=True)) if self.shares_vocabulary else self._retokenized(responses)
         with torch.inference_mode():
             parts = [self._batch(rows[start : start + ROWS]) for start in range(0, len(rows), ROWS)]
@@ -79,7 +86,10 @@ class Encoders:
         ]
 
     def means(self, prompts: Sequence[Sequence[int]], responses: Sequence[Sequence[int]]) -> torch.Tensor:
-        """Return the mean hidden state of each response, (rows, d) float32, in the order of the rows."""
+        """Return the encoder's mean hidden state of each response, (rows, d) float32, in the order of the rows.
+
+        Row i is prompts[i] and responses[i], both token ids of the policy.
+        """
         n = len(self.actors)
         cuts = [len(prompts) * i // n for i in range(n + 1)]
         parts = [

@@ -14,7 +14,7 @@ TRACKER = "latest_checkpointed_iteration.txt"  # verl reads from it the checkpoi
 
 
 def complete(checkpoints: Path) -> dict[int, Path]:
-    """Return the complete checkpoints, step -> folder, by step."""
+    """Return the complete checkpoints in the folder, step -> checkpoint's folder, in the order of their steps."""
     marked = [mark.parent for mark in checkpoints.glob(f"{PREFIX}*/{MARK}")]
     return dict(sorted((int(folder.name.removeprefix(PREFIX)), folder) for folder in marked))
 
@@ -30,7 +30,10 @@ def mark_complete(folder: Path) -> None:
 
 
 def tidy(checkpoints: Path) -> int:
-    """Delete incomplete checkpoints, and name the last complete one in verl's file; return its step, 0 for none."""
+    """Delete incomplete checkpoints, write the last complete one's step to verl's file, and return it; 0 if none is.
+
+    verl resumes from the step in that file; if no checkpoint is complete, the file is deleted.
+    """
     whole = complete(checkpoints)
     for folder in checkpoints.glob(f"{PREFIX}*"):
         if folder not in whole.values():

@@ -29,7 +29,11 @@ def _problems() -> dict[tuple[str, str], Problem]:
 
 
 def compute_score(data_source: str, solution_str: str, ground_truth: str, extra_info: Any, **_: Any) -> float:
-    """Return 1.0 for a correct response, else 0.0; verl does not say whether the response was cut off."""
+    """Return 1.0 for a correct response `solution_str`, else 0.0; verl does not say whether the response was cut off.
+
+    The problem is found by `extra_info`: its "split" and, as "problem", its id. A verdict `error` counts as wrong and
+    is appended to `ERRORS`.
+    """
     problem = _problems()[extra_info["split"], extra_info["problem"]]
     verdict = _grader().verdicts(problem, [solution_str])[0]
     if verdict.status == "error":

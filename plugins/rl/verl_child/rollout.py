@@ -56,7 +56,11 @@ class LogprobRowSampler(RowSampler):
 
 
 class Server:
-    """A Ray actor that samples from its copy of the policy."""
+    """A Ray actor that samples from its copy of the policy.
+
+    seed, rank   the run's seed and this server's number, from which the random streams are made
+    max_tokens   the longest response
+    """
 
     def __init__(self, model: str, seed: int, rank: int, max_tokens: int) -> None:
         torch.set_num_threads(int(os.environ.get("OMP_NUM_THREADS", "1")))
@@ -69,7 +73,7 @@ class Server:
         self.lock = asyncio.Lock()
 
     async def load(self, weights: dict[str, torch.Tensor], step: int) -> None:
-        """Load the policy's weights of a step."""
+        """Load the policy's weights of a step, once no generation is going on; HarnessError if they do not match."""
         async with self.lock:
             missing, unknown = self.part.model.load_state_dict(weights, strict=False)
             self.part.model.tie_weights()

@@ -20,10 +20,10 @@ if TYPE_CHECKING:
 
 @functools.cache
 def current_run() -> TrainingRun:
-    """Return the run in the folder that the variable `RUN` names."""
+    """Return the run in the folder that the environment variable HARNESS_RL_RUN names."""
     return read_run(Path(os.environ[RUN]))
 
 
 def options(run: TrainingRun) -> Verl:
-    """Return the parameters of the run's trainer."""
+    """Return the run's trainer, built from `run.trainer`: its fields are the trainer's options."""
     return build(load_registry(run.plugin_files), "trainer", run.trainer)

@@ -81,7 +81,7 @@ def pool_from(engine: Any) -> None:
 
 
 def decoder(module: Any) -> torch.nn.Module:
-    """Return the module of a causal language model that outputs first the last hidden state after the final norm.
+    """Return the part of a causal language model whose first output is the last hidden state, after the final norm.
 
     `module` may be wrapped by FSDP1 or by PEFT, one inside the other.
     """

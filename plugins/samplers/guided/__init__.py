@@ -25,7 +25,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class RepExpGuided(Vanilla):
-    """Logits z + β·b over the tokens that pass top_p and top_k; beta=0 is plain sampling with these filters.
+    """Add a bonus β·b to the logit of each token that passes top_p and top_k; beta=0 is plain sampling.
+
+    b is the elliptical bonus of the state that the token would get, over the token states of the prompt's earlier
+    responses; the first response gets none.
 
     beta    weight of the bonus (the paper: 0.5 and 1.0)
     lam     λ of Σ = λI + ... (the paper: 0.1)
@@ -52,7 +55,7 @@ class RepExpGuided(Vanilla):
         return self.beta > 0
 
     def steering(self) -> Guide:
-        """Return the steering of the responses to one prompt."""
+        """Return a new `Guide`, which steers the responses to one prompt."""
         return Guide(self.beta, self.lam)
 
 
@@ -66,7 +69,7 @@ class Guide:
 
     @property
     def adds(self) -> bool:
-        """Return whether there are earlier responses: False for the first one."""
+        """Return whether the next response gets a bonus: False for the first one."""
         return self.seen.count > 0
 
     def added(self, states: torch.Tensor) -> torch.Tensor:

@@ -29,7 +29,10 @@ def sherman_morrison(inverse: torch.Tensor, states: torch.Tensor) -> torch.Tenso
 
 
 def woodbury(inverse: torch.Tensor, states: torch.Tensor) -> torch.Tensor:
-    """Return the same by one update, A⁻¹ − A⁻¹Gᵀ (I + G A⁻¹ Gᵀ)⁻¹ G A⁻¹ for G (T, d): matrix products, no T passes."""
+    """Return what `sherman_morrison` returns, by a single update with matrix products instead of T passes.
+
+    A⁻¹ − A⁻¹Gᵀ (I + G A⁻¹ Gᵀ)⁻¹ G A⁻¹ for the states G (T, d).
+    """
     moved = states @ inverse
     inner = moved @ states.T
     inner.diagonal().add_(1)
@@ -44,7 +47,10 @@ def centred(inverse: torch.Tensor, mean: torch.Tensor, count: int) -> torch.Tens
 
 
 class TokenCovariance:
-    """The covariance of the token states of a prompt's earlier responses. Memory: d² float64."""
+    """Σ⁻¹ for Σ = λI + Σ_t (h_t − μ)(h_t − μ)ᵀ over the token states of a prompt's earlier responses.
+
+    λ is `lam`, μ the states' mean. Memory: d² float64.
+    """
 
     def __init__(self, lam: float) -> None:
         self.lam, self.count = lam, 0
@@ -65,7 +71,10 @@ class TokenCovariance:
         self.slack = max(float(1 / self.count - mean @ self.moved), torch.finfo(torch.float64).tiny)
 
     def bonus(self, states: torch.Tensor) -> torch.Tensor:
-        """Return b (c,) float64 of each state (c, d), in O(c d²); only after an `add`."""
+        """Return the bonus b(h) = √((h − μ)ᵀ Σ⁻¹ (h − μ)) of each state h of states (c, d), (c,) float64.
+
+        Only after a call of `add`. Takes O(c d²).
+        """
         from_mean = states.double() - (self.origin + self.total / self.count)
         squares = (from_mean @ self.inverse * from_mean).sum(1) + (from_mean @ self.moved) ** 2 / self.slack
         return squares.clamp(min=0).sqrt()

@@ -57,7 +57,10 @@ def installed() -> tuple[str, str]:
 
 
 def differs(needed: Mapping[str, Sequence[str]]) -> str:
-    """Return the differences from the expected parts; "" if there are none."""
+    """Return in one line how the installed vLLM differs from the needed parts; "" if it does not.
+
+    needed   {place in vLLM: the names of the parameters that it must take}
+    """
     return "; ".join(problem for place, takes in needed.items() if (problem := _problem(place, takes)))
 
 

@@ -146,7 +146,7 @@ class Pooling:
         self.llm, self.sequences = llm, sequences
 
     def encode(self, head: Mapping[str, Any], rows: Sequence[Row]) -> Iterator[tuple[dict[str, Any], Arrays]]:
-        """Yield the states of given responses, `sequences` rows at a time."""
+        """Yield the states of given responses, `sequences` rows at a time, as `SamplingRunner.encode` does."""
         from vllm import PoolingParams, TokensPrompt
 
         for start in range(0, len(rows), self.sequences):
@@ -166,7 +166,7 @@ class Pooling:
 
 
 def pooled(states: np.ndarray[Any, Any], kinds: Sequence[str]) -> dict[str, np.ndarray[Any, Any]]:
-    """Pool the states (1 + T, width) of the prompt's last position and of the T response tokens."""
+    """Pool the states (1 + T, width) of the prompt's last position and the T response tokens to a vector per kind."""
     behind = states[1:] if len(states) > 1 else states
     all_kinds = {"mean": behind.mean(0), "last": states[-1], "penultimate": states[max(0, len(states) - 2)]}
     return {kind: np.asarray(all_kinds[kind], np.float32) for kind in kinds}

@@ -22,7 +22,7 @@ class Name(NamedTuple):
 
 
 def written(sampled: bool, prompt: int, number: int) -> str:
-    """Return the name for a request."""
+    """Return the name for a request; `prompt`: the number of its prompt's tokens."""
     return f"{'d' if sampled else 'g'}{prompt}x{number}"
 
 

@@ -82,7 +82,10 @@ class SamplingRunner:
             yield {"first": start, "n": len(some)}, dict(self.passed(some, kinds))
 
     def score(self, rows: Sequence[Row]) -> Iterator[tuple[dict[str, Any], Arrays]]:
-        """Yield the log-probability of each given response, summed over its tokens."""
+        """Yield each response's log-probability, summed over its tokens, as it finishes; none for one without tokens.
+
+        yields  ({"first": index of the response in `rows`, "n": 1}, {"logprobs": (1,)})
+        """
         from vllm import SamplingParams
 
         params = SamplingParams(

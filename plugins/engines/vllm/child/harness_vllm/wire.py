@@ -52,7 +52,7 @@ def _exactly(link: socket.socket, size: int) -> bytes | None:
 
 
 def packed(name: str, rows: Sequence[Sequence[int]]) -> Arrays:
-    """Return rows of token ids as two arrays: all tokens, and the rows' lengths."""
+    """Return rows of token ids as two arrays: all tokens (`name`), and the rows' lengths (`name`_lengths)."""
     flat = np.array([token for row in rows for token in row], np.int32)
     return {name: flat, f"{name}_lengths": np.array([len(row) for row in rows], np.int64)}
 

@@ -208,8 +208,9 @@ class Sums:
     def take_out(self, number: int) -> tuple[list[int], list[int], dict[str, bytes]]:
         """Remove a request; return its children (one per sampled row), the number of states of each, and their vectors.
 
-        The dict maps each kind (mean, last, penultimate) to the children's vectors in order, as float32 bytes. The mean
-        is over a child's states; a child without any has the state at the end of the prompt.
+        The number is -1 if the states must be computed again. The dict maps each kind (mean, last, penultimate) to the
+        children's vectors in order, as float32 bytes. The mean is over a child's states; a child without any has the
+        state at the end of the prompt.
         """
         children = sorted((parts.child, name) for name, parts in self.names.items() if parts.number == number)
         slots = [self.slots.pop(name) for _, name in children]
@@ -256,7 +257,7 @@ class Capture:
         return ""
 
     def harness_start(self, kinds: list[str], ends: list[int]) -> None:
-        """Collect these kinds from now on."""
+        """Forget all states, and collect these kinds from now on; `ends`: the tokens that end a response."""
         runner = self.model_runner
         runner.harness_start_arguments = (tuple(kinds), list(ends))
         if runner.harness_sums is not None:
@@ -264,7 +265,7 @@ class Capture:
                 runner.harness_sums.start(*runner.harness_start_arguments)
 
     def harness_take(self, number: int) -> Any:
-        """Return the states of a request; see `Sums.take_out`."""
+        """Remove a request and return its states, as `Sums.take_out` does; empty if no step has run yet."""
         sums = self.model_runner.harness_sums
         if sums is None:
             return [], [], {}
@@ -272,7 +273,10 @@ class Capture:
             return sums.take_out(number)
 
     def harness_logprobs(self, vectors: bytes, tokens: list[int]) -> list[float]:
-        """Return each token's log-probability from the model's output layer, given states (tokens, width) float32."""
+        """Return each token's log-probability from the model's output layer; [] if another process has the logits.
+
+        vectors   for each token the state before it: the bytes of a float32 array (tokens, width)
+        """
         model = self.model_runner.model
         states = torch.from_numpy(np.frombuffer(vectors, np.float32).reshape(len(tokens), -1).copy())
         sums = self.model_runner.harness_sums
