@@ -76,10 +76,7 @@ def prepare(request: TrainRequest, seed: int, hold: Callable[[Path], object] = l
 
 
 def rehearse(request: TrainRequest, seed: int) -> Prepared:
-    """Prepare a run as `prepare` does, but leave nothing on the disk: the files go to a temporary folder.
-
-    The result names the run's real folder, not the temporary one.
-    """
+    """Prepare a run as `prepare` does, but write only to a temporary folder; the result names the real one."""
     run = _run(request, load_registry(request.plugin_files), seed)
     _refuse_another(run)
     with tempfile.TemporaryDirectory(prefix="harness-rl-") as scratch:
@@ -140,10 +137,7 @@ def _train(prepared: Prepared, seed: int, descriptors: Sequence[int], progress: 
 
 
 def outlook(run: TrainingRun, done: int) -> Outlook:
-    """Estimate the time of the steps after `done` from the logged steps.
-
-    If no step is logged, the time is unknown: the outlook has the numbers of responses and of tokens (at most) instead.
-    """
+    """Estimate the time of the steps after `done` from the logged steps; without any, count responses and tokens."""
     settings = run.settings
     assert settings.steps is not None
     steps = settings.steps - done
@@ -163,10 +157,7 @@ def _started(prepared: Prepared, follower: Follower, descriptors: Sequence[int])
 
 
 class Follower:
-    """Reads metrics.jsonl as it grows and shows each step.
-
-    It prints a step's metrics if the last print was more than `SAY_EVERY_S` seconds ago, or if they have dev pass@1.
-    """
+    """Reads metrics.jsonl as it grows, shows each step, and prints metrics every `SAY_EVERY_S` s and at dev pass@1."""
 
     def __init__(self, path: Path, stage: Stage, progress: Progress) -> None:
         self.path, self.stage, self.progress = path, stage, progress

@@ -178,8 +178,7 @@ class Vllm:
     ) -> dict[str, Floats]:
         """Return {kind: (n, d) float32}, the states of given responses, from one pass over prompt and response.
 
-        Equal, up to rounding, to what `sample` returns for the same tokens. A response of no token has its prompt's
-        last state.
+        Equal, up to rounding, to what `sample` returns. A response of no token has its prompt's last state.
         """
         require_known("vllm", states, self.states)
         return self._encoded(self._checkpoint.prompt_ids(prompt), responses, states, report)
