@@ -93,9 +93,10 @@ def register_plots(register: Register) -> None:
 
 @hookspec
 def register_reports(register: Register) -> None:
-    """register("html", "my_package.page:write_report"): writes the page of a run and returns its path.
+    """register("html", "my_package.page:write_report"): writes a page about some cells and returns its path.
 
-    Called as `write_report(store, keys, out, plugin_files, progress)`; no keys: the cells of the last run.
+    Called as `write_report(store, keys, out, plugin_files, progress)`. No keys: the newest cell and all that can be
+    compared with it; out None: a path in the store.
     """
 
 

@@ -61,6 +61,12 @@ def test_a_star_leaves_out_what_cannot_run_here_and_says_so(toy):
     assert "left out: selector 'twice', problem" in outcome.err
 
 
+def test_a_selector_that_is_named_beside_a_star_fails_the_run(toy):
+    outcome = toy("--selector", "twice", "--grid", "selector=*")
+    assert outcome.code == 1, outcome.err
+    assert "left out: selector 'twice'" not in outcome.err
+
+
 def test_a_selector_asked_for_by_name_fails_the_run_and_the_others_still_count(toy):
     outcome = toy("--grid", "selector=twice+spread,embedder=hidden-mean+letters")
     assert outcome.code == 1

@@ -23,7 +23,7 @@ def of(components: Iterable[Any]) -> list[Weights]:
 
 
 def require(weights: Sequence[Weights]) -> None:
-    """Raise HarnessError, one line that names all missing weights, unless all are on this machine."""
+    """Raise HarnessError, one line with all weights that are not on this machine (`fetch`) and how to get each."""
     missing = [model for model in weights if model.fetch]
     if missing:
         listed = "; ".join(f"{model}: {model.fetch}" for model in missing)

@@ -103,7 +103,8 @@ def points(config: RunConfig, progress: Progress) -> Iterator[Point]:
     axes = parse_grid(config.grid or "")
     registry = load_registry(config.plugin_files)
     values = {axis: _values(registry, axis, given) for axis, given in axes.items()}
-    optional = frozenset(values["selector"]) if axes.get("selector") == [ALL] else frozenset()
+    only_by_star = values["selector"] if axes.get("selector") == [ALL] else ()
+    optional = frozenset(only_by_star) - frozenset(config.selectors)
     selectors = _usable(registry, [*config.selectors, *values.pop("selector", [])], optional, progress)
     with_vectors = [spec for spec, reads in selectors.items() if reads]
     embedders = values.pop("embedder", [None])

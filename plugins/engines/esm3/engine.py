@@ -5,8 +5,8 @@ steps passes the whole sequence through the model, and fills some of the masked 
 which runs in the environment that has `esm`; sequences come back by file). Row i of a problem has its own random
 stream, from (seed, i).
 
-Annealing is the default of esm and of this engine: the temperature falls from the sampler's to 0 with the square of the
-remaining steps, so temperature 1 is plain sampling only with `annealing=false`. Task `proteins` sets `annealing=false`
+Annealing is the default of esm and of this engine: the temperature falls (at 1: to 0 with the square of the
+remaining steps), so temperature 1 is plain sampling only with `annealing=false`. Task `proteins` sets `annealing=false`
 and a temperature of 0.7, ESM3's unconditional protocol, which the paper refers to; the paper does not state its steps.
 esm may also emit `X B U Z O . -` (`alphabet=all`); this engine's default samples only the 20 amino acids.
 """
@@ -251,7 +251,7 @@ def _end(process: subprocess.Popen[str], log: Any, folder: tempfile.TemporaryDir
 
 
 def masked(prompt: Sequence[Message]) -> str:
-    """Return the sequence to fill in, of `_` and letters; raise HarnessError if the prompt is not one."""
+    """Return the last message without blanks: `_` to fill in, and amino acids; HarnessError if it is anything else."""
     text = "".join(prompt[-1]["content"].split()) if prompt else ""
     wrong = sorted(set(text) - set(LETTERS) - {"_"})
     if wrong or "_" not in text:

@@ -136,7 +136,7 @@ class Vllm:
     # Sampling, encoding and scoring.
 
     def sample(self, request: SampleRequest) -> list[Responses]:
-        """Sample n responses to each prompt, `chunk` in a request; see `harness.records.SampleRequest`.
+        """Sample n responses to each prompt, up to `chunk` of one prompt in a request to the child (`SampleRequest`).
 
         If states come from a second vLLM, `done` gets the responses without states.
         """
