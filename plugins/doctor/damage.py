@@ -65,14 +65,14 @@ def diagnosis(root: Path, records: Records, progress: Progress, repair: bool = F
     """
     require_store(root, records)
     files = list(_files(root, records))
-    found: list[Fault] = []
+    faults: list[Fault] = []
     with progress.stage("check", len(files), "files") as shown:
         for path, check in files:
             if fault := _fault_of(path, check):
-                found.append(_fault(root, path, fault))
+                faults.append(_fault(root, path, fault))
             shown.advance()
-    found += _wrong_lengths(root, {fault.path for fault in found})
-    rows = [fault.row() | {"left": not (repair and _repaired(root, fault))} for fault in found]
+    faults += _wrong_lengths(root, {fault.path for fault in faults})
+    rows = [fault.row() | {"left": not (repair and _repaired(root, fault))} for fault in faults]
     aside = sorted(str(path) for path in root.glob(f"*/*/*{ASIDE}*"))
     return {"store": str(root), "files": len(files), "faults": rows, "set_aside": aside}
 

@@ -45,7 +45,7 @@ def pull(
     repo: Annotated[str, typer.Argument(help="A dataset repository of the hub that `pool push` wrote, OWNER/NAME.")],
     revision: Annotated[str | None, typer.Option(help="A branch, tag or commit; default: the newest.")] = None,
     no_verdicts: Annotated[
-        bool, typer.Option("--no-verdicts", help="Leave its verdicts there, and grade here.")
+        bool, typer.Option("--no-verdicts", help="Do not pull its verdicts; the next run grades.")
     ] = False,
     store: StoreDir = Path("runs"),
     as_json: Json = False,

@@ -68,8 +68,8 @@ def audit(
     from . import jobs, tables
 
     config = _config(given, pool=Path(pool), regrade=True, audit=True)
-    found = jobs.audit(config, Progress(asks=not yes))
-    show(found, as_json, lambda found: tables.audit(found, listed))
+    result = jobs.audit(config, Progress(asks=not yes))
+    show(result, as_json, lambda result: tables.audit(result, listed))
 
 
 @pool_app.command()

@@ -58,12 +58,12 @@ def audit(config: RunConfig, progress: Progress) -> dict[str, Any]:
     plan = _graded(config, progress)
     plan.work.audits.begin()
     pipeline.audit(plan, progress)
-    found = list(audits.listing(plan.work, plan.problems))
+    listed = list(audits.listing(plan.work, plan.problems))
     stage = chance.stage_of(plan.context.store, plan.work, plan.task, plan.problems)
     counts = [counts for problem in plan.problems if (counts := chance.counts_in(stage, problem))]
     level = verdict_quality.level([(correct, gradings) for correct, gradings in counts if gradings], seed=0)
     summary = audits.summary(plan.work, plan.problems)
-    return {"pool": plan.work.pool.key, **summary, "chance": level, "listed": found}
+    return {"pool": plan.work.pool.key, **summary, "chance": level, "listed": listed}
 
 
 def hardest(config: RunConfig, count: int, out: Path, progress: Progress) -> dict[str, Any]:
@@ -189,8 +189,8 @@ def export(key: str, out: Path, root: Path) -> str:
 def _logprob_kind(folder: Path) -> str:
     """What the pool's log-probabilities are of: as its engine said, else our own kind."""
     engine = read_manifest(folder).get("engine")
-    said = engine.get("logprob_kind") if isinstance(engine, dict) else None
-    return said or "sum, temperature 1, unfiltered"
+    named = engine.get("logprob_kind") if isinstance(engine, dict) else None
+    return named or "sum, temperature 1, unfiltered"
 
 
 def _correct_in(graded: Path | None, shard: Path) -> list[bool] | None:

@@ -40,7 +40,7 @@ def train(
     ] = None,
     seed: Annotated[int, typer.Option(help="Fixes data order, responses and projections.")] = 0,
     seeds: Annotated[str | None, typer.Option(help="Several runs, one after the other: --seeds 1 2 3.")] = None,
-    setting: Annotated[
+    settings: Annotated[
         list[str] | None, typer.Option("--set", help="One of the run's settings, e.g. steps=100; repeatable.")
     ] = None,
     data: Data = None,
@@ -58,7 +58,7 @@ def train(
     every, overrides = _seeds(seed, seeds, trainer_options or [])
     if given["out"] and len(every) > 1:
         raise HarnessError("rl train: --out is one run's folder: leave it out with several seeds")
-    given |= {"data": _pairs("--data", data or [], bare=""), "settings": _pairs("--set", setting or [])}
+    given |= {"data": _pairs("--data", data or [], bare=""), "settings": _pairs("--set", settings or [])}
     request = TrainRequest(**given, overrides=overrides)
     if dry_run:
         for each_seed in every:
