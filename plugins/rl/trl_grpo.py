@@ -1,6 +1,6 @@
 """TRL's GRPO trainer with the harness' rollouts, rewards and bonus, and with verl's arithmetic where TRL's differs.
 
-Overridden private methods of TRL 1.16.0 (tests/test_trl.py checks each):
+Overridden private methods of TRL 1.16.0 (tests/environments/test_trl.py checks each):
 _calculate_rewards               the task's verifier and the bonus, on the rollouts of all processes
 _generate_and_score_completions  advantages in float64 with verl's epsilon of 1e-6; TRL divides by the deviation plus
                                  1e-4, in float32, which almost removes a bonus in a group that is all correct

@@ -1,4 +1,4 @@
-"""What reading hostile results takes: `python tests/large_results.py` fails where one takes much memory or time.
+"""What reading hostile results takes: `python tests/campaigns/large_results.py` fails on much memory or time.
 
 Each line is at most as long as all results of a program may be, and small beside what it stands for.
 """

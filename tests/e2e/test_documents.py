@@ -10,15 +10,12 @@ import subprocess
 import sys
 
 import pytest
+from support.documents import code_blocks
 from support.paths import ROOT
 
 
-def blocks(name: str, language: str) -> list[str]:
-    return re.findall(rf"```{language}\n(.*?)```", (ROOT / name).read_text(), re.S)
-
-
 def test_the_contributing_guides_selector_has_15_lines_appears_in_the_list_and_runs(harness, toy, tmp_path):
-    source = blocks("CONTRIBUTING.md", "python")[0]
+    source = code_blocks("CONTRIBUTING.md", "python")[0]
     assert len([line for line in source.splitlines() if line.strip()]) <= 15
     plugin = tmp_path / "farthest.py"
     plugin.write_text(source)
@@ -32,7 +29,7 @@ def test_the_contributing_guides_selector_has_15_lines_appears_in_the_list_and_r
 
 
 def test_the_plugin_pages_task_embedder_and_sampler_run(harness, tmp_path):
-    sums, lengths, top = blocks("docs/plugins.md", "python")
+    sums, lengths, top = code_blocks("docs/plugins.md", "python")
     for name, source in (("sums", sums), ("lengths", lengths), ("top", top)):
         (tmp_path / f"{name}.py").write_text(source)
     pool = tmp_path / "pool.jsonl"
@@ -42,12 +39,12 @@ def test_the_plugin_pages_task_embedder_and_sampler_run(harness, tmp_path):
     outcome = harness("run", "--pool", pool, *options, *plugins, "--json")
     assert outcome.code == 0, outcome.err
     assert outcome.rows[0]["samples_to_correct_random"] == pytest.approx(4 / 3)
-    assert "top_k" in blocks("docs/plugins.md", "python")[2]
+    assert "top_k" in code_blocks("docs/plugins.md", "python")[2]
     assert "top-50" in harness("list", "samplers", *plugins).out
 
 
 def test_the_pools_pages_layout_reads_its_file(harness, tmp_path):
-    (tmp_path / "acme.py").write_text(blocks("docs/pools.md", "python")[0])
+    (tmp_path / "acme.py").write_text(code_blocks("docs/pools.md", "python")[0])
     log = tmp_path / "log.jsonl"
     log.write_text(json.dumps({"q": "1 + 1?", "candidates": [{"text": "2"}, {"text": "3"}]}) + "\n")
     options = ("--plugin", tmp_path / "acme.py", "--store", tmp_path / "runs")
@@ -59,7 +56,7 @@ def test_the_pools_pages_layout_reads_its_file(harness, tmp_path):
 
 def test_the_pools_pages_script_makes_the_gpt4_pool(harness, shared_data, tmp_path):
     script, out = tmp_path / "script.py", tmp_path / "gpt4.jsonl"
-    script.write_text(blocks("docs/pools.md", "python")[-1])
+    script.write_text(code_blocks("docs/pools.md", "python")[-1])
     logs = shared_data / "pools" / "tot_game24_gpt4_standard_n100.json"
     subprocess.run([sys.executable, script, shared_data / "tasks" / "game24.csv", logs, out], check=True)
     value = harness("pool", "import", out, "--task", "game24", "--store", tmp_path / "runs", "--json").rows
@@ -67,7 +64,7 @@ def test_the_pools_pages_script_makes_the_gpt4_pool(harness, shared_data, tmp_pa
 
 
 def test_the_readmes_quick_commands_are_those_of_the_makefile():
-    commands = [line for block in blocks("README.md", "sh") for line in block.splitlines()]
+    commands = [line for block in code_blocks("README.md", "sh") for line in block.splitlines()]
     assert "make run" in [line.split("#")[0].strip() for line in commands]
     makefile = (ROOT / "Makefile").read_text()
     for line in commands:
@@ -79,9 +76,9 @@ def test_the_readmes_quick_commands_are_those_of_the_makefile():
 @pytest.mark.slow
 def test_the_guide_for_a_new_selector_runs_as_it_stands(harness, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    (tmp_path / "farthest.py").write_text(blocks("docs/a-new-selector.md", "python")[0])
+    (tmp_path / "farthest.py").write_text(code_blocks("docs/a-new-selector.md", "python")[0])
     said = ""
-    for block in blocks("docs/a-new-selector.md", "sh"):
+    for block in code_blocks("docs/a-new-selector.md", "sh"):
         for line in block.splitlines():
             outcome = harness(*shlex.split(line)[1:])
             assert outcome.code == 0, f"{line}: {outcome.err}"
@@ -97,7 +94,7 @@ def test_the_guide_for_a_new_selector_runs_as_it_stands(harness, tmp_path, monke
 def test_the_guide_for_rl_runs_as_it_stands(harness, tmp_path, monkeypatch):
     pytest.importorskip("trl")
     monkeypatch.chdir(tmp_path)
-    lines = [line for block in blocks("docs/rl.md", "sh") for line in block.splitlines()]
+    lines = [line for block in code_blocks("docs/rl.md", "sh") for line in block.splitlines()]
     assert [line.split()[1] for line in lines] == ["rl", "rl", "plot", "plot"]
     for line in lines:
         words = [path for word in shlex.split(line)[1:] for path in (sorted(glob.glob(word)) or [word])]

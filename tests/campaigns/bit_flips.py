@@ -1,6 +1,6 @@
 """Single bits flipped in every kind of file of a small store, each time the tables made anew: the same, or one line.
 
-    python tests/bit_flips.py [--flips 2000] [--seed 0] [--damage flip|cut|swap]
+    python tests/campaigns/bit_flips.py [--flips 2000] [--seed 0] [--damage flip|cut|swap]
 
 A toy store holds all kinds: pool, embedding, verdict, graded, audit, measure, ranking, sequence, stopped, manifests, an
 imported pool's index, cells. What is made from the damaged file is deleted before, so that the file is read. `cut` ends
@@ -23,14 +23,15 @@ from contextlib import ExitStack
 from pathlib import Path
 from unittest import mock
 
-from support.paths import TOY
-
 from harness import HarnessError
 from harness.results import cells, provenance, stopping_times
 from harness.running import context, pipeline, until_correct
 from harness.running.config import RunConfig
 from harness.system.progress import Progress
 from harness_plugins.pool_tools.jobs import inspect
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+from support.paths import TOY
 
 AFTER = {  # which stages are made anew after a file of a kind was damaged
     **{"pool": ("ranking", "verdict", "audit"), "embedding": ("ranking",), "verdict": ("ranking",)},

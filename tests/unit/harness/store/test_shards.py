@@ -10,11 +10,11 @@ import subprocess
 import sys
 from pathlib import Path
 
-import bit_flips
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from campaigns import bit_flips
 from safetensors.numpy import load, save
 from support.paths import TOY
 from support.processes import run_to_end

@@ -14,13 +14,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from safetensors.numpy import save_file
 from scipy.stats import chisquare
+from support.documents import code_blocks
 from support.paths import ROOT, TOY
 from support.processes import harness_command, printed_by, run_to_end
 from support.refusals import error_line
 from support.selector_pools import mixed_pool
 from support.tiny_checkpoints import save_checkpoint
 from support.vector_pools import assert_greedy, every_family, gains, mmr_scores, pool_of, residuals, tiny_sets
-from test_documents import blocks as code_blocks
 
 from harness import Pool, Responses
 from harness_selectors.answer_round_robin import AnswerRoundRobin

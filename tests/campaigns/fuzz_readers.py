@@ -1,8 +1,8 @@
 """Broken and hostile files for every reader: small valid files, mutated by seed; success or one line is all there is.
 
-    PYTHONPATH=. python tests/fuzz_readers.py                       2,000 mutations, as the test does
-    PYTHONPATH=. python tests/fuzz_readers.py --count 20000         by hand
-    PYTHONPATH=. python tests/fuzz_readers.py --kind npz --case 17  one again, with its traceback
+    python tests/campaigns/fuzz_readers.py                       2,000 mutations, as the test does
+    python tests/campaigns/fuzz_readers.py --count 20000         by hand
+    python tests/campaigns/fuzz_readers.py --kind npz --case 17  one again, with its traceback
 
 A case is a kind of file and a number; the same everywhere. Memory is bounded by RLIMIT_AS, a case by CPU seconds.
 """
@@ -45,10 +45,10 @@ from harness.pools.registered_layouts import Layouts
 from harness.pools.verified import read_verified
 from harness.records import Problem
 from harness.store.keys import canonical_json, digest, shard_name, storable
-from tasks.competition_math import Math500
-from tasks.evalplus_tasks import HumanEvalPlus
-from tasks.game24 import Game24
-from tasks.gsm8k import Gsm8k
+from harness_tasks.competition_math import Math500
+from harness_tasks.evalplus_tasks import HumanEvalPlus
+from harness_tasks.game24 import Game24
+from harness_tasks.gsm8k import Gsm8k
 
 MEMORY = 2**30  # bytes of address space above what the readers have when they are loaded
 SECONDS = 10.0  # of CPU for one case

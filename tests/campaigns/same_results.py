@@ -1,4 +1,4 @@
-"""Do two stores hold the same results? `python tests/same_results.py STORE OTHER`: cells are paired by their labels.
+"""Do two stores hold the same results? `python tests/campaigns/same_results.py STORE OTHER` pairs cells by labels.
 
 Compared are, for each problem, N, c, errors, routes, the chance level's counts, ranks, orders or subsets' hits, and the
 metrics of the row; never a key, nor what is drawn from one (the resamples of intervals). It is run over every change of

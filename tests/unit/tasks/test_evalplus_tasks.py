@@ -19,6 +19,7 @@ import pytest
 from support.evalplus_verdicts import evalplus_passes
 from support.json_lines import read_json_lines, write_json_lines
 from support.mutants import ON_PURPOSE, mutants
+from support.paths import ROOT
 from support.processes import run_to_end
 from support.refusals import refusal_of
 
@@ -542,7 +543,7 @@ def test_a_forged_text_is_wrong(text):
 
 
 def test_the_memory_that_a_comparison_takes_is_bounded_by_what_is_expected():
-    program = Path(__file__).with_name("large_results.py")
+    program = ROOT / "tests" / "campaigns" / "large_results.py"
     done = run_to_end([sys.executable, str(program)])
     assert done.returncode == 0, done.stdout + done.stderr
 
