@@ -4,7 +4,11 @@ BIN := .venv/bin
 PURELIB := import sysconfig; print(sysconfig.get_path('purelib'))
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
-.PHONY: run test lint bench verl vllm esm clean
+# A file on each of two workers, one thread each: the models are small. SEED=1 shuffles files and tests by that seed.
+PYTEST = OMP_NUM_THREADS=1 $(BIN)/python -m pytest --numprocesses 2 --dist loadfile --no-loadscope-reorder \
+         $(if $(SEED),-p randomly --randomly-seed=$(SEED))
+
+.PHONY: run test test-all test-vllm test-verl test-ray test-security coverage lint bench verl vllm esm clean
 
 # A short spin: two threads that share their cores with other work cost 3 times without it, an idle machine 10 %.
 run: export GOMP_SPINCOUNT ?= 1000
@@ -13,8 +17,17 @@ run: .venv/run.stamp  ## the main job on the embedded model: sample, embed, veri
 	$(BIN)/harness leaderboard runs/cells --out runs --quiet
 	$(BIN)/harness report
 
-test: .venv/test.stamp  ## every test, a file on each of two workers (one thread each: the models are small)
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest --numprocesses 2 --dist loadfile --no-loadscope-reorder
+test: .venv/test.stamp  ## three minutes, after each change: all but what is slow or wants another environment
+	$(PYTEST) -m "not slow" tests/unit tests/conformance tests/e2e tests/security
+
+test-all: .venv/test.stamp  ## fifteen minutes, before a merge: everything; `make verl vllm esm` first, or their tests are skipped
+	$(PYTEST) --durations 20 tests
+
+test-vllm test-verl test-ray: test-%: .venv/test.stamp  ## the tests of one environment
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest --durations 20 tests/environments/test_$*.py
+
+test-security: .venv/test.stamp  ## hostile code, answers, files and plugins
+	$(PYTEST) --durations 20 tests/security
 
 lint: .venv/test.stamp  ## format, lint, layers and types
 	$(BIN)/ruff format --check .

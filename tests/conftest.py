@@ -24,12 +24,11 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 settings.register_profile("harness", deadline=None, derandomize="CI" in os.environ)
 settings.load_profile("harness")
 
-# On two workers (`make test`) the files that take minutes begin first, so that neither worker waits long at the end.
-LONG = ("test_verl.py", "test_vllm.py", "test_ray.py", "test_trl.py", "test_proteins.py", "test_new.py")
-
 
 def pytest_collection_modifyitems(items):
-    items.sort(key=lambda item: LONG.index(item.path.name) if item.path.name in LONG else len(LONG))
+    """Files with slow tests begin first, so that neither of two workers waits long at the end."""
+    slow = {item.path for item in items if item.get_closest_marker("slow")}
+    items.sort(key=lambda item: (item.path.parent.name != "environments", item.path not in slow))
 
 
 @dataclass
