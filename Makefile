@@ -8,7 +8,7 @@ PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constr
 PYTEST = OMP_NUM_THREADS=1 $(BIN)/python -m pytest --numprocesses 2 --dist loadfile --no-loadscope-reorder \
          $(if $(SEED),-p randomly --randomly-seed=$(SEED))
 
-.PHONY: run test test-all test-vllm test-verl test-ray test-security coverage lint bench verl vllm esm clean
+.PHONY: run test test-all test-vllm test-verl test-ray test-models test-security coverage lint bench verl vllm esm clean
 
 # A short spin: two threads that share their cores with other work cost 3 times without it, an idle machine 10 %.
 run: export GOMP_SPINCOUNT ?= 1000
@@ -21,10 +21,13 @@ test: .venv/test.stamp  ## three minutes, after each change: all but what is slo
 	$(PYTEST) -m "not slow" tests/unit tests/conformance tests/e2e tests/security
 
 test-all: .venv/test.stamp  ## fifteen minutes, before a merge: everything; `make verl vllm esm` first, or their tests are skipped
-	$(PYTEST) --durations 20 tests
+	$(PYTEST) --durations 20 -m "not models" tests
 
 test-vllm test-verl test-ray: test-%: .venv/test.stamp  ## the tests of one environment
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest --durations 20 tests/environments/test_$*.py
+
+test-models: .models/stamp  ## before a release, untimed: engines, grading and RL on a public model, SmolLM2-135M-Instruct
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest --durations 20 tests/environments/test_smollm2.py
 
 test-security: .venv/test.stamp  ## hostile code, answers, files and plugins
 	$(PYTEST) --durations 20 tests/security
@@ -59,6 +62,11 @@ clean:
 
 .venv/test.stamp: .venv/run.stamp
 	$(PIP) --editable '.[test]'
+	@touch $@
+
+.models/stamp: tests/support/smollm2.py | .venv/test.stamp
+	$(PIP) gguf==0.19.0
+	cd tests && ../$(BIN)/python -m support.smollm2 ../.models/SmolLM2-135M-Instruct
 	@touch $@
 
 .venv-verl/stamp: pyproject.toml constraints.txt

@@ -73,7 +73,7 @@ def toy(harness, tmp_path):
     return call
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def shared_data():
     """The folder of third parties' task files and pools."""
     if not SHARED.is_dir():

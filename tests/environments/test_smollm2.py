@@ -1,0 +1,185 @@
+"""A public language model, SmolLM2-135M-Instruct, through engines, grading, a kill, and RL: `make test-models`.
+
+The tiny models of the other tests write what they were made to write. This one writes English and Python, badly. It is
+compared with what is written out here, and with evalplus' own checker.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+from support.environments import environment_python
+from support.evalplus_verdicts import evalplus_passes
+from support.json_lines import read_json_lines
+from support.processes import harness_command, kill_when, run_to_end
+from support.smollm2 import smollm2
+
+from harness import Responses, Sampler
+from harness.records import SampleRequest
+from harness.store import shards
+from harness.store.keys import shard_name
+from harness_plugins.engines.vllm.engine import Vllm
+from harness_plugins.engines.vllm.environment import VARIABLE
+from harness_tasks.evalplus_tasks import MbppPlus
+from harness_tasks.gsm8k import Gsm8k
+from harness_tasks.programs.program_text import program_in
+
+pytestmark = [pytest.mark.slow, pytest.mark.models]
+
+ENVIRONMENT = os.environ | {"OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1"}
+PROBLEMS, N, MAX_TOKENS = 3, 6, 160
+
+
+@pytest.fixture(scope="module")
+def model() -> Path:
+    return smollm2()
+
+
+@pytest.fixture(scope="module")
+def reference(model, one_thread):
+    """The tokenizer and the model as transformers itself loads them."""
+    from transformers import AutoModelForCausalLM, AutoTokenizer
+
+    return AutoTokenizer.from_pretrained(model), AutoModelForCausalLM.from_pretrained(model).eval()
+
+
+def gsm8k_command(model: Path, data: Path, store: Path) -> list[str]:
+    options = ("--n", N, "--limit", PROBLEMS, "--max-tokens", MAX_TOKENS, "--selector", "repexp", "--json")
+    return harness_command(
+        *("run", "--task", "gsm8k", "--data", data, "--model", model, "--store", store, "--yes", *options)
+    )
+
+
+@pytest.fixture(scope="module")
+def gsm8k(model, shared_data, tmp_path_factory):
+    """The store and the table of a run on the first problems of GSM8K."""
+    store = tmp_path_factory.mktemp("gsm8k")
+    command = gsm8k_command(model, shared_data / "tasks" / "gsm8k_test.jsonl", store)
+    return store, run_to_end(command, env=ENVIRONMENT, check=True).stdout
+
+
+def shards_of(store: Path, stage: str) -> list[Path]:
+    return sorted(path for path in (store / stage).rglob("*") if path.suffix in (".parquet", ".safetensors"))
+
+
+def forward_pass(reference, prompt: list[dict[str, str]], token_ids: list[int]) -> tuple[np.ndarray, np.ndarray]:
+    """Log-probabilities (length,) and last hidden states (length, d) of a response, by one plain forward pass."""
+    import torch
+
+    tokenizer, model = reference
+    ids = tokenizer.apply_chat_template(prompt, add_generation_prompt=True, return_dict=True)["input_ids"]
+    with torch.no_grad():
+        output = model(torch.tensor([[*ids, *token_ids]]), output_hidden_states=True)
+    logprobs = output.logits[0, len(ids) - 1 : -1].double().log_softmax(-1)
+    chosen = logprobs[torch.arange(len(token_ids)), torch.tensor(token_ids)]
+    return chosen.numpy(), output.hidden_states[-1][0, len(ids) :].numpy()
+
+
+def test_responses_are_english_and_end_where_the_model_ends_them(gsm8k, reference):
+    tokenizer, _ = reference
+    for path in shards_of(gsm8k[0], "pool"):
+        responses = shards.read_responses(path)
+        assert len(set(responses.texts)) == N
+        for text, ids, finish in zip(responses.texts, responses.token_ids, responses.finish, strict=True):
+            assert text == tokenizer.decode(ids, skip_special_tokens=True)
+            assert sum(letter.isascii() for letter in text) > 0.95 * len(text) > 20
+            assert (finish == "length") == (len(ids) == MAX_TOKENS and ids[-1] != tokenizer.eos_token_id)
+
+
+def test_logprobs_and_vectors_are_those_of_a_plain_forward_pass(gsm8k, reference, shared_data):
+    task = Gsm8k(data=str(shared_data / "tasks" / "gsm8k_test.jsonl"))
+    store = gsm8k[0]
+    pairs = zip(shards_of(store, "pool"), shards_of(store, "embedding"), strict=True)
+    for problem, (pool, embedding) in zip(task.problems("test"), pairs, strict=False):
+        responses, vectors = shards.read_responses(pool), shards.read_vectors(embedding)
+        means = []
+        for ids, logprob in zip(responses.token_ids, responses.logprobs, strict=True):
+            chosen, states = forward_pass(reference, task.messages(problem), list(ids))
+            assert logprob == pytest.approx(chosen.sum(), abs=1e-2)
+            means.append(states.mean(axis=0))
+        # Wide vectors are projected: distances between responses stay, up to the projection's noise.
+        ours = np.linalg.norm(vectors[:, None] - vectors[None], axis=-1)
+        plain = np.linalg.norm(np.array(means)[:, None] - np.array(means)[None], axis=-1)
+        off_diagonal = ~np.eye(N, dtype=bool)
+        assert np.corrcoef(ours[off_diagonal], plain[off_diagonal])[0, 1] > 0.9
+
+
+def test_a_correct_answer_states_the_reference_and_a_wrong_one_ends_in_another_number(gsm8k, shared_data):
+    rows = read_json_lines(shared_data / "tasks" / "gsm8k_test.jsonl")
+    store = gsm8k[0]
+    for row, pool, verdict in zip(rows, shards_of(store, "pool"), shards_of(store, "verdict"), strict=False):
+        reference = row["answer"].rpartition("####")[2].strip().replace(",", "")
+        for text, status in zip(shards.read_responses(pool).texts, shards.read_verdicts(verdict), strict=True):
+            numbers = [number.replace(",", "").rstrip(".") for number in re.findall(r"-?\d[\d,]*\.?\d*", text)]
+            if status == "correct":
+                assert reference in numbers
+            else:
+                assert not re.search(rf"####\s*\$?{re.escape(reference)}\s*$", text)
+
+
+def test_a_killed_run_goes_on_to_the_same_table(gsm8k, model, shared_data, tmp_path):
+    command = gsm8k_command(model, shared_data / "tasks" / "gsm8k_test.jsonl", tmp_path)
+    kill_when(lambda: any((tmp_path / "pool").rglob("*.parquet")), command, env=ENVIRONMENT)
+    assert run_to_end(command, env=ENVIRONMENT, check=True).stdout == gsm8k[1]
+
+
+def test_verdicts_on_its_programs_are_evalplus_own(model, shared_data, tmp_path):
+    data = shared_data / "tasks" / "MbppPlus-v0.2.0.jsonl.gz"
+    options = ("--n", 4, "--limit", 5, "--max-tokens", 160, "--selector", "uniform", "--embedder", "tfidf", "--json")
+    command = harness_command(
+        *("run", "--task", "mbppplus", "--data", data, "--model", model, "--store", tmp_path, "--yes", *options)
+    )
+    run_to_end(command, env=ENVIRONMENT, check=True)
+    task, programs = MbppPlus(data=str(data)), 0
+    problems = {shard_name(problem): problem for problem in task.problems("test")}
+    for pool, verdict in zip(shards_of(tmp_path, "pool"), shards_of(tmp_path, "verdict"), strict=True):
+        exercise, responses = task._exercise(problems[pool.stem]), shards.read_responses(pool)
+        ended = [finish == "length" for finish in responses.finish]
+        for text, cut_off, status in zip(responses.texts, ended, shards.read_verdicts(verdict), strict=True):
+            program = program_in(text, exercise.entry_point, cut_off=cut_off)
+            assert (status == "correct") == (program is not None and evalplus_passes(exercise, [program])[0])
+            programs += program is not None
+    assert programs >= 10
+
+
+def test_vllm_samples_what_transformers_scores(model, reference):
+    python = str(environment_python(VARIABLE, "vllm"))
+    engine = Vllm(model=str(model), dtype="float32", threads=1, python=python)
+    prompts = [[{"role": "user", "content": text}] for text in ("What is the capital of France?", "Count to five.")]
+    try:
+        request = SampleRequest(prompts, n=3, sampler=Sampler(), max_tokens=40, seeds=(1, 2), states=("mean",))
+        sampled: list[Responses] = engine.sample(request)
+    finally:
+        engine.close()
+    for prompt, responses in zip(prompts, sampled, strict=True):
+        for row, ids in enumerate(responses.token_ids):
+            chosen, states = forward_pass(reference, prompt, list(ids))
+            assert responses.logprobs[row] == pytest.approx(chosen.sum(), abs=0.05)
+            np.testing.assert_allclose(responses.states["mean"][row], states.mean(axis=0), atol=0.05)
+    assert any("Paris" in text for text in sampled[0].texts)
+
+
+@pytest.mark.parametrize("trainer", ["trl", "verl"])
+def test_one_step_of_rl_changes_the_weights_and_logs_finite_numbers(trainer, model, shared_data, tmp_path):
+    if trainer == "verl":
+        environment_python("HARNESS_VERL_PYTHON", "verl")
+    data = shared_data / "tasks"
+    settings = {"steps": 1, "save_every": 1, "batch": 2, "mini_batch": 2, "micro_batch": 2, "rollouts": 4}
+    settings |= {"max_response": 64, "dev_samples": 1}
+    command = harness_command(
+        *("rl", "train", "--task", "gsm8k", "--trainer", trainer, "--cpu", "--model", model, "--limit", 4, "--yes"),
+        *("--data", f"train={data / 'gsm8k_train.jsonl'}", "--data", f"test={data / 'gsm8k_test.jsonl'}"),
+        *(part for name, value in settings.items() for part in ("--set", f"{name}={value}")),
+        *("--out", tmp_path / "run"),
+    )
+    done = run_to_end(command, env=ENVIRONMENT)
+    assert done.returncode == 0, done.stderr[-3000:]
+    last = read_json_lines(tmp_path / "run" / "metrics.jsonl")[-1]
+    assert last["step"] == 1
+    assert all(np.isfinite(value) for value in last.values() if isinstance(value, float))
+    assert last["bonus"] > 0
+    assert (tmp_path / "run" / "checkpoints" / "step-000001").is_dir()
