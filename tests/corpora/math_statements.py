@@ -25,6 +25,7 @@ STATEMENTS = {
         (r"\boxed{1} or rather, thinking about it again, \boxed{2}", "2", "boxed"),
         ("so we have\n#### 18", "18", "fallback"),
         ("The answer is 5.", "5", "fallback"),
+        ("There are 5. The answer is", "5", "fallback"),
         ("The final answer is $\\frac{1}{2}$. I hope it is correct.", r"\frac{1}{2}", "fallback"),
         ("**Answer:** 5 apples", "5 apples", "fallback"),
         ("Answer:\n\n12", "12", "fallback"),

@@ -100,6 +100,8 @@ BOXED: dict[str, list[tuple[str, str, bool]]] = {
         ("105", r"\text{one hundred and five}", True),
         ("12345", "twelve thousand three hundred forty-five", True),
         ("1000000", "one million", True),
+        ("1005", "one thousand and five", True),
+        ("1000", "one thousand two million", False),
         ("-5", "negative five", True),
         ("-5", "minus 5", True),
         ("0", "zero", True),
@@ -219,6 +221,10 @@ BOXED: dict[str, list[tuple[str, str, bool]]] = {
         (r"\emptyset", r"(-\infty,\infty)", False),
     ],
     "several answers": [
+        (r"\{5\}", "5", True),
+        (r"\{5\}", "6", False),
+        ("0, " * 23 + "0", "0, " * 23 + "0.0", True),
+        ("0, " * 24 + "0", "0, " * 24 + "0.0", False),  # of more than 24 elements only the texts are compared
         (r"\boxed{1}, \boxed{2}", r"1, 2", True),
         (r"\boxed{1}, \boxed{2}", r"2 \text{ and } 1", True),
         (r"\boxed{1}, \boxed{2}", r"\{1,2\}", True),

@@ -23,6 +23,8 @@ MATH = [
     ("5", r"\boxed{5", False),
     ("5", r"\boxed{4}\boxed{5}", True),
     (r"\sqrt", r"\boxed{\sqrt}", True),
+    (r"\frac", r"\boxed{\frac}", True),
+    (r"\frac ", r"\boxed{\frac}", False),
     (r"\sqrt ", r"\boxed{\sqrt}", False),
     (r"\frac1", r"\boxed{\frac 1}", True),
 ]

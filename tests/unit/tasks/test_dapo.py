@@ -52,6 +52,9 @@ def test_a_flat_file_is_read_too(tmp_path):
         ("b", "What is 2 + 1?", "3"),
         ("train-0", "What is 1 + 1?", "2"),
     ]
+    for extra_info in ("text", {"split": "x"}):  # no index: no copies either
+        data = parquet(tmp_path / "f.parquet", [rows[0] | {"extra_info": extra_info}] * 2)
+        assert ids(DapoMath(data).problems("all")) == ["train-0", "train-1"]
 
 
 REFUSED = {

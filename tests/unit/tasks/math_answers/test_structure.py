@@ -31,6 +31,7 @@ COLLECTIONS = {
     r"(\pm1)": None,
     r"\pm1\mp2": None,
     "(1)(2)": None,
+    "(1,2": None,
 }
 
 

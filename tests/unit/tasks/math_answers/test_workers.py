@@ -13,10 +13,10 @@ from pathlib import Path
 
 import pytest
 from support.math_grading import HANGING, algebra_is_graded, graded, graded_in_a_child
-from support.processes import descendants, wait_for
+from support.processes import alive, descendants, wait_for
 
 from harness import Verdict
-from harness_tasks.math_answers import workers
+from harness_tasks.math_answers import checker_process, workers
 from harness_tasks.math_answers.checker_process import CheckerFailure, Gone
 from harness_tasks.math_answers.equality import Matching, Pair
 from harness_tasks.math_answers.workers import shared_workers
@@ -103,6 +103,28 @@ def test_a_batch_that_breaks_off_leaves_no_answer_for_the_next(own, monkeypatch)
     assert own.check([(OTHER,), (SAME,), (OTHER,)]) == ["different", "equal", "different"]
 
 
+def test_a_check_that_is_not_answered_within_the_wall_limit_is_repeated_by_another_child(own, monkeypatch):
+    assert own.check([(SAME,)]) == ["equal"]
+    [checker, late] = own.pids()
+    os.kill(late, signal.SIGSTOP)
+    monkeypatch.setattr(checker_process, "WALL_LIMIT_S", 1.5)
+    assert own.check([(OTHER,)]) == ["different"]
+    assert own.pids()[0] == checker
+    assert own.pids()[1] != late
+
+
+def test_a_checker_that_ends_whenever_it_forks_is_our_error(own, monkeypatch):
+    def gone(checker):
+        raise Gone
+
+    forgotten = []
+    monkeypatch.setattr(workers, "Child", gone)
+    monkeypatch.setattr(own, "_forget_checker", forgotten.append)
+    with pytest.raises(CheckerFailure, match="ended twice while it forked"):
+        own.check([(SAME,)])
+    assert len(forgotten) == 2
+
+
 def test_a_checker_killed_in_the_middle_of_a_batch_does_no_harm():
     own = shared_workers()
     batch = [(Pair(f"(x+{n})^{{2}}", f"x^{{2}}+{2 * n}x+{n * n}"),) for n in range(1, 13)]
@@ -121,19 +143,21 @@ def test_a_checker_killed_in_the_middle_of_a_batch_does_no_harm():
     assert own.pids()[0] != checker
 
 
-def test_a_late_reply_is_not_taken_for_that_to_another_request():
+def test_a_late_reply_is_not_taken_for_that_to_another_request_and_who_is_late_is_killed(monkeypatch):
     assert algebra_is_graded()
     process = shared_workers()._running_checker()
     process._control.settimeout(0.05)
     os.kill(process.pid, signal.SIGSTOP)  # no reply can come in time
     ours, theirs = socket.socketpair()
     with ours, theirs:
-        for _ in range(2):
+        for end in (signal.SIGCONT, signal.SIGSTOP):
             with pytest.raises(Gone):
                 process.fork(theirs)
-            os.kill(process.pid, signal.SIGCONT)
+            os.kill(process.pid, end)
+    wait = process._process.wait
+    monkeypatch.setattr(process._process, "wait", lambda limit_s=None: wait(limit_s and 0.1))
     assert algebra_is_graded()
-    assert shared_workers().pids()[0] != process.pid
+    assert not alive(process.pid)
 
 
 def kill_running_children(checker):
@@ -164,8 +188,10 @@ def test_a_checker_that_cannot_start_is_our_error(monkeypatch, tmp_path):
     monkeypatch.setattr(workers, "_shared", {})
     broken = graded(r"\cot x", r"\boxed{\tan x}")
     assert (broken.status, broken.reason) == ("error", "the math checker does not run: ImportError: broken here")
-    monkeypatch.setattr(sys, "executable", "/nonexistent/python")
-    absent = graded(r"\cot x", r"\boxed{\tan x}")
-    reason = "the math checker does not run: /nonexistent/python: No such file or directory"
-    assert (absent.status, absent.reason) == ("error", reason)
+    for program, fault in (
+        ("/bin/true", "/bin/true ended before it was ready (EOFError)"),
+        ("/nonexistent/python", "/nonexistent/python: No such file or directory"),
+    ):
+        monkeypatch.setattr(sys, "executable", program)
+        assert graded(r"\cot x", r"\boxed{\tan x}").reason == f"the math checker does not run: {fault}"
     assert graded("5", r"\boxed{5}").status == "correct"
