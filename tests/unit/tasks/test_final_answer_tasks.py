@@ -26,8 +26,8 @@ COIN = Problem("x", "A coin {odd} is thrown. What is $\\frac{1}{2}$?", "1")
 def test_a_problem_is_asked_for_in_the_papers_words():
     words = dict.fromkeys(HUBS, r"Let's think step by step and output the final answer within \boxed{}.")
     words[Gsm8k] = 'Let\'s think step by step and output the final answer after "####".'
-    asked = {task: task().messages(COIN) for task in HUBS}
-    assert asked == {task: [{"role": "user", "content": f"{COIN.prompt} {words[task]}"}] for task in HUBS}
+    messages = {task: task().messages(COIN) for task in HUBS}
+    assert messages == {task: [{"role": "user", "content": f"{COIN.prompt} {words[task]}"}] for task in HUBS}
 
 
 def test_a_base_model_sees_a_competition_problem_alone():

@@ -143,7 +143,7 @@ def test_a_checker_killed_in_the_middle_of_a_batch_does_no_harm():
     assert own.pids()[0] != checker
 
 
-def test_a_late_reply_is_not_taken_for_that_to_another_request_and_who_is_late_is_killed(monkeypatch):
+def test_a_late_reply_is_not_taken_for_that_to_another_request_and_a_late_checker_is_killed(monkeypatch):
     assert algebra_is_graded()
     process = shared_workers()._running_checker()
     process._control.settimeout(0.05)
