@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 from support.math_grading import HANGING, algebra_is_graded, graded, graded_in_a_child
-from support.processes import alive, descendants, wait_for
+from support.processes import alive, descendants, wait_for, wait_until_ended
 
 from harness import Verdict
 from harness_tasks.math_answers import checker_process, workers
@@ -103,6 +103,15 @@ def test_a_batch_that_breaks_off_leaves_no_answer_for_the_next(own, monkeypatch)
     assert own.check([(OTHER,), (SAME,), (OTHER,)]) == ["different", "equal", "different"]
 
 
+def test_a_child_that_was_killed_while_it_was_idle_is_replaced(own):
+    assert own.check([(SAME,)]) == ["equal"]
+    [_, idle] = own.pids()
+    os.kill(idle, signal.SIGKILL)
+    wait_until_ended([idle], 60)
+    assert own.check([(OTHER,)]) == ["different"]
+    assert idle not in own.pids()
+
+
 def test_a_check_that_is_not_answered_within_the_wall_limit_is_repeated_by_another_child(own, monkeypatch):
     assert own.check([(SAME,)]) == ["equal"]
     [checker, late] = own.pids()
@@ -156,8 +165,9 @@ def test_a_late_reply_is_not_taken_for_that_to_another_request_and_a_late_checke
             os.kill(process.pid, end)
     wait = process._process.wait
     monkeypatch.setattr(process._process, "wait", lambda limit_s=None: wait(limit_s and 0.1))
-    assert algebra_is_graded()
+    shared_workers()._forget_checker(process)
     assert not alive(process.pid)
+    assert algebra_is_graded()
 
 
 def kill_running_children(checker):
@@ -172,12 +182,11 @@ def test_a_check_whose_child_is_lost_twice_is_our_error(monkeypatch):
     assert algebra_is_graded()
     monkeypatch.setattr(workers, "QUICK_S", 100.0)
     monkeypatch.setattr(workers, "CPU_LIMIT_S", 100.0)
-    checker = shared_workers().pids()[0]
     results = []
     thread = threading.Thread(target=lambda: results.append(graded(*HANGING)))
     thread.start()
     while thread.is_alive():
-        kill_running_children(checker)
+        kill_running_children(shared_workers().pids()[0])
     assert results == [Verdict("error", "the math checker was lost twice on this answer", "boxed, math-verify")]
     assert algebra_is_graded()
 
