@@ -652,32 +652,6 @@ class OneKey(Lamps):
         return str(len(response) > 1000)
 
 
-@broken("task", "contract")
-class Deaf(Lamps):
-    """Sets `reads_finish`, and its methods take no `finish`."""
-
-    reads_finish = True
-
-    def verify(self, problem, response):
-        return super().verify(problem, response)
-
-
-@broken("task", "equal-keys-equal-verdicts")
-class Keyless(Lamps):
-    """Leaves how a response ended out of its key."""
-
-    reads_finish = True
-
-    def answer(self, problem, response, *, finish=""):
-        return None if finish == "length" else super().answer(problem, response)
-
-    def verify(self, problem, response, *, finish=""):
-        return wrong("cut off") if finish == "length" else super().verify(problem, response)
-
-    def verdict_key(self, problem, response, answer, *, finish=""):
-        return response
-
-
 @broken("task", "reference-is-correct")
 class ByHeart(Lamps):
     """Knows the first problem's answer only."""
