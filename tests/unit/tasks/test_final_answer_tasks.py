@@ -4,22 +4,14 @@ from __future__ import annotations
 
 import pytest
 from support.refusals import refusal_of
+from support.task_files import HUBS
 
 from harness import Problem
-from harness_tasks import aime, competition_math, dapo, gsm8k
 from harness_tasks.aime import Aime24, Aime25
-from harness_tasks.competition_math import Math, Math500
+from harness_tasks.competition_math import INSTRUCTION, Math, Math500
 from harness_tasks.dapo import DapoAime, DapoMath
 from harness_tasks.gsm8k import Gsm8k
 
-HUBS = {
-    Gsm8k: gsm8k.HUB,
-    Math: competition_math.MATH,
-    Math500: competition_math.MATH_500,
-    Aime24: aime.HUBS[2024],
-    Aime25: aime.HUBS[2025],
-    DapoMath: dapo.HUB,
-}
 COIN = Problem("x", "A coin {odd} is thrown. What is $\\frac{1}{2}$?", "1")
 
 
@@ -32,7 +24,7 @@ def test_a_problem_is_asked_for_in_the_papers_words():
 
 def test_a_base_model_sees_a_competition_problem_alone():
     for task in (Aime24, Aime25, DapoMath, DapoAime):
-        assert task().plain(COIN) == f"Problem: {COIN.prompt}\n{competition_math.INSTRUCTION}\nSolution:"
+        assert task().plain(COIN) == f"Problem: {COIN.prompt}\n{INSTRUCTION}\nSolution:"
 
 
 def test_the_papers_settings_are_recorded():

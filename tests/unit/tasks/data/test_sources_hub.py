@@ -9,16 +9,13 @@ from dataclasses import replace
 import pytest
 from support.hub_server import HubServer, Repository
 from support.refusals import refusal_of
-from support.task_files import DEBT, clone_of_gsm8k, ids, jsonl, of_aime, of_math, of_math500, parquet, references
+from support.task_files import DEBT, HUBS, clone_of_gsm8k, ids, jsonl, of_aime, of_math, of_math500, parquet, references
 
-from harness_tasks import aime, competition_math, dapo, gsm8k
-from harness_tasks.aime import Aime24, Aime25
+from harness_tasks import gsm8k
+from harness_tasks.aime import Aime24
 from harness_tasks.competition_math import Math, Math500
-from harness_tasks.dapo import DapoMath
 from harness_tasks.gsm8k import Gsm8k
 
-TASKS = {Gsm8k: gsm8k.HUB, Math: competition_math.MATH, Math500: competition_math.MATH_500}
-TASKS |= {Aime24: aime.HUBS[2024], Aime25: aime.HUBS[2025], DapoMath: dapo.HUB}
 NOBODY = "http://127.0.0.1:9"  # nobody listens there
 OTHER = "1" * 40
 
@@ -42,7 +39,8 @@ def endpoint(tmp_path, monkeypatch):
         template = address + "/{repo_id}/resolve/{revision}/{filename}"
         monkeypatch.setattr("huggingface_hub.constants.HUGGINGFACE_CO_URL_TEMPLATE", template)
 
-    return use
+    yield use
+    HfFileSystem.clear_instance_cache()
 
 
 @pytest.fixture
@@ -104,10 +102,10 @@ def test_a_hub_that_fails_does_not_bring_another_commit_out_of_the_cache(hub, tm
 def test_datasets_without_configs_are_fetched_and_kept_too(hub, tmp_path):
     jsonl(tmp_path / "test.jsonl", map(of_math500, [1, 2]))
     files = {"test.jsonl": (tmp_path / "test.jsonl").read_bytes()}
-    hub.repositories["HuggingFaceH4/MATH-500"] = Repository(False, {competition_math.MATH_500.revision: files})
+    hub.repositories["HuggingFaceH4/MATH-500"] = Repository(False, {HUBS[Math500].revision: files})
     parquet(tmp_path / "aime", of_aime(2))
     files = {"data/train-00000-of-00001.parquet": (tmp_path / "aime").read_bytes()}
-    hub.repositories["HuggingFaceH4/aime_2024"] = Repository(False, {aime.HUBS[2024].revision: files})
+    hub.repositories["HuggingFaceH4/aime_2024"] = Repository(False, {HUBS[Aime24].revision: files})
     for _ in range(2):
         assert ids(Math500().problems("test")) == ["test/algebra/1.json", "test/algebra/2.json"]
         assert ids(Aime24().problems("test")) == ["2024-I-1", "2024-I-2"]
@@ -121,7 +119,7 @@ def test_datasets_without_configs_are_fetched_and_kept_too(hub, tmp_path):
 def test_without_the_hub_the_line_names_dataset_revision_and_file(endpoint, tmp_path):
     endpoint(NOBODY)
     out_of_reach = "is not on this machine, and the hub cannot be reached from here: give"
-    for task, hub in TASKS.items():
+    for task, hub in HUBS.items():
         line = refusal_of(task().problems, task().default_split("")[0])
         assert line == f"{hub.task}: dataset {hub.repo} (revision {hub.revision}) {out_of_reach} {hub.instead}"
     line = refusal_of(Math(jsonl(tmp_path / "f.jsonl", [of_math(1)])).problems, "dev")
