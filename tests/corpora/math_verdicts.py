@@ -1,31 +1,8 @@
-r"""Answers that must be accepted or rejected, by kind, and seeded perturbations: what equals a reference and what not.
-
-One test reports every row of the table that fails. The texts are ours: no row is taken from a data set.
-"""
+r"""Answers that must be accepted or rejected, by kind. The texts are ours: no row is taken from a data set."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from fractions import Fraction
-from pathlib import Path
-from random import Random
-
-import pytest
-
-from harness import Problem
-from harness_tasks.competition_math import Math
-from harness_tasks.data.math_rows import boxed
-from harness_tasks.gsm8k import Gsm8k
-from harness_tasks.math_answers import MathTask
-from harness_tasks.math_answers.equality import reference_in
-
-TASK = MathTask()
 UNION = r"(-\infty,2) \cup (3,\infty)"
-
-
-def status(gold: str, response: str, task: MathTask = TASK) -> str:
-    return task.verify(Problem("p", "", gold), response).status
-
 
 # kind: (reference, what a response boxes, whether that is right)
 BOXED: dict[str, list[tuple[str, str, bool]]] = {
@@ -123,11 +100,17 @@ BOXED: dict[str, list[tuple[str, str, bool]]] = {
         ("105", r"\text{one hundred and five}", True),
         ("12345", "twelve thousand three hundred forty-five", True),
         ("1000000", "one million", True),
+        ("1005", "one thousand and five", True),
+        ("1000", "one thousand two million", False),
         ("-5", "negative five", True),
         ("-5", "minus 5", True),
         ("0", "zero", True),
         (r"\frac{2}{3}", "two thirds", True),
         (r"\frac{3}{4}", "three-fourths", True),
+        (r"\frac{3}{4}", "three quarters", True),
+        (r"\frac{1}{4}", "one quarter", True),
+        (r"\frac{3}{2}", "three halves", True),
+        (r"\frac{5}{2}", "two and a half dozen", False),
         (r"\frac{5}{2}", "two and a half", True),
         ("2.5", "2 and a half", True),
         ("2, 3", "two and three", True),
@@ -242,6 +225,10 @@ BOXED: dict[str, list[tuple[str, str, bool]]] = {
         (r"\emptyset", r"(-\infty,\infty)", False),
     ],
     "several answers": [
+        (r"\{5\}", "5", True),
+        (r"\{5\}", "6", False),
+        ("0, " * 23 + "0", "0, " * 23 + "0.0", True),
+        ("0, " * 24 + "0", "0, " * 24 + "0.0", False),  # of more than 24 elements only the texts are compared
         (r"\boxed{1}, \boxed{2}", r"1, 2", True),
         (r"\boxed{1}, \boxed{2}", r"2 \text{ and } 1", True),
         (r"\boxed{1}, \boxed{2}", r"\{1,2\}", True),
@@ -251,6 +238,138 @@ BOXED: dict[str, list[tuple[str, str, bool]]] = {
         (r"\boxed{(1,2)}, \boxed{(3,4)}", "(3,4) and (1,2)", True),
         (r"\boxed{(1,2)}, \boxed{(3,4)}", "(1,3), (2,4)", False),
         (r"\boxed{\frac{1}{\sqrt{3}}}, \boxed{x^2}", r"\frac{\sqrt{3}}{3}, x \cdot x", True),
+    ],
+    "the same answer in another spelling": [
+        ("5", r"x \in \{5\}", True),
+        ("11.5", r"11\frac12", True),
+        ("25", "025.", True),
+        ("70", "070", True),
+        ("900,000,000", "900000000", True),
+        ("10{,}000", "10,000", True),
+        ("3,250", "3250", True),
+        (r"11,\! 111,\! 100", "11111100", True),
+        ("1234", r"1\,234", True),
+        ("1234", "1 234", True),
+        ("100,200", "100, 200", True),
+        ("2516_8", "2516_{8}", True),
+        ("2516_8", r"(2516)_{\text{eight}}", True),
+        ("2516_8", r"2516\text{ (base 8)}", True),
+        ("31", "31_{10}", True),
+        ("50", r"50\%", True),
+        (r"50\%", "50", True),
+        (r"\frac13", r"0.\overline{3}", True),
+        (r"\frac13", "0.333333", True),
+        ("0.0000672", r"6.72 \times 10^{-5}", True),
+        ("12", r"\boxed{12}", True),
+        ("12", "m + n = 12", True),
+        ("12", r"\frac{AB}{CD} = 12", True),
+        ("5000000", r"5\text{ million}", True),
+        ("12", r"\frac{24}{2} = 12", True),
+        ("12", r"x = \frac{24}{2} = 12", True),
+        ("12", "12 = x", True),
+        ("12", r"\angle ABC = 12^\circ", True),
+        (r"\frac12", r"\sin 30^\circ = \frac{1}{2}", True),
+        (r"\sqrt{51}", r"\sqrt{51} \approx 7.14", True),
+        ("2x+1", "f(x) = 2x + 1", True),
+        ("y = 2x + 3", "2x + 3", True),
+        ("y = 2x + 3", "-2x + y = 3", True),
+        ("5x - 7y + 4 = 0", "-5x + 7y - 4 = 0", True),
+        ("(2,3)", "x = 2, y = 3", True),
+        ("(2,3)", "(x,y) = (2,3)", True),
+        ("1,-2", r"x = 1 \text{ or } x = -2", True),
+        ("1,-2", "-2 and 1", True),
+        ("1,2,3", r"\{3, 2, 1\}", True),
+        (r"1 \pm \sqrt{19}", r"1 - \sqrt{19}, 1 + \sqrt{19}", True),
+        (r"\{1\pm\sqrt{5},-2\}", r"-2, 1+\sqrt5, 1-\sqrt5", True),
+        ("(0,0), (1,1)", "(1,1), (0,0)", True),
+        (r"(-\infty,3) \cup (3,\infty)", r"(3,\infty) \cup (-\infty,3)", True),
+        (r"(-\infty,3) \cup (3,\infty)", r"x \ne 3", True),
+        (r"x \in [-2,7]", r"-2 \le x \le 7", True),
+        (r"x \in [-2,7]", "-2 <= x <= 7", True),
+        ("x<3", r"(-\infty, 3)", True),
+        (r"\begin{pmatrix} -1/3 \\ 2 \end{pmatrix}", r"\begin{bmatrix} -\frac13 \\ 2 \end{bmatrix}", True),
+        (r"\begin{pmatrix} 1 & 2 \\ 3 & 4 \end{pmatrix}", r"\begin{pmatrix}1&\sqrt4\\3&4\\\end{pmatrix}", True),
+        (r"\text{(C)}", "C", True),
+        (r"\text{(C)}", r"\textbf{(C)}\ 17", True),
+        (r"\text{Evelyn}", "evelyn", True),
+        (r"\text{ellipse}", "An ellipse.", True),
+        ("ab", "ba", True),
+        ("x = 1, y = 2", "y = 2, x = 1", True),
+        ("x = 1, y = 2", "1, 2", True),
+        ("(x+1,0), (1,1)", r"(1,1), (\frac{2x+2}{2},0)", True),
+        ("6-5i", "-5i + 6", True),
+        ("6", "2(3)", True),
+        ("x^2-1", "(x-1)(x+1)", True),
+        (r"\frac{3\pi}{4}", r"\frac34\pi", True),
+        (r"\pi", "π", True),
+        ("-3", "−3", True),
+        ("7", "7, 7", True),
+    ],
+    "another answer": [
+        ("5", "1=2=3=4=5", False),
+        ("5", "5=6", False),
+        ("5", "4x = 5", False),
+        ("5", "x^2", False),
+        ("3", "4x = 12 = 3", False),
+        ("2516_8", "2516", False),
+        ("2516", "2516_8", False),
+        ("2516_8", "2516_6", False),
+        ("(x+1)^{100}", "(x+1)^{101}", False),
+        ("(1,2)", "(2,1)", False),
+        ("(1,2)", r"\{2,1\}", False),
+        (r"\{1,2\}", "(1,2)", False),
+        (r"\{1,2\}", "[1,2]", False),
+        (r"(-\infty,2)", r"(-\infty,2]", False),
+        (r"(2,\infty)", r"\{2,\infty\}", False),
+        (r"(-\infty,2) \cup (3,\infty)", r"(-\infty,2] \cup (3,\infty)", False),
+        ("1,-2", "1,2", False),
+        ("1,-2", "1", False),
+        ("1,-2", "1,-2,3", False),
+        ("5", "5 or 6", False),
+        ("5", r"\pm 5", False),
+        (r"\pm 5", "5", False),
+        ("12", "1,2", False),
+        ("12", "1 2", False),
+        ("56", "5$6", False),
+        ("5", r"5\text{ million}", False),
+        ("5", "5 factorial", False),
+        ("5", r"5\text{ dozen}", False),
+        ("3", "1 2", False),
+        ("5", "2(3)", False),
+        ("7,200", "200", False),
+        (r"\frac12", r"50\%", False),
+        (r"50\%", "0.5", False),
+        (r"\frac13", "0.33333", False),
+        ("1", "0.999999", False),
+        ("0", "0.0000001", False),
+        (".0000672", "0.000067", False),
+        (r"\sqrt2", "1.4142", False),
+        (r"\pi", "3.14", False),
+        ("2", "2k", False),
+        ("2", "2ab", False),
+        ("3", r"\log_{2}{8}c", False),
+        ("y=2x+3", "x=2y+3", False),
+        ("y=2x+3", "2x+4", False),
+        ("x^2=-1", "x^2=-2", False),
+        ("x<3", r"x \le 3", False),
+        ("3", "x > 3", False),
+        ("3", "3 < 4", False),
+        (r"\begin{pmatrix} 1 \\ 2 \end{pmatrix}", r"\begin{pmatrix} 2 \\ 1 \end{pmatrix}", False),
+        (r"\begin{pmatrix} 1 \\ 2 \end{pmatrix}", r"\begin{pmatrix} 1 & 2 \end{pmatrix}", False),
+        (r"\begin{pmatrix} 1 & 2 \\ 3 & 4 \end{pmatrix}", r"\begin{pmatrix} 1 & 2 & 3 \\ 4 \end{pmatrix}", False),
+        (r"\begin{pmatrix} 1 \\ 2 \end{pmatrix}", "12", False),
+        ("A", "A,B", False),
+        (r"\text{(C)}", "(C) or (D)", False),
+        (r"\text{Evelyn}", "Navin", False),
+        (r"\text{east}", "seat", False),
+        ("x = 1, y = 2", "x = 2, y = 1", False),
+        ("x = 1, y = 2", "2, 1", False),
+        ("(x,0), (y,1)", "[x,0], (y,1)", False),
+        ("(x,0), (y,1)", r"[\frac{2x}{2},0], (\frac{2y}{2},1)", False),
+        ("5", "five hundred", False),
+        ("5", r"\text{no solution}", False),
+        ("0", "NaN", False),
+        ("6-5i", "6+5i", False),
     ],
 }
 
@@ -299,172 +418,3 @@ STATED: dict[str, list[tuple[str, str, bool]]] = {
         ("3.5", "The answer is 3 1/2.", True),
     ],
 }
-
-
-@pytest.mark.parametrize("task", [TASK, Gsm8k()], ids=["boxed", "hashes"])
-def test_every_row_of_the_corpus_has_its_verdict(task: MathTask) -> None:
-    rows = [
-        (kind, gold, rf"So it is $\boxed{{{answer}}}$.", right)
-        for kind, of in BOXED.items()
-        for gold, answer, right in of
-    ]
-    rows += [(kind, gold, response, right) for kind, of in STATED.items() for gold, response, right in of]
-    failing = [
-        f"{kind}: {gold!r} against {response!r} must be {'right' if right else 'wrong'}"
-        for kind, gold, response, right in rows
-        if status(gold, response, task) != ("correct" if right else "wrong")
-    ]
-    assert failing == []
-
-
-# Solutions that end in several boxes, in the form in which MATH has five
-
-
-@pytest.mark.parametrize(
-    ("solution", "reference"),
-    [
-        (r"So the roots are $\boxed{1}$ and $\boxed{-2}$.", r"\boxed{1}, \boxed{-2}"),
-        (r"Hence \[\boxed{(1,2)}, \quad \boxed{(3,4)}\]", r"\boxed{(1,2)}, \boxed{(3,4)}"),
-        (r"It is $\boxed{x+1}$ or $\boxed{x-1}$.", r"\boxed{x+1}, \boxed{x-1}"),
-        (r"One finds $\boxed{3}$. Another way gives $\boxed{3}$ too.", "3"),
-        (r"First \boxed{2}, from which we see that it must be \boxed{5}.", "5"),
-        (r"It is $\boxed{1\frac{1}{2}},$ or $\boxed{\frac{3}{2}}$.", r"\frac{3}{2}"),
-        (r"It is $\boxed{\frac{\sqrt{3}}{3}}$ or $\boxed{\frac{1}{\sqrt{3}}}$.", r"\frac{1}{\sqrt{3}}"),
-        (r"It is $\boxed{5}$.", "5"),
-        (r"It is $\boxed 5$.", "5"),
-    ],
-)
-def test_a_solution_that_ends_in_several_boxes_has_several_answers(solution: str, reference: str) -> None:
-    last = boxed(solution)
-    assert last is not None
-    assert reference_in(solution, last) == reference
-    assert status(reference, solution) == "correct"
-    assert TASK.audit(Problem("p", "", reference), solution).status == "correct"
-
-
-def test_the_strict_rule_knows_the_last_of_several_boxes() -> None:
-    several = Problem("p", "", r"\boxed{1}, \boxed{2}")
-    assert TASK.audit(several, r"\boxed{2}").status == "correct"
-    assert TASK.audit(several, r"\boxed{1}").status == "wrong"
-
-
-def test_the_task_reads_several_boxes_from_its_file(tmp_path: Path) -> None:
-    file = tmp_path / "test.jsonl"
-    file.write_text('{"problem": "Solve it.", "solution": "So $x = \\\\boxed{1}$ and $\\\\boxed{-2}$."}\n')
-    [problem] = Math(data=str(file)).problems("test")
-    assert problem.reference == r"\boxed{1}, \boxed{-2}"
-    assert status(problem.reference, r"\boxed{-2, 1}") == "correct"
-    assert status(problem.reference, r"\boxed{-2}") == "wrong"
-
-
-# Perturbations: an answer of another value is wrong however it is dressed, one of the same value right
-
-
-def integer(rng: Random) -> tuple[str, Fraction]:
-    value = rng.choice([-1, 1]) * rng.randint(1, 10 ** rng.randint(1, 6))
-    return str(value), Fraction(value)
-
-
-def decimal(rng: Random) -> tuple[str, Fraction]:
-    value = Fraction(rng.randint(-99_999, 99_999), 10 ** rng.randint(1, 4))
-    return f"{float(value):.4f}".rstrip("0").rstrip("."), value
-
-
-def fraction(rng: Random) -> tuple[str, Fraction]:
-    value = Fraction(rng.randint(1, 99), rng.randint(2, 99)) * rng.choice([-1, 1])
-    sign = "-" if value < 0 else ""
-    return rf"{sign}\frac{{{abs(value.numerator)}}}{{{value.denominator}}}", value
-
-
-def dressed(text: str, rng: Random) -> str:
-    """An answer in one of the ways in which models write the same value."""
-    ways: list[Callable[[str], str]] = [
-        lambda a: a,
-        lambda a: rf"{a}\text{{ cm}}",
-        lambda a: f"{a} apples",
-        lambda a: rf"{a}\text{{ square units}}",
-        lambda a: rf"x = {a}",
-        lambda a: rf"\displaystyle {a}",
-        lambda a: rf"\$ {a}",
-        lambda a: rf"{a}\%",
-        lambda a: rf"\left({a}\right)" if "frac" not in a and "," not in a else a,
-        lambda a: rf"{{{a}}}",
-        lambda a: rf"\approx {a}",
-        lambda a: f"**{a}**",
-        lambda a: f"{a}.",
-        lambda a: rf"\,{a}\,",
-        lambda a: f"{a}, not 7",
-        lambda a: f"{a} apples, out of 99",
-        lambda a: a.replace("frac", "dfrac"),
-    ]
-    return rng.choice(ways)(text)
-
-
-def respelt(value: Fraction, rng: Random) -> str:
-    """Another spelling of the same value."""
-    sign = "-" if value < 0 else ""
-    whole, rest = divmod(abs(value), 1)
-    spellings = [
-        rf"{sign}\frac{{{abs(value.numerator) * 3}}}{{{value.denominator * 3}}}",
-        f"{value.numerator}/{value.denominator}",
-    ]
-    if value.denominator == 1:
-        spellings += [f"{value}.0", f"{int(value):,}", f"{value}e0"]
-    if rest and whole:
-        spellings += [rf"{sign}{whole}\frac{{{rest.numerator}}}{{{rest.denominator}}}", f"{sign}{whole} {rest}"]
-    return rng.choice(spellings)
-
-
-OFFSETS = [Fraction(1), Fraction(-1), Fraction(1, 2), Fraction(1, 100), Fraction(10), Fraction(-7)]
-FACTORS = [Fraction(-1), Fraction(2), Fraction(10), Fraction(1, 10), Fraction(100), Fraction(1, 100), Fraction(1000)]
-SPOILED = [
-    "not {}", "{} or more", r"{}\text{{ or less}}", "at least {}", "{} tenths", "{} hundredths", "{}_7", "{} 7",
-    r"{}\text{{ thousand}}", r"{}\text{{k}}", "{} is wrong", "{}, 7777", "{} or 7777", r"\pm {}", "{} dozen",
-    "{} squared", "{}e3", "x > {}", r"x \ne {}", r"{} \cdot x", "{}x", r"{}\text{{ more}}", "({}, 7777)",
-    r"\{{{}, 7777\}}", "[{}, 7777]", "{} < x", "{}7", "7{}",
-]  # fmt: skip
-
-
-def test_another_value_is_wrong_in_every_dress_and_the_same_value_right() -> None:
-    rng = Random(20261122)
-    falsely: list[str] = []
-    for _ in range(700):
-        gold, value = rng.choice([integer, decimal, fraction])(rng)
-        same = dressed(rng.choice([gold, respelt(value, rng)]), rng)
-        other = value + rng.choice(OFFSETS) if rng.random() < 0.5 or not value else value * rng.choice(FACTORS)
-        different = dressed(respelt(other, rng), rng)
-        spoiled = rng.choice(SPOILED).format(gold)
-        for answer, right in ((same, True), (different, other == value), (spoiled, False)):
-            if (status(gold, rf"\boxed{{{answer}}}") == "correct") is not right:
-                falsely.append(f"{gold!r} against {answer!r} must be {'right' if right else 'wrong'}")
-    assert falsely == []
-
-
-def test_structured_answers_with_one_entry_changed_are_wrong() -> None:
-    rng = Random(7)
-    falsely: list[str] = []
-    shapes = [
-        "({}, {})",
-        "[{}, {}]",
-        "({}, {}]",
-        r"\{{{}, {}\}}",
-        "{}, {}",
-        r"\begin{{pmatrix}} {} \\ {} \end{{pmatrix}}",
-        "{} + {}i",
-        r"{}\sqrt{{{}}}",
-    ]
-    for _ in range(200):
-        shape = rng.choice(shapes)
-        a, b = rng.sample(range(2, 60), 2)
-        gold = shape.format(a, b)
-        spaced = shape.format(f" {a} ", f" {b} ")
-        others = [
-            shape.format(a, b + 60),
-            shape.format(a + 60, b),
-            shape.format(-a, b),
-            shape.format(a, f"{b}, {b + 1}"),
-        ]
-        for answer, right in ((spaced, True), (rng.choice(others), False)):
-            if (status(gold, rf"\boxed{{{answer}}}") == "correct") is not right:
-                falsely.append(f"{gold!r} against {answer!r} must be {'right' if right else 'wrong'}")
-    assert falsely == []

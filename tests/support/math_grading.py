@@ -1,0 +1,34 @@
+"""Grade answers that only math-verify can decide, in this process and in programs that tests start."""
+
+from __future__ import annotations
+
+import os
+
+from harness import Problem, Verdict, correct
+from harness_tasks.math_answers import MathTask
+from harness_tasks.math_answers.workers import shared_workers
+
+TASK = MathTask()
+HANGING = ("7", r"\boxed{((9!)!)!}")  # a reference and a response whose check never ends
+
+
+def boxed(answer: str) -> str:
+    """A response that boxes an answer."""
+    return rf"Therefore $\boxed{{{answer}}}$."
+
+
+def graded(gold: str, response: object) -> Verdict:
+    """The verdict on a response, which need not be text."""
+    return TASK.verify(Problem("p", "What is it?", gold), response)  # type: ignore[arg-type]
+
+
+def algebra_is_graded() -> bool:
+    """Whether an answer is right that neither text nor value shows to be so."""
+    return graded(r"\cot x", boxed(r"\frac{1}{\tan x}")) == correct(route="boxed, math-verify")
+
+
+def graded_in_a_child(_: int) -> tuple[bool, int, int]:
+    """Whether algebra is graded here, this process's id, and how many children the checker has."""
+    is_right = algebra_is_graded()
+    TASK.verify_all(Problem("p", "", r"\cot x"), [boxed(rf"\tan {n}x") for n in range(8)])
+    return is_right, os.getpid(), len(shared_workers().pids()) - 1

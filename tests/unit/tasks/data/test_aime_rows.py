@@ -1,0 +1,102 @@
+"""Rows of AIME: which of a year's problems a row is, its text without the instruction, its answer."""
+
+from __future__ import annotations
+
+import hashlib
+
+import pytest
+from support.refusals import refusal_of
+from support.task_files import ids, jsonl, of_aime, references
+
+from harness_tasks.aime import Aime24, Aime25
+from harness_tasks.data import aime_rows
+from harness_tasks.data.aime_rows import without_instruction
+
+
+def test_rows_without_a_name_are_known_by_their_order(tmp_path):
+    problems = Aime25(jsonl(tmp_path / "f.jsonl", of_aime())).problems("test")
+    assert ids(problems) == [f"2025-{place}" for place in aime_rows.PLACES]
+    assert references(problems[:2]) == ["1", "2"]
+    rows = of_aime(2, id=[60, 61])  # an id that names no problem leaves it to the order
+    assert ids(Aime24(jsonl(tmp_path / "f.jsonl", rows)).problems("test")) == ["2024-I-1", "2024-I-2"]
+
+
+def test_the_years_answers_tell_the_order_of_the_rows(tmp_path, monkeypatch):
+    listed = " ".join(str(i + 1) for i in range(30))
+    monkeypatch.setitem(aime_rows.ANSWERS, hashlib.sha256(listed.encode()).hexdigest()[:16], 2025)
+    rows = dict(zip(aime_rows.PLACES, of_aime(), strict=True))
+    for places in (aime_rows.PLACES, sorted(rows)):  # I-1, I-2, ... and I-1, I-10, I-11, ...
+        data = jsonl(tmp_path / "f.jsonl", [rows[place] for place in places])
+        assert ids(Aime25(data).problems("test")) == [f"2025-{place}" for place in places]
+    assert "is of 2025, expected problems of 2024" in refusal_of(Aime24(data).problems, "test")
+
+
+@pytest.mark.parametrize("column", ["id", "ID", "url", "problem_id"])
+def test_a_rows_own_name_says_which_problem_it_is(tmp_path, column):
+    shape = "https://wiki.example/index.php/2024_AIME_{}_Problems/Problem_{}" if column == "url" else "2024-{}-{}"
+    names = [shape.format(*place) for place in (("II", 4), ("I", 15), ("II", 1))]
+    problems = Aime24(jsonl(tmp_path / "f.jsonl", of_aime(3, **{column: names}))).problems("test")
+    assert ids(problems) == ["2024-II-4", "2024-I-15", "2024-II-1"]
+
+
+def test_problems_of_another_year_or_of_none_are_refused(tmp_path):
+    def refusal(task, rows):
+        return refusal_of(task(jsonl(tmp_path / "f.jsonl", rows)).problems, "test")
+
+    assert "is of 2023, 2024, expected problems of 2024" in refusal(Aime24, of_aime(2, id=["2023-I-7", "2024-I-7"]))
+    assert "line 1: no id such as 2025-II-7" in refusal(Aime24, of_aime(2, id=["first", "2024-I-7"]))
+    assert "line 31: no id such as 2025-II-7" in refusal(Aime25, of_aime(32))
+
+
+def test_the_columns_have_other_names_elsewhere(tmp_path):
+    rows = [
+        {"problem": "What?", "answer": 70},
+        {"question": "What?", "answer": "070"},
+        {"prompt": "What?", "Answer": 70},
+    ]
+    rows += [{"problem": "What?", "solution": r"\boxed{070}"}]
+    problems = Aime25(jsonl(tmp_path / "f.jsonl", rows)).problems("test")
+    assert [(problem.prompt, problem.reference) for problem in problems] == [("What?", "70")] * 4
+
+
+def test_an_answer_that_is_none_of_the_exams_is_refused(tmp_path):
+    for answer in (1000, -1, "x", "7.0", 7.5, None, True, ""):
+        data = jsonl(tmp_path / "f.jsonl", [{"problem": "What?", "answer": answer}])
+        assert "line 1: " in refusal_of(Aime24(data).problems, "test")
+
+
+INSTRUCTIONS = [
+    "\nPlease reason step by step, and put your final answer within \\boxed{}.",
+    " Let's think step by step and output the final answer within \\boxed{}.",
+    "\n\nPlease think step by step. Put the answer in \\boxed{}.\n",
+    " Reason step by step.  Write it as \\boxed{}",
+]
+TEXTS = ["Find $m + n$.", "What is\n\\[x^2\\]", "Is it so? Find $x$", "Find it. $x$ is one."]
+WHOLE = [
+    "Think step by step about $x$.",
+    r"Which of \boxed{1} and \boxed{2} is it?",
+    "a\n\nb",
+    "Fill " * 50 + r"\boxed{}",
+]
+
+
+def test_the_instruction_after_a_problem_is_removed_and_nothing_else():
+    assert [(t, i) for t in TEXTS for i in INSTRUCTIONS if without_instruction(t + i) != t] == []
+    assert list(map(without_instruction, WHOLE)) == WHOLE
+
+
+@pytest.mark.parametrize(("task", "file"), [(Aime24, "aime24_qwq.jsonl"), (Aime25, "aime25_qwq.jsonl")])
+def test_the_published_problems_are_found_in_their_places_without_the_files_instruction(shared_data, task, file):
+    data = str(shared_data / "tasks" / file)
+    problems = task(data).problems("test")
+    answers = {problem.id: problem.reference for problem in problems}
+    assert sorted(answers) == sorted(f"{task.year}-{place}" for place in aime_rows.PLACES)
+    listed = " ".join(answers[f"{task.year}-{place}"] for place in aime_rows.PLACES)
+    assert aime_rows.ANSWERS[hashlib.sha256(listed.encode()).hexdigest()[:16]] == task.year
+    known = {"2024-I-1": "204", "2024-I-2": "25", "2024-I-15": "721", "2024-II-1": "73", "2024-II-15": "315"}
+    known |= {"2025-I-1": "70", "2025-I-2": "588", "2025-II-1": "468", "2025-II-15": "240"}
+    assert answers.items() >= {name: known[name] for name in known if name in answers}.items()
+    assert (problems[0].id, problems[-1].id) == (f"{task.year}-I-1", {2024: "2024-II-9", 2025: "2025-II-15"}[task.year])
+    assert not any("step by step" in problem.prompt or r"\boxed" in problem.prompt for problem in problems)
+    other = Aime24 if task is Aime25 else Aime25
+    assert f"is of {task.year}, expected problems of {other.year}" in refusal_of(other(data).problems, "test")

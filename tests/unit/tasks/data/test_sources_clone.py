@@ -1,0 +1,93 @@
+"""A local clone of a dataset: its splits, its revision, its copies, and the line that refuses another folder."""
+
+from __future__ import annotations
+
+import importlib
+import logging
+import os
+
+from support.refusals import refusal_of
+from support.task_files import (
+    DEBT,
+    SUM,
+    SUMS,
+    clone_of_gsm8k,
+    ids,
+    of_aime,
+    of_dapo,
+    parquet,
+    references,
+    write_card,
+)
+
+from harness_tasks.aime import Aime24
+from harness_tasks.dapo import DapoMath
+from harness_tasks.gsm8k import Gsm8k
+
+
+def test_a_clone_is_read_by_the_splits_of_its_card(tmp_path):
+    task = Gsm8k(str(clone_of_gsm8k(tmp_path)))
+    assert ids(task.problems("test")) == ["test-0", "test-1", "test-2"]
+    assert references(task.problems("test")) == ["5", "15000", "-3"]
+    assert ids(task.problems("train"))[-1] == "train-2"
+    assert references(task.problems("train")) == ["-3", "15000", "5"]
+
+
+def test_a_clone_whose_file_changed_is_read_anew_under_another_revision(tmp_path):
+    task = Gsm8k(str(clone_of_gsm8k(tmp_path)))
+    before = task.revision, task.problems("test")
+    (tmp_path / ".cache").mkdir()
+    (tmp_path / ".cache/lock").write_text("x")
+    assert task.revision == before[0]
+    file = tmp_path / "main/test-00000-of-00001.parquet"
+    stat = file.stat()
+    parquet(file, [DEBT, DEBT])
+    os.utime(file, ns=(stat.st_atime_ns, stat.st_mtime_ns))  # as an unpacked archive's
+    assert task.revision != before[0]
+    assert references(task.problems("test")) == ["-3", "-3"]
+    file.rename(file.with_name("test-1.parquet"))
+    assert task.revision not in (before[0], Gsm8k(str(clone_of_gsm8k(tmp_path, [DEBT, DEBT]))).revision)
+
+
+def test_rows_are_numbered_and_copies_left_out_through_a_clones_batches(tmp_path):
+    rows = [{"question": f"{i}?", "answer": f"#### {i}"} for i in range(2500)]
+    problems = Gsm8k(str(clone_of_gsm8k(tmp_path / "gsm8k", rows))).problems("test")
+    assert ids(problems) == [f"test-{i}" for i in range(2500)]
+    assert references(problems) == [str(i) for i in range(2500)]
+    parquet(tmp_path / "dapo/data/dapo-math-17k.parquet", [of_dapo(i) for i in range(1500)] * 2)
+    assert len(DapoMath(str(tmp_path / "dapo")).problems("all")) == 1500
+
+
+def test_aimes_own_name_of_its_split_is_not_asked_of_the_user(tmp_path):
+    parquet(tmp_path / "data/train-00000-of-00001.parquet", of_aime(2))
+    assert ids(Aime24(str(tmp_path)).problems("test")) == ["2024-I-1", "2024-I-2"]
+
+
+def test_progress_bars_and_log_levels_are_as_before_and_who_insists_on_bars_is_not_warned(tmp_path, monkeypatch):
+    bars = importlib.import_module("datasets.utils.tqdm")
+    task = Gsm8k(str(clone_of_gsm8k(tmp_path)))
+    level = logging.getLogger("datasets").level
+    for disabled in (False, True):
+        monkeypatch.setattr(bars, "_hf_datasets_progress_bars_disabled", disabled)
+        assert len(task.problems("test")) == 3
+        assert bars.are_progress_bars_disabled() is disabled
+    assert logging.getLogger("datasets").level == level
+    monkeypatch.setattr(bars, "HF_DATASETS_DISABLE_PROGRESS_BARS", False)
+    assert len(task.problems("test")) == 3
+
+
+def test_a_folder_that_is_no_clone_or_lacks_the_split_is_refused(tmp_path):
+    task = Gsm8k(str(tmp_path))
+    (tmp_path / "README.md").write_text("nothing\n")
+    assert f"gsm8k: folder '{tmp_path}' is no clone of openai/gsm8k: " in refusal_of(task.problems, "test")
+    parquet(tmp_path / "test.parquet", SUMS)
+    assert "BuilderConfig 'main' not found" in refusal_of(task.problems, "test")
+    parquet(tmp_path / "main/test-0.parquet", SUMS)
+    write_card(tmp_path, {"main": {"test": "main/test-*"}})
+    assert 'Unknown split "train"' in refusal_of(task.problems, "train")
+
+
+def test_a_fault_in_a_clone_names_its_row(tmp_path):
+    clone_of_gsm8k(tmp_path, [SUM, SUM | {"answer": "?"}, SUM])
+    line = refusal_of(Gsm8k(str(tmp_path)).problems, "test")
+    assert f"gsm8k: '{tmp_path}' main/test, row 1: column 'answer'" in line

@@ -1,0 +1,117 @@
+"""Equality: which answers are a reference's, by the table of the corpus and by seeded changes of value and spelling."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from random import Random
+
+from corpora.math_fragments import DRESSES, SHAPES, SPOILED
+from corpora.math_verdicts import BOXED, STATED
+from support.math_grading import TASK
+
+from harness import Problem
+from harness_tasks.data.math_rows import boxed
+from harness_tasks.gsm8k import Gsm8k
+from harness_tasks.math_answers.equality import reference_in
+
+
+def falsely_graded(gold, response, is_right, task=TASK):
+    """A line if the verdict is not the expected one, else nothing."""
+    expected = "correct" if is_right else "wrong"
+    status = task.verify(Problem("p", "", gold), response).status
+    return [] if status == expected else [f"{gold!r} against {response!r} is {status}, not {expected}"]
+
+
+def test_every_row_of_the_corpus_has_its_verdict():
+    rows = [row for table in BOXED.values() for row in table]
+    faults = [
+        line for gold, answer, right in rows for line in falsely_graded(gold, rf"So $\boxed{{{answer}}}$.", right)
+    ]
+    for task in (TASK, Gsm8k()):
+        rows = [row for table in STATED.values() for row in table]
+        faults += [line for row in rows for line in falsely_graded(*row, task)]
+    assert faults == []
+
+
+# a solution that ends in several boxes, in the form in which MATH has five, and its reference
+SEVERAL = {
+    r"So the roots are $\boxed{1}$ and $\boxed{-2}$.": r"\boxed{1}, \boxed{-2}",
+    r"Hence \[\boxed{(1,2)}, \quad \boxed{(3,4)}\]": r"\boxed{(1,2)}, \boxed{(3,4)}",
+    r"It is $\boxed{x+1}$ or $\boxed{x-1}$.": r"\boxed{x+1}, \boxed{x-1}",
+    r"One finds $\boxed{3}$. Another way gives $\boxed{3}$ too.": "3",
+    r"First \boxed{2}, from which we see that it must be \boxed{5}.": "5",
+    r"It is $\boxed{1\frac{1}{2}},$ or $\boxed{\frac{3}{2}}$.": r"\frac{3}{2}",
+    r"It is $\boxed{\frac{\sqrt{3}}{3}}$ or $\boxed{\frac{1}{\sqrt{3}}}$.": r"\frac{1}{\sqrt{3}}",
+    r"It is $\boxed{5}$.": "5",
+    r"It is $\boxed 5$.": "5",
+}
+
+
+def test_a_solution_that_ends_in_several_boxes_has_several_answers():
+    assert {solution: reference_in(solution, boxed(solution)) for solution in SEVERAL} == SEVERAL
+    for solution, reference in SEVERAL.items():
+        assert falsely_graded(reference, solution, True) == []
+        assert TASK.audit(Problem("p", "", reference), solution).status == "correct"
+
+
+# Perturbations: an answer of another value is wrong however it is dressed, one of the same value right
+
+
+def number(rng):
+    """An integer, a decimal or a fraction as text, and its value."""
+    kind = rng.randrange(3)
+    if kind == 0:
+        value = rng.choice([-1, 1]) * rng.randint(1, 10 ** rng.randint(1, 6))
+        return str(value), Fraction(value)
+    if kind == 1:
+        value = Fraction(rng.randint(-99_999, 99_999), 10 ** rng.randint(1, 4))
+        return f"{float(value):.4f}".rstrip("0").rstrip("."), value
+    value = Fraction(rng.randint(1, 99), rng.randint(2, 99)) * rng.choice([-1, 1])
+    sign = "-" if value < 0 else ""
+    return rf"{sign}\frac{{{abs(value.numerator)}}}{{{value.denominator}}}", value
+
+
+def respelt(value, rng):
+    """Another spelling of the same value."""
+    sign = "-" if value < 0 else ""
+    whole, rest = divmod(abs(value), 1)
+    spellings = [
+        rf"{sign}\frac{{{abs(value.numerator) * 3}}}{{{value.denominator * 3}}}",
+        rf"{sign}\dfrac{{{abs(value.numerator)}}}{{{value.denominator}}}",
+        f"{value.numerator}/{value.denominator}",
+    ]
+    if value.denominator == 1:
+        spellings += [f"{value}.0", f"{int(value):,}", f"{value}e0", rf"\left({value}\right)"]
+    if rest and whole:
+        spellings += [rf"{sign}{whole}\frac{{{rest.numerator}}}{{{rest.denominator}}}", f"{sign}{whole} {rest}"]
+    return rng.choice(spellings)
+
+
+OFFSETS = [Fraction(offset) for offset in ("1", "-1", "1/2", "1/100", "10", "-7")]
+FACTORS = [Fraction(factor) for factor in ("-1", "2", "10", "1/10", "100", "1/100", "1000")]
+
+
+def test_another_value_is_wrong_in_every_dress_and_the_same_value_right():
+    rng = Random(20261122)
+    faults = []
+    for _ in range(600):
+        gold, value = number(rng)
+        same = rng.choice(DRESSES).format(rng.choice([gold, respelt(value, rng)]))
+        other = value + rng.choice(OFFSETS) if rng.random() < 0.5 or not value else value * rng.choice(FACTORS)
+        different = rng.choice(DRESSES).format(respelt(other, rng))
+        spoiled = rng.choice(SPOILED).format(gold)
+        for answer, is_right in ((same, True), (different, other == value), (spoiled, False)):
+            faults += falsely_graded(gold, rf"\boxed{{{answer}}}", is_right)
+    assert faults == []
+
+
+def test_structured_answers_with_one_entry_changed_are_wrong():
+    rng = Random(7)
+    faults = []
+    for _ in range(150):
+        shape = rng.choice(SHAPES)
+        a, b = rng.sample(range(2, 60), 2)
+        others = [(a, b + 60), (a + 60, b), (-a, b), (a, f"{b}, {b + 1}")]
+        for entries, is_right in (((f" {a} ", f" {b} "), True), (rng.choice(others), False)):
+            faults += falsely_graded(shape.format(a, b), rf"\boxed{{{shape.format(*entries)}}}", is_right)
+    assert faults == []

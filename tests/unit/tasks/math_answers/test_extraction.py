@@ -1,0 +1,79 @@
+"""Extraction: which part of a response is its final answer."""
+
+from __future__ import annotations
+
+import time
+
+from corpora.math_fragments import REPEATED
+from corpora.math_statements import STATEMENTS
+
+from harness_tasks.math_answers.extraction import LOOK_AT, MAX_ANSWER, Extraction, boxed_contents, final_statement
+
+
+def test_every_response_of_the_corpus_states_its_answer():
+    failing = [
+        (form, response, statement)
+        for form, rows in STATEMENTS.items()
+        for response, answer, route in rows
+        if (statement := final_statement(response, form)) != Extraction(answer, route)
+    ]
+    assert failing == []
+
+
+NO_ANSWER = [
+    ("", Extraction(None, "", "no answer")),
+    (" ", Extraction(None, "", "no answer")),
+    ("no idea", Extraction(None, "", "no answer")),
+    (r"\boxed{}", Extraction(None, "", "no answer")),
+    (r"\boxed{ }", Extraction(None, "", "no answer")),
+    ("\x00", Extraction(None, "", "no answer")),
+    ("\ud800", Extraction(None, "", "no answer")),
+    ("\\boxed{5\x00}", Extraction(None, "boxed", "no answer")),
+    ("\\boxed{5\x1b}", Extraction(None, "boxed", "no answer")),
+    ("\\boxed{5\ud800}", Extraction(None, "boxed", "no answer")),
+    (r"\boxed{3} so in all \boxed{4 + \frac{1}", Extraction(None, "boxed", "cut off")),
+    (rf"\boxed{{{'1' * (MAX_ANSWER + 1)}}}", Extraction(None, "boxed", "too long")),
+    (r"\boxed{5}" + " so" * LOOK_AT, Extraction(None, "", "no answer")),
+    (None, Extraction(None, "", "not text")),
+    (b"\\boxed{5}", Extraction(None, "", "not text")),
+]
+
+
+def test_what_states_no_answer_has_none_and_a_reason():
+    failing = [(response, reading) for response, reading in NO_ANSWER if final_statement(response) != reading]
+    assert failing == []
+
+
+def test_the_limits_of_length_and_characters_keep_what_is_within():
+    assert final_statement(rf"\boxed{{{'1' * 500}}}").answer == "1" * 500
+    assert final_statement("so " * LOOK_AT + r"\boxed{5}").answer == "5"
+    assert final_statement("\x00\ud800\\boxed{5}").answer == "5"
+
+
+def test_a_problem_that_a_base_model_invents_is_cut_off():
+    invented = "The answer is 5.\n\nQuestion: How many?\nAnswer: 7\n\nProblem: What?\n\\boxed{9}"
+    assert final_statement(invented).answer == "5"
+    assert final_statement("Problem restated.\nProblem: What is 2+3?\n\\boxed{5}").answer == "5"
+    near = r"The answer is near $\boxed{1}$:" + "\nP: (1,2)\nQ: (3,4), so it is \\boxed{7}"
+    assert final_statement(near).answer == "7"
+    assert final_statement("#### 5\nQuestion 2: " + "How many? #### 7\n" * 5_000, "####").answer == "5"
+
+
+def test_the_boxes_that_are_one_answer_are_read_in_order_each_once():
+    assert boxed_contents(r"\boxed{0}. So \boxed{1}, \boxed{2} and \boxed{1}") == ["1", "2"]
+    assert boxed_contents(r"\boxed{1}, and not \boxed{2}") == ["1"]
+    assert boxed_contents(r"\boxed{1}, \boxed{2") == boxed_contents("1") == []
+    assert boxed_contents(r"\boxed{1}" + " " * 40 + r"\boxed{2}") == ["1", "2"]
+    assert boxed_contents(r"\boxed{1}" + " " * 41 + r"\boxed{2}") == ["2"]
+
+
+def test_extraction_takes_linear_time():
+    slow = []
+    for unit in REPEATED:
+        text = unit * (200_000 // len(unit))
+        started = time.process_time()
+        final_statement(text)
+        final_statement(text, "####")
+        if time.process_time() - started > 1:  # these take 0.001 to 0.02 s, with a quadratic rule seconds to minutes
+            slow.append(unit)
+    assert slow == []

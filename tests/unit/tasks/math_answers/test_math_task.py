@@ -1,0 +1,131 @@
+"""`MathTask`: readings, verdicts with their routes and reasons, batches, keys, cut-off responses, fallbacks."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from importlib.metadata import version
+
+import pytest
+from corpora.math_fragments import FRAGMENTS
+from hypothesis import given
+from hypothesis import strategies as st
+from support.math_grading import TASK, boxed, graded
+from support.refusals import refusal_of
+
+from harness import Problem, Verdict, correct
+from harness_tasks.math_answers import MathTask
+
+PROBLEM = Problem("p", "What is it?", "5")
+CUT_OFF = "First we add 2 and 3, which gives 5"
+
+
+@dataclass(frozen=True)
+class Hashes(MathTask):
+    """A task in GSM8K's style."""
+
+    statements = "####"
+    strict = "####"
+    fallback: bool = True
+
+
+HASHES = Hashes()
+
+VERDICTS = [
+    ("5", "5", correct(route="boxed, equal text")),
+    ("5", "5.0", correct(route="boxed, equal text")),
+    (r"\frac12", "0.5", correct(route="boxed, number")),
+    ("5", "6", Verdict("wrong", "different", "boxed, number")),
+    ("6", "2(3)", correct(route="boxed, value")),
+    ("x+1", "x+2", Verdict("wrong", "different", "boxed, value")),
+    (r"\cot x", r"\frac{1}{\tan x}", correct(route="boxed, math-verify")),
+    (r"\cot x", r"\tan x", Verdict("wrong", "different", "boxed, math-verify")),
+    ("5", "1, 5", Verdict("wrong", "several answers", "boxed, number")),
+    ("5", r"\frac{5", Verdict("wrong", "cut off", "boxed")),
+    ("5", "(5", Verdict("wrong", "unparsed", "boxed, text")),
+    ("5", "1" * 501, Verdict("wrong", "too long", "boxed")),
+    (r"\cot x", r"\frac", Verdict("wrong", "unparsed", "boxed, math-verify")),
+    (r"\foo\frac", r"\foo \frac", correct(route="boxed, equal text")),
+    (r"\foo\frac", r"\bar{x}", Verdict("wrong", "different", "boxed, text only, the reference does not parse")),
+    (r"\frac{\pi}{10^5}", "0.0000314159265", correct(route="boxed, math-verify")),
+    (r"\frac{\pi}{10^5}", "0.000031", Verdict("wrong", "different", "boxed, math-verify")),
+]
+
+
+def test_a_verdict_names_the_cheapest_method_that_decides_it_and_a_reason():
+    assert [(gold, answer, graded(gold, boxed(answer))) for gold, answer, _ in VERDICTS] == VERDICTS
+
+
+def test_a_response_without_an_answer_is_wrong_and_has_no_key():
+    for response in ("", "no idea", r"\boxed{}", r"\boxed{.}", "\x00"):
+        assert TASK.answer(PROBLEM, response) is None
+        assert TASK.verdict_key(PROBLEM, response, None) is None
+        verdict = TASK.verify(PROBLEM, response)
+        assert (verdict.status, verdict.reason) == ("wrong", "no answer")
+    assert TASK.read(r"\boxed{.}") == (None, "boxed", "no answer")
+
+
+@given(st.one_of(st.lists(st.sampled_from([*FRAGMENTS, " ", "\nQuestion:"])).map("".join), st.text(max_size=40)))
+def test_reading_never_raises_and_gives_storable_text(text):
+    for task in (TASK, HASHES):
+        reading = task.read(text)
+        assert reading.answer is None or reading.answer.encode()
+        assert (reading.answer is None) == bool(reading.reason)
+
+
+def test_equal_keys_have_equal_verdicts_and_keys_tell_routes_apart():
+    texts = [r"\boxed{5.0}", r"so \boxed{x = 5}", "The answer is 5"]
+    assert TASK.answers(PROBLEM, texts) == ["5", "5", "5"]
+    assert [TASK.verdict_key(PROBLEM, text, "5") for text in texts] == ["boxed:5", "boxed:5", "fallback:5"]
+    assert [verdict.route for verdict in TASK.verify_all(PROBLEM, texts)] == [
+        *["boxed, equal text"] * 2,
+        "fallback, equal text",
+    ]
+
+
+def test_a_batch_has_the_verdicts_of_its_responses():
+    problem = Problem("p", "", r"\frac{\sqrt{3}}{3}")
+    equal = r"\boxed{\frac{1}{\sqrt{3}}}"
+    responses = [equal, r"\boxed{7}", "", equal, r"\boxed{\frac{\sqrt{12}}{6}}", None, r"\boxed{\tan 30}"]
+    verdicts = TASK.verify_all(problem, responses)
+    assert verdicts == [TASK.verify(problem, response) for response in responses]
+    assert [verdict.status == "correct" for verdict in verdicts] == [True, False, False, True, True, False, False]
+
+
+def test_a_response_that_was_cut_off_has_no_fallback():
+    texts = [CUT_OFF, CUT_OFF, CUT_OFF, "so 5\n#### 5\nThat is, 17"]
+    finish = ["length", "stop", "", "length"]  # "": not known, taken as complete
+    verdicts = HASHES.verify_all(PROBLEM, texts, finish=finish)
+    assert [(verdict.status, verdict.reason) for verdict in verdicts] == [("wrong", "cut off"), *[("correct", "")] * 3]
+    assert [verdict.route.partition(",")[0] for verdict in verdicts] == ["", "fallback", "fallback", "####"]
+    assert HASHES.answers(PROBLEM, texts, finish=finish) == [None, "5", "5", "5"]
+    assert HASHES.verify(PROBLEM, CUT_OFF, finish="length") == verdicts[0]
+    assert HASHES.answer(PROBLEM, CUT_OFF, finish="length") is None
+    assert HASHES.verdict_key(PROBLEM, CUT_OFF, "5", finish="stop") == "fallback:5"
+    assert HASHES.verdict_key(PROBLEM, CUT_OFF, "5", finish="length") == ":5"
+
+
+def test_without_fallbacks_only_an_answer_in_the_form_asked_for_counts():
+    texts = ["I think 5", "The answer is 5.", r"\boxed{5}", "#### 5"]
+    strict = Hashes(fallback=False)
+    assert [verdict.status for verdict in strict.verify_all(PROBLEM, texts)] == ["wrong", "wrong", "correct", "correct"]
+    assert strict.verify(PROBLEM, texts[0]).reason == "not stated as asked"
+    assert strict.answers(PROBLEM, texts) == [None, None, "5", "5"]
+
+
+def test_the_task_checks_that_math_verify_is_installed_and_names_its_version(monkeypatch):
+    assert TASK.check() == ""
+    assert TASK.grader == f"2, math-verify {version('math-verify')}"
+    monkeypatch.setattr("harness_tasks.math_answers.math_task.find_spec", lambda name: None)
+    assert refusal_of(TASK.check).startswith("math answers need math-verify, which is not installed")
+    assert TASK.grader == "2, math-verify missing"
+
+
+def test_a_subclass_may_be_a_frozen_dataclass():
+    assert Hashes() == HASHES
+    assert (TASK.statements, TASK.strict) == ("boxed", "boxed")
+
+
+@pytest.mark.parametrize("task", [TASK, HASHES])
+def test_the_prompt_is_the_problem_and_the_instruction(task, monkeypatch):
+    monkeypatch.setattr(MathTask, "instruction", "Box it.", raising=False)
+    assert task.messages(PROBLEM) == [{"role": "user", "content": "What is it? Box it."}]
