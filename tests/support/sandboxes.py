@@ -35,6 +35,14 @@ def change_source(monkeypatch: pytest.MonkeyPatch, module: str, *changes: tuple[
     tiers._problem.cache_clear()
 
 
+def change_bounds(monkeypatch: pytest.MonkeyPatch, **values: float) -> None:
+    """Let workers started from now on have other limits (`bounds.py`)."""
+    last = "THREADS = 256"
+    change_source(
+        monkeypatch, "bounds", (last, "\n".join([last, *(f"{name} = {value}" for name, value in values.items())]))
+    )
+
+
 def workers_and_squares() -> tuple[int, list[str]]:
     """How many workers the shared sandbox of this process has, and what it returns; runs in child processes too."""
     shared = shared_sandbox(unsafe_exec=True)

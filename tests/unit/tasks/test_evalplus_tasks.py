@@ -11,6 +11,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from corpora.sum_even import FAULTY, SELF_AWARE
 from support.evalplus_problems import BEGUN, HALF, ROW, SOLUTION, block, verdicts_here, written
 from support.refusals import refusal_of
 
@@ -82,17 +83,6 @@ def test_the_answer_is_the_program_in_one_spelling(mbpp, problem):
     assert answers[0] == answers[1] is not None
     assert answers[2:] == [None, None]
     assert mbpp.answer(problem, block(other)) == answers[0]
-
-
-EVEN = "sum(x for x in n if x % 2 == 0)"
-SELF_AWARE = [  # two programs with one syntax tree, docstrings aside, of which the second is wrong
-    [f"{blank}def sum_even(n): return {EVEN} * (sum_even.__code__.co_firstlineno < 3)" for blank in ("", "\n\n")],
-    [
-        f"def sum_even(n):\n    {text}return {EVEN} + len(sum_even.__code__.co_consts[0] or '')"
-        for text in ("", "'x'\n    ")
-    ],
-    [f"import sys\ndef sum_even(n): return ({blank}{EVEN} + sys._getframe().f_lineno - 2)" for blank in ("", "\n")],
-]
 
 
 def test_programs_that_see_their_own_text_get_their_own_verdicts_in_any_order(mbpp, problem):
@@ -191,18 +181,6 @@ def test_inputs_become_what_json_cannot_hold(tmp_path):
     [problem] = task.problems("test")
     assert problem.meta["base_input"] == [[[1, 2, 4]]]
     assert task.verify(problem, block("def sum_even(n): return 'tuple'")).status == "correct"
-
-
-FAULTY = [
-    ({"task_id": "Mbpp-7"}, "task_id must be Mbpp/NUMBER or HumanEval/NUMBER, got 'Mbpp-7'"),
-    ({"entry_point": "a b"}, "entry_point must be a function's name, got 'a b'"),
-    ({"entry_point": None}, "no value in column 'entry_point'"),
-    ({"base_input": None}, "column 'base_input' must be a list with a list of arguments for each test"),
-    ({"plus_input": [1]}, "column 'plus_input' must be a list with a list of arguments for each test"),
-    ({"plus_input": "[1"}, "column 'plus_input' is no JSON"),
-    ({"atol": "much"}, "column 'atol' must be a number of at least 0, got 'much'"),
-    ({"atol": True}, "column 'atol' must be a number of at least 0, got True"),
-]
 
 
 def test_a_faulty_row_is_named(tmp_path):

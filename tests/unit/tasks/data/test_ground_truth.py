@@ -8,6 +8,7 @@ import json
 import time
 
 import pytest
+from corpora.sum_even import DAMAGE
 from support.evalplus_problems import SOLUTION, block, passes
 
 from harness.system.files import user_cache
@@ -43,19 +44,6 @@ def test_ground_truth_is_kept_as_json_and_read_again(mbpp, problem, kept):
     content["expected"][0] = "i5"
     kept.write_bytes(gzip.compress(json.dumps(content).encode()))
     assert mbpp.verify(problem, block(SOLUTION)).reason == "base: test 1"
-
-
-DAMAGE = [
-    b"",
-    b"junk",
-    gzip.compress(b"{", mtime=0),
-    gzip.compress(b"[]", mtime=0),
-    gzip.compress(b'{"expected": [], "cpu_s": [], "memory_bytes": 1073741824}', mtime=0),
-    gzip.compress(b'{"expected": [1, 2, 3, 4, 5], "cpu_s": [1, 1, 1, 1, 1], "memory_bytes": 1073741824}', mtime=0),
-    gzip.compress(b'{"expected": ["i6"], "cpu_s": "no", "memory_bytes": null, "more": 1}', mtime=0),
-    gzip.compress(b"[" * 100_000, mtime=0),
-    gzip.compress(bytes(1000), mtime=0)[:-9],
-]
 
 
 def test_damaged_ground_truth_is_made_anew(mbpp, problem, kept):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
+from corpora.sum_even import HOSTILE, WRONG
 from support.evalplus_problems import ROW, SOLUTION, block, passes, verdicts_here, written
 
 from harness_tasks.data.ground_truth import GroundTruth
@@ -16,43 +17,11 @@ from harness_tasks.sandbox import Run
 
 pytestmark = pytest.mark.usefixtures("ground_truth_cache")
 
-WRONG = {
-    "def sum_even(n):\n    return 0 if not n else 6": "plus: test 1",
-    "def sum_even(n):\n    return 7": "base: test 1",
-    "def sum_even(n):\n    return n and 6": "base: test 2",
-    "def sum_even(n):\n    return {3: 6, 0: 0}[len(n)]": "plus: test 1 raised KeyError",
-    "def sum_even(n):\n    raise type('\\n' * 999, (Exception,), {})": "base: test 1 raised Exception",
-    "def sum_even(n:\n    return 7": "syntax",
-    "import nothing_like_it\ndef sum_even(n): return 6": "raised",
-    "def sum_even(n): return 6\ndel sum_even": "missing",
-    "def sum_even(n):\n    while True: pass": "timeout",
-    "def sum_even(n):\n    return [0] * 10**9": "memory",
-    "def sum_even(n):\n    return 'x' * 10**8": "output",
-    "import os\ndef sum_even(n):\n    os._exit(0)": "killed",
-}
-
 
 def test_a_wrong_program_is_told_why(mbpp, problem):
     verdicts = mbpp.verify_all(problem, list(map(block, WRONG)))
     assert [verdict.reason for verdict in verdicts] == list(WRONG.values())
     assert {(verdict.status, verdict.route) for verdict in verdicts} == {("wrong", "base+plus")}
-
-
-HOSTILE = [
-    "class Same(int):\n    __eq__ = lambda s, o: True\n    __hash__ = int.__hash__\ndef sum_even(n): return Same(5)",
-    "class Same:\n    __eq__ = lambda s, o: True\ndef sum_even(n): return Same()",
-    "import os, sys\ndef sum_even(n):\n    for fd in range(64):\n        try: os.write(fd, b'0 i6\\n' * 9)\n"
-    "        except OSError: pass\n    os._exit(0)",
-    "import sys\ndef sum_even(n):\n    frame = sys._getframe()\n    while frame:\n        for name, value in "
-    "frame.f_locals.items():\n            if 'expected' in name: return value[0]\n        frame = frame.f_back",
-    "def sum_even(n):\n    n = []\n    n.append(n)\n    return n",
-    "import sys\nsys.setrecursionlimit(10**9)\ndef sum_even(n): return sum_even(n)",
-    "def sum_even(n):\n    raise SystemExit(0)",
-    *(
-        f"def sum_even(n):\n    return {junk}"
-        for junk in ("\x00", "\ud800", "(" * 10**5, "1+" * 10**5 + "1", "x" * 10**6)
-    ),
-]
 
 
 def test_a_hostile_program_is_wrong_and_the_next_is_graded_as_ever(mbpp, problem):

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 from support.processes import printed_by
-from support.sandboxes import NINE_SIXTEEN, SQUARE, SQUARES, change_source, programs_cpu_s, workers_and_squares
+from support.sandboxes import NINE_SIXTEEN, SQUARE, SQUARES, change_bounds, programs_cpu_s, workers_and_squares
 
 from harness import HarnessError
 from harness_tasks import sandbox as package
@@ -59,7 +59,7 @@ def test_a_judge_that_fails_fails_the_call_and_spoils_nothing(sandbox):
 
 
 def test_a_program_that_kills_the_parser_costs_only_itself(monkeypatch, fresh_tiers):
-    change_source(monkeypatch, "bounds", ("PARSE_CPU_S = 2.0", "PARSE_CPU_S = 0.4"))
+    change_bounds(monkeypatch, PARSE_CPU_S=0.4)
     heavy = "x = " + " + ".join(["[" + "1," * 20_000 + "]"] * 60)  # takes longer than its limit, or much memory
     with Sandbox(1, unsafe_exec=True) as sandbox:
         forms = sandbox.normalised(["x=1", "(" * 10**5, "x=2", "-" * 10**6 + "1", heavy, "x=3"])
