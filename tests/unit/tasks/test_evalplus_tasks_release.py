@@ -18,7 +18,9 @@ from harness_tasks.programs.program_grading import Exercise
 
 pytestmark = pytest.mark.usefixtures("ground_truth_cache")
 
-COSTLY = {"Mbpp/599", "Mbpp/255", "Mbpp/392", "Mbpp/271", "Mbpp/603", "Mbpp/123", "HumanEval/130", "HumanEval/139"}
+# Of which a solution takes more than half a CPU-second; Mbpp/599 takes sixteen
+COSTLY = {f"Mbpp/{number}" for number in (84, 123, 255, 271, 392, 592, 599, 603, 630)}
+COSTLY |= {f"HumanEval/{number}" for number in (15, 36, 59, 83, 94, 100, 130, 139)}
 
 
 @pytest.fixture(params=["mbpp", "humaneval"])
@@ -40,9 +42,14 @@ def incorrect(task, problems):
     return {name: verdict for name, verdict in verdicts.items() if verdict.status != "correct"}
 
 
+def light(task):
+    """Problems of which neither the solution nor the inputs are costly."""
+    problems = [problem for problem in task.problems("test") if problem.id not in COSTLY]
+    return [problem for problem in problems if len(str(problem.meta)) < 20_000]
+
+
 def test_twelve_canonical_solutions_are_correct(released):
-    problems = [problem for problem in released.problems("test") if len(str(problem.meta)) < 20_000]
-    assert incorrect(released, random.Random(0).sample(problems, 12)) == {}
+    assert incorrect(released, random.Random(1).sample(light(released), 12)) == {}
 
 
 @pytest.mark.slow
@@ -54,9 +61,8 @@ def test_every_canonical_solution_is_correct(released):
 
 @pytest.mark.slow
 def test_mutants_of_real_solutions_get_evalplus_verdicts(released):
-    light = [problem for problem in released.problems("test") if len(str(problem.meta)) < 20_000]
-    light = [problem for problem in light if problem.id not in COSTLY | {"HumanEval/32"}]
-    for number, problem in enumerate(random.Random(released.dataset).sample(light, 5)):
+    problems = [problem for problem in light(released) if problem.id != "HumanEval/32"]
+    for number, problem in enumerate(random.Random(released.dataset).sample(problems, 5)):
         exercise = released._exercise(problem)
         programs = [exercise.solution]
         made = mutants(exercise.solution, exercise.entry_point, number)
@@ -80,12 +86,7 @@ def test_evalplus_accepts_what_the_corpus_says():
         programs = [f"def {name}(a, b):\n    {body}\n" for body in (solution, *right, *wrong)]
         exercise = Exercise(dataset, name, programs[0], {"base": base, "plus": plus}, 0)
         assert evalplus_passes(exercise, programs) == [True] * (1 + len(right)) + [False] * len(wrong), name
-
-
-@pytest.mark.slow
-def test_evalplus_never_accepts_a_root_of_the_polynomial():
-    """evalplus 0.3.1 does not count the passed tests of HumanEval/32, so none of its programs is ever correct."""
-    solution = "def find_zero(xs): return -xs[0] / xs[1]\n"
+    solution = "def find_zero(xs): return -xs[0] / xs[1]\n"  # evalplus does not count its passed tests
     exercise = Exercise("humaneval", "find_zero", solution, {"base": [[[1, 2]], [[-6, 2]]], "plus": []}, 1e-4)
     assert evalplus_passes(exercise, [solution]) == [False]
 

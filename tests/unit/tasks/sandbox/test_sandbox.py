@@ -5,7 +5,7 @@ from __future__ import annotations
 import multiprocessing
 import os
 import textwrap
-import threading
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -106,28 +106,18 @@ def test_a_process_of_multiprocessing_has_a_shared_sandbox_with_one_worker():
 
 
 def test_the_shared_sandbox_is_one_for_the_process_and_has_every_core():
-    shared = shared_sandbox(unsafe_exec=True)
-    in_thread = []
-    thread = threading.Thread(target=lambda: in_thread.append(shared_sandbox(unsafe_exec=True)))
-    thread.start()
-    thread.join()
-    assert in_thread == [shared]
+    with ThreadPoolExecutor(1) as thread:
+        assert thread.submit(shared_sandbox, unsafe_exec=True).result() is shared_sandbox(unsafe_exec=True)
     assert workers_and_squares() == (len(os.sched_getaffinity(0)), NINE_SIXTEEN)
 
 
 def test_a_sandbox_may_be_used_from_many_threads_at_once(sandbox):
-    right = []
-
-    def work(n):
+    def texts(n):
         runs = sandbox.run_all(SQUARES, [f"def square(x): return {n}"] * 10)
-        right.append({text for run in runs for text in run.results} == {f"i{n:x}"})
+        return {text for run in runs for text in run.results}
 
-    threads = [threading.Thread(target=work, args=(n,)) for n in range(5)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert right == [True] * 5
+    with ThreadPoolExecutor(5) as threads:
+        assert list(threads.map(texts, range(5))) == [{f"i{n}"} for n in range(5)]
 
 
 def test_a_forked_process_lets_go_of_its_parents_workers():
