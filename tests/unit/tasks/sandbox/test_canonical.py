@@ -71,6 +71,7 @@ def test_a_value_that_is_nested_too_deeply_is_unlike_everything():
     for _ in range(DEPTH - 1):
         value = [value]
     assert loose(encode(value)) == encode(value)
+    assert loose("[" * DEPTH + "i1" + "]" * DEPTH)
     assert encode([value]) == "X"
     value.append(value)
     assert encode(value) == "X"
@@ -83,4 +84,6 @@ def test_long_text_is_refused_before_it_is_made():
     for value in (folded, "x" * 2000, [None] * 2000, {"x" * 2000}, ["x" * 300] * 8):
         with pytest.raises(TooLong):
             encode(value, 1000)
-    assert len(encode("x" * 900, 1000)) == 903
+    assert len(encode("x" * 996, 1000)) == 999
+    with pytest.raises(TooLong):
+        encode("x" * 997, 1000)

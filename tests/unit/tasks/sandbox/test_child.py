@@ -51,6 +51,12 @@ def test_a_result_can_come_back_as_a_digest(sandbox):
     assert (run.status, run.results) == ("output", expected)
 
 
+def test_a_program_cannot_grow_files_dump_core_or_open_many_files(sandbox):
+    program = "import resource as r\ndef solve(x): return [r.getrlimit(k) for k in (r.RLIMIT_FSIZE, r.RLIMIT_CORE, "
+    program += "r.RLIMIT_NOFILE, r.RLIMIT_CPU)]"
+    assert results(sandbox, program, 1, total_cpu_s=5.0).results == [encode([(0, 0), (0, 0), (32, 32), (6, 7)])]
+
+
 def test_a_result_is_gone_before_the_next_test(sandbox):
     program = "class Large:\n    def __init__(self): self.bytes = bytes(150 << 20)\ndef solve(x): return Large()"
     assert results(sandbox, program, 1, 2, 3, memory_bytes=200 << 20).results == ["X"] * 3

@@ -15,7 +15,7 @@ from support.sandboxes import NINE_SIXTEEN, SQUARE, SQUARES, change_bounds, prog
 from harness import HarnessError
 from harness_tasks import sandbox as package
 from harness_tasks.sandbox import Malformed, Sandbox, Suite, shared_sandbox
-from harness_tasks.sandbox.sandbox import imports_numpy
+from harness_tasks.sandbox.sandbox import _batches, imports_numpy
 
 
 def test_results_keep_the_order_of_the_programs(sandbox):
@@ -64,6 +64,14 @@ def test_a_program_that_kills_the_parser_costs_only_itself(monkeypatch, fresh_ti
     with Sandbox(1, unsafe_exec=True) as sandbox:
         forms = sandbox.normalised(["x=1", "(" * 10**5, "x=2", "-" * 10**6 + "1", heavy, "x=3"])
     assert (forms[0], forms[1], forms[2], forms[3], forms[5]) == ("x = 1", None, "x = 2", None, "x = 3")
+
+
+def test_programs_are_parsed_in_batches_of_bounded_number_and_length():
+    assert [len(batch) for batch in _batches(["x"] * 130)] == [64, 64, 2]
+    mb = 1 << 20
+    lengths = [mb // 2, mb // 2, 1, 2 * mb, 3, 4]
+    batches = _batches(["x" * length for length in lengths])
+    assert [[len(program) for program in batch] for batch in batches] == [[mb // 2] * 2, [1], [2 * mb], [3, 4]]
 
 
 def test_a_program_that_imports_numpy_is_recognised():
@@ -156,9 +164,9 @@ def test_limits_hold_where_their_signals_were_blocked_or_ignored_by_the_harness(
         signal.pthread_sigmask(signal.SIG_BLOCK, stops)
         with Sandbox(1, unsafe_exec=True) as sandbox:
             suite = Suite("busy", "f", [[1]], [0.1])
-            print(sandbox.run_all(suite, ["def f(x):\\n    while True: pass"])[0].status)
+            print(sandbox.run_all(suite, ["def f(x):\\n    while True: pass"])[0].detail)
     """
-    assert printed_by(textwrap.dedent(script), timeout=120) == "timeout"
+    assert printed_by(textwrap.dedent(script), timeout=120) == "SIGPROF"
 
 
 def test_the_trusted_side_loads_neither_numpy_nor_what_runs_inside():

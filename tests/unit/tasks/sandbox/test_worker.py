@@ -33,8 +33,8 @@ def test_a_lost_worker_is_replaced_and_its_program_run_again_but_once(each_tier)
 
     run = each_tier.run_all(SQUARES, [LONG], judge)[0]
     assert (run.status, run.results, judged) == ("ok", LONG_HEADS, [0, 0, 1])
-    run = each_tier.run_all(SQUARES, [LONG], lambda *result: strike(each_tier, signal.SIGKILL))[0]
-    assert (run.status, run.results) == ("error", [])
+    run = each_tier.run_all(SQUARES, [LONG], lambda *result: judged.append(7) or strike(each_tier, signal.SIGKILL))[0]
+    assert (run.status, run.results, judged) == ("error", [], [0, 0, 1, 7, 7])
     assert "lost its worker twice" in run.detail
     assert each_tier.run_all(SQUARES, [SQUARE])[0].results == NINE_SIXTEEN
 
@@ -87,6 +87,7 @@ def test_nothing_outlives_a_closed_sandbox():
     with Sandbox(2, unsafe_exec=True) as sandbox:
         sandbox.run_all(SQUARES, [SQUARE] * 4 + ["import numpy\n" + SQUARE])
         assert set(descendants()) > before
+        assert os.getsid(worker_processes(sandbox)[0]) != os.getsid(0)  # a Ctrl-C reaches only the harness
     wait_until_ended(set(descendants()) - before, END_S)
     with pytest.raises(HarnessError, match="closed"):
         sandbox.run_all(SQUARES, [SQUARE])
