@@ -44,8 +44,13 @@ def test_every_sixth_attack_fails_in_the_tier_that_is_used_here():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("tier", ["bwrap", "landlock", "none"])
-@pytest.mark.parametrize("uid", [os.getuid(), pytest.param(NOBODY, marks=ONLY_ROOT)])
+@pytest.mark.parametrize(
+    ("tier", "uid"),
+    [
+        *(("bwrap", os.getuid()), ("landlock", os.getuid()), ("none", os.getuid())),
+        *(pytest.param("bwrap", NOBODY, marks=ONLY_ROOT), pytest.param("landlock", NOBODY, marks=ONLY_ROOT)),
+    ],
+)
 def test_no_attack_succeeds_also_when_the_harness_runs_unprivileged(tier, uid):
     assert attacked(tier, uid, "quick") == []
 
