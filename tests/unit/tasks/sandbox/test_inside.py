@@ -58,10 +58,10 @@ def test_a_test_whose_timers_the_program_disarms_is_ended_from_outside(monkeypat
 
 @pytest.fixture(scope="module")
 def hasty():
-    """A sandbox that gives a program, and one test of it, two seconds of wall time."""
+    """A sandbox that gives a program three seconds of wall time, and one test of it half of that."""
     with Sandbox(1, unsafe_exec=True) as made:
         with pytest.MonkeyPatch.context() as patch:
-            change_bounds(patch, IDLE_S=2.0, WALL_PER_CPU=1.0, TEST_WALL_PER_CPU=1.0, LEAST_TEST_WALL_S=2.0)
+            change_bounds(patch, IDLE_S=3.0, WALL_PER_CPU=1.0, TEST_WALL_PER_CPU=1.0, LEAST_TEST_WALL_S=1.5)
             made.run_all(SQUARES, [SQUARE])  # its worker starts now, and stays
         yield made
 
@@ -74,7 +74,7 @@ def test_a_program_that_waits_is_stalled_also_if_it_disarms_its_timers(hasty):
 
 
 def test_a_slow_judge_is_not_the_programs_fault(hasty, monkeypatch):
-    """It takes longer than one test may (2 s), than the run may (2 s), and than the worker may (3 s)."""
+    """It takes longer than one test may (1.5 s), than the run may (3 s), and than the worker may (3 s)."""
     monkeypatch.setattr(bounds, "IDLE_S", 2.0)
     monkeypatch.setattr(bounds, "WALL_PER_CPU", 0.0)
     monkeypatch.setattr(worker, "SPARE_S", 1.0)
