@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import sys
-import time
 from dataclasses import replace
 
 import pytest
@@ -16,21 +15,21 @@ from support.processes import run_to_end
 from harness_tasks.sandbox import Sandbox, find_tier
 
 NOBODY = 65534
+ONLY_ROOT = pytest.mark.skipif(os.getuid() != 0, reason="only root can become another user")
 SYSTEM_PYTHON = "/usr/bin/python3"
 
 
-def attacked(tier: str, uid: int, which: str) -> list[str]:
-    """What went wrong when the attacks were run as a user, in a process of its own."""
+def attacked(tier: str | None, uid: int, which: str) -> list[str]:
+    """What went wrong when the attacks were run as a user, in a process of its own; tier None: the one used here."""
     environment = dict(os.environ)
     if uid != os.getuid() and os.path.exists(SYSTEM_PYTHON):
         environment["HARNESS_SANDBOX_PYTHON"] = SYSTEM_PYTHON  # ours may lie where that user cannot read
-    command = [sys.executable, "-m", "support.hostile_code", tier, uid, which]
+    command = [sys.executable, "-m", "support.hostile_code", tier or find_tier(unsafe_exec=True)[0], uid, which]
     done = run_to_end(command, env=environment, cwd=SUPPORT.parent, timeout=900)
     assert done.returncode == 0, done.stderr
     outcome = json.loads(done.stdout)
     if "refused" in outcome:
         pytest.skip(f"as uid {uid}: {outcome['refused']}")
-    print(f"{outcome['attacks']} attacks in tier {tier} as uid {uid}")
     assert outcome["attacks"] > 10
     return outcome["complaints"]
 
@@ -40,37 +39,32 @@ def test_the_corpus_is_large_and_every_attack_has_a_name_of_its_own():
     assert len(names) == len(set(names)) > 100
 
 
-def test_no_attack_succeeds_in_the_tier_that_is_used_here():
-    tier, _ = find_tier(unsafe_exec=True)
-    assert attacked(tier, os.getuid(), "quick") == []
+def test_every_sixth_attack_fails_in_the_tier_that_is_used_here():
+    assert attacked(None, os.getuid(), "some") == []
 
 
 @pytest.mark.slow
-def test_no_attack_on_time_succeeds_in_the_tier_that_is_used_here():
-    tier, _ = find_tier(unsafe_exec=True)
-    assert attacked(tier, os.getuid(), "long") == []
+@pytest.mark.parametrize(
+    ("tier", "uid"),
+    [
+        *(("bwrap", os.getuid()), ("landlock", os.getuid()), ("none", os.getuid())),
+        *(pytest.param("bwrap", NOBODY, marks=ONLY_ROOT), pytest.param("landlock", NOBODY, marks=ONLY_ROOT)),
+    ],
+)
+def test_no_attack_succeeds_also_when_the_harness_runs_unprivileged(tier, uid):
+    assert attacked(tier, uid, "quick") == []
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("tier", ["landlock", "none"])
-def test_no_attack_succeeds_in_the_other_tiers(tier):
-    assert attacked(tier, os.getuid(), "quick") == []
-
-
-@pytest.mark.slow
-@pytest.mark.skipif(os.getuid() != 0, reason="only root can become another user")
-@pytest.mark.parametrize("tier", ["bwrap", "landlock"])
-def test_no_attack_succeeds_when_the_harness_runs_unprivileged(tier):
-    assert attacked(tier, NOBODY, "quick") == []
+def test_no_attack_on_time_succeeds():
+    assert attacked(None, os.getuid(), "long") == []
 
 
 @pytest.mark.slow
 def test_hostile_results_are_bounded_where_only_digests_are_asked_for():
     suite = replace(hostile.SUITE, digest=[True] * 3)
     with Sandbox(2, unsafe_exec=True) as sandbox:
-        started = time.monotonic()
         runs = sandbox.run_all(suite, [attack.program for attack in hostile.RESULTS], stop_at_raise=False)
-        assert time.monotonic() - started < 90
         assert not [run for run in runs if run.status == "error"]
         assert all(text[0] in "hXE" for run in runs for text in run.results)
         assert sandbox.run_all(hostile.SUITE, [hostile.HONEST])[0].results == hostile.EXPECTED
@@ -80,9 +74,7 @@ def test_hostile_sources_neither_stop_nor_change_the_normal_forms_of_their_neigh
     honest = [f"def f( x ):\n    return x+{n}  # comment" for n in range(len(hostile.SOURCES))]
     programs = [text for pair in zip(honest, hostile.SOURCES, strict=True) for text in (pair[0], pair[1].program)]
     with Sandbox(1, unsafe_exec=True) as sandbox:
-        started = time.monotonic()
         forms = sandbox.normalised(programs)
-        assert time.monotonic() - started < 60
     assert forms[::2] == [f"def f(x):\n    return x + {n}" for n in range(len(honest))]
     parsed = {attack.name for attack, form in zip(hostile.SOURCES, forms[1::2], strict=True) if form is not None}
     assert {"empty", "no function", "decorators", "spaces"} <= parsed

@@ -5,5 +5,6 @@
 - plugins: `toy`, `broken_plugins`, `hostile_plugins`, `never_ending`, `counting_trainer`, `verl_recording`
 - models and pools: `tiny_checkpoints`, `tiny_proteins`, `training_runs`, `selector_pools`, `vector_pools`
 - oracles: `exact_sampling`, `repexp_features`, `paper_scheme`, `evalplus_verdicts`, `mutants`, `hostile_code`
+- the sandbox and the code tasks: `sandboxes`, `canonical_values`, `evalplus_problems`
 - servers: `openai_server`, `hub_server`; programs that run as processes: `ray_nodes`, `verl_hidden_states`
 """

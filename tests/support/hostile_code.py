@@ -1,4 +1,4 @@
-"""Programs that try to cheat, to do harm or to hang, and the surroundings in which one sees whether they could.
+"""Hostile programs (corpora/hostile_programs.py) in the sandbox, and the surroundings in which their harm is seen.
 
 Every program should define `solve(x)`; right is `x * FACTOR + SUMMAND` with secret numbers, so whatever is right was
 stolen. They know where to strike: `@NAME@` in a program becomes a path, a port or a process id of the surroundings.
@@ -16,19 +16,22 @@ import subprocess
 import sys
 import tempfile
 import textwrap
-import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from corpora import hostile_programs as corpus
+
 from harness import HarnessError
 from harness_tasks.sandbox import Run, Sandbox, Suite, encode
 from support.processes import descendants
+from support.sandboxes import programs_cpu_s
 
 FACTOR, SUMMAND = secrets.randbits(60) | 1, secrets.randbits(60)
 INPUTS = [[3], [5], [8]]
 EXPECTED = [encode(x * FACTOR + SUMMAND) for (x,) in INPUTS]
 HONEST = f"def solve(x): return x * {FACTOR} + {SUMMAND}"
+MOST_CPU_S = 10.0  # of one attack: the suite's second, the two in which it is defined, and a wide margin
 SUITE = Suite("attacks", "solve", INPUTS, [0.2] * 3, memory_bytes=256 << 20, output_bytes=1 << 20, total_cpu_s=1.0)
 
 # What a program can see of the process it starts in: must be the same for every program.
@@ -52,15 +55,10 @@ def descriptors():
 
 @dataclass(frozen=True)
 class Attack:
-    """One program.
-
-    bound_s   the wall time after which it must have been answered, on an idle machine
-    steals    it only reads, which the tier "none" does not prevent
-    """
+    """One program; `steals`: it only reads, which the tier "none" does not prevent."""
 
     name: str
     program: str
-    bound_s: float = 3.0
     steals: bool = False
 
 
@@ -150,7 +148,7 @@ def surroundings() -> Iterator[Surroundings]:
             around.close()
 
 
-def complaints(sandbox: Sandbox, attacks: list[Attack], slack_s: float = 20.0) -> list[str]:
+def complaints(sandbox: Sandbox, attacks: list[Attack]) -> list[str]:
     """What went wrong when these programs ran, one after the other, on a sandbox with one worker."""
     found: list[str] = []
     with surroundings() as around:
@@ -159,12 +157,12 @@ def complaints(sandbox: Sandbox, attacks: list[Attack], slack_s: float = 20.0) -
             return [f"the fingerprint: {fingerprint}"]
         family = len(descendants())
         for attack in attacks:
-            started = time.monotonic()
+            before_s = programs_cpu_s(sandbox)
             (run,) = sandbox.run_all(SUITE, [around.program(attack)], stop_at_raise=False)
-            elapsed = time.monotonic() - started
+            cpu_s = programs_cpu_s(sandbox) - before_s
             found += [f"{attack.name}: {problem}" for problem in _problems(run, around)]
-            if elapsed > attack.bound_s + slack_s:
-                found.append(f"{attack.name}: took {elapsed:.1f} s")
+            if cpu_s > MOST_CPU_S:
+                found.append(f"{attack.name}: took {cpu_s:.1f} CPU s")
             after = sandbox.run_all(SUITE, [HONEST, FINGERPRINT])
             if after[0].results != EXPECTED:
                 found.append(f"{attack.name}: the honest program after it: {after[0]}")
@@ -209,717 +207,24 @@ def tried(action):
 """
 
 
-def _attacks(text: str, bound_s: float = 3.0, steals: bool = False) -> list[Attack]:
+def _attacks(text: str, steals: bool = False) -> list[Attack]:
     found = []
     for name, program in _programs(text).items():
         strikes = "tried(" in program or "libc" in program
-        found.append(Attack(name, STRIKE + program if strikes else program, bound_s, steals))
+        found.append(Attack(name, STRIKE + program if strikes else program, steals))
     return found
 
 
-FORGERY = _attacks(r"""
-## equal to everything
-class Same:
-    def __eq__(self, other): return True
-    def __ne__(self, other): return False
-    def __hash__(self): return 0
-def solve(x): return Same()
-## int that is equal to everything
-class Same(int):
-    def __eq__(self, other): return True
-    def __ne__(self, other): return False
-    def __hash__(self): return 0
-    def __index__(self): return 0
-    def __format__(self, spec): return "1"
-    def __repr__(self): return "1"
-def solve(x): return [Same(x)]
-## str that lies
-class Text(str):
-    def __str__(self): return "i1\n=ok "
-    __repr__ = __str__
-    def __len__(self): return 10 ** 9
-    def __iter__(self): raise SystemExit
-def solve(x): return Text("x")
-## list that lies
-class Items(list):
-    def __iter__(self): return iter([1] * 10)
-    def __len__(self): return -1
-    def __getitem__(self, index): raise SystemExit
-def solve(x): return Items([x])
-## dict that lies
-class Mapping(dict):
-    def items(self): return [(1, 2)]
-    def __iter__(self): raise SystemExit
-    def __len__(self): raise SystemExit
-def solve(x): return Mapping({x: x})
-## numbers that lie
-from fractions import Fraction
-from decimal import Decimal
-class Ratio(Fraction):
-    numerator = property(lambda self: 1 / 0)
-class Number(Decimal):
-    def __str__(self): return "\n=ok "
-class Real(float):
-    def __repr__(self): return "\n=ok "
-def solve(x): return [Ratio(1, 3), Number("1.5"), Real(2.5)]
-## a class that lies about itself
-class Meta(type):
-    def __eq__(self, other): return True
-    def __hash__(self): raise SystemExit
-    def __instancecheck__(self, other): return True
-    def __subclasscheck__(self, other): return True
-    __name__ = property(lambda self: "\n=ok ")
-    __module__ = "numpy"
-class Liar(metaclass=Meta):
-    __class__ = property(lambda self: int)
-    __module__ = "numpy"
-    dtype = "int64"
-    def item(self): return 1
-    def __reduce__(self): return (exec, ("1 / 0",))
-def solve(x): return [Liar(), Liar]
-## an exception that lies
-class Meta(type):
-    __name__ = property(lambda self: "\n0 i1")
-class Trouble(BaseException, metaclass=Meta):
-    def __str__(self): raise SystemExit
-Trouble.__qualname__ = "x\n=ok "
-Odd = type("a b\n=ok ", (Exception,), {})
-def solve(x): raise Trouble if x == 3 else Odd
-## all frames
-import sys
-def solve(x):
-    frame, found = sys._getframe(), []
-    while frame:
-        for place in (frame.f_locals, frame.f_globals):
-            for name, value in list(place.items()):
-                if "expect" in name.lower() or "result" in name.lower(): found.append(value)
-        frame = frame.f_back
-    return found[-1] if found else None
-## all objects
-import gc
-def solve(x):
-    for thing in gc.get_objects():
-        if type(thing) is list and len(thing) == 3 and all(type(y) in (int, str) for y in thing):
-            return thing[0]
-## another program's source or results in memory
-import ctypes, re
-WANTED = [re.compile(rb"return x \* (\d{10,}) \+ (\d{10,})"), re.compile(rb"\d+ (i[0-9a-f]{12,})\n")]
-def memory():
-    with open("/proc/self/maps") as maps:
-        for line in maps:
-            span, rights, *_ = line.split()
-            low, high = (int(end, 16) for end in span.split("-"))
-            if rights.startswith("rw") and high - low < 1 << 27:
-                yield ctypes.string_at(low, high - low)
-def solve(x):
-    for piece in memory():
-        for match in WANTED[0].finditer(piece):
-            return x * int(match[1]) + int(match[2])
-        for match in WANTED[1].finditer(piece):
-            return int(match[1][1:], 16)
-    return "nothing"
-## an encoder replaced
-import sys
-def solve(x):
-    frame = sys._getframe(1)
-    names = frame.f_globals
-    names["canonical"].encode = lambda *rest: "i1"
-    names["canonical"].string = lambda *rest: "i1"
-    names["_text"] = lambda *rest: "i2"
-    return 1
-## built-ins replaced
-import builtins
-NAMES = "isinstance issubclass type len sorted max zip next repr memoryview print"
-def solve(x):
-    for name in NAMES.split(): setattr(builtins, name, lambda *rest, **named: True)
-    return [x, {x}, {x: (1.5,)}, object()]
-## modules replaced
-import os, select, signal, sys, time, re
-def solve(x):
-    os.write = os._exit = time.thread_time_ns = time.process_time_ns = select.poll = signal.signal = lambda *rest: 0
-    re.fullmatch = re.compile = None
-    sys.modules.clear()
-    raise ValueError if x == 5 else SystemExit
-## lines of its own
-import os
-def solve(x):
-    os.write(3, b"1 i15\n1 i15\n1 i15\n=ok \n")
-    os._exit(0)
-## our fault, it says
-import os
-os.write(3, b"=error the harness is broken\n")
-def solve(x): return 0
-## stopped by the judge, it says
-import os
-os.write(3, b"1 i1\n=stopped by the judge\n")
-os._exit(0)
-## confined once more
-import os
-os.write(3, b"+\n+\n1 i1\n")
-def solve(x): return 0
-## lines without end
-import os
-def solve(x):
-    while True:
-        try: os.write(3, b"1" * 65536)
-        except BlockingIOError: pass
-## empty lines without end
-import os
-while True:
-    try: os.write(3, b"\n" * 65536)
-    except BlockingIOError: pass
-## half a line
-import os
-os.write(3, b"12 i1")
-os._exit(0)
-## frames of the fork server
-import os, struct
-frame = struct.pack("<cI", b"e", 11) + b'["exit", 0]' + struct.pack("<cI", b"+", 0)
-for fd in range(64):
-    try: os.write(fd, b"1 i15\n" + frame)
-    except OSError: pass
-os._exit(0)
-## garbage everywhere
-import os
-for fd in range(64):
-    try: os.write(fd, bytes(range(256)) * 8)
-    except OSError: pass
-def solve(x): return x
-## every descriptor closed
-import os
-os.closerange(0, 64)
-def solve(x): return x
-## output closed, running on
-import os
-os.close(3)
-def solve(x):
-    while True: pass
-## exits well
-import os
-def solve(x): os._exit(0)
-## exits politely
-raise SystemExit(0)
-## ends at the end
-import atexit, os
-atexit.register(os.write, 3, b"1 i15\n=ok \n")
-class Last:
-    def __del__(self): os.write(3, b"1 i16\n=ok \n")
-last = Last()
-def solve(x): raise SystemExit
-## traces us
-import sys
-def tracer(frame, event, argument):
-    for name in list(frame.f_locals):
-        if name in ("value", "made", "text", "line"):
-            frame.f_locals[name] = "i1"
-    return tracer
-def solve(x):
-    sys.settrace(tracer)
-    sys._getframe(1).f_trace = tracer
-    return x
-## exceptions thrown into us
-import ctypes, threading, time
-main = threading.get_ident()
-def throw():
-    for _ in range(200):
-        ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(main), ctypes.py_object(KeyboardInterrupt))
-        time.sleep(0.0005)
-def solve(x):
-    threading.Thread(target=throw, daemon=True).start()
-    return [x] * 20000
-## a set that changes while it is read
-import threading
-shared = set()
-def stir():
-    n = 0
-    while True:
-        shared.add(n); shared.discard(n - 50); n += 1
-def solve(x):
-    if x == 3: threading.Thread(target=stir, daemon=True).start()
-    return shared
-## the inputs changed
-import sys
-def solve(x):
-    inputs = sys._getframe(1).f_locals["suite"]["inputs"]
-    inputs.clear()
-    return inputs
-## a comparison patched
-import numpy
-numpy.allclose = numpy.array_equal = lambda *rest, **named: True
-numpy.dtype = numpy.generic = None
-def solve(x): return numpy.int64(x)
-## a result that would take 4 GB to read
-import os
-def solve(x): os.write(3, b"1 nbytes:iffffffff;\n")
-## numpy scalars of little precision
-import numpy
-def solve(x): return numpy.float16("inf") if x == 3 else numpy.float32(x) if x == 5 else numpy.datetime64(x, "ns")
-## numpy scalars that lie
-import numpy
-class Same(numpy.float64):
-    def __eq__(self, other): return True
-    def item(self): return "\n=ok "
-def solve(x): return [Same(x), numpy.array([x], dtype=object), numpy.void(b"x"), numpy.longdouble(x)]
-""")
-
-PROCESSES = _attacks(
-    r"""
-## fork
-import os
-def solve(x):
-    if os.fork() == 0:
-        while True: pass
-    return x
-## fork bomb
-import os
-def solve(x):
-    for _ in range(100):
-        try: os.fork()
-        except OSError: pass
-## fork by libc
-def solve(x): return [libc.fork(), libc.vfork()]
-## clone by number
-def solve(x): return [libc.syscall(number, 17, 0, 0, 0, 0) for number in (56, 57, 58, 220)]
-## clone3 by number
-arguments = (ctypes.c_uint64 * 11)(0, 0, 0, 0, 17)
-def solve(x): return libc.syscall(435, arguments, ctypes.sizeof(arguments))
-## fork by the i386 gate
-import ctypes, mmap
-code = mmap.mmap(-1, 4096, prot=mmap.PROT_READ | mmap.PROT_WRITE | mmap.PROT_EXEC)
-code.write(b"\xb8\x02\x00\x00\x00\xcd\x80\xc3")
-def solve(x): return ctypes.CFUNCTYPE(ctypes.c_int)(ctypes.addressof(ctypes.c_char.from_buffer(code)))()
-## x32 calls
-def solve(x): return [libc.syscall(0x40000000 + number, 0, 0, 0) for number in (57, 58, 59, 62)]
-## exec
-import os
-def solve(x): os.execv("/bin/sh", ["sh", "-c", "touch @FOLDER@/exec"])
-## exec by descriptor
-import sys
-def solve(x):
-    fd = os.open(sys.executable, os.O_RDONLY)
-    return libc.fexecve(fd, (ctypes.c_char_p * 2)(b"python", None), (ctypes.c_char_p * 1)(None))
-## spawn
-import subprocess
-def solve(x):
-    ways = [
-        lambda: os.posix_spawn("/bin/sh", ["sh", "-c", "touch @FOLDER@/spawn"], {}),
-        lambda: os.system("touch @FOLDER@/system"),
-        lambda: subprocess.run(["touch", "@FOLDER@/run"]),
-        lambda: os.popen("touch @FOLDER@/popen").read(),
-    ]
-    return [tried(way) for way in ways]
-## multiprocessing
-import multiprocessing
-def work(): open("@FOLDER@/worker", "w")
-def solve(x): multiprocessing.get_context("fork").Process(target=work).start()
-## kill the parent
-import os
-def solve(x): os.kill(os.getppid(), 9)
-## kill everyone
-import os
-def solve(x):
-    for pid in (-1, 0, 1, 2, os.getppid(), @PID@, @HARNESS@):
-        for signal in (9, 15, 19):
-            try: os.kill(pid, signal)
-            except OSError: pass
-    return x
-## kill in other ways
-def solve(x):
-    parent, info = os.getppid(), (ctypes.c_int * 32)(9, 0, -1)
-    event = (ctypes.c_int * 16)(0, 0, 9, 4, parent)
-    done = [libc.syscall(222, 1, event, info)]
-    for target in (parent, @PID@):
-        done += [libc.syscall(number, target, target, 9) for number in (200, 234, 130, 131)]
-        done += [libc.syscall(number, target, 9, info) for number in (129, 138)]
-        done.append(libc.syscall(424, libc.syscall(434, target, 0), 9, None, 0))
-    return done
-## kill by file owner
-def solve(x):
-    done = []
-    reading, writing = os.pipe()
-    for fd in (reading, writing, 0, 3):
-        for victim in (os.getppid(), @PID@):
-            done += [libc.fcntl(fd, 8, victim), libc.fcntl(fd, 10, 9), libc.fcntl(fd, 4, 0o20000 | 0o4000)]
-    os.write(writing, b"x")
-    return done
-## trace and overwrite
-def solve(x):
-    parent, buffer = os.getppid(), ctypes.create_string_buffer(64)
-    span = (ctypes.c_uint64 * 2)(ctypes.addressof(buffer), 64)
-    done = [libc.ptrace(16, target, 0, 0) for target in (parent, @HARNESS@)] + [libc.ptrace(0x4206, parent, 0, 0)]
-    done += [libc.process_vm_readv(parent, span, 1, span, 1, 0), libc.process_vm_writev(parent, span, 1, span, 1, 0)]
-    for name in (f"/proc/{parent}/mem", "/proc/@HARNESS@/mem"):
-        done.append(tried(lambda: os.open(name, os.O_RDWR)))
-    return done
-## change what one is
-CALLS = [
-    ("prctl", 4, 1), ("prctl", 1, 0), ("prctl", 38, 0), ("prctl", 22, 0), ("setsid",), ("setpgid", 0, 0),
-    ("setuid", 0), ("setgid", 0), ("setgroups", 0, 0), ("nice", 10), ("unshare", 0x10000000),
-    ("personality", 0x0040000), ("chroot", b"/"), ("mount", b"none", b"/tmp", b"tmpfs", 0, 0), ("umount", b"/proc"),
-    ("pivot_root", b"/", b"/"), ("sethostname", b"x", 1), ("setpriority", 0, 0, 10), ("sched_setscheduler", 0, 1, 0),
-    ("umask", 0), ("chdir", b"/tmp"), ("swapon", b"/x", 0), ("mlockall", 3), ("ioperm", 0, 1, 1), ("daemon", 0, 0),
-]
-def solve(x): return [getattr(libc, name)(*rest) for name, *rest in CALLS if hasattr(libc, name)]
-## limits lifted
-import resource
-def solve(x):
-    done = []
-    for name in ("AS", "CPU", "NOFILE", "FSIZE", "CORE"):
-        limit = getattr(resource, "RLIMIT_" + name)
-        for pair in ((-1, -1), (0, 0), resource.getrlimit(limit)):
-            done.append(tried(lambda: resource.setrlimit(limit, pair)))
-    return done
-## a thread that stays
-import threading
-def stay():
-    while True: pass
-def solve(x):
-    if x == 3: threading.Thread(target=stay).start()
-    return x
-## many threads
-import threading, time
-threading.stack_size(65536)
-def solve(x):
-    for _ in range(300):
-        try: threading.Thread(target=time.sleep, args=(100,), daemon=True).start()
-        except (RuntimeError, MemoryError): break
-    return threading.active_count() > 0
-## very many threads
-import _thread, threading
-threading.stack_size(32768)
-lock = _thread.allocate_lock()
-lock.acquire()
-def solve(x):
-    for _ in range(10 ** 6):
-        try: _thread.start_new_thread(lock.acquire, ())
-        except (RuntimeError, MemoryError): break
-    lock.acquire()
-## stop oneself
-import os, signal
-def solve(x):
-    for number in (signal.SIGSTOP, signal.SIGTSTP, signal.SIGSEGV):
-        try: os.kill(os.getpid(), number)
-        except OSError: pass
-    signal.raise_signal(signal.SIGSTOP)
-## abort
-import os
-def solve(x): os.abort()
-## crash
-import ctypes
-def solve(x): return ctypes.string_at(1)
-## a core
-import ctypes, os, resource
-def solve(x):
-    try: resource.setrlimit(resource.RLIMIT_CORE, (-1, -1))
-    except (OSError, ValueError): pass
-    ctypes.memset(0, 1, 1)
-"""
-)
-
-FILES = _attacks(r"""
-## write files
-import io, pathlib, tempfile
-def solve(x):
-    ways = [
-        lambda: open("@VICTIM@", "w").write("x"), lambda: io.FileIO("@FOLDER@/new", "w"),
-        lambda: os.open("@VICTIM@", os.O_RDWR), lambda: os.open("@VICTIM@", os.O_WRONLY | os.O_APPEND),
-        lambda: os.open("@VICTIM@", os.O_RDONLY | os.O_TRUNC), lambda: os.open("@FOLDER@", os.O_TMPFILE | os.O_RDWR),
-        lambda: pathlib.Path("@FOLDER@/p").write_text("x"), lambda: tempfile.TemporaryFile(dir="@FOLDER@"),
-        lambda: open("/dev/shm/x", "w"), lambda: open("/tmp/x", "w"), lambda: open(os.__file__, "a"),
-        lambda: open(os.path.dirname(os.__file__) + "/__pycache__/x.pyc", "wb"),
-        lambda: open("/proc/self/comm", "w"), lambda: open("/proc/sys/kernel/hostname", "w"),
-    ]
-    return [tried(way) for way in ways]
-## change files
-import shutil
-def solve(x):
-    ways = [
-        lambda: os.unlink("@VICTIM@"), lambda: os.rename("@VICTIM@", "@FOLDER@/moved"),
-        lambda: os.truncate("@VICTIM@", 0), lambda: os.chmod("@VICTIM@", 0), lambda: os.utime("@VICTIM@"),
-        lambda: os.chown("@VICTIM@", 1, 1), lambda: os.setxattr("@VICTIM@", "user.x", b"x"),
-        lambda: os.link("@VICTIM@", "@FOLDER@/link"), lambda: os.symlink("/", "@FOLDER@/symlink"),
-        lambda: os.mkdir("@FOLDER@/folder"), lambda: os.mkfifo("@FOLDER@/fifo"), lambda: os.mknod("@FOLDER@/node"),
-        lambda: shutil.rmtree("@FOLDER@", onerror=lambda *rest: None), lambda: os.rmdir("@FOLDER@"),
-    ]
-    return [tried(way) for way in ways]
-## rare ways to a file
-HOW = (ctypes.c_uint64 * 3)(0o101, 0o666, 0)
-def solve(x):
-    path, parameters = ctypes.c_char_p(b"@FOLDER@/rare"), (ctypes.c_uint32 * 30)()
-    return [
-        libc.syscall(2, path, 0o101, 0o666), libc.syscall(85, path, 0o666), libc.syscall(437, -100, path, HOW, 24),
-        libc.syscall(304, -100, path, 0o101), libc.syscall(425, 8, parameters), libc.memfd_create(b"x", 0),
-        libc.shm_open(b"/x", 0o102, 0o666), libc.syscall(321, 0, parameters, 64),
-        libc.syscall(248, b"user", b"x", b"x", 1, -3),
-    ]
-## databases
-import dbm.dumb, shelve, sqlite3
-def solve(x):
-    ways = [
-        lambda: sqlite3.connect("@FOLDER@/base").execute("create table t (x)"),
-        lambda: dbm.dumb.open("@FOLDER@/dbm", "n"), lambda: shelve.open("@FOLDER@/shelf"),
-    ]
-    return [tried(way) for way in ways]
-""") + _attacks(
-    r"""
-## read files
-import glob, linecache
-def solve(x):
-    parent = os.getppid()
-    ways = [
-        lambda: open("@SECRET@").read(), lambda: os.read(os.open("@SECRET@", os.O_RDONLY), 100),
-        lambda: linecache.getline("@SECRET@", 1), lambda: open("/proc/@HARNESS@/environ").read(),
-        lambda: open("/proc/1/root@SECRET@").read(), lambda: open(f"/proc/{parent}/root@SECRET@").read(),
-        lambda: os.listdir("@FOLDER@"), lambda: glob.glob("@FOLDER@/*"), lambda: open("/etc/passwd").read(),
-    ]
-    return [tried(way) for way in ways]
-## read the environment
-import os, ctypes
-def solve(x):
-    found = [dict(os.environ), ctypes.CDLL(None).getenv(b"HARNESS_CANARY")]
-    for pid in ("self", "1", "2", os.getppid(), @HARNESS@):
-        for name in ("environ", "cmdline"):
-            try: found.append(open(f"/proc/{pid}/{name}").read())
-            except OSError: pass
-    return found
-## import what is installed
-import os, sys
-library = os.path.dirname(os.__file__)
-sys.path += [library + "/site-packages", library + "/dist-packages", "/usr/lib/python3/dist-packages"]
-def solve(x):
-    found = []
-    for name in ("pip", "setuptools", "pytest", "evalplus", "torch", "harness", "harness_tasks.sandbox", "pluggy"):
-        try: found.append(__import__(name).__name__)
-        except ImportError: pass
-    if found: return "@ABSTRACT@"
-""",
-    steals=True,
-)
-
-NETWORK = _attacks(r"""
-## connect
-import socket
-PLACES = [
-    (2, ("127.0.0.1", @TCP@)), (2, ("localhost", @TCP@)), (10, ("::1", @TCP@)), (1, "@UNIX@"), (1, "\0@ABSTRACT@"),
-]
-def solve(x): return [tried(lambda: socket.socket(family, 1).connect(address)) for family, address in PLACES]
-## datagrams
-import socket
-def solve(x):
-    ways = [
-        lambda: socket.socket(2, 2).sendto(b"x", ("127.0.0.1", @UDP@)),
-        lambda: socket.socketpair()[0].sendto(b"x", "@UNIX@"),
-        lambda: socket.socket(2, 3, 1), lambda: socket.socket(16, 3), lambda: socket.socket(17, 3),
-    ]
-    return [tried(way) for way in ways]
-## listen
-import socket
-def solve(x): return bool(socket.create_server(("127.0.0.1", 0)))
-## fetch
-import urllib.request
-def solve(x): return urllib.request.urlopen("http://127.0.0.1:@TCP@/", timeout=1).read()
-## sockets by number
-def solve(x): return [libc.syscall(number, 2, 1, 0, 0) for number in (41, 42, 49, 53, 198, 203)]
-""")
-
-TIME = _attacks(
-    r"""
-## busy
-def solve(x):
-    while True: pass
-## busy, and catches all
-def solve(x):
-    while True:
-        try:
-            while True: pass
-        except BaseException: pass
-## busy while defined
-while True: pass
-## busy in C
-def solve(x): return sum(range(10 ** 15))
-## busy in threads
-import threading
-def busy():
-    while True: pass
-def solve(x):
-    for _ in range(4): threading.Thread(target=busy, daemon=True).start()
-    threading.Event().wait(4)
-## a huge power
-def solve(x): return 9 ** 9 ** 9
-## a slow pattern
-import re
-def solve(x): return re.match(r"(a+)+$", "a" * 60 + "b")
-## limits disarmed
-import ctypes, signal
-def solve(x):
-    for number in (signal.SIGPROF, signal.SIGALRM, signal.SIGXCPU, signal.SIGTERM, signal.SIGVTALRM):
-        for action in (signal.SIG_IGN, lambda *rest: None):
-            try: signal.signal(number, action)
-            except OSError: pass
-    for clock in (signal.ITIMER_REAL, signal.ITIMER_PROF, signal.ITIMER_VIRTUAL):
-        try: signal.setitimer(clock, 0)
-        except OSError: pass
-    try: signal.alarm(0)
-    except OSError: pass
-    try: signal.pthread_sigmask(signal.SIG_BLOCK, range(1, 65))
-    except OSError: pass
-    zero = (ctypes.c_long * 4)()
-    for clock in (0, 2): ctypes.CDLL(None).setitimer(clock, zero, None)
-    while True: pass
-## our own timer found
-import sys
-def solve(x):
-    names = sys._getframe(1).f_globals
-    names["confinement"].arm(0, 0)
-    names["_arm"] = lambda *rest: None
-    while True: pass
-## prints
-def solve(x):
-    while True: print("x" * 1000)
-## warns
-import warnings
-def solve(x):
-    while True: warnings.warn("x" * 1000)
-## recursion
-import sys
-sys.setrecursionlimit(10 ** 9)
-def solve(x): return solve(x + 1)
-## recursion in C
-import sys
-sys.setrecursionlimit(10 ** 9)
-def solve(x):
-    deep = []
-    for _ in range(10 ** 6): deep = [deep]
-    return repr(deep)
-## asks for input
-def solve(x): return input()
-""",
-    bound_s=8.0,
-)
-
-SLEEP = _attacks(
-    r"""
-## waits for itself
-import threading
-lock = threading.Lock()
-lock.acquire()
-def solve(x): lock.acquire()
-""",
-    bound_s=10.0,
-)
-
-MEMORY = _attacks(
-    r"""
-## much at once
-def solve(x): return bytearray(64 << 30)
-## ever more
-def solve(x):
-    kept = []
-    while True: kept.append(bytearray(1 << 20))
-## ever more, and catches
-def solve(x):
-    kept = []
-    while True:
-        try: kept.append([0] * 100000)
-        except MemoryError: pass
-## mapped
-import mmap
-def solve(x): return len(mmap.mmap(-1, 100 << 30))
-## a dict that doubles
-def solve(x):
-    table = {}
-    for n in range(10 ** 9): table[n] = str(n)
-## while defined
-big = "x" * (8 << 30)
-def solve(x): return 1
-""",
-    bound_s=6.0,
-)
-
-RESULTS = _attacks(
-    r"""
-## deep
-def solve(x):
-    made = []
-    for _ in range(10 ** 5): made = [made]
-    return made
-## deep dicts
-def solve(x):
-    made = {}
-    for _ in range(10 ** 5): made = {1: made}
-    return made
-## contains itself
-def solve(x):
-    made = []
-    made.append(made)
-    return [made, {1: made}]
-## contains itself twice
-def solve(x):
-    made = [1]
-    for _ in range(95): made = [made, made]
-    return made
-## long
-def solve(x): return "x" * (50 << 20)
-## many
-def solve(x): return [0] * (8 << 20)
-## a long int
-def solve(x): return 1 << (8 << 21)
-## colliding ints
-def solve(x): return {n * (2 ** 61 - 1) for n in range(2000)}
-## long strings in a dict
-def solve(x): return {str(n): "\u20ac" * 1000 for n in range(1000)}
-## surrogates
-def solve(x): return ["\ud83d\ude00", "\udc80", "\0", "\n1 i1\n=ok ", {"\ud800": "\udfff"}]
-## no numbers
-def solve(x): return [float("nan"), -float("inf"), complex("nan+infj"), 1e308 * 10]
-## without end
-import itertools
-def solve(x): return itertools.count()
-## no values
-import sys
-def solve(x):
-    return [sys, sys.modules, solve, Exception(), memoryview(b"x"), (n for n in "x"), object, NotImplemented, ...]
-## the results of all
-import gc
-def solve(x): return gc.get_objects()
-## hard to be rid of
-class Clinging:
-    def __del__(self):
-        while True: pass
-def solve(x): return Clinging()
-## a coroutine
-async def solve(x): return x
-""",
-    bound_s=12.0,
-)
-
-SOURCES = [
-    Attack("empty", ""),
-    Attack("no function", "x = 1"),
-    Attack("no function, but a number", "solve = 7"),
-    Attack("NUL", "def solve(x): return 1\0"),
-    Attack("lone surrogate", "def solve(x): return '\ud800'\ud800"),
-    Attack("parentheses", "(" * 10**5 + ")" * 10**5),
-    Attack("brackets", "[" * 10**5),
-    Attack("minus signs", "x = " + "-" * 10**5 + "1"),
-    Attack("not", "x = " + "not " * 10**5 + "1"),
-    Attack("lambdas", "x = " + "lambda: " * 10**4 + "1"),
-    Attack("a sum of 2 MB", "x = " + "1+" * 10**6 + "1", 10.0),
-    Attack("attributes", "x = x" + ".x" * 10**5, 10.0),
-    Attack("calls", "x = x" + "()" * 10**5, 10.0),
-    Attack("indentation", "".join(" " * n + "if 1:\n" for n in range(99)) + " " * 99 + "x\n"),
-    Attack("a long literal", "x = " + "9" * 10**6),
-    Attack("a folded constant", "x = 'x' * 10 ** 10, 1 << 10 ** 10, ((1,) * 10 ** 4) * 10 ** 4"),
-    Attack("spaces", " " * (1 << 20)),
-    Attack("one letter", "x" * (1 << 20)),
-    Attack("elif", "if x: pass\n" + "elif x: pass\n" * 10**4, 10.0),
-    Attack("formats", "x = " + "f'{" * 200 + "1" + "}'" * 200),
-    Attack("decorators", "@x\n" * 10**4 + "def solve(x): return 1", 10.0),
-    Attack("no text", "\x01\x02\x1a\x1b\ufeff"),
-]
+FORGERY = _attacks(corpus.FORGERY)
+PROCESSES = _attacks(corpus.PROCESSES)
+FILES = [*_attacks(corpus.FILES), *_attacks(corpus.SPYING, steals=True)]
+NETWORK = _attacks(corpus.NETWORK)
+MEMORY = _attacks(corpus.MEMORY)
+RESULTS = _attacks(corpus.RESULTS)
+SOURCES = [Attack(name, program) for name, program in corpus.SOURCES.items()]
 
 QUICK = [*FORGERY, *PROCESSES, *FILES, *NETWORK, *MEMORY, *RESULTS, *SOURCES]
-LONG = [*TIME, *SLEEP]
+LONG = [*_attacks(corpus.TIME), *_attacks(corpus.SLEEP)]
 
 
 def main(tier: str, uid: int, which: str) -> None:
@@ -937,7 +242,7 @@ def main(tier: str, uid: int, which: str) -> None:
         print(json.dumps({"refused": str(refusal)}))
         return
     with sandbox:
-        attacks = {"quick": QUICK, "long": LONG, "all": QUICK + LONG}[which]
+        attacks = {"some": QUICK[::6], "quick": QUICK, "long": LONG}[which]
         attacks = [attack for attack in attacks if tier != "none" or not attack.steals]
         print(json.dumps({"attacks": len(attacks), "complaints": complaints(sandbox, attacks)}))
 

@@ -1,0 +1,34 @@
+"""Sandboxes for the tests of this folder: the best one here, and one of each tier."""
+
+from __future__ import annotations
+
+import pytest
+
+from harness import HarnessError
+from harness_tasks.sandbox import Sandbox, tiers
+
+
+@pytest.fixture(scope="session")
+def sandbox():
+    """A sandbox with two workers, in the best tier that this machine has."""
+    with Sandbox(2, unsafe_exec=True) as made:
+        yield made
+
+
+@pytest.fixture(scope="session", params=tiers.TIERS)
+def each_tier(request):
+    """A sandbox with one worker, in each tier that this machine has."""
+    try:
+        made = Sandbox(1, tier=request.param, unsafe_exec=True)
+    except HarnessError as refusal:
+        pytest.skip(str(refusal))
+    with made:
+        yield made
+
+
+@pytest.fixture
+def fresh_tiers():
+    """What was found out about tiers is forgotten, before and after."""
+    tiers._problem.cache_clear()
+    yield
+    tiers._problem.cache_clear()

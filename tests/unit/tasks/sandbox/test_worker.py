@@ -1,0 +1,215 @@
+"""Workers that are lost or hang, and what is left of them when their sandbox, or the harness, ends."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import subprocess
+import sys
+import textwrap
+import threading
+
+import pytest
+from support.processes import alive, descendants, wait_until_ended
+from support.sandboxes import NINE_SIXTEEN, SQUARE, SQUARES, strike, worker_processes
+
+from harness import HarnessError
+from harness_tasks.sandbox import Sandbox, Suite, bounds, find_tier, worker
+from harness_tasks.sandbox.transcript import WorkerLost
+
+END_S = 60.0  # a loaded machine takes long to end processes
+# After the first result no pipe holds the second: a worker that the judge ends then has not delivered it.
+LONG = "def square(x): return str(x) * 10**6"
+LONG_HEADS = ['s"' + digit * 198 for digit in "34"]
+
+
+def test_a_lost_worker_is_replaced_and_its_program_run_again_but_once(each_tier):
+    judged = []
+
+    def judge(program, test, text):
+        judged.append(test)
+        return len(judged) > 1 or strike(each_tier, signal.SIGKILL)
+
+    run = each_tier.run_all(SQUARES, [LONG], judge)[0]
+    assert (run.status, run.results, judged) == ("ok", LONG_HEADS, [0, 0, 1])
+    run = each_tier.run_all(SQUARES, [LONG], lambda *result: judged.append(7) or strike(each_tier, signal.SIGKILL))[0]
+    assert (run.status, run.results, judged) == ("error", [], [0, 0, 1, 7, 7])
+    assert "lost its worker twice" in run.detail
+    assert each_tier.run_all(SQUARES, [SQUARE])[0].results == NINE_SIXTEEN
+
+
+def test_idle_workers_that_died_are_no_error():
+    both = threading.Barrier(2)
+    with Sandbox(2, unsafe_exec=True) as sandbox:
+        sandbox.run_all(SQUARES, [SQUARE] * 2, lambda program, test, text: test > 0 or both.wait(END_S) >= 0)
+        assert len(sandbox._idle["plain"]) == 2
+        strike(sandbox, signal.SIGKILL)
+        assert [run.results for run in sandbox.run_all(SQUARES, [SQUARE] * 5)] == [NINE_SIXTEEN] * 5
+
+
+def test_a_worker_that_hangs_is_given_up(monkeypatch):
+    family = set()
+
+    def freeze(*result):
+        family.update(worker_processes(sandbox))
+        return strike(sandbox, signal.SIGSTOP)
+
+    with Sandbox(1, unsafe_exec=True) as sandbox:
+        with monkeypatch.context() as hasty:
+            for module, name, value in ((worker, "SPARE_S", 1.0), (bounds, "IDLE_S", 1.0), (bounds, "WALL_PER_CPU", 0)):
+                hasty.setattr(module, name, value)
+            run = sandbox.run_all(SQUARES, [LONG], freeze)[0]
+        assert (run.status, "in time" in run.detail) == ("error", True)
+        assert sandbox.run_all(SQUARES, [SQUARE])[0].results == NINE_SIXTEEN
+        assert family
+        wait_until_ended(family, END_S)
+
+
+def test_a_program_dies_with_its_fork_server(each_tier):
+    family = []
+
+    def judge(program, test, text):
+        if family:
+            return False  # when it is run again
+        family.extend(worker_processes(each_tier))
+        os.kill(family[-2], signal.SIGKILL)  # the fork server; the program is the last
+        return True
+
+    suite = Suite("patient", "square", [[3], [4]], [60.0] * 2)  # 20 minutes of wall time each
+    waits = "import time\ndef square(x):\n    time.sleep(600 * (x == 4))\n    return x * x"
+    assert each_tier.run_all(suite, [waits], judge)[0].status == "stopped"
+    wait_until_ended(family, END_S)
+
+
+def test_nothing_outlives_a_closed_sandbox():
+    before = set(descendants())
+    with Sandbox(2, unsafe_exec=True) as sandbox:
+        sandbox.run_all(SQUARES, [SQUARE] * 4 + ["import numpy\n" + SQUARE])
+        assert set(descendants()) > before
+        assert os.getsid(worker_processes(sandbox)[0]) != os.getsid(0)  # a Ctrl-C reaches only the harness
+    wait_until_ended(set(descendants()) - before, END_S)
+    with pytest.raises(HarnessError, match="closed"):
+        sandbox.run_all(SQUARES, [SQUARE])
+
+
+def test_closing_ends_calls_under_way():
+    sandbox = Sandbox(2, unsafe_exec=True)
+    running = threading.Barrier(3)
+    busy = "def square(x):\n    while x == 4: pass"
+    closer = threading.Thread(target=lambda: (running.wait(END_S), sandbox.close()))
+    closer.start()
+    with pytest.raises(HarnessError, match="closed"):
+        sandbox.run_all(SQUARES, [busy] * 2, lambda *result: running.wait(END_S) >= 0)
+    closer.join()
+
+
+# A process that uses a sandbox, and is ended
+
+
+def started(script, *arguments):
+    """A process that runs a script and has printed its first line; and this line."""
+    command = [sys.executable, "-W", "ignore", "-c", textwrap.dedent(script), *arguments]
+    process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+    return process, process.stdout.readline()
+
+
+HARNESS = """
+    import os, sys, threading
+    from harness_tasks.sandbox import Sandbox, Suite
+    sandbox = Sandbox(2, tier=sys.argv[1], unsafe_exec=True)
+    busy = "def f(x):\\n    while x: pass\\n    return 1"
+    suite = Suite("busy", "f", [[0], [1]], [60.0, 60.0])
+    def judge(program, test, text):
+        os.write(1, b"running\\n")  # whole, also from two threads
+        return True
+    def work(): sandbox.run_all(suite, [busy] * 2, judge)
+    if sys.argv[2] == "thread":
+        thread = threading.Thread(target=work)
+        thread.start()
+        thread.join()
+    elif sys.argv[2] == "main":
+        work()
+    else:
+        sandbox.run_all(Suite("quick", "f", [[0]], [1.0]), [busy] * 2, judge)
+        sys.stdin.read()
+"""
+
+
+@pytest.mark.parametrize(
+    ("tier", "where", "number"),
+    [
+        (None, "thread", signal.SIGKILL),
+        (None, "main", signal.SIGINT),
+        pytest.param(None, "idle", signal.SIGKILL, marks=pytest.mark.slow),
+        pytest.param("none", "thread", signal.SIGKILL, marks=pytest.mark.slow),
+    ],
+)
+def test_a_harness_that_is_killed_or_interrupted_leaves_nothing_running(tier, where, number):
+    process, line = started(HARNESS, tier or find_tier(unsafe_exec=True)[0], where)
+    with process:
+        assert line == b"running\n"
+        family = descendants(process.pid)
+        assert len(family) >= 2
+        process.send_signal(number)
+        assert process.wait(END_S) != 0
+    wait_until_ended(family, END_S)
+
+
+def test_a_forked_process_does_not_keep_workers_alive():
+    script = """
+        import os, signal
+        from harness_tasks.sandbox import Sandbox, Suite
+        sandbox = Sandbox(1, unsafe_exec=True)
+        sandbox.run_all(Suite("squares", "square", [[3]], [1.0]), ["def square(x): return x * x"])
+        twin = os.fork()
+        if twin:
+            print(twin, flush=True)
+        signal.pause()
+    """
+    process, line = started(script)
+    twin = int(line)
+    with process:
+        family = set(descendants(process.pid)) - {twin}
+        assert family
+        process.kill()
+    wait_until_ended(family, END_S)
+    assert alive(twin)
+    os.kill(twin, signal.SIGKILL)
+
+
+# What a worker sends
+
+
+WAITS = "\nwhile os.read(0, 1 << 20): pass"
+LEARNS = "import os, struct\nos.write(1, struct.pack('<cIcI', b'+', 0, b'+', 0))\n"  # it greets and takes a suite
+
+
+@pytest.mark.parametrize(
+    ("script", "loss"),
+    [
+        ("raise OSError('no room')", "OSError: no room"),
+        ("import os, struct\nos.write(1, struct.pack('<cI', b'-', 0))" + WAITS, "it did not greet"),
+        (LEARNS + "os.write(1, struct.pack('<cI', b'd', (1 << 20) + 1))" + WAITS, "a frame is too long"),
+        (LEARNS + "os.write(1, struct.pack('<cI', b'x', 0))" + WAITS, "it sent an unknown frame"),
+        (LEARNS + "os.read(0, 1); os.write(2, b'first\\nlast words\\n')", "last words"),
+    ],
+)
+def test_a_worker_that_sends_what_is_no_frame_is_lost(monkeypatch, script, loss):
+    def use():
+        child = worker.Worker(worker.Command([sys.executable], False, {}, {}))
+        try:
+            child.run(SQUARES, SQUARE, None, True)
+        finally:
+            child.kill()
+
+    monkeypatch.setattr(worker, "BOOTSTRAP", script)
+    with pytest.raises(WorkerLost, match=loss):
+        use()
+
+
+def test_every_module_that_is_sent_inside_imports_the_standard_library_only():
+    for name, source in worker._sources():
+        imported = set(re.findall(r"^\s*(?:from|import) ([a-z_0-9.]+)", source, re.M)) - {"."}
+        roots = {module.partition(".")[0] for module in imported if not module.startswith(".")}
+        assert roots <= {*sys.stdlib_module_names, "_sha2", "_sha256"}, name
