@@ -1,37 +1,19 @@
 """Every built-in passes the conformance kit."""
 
-from __future__ import annotations
-
 from importlib.util import find_spec
 
 import pytest
+from corpora.conformance_specs import DATA, QUICK, VARIANTS
 from support.selector_pools import orders_of_each
 
 from harness import HarnessError
 from harness.plugin_system.component import build
 from harness.plugin_system.registry import load_registry
-from harness.testing import findings
+from harness.testing import equivariance, findings, selector_checks
 from harness.testing.other_process import called_elsewhere
 from harness.testing.run_checks import checks
 
 REGISTRY = load_registry()
-DATA = {
-    "mbppplus": "MbppPlus-v0.2.0.jsonl.gz",
-    "humanevalplus": "HumanEvalPlus-v0.1.10.jsonl.gz",
-    "math": "math500.jsonl",
-    "math500": "math500.jsonl",
-    "gsm8k": "gsm8k_test.jsonl",
-    "aime24": "aime24_qwq.jsonl",
-    "aime25": "aime25_qwq.jsonl",
-    "dapo-math": "dapo-math-17k.parquet",
-    "dapo-aime": "aime25_qwq.jsonl",
-}
-QUICK = {"rnd": "rnd:steps=1,width=8"}  # the kit ranks 500 pools and more: 26 s by default
-VARIANTS = ["repexp:first=max", "kcenter:first=max", "dpp-map:kernel=cosine", "dpp-map:first=max", "k-dpp:kernel=rbf"]
-VARIANTS += ["facility-location:similarity=rbf", "facility-location:similarity=euclidean", "length:first=long"]
-VARIANTS += ["answer-round-robin:order=random,unanswered=cluster", "dedup:by=answer", "ngram-coverage:weights=idf"]
-VARIANTS += ["ngram-coverage:unit=character,ngrams=3", "outcome-ucb:bonus=batch,value=none", "logprob:per=token"]
-VARIANTS += ["mmr:alpha=0.1,quality=logprob", "k-dpp:kernel=linear", "repexp:lam=0.01", "unlikely:per=token"]
 
 
 def names(kind: str) -> list[str]:
@@ -52,7 +34,10 @@ def failures(kind: str, spec: str, **context) -> list[str]:
 @pytest.mark.parametrize("spec", [QUICK.get(name, name) for name in names("selector")])
 def test_every_selector_passes_all_checks_in_this_process(spec, monkeypatch):
     in_this_process = tuple(check for check in checks("selector") if check.name != "same-in-another-process")
-    monkeypatch.setattr("harness.testing.selector_checks.CHECKS", in_this_process)
+    small = {"CHECKS": in_this_process, "BUDGET_N": 256, "MEMORY_BYTES": 24 * 2**20}  # still less than (n, n, d)
+    for name, value in small.items():
+        monkeypatch.setattr(selector_checks, name, value)
+    monkeypatch.setattr(equivariance, "SAMPLES", 60)
     assert failures("selector", spec) == []
 
 
@@ -76,13 +61,15 @@ def test_every_sampler_conforms():
 
 
 # esmc and esm3 take proteins alone, of which the kit's texts and prompts are none: their own tests have what they take.
-@pytest.mark.parametrize("spec", [*sorted(set(names("embedder")) - {"esmc", "sentence"}), "random-features:dim=7"])
+@pytest.mark.parametrize(
+    "spec", [*sorted(set(names("embedder")) - {"esmc", "sentence", "tfidf"}), "random-features:dim=7"]
+)
 def test_every_embedder_conforms(spec):
     assert failures("embedder", spec) == []
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("spec", ["sentence", "tfidf:ngrams=1"])
+@pytest.mark.parametrize("spec", ["sentence", "tfidf", "tfidf:ngrams=1", "random-features:dim=7,seed=3"])
 def test_embedders_that_take_longer_conform(spec):
     if spec == "sentence":
         pytest.importorskip("sentence_transformers")

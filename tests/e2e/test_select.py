@@ -1,8 +1,5 @@
 """`harness select` as a user runs it: the documents' commands, JSON from a process, and what it loads."""
 
-from __future__ import annotations
-
-import json
 import re
 import shlex
 
@@ -10,18 +7,7 @@ import numpy as np
 import pytest
 from support.choosing import LINES, of_duplicates, written
 from support.documents import code_blocks
-from support.processes import harness_command, printed_by, run_to_end
-
-
-def test_the_real_command_prints_the_orders_as_json(tmp_path):
-    pool = written(tmp_path / "P.jsonl", [{"problem_id": "only", "responses": [str(i) for i in range(90)]}])
-    vectors = written(tmp_path / "E.npz", {"only": of_duplicates(90, 5, seed=1)})
-    options = ("--pool", pool, "--embeddings", vectors, "--selector", "repexp", "-k", 64, "--json")
-    done = run_to_end(harness_command("select", *options), cwd=tmp_path, check=True)
-    (row,) = json.loads(done.stdout)
-    assert list(row) == ["problem_id", "order", "ordered"]
-    assert (row["problem_id"], len(set(row["order"])), row["ordered"]) == ("only", 64, True)
-    assert not (tmp_path / "runs").exists()
+from support.processes import printed_by
 
 
 def test_given_vectors_load_nothing_that_they_do_not_need(tmp_path):

@@ -1,7 +1,5 @@
 """What a plugin does wrong ends its own row, in one line, and reaches no stdout that holds JSON."""
 
-from __future__ import annotations
-
 import json
 
 import numpy as np
@@ -86,6 +84,7 @@ def test_with_json_what_plugins_print_in_workers_reaches_no_stdout(tmp_path):
     assert done.stderr.count("printed in import") >= 3  # here and in two workers
 
 
+@pytest.mark.slow
 def test_the_kit_takes_no_print_of_a_plugin_for_its_answer():
     outcomes = {row["check"]: row["outcome"] for row in json.loads(loud("check", "selector", "loud").stdout)}
     assert outcomes["same-in-another-process"] == "passed"

@@ -75,3 +75,16 @@ def assert_equally_often(selector: Any, pool: Pool, orders: Iterable[tuple[int, 
     """A chi-square test that a selector gives each of these orders equally often, and no other."""
     orders, rng = list(orders), np.random.default_rng(99)
     assert_law(lambda: tuple(selector.rank(pool, rng)), {order: 1 / len(orders) for order in orders}, draws)
+
+
+def recorded(monkeypatch: Any, owner: Any, name: str, note: Callable[..., Any]) -> list[Any]:
+    """Record the calls of a function or method: a list that gets `note(result, *arguments)` at each call."""
+    notes, function = [], getattr(owner, name)
+
+    def call(*arguments: Any) -> Any:
+        result = function(*arguments)
+        notes.append(note(result, *arguments))
+        return result
+
+    monkeypatch.setattr(owner, name, call)
+    return notes

@@ -1,7 +1,5 @@
 """The house keeps its order: what the core imports, what files are called, what is documented, where tests stand."""
 
-from __future__ import annotations
-
 import ast
 import re
 import shutil

@@ -1,7 +1,5 @@
 """Answer round-robin: one response of each answer in turn, the commonest answer first."""
 
-from __future__ import annotations
-
 from collections import Counter
 from itertools import permutations
 

@@ -1,7 +1,5 @@
 """Uniform selection without repeats."""
 
-from __future__ import annotations
-
 from collections import Counter
 from itertools import permutations
 

@@ -1,12 +1,10 @@
 """Greedy MAP of a determinantal point process: every pick adds most to the log-determinant of the kernel."""
 
-from __future__ import annotations
-
 from functools import partial
 
 import numpy as np
 import pytest
-from support.selector_pools import after, ranked
+from support.selector_pools import after, ranked, recorded
 from support.vector_pools import assert_greedy, large_pool, on_every_family, some_verified, tiny_sets, vector_pool
 
 from harness_selectors.dpp_map import DPPMap, reference_order, reference_residuals
@@ -44,15 +42,6 @@ def test_every_pick_has_the_largest_residual_from_the_start_and_after_what_was_v
         assert_greedy(order, n, residuals, start=len(verified), rtol=1e-7, atol=atol)
 
     on_every_family(check)
-
-
-def test_picks_maximise_the_log_determinant():
-    h = np.random.default_rng(4).normal(size=(8, 3)).astype(np.float32)
-    kernel = reference_gaussian(h) + 1e-6 * np.eye(8)
-    order = ranked(DPPMap(), vector_pool(h))
-    for k in range(1, 8):
-        value = {i: np.linalg.slogdet(kernel[np.ix_(s, s)])[1] for i in order[k:] for s in [[*order[:k], i]]}
-        assert max(value, key=value.__getitem__) == order[k]
 
 
 def test_near_copies_that_set_the_bandwidth_keep_their_digits():
@@ -103,15 +92,7 @@ def test_ties_between_copies_go_to_the_lowest_index_left():
 
 
 def test_pulling_few_picks_computes_few_kernel_entries(monkeypatch):
-    sizes = []
-    block = similarity.Gaussian.block
-
-    def counted(self, left, right):
-        entries = block(self, left, right)
-        sizes.append(entries.size)
-        return entries
-
-    monkeypatch.setattr(similarity.Gaussian, "block", counted)
+    sizes = recorded(monkeypatch, similarity.Gaussian, "block", lambda entries, *_: entries.size)
     h = np.random.default_rng(28).normal(size=(1500, 16)).astype(np.float32)
     ranking = DPPMap().rank(vector_pool(h), np.random.default_rng(0))
     assert not sizes
@@ -121,13 +102,3 @@ def test_pulling_few_picks_computes_few_kernel_entries(monkeypatch):
     assert few <= 48 * 1500
     list(ranking)
     assert few * 10 < sum(sizes)
-
-
-@pytest.mark.filterwarnings("ignore::DeprecationWarning")  # numpy of its day
-def test_picks_are_those_of_submodlibs_log_determinant():
-    submodlib = pytest.importorskip("submodlib")
-    h = large_pool()[:300]
-    theirs = submodlib.LogDeterminantFunction(n=300, mode="dense", lambdaVal=1e-2, sijs=reference_gaussian(h))
-    picks = [index for index, _ in theirs.maximize(budget=60, optimizer="NaiveGreedy", show_progress=False)]
-    seed = next(seed for seed in range(9999) if np.random.default_rng(seed).integers(300) == picks[0])
-    assert ranked(DPPMap(ridge=1e-2), vector_pool(h), seed)[:60] == picks

@@ -3,43 +3,39 @@
 The conformance kit shows the rest: permutations, purity, pickling, seeds, and pools out of the ordinary.
 """
 
-from __future__ import annotations
-
 import math
 import sys
 from collections import Counter
 from functools import partial
+from itertools import permutations
 
 import numpy as np
 import pytest
 from corpora.selector_refusals import ROWS
-from hypothesis import given, settings
-from hypothesis import strategies as st
-from hypothesis.extra.numpy import arrays
 from scipy.stats import chisquare
 from support.processes import printed_by
 from support.refusals import refusal_of
-from support.selector_pools import after, mixed_pool, pool_of, ranked
-from support.vector_pools import FAMILIES, assert_greedy, on_every_family, vector_pool
+from support.selector_pools import after, assert_equally_often, mixed_pool, pool_of, ranked
+from support.vector_pools import FAMILIES, on_every_family, vector_pool
 
 from harness import Pool
 from harness.plugin_system.registry import load_registry
 from harness_selectors.answer_round_robin import AnswerRoundRobin
 from harness_selectors.dedup import Dedup
-from harness_selectors.dpp_map import DPPMap, reference_residuals
-from harness_selectors.facility_location import FacilityLocation, reference_gains, reference_similarities
+from harness_selectors.dpp_map import DPPMap
+from harness_selectors.facility_location import FacilityLocation
+from harness_selectors.in_order import InOrder
 from harness_selectors.k_dpp import KDPP
-from harness_selectors.kcenter import KCenter, reference_distances
+from harness_selectors.kcenter import KCenter
 from harness_selectors.kmeans import KMeans
 from harness_selectors.kmeans_pp import KMeansPP
 from harness_selectors.kmedoids import KMedoids
 from harness_selectors.length import Length
 from harness_selectors.likelihood import Logprob, Unlikely
-from harness_selectors.mmr import MMR, reference_quality, reference_scores
+from harness_selectors.mmr import MMR
 from harness_selectors.ngram_coverage import NgramCoverage
-from harness_selectors.numerics.similarity import reference_cosines, reference_gaussian
 from harness_selectors.outcome_ucb import OutcomeUcb
-from harness_selectors.repexp import RepExp, reference_bonuses
+from harness_selectors.repexp import RepExp
 from harness_selectors.rnd import RandomNetworkDistillation
 from harness_selectors.uniform import Uniform
 
@@ -113,14 +109,6 @@ def test_ties_go_to_the_lowest_index():
         assert order(selector, np.tile(np.eye(4), (3, 1)))[:4] == [0, 1, 2, 3], selector
 
 
-def test_copies_of_picks_come_last():
-    rng = np.random.default_rng(26)
-    which = rng.permutation(np.repeat(np.arange(15), 4))
-    pool = vector_pool(rng.normal(size=(15, 5)).astype(np.float32)[which])
-    for selector in (KCenter(), FacilityLocation(), FacilityLocation("rbf"), DPPMap()):
-        assert sorted(which[ranked(selector, pool)[:15]]) == list(range(15)), selector
-
-
 def test_selectors_without_randomness_leave_the_rng_alone():
     for selector in FIXED:
         rng = np.random.default_rng(22)
@@ -137,8 +125,13 @@ def test_a_random_first_pick_is_uniform_and_the_only_random_number():
     for selector in RANDOM_FIRST:
         rng, same = np.random.default_rng(23), np.random.default_rng(23)
         order = list(selector.rank(vector_pool(FAMILIES["gaussian"]), rng))
-        assert order[0] == same.integers(90), selector
+        assert order[0] == same.integers(60), selector
         assert rng.random() == same.random(), selector
+
+
+def test_uniform_gives_every_order_equally_often_and_in_order_the_pools():
+    assert_equally_often(Uniform(), pool_of(["a", "b", "c"]), permutations(range(3)), 3000)
+    assert ranked(InOrder(), mixed_pool(20)) == list(range(20))
 
 
 def test_random_selectors_give_other_orders_for_other_seeds():
@@ -158,24 +151,6 @@ def test_float16_vectors_are_ranked_as_their_float32_values():
         if not (isinstance(selector, DPPMap) and selector.kernel == "rbf"):  # its bandwidth is rounded otherwise
             wide = h.astype(np.float32)
             assert ranked(selector, vector_pool(h)) == ranked(selector, vector_pool(wide)), selector
-
-
-@settings(max_examples=40)
-@given(
-    h=arrays(np.float32, st.tuples(st.integers(1, 8), st.integers(1, 4)), elements=st.integers(-2, 2)),
-    lam=st.sampled_from([0.01, 1.0, 100.0]),
-)
-def test_small_integer_vectors_full_of_ties_are_ordered_greedily(h, lam):
-    n, pool = len(h), vector_pool(h)
-    quality = reference_quality(pool.logprobs / pool.lengths)
-    scores = partial(reference_scores, reference_cosines(h), quality, 0.5)
-    gains = partial(reference_gains, reference_similarities(h, "cosine"))
-    residuals = partial(reference_residuals, reference_gaussian(h), 1e-6)
-    assert_greedy(ranked(RepExp(lam, "max"), pool), n, partial(reference_bonuses, h, lam), start=0)
-    assert_greedy(ranked(KCenter(), pool), n, partial(reference_distances, h))
-    assert_greedy(ranked(MMR(), pool), n, scores, start=0, atol=1e-9)
-    assert_greedy(ranked(FacilityLocation(), pool), n, gains, start=0, rtol=1e-6, atol=1e-5)
-    assert_greedy(ranked(DPPMap(), pool), n, residuals, rtol=1e-7, atol=1e-12)
 
 
 def test_going_on_from_the_first_picks_continues_the_full_ranking():
@@ -206,7 +181,10 @@ def test_a_subset_has_k_distinct_responses_and_is_the_same_for_one_seed():
                 assert len(set(chosen) & set(range(len(h)))) == k
                 assert chosen == selector.select(vector_pool(h), k, np.random.default_rng(0))
 
-    on_every_family(check, without=["gaussian", "clustered", "badly scaled columns", "far from the origin"])
+    on_every_family(
+        check,
+        without=["gaussian", "clustered", "tight clusters", "badly scaled rows", "badly scaled columns", "small grid"],
+    )
 
 
 def test_a_subset_that_the_pool_cannot_give_is_refused():

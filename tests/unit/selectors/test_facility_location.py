@@ -1,14 +1,11 @@
 """Facility location: every pick gains most, by its definition, by the best sets, and by two independent libraries."""
 
-from __future__ import annotations
-
 from functools import partial
-from itertools import combinations
 
 import numpy as np
 import pytest
 from scipy.spatial.distance import cdist
-from support.selector_pools import after, ranked
+from support.selector_pools import after, ranked, recorded
 from support.vector_pools import (
     FAMILIES,
     assert_greedy,
@@ -19,13 +16,13 @@ from support.vector_pools import (
     vector_pool,
 )
 
+from harness_selectors import facility_location
 from harness_selectors.facility_location import (
     FacilityLocation,
     reference_gains,
     reference_order,
     reference_similarities,
 )
-from harness_selectors.numerics import similarity
 
 every_kind = pytest.mark.parametrize("kind", ["cosine", "rbf", "euclidean"])
 their_warnings = pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning")  # numpy of their day
@@ -55,15 +52,6 @@ def test_every_pick_has_the_best_gain_from_the_start_and_after_what_was_verified
     on_every_family(check)
 
 
-@every_kind
-def test_the_first_k_picks_have_at_least_their_share_of_the_best_value(kind):
-    h = np.random.default_rng(3).normal(size=(8, 2)).astype(np.float32)
-    s, order = reference_similarities(h, kind), ranked(FacilityLocation(kind), vector_pool(h))
-    for k in range(1, 9):
-        best = max(s[:, list(chosen)].max(axis=1).sum() for chosen in combinations(range(8), k))
-        assert s[:, order[:k]].max(axis=1).sum() >= (1 - 1 / np.e) * best
-
-
 def test_a_large_pool_has_the_order_of_the_reference():
     h = large_pool()[:600]
     assert ranked(FacilityLocation(), vector_pool(h))[:50] == reference_order(reference_similarities(h, "cosine"), 50)
@@ -85,43 +73,9 @@ def test_what_gains_nothing_is_ranked_by_index():
 
 
 def test_nothing_is_computed_before_the_first_pick_and_one_matrix_for_it(monkeypatch):
-    sizes = []
-    matrix = similarity.symmetric_matrix
-
-    def counted(n, block):
-        sizes.append(n)
-        return matrix(n, block)
-
-    monkeypatch.setattr("harness_selectors.facility_location.symmetric_matrix", counted)
+    sizes = recorded(monkeypatch, facility_location, "symmetric_matrix", lambda matrix, *_: len(matrix))
     ranking = FacilityLocation().rank(vector_pool(FAMILIES["duplicated"]), np.random.default_rng(0))
     assert sizes == []
     next(ranking)
     list(ranking)
     assert sizes == [9]
-
-
-def covered(s, order):
-    """The value of every prefix. Two rows that are each other's nearest tie, and either leads to the same values."""
-    return np.maximum.accumulate(s[order], axis=0).sum(axis=1)
-
-
-@their_warnings
-@every_kind
-def test_the_picks_gain_what_those_of_apricot_do(kind):
-    apricot = pytest.importorskip("apricot")
-    h = large_pool()[:300]
-    s, order = reference_similarities(h, kind), ranked(FacilityLocation(kind), vector_pool(h))
-    theirs = apricot.FacilityLocationSelection(150, metric="precomputed", optimizer="naive").fit(s).ranking
-    assert order[:20] == theirs[:20].tolist()
-    assert covered(s, order[:150]) == pytest.approx(covered(s, theirs), rel=1e-9)
-
-
-@their_warnings
-def test_the_picks_gain_what_those_of_submodlib_do():
-    submodlib = pytest.importorskip("submodlib")
-    h = large_pool()[:300]
-    s, order = reference_similarities(h, "cosine"), ranked(FacilityLocation(), vector_pool(h))
-    theirs = submodlib.FacilityLocationFunction(n=300, mode="dense", sijs=s, separate_rep=False)
-    picks = [index for index, _ in theirs.maximize(budget=150, optimizer="LazyGreedy", show_progress=False)]
-    assert order[:20] == picks[:20]
-    assert covered(s, order[:150]) == pytest.approx(covered(s, picks), rel=1e-6)

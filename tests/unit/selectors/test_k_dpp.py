@@ -1,12 +1,10 @@
 """k-DPP sampling: every set comes as often as its determinant says, below and beyond the kernel's rank."""
 
-from __future__ import annotations
-
 from collections import Counter
 
 import numpy as np
 import pytest
-from support.selector_pools import assert_law
+from support.selector_pools import assert_law, recorded
 from support.vector_pools import FAMILIES, vector_pool
 
 from harness_selectors import k_dpp
@@ -14,7 +12,7 @@ from harness_selectors.k_dpp import KDPP, reference_law
 from harness_selectors.numerics.similarity import reference_cosines, reference_gaussian
 
 
-def assert_samples(selector, kernel, h, k, draws=600):
+def assert_samples(selector, kernel, h, k, draws=400):
     pool, rng = vector_pool(h), np.random.default_rng(12)
     assert_law(lambda: tuple(selector.select(pool, k, rng)), reference_law(kernel, selector.ridge, k), draws)
 
@@ -45,31 +43,13 @@ def test_all_directions_are_taken_where_k_exceeds_the_rank():
 
 
 def test_a_pool_is_decomposed_once_for_all_k_and_forgotten_with_the_pool(monkeypatch):
-    calls = Counter()
-    spectrum = KDPP._spectrum
-
-    def counted(self, h):
-        calls[self] += 1
-        return spectrum(self, h)
-
-    monkeypatch.setattr(KDPP, "_spectrum", counted)
+    calls = recorded(monkeypatch, KDPP, "_spectrum", lambda _, selector, h: selector)
     pool = vector_pool(FAMILIES["gaussian"])
     before = len(k_dpp._spectra)
     for k in (1, 5, 20):
         KDPP().select(pool, k, np.random.default_rng(0))
         KDPP(ridge=0.1).select(pool, k, np.random.default_rng(0))
-    assert calls == {KDPP(): 1, KDPP(ridge=0.1): 1}
+    assert calls == [KDPP(), KDPP(ridge=0.1)]
     assert len(k_dpp._spectra) == before + 1
     del pool
     assert len(k_dpp._spectra) == before
-
-
-@pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning")  # numpy and scipy of their day
-def test_sets_come_as_often_as_in_dppy():
-    dpps = pytest.importorskip("dppy.finite_dpps")
-    h = np.random.default_rng(21).normal(size=(8, 4)).astype(np.float32)
-    kernel = reference_gaussian(h)
-    theirs, state = dpps.FiniteDPP("likelihood", L=kernel), np.random.RandomState(0)
-    law = reference_law(kernel, 1e-6, 3)
-    assert_law(lambda: tuple(sorted(theirs.sample_exact_k_dpp(3, random_state=state))), law, 3000)
-    assert_samples(KDPP("rbf"), kernel, h, 3)

@@ -1,7 +1,5 @@
 """k-means: of each cluster the response nearest to its centre, and always k of them."""
 
-from __future__ import annotations
-
 from itertools import islice
 
 import numpy as np

@@ -1,7 +1,5 @@
 """D² sampling: every order comes as often as its definition says, also by blocks and after what was verified."""
 
-from __future__ import annotations
-
 from collections import Counter
 from itertools import islice, permutations
 

@@ -1,7 +1,5 @@
 """k-medoids: no single swap lowers the sum of distances, and the extra is named where it is missing."""
 
-from __future__ import annotations
-
 import sys
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Order by length alone."""
 
-from __future__ import annotations
-
 from hypothesis import given
 from hypothesis import strategies as st
 from support.selector_pools import pool_of, ranked

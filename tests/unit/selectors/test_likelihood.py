@@ -1,7 +1,5 @@
 """Order by the model's own log-probability: of the whole response, or its mean per token."""
 
-from __future__ import annotations
-
 from hypothesis import given
 from hypothesis import strategies as st
 from support.selector_pools import pool_of, ranked

@@ -1,16 +1,13 @@
 """Coverage of n-grams: every pick adds most to what the picks cover, round after round."""
 
-from __future__ import annotations
-
-from itertools import islice, pairwise
+from itertools import islice
 
 import numpy as np
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from support.selector_pools import after, pool_of, ranked
+from support.selector_pools import after, pool_of, ranked, recorded
 
-from harness_selectors.ngram_coverage import WORD, NgramCoverage, reference_order
+from harness_selectors.ngram_coverage import NgramCoverage, reference_order
 from harness_selectors.numerics import set_coverage
 
 TEXTS = st.lists(st.lists(st.sampled_from("abcd"), max_size=5).map(" ".join), min_size=1, max_size=8)
@@ -64,21 +61,8 @@ def test_texts_without_ngrams_or_weight_come_last_by_index():
     assert ranked(NgramCoverage(weights="idf"), pool_of(["a", "a", "a b"])) == [2, 0, 1]
 
 
-def test_picks_are_those_of_submodlib():
-    submodlib = pytest.importorskip("submodlib")
-    texts = list(dict.fromkeys(essays(60, 40, seed=11)))  # the library breaks ties its own way
-    has = set_coverage.incidence(texts, 2, WORD.findall)
-    cover = [set(has.indices[start:end].tolist()) for start, end in pairwise(has.indptr)]
-    weight = np.random.default_rng(12).integers(1, 1000, size=has.shape[1]).astype(float)
-    theirs = submodlib.SetCoverFunction(
-        n=len(texts), cover_set=cover, num_concepts=has.shape[1], concept_weights=weight.tolist()
-    ).maximize(budget=25, optimizer="LazyGreedy", verbose=False, show_progress=False)
-    assert [index for index, _ in theirs] == list(islice(set_coverage.coverage_rounds(has, weight), 25))
-
-
 def test_pulling_few_picks_reads_few_postings(monkeypatch):
-    runs, sizes = set_coverage._runs, []
-    monkeypatch.setattr(set_coverage, "_runs", lambda *args: sizes.append(len(runs(*args))) or runs(*args))
+    sizes = recorded(monkeypatch, set_coverage, "_runs", lambda columns, *_: len(columns))
     ranking = NgramCoverage().rank(pool_of(essays(400, 30, seed=13)), np.random.default_rng(0))
     next(ranking)
     assert not sizes

@@ -1,7 +1,5 @@
 """Outcome UCB: every pick has the best share plus bonus of the answers that are left."""
 
-from __future__ import annotations
-
 import math
 from collections import Counter
 from itertools import permutations

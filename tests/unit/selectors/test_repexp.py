@@ -1,7 +1,5 @@
 """RepExp: every pick has the largest elliptical bonus, on every kind of vectors, also after what was verified."""
 
-from __future__ import annotations
-
 from functools import partial
 
 import numpy as np
@@ -58,7 +56,7 @@ def test_bonuses_that_float32_cannot_hold_are_ordered_too(lam):
 @pytest.mark.parametrize("family", ["gaussian", "clustered", "fewer than dimensions", "more than the active set"])
 def test_the_order_is_that_of_the_reference(family):
     rng = np.random.default_rng(4)
-    large = rng.normal(size=(1500, 24)) @ rng.normal(size=(24, 48)) + 0.3 * rng.normal(size=(1500, 48))
+    large = rng.normal(size=(1000, 24)) @ rng.normal(size=(24, 48)) + 0.3 * rng.normal(size=(1000, 48))
     h = FAMILIES.get(family, (large - large.mean(axis=0)).astype(np.float32))
     order = repexp(h)
     assert order == reference_order(h, 1.0, order[:1])
@@ -81,16 +79,6 @@ def test_the_reference_bonuses_are_those_of_the_inverse():
     for k in range(9):
         inverse = np.linalg.inv(0.7 * np.eye(3) + sum((np.outer(row, row) for row in h[:k]), np.zeros((3, 3))))
         assert reference_bonuses(h, 0.7, range(k)) == pytest.approx([row @ inverse @ row for row in h], rel=1e-12)
-
-
-def test_picks_of_the_reference_and_ours_maximise_the_log_determinant():
-    h = np.random.default_rng(6).normal(size=(8, 5))
-    kernel = np.eye(8) + h @ h.T / 0.7
-    order = repexp(h, lam=0.7, first="max")
-    assert order == reference_order(h, 0.7, [])
-    for k in range(8):
-        gain = {i: np.linalg.slogdet(kernel[np.ix_(s, s)])[1] for i in order[k:] for s in [[*order[:k], i]]}
-        assert max(gain, key=gain.__getitem__) == order[k]
 
 
 def test_the_bonuses_of_picks_are_those_at_their_turns():

@@ -1,7 +1,5 @@
 """`harness select` as a command: JSON, JSON lines, and a table in which a hostile response is harmless."""
 
-from __future__ import annotations
-
 import json
 
 import numpy as np

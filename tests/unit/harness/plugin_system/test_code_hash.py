@@ -1,7 +1,5 @@
 """What of a component's code its key holds: its own module and what that imports of its distribution, and no more."""
 
-from __future__ import annotations
-
 import importlib
 import importlib.util
 import re

@@ -1,7 +1,5 @@
 """The key of code that has no file, as in a notebook."""
 
-from __future__ import annotations
-
 from harness.plugin_system.code_hash import code_hash
 
 

@@ -1,7 +1,5 @@
 """From text on a command line to a built component and back."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Literal
 

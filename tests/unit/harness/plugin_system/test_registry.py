@@ -3,13 +3,12 @@
 The distributions are installed as pip installs them: a module and a .dist-info on `sys.path`.
 """
 
-from __future__ import annotations
-
 import sys
 from functools import partial
 from textwrap import dedent
 
 import pytest
+from corpora.broken_distributions import BROKEN, LAZY
 from support.distributions import write_distribution
 from support.refusals import refusal_of
 
@@ -52,25 +51,6 @@ def test_builtins_come_in_through_the_same_group_without_faults():
     assert {r.name for r in registry.of_kind("sampler")} == samplers
 
 
-HOOK = "from harness import hookimpl\n@hookimpl\ndef "
-BROKEN = [
-    ("import no_such_module_anywhere", "failed to import: No module named 'no_such_module_anywhere'"),
-    ("raise SystemExit('bye')", "failed to import: SystemExit: bye"),
-    ("def register_selectors(register): ...", "register_selectors is there but not marked with @hookimpl"),
-    ("x = 1", "has no hook: mark a register_* function with @hookimpl"),
-    (
-        HOOK + "register_selektors(register): ...",
-        "unknown hook 'register_selektors' (did you mean 'register_selectors'?",
-    ),
-    (HOOK + "register_selectors(registry, extra): ...", "has a hook of the wrong signature"),
-    (HOOK + "register_selectors(): ...", "registers nothing in register_selectors"),
-    (HOOK + "register_selectors(register): 1 / 0", "raised in register_selectors: ZeroDivisionError: division by zero"),
-    (HOOK + "register_selectors(register): register('a b', print)", "TypeError: register: a name is a word"),
-    (HOOK + "register_selectors(register): register('ab', 3)", "the factory is a callable"),
-    (HOOK + "register_selectors(register): register('ab', 'a.b')", "the factory is a callable"),
-]
-
-
 def test_a_broken_plugin_is_named_with_its_version_and_stops_nothing_else(install):
     for i, (source, _) in enumerate(BROKEN):
         install(f"harness-throwaway-{i}", "0.2", source, entry="thrown")
@@ -91,9 +71,6 @@ def test_a_raising_hook_keeps_its_traceback_and_the_plugins_other_hooks(install)
     (fault,) = registry.faults
     assert "harness_throwaway.py" in fault.trace
     assert registry.find("selector", "good")
-
-
-LAZY = HOOK + "register_selectors(register): register('lazy', 'no_such_package.module:Lazy')"
 
 
 def test_a_factory_that_cannot_be_imported_is_an_error_only_where_it_is_used(install):

@@ -1,7 +1,5 @@
 """What takes long is named, and an import that hangs is ended where a limit was given."""
 
-from __future__ import annotations
-
 import io
 import os
 import sys

@@ -1,7 +1,5 @@
 """The text of a source file that counts in a key, the same in every version of Python."""
 
-from __future__ import annotations
-
 import json
 import sys
 
@@ -32,7 +30,7 @@ def test_docstrings_count_in_a_file_that_reads_them():
 
 def test_every_version_of_python_writes_the_same_text(tmp_path):
     files = [ROOT / folder for folder in ("selectors", "tasks", "plugins", "tests")]
-    paths = [str(path) for folder in files for path in sorted(folder.rglob("*.py"))[:12]]
+    paths = [str(path) for folder in files for path in sorted(folder.rglob("*.py"))[:3]]
     (tmp_path / "source.py").write_text(SOURCE)
     program = (
         "import hashlib, json, runpy, sys; text = runpy.run_path(sys.argv[1])['syntax_text'];"

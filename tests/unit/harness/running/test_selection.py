@@ -1,14 +1,14 @@
 """`harness select`: the right responses, without looking at a verdict, and never those that were verified."""
 
-from __future__ import annotations
-
 import json
+from functools import partial
 
 import numpy as np
 import pytest
 from sklearn.random_projection import SparseRandomProjection
 from support.choosing import LINES, SAID, choose, of_duplicates, written
 from support.paths import TOY
+from support.vector_pools import assert_greedy
 
 from harness import Responses
 from harness_selectors.repexp import reference_bonuses
@@ -47,31 +47,22 @@ def features(vectors, dim=512, seed=0, centre=True):
     return h - h.mean(axis=0) if centre else h
 
 
-def assert_best_bonuses(h, before, order, lam=1.0):
-    """Every pick after those before has the largest bonus of the rows left, to 1e-6 relative."""
-    rest = np.setdiff1d(np.arange(len(h)), [*before, *order]).tolist()
-    end = len(before) + len(order)
-    for k in range(len(before), end):
-        bonus = reference_bonuses(h, lam, [*before, *order][:k])
-        left = bonus[[*before, *order, *rest][k:]]
-        assert left[0] >= left.max() * (1 - 1e-6)
-
-
 @pytest.mark.parametrize("centre", [True, False], ids=["centred", "as they are"])
 @pytest.mark.parametrize("width", [6, 40, 700], ids=["narrow", "as wide as dim", "wide"])
 def test_picks_of_repexp_maximise_the_bonus_also_after_what_was_verified(orders, write, width, centre):
-    vectors = {name: of_duplicates(100 + i, width, seed=i) for i, name in enumerate("abc")}
-    verified = {"a": [17, 3, 99], "c": [4, *range(60, 90)]}
+    vectors = {name: of_duplicates(60, width, seed) for seed, name in enumerate("abc")}
+    verified = {name: [17, 3, 59, *range(20, 30)] for name in "ac"}
     done = write("v.jsonl", [{"problem_id": name, "indices": indices} for name, indices in verified.items()])
     given = {"embeddings": write("E.npz", vectors), "dim": 40, "seed": 3, "centre": centre}
-    for lam, options, before in ((1.0, {}, {}), (0.5, {"verified": done}, verified)):
-        chosen = orders(f"repexp:lam={lam}", 40, **given, **options)
+    for lam, k, options, before in ((1.0, 60, {}, {}), (0.5, 47, {"verified": done}, verified)):
+        chosen = orders(f"repexp:lam={lam}", k, **given, **options)
         assert list(chosen) == list(vectors)
         for name, order in chosen.items():
             h = features(vectors[name], dim=40, seed=3, centre=centre)
-            first = before.get(name, order[:1])
-            assert_best_bonuses(h, first, order if name in before else order[1:], lam)
-            assert len(set(order) - set(before.get(name, ()))) == 40
+            whole = before.get(name, []) + order
+            whole += set(range(60)) - set(whole)
+            start, end = len(before.get(name, [0])), len(before.get(name, [])) + k
+            assert_greedy(whole, 60, partial(reference_bonuses, h, lam), start, end=end, rtol=1e-6)
 
 
 def test_the_order_is_that_of_the_first_trial_of_a_run(harness, orders, write, tmp_path):
@@ -179,7 +170,8 @@ def test_a_models_own_hidden_states_are_the_vectors_and_are_kept(orders, write, 
     responses = Responses(texts, ["stop"] * n, np.zeros(n, np.int64), np.zeros(n))
     chat = [{"role": "user", "content": "4 5 6 10"}]
     h = Transformers("tiny24", device="cpu").encode(chat, responses, ["mean"])["mean"]
-    assert_best_bonuses(features(h), [], chosen["one"][:5])  # of copies the second is left with next to nothing
+    bonuses = partial(reference_bonuses, features(h), 1.0)
+    assert_greedy(chosen["one"], n, bonuses, start=0, end=5, rtol=1e-6)  # of copies the second is left with nothing
     assert orders("repexp:first=max", 6, **given) == chosen
     assert "embeddings: reused for 1 of 1 problems" in orders.said
     assert not list((tmp_path / "runs").rglob("*verdict*"))

@@ -1,6 +1,6 @@
 """`harness select`: every fault of options, files and selectors is one clear line."""
 
-from __future__ import annotations
+from functools import cache
 
 import numpy as np
 import pytest
@@ -9,6 +9,8 @@ from support.choosing import LINES, choose, written
 from support.paths import TOY
 from support.refusals import refusal_of
 
+from harness.plugin_system.registry import load_registry
+
 
 @pytest.fixture
 def pool(tmp_path):
@@ -16,8 +18,9 @@ def pool(tmp_path):
 
 
 @pytest.fixture
-def wrong_lines(tmp_path):
+def wrong_lines(tmp_path, monkeypatch):
     """Of rows (options, part of the line), those that are not refused with it, and with what they are refused."""
+    monkeypatch.setattr("harness.running.context.load_registry", cache(load_registry))
 
     def call(rows, **fixed):
         given = {"selector": "repexp", "k": 2} | fixed

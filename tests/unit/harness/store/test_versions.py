@@ -1,7 +1,5 @@
 """Versions of the stages in their keys."""
 
-from __future__ import annotations
-
 import hashlib
 
 from harness.store import versions

@@ -1,7 +1,5 @@
 """The test that a selector orders by content: its two pools, random rankers, and clusters."""
 
-from __future__ import annotations
-
 from collections import Counter
 
 import numpy as np

@@ -1,15 +1,13 @@
 """The greedy order by the elliptical bonus: how blocks end, bounds that stay bounds, first picks that cost little."""
 
-from __future__ import annotations
-
-from collections import Counter
 from itertools import islice
 
 import numpy as np
 import pytest
-from support.selector_pools import after, pool_of, ranked
+from support.selector_pools import after, pool_of, ranked, recorded
 
-from harness_selectors.numerics import elliptical, elliptical_bounds
+from harness_selectors.numerics import elliptical
+from harness_selectors.numerics.elliptical_bounds import OutsideRows
 from harness_selectors.repexp import RepExp, reference_order
 
 
@@ -20,15 +18,11 @@ def mixture(rng: np.random.Generator, n: int):
 
 @pytest.mark.parametrize("margin", [-1e3, 0.1, 1.0])
 def test_a_block_goes_on_after_its_sure_picks_and_is_cut_before_the_first_wrong_one(margin, monkeypatch):
-    h, blocks, fall = mixture(np.random.default_rng(20), 1500), [], elliptical_bounds.OutsideRows.fall
+    def note(right, rows, bound, v, best, sure, active):
+        return sure, right, len(v)
 
-    def recorded_fall(self, bound, v, best, sure, active):
-        right = fall(self, bound, v, best, sure, active)
-        blocks.append((sure, right, len(v)))
-        return right
-
+    h, blocks = mixture(np.random.default_rng(20), 1500), recorded(monkeypatch, OutsideRows, "fall", note)
     monkeypatch.setattr(elliptical, "MARGIN", margin)
-    monkeypatch.setattr(elliptical_bounds.OutsideRows, "fall", recorded_fall)
     order = ranked(RepExp(), pool_of(embeddings=h))
     assert order == reference_order(h, 1.0, order[:1])
     assert all(1 <= sure <= right <= tried for sure, right, tried in blocks)
@@ -74,25 +68,14 @@ def test_bounds_stay_bounds_and_are_nearly_exact_once_computed_anew(renew, scale
 
 
 def test_pulling_few_picks_does_little_of_the_work(monkeypatch):
-    work = Counter()
-    join, fall = elliptical._ActiveSet.join, elliptical_bounds.OutsideRows.fall
-
-    def counted_join(self, rows, g):
-        work["joins"] += len(rows)
-        join(self, rows, g)
-
-    def counted_fall(self, *args):
-        work["falls"] += 1
-        return fall(self, *args)
-
-    monkeypatch.setattr(elliptical._ActiveSet, "join", counted_join)
-    monkeypatch.setattr(elliptical_bounds.OutsideRows, "fall", counted_fall)
+    joins = recorded(monkeypatch, elliptical._ActiveSet, "join", lambda _, active, rows, g: len(rows))
+    falls = recorded(monkeypatch, OutsideRows, "fall", lambda *_: 1)
     h = np.random.default_rng(9).normal(size=(3000, 16)).astype(np.float32)
     ranking = RepExp().rank(pool_of(embeddings=h), np.random.default_rng(0))
-    assert not work
+    assert not joins
     list(islice(ranking, 16))
-    few = work.copy()
+    few_joins, few_falls = sum(joins), len(falls)
     list(ranking)
-    assert few["falls"] <= 16
-    assert few["falls"] * 10 < work["falls"]
-    assert few["joins"] * 5 < work["joins"]
+    assert few_falls <= 16
+    assert few_falls * 10 < len(falls)
+    assert few_joins * 5 < sum(joins)

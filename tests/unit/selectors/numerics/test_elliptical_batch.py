@@ -1,14 +1,12 @@
 """RepExp on a torch device: many pools and trials at once, the same orders as one after the other."""
 
-from __future__ import annotations
-
 from functools import partial
 from itertools import islice
 
 import numpy as np
 import pytest
 from support.refusals import refusal_of
-from support.selector_pools import pool_of, ranked
+from support.selector_pools import pool_of, ranked, recorded
 from support.vector_pools import FAMILIES, assert_greedy, on_every_family
 
 from harness_selectors.numerics import elliptical_batch
@@ -60,11 +58,7 @@ def test_the_order_is_that_of_the_reference_with_ties_to_the_lowest_index():
 
 
 def test_picks_are_made_as_far_as_they_are_pulled(monkeypatch):
-    steps_made = []
-    advance = elliptical_batch.BatchedOrders._advance
-    monkeypatch.setattr(
-        elliptical_batch.BatchedOrders, "_advance", lambda self, steps: (steps_made.append(steps), advance(self, steps))
-    )
+    steps_made = recorded(monkeypatch, elliptical_batch.BatchedOrders, "_advance", lambda _, batch, steps: steps)
     pools = [pool_of(embeddings=np.random.default_rng(3).normal(size=(500, 8)).astype(np.float32))] * 2
     orders = RepExp(device="cpu").rank_many(pools, streams(2, 2))
     assert not steps_made

@@ -1,12 +1,10 @@
 """The distance to the nearest pick: first picks come at once, and few pairs need a close look."""
 
-from __future__ import annotations
-
 from itertools import islice
 
 import numpy as np
 import pytest
-from support.selector_pools import ranked
+from support.selector_pools import ranked, recorded
 from support.vector_pools import vector_pool
 
 from harness_selectors.kcenter import KCenter
@@ -16,14 +14,7 @@ from harness_selectors.numerics import nearest_pick
 
 
 def test_pulling_few_picks_does_little_of_the_work(monkeypatch):
-    pairs = []
-    near = nearest_pick.Sieve.near
-
-    def counted(self, picked, distance):
-        pairs.append(len(distance) * len(picked.rows))
-        return near(self, picked, distance)
-
-    monkeypatch.setattr(nearest_pick.Sieve, "near", counted)
+    pairs = recorded(monkeypatch, nearest_pick.Sieve, "near", lambda near, *_: near.size)
     h = np.random.default_rng(27).normal(size=(3000, 16)).astype(np.float32)
     for ranker in (KCenter(), MMR(), KMeansPP()):
         pairs.clear()
@@ -38,14 +29,7 @@ def test_pulling_few_picks_does_little_of_the_work(monkeypatch):
 
 @pytest.mark.parametrize("family", ["tight clusters", "one outlier", "far from the origin"])
 def test_few_pairs_need_a_close_look_where_float32_cannot_tell_them_apart(family, monkeypatch):
-    pairs = []
-    between = nearest_pick.NearestPick.between
-
-    def counted(self, rows, picks):
-        pairs.append(len(rows))
-        return between(self, rows, picks)
-
-    monkeypatch.setattr(nearest_pick.NearestPick, "between", counted)
+    pairs = recorded(monkeypatch, nearest_pick.NearestPick, "between", lambda distances, *_: len(distances))
     rng, n = np.random.default_rng(31), 1200
     h = rng.normal(size=(n, 8))
     if family == "tight clusters":

@@ -1,7 +1,5 @@
 """Exact samples of eigenvectors and of rows: every set comes as often as its determinant says."""
 
-from __future__ import annotations
-
 from itertools import combinations
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Greedy set coverage: which text has which n-gram, and columns without weight."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from harness_selectors.numerics import set_coverage

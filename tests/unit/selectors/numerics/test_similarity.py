@@ -1,7 +1,5 @@
 """Similarities between rows: the definitions by scipy, and the median distance."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from scipy.spatial.distance import cdist, pdist
