@@ -50,7 +50,7 @@ def test_another_process_gives_every_selector_the_same_orders():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("spec", [*names("selector"), *VARIANTS])
+@pytest.mark.parametrize("spec", [*sorted({*names("selector")} - {"rnd"}), "rnd:steps=2", *VARIANTS])
 def test_every_selector_passes_the_whole_kit_as_a_third_partys_does(spec):
     assert failures("selector", spec) == []
 

@@ -11,7 +11,7 @@ DATA = {
     "dapo-math": "dapo-math-17k.parquet",
     "dapo-aime": "aime25_qwq.jsonl",
 }
-QUICK = {"rnd": "rnd:steps=1,width=8"}  # the kit ranks 500 pools and more: 26 s by default
+QUICK = {"rnd": "rnd:steps=1,width=8"}  # the kit ranks 500 pools and more: 30 s by default
 VARIANTS = ["repexp:first=max", "kcenter:first=max", "dpp-map:kernel=cosine", "dpp-map:first=max", "k-dpp:kernel=rbf"]
 VARIANTS += ["facility-location:similarity=rbf", "facility-location:similarity=euclidean", "length:first=long"]
 VARIANTS += ["answer-round-robin:order=random,unanswered=cluster", "dedup:by=answer", "ngram-coverage:weights=idf"]

@@ -30,6 +30,7 @@ OPTIONS = [
     ({"pool": None}, "--pool FILE, or --embeddings FILE alone"),
     ({"selector": "twice"}, "selector 'twice', problem 'test/0': index 0 was picked twice"),
     ({"selector": "raising"}, "problem 'test/0': raised ZeroDivisionError: oh (toy.py:"),
+    ({"selector": "particular", "embedder": "letters", "centre": False}, "raised AssertionError"),
     ({"selector": "short"}, "problem 'test/0': the ranking ended after 0 of 2 picks"),
 ]
 

@@ -29,8 +29,8 @@ def test_what_would_end_the_process_is_a_failed_row_and_the_others_are_there(run
     assert outcome.code == 1
     assert [row["selector"] for row in outcome.rows] == ["sound"]
     failed = [line for line in outcome.err.splitlines() if line.startswith("failed: ")]
-    for line, said in zip(failed, ("SystemExit: 0", "Alien: from elsewhere", "SystemExit"), strict=True):
-        assert f"trial 0: raised {said}" in line
+    for line, fault in zip(failed, ("SystemExit: 0", "Alien: from elsewhere", "SystemExit"), strict=True):
+        assert f"trial 0: raised {fault}" in line
         assert "(hostile_plugins.py:" in line
 
 
@@ -103,8 +103,8 @@ def test_with_a_limit_a_selector_that_hangs_is_killed_and_named_and_the_next_goe
     assert outcome.code == 1
     assert [row["selector"] for row in outcome.rows] == ["sound"]
     for name in ("sleeps", "spinsinc"):
-        said = f"failed: selector '{name}', problem 'test/0': ranking took longer than 3 s and was ended"
-        assert said in outcome.err
+        fault = f"failed: selector '{name}', problem 'test/0': ranking took longer than 3 s and was ended"
+        assert fault in outcome.err
 
 
 def test_a_bounded_ranking_gives_the_bytes_of_an_unbounded_one(toy, tmp_path):

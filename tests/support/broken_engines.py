@@ -35,9 +35,9 @@ class Normed(Letters):
     """Divides by the length of a vector, also where it is 0."""
 
     def embed(self, problem, texts):
-        found = super().embed(problem, texts)
+        vectors = super().embed(problem, texts)
         with np.errstate(all="ignore"):
-            return found / np.linalg.norm(found, axis=1, keepdims=True)
+            return vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
 
 
 @broken("embedder", "repeatable")

@@ -282,6 +282,14 @@ class OneStreamForAll(Sound):
 
 
 @broken("selector", "rest-after-verified")
+class Drifting(Sound):
+    """Goes on from what was verified by a seed of its own."""
+
+    def rank_after(self, pool, verified, rng):
+        yield from np.random.default_rng().permutation(np.setdiff1d(np.arange(len(pool)), verified)).tolist()
+
+
+@broken("selector", "rest-after-verified")
 class Reoffering(Sound):
     """Offers again what is verified."""
 

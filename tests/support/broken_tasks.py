@@ -38,8 +38,8 @@ class Shuffled(Lamps):
 
     def problems(self, split):
         self.turn[0] += 1
-        found = super().problems(split)
-        return found[self.turn[0] % 6 :] + found[: self.turn[0] % 6]
+        problems = super().problems(split)
+        return problems[self.turn[0] % 6 :] + problems[: self.turn[0] % 6]
 
 
 @broken("task", "contract")

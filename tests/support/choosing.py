@@ -15,8 +15,8 @@ from harness.running.selection import Chosen, select
 from harness.system.progress import Progress
 from support.paths import TOY
 
-SAID = ["say red", "say blue", "say green", "say red", "say pink and grey"]
-LINES = [{"problem_id": f"test/{i}", "responses": SAID, "prompt": f"Say colour {i} (test)."} for i in range(3)]
+RESPONSES = ["say red", "say blue", "say green", "say red", "say pink and grey"]
+LINES = [{"problem_id": f"test/{i}", "responses": RESPONSES, "prompt": f"Say colour {i} (test)."} for i in range(3)]
 
 
 def written(path: Path, content: Any) -> Path:

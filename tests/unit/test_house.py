@@ -139,4 +139,3 @@ def test_an_import_from_a_higher_layer_fails_the_lint(tmp_path):
     done = run_to_end([sys.executable, "-c", code], cwd=tmp_path)
     assert done.returncode == 1
     assert "harness.scoring is not allowed to import harness.running" in done.stdout
-    assert " 1 broken." in done.stdout

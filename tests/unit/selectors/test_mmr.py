@@ -59,3 +59,12 @@ def test_equal_log_probabilities_count_half():
 def test_a_response_without_tokens_counts_as_one_token():
     pool = pool_of(["", "x"], embeddings=np.eye(2, dtype=np.float32), logprobs=[-1.0, -0.5], lengths=[0, 1])
     assert ranked(MMR(), pool) == [1, 0]
+
+
+def test_copies_of_picks_with_equal_log_probabilities_come_by_index():
+    rng = np.random.default_rng(32)
+    row, logprobs = rng.integers(9, size=90), rng.choice([-3.0, -2.0, -1.0], size=90)
+    order = ranked(MMR(0.5), pool_of(embeddings=rng.normal(size=(9, 12))[row], logprobs=logprobs))
+    for k, pick in enumerate(order):
+        copies = np.isin(row[order[k:]], row[order[:k]]) & (logprobs[order[k:]] == logprobs[pick])
+        assert not copies[0] or pick == np.array(order[k:])[copies].min()

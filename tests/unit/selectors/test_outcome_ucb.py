@@ -45,13 +45,6 @@ def test_every_pick_has_the_best_score_left(selector, answers, seed):
         assert left[0] == pytest.approx(max(left), abs=1e-12)
 
 
-def test_a_common_answer_goes_on_until_its_bonus_has_fallen():
-    answers = ["a"] * 6 + ["b"] * 3 + ["c"]
-    # a: .6 + 1, .6 + .707, .6 + .577, .6 + .5, .6 + .447, .6 + .408; b: .3 + 1, .3 + .707, .3 + .577; c: .1 + 1
-    picked = "".join(answers[index] for index in ranked(OutcomeUcb(), pool_of(answers=answers)))
-    assert picked in ("aabaacaabb", "aabacaaabb")
-
-
 def test_ties_are_broken_and_responses_of_an_answer_chosen_at_random():
     answers = ["a", "b", "a", "b"]
     allowed = (answers, answers[::-1])

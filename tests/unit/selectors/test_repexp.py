@@ -87,14 +87,6 @@ def test_the_bonuses_of_picks_are_those_at_their_turns():
     assert RepExp(lam=0.7).bonuses(h) == pytest.approx(expected, rel=1e-9)
 
 
-@pytest.mark.parametrize("first", ["random", "max"])
-def test_after_the_beginning_of_its_own_order_it_goes_on_with_that_order(first):
-    pool = pool_of(embeddings=np.random.default_rng(14).normal(size=(900, 20)).astype(np.float32))
-    order = ranked(RepExp(first=first), pool)
-    for k in (0, 1, 50, 899, 900):
-        assert after(RepExp(first=first), pool, order[:k]) == order[k:]
-
-
 def test_all_copies_of_a_row_but_those_verified_are_still_offered():
     h = np.repeat(np.eye(3, dtype=np.float32), 2, axis=0)
     assert after(RepExp(), pool_of(embeddings=h), [3, 0, 1]) == [4, 2, 5]

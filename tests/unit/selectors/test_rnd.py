@@ -64,14 +64,6 @@ def test_distillation_is_that_of_a_numpy_loop(selector):
     assert ranked(selector, pool_of(embeddings=h), 15) == numpy_distillation(h, selector, 15)
 
 
-def test_a_copy_of_a_pick_is_predicted_and_comes_late():
-    h = np.random.default_rng(17).normal(size=(30, 8)).astype(np.float32)
-    order = ranked(RandomNetworkDistillation(), pool_of(embeddings=np.vstack([h, h[:5]])))
-    place = {index: position for position, index in enumerate(order)}
-    assert all(place[i] < place[30 + i] for i in range(5))
-    assert np.mean([place[30 + i] for i in range(5)]) > 20
-
-
 def test_a_batch_holds_no_two_equal_vectors():
     h = np.repeat(np.random.default_rng(18).normal(size=(30, 4)), 4, axis=0).astype(np.float32)
     h[:, 3] = np.tile([0.0, -0.0], 60)  # these are equal too

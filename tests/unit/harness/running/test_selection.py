@@ -6,7 +6,7 @@ from functools import partial
 import numpy as np
 import pytest
 from sklearn.random_projection import SparseRandomProjection
-from support.choosing import LINES, SAID, choose, of_duplicates, written
+from support.choosing import LINES, RESPONSES, choose, of_duplicates, written
 from support.paths import TOY
 from support.vector_pools import assert_greedy
 
@@ -26,10 +26,10 @@ def pool(write):
 
 @pytest.fixture
 def orders(tmp_path):
-    """Choose, and return problem id -> order; `orders.said` is what the last call said on the way."""
+    """Choose, and return problem id -> order; `orders.remarks` is what the last call said on the way."""
 
     def call(selector, k, **options):
-        chosen, call.said = choose(tmp_path, selector, k, **options)
+        chosen, call.remarks = choose(tmp_path, selector, k, **options)
         return {each.problem_id: each.order for each in chosen}
 
     return call
@@ -66,7 +66,7 @@ def test_picks_of_repexp_maximise_the_bonus_also_after_what_was_verified(orders,
 
 
 def test_the_order_is_that_of_the_first_trial_of_a_run(harness, orders, write, tmp_path):
-    lines = [line | {"responses": [f"{text} {i}" for i in range(4) for text in SAID]} for line in LINES]
+    lines = [line | {"responses": [f"{text} {i}" for i in range(4) for text in RESPONSES]} for line in LINES]
     pool = write("pool.jsonl", [line | {"correct": [False] * 19 + [True]} for line in lines])
     vectors = write("E.npz", {line["problem_id"]: of_duplicates(20, 4, 7) for line in lines})
     options = ("--pool", pool, "--embeddings", vectors, "--selector", "repexp", "--seed", "5")
@@ -89,7 +89,7 @@ def test_verdicts_are_not_needed_and_make_no_difference(orders, write):
 
 def test_without_vectors_or_embedder_it_takes_tfidf_and_says_so_in_one_line(orders, pool, tmp_path):
     chosen = orders("repexp", 4, pool=pool)
-    assert orders.said == "embedder: tfidf, since the pool has neither --embeddings nor --model\n"
+    assert orders.remarks == "embedder: tfidf, since the pool has neither --embeddings nor --model\n"
     assert chosen == orders("repexp", 4, pool=pool, embedder="tfidf")
     assert not (tmp_path / "runs").exists()
     for order in chosen.values():
@@ -99,10 +99,10 @@ def test_without_vectors_or_embedder_it_takes_tfidf_and_says_so_in_one_line(orde
 
 def test_selectors_that_need_no_vectors_run_without_any(orders, pool):
     for order in orders("dedup", 4, pool=pool).values():
-        assert {SAID[index] for index in order} == set(SAID)
-    assert orders.said == ""
+        assert {RESPONSES[index] for index in order} == set(RESPONSES)
+    assert orders.remarks == ""
     orders("dedup", 4, pool=pool, embedder="tfidf")
-    assert orders.said == "selector 'dedup' reads no vectors: none are made\n"
+    assert orders.remarks == "selector 'dedup' reads no vectors: none are made\n"
 
 
 @pytest.mark.parametrize("kind", ["npz", "safetensors"])
@@ -124,7 +124,7 @@ def test_another_embedder_is_used_and_its_vectors_are_centred(orders, pool):
 def test_a_file_of_another_tool_is_read_as_run_reads_it(orders, write):
     lines = [{"task_id": f"Mbpp/{i % 2}", "solution": f"x = {i}"} for i in range(6)]
     assert list(orders("uniform", 3, pool=write("samples.jsonl", lines))) == ["Mbpp/0", "Mbpp/1"]
-    assert orders.said.startswith("pool: read as ")
+    assert orders.remarks.startswith("pool: read as ")
 
 
 def test_with_a_task_problems_are_joined_and_answers_extracted(orders, write):
@@ -134,14 +134,14 @@ def test_with_a_task_problems_are_joined_and_answers_extracted(orders, write):
     ]
     pool = write("p.jsonl", lines)
     chosen = orders("answer-round-robin", 2, pool=pool, task="colours")
-    assert "1 of 2 problems join to none of the task's: 'other'" in orders.said
+    assert "1 of 2 problems join to none of the task's: 'other'" in orders.remarks
     assert list(chosen) == ["test/1"]
     assert chosen["test/1"][0] < 3
     assert chosen["test/1"][1] == 3
     verified = write("v.jsonl", [{"problem_id": "test/1", "indices": [1]}])
     assert orders("answer-round-robin", 1, pool=pool, task="colours", verified=verified) == {"test/1": [3]}
     orders("outcome-ucb", 1, pool=pool, task="keyed")
-    assert "keyed: grading in room 1" in orders.said  # whether answers can be had here is asked first
+    assert "keyed: grading in room 1" in orders.remarks  # whether answers can be had here is asked first
 
 
 def test_a_table_of_ids_joins_what_nothing_else_joins(orders, write):
@@ -173,7 +173,7 @@ def test_a_models_own_hidden_states_are_the_vectors_and_are_kept(orders, write, 
     bonuses = partial(reference_bonuses, features(h), 1.0)
     assert_greedy(chosen["one"], n, bonuses, start=0, end=5, rtol=1e-6)  # of copies the second is left with nothing
     assert orders("repexp:first=max", 6, **given) == chosen
-    assert "embeddings: reused for 1 of 1 problems" in orders.said
+    assert "embeddings: reused for 1 of 1 problems" in orders.remarks
     assert not list((tmp_path / "runs").rglob("*verdict*"))
 
 
@@ -184,7 +184,7 @@ def test_a_run_reuses_what_select_computed_and_the_other_way_round(harness, orde
     run = harness("run", *options, "--selector", "spread", "--plugin", TOY, "--store", tmp_path / "runs")
     assert "embeddings: reused for 3 of 3 problems" in run.err
     orders("spread", 3, **given)
-    assert "embeddings: reused for 3 of 3 problems" in orders.said
+    assert "embeddings: reused for 3 of 3 problems" in orders.remarks
 
 
 # What was verified is not offered again.
@@ -234,7 +234,7 @@ def test_a_selector_that_cannot_go_on_is_given_the_rest_with_all_its_columns(wri
     }
     [chosen], _ = choose(tmp_path, "seen", 2, task="colours", plugin_files=(TOY, plugin), **given)
     texts, answers, logprobs, lengths, embeddings = json.loads(capfd.readouterr().out)
-    assert texts == [SAID[0], SAID[2], SAID[4]]
+    assert texts == [RESPONSES[0], RESPONSES[2], RESPONSES[4]]
     assert answers == ["red", "green", "grey"]
     assert (logprobs, lengths) == ([-1, -3, -5], [7, 9, 17])
     assert embeddings == [[-2, -20], [0, 0], [2, 20]]  # centred over all five

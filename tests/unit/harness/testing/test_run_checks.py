@@ -57,8 +57,8 @@ def test_what_cannot_be_tried_is_one_line_and_exit_code_2(harness):
         (("task", "game24", "--data", "no-such-file.csv"), "game24: cannot read 'no-such-file.csv'"),
         (("engine", "transformers", "--model", "./no-such-folder"), "does not exist"),
     ]
-    lines = [(error_line(harness("check", *args)), said) for args, said in table]
-    assert [line for line, said in lines if said not in line] == []
+    lines = [(error_line(harness("check", *args)), fault) for args, fault in table]
+    assert [line for line, fault in lines if fault not in line] == []
 
 
 def test_all_of_a_kind_are_checked_and_one_that_cannot_be_tried_does_not_stop_the_others():
