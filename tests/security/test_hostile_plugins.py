@@ -1,179 +1,130 @@
 """What a plugin does wrong ends its own row, in one line, and reaches no stdout that holds JSON."""
 
-from __future__ import annotations
-
-import io
 import json
-import sys
 
 import numpy as np
 import pytest
-from support.distributions import write_distribution
 from support.paths import SUPPORT, TOY
-from support.processes import harness_command, run_to_end, wait_for
+from support.processes import harness_command, run_to_end
+from support.refusals import error_line, refusal_of
+from support.selector_pools import pool_of
 
-from harness import HarnessError, Pool
-from harness.plugin_system.slow_plugins import named
-
-HOOK = """
-from harness import Sampler, hookimpl
-
-
-@hookimpl
-def register_samplers(register):
-    register("eager", Sampler)
-"""
-HOSTILE = SUPPORT / "hostile_plugins.py"
+HOSTILE, LOUD = SUPPORT / "hostile_plugins.py", SUPPORT / "loud_plugin.py"
 
 
 @pytest.fixture
-def command(tmp_path):
-    """Run `harness run` on the toy engine in a process of its own, the hostile plugins at hand."""
+def run(harness, tmp_path):
+    """Run `harness run` on the toy engine, the hostile plugins at hand: selectors as one text, further options."""
 
-    def call(*args, task="colours", first=()):
+    def call(selectors, *args, task="colours"):
+        given = [part for name in selectors.split() for part in ("--selector", name)]
         fixed = ("--task", task, "--engine", "toy", "--plugin", TOY, "--plugin", HOSTILE, "--store", tmp_path / "runs")
-        return run_to_end(harness_command(*first, "run", *fixed, *args))
+        return harness("run", *fixed, *given, "--json", *args)
 
     return call
 
 
-def selectors(*names):
-    return [part for name in names for part in ("--selector", name)]
-
-
-def last_error(done) -> str:
-    return next(line for line in done.stderr.splitlines() if line.startswith("error: "))
-
-
-def test_what_would_end_the_process_is_a_failed_row_and_the_others_are_there(command):
-    done = command(*selectors("exits", "aliens", "sound", "exitsinselect"), "--json", "--data", "3")
-    assert done.returncode == 1
-    assert [row["selector"] for row in json.loads(done.stdout)] == ["sound"]
-    failed = [line for line in done.stderr.splitlines() if line.startswith("failed: ")]
-    assert len(failed) == 3
-    for line, said in zip(failed, ("SystemExit: 0", "Alien: from elsewhere", "SystemExit"), strict=True):
-        assert f"trial 0: raised {said}" in line
+def test_what_would_end_the_process_is_a_failed_row_and_the_others_are_there(run):
+    outcome = run("exits aliens sound exitsinselect", "--data", "3")
+    assert outcome.code == 1
+    assert [row["selector"] for row in outcome.rows] == ["sound"]
+    failed = [line for line in outcome.err.splitlines() if line.startswith("failed: ")]
+    for line, fault in zip(failed, ("SystemExit: 0", "Alien: from elsewhere", "SystemExit"), strict=True):
+        assert f"trial 0: raised {fault}" in line
         assert "(hostile_plugins.py:" in line
 
 
-@pytest.mark.parametrize(
-    ("args", "task", "said"),
-    [
-        (
-            selectors("exitswhenbuilt"),
-            "colours",
-            "selector 'exitswhenbuilt' from hostile_plugins cannot be built: raised",
-        ),
-        ((*selectors("spread"), "--embedder", "exits"), "colours", "embedder 'exits', problem 'test/0': raised"),
-        (selectors("sound"), "exits-problems", "a plugin ended the command: it raised"),
-    ],
-)
-def test_elsewhere_it_is_one_line_and_exit_code_2(command, args, task, said):
-    done = command(*args, task=task)
-    assert done.returncode == 2
-    assert f"{said} SystemExit: 0 (hostile_plugins.py:" in last_error(done)
-    assert "Traceback" not in done.stderr
+def test_elsewhere_it_is_one_line_and_exit_code_2(run):
+    built, exits = (
+        "selector 'exitswhenbuilt' from hostile_plugins cannot be built",
+        "SystemExit: 0 (hostile_plugins.py:",
+    )
+    assert f"{built}: raised {exits}" in error_line(run("exitswhenbuilt"))
+    ended = run("spread", "--embedder", "exits")
+    assert ended.code == 2
+    assert f"embedder 'exits', problem 'test/0': raised {exits}" in ended.err
+    assert f"a plugin ended the command: it raised {exits}" in error_line(run("sound", task="exits-problems"))
 
 
-def test_in_a_verifier_it_is_the_verdict_error(command):
-    done = command(*selectors("sound"), "--json", task="exits-verify")
-    assert done.returncode == 0
-    (row,) = json.loads(done.stdout)
+def test_in_a_verifier_it_is_the_verdict_error(run):
+    (row,) = run("sound", task="exits-verify").rows
     assert row["errors"] == row["n"] == 16
 
 
-def test_with_json_stdout_holds_the_json_alone_whatever_plugins_print(command):
-    done = command(*selectors("loud"), "--json", "--data", "2")
+def test_whoever_gives_vectors_that_are_no_numbers_is_named(run):
+    outcome = run("spread", "--embedder", "nan")
+    assert outcome.code == 2
+    line = "error: embedder 'nan', problem 'test/0': its vector of response 2 holds NaN or infinity"
+    assert line in outcome.err.splitlines()
+
+
+def loud(*args):
+    return run_to_end(harness_command(*args, "--plugin", LOUD, "--json"))
+
+
+def test_with_json_stdout_holds_the_json_alone_whatever_plugins_print(tmp_path):
+    fixed = ("--task", "colours", "--engine", "toy", "--plugin", TOY, "--store", tmp_path, "--data", "2")
+    done = loud("run", *fixed, "--selector", "loud")
     assert [row["selector"] for row in json.loads(done.stdout)] == ["loud"]
     for where in ("import", "rank", "atexit"):
         for how in ("printed in", "written in", "kept stdout in", "shell in", "warned in"):
             assert f"{how} {where}" in done.stderr
-    listed = run_to_end(harness_command("list", "selectors", "--json", "--plugin", HOSTILE), check=True)
-    assert "loud" in [row["name"] for row in json.loads(listed.stdout)]
 
 
-def test_with_json_what_plugins_print_in_workers_reaches_no_stdout(command, tmp_path):
+@pytest.mark.slow
+def test_with_json_what_plugins_print_in_workers_reaches_no_stdout(tmp_path):
     eager = "from harness_plugins.executors import local\nlocal.ALONE_S = local.START_S = -1.0\n"
-    (tmp_path / "eager.py").write_text(eager + HOOK)
-    args = ("--plugin", tmp_path / "eager.py", "--executor", "local:workers=2", "--data", "4")
-    done = command(*selectors("loud"), *args, "--json")
+    eager += "from harness import Sampler, hookimpl\n\n\n@hookimpl\ndef register_samplers(register):\n"
+    (tmp_path / "eager.py").write_text(eager + "    register('eager', Sampler)\n")
+    fixed = ("--task", "colours", "--engine", "toy", "--plugin", TOY, "--store", tmp_path, "--data", "4")
+    workers = ("--plugin", tmp_path / "eager.py", "--executor", "local:workers=2")
+    done = loud("run", *fixed, *workers, "--selector", "loud")
     assert [row["selector"] for row in json.loads(done.stdout)] == ["loud"]
     assert done.stderr.count("written in rank") >= 4
     assert done.stderr.count("printed in import") >= 3  # here and in two workers
 
 
+@pytest.mark.slow
 def test_the_kit_takes_no_print_of_a_plugin_for_its_answer():
-    done = run_to_end(harness_command("check", "selector", "loud", "--plugin", HOSTILE, "--json"))
-    outcomes = {row["check"]: row["outcome"] for row in json.loads(done.stdout)}
+    outcomes = {row["check"]: row["outcome"] for row in json.loads(loud("check", "selector", "loud").stdout)}
     assert outcomes["same-in-another-process"] == "passed"
 
 
-def test_with_rank_timeout_a_selector_that_hangs_is_killed_and_named_and_the_next_goes_on(command):
-    args = (*selectors("sleeps", "spinsinc", "dies", "sound"), "--rank-timeout", "3", "--json", "--data", "2")
-    done = command(*args)
-    assert done.returncode == 1
-    assert [row["selector"] for row in json.loads(done.stdout)] == ["sound"]
+def test_with_a_limit_a_selector_that_dies_is_named_and_the_next_goes_on(run):
+    outcome = run("dies sound", "--rank-timeout", "100", "--data", "2")
+    assert outcome.code == 1
+    assert "failed: selector 'dies', problem 'test/0': the process that ranked it died" in outcome.err
+    assert [row["selector"] for row in outcome.rows] == ["sound"]
+
+
+@pytest.mark.slow
+def test_with_a_limit_a_selector_that_hangs_is_killed_and_named_and_the_next_goes_on(run):
+    outcome = run("sleeps spinsinc sound", "--rank-timeout", "3", "--data", "2")
+    assert outcome.code == 1
+    assert [row["selector"] for row in outcome.rows] == ["sound"]
     for name in ("sleeps", "spinsinc"):
-        said = f"failed: selector '{name}', problem 'test/0': ranking took longer than 3 s and was ended"
-        assert said in done.stderr
-    assert "failed: selector 'dies', problem 'test/0': the process that ranked it died" in done.stderr
+        fault = f"failed: selector '{name}', problem 'test/0': ranking took longer than 3 s and was ended"
+        assert fault in outcome.err
 
 
 def test_a_bounded_ranking_gives_the_bytes_of_an_unbounded_one(toy, tmp_path):
-    args = (*selectors("spread", "shuffle", "head"), "--data", "3")
+    args = ("--selector", "spread", "--selector", "shuffle", "--selector", "head", "--data", "3")
     outcomes = [toy(*args, *more, store=tmp_path / f"runs{len(more)}") for more in ((), ("--rank-timeout", "100"))]
     assert outcomes[0].code == outcomes[1].code == 0
     assert outcomes[0].out == outcomes[1].out
 
 
-@pytest.mark.parametrize("seconds", ["0", "-1", "nan", "inf"])
-def test_a_rank_timeout_that_is_no_time_is_one_line(toy, seconds):
-    outcome = toy(*selectors("shuffle"), f"--rank-timeout={seconds}")
-    assert outcome.code == 2
-    assert "--rank-timeout must be a number of seconds > 0" in outcome.err
+def test_a_rank_timeout_that_is_no_time_is_one_line(toy):
+    for seconds in ("0", "-1", "nan", "inf"):
+        line = error_line(toy("--selector", "shuffle", f"--rank-timeout={seconds}"))
+        assert "--rank-timeout must be a number of seconds > 0" in line
 
 
-def test_a_plugin_whose_import_hangs_is_left_out_and_named_where_a_limit_was_given(tmp_path, monkeypatch):
-    source = """
-        import time
-        try:
-            time.sleep(600)
-        except Exception:
-            pass
-    """
-    write_distribution(tmp_path, "harness-slow", "1.0", source, entry="slow")
-    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
-    done = run_to_end(harness_command("--import-timeout", 4, "doctor", "--json"))
-    assert done.returncode == 1
-    assert "plugin 'slow' from harness-slow 1.0 failed to import: Late: its import took longer than 4 s" in done.stdout
-
-
-def test_what_takes_long_is_named_on_stderr_and_what_does_not_is_not(monkeypatch):
-    stderr = io.StringIO()
-    monkeypatch.setattr(sys, "stderr", stderr)
-    with named("importing plugin 'x' from y 1.0", 0.0):
-        wait_for(lambda: stderr.getvalue().endswith("\n"), 60)
-    with named("something quick", 3600):
-        pass
-    assert stderr.getvalue() == "waiting: importing plugin 'x' from y 1.0 has taken 0 s so far\n"
-
-
-@pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
-def test_no_pool_holds_a_vector_that_is_no_number_or_an_infinite_log_probability(bad):
-    h = np.ones((5, 3), np.float32)
-    h[3, 1] = bad
-    columns = {"texts": ["x"] * 5, "lengths": np.ones(5, np.int64), "answers": [None] * 5}
-    with pytest.raises(HarnessError, match="the embedding of response 3 holds NaN or infinity"):
-        Pool(embeddings=h, logprobs=np.zeros(5), **columns)
-    logprobs = np.array([0, 0, bad, 0, 0])
-    if np.isnan(bad):  # unknown
-        assert np.isnan(Pool(embeddings=np.ones((5, 3)), logprobs=logprobs, **columns).logprobs[2])
-        return
-    with pytest.raises(HarnessError, match=r"the log-probability of response 2 is -?inf"):
-        Pool(embeddings=np.ones((5, 3)), logprobs=logprobs, **columns)
-
-
-def test_whoever_gives_vectors_that_are_no_numbers_is_named(command):
-    done = command(*selectors("spread"), "--embedder", "nan")
-    assert done.returncode == 2
-    assert last_error(done) == "error: embedder 'nan', problem 'test/0': its vector of response 2 holds NaN or infinity"
+def test_no_pool_holds_a_vector_that_is_no_number_or_an_infinite_log_probability():
+    for bad in (np.nan, np.inf, -np.inf):
+        h = np.ones((5, 3), np.float32)
+        h[3, 1] = bad
+        assert "the embedding of response 3 holds NaN or infinity" in refusal_of(pool_of, embeddings=h)
+    assert "the log-probability of response 2 is inf" in refusal_of(pool_of, logprobs=[0, 0, np.inf])
+    assert "the log-probability of response 2 is -inf" in refusal_of(pool_of, logprobs=[0, 0, -np.inf])
+    assert np.isnan(pool_of(logprobs=[0, 0, np.nan]).logprobs[2])  # unknown

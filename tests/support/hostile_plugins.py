@@ -1,25 +1,14 @@
-"""Plugins that end the process, print wherever they can, hang, or give what is no number."""
+"""Plugins that end the process, hang, or give what is no number."""
 
 from __future__ import annotations
 
-import atexit
 import os
 import sys
 import time
-import warnings
 
 import numpy as np
 
-from harness import Task, hookimpl
-
-
-def shout(where: str) -> None:
-    """Print in every way that there is."""
-    print(f"printed in {where}")
-    os.write(1, f"written in {where}\n".encode())
-    sys.__stdout__.write(f"kept stdout in {where}\n")
-    os.system(f"echo shell in {where}")
-    warnings.warn(f"warned in {where}", stacklevel=1)
+from harness import Problem, Task, hookimpl
 
 
 class Alien(BaseException):
@@ -58,12 +47,6 @@ class Sound:
 
     def rank(self, pool, rng):
         yield from rng.permutation(len(pool))
-
-
-class Loud(Sound):
-    def rank(self, pool, rng):
-        shout("rank")
-        yield from super().rank(pool, rng)
 
 
 class Sleeps:
@@ -114,8 +97,6 @@ class ExitsInVerify(Task):
         pass
 
     def problems(self, split):
-        from harness import Problem
-
         yield Problem("one", "Say colour 0.")
 
     def verify(self, problem, response):
@@ -127,13 +108,9 @@ class ExitsInProblems(ExitsInVerify):
         sys.exit(0)
 
 
-shout("import")
-atexit.register(shout, "atexit")
-
-
 @hookimpl
 def register_selectors(register):
-    for factory in (Exits, Aliens, ExitsInSelect, ExitsWhenBuilt, Sound, Loud, Sleeps, SpinsInC, Dies):
+    for factory in (Exits, Aliens, ExitsInSelect, ExitsWhenBuilt, Sound, Sleeps, SpinsInC, Dies):
         register(factory.__name__.lower(), factory)
 
 

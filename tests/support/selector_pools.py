@@ -1,10 +1,16 @@
-"""Pools for selectors on any column."""
+"""Pools for selectors on any column, their orders, and a test of how often each order comes."""
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from typing import Any
+
 import numpy as np
+from scipy.stats import chisquare
 
 from harness import Pool
+from harness.testing.selector_checks import orders
 
 
 def pool_of(texts=None, answers=None, lengths=None, logprobs=None, embeddings=None) -> Pool:
@@ -31,3 +37,54 @@ def mixed_pool(n: int, seed: int = 0) -> Pool:
         lengths=rng.integers(1, 9, size=n),
         answers=[None if i % 5 == 0 else str(i % 4) for i in text],
     )
+
+
+def ranked(selector: Any, pool: Pool, seed: int = 0) -> list[int]:
+    """A selector's whole order."""
+    return list(selector.rank(pool, np.random.default_rng(seed)))
+
+
+def after(selector: Any, pool: Pool, verified: Sequence[int], seed: int = 0) -> list[int]:
+    """The order in which a selector goes on from what was verified."""
+    return list(selector.rank_after(pool, tuple(verified), np.random.default_rng(seed)))
+
+
+def orders_of_each(selectors: Iterable[Any]) -> list[list[list[int]]]:
+    """Three orders by each selector: another process can import this."""
+    return [orders(selector) for selector in selectors]
+
+
+def assert_law(draw: Callable[[], Hashable], law: Mapping[Any, float], draws: int) -> None:
+    """A chi-square test that outcomes come with these probabilities; those that come seldom count together."""
+    counts = Counter(draw() for _ in range(draws))
+    assert set(counts) <= set(law)
+    expected = {outcome: draws * p for outcome, p in law.items()}
+    seldom = [outcome for outcome in law if expected[outcome] < 5]
+    counts["seldom"] = sum(counts[outcome] for outcome in seldom)
+    expected["seldom"] = sum(expected[outcome] for outcome in seldom)
+    classes = [outcome for outcome in expected if outcome not in seldom]
+    if expected["seldom"] < 5:  # too few for a class of their own
+        least = min((outcome for outcome in classes if outcome != "seldom"), key=expected.__getitem__)
+        counts[least] += counts["seldom"]
+        expected[least] += expected["seldom"]
+        classes.remove("seldom")
+    assert chisquare([counts[c] for c in classes], [expected[c] for c in classes]).pvalue > 0.001
+
+
+def assert_equally_often(selector: Any, pool: Pool, orders: Iterable[tuple[int, ...]], draws: int) -> None:
+    """A chi-square test that a selector gives each of these orders equally often, and no other."""
+    orders, rng = list(orders), np.random.default_rng(99)
+    assert_law(lambda: tuple(selector.rank(pool, rng)), {order: 1 / len(orders) for order in orders}, draws)
+
+
+def recorded(monkeypatch: Any, owner: Any, name: str, note: Callable[..., Any]) -> list[Any]:
+    """Record the calls of a function or method: a list that gets `note(result, *arguments)` at each call."""
+    notes, function = [], getattr(owner, name)
+
+    def call(*arguments: Any) -> Any:
+        result = function(*arguments)
+        notes.append(note(result, *arguments))
+        return result
+
+    monkeypatch.setattr(owner, name, call)
+    return notes

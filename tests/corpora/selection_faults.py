@@ -1,0 +1,80 @@
+"""What `harness select` refuses, and what its line says: options, files of what was verified, and vectors."""
+
+from pathlib import Path
+
+import numpy as np
+
+# Options beside a pool of three problems with five responses, `selector` "repexp" and `k` 2 unless given.
+OPTIONS = [
+    ({"k": 6}, "problem 'test/0' has 5 responses: -k 6 is more than the 5 left"),
+    ({"k": 0}, "-k must be at least 1, got 0"),
+    ({"selector": "repex"}, "unknown selector 'repex' (did you mean 'repexp'?"),
+    ({"selector": "repexp:lam=-1"}, "repexp: lam must be > 0, got -1"),
+    ({"embedder": "hidden-mean"}, "embedder 'hidden-mean' takes a model's hidden states: say which --model"),
+    ({"embedder": "hidden-means"}, "did you mean 'hidden-mean'?"),
+    ({"embedder": "tfidf", "model": "tiny24"}, "embedder 'tfidf' takes no --model"),
+    ({"model": "tiny25"}, "did you mean 'tiny24'?"),
+    ({"model": "x", "engine": "stateless"}, "which engine 'stateless' does not give"),
+    ({"seed": -1}, "--seed must not be negative"),
+    ({"dim": 0}, "--dim must be at least 1"),
+    ({"selector": "logprob"}, "selector 'logprob' needs log-probabilities, which the pool does not carry"),
+    ({"selector": "answer-round-robin"}, "reads canonical answers, which a task extracts: say which --task"),
+    ({"selector": "dedup:by=answer"}, "reads canonical answers, which a task extracts: say which --task"),
+    ({"task": "colour"}, "unknown task 'colour' (did you mean 'colours'?"),
+    ({"ids": Path("ids.csv")}, "say which --task"),
+    ({"embeddings": Path("absent.npz")}, "embeddings absent.npz: no such file"),
+    ({"embeddings": Path("E.npz"), "embedder": "tfidf"}, "give --embeddings or --embedder, not both"),
+    ({"embeddings": Path("E.npz"), "model": "tiny24"}, "give --embeddings or --model, not both"),
+    ({"verified": Path("absent.jsonl")}, "absent.jsonl: no such file"),
+    ({"pool": Path("absent.jsonl")}, "no such file"),
+    ({"pool": None}, "--pool FILE, or --embeddings FILE alone"),
+    ({"selector": "twice"}, "selector 'twice', problem 'test/0': index 0 was picked twice"),
+    ({"selector": "raising"}, "problem 'test/0': raised ZeroDivisionError: oh (toy.py:"),
+    ({"selector": "particular", "embedder": "letters", "centre": False}, "raised AssertionError"),
+    ({"selector": "short"}, "problem 'test/0': the ranking ended after 0 of 2 picks"),
+]
+
+# Options beside a file of vectors alone, which has 5 rows for problem test/0.
+VECTORS_ALONE = [
+    ({"task": "colours"}, "--task goes with --pool"),
+    ({"selector": "ngram-coverage"}, "reads texts: give --pool beside"),
+    ({"selector": "outcome-ucb"}, "(and give --pool)"),
+    ({"selector": "mmr"}, "needs log-probabilities"),
+    ({"k": 6}, "test/0' has 5 responses: -k 6"),
+]
+
+# Files of what was verified of three problems, test/0 to test/2, with five responses each.
+GOOD = '{"problem_id": "test/0", "indices": [0, 2]}\n'
+VERIFIED = [
+    ("not json\n", "v.jsonl, line 1: not JSON"),
+    (GOOD + '{"problem_id": "test/1"', "line 2: not JSON"),
+    ("3\n", "line 1: expected JSON objects"),
+    ('{"problem_id": "test/0"}\n', 'expected {"problem_id": ..., "indices": [...]}, got the keys \'problem_id\''),
+    ('{"problem_id": 7, "indices": []}\n', "line 1: problem_id must be a text, got 7"),
+    ('{"problem_id": "tset/0", "indices": []}\n', "'tset/0' is none of the 3 of the pool (did you mean 'test/0'?)"),
+    ('{"problem_id": "?", "indices": []}\n', "line 1: problem '?' is none of the 3 of the pool"),
+    ('{"problem_id": "test/0", "indices": 3}\n', "indices must be a list of whole numbers, got 3"),
+    ('{"problem_id": "test/0", "indices": [1.0]}\n', "indices must be whole numbers, got 1.0"),
+    ('{"problem_id": "test/0", "indices": [true]}\n', "indices must be whole numbers, got True"),
+    ('{"problem_id": "test/0", "indices": ["1"]}\n', "indices must be whole numbers, got '1'"),
+    (GOOD + '{"problem_id": "test/1", "indices": [0, 5]}\n', "line 2 (test/1): index 5 is outside 0..4"),
+    ('{"problem_id": "test/0", "indices": [-1]}\n', "index -1 is outside 0..4"),
+    ('{"problem_id": "test/0", "indices": [2, 1, 2]}\n', "line 1 (test/0): index 2 stands there twice"),
+    (GOOD + GOOD, "line 2: problem 'test/0' stands on line 1 already"),
+    ('{"problem_id": "test/0", "indices": [4, 3, 2, 1, 0]}\n', "problem 'test/0': all 5 responses are verified"),
+    ('{"problem_id": "test/0", "indices": [4, 3, 2, 1]}\n', "has 5 responses, 4 of them verified: -k 2 is more than"),
+]
+
+# Arrays by problem, whether the pool is given too, and what the line says.
+VECTORS = [
+    ({"test/0": np.zeros((5, 2))}, True, "'test/1' is not in the file"),
+    ({f"test/{i}": np.zeros((4, 2)) for i in range(3)}, True, "has shape (4, 2), expected (5, d)"),
+    ({"a": np.zeros(4)}, False, "has shape (4,), expected (4, d)"),
+    ({"a": np.float32(4)}, False, "has shape (), expected (0, d)"),
+    ({"a": np.full((4, 2), np.inf)}, False, "must hold finite numbers"),
+    ({"a": np.zeros((4, 2), int)}, False, "must hold finite numbers"),
+    ({"a": np.array([[{}]] * 4)}, False, "cannot be read"),
+    ({"a": np.zeros((4, 0))}, False, "repexp: the pool has no embeddings"),
+    ({"a": np.zeros((0, 2))}, False, "has 0 responses: -k 2"),
+    ({}, False, "holds no arrays"),
+]

@@ -1,0 +1,287 @@
+"""Embedders and engines with one mistake each."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import replace
+from typing import ClassVar
+
+import numpy as np
+
+from harness import HarnessError, Responses, Sampler
+from support.broken import broken
+from support.toy import Letters, Parrot
+
+# Embedders
+
+
+@broken("embedder", "contract")
+class Stateful(Letters):
+    """Takes a state that no engine gives."""
+
+    state = "first"
+
+
+@broken("embedder", "one-row-a-text")
+class Distinct(Letters):
+    """Returns a row for each distinct text."""
+
+    def embed(self, problem, texts):
+        return super().embed(problem, list(dict.fromkeys(texts)))
+
+
+@broken("embedder", "finite")
+class Normed(Letters):
+    """Divides by the length of a vector, also where it is 0."""
+
+    def embed(self, problem, texts):
+        vectors = super().embed(problem, texts)
+        with np.errstate(all="ignore"):
+            return vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
+
+
+@broken("embedder", "repeatable")
+class Noisy(Letters):
+    """Adds noise."""
+
+    def embed(self, problem, texts):
+        return super().embed(problem, texts) + np.random.default_rng().normal(size=(len(texts), 8))
+
+
+@broken("embedder", "same-text-same-vector", "order-equivariant")
+class Placed(Letters):
+    """Adds each text's place."""
+
+    def embed(self, problem, texts):
+        return super().embed(problem, texts) + np.arange(len(texts))[:, None]
+
+
+@broken("embedder", "empty-texts", "any-text")
+class Wordy(Letters):
+    """Takes the first word of each text."""
+
+    def embed(self, problem, texts):
+        return np.array([[float(len(text.split()[0])), 1] for text in texts])
+
+
+@broken("embedder", "empty-texts")
+class Vocabulary(Letters):
+    """Needs one word in one of the texts, as scikit-learn's vectorizers do."""
+
+    def embed(self, problem, texts):
+        if not any(texts):
+            raise ValueError("empty vocabulary")
+        return super().embed(problem, texts)
+
+
+@broken("embedder", "any-text")
+class Encoding(Letters):
+    """Encodes as UTF-8, strictly."""
+
+    def embed(self, problem, texts):
+        return np.array([[len(text.encode()), 1.0] for text in texts])
+
+
+@broken("embedder", "one-text")
+class Centring(Letters):
+    """Divides by n - 1."""
+
+    def embed(self, problem, texts):
+        return super().embed(problem, texts) / (len(texts) - 1 or np.nan)
+
+
+@broken("embedder", "global-rngs-untouched")
+class Projecting(Letters):
+    """Draws a projection from numpy's global generator, seeded."""
+
+    def embed(self, problem, texts):
+        np.random.seed(0)
+        return super().embed(problem, texts) @ np.random.normal(size=(8, 4))
+
+
+@broken("embedder", "same-in-another-process")
+class Hashing(Letters):
+    """Hashes words with Python's hash()."""
+
+    def embed(self, problem, texts):
+        rows = np.zeros((len(texts), 64))
+        for row, text in zip(rows, texts, strict=True):
+            for word in text.split():
+                row[hash(word) % 64] += 1
+        return rows
+
+
+@broken("embedder", "parameters-round-trip")
+class Unsaid(Letters):
+    """Has a parameter that no result records."""
+
+    def __init__(self, power: float = 2.0):
+        pass
+
+
+@broken("embedder", "picklable")
+class Loaded(Letters):
+    """Holds an open generator, as a loaded model may."""
+
+    def __init__(self):
+        object.__setattr__(self, "stream", (n for n in range(3)))
+
+
+# Engines
+
+
+class SoundEngine(Parrot):
+    """The toy engine, soundly: `encode` knows its rows again by their log-probability."""
+
+    def check(self, prompts, max_tokens):
+        if max_tokens > 1000:
+            raise HarnessError("toy: a parrot forgets after 1,000 tokens")
+
+    def sample(self, request):
+        if request.sampler.steers:
+            raise HarnessError("toy: a parrot is not steered")
+        drawn = super().sample(replace(request, done=lambda j, responses: None))
+        drawn = [
+            replace(
+                one,
+                lengths=np.ones(len(one), np.int64),
+                logprobs=-np.arange(len(one)) / 8.0,
+                token_ids=[ids[:1] for ids in one.token_ids],
+            )
+            for one in drawn
+        ]
+        return [replace(one, states={"mean": self._pooled(one)} if request.states else {}) for one in drawn]
+
+    def encode(self, prompt, responses, states, report=lambda rows: None):
+        return {"mean": self._pooled(responses)}
+
+    def _pooled(self, responses: Responses):
+        return np.eye(8, dtype=np.float32)[[ids[0] for ids in responses.token_ids]]
+
+
+@broken("engine", "contract")
+class Unnamed(SoundEngine):
+    """Says what it is in something that JSON has no word for."""
+
+    def identity(self):
+        return {"engine": {"toy"}}
+
+
+@broken("engine", "honest-columns")
+class Bright(SoundEngine):
+    """Gives probabilities for their logarithms."""
+
+    def sample(self, request):
+        return [replace(one, logprobs=np.exp(one.logprobs)) for one in super().sample(request)]
+
+
+@broken("engine", "same-seeds-same-responses")
+class Seedless(SoundEngine):
+    """Ignores the seeds."""
+
+    turn: ClassVar[list[int]] = [0]
+
+    def sample(self, request):
+        self.turn[0] += 1
+        return super().sample(replace(request, seeds=[self.turn[0]] * len(request.seeds)))
+
+
+@broken("engine", "rows-of-their-own")
+class OneStream(SoundEngine):
+    """Draws all rows of a call from one stream."""
+
+    def sample(self, request):
+        base = 1000 * sum(request.seeds) + 10 * request.n
+        return super().sample(replace(request, seeds=[base + j for j in range(len(request.seeds))]))
+
+
+@broken("engine", "rows-differ")
+class Monotonous(SoundEngine):
+    """Gives every row the first row's words."""
+
+    def sample(self, request):
+        drawn = super().sample(request)
+        first = [(one.texts[0], one.token_ids[0]) for one in drawn]
+        return [
+            replace(
+                one, texts=[text] * len(one), token_ids=[ids] * len(one), logprobs=np.full(len(one), -1.0), states=s
+            )
+            for one, (text, ids) in zip(drawn, first, strict=True)
+            for s in [{"mean": np.eye(8, dtype=np.float32)[[ids[0]] * len(one)]} if request.states else {}]
+        ]
+
+
+@broken("engine", "rows-differ")
+class OneSeed(SoundEngine):
+    """Draws the same rows for every problem."""
+
+    def sample(self, request):
+        return super().sample(replace(request, seeds=[0] * len(request.seeds)))
+
+
+@broken("engine", "state-shapes")
+class Disturbed(SoundEngine):
+    """Draws other rows when states are asked for."""
+
+    def sample(self, request):
+        return super().sample(replace(request, seeds=[seed + bool(request.states) for seed in request.seeds]))
+
+
+@broken("engine", "state-shapes")
+class Double(SoundEngine):
+    """Gives float64 states."""
+
+    def _pooled(self, responses):
+        return super()._pooled(responses).astype(np.float64)
+
+
+@broken("engine", "encode-equals-sample")
+class Forgetful(SoundEngine):
+    """Encodes without the end-of-sequence token."""
+
+    def encode(self, prompt, responses, states, report=lambda rows: None):
+        return {"mean": self._pooled(responses) * 0.9}
+
+
+@broken("engine", "too-long-refused")
+class Boundless(SoundEngine):
+    """Takes any length."""
+
+    def check(self, prompts, max_tokens):
+        pass
+
+
+@broken("engine", "steering-refused")
+class Obliging(SoundEngine):
+    """Takes a sampler that steers, and draws as ever."""
+
+    def sample(self, request):
+        return super().sample(replace(request, sampler=Sampler()))
+
+
+@broken("engine", "progress-reported")
+class Silent(SoundEngine):
+    """Reports no progress."""
+
+    def sample(self, request):
+        return super().sample(replace(request, report=lambda rows: None))
+
+
+@broken("engine", "finished-prompts-told")
+class Hasty(SoundEngine):
+    """Says that the first two responses were all."""
+
+    def sample(self, request):
+        drawn = super().sample(replace(request, done=lambda j, responses: None))
+        for j, responses in enumerate(drawn):
+            request.done(j, responses.first(2))
+        return drawn
+
+
+@broken("engine", "global-rngs-untouched")
+class Restless(SoundEngine):
+    """Seeds Python's global generator."""
+
+    def sample(self, request):
+        random.seed(1)
+        return super().sample(request)

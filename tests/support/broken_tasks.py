@@ -1,0 +1,224 @@
+"""Tasks and samplers with one mistake each."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import ClassVar
+
+from harness import Sampler, correct, error, wrong
+from support.broken import broken
+from support.toy import Colours, Rule
+
+# Tasks
+
+
+class Lamps(Colours):
+    """The toy task, four problems of it, soundly: it says nothing but correct and wrong."""
+
+    def problems(self, split):
+        return list(super().problems("test"))
+
+    def answer(self, problem, response):
+        return response.split()[-1] if response.strip() else None
+
+
+@broken("task", "unique-ids")
+class SameId(Lamps):
+    """Numbers within groups."""
+
+    def problems(self, split):
+        return [replace(problem, id=problem.id[:-1]) for problem in super().problems(split)]
+
+
+@broken("task", "same-problems-again")
+class Shuffled(Lamps):
+    """Shuffles when it reads."""
+
+    turn: ClassVar[list[int]] = [0]
+
+    def problems(self, split):
+        self.turn[0] += 1
+        problems = super().problems(split)
+        return problems[self.turn[0] % 6 :] + problems[: self.turn[0] % 6]
+
+
+@broken("task", "contract")
+class NoGrader(Lamps):
+    """Counts its grader's version as a number."""
+
+    grader = 1
+
+
+@broken("task", "contract")
+class Unjudged(Lamps):
+    """Measures responses, and cannot judge the measurements."""
+
+    def measurer(self):
+        return Rule()
+
+
+@broken("task", "chat-messages")
+class Bare(Lamps):
+    """Gives the prompt and no chat."""
+
+    def messages(self, problem):
+        return problem.prompt
+
+    def plain(self, problem):
+        return problem.prompt
+
+
+@broken("task", "plain-text")
+class Blank(Lamps):
+    """Has nothing to say to base models."""
+
+    def plain(self, problem):
+        return ""
+
+
+@broken("task", "hostile-responses")
+class Fragile(Lamps):
+    """Raises for a response that is long."""
+
+    def verify(self, problem, response):
+        if len(response) > 50_000:
+            raise RecursionError("too deep")
+        return super().verify(problem, response)
+
+
+@broken("task", "hostile-responses")
+class Excusing(Lamps):
+    """Calls a response that it cannot encode an error of its own."""
+
+    def verify(self, problem, response):
+        try:
+            response.encode()
+        except UnicodeEncodeError as failure:
+            return error(str(failure))
+        return super().verify(problem, response)
+
+
+@broken("task", "hostile-responses", "reference-is-correct")
+class Lenient(Lamps):
+    """Finds everything correct."""
+
+    def verify(self, problem, response):
+        return correct()
+
+
+@broken("task", "pure-verdicts")
+class Moody(Lamps):
+    """Takes an answer once."""
+
+    taken: ClassVar[set] = set()
+
+    def verify(self, problem, response):
+        first = (problem.id, response) not in self.taken
+        self.taken.add((problem.id, response))
+        return wrong() if not first and response == f" {problem.reference}\n" else super().verify(problem, response)
+
+
+@broken("task", "pure-verdicts")
+class Batched(Lamps):
+    """Grades a batch in another order."""
+
+    def verify_all(self, problem, responses):
+        return super().verify_all(problem, responses)[::-1]
+
+
+@broken("task", "pure-verdicts")
+class Scribbling(Lamps):
+    """Notes on the problem what it graded."""
+
+    def verify(self, problem, response):
+        problem.meta["graded"] = problem.meta.get("graded", 0) + 1
+        return super().verify(problem, response)
+
+
+@broken("task", "answers-are-text")
+class Numbers(Lamps):
+    """Gives answers that are no text."""
+
+    def answer(self, problem, response):
+        return len(response)
+
+    def verify(self, problem, response):
+        return correct() if problem.reference in response.split() else wrong()
+
+
+@broken("task", "equal-keys-equal-verdicts")
+class OneKey(Lamps):
+    """Keys verdicts by too little."""
+
+    def verdict_key(self, problem, response, answer):
+        return str(len(response) > 1000)
+
+
+@broken("task", "reference-is-correct")
+class ByHeart(Lamps):
+    """Knows the first problem's answer only."""
+
+    def verify(self, problem, response):
+        return correct() if self.answer(problem, response) == "red" else wrong()
+
+
+# Samplers
+
+
+@broken("sampler", "contract")
+@dataclass(frozen=True)
+class Cold:
+    """Has a temperature and nothing else."""
+
+    steers: ClassVar[bool] = False
+    temperature: float = 0.5
+
+
+@broken("sampler", "out-of-range-refused")
+@dataclass(frozen=True)
+class Careless(Sampler):
+    """Checks nothing."""
+
+    def __post_init__(self):
+        pass
+
+
+@broken("sampler", "within-ranges", "out-of-range-refused")
+@dataclass(frozen=True)
+class Percent(Careless):
+    """Has its top_p in percent."""
+
+    top_p: float = 90.0
+
+
+@broken("sampler", "out-of-range-refused")
+@dataclass(frozen=True)
+class Unbounded(Sampler):
+    """Checks all but top_k."""
+
+    def __post_init__(self):
+        Sampler(self.temperature, self.top_p, self.min_p)
+
+
+@broken("sampler", "out-of-range-refused")
+@dataclass(frozen=True)
+class Endless(Sampler):
+    """Takes an infinite temperature."""
+
+    def __post_init__(self):
+        Sampler(min(self.temperature, 100.0), self.top_p, self.min_p, self.top_k)
+
+
+@broken("sampler", "fixed")
+@dataclass
+class Loose:
+    """Can be changed after it is built."""
+
+    steers: ClassVar[bool] = False
+    temperature: float = 1.0
+    top_p: float = 1.0
+    min_p: float = 0.0
+    top_k: int = 0
+
+    def __post_init__(self):
+        Sampler(self.temperature, self.top_p, self.min_p, self.top_k)

@@ -1,0 +1,34 @@
+"""What a selector reads and picks: each pick is checked as it arrives."""
+
+from types import SimpleNamespace
+
+import numpy as np
+from support.refusals import refusal_of
+
+from harness.plugin_system.picks import needs, picked, require_selector, subset_of
+
+
+def test_a_selector_has_one_of_two_methods_and_needs_columns_that_exist():
+    ranker, subset = SimpleNamespace(rank=min), SimpleNamespace(select=min, needs=())
+    assert (require_selector("x", ranker), require_selector("x", subset)) == (ranker, subset)
+    assert (needs(ranker), needs(subset)) == (("embeddings",), ())
+    assert refusal_of(require_selector, "x", 3) == "selector 'x': has neither rank(pool, rng) nor select(pool, k, rng)"
+    line = refusal_of(require_selector, "x", SimpleNamespace(rank=min, needs=("logprobs", "verdicts")))
+    assert line == "selector 'x': needs ['verdicts']; it can need 'embeddings' and 'logprobs'"
+
+
+def test_a_pick_that_is_no_new_index_of_the_pool_is_refused_when_it_arrives():
+    for second, fault in (
+        (1.0, "an index must be an integer, got 1.0"),
+        (True, "an index must be an integer, got True"),
+        (3, "index 3 is outside the pool of 3"),
+        (-1, "index -1 is outside the pool of 3"),
+        (0, "index 0 was picked twice"),
+    ):
+        arrived = picked([0, second], 3)
+        assert next(arrived) == 0
+        assert refusal_of(list, arrived) == fault
+    whole = list(picked(np.array([2, 0, 1]), 3))
+    assert (whole, {type(index) for index in whole}) == ([2, 0, 1], {int})
+    greedy = SimpleNamespace(select=lambda pool, k, rng: range(k + 1))
+    assert refusal_of(subset_of, greedy, [None] * 9, 2, None) == "select gave 3 indices for k = 2"

@@ -1,0 +1,73 @@
+"""How a check ends: what a failure says, what waits for it, and what the kit leaves as it was."""
+
+import random
+from unittest import SkipTest
+
+import numpy as np
+import pytest
+from support.broken import Sound
+from support.broken_selectors import AllButOne, OffByOne, Reseeding, WithReplacement
+from support.broken_tasks import Unjudged
+from support.paths import ROOT
+from support.processes import printed_by
+from support.toy import Measured
+
+from harness.testing import ConformanceError, Inapplicable, checks, findings, global_rngs
+
+
+def check_named(name, kind="selector"):
+    return next(check for check in checks(kind) if check.name == name)
+
+
+def test_a_failure_is_an_assertion_that_shows_what_is_wrong_and_the_components_line():
+    assert issubclass(Inapplicable, SkipTest)  # pytest shows it as a skip
+    with pytest.raises(AssertionError, match="complete: AllButOne: 23 picks from a pool of 24, where 24 are wanted; "):
+        check_named("complete")(AllButOne())
+    with pytest.raises(ConformanceError, match=r"contract: OffByOne: raised IndexError: .* \(broken_selectors.py:\d+"):
+        check_named("contract")(OffByOne())
+
+
+def test_a_task_that_measures_is_told_what_it_lacks_to_be_judged():
+    check_named("contract", "task")(Measured())
+    with pytest.raises(ConformanceError, match="contract: Unjudged: it has measurer and no judge, so nothing would be"):
+        check_named("contract", "task")(Unjudged())
+
+
+def test_one_mistake_is_reported_once_and_the_checks_that_presume_it_say_where_to_begin():
+    rows = list(findings("selector", WithReplacement()))
+    waiting = [row["what"] for row in rows if row["outcome"] == "not applicable"]
+    assert len(waiting) > 15
+    assert set(waiting) == {"first fix what distinct-indices finds"}
+
+
+def test_a_component_is_judged_anew_when_its_state_is_another():
+    class Fickle(Sound):
+        bad = False
+
+        def rank(self, pool, rng):
+            yield from [0] * len(pool) if self.bad else rng.permutation(len(pool)).tolist()
+
+    fickle = Fickle()
+    check_named("one-response")(fickle)
+    fickle.bad = True
+    with pytest.raises(Inapplicable, match="first fix what distinct-indices finds"):
+        check_named("one-response")(fickle)
+
+
+def test_the_kit_leaves_the_global_generators_as_they_were():
+    random.seed(5)
+    np.random.seed(5)
+    before = global_rngs.states()
+    for name in ("own-rng-only", "global-rngs-untouched"):
+        check_named(name)(Sound())
+    with pytest.raises(ConformanceError):
+        check_named("global-rngs-untouched")(Reseeding())
+    assert global_rngs.states() == before
+
+
+def test_the_kit_loads_neither_a_test_framework_nor_torch_nor_a_plugin():
+    modules = [f"harness.testing.{path.stem}" for path in (ROOT / "harness" / "testing").glob("*.py")]
+    code = f"import sys, importlib\nfor name in {modules!r}: importlib.import_module(name.removesuffix('.__init__'))\n"
+    code += "print(sorted({'pytest', 'hypothesis', 'torch', 'transformers', 'sklearn'} & set(sys.modules)))"
+    code += "\nprint(any(name.startswith('harness_') for name in sys.modules))"
+    assert printed_by(code).split("\n")[:2] == ["[]", "False"]

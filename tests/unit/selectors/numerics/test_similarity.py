@@ -1,0 +1,36 @@
+"""Similarities between rows: the definitions by scipy, and the median distance."""
+
+import numpy as np
+import pytest
+from scipy.spatial.distance import cdist, pdist
+
+from harness_selectors.numerics import similarity
+from harness_selectors.numerics.similarity import reference_cosines, reference_gaussian
+
+
+def median_bandwidth(h) -> float:
+    return float(np.median(pdist(np.unique(h.astype(np.float64), axis=0))))
+
+
+def test_the_reference_kernels_are_those_of_scipy():
+    h = np.random.default_rng(34).normal(size=(8, 3)).astype(np.float32)
+    wide = h.astype(np.float64)
+    assert reference_cosines(h) == pytest.approx(1 - cdist(h, h, "cosine"), abs=1e-12)
+    assert reference_gaussian(h, 0.7) == pytest.approx(np.exp(-(cdist(wide, wide) ** 2) / (2 * 0.7**2)), rel=1e-12)
+    twice = np.vstack([h, h, -0.0 * h[:2]])
+    assert reference_gaussian(twice) == pytest.approx(reference_gaussian(twice, median_bandwidth(twice)), rel=1e-12)
+    assert reference_cosines(twice)[16:, 14:].tolist() == [[0, 0, 1, 1]] * 2
+
+
+def test_the_median_distance_of_many_rows_is_near_that_of_all_and_depends_on_no_order():
+    h = np.random.default_rng(7).normal(size=(3000, 5)) * [5, 1, 1, 1, 1]
+    h -= h.mean(axis=0)
+    median = similarity.median_distance(h)
+    assert median == pytest.approx(np.median(pdist(h)), rel=0.02)
+    assert similarity.median_distance(h[::-1].copy()) == pytest.approx(median, rel=1e-12)
+
+
+def test_the_median_distance_of_near_copies_keeps_its_digits():
+    rng = np.random.default_rng(33)
+    h = np.where(rng.random((60, 1)) < 0.2, 9 * rng.normal(size=(60, 6)), 1) + 1e-9 * rng.normal(size=(60, 6))
+    assert similarity.median_distance(similarity.centred(h)) == pytest.approx(median_bandwidth(h), rel=1e-5)

@@ -1,0 +1,184 @@
+"""What all selectors have in common: their parameters and columns, ties, randomness, and how they go on.
+
+The conformance kit shows the rest: permutations, purity, pickling, seeds, and pools out of the ordinary.
+"""
+
+import math
+import sys
+from collections import Counter
+from importlib.util import find_spec
+from itertools import permutations
+
+import numpy as np
+import pytest
+from corpora.selector_refusals import ROWS
+from scipy.stats import chisquare
+from support.processes import printed_by
+from support.refusals import refusal_of
+from support.selector_pools import after, assert_equally_often, mixed_pool, pool_of, ranked
+from support.vector_pools import FAMILIES, on_every_family, vector_pool
+
+from harness import Pool
+from harness.plugin_system.component import build
+from harness.plugin_system.registry import load_registry
+
+REGISTRY = load_registry()
+
+
+def of(*specs):
+    """Spec -> the selector."""
+    return {spec: build(REGISTRY, "selector", spec) for spec in specs}
+
+
+FIXED_VECTORS = of(
+    *("repexp:first=max", "repexp:first=max,device=cpu", "kcenter:first=max", "dpp-map:first=max", "mmr"),
+    *("dpp-map:kernel=cosine,first=max", "mmr:alpha=0.1,quality=logprob", "facility-location"),
+    *("facility-location:similarity=rbf", "facility-location:similarity=euclidean"),
+)
+RANDOM_FIRST = of("repexp", "kcenter", "dpp-map", "dpp-map:kernel=cosine")
+RANDOM_VECTORS = RANDOM_FIRST | of("kmeans-pp", "rnd:width=8,steps=2")
+RANDOM_TEXTS = of(
+    *("uniform", "dedup", "dedup:by=answer", "answer-round-robin", "outcome-ucb", "outcome-ucb:bonus=batch"),
+    *("answer-round-robin:order=random,unanswered=cluster", "outcome-ucb:bonus=batch,value=none,unanswered=cluster"),
+)
+FIXED_TEXTS = of(
+    *("logprob", "logprob:per=token", "unlikely", "unlikely:per=token", "length", "length:first=long", "in-order"),
+    *("ngram-coverage", "ngram-coverage:weights=idf", "ngram-coverage:unit=character,ngrams=3"),
+)
+VECTORS, TEXTS, FIXED = FIXED_VECTORS | RANDOM_VECTORS, FIXED_TEXTS | RANDOM_TEXTS, FIXED_VECTORS | FIXED_TEXTS
+SUBSETS = of("kmeans", "k-dpp", "k-dpp:kernel=linear", "k-dpp:kernel=rbf", *["kmedoids"] * bool(find_spec("kmedoids")))
+
+
+def test_a_wrong_parameter_is_refused_in_one_line():
+    lines = [refusal_of(REGISTRY.find("selector", name).load(), **{key: value}) for name, key, value, _ in ROWS]
+    assert lines == [f"{name}: {fault}" for name, _, _, fault in ROWS]
+
+
+def test_a_selector_says_which_columns_it_needs():
+    for spec, selector in (VECTORS | SUBSETS | TEXTS).items():
+        needs = {"embeddings"} if spec in VECTORS | SUBSETS else set()
+        needs |= {"logprobs"} if spec.split(":")[0] in ("mmr", "logprob", "unlikely") else set()
+        assert set(selector.needs) == needs, spec
+
+
+def test_a_column_that_is_missing_is_refused():
+    bare, rng = pool_of(["a", "b"]), np.random.default_rng(0)
+    lines = [refusal_of(lambda s=s: list(s.rank(bare, rng))) for s in VECTORS.values()]
+    lines += [refusal_of(s.select, bare, 1, rng) for s in SUBSETS.values()]
+    assert [line for line in lines if ": the pool has no embeddings; it needs an embedder" not in line] == []
+    for spec, selector in of("mmr", "logprob", "unlikely:per=token").items():
+        for logprobs, fault in (([math.nan] * 3, "has no log-prob"), ([-1, math.nan, -2], "of response 1 is nan")):
+            line = refusal_of(selector.rank, pool_of(embeddings=np.eye(3), logprobs=logprobs), rng)
+            assert line.startswith(f"{spec.split(':')[0]}: the ")
+            assert fault in line
+
+
+def test_one_response_is_ranked_alone_and_none_are_not_ranked():
+    for spec, selector in (VECTORS | TEXTS).items():
+        assert ranked(selector, vector_pool(np.empty((0, 4), np.float32))) == [], spec
+        order = ranked(selector, vector_pool(np.zeros((1, 4), np.float32)))
+        assert order == [0], spec
+        assert type(order[0]) is int, spec
+
+
+def test_ties_go_to_the_lowest_index():
+    def order(selector, rows):
+        n = len(rows)
+        pool = Pool(["say so"] * n, rows.astype(np.float32), np.full(n, -1.0), np.ones(n, np.int64), ["so"] * n)
+        return ranked(selector, pool)
+
+    for spec, selector in FIXED.items():
+        assert order(selector, np.ones((300, 3))) == list(range(300)), spec
+    for spec, selector in FIXED_VECTORS.items():
+        assert order(selector, np.eye(300)) == list(range(300)), spec
+        assert order(selector, np.tile(np.eye(4), (3, 1)))[:4] == [0, 1, 2, 3], spec
+
+
+def test_selectors_without_randomness_leave_the_rng_alone():
+    for spec, selector in FIXED.items():
+        rng = np.random.default_rng(22)
+        list(selector.rank(mixed_pool(40), rng))
+        assert rng.random() == np.random.default_rng(22).random(), spec
+
+
+def test_a_random_first_pick_is_uniform_and_the_only_random_number():
+    pool = vector_pool(np.array([[0], [1], [1], [5], [-9], [100]], np.float32))
+    for spec, selector in (RANDOM_FIRST | of("kmeans-pp")).items():
+        rng = np.random.default_rng(11)
+        firsts = Counter(next(selector.rank(pool, rng)) for _ in range(600))
+        assert chisquare([firsts[i] for i in range(6)]).pvalue > 0.001, spec
+    for spec, selector in RANDOM_FIRST.items():
+        rng, same = np.random.default_rng(23), np.random.default_rng(23)
+        order = list(selector.rank(vector_pool(FAMILIES["gaussian"]), rng))
+        assert order[0] == same.integers(60), spec
+        assert rng.random() == same.random(), spec
+
+
+def test_uniform_gives_every_order_equally_often_and_in_order_that_of_the_pool():
+    assert_equally_often(TEXTS["uniform"], pool_of(["a", "b", "c"]), permutations(range(3)), 3000)
+    assert ranked(TEXTS["in-order"], mixed_pool(20)) == list(range(20))
+
+
+def test_random_selectors_give_other_orders_for_other_seeds():
+    for spec, selector in (RANDOM_VECTORS | RANDOM_TEXTS).items():
+        assert len({tuple(ranked(selector, mixed_pool(40), seed)) for seed in range(4)}) == 4, spec
+
+
+def test_first_max_begins_with_the_response_farthest_from_the_mean():
+    h = FAMILIES["one outlier"]
+    first = {spec: ranked(s, vector_pool(h))[0] for spec, s in FIXED_VECTORS.items() if "first=max" in spec}
+    assert first == dict.fromkeys(first, len(h) - 1)
+
+
+def test_float16_vectors_are_ranked_as_their_float32_values():
+    h = FAMILIES["gaussian"].astype(np.float16)
+    for spec, selector in VECTORS.items():
+        if spec not in ("dpp-map", "dpp-map:first=max"):  # their bandwidth is rounded otherwise
+            wide = h.astype(np.float32)
+            assert ranked(selector, vector_pool(h)) == ranked(selector, vector_pool(wide)), spec
+
+
+def test_going_on_from_the_first_picks_continues_the_full_ranking():
+    faults = []
+    for spec, selector in (FIXED_VECTORS | RANDOM_FIRST | TEXTS).items():
+        for seed, n in enumerate((2, 13, 60)):
+            pool = mixed_pool(n, seed)
+            order = ranked(selector, pool, seed)
+            for j in {1, 2, n // 3 + 1, n // 2 + 1, n - 1, n} if hasattr(selector, "rank_after") else ():
+                if after(selector, pool, order[:j], seed) != order[j:]:
+                    faults.append((spec, n, j))
+    assert not faults
+
+
+def test_a_subset_has_k_distinct_responses_and_is_the_same_for_one_seed():
+    def check(h):
+        for selector in SUBSETS.values():
+            for k in (1, 7, len(h) - 1, len(h)):
+                chosen = selector.select(vector_pool(h), k, np.random.default_rng(0))
+                assert len(chosen) == k
+                assert len(set(chosen) & set(range(len(h)))) == k
+                assert chosen == selector.select(vector_pool(h), k, np.random.default_rng(0))
+
+    on_every_family(
+        check,
+        without=["gaussian", "clustered", "tight clusters", "badly scaled rows", "badly scaled columns", "small grid"],
+    )
+
+
+def test_a_subset_that_the_pool_cannot_give_is_refused():
+    for selector in SUBSETS.values():
+        for k in (0, 6):
+            line = refusal_of(selector.select, vector_pool(np.ones((5, 2))), k, np.random.default_rng(0))
+            assert line.endswith(f": k must be in 1..5, the size of the pool, got {k}")
+
+
+def test_no_selectors_module_loads_a_heavy_library_and_rnd_loads_torch_when_it_is_built(monkeypatch):
+    code = (
+        "import sys; from harness.plugin_system.registry import load_registry\n"
+        "for row in load_registry().of_kind('selector'): row.load()\n"
+        "print(sorted({'torch', 'sklearn', 'scipy.stats', 'kmedoids'} & set(sys.modules)))"
+    )
+    assert printed_by(code) == "[]"
+    monkeypatch.setitem(sys.modules, "torch", None)
+    with pytest.raises(ImportError, match="torch"):  # loaded later, the harness would not limit its threads
+        REGISTRY.find("selector", "rnd").load()()

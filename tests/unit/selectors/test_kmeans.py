@@ -1,0 +1,48 @@
+"""k-means: of each cluster the response nearest to its centre, and always k of them."""
+
+from itertools import islice
+
+import numpy as np
+import pytest
+from support.vector_pools import vector_pool
+
+from harness_selectors.kmeans import KMeans, reference_choice
+from harness_selectors.kmeans_pp import KMeansPP
+
+
+def chosen(h, k, seed=0):
+    return KMeans().select(vector_pool(np.asarray(h, np.float32)), k, np.random.default_rng(seed))
+
+
+def test_of_each_cluster_the_response_nearest_to_its_centre_is_taken():
+    rng = np.random.default_rng(19)
+    centres = 50 * rng.normal(size=(6, 4))
+    label = rng.integers(6, size=90)
+    h = (centres[label] + rng.normal(size=(90, 4))).astype(np.float32)
+    nearest = []
+    for c in range(6):
+        members = np.flatnonzero(label == c)
+        nearest.append(members[((h[members] - h[members].mean(axis=0, dtype=float)) ** 2).sum(axis=1).argmin()])
+    assert chosen(h, 6) == sorted(nearest)
+
+
+@pytest.mark.parametrize("k", [2, 5, 9])
+def test_from_the_same_start_it_chooses_as_the_reference(k):
+    h = np.random.default_rng(36).normal(size=(200, 4))
+    start = list(islice(KMeansPP().rank(vector_pool(h), np.random.default_rng(k)), k))
+    assert KMeans().select(vector_pool(h), k, np.random.default_rng(k)) == reference_choice(h, start)
+
+
+def test_equal_responses_count_as_often_as_they_occur():
+    assert chosen([[0.0]] * 20 + [[1.0], [2.0], [3.0]], 1) == [0]
+
+
+def test_where_k_asks_for_more_all_distinct_responses_are_taken_and_then_copies():
+    h = [[0], [0], [1], [1], [2], [2]]
+    assert [chosen(h, k) for k in (3, 4, 6)] == [[0, 2, 4], [0, 1, 2, 4], [0, 1, 2, 3, 4, 5]]
+
+
+def test_k_responses_are_found_where_floats_cannot_part_the_clusters():
+    h = 1e6 + np.spacing(np.float32(1e6)) * np.arange(12)[:, None] * [1, 0]
+    h[:4] = -h[:4]
+    assert [len(set(chosen(h, k, seed=k))) for k in range(1, 13)] == list(range(1, 13))
