@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import json
-import logging
 import os
 import signal
 import subprocess
@@ -31,7 +30,6 @@ from harness.testing import checks
 from harness_plugins.engines.openai.engine import OpenAI
 from harness_plugins.engines.transformers.engine import Transformers
 from harness_plugins.engines.vllm import leftovers
-from harness_plugins.engines.vllm.child.harness_vllm.wire import packed
 from harness_plugins.engines.vllm.engine import Vllm
 from harness_plugins.engines.vllm.environment import VARIABLE
 from harness_plugins.models.tiny24 import folder
@@ -153,53 +151,17 @@ def test_given_responses_are_encoded_and_scored_as_by_transformers(engine, here)
     for responses in (odd, drawn, text):
         reported: list[int] = []
         given = here.encode(CHATS[0], responses, KINDS)
-        got = engine.encode(CHATS[0], responses, KINDS, report=reported.append)
+        actual = engine.encode(CHATS[0], responses, KINDS, report=reported.append)
         assert sum(reported) == len(responses)
         for kind in KINDS:
-            assert np.abs(given[kind] - got[kind]).max() < 1e-4
+            assert np.abs(given[kind] - actual[kind]).max() < 1e-4
         assert np.abs(here.score(CHATS[0], responses) - engine.score(CHATS[0], responses)).max() < 1e-3
     again = engine.encode(CHATS[0], odd, KINDS)  # of the longest vLLM has two blocks of 128 tokens in its cache by now
     for kind, values in here.encode(CHATS[0], odd, KINDS).items():
         assert np.abs(values - again[kind]).max() < 1e-4
 
 
-# Its deaths.
-
-
-def test_a_killed_child_is_started_again_with_half_the_sequences_and_the_rows_are_the_same(engine, caplog, monkeypatch):
-    monkeypatch.setattr(engine, "_sequences", 32)
-    request = {"n": 100, "sampler": Nucleus(), "max_tokens": 40, "seeds": [3, 4], "states": KINDS}
-    whole = engine.sample(SampleRequest(CHATS, **request))
-    reported: list[int] = []
-    pid = engine._children[False].pid
-
-    def kill(rows: int) -> None:
-        reported.append(rows)
-        if len(reported) == 1:
-            os.kill(pid, signal.SIGKILL)
-
-    with caplog.at_level(logging.WARNING, "harness.vllm"):
-        again = engine.sample(SampleRequest(CHATS, **request, report=kill))
-    for one, other in zip(whole, again, strict=True):
-        assert_same(one, other)
-    assert sum(reported) == 200
-    (message,) = caplog.messages
-    assert "died with 32 sequences at once, going on with 16: the process was ended by SIGKILL" in message
-    Path(message.rpartition("its log is ")[2]).unlink()
-    assert not alive(pid)
-
-
-def test_an_error_inside_vllm_is_one_line_with_the_log(engine):
-    child = engine._loaded()
-    message = {"do": "sample", "states": [], "sampler": {}, "max_tokens": 1, "eos": []}
-    broken = [{"prompt": 9, "n": 1, "seed": 0}]
-    with pytest.raises(HarnessError, match=r"vllm: IndexError: .*: its log is") as refusal:
-        list(engine._sampled(message, packed("prompts", [[5]]), broken, print))
-    Path(str(refusal.value).rpartition("its log is ")[2]).unlink()
-    assert child.ended
-
-
-def test_a_cache_too_small_for_one_sequence_is_said(python):
+def test_a_cache_too_small_for_one_sequence_is_one_line(python):
     engine = Vllm(model=MODEL, kv_gib=1e-4, threads=1, python=python)
     with pytest.raises(HarnessError, match="it did not start: the KV cache is too small for one sequence") as refusal:
         engine.sample(SampleRequest(CHATS, n=1, sampler=Sampler(), max_tokens=40, seeds=[3, 4]))
@@ -207,35 +169,14 @@ def test_a_cache_too_small_for_one_sequence_is_said(python):
     Path(str(refusal.value).rpartition("its log is ")[2]).unlink()
 
 
-@pytest.fixture(scope="module")
-def pooling_engine(python):
-    """An engine that takes its states from a second vLLM."""
-    engine = Vllm(model=MODEL, max_num_seqs=16, pooling=True, threads=1, python=python)
-    yield engine
-    engine.close()
-
-
-def test_where_states_cannot_be_taken_while_drawing_a_pooling_runner_gives_them(pooling_engine, here):
-    finished = {}
-    request = {"n": 20, "sampler": MinP(), "max_tokens": 40, "seeds": [3, 4], "states": KINDS}
-    drawn = pooling_engine.sample(SampleRequest(CHATS, **request, done=finished.__setitem__))
-    assert [finished[j].states for j in (0, 1)] == [{}, {}]  # they are kept before that
-    assert [finished[j].texts for j in (0, 1)] == [responses.texts for responses in drawn]
-    for chat, responses in zip(CHATS, drawn, strict=True):
-        assert_states_of(here, chat, responses)
-
-
-def test_an_interrupt_ends_the_child(pooling_engine):
-    def interrupt(rows: int) -> None:
-        raise KeyboardInterrupt
-
-    child = pooling_engine._loaded()
-    with pytest.raises(KeyboardInterrupt):
-        pooling_engine.sample(
-            SampleRequest(CHATS, n=64, sampler=Sampler(), max_tokens=20, seeds=[3, 4], report=interrupt)
-        )
-    assert child.ended
-    assert not session_of(child.pid)
+def test_where_states_cannot_be_taken_while_drawing_a_pooling_runner_gives_them(python, here):
+    pooling = Vllm(model=MODEL, max_num_seqs=16, pooling=True, threads=1, python=python)
+    try:
+        request = SampleRequest(CHATS, n=20, sampler=MinP(), max_tokens=40, seeds=[3, 4], states=KINDS)
+        for chat, responses in zip(CHATS, pooling.sample(request), strict=True):
+            assert_states_of(here, chat, responses)
+    finally:
+        pooling.close()
 
 
 # Whole runs.

@@ -14,11 +14,13 @@ from pathlib import Path
 from harness_file_toy import Parrot, Shuffle
 
 from harness import HarnessError, hookimpl
+from harness.system import progress
 from harness_plugins.engines.vllm.engine import Vllm
 from harness_plugins.engines.vllm.environment import Environment
 
 MARKS = Path(__file__).parent
 LIMIT_S = 300.0
+progress.SHOW_AFTER_S = progress.PLAIN_EVERY_S = 0.0  # each count is printed: a test may wait for it
 
 
 @dataclass

@@ -7,16 +7,14 @@ import math
 
 import numpy as np
 import pytest
-from support.openai_client import CHAT, OTHER, SECRET, UNKNOWN, parrot_texts, sample
+from support.openai_client import CHAT, OTHER, SECRET, UNKNOWN, sample
 from support.openai_server import MODEL, embedded, serving, tiny24
 from support.refusals import refusal_of
 
 from harness import Sampler
-from harness.plugin_system.component import build, parameters
-from harness.plugin_system.registry import load_registry
 from harness.records import SampleRequest
 from harness.testing import checks
-from harness_plugins.engines.openai.engine import LONG_SEEDS, SEEDS, OpenAI, _base_url
+from harness_plugins.engines.openai.engine import LONG_SEEDS, OpenAI, _base_url
 from harness_plugins.engines.openai.rows import seed_base
 from harness_plugins.samplers.plain import MinP, Nucleus
 
@@ -84,16 +82,6 @@ def test_a_field_that_the_server_refuses_and_nobody_needs_is_left_out(name):
     assert len(responses) == 4
     assert np.isnan(responses.logprobs).all() == (name == "logprobs")
     assert (responses.token_ids is None) == (name == "return_token_ids")
-
-
-def test_a_refusal_that_names_nothing_costs_no_more_fields_than_it_must():
-    def picky(handler, body):
-        refused = {"return_token_ids", "repetition_penalty", "logprobs"} & set(body)
-        handler.refuse(400, "Bad request.") if refused else handler.answer(body)
-
-    with serving(**UNKNOWN, fault=picky) as (url, behaviour):
-        assert list(sample(OpenAI(url=url), n=1)[0].texts) == parrot_texts([0], SEEDS)
-        assert "seed" in behaviour.bodies[-1]
 
 
 def test_what_the_sampler_needs_is_never_left_out():
@@ -207,12 +195,3 @@ def test_an_address_is_taken_as_people_write_it(monkeypatch):
     assert OpenAI()._server.url == "https://api.openai.com/v1"
     monkeypatch.setenv("OPENAI_BASE_URL", "http://127.0.0.1:1")
     assert OpenAI()._server.url == "http://127.0.0.1:1/v1"
-
-
-def test_it_is_built_from_a_command_lines_text():
-    engine = build(load_registry(), "engine", "openai:url=http://h:1/v1,concurrency=3,api=completions,timeout_s=2.5")
-    assert parameters(engine) | {"model": None} == {
-        **{"model": None, "url": "http://h:1/v1", "api": "completions", "key_env": None, "concurrency": 3},
-        **{"per_request": None, "timeout_s": 2.5, "retries": 8},
-    }
-    assert not engine.chats
