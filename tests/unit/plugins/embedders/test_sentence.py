@@ -201,6 +201,7 @@ def test_out_of_the_hubs_reach_the_installed_copy_of_the_default_model_is_used()
     assert vectors[0] @ vectors[1] > 0.6 > 0.3 > vectors[0] @ vectors[2]
     assert vectors[3] == pytest.approx(vectors[4], abs=1e-5)  # 256 word pieces are all that it reads
     assert not np.allclose(vectors[3], embed(embedder, ["word " * 200])[0], atol=1e-5)
+    assert set(embedder.identity()) == {"weights"}
 
 
 def test_a_run_names_it_with_its_model(toy, tmp_path, checkpoint):

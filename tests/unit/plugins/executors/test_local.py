@@ -42,10 +42,10 @@ def test_processes_are_started_only_where_each_saves_more_than_it_costs(monkeypa
     monkeypatch.setattr(
         local, "_in_processes", lambda function, items, workers: handed_over.append(items) or iter(items)
     )
-    for workers, count in ((2, 2), (2, 1), (1, 9), (2, 4)):
+    for workers, count in ((2, 2), (3, 2), (2, 1), (1, 9), (2, 4)):
         times = iter(range(0, 1000, 5))
         assert len(list(Local(workers=workers).map(abs, range(count)))) == count
-    # One item left is 2.5 s for each of two workers; with one worker no process is started.
+    # One item left is 2.5 s for each of two workers, and 1.7 s for each of three; one worker is this process.
     assert handed_over == [[1], [1, 2, 3]]
 
 

@@ -9,7 +9,7 @@ from importlib.resources import files
 from harness import Problem
 from harness_plugins.models import tiny24
 from harness_plugins.models.tiny24.measure import TASK
-from harness_plugins.models.tiny24.puzzles import all_numbers, solve, training_puzzles
+from harness_plugins.models.tiny24.puzzles import Term, _combined, all_numbers, solve, training_puzzles
 from harness_tasks.game24 import puzzle_id, split_of
 
 NUMBERS = [(1, 1, 4, 6), (2, 3, 4, 4), (3, 3, 8, 8), (4, 5, 6, 10), (1, 3, 4, 6), (2, 2, 11, 11), (1, 5, 5, 5)]
@@ -34,6 +34,13 @@ def test_every_step_of_a_worked_solution_holds():
             left, sign, right, _, value = line.split(",")[0].split()
             a, b = Fraction(left), Fraction(right)
             assert {"+": a + b, "-": a - b, "*": a * b, "/": a / (b or 1)}[sign] == Fraction(value)
+
+
+def test_brackets_stand_where_they_are_needed():
+    right = Term(4, "2 * 2", 2)
+    expressions = [_combined(sign, Term(8, "8"), right, 2).expression for sign in "+-*/"]
+    assert expressions == ["8 + 2 * 2", "8 - 2 * 2", "8 * 2 * 2", "8 / (2 * 2)"]
+    assert _combined("-", Term(8, "8"), Term(4, "3 + 1", 1), 4).expression == "8 - (3 + 1)"
 
 
 def test_solutions_with_fractions_are_kept_only_where_there_are_no_others():

@@ -110,11 +110,11 @@ def test_given_responses_are_pooled_over_all_their_tokens_ends_included(rng):
 def test_states_that_were_skipped_are_never_pooled(rng):
     sums = started(("mean",))
     cached, leapt, never = (Model(f"{i}_d4x1-0a0a0a0a", 4, [1, 2, 3, 4, 5], rng) for i in range(3))
-    cached.computed = 5  # of a cache, beyond its prompt's end
+    cached.computed = 4  # of a cache, its prompt's end too
     stepped(sums, [(cached, 1), (leapt, 5), (never, 2)])  # leapt: an end may hide among several tokens
     assert taken(sums, 1)[0] == [worker.BROKEN] * 3
     given_response = Model("g4x2-0a0a0a0a", 4, [1, 2, 3, 4, 5], rng)
-    given_response.computed = 6
+    given_response.computed = 4
     stepped(sums, [(given_response, 3)])
     assert taken(sums, 2)[0] == [worker.BROKEN]
 
