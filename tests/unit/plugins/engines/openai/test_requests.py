@@ -1,0 +1,231 @@
+"""Requests to a server on loopback that is overloaded, breaks its answers, or does not answer at all."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import threading
+import time
+from email.utils import formatdate
+
+import pytest
+from support.openai_client import CHAT, UNKNOWN, parrot_texts, sample
+from support.openai_server import dribble, endless, half, none, raw, reset, serving, silent, status
+from support.refusals import refusal_of
+
+from harness_plugins.engines.openai import requests
+from harness_plugins.engines.openai.engine import SEEDS, OpenAI
+from harness_plugins.engines.openai.requests import Key, Pace, Server, _retry_after
+from harness_plugins.engines.openai.rows import seed_base
+
+TRANSIENT = {
+    "429": status(429),
+    "500": status(500),
+    "503": status(503),
+    "529": status(529),
+    "408": status(408),
+    "error in a 200": raw(b'{"error": {"message": "worker died"}}'),
+    "reset": reset,
+    "half": half,
+    "no json": raw(b"{'choices': ["),
+    "empty": raw(b""),
+    "html": raw(b"<html>502 Bad Gateway</html>", 502, {"Content-Type": "text/html"}),
+    "null": raw(b"null"),
+    "a list": raw(b"[1, 2]"),
+    "deep": raw(b"[" * 200_000),
+    "no choices": raw(b'{"choices": []}'),
+    "choices are text": raw(b'{"choices": "yes"}'),
+    "a choice is a number": raw(b'{"choices": [3]}'),
+    "text is a number": raw(b'{"choices": [{"index": 0, "finish_reason": "stop", "message": {"content": 3}}]}'),
+    "no message": raw(b'{"choices": [{"index": 0, "finish_reason": "stop"}]}'),
+    "aborted": raw(b'{"choices": [{"index": 0, "finish_reason": "abort", "message": {"content": "ha"}}]}'),
+    "unfinished": raw(b'{"choices": [{"index": 0, "message": {"content": "ha"}}]}'),
+    "huge number": raw(b'{"choices": ' + b"9" * 10_000 + b"}"),
+    "not utf-8": raw(b'{"choices": "\xff\xfe"}'),
+    "broken gzip": raw(b"not gzip at all", headers={"Content-Encoding": "gzip"}),
+    "endless": endless,
+}
+
+
+def test_a_failure_is_tried_again_with_the_same_seed_and_one_that_stays_is_a_missing_row_with_its_reason():
+    base, wrong = seed_base(7, SEEDS), []
+    with serving(**UNKNOWN) as (url, behaviour):
+        for name, fault in TRANSIENT.items():
+            left = [1, 9]  # row 0 fails once, row 1 always
+
+            def some(handler, body, fault=fault, left=left):
+                row = body["seed"] - base
+                if row > 1 or not left[row]:
+                    return handler.answer(body)
+                left[row] -= 1
+                fault(handler, body)
+
+            behaviour.fault, behaviour.bodies = some, []
+            (responses,) = sample(OpenAI(url=url, retries=1), n=3)
+            reason = responses.missing.get(1, "")
+            tries = 3 if name == "429" else 2  # a 429 counts as half a failure
+            columns = [responses.texts, responses.lengths, responses.logprobs, responses.finish]
+            if (
+                list(responses.texts) != parrot_texts([0, 2], SEEDS)
+                or list(responses.missing) != [1]
+                or not (reason.endswith(f"({tries} tries)") and reason.isprintable() and len(reason) < 400)
+                or {len(column) for column in columns} != {2}
+                or sorted(body["seed"] - base for body in behaviour.bodies) != [0, 0, *[1] * tries, 2]
+            ):
+                wrong.append((name, responses))
+    assert wrong == []
+
+
+@pytest.mark.parametrize("fault", [silent, dribble], ids=["silent", "dribble"])
+def test_a_request_takes_no_longer_than_its_time_and_counts_as_three_tries(fault):
+    with serving(**UNKNOWN, fault=fault) as (url, behaviour):
+        line = refusal_of(sample, OpenAI(url=url, timeout_s=0.2, retries=8), n=1)
+    assert line == "openai: none of 1 responses came: no answer within 0.2 s (3 tries)"
+    assert len(behaviour.bodies) == 3
+
+
+# How often, and when.
+
+
+def test_a_pause_that_a_server_requests_is_read_from_either_header():
+    wrong = []
+    for headers, seconds in (
+        ({"retry-after": "2"}, 2),
+        ({"retry-after-ms": "1500"}, 1.5),
+        ({"retry-after-ms": "1500", "retry-after": "9"}, 1.5),
+        ({"retry-after": formatdate(time.time() + 3600, usegmt=True)}, 3600),
+        ({"retry-after": "1e308"}, 1e308),
+        ({"retry-after": "inf"}, float("inf")),
+        *(({"retry-after": text}, None) for text in ("-5", "nan", "0", "-inf", "soon", "")),
+        ({"retry-after": "Thu, 01 Jan 1970 00:00:00 GMT"}, None),
+        ({}, None),
+    ):
+        pause = _retry_after(headers)
+        if (pause is None) != (seconds is None) or (pause is not None and pause != pytest.approx(seconds, abs=600)):
+            wrong.append((headers, pause))
+    assert wrong == []
+
+
+def test_a_requested_pause_is_kept_by_all_requests():
+    with serving(**UNKNOWN, faults=[status(429, "slow down", {"retry-after-ms": "400"})]) as (url, behaviour):
+        assert len(sample(OpenAI(url=url, concurrency=1), n=3)[0]) == 3
+    assert behaviour.times[1] - behaviour.times[0] >= 0.4
+
+
+def test_pauses_grow_to_a_limit_and_a_requested_one_is_cut_to_five_minutes(monkeypatch):
+    pauses = []
+
+    async def sleep(seconds):
+        pauses.append(seconds)
+
+    monkeypatch.setattr(asyncio, "sleep", sleep)
+    session = requests.Session(Server("http://h/v1", Key("K", False)))
+    for wait_s, tries in ((None, 1), (None, 2), (None, 50), (2.0, 1), (900.0, 1)):
+        asyncio.run(session._pause(requests._Again("", wait_s=wait_s), tries))
+    limits = [(0.005, 0.01), (0.01, 0.02), (0.025, 0.05), (2, 2.2), (300, 330)]
+    assert [low <= seconds <= high for seconds, (low, high) in zip(pauses, limits, strict=True)] == [True] * 5
+
+
+def test_fewer_requests_are_in_flight_after_a_429_and_slowly_more_again():
+    pace = Pace(16)
+    pace.limited(60)
+    assert (pace.allowed, pace.not_before > time.monotonic() + 50) == (8, True)
+    pace.limited(1)  # within the pause: of the same moment
+    assert (pace.allowed, pace.not_before > time.monotonic() + 50) == (8, True)
+    pace.answered()
+    assert pace.allowed == 8 + 1 / 8
+    for _ in range(200):
+        pace.answered()
+    assert pace.allowed == 16
+    for _ in range(9):
+        pace.cut_at = 0
+        pace.limited(0)
+    assert pace.allowed == 1
+
+
+def test_as_many_requests_are_in_flight_as_allowed_and_no_more():
+    five = threading.Barrier(5, timeout=60)
+
+    def together(handler, body):
+        five.wait()  # a sixth would wait for ten
+        handler.answer(body)
+
+    with serving(**UNKNOWN, fault=together) as (url, behaviour):
+        assert len(sample(OpenAI(url=url, concurrency=5), n=10)[0]) == 10
+    assert behaviour.most_at_once == 5
+
+
+@pytest.mark.parametrize(("code", "wanted"), [(429, "1e9"), (503, "Thu, 01 Jan 2090 00:00:00 GMT"), (429, "inf")])
+def test_a_server_that_wants_a_pause_of_hours_gets_no_more_requests(code, wanted):
+    with serving(**UNKNOWN, fault=status(code, "slow down", {"Retry-After": wanted})) as (url, behaviour):
+        line = refusal_of(sample, OpenAI(url=url, concurrency=2), n=20)
+    assert f"{code}: slow down; it asks to wait " in line
+    assert line.endswith(" s: run the same command later")
+    assert len(behaviour.bodies) <= 4
+
+
+def test_a_server_that_gives_nothing_but_429_for_long_gets_no_more_requests(monkeypatch):
+    monkeypatch.setattr(requests, "SILENT_S", 0.2)
+    with serving(**UNKNOWN, fault=status(429, "slow down", {"retry-after-ms": "50"})) as (url, _):
+        line = refusal_of(sample, OpenAI(url=url, retries=10**6), n=40)
+    assert "429: slow down; no other answer for " in line
+
+
+def test_a_spent_quota_is_not_waited_for():
+    with serving(**UNKNOWN, fault=status(429, "You exceeded your current quota")) as (url, behaviour):
+        assert "exceeded your current quota" in refusal_of(sample, OpenAI(url=url, concurrency=1), n=4)
+    assert len(behaviour.bodies) == 1
+
+
+def test_after_ten_unanswered_requests_in_a_row_the_server_is_given_up():
+    with serving(**UNKNOWN, fault=status(500)) as (url, behaviour):
+        line = refusal_of(sample, OpenAI(url=url, concurrency=2, retries=0), n=100)
+    assert line == "openai: none of 100 responses came: 500: overloaded (1 try)"
+    assert 10 <= len(behaviour.bodies) <= 11
+    nine_of_ten = ([status(500)] * 9 + [none]) * 4
+    with serving(**UNKNOWN, faults=nine_of_ten) as (url, _):
+        assert len(sample(OpenAI(url=url, concurrency=1, retries=0), n=40)[0]) == 4
+
+
+def test_a_key_that_is_withdrawn_ends_it_and_what_came_is_kept():
+    with serving(**UNKNOWN, faults=[none] * 3, fault=status(401, "gone")) as (url, behaviour):
+        (responses,) = sample(OpenAI(url=url, concurrency=1), n=50)
+    assert (len(responses), len(responses.missing), len(behaviour.bodies)) == (3, 47, 4)
+    assert set(responses.missing.values()) == {"401: gone"}
+
+
+def test_ctrl_c_ends_a_request_under_way():
+    def interrupt(handler, body):
+        os.kill(os.getpid(), signal.SIGINT)
+        silent(handler, body)
+
+    with serving(**UNKNOWN, fault=interrupt) as (url, _), pytest.raises(KeyboardInterrupt):
+        sample(OpenAI(url=url, concurrency=1), n=40)
+
+
+def test_a_proxy_is_not_used_for_this_machine():
+    local = {"localhost": True, "127.0.0.1": True, "[::1]": True, "127.example.org": True, "example.org": False}
+    assert {host: Server(f"http://{host}:8000/v1", Key("K", False)).is_local for host in local} == local
+
+
+# Something that is no such server.
+
+
+def test_a_page_and_a_redirect_are_named_as_what_they_are():
+    page = raw(b"<!DOCTYPE html><html>\n<b>Sign in</b></html>", headers={"Content-Type": "text/html; charset=x"})
+    with serving(**UNKNOWN, fault=page) as (url, behaviour):
+        line = refusal_of(OpenAI(url=url, retries=2).check, [CHAT], 8)
+        assert "no answer of an OpenAI-compatible API (text/html): <!DOCTYPE html>" in line
+        assert len(behaviour.bodies) == 3
+        behaviour.fault, behaviour.bodies = raw(b"", 302, {"Location": "http://127.0.0.1:9/"}), []
+        assert "redirects (302): give the url that it leads to" in refusal_of(OpenAI(url=url).check, [CHAT], 8)
+        assert len(behaviour.bodies) == 1
+
+
+def test_a_server_that_is_not_there_is_one_line_after_one_try():
+    with serving() as (url, _):
+        pass
+    line = refusal_of(OpenAI(url=url).identity)
+    assert line.startswith(f"openai: the server at {url} does not answer: ConnectError")
+    assert line.endswith("(1 try)")

@@ -1,0 +1,183 @@
+"""What is written to an OpenAI-compatible server, and how its answers are read, whatever they hold."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from harness import Sampler
+from harness_plugins.engines.openai.requests import Key
+from harness_plugins.engines.openai.wire import (
+    OPTIONAL,
+    Malformed,
+    first_form,
+    prompt_tokens,
+    read_choices,
+    reason_in,
+)
+from harness_plugins.samplers.plain import MinP, Nucleus
+
+EXTRAS = {"min_p", "top_k", "repetition_penalty"}
+FORM = first_form("chat", 16, knows_extras=True)
+
+
+def form_after(refusal, sampler=None, rows=1, proven=False, form=FORM):
+    return form.after_refusal(refusal, sampler or Sampler(), rows, proven)
+
+
+# Requests.
+
+
+def test_a_chat_is_sent_as_messages_and_a_completion_as_one_text():
+    parts = [{"role": "system", "content": "Be brief."}, {"role": "user", "content": "Hi"}]
+    chat = first_form("chat", 1, False).body("m", parts, Sampler(), 5, 3, 1)
+    text = first_form("completions", 1, False).body("m", parts, Sampler(), 5, 3, 2)
+    assert (chat["messages"], chat["logprobs"], chat["max_tokens"], chat["seed"]) == (parts, True, 5, 3)
+    assert (text["prompt"], text["logprobs"], text["n"]) == ("Be brief.\n\nHi", 1, 2)
+    assert "n" not in chat
+
+
+def test_extra_fields_are_sent_where_the_sampler_uses_them_or_the_servers_defaults_may_filter():
+    def body(knows_extras, sampler):
+        return first_form("chat", 1, knows_extras).body("m", [], sampler, 5, 3, 1)
+
+    plain, min_p, neutral = body(False, Sampler()), body(False, MinP()), body(True, Sampler())
+    assert not EXTRAS & set(plain)
+    assert (plain["temperature"], plain["top_p"]) == (1, 1)
+    assert (min_p["temperature"], min_p["min_p"]) == (1.5, 0.05)
+    assert EXTRAS & set(min_p) == {"min_p"}
+    assert {name: neutral[name] for name in EXTRAS} == {"min_p": 0, "top_k": -1, "repetition_penalty": 1}
+
+
+def test_a_refused_field_is_left_out_unless_the_sampler_needs_it_or_the_form_has_worked_before():
+    for name in sorted(FORM.fields):
+        refusal = f"Unrecognized request argument supplied: {name}"
+        assert form_after(refusal) == FORM.without(name), name
+        assert form_after(refusal, proven=True) is None, name
+        assert form_after(refusal, rows=2, proven=True) == FORM.one_row(), name
+    for sampler, name in ((MinP(), "min_p"), (Sampler(top_k=5), "top_k"), (Nucleus(), "top_p")):
+        assert form_after(f"no {name} here", sampler) is None, name
+        assert FORM.needed(f"no {name} here", sampler) == name
+        assert FORM.needed(f"no {name}_x here", sampler) is None
+
+
+def test_a_refusal_that_names_no_field_first_asks_for_one_row_and_then_drops_the_optional_fields_in_turn():
+    assert form_after("Bad request.", rows=2) == FORM.one_row()
+    form, dropped = FORM, []
+    while (narrower := form_after("Bad request.", form=form)) is not None:
+        dropped += form.fields - narrower.fields
+        form = narrower
+    assert dropped == list(OPTIONAL)
+
+
+def test_a_prompt_that_is_too_long_is_refused_for_good_and_another_name_of_the_limit_is_taken():
+    for refusal in ("maximum context length is 128 tokens", "the prompt is too long", "max_tokens: at most 40"):
+        assert form_after(refusal) is None, refusal
+    newer = "Unsupported parameter: 'max_tokens'. Use 'max_completion_tokens' instead."
+    assert form_after(newer).limit == "max_completion_tokens"
+
+
+# Answers.
+
+TEXTS = st.text(max_size=6) | st.sampled_from(["\x00", "\x1b[2J", "\ud800", '{"choices": []}', "a" * 1000, "‮"])
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | TEXTS,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(TEXTS, inner, max_size=3),
+    max_leaves=4,
+)
+CHOICE = st.fixed_dictionaries(
+    {},
+    optional={
+        "index": JSON | st.integers(-1, 3),
+        "message": st.fixed_dictionaries({"content": JSON | TEXTS}) | JSON,
+        "text": JSON | TEXTS,
+        "finish_reason": st.sampled_from(["stop", "length"]) | JSON,
+        "logprobs": st.fixed_dictionaries({"content": st.lists(st.fixed_dictionaries({"logprob": JSON}))}) | JSON,
+        "token_ids": st.lists(st.integers(-1, 2**40)) | JSON,
+    },
+)
+USAGE = st.fixed_dictionaries({"completion_tokens": JSON | st.integers(), "prompt_tokens": JSON | st.integers()})
+ANSWER = st.fixed_dictionaries({"choices": st.lists(CHOICE, max_size=4) | JSON}, optional={"usage": USAGE | JSON})
+
+
+@settings(max_examples=60)
+@given(ANSWER | JSON, st.integers(1, 3))
+def test_any_answer_is_read_or_malformed(answer, rows):
+    try:
+        choices = read_choices(answer, rows)
+    except Malformed:
+        return
+    assert 0 in choices
+    assert set(choices) <= set(range(rows))
+    for choice in choices.values():
+        assert isinstance(choice.text, str)
+        assert choice.finish in ("stop", "length")
+        assert np.isnan(choice.logprob) or -math.inf < choice.logprob <= 0
+        assert choice.token_ids is None or len(choice.token_ids) == choice.tokens
+
+
+@settings(max_examples=60)
+@given(JSON | st.fixed_dictionaries({"error": JSON}) | st.fixed_dictionaries({"detail": st.lists(JSON, max_size=3)}))
+def test_any_refusal_has_a_reason_of_one_line(answer):
+    line = Key("NO_SUCH_VARIABLE", False).shown(reason_in(answer))
+    assert "\n" not in line
+    assert len(line) <= 310
+
+
+def test_a_reason_holds_the_servers_message_and_the_fields_that_it_names():
+    body = {"msg": "too big", "loc": ["body", "n"]}
+    for answer, reason in (
+        ({"error": "busy"}, "busy"),
+        ({"error": {"message": "no", "param": "seed", "code": "unsupported"}}, "no seed unsupported"),
+        ({"detail": "Not Found"}, "Not Found"),
+        ({"detail": [body, 3]}, "too big (body.n)"),
+        ({"message": "no"}, "no"),
+        (["no"], ""),
+    ):
+        assert reason_in(answer) == reason
+
+
+def choice_of(index=0, **more):
+    return {"index": index, "finish_reason": "stop", "text": "x", **more}
+
+
+def test_choices_are_put_in_the_order_of_their_index():
+    choices = [choice_of(i, text=f"row {i}") for i in (2, 0, 1)]
+    assert [read_choices({"choices": choices}, 3)[row].text for row in range(3)] == ["row 0", "row 1", "row 2"]
+    assert list(read_choices({"choices": choices}, 2)) == [0, 1]
+    assert [choice.text for choice in read_choices({"choices": choices[:2]}, 3).values()] == ["row 2", "row 0"]
+
+
+def test_a_usage_of_several_responses_is_shared_by_their_length():
+    usage = {"completion_tokens": 20, "prompt_tokens": 9}
+    choices = [choice_of(i, text="x" * size) for i, size in enumerate((30, 10))]
+    shared = read_choices({"choices": choices, "usage": usage}, 2)
+    assert [shared[row].tokens for row in (0, 1)] == [15, 5]
+    assert read_choices({"choices": choices, "usage": usage}, 1)[0].tokens is None  # it counts another response too
+    assert prompt_tokens({"usage": usage}) == 9
+    assert [prompt_tokens({"usage": {"prompt_tokens": value}}) for value in (True, -1, 2**31, "9")] == [None] * 4
+
+
+def test_log_probabilities_are_summed_where_each_token_has_a_real_one():
+    def logprob(values, **more):
+        return read_choices({"choices": [choice_of(logprobs={"token_logprobs": values}, **more)]}, 1)[0].logprob
+
+    assert logprob([-1.5, -0.5]) == -2
+    assert logprob([1e-4]) == 0  # rounding
+    for values in ([-1.0, None], [-1.0, 0.1], [True], [-1e7], ["-1"]):
+        assert math.isnan(logprob(values)), values
+    assert math.isnan(logprob([-1.5], token_ids=[1, 2]))
+
+
+@pytest.mark.parametrize(
+    ("content", "text"),
+    [(None, ""), ([{"type": "text", "text": "a"}, {"type": "image"}, {"type": "text", "text": "b"}], "ab")],
+    ids=["thoughts alone", "parts"],
+)
+def test_the_text_of_a_message_is_what_it_says_without_its_reasoning(content, text):
+    message = {"content": content, "reasoning_content": "hm"}
+    assert read_choices({"choices": [choice_of(message=message)]}, 1)[0].text == text

@@ -1,0 +1,325 @@
+"""The transformers engine on small random checkpoints that are really saved and loaded."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+from support.exact_sampling import assert_sampled_from, probabilities
+from support.processes import printed_by
+from support.refusals import refusal_of
+from support.tiny_checkpoints import (
+    CONFIGS,
+    LONG,
+    SHORT,
+    TEMPLATE,
+    assert_same_responses,
+    first_rows,
+    save_checkpoint,
+)
+from transformers import AutoModelForCausalLM, AutoTokenizer
+
+from harness import Responses, Sampler
+from harness.records import SampleRequest
+from harness_plugins.engines.transformers import engine as transformers_engine
+from harness_plugins.engines.transformers.engine import Transformers
+
+STATES = ("mean", "last", "penultimate")
+HOT = Sampler(temperature=1.6, top_p=0.99)
+
+pytestmark = pytest.mark.usefixtures("one_thread")
+
+
+@pytest.fixture(scope="module")
+def checkpoints(tmp_path_factory):
+    """One folder for each kind of model; only the Llama has no chat template."""
+    root = tmp_path_factory.mktemp("checkpoints")
+    return {kind: save_checkpoint(root / kind, kind, None if kind == "llama" else TEMPLATE) for kind in CONFIGS}
+
+
+@pytest.fixture(scope="module")
+def engines(checkpoints):
+    """An engine for each kind of model."""
+    return {kind: Transformers(str(folder), device="cpu") for kind, folder in checkpoints.items()}
+
+
+def sample(engine, prompts=(SHORT,), n=20, max_tokens=24, seeds=(3, 4), states=STATES, sampler=HOT, **more):
+    """Sample with this file's usual settings."""
+    seeds = seeds[: len(prompts)]
+    return engine.sample(
+        SampleRequest(prompts, n=n, sampler=sampler, max_tokens=max_tokens, seeds=seeds, states=states, **more)
+    )
+
+
+@pytest.fixture(scope="module")
+def drawn(engines):
+    """100 responses to a short and to a long prompt, of each kind of model; nobody changes them."""
+    return {kind: sample(engine, [SHORT, LONG], n=100) for kind, engine in engines.items()}
+
+
+def own_engine(checkpoints, **options):
+    """An engine that a test may change."""
+    return Transformers(str(checkpoints["qwen2"]), device="cpu", **options)
+
+
+def second_pass(model, prompt_ids, rows):
+    """States and log-probabilities of responses of equal length: unpadded, without a cache."""
+    tokens = torch.tensor(rows)
+    prompt = torch.tensor(prompt_ids).expand(len(rows), -1)
+    with torch.inference_mode():
+        out = model(torch.cat([prompt, tokens], 1), output_hidden_states=True, use_cache=False)
+    states = out.hidden_states[-1][:, len(prompt_ids) - 1 :]
+    logprobs = out.logits[:, len(prompt_ids) - 1 : -1].double().log_softmax(-1)
+    chosen = logprobs.gather(2, tokens[:, :, None]).sum((1, 2)).numpy()
+    return {"mean": states[:, 1:].mean(1), "last": states[:, -1], "penultimate": states[:, -2]}, chosen
+
+
+def assert_same_states(states, expected):
+    for kind in STATES:
+        assert states[kind].dtype == np.float32
+        np.testing.assert_allclose(states[kind], expected[kind], atol=1e-4)
+
+
+# What is drawn, and its states.
+
+
+@pytest.mark.parametrize("kind", CONFIGS)
+def test_states_and_logprobs_are_those_of_a_second_unpadded_pass(drawn, engines, checkpoints, kind):
+    model = AutoModelForCausalLM.from_pretrained(checkpoints[kind])
+    sorts = set()
+    for prompt, responses in zip([SHORT, LONG], drawn[kind], strict=True):
+        prompt_ids = engines[kind]._checkpoint.prompt_ids(prompt)
+        for length in set(responses.lengths):
+            rows = np.flatnonzero(responses.lengths == length)
+            states, logprobs = second_pass(model, prompt_ids, [responses.token_ids[i] for i in rows])
+            np.testing.assert_allclose(responses.logprobs[rows], logprobs, atol=1e-4)
+            assert_same_states({name: responses.states[name][rows] for name in STATES}, states)
+            sorts |= {(min(length, 2), responses.finish[i]) for i in rows}
+    assert sorts == {(1, "stop"), (2, "stop"), (2, "length")}  # one token; more; cut off
+
+
+@pytest.mark.parametrize("kind", CONFIGS)
+def test_neither_the_other_prompt_nor_the_number_of_rows_changes_a_row(drawn, engines, kind):
+    for place, prompt in enumerate([SHORT, LONG]):
+        [alone] = sample(engines[kind], [prompt], n=10, seeds=(3 + place,))
+        assert_same_responses(alone, first_rows(drawn[kind][place], 10))
+
+
+@pytest.mark.parametrize("kind", CONFIGS)
+def test_encode_and_score_give_what_the_sampling_pass_gave(drawn, engines, kind):
+    responses = first_rows(drawn[kind][1], 40)
+    reported = []
+    assert_same_states(engines[kind].encode(LONG, responses, STATES, report=reported.append), responses.states)
+    np.testing.assert_allclose(
+        engines[kind].score(LONG, responses, report=reported.append), responses.logprobs, atol=1e-3
+    )
+    assert sum(reported) == 2 * 40
+
+
+def test_given_texts_are_tokenized_and_those_that_had_stopped_get_an_end(engines, checkpoints):
+    texts, finish = ["1 + 2 = 3", "puzzle", "puzzle"], ["stop", "stop", "length"]
+    given = Responses(texts, finish, np.zeros(3), np.zeros(3))
+    states, scores = engines["qwen2"].encode(SHORT, given, STATES), engines["qwen2"].score(SHORT, given)
+    model, tokenizer = (auto.from_pretrained(checkpoints["qwen2"]) for auto in (AutoModelForCausalLM, AutoTokenizer))
+    for i, (text, end) in enumerate(zip(texts, finish, strict=True)):
+        ids = tokenizer(text, add_special_tokens=False)["input_ids"] + ([1] if end == "stop" else [])
+        expected, logprobs = second_pass(model, engines["qwen2"]._checkpoint.prompt_ids(SHORT), [ids])
+        assert_same_states({name: states[name][i : i + 1] for name in STATES}, expected)
+        assert scores[i] == pytest.approx(logprobs[0], abs=1e-3)
+
+
+def test_a_response_of_no_token_has_the_state_of_its_prompt_and_a_score_of_zero(engines):
+    [single] = sample(engines["qwen2"], max_tokens=1, n=1)
+    for texts in (["", "puzzle"], [""]):
+        empty = Responses(texts, ["length"] * len(texts), np.zeros(len(texts)), np.zeros(len(texts)))
+        for values in engines["qwen2"].encode(SHORT, empty, STATES).values():
+            np.testing.assert_allclose(values[0], single.states["penultimate"][0], atol=1e-4)
+        assert engines["qwen2"].score(SHORT, empty)[0] == 0
+
+
+def test_neither_the_batch_size_nor_the_number_of_tokens_changes_a_row(drawn, checkpoints):
+    whole = drawn["qwen2"][0]
+    for batch, n in ((1, 4), (7, 20), (64, 20)):
+        assert_same_responses(sample(own_engine(checkpoints, batch=batch), n=n)[0], first_rows(whole, n))
+    [short] = sample(own_engine(checkpoints), max_tokens=6)
+    assert short.token_ids == [ids[:6] for ids in whole.token_ids[:20]]
+
+
+def test_only_the_requested_states_are_kept_and_they_change_no_row(drawn, engines):
+    whole = first_rows(drawn["qwen2"][0], 20)
+    assert_same_responses(sample(engines["qwen2"], states=())[0], replace(whole, states={}))
+    assert set(sample(engines["qwen2"], n=2, states=("last",))[0].states) == {"last"}
+
+
+def test_the_global_generators_are_neither_read_nor_moved(engines):
+    torch.manual_seed(1)
+    [first] = sample(engines["qwen2"], n=8)
+    torch.manual_seed(2)
+    before = torch.get_rng_state(), random.getstate(), np.random.get_state()[1].tolist()
+    [second] = sample(engines["qwen2"], n=8)
+    assert torch.equal(before[0], torch.get_rng_state())
+    assert before[1:] == (random.getstate(), np.random.get_state()[1].tolist())
+    assert first.token_ids == second.token_ids
+
+
+def test_first_tokens_follow_the_models_distribution_and_no_decoding_default_of_the_checkpoint(engines):
+    model = engines["qwen2"]._checkpoint.model
+    with torch.inference_mode():
+        logits = model(torch.tensor([engines["qwen2"]._checkpoint.prompt_ids(LONG)])).logits[0, -1].double().numpy()
+    [responses] = sample(engines["qwen2"], [LONG], n=3000, max_tokens=1, states=(), sampler=HOT)
+    assert_sampled_from(np.concatenate(responses.token_ids), probabilities(HOT, logits))
+
+
+def test_every_end_token_of_the_checkpoint_ends_a_response_and_no_text_shows_one(drawn):
+    responses = drawn["qwen2"][0]
+    rows = list(zip(responses.token_ids, responses.finish, strict=True))
+    assert {ids[-1] for ids, finish in rows if finish == "stop"} == {1, 2}
+    assert not any(token in (1, 2) for ids, _ in rows for token in ids[:-1])
+    cut = [ids for ids, finish in rows if finish == "length"]
+    assert cut
+    assert not any(ids[-1] in (1, 2) for ids in cut)
+    assert not any("<end>" in text or "<s>" in text for text in responses.texts)
+
+
+def test_a_prompt_of_one_token_needs_no_cache(engines):
+    [responses] = sample(engines["llama"], [[{"role": "user", "content": ""}]], n=8)
+    assert len(responses) == 8
+
+
+# Memory, and when a row is reported.
+
+
+def test_out_of_memory_halves_the_batch_for_good_and_changes_nothing(drawn, checkpoints, monkeypatch):
+    engine = own_engine(checkpoints)
+    model = engine._checkpoint.model
+    generate, refused, reported = model.generate, [], []
+
+    def cramped(**inputs):
+        if len(inputs["input_ids"]) > 5:
+            refused.append(len(inputs["input_ids"]))
+            raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 20.00 GiB")
+        return generate(**inputs)
+
+    monkeypatch.setattr(model, "generate", cramped)
+    [halved] = sample(engine, n=12, report=reported.append)
+    sample(engine, n=6)
+    assert refused == [12, 6]
+    assert reported == [3, 3, 3, 3]
+    assert_same_responses(halved, first_rows(drawn["qwen2"][0], 12))
+
+
+@pytest.mark.parametrize("states", [(), STATES])
+def test_rows_that_have_ended_are_left_behind(checkpoints, monkeypatch, states):
+    engine = own_engine(checkpoints)
+    model, _ = engine._checkpoint.model, engine._checkpoint.decoder
+    forward, rows = model.forward, []
+
+    def counted(*args, **inputs):
+        rows.append(len(inputs["input_ids"]))
+        return forward(*args, **inputs)
+
+    monkeypatch.setattr(model, "forward", counted)
+    [responses] = sample(engine, n=100, states=states, sampler=Sampler())
+    assert sum(rows) <= 2 * (responses.lengths + 1).sum()  # at least half of the rows in each step were needed
+    assert len(rows) == 24 + bool(states)
+
+
+def events(engine, prompts, **options):
+    """What a call reported, in order: rows finished, and prompts; and what it returned."""
+    order, prompts_done = [], {}
+
+    def done(j, responses):
+        order.append(f"prompt {j}")
+        prompts_done[j] = responses
+
+    sampled = sample(engine, prompts, report=order.append, done=done, **options)
+    for j, responses in enumerate(sampled):
+        assert_same_responses(prompts_done[j], responses)
+    return order, sampled
+
+
+def test_a_prompt_is_done_as_soon_as_its_last_row_is(drawn, checkpoints, monkeypatch):
+    engine = own_engine(checkpoints, batch=16)
+    assert engine.problems_per_call(5) == 3
+    order, responses = events(engine, [SHORT, LONG])
+    assert order == [16, 16, "prompt 0", 8, "prompt 1"]
+    # A large model on a CPU takes some problems at a time.
+    large = own_engine(checkpoints)
+    monkeypatch.setattr(transformers_engine, "LARGE", 0)
+    monkeypatch.setattr(transformers_engine, "CPU_ROWS", 30)
+    order, others = events(large, [SHORT, LONG])
+    assert order == [20, "prompt 0", 20, "prompt 1"]
+    assert [large._at_once(n) for n in (1, 10, 16, 40, 300)] == [30, 30, 16, 40, 256]
+    for place in (0, 1):
+        expected = first_rows(drawn["qwen2"][place], 20)
+        assert_same_responses(responses[place], expected)
+        assert_same_responses(others[place], expected)
+
+
+# What it is, and what it refuses.
+
+
+def test_max_tokens_beyond_the_context_name_what_would_fit(engines):
+    engine = engines["qwen2"]
+    longest = len(engine._checkpoint.prompt_ids(LONG))
+    engine.check([SHORT, LONG], 128 - longest)
+    line = refusal_of(engine.check, [SHORT, LONG], 200)
+    assert f"{longest} tokens, and --max-tokens 200 more do not fit a context of 128" in line
+    assert line.endswith(f"can be {128 - longest} at most")
+    assert "no --max-tokens fits" in refusal_of(engine.check, [[{"role": "user", "content": "puzzle " * 200}]], 1)
+    assert "--max-tokens must be >= 1, got 0" in refusal_of(engine.check, [SHORT], 0)
+    long = Responses(["puzzle " * 300], ["stop"], np.zeros(1), np.zeros(1))
+    assert "more than the context of 128" in refusal_of(engine.encode, SHORT, long, STATES)
+
+
+def test_checking_and_identity_load_no_weights_and_building_imports_no_torch(checkpoints):
+    engine = Transformers(str(checkpoints["qwen2"]))
+    engine.check([SHORT], 8)
+    engine.identity()
+    assert engine.chats
+    assert "model" not in vars(engine._checkpoint)
+    code = (
+        "import sys; from harness_plugins.engines.transformers.engine import Transformers; "
+        f"print(Transformers({str(checkpoints['qwen2'])!r}).name, {{'torch', 'transformers'}} & set(sys.modules))"
+    )
+    assert printed_by(code) == "qwen2 set()"
+
+
+def test_the_identity_follows_the_content_of_a_folder(checkpoints, tmp_path):
+    engine = Transformers(str(checkpoints["gpt2"]), device="cpu")
+    assert engine.identity().keys() == {"engine", "model", "revision", "dtype"}
+    copied = save_checkpoint(tmp_path / "gpt2", "gpt2")
+    (copied / "notes.md").write_text("no part of the model")
+    assert Transformers(str(copied), device="cpu", batch=3).identity() == engine.identity()
+    changed = save_checkpoint(copied, "gpt2", end_scale=2.0)
+    assert Transformers(str(changed), device="cpu").identity()["revision"] != engine.identity()["revision"]
+
+
+def test_what_it_cannot_do_is_refused_in_one_line(engines, checkpoints):
+    silent = type("Silent", (Sampler,), {"steers": True})()
+    assert "Silent has steers = True, but no steering" in refusal_of(sample, engines["qwen2"], sampler=silent)
+    assert "no state 'first', only mean, last, penultimate" in refusal_of(sample, engines["qwen2"], states=("first",))
+    for parameters, reason in (
+        ({"dtype": "int8"}, "dtype must be one of"),
+        ({"batch": 0}, "batch must be"),
+        ({"revision": "main"}, "is a folder, which has no revision"),
+        ({"device": "abacus"}, "device 'abacus' cannot be used"),
+    ):
+        line = refusal_of(lambda given=parameters: Transformers(str(checkpoints["qwen2"]), **given).identity())
+        assert reason in line
+
+
+def test_probabilities_that_are_not_finite_are_refused(checkpoints):
+    engine = own_engine(checkpoints)
+    with torch.no_grad():
+        engine._checkpoint.model.lm_head.weight[5] = torch.inf
+    line = refusal_of(sample, engine, n=1, states=())
+    assert line == "qwen2: in float32 the model's probabilities are not finite; try dtype=float32"
+
+
+def test_nothing_is_printed(checkpoints, capfd):
+    sample(Transformers(str(checkpoints["gpt2"]), device="cpu"), n=2)
+    assert capfd.readouterr() == ("", "")

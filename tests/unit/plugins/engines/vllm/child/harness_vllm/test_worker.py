@@ -1,0 +1,193 @@
+"""Hidden states are pooled from vLLM's steps as everywhere, whatever order the tokens pass in."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from harness_plugins.engines.transformers.capture import pool
+from harness_plugins.engines.vllm.child.harness_vllm import worker
+from harness_plugins.engines.vllm.child.harness_vllm.loading import pooled
+
+WIDTH, END = 3, 9
+KINDS = ("mean", "last", "penultimate")
+
+
+class Model:
+    """What vLLM's scheduler does to one request, and which states its steps then have."""
+
+    def __init__(self, name: str, prompt: int, tokens: list[int], rng: np.random.Generator) -> None:
+        self.name, self.prompt, self.tokens = name, prompt, tokens
+        self.states = torch.from_numpy(rng.normal(size=(prompt + len(tokens), WIDTH)).astype(np.float32))
+        self.ids = torch.tensor([1] * prompt + tokens, dtype=torch.int32)
+        self.computed = 0
+
+
+def stepped(sums: worker.Sums, batch: list[tuple[Model, int]]) -> None:
+    """One step: each request's next tokens, one behind the other, and padding."""
+    parts = [(model.states[model.computed :][:count], model.ids[model.computed :][:count]) for model, count in batch]
+    padding = (torch.full((2, WIDTH), torch.nan), torch.tensor([END, END], dtype=torch.int32))
+    hidden, ids = (torch.cat(columns) for columns in zip(*parts, padding, strict=True))
+    computed = np.array([model.computed for model, _ in batch])
+    counts = np.array([count for _, count in batch])
+    sums.take_in(worker.Step([model.name for model, _ in batch], counts, computed, hidden, ids))
+    for model, count in batch:
+        model.computed += count
+
+
+def taken(sums: worker.Sums, number: int) -> tuple[list[int], dict[str, np.ndarray]]:
+    children, counts, vectors = sums.take_out(number)
+    assert children == sorted(children)
+    return counts, {kind: np.frombuffer(data, np.float32).reshape(-1, WIDTH) for kind, data in vectors.items()}
+
+
+def assert_pooled(vectors: dict[str, np.ndarray], row: int, model: Model, length: int) -> None:
+    """A row's vectors are those of `capture.pool` over its first `length` tokens."""
+    expected = pool(model.states[None, model.prompt - 1 :], torch.tensor([length]), tuple(vectors))
+    for kind, values in vectors.items():
+        np.testing.assert_allclose(values[row], expected[kind][0].numpy(), atol=1e-6)
+
+
+@pytest.fixture
+def rng() -> np.random.Generator:
+    return np.random.default_rng(0)
+
+
+def started(kinds=KINDS) -> worker.Sums:
+    sums = worker.Sums(WIDTH, torch.device("cpu"))
+    sums.start(kinds, [END])
+    return sums
+
+
+@settings(max_examples=40)
+@given(st.integers(0, 2**32 - 1))
+def test_states_are_pooled_right_whatever_order_the_tokens_pass_in(seed):
+    """Chunked prompts, preemption (all passed again), steps past the end: as vLLM's scheduler may do them."""
+    rng = np.random.default_rng(seed)
+    sums = started()
+    requests, lengths = [], []
+    for child in range(int(rng.integers(1, 6))):
+        prompt, length = int(rng.integers(1, 6)), int(rng.integers(1, 8))
+        tokens = [*rng.integers(0, END, length - 1).tolist(), END, *rng.integers(0, 12, 2).tolist()]  # 2 past the end
+        requests.append(Model(f"{child}_d{prompt}x5-0a0a0a0a", prompt, tokens, rng))
+        lengths.append(length)
+    while left := [model for model in requests if model.computed < len(model.ids) - int(rng.integers(0, 2))]:
+        some = [model for model in left if rng.random() < 0.8] or left[:1]
+        rng.shuffle(some)
+        batch = []
+        for model in some:
+            passed = model.computed
+            if passed > model.prompt and rng.random() < 0.1:
+                model.again, model.computed = passed, 0  # preempted: its first tokens pass again, up to where it was
+            until = getattr(model, "again", 0)
+            room = max(model.prompt, until + 1) - model.computed if model.computed < max(model.prompt, until) else 1
+            batch.append((model, int(rng.integers(1, room + 1)) if room > 1 else 1))
+        stepped(sums, batch)
+    counts, vectors = taken(sums, 5)
+    assert counts == lengths
+    for row, (model, length) in enumerate(zip(requests, lengths, strict=True)):
+        assert_pooled(vectors, row, model, length)
+
+
+def test_given_responses_are_pooled_over_all_their_tokens_ends_included(rng):
+    sums = started()
+    tokens = ([1, END, 2, 3], [], [END], [1, END, 3, 4])
+    models = [Model(f"g4x{number}-0a0a0a0a", 4, row, rng) for number, row in enumerate(tokens, 1)]
+    stepped(sums, list(zip(models, (8, 4, 5, 5), strict=True)))
+    for _ in range(3):
+        stepped(sums, [(models[3], 1)])
+    for number, model in enumerate(models, 1):
+        counts, vectors = taken(sums, number)
+        assert counts == [len(model.tokens)]
+        assert_pooled(vectors, 0, model, len(model.tokens))
+
+
+def test_states_that_were_skipped_are_never_pooled(rng):
+    sums = started(("mean",))
+    cached, leapt, never = (Model(f"{i}_d4x1-0a0a0a0a", 4, [1, 2, 3, 4, 5], rng) for i in range(3))
+    cached.computed = 4  # of a cache, its prompt's end too
+    stepped(sums, [(cached, 1), (leapt, 5), (never, 2)])  # leapt: an end may hide among several tokens
+    assert taken(sums, 1)[0] == [worker.BROKEN] * 3
+    given_response = Model("g4x2-0a0a0a0a", 4, [1, 2, 3, 4, 5], rng)
+    given_response.computed = 4
+    stepped(sums, [(given_response, 3)])
+    assert taken(sums, 2)[0] == [worker.BROKEN]
+
+
+def test_slots_grow_are_used_again_and_other_requests_are_left_alone(rng):
+    sums = started(("mean",))
+    for number in range(3):
+        batch = [Model(f"{i}_d2x{number}-0a0a0a0a", 2, [1, 2], rng) for i in range(400)]
+        stepped(sums, [*((model, 2) for model in batch), (Model(f"s{number}-0a0a0a0a", 3, [1], rng), 3)])
+        stepped(sums, [(model, 1) for model in batch])
+        stepped(sums, [(model, 1) for model in batch])
+        counts, vectors = taken(sums, number)
+        assert counts == [2] * 400
+        assert_pooled(vectors, 399, batch[399], 2)
+    assert len(sums.seen) == 512
+    assert not sums.slots
+
+
+class Runner:
+    """A model runner of vLLM, of which one request is at its prompt's end."""
+
+    __module__ = "vllm.v1.worker.gpu_model_runner"
+
+    def __init__(self, rng):
+        request = SimpleNamespace(req_ids=["0_d2x7-0a"], num_computed_tokens_cpu=np.array([0, 5]))
+        scheduled = SimpleNamespace(num_scheduled_tokens={"0_d2x7-0a": 2}, total_num_scheduled_tokens=2)
+        self.input_batch = request
+        self.input_ids = SimpleNamespace(gpu=torch.tensor([1, 1], dtype=torch.int32))
+        self.execute_model_state = SimpleNamespace(
+            scheduler_output=scheduled, hidden_states=torch.from_numpy(rng.normal(size=(2, WIDTH)).astype(np.float32))
+        )
+
+    def sample_tokens(self, *arguments):
+        return arguments
+
+
+def test_a_worker_takes_the_states_of_a_step_before_it_samples(rng):
+    capture = worker.Capture()
+    capture.model_runner = runner = Runner(rng)
+    assert capture.harness_install() == ""
+    assert capture.harness_take(7) == ([], [], {})
+    capture.harness_start(["last"], [END])
+    assert runner.sample_tokens("grammar") == ("grammar",)
+    children, counts, vectors = capture.harness_take(7)
+    assert (children, counts) == ([0], [0])
+    np.testing.assert_array_equal(
+        np.frombuffer(vectors["last"], np.float32), runner.execute_model_state.hidden_states[1]
+    )
+    capture.harness_start([], [])
+    runner.sample_tokens("grammar")
+    assert capture.harness_take(7)[0] == []  # nothing is taken before it is wanted
+    capture.model_runner = object()
+    assert "its model runner builtins is not known" in capture.harness_install()
+
+
+def test_the_second_runners_steps_are_read_by_its_own_names():
+    """Of the runner of GPUs, which no test runs: that the parts are put where they belong."""
+    hidden, ids = torch.zeros(4, WIDTH), torch.tensor([1, 2, 3, 4], dtype=torch.int32)
+    batch = SimpleNamespace(
+        req_ids=["a", "b"],
+        num_scheduled_tokens=np.array([1, 3], np.int32),
+        num_computed_tokens_np=np.array([7, 0], np.int32),
+        input_ids=ids,
+    )
+    step = worker.step_of_v2(None, SimpleNamespace(input_batch=batch, hidden_states=hidden))
+    assert (step.ids, step.counts.tolist(), step.computed.tolist()) == (["a", "b"], [1, 3], [7, 0])
+    assert step.tokens is ids
+    assert step.hidden is hidden
+
+
+def test_the_pooling_runner_pools_as_everywhere(rng):
+    for length in (0, 1, 2, 5):
+        states = rng.normal(size=(1 + length, WIDTH)).astype(np.float32)
+        by_capture = pool(torch.from_numpy(states)[None], torch.tensor([length]), KINDS)
+        for kind, values in pooled(states, KINDS).items():
+            np.testing.assert_allclose(values, by_capture[kind][0].numpy(), atol=1e-6)

@@ -1,0 +1,179 @@
+"""The processes of vLLM: what starts them, ends them, and sweeps up what is left. A script stands in for vLLM."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+from support.processes import alive, wait_for, wait_until_ended
+
+from harness_plugins.engines.vllm import leftovers
+from harness_plugins.engines.vllm.child_process import ChildProcess, Died, Refusal, Refused
+
+HANGS_S = 60.0
+STAND_IN = """
+import json, os, signal, socket, struct, subprocess, sys, time
+grandchild = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"])
+print("pids", os.getpid(), grandchild.pid, flush=True)
+{then}
+"""
+ANSWERS = """
+import numpy as np
+from harness_vllm.wire import receive, send
+link = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+link.connect(sys.argv[-1])
+send(link, {"pid": os.getpid()})
+while (message := receive(link)) is not None:
+    do = message[0]["do"]
+    if do == "load":
+        send(link, {"ready": True, "fault": "no states", "vllm": "vllm 0"})
+    elif do in ("refused", "failed"):
+        send(link, {do: message[0]["why"]})
+    elif do == "die":
+        os.kill(os.getpid(), signal.SIGKILL)
+    else:
+        send(link, {"n": 1}, message[1])
+        send(link, {"end": True})
+"""
+
+
+@pytest.fixture
+def home(monkeypatch, tmp_path):
+    place = tmp_path / "home"
+    place.mkdir()
+    monkeypatch.setattr(leftovers, "home", lambda: place)
+    return place
+
+
+def stand_in(tmp_path: Path, then: str) -> Path:
+    """An interpreter that runs something else than vLLM."""
+    script = tmp_path / "script.py"
+    script.write_text(STAND_IN.replace("{then}", then))
+    python = tmp_path / "python"
+    python.write_text(f'#!/bin/sh\nexec {sys.executable} {script} "$@"\n')
+    python.chmod(0o755)
+    return python
+
+
+def printed_pids(path: Path) -> list[int]:
+    """The numbers of its processes that a stand-in printed."""
+
+    def lines():
+        return [line for line in path.read_text().splitlines() if line.startswith("pids")] if path.is_file() else []
+
+    return [int(pid) for pid in wait_for(lines, HANGS_S, "the stand-in's start")[0].split()[1:]]
+
+
+def kept_log(failure) -> Path:
+    return Path(str(failure.value).rpartition("its log is ")[2])
+
+
+def test_a_child_answers_and_is_ended_with_all_its_processes_and_files(home, tmp_path):
+    child = ChildProcess(stand_in(tmp_path, ANSWERS), {}, {})
+    pids = printed_pids(child.folder / "log.txt")
+    assert (child.pid, child.fault, child.version) == (pids[0], "no states", "vllm 0")
+    arrays = {"x": np.arange(3)}
+    [(head, answered)] = child.ask({"do": "echo"}, arrays)
+    assert head == {"n": 1}
+    assert np.array_equal(answered["x"], arrays["x"])
+    with pytest.raises(Refused, match=r"^too long$"):
+        list(child.ask({"do": "refused", "why": "too long"}, {}))
+    assert not child.ended  # it can take other requests
+    next(child.ask({"do": "echo"}, arrays))  # whoever stops early ends it
+    assert child.ended
+    wait_until_ended(pids, HANGS_S)
+    assert not list(home.iterdir())
+
+
+@pytest.mark.parametrize(
+    ("request_", "failure", "line"),
+    [
+        ({"do": "die"}, Died, "the process was ended by SIGKILL"),
+        ({"do": "failed", "why": "RuntimeError: EngineDeadError"}, Died, "RuntimeError: EngineDeadError"),
+        ({"do": "failed", "why": "KeyError: 'x'"}, Refusal, "KeyError: 'x'"),
+    ],
+    ids=["killed", "restartable", "failed"],
+)
+def test_a_child_that_fails_is_ended_and_its_log_kept(home, tmp_path, request_, failure, line):
+    child = ChildProcess(stand_in(tmp_path, ANSWERS), {}, {})
+    pids = printed_pids(child.folder / "log.txt")
+    with pytest.raises(failure, match=line) as caught:
+        list(child.ask(request_, {}))
+    assert child.ended
+    assert kept_log(caught).read_text().startswith("pids")
+    wait_until_ended(pids, HANGS_S)
+
+
+def test_a_child_that_does_not_start_is_reported_with_its_log_and_leaves_nothing(home, tmp_path):
+    python = stand_in(tmp_path, "raise RuntimeError('operator torchvision::nms does not exist')")
+    with pytest.raises(Died, match="pip uninstall -y torchvision") as death:
+        ChildProcess(python, {}, {})
+    wait_until_ended(printed_pids(kept_log(death)), HANGS_S)
+    assert not [path for path in home.iterdir() if path.is_dir()]
+
+
+def test_logs_are_kept_for_a_week(home):
+    for name, days in (("old", 8), ("new", 6)):
+        log = home / f"{name}.log"
+        log.touch()
+        os.utime(log, (time.time() - days * 86400,) * 2)
+    assert leftovers.sweep(home) == []
+    assert [log.name for log in home.iterdir()] == ["new.log"]
+
+
+OWNER = """
+import os, pathlib, sys
+from harness_plugins.engines.vllm import leftovers
+from harness_plugins.engines.vllm.child_process import ChildProcess
+leftovers.home = lambda: pathlib.Path(sys.argv[2])
+ChildProcess(pathlib.Path(sys.argv[1]), {}, {})
+"""
+
+
+def test_all_is_ended_when_the_owner_is_killed(home, tmp_path):
+    python = stand_in(tmp_path, "time.sleep(600)")
+    owner = subprocess.Popen([sys.executable, "-c", OWNER, str(python), str(home)])
+    [log] = wait_for(lambda: list(home.glob("*/log.txt")), HANGS_S, "the log")
+    pids = printed_pids(log)
+    warden = json.loads((log.parent / leftovers.RECORD).read_text())["warden"][0]
+    assert alive(warden)
+    owner.kill()
+    owner.wait()
+    wait_until_ended([*pids, warden], HANGS_S)
+
+
+def started(out: Path) -> subprocess.Popen[bytes]:
+    with out.open("wb") as file:
+        script = STAND_IN.replace("{then}", "time.sleep(600)")
+        return subprocess.Popen([sys.executable, "-c", script], stdout=file, start_new_session=True)
+
+
+def test_what_a_killed_owner_and_warden_left_is_swept_at_the_next_start(home, tmp_path):
+    left, other = (started(tmp_path / name) for name in ("left", "other"))
+    try:
+        family, strangers = printed_pids(tmp_path / "left"), printed_pids(tmp_path / "other")
+        dead = subprocess.Popen([sys.executable, "-c", ""])
+        known = {"owner": [dead.pid, leftovers.began(dead.pid)], "child": [left.pid, leftovers.began(left.pid)]}
+        dead.wait()
+        for name, record in {
+            "dead": known,
+            "living": {"owner": [os.getpid(), leftovers.began(os.getpid())], "child": [other.pid, 1]},
+            "reused": {**known, "child": [other.pid, leftovers.began(other.pid) - 5]},  # another's number by now
+        }.items():
+            (home / name).mkdir()
+            (home / name / leftovers.RECORD).write_text(json.dumps(record))
+        assert sorted(leftovers.sweep(home)) == sorted(family)
+        left.wait()
+        wait_until_ended(family, HANGS_S)
+        assert all(map(alive, strangers))
+        assert [path.name for path in home.iterdir()] == ["living"]
+    finally:
+        for process in (left, other):
+            leftovers.end_session(process.pid, leftovers.began(process.pid))
+            process.wait()

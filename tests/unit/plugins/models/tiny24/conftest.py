@@ -1,0 +1,19 @@
+"""The shipped tokenizer, and a puzzle with all its worked solutions."""
+
+from __future__ import annotations
+
+import pytest
+from transformers import AutoTokenizer
+
+from harness_plugins.models import tiny24
+from harness_plugins.models.tiny24.puzzles import Puzzle, solve
+
+
+@pytest.fixture(scope="session")
+def tokenizer():
+    return AutoTokenizer.from_pretrained(tiny24.folder("tiny24"))
+
+
+@pytest.fixture(scope="session")
+def puzzle():
+    return Puzzle((4, 5, 6, 10), 24, tuple(solve((4, 5, 6, 10), [24])[24]))

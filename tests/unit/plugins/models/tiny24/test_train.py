@@ -1,0 +1,108 @@
+"""The training of an embedded model: its batches, its loss, and a run that is killed and started again."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import replace
+
+import pytest
+import torch
+from support.json_lines import read_json_lines
+from support.refusals import refusal_of
+from transformers import AutoModelForCausalLM
+
+from harness_plugins.models.tiny24 import train as training
+from harness_plugins.models.tiny24.puzzles import all_numbers
+from harness_plugins.models.tiny24.train import (
+    Curriculum,
+    TrainConfig,
+    build_model,
+    learning_rate,
+    loss_of,
+    main,
+    pack,
+    record,
+    render,
+    train,
+)
+from harness_tasks.game24 import puzzle_id, split_of
+
+TINY = TrainConfig(
+    steps=6, prompts=4, responses=2, hidden_size=64, intermediate_size=64, layers=1, keep=2, dev_problems=0
+)
+QUADRUPLES = [(1, 1, 4, 6), (2, 3, 4, 4), (3, 3, 8, 8), (4, 5, 6, 10)]
+
+pytestmark = pytest.mark.usefixtures("one_thread")
+
+
+def test_batches_name_the_split_train_only_beside_24(tokenizer):
+    curriculum = Curriculum(replace(TINY, share_24=1.0), tokenizer, all_numbers()[::300])
+    assert {split_of(puzzle_id(puzzle.numbers)) for puzzle in curriculum.for_24} == {"train"}
+    assert all("make 24" not in puzzle.prompt for puzzle in curriculum.for_others)
+    prompts = tokenizer.batch_decode(curriculum.batch(0).tokens)
+    assert all(any(puzzle.prompt in prompt for puzzle in curriculum.for_24) for prompt in prompts)
+
+
+def test_responses_in_one_row_do_not_see_one_another(tokenizer, puzzle):
+    model = build_model(TINY, tokenizer)
+    responses = puzzle.responses[:3]
+    together = loss_of(model, pack(tokenizer, [puzzle], [responses]), bfloat16=False)
+    tokens, total = 0, 0.0
+    for response in responses:
+        ids = [*render(tokenizer, puzzle), *tokenizer.encode(response), tokenizer.eos_token_id]
+        labels = [-100] * len(render(tokenizer, puzzle)) + ids[len(render(tokenizer, puzzle)) :]
+        count = len(tokenizer.encode(response)) + 1
+        total += count * model(input_ids=torch.tensor([ids]), labels=torch.tensor([labels])).loss.item()
+        tokens += count
+    assert together.item() == pytest.approx(total / tokens, rel=1e-4)
+
+
+def test_the_learning_rate_warms_up_and_falls_to_a_fiftieth():
+    config = TrainConfig(steps=1000, warmup=100, learning_rate=2.0)
+    rates = [learning_rate(config, step) for step in (0, 99, 500, 1000)]
+    assert rates == pytest.approx([0.02, 2.0, 1.0, 0.04], rel=0.03)
+
+
+@pytest.fixture(scope="module")
+def straight(tmp_path_factory):
+    """A run from its start to its end, and its weights."""
+    out = tmp_path_factory.mktemp("straight")
+    return out, [weight.clone() for weight in train(out, TINY, QUADRUPLES).model.parameters()]
+
+
+@pytest.mark.parametrize("killed_in", ["advance", "replace"])
+def test_a_killed_and_resumed_run_ends_in_the_same_weights(straight, tmp_path, monkeypatch, killed_in):
+    place = (training.Run, "advance") if killed_in == "advance" else (os, "replace")
+    calls, call = [], getattr(*place)
+
+    def killed(*arguments):
+        calls.append(arguments)
+        if len(calls) == {"advance": 4, "replace": 2}[killed_in]:  # after a saved state, or while the next is saved
+            raise KeyboardInterrupt
+        return call(*arguments)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(*place, killed)
+        with pytest.raises(KeyboardInterrupt):
+            train(tmp_path, TINY, QUADRUPLES)
+    assert (tmp_path / "state.part").exists() == (killed_in == "replace")
+    assert not (tmp_path / "step-6").exists()
+    out, weights = straight
+    resumed = train(tmp_path, TINY, QUADRUPLES)
+    assert all(torch.equal(a, b) for a, b in zip(weights, resumed.model.parameters(), strict=True))
+    for run in (out, tmp_path):
+        assert [line["step"] for line in read_json_lines(run / "log.jsonl")] == [2, 4, 6]
+    assert AutoModelForCausalLM.from_pretrained(tmp_path / "step-6").dtype == torch.float16
+
+
+def test_a_run_is_not_resumed_with_other_settings(tmp_path):
+    record(tmp_path / "config.json", TINY)
+    line = refusal_of(train, tmp_path, replace(TINY, seed=1, learning_rate=1.0), QUADRUPLES)
+    assert line.endswith("holds a run with another learning_rate, seed; choose another --out")
+
+
+def test_every_setting_is_an_option(tmp_path, monkeypatch):
+    runs = []
+    monkeypatch.setattr(training, "train", lambda *arguments: runs.append(arguments))
+    main(["--out", str(tmp_path), "--steps", "7", "--no-bfloat16", "--learning-rate", "0.5"])
+    assert runs == [(tmp_path, TrainConfig(steps=7, bfloat16=False, learning_rate=0.5))]
