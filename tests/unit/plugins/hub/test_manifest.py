@@ -39,6 +39,8 @@ def test_what_is_no_manifest_of_a_pool_is_refused():
     contents = (b"", b"[]", b"{}", b"\xff", b"[" * 100_000, b'{"format": "photos"}')
     assert not wrongly_refused([(content, "manifest.json is not that of a pool") for content in contents], parse)
     assert refusal_of(parse, b'{"format": "diversity-harness pool", "schema": "1"}').endswith("no schema")
+    nan = b'{"format": "diversity-harness pool", "schema": 1, "key": NaN}'
+    assert refusal_of(parse, nan).endswith("is damaged: its content does not have its hash")
 
 
 def test_a_newer_schema_asks_for_an_upgrade(whole):
