@@ -158,6 +158,24 @@ WRONG = [
     ("Answer: (10 - 6) * 5" + " " * 200 + "+ 4", "syntax"),
 ]
 
+# To other hands: the verdict and its reason.
+OF_OTHER_HANDS = [
+    ((3, 3, 8, 8), r"\boxed{\frac{8}{3-\frac{8}{3}}=24}", "correct", ""),
+    ((3, 3, 8, 8), "Answer: 8 ÷ (3 − 8 ÷ 3) = 24", "correct", ""),
+    ((3, 3, 7, 7), r"Answer: $7\left(\right.$ no: $7 \times \left(3 + \dfrac{3}{7}\right)$", "wrong", "syntax"),
+    ((1, 3, 4, 6), r"Answer: 6 \div (1 - 3 \div 4)", "correct", ""),
+    (
+        (2, 2, 6, 13),
+        r"Answer: \[ 13 \times 2 - \tfrac{6}{2} + ... \]" "\nAnswer: 13 * 2 - (6 / 2) + 1",
+        "wrong",
+        "numbers",
+    ),
+    ((1, 1, 4, 6), "1 * 1 * 4 * 6", "correct", ""),
+    ((4, 4, 8, 8), "Answer: 8 / (4 - 4) + 8", "wrong", "division by zero"),
+    ((1, 1, 2, 2), "Answer: 12 + 12 = 24", "wrong", "numbers"),
+    ((6, 9, 12, 13), "Answer: (13 - 9) * (12 - 6) = 48", "wrong", "right side"),
+]
+
 # To 4 4 8 8: what misleads or stalls a checker; each is wrong.
 HOSTILE = {
     "empty": "",

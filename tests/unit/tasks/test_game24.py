@@ -6,7 +6,7 @@ import json
 from collections import Counter
 
 import pytest
-from corpora.game24 import ACCEPTED, HONEST, WRONG
+from corpora.game24 import ACCEPTED, HONEST, OF_OTHER_HANDS, WRONG
 
 from harness import HarnessError, Problem, correct
 from harness_tasks.data.hands import puzzle_id
@@ -68,27 +68,11 @@ def test_a_clear_correct_answer_is_accepted_as_models_write_it():
 def test_a_wrong_answer_is_wrong_for_a_short_reason():
     verdicts = [(text, reason, TASK.verify(FOUR_FIVE, text)) for text, reason in WRONG]
     assert not [row for row in verdicts if (row[2].status, row[2].reason) != ("wrong", row[1])]
-    others = [
-        ((4, 4, 8, 8), "Answer: 8 / (4 - 4) + 8", "division by zero"),
-        ((1, 1, 2, 2), "Answer: 12 + 12 = 24", "numbers"),  # digits glued together
-        ((6, 9, 12, 13), "Answer: (13 - 9) * (12 - 6) = 48", "right side"),  # though it makes 24
-    ]
-    assert [TASK.verify(puzzle(*hand), text).reason for hand, text, _ in others] == [reason for *_, reason in others]
 
 
-@pytest.mark.parametrize(
-    ("hand", "response", "status"),
-    [
-        ((3, 3, 8, 8), r"\boxed{\frac{8}{3-\frac{8}{3}}=24}", "correct"),
-        ((3, 3, 8, 8), "Answer: 8 ÷ (3 − 8 ÷ 3) = 24", "correct"),
-        ((3, 3, 7, 7), r"Answer: $7\left(\right.$ no: $7 \times \left(3 + \dfrac{3}{7}\right)$", "wrong"),
-        ((1, 3, 4, 6), r"Answer: 6 \div (1 - 3 \div 4)", "correct"),
-        ((2, 2, 6, 13), r"Answer: \[ 13 \times 2 - \tfrac{6}{2} + ... \]" "\nAnswer: 13 * 2 - (6 / 2) + 1", "wrong"),
-        ((1, 1, 4, 6), "1 * 1 * 4 * 6", "correct"),
-    ],
-)
-def test_fractions_are_exact(hand, response, status):
-    assert TASK.verify(puzzle(*hand), response).status == status
+def test_fractions_are_exact_and_digits_are_not_glued_together():
+    verdicts = [(row, TASK.verify(puzzle(*row[0]), row[1])) for row in OF_OTHER_HANDS]
+    assert not [row for row, verdict in verdicts if (verdict.status, verdict.reason) != row[2:]]
 
 
 def test_an_answer_keeps_a_wrong_right_side():

@@ -8,6 +8,7 @@ import io
 import json
 
 import pytest
+from corpora.pool_faults import ID_TABLES
 from support.refusals import wrongly_refused
 
 from harness import HarnessError, Problem, Task
@@ -153,39 +154,6 @@ def test_a_prompt_that_a_table_gives_to_two_problems_names_none(written):
 
 
 def test_each_fault_of_a_table_is_refused_with_its_place(written):
-    faults = [
-        ("", "no rows"),
-        ("task_id,pool_id\n", "no rows"),
-        ([{"task_id": "p0"}], "line 1: expected the task's id (task_id, problem_id or id) and the pool's line"),
-        ([{"pool_id": "line-1"}], "line 1: expected the task's id"),
-        ([{"task_id": " ", "pool_id": "line-1"}], "line 1: expected the task's id"),
-        ("a,b\n1,2\n", "line 2: expected the task's id"),
-        ("task_id,pool_id\np0,\n", "line 2: expected the task's id"),
-        ("pool_id,task_id\nline-1,p0\nline-1,p1\n", "line 3: 'line-1' is 'p1' here and 'p0' in a row before"),
-        ('task_id,prompt\np0,"open\n', "line 1: not CSV (unexpected end of data)"),
-        ("[1, 2]", "expected JSON objects"),
-        ('{"task_id": ', "line 1: not JSON"),
-        (b"task_id,pool_id\n\xff,\xff\n", "not UTF-8"),
-    ]
-    assert not wrongly_refused(faults, lambda content: IdTable(written(content, "table.csv")))
+    assert not wrongly_refused(ID_TABLES, lambda content: IdTable(written(content, "table.csv")))
     with pytest.raises(HarnessError, match=r"ids .*absent\.csv: no such file"):
         IdTable(written("", "table.csv").with_name("absent.csv"))
-
-
-# Real data
-
-
-def test_math500_joins_by_prompt_by_id_and_by_rendered_chat(shared_data):
-    from harness_tasks.competition_math import Math500
-
-    task = Math500(data=str(shared_data / "tasks" / "math500.jsonl"))
-    problems = list(task.problems("test"))
-    join = Joiner(task, problems)
-    chat = "system\nPlease reason step by step.\nuser\n{}\nassistant\n"
-    for record, way in (
-        (lambda one: PoolRecord("doc-0", ["x"], more_prompts=[one.prompt]), "prompt"),
-        (lambda one: PoolRecord("doc-0", ["x"], more_ids=[one.id]), "id"),
-        (lambda one: PoolRecord("line-1", ["x"], prompt=chat.format(one.prompt)), "within"),
-        (lambda one: PoolRecord("line-1", ["x"], prompt=chat.format(task.messages(one)[-1]["content"])), "within"),
-    ):
-        assert [join(record(one)) for one in problems] == [(one, way) for one in problems]

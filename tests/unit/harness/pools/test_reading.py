@@ -8,6 +8,7 @@ import re
 from itertools import pairwise
 
 import pytest
+from corpora.pool_faults import CODET, EVALPLUS, NO_POOLS, OWN
 from support.paths import ROOT
 from support.pool_files import LAYOUTS, notes_on, pool_refusal, responses_in
 from support.refusals import refusal_of, wrongly_refused
@@ -15,35 +16,6 @@ from support.refusals import refusal_of, wrongly_refused
 from harness import HarnessError
 from harness.pools.given import pool_digest
 from harness.pools.reading import count_problems, pool_files, read_pool
-
-OWN = {"problem_id": "a", "responses": ["x"]}
-EVALPLUS = {"task_id": "Mbpp/2", "solution": "def f(): return 1"}
-CODET = [{"prompt": "Say red.", "samples": ["red", "blue"]}, {"prompt": "Say blue.", "samples": ["blue"]}]
-NO_POOLS = [
-    ("", "empty: it holds one JSON object a line"),
-    ("\n\n", "empty"),
-    ("[]", "empty"),
-    ("[", "line 1: not JSON"),
-    ("{\n", "line 1: not JSON"),
-    ("these are not the lines\n", "line 1: not JSON"),
-    (json.dumps(OWN) + "\n" + json.dumps(OWN)[:-9], "line 2: not JSON"),
-    ('{"a":' * 100_000, "line 1: not JSON"),
-    ('{"problem_id": "a", "responses": ["x"], "reference": ' + "1" * 5000 + "}", "line 1: not JSON"),
-    ([OWN | {"reference": json.loads("[" * 120 + "]" * 120)}], "more than 100 inside one another"),
-    ("[1, 2]\n", "entry 1: expected JSON objects"),
-    ('[{"problem_id": "a", "responses": ["x"]}, 3]', "entry 2: expected JSON objects"),
-    ([OWN, 3], "line 2: expected JSON objects"),
-    ([{"question": "a", "answers": ["b"]}], "line 1: unknown layout: its keys are 'question', 'answers'; known are"),
-    ([{"task_id": "a", "prompt": "b"}], "line 1: unknown layout: its keys are 'task_id', 'prompt'"),
-    ([{}], "line 1: unknown layout: its keys are none"),
-    ('{\n "results": {},\n "configs": {}\n}', "line 1: unknown layout: its keys are 'results', 'configs'"),
-    ([EVALPLUS, CODET[0]], "line 2: the first line is evalplus (task_id, solution or completion), this one"),
-    ([EVALPLUS, {"task_id": "a"}], "line 2: the first line is evalplus"),
-    ([OWN, CODET[0]], "line 2: the first line is own"),
-    (b'{"problem_id": "\xff\xfe"}', "not UTF-8 text"),
-    (gzip.compress(json.dumps(OWN).encode())[:-12], "not UTF-8 text"),
-    (gzip.compress(b"{}", mtime=0)[:10] + b"\xff" * 40, "not UTF-8 text"),  # no such block in a gzip stream
-]
 
 
 def test_whether_a_file_is_packed_is_known_by_its_content_and_a_byte_order_mark_is_skipped(written):

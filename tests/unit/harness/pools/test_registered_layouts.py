@@ -7,6 +7,7 @@ from textwrap import dedent
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from support.paths import SUPPORT
 from support.pool_files import pool_refusal
 from support.refusals import wrongly_refused
 
@@ -17,6 +18,7 @@ from harness.pools.own import OWN
 from harness.pools.reading import other_layout, pool_files, read_pool
 from harness.pools.registered_layouts import Layouts
 
+FILE_LAYOUTS = SUPPORT / "file_layouts.py"
 OWN_LINE = {"problem_id": "a", "responses": ["x"]}
 LINES = {
     "own": OWN_LINE,
@@ -113,37 +115,8 @@ def test_a_layout_that_fits_everything_takes_the_lines_of_others_but_never_our_o
     assert next(read_pool(written([OWN_LINE]), layouts=both)).problem_id == "a"
 
 
-PLUGIN = """
-    import pyarrow.parquet as pq
-    from harness import hookimpl
-    from harness.pools.record import PoolRecord
-
-    class Table:
-        "Parquet with one response a row."
-        name, holds = "table", "parquet with a column `x`"
-        def fits(self, path):
-            return path.suffix == ".parquet" and pq.read_schema(path).names == ["x"]
-        def read(self, path, say):
-            say("pool: read as a table")
-            yield PoolRecord("p", pq.read_table(path)["x"].to_pylist(), reference={"a": 1})
-
-    class Folder:
-        "Folders of texts, one a response."
-        name, holds = "texts", "folders of texts"
-        def fits(self, path):
-            return path.is_dir()
-        def read(self, path, say):
-            yield PoolRecord("p", [file.read_text() for file in path.rglob("*.txt")])
-
-    @hookimpl
-    def register_layouts(register):
-        register("table", Table)
-        register("texts", Folder)
-"""
-
-
 def test_another_tools_parquet_is_not_taken_for_lightevals_and_lightevals_not_for_its(tmp_path, written):
-    both, notes = Layouts(load_registry([written(dedent(PLUGIN), "files.py")])), []
+    both, notes = Layouts(load_registry([FILE_LAYOUTS])), []
     pq.write_table(pa.table({"x": ["a", "b"]}), tmp_path / "pool.parquet")
     (record,) = read_pool(tmp_path / "pool.parquet", notes.append, both)
     assert (record.responses, record.reference, notes) == (["a", "b"], "{'a': 1}", ["pool: read as a table"])
@@ -155,11 +128,11 @@ def test_another_tools_parquet_is_not_taken_for_lightevals_and_lightevals_not_fo
 def test_a_layout_of_folders_covers_every_file_below_unless_it_names_some(tmp_path, written):
     for name in ("pool/a/1.txt", "pool/2.txt", "pool/b.md"):
         written(b"x", name)
-    both = Layouts(load_registry([written(dedent(PLUGIN), "files.py")]))
+    both = Layouts(load_registry([FILE_LAYOUTS]))
     assert next(read_pool(tmp_path / "pool", layouts=both)).responses == ["x", "x"]
     assert [file.name for file in pool_files(tmp_path / "pool", both)] == ["2.txt", "1.txt", "b.md"]
-    named = "\n    Folder.files = lambda self, path: [path / 'b.md']\n"
-    both = Layouts(load_registry([written(dedent(PLUGIN + named), "files.py")]))
+    named = FILE_LAYOUTS.read_text() + "\nFolder.files = lambda self, path: [path / 'b.md']\n"
+    both = Layouts(load_registry([written(named, "named.py")]))
     assert [file.name for file in pool_files(tmp_path / "pool", both)] == ["b.md"]
 
 

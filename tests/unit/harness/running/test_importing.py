@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-
 import numpy as np
 import pytest
 from support.paths import TOY
@@ -124,13 +122,6 @@ def test_log_probabilities_reach_a_selector_that_needs_them_and_their_absence_is
     assert "selector 'likely' needs log-probabilities" in outcome.err
 
 
-def test_an_unsolvable_problem_counts_n_plus_one(run_pool, written):
-    path = written([{"problem_id": "test/0", "responses": ["blue", "blue", "green", "pink"]}])
-    row, head = run_pool(path, "--selector", "shuffle", "--selector", "head").rows
-    assert (row["solvable"], row["samples_to_correct"], row["samples_to_correct_random"]) == (0, 5, 5)
-    assert row["pass_at_k"] == head["pass_at_k"] == {"1": 0, "2": 0, "4": 0}
-
-
 def test_n_takes_the_first_n_responses_and_is_wanted_where_problems_have_differently_many(
     run_pool, import_pool, written
 ):
@@ -157,11 +148,6 @@ def test_vectors_of_ones_own_are_used_and_refused_in_one_line(run_pool, written,
     assert outcome.err.splitlines()[-1] == f"error: embeddings {vectors}: 'test/1' is not in the file (1 other ids are)"
 
 
-@pytest.mark.parametrize("content", ["", "{\n", '{"problem_id": "elsewhere", "responses": ["a"]}\n'])
-def test_a_wrong_pool_file_is_one_line_and_exit_code_2(run_pool, written, content):
-    assert "pool.jsonl" in error_line(run_pool(written(content)))
-
-
 def test_hostile_responses_pass_through_every_stage(run_pool, written):
     texts = ["", "\0", "\ud800", "<script>alert(1)</script>", "[bold]x[/bold]", "\u202ex", "x" * 10**6]
     outcome = run_pool(written([{"problem_id": "test/0", "responses": [*texts, "say red"]}]), "--selector", "spread")
@@ -184,22 +170,6 @@ def test_a_dry_run_over_a_pool_file_keeps_nothing(harness, written, tmp_path):
 
 
 # Real data
-
-
-def test_the_gpt4_pool_of_tree_of_thoughts_runs_without_a_model(harness, shared_data, written, tmp_path):
-    rows = (shared_data / "tasks" / "game24.csv").read_text().splitlines()[1:]
-    logs = json.loads((shared_data / "pools" / "tot_game24_gpt4_standard_n100.json").read_text())
-    lines = [
-        {"problem_id": "-".join(sorted(rows[log["idx"]].split(",")[1].split(), key=int)), "responses": log["ys"]}
-        for log in logs
-    ]
-    options = ("--pool", written(lines), "--embedder", "tfidf", "--selector", "uniform", "--json")
-    outcome = harness("run", "--task", "game24", *options, "--store", tmp_path / "runs")
-    assert outcome.code == 0, outcome.err
-    (row,) = outcome.rows
-    assert (row["problems"], row["solvable"], row["n"]) == (100, 33, 100)
-    expected = np.mean([101 / (1 + sum(log["accs"])) for log in logs])
-    assert row["samples_to_correct_random"] == pytest.approx(expected, rel=1e-12)
 
 
 def test_the_codet_pool_joins_to_all_of_humaneval_plus_by_the_table_and_to_four_without(import_pool, shared_data):

@@ -41,15 +41,3 @@ def test_settings_of_any_content_stay_in_their_cells(pushed):
     assert yaml.safe_load(text.split("---\n")[1])["license"] == "unknown"
     assert "| task | `--- license: mit/'x'` |" in text
     assert "\u202e" not in text
-
-
-def test_the_size_of_a_pool_is_a_category_of_the_hub(pushed):
-    manifest = parse(pushed["manifest.json"])
-
-    def size(rows):
-        shards = [replace(manifest.pool.shards[0], n=rows)]
-        text = card(replace(manifest, stages=[replace(manifest.pool, shards=shards)]), "lab/colours", "mit")
-        return yaml.safe_load(text.split("---")[1])["size_categories"]
-
-    for rows, expected in ((999, "n<1K"), (1000, "1K<n<10K"), (10**6, "1M<n<10M"), (10**13, "n>1B")):
-        assert size(rows) == [expected]

@@ -24,18 +24,6 @@ def test_a_hub_out_of_reach_is_one_line(push, pull, hub, monkeypatch):
     refused(pull(), "is out of reach")
 
 
-def test_a_snapshot_lists_files_with_their_sizes_and_the_hashes_that_the_hub_gives(hub, repository, pushed):
-    snapshot = HubDataset("lab/colours-pool", "pool pull").snapshot()
-    assert (snapshot.commit, snapshot.private) == (repository.head, False)
-    assert {path: file.size for path, file in snapshot.files.items()} == {
-        path: len(content) for path, content in pushed.items()
-    }
-    assert [path for path, file in snapshot.files.items() if file.sha256] == [
-        path for path in sorted(pushed) if path.endswith(".parquet")
-    ]
-    assert HubDataset("lab/none", "pool push").snapshot_if_there() is None
-
-
 @pytest.mark.parametrize(
     ("failure", "message"),
     [

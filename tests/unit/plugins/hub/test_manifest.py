@@ -6,6 +6,7 @@ import json
 
 import numpy as np
 import pytest
+from corpora.hub_faults import MANIFEST_VALUES
 from support.hub_repositories import changed_manifest
 from support.refusals import refusal_of, wrongly_refused
 
@@ -64,48 +65,27 @@ def test_every_byte_of_the_manifest_counts(whole):
     assert not wrongly_refused([(content, "") for content in changed], parse)
 
 
-def shards_of(value, stage=0):
-    return value["stages"][stage]["shards"]
-
-
-def file_of(value):
-    return value["stages"][0]["files"][0]
-
-
-BY_HAND = [
-    (lambda v: file_of(v).update(path="../../../../etc/passwd"), "must be responses/00000.parquet"),
-    (lambda v: file_of(v).update(path="/etc/passwd"), "must be responses/00000.parquet"),
-    (lambda v: file_of(v).update(sha256="../" + "a" * 61), "no SHA-256"),
-    (lambda v: file_of(v).update(sha256="A" * 64), "no SHA-256"),
-    (lambda v: file_of(v).update(size=0), "has 0 bytes"),
-    (lambda v: file_of(v).update(size=True), "has True bytes"),
-    (lambda v: file_of(v).update(mode="exec"), "malformed"),
-    (lambda v: v["stages"][0].update(key="../../../evil"), "the responses' inputs are not their key's"),
-    (lambda v: v["stages"][0]["inputs"].update(n=17), "not their key's"),
-    (lambda v: v["stages"][0].update(kind="cells"), "malformed"),
-    (lambda v: v["stages"][0].update(shards=[]), "empty"),
-    (lambda v: shards_of(v)[0].__setitem__(1, "/../../../x"), "12 hex digits"),
-    (lambda v: shards_of(v)[0].__setitem__(1, "a" * 13), "12 hex digits"),
-    (lambda v: shards_of(v)[0].__setitem__(2, True), "has True responses"),
-    (lambda v: shards_of(v)[0].__setitem__(2, 0), "has 0 responses"),
-    (lambda v: shards_of(v)[0].__setitem__(0, 7), "id must be text"),
-    (lambda v: shards_of(v).append(shards_of(v)[0]), "a problem twice"),
-    (lambda v: shards_of(v)[0].append(1), "malformed"),
-    (lambda v: shards_of(v).append(["test/1", "0" * 12, 16]), "a problem's id twice"),
-    (lambda v: v["stages"].pop(0), "one pool is wanted"),
-    (lambda v: v["stages"].reverse(), "one pool is wanted, and first"),
-    (lambda v: v["stages"].append(v["stages"][1]), "there twice"),
-    (lambda v: v.update(key="0" * 20), "two keys"),
-    (lambda v: shards_of(v, 1)[0].__setitem__(1, "0" * 12), "problems that the pool has not"),
-    (lambda v: shards_of(v, 1)[0].__setitem__(2, 15), "has 15 rows for the 16 responses to problem 'test/"),
-    (lambda v: shards_of(v, 2)[0].__setitem__(2, 17), "has 17 rows for the 16 responses to problem 'test/"),
-    (lambda v: v.update(prompts=["mit"]), "malformed: prompts"),
-    (lambda v: v.pop("stages"), "malformed"),
-]
-
-
 def test_a_manifest_made_by_hand_is_refused(whole):
-    cases = [(changed_manifest(whole, change), words) for change, words in BY_HAND]
+    def with_value(place, value):
+        def change(manifest):
+            *path, last = place
+            for name in path:
+                manifest = manifest[name]
+            manifest[last] = value
+
+        return changed_manifest(whole, change)
+
+    first, second = (json.loads(whole)["stages"][0]["shards"][number] for number in (0, 1))
+    stages = json.loads(whole)["stages"]
+    lists = [
+        (("stages", 0, "shards"), [first, second, first], "a problem twice"),
+        (("stages", 0, "shards"), [first, second, [second[0], "0" * 12, 16]], "a problem's id twice"),
+        (("stages", 0, "shards"), [[*first, 1], second], "malformed"),
+        (("stages",), stages[1:], "one pool is wanted"),
+        (("stages",), stages[::-1], "one pool is wanted, and first"),
+        (("stages",), [*stages, stages[1]], "there twice"),
+    ]
+    cases = [(with_value(place, value), words) for place, value, words in [*MANIFEST_VALUES, *lists]]
     assert not wrongly_refused(cases, parse)
 
 

@@ -116,7 +116,7 @@ def test_datasets_reads_what_was_pushed(repository):
 # What is not pushed.
 
 
-def test_a_repository_holds_one_pool_and_nothing_else(push, toy, hub, repository, pool, tmp_path):
+def test_a_repository_holds_one_pool_whole_and_nothing_else(push, toy, hub, repository, pool, tmp_path):
     toy("--selector", "shuffle", "--seed", "1")
     [other] = [path.name for path in (tmp_path / "runs" / "pool").iterdir() if path.name != pool]
     refused(push(key=other), REPO, f"holds pool {pool}")
@@ -124,9 +124,6 @@ def test_a_repository_holds_one_pool_and_nothing_else(push, toy, hub, repository
     photos.commit({"cat.png": b"cat"})
     refused(push(repo="lab/photos"), "lab/photos", "files that are no pool")
     assert photos.files == {"cat.png": b"cat"}
-
-
-def test_a_store_with_fewer_problems_does_not_replace_the_pool(push, repository, pool, tmp_path):
     before = repository.head
     sorted((tmp_path / "runs" / "pool" / pool).glob("*.parquet"))[0].unlink()
     refused(push(), "holds 1 problems that", "pull")

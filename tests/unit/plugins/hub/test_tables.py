@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
+from corpora.hub_faults import TABLE_VALUES
 from support.hub_repositories import changed_table
 from support.refusals import refusal_of, wrongly_refused
 
@@ -73,68 +73,27 @@ def test_rows_are_those_of_the_manifests_problems_in_their_order(read, stage, pu
     assert not wrongly_refused(cases, lambda expected: read("responses", content, expected))
 
 
-def test_a_group_of_rows_is_read_only_where_it_keeps_the_limit(read, pushed, tmp_path, monkeypatch):
-    content = pushed["responses/00000.parquet"]
-    (tmp_path / "whole.parquet").write_bytes(content)
-    group = pq.read_metadata(tmp_path / "whole.parquet").row_group(0)
-    values = 8 * max(group.column(number).num_values for number in range(group.num_columns))
-    texts = sum(len(text) for name in ("problem_id", "text", "finish") for text in column_of(content, name))
-    most = max(group.total_byte_size, values, texts)
-    monkeypatch.setattr(tables, "GROUP_LIMIT", most)
-    assert len(read("responses", content)) == 6
-    monkeypatch.setattr(tables, "GROUP_LIMIT", most - 1)
-    assert "a group of its rows unpacks to more than" in refusal_of(read, "responses", content)
-
-
-def column_of(content, name):
-    return pq.read_table(pa.BufferReader(content))[name].to_pylist()
-
-
-def with_column(name, values):
-    """What replaces a table's column."""
-
-    def change(table):
-        field = table.schema.field(name)
-        place = table.schema.get_field_index(name)
-        return table.set_column(place, name, pa.array(values(table[name].to_pylist()), field.type))
-
-    return change
-
-
-NO_TABLES = [
-    ("responses", with_column("problem_id", lambda v: ["test/0"] * len(v)), "rows of problem 'test/1'"),
-    ("responses", with_column("index", lambda v: v[::-1]), "rows of problem 'test/0'"),
-    ("responses", with_column("text", lambda v: [None, *v[1:]]), "a row without text"),
-    ("responses", with_column("finish", lambda v: ["\u001b[2J", *v[1:]]), "finish must be one of"),
-    ("responses", with_column("token_ids", lambda v: [[None], *v[1:]]), "a token id is missing"),
-    ("responses", with_column("token_ids", lambda v: [[-1, 0, 0], *v[1:]]), "a token id is -1"),
-    ("responses", with_column("token_ids", lambda v: [None, *v[1:]]), "1 of its 16 responses have no token ids"),
-    ("responses", with_column("token_ids", lambda v: [*v[:2], [1, 2], *v[3:]]), "response 2 is 3 tokens long and has"),
-    ("responses", with_column("length", lambda v: [-3, *v[1:]]), "a response is -3 tokens long"),
-    ("responses", with_column("length", lambda v: [*v[:1], 4, *v[2:]]), "response 1 is 4 tokens long and has 3"),
-    ("responses", with_column("logprob", lambda v: [-math.inf, *v[1:]]), "a log-probability is -inf"),
-    ("responses", with_column("logprob", lambda v: [math.inf, *v[1:]]), "a log-probability is inf"),
-    ("responses", lambda table: table.slice(0, 90), "rows of problem 'test/5'"),
-    ("responses", lambda table: table.drop_columns(["logprob"]), "has other columns"),
-    ("responses", lambda table: table.append_column("__class__", [["x"] * len(table)]), "has other columns"),
-    ("vectors", with_column("vector", lambda v: [[math.nan] * len(v[0]), *v[1:]]), "hold NaN or infinity"),
-    ("vectors", with_column("vector", lambda v: [[math.inf] * len(v[0]), *v[1:]]), "hold NaN or infinity"),
-    ("vectors", with_column("vector", lambda v: [[1.0], *v[1:]]), "not equally wide"),
-    ("vectors", with_column("vector", lambda v: [None, *v[1:]]), "a row without vector"),
-    ("verdicts", with_column("verdict", lambda v: ["correct!", *v[1:]]), "verdict must be one of"),
-    ("verdicts", with_column("conditions", lambda v: ["[" * 99_999, *v[1:]]), "under what conditions"),
-    ("verdicts", with_column("conditions", lambda v: ['{"room": 1}', *v[1:]]), "under what conditions"),
-]
+def with_value(table, name, row, value):
+    """The table with another value in a row of a column."""
+    field = table.schema.field(name)
+    values = [*table[name].to_pylist()[:row], value, *table[name].to_pylist()[row + 1 :]]
+    return table.set_column(table.schema.get_field_index(name), name, pa.array(values, field.type))
 
 
 def test_a_table_that_no_pool_gives_is_refused(read, stage, pushed):
-    cases = [((folder, change), words) for folder, change, words in NO_TABLES]
+    others = [
+        ("responses", lambda table: table.slice(0, 90), "rows of problem 'test/5'"),
+        ("responses", lambda table: table.drop_columns(["logprob"]), "has other columns"),
+        ("responses", lambda table: table.append_column("__class__", [["x"] * len(table)]), "has other columns"),
+    ]
 
-    def read_changed(case):
-        folder, change = case
-        return read(folder, changed_table(pushed[stage(folder).files[0].path], change))
+    def changed(folder, change):
+        return folder, changed_table(pushed[stage(folder).files[0].path], change)
 
-    assert not wrongly_refused(cases, read_changed)
-    unknown = with_column("logprob", lambda v: [math.nan, *v[1:]])
-    assert len(read_changed(("responses", unknown))) == 6  # NaN: not known
+    cases = [(changed(folder, change), words) for folder, change, words in others]
+    for folder, *place, words in TABLE_VALUES:
+        cases.append((changed(folder, lambda table, place=place: with_value(table, *place)), words))
+    assert not wrongly_refused(cases, lambda case: read(*case))
+    unknown = changed("responses", lambda table: with_value(table, "logprob", 0, math.nan))
+    assert len(read(*unknown)) == 6  # NaN: not known
     assert "no table of a pool" in refusal_of(read, "responses", b"PAR1" + bytes(500) + b"PAR1")

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import time
-
 import pytest
 from support.pool_files import LAYOUTS, notes_on, pool_refusal, responses_in
 from support.refusals import wrongly_refused
@@ -60,13 +58,3 @@ def test_a_sample_without_texts_is_refused_with_its_line(written):
         ([SAMPLES[0], {"task_id": "a", "solution": ["x"]}], "line 2: solution must be a text, got ['x']"),
     ]
     assert not wrongly_refused(faults, lambda lines: list(read_pool(written(lines), layouts=LAYOUTS)))
-
-
-def test_many_samples_are_grouped_in_linear_time(written):
-    lines = (f'{{"task_id": "HumanEval/{i * 61 % 164}", "solution": "    return {i}\\n"}}\n' for i in range(30_000))
-    path = written("".join(lines))
-    started = time.process_time()
-    read = responses_in(path)
-    assert time.process_time() - started < 15  # 0.2 s on an idle machine
-    assert [int(text.split()[-1]) for text in read["HumanEval/61"]] == list(range(1, 30_000, 164))
-    assert len(read) == 164

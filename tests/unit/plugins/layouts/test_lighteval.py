@@ -5,6 +5,7 @@ from __future__ import annotations
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from corpora.tool_lines import NEW_DETAIL, OLD_DETAIL
 from support.pool_files import notes_on, pool_refusal, responses_in
 
 from harness.pools.reading import read_pool
@@ -22,26 +23,14 @@ def details(tmp_path):
 
 
 def new_detail(number, texts, **doc):
-    """A row as lighteval 0.13 writes it: doc, metric, model_response."""
-    query = f"Solve this.\n\nSay colour {number} (test)."
-    doc = {"query": query, "choices": ["red"], "gold_index": 0, "id": str(number), "task_name": "toy", **doc}
-    return {
-        "doc": doc,
-        "metric": {"pass@k:k=1": 1.0},
-        "model_response": {"input": "few shots\n" + query, "text": texts, "text_post_processed": None, "logprobs": []},
-    }
+    doc = {"query": f"Solve this.\n\nSay colour {number} (test).", "id": str(number), **doc}
+    return NEW_DETAIL | {"doc": NEW_DETAIL["doc"] | doc, "model_response": {"text": texts}}
 
 
 def old_detail(number, texts, cast=lambda value: value, **changed):
-    """A row as lighteval up to 0.10 writes it; `cast=str` as some versions do."""
-    detail = {
-        "example": f"Say colour {number} (test).",
-        "full_prompt": f"Question: Say colour 9 (test).\nAnswer: red\n\nSay colour {number} (test).",
-        "gold": ["red"],
-        "predictions": texts,
-        "metrics": {"qem": 0.0},
-    }
-    return {name: cast(value) for name, value in (detail | changed).items()}
+    """A row of the old kind; `cast=str` as some versions write it."""
+    row = OLD_DETAIL | {"example": f"Say colour {number} (test).", "predictions": texts} | changed
+    return {name: cast(value) for name, value in row.items()}
 
 
 def test_details_of_the_new_kind_are_read(details):

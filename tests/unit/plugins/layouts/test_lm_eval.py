@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 
+from corpora.tool_lines import LM_EVAL
 from support.pool_files import LAYOUTS, notes_on, responses_in
 from support.refusals import wrongly_refused
 
@@ -12,22 +13,8 @@ from harness.pools.reading import read_pool
 
 
 def lm_eval_line(doc_id, texts, **fields):
-    """A line as lm-eval 0.4.13 writes it for a task that generates."""
-    doc = {"question": f"Say colour {doc_id} (test).", "answer": "red"}
-    return {
-        "doc_id": doc_id,
-        "doc": doc,
-        "target": "red",
-        "arguments": {"gen_args_0": {"arg_0": f"Q: {doc['question']}\nA:", "arg_1": {"until": ["\n"]}}},
-        "resps": [texts],
-        "filtered_resps": [texts[0]],
-        "filter": "strict-match",
-        "metrics": ["exact_match"],
-        "doc_hash": f"{doc_id:064x}",
-        "prompt_hash": "5f" * 32,
-        "target_hash": "0c" * 32,
-        "exact_match": 1.0,
-    } | fields
+    changed = {"doc_id": doc_id, "doc": {"question": f"Say colour {doc_id} (test)."}, "doc_hash": f"{doc_id:064x}"}
+    return LM_EVAL | changed | {"resps": [texts]} | fields
 
 
 def without(line, *names):

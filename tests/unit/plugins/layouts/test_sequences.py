@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 
 import pytest
+from corpora.pool_faults import SEQUENCES
 from support.pool_files import LAYOUTS, notes_on, responses_in
 from support.refusals import wrongly_refused
 
@@ -78,23 +79,7 @@ def test_of_many_scores_that_are_not_taken_six_are_named(written):
 
 
 def test_each_fault_of_a_file_is_refused_with_its_line(written):
-    bounds = "plddt is from 0 to 1 or to 100, ptm from 0 to 1"
-    faults = [
-        (">a\nMK7T\n", "line 1 (a): '7' is no letter of a sequence"),
-        (">a\n>b\nMKT\n", "line 1 (a): no sequence"),
-        (">a logprob=high\nMKT\n", "line 1 (a logprob=high): logprob must be a number, got 'high'"),
-        (">a logprob=nan\nMKT\n", "logprob must be a number, got 'nan'"),
-        (">b\nM\n\n>a correct=maybe\nMKT\n>c correct=1\nM", "no refusal"),  # not every sequence has it
-        (">a correct=maybe\nMKT\n", "correct must be true or false, got 'maybe'"),
-        (">a plddt=0.9 ptm=1.2\nMKT\n", bounds),
-        (">a plddt=-1 ptm=0.2\nMKT\n", bounds),
-        (">a plddt=101 ptm=0.2\nMKT\n", bounds),
-        (">a plddt=0 ptm=1\nMKT\n", "no refusal"),
-        ("name,sequence\na,MKT\nb,\n", "line 3 (b): no sequence"),
-        ('name,sequence\na,"MKT\n', "not CSV"),
-        (b'name,"sequence"""\na,MKT\n', "no sequence"),  # a header that only looks like one of sequences
-    ]
-    assert not wrongly_refused(faults, lambda content: list(read_pool(written(content, "p.txt"), layouts=LAYOUTS)))
+    assert not wrongly_refused(SEQUENCES, lambda content: list(read_pool(written(content, "p.txt"), layouts=LAYOUTS)))
 
 
 def test_json_lines_that_speak_of_sequences_are_still_json(written):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from corpora.tool_lines import VERL
 from support.pool_files import LAYOUTS, notes_on, pool_refusal, responses_in
 from support.refusals import wrongly_refused
 
@@ -9,9 +10,8 @@ from harness.pools.reading import read_pool
 
 
 def verl_line(colour, output, step=40, **fields):
-    """A line of a validation dump: the prompt as the tokenizer decodes it, special tokens left out."""
-    prompt = f"system\nYou are Qwen.\nuser\nSay colour {colour} (test).\nassistant\n"
-    return {"input": prompt, "output": output, "gts": "red", "score": 1.0, "step": step, "acc": True} | fields
+    prompt = VERL["input"].replace("colour 0", f"colour {colour}")
+    return VERL | {"input": prompt, "output": output, "step": step} | fields
 
 
 def test_a_dump_is_grouped_by_input_and_its_scores_are_no_verdicts(written):
