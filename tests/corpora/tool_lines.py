@@ -41,3 +41,20 @@ VERL = {
     "step": 40,
     "acc": True,
 }
+
+# As little of a line or file as tells its layout
+LINES = {
+    "own": {"problem_id": "a", "responses": ["x"]},
+    "evalplus": {"task_id": "Mbpp/2", "solution": "def f(): return 1"},
+    "lm-eval": {"doc_id": 0, "doc": {"question": "q"}, "resps": [["x"]], "filter": "none"},
+    "verl": {"input": "i", "output": "o", "score": 1.0, "step": 1},
+    "codet": {"prompt": "p", "samples": ["x"]},
+}
+FILES = {
+    "pool.parquet": b"PAR1",
+    "log.eval": b"PK\x03\x04",
+    "log.json": b'{\n  "version": 2,\n  "status": "success"}',
+    "pool.fasta": b">a\nMK\n",
+    "pool.csv": b"name,sequence\na,MK\n",
+    "folder/HumanEval_0/0.py": b"# 0",
+}

@@ -7,6 +7,7 @@ import pickle
 from pathlib import Path
 
 import pytest
+from corpora.proteins import PROTEIN_ANSWERS
 from support.refusals import error_line, refusal_of, wrongly_refused
 from support.tiny_proteins import tiny_esmfold
 
@@ -57,20 +58,7 @@ def test_wrong_parameters_are_refused():
     assert Proteins(plddt_min=0, plddt_mean="ca").plddt_min == 0
 
 
-@pytest.mark.parametrize(
-    ("prompt", "response", "reason"),
-    [
-        ("____", "MKT", "length 3, asked for 4"),
-        ("____", "MKTAA", "length 5, asked for 4"),
-        ("____", "MK-A", "no amino acid: '-' at 3"),
-        ("____", "mkta", "no amino acid: 'm' at 1"),
-        ("____", "", "length 0 is outside 1..1022"),
-        ("_KT_", "MKAA", "the letter at 3 was given"),
-        ("", "A" * 1023, "length 1023 is outside 1..1022"),
-        ("_KT_", "MKTA", ""),
-        ("", "MKTX", ""),
-    ],
-)
+@pytest.mark.parametrize(("prompt", "response", "reason"), PROTEIN_ANSWERS)
 def test_what_cannot_be_an_answer_is_wrong_and_says_why(prompt, response, reason):
     assert fault(Problem("p", prompt), response) == reason
     verdict = Proteins().judge(Problem("p", prompt), response, {"plddt": 0.9, "ptm": 0.9})
@@ -115,29 +103,24 @@ def test_folding_that_takes_days_is_not_begun_where_nobody_can_be_asked():
         require_consent("run", days.outlook, Progress(quiet=True, asks=True), "")
 
 
-@pytest.mark.parametrize(
-    ("options", "words"),
-    [
-        (
-            ("--preset", "quick", "--dry-run"),
-            "4 lengths x 256 = 1,024 sequences to fold, 9,999 TFLOP: by arithmetic 0.1",
-        ),
-        (("--paper", "--selector", "uniform"), "214 lengths x 2,048 = 438,272 sequences"),
-    ],
-)
-def test_missing_weights_are_one_line_with_source_and_licence_and_the_hours_are_said(
-    harness, tmp_path, monkeypatch, options, words
-):
+def test_missing_weights_are_one_line_with_source_and_licence_and_the_hours_are_said(harness, tmp_path, monkeypatch):
     from huggingface_hub import constants
 
     monkeypatch.setattr(constants, "HF_HUB_OFFLINE", True)
     monkeypatch.setattr(constants, "HF_HUB_CACHE", str(tmp_path / "hub"))
     monkeypatch.setattr(published, "_snapshot", published._snapshot.__wrapped__)
     monkeypatch.setattr(published, "_out_of_reach", published._out_of_reach.__wrapped__)
-    outcome = harness("run", "--task", "proteins", *options, "--store", tmp_path / "runs")
-    assert outcome.code == 2
-    hours, line = outcome.err.strip().splitlines()
-    assert words in hours
+    for options, words in (
+        (
+            ("--preset", "quick", "--dry-run"),
+            "4 lengths x 256 = 1,024 sequences to fold, 9,999 TFLOP: by arithmetic 0.1",
+        ),
+        (("--paper", "--selector", "uniform"), "214 lengths x 2,048 = 438,272 sequences"),
+    ):
+        outcome = harness("run", "--task", "proteins", *options, "--store", tmp_path / "runs")
+        assert outcome.code == 2
+        hours, line = outcome.err.strip().splitlines()
+        assert words in hours
     for part in ("ESM3-open", "biohub/esm3-sm-open-v1", "biohub/ESMC-600M", "facebook/esmfold_v1", "hf download"):
         assert part in line
     assert line.count("MIT") == 3

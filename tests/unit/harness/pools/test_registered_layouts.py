@@ -7,6 +7,8 @@ from textwrap import dedent
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from corpora.layout_faults import BROKEN_LAYOUTS, WRONG_READERS
+from corpora.tool_lines import FILES, LINES
 from support.paths import SUPPORT
 from support.pool_files import pool_refusal
 from support.refusals import wrongly_refused
@@ -19,23 +21,6 @@ from harness.pools.reading import other_layout, pool_files, read_pool
 from harness.pools.registered_layouts import Layouts
 
 FILE_LAYOUTS = SUPPORT / "file_layouts.py"
-OWN_LINE = {"problem_id": "a", "responses": ["x"]}
-LINES = {
-    "own": OWN_LINE,
-    "evalplus": {"task_id": "Mbpp/2", "solution": "def f(): return 1"},
-    "lm-eval": {"doc_id": 0, "doc": {"question": "q"}, "resps": [["x"]], "filter": "none"},
-    "verl": {"input": "i", "output": "o", "score": 1.0, "step": 1},
-    "codet": {"prompt": "p", "samples": ["x"]},
-}
-FILES = {
-    "pool.parquet": b"PAR1",
-    "log.eval": b"PK\x03\x04",
-    "log.json": b'{\n  "version": 2,\n  "status": "success"}',
-    "pool.fasta": b">a\nMK\n",
-    "pool.csv": b"name,sequence\na,MK\n",
-    "folder/HumanEval_0/0.py": b"# 0",
-}
-
 ANY = """
     from harness import hookimpl
     from harness.pools.record import PoolRecord
@@ -112,7 +97,7 @@ def test_a_layout_that_fits_everything_takes_the_lines_of_others_but_never_our_o
     both = layouts()
     assert next(read_pool(written([LINES["verl"]]), layouts=both)).problem_id == "p"
     assert next(read_pool(written([{"x": 1}]), layouts=both)).problem_id == "p"
-    assert next(read_pool(written([OWN_LINE]), layouts=both)).problem_id == "a"
+    assert next(read_pool(written([LINES["own"]]), layouts=both)).problem_id == "a"
 
 
 def test_another_tools_parquet_is_not_taken_for_lightevals_and_lightevals_not_for_its(tmp_path, written):
@@ -139,21 +124,12 @@ def test_a_layout_of_folders_covers_every_file_below_unless_it_names_some(tmp_pa
 # Broken layouts
 
 
-@pytest.mark.parametrize(
-    ("how", "reason"),
-    [
-        ({"factory": '"no_such_package:Layout"'}, "failed to import: No module named 'no_such_package'"),
-        ({"factory": "lambda: 1 / 0"}, "cannot be built: raised ZeroDivisionError"),
-        ({"factory": "object"}, "it lacks name, fits, read, keys (of lines) or holds (of files)"),
-        ({"fits": "return value['x']"}, "raised KeyError: 'x' (anything.py:"),
-        ({"fits": "raise SystemExit"}, "raised SystemExit"),
-    ],
-)
+@pytest.mark.parametrize(("how", "reason"), BROKEN_LAYOUTS)
 def test_a_broken_layout_is_left_out_with_a_line_and_named_where_a_layout_is_unknown(
     written, layouts, notes, how, reason
 ):
     both = layouts(**how)
-    assert next(read_pool(written([OWN_LINE]), layouts=both)).problem_id == "a"
+    assert next(read_pool(written([LINES["own"]]), layouts=both)).problem_id == "a"
     assert not notes  # no other layout was asked
     assert next(read_pool(written([LINES["verl"]]), layouts=both)).responses == ["o"]
     assert "; left out as broken: 'anything' of anything" in pool_refusal(written([{"q": 1}]), both)
@@ -171,22 +147,8 @@ def test_a_plugin_that_cannot_be_imported_is_named_where_a_layout_is_unknown(wri
 
 def test_whatever_a_reader_does_wrong_is_one_line_with_layout_and_file(written, layouts):
     path = written([{"x": 1}])
-    prefix, texts = f"pool {path}: layout 'anything' ", "must give texts, and at least one response, got PoolRecord("
-    faults = [
-        ("yield 1 / 0", "raised ZeroDivisionError: division by zero (anything.py:"),
-        ("return [][0]", "raised IndexError: list index out of range (anything.py:"),
-        ("yield PoolRecord('p', ['x']); raise SystemExit(3)", "raised SystemExit: 3 (anything.py:"),
-        ("return 3", "raised TypeError: 'int' object is not iterable"),
-        ("yield 3", "must give PoolRecords, got 3"),
-        ("yield PoolRecord('p', [])", f"{texts}problem_id='p'"),
-        ("yield PoolRecord('p', [3])", texts),
-        ("yield PoolRecord(3, ['x'])", texts),
-        ("yield PoolRecord('p', ['x'], prompt=3)", texts),
-        ("yield PoolRecord('p', ['x'], correct=[])", "must give columns as long as the responses (1)"),
-        ("yield PoolRecord('p', ['x'], finish=['stop'] * 2)", "must give columns as long as the responses (1)"),
-        ("yield PoolRecord('p', ['x'], more_ids=3)", "raised TypeError"),
-    ]
-    expected = [(read, prefix + words) for read, words in faults]
+    prefix = f"pool {path}: layout 'anything' "
+    expected = [(read, prefix + words) for read, words in WRONG_READERS]
     assert not wrongly_refused(expected, lambda read: list(read_pool(path, layouts=layouts(read))))
     place = pool_refusal(written(b"{}\n3\n"), layouts())  # a refusal of the reader of lines stays as it is
     assert place == f"pool {path}, line 2: expected JSON objects, one a line or all in one array, got '3'"

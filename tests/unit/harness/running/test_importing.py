@@ -134,6 +134,8 @@ def test_n_takes_the_first_n_responses_and_is_wanted_where_problems_have_differe
     assert error_line(run_pool(path)).endswith("say --n 1 to take the first 1 of each")
     row = run_pool(path, "--n", "1").rows[0]
     assert (row["n"], row["problems"], row["solvable"]) == (1, 2, 1)
+    absent = path.with_name("absent.jsonl")
+    assert error_line(run_pool(absent)) == f"error: pool {absent}: no such file"
 
 
 def test_vectors_of_ones_own_are_used_and_refused_in_one_line(run_pool, written, tmp_path):

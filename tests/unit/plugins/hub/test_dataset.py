@@ -12,7 +12,7 @@ from harness_plugins.hub.dataset import HubDataset, _message
 def test_what_is_no_name_of_a_repository_is_refused(hub):
     for name in ("colours", "a/b/../c", "lab/", "lab/a b", "läb/pool"):
         assert refusal_of(HubDataset, name, "pool pull") == f"pool pull: a repository is OWNER/NAME, got {name!r}"
-    assert "no name that the hub takes" in refusal_of(HubDataset("lab/a..b", "pool pull").snapshot)
+    assert "no name that the hub takes" in refusal_of(HubDataset("lab/a..b", "pool push").snapshot_if_there)
 
 
 def test_a_hub_out_of_reach_is_one_line(push, pull, hub, monkeypatch):

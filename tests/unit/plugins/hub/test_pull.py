@@ -144,6 +144,15 @@ def test_a_damaged_or_missing_file_is_refused_and_the_whole_one_is_taken_then(
     assert pull().code == 0
 
 
+def test_a_file_damaged_on_its_way_is_fetched_again_by_the_next_pull(pull, hub, repository, other):
+    hub.says_hashes = False
+    content = repository.files["responses/00000.parquet"]
+    repository.files["responses/00000.parquet"] = bytes(len(content))
+    refused_and_nothing_written(pull(), other, REPO, "does not have the manifest's SHA-256")
+    repository.files["responses/00000.parquet"] = content
+    assert pull().code == 0
+
+
 def test_other_responses_under_the_same_key_are_not_mixed(pull, repository, pool, other):
     assert pull("--no-verdicts").code == 0
     path = sorted((other / "pool" / pool).glob("*.parquet"))[0]
