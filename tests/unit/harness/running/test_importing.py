@@ -174,6 +174,7 @@ def test_a_dry_run_over_a_pool_file_keeps_nothing(harness, written, tmp_path):
 # Real data
 
 
+@pytest.mark.slow
 def test_the_codet_pool_joins_to_all_of_humaneval_plus_by_the_table_and_to_four_without(import_pool, shared_data):
     pool = shared_data / "pools" / "codet_humaneval_codegen16B_n100.jsonl"
     task = ("--task", "humanevalplus", "--data", shared_data / "tasks" / "HumanEvalPlus-v0.1.10.jsonl.gz")
