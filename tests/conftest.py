@@ -73,6 +73,21 @@ def toy(harness, tmp_path):
     return call
 
 
+@pytest.fixture
+def written(tmp_path):
+    """Write a file: a list as JSON lines, text and bytes as they are; its path."""
+
+    def call(content, name="pool.jsonl"):
+        if isinstance(content, list):
+            content = "".join(json.dumps(line) + "\n" for line in content)
+        path = tmp_path / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(content.encode("utf-8", "surrogatepass") if isinstance(content, str) else content)
+        return path
+
+    return call
+
+
 @pytest.fixture(scope="session")
 def shared_data():
     """The folder of third parties' task files and pools."""

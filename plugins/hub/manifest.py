@@ -131,7 +131,8 @@ def parse(content: bytes) -> Manifest:
     if not isinstance(value, dict) or value.get("format") != FORMAT:
         raise HarnessError(f"{NAME} is not that of a pool")
     _refuse_newer(value)
-    _require(value.pop("sha256", None) == _digest(value), f"{NAME} is damaged: its content does not have its hash")
+    given = value.pop("sha256", None)
+    _require(given is not None and given == _digest(value), f"{NAME} is damaged: its content does not have its hash")
     try:
         return _manifest(value)
     except (KeyError, TypeError, ValueError, AttributeError) as failure:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import pytest
@@ -25,3 +25,17 @@ def error_line(outcome: Any) -> str:
     (line,) = outcome.err.strip().splitlines()
     assert line.startswith("error: ")
     return line
+
+
+def wrongly_refused(cases: Iterable[tuple[Any, str]], call: Callable[[Any], Any]) -> list[str]:
+    """A line on each case, an input and words, that `call` does not refuse in one line with these words."""
+    wrong = []
+    for value, words in cases:
+        try:
+            call(value)
+            line = "no refusal"
+        except HarnessError as refusal:
+            line = str(refusal)
+        if words not in line or "\n" in line:
+            wrong.append(f"{value!r:.80}: expected {words!r}, got {line!r:.300}")
+    return wrong

@@ -7,6 +7,8 @@ import os
 import subprocess
 from pathlib import Path
 
+import numpy as np
+
 from support.paths import ROOT
 
 TINY_ESM3 = {"d_model": 64, "n_heads": 2, "v_heads": 4, "n_layers": 2}
@@ -22,6 +24,12 @@ model = ESM3(**json.loads(sys.argv[3]), **parts, tokenizers=child._tokenizers())
 torch.save(model.state_dict(), sys.argv[2])
 """
 CHILD = ROOT / "plugins" / "engines" / "esm3"
+
+
+def sequences(count: int, length: int, seed: int = 0) -> list[str]:
+    """Random sequences of the twenty amino acids."""
+    rng = np.random.default_rng(seed)
+    return ["".join(rng.choice(list("ACDEFGHIKLMNPQRSTVWY"), length)) for _ in range(count)]
 
 
 def tiny_esm3(folder: Path, python: Path) -> Path:

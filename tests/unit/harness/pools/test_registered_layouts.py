@@ -2,38 +2,25 @@
 
 from __future__ import annotations
 
-import json
 from textwrap import dedent
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from corpora.layout_faults import BROKEN_LAYOUTS, WRONG_READERS
+from corpora.tool_lines import FILES, LINES
+from support.paths import SUPPORT
+from support.pool_files import pool_refusal
+from support.refusals import wrongly_refused
 
-from harness import HarnessError
 from harness.plugin_system.component import build
 from harness.plugin_system.registry import Fault, Origin, load_registry
 from harness.pools.layout import FileLayout, LineLayout
 from harness.pools.own import OWN
-from harness.pools.reading import pool_files, read_pool
+from harness.pools.reading import other_layout, pool_files, read_pool
 from harness.pools.registered_layouts import Layouts
 
-OWN_LINE = {"problem_id": "a", "responses": ["x"]}
-LINES = {
-    "own": OWN_LINE,
-    "evalplus": {"task_id": "Mbpp/2", "solution": "def f(): return 1"},
-    "lm-eval": {"doc_id": 0, "doc": {"question": "q"}, "resps": [["x"]], "filter": "none"},
-    "verl": {"input": "i", "output": "o", "score": 1.0, "step": 1},
-    "codet": {"prompt": "p", "samples": ["x"]},
-}
-FILES = {
-    "pool.parquet": b"PAR1",
-    "log.eval": b"PK\x03\x04",
-    "log.json": b'{\n  "version": 2,\n  "status": "success"}',
-    "pool.fasta": b">a\nMK\n",
-    "pool.csv": b"name,sequence\na,MK\n",
-    "folder/HumanEval_0/0.py": b"# 0",
-}
-
+FILE_LAYOUTS = SUPPORT / "file_layouts.py"
 ANY = """
     from harness import hookimpl
     from harness.pools.record import PoolRecord
@@ -54,7 +41,7 @@ ANY = """
 
 @pytest.fixture
 def plugin(tmp_path):
-    """Write a plugin with a layout that fits every line, and give the layouts of a registry with it."""
+    """Write a plugin with a layout that fits every line; its path."""
 
     def call(read="yield PoolRecord('p', [str(line.value) for line in lines])", fits="return True", factory="Anything"):
         path = tmp_path / "anything.py"
@@ -76,27 +63,6 @@ def layouts(plugin, notes):
     return lambda *args, **how: Layouts(load_registry([plugin(*args, **how)]), notes.append)
 
 
-@pytest.fixture
-def written(tmp_path):
-    """Write objects as JSON lines, or bytes."""
-
-    def call(*lines, name="pool.jsonl"):
-        path = tmp_path / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        content = b"".join(line if isinstance(line, bytes) else json.dumps(line).encode() + b"\n" for line in lines)
-        path.write_bytes(content)
-        return path
-
-    return call
-
-
-def refusal(path, layouts):
-    with pytest.raises(HarnessError) as caught:
-        list(read_pool(path, layouts=layouts))
-    assert "\n" not in str(caught.value)
-    return str(caught.value)
-
-
 def built_in(kind):
     registry = load_registry()
     built = {r.name: build(registry, "layout", r.full_name) for r in registry.of_kind("layout")}
@@ -112,13 +78,13 @@ def test_of_the_built_in_layouts_exactly_one_fits_each_line():
 
 def test_of_the_built_in_layouts_exactly_one_fits_each_file_and_none_a_file_of_lines(written):
     of_files = built_in(FileLayout)
-    paths = [written(content, name=name) for name, content in FILES.items()]
+    paths = [written(content, name) for name, content in FILES.items()]
     paths[-1] = paths[-1].parents[1]
     matches = [[name for name, layout in of_files.items() if layout.fits(path)] for path in paths]
     expected = ("lighteval", "inspect_ai", "inspect_ai", "sequences", "sequences", "evalplus-folders")
     assert matches == [[name] for name in expected]
     for line in LINES.values():
-        assert not any(layout.fits(written(line)) for layout in of_files.values())
+        assert not any(layout.fits(written([line])) for layout in of_files.values())
 
 
 def test_layouts_are_listed_and_shown(harness):
@@ -129,163 +95,100 @@ def test_layouts_are_listed_and_shown(harness):
 
 def test_a_layout_that_fits_everything_takes_the_lines_of_others_but_never_our_own(written, layouts):
     both = layouts()
-    assert next(read_pool(written(LINES["verl"]), layouts=both)).problem_id == "p"
-    assert next(read_pool(written({"x": 1}), layouts=both)).problem_id == "p"
-    assert next(read_pool(written(OWN_LINE), layouts=both)).problem_id == "a"
-
-
-PARQUET = """
-    import pyarrow.parquet as pq
-    from harness import hookimpl
-    from harness.pools.record import PoolRecord
-
-    class Table:
-        "Parquet with one response a row."
-        name, holds = "table", "parquet with a column `x`"
-        def fits(self, path):
-            return path.suffix == ".parquet" and pq.read_schema(path).names == ["x"]
-        def read(self, path, say):
-            say("pool: read as a table")
-            yield PoolRecord("p", pq.read_table(path)["x"].to_pylist(), reference={"a": 1})
-
-    @hookimpl
-    def register_layouts(register):
-        register("table", Table)
-"""
+    assert next(read_pool(written([LINES["verl"]]), layouts=both)).problem_id == "p"
+    assert next(read_pool(written([{"x": 1}]), layouts=both)).problem_id == "p"
+    assert next(read_pool(written([LINES["own"]]), layouts=both)).problem_id == "a"
 
 
 def test_another_tools_parquet_is_not_taken_for_lightevals_and_lightevals_not_for_its(tmp_path, written):
-    (tmp_path / "table.py").write_text(dedent(PARQUET))
-    both, notes = Layouts(load_registry([tmp_path / "table.py"])), []
+    both, notes = Layouts(load_registry([FILE_LAYOUTS])), []
     pq.write_table(pa.table({"x": ["a", "b"]}), tmp_path / "pool.parquet")
     (record,) = read_pool(tmp_path / "pool.parquet", notes.append, both)
     assert (record.responses, record.reference, notes) == (["a", "b"], "{'a': 1}", ["pool: read as a table"])
     pq.write_table(pa.table({"y": ["a", "b"]}), tmp_path / "pool.parquet")
-    assert "its columns are y; of parquet files those of lighteval" in refusal(tmp_path / "pool.parquet", both)
-    assert "; parquet with a column `x`; " in refusal(written({"q": 1}), both)
-
-
-FOLDERS = """
-    from harness import hookimpl
-    from harness.pools.record import PoolRecord
-
-    class Folder:
-        "Folders of texts, one a response."
-        name, holds = "texts", "folders of texts"
-        def fits(self, path):
-            return path.is_dir()
-        def read(self, path, say):
-            yield PoolRecord("p", [file.read_text() for file in path.rglob("*.txt")])
-
-    @hookimpl
-    def register_layouts(register):
-        register("texts", Folder)
-"""
+    assert "its columns are y; of parquet files those of lighteval" in pool_refusal(tmp_path / "pool.parquet", both)
+    assert "; parquet with a column `x`; " in pool_refusal(written([{"q": 1}]), both)
 
 
 def test_a_layout_of_folders_covers_every_file_below_unless_it_names_some(tmp_path, written):
     for name in ("pool/a/1.txt", "pool/2.txt", "pool/b.md"):
-        written(b"x", name=name)
-    (tmp_path / "texts.py").write_text(dedent(FOLDERS))
-    both = Layouts(load_registry([tmp_path / "texts.py"]))
+        written(b"x", name)
+    both = Layouts(load_registry([FILE_LAYOUTS]))
     assert next(read_pool(tmp_path / "pool", layouts=both)).responses == ["x", "x"]
     assert [file.name for file in pool_files(tmp_path / "pool", both)] == ["2.txt", "1.txt", "b.md"]
-    named = "\n    Folder.files = lambda self, path: [path / 'b.md']\n"
-    (tmp_path / "texts.py").write_text(dedent(FOLDERS + named))
-    both = Layouts(load_registry([tmp_path / "texts.py"]))
+    named = FILE_LAYOUTS.read_text() + "\nFolder.files = lambda self, path: [path / 'b.md']\n"
+    both = Layouts(load_registry([written(named, "named.py")]))
     assert [file.name for file in pool_files(tmp_path / "pool", both)] == ["b.md"]
 
 
-@pytest.mark.parametrize(
-    ("how", "reason"),
-    [
-        ({"factory": '"no_such_package:Layout"'}, "failed to import: No module named 'no_such_package'"),
-        ({"factory": "lambda: 1 / 0"}, "cannot be built: raised ZeroDivisionError"),
-        ({"factory": "object"}, "it lacks name, fits, read, keys (of lines) or holds (of files)"),
-        ({"fits": "return value['x']"}, "raised KeyError: 'x' (anything.py:"),
-        ({"fits": "raise SystemExit"}, "raised SystemExit"),
-    ],
-)
+# Broken layouts
+
+
+@pytest.mark.parametrize(("how", "reason"), BROKEN_LAYOUTS)
 def test_a_broken_layout_is_left_out_with_a_line_and_named_where_a_layout_is_unknown(
     written, layouts, notes, how, reason
 ):
     both = layouts(**how)
-    assert next(read_pool(written(LINES["verl"]), layouts=both)).responses == ["o"]
-    assert "; left out as broken: 'anything' of anything" in refusal(written({"q": 1}), both)
+    assert next(read_pool(written([LINES["own"]]), layouts=both)).problem_id == "a"
+    assert not notes  # no other layout was asked
+    assert next(read_pool(written([LINES["verl"]]), layouts=both)).responses == ["o"]
+    assert "; left out as broken: 'anything' of anything" in pool_refusal(written([{"q": 1}]), both)
     (note,) = notes
     assert note.startswith("pool: layout 'anything' of anything is left out: ")
     assert reason in note
 
 
-def test_a_plugin_that_cannot_be_imported_is_named_too(written):
+def test_a_plugin_that_cannot_be_imported_is_named_where_a_layout_is_unknown(written):
     registry = load_registry()
     registry.faults.append(Fault(Origin("acme-pools", "1.0", "acme"), "failed to import"))
-    message = refusal(written({"q": 1}), Layouts(registry))
+    message = pool_refusal(written([{"q": 1}]), Layouts(registry))
     assert message.endswith("; broken plugins, see `harness doctor`: 'acme' of acme-pools 1.0")
 
 
-def test_our_own_layout_is_read_whatever_is_broken_and_nothing_is_said(written, layouts, notes):
-    assert next(read_pool(written(OWN_LINE), layouts=layouts(factory="object"))).problem_id == "a"
-    assert not notes
+def test_whatever_a_reader_does_wrong_is_one_line_with_layout_and_file(written, layouts):
+    path = written([{"x": 1}])
+    prefix = f"pool {path}: layout 'anything' "
+    expected = [(read, prefix + words) for read, words in WRONG_READERS]
+    assert not wrongly_refused(expected, lambda read: list(read_pool(path, layouts=layouts(read))))
+    place = pool_refusal(written(b"{}\n3\n"), layouts())  # a refusal of the reader of lines stays as it is
+    assert place == f"pool {path}, line 2: expected JSON objects, one a line or all in one array, got '3'"
 
 
 @pytest.mark.parametrize(
-    ("read", "message"),
-    [
-        ("yield 1 / 0", "raised ZeroDivisionError: division by zero (anything.py:"),
-        ("return [][0]", "raised IndexError: list index out of range (anything.py:"),
-        ("yield PoolRecord('p', ['x']); raise SystemExit(3)", "raised SystemExit: 3 (anything.py:"),
-        ("return 3", "raised TypeError: 'int' object is not iterable"),
-        ("yield 3", "must give PoolRecords, got 3"),
-        ("yield PoolRecord('p', [])", "must give texts, and at least one response, got PoolRecord(problem_id='p'"),
-        ("yield PoolRecord('p', [3])", "must give texts, and at least one response"),
-        ("yield PoolRecord(3, ['x'])", "must give texts, and at least one response"),
-        ("yield PoolRecord('p', ['x'], prompt=3)", "must give texts, and at least one response"),
-        ("yield PoolRecord('p', ['x'], correct=[])", "must give columns as long as the responses (1)"),
-        ("yield PoolRecord('p', ['x'], more_ids=3)", "raised TypeError"),
-    ],
+    ("reference", "kept"),
+    [(7, 7), (["a", None, True], ["a", None, True]), (0.5, "0.5"), ([[1]], "[[1]]"), (10**1300, None)],
 )
-def test_whatever_a_reader_does_wrong_is_one_line_with_layout_and_file(written, layouts, read, message):
-    path = written({"x": 1})
-    line = refusal(path, layouts(read))
-    assert line.startswith(f"pool {path}: layout 'anything' {message}")
+def test_the_reference_of_a_record_is_kept_as_the_store_can_hold_it(written, layouts, reference, kept):
+    read = f"yield PoolRecord('p', ['x'], reference={reference if kept is not None else '10**9999'})"
+    (record,) = read_pool(written([{"x": 1}]), layouts=layouts(read))
+    assert (record.reference, type(record.reference)) == (kept, type(kept))
 
 
-def test_a_refusal_of_a_reader_stays_as_it_is(written, layouts):
-    assert refusal(written(b"{}\n3\n"), layouts()) == f"pool {written(b'')}, line 2: expected JSON objects, one a " + (
-        "line or all in one array, got '3'"
-    )
+# Keys
 
 
-# Keys.
+def test_only_the_code_of_a_layout_that_is_not_built_in_stands_in_a_key(written, layouts):
+    others = layouts(fits="return 'q' in value")
+    for line in LINES.values():
+        assert other_layout(written([line]), others) is None
+        assert other_layout(written([line]), Layouts()) is None
+    path = written([{"q": "1 + 1?"}])
+    identity = other_layout(path, layouts())
+    assert identity["name"] == "anything"
+    assert other_layout(path, layouts()) == identity
+    assert other_layout(path, layouts("yield PoolRecord('other', ['x'])")) != identity
 
 
-def imported(harness, tmp_path, *args):
-    outcome = harness("pool", "import", *args, "--store", tmp_path / "runs", "--json")
-    assert outcome.code == 0, outcome.err
-    return outcome.rows["pool"]
+def test_the_key_of_a_pool_changes_with_the_code_of_another_layout_and_never_else(harness, tmp_path, written, plugin):
+    def key(*args):
+        outcome = harness("pool", "import", *args, "--store", tmp_path / "runs", "--json")
+        assert outcome.code == 0, outcome.err
+        return outcome.rows["pool"]
 
-
-@pytest.mark.parametrize(
-    ("name", "key"),
-    [
-        ("own", "7758fb349ef2006e1a74"),
-        ("evalplus", "2992276b9741bb902833"),
-        ("lm-eval", "7da73379698ed1f76288"),
-        ("verl", "9d81e22130d8f61558cb"),
-        ("codet", "01eeb9b715ba061d7ea4"),
-    ],
-)
-def test_no_key_of_a_built_in_layout_changes_with_its_code_alone(harness, tmp_path, written, plugin, name, key):
-    path = written(LINES[name])
-    assert imported(harness, tmp_path, path) == key
-    assert imported(harness, tmp_path, path, "--plugin", plugin(fits="return 'q' in value")) == key
-
-
-def test_the_key_of_a_pool_holds_the_code_of_a_layout_that_is_not_built_in(harness, tmp_path, written, plugin):
-    path = written({"q": "1 + 1?"})
-    first = imported(harness, tmp_path, path, "--plugin", plugin())
-    assert imported(harness, tmp_path, path, "--plugin", plugin()) == first
-    second = imported(harness, tmp_path, path, "--plugin", plugin("yield PoolRecord('other', ['x'])"))
-    assert second != first
+    for name, expected in (("own", "7758fb349ef2006e1a74"), ("verl", "9d81e22130d8f61558cb")):
+        path = written([LINES[name]])
+        assert key(path) == key(path, "--plugin", plugin(fits="return 'q' in value")) == expected
+    path = written([{"q": "1 + 1?"}])
+    keys = {key(path, "--plugin", plugin(*read)) for read in ((), (), ("yield PoolRecord('other', ['x'])",))}
+    assert len(keys) == 2
     assert harness("pool", "inspect", path, "--plugin", plugin(), "--json").rows["problems"] == 1

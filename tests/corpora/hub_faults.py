@@ -1,0 +1,50 @@
+"""Values that no pool gives, in manifests and tables of a repository, each with what is said of it."""
+
+# The place in a manifest, the value there, and what is said.
+MANIFEST_VALUES = [
+    (("stages", 0, "files", 0, "path"), "../../../../etc/passwd", "must be responses/00000.parquet"),
+    (("stages", 0, "files", 0, "path"), "/etc/passwd", "must be responses/00000.parquet"),
+    (("stages", 0, "files", 0, "sha256"), "../" + "a" * 61, "no SHA-256"),
+    (("stages", 0, "files", 0, "sha256"), "A" * 64, "no SHA-256"),
+    (("stages", 0, "files", 0, "size"), 0, "has 0 bytes"),
+    (("stages", 0, "files", 0, "size"), True, "has True bytes"),
+    (("stages", 0, "files", 0, "mode"), "exec", "malformed"),
+    (("stages", 0, "key"), "../../../evil", "the responses' inputs are not their key's"),
+    (("stages", 0, "inputs", "n"), 17, "not their key's"),
+    (("stages", 0, "kind"), "cells", "malformed"),
+    (("stages", 0, "shards"), [], "empty"),
+    (("stages", 0, "shards", 0, 0), 7, "id must be text"),
+    (("stages", 0, "shards", 0, 1), "/../../../x", "12 hex digits"),
+    (("stages", 0, "shards", 0, 1), "a" * 13, "12 hex digits"),
+    (("stages", 0, "shards", 0, 2), True, "has True responses"),
+    (("stages", 0, "shards", 0, 2), 0, "has 0 responses"),
+    (("stages", 1, "shards", 0, 1), "0" * 12, "problems that the pool has not"),
+    (("stages", 1, "shards", 0, 2), 15, "has 15 rows for the 16 responses to problem 'test/"),
+    (("stages", 2, "shards", 0, 2), 17, "has 17 rows for the 16 responses to problem 'test/"),
+    (("key",), "0" * 20, "two keys"),
+    (("prompts",), ["mit"], "malformed: prompts"),
+    (("stages",), None, "malformed"),
+]
+
+# The table, the column, the row, the value there, and what is said.
+TABLE_VALUES = [
+    ("responses", "problem_id", 16, "test/0", "rows of problem 'test/1'"),
+    ("responses", "index", 0, 1, "rows of problem 'test/0'"),
+    ("responses", "text", 0, None, "a row without text"),
+    ("responses", "finish", 0, "\u001b[2J", "finish must be one of"),
+    ("responses", "token_ids", 0, [None], "a token id is missing"),
+    ("responses", "token_ids", 0, [-1, 0, 0], "a token id is -1"),
+    ("responses", "token_ids", 0, None, "1 of its 16 responses have no token ids"),
+    ("responses", "token_ids", 2, [1, 2], "response 2 is 3 tokens long and has 2"),
+    ("responses", "length", 0, -3, "a response is -3 tokens long"),
+    ("responses", "length", 1, 4, "response 1 is 4 tokens long and has 3"),
+    ("responses", "logprob", 0, float("-inf"), "a log-probability is -inf"),
+    ("responses", "logprob", 0, float("inf"), "a log-probability is inf"),
+    ("vectors", "vector", 0, [float("nan")] * 8, "hold NaN or infinity"),
+    ("vectors", "vector", 0, [float("inf")] * 8, "hold NaN or infinity"),
+    ("vectors", "vector", 0, [1.0], "not equally wide"),
+    ("vectors", "vector", 0, None, "a row without vector"),
+    ("verdicts", "verdict", 0, "correct!", "verdict must be one of"),
+    ("verdicts", "conditions", 0, "[" * 99_999, "under what conditions"),
+    ("verdicts", "conditions", 0, '{"room": 1}', "under what conditions"),
+]

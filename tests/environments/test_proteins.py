@@ -1,0 +1,200 @@
+"""Proteins on the real classes at tiny random size, with ESM3 in its own environment (`make esm`)."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from collections import Counter
+from pathlib import Path
+
+import numpy as np
+import pytest
+from support.environments import environment_python
+from support.paths import SUPPORT
+from support.processes import harness_command, run_to_end
+from support.tiny_proteins import CHILD, TINY_ESM3, tiny_esm3, tiny_esmc, tiny_esmfold
+
+from harness import HarnessError, Sampler
+from harness.records import SampleRequest
+from harness.store import shards
+from harness_plugins.engines.esm3.engine import WEIGHTS, Esm3
+from harness_plugins.engines.esm3.environment import VARIABLE
+
+LETTERS = "ACDEFGHIKLMNPQRSTVWY"
+
+pytestmark = [pytest.mark.usefixtures("one_thread"), pytest.mark.slow]
+
+
+@pytest.fixture(scope="module")
+def esm_python():
+    return environment_python(VARIABLE, "esm")
+
+
+@pytest.fixture(scope="module")
+def models(tmp_path_factory):
+    """Folders with tiny models: `esmc`; ESMFold as `fold`, and with heads that say yes (`good`)."""
+    folder = tmp_path_factory.mktemp("models")
+    tiny_esmc(folder / "esmc")
+    tiny_esmfold(folder / "fold")
+    tiny_esmfold(folder / "good", plddt=0.99, ptm=0.99)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def esm3_folder(tmp_path_factory, esm_python):
+    return tiny_esm3(tmp_path_factory.mktemp("esm3") / "tiny-esm3", esm_python)
+
+
+@pytest.fixture(scope="module")
+def engine(esm3_folder, esm_python):
+    return Esm3(model=str(esm3_folder), python=str(esm_python), steps=4, device="cpu", test_weights=True)
+
+
+def sample(engine, prompt, n, seed=7, **sampler):
+    chat = [{"role": "user", "content": prompt}]
+    (responses,) = engine.sample(SampleRequest([chat], n=n, sampler=Sampler(**sampler), max_tokens=100, seeds=[seed]))
+    return responses
+
+
+# Engine esm3
+
+
+def test_sequences_come_as_from_esms_own_sampler(esm3_folder, esm_python):
+    from scipy.stats import chi2_contingency
+
+    command = [esm_python, SUPPORT / "esm_reference.py", CHILD, esm3_folder / WEIGHTS, json.dumps(TINY_ESM3)]
+    quiet = os.environ | {"OMP_NUM_THREADS": "1", "DISABLE_ITERATIVE_SAMPLING_TQDM": "1"}
+    reference = json.loads(run_to_end(command, check=True, env=quiet).stdout.splitlines()[-1])
+    assert reference["counted"] == [True] * 4
+    assert [reference[name] for name in ("heat", "kept", "same")] == [True] * 3
+    counts = [Counter("".join(reference[whose])) for whose in ("esm", "ours")]
+    table = np.array([[count[letter] for letter in LETTERS] for count in counts])
+    assert chi2_contingency(table[:, table.sum(0) > 20]).pvalue > 0.001
+
+
+def test_a_row_depends_on_seed_and_row_alone_and_keeps_the_letters_that_were_given(engine, monkeypatch):
+    from harness_plugins.engines.row_chunks import Chunks
+
+    prompt = "MK____HE" * 2
+    six = sample(engine, prompt, 6)
+    assert len(set(six.texts)) == 6
+    assert sample(engine, prompt, 3).texts == six.texts[:3]
+    assert sample(engine, prompt, 3, seed=8).texts != six.texts[:3]
+    monkeypatch.setattr(engine, "_chunks", Chunks(2))
+    again = sample(engine, prompt, 6)
+    assert again.texts == six.texts
+    assert again.logprobs == pytest.approx(six.logprobs, abs=1e-4)
+    for text, ids in zip(six.texts, six.token_ids, strict=True):
+        assert len(text) == len(ids) == 16
+        assert (text[:2], text[6:10], text[14:]) == ("MK", "HEMK", "HE")
+    assert np.isfinite(six.logprobs).all()
+    assert (six.logprobs < 0).all()
+
+
+def test_a_checkpoint_that_lacks_weights_is_refused(esm3_folder, esm_python, tmp_path):
+    import torch
+
+    part = tmp_path / "part"
+    (part / WEIGHTS).parent.mkdir(parents=True)
+    shutil.copy(esm3_folder / "sizes.json", part)
+    state = torch.load(esm3_folder / WEIGHTS, weights_only=True)
+    torch.save({f"module.{name}": values for name, values in state.items()}, part / WEIGHTS)
+    with pytest.raises(HarnessError, match="Missing key"):
+        sample(Esm3(str(part), python=str(esm_python), device="cpu", test_weights=True), "____", 1)
+
+
+# Runs
+
+
+@pytest.fixture
+def options(models, esm3_folder, esm_python, tmp_path):
+    """The options of a run on the tiny models, with parameters of the task."""
+
+    def call(head, *more, n=8, length="24+26", **task):
+        given = {"length": length, "verifier": models / head, "test_weights": "true", "device": "cpu", **task}
+        spec = "proteins:" + ",".join(f"{name}={value}" for name, value in given.items())
+        engine = f"esm3:steps=3,device=cpu,test_weights=true,python={esm_python}"
+        embedder = f"esmc:model={models / 'esmc'},device=cpu,test_weights=true"
+        fixed = ("--task", spec, "--engine", engine, "--model", esm3_folder, "--embedder", embedder)
+        return ("run", *fixed, "--n", n, "--selector", "repexp", "--json", "--store", tmp_path / "runs", *more)
+
+    return call
+
+
+def test_the_run_goes_from_masks_to_a_table_and_thresholds_are_moved_for_nothing(harness, options, tmp_path):
+    where = ("--selector", "uniform")
+    first = harness(*options("good", *where))
+    assert first.code == 0, first.err
+    for row in first.rows:
+        assert (row["n"], row["problems"], row["solvable"], row["errors"]) == (8, 2, 2, 0)
+        assert row["samples_to_correct"] == 1.0
+        assert row["model"] == "random weights: tiny-esm3"
+    assert "measure: 16 responses" in first.err
+    stages = {path.parent.name: path for path in (tmp_path / "runs").glob("*/*") if path.is_dir()}
+    verdicts, answers = shards.read_full_verdicts(next(iter(stages["verdict"].glob("*.parquet"))))
+    assert {verdict.status for verdict in verdicts} == {"correct"}
+    assert all("plddt=0.99" in verdict.reason for verdict in verdicts)
+    assert answers == [None] * 8
+
+    stricter = harness(*options("good", *where, plddt_min=0.995))
+    assert [row["solvable"] for row in stricter.rows] == [0, 0]
+    assert "measure:" not in stricter.err
+    assert "pool: reused for 2 of 2" in stricter.err
+    assert "embeddings: reused for 2 of 2" in stricter.err
+    shorter = harness(*options("good", *where, length="24"))
+    assert "pool: reused for 1 of 1" in shorter.err
+    assert "measure:" not in shorter.err
+
+    # Random weights: shown, stored, and kept out of all that is published.
+    assert first.err.count("weights: ESM3-open with RANDOM weights") == 1
+    for kind, name in (("pool", "ESM3-open"), ("embedding", "ESM C"), ("verdict", "ESMFold v1")):
+        (row,) = json.loads((stages[kind] / "weights.json").read_text())
+        assert (row["name"], row["is_random"]) == (name, True)
+    cell = json.loads(next((tmp_path / "runs" / "cells").glob("*.json")).read_text())
+    assert [one["is_random"] for one in cell["weights"]] == [True] * 3
+    refused = harness("results", "publish", "--store", tmp_path / "runs", "--to", tmp_path / "results")
+    assert refused.code == 2
+    assert "random weights: it is a test, no result" in refused.err
+    table = harness("leaderboard", tmp_path / "runs" / "cells", "--json")
+    assert "random weights" in table.err
+    assert "tiny-esm3" not in table.out
+
+
+def test_models_in_the_hubs_cache_are_found_by_their_ids_and_pinned_by_their_commits(
+    models, esm3_folder, esm_python, tmp_path
+):
+    commit = "0123456789abcdef0123456789abcdef01234567"
+    for repo, folder in (
+        ("biohub/esm3-sm-open-v1", esm3_folder),
+        ("biohub/ESMC-600M", models / "esmc"),
+        ("facebook/esmfold_v1", models / "good"),
+    ):
+        cached = tmp_path / "hf" / "hub" / f"models--{repo.replace('/', '--')}"
+        shutil.copytree(folder, cached / "snapshots" / commit)
+        (cached / "refs").mkdir()
+        (cached / "refs" / "main").write_text(commit)
+    task = "proteins:length=24,device=cpu,test_weights=true"
+    engine = f"esm3:steps=2,device=cpu,test_weights=true,python={esm_python}"
+    fixed = ("--task", task, "--engine", engine, "--embedder", "esmc:device=cpu,test_weights=true", "--n", 3)
+    command = harness_command("run", *fixed, "--selector", "repexp", "--store", tmp_path / "runs", "--json")
+    environment = os.environ | {"OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1", "HF_HOME": str(tmp_path / "hf")}
+    done = run_to_end(command, env=environment)
+    assert done.returncode == 0, done.stderr
+    (row,) = json.loads(done.stdout)
+    assert (row["model"], row["samples_to_correct"]) == ("random weights: biohub/esm3-sm-open-v1", 1.0)
+    manifests = {
+        path.parent.parent.name: json.loads(path.read_text()) for path in tmp_path.glob("runs/*/*/manifest.json")
+    }
+    pinned = (manifests["pool"]["engine"]["revision"], manifests["embedding"]["model"]["weights"])
+    assert (*pinned, manifests["measure"]["revision"]) == (commit, commit, commit)
+
+
+def test_a_dry_run_times_sampling_and_folding_and_keeps_nothing(harness, options, tmp_path):
+    outcome = harness(*options("fold", "--dry-run", n=200))
+    assert outcome.code == 0, outcome.err
+    words = " ".join(outcome.err.split())
+    assert "400 responses to sample" in words
+    assert "sampling takes at most about" in words
+    assert "verifying takes about" in words
+    assert not Path(tmp_path / "runs").exists()

@@ -1,0 +1,93 @@
+"""Vectors of one's own: arrays by name from a file, each checked before it is used."""
+
+from __future__ import annotations
+
+import io
+import zipfile
+from pathlib import Path
+
+import numpy as np
+import pytest
+from safetensors.numpy import save_file
+from support.refusals import wrongly_refused
+
+from harness import HarnessError
+from harness.pools.given import GivenVectors
+
+VECTORS = {"a": np.arange(12, dtype=np.float32).reshape(4, 3), "b": np.ones((2, 5), np.float64)}
+
+
+def saved(path, **arrays):
+    np.savez(path, **arrays)
+    return path
+
+
+def npy(header, version=(1, 0)):
+    """A .npy file with this header."""
+    length = len(header).to_bytes(2 if version == (1, 0) else 4, "little")
+    return b"\x93NUMPY" + bytes(version) + length + header.encode() + b"\0" * 48
+
+
+def test_both_kinds_of_files_give_the_same_float32_arrays(tmp_path):
+    save_file(VECTORS, tmp_path / "v.safetensors")
+    saved(tmp_path / "v.npz", **VECTORS | {"b": np.asfortranarray(VECTORS["b"])})
+    for kind in ("npz", "safetensors"):
+        given = GivenVectors(tmp_path / f"v.{kind}", {"problem": "a"})
+        assert list(given.names) == ["a", "b"]
+        assert (given.rows("a"), given.rows("b")) == (4, 2)
+        for name, array in VECTORS.items():
+            assert given.get(name, len(array)).dtype == np.float32
+            assert (given.get(name, len(array)) == array).all()
+        assert (given.get("problem", 4) == VECTORS["a"]).all()  # by the name of the problem's line
+
+
+def test_wrong_arrays_are_refused_with_file_and_name(tmp_path):
+    faults = [
+        ({"b": np.zeros((4, 2))}, "'a' is not in the file (1 other ids are)"),
+        ({"a": np.zeros((5, 2))}, "'a' has shape (5, 2), expected (4, d): one row a response"),
+        ({"a": np.zeros(4)}, "'a' has shape (4,), expected (4, d)"),
+        ({"a": np.full((4, 2), np.nan)}, "'a' must hold finite numbers, got float64 with NaN or inf"),
+        ({"a": np.zeros((4, 2), np.int64)}, "'a' cannot be read: it must hold finite numbers, got int64"),
+        ({"a": np.array([[{}]] * 4)}, "'a' cannot be read"),
+        ({"a": np.full((4, 3), 1e300)}, "'a' holds 1e+300: float32 vectors must stay within 1e+15"),
+        ({"a": np.full((4, 3), -1.1e15)}, "'a' holds 1.1e+15: float32 vectors must stay within 1e+15"),
+    ]
+    path = tmp_path / "mine.npz"
+    assert not wrongly_refused(
+        [(arrays, f"embeddings {path}: {words}") for arrays, words in faults],
+        lambda arrays: GivenVectors(saved(path, **arrays)).get("a", 4),
+    )
+    assert GivenVectors(saved(path, a=np.full((4, 3), 1e15))).get("a", 4)[0, 0] == np.float32(1e15)
+    assert GivenVectors(saved(path, a=np.float64(3))).rows("a") == 0
+    save_file({"a": np.zeros((4, 2), np.int32)}, tmp_path / "mine.safetensors")
+    with pytest.raises(HarnessError, match=r"mine\.safetensors: 'a' cannot be read: .* got I32; save them as float32"):
+        GivenVectors(tmp_path / "mine.safetensors").get("a", 4)
+
+
+def test_a_file_of_another_kind_or_a_broken_one_is_refused(tmp_path):
+    whole = saved(tmp_path / "v.npz", a=np.ones((4, 3))).read_bytes()
+    flags, sink = whole.index(b"PK\x01\x02"), io.BytesIO()
+    with zipfile.ZipFile(sink, "w") as archive:
+        archive.writestr("a.npy", npy("{'descr': '<f4', 'fortran_order': False, 'shape': (4, 3), }\n", (3, 0)))
+        archive.writestr("b.npy", npy("{'descr': '<f4', 'fortran_order': False, 'shape': (-4, 3), }\n"))
+    faults = [
+        (("v.npz", npy("")), "is a .npy file, whose one array has no name"),
+        (("v.npz", b""), "it is no zip archive, which .npz is"),
+        (("v.npz", b"PK\x03\x04 and no more"), "cannot be read (File is not a zip file)"),
+        (("v.npz", whole[:-30]), "v.npz cannot be read"),
+        (("v.npz", whole[:140] + b"\xff" + whole[141:]), "'a' cannot be read"),
+        (("v.npz", whole[: flags + 8] + b"\1" + whole[flags + 9 :]), "'a' cannot be read: it is encrypted"),
+        (("v.npz", sink.getvalue()), "its format is .npy 3.0, which is for records"),
+        (("b.npz", sink.getvalue()), "its shape is (-4, 3)"),
+        (("v.safetensors", b"\xff" * 40), "v.safetensors cannot be read"),
+        (("v.csv", b"1,2"), "must be .npz or .safetensors"),
+    ]
+
+    def read(file):
+        path = Path(tmp_path / file[0])
+        path.write_bytes(file[1])
+        return GivenVectors(path).get(path.stem.replace("v", "a"), 4)
+
+    assert not wrongly_refused(faults, read)
+    with pytest.raises(HarnessError, match=r"absent\.npz: no such file"):
+        GivenVectors(tmp_path / "absent.npz")

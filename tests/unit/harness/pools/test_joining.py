@@ -1,0 +1,159 @@
+"""Which problem of a task a pool's line answers: by a table, by id, by prompt, or by a prompt inside another."""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import io
+import json
+
+import pytest
+from corpora.pool_faults import ID_TABLES
+from support.refusals import wrongly_refused
+
+from harness import HarnessError, Problem, Task
+from harness.pools import joining
+from harness.pools.joining import IdTable, Joiner
+from harness.pools.record import PoolRecord
+
+EGGS, HENS = "How many eggs are there?", "How many hens are there?"
+
+
+class Puzzles(Task):
+    """Problems p0, p1, ... with these prompts; asked in a chat of two messages."""
+
+    def __init__(self, *prompts, references=None):
+        self.list = [
+            Problem(f"p{i}", prompt, references[i] if references else None) for i, prompt in enumerate(prompts)
+        ]
+
+    def problems(self, split):
+        return self.list
+
+    def messages(self, problem):
+        last = f"Solve: {problem.prompt} Answer with a number."
+        return [{"role": "system", "content": "Be brief."}, {"role": "user", "content": last}]
+
+
+def joined(task, prompt, name="line-1", ids=None):
+    """The id of the problem that a line with this prompt joins to, and how."""
+    problem, way = Joiner(task, task.problems("test"), ids)(PoolRecord(name, ["x"], prompt=prompt))
+    return (problem and problem.id, way)
+
+
+def test_ids_come_before_prompts_and_raw_prompts_before_rendered_ones():
+    task = Puzzles(EGGS, "Solve: p Answer with a number.", "p")
+    assert joined(task, EGGS, "p2") == ("p2", "id")
+    assert joined(task, " How  many\neggs are there?") == ("p0", "prompt")
+    assert joined(task, "Solve: p Answer with a number.") == ("p1", "prompt")
+    assert joined(task, "Be brief.\nSolve: p Answer with a number.") == ("p2", "rendered")
+    assert joined(task, "nothing of the kind") == (None, "")
+
+
+def test_every_id_and_prompt_of_a_line_counts_the_best_first():
+    task = Puzzles(EGGS, HENS)
+    join = Joiner(task, task.problems("test"))
+    assert join(PoolRecord("doc-0", ["x"], more_ids=["p1", "p0"]))[0].id == "p1"
+    assert join(PoolRecord("doc-0", ["x"], prompt="unknown", more_prompts=[HENS, EGGS]))[0].id == "p1"
+
+
+def test_a_prompt_within_a_rendered_chat_joins():
+    task = Puzzles(EGGS, "4 5 6 10")
+    assert joined(task, "<|user|>How many\neggs are there?<|end|>\n<|assistant|>") == ("p0", "within")
+    assert joined(task, "user Solve: 4 5 6 10 Answer with a number. assistant") == ("p1", "within")  # as it is asked
+    assert joined(task, "user How many eggs are there, then? assistant") == (None, "")
+    assert joined(Puzzles("a" * 19), f"user {'a' * 19} assistant") == (None, "")  # too short to look for
+    assert joined(Puzzles("a" * 20), f"user {'a' * 20} assistant") == ("p0", "within")
+    assert joined(Puzzles("a" * 20), f"user {'a' * 20}") == ("p0", "within")
+
+
+def test_of_prompts_within_each_other_the_longest_counts():
+    task = Puzzles(EGGS, f"Ada has 3 hens. {EGGS} Say why.", f"{EGGS} Say why, and when.")
+    assert joined(task, f"user Ada has 3 hens. {EGGS} Say why. assistant") == ("p1", "within")
+    assert joined(task, f"user {EGGS} Say why, and when. assistant") == ("p2", "within")
+    assert joined(task, f"user {EGGS} assistant") == ("p0", "within")
+
+
+def test_what_holds_the_prompts_of_several_problems_joins_to_none():
+    task = Puzzles(EGGS, HENS)
+    assert joined(task, f"Question: {EGGS} Answer: 3 Question: {HENS} Answer:") == (None, "several")
+    assert joined(task, f"{EGGS} Again: {EGGS}") == ("p0", "within")
+
+
+def test_a_number_that_goes_on_is_another_problem():
+    task = Puzzles("Make 24 from the numbers 1 1 1 1", "12 eggs and 13 hens: which?")
+    for after in ("3", "3.", ".5", "0 and more"):
+        assert joined(task, f"user Make 24 from the numbers 1 1 1 1{after} assistant") == (None, ""), after
+    assert joined(task, "user Make 24 from the numbers 1 1 1 1. assistant") == ("p0", "within")
+    for before in ("1.", "1"):
+        assert joined(task, f"user {before}12 eggs and 13 hens: which? assistant") == (None, ""), before
+    assert joined(task, "user .12 eggs and 13 hens: which? assistant") == ("p1", "within")
+
+
+def test_of_doubles_with_one_reference_the_first_is_taken_and_others_are_left_out():
+    for prompt in (EGGS, f"user {EGGS} assistant"):
+        assert joined(Puzzles(EGGS, "another one, not this", EGGS, references="181"), prompt)[0] == "p0"
+        assert joined(Puzzles(EGGS, "another one, not this", EGGS, references="182"), prompt) == (None, "several")
+    assert joined(Puzzles(EGGS, EGGS, EGGS, references="121"), EGGS) == (None, "several")
+
+
+def test_of_many_prompts_few_are_compared_with_a_text(monkeypatch):
+    compared, stands = [], joining._stands
+    monkeypatch.setattr(joining, "_stands", lambda *place: compared.append(place) or stands(*place))
+    task = Puzzles(*(f"Ada buys {i} eggs at {i % 7} each; what does she pay? " + "Say why. " * 20 for i in range(300)))
+    join = Joiner(task, task.problems("test"))
+    lines = [PoolRecord("x", ["x"], prompt=f"system\nBe good.\nuser\n{one.prompt}\nassistant\n") for one in task.list]
+    assert [join(line)[0] for line in lines] == task.list
+    assert len(compared) < 1000  # of 300 x 300
+
+
+# A table of ids
+
+
+ROWS = [{"task_id": "p3", "prompt": EGGS}, {"task_id": "p2", "prompt": HENS}]
+
+
+def delimited(rows, delimiter=","):
+    sink = io.StringIO()
+    writer = csv.DictWriter(sink, list(rows[0]), delimiter=delimiter)
+    writer.writeheader()
+    writer.writerows(rows)
+    return sink.getvalue()
+
+
+def test_a_table_may_be_json_or_delimited_and_name_lines_by_id_or_prompt(written):
+    for content, name in (
+        (ROWS, "table.jsonl"),
+        (json.dumps(ROWS, indent=1), "table.json"),
+        (delimited(ROWS), "table.csv"),
+        (delimited(ROWS, "\t"), "table.tsv"),
+        (gzip.compress(delimited(ROWS).encode(), mtime=0), "table.csv.gz"),
+        ([{"problem_id": "p3", "pool_id": "line-1"}, {"id": "p2", "from": "line-2"}], "by_line.jsonl"),
+        ("problem_id,pool_id,prompt\np3,line-1,\np2,line-2,elsewhere\n", "by_line.csv"),
+        ([{"problem_id": 3, "pool_id": 1}, {"id": "p3", "from": " line-1 "}, ROWS[1]], "mixed.jsonl"),
+    ):
+        ids = IdTable(written(content, name))
+        lines = [PoolRecord("line-1", ["x"], prompt=EGGS), PoolRecord("line-2", ["x"], prompt=HENS)]
+        assert list(map(ids.find, lines)) == ["p3", "p2"], name
+
+
+def test_a_line_joins_as_the_table_says_or_not_at_all_and_others_as_without_it(written):
+    task = Puzzles(EGGS, HENS)
+    ids = IdTable(written([{"task_id": "p1", "pool_id": "a"}, {"task_id": "elsewhere", "pool_id": "b"}]))
+    assert joined(task, EGGS, "a", ids) == ("p1", "--ids")
+    assert joined(task, EGGS, "b", ids) == (None, "--ids")
+    assert joined(task, EGGS, "c", ids) == ("p0", "prompt")
+
+
+def test_a_prompt_that_a_table_gives_to_two_problems_names_none(written):
+    task = Puzzles("one", "two", "three")
+    rows = [{"task_id": f"p{i}", "prompt": text} for i, text in ((0, "x"), (1, " x "), (2, "y"), (2, "y"), (0, "x"))]
+    ids = IdTable(written(rows))
+    assert joined(task, "x", ids=ids) == (None, "")
+    assert joined(task, "y", ids=ids) == ("p2", "--ids")
+
+
+def test_each_fault_of_a_table_is_refused_with_its_place(written):
+    assert not wrongly_refused(ID_TABLES, lambda content: IdTable(written(content, "table.csv")))
+    with pytest.raises(HarnessError, match=r"ids .*absent\.csv: no such file"):
+        IdTable(written("", "table.csv").with_name("absent.csv"))

@@ -1,0 +1,131 @@
+"""Engine esm3 around a child that is not ESM3: requests, batches, memory, refusals; with ESM3: tests/environments."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+import pytest
+from support.paths import SUPPORT
+from support.refusals import refusal_of
+
+from harness import HarnessError, Sampler
+from harness.records import SampleRequest
+from harness_plugins.engines.esm3 import environment
+from harness_plugins.engines.esm3.engine import ALPHABETS, WEIGHTS, Esm3, masked
+
+
+@pytest.fixture
+def folder(tmp_path):
+    (tmp_path / "tiny" / WEIGHTS).parent.mkdir(parents=True)
+    (tmp_path / "tiny" / WEIGHTS).write_bytes(b"weights")
+    (tmp_path / "tiny" / "sizes.json").write_text('{"d_model": 64}')
+    return tmp_path / "tiny"
+
+
+@pytest.fixture
+def engine(folder, tmp_path):
+    python = tmp_path / "python"
+    python.write_text(f"#!/bin/sh\nexec {sys.executable} {SUPPORT / 'esm3_stub.py'}\n")
+    python.chmod(0o755)
+    return lambda **options: Esm3(str(folder), python=str(python), device="cpu", test_weights=True, **options)
+
+
+def sample(engine, prompt, n, **sampler):
+    request = SampleRequest(
+        [[{"role": "user", "content": prompt}]], n=n, sampler=Sampler(**sampler), max_tokens=100, seeds=[7]
+    )
+    return engine.sample(request)[0]
+
+
+def test_rows_come_in_batches_that_fit_into_memory(engine):
+    small = engine(batch=8)
+    responses = sample(small, " ____ ", 7)
+    assert responses.texts == [letter * 4 for letter in "ABCDEFG"]
+    assert (list(responses.finish), responses.lengths.tolist()) == (["stop"] * 7, [4] * 7)
+    assert (responses.logprobs.tolist(), responses.token_ids[6]) == ([-1.0] * 7, [6] * 4)
+    assert small._chunks.size == 3
+    assert small.seconds([[{"role": "user", "content": "_" * 4}]], 3, Sampler()) > 0
+
+
+def test_a_request_has_the_engines_settings(engine):
+    running = engine(steps=5, annealing=False, alphabet="all")
+    sample(running, "M___", 2, temperature=0.7, top_p=0.9)
+    request = json.loads((Path(running._child.folder) / "log").read_text().splitlines()[-1])
+    settings = {"steps": 5, "temperature": 0.7, "top_p": 0.9, "annealing": False, "letters": ALPHABETS["all"]}
+    assert request == request | settings | {"prompt": "M___", "rows": [[7, 0], [7, 1]]}
+
+
+def test_a_child_that_fails_or_dies_is_one_line(engine):
+    assert refusal_of(sample, engine(), "____", 1, top_p=0.1) == "esm3: KeyError: top_p"
+    assert refusal_of(sample, engine(steps=13), "____", 1) == "esm3: its process ended (unlucky)"
+    running = engine()
+    sample(running, "____", 1)
+    running._child._process.kill()
+    running._child._process.wait()
+    assert refusal_of(sample, running, "____", 1).startswith("esm3: its process ended (")
+
+
+def test_a_child_ends_with_its_engine_and_does_not_travel(engine):
+    running = engine()
+    sample(running, "____", 1)
+    process = running._child._process
+    assert "_child" not in running.__getstate__()
+    del running
+    assert process.wait() is not None
+
+
+@pytest.mark.parametrize(
+    ("prompt", "sampler", "words"),
+    [
+        ("Say something.", {}, "a prompt is a sequence of _ and amino acids"),
+        ("MKTA", {}, "has no _ to fill in"),
+        ("_" * 101, {}, "a sequence of 101 is longer than --max-tokens 100"),
+        ("____", {"top_k": 4}, "takes temperature and top_p"),
+        ("____", {"min_p": 0.1}, "takes temperature and top_p"),
+    ],
+)
+def test_what_esm3_cannot_do_is_refused(engine, prompt, sampler, words):
+    assert words in refusal_of(sample, engine(), prompt, 1, **sampler)
+
+
+def test_a_prompt_is_the_last_message_without_blanks_and_has_a_longest_length(engine):
+    assert masked([{"role": "system", "content": "x"}, {"role": "user", "content": " MK_\n_A "}]) == "MK__A"
+    longest = [[{"role": "user", "content": "_" * 2048}]]
+    engine().check(longest, 5000)
+    longest[0][0]["content"] += "_"
+    assert "ESM3's context of 2048" in refusal_of(engine().check, longest, 5000)
+    assert "choose --embedder esmc" in refusal_of(engine().encode)
+
+
+def test_wrong_options_and_folders_are_refused_at_once(engine, folder, tmp_path):
+    assert "alphabet must be one of canonical, all, got 'rna'" in refusal_of(engine, alphabet="rna")
+    for name in ("steps", "batch"):
+        assert refusal_of(engine, **{name: 0}) == f"esm3: {name} must be at least 1, got 0"
+    assert "as no published ESM3-open has: is it random?" in refusal_of(Esm3, str(folder))
+    (tmp_path / "bare").mkdir()
+    assert f"has no {WEIGHTS}: give a clone of biohub/esm3-sm-open-v1" in refusal_of(Esm3, str(tmp_path / "bare"))
+    (folder / "sizes.json").unlink()
+    assert Esm3(str(folder)).name == "tiny"  # taken for the published one
+
+
+def test_alphabet_annealing_and_steps_stand_in_the_identity(engine, monkeypatch):
+    versions = {"esm": "3.2.1", "torch": "2.13", "cuda": True}
+    monkeypatch.setattr("harness_plugins.engines.esm3.engine.installed", lambda python: versions)
+    identity = engine().identity()
+    assert (identity["dtype"], identity["esm"], identity["model"]) == ("float32", "3.2.1", "random weights: tiny")
+    for options in ({"annealing": False}, {"steps": 2}, {"alphabet": "all"}):
+        assert engine(**options).identity() == identity | options != identity
+
+
+def test_an_environment_without_esm_says_how_to_make_one(folder, monkeypatch, tmp_path):
+    absent = Esm3(str(folder), python=str(tmp_path / "nowhere"), test_weights=True)
+    with pytest.raises(HarnessError, match=r"is not there: give the environment's bin/python, or make one: python -m"):
+        absent.identity()
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv(environment.VARIABLE, raising=False)
+    monkeypatch.setattr(environment, "find_spec", lambda name: None)
+    assert "no environment with esm" in refusal_of(environment.find_python, None)
+    monkeypatch.setattr(environment.ESM3.__class__, "answer", lambda *_: {"esm": None})
+    assert "has no esm: make one" in refusal_of(environment.installed, tmp_path / "python")

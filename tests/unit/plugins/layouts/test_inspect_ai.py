@@ -1,0 +1,99 @@
+"""Pools from inspect_ai: logs, read by its own reader."""
+
+from __future__ import annotations
+
+import importlib.util
+import io
+import zipfile
+from types import SimpleNamespace
+
+import pytest
+from support.pool_files import pool_refusal
+
+from harness.pools.reading import read_pool
+from harness_plugins.layouts.inspect_ai import records_of
+
+
+def inspect_sample(name, epoch, *texts, error=None):
+    """A sample with the fields of inspect_ai's EvalSample that are read."""
+    choices = [SimpleNamespace(message=SimpleNamespace(text=text)) for text in texts]
+    chat = [SimpleNamespace(text="Be brief."), SimpleNamespace(text=f"Say {name}")]
+    return SimpleNamespace(
+        id=name,
+        epoch=epoch,
+        input=chat if epoch % 2 else f"Say {name}",
+        target=["red"],
+        output=SimpleNamespace(choices=choices),
+        error=error,
+    )
+
+
+def test_the_epochs_of_a_sample_are_its_responses_in_their_order():
+    notes = []
+    samples = [
+        inspect_sample("a", 2, "a2"),
+        inspect_sample(7, 1, "71", "72"),
+        inspect_sample("a", 1, "a1"),
+        inspect_sample("a", 3, "a3", error="timeout"),
+        inspect_sample("b", 1),
+    ]
+    seven, letter = records_of(samples, notes.append)
+    assert (seven.problem_id, seven.responses) == ("sample-7", ["71", "72"])
+    assert (letter.problem_id, letter.responses, letter.reference) == ("a", ["a1", "a2"], ["red"])
+    assert letter.prompts == ("Be brief.\nSay a",)
+    assert notes == ["pool: 2 of 5 samples ended without an answer: no responses"]
+    assert [record.prompts for record in records_of(samples[:1], notes.append)] == [("Say a",)]
+    assert len(notes) == 1
+
+
+def zipped(name, content="{}"):
+    sink = io.BytesIO()
+    with zipfile.ZipFile(sink, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr(name, content)
+    return sink.getvalue()
+
+
+JSON_LOG = '{\n  "version": 2,\n  "status": "success",\n  "eval": {}\n}'
+
+
+@pytest.mark.parametrize("content", [zipped("header.json"), zipped("_journal/start.json"), JSON_LOG])
+def test_a_log_is_known_by_its_content_and_its_fault_is_one_line(written, content):
+    expected = "inspect_ai cannot read this log"
+    if importlib.util.find_spec("inspect_ai") is None:
+        expected = "an inspect_ai log, which its own reader reads: pip install inspect_ai"
+    assert expected in pool_refusal(written(content, "log.bin"))
+
+
+def test_an_archive_that_is_no_log_is_refused(written):
+    assert "a zip archive, but no inspect_ai log" in pool_refusal(written(zipped("readme.txt"), "pool.zip"))
+    assert "a broken zip archive" in pool_refusal(written(zipped("header.json")[:40], "cut.eval"))
+    bomb = zipped("header.json", bytes(65 << 20))
+    assert "expands to 68,157,440 bytes, over 100 times its size" in pool_refusal(written(bomb, "bomb.eval"))
+
+
+@pytest.mark.parametrize("kind", ["eval", "json"])
+def test_what_inspect_ai_itself_writes_is_read(tmp_path, kind):
+    log = pytest.importorskip("inspect_ai.log")
+    from inspect_ai.model import ChatMessageUser, ModelOutput
+
+    asked = ["Say colour 0 (test).", [ChatMessageUser(content="Say colour 1 (test).")]]
+    samples = [
+        log.EvalSample(
+            id=number,
+            epoch=epoch,
+            input=asked[number],
+            target="red",
+            output=ModelOutput.from_content("toy", f"é{epoch}"),
+        )
+        for epoch in (1, 2)
+        for number in (0, 1)
+    ]
+    spec = log.EvalSpec(
+        created="2026-01-01T00:00:00+00:00", task="toy", dataset=log.EvalDataset(), model="toy", config=log.EvalConfig()
+    )
+    path = tmp_path / "log.bin"
+    log.write_eval_log(log.EvalLog(eval=spec, status="success", samples=samples), str(path), format=kind)
+    first, second = read_pool(path)
+    assert first.responses == second.responses == ["é1", "é2"]
+    assert (first.problem_id, first.prompts) == ("sample-0", ("Say colour 0 (test).",))
+    assert second.prompts == ("Say colour 1 (test).",)

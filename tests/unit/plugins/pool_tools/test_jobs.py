@@ -1,0 +1,82 @@
+"""`harness pool import|inspect|export|audit`: pools in and out of the store, and what they hold."""
+
+from __future__ import annotations
+
+import pytest
+from support.json_lines import read_json_lines
+from support.paths import TOY
+from support.refusals import error_line
+
+from harness_plugins.pool_tools import jobs
+
+
+@pytest.fixture
+def store(tmp_path):
+    return ("--store", tmp_path / "runs")
+
+
+def test_a_sampled_pool_is_exported_inspected_and_imported_as_the_same_pool(harness, toy, tmp_path, store):
+    sampled = toy("--selector", "shuffle").rows[0]
+    (key,) = [path.name for path in (tmp_path / "runs" / "pool").iterdir()]
+    out = tmp_path / "out.jsonl"
+    assert harness("pool", "export", key[:8], "--out", out, *store).out == f"{out}: 6 problems, with verdicts\n"
+    line = read_json_lines(out)[0]
+    kind = "sum, temperature 1, unfiltered"
+    assert (line["problem_id"], line["prompt"], line["logprob_kind"]) == ("test/0", "Say colour 0 (test).", kind)
+    assert len(line["responses"]) == len(line["correct"]) == len(line["logprobs"]) == 16
+    assert "finish" not in line
+    stored = harness("pool", "inspect", key, "--json", *store).rows
+    exported = harness("pool", "inspect", out, "--json").rows
+    fixed = ("--task", "colours", "--plugin", TOY, *store, "--json")
+    imported = harness("pool", "import", out, *fixed).rows
+    for field in ("problems", "responses", "n", "distinct", "graded", "solvable", "pass_at_1"):
+        assert stored[field] == exported[field] == imported[field], field
+    again = harness("run", "--pool", out, "--selector", "shuffle", *fixed).rows[0]
+    assert again["samples_to_correct_random"] == sampled["samples_to_correct_random"]
+
+
+def test_a_summary_counts_responses_verdicts_and_what_was_cut(harness, written, store):
+    lines = [
+        {"problem_id": "a", "responses": ["x", "x", "yy"], "correct": [0, 1, 1], "finish": ["stop", "length", "stop"]},
+        {"problem_id": "b", "responses": ["zzzz"], "correct": [0]},
+    ]
+    path = written(lines)
+    summary = harness("pool", "inspect", path, "--json").rows
+    assert summary == {
+        **{"pool": str(path), "problems": 2, "responses": 4, "n": [1, 3], "distinct": 0.75, "mean_length": 2.0},
+        **{"cut_at_max_tokens": 0.25, "graded": 4, "solvable": 1, "pass_at_1": 0.5},
+    }
+    shown = harness("pool", "inspect", written([{"problem_id": "a", "responses": ["x"]}], "one.jsonl")).out
+    assert [shown.split()[shown.split().index(word) + 2] for word in ("graded", "solvable")] == ["0", "-"]
+    key = harness("pool", "import", path, *store, "--json").rows["pool"]
+    out = path.with_name("out.jsonl")
+    assert harness("pool", "export", key, "--out", out, *store).code == 0
+    assert [line.get("finish") for line in read_json_lines(out)] == [["stop", "length", "stop"], None]
+
+
+def test_an_unknown_key_and_a_pool_file_without_a_task_to_grade_it_are_refused(harness, written, store):
+    assert "no such file, and no such key" in error_line(harness("pool", "inspect", "beef", *store))
+    pool = written([{"problem_id": "a", "responses": ["x"]}])
+    assert error_line(harness("pool", "audit", pool, *store)).endswith("say which --task grades it")
+    imported = harness("pool", "import", pool, *store, "--json").rows["pool"]
+    assert "no --task says how to grade it" in error_line(harness("pool", "audit", imported, *store))
+    fixed = ("--task", "colours", "--plugin", TOY, *store)
+    assert "none of its problems is task 'colours''s" in error_line(harness("pool", "audit", imported, *fixed))
+
+
+def test_an_audit_takes_a_file_of_one_split_and_refuses_that_of_another(harness, written, store, monkeypatch):
+    monkeypatch.setattr("harness_tasks.data.sources.hub_is_out_of_reach", lambda: True)
+    rows = [{"question": f"q{row}", "answer": f"#### {row}"} for row in range(1319)]
+    pool = written([{"problem_id": "test-3", "responses": ["The answer is 3.", "The answer is 4."]}])
+    fixed = ("--task", "gsm8k", "--data", written(rows, "test.jsonl"), *store, "--json")
+    key = harness("pool", "import", pool, *fixed).rows["pool"]
+    audit = harness("pool", "audit", key, *fixed)
+    assert audit.code == 0, audit.err
+    train = written(rows * 5 + rows[:878], "train.jsonl")
+    line = error_line(harness("pool", "audit", key, "--task", "gsm8k", "--data", train, *store))
+    assert "--data has 7,473 rows, as split 'train' has, not 'test'" in line
+
+
+def test_an_empty_pool_has_no_summary():
+    with pytest.raises(jobs.HarnessError, match="holds no responses yet"):
+        jobs._summary([])

@@ -1,0 +1,131 @@
+"""ESMFold on the real class at tiny random size: each row's own pLDDT and pTM, within the memory that there is."""
+
+from __future__ import annotations
+
+import pytest
+from support.refusals import refusal_of
+from support.tiny_proteins import sequences, tiny_esmfold
+
+from harness import Problem
+from harness_plugins.proteins.esmfold import EsmFold, chunk_for, operations
+from harness_tasks.proteins import Proteins
+
+pytestmark = pytest.mark.usefixtures("one_thread")
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    return tiny_esmfold(tmp_path_factory.mktemp("models") / "fold")
+
+
+@pytest.fixture(scope="module")
+def loaded(folder):
+    """The model, loaded once; tests take it by `fold`."""
+    return EsmFold(str(folder), device="cpu", test_weights=True)._model
+
+
+@pytest.fixture
+def fold(folder, loaded):
+    """An ESMFold of its own around the model."""
+
+    def call(**options):
+        made = EsmFold(str(folder), device="cpu", test_weights=True, **options)
+        made.__dict__["_model"] = loaded
+        return made
+
+    return call
+
+
+def test_figures_are_each_rows_own_where_transformers_gives_one_ptm_for_the_batch(fold):
+    texts = sequences(4, 30)
+    alone, together = [fold().measure([text])[0] for text in texts], fold().measure(texts)
+    assert len({round(figures["ptm"], 6) for figures in alone}) > 1
+    for one, other in zip(together, alone, strict=True):
+        assert one == pytest.approx(other, abs=1e-6)
+    batch = fold()._model.infer(texts)  # the trap itself, as long as it is there
+    assert float(batch["ptm"]) == pytest.approx(max(figures["ptm"] for figures in alone), abs=1e-6)
+
+
+def test_sequences_of_other_lengths_beside_it_change_no_figure(fold):
+    texts = [*sequences(2, 12), *sequences(2, 33), *sequences(1, 130)]
+    for text, figures in zip(texts, fold().measure(texts), strict=True):
+        assert figures == pytest.approx(fold().measure([text])[0], abs=1e-6)
+
+
+def test_figures_are_those_of_the_model_over_the_atoms_that_are_there(fold):
+    import torch
+
+    (text,) = sequences(1, 18)
+    with torch.no_grad():
+        output = fold()._model.infer(text)
+    there = output["atom37_atom_exists"][0]
+    (atoms,), (ca,) = fold().measure([text]), fold(plddt_mean="ca").measure([text])
+    assert atoms["plddt"] == pytest.approx(float((output["plddt"][0] * there).sum() / there.sum()), abs=1e-6)
+    assert ca["plddt"] == pytest.approx(float(output["plddt"][0, :, 1].mean()), abs=1e-6)
+    assert atoms["ptm"] == pytest.approx(float(output["ptm"]), abs=1e-6)
+    assert "plddt_mean must be atoms or ca, got 'all'" in refusal_of(fold, plddt_mean="all")
+
+
+def test_identical_sequences_are_folded_once_in_batches_and_what_is_none_not_at_all(fold, loaded, monkeypatch):
+    one, other, long = *sequences(2, 15), *sequences(1, 129)
+    infer, folded = loaded.infer, []
+    monkeypatch.setattr(loaded, "infer", lambda batch: folded.append(list(batch)) or infer(batch))
+    figures = fold().measure([one, other, one, "MK-A", "", long, "A" * 1023])
+    assert folded == [[one, other], [long]]
+    assert figures[0] == figures[2] != figures[1]
+    assert [figures[place] for place in (3, 4, 6)] == [{}, {}, {}]
+    monkeypatch.setattr(EsmFold, "_folded", lambda self, batch: folded.append(len(batch)) or [{}] * len(batch))
+    fold().measure([*sequences(9, 128), *sequences(2, 129)])
+    assert folded[2:] == [8, 1, 1, 1]  # up to 1,024 residues of short sequences at once
+
+
+@pytest.mark.parametrize(("plddt_head", "ptm_head"), [(0.99, 0.99), (0.01, 0.01), (0.99, 0.01)])
+def test_each_verdict_comes_through_the_real_heads(tmp_path, plddt_head, ptm_head):
+    folder = tiny_esmfold(tmp_path / "fold", plddt=plddt_head, ptm=ptm_head)
+    task = Proteins(verifier=str(folder), device="cpu", test_weights=True)
+    verdicts = task.verify_all(Problem("length-24", "_" * 24), sequences(3, 24))
+    assert {verdict.status for verdict in verdicts} == {"correct" if ptm_head > 0.8 else "wrong"}
+    plddt, ptm = (float(part.partition("=")[2]) for part in verdicts[0].reason.split())
+    assert (plddt > 0.8, ptm > 0.8) == (plddt_head > 0.8, ptm_head > 0.8)
+
+
+def test_out_of_memory_halves_the_batch_then_the_chunk_and_then_says_so(fold, loaded, monkeypatch):
+    texts, measured = sequences(2, 15), fold()
+    expected = measured.measure(texts)
+    infer, tried = loaded.infer, []
+
+    def small(batch):
+        chunk = loaded.trunk.chunk_size
+        tried.append((len(batch), chunk))
+        if len(batch) > 1 or chunk is None or chunk > 32:
+            raise RuntimeError("CUDA out of memory. Tried to allocate 11.5 GiB")
+        return infer(batch)
+
+    def never(batch):
+        raise RuntimeError("CUDA out of memory. Tried to allocate 11.5 GiB")
+
+    monkeypatch.setattr(loaded, "infer", small)
+    figures = measured.measure(texts)
+    assert tried[:5] == [(2, None), (1, None), (1, 128), (1, 64), (1, 32)]
+    assert tried[5:] == [(1, 32)]  # what was learnt by halving is kept
+    for one, other in zip(figures, expected, strict=True):
+        assert one == pytest.approx(other, abs=1e-6)
+    monkeypatch.setattr(loaded, "infer", never)
+    line = refusal_of(measured.measure, texts)
+    assert "one sequence of 15 residues does not fit into memory, in chunks of 16" in line
+    monkeypatch.setattr(loaded, "infer", lambda batch: 1 / 0)
+    with pytest.raises(ZeroDivisionError):  # another fault is not taken for memory
+        measured.measure(texts)
+
+
+def test_long_sequences_are_folded_in_chunks_and_their_operations_counted():
+    assert [chunk_for(length) for length in (64, 384, 385, 640, 641, 916)] == [None, None, 128, 128, 64, 64]
+    assert [operations(length) for length in (64, 256, 512, 916)] == pytest.approx([1.6, 20.7, 97, 403], rel=1e-3)
+
+
+def test_the_estimate_follows_the_count_of_operations(fold, monkeypatch):
+    monkeypatch.setattr(EsmFold, "_folded", lambda self, batch: [{}] * len(batch))
+    clock = iter(range(1000))
+    monkeypatch.setattr("harness_plugins.proteins.esmfold.time.perf_counter", lambda: float(next(clock)))
+    assert fold().seconds({16: 640}) == pytest.approx(10)  # 64 at once, in a second
+    assert fold().seconds({16: 640, 256: 3}) == pytest.approx(10 + 3)

@@ -1,0 +1,60 @@
+"""The puzzles of the Game of 24: all hands that make 24, or those of a local file."""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+
+import pytest
+from corpora.game24 import BAD_FILES
+from support.refusals import refusal_of, wrongly_refused
+
+from harness_tasks.data.hands import solvable_hands
+from harness_tasks.game24 import Game24
+
+
+def test_the_computed_puzzles_are_the_published_1362_in_the_order_of_their_numbers(shared_data):
+    task = Game24(data=str(shared_data / "tasks" / "game24.csv"))
+    published = sorted([int(number) for number in problem.prompt.split()] for problem in task.problems("test"))
+    assert list(map(list, solvable_hands())) == published
+    assert {problem.id for problem in task.problems("dev")} == {problem.id for problem in Game24().problems("dev")}
+
+
+def test_every_puzzle_has_ascending_numbers_and_stands_once():
+    hands = solvable_hands()
+    assert len(hands) == 1362
+    assert list(hands) == sorted(set(hands))
+    assert all(list(hand) == sorted(hand) for hand in hands)
+    assert {(1, 1, 4, 6), (3, 3, 8, 8), (1, 5, 5, 5)} < set(hands)
+    assert not {(1, 1, 1, 1), (1, 1, 1, 2)} & set(hands)
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("24.csv", "Rank,Puzzles,AMT (s)\n1,10 4 6 5,4.4\n2,1 1 1 1,5.5\n"),
+        ("24.csv", "\ufeffPuzzles\r\n10 4 6 5\r\n1 1 1 1\r\n"),
+        ("24.jsonl", '{"numbers": [10, 4, 6, 5]}\n\n{"numbers": "1 1 1 1"}\n'),
+        ("24.jsonl", gzip.compress(b'{"puzzle": "10 4 6 5"}\n{"prompt": "1, 1, 1, 1", "id": 7}\n')),
+    ],
+)
+def test_a_local_file_is_read_in_its_order_solvable_or_not(written, name, content):
+    problems = Game24(data=str(written(content, name))).problems("test")
+    assert [(problem.id, problem.prompt) for problem in problems] == [("4-5-6-10", "4 5 6 10"), ("1-1-1-1", "1 1 1 1")]
+
+
+def test_the_revision_names_the_files_bytes(written):
+    task = Game24(data=str(written("Puzzles\n1 1 4 6\n", "24.csv")))
+    assert Game24().revision == "1"
+    assert task.revision == "sha256:" + hashlib.sha256(b"Puzzles\n1 1 4 6\n").hexdigest()[:16]
+
+
+def test_a_bad_or_missing_file_is_refused_in_one_line(written, tmp_path):
+    def read(content):
+        return Game24(data=str(written(content, "puzzles"))).problems("test")
+
+    assert not wrongly_refused(BAD_FILES, read)
+    assert refusal_of(read, "Puzzles\n").startswith(f"game24: data {tmp_path}")
+    task = Game24(data=str(tmp_path / "none.csv"))
+    for call in (lambda: task.problems("test"), lambda: task.revision):
+        assert refusal_of(call) == f"game24: cannot read '{tmp_path}/none.csv': No such file or directory"
