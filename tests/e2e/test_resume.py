@@ -5,7 +5,6 @@ The toy engine computes a row in the same way whatever its batch is, so that all
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
 import signal
@@ -17,7 +16,7 @@ from pathlib import Path
 
 import pytest
 from support.paths import TOY
-from support.processes import harness_command, kill_when, run_to_end
+from support.processes import harness_command, run_to_end
 from support.stores import contents
 
 from harness.system.files import temporary_name
@@ -95,89 +94,3 @@ def test_what_a_killed_writer_left_is_swept_away_and_a_broken_shard_is_made_agai
     shard.unlink()
     run_to_end(command(store), check=True)
     assert contents(store) == unkilled[1]
-
-
-# One engine call holds all problems: what is finished of it is kept, and not sampled again.
-
-SLOW = '''
-import time
-from pathlib import Path
-from dataclasses import replace
-from harness import SampleRequest, hookimpl
-from harness_file_toy import Parrot
-
-def sampled(engine, prompt, seed, request):
-    """One problem's responses; the log says whose they are."""
-    with Path(__file__ + ".log").open("a") as log:
-        log.write(prompt[-1]["content"] + "\\n")
-    time.sleep(0.2)
-    (responses,) = Parrot.sample(engine, replace(request, prompts=[prompt], seeds=[seed], done=lambda j, one: None))
-    return responses
-
-class Told(Parrot):
-    def sample(self, request):
-        every = []
-        for j, (prompt, seed) in enumerate(zip(request.prompts, request.seeds)):
-            every.append(sampled(self, prompt, seed, request))
-            request.done(j, every[j])
-        return every
-
-class Untold(Parrot):
-    """As plugins were before there was a `SampleRequest`."""
-
-    def sample(self, prompts, *, n, sampler, max_tokens, seeds, states=(), report=lambda rows: None):
-        request = SampleRequest(prompts, n, sampler, max_tokens, seeds, states, report=report)
-        return [sampled(self, prompt, seed, request) for prompt, seed in zip(prompts, seeds)]
-
-@hookimpl
-def register_engines(register):
-    register("told", Told)
-    register("untold", Untold)
-'''
-
-
-def shards(files: dict[str, bytes]) -> dict[str, bytes]:
-    """All but the cells, which name the engine."""
-    return {name: content for name, content in files.items() if not name.startswith("cells")}
-
-
-def logged(plugin: Path) -> list[str]:
-    return Path(f"{plugin}.log").read_text().splitlines()
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(("engine", "more"), [("told", 1), ("untold", PROBLEMS)])
-def test_finished_problems_of_a_killed_call_are_kept_and_not_sampled_again(unkilled, tmp_path, engine, more):
-    plugin, store = tmp_path / "slow.py", tmp_path / "runs"
-    plugin.write_text(SLOW)
-    line = [*command(store), "--plugin", str(plugin)]
-    line[line.index("--engine") + 1] = f"{engine}:group={PROBLEMS}"
-    kill_when(lambda: Path(f"{plugin}.log").exists() and len(logged(plugin)) >= 6, line)
-    kept = len(list(store.glob("pool/*/*.parquet")))
-    assert kept >= (5 if engine == "told" else 0)
-    again = run_to_end(line, check=True)
-    assert json.loads(again.stdout) == [row | {"engine": engine} for row in json.loads(unkilled[0])]
-    assert shards(contents(store)) == shards(unkilled[1])
-    assert len(set(logged(plugin))) == PROBLEMS
-    assert len(logged(plugin)) <= PROBLEMS + more  # the one that was being sampled
-    if kept:
-        assert f"pool: reused for {kept} of {PROBLEMS} problems" in again.stderr
-
-
-@pytest.mark.slow
-def test_a_call_in_another_grouping_samples_only_what_is_missing(tmp_path):
-    """A group of which most problems are there used to be sampled whole."""
-    plugin, store = tmp_path / "slow.py", tmp_path / "runs"
-    plugin.write_text(SLOW)
-    line = [*command(store), "--plugin", str(plugin)]
-    line[line.index("--engine") + 1] = f"told:group={PROBLEMS}"
-    first = run_to_end(line, check=True)
-    before = contents(store)
-    gone = sorted(store.glob("pool/*/*.parquet"))[4]
-    for shard in store.rglob(f"{gone.stem}.*"):
-        if shard.parent.parent.name != "verdict":
-            shard.unlink()
-    again = run_to_end(line, check=True)
-    assert len(logged(plugin)) == PROBLEMS + 1
-    assert again.stdout == first.stdout
-    assert contents(store) == before

@@ -20,6 +20,12 @@ from harness.running.preflight import Outlook, Preflight
 from harness.system.progress import Progress
 
 HOURS = ("--data", 30000, "--engine", "toy:delay_s=0.2")  # 480,000 responses, sixteen in 0.2 s
+MINUTES = ("--data", 400, "--engine", "toy:delay_s=0.2")  # 80 s
+
+
+@pytest.fixture
+def a_minute_is_long(monkeypatch):
+    monkeypatch.setattr(preflight, "LONG_S", 60.0)
 
 
 @pytest.fixture
@@ -47,11 +53,11 @@ def test_a_run_says_what_is_to_do_before_it_begins(toy):
     assert "to do" not in toy("--selector", "shuffle").err
 
 
-def test_a_plan_of_hours_is_estimated_from_a_few_responses(plan):
-    costs = preflight.preflight(plan(data=Path("30000"), engine="toy:delay_s=0.002"))
-    assert (costs.cells, costs.problems, costs.responses, costs.verdicts) == (1, 30000, 480_000, 480_000)
-    assert (costs.tokens, costs.store_bytes) == (3_840_000, 3_840_000 * 6 + 480_000 * 512 * 4)
-    assert costs.seconds >= 30000 * 0.002
+def test_a_large_plan_is_estimated_from_a_few_responses(plan):
+    costs = preflight.preflight(plan(data=Path("3000"), engine="toy:delay_s=0.002"))
+    assert (costs.cells, costs.problems, costs.responses, costs.verdicts) == (1, 3000, 48_000, 48_000)
+    assert (costs.tokens, costs.store_bytes) == (384_000, 384_000 * 6 + 48_000 * 512 * 4)
+    assert costs.seconds >= 3000 * 0.002
     assert costs.outlook == Outlook(costs.seconds)
     assert "sampling takes at most about" in str(costs)
 
@@ -127,15 +133,17 @@ def refused(outcome, store) -> str:
 
 
 @pytest.mark.parametrize("way", ["--selector shuffle", "--until-correct"])
-def test_a_run_of_hours_is_not_begun_where_nobody_can_be_asked(toy, tmp_path, way):
-    line = refused(toy(*way.split(), *HOURS), tmp_path)
+@pytest.mark.usefixtures("a_minute_is_long")
+def test_a_long_run_is_not_begun_where_nobody_can_be_asked(toy, tmp_path, way):
+    line = refused(toy(*way.split(), *MINUTES), tmp_path)
     assert "not begun, since it takes at most about " in line
     assert "--limit, --n and --max-tokens make it shorter" in line
 
 
+@pytest.mark.usefixtures("a_minute_is_long")
 def test_the_runs_of_a_grid_are_counted_together(toy, tmp_path):
-    half_an_hour = ("--selector", "shuffle", "--data", 10000, "--engine", "toy:delay_s=0.2")
-    refused(toy(*half_an_hour, "--grid", "sampler=vanilla+low-temp"), tmp_path)
+    half_a_minute = ("--selector", "shuffle", "--data", 160, "--engine", "toy:delay_s=0.2")
+    refused(toy(*half_a_minute, "--grid", "sampler=vanilla+low-temp"), tmp_path)
 
 
 def test_what_nobody_can_estimate_is_counted(toy, tmp_path):

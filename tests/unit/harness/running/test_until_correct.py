@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 from pathlib import Path
 
 import numpy as np
@@ -131,34 +130,6 @@ def test_guided_responses_stop_at_the_first_correct_and_are_those_of_the_guided_
         stopped = store.read_responses(path)
         pool = store.read_responses(next((tmp_path / "pool").rglob(path.name)))
         assert stopped.token_ids == pool.token_ids[: len(stopped)]
-
-
-@pytest.mark.slow
-def test_a_beta_of_zero_draws_the_pool_of_plain_sampling_with_the_same_filters(harness, tmp_path):
-    pools = []
-    for place, sampler in enumerate(("repexp-guided:beta=0", "vanilla:top_p=0.95,top_k=128")):
-        options = ("--limit", "4", "--n", "16", "--max-tokens", "64", "--store", tmp_path / str(place))
-        harness("run", "--task", "game24", "--sampler", sampler, "--selector", "in-order", *options)
-        shards = sorted((tmp_path / str(place) / "pool").rglob("*.parquet"))
-        pools.append([store.read_responses(path).token_ids for path in shards])
-    assert len(pools[0]) == 4
-    assert pools[0] == pools[1]
-
-
-@pytest.mark.slow
-def test_a_guided_pool_of_which_some_problems_are_missing_ends_with_the_same_responses(harness, tmp_path):
-    options = (*GUIDED, "--limit", "18", "--n", "3", "--store", tmp_path, "--selector", "in-order")
-    table = harness("run", *options).out
-    shards = [*(tmp_path / "pool").rglob("*.parquet")]
-    assert len(shards) == 18  # two groups
-    shutil.copytree(tmp_path / "pool", tmp_path / "before" / "pool")
-    for path in (shards[0], *shards[9:]):
-        path.unlink()
-    again = harness("run", *options)
-    assert "30 responses to sample" in again.err  # three to each of ten problems
-    assert again.out == table
-    for path in shards:
-        assert_same_responses(path, tmp_path / "before" / path.relative_to(tmp_path))
 
 
 def command(folder):

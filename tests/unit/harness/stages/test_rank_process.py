@@ -103,5 +103,3 @@ def test_what_a_selector_raises_there_is_shown_here(work):
     raising = dataclasses.replace(work, selector="raising")
     line = refusal_of(rank_problems, raising, [SOUND])
     assert line.startswith("selector 'raising', problem 'a', trial 0: raised ZeroDivisionError: oh (toy.py:")
-    unknown = dataclasses.replace(work, selector="unheard-of")
-    assert "unknown selector 'unheard-of'" in refusal_of(rank_problems, unknown, [SOUND])
