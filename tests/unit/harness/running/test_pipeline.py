@@ -102,7 +102,9 @@ def test_an_engine_without_hidden_states_wants_an_embedder_of_texts(toy):
 
 
 def test_a_dry_run_counts_what_it_would_make_and_makes_nothing(toy, tmp_path):
-    stages = toy("--selector", "shuffle", "--dry-run").rows
+    outcome = toy("--selector", "shuffle", "--dry-run")
+    assert "to do: 1 cell, 6 problems, 96 responses to sample" in outcome.err
+    stages = outcome.rows
     assert [(row["stage"], row["there"], row["to_make"]) for row in stages] == [
         (name, 0, 6) for name in ("sample", "embed", "verify", "rank shuffle")
     ]
