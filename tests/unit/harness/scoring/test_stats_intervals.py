@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import json
 
 import numpy as np
@@ -14,27 +13,6 @@ from support.processes import printed_by
 from support.refusals import refusal_of
 
 from harness.scoring import stats
-
-
-@pytest.mark.slow
-def test_the_laws_that_calibration_draws_from_meet_enumeration():
-    law = calibration.law(6, "w = 2")
-    for c in range(1, 6):
-        chances = np.zeros(6)
-        for places in itertools.combinations(range(6), c):  # drawn one by one, correct ones with twice the chance
-            chance, correct, wrong = 1.0, c, 6 - c
-            for place in range(6):
-                hit = place in places
-                chance *= (2 * correct if hit else wrong) / (2 * correct + wrong)
-                correct, wrong = correct - hit, wrong - (not hit)
-            chances[min(places)] += chance
-        assert np.diff(law.found[c], prepend=0) == pytest.approx(chances, abs=1e-12)
-        assert law.mean(6)[c] == pytest.approx(chances @ np.arange(1, 7), rel=1e-12)
-        assert law.mean(2)[c] == pytest.approx(chances @ np.minimum(np.arange(1, 7), 3), rel=1e-12)
-    assert law.mean(6)[0] == 7
-    drawn = law.ranks(np.full(20_000, 3), 1, np.random.default_rng(0))
-    assert drawn.mean() == pytest.approx(law.mean(6)[3], abs=0.03)
-    assert (law.ranks(np.zeros(5, int), 2, np.random.default_rng(0)) == 7).all()
 
 
 @pytest.mark.slow
