@@ -62,7 +62,7 @@ def test_a_subset_method_is_compared_by_its_hits_at_the_telling_budget(store):
     assert value["pass_at_budget"] == pytest.approx([2 / 8, 2 / 8])
     assert value["difference"] == 0
     assert value["fewer"] == [{"id": "p0", "first": 0.5, "second": 0.0}, {"id": "p2", "first": 0.5, "second": 0.0}]
-    assert [one["id"] for one in value["more"]] == ["p1", "p3"]
+    assert [problem["id"] for problem in value["more"]] == ["p1", "p3"]
     unsolvable = [cell([entry("p0", [9, 9], c=0)]), cell([subset_entry("p0", [9, 9], c=0)], "head")]
     assert store(*unsolvable)["budget"] == 1
 
@@ -89,14 +89,14 @@ def test_a_key_stands_for_all_its_seeds_and_a_file_for_itself(store):
 
 
 def test_what_cannot_be_compared_is_one_line(store, tmp_path):
-    one = cell(entries("spread"))
+    ranker = cell(entries("spread"))
     other = [entry(f"other{i}", [1, 1]) for i in range(2)]
-    assert "have no problem in common" in refusal_of(store, one, cell(other))
+    assert "have no problem in common" in refusal_of(store, ranker, cell(other))
     few = [entry(f"p{i}", [1]) for i in range(4)]
-    assert "compare: the cells have 2 and 1 trials" in refusal_of(store, one, cell(few, "few"))
+    assert "compare: the cells have 2 and 1 trials" in refusal_of(store, ranker, cell(few, "few"))
     sizes = cell([subset_entry("p0", [1, 1], n=3, c=0), subset_entry("p1", [1, 1], n=1, c=1)], "head")
-    assert "the subsets have no common budget of 2" in refusal_of(store, one, sizes)
-    assert "failed (index 0): run it again" in refusal_of(store, one, failed_cell("twice", "index 0"))
+    assert "the subsets have no common budget of 2" in refusal_of(store, ranker, sizes)
+    assert "failed (index 0): run it again" in refusal_of(store, ranker, failed_cell("twice", "index 0"))
 
 
 def test_a_key_is_looked_for_among_readable_cells_alone(tmp_path):

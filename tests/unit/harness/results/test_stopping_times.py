@@ -55,8 +55,8 @@ def test_a_row_has_the_counts_the_shares_the_restricted_means_and_their_errors()
 
 
 def test_the_sequences_of_several_seeds_are_clusters_by_problem_and_end_at_the_largest_budget():
-    one, both = stopping_times.row([record()]), stopping_times.row([record(), record(seed=1)])
+    single, both = stopping_times.row([record()]), stopping_times.row([record(), record(seed=1)])
     assert (both["seed"], both["seeds"], both["problems"], both["sequences"]) == (None, [0, 1], 3, 6)
-    assert both["share_solved_se"] == pytest.approx(one["share_solved_se"])
+    assert both["share_solved_se"] == pytest.approx(single["share_solved_se"])
     longer = stopping_times.row([record(), record(seed=1, times=(1, 1, 1), budget=4, solved=(True, True, False))])
     assert (longer["n"], longer["share_solved"]["4"], longer["restricted_mean_se"]["4"]) == (4, None, None)

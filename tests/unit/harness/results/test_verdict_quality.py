@@ -20,9 +20,9 @@ def made(*fields):
 def test_routes_are_added_up_the_most_frequent_first():
     first = made({"routes": {"boxed": 1, "fallback": 1}}, {"routes": {"####": 2}})
     second = made({"routes": {"fallback": 1, "a": 1}}, {"c": 0, "ranks": [9], "routes": {}})
-    found = quality([first, second], 0)
-    assert list(found["routes"].items()) == [("####", 2), ("fallback", 2), ("a", 1), ("boxed", 1)]
-    assert (found["fallback_share"], found["chance"]) == (2 / 6, None)
+    grades = quality([first, second], 0)
+    assert list(grades["routes"].items()) == [("####", 2), ("fallback", 2), ("a", 1), ("boxed", 1)]
+    assert (grades["fallback_share"], grades["chance"]) == (2 / 6, None)
     nothing = quality([made({"c": 0, "routes": {}})], 0)
     assert (nothing["routes"], nothing["fallback_share"]) == ({}, None)
 
@@ -36,10 +36,10 @@ def test_cells_of_older_versions_have_no_routes():
 
 def test_the_chance_level_is_the_mean_over_problems_of_all_their_pools():
     several = [made({"chance": [1, 4]}, {"chance": [0, 0]}), made({"chance": [2, 8]}, {"chance": [3, 6]})]
-    found = quality(several, 7)["chance"]
-    assert (found["correct"], found["gradings"], found["share"]) == (6, 18, pytest.approx((3 / 12 + 3 / 6) / 2))
+    grades = quality(several, 7)["chance"]
+    assert (grades["correct"], grades["gradings"], grades["share"]) == (6, 18, pytest.approx((3 / 12 + 3 / 6) / 2))
     low, high = stats.difference_interval(np.array([3 / 12, 3 / 6]), 7)
-    assert found["share_ci"] == [max(0.0, low), min(1.0, high)]
+    assert grades["share_ci"] == [max(0.0, low), min(1.0, high)]
     assert level([(0, 5), (0, 5)], 0)["share_ci"] is None
     assert level([(0, 1), (1, 1)], 0)["share_ci"] == [0.0, 1.0]
     assert level([], 0) is None
@@ -58,8 +58,8 @@ def test_a_table_warns_of_many_fallbacks():
 
 
 def test_a_table_says_what_a_chance_level_makes_of_n_responses():
-    row, found = cells.row(made({})), {"correct": 1, "gradings": 1000, "share": 0.001, "share_ci": [0.0, 0.002]}
-    [line] = remarks(replace(row, chance=found, n=1000))
+    row, grades = cells.row(made({})), {"correct": 1, "gradings": 1000, "share": 0.001, "share_ci": [0.0, 0.002]}
+    [line] = remarks(replace(row, chance=grades, n=1000))
     assert line == (
         "chance level: 0.10 % [0.00, 0.20], 1 of 1,000 gradings against other problems' answers are correct, 25.00 % "
         "for their own; at that level one of 1,000 responses is correct with a probability of 63 %"

@@ -158,8 +158,8 @@ def test_a_row_says_why_it_has_no_interval():
     assert (row["improvement_ci"], row["no_interval"]["improvement_ci"]) == (None, stats.TOO_WIDE)
     assert row["no_interval"]["restricted_improvement_ci"] == f"k = 1, 2, 4, 8, 16, 32, 64: {stats.TOO_WIDE}"
     assert row["no_interval"]["gain_at_k_ci"].endswith(f": {stats.BEYOND_RANGE}")
-    one = summary(outcomes([[60], [65]], [64, 64], [1, 0]))
-    assert one["no_interval"]["improvement_solvable_ci"] == stats.ONE_PROBLEM
+    alone = summary(outcomes([[60], [65]], [64, 64], [1, 0]))
+    assert alone["no_interval"]["improvement_solvable_ci"] == stats.ONE_PROBLEM
     n, c = np.full(200, 64), np.tile([4, 8, 16, 32], 50)
     assert "no_interval" not in summary(outcomes(np.random.default_rng(0).integers(1, 20, (200, 5)), n, c))
 
@@ -171,15 +171,15 @@ def test_a_row_is_flagged_where_more_than_one_response_in_a_hundred_is_an_error(
 
 
 def test_cells_of_one_pool_are_further_trials_and_other_pools_stand_beside_it():
-    def one(start, hits=False):
+    def from_rank(start, hits=False):
         columns = {"hits": {1: np.full((2, 1), start)}} if hits else {"ranks": np.array([[start], [start + 1]])}
         return Outcomes(np.array([8, 9]), np.array([start, 2]), np.array([0, start]), **columns)
 
-    joined = over_seeds([[one(1), one(2)], [one(3), one(4)]])
+    joined = over_seeds([[from_rank(1), from_rank(2)], [from_rank(3), from_rank(4)]])
     assert (joined.pools, joined.n.tolist(), joined.c.tolist()) == (2, [8, 8, 9, 9], [1, 3, 2, 2])
     assert joined.ranks.tolist() == [[1, 2], [3, 4], [2, 3], [4, 5]]
     assert joined.errors.tolist() == [0, 0, 1, 3]
-    assert over_seeds([[one(1, True), one(2, True)]]).hits[1].tolist() == [[1, 2], [1, 2]]
+    assert over_seeds([[from_rank(1, True), from_rank(2, True)]]).hits[1].tolist() == [[1, 2], [1, 2]]
 
 
 def test_a_subset_method_has_the_keys_of_a_ranker_and_no_figure_that_needs_a_rank():
@@ -200,7 +200,7 @@ def test_a_subset_method_has_the_keys_of_a_ranker_and_no_figure_that_needs_a_ran
 
 def subsets(hits, n, c) -> Outcomes:
     n, c = np.array(n), np.array(c)
-    return Outcomes(n, c, np.zeros_like(n), hits={k: np.array(found, bool) for k, found in hits.items()})
+    return Outcomes(n, c, np.zeros_like(n), hits={k: np.array(values, bool) for k, values in hits.items()})
 
 
 def test_the_gain_is_pass_at_k_less_that_of_all_subsets_with_an_interval_over_problems():
@@ -209,7 +209,7 @@ def test_the_gain_is_pass_at_k_less_that_of_all_subsets_with_an_interval_over_pr
     row = summary(subsets(hits | {4: hits[2], 6: hits[2]}, n, c), seed=5)
     for k in (1, 2, 4, 6):
         sets = list(itertools.combinations(range(6), k))
-        random = [np.mean([any(index < correct for index in one) for one in sets]) for correct in c]
+        random = [np.mean([any(index < correct for index in subset) for subset in sets]) for correct in c]
         ours = np.mean(hits[min(k, 2)], axis=1)
         assert row["gain_at_k"][str(k)] == pytest.approx(np.mean(ours - random), abs=1e-9)
         expected = stats.difference_interval(ours - random, 5)
@@ -238,7 +238,7 @@ def test_win_tie_and_loss_at_the_budget_are_shares_of_all_subsets(n, data):
     budget = telling_budget(np.array([n]), np.array([c]))
     trials = data.draw(st.lists(st.booleans(), min_size=1, max_size=3))
     row = summary(subsets({k: [trials] for k in budgets(n)}, [n], [c]))
-    theirs = [any(index < c for index in one) for one in itertools.combinations(range(n), budget)]
+    theirs = [any(index < c for index in subset) for subset in itertools.combinations(range(n), budget)]
     pairs = [(ours, other) for ours in trials for other in theirs]
     assert row["budget"] == budget
     assert row["win_budget"] == pytest.approx(np.mean([ours > other for ours, other in pairs]), abs=1e-12)
@@ -249,7 +249,7 @@ def test_win_tie_and_loss_at_the_budget_are_shares_of_all_subsets(n, data):
 def test_a_budget_that_some_pool_has_no_subset_of_has_no_gain():
     n, c = np.array([5, 8]), np.array([2, 2])
     hits = {1: [[1], [1]], 2: [[1], [1]], 4: [[1], [1]], 5: [[1]], 8: [[1]]}
-    row = summary(Outcomes(n, c, n * 0, hits={k: np.array(found) for k, found in hits.items()}))
+    row = summary(Outcomes(n, c, n * 0, hits={k: np.array(values) for k, values in hits.items()}))
     assert list(row["gain_at_k"]) == ["1", "2", "4"]
 
 

@@ -32,9 +32,9 @@ def test_the_interval_of_a_gain_covers_it_at_400_problems():
     rng, k = np.random.default_rng(3), 4
     for shape in ("mixed", "hard", "like tiny24"):
         c = rng.choice(65, p=calibration.law_of_c(64, shape), size=(400, 500))
-        found, fair = (calibration.law(64, name).found[:, k - 1] for name in ("w = 2", "random"))
-        hits = (rng.random((400, 500, 5)) < (found * (np.arange(65) > 0))[c][..., None]).mean(axis=2)
-        truth = float(calibration.law_of_c(64, shape) @ ((found - fair) * (np.arange(65) > 0)))
+        ours, fair = (calibration.law(64, name).found[:, k - 1] for name in ("w = 2", "random"))
+        hits = (rng.random((400, 500, 5)) < (ours * (np.arange(65) > 0))[c][..., None]).mean(axis=2)
+        truth = float(calibration.law_of_c(64, shape) @ ((ours - fair) * (np.arange(65) > 0)))
         covered = calibration.covers(stats.difference_intervals(hits - (fair * (np.arange(65) > 0))[c], seed=1), truth)
         assert 0.92 <= covered.mean() <= 0.98
 
@@ -99,8 +99,8 @@ def test_an_interval_that_says_nothing_is_none():
     [ends] = stats.difference_intervals(differences, 0)
     assert ends[1] > 1
     assert stats.difference_intervals(differences, 0, widest=1.0) == [None]
-    for one in (stats.ratio_interval(np.array([2.0]), np.array([1.0]), 0), stats.difference_interval(np.ones(1), 0)):
-        assert one is None
+    for ends in (stats.ratio_interval(np.array([2.0]), np.array([1.0]), 0), stats.difference_interval(np.ones(1), 0)):
+        assert ends is None
     assert [stats.why_none(problems, "wide") for problems in (1, 2)] == [stats.ONE_PROBLEM, "wide"]
 
 
@@ -150,7 +150,7 @@ def test_the_sign_flip_test_is_exact_on_few_problems():
     assert stats.sign_flip_test(-differences, seed=5) == 2 / 16
     among_equals = np.concatenate([np.ones(12), np.zeros(200)])
     assert stats.sign_flip_test(among_equals, seed=0) == pytest.approx(2 / 2**12, rel=1e-5)
-    assert [stats.sign_flip_test(np.array(one), 0) for one in ([], [5.0], [5.0, 0.0], [5.0, 5.0])] == [1, 1, 1, 0.5]
+    assert [stats.sign_flip_test(np.array(few), 0) for few in ([], [5.0], [5.0, 0.0], [5.0, 5.0])] == [1, 1, 1, 0.5]
 
 
 def test_selectors_that_never_differ_are_not_told_apart():

@@ -123,7 +123,9 @@ def test_a_perfect_selector_is_told_from_random_at_the_floor():
 @settings(max_examples=50)
 @given(st.lists(st.tuples(st.integers(2, 6), st.integers(1, 5)), min_size=1, max_size=4), st.integers(1, 3), st.data())
 def test_the_test_of_subsets_is_the_share_of_all_choices_of_subsets(pools, k, data):
-    every = [[any(i < min(c, n) for i in one) for one in itertools.combinations(range(n), min(k, n))] for n, c in pools]
+    every = [
+        [any(i < min(c, n) for i in subset) for subset in itertools.combinations(range(n), min(k, n))] for n, c in pools
+    ]
     seen = [data.draw(st.sampled_from(hits)) for hits in every]
     p = stats.random_subset_test(np.array(seen, float)[:, None], np.array([np.mean(hits) for hits in every]))
     vary = [(hits, hit) for hits, hit in zip(every, seen, strict=True) if len(set(hits)) > 1]

@@ -84,20 +84,20 @@ def test_trouble_is_a_limit_that_the_reason_names(name):
 
 
 def test_the_second_grader_is_asked_once_for_equal_responses(work, monkeypatch):
-    asked = []
+    graded = []
 
     class Strict(Keyed):
         reads_finish = True
 
         def audit(self, problem, response, *, finish):
-            asked.append((response, finish))
+            graded.append((response, finish))
             return None if "grey" in response else wrong(finish)
 
     monkeypatch.setattr(Work, "build_task", lambda self: Strict())
     finish = ["stop", "length", "stop", "stop"]
     [problem] = keep_pool(work, {"a": ["red", "red", "grey", "red"]}, finish=finish)
     audit_problems(work, [problem])
-    assert asked == [("red", "stop"), ("red", "length"), ("grey", "stop")]
+    assert graded == [("red", "stop"), ("red", "length"), ("grey", "stop")]
     kept = audit._second_verdicts(work, problem, 4)
     assert kept == [("wrong", "stop"), ("wrong", "length"), (None, ""), ("wrong", "stop")]
 

@@ -18,13 +18,13 @@ from harness.system.progress import Progress
 
 
 class Counted(Measured):
-    """Measures two responses at once, and keeps what it was asked; a response that begins with a blank is not one."""
+    """Measures two responses at once, keeps which; a response that begins with a blank cannot be measured."""
 
     measured_together = 2
 
     def __init__(self):
         super().__init__()
-        self.asked, self.fails_at = [], None
+        self.measured_texts, self.fails_at = [], None
 
     def measurer(self):
         return self
@@ -33,9 +33,9 @@ class Counted(Measured):
         return Rule().identity()
 
     def measure(self, texts):
-        if self.fails_at == len(self.asked):
+        if self.fails_at == len(self.measured_texts):
             raise KeyboardInterrupt
-        self.asked.append(list(texts))
+        self.measured_texts.append(list(texts))
         return Rule().measure(texts)
 
     def measurable(self, problem, responses):
@@ -65,11 +65,11 @@ def kept(work, problem):
 def test_each_distinct_response_is_measured_once(work, problems):
     task = Counted()
     shown, done = run(work, task, problems)
-    assert task.asked == [["x", "yy"], ["zzz"], ["x"]]
+    assert task.measured_texts == [["x", "yy"], ["zzz"], ["x"]]
     assert kept(done, problems[0]) == {text_hash(text): {"letters": float(len(text))} for text in ("x", "yy", "zzz")}
     assert shown().startswith("measure: 4 responses in")
     shown, again = run(work, task, problems)
-    assert (len(task.asked), shown(), again) == (3, "", done)
+    assert (len(task.measured_texts), shown(), again) == (3, "", done)
 
 
 def test_what_was_measured_before_a_failure_is_kept(work, problems):
@@ -77,9 +77,9 @@ def test_what_was_measured_before_a_failure_is_kept(work, problems):
     task.fails_at = 1
     with pytest.raises(KeyboardInterrupt):
         run(work, task, problems)
-    task.asked, task.fails_at = [], None
+    task.measured_texts, task.fails_at = [], None
     run(work, task, problems)
-    assert task.asked == [["zzz"], ["x"]]
+    assert task.measured_texts == [["zzz"], ["x"]]
 
 
 def test_a_measurer_that_gives_too_few_entries_is_named(work, problems):

@@ -34,7 +34,7 @@ def test_a_worker_builds_its_models_once(given, tmp_path):
     built = first[1]
     assert built.engine.name == "macaw"
     assert [type(part).__name__ for part in (built.embedder, built.sampler)] == ["Letters", "Vanilla"]
-    assert all(one is other for one, other in zip(vars(built).values(), vars(second[1]).values(), strict=True))
+    assert all(first is other for first, other in zip(vars(built).values(), vars(second[1]).values(), strict=True))
 
 
 def test_what_is_not_needed_is_not_built(given, tmp_path):
