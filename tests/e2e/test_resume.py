@@ -21,7 +21,7 @@ from support.stores import contents
 
 from harness.system.files import temporary_name
 
-KILLS = 8
+KILLS = 6
 PROBLEMS = 12
 
 

@@ -132,7 +132,7 @@ def refused(outcome, store) -> str:
     return line
 
 
-@pytest.mark.parametrize("way", ["--selector shuffle", "--until-correct"])
+@pytest.mark.parametrize("way", ["--selector shuffle", "--until-correct", "--selector shuffle --grid sampler=vanilla"])
 @pytest.mark.usefixtures("a_minute_is_long")
 def test_a_long_run_is_not_begun_where_nobody_can_be_asked(toy, tmp_path, way):
     line = refused(toy(*way.split(), *MINUTES), tmp_path)
