@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from support.json_lines import write_json_lines
 from support.paths import TOY
 from support.refusals import refusal_of
 
@@ -70,6 +71,14 @@ def test_only_a_selector_that_reads_vectors_is_ranked_under_their_key(plan):
         assert (work.embeddings is not None, work.rankings.inputs["embedding"] is not None) == (reads, reads)
     parts = plan(selectors=("shuffle:offset=2",)).for_selector("shuffle:offset=2").rankings.inputs["selector"]
     assert (parts["name"], parts["params"], parts["dist"]) == ("shuffle", {"offset": 2}, "toy")
+
+
+def test_a_pool_file_has_its_own_problems_and_vectors_only_where_they_are_read(plan, tmp_path):
+    lines = [{"problem_id": "a", "responses": ["x", "y"], "correct": [True, False]}]
+    given = {"task": None, "pool": write_json_lines(tmp_path / "pool.jsonl", lines)}
+    plans = [plan(**given, selectors=("shuffle",)), plan(**given), plan(**given, embedder="letters")]
+    assert [(each.embedder, each.engine) for each in plans] == [("none", None), ("tfidf", None), ("letters", None)]
+    assert [problem.id for problem in plans[0].problems] == ["a"]
 
 
 REFUSED = [
