@@ -1,292 +1,173 @@
-"""The main job on the toy engine: stages, reuse, failures."""
+"""The main job on the toy engine: what is made, what is reused, what a failure leaves."""
 
 from __future__ import annotations
 
-import numpy as np
+import io
+import json
+
 import pytest
 from support.paths import TOY
-from support.stores import cell_of
+from support.stores import all_cells, cell_of, contents
 
-from harness.plugin_system.component import build
-from harness.plugin_system.registry import load_registry
+from harness.results import cells
 from harness.running import pipeline
 from harness.running.config import RunConfig
-from harness.store.shards import read_responses
+from harness.store.shards import read_responses, read_vectors
 from harness.system.progress import Progress
 
-REQUIRED = [
-    "task",
-    "model",
-    "sampler",
-    "embedder",
-    "selector",
-    "n",
-    "problems",
-    "solvable",
-    "errors",
-    "samples_to_correct",
-    "samples_to_correct_random",
-    "improvement",
-    "improvement_ci",
-    "win",
-    "tie",
-    "loss",
-    "pass_at_k",
-    "pass_at_k_random",
-]
 
-
-def test_a_run_prints_a_row_a_selector_with_every_public_key(toy):
-    outcome = toy("--selector", "shuffle", "--selector", "spread")
+def test_a_run_makes_a_row_a_selector_from_one_pool_and_a_cell_that_says_what_made_it(toy, tmp_path):
+    outcome = toy("--selector", "shuffle:offset=2", "--selector", "spread", "--dim", "3", "--sampler", "nucleus:p=0.8")
     assert outcome.code == 0, outcome.err
-    assert [row["selector"] for row in outcome.rows] == ["shuffle", "spread"]
-    for row in outcome.rows:
-        assert not set(REQUIRED) - set(row)
-    assert outcome.rows[0]["n"] == 16
-    assert outcome.rows[0]["problems"] == 6
-
-
-def test_the_random_baseline_is_the_closed_form_of_the_pool(toy, tmp_path):
-    row = toy("--selector", "shuffle").rows[0]
-    cell = cell_of(tmp_path / "runs", row)
-    expected = np.mean([(entry["n"] + 1) / (entry["c"] + 1) for entry in cell["problems"]])
-    assert row["samples_to_correct_random"] == pytest.approx(expected, rel=1e-12)
-
-
-def test_a_cell_says_by_itself_what_made_it(toy, tmp_path):
-    row = toy("--selector", "shuffle:offset=2", "--sampler", "nucleus:p=0.8").rows[0]
-    inputs = cell_of(tmp_path / "runs", row)["inputs"]
+    assert [row["selector"] for row in outcome.rows] == ["shuffle:offset=2", "spread"]
+    assert [row["embedder"] for row in outcome.rows] == ["none", "hidden-mean"]
+    assert {(row["n"], row["problems"], row["task"], row["model"]) for row in outcome.rows} == {
+        (16, 6, "colours", "parrot")
+    }
+    made = [cell_of(tmp_path / "runs", row) for row in outcome.rows]
+    assert [json.loads(json.dumps(cells.row(cell).to_json())) for cell in made] == outcome.rows
+    inputs = made[0]["inputs"]
     assert inputs["pool"]["engine"] == {"engine": "toy", "model": "parrot"}
     assert inputs["pool"]["sampler"]["top_p"] == 0.8
     assert inputs["ranking"]["selector"]["params"] == {"offset": 2}
     assert "embedding" not in inputs  # shuffle reads no vectors
+    assert made[1]["inputs"]["embedding"]["dim"] == 3
+    assert any(len(set(entry["ranks"])) > 1 for entry in made[0]["problems"])
+    pools = [read_responses(path).texts for path in (tmp_path / "runs" / "pool").rglob("*.parquet")]
+    assert len(set(map(tuple, pools))) == len(pools) == 6  # each problem has a stream of its own
+    assert {read_vectors(path).shape for path in (tmp_path / "runs" / "embedding").rglob("*.safetensors")} == {(16, 3)}
 
 
-def test_a_second_run_with_another_selector_reuses_everything_and_says_so(toy):
-    toy("--selector", "shuffle")
-    outcome = toy("--selector", "spread")
-    for stage in ("pool", "embeddings", "verdicts"):
-        assert f"{stage}: reused for 6 of 6 problems" in outcome.err
-    assert "sample:" not in outcome.err
-    assert "verify:" not in outcome.err
-
-
-def test_another_seed_reuses_nothing(toy):
-    first = toy("--selector", "shuffle").rows
-    outcome = toy("--selector", "shuffle", "--seed", "1")
-    assert "reused" not in outcome.err
-    assert outcome.rows != first
-
-
-def test_another_length_reuses_nothing(toy):
-    toy("--selector", "shuffle")
-    assert "reused" not in toy("--selector", "shuffle", "--max-tokens", "9").err
-
-
-def test_selectors_get_vectors_centred_over_the_pool(toy):
-    assert toy("--selector", "particular").code == 0
-
-
-def test_problems_and_trials_draw_from_streams_of_their_own(toy, tmp_path):
-
-    row = toy("--selector", "shuffle").rows[0]
-    texts = [tuple(read_responses(path).texts) for path in (tmp_path / "runs" / "pool").rglob("*.parquet")]
-    assert len(set(texts)) == len(texts) == 6
-    cell = cell_of(tmp_path / "runs", row)
-    assert any(len(set(entry["ranks"])) > 1 for entry in cell["problems"])
-
-
-def test_a_larger_limit_keeps_the_problems_that_are_there(toy):
+def test_what_is_in_the_store_is_not_made_again(toy):
     toy("--selector", "shuffle", "--limit", "4")
-    assert "pool: reused for 4 of 6 problems" in toy("--selector", "shuffle").err
+    outcome = toy("--selector", "spread")
+    for stage, of in (("pool", 6), ("embeddings", 4), ("verdicts", 6)):  # of two, vectors came with the responses
+        assert f"{stage}: reused for 4 of {of} problems" in outcome.err
+    assert "sample: 32 responses in" in outcome.err
+    again = toy("--selector", "spread")
+    assert "rankings of spread: reused for 6 of 6 problems" in again.err
+    assert [word for word in ("sample:", "embed:", "verify:", "rank spread:") if word in again.err] == []
+    assert again.rows == outcome.rows
 
 
-def test_pool_seeds_do_not_depend_on_the_selector(toy, tmp_path):
-    toy("--selector", "shuffle", store=tmp_path / "a")
-    toy("--selector", "spread", store=tmp_path / "b")
-    shards = [sorted((tmp_path / name / "pool").rglob("*.parquet")) for name in "ab"]
-    assert [p.read_bytes() for p in shards[0]] == [p.read_bytes() for p in shards[1]]
+def test_a_broken_selector_fails_alone_and_its_cell_says_why_until_a_run_succeeds(toy, tmp_path):
+    plugin = tmp_path / "fickle.py"
+    code = "from harness import hookimpl\nclass Fickle:\n    needs = ()\n    def rank(self, pool, rng):\n{}"
+    code += "\n@hookimpl\ndef register_selectors(register):\n    register('fickle', Fickle)\n"
+    plugin.write_text(code.format("        raise ValueError('not today')"))
+    both = ("--selector", "fickle", "--selector", "shuffle", "--plugin", plugin)
+    outcome = toy(*both)
+    assert (outcome.code, [row["selector"] for row in outcome.rows]) == (1, ["shuffle"])
+    [line] = [line for line in outcome.err.splitlines() if line.startswith("failed: ")]
+    assert "selector 'fickle', problem 'test/0', trial 0: raised ValueError: not today (fickle.py:" in line
+    reasons = [cell.get("failed") for cell in all_cells(tmp_path / "runs")]
+    assert sorted(reason is None for reason in reasons) == [False, True]
+    plugin.write_text(code.format("        yield from range(len(pool))"))  # and an edited plugin is loaded anew
+    outcome = toy(*both)
+    assert (outcome.code, len(outcome.rows)) == (0, 2)
+    first = cell_of(tmp_path / "runs", outcome.rows[0])
+    plugin.write_text(code.format("        yield from range(len(pool))[::-1]"))
+    assert cell_of(tmp_path / "runs", toy(*both).rows[0])["problems"] != first["problems"]
 
 
-def test_the_group_size_of_the_engine_changes_no_byte(toy, tmp_path):
-    tables = [
-        toy("--selector", "spread", "--engine", f"toy:group={group}", store=tmp_path / str(group)).out
-        for group in (1, 2, 5)
+def test_a_bad_shard_ends_the_run_and_is_no_failure_of_a_selector(toy, tmp_path):
+    toy("--selector", "spread")
+    cells_before = contents(tmp_path / "runs" / "cells")
+    [*shards] = (tmp_path / "runs" / "ranking").glob("*/test_*.json")
+    shards[0].write_bytes(shards[1].read_bytes())
+    outcome = toy("--selector", "spread")
+    assert (outcome.code, outcome.out) == (2, "")
+    assert f"{shards[0]} is not what its name says (it was written as ranking/" in outcome.err
+    assert contents(tmp_path / "runs" / "cells") == cells_before
+
+
+def test_an_engine_without_hidden_states_has_vectors_of_an_embedder_of_texts(toy):
+    row = toy("--selector", "spread", "--engine", "stateless", "--embedder", "letters").rows[0]
+    assert row["embedder"] == "letters"
+
+
+def test_a_dry_run_counts_what_it_would_make_and_makes_nothing(toy, tmp_path):
+    outcome = toy("--selector", "shuffle", "--dry-run")
+    assert "to do: 1 cell, 6 problems, 96 responses to sample" in outcome.err
+    stages = outcome.rows
+    assert [(row["stage"], row["there"], row["to_make"]) for row in stages] == [
+        (name, 0, 6) for name in ("sample", "embed", "verify", "rank shuffle")
     ]
-    assert tables[0] == tables[1] == tables[2]
+    assert not (tmp_path / "runs").exists()
+    toy("--selector", "shuffle", "--limit", "4")
+    assert [(row["there"], row["to_make"]) for row in toy("--selector", "shuffle", "--dry-run").rows] == [(4, 2)] * 4
 
 
-def test_a_subset_method_has_pass_at_k_but_no_samples_to_correct(toy):
-    row = toy("--selector", "head").rows[0]
-    assert row["samples_to_correct"] is None
-    assert row["improvement"] is None
-    assert row["win"] is None
-    assert set(row["pass_at_k"]) == {"1", "2", "4", "8", "16"}
-    assert row["pass_at_k"]["16"] == row["solvable"] / row["problems"]
+def run_with(plugin, store, **options):
+    """What a run shows whose plugin is this file."""
+    shown = io.StringIO()
+    config = RunConfig(selectors=("shuffle",), store=store, plugin_files=(plugin,), **{"engine": "toy", **options})
+    pipeline.run(config, Progress(shown))
+    return shown.getvalue()
 
 
 @pytest.mark.parametrize(
-    ("selector", "fault"),
-    [
-        ("twice", "index 0 was picked twice"),
-        ("raising", "raised ZeroDivisionError: oh (toy.py:"),
-        ("short", "the ranking ended after 0 of 16 responses"),
-    ],
+    ("before", "after", "reused"),
+    [('wrong("colour")', 'wrong("another colour")', True), ("Say colour", "Name colour", False)],
 )
-def test_a_broken_selector_fails_in_one_line_and_the_others_still_count(toy, selector, fault):
-    outcome = toy("--selector", selector, "--selector", "shuffle")
-    assert outcome.code == 1
-    assert [row["selector"] for row in outcome.rows] == ["shuffle"]
-    (line,) = [line for line in outcome.err.splitlines() if line.startswith("failed: ")]
-    assert selector in line
-    assert fault in line
-
-
-def test_a_raising_verifier_gives_errors_that_are_counted_and_flagged(toy):
-    row = toy("--selector", "shuffle", "--split", "broken", "--n", "64").rows[0]
-    assert row["errors"] > 0
-    assert row["flagged"]
-    assert row["n"] == 64
-
-
-def test_an_embedder_of_texts_works_on_a_sampled_pool(toy):
-    assert toy("--selector", "spread", "--embedder", "letters").rows[0]["embedder"] == "letters"
-
-
-def test_selectors_that_need_no_vectors_run_on_an_engine_that_gives_none(toy):
-    assert toy("--selector", "shuffle", "--engine", "stateless").rows[0]["embedder"] == "none"
-    outcome = toy("--selector", "spread", "--engine", "stateless")
-    assert outcome.code == 2
-    assert "choose another --embedder" in outcome.err
-    assert toy("--selector", "spread", "--engine", "stateless", "--embedder", "letters").code == 0
-
-
-def test_wide_vectors_are_projected_to_dim(toy, tmp_path):
-    from safetensors.numpy import load_file
-
-    toy("--selector", "spread", "--dim", "3")
-    (shard, *_) = (tmp_path / "runs" / "embedding").rglob("*.safetensors")
-    assert load_file(shard)["vectors"].shape == (16, 3)
-
-
-def test_dry_run_makes_no_shard_and_says_what_it_would_make(toy, tmp_path):
-    outcome = toy("--selector", "shuffle", "--dry-run")
-    assert [row["to_make"] for row in outcome.rows] == [6, 6, 6, 6]
-    assert not (tmp_path / "runs").exists()
-    toy("--selector", "shuffle")
-    assert [row["to_make"] for row in toy("--selector", "shuffle", "--dry-run").rows] == [0, 0, 0, 0]
-
-
-def test_verdicts_are_regraded_when_the_grader_changes_and_nothing_else_is_remade(toy, tmp_path):
-    toy("--selector", "shuffle")
+def test_another_grader_grades_the_same_pool_and_another_prompt_makes_another(tmp_path, before, after, reused):
+    run_with(TOY, tmp_path / "runs", task="colours")
     changed = tmp_path / "toy.py"
-    changed.write_text(TOY.read_text().replace('wrong("colour")', 'wrong("another colour")'))
-    outcome = toy("--selector", "shuffle", "--plugin", changed)
-    assert outcome.code == 2  # two plugins of one name: ambiguous
-    config = RunConfig(
-        selectors=["shuffle"], task="colours", engine="toy", store=tmp_path / "runs", plugin_files=(changed,)
-    )
-    import io
-
-    said = io.StringIO()
-    pipeline.run(config, Progress(said))
-    assert "pool: reused for 6 of 6 problems" in said.getvalue()
-    assert "verdicts: reused" not in said.getvalue()
+    changed.write_text(TOY.read_text().replace(before, after))
+    shown = run_with(changed, tmp_path / "runs", task="colours")
+    assert ("pool: reused for 6 of 6 problems" in shown) == reused
+    assert "verdicts: reused" not in shown
+    assert len(list((tmp_path / "runs" / "pool").iterdir())) == (1 if reused else 2)
 
 
-def test_selectors_get_read_only_centred_columns(tmp_path):
-    from harness import Pool
-
-    vectors = np.ones((3, 2), np.float32)
-    pool = Pool(["a", "b", "c"], vectors, np.zeros(3), np.ones(3, int), [None] * 3)
-    with pytest.raises(ValueError, match="read-only"):
-        pool.embeddings[0, 0] = 2
-    assert vectors.flags.writeable
+def test_a_model_without_a_chat_template_is_given_plain_text(tmp_path):
+    run_with(TOY, tmp_path, task="keyed", engine="base", n=2, limit=1)
+    [shard] = (tmp_path / "pool").rglob("*.parquet")
+    assert set(read_responses(shard).texts) == {"Say colour 0 (test). I say"}
 
 
-def test_parameters_are_part_of_the_ranking_key(toy):
-    toy("--selector", "shuffle")
-    assert "rankings of shuffle:offset=3: reused" not in toy("--selector", "shuffle:offset=3").err
-    assert "rankings of shuffle:offset=3: reused" in toy("--selector", "shuffle:offset=3").err
+@pytest.fixture
+def keyed(harness, tmp_path):
+    """Run the keyed toy task, which has conditions of grading and a second grader."""
+
+    def call(*args):
+        fixed = ("--task", "keyed", "--selector", "shuffle", "--plugin", TOY, "--store", tmp_path / "runs", "--json")
+        return harness("run", *fixed, *(() if "--pool" in args else ("--engine", "toy")), *args)
+
+    return call
 
 
-def test_an_edited_selector_is_run_again_in_the_same_process(toy, tmp_path):
-    plugin = tmp_path / "mine.py"
-    source = """from harness import hookimpl
-
-class Mine:
-    needs = ()
-    def rank(self, pool, rng):
-        yield from range(len(pool))
-
-@hookimpl
-def register_selectors(register):
-    register("mine", Mine)
-"""
-    plugin.write_text(source)
-    first = toy("--selector", "mine", "--plugin", plugin).rows[0]
-    plugin.write_text(source.replace("range(len(pool))", "range(len(pool))[::-1]"))
-    second = toy("--selector", "mine", "--plugin", plugin).rows[0]
-    cells = [cell_of(tmp_path / "runs", row) for row in (first, second)]
-    assert cells[0]["problems"] != cells[1]["problems"]
+def test_a_machine_that_cannot_grade_is_refused_before_the_first_response(keyed, tmp_path):
+    outcome = keyed("--data", "13")
+    assert outcome.code == 2
+    assert "nothing here confines 13 colours" in outcome.err
+    assert not list(tmp_path.rglob("*.parquet"))
+    graded = keyed("--data", "13", "--unsafe-exec")
+    assert graded.rows[0]["conditions"] == {"room": ["1"]}
+    assert "keyed: grading in room 0" in graded.err
+    assert "room" not in keyed("--data", "13").err  # nothing to grade: nothing to check
 
 
-def test_work_sent_to_processes_gives_the_same_bytes(toy, monkeypatch, tmp_path):
-    from harness_plugins.executors import local as local_processes
-
-    here = toy("--selector", "spread", "--selector", "shuffle", store=tmp_path / "here")
-    monkeypatch.setattr(local_processes, "ALONE_S", -1)
-    monkeypatch.setattr(local_processes, "START_S", -1)
-    options = ("--selector", "spread", "--selector", "shuffle", "--executor", "local:workers=2")
-    there = toy(*options, store=tmp_path / "there")
-    assert there.code == 0, there.err
-    assert there.out == here.out
-
-
-def test_local_executor_gives_the_same_results_in_processes(tmp_path):
-    local = build(load_registry(), "executor", "local:workers=2")
-    from harness_plugins.executors import local as local_processes
-
-    assert list(local.map(abs, range(-3, 3))) == [3, 2, 1, 0, 1, 2]
-    assert list(local_processes._in_processes(abs, list(range(-40, 0)), 2)) == list(range(40, 0, -1))
+def test_what_was_audited_stays_in_the_row(keyed, tmp_path):
+    plain, audited, again = keyed().rows[0], keyed("--audit"), keyed().rows[0]
+    [cell] = all_cells(tmp_path / "runs")
+    counts = [entry["disputed"] for entry in cell["problems"]]
+    assert plain["disputed"] is None
+    assert audited.rows[0]["disputed"] == again["disputed"] == sum(counts) > 0
+    [key] = [path.name for path in (tmp_path / "runs" / "pool").iterdir()]
+    total = sum(entry["n"] for entry in cell["problems"])
+    assert f"audit: {sum(counts)} of {total} verdicts disputed; `harness pool audit {key}` lists them" in audited.err
+    assert "audits: reused for 6 of 6 problems" in keyed("--audit").err
 
 
-def test_a_ranker_that_draws_nothing_is_asked_once_for_all_trials(toy, tmp_path):
-    counting = tmp_path / "counting.py"
-    counting.write_text(
-        "from dataclasses import dataclass\n"
-        "from harness import hookimpl\n"
-        "@dataclass\n"
-        "class Counting:\n"
-        "    draws: bool = False\n"
-        "    needs = ()\n"
-        "    def rank(self, pool, rng):\n"
-        "        with open(__file__ + '.calls', 'a') as calls:\n"
-        "            calls.write('x')\n"
-        "        yield from rng.permutation(len(pool)) if self.draws else range(len(pool))\n"
-        "@hookimpl\n"
-        "def register_selectors(register):\n"
-        "    register('counting', Counting)\n"
-    )
-    calls = tmp_path / "counting.py.calls"
-    row = toy("--selector", "counting", "--plugin", counting, "--trials", "4").rows[0]
-    assert len(calls.read_text()) == row["solvable"] == 6
-    cell = cell_of(tmp_path / "runs", row)
-    assert all(len(entry["ranks"]) == 4 for entry in cell["problems"])
-    toy("--selector", "counting:draws=true", "--plugin", counting, "--trials", "4")
-    assert len(calls.read_text()) == 6 + 4 * 6
+def test_as_many_pools_are_ranked_at_once_as_the_selector_prefers(tmp_path, monkeypatch):
+    sizes, rank_problems = [], pipeline.rank_problems
 
+    def recorded(work, problems):
+        sizes.append(len(problems))
+        rank_problems(work, problems)
 
-def test_a_selector_that_ranks_many_pools_at_once_gives_the_rows_of_one_after_the_other(toy, tmp_path, monkeypatch):
-    from harness_selectors.repexp import RepExp
-
-    sizes = []
-    rank_many = RepExp.rank_many
-    monkeypatch.setattr("harness_selectors.repexp.MANY", 4)
-    monkeypatch.setattr(
-        RepExp, "rank_many", lambda self, pools, rngs: (sizes.append(len(pools)), rank_many(self, pools, rngs))[1]
-    )
-    alone, together = toy("--selector", "repexp", "--selector", "repexp:device=cpu").rows
+    monkeypatch.setattr(pipeline, "rank_problems", recorded)
+    monkeypatch.setattr(pipeline, "how_many", lambda selector: 4)
+    run_with(TOY, tmp_path, task="colours")
     assert sizes == [4, 2]
-    cells = [cell_of(tmp_path / "runs", row) for row in (alone, together)]
-    assert cells[0]["problems"] == cells[1]["problems"]

@@ -11,7 +11,7 @@ from threading import Timer
 
 import pytest
 from support.paths import TOY
-from support.processes import harness_command, run_to_end
+from support.processes import harness_command
 
 from harness.running import preflight
 from harness.running.config import RunConfig
@@ -20,18 +20,32 @@ from harness.running.preflight import Outlook, Preflight
 from harness.system.progress import Progress
 
 HOURS = ("--data", 30000, "--engine", "toy:delay_s=0.2")  # 480,000 responses, sixteen in 0.2 s
+MINUTES = ("--data", 400, "--engine", "toy:delay_s=0.2")  # 80 s
+
+
+@pytest.fixture
+def a_minute_is_long(monkeypatch):
+    monkeypatch.setattr(preflight, "LONG_S", 60.0)
+
+
+@pytest.fixture
+def plan(tmp_path):
+    """The plan of a run of the toy task with these options."""
+
+    def call(**options):
+        fixed = {"selectors": ("shuffle",), "task": "colours", "engine": "toy", "plugin_files": (TOY,)}
+        return make_plan(RunConfig(**{**fixed, "store": tmp_path / "runs", **options}), Progress(quiet=True))
+
+    return call
 
 
 def test_a_run_says_what_is_to_do_before_it_begins(toy):
-    said = toy("--selector", "shuffle", "--selector", "spread").err.splitlines()
-    assert said[0].startswith(
-        "to do: 2 cells, 6 problems, 96 responses to sample (at most 768 tokens), 96 responses to gr"
+    lines = toy("--selector", "shuffle", "--selector", "spread", "--limit", 4).err.splitlines()
+    assert lines[0].startswith(
+        "to do: 2 cells, 4 problems, 64 responses to sample (at most 512 tokens), 64 responses to grade, up to "
     )
-    assert said[1].startswith("sample: ")
-
-
-def test_what_is_in_the_store_is_not_counted(toy):
-    toy("--selector", "shuffle", "--limit", 4)
+    assert "sampling takes" not in lines[0]  # short runs are not probed
+    assert lines[1].startswith("sample: ")
     assert (
         "6 problems, 32 responses to sample (at most 256 tokens), 32 responses to grade"
         in toy("--selector", "spread").err
@@ -39,29 +53,56 @@ def test_what_is_in_the_store_is_not_counted(toy):
     assert "to do" not in toy("--selector", "shuffle").err
 
 
-def test_a_dry_run_says_it_too_and_draws_no_more_than_a_probe(toy, tmp_path):
-    outcome = toy("--selector", "shuffle", *HOURS, "--dry-run")
-    assert "1 cell, 30,000 problems, 480,000 responses to sample" in outcome.err
-    assert "sampling takes at most about" in outcome.err
-    assert not (tmp_path / "runs").exists()
+def test_a_large_plan_is_estimated_from_a_few_responses(plan):
+    costs = preflight.preflight(plan(data=Path("3000"), engine="toy:delay_s=0.002"))
+    assert (costs.cells, costs.problems, costs.responses, costs.verdicts) == (1, 3000, 48_000, 48_000)
+    assert (costs.tokens, costs.store_bytes) == (384_000, 384_000 * 6 + 48_000 * 512 * 4)
+    assert costs.seconds >= 3000 * 0.002
+    assert costs.outlook == Outlook(costs.seconds)
+    assert "sampling takes at most about" in str(costs)
 
 
-def test_short_runs_are_not_probed(toy):
-    assert "sampling takes" not in toy("--selector", "shuffle").err
+SIZES = {"cells": 1, "problems": 1, "responses": 1, "tokens": 1, "verdicts": 1, "free_bytes": 10**9, "seconds": None}
+
+
+@pytest.mark.parametrize(
+    ("sizes", "text"),
+    [
+        ({}, "to do: 1 cell, 1 problems, 1 responses to sample (at most 1 tokens), 1 responses to grade"),
+        ({"cells": 2, "responses": 0, "verdicts": 0}, "to do: 2 cells, 1 problems"),
+        ({"store_bytes": 999_999}, "up to 1,000 kB in the store (1.0 GB free)"),
+        ({"store_bytes": 10**6}, "up to 1.0 MB in the store"),
+        ({"seconds": 3.2}, "sampling takes at most about 3 s"),
+        ({"seconds": 120.0}, "sampling takes at most about 2 min"),
+        ({"seconds": 7199.0}, "about 120 min"),
+        ({"seconds": 3 * 86400.0}, "about 72.0 h"),
+        ({"encoded": 3, "encoding_s": 1.0, "measuring_s": 2.0}, "3 responses to embed, embedding takes about 1 s, ver"),
+    ],
+)
+def test_costs_are_told_in_the_units_that_fit(sizes, text):
+    assert text in str(Preflight(**{**SIZES, "store_bytes": 0, **sizes}))
 
 
 def test_a_disk_that_may_fill_up_is_spoken_of():
-    sizes = {"cells": 1, "problems": 1, "responses": 1, "tokens": 1, "verdicts": 1, "seconds": None}
-    assert Preflight(**sizes, store_bytes=2 * 10**9, free_bytes=10**9).warning == (
+    assert Preflight(**SIZES, store_bytes=2 * 10**9).warning == (
         "the disk may fill up: up to 2.0 GB are to be kept, 1.0 GB are free"
     )
-    assert Preflight(**sizes, store_bytes=10**9, free_bytes=10**9).warning == ""
+    assert Preflight(**SIZES, store_bytes=10**9).warning == ""
 
 
-@pytest.mark.parametrize(("seconds", "said"), [(3.2, "3 s"), (600.0, "10 min"), (3 * 86400.0, "72.0 h")])
-def test_times_are_told_in_the_unit_that_fits(seconds, said):
-    told = str(Preflight(1, 1, 1, 1, 1, 1000, 1000, seconds))
-    assert told.endswith(f"sampling takes at most about {said}")
+@pytest.mark.parametrize(
+    ("outlook", "is_long"),
+    [
+        (Outlook(3599.0), False),
+        (Outlook(3600.0), True),
+        (Outlook(1800.0) + Outlook(1800.0), True),
+        (Outlook(0, 20_000, 10_000_000), False),
+        (Outlook(0, 20_001, 1), True),
+        (Outlook(0, 1, 10_000_001), True),
+    ],
+)
+def test_long_is_an_hour_or_more_than_can_be_counted_on(outlook, is_long):
+    assert outlook.is_long == is_long
 
 
 # Where nobody can be asked.
@@ -92,15 +133,17 @@ def refused(outcome, store) -> str:
 
 
 @pytest.mark.parametrize("way", ["--selector shuffle", "--until-correct", "--selector shuffle --grid sampler=vanilla"])
-def test_a_run_of_hours_is_not_begun_where_nobody_can_be_asked(toy, tmp_path, way):
-    line = refused(toy(*way.split(), *HOURS), tmp_path)
-    assert "not begun, since it takes at most about 1" in line
+@pytest.mark.usefixtures("a_minute_is_long")
+def test_a_long_run_is_not_begun_where_nobody_can_be_asked(toy, tmp_path, way):
+    line = refused(toy(*way.split(), *MINUTES), tmp_path)
+    assert "not begun, since it takes at most about " in line
     assert "--limit, --n and --max-tokens make it shorter" in line
 
 
+@pytest.mark.usefixtures("a_minute_is_long")
 def test_the_runs_of_a_grid_are_counted_together(toy, tmp_path):
-    less_than_an_hour = ("--selector", "shuffle", "--data", 10000, "--engine", "toy:delay_s=0.2")  # 33 minutes each
-    refused(toy(*less_than_an_hour, "--grid", "sampler=vanilla+low-temp"), tmp_path)
+    half_a_minute = ("--selector", "shuffle", "--data", 160, "--engine", "toy:delay_s=0.2")
+    refused(toy(*half_a_minute, "--grid", "sampler=vanilla+low-temp"), tmp_path)
 
 
 def test_what_nobody_can_estimate_is_counted(toy, tmp_path):
@@ -114,50 +157,21 @@ def test_what_nobody_can_estimate_is_counted(toy, tmp_path):
         toy(*away, "--data", 1250)
 
 
-@pytest.mark.parametrize(
-    ("outlook", "is_long"),
-    [
-        (Outlook(3599.0), False),
-        (Outlook(3600.0), True),
-        (Outlook(1800.0) + Outlook(1800.0), True),
-        (Outlook(0, 20_000, 10_000_000), False),
-        (Outlook(0, 20_001, 1), True),
-        (Outlook(0, 1, 10_000_001), True),
-    ],
-)
-def test_long_is_an_hour_or_more_than_can_be_counted_on(outlook, is_long):
-    assert outlook.is_long == is_long
-
-
 def test_states_of_a_pool_made_elsewhere_are_counted_too(toy, tmp_path):
     toy("--selector", "shuffle", "--data", 24)
-    (pool,) = (tmp_path / "runs" / "pool").iterdir()
     for vectors in (tmp_path / "runs" / "embedding").glob("*/*.safetensors"):
         vectors.unlink()
     again = toy("--selector", "spread", "--data", 24)
     assert "to do: 1 cell, 24 problems, up to" in again.err
     assert "384 responses to embed, embedding takes about 0 s" in again.err
     assert again.code == 0
-    assert len(list(pool.glob("*.parquet"))) == 24
-
-
-def test_the_papers_pool_is_not_begun_without_a_word(tmp_path):
-    """The command that began 42 hours of sampling."""
-    command = harness_command("run", "--task", "game24", "--paper", "--selector", "uniform")
-    done = run_to_end(command, cwd=tmp_path, stdin=subprocess.DEVNULL, timeout=600)
-    assert done.returncode == 2, done.stderr
-    assert "error: run: not begun, since it takes at most about" in done.stderr
-    assert not list(tmp_path.rglob("*.parquet"))
 
 
 @pytest.mark.parametrize(("patience_s", "probes"), [(60.0, [32, 32, 100]), (1e-6, [32, 32])])
-def test_a_probe_of_whole_responses_is_not_made_where_it_would_take_long(tmp_path, monkeypatch, patience_s, probes):
+def test_a_probe_of_whole_responses_is_not_made_where_it_would_take_long(plan, monkeypatch, patience_s, probes):
     monkeypatch.setattr(preflight, "PATIENCE_S", patience_s)
-    asked = {"task": "colours", "data": Path("100"), "engine": "toy", "max_tokens": 100}
-    plan = make_plan(
-        RunConfig(selectors=["shuffle"], store=tmp_path, plugin_files=(TOY,), **asked), Progress(quiet=True)
-    )
-    engine, seen = plan.sampling.engine, []
+    long = plan(data=Path("100"), max_tokens=100)
+    engine, seen = long.sampling.engine, []
     sample = engine.sample
 
     def watched(request):
@@ -165,7 +179,7 @@ def test_a_probe_of_whole_responses_is_not_made_where_it_would_take_long(tmp_pat
         return sample(request)
 
     engine.sample = watched
-    assert preflight.preflight(plan).seconds > 0
+    assert preflight.preflight(long).seconds > 0
     assert seen == probes
 
 
@@ -175,7 +189,7 @@ def at_a_terminal(tmp_path, answer):
     options = ("--task", "colours", "--plugin", TOY, "--selector", "shuffle", "--store", tmp_path / "runs", *HOURS)
     process = subprocess.Popen(harness_command("run", *options), stdin=terminal, stdout=terminal, stderr=terminal)
     os.close(terminal)
-    deadline = Timer(60, process.kill)  # a run that is begun after all would go on for hours
+    deadline = Timer(240, process.kill)  # a run that is begun after all would go on for hours
     deadline.start()
     shown, asked = b"", False
     with suppress(OSError):  # the terminal's end, once the process has gone
@@ -189,6 +203,7 @@ def at_a_terminal(tmp_path, answer):
     return process.wait(timeout=60), shown.decode()
 
 
+@pytest.mark.slow
 def test_at_a_terminal_a_run_of_hours_is_asked_about(tmp_path):
     code, shown = at_a_terminal(tmp_path, b"n\n")
     assert "run takes at most about" in shown

@@ -37,8 +37,8 @@ def test_with_one_budget_for_all_it_is_the_plain_share_and_the_mean_of_restricte
     stops = np.random.default_rng(1).geometric(0.15, 200)
     curve = kaplan_meier(np.minimum(stops, 20), stops <= 20, range(200))
     for k in (1, 4, 20):
-        found, cut = stops <= k, restricted(stops, k)
-        assert curve.solved(k) == pytest.approx((found.mean(), found.std() / np.sqrt(200)))
+        solved, cut = stops <= k, restricted(stops, k)
+        assert curve.solved(k) == pytest.approx((solved.mean(), solved.std() / np.sqrt(200)))
         assert curve.restricted_mean(k) == pytest.approx((cut.mean(), cut.std() / np.sqrt(200)))
 
 

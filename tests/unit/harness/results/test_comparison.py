@@ -1,0 +1,113 @@
+"""Two rows compared: on the problems and seeds that they share, by calls, or by hits at a budget."""
+
+from __future__ import annotations
+
+import pytest
+from support.cells import cell, entry, failed_cell, keep, subset_entry
+from support.refusals import refusal_of
+
+from harness.results.comparison import compare
+from harness.scoring import stats
+
+RANKS = {"spread": ([1, 3], [4, 4], [2, 6], [5, 5]), "shuffle": ([2, 2], [7, 5], [1, 1], [5, 5])}
+
+
+def entries(selector, **options):
+    return [entry(f"p{i}", ranks, **options) for i, ranks in enumerate(RANKS[selector])]
+
+
+@pytest.fixture
+def store(tmp_path):
+    """Compare cells, each kept in a folder and named by its key; options: `by` file or key."""
+
+    def call(*several, beside=(), by="key"):
+        paths = keep(tmp_path / "cells", *several)
+        keep(tmp_path / "cells", *beside)
+        names = [str(path) if by == "file" else path.stem for path in paths]
+        return compare(names, [tmp_path / "cells", tmp_path / "cells"])
+
+    return call
+
+
+def test_two_rankers_are_compared_by_calls_on_the_problems_that_they_share(store):
+    first = cell(entries("spread"))
+    second = cell([*entries("shuffle")[:3][::-1], entry("only here", [1, 1])], "shuffle")
+    value = store(first, second)
+    assert (value["problems"], value["left_out"], value["budget"]) == (3, 2, None)
+    assert value["samples_to_correct"] == pytest.approx([10 / 3, 9 / 3])
+    assert value["difference"] == pytest.approx(1 / 3)
+    assert value["ratio"] == pytest.approx(9 / 10)
+    assert value["fewer"] == [{"id": "p1", "first": 4.0, "second": 6.0}]
+    assert value["more"] == [{"id": "p2", "first": 4.0, "second": 1.0}]
+    assert (value["pass_at_budget"], value["same_pool"], value["seeds_left_out"]) == (None, True, 0)
+    assert {name: value["first"][name] for name in ("selector", "seeds", "trials", "trust")} == {
+        **{"selector": "spread", "seeds": [0], "trials": 2, "trust": "few problems"}
+    }
+    many = [cell([entry(f"p{i}", [1 + (i * k) % 5], c=1) for i in range(20)], str(k)) for k in (1, 3)]
+    value = store(*many)
+    assert value["difference_ci"][0] < value["difference"] < value["difference_ci"][1]
+    assert value["ratio_ci"][0] < value["ratio"] < value["ratio_ci"][1]
+    assert "no_interval" not in value
+
+
+def test_a_cell_compared_with_itself_differs_nowhere(store):
+    value = store(cell(entries("spread")), cell(entries("spread")))
+    assert (value["difference"], value["p"], value["fewer"], value["more"]) == (0, 1, [], [])
+
+
+def test_a_subset_method_is_compared_by_its_hits_at_the_telling_budget(store):
+    head = cell([subset_entry(f"p{i}", first) for i, first in enumerate(([4, 4], [1, 4], [4, 4], [8, 2]))], "head")
+    value = store(cell(entries("spread")), head)
+    assert (value["budget"], value["samples_to_correct"], value["ratio"], value["ratio_ci"]) == (2, None, None, None)
+    assert value["pass_at_budget"] == pytest.approx([2 / 8, 2 / 8])
+    assert value["difference"] == 0
+    assert value["fewer"] == [{"id": "p0", "first": 0.5, "second": 0.0}, {"id": "p2", "first": 0.5, "second": 0.0}]
+    assert [problem["id"] for problem in value["more"]] == ["p1", "p3"]
+    unsolvable = [cell([entry("p0", [9, 9], c=0)]), cell([subset_entry("p0", [9, 9], c=0)], "head")]
+    assert store(*unsolvable)["budget"] == 1
+
+
+def test_an_interval_that_says_nothing_is_none_with_its_reason(store):
+    absurd = [[entry("a", [a], c=1), entry("b", [b], c=1)] for a, b in ((1, 8), (8, 1))]
+    value = store(cell(absurd[0]), cell(absurd[1], "other"))
+    assert (value["difference_ci"], value["ratio_ci"]) == (None, None)
+    assert value["no_interval"] == {"difference_ci": stats.BEYOND_RANGE, "ratio_ci": stats.TOO_WIDE}
+    alone = store(cell(absurd[0][:1]), cell(absurd[1][:1], "other"))
+    assert set(alone["no_interval"].values()) == {stats.ONE_PROBLEM}
+
+
+def test_a_key_stands_for_all_its_seeds_and_a_file_for_itself(store):
+    spread = [cell(entries("spread"), seed=seed) for seed in (0, 1, 2)]
+    shuffle = [cell(entries("shuffle"), "shuffle", seed) for seed in (0, 1)]
+    value = store(shuffle[0], spread[2], beside=(*spread, *shuffle))
+    assert (value["first"]["seeds"], value["second"]["seeds"]) == ([0, 1], [0, 1])
+    assert (value["seeds_left_out"], value["same_pool"], value["problems"]) == (1, True, 4)
+    value = store(shuffle[0], spread[0], by="file")
+    assert (value["first"]["seeds"], value["second"]["seeds"], value["seeds_left_out"]) == ([0], [0], 0)
+    apart = store(shuffle[0], spread[2], by="file")  # no seed in common: all of each, and the pools differ
+    assert (apart["first"]["seeds"], apart["second"]["seeds"], apart["same_pool"]) == ([0], [2], False)
+
+
+def test_what_cannot_be_compared_is_one_line(store, tmp_path):
+    ranker = cell(entries("spread"))
+    other = [entry(f"other{i}", [1, 1]) for i in range(2)]
+    assert "have no problem in common" in refusal_of(store, ranker, cell(other))
+    few = [entry(f"p{i}", [1]) for i in range(4)]
+    assert "compare: the cells have 2 and 1 trials" in refusal_of(store, ranker, cell(few, "few"))
+    sizes = cell([subset_entry("p0", [1, 1], n=3, c=0), subset_entry("p1", [1, 1], n=1, c=1)], "head")
+    assert "the subsets have no common budget of 2" in refusal_of(store, ranker, sizes)
+    assert "failed (index 0): run it again" in refusal_of(store, ranker, failed_cell("twice", "index 0"))
+
+
+def test_a_key_is_looked_for_among_readable_cells_alone(tmp_path):
+    first, second = keep(tmp_path / "cells", cell(entries("spread")), cell(entries("shuffle"), "shuffle"))
+    for folder, content in (("conformance", "{}"), ("other", "no cell")):
+        (tmp_path / "cells" / folder).mkdir()
+        (tmp_path / "cells" / folder / f"{first.stem[:6]}{folder}.json").write_text(content)
+    (tmp_path / "cells" / "other" / f"{first.stem[:6]}other.json").rename(tmp_path / "cells" / "zz.json")
+    assert compare([first.stem[:6], second.stem], [tmp_path])["problems"] == 4
+    where = [tmp_path / "cells"]
+    assert refusal_of(compare, ["none", second.stem], where) == (
+        f"compare: no file 'none', and no cell whose key begins so in {where[0]}"
+    )
+    assert "compare: '' begins the keys of 3 cells (" in refusal_of(compare, ["", second.stem], where)

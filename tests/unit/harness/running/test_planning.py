@@ -1,0 +1,96 @@
+"""A plan names the stages of a run by all that makes them, and changes nothing on the disk."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from support.json_lines import write_json_lines
+from support.paths import TOY
+from support.refusals import refusal_of
+
+from harness.running.config import RunConfig
+from harness.running.planning import make_plan
+from harness.system.progress import Progress
+
+
+@pytest.fixture
+def plan(tmp_path):
+    """The plan of a run of the toy task with these options."""
+
+    def call(**options):
+        fixed = {
+            "selectors": ("spread",),
+            "task": "colours",
+            "engine": "toy",
+            "plugin_files": (TOY,),
+            "store": tmp_path,
+        }
+        return make_plan(RunConfig(**{**fixed, **options}), Progress(quiet=True))
+
+    return call
+
+
+def keys(plan):
+    """The key of each stage of a plan with one selector."""
+    [spec] = plan.selectors
+    work = plan.for_selector(spec)
+    stages = {"pool": work.pool, "embedding": plan.work.embeddings, "verdict": work.verdicts, "graded": work.graded}
+    stages |= {"audit": work.audits, "ranking": work.rankings}
+    return {name: stage.key for name, stage in stages.items() if stage}
+
+
+EVERY = {"pool", "embedding", "verdict", "audit", "ranking"}
+CHANGED = [  # options, and the stages that they make anew
+    ({"limit": 3}, set()),
+    ({"engine": "toy:group=5"}, set()),
+    ({"selectors": ("likely",)}, {"ranking"}),
+    ({"trials": 4}, {"ranking"}),
+    ({"embedder": "letters"}, {"embedding", "ranking"}),
+    ({"dim": 4}, {"embedding", "ranking"}),
+    *(({name: value}, EVERY) for name, value in (("n", 15), ("max_tokens", 9), ("seed", 1), ("model", "macaw"))),
+    ({"sampler": "nucleus:p=0.8"}, EVERY),
+    ({"split": "broken"}, EVERY),  # its prompts differ
+    ({"task": "keyed"}, EVERY | {"graded"}),
+]
+
+
+def test_a_stage_is_made_anew_by_what_it_depends_on_and_by_nothing_else(plan, tmp_path):
+    before = keys(plan())
+    made_anew = []
+    for options, _ in CHANGED:
+        after = keys(plan(**options))
+        made_anew.append((options, {name for name in before if after[name] != before[name]}))
+    assert made_anew == CHANGED
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_only_a_selector_that_reads_vectors_is_ranked_under_their_key(plan):
+    for selector, reads in (("shuffle", False), ("spread", True)):
+        work = plan(selectors=(selector,)).for_selector(selector)
+        assert (work.embeddings is not None, work.rankings.inputs["embedding"] is not None) == (reads, reads)
+    parts = plan(selectors=("shuffle:offset=2",)).for_selector("shuffle:offset=2").rankings.inputs["selector"]
+    assert (parts["name"], parts["params"], parts["dist"]) == ("shuffle", {"offset": 2}, "toy")
+
+
+def test_a_pool_file_has_its_own_problems_and_vectors_only_where_they_are_read(plan, tmp_path):
+    lines = [{"problem_id": "a", "responses": ["x", "y"], "correct": [True, False]}]
+    given = {"task": None, "pool": write_json_lines(tmp_path / "pool.jsonl", lines)}
+    plans = [plan(**given, selectors=("shuffle",)), plan(**given), plan(**given, embedder="letters")]
+    assert [(each.embedder, each.engine) for each in plans] == [("none", None), ("tfidf", None), ("letters", None)]
+    assert [problem.id for problem in plans[0].problems] == ["a"]
+
+
+REFUSED = [
+    ({"split": "tset"}, "task 'colours': no split 'tset' (did you mean 'test'?"),
+    ({"data": Path("0")}, "task 'colours': split 'test' has no problems"),
+    ({"engine": "stateless"}, "embedder 'hidden-mean' needs the model's hidden states, which engine 'stateless'"),
+    ({"sampler": "repexp-guided:beta=0.5"}, "cannot follow sampler 'repexp-guided:beta=0.5', which steers decoding"),
+    ({"max_tokens": 1001}, "toy: a parrot forgets after 1,000 tokens"),
+    ({"selectors": ("unheard",)}, "unknown selector 'unheard'"),
+]
+
+
+def test_what_cannot_be_carried_out_is_one_line(plan):
+    lines = [(refusal_of(plan, **options), message) for options, message in REFUSED]
+    assert [pair for pair in lines if pair[1] not in pair[0]] == []

@@ -1,0 +1,45 @@
+"""Curves of pass@k: their budgets, the shares of a problem, and a band that is seeded."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from harness.scoring import budget_curves
+from harness.scoring.metrics import Outcomes
+
+N, C = np.array([4, 4]), np.array([2, 0])
+
+
+def test_budgets_are_spread_evenly_on_a_log_axis_with_those_of_the_tables():
+    assert budget_curves.budgets(1) == [1]
+    assert budget_curves.budgets(6) == [1, 2, 3, 4, 5, 6]
+    ks = budget_curves.budgets(1000)
+    assert ks == sorted(set(ks))
+    assert {1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1000} <= set(ks)
+    assert 40 <= len(ks) + 10 <= 60
+
+
+def test_shares_are_exact_for_random_and_certain_for_the_oracle():
+    outcomes = Outcomes(N, C, 0 * N)
+    assert budget_curves.random_shares(outcomes, [1, 2]) == pytest.approx(np.array([[1 / 2, 5 / 6], [0, 0]]))
+    assert budget_curves.oracle_shares(outcomes, [1, 2, 4]).tolist() == [[1, 1, 1], [0, 0, 0]]
+
+
+def test_a_selector_has_the_share_of_trials_that_hit_within_each_budget():
+    ranker = Outcomes(N, C, 0 * N, ranks=np.array([[1, 3], [5, 5]]))
+    ks, shares = budget_curves.selected_shares(ranker, [1, 2, 4])
+    assert (ks, shares.tolist()) == ([1, 2, 4], [[0.5, 0.5, 1.0], [0, 0, 0]])
+    hits = {2: np.array([[1, 0], [0, 0]]), 1: np.array([[0, 0], [0, 0]]), 4: np.array([[1, 1]])}
+    ks, shares = budget_curves.selected_shares(Outcomes(N, C, 0 * N, hits=hits), [1])
+    assert (ks, shares.tolist()) == ([1, 2], [[0, 0.5], [0, 0]])
+
+
+def test_a_band_holds_the_middle_95_per_cent_of_resampled_means():
+    shares = np.random.default_rng(0).random((50, 2))
+    low, high = budget_curves.band(shares, 3)
+    assert (low < shares.mean(axis=0)).all()
+    assert (shares.mean(axis=0) < high).all()
+    assert high - low == pytest.approx(2 * 1.96 * shares.std(axis=0) / np.sqrt(50), rel=0.1)
+    assert [ends.tolist() for ends in budget_curves.band(shares, 3)] == [low.tolist(), high.tolist()]
+    assert budget_curves.band(shares, 4)[0].tolist() != low.tolist()
