@@ -1,0 +1,136 @@
+"""What a person sees: the columns that fit, and none that is cut."""
+
+from __future__ import annotations
+
+import io
+import re
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from rich.console import Console
+
+from harness.cli import result_tables as tables
+from harness.results.columns import chance
+from harness.results.leaderboard import Board
+from harness.results.rows import Row
+from harness.scoring import metrics
+from harness.scoring.metrics import Outcomes
+from harness.system import console as printing
+
+
+def row_of(selector, embedder="tfidf", subset=False, seed=0, **more):
+    rng = np.random.default_rng(seed)
+    c = rng.integers(1, 20, 120)
+    ranks = rng.integers(1, 40, (120, 5))
+    hits = {k: ranks <= k for k in metrics.budgets(256)} if subset else None
+    drawn = Outcomes(np.full(120, 256), c, np.zeros(120, int), None if subset else ranks, hits)
+    labels = {"task": "game24", "split": "heldout", "model": "tiny24", "engine": "transformers", "sampler": "vanilla"}
+    labels |= {"embedder": embedder, "selector": selector, "trials": 5, "seed": 0, "cell": "abc"}
+    about = {"grader": "game24 1", "conditions": {}, "disputed": None}
+    return Row(**labels, **about, **metrics.summary(drawn) | more)
+
+
+ROWS = [row_of("facility-location"), row_of("uniform", seed=1), row_of("kmedoids", subset=True)]
+
+
+@pytest.fixture
+def shown(monkeypatch):
+    """What `print_(value)` prints on a console of that width."""
+
+    def call(print_, *values, width):
+        out = io.StringIO()
+        for module in (tables, printing):
+            monkeypatch.setattr(module, "console", lambda *_: Console(file=out, width=width, highlight=False))
+        print_(*values)
+        return out.getvalue()
+
+    return call
+
+
+def table_lines(text):
+    return [
+        line.rstrip() for line in text.splitlines() if re.match(r" (random|oracle|anti|facility|uniform|kmed)", line)
+    ]
+
+
+def test_no_column_is_cut_and_no_line_is_wider_than_the_console(shown):
+    for width in (72, 80, 100, 120, 160):
+        text = shown(tables._results, ROWS, width=width)
+        assert "…" not in text, width
+        assert len(table_lines(text)) == 6, width  # nothing is folded over two lines
+        assert max(map(len, table_lines(text))) <= width
+
+
+def test_a_wide_console_shows_k95_with_the_calls_saved_p_and_the_gain_a_narrow_one_the_main_columns(shown):
+    row, text = ROWS[0], shown(tables._results, ROWS, width=170)
+    for part in ("pass@256", f"{row.k95} ({row.calls_saved:+d})", f"gain@{row.budget}"):
+        assert part in text
+    assert re.search(r"^ random \(exact\).* " + str(row.k95_random) + r"\s*$", text, re.M)
+    head = shown(tables._results, ROWS, width=80).split("random (exact)")[0]
+    for word in ("selector", "samples-to-", "improvement", "win/tie/loss", "pass@1"):
+        assert word in head
+    assert not [word for word in ("k95", "pass@4 ", "gain@") if word in head]
+    assert "pass@16" not in shown(tables._results, ROWS, width=72)
+
+
+def test_no_head_names_a_budget_where_there_is_none(shown):
+    nothing = dict.fromkeys(("budget", "p_budget", "win_budget", "tie_budget", "loss_budget"))
+    text = shown(tables._results, [replace(row, **nothing) for row in ROWS], width=170)
+    assert "None" not in text
+    assert "gain" in text
+
+
+def test_a_subset_method_shows_its_test_and_shares_at_the_budget(shown):
+    row = ROWS[2]
+    line = next(line for line in table_lines(shown(tables._results, ROWS, width=170)) if "kmedoids" in line)
+    shares = "/".join(f"{100 * getattr(row, name):.0f}" for name in ("win_budget", "tie_budget", "loss_budget"))
+    assert f"{shares} @{row.budget}" in line
+    assert chance(row.p_budget) in line.split()
+    low, high = row.gain_at_k_ci[str(row.budget)]
+    assert f"[{100 * low:+.1f}, {100 * high:+.1f}]" in line
+
+
+def test_rows_that_were_corrected_for_one_another_show_q_and_others_p(shown):
+    corrected = shown(tables._results, [replace(row, q_random=0.012345) for row in ROWS], width=170)
+    assert "0.012" in corrected
+    assert re.search(r"\bq\b", corrected)
+    assert re.search(r"\bp\b", shown(tables._results, ROWS, width=170))
+
+
+def test_a_chance_has_two_digits():
+    assert [chance(value) for value in (None, 2e-10, 0.00057, 0.5024)] == ["-", "<1e-9", "0.00057", "0.5"]
+
+
+def test_a_table_says_of_how_many_seeds_and_what_its_intervals_and_grades_are_worth(shown, tmp_path):
+    seeds = [replace(row, seeds=[0, 1, 2], disputed=4, trust="rough") for row in ROWS]
+    text = shown(tables.leaderboard, [Board({}, seeds, [("twice", "broke")])], [tmp_path], width=160)
+    for part in (
+        "5 trials, 3 seeds",
+        "failed: twice: broke",
+        "disputed grades: 4.",
+        f"intervals: {tables.TRUST['rough']}",
+    ):
+        assert part in text
+    rows = [replace(row, errors=3, flagged=True, trust="few problems") for row in ROWS]
+    text = shown(tables.results, rows * 3, tmp_path, width=160)
+    for part in (
+        f"intervals: {tables.TRUST['few problems']}.",
+        "verifier errors (counted as not correct): 3, over 1 %: the verifier needs a look",
+        f"cells: {tmp_path}/cells, 9 of them",
+    ):
+        assert part in text
+    assert f"cell: {tmp_path}/cells/abc.json" in shown(tables.results, ROWS, tmp_path, width=160)
+
+
+def test_what_could_not_be_estimated_is_a_dash(shown):
+    labels = {"task": "t", "split": "s", "model": "m", "sampler": "v", "n": 8}
+    counts = {"problems": 3, "solved": 2, "censored": 1, "responses": 1234}
+    about = {"share_solved": {"1": 0.5, "8": None}, "share_solved_se": {"1": 0.125}}
+    row = {**labels, **counts, **about, "restricted_mean": {"1": 1.5}, "restricted_mean_se": {"1": 0.25}}
+    lines = shown(tables.sequences, [row], width=120).splitlines()
+    assert [line.split() for line in lines if re.match(r" +[18] ", line)] == [
+        ["1", "50.0", "±", "12.5", "%", "1.50", "±", "0.25"],
+        ["8", "-", "-"],
+    ]
+    assert any("3 problems, 2 solved, 1 censored; 1,234 responses." in line for line in lines)
