@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import pytest
 import typer.main
 from support.processes import printed_by
 from support.refusals import error_line
@@ -40,21 +39,6 @@ def test_every_command_answers_help(harness):
         assert outcome.code == 0, command
         assert "Usage:" in outcome.out
     assert harness("--version").out == f"diversity-harness {__version__}\n"
-
-
-def test_whatever_a_command_raises_is_one_line_and_a_fault_of_ours_a_traceback(harness, monkeypatch):
-    def raising(failure):
-        def call():
-            raise failure
-
-        monkeypatch.setattr("harness.cli.app.complete", lambda: call)
-
-    raising(OSError(13, "no entry", "/some/path"))
-    assert error_line(harness()) == "error: no entry: /some/path"
-    for failure in (OSError("no path"), ZeroDivisionError()):
-        raising(failure)
-        with pytest.raises(type(failure)):
-            harness()
 
 
 def test_a_wrong_input_is_one_clear_line_and_exit_code_2(toy, harness, tmp_path):

@@ -121,16 +121,3 @@ def test_a_table_says_of_how_many_seeds_and_what_its_intervals_and_grades_are_wo
     ):
         assert part in text
     assert f"cell: {tmp_path}/cells/abc.json" in shown(tables.results, ROWS, tmp_path, width=160)
-
-
-def test_what_could_not_be_estimated_is_a_dash(shown):
-    labels = {"task": "t", "split": "s", "model": "m", "sampler": "v", "n": 8}
-    counts = {"problems": 3, "solved": 2, "censored": 1, "responses": 1234}
-    about = {"share_solved": {"1": 0.5, "8": None}, "share_solved_se": {"1": 0.125}}
-    row = {**labels, **counts, **about, "restricted_mean": {"1": 1.5}, "restricted_mean_se": {"1": 0.25}}
-    lines = shown(tables.sequences, [row], width=120).splitlines()
-    assert [line.split() for line in lines if re.match(r" +[18] ", line)] == [
-        ["1", "50.0", "±", "12.5", "%", "1.50", "±", "0.25"],
-        ["8", "-", "-"],
-    ]
-    assert any("3 problems, 2 solved, 1 censored; 1,234 responses." in line for line in lines)

@@ -14,15 +14,13 @@ from harness_plugins.samplers.plain import Vanilla
 def test_a_probe_measures_lengths_vectors_and_verdicts_of_four_problems():
     measured = probe.probe(Colours(), Parrot(), Vanilla(), max_tokens=8)
     assert (measured.responses, measured.response_tokens, measured.width) == (4 * 64, 3.0, 8)
-    assert measured.token_s > 0
-    assert measured.verdict_s > 0
-    assert measured.response_bytes > 0
+    assert min(measured.token_s, measured.verdict_s, measured.response_bytes) > 0
 
 
 def test_what_cannot_be_measured_is_left_out_and_no_response_is_an_error(monkeypatch):
-    assert probe.probe(Keyed(13), Stateless(), Vanilla(), max_tokens=8).verdict_s is None  # refuses 13 colours
-    assert probe.probe(Keyed(13), Stateless(), Vanilla(), max_tokens=8, unsafe_exec=True).verdict_s > 0
-    assert probe.probe(Colours(), Stateless(), Vanilla(), max_tokens=8).width is None
+    refused = probe.probe(Keyed(13), Stateless(), Vanilla(), max_tokens=8)  # it does not grade 13 colours
+    assert (refused.verdict_s, refused.width) == (None, None)
+    assert probe.probe(Keyed(13), Parrot(), Vanilla(), max_tokens=8, unsafe_exec=True).verdict_s > 0
     monkeypatch.setattr(probe, "SECONDS", 0.0)
     monkeypatch.setattr(Parrot, "sample", cut_short(Parrot.sample))
     measured = probe.probe(Colours(), Parrot(), Vanilla(), max_tokens=800)

@@ -10,7 +10,6 @@ from support.paths import TOY
 from harness.results import cells
 from harness.running import pipeline
 from harness.running.config import RunConfig
-from harness.store import shards
 from harness.system.progress import Progress
 from harness_plugins.doctor import damage, tables
 
@@ -25,42 +24,27 @@ def store(tmp_path):
     return tmp_path
 
 
-def files_of(store: Path, kind: str, pattern: str) -> list[Path]:
-    return sorted(store.glob(f"{kind}/**/{pattern}"))
-
-
-def test_what_a_run_makes_again_is_deleted_and_what_cost_money_is_set_aside_with_what_was_made_from_it(store):
-    pool, other = files_of(store, "pool", "*.parquet")[:2]
-    damaged = {
-        pool: "--repair sets it aside; its problem is then sampled again",
-        files_of(store, "cells", "*.json")[0]: "--repair sets it aside",
-        files_of(store, "verdict", "manifest.json")[0]: "--repair sets it aside",
-        files_of(store, "ranking", f"{other.stem}.json")[0]: "--repair deletes it; the next run makes it again",
-    }
-    for path in damaged:
+def test_what_a_run_makes_again_is_deleted_and_records_and_manifests_are_set_aside(store):
+    cell, manifest = next(store.glob("cells/*.json")), next(store.glob("verdict/*/manifest.json"))
+    ranking = next(store.glob("ranking/*/test_1.*.json"))
+    for path in (cell, manifest, ranking):
         path.write_bytes(path.read_bytes()[:-2])
-    short = files_of(store, "embedding", f"{other.stem}.safetensors")[0]
-    shards.write_vectors(short, shards.read_vectors(short)[:5])
-    damaged[short] = "--repair deletes it; the next run makes it again"
     listed = damage.diagnosis(store, RECORDS, Progress())
-    assert {Path(fault["path"]): fault["cure"] for fault in listed["faults"]} == damaged
-    assert all(fault["left"] for fault in listed["faults"])
-    assert all(path.exists() for path in damaged)
+    assert {Path(fault["path"]): fault["cure"] for fault in listed["faults"] if fault["left"]} == {
+        cell: "--repair sets it aside",
+        manifest: "--repair sets it aside",
+        ranking: "--repair deletes it; the next run makes it again",
+    }
     repaired = damage.diagnosis(store, RECORDS, Progress(), repair=True)
-    assert not any(fault["left"] for fault in repaired["faults"])
-    aside = sorted(f"{path}.damaged" for path, cure in damaged.items() if "aside" in cure)
-    assert repaired["set_aside"] == aside
-    assert not any(path.exists() for path in damaged)
-    assert files_of(store, "embedding", f"{pool.stem}.*") == files_of(store, "ranking", f"{pool.stem}.*") == []
-    lines = damage.shown(repaired | {"adopted": 2}).splitlines()
-    assert lines[0].startswith(f"{pool} ")
-    assert lines[0].endswith(": done (--repair sets it aside; its problem is then sampled again)")
-    assert lines[-1].endswith(": 0 faults, 2 adopted, 3 set aside as NAME.damaged")
-    assert damage.diagnosis(store, RECORDS, Progress())["faults"] == []
+    assert repaired["set_aside"] == [f"{cell}.damaged", f"{manifest}.damaged"]
+    assert not ranking.exists()
+    *lines, last = damage.shown(repaired | {"adopted": 2}).splitlines()
+    assert [line for line in lines if line.endswith(": done (--repair deletes it; the next run makes it again)")]
+    assert last.endswith(": 0 faults, 2 adopted, 2 set aside as NAME.damaged")
 
 
 def test_a_name_that_is_taken_is_not_overwritten(store):
-    path = files_of(store, "pool", "*.parquet")[0]
+    path = next(store.glob("pool/*/*.parquet"))
     for content in (b"first", b"second"):
         path.write_bytes(content)
         damage.diagnosis(store, RECORDS, Progress(), repair=True)

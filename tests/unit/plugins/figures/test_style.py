@@ -22,11 +22,3 @@ def test_a_log_axis_has_ticks_and_holds_what_it_was_given(low, high):
         left, right = axes.get_xlim()
         assert left < low <= high < right
         assert 2 <= sum(left <= tick <= right for tick in axes.xaxis.get_majorticklocs()) <= 9
-
-
-def test_panels_stand_in_rows_of_at_most_three():
-    pytest.importorskip("matplotlib")
-    for count, rows_and_columns in ((1, (1, 1)), (2, (1, 2)), (3, (1, 3)), (4, (2, 2)), (5, (2, 3))):
-        figure, axes = style.panels("a title " * 20, count)
-        assert len(axes) == len(figure.axes) == count
-        assert axes[0].get_gridspec().get_geometry() == rows_and_columns
