@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import os
 import re
 import sys
@@ -49,14 +47,10 @@ def test_a_figure_is_a_pdf_a_png_and_the_table_it_was_drawn_from(harness, tables
     assert table.read_text() == drawing.as_csv(tables["likelihoods"])
 
 
-def test_a_csv_has_six_digits_and_leaves_missing_values_empty(tables):
-    for name, rows in tables.items():
-        lines = list(csv.DictReader(io.StringIO(drawing.as_csv(rows))))
-        assert len(lines) == len(rows)
-        assert all(value == float(f"{value:.6g}") for row in rows for value in row.values() if type(value) is float)
-        for line, row in zip(lines, rows, strict=True):
-            shown = {key: str(value) for key, value in row.items() if value not in (None, "")}
-            assert {key: text for key, text in line.items() if text} == shown, name
+def test_a_table_has_six_digits_and_a_csv_leaves_missing_values_empty(tables):
+    rows = [row for table in tables.values() for row in table]
+    assert all(value == float(f"{value:.6g}") for row in rows for value in row.values() if type(value) is float)
+    assert drawing.as_csv([{"a": 0.5, "b": None}, {"c": "x"}]) == "a,b,c\n0.5,,\n,,x\n"
 
 
 def test_every_figure_can_be_drawn_and_has_its_title_axes_and_units(tables):

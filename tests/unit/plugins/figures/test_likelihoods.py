@@ -15,14 +15,6 @@ from support.paths import TOY
 from harness.store import shards
 from harness_plugins.figures import likelihoods
 
-PARROT = {"model": "parrot", "sampler": "vanilla", "embedder": "hidden-mean"}
-
-
-def folder_of(store, cells, kind, selector="spread"):
-    """The folder of the shards that a cell of the parrot was made from."""
-    labels = PARROT if selector == "spread" else {"model": "parrot", "sampler": "vanilla"}
-    return store / kind / cell_of(cells, selector=selector, **labels)["inputs"][kind]["key"]
-
 
 def check_histogram(rows, indices, n=16):
     values = [-index / n / 3 for index in indices]
@@ -35,30 +27,28 @@ def check_histogram(rows, indices, n=16):
         assert inside <= row["count"] <= inside + near
 
 
-def test_likelihoods_counts_all_the_first_picks_and_the_correct_ones(figure_store, cells):
-    verdicts = folder_of(figure_store, cells, "verdict", "likely")
-    correct = []
-    for path in sorted(folder_of(figure_store, cells, "pool", "likely").glob("*.parquet")):
-        said = shards.read_verdicts(verdicts / path.name)
-        correct += [i for i, verdict in enumerate(said) if verdict == "correct"]
-    groups = defaultdict(list)
-    for row in rows_of("likelihoods", cells, selector="likely", k=3, store=figure_store, **PARROT):
+@pytest.mark.parametrize("selector", ["likely", "spread"])
+def test_all_responses_first_picks_beyond_the_first_correct_and_correct_ones_are_counted(figure_store, cells, selector):
+    labels = {"model": "parrot", "sampler": "vanilla"} | ({"embedder": "letters"} if selector == "spread" else {})
+    inputs = cell_of(cells, selector=selector, **labels)["inputs"]
+    folders = {kind: figure_store / kind / key["key"] for kind, key in inputs.items() if kind in ("pool", "verdict")}
+    correct, first, notes, groups = [], [], [], defaultdict(list)
+    for path in sorted(folders["pool"].glob("*.parquet")):
+        verdicts = shards.read_verdicts(folders["verdict"] / path.name)
+        correct += [i for i, verdict in enumerate(verdicts) if verdict == "correct"]
+        first += [0, 1, 2] * 5
+    if selector == "spread":
+        first = []
+        for path in sorted((figure_store / "embedding" / inputs["embedding"]["key"]).glob("*.safetensors")):
+            h = shards.load_tensors(path.read_bytes())["vectors"].astype(float)
+            first += np.argsort(-((h - h.mean(axis=0)) ** 2).sum(axis=1), kind="stable")[:3].tolist() * 5
+    options = {"selector": selector, "k": 3, "store": figure_store, "say": notes.append}
+    for row in rows_of("likelihoods", cells, **options, **labels):
         groups[row["group"]].append(row)
     assert list(groups) == ["all responses", "first 3 picks", "correct responses"]
-    check_histogram(groups["all responses"], [*range(16)] * 23)
-    check_histogram(groups["first 3 picks"], [0, 1, 2] * 23 * 5)
-    check_histogram(groups["correct responses"], correct)
+    for rows, indices in zip(groups.values(), ([*range(16)] * 23, first, correct), strict=True):
+        check_histogram(rows, indices)
     assert correct
-
-
-def test_likelihoods_picks_on_beyond_the_first_correct_response_as_the_selector_would(figure_store, cells):
-    first, notes = [], []
-    for path in sorted(folder_of(figure_store, cells, "embedding").glob("*.safetensors")):
-        h = shards.load_tensors(path.read_bytes())["vectors"].astype(float)
-        h -= h.mean(axis=0)
-        first += np.argsort(-(h**2).sum(axis=1), kind="stable")[:4].tolist() * 5
-    rows = rows_of("likelihoods", cells, k=4, store=figure_store, say=notes.append, **PARROT)
-    check_histogram([row for row in rows if row["group"] == "first 4 picks"], first)
     assert notes == []
 
 
