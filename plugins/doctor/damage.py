@@ -73,7 +73,7 @@ def diagnosis(root: Path, records: Records, progress: Progress, repair: bool = F
             shown.advance()
     faults += _wrong_lengths(root, {fault.path for fault in faults})
     rows = [fault.row() | {"left": not (repair and _repaired(root, fault))} for fault in faults]
-    aside = sorted(str(path) for path in root.glob(f"*/*/*{ASIDE}*"))
+    aside = sorted(str(path) for place in ("*/*", "*/*/*") for path in root.glob(f"{place}{ASIDE}*"))  # records, shards
     return {"store": str(root), "files": len(files), "faults": rows, "set_aside": aside}
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import glob
-import json
 import re
 import shlex
 import subprocess
@@ -11,6 +10,7 @@ import sys
 
 import pytest
 from support.documents import code_blocks
+from support.json_lines import read_json_lines, write_json_lines
 from support.paths import ROOT
 
 
@@ -20,38 +20,32 @@ def test_the_contributing_guides_selector_has_15_lines_appears_in_the_list_and_r
     plugin = tmp_path / "farthest.py"
     plugin.write_text(source)
     rows = harness("list", "selectors", "--plugin", plugin, "--json").rows
-    assert {"name": "farthest", "what": "Farthest from the pool's mean first."}.items() <= {
-        key: value for row in rows if row["name"] == "farthest" for key, value in row.items()
-    }.items()
-    outcome = toy("--selector", "farthest", "--selector", "uniform", "--plugin", plugin)
+    assert [row["what"] for row in rows if row["name"] == "farthest"] == ["Farthest from the pool's mean first."]
+    outcome = toy("--selector", "farthest", "--plugin", plugin)
     assert outcome.code == 0, outcome.err
     assert outcome.rows[0]["samples_to_correct"] >= 1
 
 
 def test_the_plugin_pages_task_embedder_and_sampler_run(harness, tmp_path):
-    sums, lengths, top = code_blocks("docs/plugins.md", "python")
-    for name, source in (("sums", sums), ("lengths", lengths), ("top", top)):
+    plugins = []
+    for name, source in zip(("sums", "lengths", "top"), code_blocks("docs/plugins.md", "python"), strict=True):
         (tmp_path / f"{name}.py").write_text(source)
-    pool = tmp_path / "pool.jsonl"
-    pool.write_text(json.dumps({"problem_id": "1+7", "responses": ["It is 9.", "8", "Is it 8"]}) + "\n")
-    plugins = [part for name in ("sums", "lengths", "top") for part in ("--plugin", tmp_path / f"{name}.py")]
+        plugins += ["--plugin", tmp_path / f"{name}.py"]
+    pool = write_json_lines(tmp_path / "pool.jsonl", [{"problem_id": "1+7", "responses": ["It is 9.", "8", "Is it 8"]}])
     options = ("--task", "sums", "--embedder", "lengths", "--selector", "repexp", "--store", tmp_path / "runs")
     outcome = harness("run", "--pool", pool, *options, *plugins, "--json")
     assert outcome.code == 0, outcome.err
     assert outcome.rows[0]["samples_to_correct_random"] == pytest.approx(4 / 3)
-    assert "top_k" in code_blocks("docs/plugins.md", "python")[2]
     assert "top-50" in harness("list", "samplers", *plugins).out
 
 
 def test_the_pools_pages_layout_reads_its_file(harness, tmp_path):
     (tmp_path / "acme.py").write_text(code_blocks("docs/pools.md", "python")[0])
-    log = tmp_path / "log.jsonl"
-    log.write_text(json.dumps({"q": "1 + 1?", "candidates": [{"text": "2"}, {"text": "3"}]}) + "\n")
+    log = write_json_lines(tmp_path / "log.jsonl", [{"q": "1 + 1?", "candidates": [{"text": "2"}, {"text": "3"}]}])
     options = ("--plugin", tmp_path / "acme.py", "--store", tmp_path / "runs")
     outcome = harness("pool", "import", log, *options, "--json")
     assert (outcome.code, outcome.rows["problems"], outcome.rows["n"]) == (0, 1, 2)
     assert "pool: read as acme samples" in outcome.err
-    assert "Logs of acme" in harness("list", "layouts", "--plugin", tmp_path / "acme.py").out
 
 
 def test_the_pools_pages_script_makes_the_gpt4_pool(harness, shared_data, tmp_path):
@@ -66,25 +60,33 @@ def test_the_pools_pages_script_makes_the_gpt4_pool(harness, shared_data, tmp_pa
 def test_the_readmes_quick_commands_are_those_of_the_makefile():
     commands = [line for block in code_blocks("README.md", "sh") for line in block.splitlines()]
     assert "make run" in [line.split("#")[0].strip() for line in commands]
-    makefile = (ROOT / "Makefile").read_text()
-    for line in commands:
-        words = shlex.split(line, comments=True)
-        if words[:1] == ["make"]:
-            assert re.search(rf"^{words[1]}:", makefile, re.M)
+    targets = {words[1] for line in commands if (words := shlex.split(line, comments=True))[:1] == ["make"]}
+    assert targets <= set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.M))
+
+
+@pytest.mark.slow
+def test_the_tracking_pages_own_tracker_runs_as_it_stands(harness, tmp_path, monkeypatch):
+    (command,) = re.findall(r"^harness run .*--track lines.*$", (ROOT / "docs" / "tracking.md").read_text(), re.M)
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "lines.py").write_text(code_blocks("docs/tracking.md", "python")[0])
+    outcome = harness(*shlex.split(command)[1:])
+    assert outcome.code == 0, outcome.err
+    (line,) = read_json_lines(tmp_path / "mine.jsonl")
+    assert line["row"] == "game24/tiny24/transformers/vanilla/none/uniform"
+    assert line["problems"] == 5
 
 
 @pytest.mark.slow
 def test_the_guide_for_a_new_selector_runs_as_it_stands(harness, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "farthest.py").write_text(code_blocks("docs/a-new-selector.md", "python")[0])
-    said = ""
-    for block in code_blocks("docs/a-new-selector.md", "sh"):
-        for line in block.splitlines():
-            outcome = harness(*shlex.split(line)[1:])
-            assert outcome.code == 0, f"{line}: {outcome.err}"
-            said += outcome.out
-    assert "0 failed" in said
-    assert "all cells can be counted" in said
+    printed = ""
+    for line in (line for block in code_blocks("docs/a-new-selector.md", "sh") for line in block.splitlines()):
+        outcome = harness(*shlex.split(line)[1:])
+        assert outcome.code == 0, f"{line}: {outcome.err}"
+        printed += outcome.out
+    assert "0 failed" in printed
+    assert "all cells can be counted" in printed
     table = (tmp_path / "mine" / "leaderboard.md").read_text()
     assert table.count("| farthest |") == 2
     assert "| passes " in table

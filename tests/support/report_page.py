@@ -53,6 +53,12 @@ def parsed(path):
     return json.loads(data), reader.found, reader.tags
 
 
+def picks_of(data, name):
+    """A selector's picks of each problem shown."""
+    place = [selector["name"] for selector in data["selectors"]].index(name)
+    return [problem["picks"][place] for problem in data["problems"]]
+
+
 def policy(path):
     """The page's Content-Security-Policy."""
     return re.search(r'Content-Security-Policy" content="([^"]+)"', path.read_text())[1]

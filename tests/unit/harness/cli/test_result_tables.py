@@ -12,6 +12,7 @@ from rich.console import Console
 
 from harness.cli import result_tables as tables
 from harness.results.columns import chance
+from harness.results.leaderboard import Board
 from harness.results.rows import Row
 from harness.scoring import metrics
 from harness.scoring.metrics import Outcomes
@@ -53,43 +54,31 @@ def table_lines(text):
     ]
 
 
-@pytest.mark.parametrize("width", [80, 100, 120, 160])
-def test_no_column_is_cut_and_no_line_is_wider_than_the_console(shown, width):
-    text = shown(tables._results, ROWS, width=width)
-    assert "…" not in text
-    assert len(table_lines(text)) == 6  # nothing is folded over two lines
-    assert max(map(len, table_lines(text))) <= width
+def test_no_column_is_cut_and_no_line_is_wider_than_the_console(shown):
+    for width in (72, 80, 100, 120, 160):
+        text = shown(tables._results, ROWS, width=width)
+        assert "…" not in text, width
+        assert len(table_lines(text)) == 6, width  # nothing is folded over two lines
+        assert max(map(len, table_lines(text))) <= width
 
 
-@pytest.mark.parametrize("width", [80, 170])
-def test_no_head_names_a_budget_where_there_is_none(shown, width):
-    nothing = dict.fromkeys(("budget", "p_budget", "win_budget", "tie_budget", "loss_budget"))
-    text = shown(tables._results, [replace(row, **nothing) for row in ROWS], width=width)
-    assert "None" not in text
-    assert "gain" in text or width == 80
-
-
-def test_a_wide_console_shows_k95_with_the_calls_saved_p_and_the_gain(shown):
-    text = shown(tables._results, ROWS, width=170)
-    row = ROWS[0]
-    assert "pass@256" in text
-    assert f"{row.k95} ({row.calls_saved:+d})" in text
-    assert f"gain@{row.budget}" in text
+def test_a_wide_console_shows_k95_with_the_calls_saved_p_and_the_gain_a_narrow_one_the_main_columns(shown):
+    row, text = ROWS[0], shown(tables._results, ROWS, width=170)
+    for part in ("pass@256", f"{row.k95} ({row.calls_saved:+d})", f"gain@{row.budget}"):
+        assert part in text
     assert re.search(r"^ random \(exact\).* " + str(row.k95_random) + r"\s*$", text, re.M)
-
-
-def test_a_narrow_console_keeps_the_main_columns(shown):
-    text = shown(tables._results, ROWS, width=80)
-    head = text.split("random (exact)")[0]
+    head = shown(tables._results, ROWS, width=80).split("random (exact)")[0]
     for word in ("selector", "samples-to-", "improvement", "win/tie/loss", "pass@1"):
         assert word in head
-    assert "k95" not in head
-    assert "pass@4 " not in head
-
-
-def test_a_very_narrow_console_still_shows_whole_columns(shown):
+    assert not [word for word in ("k95", "pass@4 ", "gain@") if word in head]
     assert "pass@16" not in shown(tables._results, ROWS, width=72)
-    assert max(map(len, table_lines(shown(tables._results, ROWS, width=72)))) <= 72
+
+
+def test_no_head_names_a_budget_where_there_is_none(shown):
+    nothing = dict.fromkeys(("budget", "p_budget", "win_budget", "tie_budget", "loss_budget"))
+    text = shown(tables._results, [replace(row, **nothing) for row in ROWS], width=170)
+    assert "None" not in text
+    assert "gain" in text
 
 
 def test_a_subset_method_shows_its_test_and_shares_at_the_budget(shown):
@@ -98,28 +87,37 @@ def test_a_subset_method_shows_its_test_and_shares_at_the_budget(shown):
     shares = "/".join(f"{100 * getattr(row, name):.0f}" for name in ("win_budget", "tie_budget", "loss_budget"))
     assert f"{shares} @{row.budget}" in line
     assert chance(row.p_budget) in line.split()
-    ends = row.gain_at_k_ci[str(row.budget)]
-    assert f"[{100 * ends[0]:+.1f}, {100 * ends[1]:+.1f}]" in line
+    low, high = row.gain_at_k_ci[str(row.budget)]
+    assert f"[{100 * low:+.1f}, {100 * high:+.1f}]" in line
 
 
 def test_rows_that_were_corrected_for_one_another_show_q_and_others_p(shown):
-    corrected = [replace(row, q_random=0.012345) for row in ROWS]
-    assert "0.012" in shown(tables._results, corrected, width=170)
-    assert re.search(r"\bq\b", shown(tables._results, corrected, width=170))
+    corrected = shown(tables._results, [replace(row, q_random=0.012345) for row in ROWS], width=170)
+    assert "0.012" in corrected
+    assert re.search(r"\bq\b", corrected)
     assert re.search(r"\bp\b", shown(tables._results, ROWS, width=170))
 
 
-@pytest.mark.parametrize(("value", "text"), [(None, "-"), (2e-10, "<1e-9"), (0.00057, "0.00057"), (0.5024, "0.5")])
-def test_a_chance_has_two_digits(value, text):
-    assert chance(value) == text
+def test_a_chance_has_two_digits():
+    assert [chance(value) for value in (None, 2e-10, 0.00057, 0.5024)] == ["-", "<1e-9", "0.00057", "0.5"]
 
 
-def test_a_table_of_several_seeds_says_so_and_a_leaderboard_says_what_its_intervals_are_worth(shown, tmp_path):
-    from harness.results.leaderboard import Board
-
-    rows = [replace(row, seeds=[0, 1, 2], disputed=4) for row in ROWS]
-    text = shown(tables.leaderboard, [Board({}, rows, [("twice", "broke")])], [tmp_path], width=120)
-    assert "5 trials, 3 seeds" in text
-    assert "failed: twice: broke" in text
-    assert "disputed grades: 4." in text
-    assert f"intervals: {tables.TRUST.get(rows[0].trust, 'nominal')}" in text
+def test_a_table_says_of_how_many_seeds_and_what_its_intervals_and_grades_are_worth(shown, tmp_path):
+    seeds = [replace(row, seeds=[0, 1, 2], disputed=4, trust="rough") for row in ROWS]
+    text = shown(tables.leaderboard, [Board({}, seeds, [("twice", "broke")])], [tmp_path], width=160)
+    for part in (
+        "5 trials, 3 seeds",
+        "failed: twice: broke",
+        "disputed grades: 4.",
+        f"intervals: {tables.TRUST['rough']}",
+    ):
+        assert part in text
+    rows = [replace(row, errors=3, flagged=True, trust="few problems") for row in ROWS]
+    text = shown(tables.results, rows * 3, tmp_path, width=160)
+    for part in (
+        f"intervals: {tables.TRUST['few problems']}.",
+        "verifier errors (counted as not correct): 3, over 1 %: the verifier needs a look",
+        f"cells: {tmp_path}/cells, 9 of them",
+    ):
+        assert part in text
+    assert f"cell: {tmp_path}/cells/abc.json" in shown(tables.results, ROWS, tmp_path, width=160)

@@ -1,0 +1,48 @@
+"""A run that is interrupted, or whose disk is full, is one clear line and keeps what was finished."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import subprocess
+
+import pytest
+from support.paths import TOY
+from support.processes import harness_command, wait_for
+
+
+@pytest.mark.slow
+def test_ctrl_c_keeps_what_is_finished_and_says_so_after_plain_lines_of_progress(tmp_path):
+    options = ("--task", "colours", "--engine", "toy:delay_s=0.3,group=1", "--plugin", TOY, "--selector", "shuffle")
+    command = harness_command("run", *options, "--store", tmp_path)
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    wait_for(lambda: len(list(tmp_path.rglob("*.parquet"))) > 1, 60, "the second shard")
+    process.send_signal(signal.SIGINT)
+    _, err = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert "interrupted: what is finished is kept" in err
+    assert "Traceback" not in err
+    assert re.search(r"^sample: \d+/96 responses, \d+/s, \d+ s left$", err, re.M)
+    assert "\x1b" not in err
+
+
+@pytest.mark.skipif(os.name != "posix" or os.geteuid() != 0, reason="needs root to mount a small tmpfs")
+def test_a_full_disk_is_one_clear_line_and_what_was_finished_is_kept(toy, tmp_path):
+    small = tmp_path / "small"
+    small.mkdir()
+    mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=80k", "tmpfs", str(small)], capture_output=True)
+    if mounted.returncode:
+        pytest.skip(f"cannot mount a tmpfs here: {mounted.stderr.decode().strip()}")
+    try:
+        outcome = toy("--selector", "shuffle", "--data", "30", store=small)
+        assert outcome.code == 2
+        assert "no space left" in outcome.err
+        assert "Traceback" not in outcome.err
+        assert list(small.rglob("*.parquet"))
+        subprocess.run(["mount", "-o", "remount,size=30m", str(small)], check=True)
+        outcome = toy("--selector", "shuffle", "--data", "30", store=small)
+        assert outcome.code == 0
+        assert "pool: reused for" in outcome.err
+    finally:
+        subprocess.run(["umount", str(small)], check=True)

@@ -1,0 +1,49 @@
+"""One store with cells enough for every figure, made once: tests that change cells get copies."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+from support.paths import TOY
+
+from harness.running import grid, pipeline
+from harness.running.config import RunConfig
+from harness.system.progress import Progress
+
+
+@pytest.fixture(scope="session")
+def figure_store(tmp_path_factory):
+    """The store: two samplers, two embedders, three models, four selectors, 23 problems. Not to be changed."""
+    root = tmp_path_factory.mktemp("figures")
+    fixed = {"task": "colours", "engine": "toy", "data": Path("23"), "plugin_files": (TOY,), "store": root}
+    kinds = "selector=spread+shuffle+head+likely,embedder=hidden-mean+letters,sampler=vanilla+low-temp"
+    grid.run(RunConfig(selectors=(), grid=kinds, **fixed), Progress())
+    for seed, model in enumerate(("crow", "jay"), 1):
+        pipeline.run(RunConfig(selectors=("spread",), model=model, seed=seed, **fixed), Progress())
+    return root
+
+
+@pytest.fixture(scope="session")
+def cells(figure_store):
+    """The folder of its cells. Not to be changed."""
+    return figure_store / "cells"
+
+
+@pytest.fixture
+def copied_cells(cells, tmp_path):
+    """A copy of the folder."""
+    return Path(shutil.copytree(cells, tmp_path / "runs" / "cells"))
+
+
+@pytest.fixture
+def runs(toy, tmp_path):
+    """Add to the toy's store by `runs(ARGS)`; gives the folder of its cells."""
+
+    def call(*args):
+        outcome = toy(*args)
+        assert outcome.code == 0, outcome.err
+        return tmp_path / "runs" / "cells"
+
+    return call

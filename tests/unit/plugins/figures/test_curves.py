@@ -1,0 +1,151 @@
+"""`samplers`, `representations` and `passk`: each curve is recomputed from the cells' files."""
+
+from __future__ import annotations
+
+import statistics
+from collections import defaultdict
+
+import pytest
+from support.figure_cells import cell_of, close, exact_pass, expected_calls, mean_calls, refused, rows_of, share_solved
+
+from harness.results import cells as stored
+from harness_plugins.figures import curves, style
+
+
+def random_share(entries, k):
+    return statistics.fmean(exact_pass(entry, k) for entry in entries)
+
+
+def test_samplers_shows_random_and_the_selector_over_each_samplers_pool(cells):
+    notes, drawn = [], set()
+    for row in rows_of("samplers", cells, embedder="hidden-mean", say=notes.append):
+        labels = {"sampler": row["series"], "model": "parrot", "embedder": "hidden-mean", "selector": "spread"}
+        entries, is_random = cell_of(cells, **labels)["problems"], row["by"] == "random"
+        assert row["passed"] == close((random_share if is_random else share_solved)(entries, row["k"]))
+        assert row["selector"] == ("" if is_random else "spread")
+        drawn.add((row["series"], row["by"], row["k"]))
+    both = [(sampler, by) for sampler in ("low-temp", "vanilla") for by in ("random", "selector")]
+    assert drawn == {(*pair, k) for pair in both for k in range(1, 17)}
+    assert "left out: colours · crow, which was run with one sampler (vanilla)" in notes
+
+
+def test_representations_shows_curves_and_calls_of_every_embedder(cells):
+    rows = rows_of("representations", cells, model="parrot", sampler="vanilla")
+    for row in rows:
+        if row["series"] == curves.RANDOM:
+            continue
+        cell = cell_of(cells, model="parrot", sampler="vanilla", selector="spread", embedder=row["series"])
+        if row["measure"] == "pass@k":
+            assert row["passed"] == close(share_solved(cell["problems"], row["k"]))
+            assert row["low"] <= row["passed"] <= row["high"]
+        else:
+            random = statistics.fmean(map(expected_calls, cell["problems"]))
+            assert row["calls"] == close(statistics.fmean(map(mean_calls, cell["problems"])))
+            low, high = stored.row(cell).to_json()["improvement_ci"]
+            assert (row["calls_low"], row["calls_high"]) == (close(random / high), close(random / low))
+    calls = {row["series"]: row["calls"] for row in rows if row["measure"] == "samples-to-correct"}
+    assert list(calls) == [curves.RANDOM, "hidden-mean", "letters"]
+    assert calls[curves.RANDOM] == close(random)
+
+
+def test_one_sampler_or_embedder_and_other_problems_are_not_compared(cells, tmp_path):
+    one = {"model": "parrot", "sampler": "vanilla", "embedder": "hidden-mean"}
+    assert "colours · parrot was run with one sampler (vanilla): run others too, " in refused("samplers", cells, **one)
+    line = refused("representations", cells, **one)
+    assert line.startswith("colours · parrot was run with one embedder (hidden-mean): run")
+    line = refused("representations", cells, selector="shuffle")
+    assert line == "selector 'shuffle' reads no vectors: name one that does (--selector)"
+    subset = cell_of(cells, model="parrot", sampler="vanilla", selector="head")
+    subset["labels"]["embedder"] = "letters"
+    stored.write(tmp_path / "subset", subset)
+    line = refused("representations", tmp_path / "subset", selector="head")
+    assert line == "selector 'head' chooses sets, not an order: it has no samples-to-correct"
+    for sampler, problems in (("vanilla", 23), ("low-temp", 12)):
+        cell = cell_of(cells, model="parrot", sampler=sampler, embedder="hidden-mean")
+        cell["problems"] = cell["problems"][:problems]
+        stored.write(tmp_path / "both", cell)
+    assert refused("samplers", tmp_path / "both").endswith(
+        "are not of the same problems: run both with the same --limit"
+    )
+
+
+def test_passk_shows_random_the_oracle_and_all_selectors_of_a_pool(cells):
+    series = defaultdict(dict)
+    for row in rows_of("passk", cells, model="parrot", sampler="vanilla"):
+        series[row["series"]][row["k"]] = row["passed"]
+    names = ["spread · hidden-mean", "spread · letters", "head", "likely", "shuffle"]
+    assert set(series) == {curves.RANDOM, curves.ORACLE, *names}
+    assert list(series)[:2] == [curves.RANDOM, curves.ORACLE]
+    assert list(series)[-1] == "head"  # a subset method has no samples-to-correct to be sorted by
+    entries = cell_of(cells, model="parrot", sampler="vanilla", selector="head")["problems"]
+    solvable = sum(entry["c"] > 0 for entry in entries) / len(entries)
+    assert all(passed == close(solvable) for passed in series[curves.ORACLE].values())
+    for k, passed in series[curves.RANDOM].items():
+        assert passed == close(random_share(entries, k))
+    assert list(series["head"]) == [1, 2, 4, 8, 16]
+    for k, passed in series["head"].items():
+        assert passed == close(statistics.fmean(hit for entry in entries for hit in entry["hits"][str(k)]))
+    ranked = cell_of(cells, model="parrot", sampler="vanilla", selector="spread", embedder="letters")["problems"]
+    assert series["spread · letters"] == {k: close(share_solved(ranked, k)) for k in range(1, 17)}
+
+
+# More selectors than can be told apart.
+
+
+@pytest.fixture(scope="module")
+def crowd(cells, tmp_path_factory):
+    """15 selectors of one pool: `one00` solves each problem first, every next one later, `one14` is a subset method."""
+    cell, folder = cell_of(cells, model="crow"), tmp_path_factory.mktemp("crowd")
+    for place in range(14):
+        cell["labels"]["selector"] = f"one{place:02}"
+        cell["inputs"]["ranking"]["key"] = f"{place}"
+        for entry in cell["problems"]:
+            last = entry["n"] - entry["c"] + 1
+            entry["ranks"] = [min(1 + place, last) if entry["c"] else last] * len(entry["ranks"])
+            entry["orders"] = [list(range(rank)) for rank in entry["ranks"]] if entry["c"] else []
+        stored.write(folder, cell)
+    cell["labels"]["selector"], cell["inputs"]["ranking"]["key"] = "one14", "subset"
+    for entry in cell["problems"]:
+        entry["hits"] = {str(k): [entry["c"] > 0] * len(entry["ranks"]) for k in (1, 2, 4, 8, 16)}
+        del entry["ranks"], entry["orders"]
+    stored.write(folder, cell)
+    return folder
+
+
+def test_of_more_than_twelve_selectors_the_best_are_drawn_the_others_named_and_all_in_the_table(crowd):
+    pytest.importorskip("matplotlib")
+    notes = []
+    rows = rows_of("passk", crowd, say=notes.append)
+    assert {row["series"] for row in rows} == {curves.RANDOM, curves.ORACLE, *(f"one{i:02}" for i in range(15))}
+    assert notes == [
+        "colours · crow · vanilla: of 15 selectors 12 are drawn, by their mean pass@k (repexp always); "
+        "in the table only: one11, one12, one13"
+    ]
+    with style.styled():
+        figure = curves.draw_passk(rows)
+    (legend,), (axes,) = figure.legends, figure.axes
+    drawn = [curves.RANDOM, curves.ORACLE, *(f"one{i:02}" for i in (*range(11), 14))]
+    assert [text.get_text() for text in legend.get_texts()] == [*drawn, "3 more in the CSV"]
+    assert len(axes.get_lines()) == 2 + 12
+
+
+def test_the_papers_selector_is_drawn_however_it_fares_and_a_single_one_alone(crowd):
+    rows = rows_of("passk", crowd)
+    for row in rows:
+        if row["series"] == "one13":
+            row["series"], row["selector"] = "repexp:lam=2 · tfidf", "repexp:lam=2"
+    kept = curves.best_selectors(rows)
+    assert len(kept) == 12
+    assert "repexp:lam=2 · tfidf" in kept
+    assert "one10" not in kept
+    assert curves.best_selectors(rows_of("passk", crowd, selector="one13")) == ["one13"]
+
+
+def test_each_panel_draws_its_own_best_selectors(crowd, cells):
+    pytest.importorskip("matplotlib")
+    rows = rows_of("passk", crowd, cells, model="crow") + rows_of("passk", cells, model="parrot", sampler="vanilla")
+    with style.styled():
+        figure = curves.draw_passk(rows)
+    crow, parrot = figure.axes
+    assert (len(crow.get_lines()), len(parrot.get_lines())) == (2 + 12, 2 + 5)
+    assert figure.legends[0].get_texts()[-1].get_text() == "up to 4 more in the CSV"

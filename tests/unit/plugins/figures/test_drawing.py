@@ -1,0 +1,127 @@
+"""The files of a figure, what its drawing holds, and the command that writes them."""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+from collections import defaultdict
+
+import pytest
+import typer.main
+from support.figure_cells import NAMES, NARROW, cell_of, rows_of
+from support.paths import ROOT, TOY
+from support.processes import printed_by
+from support.refusals import error_line
+
+from harness.cli import complete
+from harness.plugin_system.registry import load_registry
+from harness_plugins.figures import curves, drawing, hardness, scatter, style
+from harness_plugins.figures.chosen import Chosen
+
+
+@pytest.fixture(scope="module")
+def tables(cells, figure_store):
+    """The table of each figure, by its name."""
+    return {name: rows_of(name, cells, store=figure_store, **NARROW.get(name, {})) for name in NAMES}
+
+
+def test_a_figure_is_a_pdf_a_png_and_the_table_it_was_drawn_from(harness, tables, cells, figure_store, tmp_path):
+    pytest.importorskip("matplotlib")
+    from PIL import Image
+
+    options = ("--selector", "spread", "--sampler", "vanilla", "--store", figure_store, "--plugin", TOY)
+    outcome = harness("plot", "likelihoods", cells, *options, "--out", tmp_path / "out")
+    assert outcome.code == 0, outcome.err
+    pdf, png, table = (tmp_path / "out" / f"likelihoods.{kind}" for kind in ("pdf", "png", "csv"))
+    assert outcome.out.splitlines() == [str(pdf), str(png), str(table)]
+    assert pdf.read_bytes().startswith(b"%PDF-")
+    assert b"/CreationDate" not in pdf.read_bytes()
+    assert b"atplotlib" not in png.read_bytes()  # nor its version
+    with Image.open(png) as image:
+        image.load()
+        assert image.format == "PNG"
+        assert image.info["dpi"] == pytest.approx((200, 200), abs=0.1)
+        assert min(image.size) > 500
+        assert len(image.convert("RGB").getcolors(1 << 24)) > 20  # no empty sheet
+    assert table.read_text() == drawing.as_csv(tables["likelihoods"])
+
+
+def test_a_table_has_six_digits_and_a_csv_leaves_missing_values_empty(tables):
+    rows = [row for table in tables.values() for row in table]
+    assert all(value == float(f"{value:.6g}") for row in rows for value in row.values() if type(value) is float)
+    assert drawing.as_csv([{"a": 0.5, "b": None}, {"c": "x"}]) == "a,b,c\n0.5,,\n,,x\n"
+
+
+def test_every_figure_can_be_drawn_and_has_its_title_axes_and_units(tables):
+    pytest.importorskip("matplotlib")
+    with style.styled():
+        for name, rows in tables.items():
+            drawn = load_registry().find("plot", name).load().draw(rows)
+            drawn.draw_without_rendering()  # warns, and so fails, where the layout does not fit
+            assert drawn.get_suptitle(), name
+            assert drawn.legends, name
+            for axes in drawn.axes:
+                assert axes.get_xlabel(), name
+                assert axes.get_ylabel() or axes.get_yticklabels(), name
+
+
+def test_the_same_table_gives_the_same_bytes_in_another_process_with_other_settings(tables, tmp_path):
+    pytest.importorskip("matplotlib")
+    code = "import hashlib; from harness_plugins.figures import curves, style\n"
+    code += f"with style.styled():\n    figure = curves.draw_passk({tables['passk']!r})\n"
+    code += "    hashes = [hashlib.sha256(style.encoded(figure, kind)).hexdigest() for kind in ('pdf', 'png')]\n"
+    here: dict[str, list[str]] = {}
+    exec(code, here)
+    settings = tmp_path / "matplotlibrc"
+    settings.write_text("font.size: 20\naxes.facecolor: yellow\nsavefig.dpi: 50\n")
+    env = {"MATPLOTLIBRC": str(settings), "PYTHONHASHSEED": "77", "SOURCE_DATE_EPOCH": "1000000000"}
+    assert printed_by(f"{code}print(hashes)", env=os.environ | env) == str(here["hashes"])
+
+
+def lines_of(figure):
+    return [line for axes in figure.axes for line in axes.get_lines()]
+
+
+def test_a_drawing_holds_the_tables_values(tables):
+    pytest.importorskip("matplotlib")
+    with style.styled():
+        rows = tables["scatter"]
+        points = {tuple(map(float, line.get_xydata()[0])) for line in lines_of(scatter.draw_scatter(rows))}
+        assert {(row["random"], row["selected"]) for row in rows} <= points
+        wanted = defaultdict(list)
+        for row in tables["passk"]:
+            wanted[row["series"]].append((row["k"], 100 * row["passed"]))
+        lines = lines_of(curves.draw_passk(tables["passk"]))
+        drawn = [list(zip(*map(list, line.get_data()), strict=True)) for line in lines]
+        assert drawn == list(wanted.values())
+        rows = [row for row in tables["hardness"] if row["model"] == "crow"]
+        random, selected = (list(line.get_ydata()) for line in lines_of(hardness.draw_hardness(rows)))
+        assert random == [row["random"] for row in rows]
+        assert selected == [row["selected"] for row in rows]
+
+
+def test_figures_are_listed_without_matplotlib_and_drawing_says_that_it_is_needed(harness, cells, monkeypatch):
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    listed = [row["name"] for row in harness("plot", "--list", "--json").rows]
+    assert listed[: len(NAMES)] == list(NAMES)  # those of trained models, which are not made of cells, follow
+    line = error_line(harness("plot", "passk", cells))
+    assert line == "error: plot: figures are drawn by matplotlib, which is not installed: pip install matplotlib"
+
+
+def test_an_unknown_figure_is_one_line_with_those_there_are(harness):
+    line = error_line(harness("plot", "scater"))
+    assert line.startswith("error: plot: no figure 'scater' (did you mean 'scatter'? figures: guided, hardness,")
+
+
+def test_the_page_names_every_figure_option_and_column(tables, cells):
+    page = (ROOT / "docs" / "plots.md").read_text()
+    common = set(Chosen("", cell_of(cells, model="crow")).columns)
+    for name, rows in tables.items():
+        assert len(re.findall(rf"^\| `{name}` \|", page, re.M)) == 2  # what it draws, and its columns
+        (columns,) = re.findall(rf"^\| `{name}` \| ([^|\n]*) \|$", page, re.M)
+        missing = [column for row in rows for column in row if not re.search(rf"\b{column}\b", columns)]
+        assert set(missing) <= common, name
+    for parameter in typer.main.get_command(complete()).commands["plot"].params:
+        options = [option for option in parameter.opts if option.startswith("-")]
+        assert not options or any(option in page for option in options) or options[0] in ("--json", "--plugin"), options

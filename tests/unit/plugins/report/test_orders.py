@@ -1,0 +1,99 @@
+"""Each selector's picks, beyond those in the store, and how novel each was when it was picked."""
+
+from __future__ import annotations
+
+import json
+import shutil
+
+import numpy as np
+import pytest
+from support.paths import TOY
+from support.report_page import picks_of
+
+from harness import Pool, Problem
+from harness.system.progress import Progress
+from harness_plugins.report.chosen import chosen_cells
+from harness_plugins.report.orders import PICKS, Rankers, nearest_earlier
+from harness_selectors.repexp import RepExp
+
+
+@pytest.mark.parametrize("name", ["repexp", "shuffle"])
+def test_orders_go_on_to_the_end_beyond_the_first_correct_pick(shown, name):
+    cell = json.loads((shown.store / "cells" / f"{shown.rows[name]['cell']}.json").read_text())
+    stored = {entry["id"]: entry["orders"] for entry in cell["problems"]}
+    for problem, picks in zip(shown.data["problems"], picks_of(shown.data, name), strict=True):
+        assert sorted(picks["order"]) == list(range(16))
+        assert picks["note"] == ""
+        first = stored[problem["id"]][0]
+        assert picks["order"][: len(first)] == first
+        assert problem["verdict"][first[-1]] == "c"
+        assert "c" not in [problem["verdict"][index] for index in first[:-1]]
+
+
+def test_a_selector_that_changed_or_is_gone_shows_its_stored_picks_and_says_so(report, copied, shown, tmp_path):
+    changed = tmp_path / "changed.py"
+    shutil.copy(TOY, changed)
+    changed.write_text(changed.read_text() + "\nEDITED = True\n")
+    for plugin, reason in ((changed, "another version"), (None, "unknown selector 'shuffle'")):
+        picks = picks_of(report(plugin=plugin), "shuffle")
+        for entry, before in zip(picks, picks_of(shown.data, "shuffle"), strict=True):
+            assert reason in entry["note"]
+            assert entry["order"] == before["order"][: entry["ranks"][0]]
+            assert len(entry["values"]) == len(entry["order"])
+
+
+class Ranks:
+    """A selector that ranks as it is given, and then raises if it is told to."""
+
+    def __init__(self, order, raises=False):
+        self.order, self.raises = order, raises
+
+    def rank(self, pool, rng):
+        yield from self.order
+        if self.raises:
+            raise ZeroDivisionError("oh")
+
+
+def test_an_order_is_shown_only_where_it_begins_as_the_stored_one_and_as_far_as_it_goes(shown):
+    (cell,) = chosen_cells(shown.store, [shown.rows["shuffle"]["cell"]], Progress())
+    rankers, n = Rankers([cell], [TOY]), PICKS + 1
+    pool = Pool(["x"] * n, np.zeros((n, 0), np.float32), np.zeros(n), np.zeros(n, np.int64), [None] * n)
+    table = [
+        (Ranks(range(n)), [0, 1], [*range(PICKS)], f"the first {PICKS} picks are shown"),
+        (Ranks(range(n)), [*range(n)], [*range(n)], ""),
+        (Ranks(range(n)), [1], [1], "only the stored picks are shown: this machine's order differs from them"),
+        (Ranks([0, 1], raises=True), [0], [0], "only the stored picks are shown: "),
+    ]
+    for selector, stored, order, note in table:
+        rankers.built[cell.key] = selector
+        shown_order, shown_note = rankers.order(cell, pool, Problem("a", "b"), stored)
+        assert shown_order == order
+        assert shown_note.startswith(note)
+        assert bool(shown_note) == bool(note)
+    assert "ZeroDivisionError" in shown_note
+
+
+def test_the_elliptical_bonus_is_that_of_its_definition():
+    h = np.random.default_rng(0).normal(size=(9, 4))
+    h[5] = h[2]
+    lam, expected = 0.3, []
+    for row in range(9):
+        expected.append(float(h[row] @ np.linalg.inv(lam * np.eye(4) + h[:row].T @ h[:row]) @ h[row]))
+    assert RepExp(lam=lam).bonuses(h) == pytest.approx(expected)
+    assert RepExp(lam=lam).bonuses(h[:0]) == []
+
+
+def test_the_distance_to_the_nearest_earlier_pick_is_that_of_brute_force():
+    h = np.random.default_rng(1).normal(size=(7, 3))
+    expected = [None] + [min(float(np.linalg.norm(h[i] - h[j])) for j in range(i)) for i in range(1, 7)]
+    assert nearest_earlier(h) == [None, *map(pytest.approx, expected[1:])]
+
+
+def test_repexp_shows_its_bonus_and_others_a_distance(shown):
+    bonuses, distances = picks_of(shown.data, "repexp")[0], picks_of(shown.data, "spread")[0]
+    assert bonuses["figure"] == "elliptical bonus"
+    assert np.all(np.diff(bonuses["values"][1:]) < 1e-3)  # after the random first pick each has the largest left
+    assert distances["figure"].startswith("distance")
+    assert distances["values"][0] is None
+    assert len(bonuses["values"]) == len(distances["values"]) == 16
+    assert picks_of(shown.data, "shuffle")[0]["values"][1] > 0  # it reads no vectors, and is measured on the map's

@@ -1,0 +1,89 @@
+"""The page: a file that nothing in its data can break, as large as its budget at most."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import shutil
+from importlib.resources import files
+
+import pytest
+from support.processes import run_to_end
+from support.report_page import HOSTILE, hostile_pool, parsed, policy
+
+from harness_plugins.report.page import BUDGET_BYTES, SCRIPTS, encoded, fitted, joined_script, page
+
+
+def test_no_data_can_end_its_element():
+    for text in HOSTILE:
+        written = encoded({"text": text, text[:50]: [text]}).decode()
+        assert not set("<>&\u2028\u2029") & set(written)
+        assert json.loads(written) == {"text": text, text[:50]: [text]}
+
+
+def test_hostile_responses_leave_a_page_of_its_own_elements_only(harness, report, tmp_path):
+    pool = hostile_pool(tmp_path / "pool.jsonl")
+    options = ("--selector", "repexp", "--selector", "uniform", "--store", tmp_path / "runs")
+    outcome = harness("run", "--pool", pool, *options)
+    assert outcome.code == 0, outcome.err
+    data = report(plugin=None)
+    _, elements, tags = parsed(report.path)
+    assert [(tag, attrs.get("type")) for tag, attrs, _ in elements] == [
+        ("style", None),
+        ("script", "application/json"),
+        ("script", None),
+    ]
+    assert not {"img", "b"} & set(tags)
+    easiest = {problem["id"]: problem for problem in data["problems"]}["<script>alert(0)</script>"]
+    texts = [easiest["texts"][place] for place in easiest["text"]]
+    assert texts[0] == HOSTILE[0]
+    begin, length = texts[8]
+    assert length == len(HOSTILE[8])
+    assert HOSTILE[8].startswith(begin)
+    assert report.path.stat().st_size < 300_000
+
+
+def test_the_policy_allows_this_script_its_files_joined_in_a_block_this_style_and_nothing_else(shown):
+    _, ((_, _, style), _, (_, _, script)), _ = parsed(shown.path)
+
+    def hashed(text):
+        return f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"
+
+    sources = f"script-src {hashed(script)}; style-src {hashed(style)}"
+    assert policy(shown.path) == f"default-src 'none'; {sources}; base-uri 'none'; form-action 'none'"
+    folder = files("harness_plugins.report")
+    assert {f"{name}.js" for name in SCRIPTS} == {file.name for file in folder.iterdir() if file.name.endswith(".js")}
+    assert script.startswith('"use strict";\n{\n')
+    at = [script.index((folder / f"{name}.js").read_text()) for name in SCRIPTS]
+    assert at == sorted(at)
+
+
+@pytest.mark.skipif(not shutil.which("oxlint"), reason="needs oxlint (pip install oxlint)")
+def test_the_script_passes_the_linter(tmp_path):
+    script, settings = tmp_path / "script.js", tmp_path / "settings.json"
+    script.write_text(joined_script())
+    wanted = ("no-undef", "no-redeclare", "no-unused-vars", "prefer-const", "eqeqeq")
+    rules = {"categories": {"correctness": "error"}, "rules": dict.fromkeys(wanted, "error")}
+    settings.write_text(json.dumps({"env": {"browser": True, "es2022": True}, **rules}))
+    done = run_to_end(["oxlint", "--config", settings, script])
+    assert done.returncode == 0, done.stdout
+
+
+def test_a_page_of_the_largest_budget_stays_under_three_megabytes():
+    assert len(page({})) + BUDGET_BYTES < 3_000_000
+
+
+def test_texts_are_cut_as_little_as_the_budget_asks_and_then_fewer_problems_are_shown():
+    views = [{"id": place, "texts": ["x" * 5000] * 10} for place in range(40)]
+    shown, cut_at = fitted(views, 130_000)
+    assert (len(shown), cut_at) == (40, 250)
+    assert shown[7]["texts"] == [["x" * 250, 5000]] * 10
+    assert len(encoded(shown)) <= 130_000 < len(encoded(fitted(views, 10**6)[0]))
+    shown, cut_at = fitted(views, 3000)
+    assert len(encoded(shown)) <= 3000
+    assert 2 <= len(shown) < 40
+    assert (cut_at, shown[0]["id"]) == (40, 0)
+    assert fitted(views[:1], 10) == ([], 40)
+    assert fitted(views[:1], 10**6)[1] == 4000
+    assert fitted([{"texts": ["short"]}], 10**6) == ([{"texts": ["short"]}], None)

@@ -1,0 +1,114 @@
+"""`harness new`: which names it takes, and what it writes."""
+
+from __future__ import annotations
+
+import sys
+import tomllib
+from fnmatch import fnmatch
+from importlib.metadata import version
+from pathlib import Path
+
+import pytest
+from support.paths import ROOT
+from support.processes import run_to_end
+from support.refusals import error_line, refusal_of
+
+from harness_plugins.scaffold.new_package import new_package
+
+KINDS = ("selector", "task", "embedder", "sampler")
+LONG = "a-name-of-exactly-32-characters2"
+
+
+def test_a_person_is_told_the_files_and_the_next_commands(harness, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    outcome = harness("new", "selector", "my-novelty", "--into", "a folder")
+    first, after, *commands = outcome.out.splitlines()
+    assert first.startswith("wrote a folder/harness-my-novelty: pyproject.toml, README.md, harness_my_novelty.py")
+    assert after == "next:"
+    assert commands[0] == "cd 'a folder/harness-my-novelty'"
+    assert "harness check selector my-novelty" in commands
+    shown = (tmp_path / "a folder" / "harness-my-novelty" / "README.md").read_text()
+    assert "\n".join(commands[1:]) in shown
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_what_it_writes_is_a_whole_package_that_names_no_place_and_leaves_nothing_open(kind, tmp_path):
+    made = new_package(f"{kind}s", "top-50-words", tmp_path)
+    folder = tmp_path / "harness-top-50-words"
+    texts = {str(path.relative_to(folder)): path.read_text() for path in folder.rglob("*") if path.is_file()}
+    assert made["folder"] == str(folder)
+    assert sorted(made["files"]) == sorted(texts)
+    assert "class Top50Words" in texts["harness_top_50_words.py"]
+    written = tomllib.loads(texts["pyproject.toml"])["project"]
+    assert written["dependencies"] == [f"diversity-harness>={version('diversity-harness')}"]
+    assert written["entry-points"]["harness"] == {"top-50-words": "harness_top_50_words"}
+    forbidden = (str(ROOT), str(Path.home()), "harness_selectors", "harness_tasks", "harness_plugins", "docs/")
+    for path, text in texts.items():
+        assert not [word for word in (*forbidden, "$", "TODO", "pass\n") if word in text], path
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_plugin_conforms_as_it_was_written(kind, harness, tmp_path):
+    new_package(kind, "brand-new", tmp_path)
+    plugin = tmp_path / "harness-brand-new" / "harness_brand_new.py"
+    outcome = harness("check", kind, "brand-new", "--plugin", plugin, "--json")
+    assert outcome.code == 0
+    assert {"passed"} <= {finding["outcome"] for finding in outcome.rows} <= {"passed", "not applicable"}
+
+
+def test_what_it_writes_is_clean_under_this_projects_rules_and_its_own(tmp_path):
+    made = [new_package(kind, name, tmp_path / kind) for kind in KINDS for name in ("a", LONG)]
+    ours = ("--config", str(ROOT / "pyproject.toml"))
+    runs = [(("check", *ours), package["folder"]) for package in made]  # what is first-party depends on the folder
+    runs += [(options, tmp_path) for options in (("format", "--check", *ours), ("check",), ("format", "--check"))]
+    for options, folder in runs:
+        done = run_to_end([sys.executable, "-m", "ruff", *options, "--no-cache", "."], cwd=folder)
+        assert done.returncode == 0, done.stdout
+
+
+def test_a_name_that_cannot_work_is_refused_in_one_line_and_nothing_is_written(tmp_path, monkeypatch):
+    (tmp_path / "harness_taken_already.py").write_text("")
+    monkeypatch.syspath_prepend(tmp_path)
+    table = [
+        ("engine", "mine", "no template for kind 'engine' (there are selector, task, embedder, sampler)"),
+        ("selector", "My-Novelty", "a name is lower-case words joined by '-', such as my-selector"),
+        *[("selector", name, f"got {name!r}") for name in ("my_novelty", "2-fast", "fast-", "../fast", "fast\n", "")],
+        ("selector", f"{LONG}b", "at most 32 characters"),
+        ("selector", "lambda", "'lambda' is a Python keyword"),
+        ("selector", "none", "'none' is a Python keyword"),
+        ("sampler", "random", "'random' is a module of Python's standard library"),
+        ("selector", "uniform", "'uniform' is a selector of diversity-harness"),
+        ("task", "game24", "'game24' is a task of diversity-harness"),
+        ("embedder", "tasks", "the module harness_tasks is installed already"),
+        ("sampler", "taken-already", "the module harness_taken_already is installed already"),
+        ("selector", "pool", "the selector's file uses another Pool"),
+        ("sampler", "harness-error", "the sampler's file uses another HarnessError"),
+        ("task", "key-error", "the task's file uses another KeyError"),
+    ]
+    into = tmp_path / "into"
+    lines = [(name, refusal_of(new_package, kind, name, into), reason) for kind, name, reason in table]
+    assert not [(name, line) for name, line, reason in lines if reason not in line]
+    assert not into.exists()
+    assert new_package("embedder", "uniform", into)  # a built-in's name of another kind is free
+
+
+def test_a_folder_with_content_is_left_alone_and_an_empty_one_is_filled(harness, tmp_path):
+    folder = tmp_path / "harness-mine"
+    folder.mkdir()
+    new_package("task", "mine", tmp_path)
+    before = {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+    line = error_line(harness("new", "selector", "mine", "--into", tmp_path))
+    assert line == f"error: new: {folder} exists and is not empty: choose another name or --into another folder"
+    assert {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()} == before
+    (tmp_path / "file").write_text("")
+    line = refusal_of(new_package, "task", "mine", tmp_path / "file")
+    assert line.startswith(f"new task: cannot write {tmp_path}/file/harness-mine: ")
+
+
+def test_every_template_is_packaged():
+    package_data = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["setuptools"]["package-data"]
+    package = ROOT / "plugins" / "scaffold"
+    templates = [str(path.relative_to(package)) for path in (package / "templates").rglob("*.*")]
+    assert len(templates) >= 11
+    patterns = package_data["harness_plugins.scaffold"]
+    assert not [path for path in templates if not any(fnmatch(path, pattern) for pattern in patterns)]
