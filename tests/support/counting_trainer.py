@@ -8,14 +8,15 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import signal
 import sys
 import time
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from harness import HarnessError, hookimpl
 from harness.training import Checkpoint, Launch
-from harness_plugins.rl.run_files import read_run
+from harness_plugins.rl.run_files import read_metrics, read_run
 
 MODELS = {2: "tiny24-weak", 4: "tiny24-medium", 6: "tiny24"}  # what it "learns" by these steps
 
@@ -25,11 +26,13 @@ class Counting:
     """Counts.
 
     fails_at   the step at which it breaks, once
-    pause_s    between two steps
+    killed     then by SIGKILL, not by an exception
+    waits_at   the step before which it waits until the run's folder holds a file `go`
     """
 
     fails_at: int = 0
-    pause_s: float = 0.0
+    killed: bool = False
+    waits_at: int = 0
 
     def check(self, run):
         if "gpus=8" in run.overrides:
@@ -37,13 +40,13 @@ class Counting:
         return [f"counts to {run.settings.steps}"]
 
     def launch(self, run):
-        config = f"fails_at: {self.fails_at}\npause_s: {self.pause_s}\noverrides: {list(run.overrides)}\n"
-        (run.folder / "config.json").write_text(json.dumps({"fails_at": self.fails_at, "pause_s": self.pause_s}))
+        (run.folder / "config.json").write_text(json.dumps(asdict(self)))
+        config = f"fails_at: {self.fails_at}\noverrides: {list(run.overrides)}\n"
         return Launch([sys.executable, __file__, str(run.folder)], {"COUNTING": "yes"}, config)
 
     def saved(self, run):
-        found = sorted(run.checkpoints.glob("step-*"), key=lambda path: int(path.name[5:]))
-        return [Checkpoint(int(path.name[5:]), path) for path in found]
+        paths = sorted(run.checkpoints.glob("step-*"), key=lambda path: int(path.name[5:]))
+        return [Checkpoint(int(path.name[5:]), path) for path in paths]
 
     def export(self, run, checkpoint):
         return checkpoint.path
@@ -56,25 +59,29 @@ def register_trainers(register):
 
 def count(folder: Path) -> None:
     from harness_plugins.models.tiny24 import folder as embedded
-    from harness_plugins.rl.shaping import MetricsLog
 
     run, config = read_run(folder), json.loads((folder / "config.json").read_text())
-    assert os.environ["COUNTING"] == "yes"
     done = max((int(path.name[5:]) for path in run.checkpoints.glob("step-*")), default=0)
-    log = MetricsLog(run.metrics, resumed_after=done)
+    earlier = [line for line in read_metrics(run.metrics) if line["step"] <= done]
+    run.metrics.write_text("".join(json.dumps(line) + "\n" for line in earlier))
     for step in range(done + 1, run.settings.steps + 1):
-        time.sleep(config["pause_s"])
+        while step == config["waits_at"] and not (folder / "go").exists():
+            time.sleep(0.02)
         if step == config["fails_at"] and not (folder / "failed").exists():
             (folder / "failed").touch()
+            if config["killed"]:
+                os.kill(os.getpid(), signal.SIGKILL)
             raise ValueError("the loss is not a number")
         figures = {"reward": step / 10, "bonus": 0.01, "bonus_spread": 0.001, "gated": 0.5, "step_s": 1.5}
         if step in MODELS:
             shutil.copytree(embedded(MODELS[step]), run.checkpoints / "part")
             os.rename(run.checkpoints / "part", run.checkpoints / f"step-{step}")
             figures["dev_pass_at_1"] = step / 10
-        log.append(step, figures)
+        with run.metrics.open("a") as out:
+            out.write(json.dumps({"step": step, **figures}) + "\n")
     print("counted")
 
 
 if __name__ == "__main__":
+    assert os.environ["COUNTING"] == "yes"
     count(Path(sys.argv[1]))

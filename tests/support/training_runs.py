@@ -1,4 +1,4 @@
-"""Small training runs, as the harness writes them before a trainer starts."""
+"""Small training runs, as the harness writes them before a trainer starts, and as the counting trainer leaves them."""
 
 from __future__ import annotations
 
@@ -6,8 +6,14 @@ from pathlib import Path
 from typing import Any
 
 from harness.training import TrainingRun
+from harness_plugins.rl import training_run
+from harness_plugins.rl.requests import TrainRequest
 from harness_plugins.rl.run_files import write_problems, write_run
 from harness_tasks.game24 import Game24
+from support import counting_trainer
+from support.paths import SUPPORT
+
+COUNTING = SUPPORT / "counting_trainer.py"
 
 
 def game24_run(folder: Path, train: int, dev: int, **fields: Any) -> TrainingRun:
@@ -19,4 +25,18 @@ def game24_run(folder: Path, train: int, dev: int, **fields: Any) -> TrainingRun
         write_problems(problems[split], [(problem, task.messages(problem)) for problem in task.problems(split)[:count]])
     run = TrainingRun(**{"folder": folder, "task": "game24", "seed": 5, "problems": problems, "cpu": True} | fields)
     write_run(run)
+    return run
+
+
+def counting_request(store: Path, **fields: Any) -> TrainRequest:
+    """Six steps of the counting trainer on 8 problems."""
+    small = {"task": "game24", "trainer": "counting", "model": "tiny24-weak", "limit": 8, "plugin_files": (COUNTING,)}
+    settings = {"batch": "4", "mini_batch": "4", "steps": "6"}
+    return TrainRequest(**{**small, "settings": settings, "store": store, **fields})
+
+
+def counted_run(store: Path, seed: int, **fields: Any) -> TrainingRun:
+    """Such a run after its last step; it was counted in this process."""
+    run = training_run.prepare(counting_request(store, **fields), seed).run
+    counting_trainer.count(run.folder)
     return run

@@ -1,11 +1,11 @@
 """In verl's environment: hidden means out of verl's own engine against a direct float32 forward pass.
 
-    python verl_hidden_states.py FOLDER MODEL < LAYOUTS
+    python verl_hidden_states.py FOLDER < LAYOUTS
 
 FOLDER is a run's, launched but not started. LAYOUTS is JSON: lists of a role ("ref", "actor" or "encoder") and
 overrides. The workers are verl's with our hook, without Ray. Prints a JSON object a layout: the smallest cosine, the
 largest difference, and the number of rows. With WORLD_SIZE of 2 in the environment two of these make one worker group,
-and each checks its own rows.
+and each checks its own rows. `inside_verl` imports it.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from __future__ import annotations
 import json
 import os
 import sys
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -29,6 +30,7 @@ from tensordict import TensorDict
 from transformers import AutoModelForCausalLM
 from verl.utils import tensordict_utils as tu
 
+from harness_plugins.models.model_location import locate
 from harness_plugins.rl.run_files import read_run
 from harness_plugins.rl.verl_child.composing import compose
 from harness_plugins.rl.verl_child.encoder import Encoder
@@ -63,7 +65,8 @@ def as_batch(ids: list[torch.Tensor]) -> TensorDict:
 
 def by_worker(folder: Path, role: str, overrides: list[str], ids: list[torch.Tensor]) -> torch.Tensor:
     run = read_run(folder)
-    config = compose(replace(run, overrides=tuple(overrides)))
+    trainer = "verl:hidden=ref" if role == "ref" else "verl:hidden=policy"
+    config = compose(replace(run, trainer=trainer, overrides=tuple(overrides)))
     worker = (RefStates if role == "ref" else PolicyStates)(config=config.actor_rollout_ref, role=role)
     worker.init_model()
     inner = worker.ref if role == "ref" else worker.actor
@@ -83,15 +86,16 @@ def expected(model: str, ids: list[torch.Tensor]) -> torch.Tensor:
     return torch.stack([each[p:].mean(0) for each, (p, _) in zip(states, LENGTHS, strict=True)])
 
 
-def main() -> None:
-    folder, model = sys.argv[1:]
-    ids = rows()
+def measured(folder: Path, layouts: list[list[str]]) -> Iterator[dict[str, float]]:
+    """The figures of each layout."""
+    ids, model = rows(), str(locate(read_run(folder).model).folder)
     wanted = expected(model, ids)
-    for role, *overrides in json.load(sys.stdin):
-        found = by_encoder(model, ids) if role == "encoder" else by_worker(Path(folder), role, overrides, ids)
-        cosine = torch.cosine_similarity(found, wanted).min()
-        print(json.dumps({"cosine": float(cosine), "apart": float((found - wanted).abs().max()), "rows": len(found)}))
+    for role, *overrides in layouts:
+        means = by_encoder(model, ids) if role == "encoder" else by_worker(folder, role, overrides, ids)
+        cosine = torch.cosine_similarity(means, wanted).min()
+        yield {"cosine": float(cosine), "apart": float((means - wanted).abs().max()), "rows": len(means)}
 
 
 if __name__ == "__main__":
-    main()
+    for figures in measured(Path(sys.argv[1]), json.load(sys.stdin)):
+        print(json.dumps(figures))

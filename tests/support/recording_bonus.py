@@ -1,4 +1,7 @@
-"""A plugin of the tests: the bonus `recording`, which is RepExp's and keeps what it was given, step by step."""
+"""A plugin of the tests: the bonus `recording`, which is RepExp's and keeps what it was given, step by step.
+
+It writes to `recorded` in the folder that the environment variable HARNESS_RL_RUN names.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +15,7 @@ from safetensors.torch import save_file
 from harness import hookimpl
 from harness_plugins.rl.repexp_bonus import RepExpBonus
 
-HOLD = "hold"  # a file in the folder: step 3 does not come to its end
+HOLD = "hold-"  # with a step's number, a file in that folder: the step does not come to its end while it is there
 
 
 @dataclass(frozen=True)
@@ -22,12 +25,13 @@ class Recording(RepExpBonus):
     persist: bool = True
 
     def shape(self, rollouts, step, seed, memory):
-        if step == 3 and (folder() / HOLD).exists():
-            time.sleep(60)  # here the test ends it
+        while (folder() / f"{HOLD}{step}").exists():
+            time.sleep(0.05)
         shaped = super().shape(rollouts, step, seed, memory)
-        columns = {"hidden": rollouts.hidden, "logprobs": rollouts.logprobs, "rewards": rollouts.rewards}
-        problems = "\n".join(rollouts.problems)
-        save_file(columns | {"shaped": shaped.rewards}, folder() / f"{step}.safetensors", {"problems": problems})
+        columns = {"hidden": rollouts.hidden, "rewards": rollouts.rewards, "shaped": shaped.rewards}
+        if rollouts.logprobs is not None:
+            columns["logprobs"] = rollouts.logprobs
+        save_file(columns, folder() / f"{step}.safetensors", {"problems": "\n".join(rollouts.problems)})
         return shaped
 
 

@@ -1,0 +1,39 @@
+"""Options of `harness rl train` that are refused, each with how the error line begins."""
+
+COMMAND = (
+    (("--set", "bach=3"), "rl: no setting 'bach' (did you mean 'batch'?"),
+    (("--set", "rollouts=1"), "rl: rollouts must be at least 2"),
+    (("--set", "rollouts=many"), "rl: rollouts input should be a valid integer"),
+    (("--set", "batch"), "rl: --set is written KEY=VALUE, got 'batch'"),
+    (("--set", "batch=8"), "rl: --set batch is given twice"),
+    (("--bonus", "repexp:lam=0"), "repexp: lam must be > 0, got 0"),
+    (("--bonus", "novelty"), "unknown bonus 'novelty'"),
+    (("--trainer", "verls"), "unknown trainer 'verls' (did you mean 'verl'?"),
+    (("--data", "nope=x"), "rl: --data is FILE or SPLIT=FILE"),
+    (("--seeds", "1", "1"), "rl train: a seed is given twice: 1 1"),
+    (("--seeds", "one"), "rl train: --seeds takes whole numbers, got 'one'"),
+    (("--seeds", "1,2", "--out", "x"), "rl train: --out is one run's folder: leave it out with several seeds"),
+    (("optimiser",), "rl: the trainer's own options are written key=value, got 'optimiser'"),
+    (("--limit", "0"), "rl: --limit must be at least 1, got 0"),
+    (("--limit", "3"), "rl: 3 problems to train on, fewer than a batch of 4: --set batch=N"),
+    (("--task", "aime24"), "rl: task 'aime24' says no train split to train with"),
+    (("--task", "gsm8k", "--reward", "kind"), "rl: --reward must be strict or lenient, got 'kind'"),
+)
+
+SETTINGS = (
+    ({"rollouts": 1}, "rl: rollouts must be at least 2 (GRPO compares them), got 1"),
+    ({"batch": 10, "mini_batch": 4}, "rl: batch must be a multiple of mini_batch, got 10 and 4"),
+    ({"learning_rate": 0.0}, "rl: learning_rate must be > 0, got 0.0"),
+    ({"save_every": 0}, "rl: save_every must be at least 1, got 0"),
+    ({"tensor_parallel": 0}, "rl: tensor_parallel must be at least 1, got 0"),
+    ({"steps": 0}, "rl: steps must be at least 1, got 0"),
+)
+
+TRL = (
+    ("wieght_decay=0", "trl: unknown option 'wieght_decay' (did you mean 'weight_decay'?"),
+    ("max_steps=3", "trl: unknown option 'max_steps'"),
+    ("weight_decay=much", "trl: weight_decay must be a number, got 'much'"),
+    ("activation_checkpointing=1", "trl: activation_checkpointing must be one of true, false, got '1'"),
+    ("loss_type=dapoo", "trl: loss_type must be one of dapo, grpo, bnpo, dr_grpo, got 'dapoo'"),
+    ("weight_decay", "trl: options are written key=value, got 'weight_decay'"),
+)

@@ -1,0 +1,33 @@
+"""Overrides of verl's configuration: with what they are refused, and layouts of the hidden states."""
+
+F = "actor_rollout_ref"
+STRAY = ("save_freq:", "save_frequency:")  # a key of verl.yaml, and one that verl does not have
+LINES = {
+    f"{F}.actor.use_kl_loss=False": "hidden=ref needs the reference to run",
+    f"{F}.model.lora_rank=8": "take hidden=encoder",
+    f"{F}.actor.ulysses_sequence_parallel_size=2": "cuts rows apart",
+    "trainer.use_v1=False": "V1 trainer",
+    "trainer.nnodes=1": "taken",
+    STRAY[1]: "verl has no key 'trainer.save_frequency'",
+}
+MICRO = f"{F}.ref.log_prob_micro_batch_size_per_gpu=4"
+LAYOUTS = {
+    "in bfloat16, as on GPUs": ("ref", MICRO, f"++{F}.ref.fsdp_config.mixed_precision.param_dtype=bf16"),
+    "packed, in batches by tokens": (
+        "ref",
+        f"{F}.ref.log_prob_use_dynamic_bsz=True",
+        f"{F}.ref.log_prob_max_token_len_per_gpu=64",
+        f"{F}.model.use_remove_padding=True",
+    ),
+    "of the policy, packed": (
+        "actor",
+        f"{F}.model.use_remove_padding=True",
+        f"{F}.rollout.log_prob_micro_batch_size_per_gpu=4",
+    ),
+    "of the policy with an adapter": (
+        "actor",
+        f"{F}.model.lora_rank=4",
+        f"{F}.rollout.log_prob_micro_batch_size_per_gpu=4",
+    ),
+    "of an encoder": ("encoder",),
+}

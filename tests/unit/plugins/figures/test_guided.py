@@ -1,0 +1,82 @@
+"""The figure `guided`, from records of runs that stopped at the first correct response."""
+
+import numpy as np
+import pytest
+from support.refusals import refusal_of
+
+from harness.results import stopping_times
+from harness_plugins.figures import drawing
+from harness_plugins.figures.request import Request
+
+PROBLEMS, BUDGET = 12, 6
+TIMES = {  # by sampler and seed: when each problem was solved; 9: never within the budget
+    ("vanilla", 0): (1, 2, 3, 4, 5, 6, 9, 9, 1, 1, 2, 9),
+    ("vanilla", 1): (2, 2, 9, 4, 1, 9, 9, 9, 1, 3, 2, 5),
+    ("repexp-guided", 0): (1, 1, 1, 2, 1, 1, 9, 1, 1, 1, 2, 9),
+    ("repexp-guided", 1): (1, 9, 1, 1, 2, 1, 1, 9, 2, 1, 1, 1),
+}
+
+
+def record(sampler: str, seed: int, times: tuple[int, ...]) -> stopping_times.Record:
+    entries = [
+        {"id": f"test/{i}", "time": min(time, BUDGET), "solved": time <= BUDGET, "tokens": 3, "errors": 0}
+        for i, time in enumerate(times)
+    ]
+    inputs = {"sampler": {"beta": 0.5} if sampler == "repexp-guided" else {}, "seed": seed, "name": sampler}
+    labels = {"task": "colours", "model": "parrot", "sampler": sampler, "seed": seed}
+    about = {"kind": stopping_times.KIND, "schema": stopping_times.SCHEMA, "budget": BUDGET}
+    return about | {"inputs": inputs, "labels": labels, "problems": entries}
+
+
+@pytest.fixture
+def sequences(tmp_path):
+    """Two samplers, two seeds each; the folder of their records."""
+    for (sampler, seed), times in TIMES.items():
+        stopping_times.write(tmp_path / "runs", record(sampler, seed, times))
+    return tmp_path / "runs" / "sequences"
+
+
+def test_the_curves_are_kaplan_meiers_over_all_seeds(sequences):
+    (sequences / "broken.json").write_text("{")
+    said = []
+    request = Request("guided", folders=[sequences], say=said.append)
+    rows = drawing.table(request)
+    assert [line.partition(":")[0] for line in said] == ["not counted", "no panel by hardness"]
+    assert [row["series"] for row in rows] == ["vanilla"] * 6 + ["repexp-guided"] * 6
+    assert [row["k"] for row in rows] == [1, 2, 3, 4, 5, 6] * 2
+    for row in rows:
+        times = np.array([TIMES[row["series"], seed] for seed in (0, 1)])
+        assert row["solved"] == pytest.approx((times <= row["k"]).mean(), rel=1e-5)
+        assert (row["n"], row["problems"], row["seeds"], row["panel"]) == (BUDGET, PROBLEMS, 2, "budget")
+
+
+def test_the_gain_by_hardness_is_paired_with_the_first_sampler(sequences, toy, tmp_path):
+    toy("--data", PROBLEMS, "--n", BUDGET, "--selector", "head", store=tmp_path / "reference")
+    request = Request("guided", folders=[sequences], reference=tmp_path / "reference" / "cells")
+    rows = [row for row in drawing.table(request) if row["panel"] == "hardness"]
+    baseline, other = ([row for row in rows if bool(row.get("over")) == has] for has in (False, True))
+    assert {row["series"] for row in baseline} == {"vanilla"}
+    assert [int(row["questions"]) for row in other] == [3, 3, 3, 3]
+    for row, own in zip(other, baseline, strict=True):
+        assert row["gain"] == pytest.approx(row["solved"] - own["solved"], abs=1e-5)
+        assert row["gain_low"] <= row["gain"] <= row["gain_high"]
+    shares = {name: np.mean([np.array(TIMES[name, seed]) <= BUDGET for seed in (0, 1)]) for name, _ in TIMES}
+    assert np.mean([row["gain"] for row in other]) == pytest.approx(
+        shares["repexp-guided"] - shares["vanilla"], abs=1e-5
+    )
+    assert [row["hardness_low"] for row in other] == sorted(row["hardness_low"] for row in other)
+    drawing.write(request, tmp_path)
+    assert (tmp_path / "guided.png").stat().st_size > 10_000
+
+
+def test_what_cannot_be_drawn_is_one_line(sequences, toy, tmp_path):
+    request = Request("guided", folders=[sequences])
+    assert "no sequences in" in refusal_of(drawing.table, Request("guided", folders=[tmp_path / "empty"]))
+    assert "--reference" in refusal_of(drawing.table, Request("guided", [sequences], reference=tmp_path / "nowhere"))
+    stopping_times.write(tmp_path / "runs", record("vanilla", 2, (1, 2)))
+    assert "not of the same problems" in refusal_of(drawing.table, request)
+    other = record("vanilla", 3, (1, 2))
+    other["labels"]["model"] = other["inputs"]["model"] = "macaw"
+    stopping_times.write(tmp_path / "runs", other)
+    line = refusal_of(drawing.table, request)
+    assert "there are sequences of colours · macaw; colours · parrot: name one by --task and --model" in line

@@ -1,0 +1,144 @@
+"""pass@k of trained models: what is sampled, what the file holds, and what is computed from it."""
+
+import numpy as np
+import pytest
+from support.refusals import refusal_of
+from support.training_runs import COUNTING, counted_run
+
+from harness import Problem
+from harness.scoring.metrics import random_pass_at_k
+from harness.store import shards
+from harness.system.progress import Progress
+from harness_plugins.rl import evaluation as rl_eval
+from harness_plugins.rl.requests import EvalRequest
+
+STRICT24 = """
+from harness import correct, hookimpl, wrong
+from harness_tasks.game24 import Game24
+
+
+class Strict24(Game24):
+    def audit(self, problem, response):
+        return self.verify(problem, response) if response.count("*") else wrong("must multiply")
+
+
+@hookimpl
+def register_tasks(register):
+    register("strict24", Strict24)
+"""
+SMALL = {"n": 8, "limit": 4, "max_tokens": 64}
+
+
+@pytest.fixture(scope="module")
+def evaluated(tmp_path_factory):
+    """Two seeds of a task with two graders: the request and its evaluation."""
+    store = tmp_path_factory.mktemp("evaluated")
+    (store / "strict24.py").write_text(STRICT24)
+    plugins = (COUNTING, store / "strict24.py")
+    runs = [counted_run(store, seed, task="strict24", reward="strict", plugin_files=plugins) for seed in (1, 2)]
+    request = EvalRequest(folders=[run.folder for run in runs], store=store, **SMALL)
+    return request, rl_eval.evaluate(request, Progress(quiet=True))
+
+
+def test_an_evaluation_holds_the_counts_of_every_policy_by_both_graders(evaluated):
+    _, evaluation = evaluated
+    policies = evaluation["policies"]
+    columns = ("bonus", "trainer", "seed", "step", "dev_pass_at_1")
+    about = [tuple(policy[name] for name in columns) for policy in policies]
+    assert about == [("base", *[None] * 4), ("repexp", "counting", 1, 6, 0.6), ("repexp", "counting", 2, 6, 0.6)]
+    assert (evaluation["task"], evaluation["split"], evaluation["reward"]) == ("strict24", "test", "strict")
+    assert len(evaluation["problems"]) == len(policies[0]["c"]) == len(policies[0]["c_strict"]) == 4
+    # Both seeds' checkpoints are the same model here, drawn from with the same seed.
+    assert policies[1]["c"] == policies[2]["c"]
+    assert sum(policies[1]["c"]) > sum(policies[0]["c"])  # tiny24 against tiny24-weak
+    assert 0 < sum(policies[1]["c_strict"]) < sum(policies[1]["c"])
+
+
+def test_likelihoods_are_those_of_the_first_response_to_a_question_under_the_initial_model(evaluated):
+    request, evaluation = evaluated
+    initial, trained, _ = evaluation["policies"]
+    files = [path for path in request.store.rglob("*.parquet") if initial["pool"] in str(path)]
+    pools = [shards.read_responses(path) for path in files]
+    expected = sorted(pool.logprobs[0] / pool.lengths[0] for pool in pools)  # as it was sampled by that model itself
+    assert sorted(initial["likelihoods"]) == pytest.approx(expected, abs=1e-4)
+    assert len(expected) == 4
+    assert trained["likelihoods"] != initial["likelihoods"]
+
+
+def test_an_evaluation_is_taken_up_where_it_was_left(harness, evaluated):
+    request, evaluation = evaluated
+    options = [word for name, value in SMALL.items() for word in (f"--{name.replace('_', '-')}", value)]
+    done = harness("rl", "eval", *request.folders, *options, "--store", request.store)
+    assert done.code == 0, done.err
+    assert done.err.count("pool: reused for 4 of 4 problems") == 3
+    assert rl_eval.read(request.store / "rl") == evaluation
+    assert done.out.index("graded strictly") < done.out.index("graded leniently")
+    assert "pass@8" in done.out
+
+
+def test_a_limited_evaluation_takes_problems_from_all_over_the_split():
+    problems = [Problem(str(i), "") for i in range(269)]
+    for limit in (1, 2, 6, 90, 268, 269, 400, None):
+        places = [int(problem.id) for problem in rl_eval.spaced(problems, limit)]
+        assert len(places) == len(set(places)) == min(limit or 269, 269)
+        assert places == sorted(places)
+        assert places[0] == 0
+        assert limit == 1 or places[-1] == 268
+    assert np.ptp(np.diff([int(problem.id) for problem in rl_eval.spaced(problems, 90)])) <= 1
+
+
+# What tables and figures show
+
+
+def test_a_row_is_the_unbiased_estimator_averaged_over_problems_then_seeds():
+    counts = {"x": [[4, 0, 2], [4, 4, 1]], "base": [[0, 1, 0]]}
+    policies = [{"bonus": bonus, "c": c} for bonus, each in counts.items() for c in each]
+    about = {"task": "t", "split": "test", "reward": "verifier", "n": 4, "problems": ["a", "b", "c"]}
+    x, base = rl_eval.rows(about | {"policies": policies})
+    assert {name: x[name] for name in about} == about | {"problems": 3}
+    assert (x["grader"], x["bonus"], x["seeds"], base["seeds"]) == ("verifier", "x", 2, 1)
+    assert list(x["pass_at_k"]) == ["1", "2", "4"]
+    for k, value in x["pass_at_k"].items():
+        seeds = [random_pass_at_k(np.full(3, 4), np.array(c), int(k)).mean() for c in counts["x"]]
+        assert value == pytest.approx(np.mean(seeds))
+        assert x["standard_error"][k] == pytest.approx(abs(seeds[0] - seeds[1]) / 2)
+    assert base["standard_error"] is None
+    assert x["fewer_samples_than"] == {"base": 4.0}
+    assert base["fewer_samples_than"] == {"x": None}
+
+
+def test_both_graders_have_rows_and_the_strict_one_comes_first():
+    policies = [("base", [4, 2], [0, 2]), ("none", [4, 4], [4, 0])]
+    evaluation = {
+        **{"task": "gsm8k", "split": "test", "model": "m", "reward": "strict", "n": 4, "problems": ["a", "b"]},
+        "policies": [{"bonus": bonus, "seed": 1, "c": c, "c_strict": strict} for bonus, c, strict in policies],
+    }
+    assert [(row["grader"], row["bonus"], row["pass_at_k"]["1"]) for row in rl_eval.rows(evaluation)] == [
+        ("strict", "base", 0.25),
+        ("strict", "none", 0.5),
+        ("lenient", "base", 0.75),
+        ("lenient", "none", 1.0),
+    ]
+    assert rl_eval.curves(evaluation)[1].mean[0] == 0.5
+
+
+def test_efficiency_is_how_many_times_fewer_samples_reach_the_others_last_pass_at_k():
+    ahead, behind, zero = (
+        rl_eval.Curve("", 1, np.linspace(first, last, 256), None) for first, last in ((0.1, 0.8), (0.1, 0.45), (0, 0))
+    )
+    k = next(k for k in range(1, 257) if ahead.mean[k - 1] >= 0.45 - 1e-12)
+    assert rl_eval.efficiency(ahead, behind) == 256 / k
+    assert rl_eval.efficiency(behind, ahead) is None
+    assert rl_eval.efficiency(ahead, zero) is None
+
+
+def test_a_file_that_is_no_evaluation_is_refused(tmp_path):
+    file = tmp_path / "rl-eval.json"
+    for text, message in (
+        ('{"kind": "something"}', f"rl eval: {file} is no evaluation of schema 1"),
+        ('{"kind": "diversity-harness rl eval", "schema": 2}', f"rl eval: {file} is no evaluation of schema 1"),
+        ("{", f"rl eval: {file} cannot be read: "),
+    ):
+        file.write_text(text)
+        assert refusal_of(rl_eval.read, tmp_path).startswith(message)
+    assert "is not there: `harness rl eval RUNS" in refusal_of(rl_eval.read, tmp_path / "nothing")

@@ -1,0 +1,66 @@
+"""The figures `rl-passk` and `rl-likelihoods`, from an evaluation's file."""
+
+import json
+
+import pytest
+from support.refusals import refusal_of
+
+from harness_plugins.figures import drawing
+from harness_plugins.figures.request import Request
+from harness_plugins.rl import evaluation as rl_eval
+
+COUNTS = {"base": [[2, 0, 0, 0]], "none": [[16, 1, 0, 0], [16, 1, 0, 0]], "repexp:dim=4": [[16, 4, 2, 0]] * 2}
+LIKELIHOODS = {"base": [-1.0, -0.5, -2.0, None], "none": [-0.25, -0.5, -0.5, -1.0], "repexp:dim=4": [-3.0] * 4}
+
+
+@pytest.fixture
+def folder(tmp_path):
+    """An evaluation of three methods: the initial model, and two of two seeds each."""
+    policies = [
+        {"bonus": bonus, "c": c, "likelihoods": LIKELIHOODS[bonus]} for bonus, each in COUNTS.items() for c in each
+    ]
+    about = {"kind": rl_eval.KIND, "schema": rl_eval.SCHEMA, "task": "game24", "split": "test", "model": "m", "n": 16}
+    (tmp_path / "rl-eval.json").write_text(json.dumps(about | {"problems": list("abcd"), "policies": policies}))
+    return tmp_path
+
+
+def test_an_arrow_says_where_repexp_reaches_another_methods_last_pass_at_k(folder):
+    request = Request("rl-passk", folders=[folder])
+    rows = drawing.table(request)
+    assert [row["k"] for row in rows] == [1, 2, 4, 8, 16] * 3
+    reached = {row["bonus"]: row["reached_at"] for row in rows if row["k"] == 16}
+    repexp = rl_eval.pass_at_k(16, [16, 4, 2, 0])
+    assert reached["repexp:dim=4"] is None
+    for bonus, height in (("none", 0.5), ("base", 0.25)):
+        assert reached[bonus] == next(k for k in range(1, 17) if repexp[k - 1] >= height - 1e-12)
+    assert all(row["reached_at"] is None for row in rows if row["k"] < 16)
+    assert [(row["seeds"], row["standard_error"]) for row in rows if row["k"] == 16] == [(1, None), (2, 0), (2, 0)]
+    written(request, folder)
+
+
+def written(request: Request, folder) -> None:
+    """Draw it; a picture is not empty."""
+    drawing.write(request, folder)
+    assert (folder / f"{request.name}.png").stat().st_size > 10_000
+    assert (folder / f"{request.name}.pdf").read_bytes().startswith(b"%PDF")
+    assert (folder / f"{request.name}.csv").read_text().count("\n") > 10
+
+
+def test_the_bins_of_likelihoods_hold_every_response_of_a_method(folder):
+    request = Request("rl-likelihoods", folders=[folder])
+    rows = drawing.table(request)
+    for bonus, responses in (("base", 3), ("none", 8), ("repexp:dim=4", 8)):
+        bins = [row for row in rows if row["bonus"] == bonus]
+        assert len(bins) == 30
+        assert sum(row["count"] for row in bins) == bins[0]["responses"] == responses
+        assert sum(row["share"] for row in bins) == pytest.approx(1, abs=1e-5)
+    assert rows[0]["mean"] == pytest.approx(-3.5 / 3, abs=1e-5)
+    assert (rows[0]["from"], rows[29]["to"]) == (-3, -0.25)
+    written(request, folder)
+
+
+def test_an_evaluation_without_likelihoods_is_refused(folder):
+    file = folder / "rl-eval.json"
+    file.write_text(file.read_text().replace("likelihoods", "others"))
+    line = refusal_of(drawing.table, Request("rl-likelihoods", folders=[folder]))
+    assert "game24: the evaluation has no likelihoods: run `harness rl eval` with them" in line

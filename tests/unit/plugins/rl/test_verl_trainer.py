@@ -1,0 +1,139 @@
+"""The trainer `verl` on the harness' side: what is checked, launched, found and exported without verl."""
+
+import sys
+from dataclasses import replace
+
+import pytest
+import yaml
+from pyarrow import parquet
+from support.processes import printed_by
+from support.refusals import refusal_of
+from support.training_runs import game24_run
+
+from harness import Problem
+from harness.training import Checkpoint, Settings, TrainingRun
+from harness_plugins.rl import verl_environment, verl_trainer
+from harness_plugins.rl.run_files import write_problems
+from harness_plugins.rl.verl_child import contract
+from harness_plugins.rl.verl_trainer import Verl
+
+SETTINGS = Settings(batch=2, mini_batch=2, micro_batch=8, rollouts=4, max_prompt=64, max_response=64, steps=3)
+
+
+@pytest.fixture
+def run(tmp_path, monkeypatch) -> TrainingRun:
+    """A CPU run of the embedded model; this interpreter passes for verl's."""
+    monkeypatch.setenv(verl_environment.VARIABLE, sys.executable)
+    fields = {"model": "tiny24-weak", "bonus": "repexp", "trainer": "verl", "settings": SETTINGS}
+    return game24_run(tmp_path / "run", 2, 2, **fields)
+
+
+def test_launch_writes_what_the_child_reads(run):
+    (problems := dict(run.problems))["test"] = run.folder / "test.jsonl"
+    for split, path in problems.items():
+        chat = [{"role": "user", "content": "?"}]
+        write_problems(path, [(Problem(f"{split}-{i}", "?", {"a": i}), chat) for i in (0, 1)])
+    launch = Verl().launch(replace(run, problems=problems, task="game24:n=3"))
+    assert launch.command == [sys.executable, "-m", "harness_plugins.rl.verl_child", str(run.folder)]
+    assert launch.environment["VERL_PLATFORM"] == "cpu"
+    assert (run.folder / "verl.yaml").read_text() == launch.config
+    rows = parquet.read_table(run.folder / "data" / "train.parquet").to_pylist()
+    assert [row["extra_info"] for row in rows] == [
+        {"split": "train", "index": i, "problem": f"train-{i}"} for i in range(2)
+    ]
+    assert (rows[1]["reward_model"]["ground_truth"], rows[0]["data_source"]) == ('{"a": 1}', "game24")
+    assert not (run.folder / "data" / "test.parquet").exists()
+
+
+def test_a_gpu_run_is_told_nothing_of_cpus_and_keeps_the_users_own_modules(run, monkeypatch):
+    monkeypatch.setenv("VERL_USE_EXTERNAL_MODULES", "mine")
+    launch = Verl().launch(replace(run, cpu=False))
+    assert "VERL_PLATFORM" not in launch.environment
+    assert launch.environment["VERL_USE_EXTERNAL_MODULES"] == "mine,harness_plugins.rl.verl_child.plugin"
+    assert "cpu" not in yaml.safe_load(launch.config)["trainer"].values()
+
+
+# What is checked before anything starts
+
+
+@pytest.fixture
+def complete(monkeypatch):
+    """An environment with all that is needed and eight GPUs, without asking one."""
+    versions = {"verl": contract.VERSION, "TransferQueue": "1", "vllm": "1", "diversity-harness": "1"}
+    monkeypatch.setattr(verl_trainer, "installed", lambda python: versions)
+    monkeypatch.setattr(verl_trainer, "gpu_memory", lambda: [80.0] * 8)
+    return versions
+
+
+def test_a_run_that_can_start_is_described(run, complete):
+    assert Verl().check(run) == [
+        f"environment: {sys.executable}, verl 0.9.1",
+        "CPU: one worker, float32, sampled by the harness' own engine",
+    ]
+    assert "0.00 B parameters need" in Verl().check(replace(run, cpu=False))[-1]
+
+
+def test_gpus_that_are_missing_or_do_not_divide_the_work_are_refused(run, complete, monkeypatch):
+    for gpus, settings, message in (
+        (0, {}, "no GPU here (nvidia-smi shows none): give --cpu for a small model"),
+        (2, {}, "8 GPUs are asked for, 2 are here: set devices=2"),
+        (3, {"rollouts": 3, "devices": 3, "tensor_parallel": 2}, "devices=3 is not a multiple of tensor_parallel=2"),
+        (3, {"devices": 3}, "8 responses an update do not divide over 3 GPUs: change mini_batch"),
+    ):
+        monkeypatch.setattr(verl_trainer, "gpu_memory", lambda gpus=gpus: [80.0] * gpus)
+        changed = replace(run, cpu=False, settings=replace(run.settings, **settings))
+        assert refusal_of(Verl().check, changed) == f"verl: {message}"
+
+
+def test_a_sampler_is_needed_on_gpus(run, complete, monkeypatch):
+    monkeypatch.setitem(complete, "vllm", None)
+    assert "verl[vllm]" in refusal_of(Verl().check, replace(run, cpu=False))
+
+
+def test_too_few_problems_and_missing_splits_are_refused(run, complete):
+    large = replace(run, settings=replace(run.settings, batch=4, mini_batch=4))
+    assert "takes 4 problems, the train split has 2" in refusal_of(Verl().check, large)
+    run.problems["dev"].unlink()
+    assert f"the dev split {run.problems['dev']} is not there" in refusal_of(Verl().check, run)
+    assert "a run needs a train split" in refusal_of(Verl().check, replace(run, problems={}))
+
+
+def test_a_model_that_is_missing_or_has_no_chat_template_is_refused(run, complete, tmp_path):
+    assert "does not exist" in refusal_of(Verl().check, replace(run, model="./nowhere"))
+    bare = tmp_path / "bare"
+    bare.mkdir()
+    for name in ("config.json", "tokenizer_config.json", "model.safetensors"):
+        (bare / name).write_text("{}")
+    assert "no chat template" in refusal_of(Verl().check, replace(run, model=str(bare)))
+    (bare / "tokenizer_config.json").write_text('{"chat_template": "{{ messages }}"}')
+    Verl().check(replace(run, model=str(bare)))
+
+
+def test_an_encoder_without_its_mode_is_refused():
+    assert "hidden=encoder" in refusal_of(Verl, None, "ref", "org/encoder")
+
+
+# Checkpoints
+
+
+def test_a_checkpoint_is_merged_at_the_first_export_and_one_that_cannot_be_says_so(run, tmp_path):
+    python = tmp_path / "python"
+    python.write_text('#!/bin/sh\nfor last; do :; done\nmkdir "$last"\necho "$@" > "$last/arguments"\n')
+    python.chmod(0o755)
+    trainer, checkpoint = Verl(python=str(python)), Checkpoint(2, tmp_path / "global_step_2")
+    (checkpoint.path / "hf.part").mkdir(parents=True)  # left by a killed merge
+    exported = trainer.export(run, checkpoint)
+    actor, part = checkpoint.path / "actor", checkpoint.path / "hf.part"
+    command = f"-m verl.model_merger merge --backend fsdp --local_dir {actor} --target_dir {part}\n"
+    assert (exported / "arguments").read_text() == command
+    python.write_text("#!/bin/sh\necho no such file >&2\nexit 1\n")
+    assert trainer.export(run, checkpoint) == exported
+    line = refusal_of(trainer.export, run, Checkpoint(4, tmp_path / "global_step_4"))
+    assert line.endswith("global_step_4/actor cannot be merged into a Hugging Face folder: no such file")
+
+
+def test_nothing_of_the_harness_side_imports_what_trains():
+    sides = "verl_trainer, verl_config, verl_environment, verl_memory, trl_trainer, commands"
+    heavy = "{'verl', 'ray', 'trl', 'torch'}"
+    code = f"import sys; from harness_plugins.rl import {sides}; print({heavy} & set(sys.modules))"
+    assert printed_by(code) == "set()"
