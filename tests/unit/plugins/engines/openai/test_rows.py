@@ -52,7 +52,9 @@ def only_one(handler, body):
     handler.refuse(400, ONLY_ONE) if body.get("n", 1) > 1 else handler.answer(body)
 
 
-@pytest.mark.parametrize("how", [{"refuses": ("n",)}, {"ignores": ("n",)}, {"fault": only_one}], ids=str)
+@pytest.mark.parametrize(
+    "how", [{"refuses": ("n",)}, {"ignores": ("n",)}, {"fault": only_one}], ids=["refuses", "ignores", "faulty"]
+)
 def test_where_several_rows_are_refused_or_ignored_they_are_requested_singly(how):
     with serving(**how) as (url, behaviour):
         assert list(sample(OpenAI(url=url, per_request=4), n=8)[0].texts) == parrot_texts(range(8))
