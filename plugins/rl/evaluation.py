@@ -165,7 +165,7 @@ def _chosen(request: EvalRequest, run: TrainingRun, trainer: Trainer, progress: 
         raise HarnessError(
             f"rl eval: {run.folder} has no checkpoint at step {step} (it has {', '.join(map(str, saved))})"
         )
-    dev = best[1] if best and best[0] == step else None
+    _, dev = best_step(run, [step]) or (step, None)
     progress.say(f"{run.bonus}, seed {run.seed}: step {step}" + (f", dev pass@1 {dev:.3f}" if dev is not None else ""))
     return Policy(run, saved[step], str(trainer.export(run, saved[step])), dev)
 

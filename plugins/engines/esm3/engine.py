@@ -152,13 +152,13 @@ class Esm3:
     def seconds(self, prompts: Sequence[Sequence[Message]], n: int, sampler: Sampler) -> float:
         """Estimate the seconds for n sequences to each prompt; times two steps at the shortest and longest length."""
         lengths = sorted(len(masked(prompt)) for prompt in prompts)
-        rows = min(n, self.batch)
         timed = {}
         for length in dict.fromkeys((lengths[0], lengths[-1])):
-            for _ in range(2):  # the first loads and warms up
-                began = time.perf_counter()
-                self._sampled("_" * length, 0, sampler, PROBED_STEPS, range(rows))
-                timed[length] = (time.perf_counter() - began) / (rows * min(PROBED_STEPS, length))
+            step = functools.partial(self._sampled, "_" * length, 0, sampler, PROBED_STEPS)
+            next(self._chunks.over(range(n), step))  # loads, warms up, and finds how many rows fit into memory
+            began = time.perf_counter()
+            rows, _ = next(self._chunks.over(range(n), step))
+            timed[length] = (time.perf_counter() - began) / (len(rows) * min(PROBED_STEPS, length))
         seconds_a_pass = np.interp(lengths, list(timed), list(timed.values()))
         return float(sum(seconds_a_pass * n * np.minimum(self.steps, lengths)))
 

@@ -1,7 +1,10 @@
 """pass@k of trained models: what is sampled, what the file holds, and what is computed from it."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
+from support.counting_trainer import Counting
 from support.refusals import refusal_of
 from support.training_runs import COUNTING, counted_run
 
@@ -11,6 +14,7 @@ from harness.store import shards
 from harness.system.progress import Progress
 from harness_plugins.rl import evaluation as rl_eval
 from harness_plugins.rl.requests import EvalRequest
+from harness_plugins.rl.run_files import read_run
 
 STRICT24 = """
 from harness import correct, hookimpl, wrong
@@ -52,6 +56,13 @@ def test_an_evaluation_holds_the_counts_of_every_policy_by_both_graders(evaluate
     assert policies[1]["c"] == policies[2]["c"]
     assert sum(policies[1]["c"]) > sum(policies[0]["c"])  # tiny24 against tiny24-weak
     assert 0 < sum(policies[1]["c_strict"]) < sum(policies[1]["c"])
+
+
+def test_a_step_by_request_has_its_own_dev_pass_at_1(evaluated):
+    request, _ = evaluated
+    run = read_run(request.folders[0])
+    chosen = rl_eval._chosen(replace(request, step=2), run, Counting(), Progress(quiet=True))
+    assert (chosen.checkpoint.step, chosen.dev) == (2, 0.2)
 
 
 def test_likelihoods_are_those_of_the_first_response_to_a_question_under_the_initial_model(evaluated):
