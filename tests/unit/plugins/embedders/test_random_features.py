@@ -1,4 +1,4 @@
-"""Embedder `random-features`: noise, equal for equal texts."""
+"""Embedders without a model of their own: random-features, tfidf, and hidden-*, whose vectors the engine gives."""
 
 from __future__ import annotations
 
@@ -8,7 +8,19 @@ from scipy.stats import kstest
 from support.refusals import refusal_of
 
 from harness import Problem
+from harness.plugin_system.component import build
+from harness.plugin_system.registry import load_registry
 from harness_plugins.embedders.random_features import RandomFeatures
+from harness_plugins.embedders.tfidf import Tfidf
+
+
+def test_an_embedder_of_hidden_states_names_its_state_and_embeds_no_text():
+    for state in ("mean", "last", "penultimate"):
+        embedder = build(load_registry(), "embedder", f"hidden-{state}")
+        assert embedder.state == state
+        line = f"hidden-{state} takes the engine's hidden states and cannot embed texts by itself"
+        assert refusal_of(embedder.embed, Problem("1", "Say a colour."), ["red"]) == line
+
 
 PROBLEM = Problem("1", "Say a colour.")
 TEXTS = ["the house is red", "a very old one", "", "the house is red", "\ud800", "\x00"]
@@ -43,3 +55,23 @@ def test_they_are_standard_normal_and_unrelated_between_like_texts():
 
 def test_a_width_of_zero_is_refused():
     assert refusal_of(RandomFeatures, dim=0) == "random-features: dim must be at least 1, got 0"
+
+
+def test_signs_and_the_order_of_words_count_and_rows_have_unit_length():
+    texts = ["(10 - 6) * 4", "10 - 6 * 4", "4 * 6 - 10", "10 - 6 * 4", "x"]
+    vectors = Tfidf().embed(PROBLEM, texts).toarray()
+    assert np.allclose(np.linalg.norm(vectors, axis=1), 1)
+    likeness = vectors @ vectors.T
+    assert likeness[1, 3] > 0.999 > likeness[1, 2] > 0.1 > likeness[1, 4]
+    assert likeness[0, 1] < 0.999
+    words_alone = Tfidf(ngrams=1).embed(PROBLEM, texts).toarray()
+    assert np.allclose(words_alone[1], words_alone[2])  # the same tokens in another order
+
+
+def test_responses_without_a_token_have_zero_vectors():
+    assert Tfidf().embed(PROBLEM, ["", " ", "\n"]).toarray().tolist() == [[0.0]] * 3
+    assert Tfidf().embed(PROBLEM, ["", "red"]).toarray()[0].sum() == 0
+
+
+def test_no_run_of_tokens_is_refused():
+    assert refusal_of(Tfidf, ngrams=0) == "tfidf: ngrams must be at least 1, got 0"

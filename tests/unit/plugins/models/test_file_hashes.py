@@ -10,7 +10,6 @@ import pytest
 
 from harness_plugins.models import file_hashes
 from harness_plugins.models.checkpoint import Checkpoint
-from harness_plugins.models.file_hashes import cache_file
 from harness_plugins.models.file_hashes import file_hashes as hashes_of
 from harness_plugins.models.model_location import content_hash, locate
 from harness_plugins.models.tiny24 import folder as embedded
@@ -115,13 +114,6 @@ def test_a_cache_that_cannot_be_written_is_done_without(tmp_path, cache, capfd):
     assert capfd.readouterr().err == ""
 
 
-def test_the_cache_holds_the_files_that_were_read_last(tmp_path, cache, monkeypatch):
-    monkeypatch.setattr(file_hashes, "KEPT", 3)
-    hashes = [hashes_of([big(tmp_path / f"{n}.bin", bytes([n]))], "model")[0] for n in range(5)]
-    assert len(set(hashes)) == 5
-    assert list(json.loads(cache.read_text()).values()) == hashes[2:]
-
-
 def test_a_line_says_once_that_reading_takes_long(tmp_path, monkeypatch, capfd):
     monkeypatch.setattr(file_hashes, "NOTICE_AFTER_S", -1.0)
     content_hash(model(tmp_path / "my-model"))
@@ -143,9 +135,3 @@ def test_all_that_can_change_the_output_counts_and_no_more(tmp_path):
         before = content_hash(folder)
         path.write_bytes(b"after.")
         assert (content_hash(folder) != before) == (name in counts.split()), name
-
-
-def test_the_cache_lies_in_the_users_cache_folder(tmp_path, monkeypatch):
-    monkeypatch.setenv("XDG_CACHE_HOME", "relative")  # not allowed by the specification: as if unset
-    monkeypatch.setenv("HOME", str(tmp_path))
-    assert cache_file() == tmp_path / ".cache" / "diversity-harness" / "file-hashes.json"

@@ -10,9 +10,8 @@ import pytest
 from support.paths import SUPPORT
 from support.refusals import refusal_of
 
-from harness import HarnessError, Sampler
+from harness import Sampler
 from harness.records import SampleRequest
-from harness_plugins.engines.esm3 import environment
 from harness_plugins.engines.esm3.engine import ALPHABETS, WEIGHTS, Esm3, masked
 
 
@@ -76,18 +75,15 @@ def test_a_child_ends_with_its_engine_and_does_not_travel(engine):
     assert process.wait() is not None
 
 
-@pytest.mark.parametrize(
-    ("prompt", "sampler", "words"),
-    [
+def test_what_esm3_cannot_do_is_refused(engine):
+    for prompt, sampler, words in (
         ("Say something.", {}, "a prompt is a sequence of _ and amino acids"),
         ("MKTA", {}, "has no _ to fill in"),
         ("_" * 101, {}, "a sequence of 101 is longer than --max-tokens 100"),
         ("____", {"top_k": 4}, "takes temperature and top_p"),
         ("____", {"min_p": 0.1}, "takes temperature and top_p"),
-    ],
-)
-def test_what_esm3_cannot_do_is_refused(engine, prompt, sampler, words):
-    assert words in refusal_of(sample, engine(), prompt, 1, **sampler)
+    ):
+        assert words in refusal_of(sample, engine(), prompt, 1, **sampler)
 
 
 def test_a_prompt_is_the_last_message_without_blanks_and_has_a_longest_length(engine):
@@ -117,15 +113,3 @@ def test_alphabet_annealing_and_steps_stand_in_the_identity(engine, monkeypatch)
     assert (identity["dtype"], identity["esm"], identity["model"]) == ("float32", "3.2.1", "random weights: tiny")
     for options in ({"annealing": False}, {"steps": 2}, {"alphabet": "all"}):
         assert engine(**options).identity() == identity | options != identity
-
-
-def test_an_environment_without_esm_says_how_to_make_one(folder, monkeypatch, tmp_path):
-    absent = Esm3(str(folder), python=str(tmp_path / "nowhere"), test_weights=True)
-    with pytest.raises(HarnessError, match=r"is not there: give the environment's bin/python, or make one: python -m"):
-        absent.identity()
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.delenv(environment.VARIABLE, raising=False)
-    monkeypatch.setattr(environment, "find_spec", lambda name: None)
-    assert "no environment with esm" in refusal_of(environment.find_python, None)
-    monkeypatch.setattr(environment.ESM3.__class__, "answer", lambda *_: {"esm": None})
-    assert "has no esm: make one" in refusal_of(environment.installed, tmp_path / "python")

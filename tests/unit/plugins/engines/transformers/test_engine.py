@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import random
-from dataclasses import replace
-
 import numpy as np
 import pytest
 import torch
@@ -20,7 +17,7 @@ from support.tiny_checkpoints import (
     first_rows,
     save_checkpoint,
 )
-from transformers import AutoModelForCausalLM, AutoTokenizer
+from transformers import AutoModelForCausalLM
 
 from harness import Responses, Sampler
 from harness.records import SampleRequest
@@ -119,18 +116,6 @@ def test_encode_and_score_give_what_the_sampling_pass_gave(drawn, engines, kind)
     assert sum(reported) == 2 * 40
 
 
-def test_given_texts_are_tokenized_and_those_that_had_stopped_get_an_end(engines, checkpoints):
-    texts, finish = ["1 + 2 = 3", "puzzle", "puzzle"], ["stop", "stop", "length"]
-    given = Responses(texts, finish, np.zeros(3), np.zeros(3))
-    states, scores = engines["qwen2"].encode(SHORT, given, STATES), engines["qwen2"].score(SHORT, given)
-    model, tokenizer = (auto.from_pretrained(checkpoints["qwen2"]) for auto in (AutoModelForCausalLM, AutoTokenizer))
-    for i, (text, end) in enumerate(zip(texts, finish, strict=True)):
-        ids = tokenizer(text, add_special_tokens=False)["input_ids"] + ([1] if end == "stop" else [])
-        expected, logprobs = second_pass(model, engines["qwen2"]._checkpoint.prompt_ids(SHORT), [ids])
-        assert_same_states({name: states[name][i : i + 1] for name in STATES}, expected)
-        assert scores[i] == pytest.approx(logprobs[0], abs=1e-3)
-
-
 def test_a_response_of_no_token_has_the_state_of_its_prompt_and_a_score_of_zero(engines):
     [single] = sample(engines["qwen2"], max_tokens=1, n=1)
     for texts in (["", "puzzle"], [""]):
@@ -146,23 +131,6 @@ def test_neither_the_batch_size_nor_the_number_of_tokens_changes_a_row(drawn, ch
         assert_same_responses(sample(own_engine(checkpoints, batch=batch), n=n)[0], first_rows(whole, n))
     [short] = sample(own_engine(checkpoints), max_tokens=6)
     assert short.token_ids == [ids[:6] for ids in whole.token_ids[:20]]
-
-
-def test_only_the_requested_states_are_kept_and_they_change_no_row(drawn, engines):
-    whole = first_rows(drawn["qwen2"][0], 20)
-    assert_same_responses(sample(engines["qwen2"], states=())[0], replace(whole, states={}))
-    assert set(sample(engines["qwen2"], n=2, states=("last",))[0].states) == {"last"}
-
-
-def test_the_global_generators_are_neither_read_nor_moved(engines):
-    torch.manual_seed(1)
-    [first] = sample(engines["qwen2"], n=8)
-    torch.manual_seed(2)
-    before = torch.get_rng_state(), random.getstate(), np.random.get_state()[1].tolist()
-    [second] = sample(engines["qwen2"], n=8)
-    assert torch.equal(before[0], torch.get_rng_state())
-    assert before[1:] == (random.getstate(), np.random.get_state()[1].tolist())
-    assert first.token_ids == second.token_ids
 
 
 def test_first_tokens_follow_the_models_distribution_and_no_decoding_default_of_the_checkpoint(engines):
@@ -182,11 +150,6 @@ def test_every_end_token_of_the_checkpoint_ends_a_response_and_no_text_shows_one
     assert cut
     assert not any(ids[-1] in (1, 2) for ids in cut)
     assert not any("<end>" in text or "<s>" in text for text in responses.texts)
-
-
-def test_a_prompt_of_one_token_needs_no_cache(engines):
-    [responses] = sample(engines["llama"], [[{"role": "user", "content": ""}]], n=8)
-    assert len(responses) == 8
 
 
 # Memory, and when a row is reported.
@@ -288,16 +251,6 @@ def test_checking_and_identity_load_no_weights_and_building_imports_no_torch(che
     assert printed_by(code) == "qwen2 set()"
 
 
-def test_the_identity_follows_the_content_of_a_folder(checkpoints, tmp_path):
-    engine = Transformers(str(checkpoints["gpt2"]), device="cpu")
-    assert engine.identity().keys() == {"engine", "model", "revision", "dtype"}
-    copied = save_checkpoint(tmp_path / "gpt2", "gpt2")
-    (copied / "notes.md").write_text("no part of the model")
-    assert Transformers(str(copied), device="cpu", batch=3).identity() == engine.identity()
-    changed = save_checkpoint(copied, "gpt2", end_scale=2.0)
-    assert Transformers(str(changed), device="cpu").identity()["revision"] != engine.identity()["revision"]
-
-
 def test_what_it_cannot_do_is_refused_in_one_line(engines, checkpoints):
     silent = type("Silent", (Sampler,), {"steers": True})()
     assert "Silent has steers = True, but no steering" in refusal_of(sample, engines["qwen2"], sampler=silent)
@@ -318,8 +271,3 @@ def test_probabilities_that_are_not_finite_are_refused(checkpoints):
         engine._checkpoint.model.lm_head.weight[5] = torch.inf
     line = refusal_of(sample, engine, n=1, states=())
     assert line == "qwen2: in float32 the model's probabilities are not finite; try dtype=float32"
-
-
-def test_nothing_is_printed(checkpoints, capfd):
-    sample(Transformers(str(checkpoints["gpt2"]), device="cpu"), n=2)
-    assert capfd.readouterr() == ("", "")

@@ -110,14 +110,6 @@ def test_a_child_that_fails_is_ended_and_its_log_kept(home, tmp_path, request_, 
     wait_until_ended(pids, HANGS_S)
 
 
-def test_a_child_that_does_not_start_is_reported_with_its_log_and_leaves_nothing(home, tmp_path):
-    python = stand_in(tmp_path, "raise RuntimeError('operator torchvision::nms does not exist')")
-    with pytest.raises(Died, match="pip uninstall -y torchvision") as death:
-        ChildProcess(python, {}, {})
-    wait_until_ended(printed_pids(kept_log(death)), HANGS_S)
-    assert not [path for path in home.iterdir() if path.is_dir()]
-
-
 def test_logs_are_kept_for_a_week(home):
     for name, days in (("old", 8), ("new", 6)):
         log = home / f"{name}.log"

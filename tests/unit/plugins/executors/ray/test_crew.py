@@ -9,7 +9,7 @@ from support.refusals import refusal_of
 
 from harness import HarnessError
 from harness_plugins.executors.ray import crew
-from harness_plugins.executors.ray.crew import Losses, Place, Room, run_tasks
+from harness_plugins.executors.ray.crew import Losses, Place, run_tasks
 
 PLACE = Place(cpus=2, gpus=1, environment={})
 NODE = {"Alive": True, "Resources": {"CPU": 7.0, "GPU": 2.0}}
@@ -114,18 +114,6 @@ def test_workers_fit_where_cores_and_gpus_are_free_on_living_nodes():
         "1 CPU and 0.5 GPUs",
     )
     assert PLACE.options["num_gpus"] == 1
-
-
-def test_the_room_is_updated_every_second_and_never_above_the_limit(monkeypatch):
-    clock = [100.0]
-    monkeypatch.setattr(crew.time, "monotonic", lambda: clock[0])
-    ray = SimpleNamespace(nodes=lambda: [NODE] * 3)
-    room, limited = Room(ray, PLACE, 0), Room(ray, PLACE, 4)
-    assert (room.now(), limited.now()) == (6, 4)
-    ray.nodes = lambda: [NODE]
-    assert room.now() == 6
-    clock[0] += crew.POLL_S
-    assert (room.now(), limited.now()) == (2, 2)
 
 
 def test_a_run_waits_for_nodes_only_so_long(monkeypatch):

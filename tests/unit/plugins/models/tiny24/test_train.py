@@ -11,7 +11,6 @@ from support.json_lines import read_json_lines
 from support.refusals import refusal_of
 from transformers import AutoModelForCausalLM
 
-from harness_plugins.models.tiny24 import train as training
 from harness_plugins.models.tiny24.puzzles import all_numbers
 from harness_plugins.models.tiny24.train import (
     Curriculum,
@@ -19,7 +18,6 @@ from harness_plugins.models.tiny24.train import (
     build_model,
     learning_rate,
     loss_of,
-    main,
     pack,
     record,
     render,
@@ -63,46 +61,28 @@ def test_the_learning_rate_warms_up_and_falls_to_a_fiftieth():
     assert rates == pytest.approx([0.02, 2.0, 1.0, 0.04], rel=0.03)
 
 
-@pytest.fixture(scope="module")
-def straight(tmp_path_factory):
-    """A run from its start to its end, and its weights."""
-    out = tmp_path_factory.mktemp("straight")
-    return out, [weight.clone() for weight in train(out, TINY, QUADRUPLES).model.parameters()]
-
-
-@pytest.mark.parametrize("killed_in", ["advance", "replace"])
-def test_a_killed_and_resumed_run_ends_in_the_same_weights(straight, tmp_path, monkeypatch, killed_in):
-    place = (training.Run, "advance") if killed_in == "advance" else (os, "replace")
-    calls, call = [], getattr(*place)
+def test_a_killed_and_resumed_run_ends_in_the_same_weights(tmp_path, monkeypatch):
+    calls, replace_file = [], os.replace
 
     def killed(*arguments):
         calls.append(arguments)
-        if len(calls) == {"advance": 4, "replace": 2}[killed_in]:  # after a saved state, or while the next is saved
+        if len(calls) == 2:  # while the second state is saved
             raise KeyboardInterrupt
-        return call(*arguments)
+        return replace_file(*arguments)
 
     with monkeypatch.context() as patched:
-        patched.setattr(*place, killed)
+        patched.setattr(os, "replace", killed)
         with pytest.raises(KeyboardInterrupt):
-            train(tmp_path, TINY, QUADRUPLES)
-    assert (tmp_path / "state.part").exists() == (killed_in == "replace")
-    assert not (tmp_path / "step-6").exists()
-    out, weights = straight
-    resumed = train(tmp_path, TINY, QUADRUPLES)
-    assert all(torch.equal(a, b) for a, b in zip(weights, resumed.model.parameters(), strict=True))
-    for run in (out, tmp_path):
-        assert [line["step"] for line in read_json_lines(run / "log.jsonl")] == [2, 4, 6]
-    assert AutoModelForCausalLM.from_pretrained(tmp_path / "step-6").dtype == torch.float16
+            train(tmp_path / "killed", TINY, QUADRUPLES)
+    assert (tmp_path / "killed" / "state.part").exists()
+    runs = [train(tmp_path / name, TINY, QUADRUPLES).model.parameters() for name in ("killed", "straight")]
+    assert all(torch.equal(a, b) for a, b in zip(*runs, strict=True))
+    for name in ("killed", "straight"):
+        assert [line["step"] for line in read_json_lines(tmp_path / name / "log.jsonl")] == [2, 4, 6]
+    assert AutoModelForCausalLM.from_pretrained(tmp_path / "killed" / "step-6").dtype == torch.float16
 
 
 def test_a_run_is_not_resumed_with_other_settings(tmp_path):
     record(tmp_path / "config.json", TINY)
     line = refusal_of(train, tmp_path, replace(TINY, seed=1, learning_rate=1.0), QUADRUPLES)
     assert line.endswith("holds a run with another learning_rate, seed; choose another --out")
-
-
-def test_every_setting_is_an_option(tmp_path, monkeypatch):
-    runs = []
-    monkeypatch.setattr(training, "train", lambda *arguments: runs.append(arguments))
-    main(["--out", str(tmp_path), "--steps", "7", "--no-bfloat16", "--learning-rate", "0.5"])
-    assert runs == [(tmp_path, TrainConfig(steps=7, bfloat16=False, learning_rate=0.5))]

@@ -1,7 +1,8 @@
-"""Hidden states are pooled from vLLM's steps as everywhere, whatever order the tokens pass in."""
+"""Hidden states are pooled from vLLM's steps whatever order the tokens pass in (worker); its messages."""
 
 from __future__ import annotations
 
+import socket
 from types import SimpleNamespace
 
 import numpy as np
@@ -11,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from harness_plugins.engines.transformers.capture import pool
-from harness_plugins.engines.vllm.child.harness_vllm import worker
+from harness_plugins.engines.vllm.child.harness_vllm import contract, names, wire, worker
 from harness_plugins.engines.vllm.child.harness_vllm.loading import pooled
 
 WIDTH, END = 3, 9
@@ -170,24 +171,50 @@ def test_a_worker_takes_the_states_of_a_step_before_it_samples(rng):
     assert "its model runner builtins is not known" in capture.harness_install()
 
 
-def test_the_second_runners_steps_are_read_by_its_own_names():
-    """Of the runner of GPUs, which no test runs: that the parts are put where they belong."""
-    hidden, ids = torch.zeros(4, WIDTH), torch.tensor([1, 2, 3, 4], dtype=torch.int32)
-    batch = SimpleNamespace(
-        req_ids=["a", "b"],
-        num_scheduled_tokens=np.array([1, 3], np.int32),
-        num_computed_tokens_np=np.array([7, 0], np.int32),
-        input_ids=ids,
-    )
-    step = worker.step_of_v2(None, SimpleNamespace(input_batch=batch, hidden_states=hidden))
-    assert (step.ids, step.counts.tolist(), step.computed.tolist()) == (["a", "b"], [1, 3], [7, 0])
-    assert step.tokens is ids
-    assert step.hidden is hidden
-
-
 def test_the_pooling_runner_pools_as_everywhere(rng):
     for length in (0, 1, 2, 5):
         states = rng.normal(size=(1 + length, WIDTH)).astype(np.float32)
         by_capture = pool(torch.from_numpy(states)[None], torch.tensor([length]), KINDS)
         for kind, values in pooled(states, KINDS).items():
             np.testing.assert_allclose(values, by_capture[kind][0].numpy(), atol=1e-6)
+
+
+@given(st.integers(0, 20_000), st.booleans(), st.integers(1, 10**6), st.integers(0, 10**9))
+def test_names_are_read_as_they_were_written_whatever_vllm_puts_around_them(child, drawn, prompt, number):
+    name = names.written(drawn, prompt, number)
+    assert names.read(f"{child}_{name}-0a1b2c3d") == (child, drawn, prompt, number)
+    assert names.read(f"{name}-0a1b2c3d") == names.read(name) == (0, drawn, prompt, number)
+    assert names.read(f"s{number}-0a1b2c3d") is None
+
+
+@pytest.fixture
+def sockets():
+    near, far = socket.socketpair()
+    with near, far:
+        yield near, far
+
+
+def test_messages_arrive_whole_and_the_end_of_the_other_side_is_noticed(sockets):
+    near, far = sockets
+    rows = [[1, 2, 3], [], [4] * 5000]
+    arrays = {**wire.packed("rows", rows), "mean": np.arange(6, dtype=np.float32).reshape(2, 3)}
+    wire.send(near, {"do": "encode", "text": "ü"}, arrays)
+    wire.send(near, {"end": True})
+    head, received = wire.receive(far)
+    assert head == {"do": "encode", "text": "ü"}
+    assert wire.unpacked("rows", received) == rows
+    assert np.array_equal(received["mean"], arrays["mean"])
+    assert wire.receive(far) == ({"end": True}, {})
+    near.sendall(wire.SIZES.pack(20, 0) + b"{")  # half a message
+    near.close()
+    assert wire.receive(far) is None
+
+
+def test_a_contract_names_all_that_differs():
+    assert (
+        contract.differs({"json:JSONDecoder.decode": ("s",), "json.decoder:JSONDecoder.raw_decode": ("s", "idx")}) == ""
+    )
+    line = contract.differs({"json:loads": ("text",), "json:Nothing": (), "no_such_module:x": ()})
+    assert "json:loads takes no text; json has no Nothing; no_such_module cannot be imported" in line
+    assert "has no logprobs" in contract.differs({"harness.records:Sampler@logprobs": ()})
+    assert contract.differs({"harness.records:Sampler@top_p": ()}) == ""
