@@ -77,20 +77,6 @@ def test_a_run_killed_while_it_fills_in_what_came_late_goes_on(run, faults, tmp_
     assert kept(tmp_path / "late") == kept(tmp_path / "whole")
 
 
-def test_a_server_that_dies_midway_ends_the_run_and_the_next_goes_on(run, server, faults):
-    faults += [none] * 9
-    server[1].fault = status(503)
-    first, _ = run(limit=4)
-    assert first.code == 2
-    assert "responses asked for did not come (503: overloaded" in first.err
-    assert "run the same command again for the rest" in first.err
-    server[1].fault = None
-    second, requests = run(limit=4)
-    assert second.code == 0, second.err
-    assert requests == 1 + 80 - 8
-    assert second.rows == run("whole", limit=4)[0].rows
-
-
 def test_a_run_takes_the_model_that_is_served_says_what_it_lacks_and_exports_its_kind_of_log_probabilities(
     harness, tmp_path
 ):
@@ -107,10 +93,3 @@ def test_a_run_takes_the_model_that_is_served_says_what_it_lacks_and_exports_its
     harness("pool", "export", pool.name, "--out", tmp_path / "out.jsonl", "--store", tmp_path)
     exported = json.loads((tmp_path / "out.jsonl").read_text().splitlines()[0])
     assert exported["logprob_kind"] == "sum, as the server gives them"
-
-
-def test_a_run_that_wants_hidden_states_of_a_server_is_refused_with_what_to_use_instead(harness, tmp_path):
-    with serving() as (url, _):
-        command = ("run", "--task", "game24", "--engine", f"openai:url={url}", "--limit", 1, "--store", tmp_path)
-        line = harness(*command, "--embedder", "hidden-mean", "--selector", "repexp").err.splitlines()[-1]
-    assert line.endswith("does not give: choose another --embedder, e.g. sentence or tfidf")

@@ -161,36 +161,6 @@ def test_a_killed_node_loses_nothing_and_the_bytes_are_those_of_a_local_run(clus
     assert results(store) == here[1]
 
 
-def test_a_killed_worker_is_replaced_and_the_rest_of_its_group_drawn(cluster, session, here, marks, tmp_path):
-    store = tmp_path / "runs"
-    err = session.start(*arguments(store, cluster.executor, engine="gated:group=6,after=3", plugin=marks))
-    (worker,) = wait_for(lambda: waiting(marks), HANGS_S, "a worker that has drawn half of its group")
-    wait_for(lambda: "sample: 48/96 responses" in err.read_text(), HANGS_S, "its count")
-    os.kill(worker, signal.SIGKILL)
-    open_gate(marks)
-    done = session.finish()
-    assert done.code == 0, done.err
-    assert "a worker died: what it was doing is done again" in done.err
-    assert "sample: 96 responses in" in done.err  # the lost ones count once
-    assert done.out == here[0]
-    assert results(store) == here[1]
-
-
-def test_rows_that_did_not_come_are_asked_for_by_the_next_run_on_any_executor(cluster, session, marks, tmp_path):
-    def run(store, executor):
-        options = {"engine": "gaps:group=2", "plugin": marks}
-        return session.run(*arguments(tmp_path / store, executor, "--selector", "shuffle", **options))
-
-    first = run("a", cluster.executor)
-    assert first.code == 2  # one row of sixteen is more than 5 %
-    assert "6 of 96 responses did not come (a storm)" in first.err
-    open_gate(marks)
-    second, whole = run("a", cluster.executor), run("b", "local")
-    assert second.code == 0, second.err
-    assert second.out == whole.out
-    assert results(tmp_path / "a") == results(tmp_path / "b")
-
-
 # Faults.
 
 

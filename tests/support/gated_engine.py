@@ -49,23 +49,6 @@ class Faulty(Parrot):
         raise HarnessError("faulty: no ink left; fill it up")
 
 
-class Gaps(Parrot):
-    """A server: row 3 does not come before the gate is open."""
-
-    states = ()
-
-    def sample(self, request):
-        whole = super().sample(replace(request, done=lambda j, responses: None))
-        some = []
-        for responses, rows in zip(whole, request.rows or [range(request.n)] * len(request.prompts), strict=True):
-            came = [row for row in rows if row != 3 or (MARKS / "open").exists()]
-            columns = {name: [getattr(responses, name)[i] for i in came] for name in ("texts", "finish", "token_ids")}
-            columns |= {name: getattr(responses, name)[came] for name in ("lengths", "logprobs")}
-            missing = {row: "a storm" for row in rows if row not in came}
-            some.append(replace(responses, **columns, states={}, missing=missing))
-        return some
-
-
 class Watched(Vllm):
     """vLLM that would be loaded; leaves a file of the process."""
 
@@ -78,5 +61,5 @@ class Watched(Vllm):
 
 @hookimpl
 def register_engines(register):
-    for factory in (Gated, Faulty, Gaps, Watched):
+    for factory in (Gated, Faulty, Watched):
         register(factory.__name__.lower(), factory)

@@ -25,15 +25,12 @@ def folder(tmp_path):
     return save_checkpoint(tmp_path / "model", "gpt2")
 
 
-def test_a_chat_follows_the_template_with_a_single_first_token(folder):
+def test_a_chat_follows_the_template_or_is_joined_by_blank_lines_with_a_single_first_token(folder, tmp_path):
     ids = opened(folder).prompt_ids(SHORT)
     assert AutoTokenizer.from_pretrained(folder).decode(ids) == "<s>user: 1 2 3 4\nassistant:"
-
-
-def test_without_a_template_the_messages_are_joined_by_blank_lines(tmp_path):
-    folder = save_checkpoint(tmp_path / "llama", "llama", None)
-    ids = opened(folder).prompt_ids([{"role": "system", "content": "solve"}, *SHORT])
-    assert ids == AutoTokenizer.from_pretrained(folder)("solve\n\n1 2 3 4")["input_ids"]
+    bare = save_checkpoint(tmp_path / "llama", "llama", None)
+    ids = opened(bare).prompt_ids([{"role": "system", "content": "solve"}, *SHORT])
+    assert ids == AutoTokenizer.from_pretrained(bare)("solve\n\n1 2 3 4")["input_ids"]
     assert ids.count(0) == 1
 
 

@@ -1,14 +1,18 @@
-"""Engine esm3 around a child that is not ESM3: requests, batches, memory, refusals; with ESM3: tests/environments."""
+"""Engine esm3 around a child that is not ESM3, and what of that child needs no esm; with ESM3: tests/environments."""
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import sys
+from collections import Counter
 from pathlib import Path
 
+import numpy as np
 import pytest
 from support.paths import SUPPORT
 from support.refusals import refusal_of
+from support.tiny_proteins import CHILD
 
 from harness import Sampler
 from harness.records import SampleRequest
@@ -113,3 +117,54 @@ def test_alphabet_annealing_and_steps_stand_in_the_identity(engine, monkeypatch)
     assert (identity["dtype"], identity["esm"], identity["model"]) == ("float32", "3.2.1", "random weights: tiny")
     for options in ({"annealing": False}, {"steps": 2}, {"alphabet": "all"}):
         assert engine(**options).identity() == identity | options != identity
+
+
+LETTERS = "ACDEFGHIKLMNPQRSTVWY"
+
+
+@pytest.fixture(scope="module")
+def child():
+    spec = importlib.util.spec_from_file_location("esm3_child", CHILD / "child.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_every_masked_position_is_filled_exactly_once(child):
+    for steps, positions in [(1, 9), (4, 24), (20, 64), (20, 916), (100, 7), (64, 64)]:
+        counts = child.schedule(steps, positions)
+        assert (sum(counts), len(counts)) == (positions, min(steps, positions))
+        assert min(counts) >= 0
+    assert child.schedule(4, 24) == [2, 5, 8, 9]
+
+
+def test_the_temperature_falls_with_the_square_of_the_steps_only_where_it_is_annealed(child):
+    assert [child.annealed(step, 3, 1.0, True) for step in range(3)] == pytest.approx([1.0, 0.25, 1e-6])
+    assert child.annealed(0, 1, 0.7, True) == pytest.approx(0.49)
+    assert {child.annealed(step, 3, 0.7, False) for step in range(3)} == {0.7}
+
+
+def test_the_nucleus_keeps_the_likeliest_letters_within_its_sum_and_always_one(child):
+    import torch
+
+    logits = torch.tensor([0.5, 0.3, 0.15, 0.05]).log()
+    kept = {top_p: child.nucleus(logits, top_p).isfinite().tolist() for top_p in (1.0, 0.96, 0.81, 0.1)}
+    assert {top_p: sum(letters) for top_p, letters in kept.items()} == {1.0: 4, 0.96: 3, 0.81: 2, 0.1: 1}
+    assert all(letters == sorted(letters, reverse=True) for letters in kept.values())  # the likeliest stand first
+
+
+def test_letters_are_drawn_as_likely_as_the_logits_say(child):
+    import torch
+    from scipy.stats import chisquare
+
+    logits = torch.tensor([2.0, 1.0, 0.0, -1.0, 3.0])
+    uniform = torch.as_tensor(np.random.default_rng(1).random((1, 20_000)))
+    valid = torch.tensor([0, 1, 3])
+    tokens, logprobs = child.sampled_letters(logits.expand(1, 20_000, 5), 0.7, valid, 1.0, uniform)
+    counts = Counter(tokens[0].tolist())
+    assert set(counts) == {0, 1, 3}
+    expected = (logits[valid].double() / 0.7).softmax(-1).numpy() * 20_000
+    assert chisquare([counts[0], counts[1], counts[3]], expected).pvalue > 0.01
+    assert logprobs[0, 0] == pytest.approx(float(logits.log_softmax(-1)[tokens[0, 0]]))
+    outside = child.sampled_letters(logits.expand(1, 20_000, 5), 0.7, valid, 0.5, uniform)[0]
+    assert set(outside[0].tolist()) == {0, 1, 3}  # the nucleus holds only 4, which may not be drawn

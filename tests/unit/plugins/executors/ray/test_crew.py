@@ -83,11 +83,13 @@ def test_results_come_in_order_and_no_more_tasks_run_than_allowed():
     assert list(results(ray, abs, [])) == []
 
 
-def test_lost_work_is_done_again_and_given_up_at_its_third_loss(capsys):
+def test_lost_work_is_done_again_until_its_third_loss_but_not_where_repeating_cannot_help(capsys, monkeypatch):
     assert list(results(FakeRay({1: 2, 3: 1}), abs, range(5))) == [0, 1, 2, 3, 4]
     assert capsys.readouterr().err.count("ray: a worker died: what it was doing is done again") == 3
     line = refusal_of(lambda: list(results(FakeRay({1: 3}), abs, range(5))))
     assert "the same work was lost with its worker 3 times (a worker died; out of memory?)" in line
+    monkeypatch.setattr(FakeRay, "get", lambda self, answer: (_ for _ in ()).throw(RayTaskError("no\n such env")))
+    assert refusal_of(lambda: list(results(FakeRay(), abs, [1]))) == "executor ray: RayTaskError: such env"
 
 
 def test_an_exception_is_raised_where_its_result_would_be_and_nothing_is_left_running():
@@ -97,11 +99,6 @@ def test_an_exception_is_raised_where_its_result_would_be_and_nothing_is_left_ru
     with pytest.raises(ZeroDivisionError):
         next(received)
     assert ray.running == 0
-
-
-def test_a_failure_that_repeating_cannot_help_ends_it(monkeypatch):
-    monkeypatch.setattr(FakeRay, "get", lambda self, answer: (_ for _ in ()).throw(RayTaskError("no\n such env")))
-    assert refusal_of(lambda: list(results(FakeRay(), abs, [1]))) == "executor ray: RayTaskError: such env"
 
 
 def test_workers_fit_where_cores_and_gpus_are_free_on_living_nodes():

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import socket
-from types import SimpleNamespace
-
 import numpy as np
 import pytest
 import torch
@@ -12,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from harness_plugins.engines.transformers.capture import pool
-from harness_plugins.engines.vllm.child.harness_vllm import contract, names, wire, worker
+from harness_plugins.engines.vllm.child.harness_vllm import contract, names, worker
 from harness_plugins.engines.vllm.child.harness_vllm.loading import pooled
 
 WIDTH, END = 3, 9
@@ -95,19 +92,6 @@ def test_states_are_pooled_right_whatever_order_the_tokens_pass_in(seed):
         assert_pooled(vectors, row, model, length)
 
 
-def test_given_responses_are_pooled_over_all_their_tokens_ends_included(rng):
-    sums = started()
-    tokens = ([1, END, 2, 3], [], [END], [1, END, 3, 4])
-    models = [Model(f"g4x{number}-0a0a0a0a", 4, row, rng) for number, row in enumerate(tokens, 1)]
-    stepped(sums, list(zip(models, (8, 4, 5, 5), strict=True)))
-    for _ in range(3):
-        stepped(sums, [(models[3], 1)])
-    for number, model in enumerate(models, 1):
-        counts, vectors = taken(sums, number)
-        assert counts == [len(model.tokens)]
-        assert_pooled(vectors, 0, model, len(model.tokens))
-
-
 def test_states_that_were_skipped_are_never_pooled(rng):
     sums = started(("mean",))
     cached, leapt, never = (Model(f"{i}_d4x1-0a0a0a0a", 4, [1, 2, 3, 4, 5], rng) for i in range(3))
@@ -118,57 +102,6 @@ def test_states_that_were_skipped_are_never_pooled(rng):
     given_response.computed = 4
     stepped(sums, [(given_response, 3)])
     assert taken(sums, 2)[0] == [worker.BROKEN]
-
-
-def test_slots_grow_are_used_again_and_other_requests_are_left_alone(rng):
-    sums = started(("mean",))
-    for number in range(3):
-        batch = [Model(f"{i}_d2x{number}-0a0a0a0a", 2, [1, 2], rng) for i in range(400)]
-        stepped(sums, [*((model, 2) for model in batch), (Model(f"s{number}-0a0a0a0a", 3, [1], rng), 3)])
-        stepped(sums, [(model, 1) for model in batch])
-        stepped(sums, [(model, 1) for model in batch])
-        counts, vectors = taken(sums, number)
-        assert counts == [2] * 400
-        assert_pooled(vectors, 399, batch[399], 2)
-    assert len(sums.seen) == 512
-    assert not sums.slots
-
-
-class Runner:
-    """A model runner of vLLM, of which one request is at its prompt's end."""
-
-    __module__ = "vllm.v1.worker.gpu_model_runner"
-
-    def __init__(self, rng):
-        request = SimpleNamespace(req_ids=["0_d2x7-0a"], num_computed_tokens_cpu=np.array([0, 5]))
-        scheduled = SimpleNamespace(num_scheduled_tokens={"0_d2x7-0a": 2}, total_num_scheduled_tokens=2)
-        self.input_batch = request
-        self.input_ids = SimpleNamespace(gpu=torch.tensor([1, 1], dtype=torch.int32))
-        self.execute_model_state = SimpleNamespace(
-            scheduler_output=scheduled, hidden_states=torch.from_numpy(rng.normal(size=(2, WIDTH)).astype(np.float32))
-        )
-
-    def sample_tokens(self, *arguments):
-        return arguments
-
-
-def test_a_worker_takes_the_states_of_a_step_before_it_samples(rng):
-    capture = worker.Capture()
-    capture.model_runner = runner = Runner(rng)
-    assert capture.harness_install() == ""
-    assert capture.harness_take(7) == ([], [], {})
-    capture.harness_start(["last"], [END])
-    assert runner.sample_tokens("grammar") == ("grammar",)
-    children, counts, vectors = capture.harness_take(7)
-    assert (children, counts) == ([0], [0])
-    np.testing.assert_array_equal(
-        np.frombuffer(vectors["last"], np.float32), runner.execute_model_state.hidden_states[1]
-    )
-    capture.harness_start([], [])
-    runner.sample_tokens("grammar")
-    assert capture.harness_take(7)[0] == []  # nothing is taken before it is wanted
-    capture.model_runner = object()
-    assert "its model runner builtins is not known" in capture.harness_install()
 
 
 def test_the_pooling_runner_pools_as_everywhere(rng):
@@ -185,29 +118,6 @@ def test_names_are_read_as_they_were_written_whatever_vllm_puts_around_them(chil
     assert names.read(f"{child}_{name}-0a1b2c3d") == (child, drawn, prompt, number)
     assert names.read(f"{name}-0a1b2c3d") == names.read(name) == (0, drawn, prompt, number)
     assert names.read(f"s{number}-0a1b2c3d") is None
-
-
-@pytest.fixture
-def sockets():
-    near, far = socket.socketpair()
-    with near, far:
-        yield near, far
-
-
-def test_messages_arrive_whole_and_the_end_of_the_other_side_is_noticed(sockets):
-    near, far = sockets
-    rows = [[1, 2, 3], [], [4] * 5000]
-    arrays = {**wire.packed("rows", rows), "mean": np.arange(6, dtype=np.float32).reshape(2, 3)}
-    wire.send(near, {"do": "encode", "text": "ü"}, arrays)
-    wire.send(near, {"end": True})
-    head, received = wire.receive(far)
-    assert head == {"do": "encode", "text": "ü"}
-    assert wire.unpacked("rows", received) == rows
-    assert np.array_equal(received["mean"], arrays["mean"])
-    assert wire.receive(far) == ({"end": True}, {})
-    near.sendall(wire.SIZES.pack(20, 0) + b"{")  # half a message
-    near.close()
-    assert wire.receive(far) is None
 
 
 def test_a_contract_names_all_that_differs():
