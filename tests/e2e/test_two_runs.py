@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import subprocess
 
+import pytest
 from support.paths import TOY
 from support.processes import harness_command
 from support.stores import contents
 
 
+@pytest.mark.slow
 def test_two_runs_on_one_store_at_the_same_time_give_the_bytes_of_a_single_one(toy, tmp_path):
     selectors = ("--selector", "spread", "--selector", "shuffle")
     alone = toy(*selectors, store=tmp_path / "alone")

@@ -23,7 +23,7 @@ from support.environments import environment_python
 from support.exact_sampling import assert_sampled_from, probabilities
 from support.processes import alive, free_port, harness_command, kill_when, wait_for
 
-from harness import HarnessError, Responses, Sampler
+from harness import Responses, Sampler
 from harness.records import SampleRequest
 from harness.store.shards import read_responses
 from harness.testing import checks
@@ -131,17 +131,6 @@ def test_each_sampler_draws_from_its_exact_distribution(name, engine, here):
     assert_sampled_from(tokens, probabilities(SAMPLERS[name], logits.double().numpy()))
 
 
-def test_chunks_neighbours_and_states_change_no_row(engine):
-    whole = engine.sample(SampleRequest(CHATS, n=70, sampler=MinP(), max_tokens=30, seeds=[3, 4], states=["mean"]))
-    engine.chunk, chunk = 7, engine.chunk
-    try:
-        (alone,) = engine.sample(SampleRequest(CHATS[1:], n=70, sampler=MinP(), max_tokens=30, seeds=[4]))
-    finally:
-        engine.chunk = chunk
-    assert_same(replace(whole[1], states={}), alone)
-    assert list(alone.texts) != list(whole[0].texts)
-
-
 def test_given_responses_are_encoded_and_scored_as_by_transformers(engine, here):
     """Long, short, empty, text alone, and what no model of this kind would say."""
     rows = [[5, 6, 7], [9], [], [*here._checkpoint.eos[:1]], [5, *here._checkpoint.eos[:1], 8, 9], list(range(3, 300))]
@@ -159,14 +148,6 @@ def test_given_responses_are_encoded_and_scored_as_by_transformers(engine, here)
     again = engine.encode(CHATS[0], odd, KINDS)  # of the longest vLLM has two blocks of 128 tokens in its cache by now
     for kind, values in here.encode(CHATS[0], odd, KINDS).items():
         assert np.abs(values - again[kind]).max() < 1e-4
-
-
-def test_a_cache_too_small_for_one_sequence_is_one_line(python):
-    engine = Vllm(model=MODEL, kv_gib=1e-4, threads=1, python=python)
-    with pytest.raises(HarnessError, match="it did not start: the KV cache is too small for one sequence") as refusal:
-        engine.sample(SampleRequest(CHATS, n=1, sampler=Sampler(), max_tokens=40, seeds=[3, 4]))
-    assert "\n" not in str(refusal.value)
-    Path(str(refusal.value).rpartition("its log is ")[2]).unlink()
 
 
 def test_where_states_cannot_be_taken_while_drawing_a_pooling_runner_gives_them(python, here):

@@ -1,4 +1,4 @@
-"""A plugin file: engines and a selector that fail or wait where a test wants it, in whichever process they run.
+"""A plugin file: engines that fail or wait where a test wants it, in whichever process they run.
 
 Their marks lie beside this file, of which each test takes a copy.
 """
@@ -6,12 +6,11 @@ Their marks lie beside this file, of which each test takes a copy.
 from __future__ import annotations
 
 import os
-import signal
 import time
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from harness_file_toy import Parrot, Shuffle
+from harness_file_toy import Parrot
 
 from harness import HarnessError, hookimpl
 from harness.system import progress
@@ -41,37 +40,13 @@ class Gated(Parrot):
         return super().sample(replace(request, done=done))
 
 
-@dataclass
 class Faulty(Parrot):
-    """Is killed, refuses or raises, each time that it draws."""
-
-    how: str = ""
+    """Refuses each time that it draws."""
 
     def sample(self, request):
         with open(MARKS / "calls", "a") as calls:
             calls.write("x")
-        if self.how == "killed":
-            os.kill(os.getpid(), signal.SIGKILL)
-        if self.how == "refuses":
-            raise HarnessError("faulty: no ink left; fill it up")
-        raise ZeroDivisionError("oh")
-
-
-class Gaps(Parrot):
-    """A server: row 3 does not come before the gate is open."""
-
-    states = ()
-
-    def sample(self, request):
-        whole = super().sample(replace(request, done=lambda j, responses: None))
-        some = []
-        for responses, rows in zip(whole, request.rows or [range(request.n)] * len(request.prompts), strict=True):
-            came = [row for row in rows if row != 3 or (MARKS / "open").exists()]
-            columns = {name: [getattr(responses, name)[i] for i in came] for name in ("texts", "finish", "token_ids")}
-            columns |= {name: getattr(responses, name)[came] for name in ("lengths", "logprobs")}
-            missing = {row: "a storm" for row in rows if row not in came}
-            some.append(replace(responses, **columns, states={}, missing=missing))
-        return some
+        raise HarnessError("faulty: no ink left; fill it up")
 
 
 class Watched(Vllm):
@@ -84,19 +59,7 @@ class Watched(Vllm):
         raise HarnessError("watched: not loaded")
 
 
-class Suicide(Shuffle):
-    """Kills its process."""
-
-    def rank(self, pool, rng):
-        os.kill(os.getpid(), signal.SIGKILL)
-
-
 @hookimpl
 def register_engines(register):
-    for factory in (Gated, Faulty, Gaps, Watched):
+    for factory in (Gated, Faulty, Watched):
         register(factory.__name__.lower(), factory)
-
-
-@hookimpl
-def register_selectors(register):
-    register("suicide", Suicide)

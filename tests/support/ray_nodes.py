@@ -1,7 +1,7 @@
-"""Ray nodes on this machine, which are added and removed by lines of JSON on standard input; the first is the head.
+"""Ray nodes on this machine, which are added by lines of JSON on standard input; the first is the head.
 
-`{"cpus": 1, "environment": {...}}` adds a node and prints its cluster's address and the process id of its raylet;
-`{"remove": PID}` removes it. All nodes stop once the input ends.
+`{"cpus": 1}` adds a node and prints its cluster's address and the process id of its raylet. All nodes stop once the
+input ends.
 """
 
 from __future__ import annotations
@@ -15,21 +15,10 @@ from ray.cluster_utils import Cluster
 def main() -> None:
     """Do what each line says."""
     cluster = Cluster(initialize_head=False)
-    nodes = {}
     for line in sys.stdin:
         wish = json.loads(line)
-        if "remove" in wish:
-            cluster.remove_node(nodes.pop(wish["remove"]))
-            print("{}", flush=True)
-            continue
-        node = cluster.add_node(
-            num_cpus=wish["cpus"],
-            env_vars=wish["environment"],
-            object_store_memory=80 * 2**20,
-            include_dashboard=False,
-        )
+        node = cluster.add_node(num_cpus=wish["cpus"], object_store_memory=80 * 2**20, include_dashboard=False)
         raylet = node.all_processes["raylet"][0].process.pid
-        nodes[raylet] = node
         print(json.dumps({"address": cluster.address, "raylet": raylet}), flush=True)
     cluster.shutdown()
 

@@ -9,7 +9,7 @@ import pytest
 from support.refusals import refusal_of
 from support.tiny_proteins import sequences, tiny_esmc
 
-from harness import HarnessError, Problem
+from harness import Problem
 from harness_plugins.embedders.esmc import EsmC
 
 pytestmark = pytest.mark.usefixtures("one_thread")
@@ -70,13 +70,10 @@ def test_a_checkpoint_of_other_names_or_with_values_that_are_not_finite_never_ru
     assert "is not finite: the checkpoint is damaged" in refusal_of(embedded, tmp_path / "esmc", ["MKTA"])
 
 
-def test_what_is_no_protein_is_not_embedded(esmc):
+def test_what_is_no_protein_and_wrong_options_are_refused_at_once(esmc):
     for text, words in [("MKT4", "'4' at 4"), ("mkt", "'m' at 1"), ("", "an empty text")]:
-        with pytest.raises(HarnessError, match=f"esmc: embeds proteins, one letter a residue, not {words}"):
-            embedded(esmc, [text])
-
-
-def test_wrong_options_and_a_checkpoint_of_no_published_size_are_refused_at_once(esmc):
+        line = refusal_of(embedded, esmc, [text])
+        assert line.startswith(f"esmc: embeds proteins, one letter a residue, not {words}")
     assert "has hidden_size 64, num_hidden_layers 2, as no published ESM C has" in refusal_of(EsmC, str(esmc))
     assert refusal_of(EsmC, layer_norm="mid") == "esmc: layer_norm must be post or pre, got 'mid'"
     assert refusal_of(EsmC, tokens=0) == "esmc: tokens must be at least 1, got 0"

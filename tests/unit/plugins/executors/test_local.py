@@ -50,14 +50,11 @@ def test_processes_are_started_only_where_each_saves_more_than_it_costs(monkeypa
 
 
 @pytest.mark.usefixtures("eager")
-def test_an_exception_is_raised_where_its_result_would_be_and_a_dead_process_is_one_line():
+def test_an_exception_is_raised_where_its_result_would_be_and_other_failures_are_one_line():
     results = Local(workers=2).map(int, ["0", "1", "2", "x", "4"])
     assert [next(results) for _ in range(3)] == [0, 1, 2]
     with pytest.raises(ValueError, match="invalid literal"):
         next(results)
     with pytest.raises(HarnessError, match="executor local: a worker process died"):
         list(local._in_processes(os._exit, [1, 2], 2))
-
-
-def test_a_negative_number_of_workers_is_refused():
     assert refusal_of(Local, workers=-1) == "local: workers must be at least 0 (0: one a core), got -1"

@@ -10,7 +10,6 @@ import pytest
 
 from harness_plugins.models import file_hashes
 from harness_plugins.models.checkpoint import Checkpoint
-from harness_plugins.models.file_hashes import cache_file
 from harness_plugins.models.file_hashes import file_hashes as hashes_of
 from harness_plugins.models.model_location import content_hash, locate
 from harness_plugins.models.tiny24 import folder as embedded
@@ -92,7 +91,7 @@ def test_a_file_that_is_small_or_has_just_changed_is_not_remembered(tmp_path, mo
     assert reads == ["config.json", "weights.bin", "weights.bin"]
 
 
-def test_a_broken_cache_is_made_anew(tmp_path, cache, reads):
+def test_a_broken_cache_is_made_anew_and_one_that_cannot_be_written_done_without(tmp_path, cache, reads, capfd):
     path = big(tmp_path / "weights.bin")
     cache.parent.mkdir(parents=True)
     expected = hashes_of([path], "model")
@@ -102,10 +101,7 @@ def test_a_broken_cache_is_made_anew(tmp_path, cache, reads):
         assert hashes_of([path], "model") == hashes_of([path], "model") == expected, content
         assert len(reads) == 1, content
         assert list(json.loads(cache.read_text()).values()) == expected, content
-
-
-def test_a_cache_that_cannot_be_written_is_done_without(tmp_path, cache, capfd):
-    path = big(tmp_path / "weights.bin")
+    cache.unlink()
     cache.mkdir(parents=True)  # a folder in its place
     assert hashes_of([path], "model") == hashes_of([path], "model")
     cache.rmdir()
@@ -113,13 +109,6 @@ def test_a_cache_that_cannot_be_written_is_done_without(tmp_path, cache, capfd):
     cache.parent.write_text("a file in the folder's place")
     assert len(hashes_of([path], "model")[0]) == 64
     assert capfd.readouterr().err == ""
-
-
-def test_the_cache_holds_the_files_that_were_read_last(tmp_path, cache, monkeypatch):
-    monkeypatch.setattr(file_hashes, "KEPT", 3)
-    hashes = [hashes_of([big(tmp_path / f"{n}.bin", bytes([n]))], "model")[0] for n in range(5)]
-    assert len(set(hashes)) == 5
-    assert list(json.loads(cache.read_text()).values()) == hashes[2:]
 
 
 def test_a_line_says_once_that_reading_takes_long(tmp_path, monkeypatch, capfd):
@@ -143,9 +132,3 @@ def test_all_that_can_change_the_output_counts_and_no_more(tmp_path):
         before = content_hash(folder)
         path.write_bytes(b"after.")
         assert (content_hash(folder) != before) == (name in counts.split()), name
-
-
-def test_the_cache_lies_in_the_users_cache_folder(tmp_path, monkeypatch):
-    monkeypatch.setenv("XDG_CACHE_HOME", "relative")  # not allowed by the specification: as if unset
-    monkeypatch.setenv("HOME", str(tmp_path))
-    assert cache_file() == tmp_path / ".cache" / "diversity-harness" / "file-hashes.json"

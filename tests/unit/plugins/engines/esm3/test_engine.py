@@ -1,18 +1,21 @@
-"""Engine esm3 around a child that is not ESM3: requests, batches, memory, refusals; with ESM3: tests/environments."""
+"""Engine esm3 around a child that is not ESM3, and what of that child needs no esm; with ESM3: tests/environments."""
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import sys
+from collections import Counter
 from pathlib import Path
 
+import numpy as np
 import pytest
 from support.paths import SUPPORT
 from support.refusals import refusal_of
+from support.tiny_proteins import CHILD
 
-from harness import HarnessError, Sampler
+from harness import Sampler
 from harness.records import SampleRequest
-from harness_plugins.engines.esm3 import environment
 from harness_plugins.engines.esm3.engine import ALPHABETS, WEIGHTS, Esm3, masked
 
 
@@ -78,18 +81,15 @@ def test_a_child_ends_with_its_engine_and_does_not_travel(engine):
     assert process.wait() is not None
 
 
-@pytest.mark.parametrize(
-    ("prompt", "sampler", "words"),
-    [
+def test_what_esm3_cannot_do_is_refused(engine):
+    for prompt, sampler, words in (
         ("Say something.", {}, "a prompt is a sequence of _ and amino acids"),
         ("MKTA", {}, "has no _ to fill in"),
         ("_" * 101, {}, "a sequence of 101 is longer than --max-tokens 100"),
         ("____", {"top_k": 4}, "takes temperature and top_p"),
         ("____", {"min_p": 0.1}, "takes temperature and top_p"),
-    ],
-)
-def test_what_esm3_cannot_do_is_refused(engine, prompt, sampler, words):
-    assert words in refusal_of(sample, engine(), prompt, 1, **sampler)
+    ):
+        assert words in refusal_of(sample, engine(), prompt, 1, **sampler)
 
 
 def test_a_prompt_is_the_last_message_without_blanks_and_has_a_longest_length(engine):
@@ -121,13 +121,52 @@ def test_alphabet_annealing_and_steps_stand_in_the_identity(engine, monkeypatch)
         assert engine(**options).identity() == identity | options != identity
 
 
-def test_an_environment_without_esm_says_how_to_make_one(folder, monkeypatch, tmp_path):
-    absent = Esm3(str(folder), python=str(tmp_path / "nowhere"), test_weights=True)
-    with pytest.raises(HarnessError, match=r"is not there: give the environment's bin/python, or make one: python -m"):
-        absent.identity()
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.delenv(environment.VARIABLE, raising=False)
-    monkeypatch.setattr(environment, "find_spec", lambda name: None)
-    assert "no environment with esm" in refusal_of(environment.find_python, None)
-    monkeypatch.setattr(environment.ESM3.__class__, "answer", lambda *_: {"esm": None})
-    assert "has no esm: make one" in refusal_of(environment.installed, tmp_path / "python")
+LETTERS = "ACDEFGHIKLMNPQRSTVWY"
+
+
+@pytest.fixture(scope="module")
+def child():
+    spec = importlib.util.spec_from_file_location("esm3_child", CHILD / "child.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_every_masked_position_is_filled_exactly_once(child):
+    for steps, positions in [(1, 9), (4, 24), (20, 64), (20, 916), (100, 7), (64, 64)]:
+        counts = child.schedule(steps, positions)
+        assert (sum(counts), len(counts)) == (positions, min(steps, positions))
+        assert min(counts) >= 0
+    assert child.schedule(4, 24) == [2, 5, 8, 9]
+
+
+def test_the_temperature_falls_with_the_square_of_the_steps_only_where_it_is_annealed(child):
+    assert [child.annealed(step, 3, 1.0, True) for step in range(3)] == pytest.approx([1.0, 0.25, 1e-6])
+    assert child.annealed(0, 1, 0.7, True) == pytest.approx(0.49)
+    assert {child.annealed(step, 3, 0.7, False) for step in range(3)} == {0.7}
+
+
+def test_the_nucleus_keeps_the_likeliest_letters_within_its_sum_and_always_one(child):
+    import torch
+
+    logits = torch.tensor([0.5, 0.3, 0.15, 0.05]).log()
+    kept = {top_p: child.nucleus(logits, top_p).isfinite().tolist() for top_p in (1.0, 0.96, 0.81, 0.1)}
+    assert {top_p: sum(letters) for top_p, letters in kept.items()} == {1.0: 4, 0.96: 3, 0.81: 2, 0.1: 1}
+    assert all(letters == sorted(letters, reverse=True) for letters in kept.values())  # the likeliest stand first
+
+
+def test_letters_are_drawn_as_likely_as_the_logits_say(child):
+    import torch
+    from scipy.stats import chisquare
+
+    logits = torch.tensor([2.0, 1.0, 0.0, -1.0, 3.0])
+    uniform = torch.as_tensor(np.random.default_rng(1).random((1, 20_000)))
+    valid = torch.tensor([0, 1, 3])
+    tokens, logprobs = child.sampled_letters(logits.expand(1, 20_000, 5), 0.7, valid, 1.0, uniform)
+    counts = Counter(tokens[0].tolist())
+    assert set(counts) == {0, 1, 3}
+    expected = (logits[valid].double() / 0.7).softmax(-1).numpy() * 20_000
+    assert chisquare([counts[0], counts[1], counts[3]], expected).pvalue > 0.01
+    assert logprobs[0, 0] == pytest.approx(float(logits.log_softmax(-1)[tokens[0, 0]]))
+    outside = child.sampled_letters(logits.expand(1, 20_000, 5), 0.7, valid, 0.5, uniform)[0]
+    assert set(outside[0].tolist()) == {0, 1, 3}  # the nucleus holds only 4, which may not be drawn

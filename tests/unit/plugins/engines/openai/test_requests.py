@@ -21,28 +21,22 @@ from harness_plugins.engines.openai.rows import seed_base
 
 TRANSIENT = {
     "429": status(429),
-    "500": status(500),
-    "503": status(503),
-    "529": status(529),
     "408": status(408),
+    "503": status(503),
     "error in a 200": raw(b'{"error": {"message": "worker died"}}'),
     "reset": reset,
     "half": half,
     "no json": raw(b"{'choices': ["),
-    "empty": raw(b""),
-    "html": raw(b"<html>502 Bad Gateway</html>", 502, {"Content-Type": "text/html"}),
     "null": raw(b"null"),
     "a list": raw(b"[1, 2]"),
-    "deep": raw(b"[" * 200_000),
-    "no choices": raw(b'{"choices": []}'),
     "choices are text": raw(b'{"choices": "yes"}'),
     "a choice is a number": raw(b'{"choices": [3]}'),
-    "text is a number": raw(b'{"choices": [{"index": 0, "finish_reason": "stop", "message": {"content": 3}}]}'),
     "no message": raw(b'{"choices": [{"index": 0, "finish_reason": "stop"}]}'),
-    "aborted": raw(b'{"choices": [{"index": 0, "finish_reason": "abort", "message": {"content": "ha"}}]}'),
     "unfinished": raw(b'{"choices": [{"index": 0, "message": {"content": "ha"}}]}'),
+    "deep": raw(b"[" * 200_000),
+    "text is a number": raw(b'{"choices": [{"index": 0, "finish_reason": "stop", "message": {"content": 3}}]}'),
+    "aborted": raw(b'{"choices": [{"index": 0, "finish_reason": "abort", "message": {"content": "ha"}}]}'),
     "huge number": raw(b'{"choices": ' + b"9" * 10_000 + b"}"),
-    "not utf-8": raw(b'{"choices": "\xff\xfe"}'),
     "broken gzip": raw(b"not gzip at all", headers={"Content-Encoding": "gzip"}),
     "endless": endless,
 }
@@ -77,12 +71,12 @@ def test_a_failure_is_tried_again_with_the_same_seed_and_one_that_stays_is_a_mis
     assert wrong == []
 
 
-@pytest.mark.parametrize("fault", [silent, dribble], ids=["silent", "dribble"])
-def test_a_request_takes_no_longer_than_its_time_and_counts_as_three_tries(fault):
-    with serving(**UNKNOWN, fault=fault) as (url, behaviour):
-        line = refusal_of(sample, OpenAI(url=url, timeout_s=0.2, retries=8), n=1)
-    assert line == "openai: none of 1 responses came: no answer within 0.2 s (3 tries)"
-    assert len(behaviour.bodies) == 3
+def test_a_request_takes_no_longer_than_its_time_and_counts_as_three_tries():
+    for fault in (silent, dribble):
+        with serving(**UNKNOWN, fault=fault) as (url, behaviour):
+            line = refusal_of(sample, OpenAI(url=url, timeout_s=0.2, retries=8), n=1)
+        assert line == "openai: none of 1 responses came: no answer within 0.2 s (3 tries)"
+        assert len(behaviour.bodies) == 3
 
 
 # How often, and when.
@@ -92,13 +86,10 @@ def test_a_pause_that_a_server_requests_is_read_from_either_header():
     wrong = []
     for headers, seconds in (
         ({"retry-after": "2"}, 2),
-        ({"retry-after-ms": "1500"}, 1.5),
         ({"retry-after-ms": "1500", "retry-after": "9"}, 1.5),
         ({"retry-after": formatdate(time.time() + 3600, usegmt=True)}, 3600),
         ({"retry-after": "1e308"}, 1e308),
-        ({"retry-after": "inf"}, float("inf")),
         *(({"retry-after": text}, None) for text in ("-5", "nan", "0", "-inf", "soon", "")),
-        ({"retry-after": "Thu, 01 Jan 1970 00:00:00 GMT"}, None),
         ({}, None),
     ):
         pause = _retry_after(headers)
@@ -156,13 +147,16 @@ def test_as_many_requests_are_in_flight_as_allowed_and_no_more():
     assert behaviour.most_at_once == 5
 
 
-@pytest.mark.parametrize(("code", "wanted"), [(429, "1e9"), (503, "Thu, 01 Jan 2090 00:00:00 GMT"), (429, "inf")])
-def test_a_server_that_wants_a_pause_of_hours_gets_no_more_requests(code, wanted):
-    with serving(**UNKNOWN, fault=status(code, "slow down", {"Retry-After": wanted})) as (url, behaviour):
-        line = refusal_of(sample, OpenAI(url=url, concurrency=2), n=20)
-    assert f"{code}: slow down; it asks to wait " in line
-    assert line.endswith(" s: run the same command later")
-    assert len(behaviour.bodies) <= 4
+def test_a_server_that_wants_a_pause_of_hours_or_whose_quota_is_spent_gets_no_more_requests():
+    for code, wanted in ((429, "1e9"), (503, "Thu, 01 Jan 2090 00:00:00 GMT"), (429, "inf")):
+        with serving(**UNKNOWN, fault=status(code, "slow down", {"Retry-After": wanted})) as (url, behaviour):
+            line = refusal_of(sample, OpenAI(url=url, concurrency=2), n=20)
+        assert f"{code}: slow down; it asks to wait " in line
+        assert line.endswith(" s: run the same command later")
+        assert len(behaviour.bodies) <= 4
+    with serving(**UNKNOWN, fault=status(429, "You exceeded your current quota")) as (url, behaviour):
+        assert "exceeded your current quota" in refusal_of(sample, OpenAI(url=url, concurrency=1), n=4)
+    assert len(behaviour.bodies) == 1
 
 
 def test_a_server_that_gives_nothing_but_429_for_long_gets_no_more_requests(monkeypatch):
@@ -170,12 +164,6 @@ def test_a_server_that_gives_nothing_but_429_for_long_gets_no_more_requests(monk
     with serving(**UNKNOWN, fault=status(429, "slow down", {"retry-after-ms": "50"})) as (url, _):
         line = refusal_of(sample, OpenAI(url=url, retries=10**6), n=40)
     assert "429: slow down; no other answer for " in line
-
-
-def test_a_spent_quota_is_not_waited_for():
-    with serving(**UNKNOWN, fault=status(429, "You exceeded your current quota")) as (url, behaviour):
-        assert "exceeded your current quota" in refusal_of(sample, OpenAI(url=url, concurrency=1), n=4)
-    assert len(behaviour.bodies) == 1
 
 
 def test_after_ten_unanswered_requests_in_a_row_the_server_is_given_up():
@@ -212,7 +200,7 @@ def test_a_proxy_is_not_used_for_this_machine():
 # Something that is no such server.
 
 
-def test_a_page_and_a_redirect_are_named_as_what_they_are():
+def test_a_page_a_redirect_and_no_server_are_named_as_what_they_are():
     page = raw(b"<!DOCTYPE html><html>\n<b>Sign in</b></html>", headers={"Content-Type": "text/html; charset=x"})
     with serving(**UNKNOWN, fault=page) as (url, behaviour):
         line = refusal_of(OpenAI(url=url, retries=2).check, [CHAT], 8)
@@ -221,9 +209,6 @@ def test_a_page_and_a_redirect_are_named_as_what_they_are():
         behaviour.fault, behaviour.bodies = raw(b"", 302, {"Location": "http://127.0.0.1:9/"}), []
         assert "redirects (302): give the url that it leads to" in refusal_of(OpenAI(url=url).check, [CHAT], 8)
         assert len(behaviour.bodies) == 1
-
-
-def test_a_server_that_is_not_there_is_one_line_after_one_try():
     with serving() as (url, _):
         pass
     line = refusal_of(OpenAI(url=url).identity)

@@ -4,25 +4,17 @@ from __future__ import annotations
 
 import asyncio
 
-import pytest
-from support.openai_client import CHAT, OTHER, UNKNOWN, parrot_texts, sample
+from support.openai_client import CHAT, OTHER, parrot_texts, sample
 from support.openai_server import serving
 
-from harness_plugins.engines.openai.engine import SEEDS, OpenAI
-from harness_plugins.engines.openai.rows import runs, seed_base
+from harness_plugins.engines.openai.engine import OpenAI
+from harness_plugins.engines.openai.rows import runs
 
 
 def test_consecutive_rows_are_one_request_and_the_same_rows_whichever_are_missing():
     assert list(runs(range(20), 8)) == [list(range(8)), list(range(8, 16)), list(range(16, 20))]
     assert list(runs([3, 4, 5, 6, 7, 8, 9, 12], 8)) == [[3, 4, 5, 6, 7], [8, 9], [12]]
     assert list(runs([], 8)) == []
-
-
-def test_rows_are_requested_singly_of_a_server_that_is_not_known_to_seed_children():
-    with serving(**UNKNOWN) as (url, behaviour):
-        assert list(sample(OpenAI(url=url))[0].texts) == parrot_texts(range(4), SEEDS)
-    assert sorted(body["seed"] - seed_base(7, SEEDS) for body in behaviour.bodies) == [0, 1, 2, 3]
-    assert not any("n" in body for body in behaviour.bodies)
 
 
 def test_on_a_server_that_seeds_as_vllm_does_the_rows_do_not_depend_on_n_per_request():
@@ -45,24 +37,19 @@ def test_some_rows_are_those_of_the_whole_and_each_prompt_is_done_with_its_last_
         assert list(some[j].texts) == list(finished[j].texts) == [whole[j].texts[row] for row in rows[j]]
 
 
-ONLY_ONE = "Only one completion choice is allowed"
-
-
 def only_one(handler, body):
-    handler.refuse(400, ONLY_ONE) if body.get("n", 1) > 1 else handler.answer(body)
+    handler.refuse(400, "Only one completion choice is allowed") if body.get("n", 1) > 1 else handler.answer(body)
 
 
-@pytest.mark.parametrize(
-    "how", [{"refuses": ("n",)}, {"ignores": ("n",)}, {"fault": only_one}], ids=["refuses", "ignores", "faulty"]
-)
-def test_where_several_rows_are_refused_or_ignored_they_are_requested_singly(how):
-    with serving(**how) as (url, behaviour):
-        assert list(sample(OpenAI(url=url, per_request=4), n=8)[0].texts) == parrot_texts(range(8))
-        engine = OpenAI(url=url, per_request=4)
-        engine.check([CHAT], 8)
-        behaviour.bodies.clear()
-        assert list(sample(engine, n=8)[0].texts) == parrot_texts(range(8))
-        assert not any("n" in body for body in behaviour.bodies)
+def test_where_several_rows_are_refused_or_ignored_they_are_requested_singly():
+    for how in ({"refuses": ("n",)}, {"ignores": ("n",)}, {"fault": only_one}):
+        with serving(**how) as (url, behaviour):
+            engine = OpenAI(url=url, per_request=4)
+            engine.check([CHAT], 8)
+            behaviour.bodies.clear()
+            assert list(sample(engine, n=8)[0].texts) == parrot_texts(range(8)), how
+            assert not any("n" in body for body in behaviour.bodies)
+            assert list(sample(OpenAI(url=url, per_request=4), n=8)[0].texts) == parrot_texts(range(8)), how
 
 
 def policy(handler, body):
@@ -103,9 +90,8 @@ def test_lengths_come_from_ids_or_from_log_probabilities_or_from_usage_or_from_t
 
 
 def test_it_also_runs_where_an_event_loop_runs_already():
+    async def notebook():
+        return sample(OpenAI(url=url))[0]
+
     with serving() as (url, _):
-
-        async def notebook():
-            return sample(OpenAI(url=url))[0]
-
         assert list(asyncio.run(notebook()).texts) == parrot_texts(range(4))

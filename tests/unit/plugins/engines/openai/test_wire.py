@@ -4,16 +4,9 @@ from __future__ import annotations
 
 import math
 
-import numpy as np
-import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
-
 from harness import Sampler
-from harness_plugins.engines.openai.requests import Key
 from harness_plugins.engines.openai.wire import (
     OPTIONAL,
-    Malformed,
     first_form,
     prompt_tokens,
     read_choices,
@@ -83,50 +76,6 @@ def test_a_prompt_that_is_too_long_is_refused_for_good_and_another_name_of_the_l
 
 # Answers.
 
-TEXTS = st.text(max_size=6) | st.sampled_from(["\x00", "\x1b[2J", "\ud800", '{"choices": []}', "a" * 1000, "‮"])
-JSON = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats() | TEXTS,
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(TEXTS, inner, max_size=3),
-    max_leaves=4,
-)
-CHOICE = st.fixed_dictionaries(
-    {},
-    optional={
-        "index": JSON | st.integers(-1, 3),
-        "message": st.fixed_dictionaries({"content": JSON | TEXTS}) | JSON,
-        "text": JSON | TEXTS,
-        "finish_reason": st.sampled_from(["stop", "length"]) | JSON,
-        "logprobs": st.fixed_dictionaries({"content": st.lists(st.fixed_dictionaries({"logprob": JSON}))}) | JSON,
-        "token_ids": st.lists(st.integers(-1, 2**40)) | JSON,
-    },
-)
-USAGE = st.fixed_dictionaries({"completion_tokens": JSON | st.integers(), "prompt_tokens": JSON | st.integers()})
-ANSWER = st.fixed_dictionaries({"choices": st.lists(CHOICE, max_size=4) | JSON}, optional={"usage": USAGE | JSON})
-
-
-@settings(max_examples=60)
-@given(ANSWER | JSON, st.integers(1, 3))
-def test_any_answer_is_read_or_malformed(answer, rows):
-    try:
-        choices = read_choices(answer, rows)
-    except Malformed:
-        return
-    assert 0 in choices
-    assert set(choices) <= set(range(rows))
-    for choice in choices.values():
-        assert isinstance(choice.text, str)
-        assert choice.finish in ("stop", "length")
-        assert np.isnan(choice.logprob) or -math.inf < choice.logprob <= 0
-        assert choice.token_ids is None or len(choice.token_ids) == choice.tokens
-
-
-@settings(max_examples=60)
-@given(JSON | st.fixed_dictionaries({"error": JSON}) | st.fixed_dictionaries({"detail": st.lists(JSON, max_size=3)}))
-def test_any_refusal_has_a_reason_of_one_line(answer):
-    line = Key("NO_SUCH_VARIABLE", False).shown(reason_in(answer))
-    assert "\n" not in line
-    assert len(line) <= 310
-
 
 def test_a_reason_holds_the_servers_message_and_the_fields_that_it_names():
     body = {"msg": "too big", "loc": ["body", "n"]}
@@ -137,6 +86,8 @@ def test_a_reason_holds_the_servers_message_and_the_fields_that_it_names():
         ({"detail": [body, 3]}, "too big (body.n)"),
         ({"message": "no"}, "no"),
         (["no"], ""),
+        ({"error": None}, ""),
+        ({"error": {"message": 3}}, ""),
     ):
         assert reason_in(answer) == reason
 
@@ -173,11 +124,8 @@ def test_log_probabilities_are_summed_where_each_token_has_a_real_one():
     assert math.isnan(logprob([-1.5], token_ids=[1, 2]))
 
 
-@pytest.mark.parametrize(
-    ("content", "text"),
-    [(None, ""), ([{"type": "text", "text": "a"}, {"type": "image"}, {"type": "text", "text": "b"}], "ab")],
-    ids=["thoughts alone", "parts"],
-)
-def test_the_text_of_a_message_is_what_it_says_without_its_reasoning(content, text):
-    message = {"content": content, "reasoning_content": "hm"}
-    assert read_choices({"choices": [choice_of(message=message)]}, 1)[0].text == text
+def test_the_text_of_a_message_is_what_it_says_without_its_reasoning():
+    parts = [{"type": "text", "text": "a"}, {"type": "image"}, {"type": "text", "text": "b"}]
+    for content, text in ((None, ""), (parts, "ab")):
+        message = {"content": content, "reasoning_content": "hm"}
+        assert read_choices({"choices": [choice_of(message=message)]}, 1)[0].text == text

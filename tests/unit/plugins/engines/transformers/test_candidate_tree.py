@@ -4,10 +4,9 @@ import pytest
 import torch
 from support import paper_scheme
 from support.refusals import refusal_of
-from support.tiny_checkpoints import MORE_CONFIGS, save_checkpoint
+from support.tiny_checkpoints import MORE_CONFIGS
 
 from harness_plugins.engines.transformers.candidate_tree import CandidateTree, prefixes, require_siblings
-from harness_plugins.engines.transformers.engine import Transformers
 from harness_plugins.engines.transformers.padding import padded
 
 KINDS = ("qwen2", "llama", "gpt2", *MORE_CONFIGS)
@@ -15,11 +14,10 @@ KINDS = ("qwen2", "llama", "gpt2", *MORE_CONFIGS)
 pytestmark = pytest.mark.usefixtures("one_thread")
 
 
-@pytest.fixture(scope="module")
-def parts(tmp_path_factory):
-    """A loaded checkpoint of each kind of model."""
-    root = tmp_path_factory.mktemp("checkpoints")
-    return {kind: Transformers(str(save_checkpoint(root / kind, kind)), device="cpu")._checkpoint for kind in KINDS}
+@pytest.fixture
+def parts(engines):
+    """The loaded checkpoints."""
+    return {kind: engines[kind]._checkpoint for kind in KINDS}
 
 
 @pytest.mark.parametrize("attention", ["eager", "sdpa"])
@@ -60,23 +58,3 @@ def test_a_model_that_changes_its_logits_after_the_head_is_refused(parts, monkey
     monkeypatch.undo()
     monkeypatch.setattr(part.config, "final_logit_softcapping", 30.0, raising=False)
     assert "it changes its logits after the head" in refusal_of(require_siblings, part)
-
-
-def test_heads_that_share_keys_attend_without_a_copy_of_the_keys_for_each(parts, monkeypatch):
-    from harness_plugins.engines.transformers import packed_attention
-
-    random, part = torch.Generator().manual_seed(0), parts["llama"]
-    query, key, value = (
-        torch.randn(2, heads, tokens, 8, generator=random) for heads, tokens in ((6, 5), (2, 9), (2, 9))
-    )
-    mask = torch.zeros(2, 1, 5, 9).masked_fill_(torch.rand(2, 1, 5, 9, generator=random) < 0.4, -1e30)
-    module = torch.nn.Module()
-    module.num_key_value_groups = 3
-    expected, _ = packed_attention.sdpa_attention_forward(module, query, key, value, mask, scaling=0.3)
-    attended, _ = packed_attention.packed_sdpa(module, query, key, value, mask, scaling=0.3)
-    torch.testing.assert_close(attended, expected)
-    monkeypatch.setattr(packed_attention, "sdpa_attention_forward", None)  # the way that copies
-    with torch.inference_mode():
-        tree = CandidateTree(part, prefixes(part, torch.tensor([[5, 6, 7]]), torch.ones(1, 3, dtype=torch.long)))
-        assert tree.look(torch.tensor([[8, 9, 10]])).isfinite().all()
-    assert part.model.config._attn_implementation == "sdpa"

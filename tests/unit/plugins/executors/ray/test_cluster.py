@@ -38,14 +38,6 @@ def test_an_address_that_cannot_be_is_refused_before_ray_is_imported():
 
 
 @needs_ray
-def test_a_run_at_an_address_that_cannot_be_ends_in_one_line_and_makes_nothing(toy, tmp_path):
-    outcome = toy("--selector", "shuffle", "--executor", "ray:address=head")
-    assert outcome.code == 2
-    assert outcome.err.splitlines()[-1].endswith("an address is host:port, auto or local, got 'head'")
-    assert not list((tmp_path / "runs").glob("pool/*/*.parquet"))
-
-
-@needs_ray
 def test_a_negative_number_is_refused():
     for name in ("workers", "engines", "gpus_per_engine", "patience_s"):
         assert refusal_of(Ray, **{name: -1}) == f"ray: {name} must not be negative, got -1"
@@ -65,12 +57,6 @@ def test_workers_get_threads_as_cores_and_what_the_run_was_allowed_and_no_key(mo
     assert values == ["1", "3", ""]
     assert "secret" not in passed_on.values()
     assert "CUDA_VISIBLE_DEVICES" not in environment_of(threads=3, gpus=0.5)
-
-
-def test_an_engine_has_as_many_threads_as_are_set_here(monkeypatch):
-    for value, threads in (("3", 3), ("4,2", 4), ("", 1), ("0", 1), ("many", 1)):
-        monkeypatch.setenv("OMP_NUM_THREADS", value)
-        assert cluster._threads() == threads
 
 
 @needs_ray

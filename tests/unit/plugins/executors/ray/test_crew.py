@@ -9,7 +9,7 @@ from support.refusals import refusal_of
 
 from harness import HarnessError
 from harness_plugins.executors.ray import crew
-from harness_plugins.executors.ray.crew import Losses, Place, Room, run_tasks
+from harness_plugins.executors.ray.crew import Losses, Place, run_tasks
 
 PLACE = Place(cpus=2, gpus=1, environment={})
 NODE = {"Alive": True, "Resources": {"CPU": 7.0, "GPU": 2.0}}
@@ -83,11 +83,13 @@ def test_results_come_in_order_and_no_more_tasks_run_than_allowed():
     assert list(results(ray, abs, [])) == []
 
 
-def test_lost_work_is_done_again_and_given_up_at_its_third_loss(capsys):
+def test_lost_work_is_done_again_until_its_third_loss_but_not_where_repeating_cannot_help(capsys, monkeypatch):
     assert list(results(FakeRay({1: 2, 3: 1}), abs, range(5))) == [0, 1, 2, 3, 4]
     assert capsys.readouterr().err.count("ray: a worker died: what it was doing is done again") == 3
     line = refusal_of(lambda: list(results(FakeRay({1: 3}), abs, range(5))))
     assert "the same work was lost with its worker 3 times (a worker died; out of memory?)" in line
+    monkeypatch.setattr(FakeRay, "get", lambda self, answer: (_ for _ in ()).throw(RayTaskError("no\n such env")))
+    assert refusal_of(lambda: list(results(FakeRay(), abs, [1]))) == "executor ray: RayTaskError: such env"
 
 
 def test_an_exception_is_raised_where_its_result_would_be_and_nothing_is_left_running():
@@ -97,11 +99,6 @@ def test_an_exception_is_raised_where_its_result_would_be_and_nothing_is_left_ru
     with pytest.raises(ZeroDivisionError):
         next(received)
     assert ray.running == 0
-
-
-def test_a_failure_that_repeating_cannot_help_ends_it(monkeypatch):
-    monkeypatch.setattr(FakeRay, "get", lambda self, answer: (_ for _ in ()).throw(RayTaskError("no\n such env")))
-    assert refusal_of(lambda: list(results(FakeRay(), abs, [1]))) == "executor ray: RayTaskError: such env"
 
 
 def test_workers_fit_where_cores_and_gpus_are_free_on_living_nodes():
@@ -114,18 +111,6 @@ def test_workers_fit_where_cores_and_gpus_are_free_on_living_nodes():
         "1 CPU and 0.5 GPUs",
     )
     assert PLACE.options["num_gpus"] == 1
-
-
-def test_the_room_is_updated_every_second_and_never_above_the_limit(monkeypatch):
-    clock = [100.0]
-    monkeypatch.setattr(crew.time, "monotonic", lambda: clock[0])
-    ray = SimpleNamespace(nodes=lambda: [NODE] * 3)
-    room, limited = Room(ray, PLACE, 0), Room(ray, PLACE, 4)
-    assert (room.now(), limited.now()) == (6, 4)
-    ray.nodes = lambda: [NODE]
-    assert room.now() == 6
-    clock[0] += crew.POLL_S
-    assert (room.now(), limited.now()) == (2, 2)
 
 
 def test_a_run_waits_for_nodes_only_so_long(monkeypatch):

@@ -16,7 +16,7 @@ from harness.stages.model_work import in_worker
 from harness.stages.sample import sample
 from harness.system.progress import Progress
 from harness_plugins.executors.ray import worker
-from harness_plugins.executors.ray.worker import Worker, difference, done, make_terms
+from harness_plugins.executors.ray.worker import difference, done, make_terms
 
 
 @pytest.fixture
@@ -65,22 +65,6 @@ def test_what_work_raises_arrives_as_it_is_or_as_a_text_where_it_cannot_be_sent(
     assert [type(failure) for failure in arrived] == [HarnessError, ZeroDivisionError, RuntimeError]
     assert [str(failure).splitlines()[0] for failure in arrived] == ["no ink", "oh", "Unsendable: oh"]
     assert "in raising" in arrived[1].__notes__[0]
-
-
-def test_a_worker_counts_what_it_has_finished_of_an_item(terms):
-    member = Worker()
-    assert member.at() == (-1, 0)
-    progress = []
-
-    def work(item, report):
-        for _ in range(item):
-            report(4)
-            progress.append(member.at())
-        return "ready"
-
-    assert member.do(terms, 5, work, 2) == (True, "ready", 8)
-    assert progress == [(5, 4), (5, 8)]
-    assert member.do(terms, 6, work, 0) == (True, "ready", 0)
 
 
 def test_an_engine_that_is_another_one_where_it_is_to_draw_is_one_line(tmp_path):

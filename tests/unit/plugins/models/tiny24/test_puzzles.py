@@ -1,16 +1,20 @@
-"""Puzzles and their worked solutions: correct, distinct, and none that is held out."""
+"""Puzzles and their worked solutions: correct, distinct, none held out; the tokenizer that writes them (vocabulary)."""
 
 from __future__ import annotations
 
 import json
-from fractions import Fraction
 from importlib.resources import files
+
+from hypothesis import given
+from hypothesis import strategies as st
 
 from harness import Problem
 from harness_plugins.models import tiny24
 from harness_plugins.models.tiny24.measure import TASK
-from harness_plugins.models.tiny24.puzzles import Term, _combined, all_numbers, solve, training_puzzles
-from harness_tasks.game24 import puzzle_id, split_of
+from harness_plugins.models.tiny24.puzzles import LARGEST_VALUE, Term, _combined, solve
+from harness_plugins.models.tiny24.train import pack, render
+from harness_plugins.models.tiny24.vocabulary import PAD, build_tokenizer
+from harness_tasks.game24 import PROMPT, puzzle_id
 
 NUMBERS = [(1, 1, 4, 6), (2, 3, 4, 4), (3, 3, 8, 8), (4, 5, 6, 10), (1, 3, 4, 6), (2, 2, 11, 11), (1, 5, 5, 5)]
 
@@ -28,14 +32,6 @@ def test_every_worked_solution_is_distinct_and_correct():
     assert solve((1, 1, 1, 1), [24]) == {}
 
 
-def test_every_step_of_a_worked_solution_holds():
-    for responses in solve((3, 3, 8, 8), range(1, 49)).values():
-        for line in (line for response in responses for line in response.split("\n")[:-1]):
-            left, sign, right, _, value = line.split(",")[0].split()
-            a, b = Fraction(left), Fraction(right)
-            assert {"+": a + b, "-": a - b, "*": a * b, "/": a / (b or 1)}[sign] == Fraction(value)
-
-
 def test_brackets_stand_where_they_are_needed():
     right = Term(4, "2 * 2", 2)
     expressions = [_combined(sign, Term(8, "8"), right, 2).expression for sign in "+-*/"]
@@ -43,20 +39,37 @@ def test_brackets_stand_where_they_are_needed():
     assert _combined("-", Term(8, "8"), Term(4, "3 + 1", 1), 4).expression == "8 - (3 + 1)"
 
 
-def test_solutions_with_fractions_are_kept_only_where_there_are_no_others():
-    assert any("8/3" in response for response in solve((3, 3, 8, 8), [24])[24])
-    assert not any("/2" in response or "/3" in response for response in solve((4, 5, 6, 10), [24])[24])
-
-
-def test_no_puzzle_held_out_is_trained_on_with_target_24():
-    others = [numbers for numbers in all_numbers() if split_of(puzzle_id(numbers)) != "train"]
-    assert len(others) > 500
-    puzzles = training_puzzles(others[::40], 25, keep=1, seed=0)
-    assert {puzzle.target for puzzle in puzzles} == {*range(1, 26)} - {24}
-    assert {len(puzzle.responses) for puzzle in puzzles} == {1}
-
-
 def test_the_recorded_split_is_the_tasks():
     split = json.loads((files(tiny24) / "split.json").read_text())
     assert split == {name: [problem.id for problem in TASK.problems(name)] for name in ("train", "dev", "heldout")}
     assert sum(map(len, split.values())) == 1362
+
+
+@given(text=st.text())
+def test_any_text_round_trips(tokenizer, text):
+    assert tokenizer.decode(tokenizer.encode(text), skip_special_tokens="<" not in text) == text
+
+
+def test_every_whole_number_is_one_token_with_and_without_the_space_before_it(tokenizer):
+    for number in range(LARGEST_VALUE + 1):
+        assert len(tokenizer.encode(f"{number}")) == len(tokenizer.encode(f" {number}")) == 1
+
+
+def test_the_shipped_tokenizers_are_the_built_one(tokenizer):
+    built = json.loads(build_tokenizer().backend_tokenizer.to_str())
+    for name in tiny24.names():
+        assert json.loads((tiny24.folder(name) / "tokenizer.json").read_text()) == built
+    assert (tokenizer.padding_side, tokenizer.pad_token) == ("left", PAD)
+
+
+def test_the_chat_template_gives_what_training_saw(tokenizer, puzzle):
+    messages = [{"role": "user", "content": PROMPT.format(numbers="4, 5, 6, 10")}]
+    prompt = tokenizer.apply_chat_template(messages, add_generation_prompt=True)["input_ids"]
+    assert prompt == render(tokenizer, puzzle)
+    assert prompt.count(tokenizer.bos_token_id) == 1
+    chat = [*messages, {"role": "assistant", "content": puzzle.responses[0]}]
+    whole = tokenizer.apply_chat_template(chat)["input_ids"]
+    assert pack(build_tokenizer(), [puzzle], [puzzle.responses[:1]]).tokens[0].tolist() == whole
+    assert whole[: len(prompt)] == prompt
+    assert len(prompt) <= 50
+    assert max(len(tokenizer.encode(response)) for response in puzzle.responses) < 45

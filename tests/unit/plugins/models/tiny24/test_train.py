@@ -1,4 +1,4 @@
-"""The training of an embedded model: its batches, its loss, and a run that is killed and started again."""
+"""The training of an embedded model, how good one is (measure), and the models as they are shipped."""
 
 from __future__ import annotations
 
@@ -7,11 +7,14 @@ from dataclasses import replace
 
 import pytest
 import torch
+from safetensors import safe_open
 from support.json_lines import read_json_lines
+from support.processes import printed_by
 from support.refusals import refusal_of
-from transformers import AutoModelForCausalLM
+from transformers import AutoModelForCausalLM, AutoTokenizer
 
-from harness_plugins.models.tiny24 import train as training
+from harness_plugins.models import tiny24
+from harness_plugins.models.tiny24.measure import TASK, measure, pass_at_k, summary
 from harness_plugins.models.tiny24.puzzles import all_numbers
 from harness_plugins.models.tiny24.train import (
     Curriculum,
@@ -19,7 +22,6 @@ from harness_plugins.models.tiny24.train import (
     build_model,
     learning_rate,
     loss_of,
-    main,
     pack,
     record,
     render,
@@ -63,36 +65,25 @@ def test_the_learning_rate_warms_up_and_falls_to_a_fiftieth():
     assert rates == pytest.approx([0.02, 2.0, 1.0, 0.04], rel=0.03)
 
 
-@pytest.fixture(scope="module")
-def straight(tmp_path_factory):
-    """A run from its start to its end, and its weights."""
-    out = tmp_path_factory.mktemp("straight")
-    return out, [weight.clone() for weight in train(out, TINY, QUADRUPLES).model.parameters()]
-
-
-@pytest.mark.parametrize("killed_in", ["advance", "replace"])
-def test_a_killed_and_resumed_run_ends_in_the_same_weights(straight, tmp_path, monkeypatch, killed_in):
-    place = (training.Run, "advance") if killed_in == "advance" else (os, "replace")
-    calls, call = [], getattr(*place)
+def test_a_killed_and_resumed_run_ends_in_the_same_weights(tmp_path, monkeypatch):
+    calls, replace_file = [], os.replace
 
     def killed(*arguments):
         calls.append(arguments)
-        if len(calls) == {"advance": 4, "replace": 2}[killed_in]:  # after a saved state, or while the next is saved
+        if len(calls) == 2:  # while the second state is saved
             raise KeyboardInterrupt
-        return call(*arguments)
+        return replace_file(*arguments)
 
     with monkeypatch.context() as patched:
-        patched.setattr(*place, killed)
+        patched.setattr(os, "replace", killed)
         with pytest.raises(KeyboardInterrupt):
-            train(tmp_path, TINY, QUADRUPLES)
-    assert (tmp_path / "state.part").exists() == (killed_in == "replace")
-    assert not (tmp_path / "step-6").exists()
-    out, weights = straight
-    resumed = train(tmp_path, TINY, QUADRUPLES)
-    assert all(torch.equal(a, b) for a, b in zip(weights, resumed.model.parameters(), strict=True))
-    for run in (out, tmp_path):
-        assert [line["step"] for line in read_json_lines(run / "log.jsonl")] == [2, 4, 6]
-    assert AutoModelForCausalLM.from_pretrained(tmp_path / "step-6").dtype == torch.float16
+            train(tmp_path / "killed", TINY, QUADRUPLES)
+    assert (tmp_path / "killed" / "state.part").exists()
+    runs = [train(tmp_path / name, TINY, QUADRUPLES).model.parameters() for name in ("killed", "straight")]
+    assert all(torch.equal(a, b) for a, b in zip(*runs, strict=True))
+    for name in ("killed", "straight"):
+        assert [line["step"] for line in read_json_lines(tmp_path / name / "log.jsonl")] == [2, 4, 6]
+    assert AutoModelForCausalLM.from_pretrained(tmp_path / "killed" / "step-6").dtype == torch.float16
 
 
 def test_a_run_is_not_resumed_with_other_settings(tmp_path):
@@ -101,8 +92,38 @@ def test_a_run_is_not_resumed_with_other_settings(tmp_path):
     assert line.endswith("holds a run with another learning_rate, seed; choose another --out")
 
 
-def test_every_setting_is_an_option(tmp_path, monkeypatch):
-    runs = []
-    monkeypatch.setattr(training, "train", lambda *arguments: runs.append(arguments))
-    main(["--out", str(tmp_path), "--steps", "7", "--no-bfloat16", "--learning-rate", "0.5"])
-    assert runs == [(tmp_path, TrainConfig(steps=7, bfloat16=False, learning_rate=0.5))]
+def test_tiny24_solves_dev_puzzles_by_sampling(tokenizer):
+    model = AutoModelForCausalLM.from_pretrained(tiny24.folder("tiny24"), dtype=torch.float32)
+    counts = measure(model, tokenizer, TASK.problems("dev")[::30], n=16, rows=64)
+    assert sum(count > 0 for count in counts) >= 3, counts
+    assert pass_at_k(counts, 16, 1) >= 0.05
+
+
+def test_a_summary_is_exact_at_both_ends():
+    assert summary([0, 4], 4) == {"problems": 2, "pass@1": 0.5, "pass@4": 0.5, "never_solved": 0.5, "above_0.9": 0.5}
+    assert pass_at_k([1], 4, 2) == 0.5
+    assert summary([9], 10)["above_0.9"] == 0
+
+
+LADDER = ["tiny24", "tiny24-faint", "tiny24-medium", "tiny24-weak"]
+
+
+def test_the_ladder_is_there_and_nothing_else_is_embedded():
+    assert tiny24.names() == LADDER
+    assert tiny24.folder("Qwen/Qwen2.5-0.5B-Instruct") is None
+    assert tiny24.folder("") is None
+    code = "import sys; from harness_plugins.models import tiny24; tiny24.folder('tiny24')"
+    assert printed_by(f"{code}; print('torch' in sys.modules)") == "False"
+
+
+def test_each_shipped_folder_loads_as_a_stock_model():
+    for name in LADDER:
+        model = AutoModelForCausalLM.from_pretrained(tiny24.folder(name), dtype=torch.float32)
+        assert (type(model).__name__, model.config.head_dim) == ("LlamaForCausalLM", 64)
+        assert model.config.max_position_embeddings >= 512
+        tokenizer = AutoTokenizer.from_pretrained(tiny24.folder(name))
+        assert model.config.vocab_size == len(tokenizer)
+        assert model.generation_config.eos_token_id == tokenizer.eos_token_id
+        assert model.generation_config.pad_token_id == tokenizer.pad_token_id
+        with safe_open(tiny24.folder(name) / "model.safetensors", "pt") as weights:
+            assert {weights.get_slice(key).get_dtype() for key in weights.keys()} == {"F16"}  # noqa: SIM118

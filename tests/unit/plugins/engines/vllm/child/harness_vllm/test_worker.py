@@ -1,8 +1,6 @@
-"""Hidden states are pooled from vLLM's steps as everywhere, whatever order the tokens pass in."""
+"""Hidden states are pooled from vLLM's steps whatever order the tokens pass in (worker); its messages."""
 
 from __future__ import annotations
-
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -11,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from harness_plugins.engines.transformers.capture import pool
-from harness_plugins.engines.vllm.child.harness_vllm import worker
+from harness_plugins.engines.vllm.child.harness_vllm import contract, names, worker
 from harness_plugins.engines.vllm.child.harness_vllm.loading import pooled
 
 WIDTH, END = 3, 9
@@ -94,19 +92,6 @@ def test_states_are_pooled_right_whatever_order_the_tokens_pass_in(seed):
         assert_pooled(vectors, row, model, length)
 
 
-def test_given_responses_are_pooled_over_all_their_tokens_ends_included(rng):
-    sums = started()
-    tokens = ([1, END, 2, 3], [], [END], [1, END, 3, 4])
-    models = [Model(f"g4x{number}-0a0a0a0a", 4, row, rng) for number, row in enumerate(tokens, 1)]
-    stepped(sums, list(zip(models, (8, 4, 5, 5), strict=True)))
-    for _ in range(3):
-        stepped(sums, [(models[3], 1)])
-    for number, model in enumerate(models, 1):
-        counts, vectors = taken(sums, number)
-        assert counts == [len(model.tokens)]
-        assert_pooled(vectors, 0, model, len(model.tokens))
-
-
 def test_states_that_were_skipped_are_never_pooled(rng):
     sums = started(("mean",))
     cached, leapt, never = (Model(f"{i}_d4x1-0a0a0a0a", 4, [1, 2, 3, 4, 5], rng) for i in range(3))
@@ -119,75 +104,27 @@ def test_states_that_were_skipped_are_never_pooled(rng):
     assert taken(sums, 2)[0] == [worker.BROKEN]
 
 
-def test_slots_grow_are_used_again_and_other_requests_are_left_alone(rng):
-    sums = started(("mean",))
-    for number in range(3):
-        batch = [Model(f"{i}_d2x{number}-0a0a0a0a", 2, [1, 2], rng) for i in range(400)]
-        stepped(sums, [*((model, 2) for model in batch), (Model(f"s{number}-0a0a0a0a", 3, [1], rng), 3)])
-        stepped(sums, [(model, 1) for model in batch])
-        stepped(sums, [(model, 1) for model in batch])
-        counts, vectors = taken(sums, number)
-        assert counts == [2] * 400
-        assert_pooled(vectors, 399, batch[399], 2)
-    assert len(sums.seen) == 512
-    assert not sums.slots
-
-
-class Runner:
-    """A model runner of vLLM, of which one request is at its prompt's end."""
-
-    __module__ = "vllm.v1.worker.gpu_model_runner"
-
-    def __init__(self, rng):
-        request = SimpleNamespace(req_ids=["0_d2x7-0a"], num_computed_tokens_cpu=np.array([0, 5]))
-        scheduled = SimpleNamespace(num_scheduled_tokens={"0_d2x7-0a": 2}, total_num_scheduled_tokens=2)
-        self.input_batch = request
-        self.input_ids = SimpleNamespace(gpu=torch.tensor([1, 1], dtype=torch.int32))
-        self.execute_model_state = SimpleNamespace(
-            scheduler_output=scheduled, hidden_states=torch.from_numpy(rng.normal(size=(2, WIDTH)).astype(np.float32))
-        )
-
-    def sample_tokens(self, *arguments):
-        return arguments
-
-
-def test_a_worker_takes_the_states_of_a_step_before_it_samples(rng):
-    capture = worker.Capture()
-    capture.model_runner = runner = Runner(rng)
-    assert capture.harness_install() == ""
-    assert capture.harness_take(7) == ([], [], {})
-    capture.harness_start(["last"], [END])
-    assert runner.sample_tokens("grammar") == ("grammar",)
-    children, counts, vectors = capture.harness_take(7)
-    assert (children, counts) == ([0], [0])
-    np.testing.assert_array_equal(
-        np.frombuffer(vectors["last"], np.float32), runner.execute_model_state.hidden_states[1]
-    )
-    capture.harness_start([], [])
-    runner.sample_tokens("grammar")
-    assert capture.harness_take(7)[0] == []  # nothing is taken before it is wanted
-    capture.model_runner = object()
-    assert "its model runner builtins is not known" in capture.harness_install()
-
-
-def test_the_second_runners_steps_are_read_by_its_own_names():
-    """Of the runner of GPUs, which no test runs: that the parts are put where they belong."""
-    hidden, ids = torch.zeros(4, WIDTH), torch.tensor([1, 2, 3, 4], dtype=torch.int32)
-    batch = SimpleNamespace(
-        req_ids=["a", "b"],
-        num_scheduled_tokens=np.array([1, 3], np.int32),
-        num_computed_tokens_np=np.array([7, 0], np.int32),
-        input_ids=ids,
-    )
-    step = worker.step_of_v2(None, SimpleNamespace(input_batch=batch, hidden_states=hidden))
-    assert (step.ids, step.counts.tolist(), step.computed.tolist()) == (["a", "b"], [1, 3], [7, 0])
-    assert step.tokens is ids
-    assert step.hidden is hidden
-
-
 def test_the_pooling_runner_pools_as_everywhere(rng):
     for length in (0, 1, 2, 5):
         states = rng.normal(size=(1 + length, WIDTH)).astype(np.float32)
         by_capture = pool(torch.from_numpy(states)[None], torch.tensor([length]), KINDS)
         for kind, values in pooled(states, KINDS).items():
             np.testing.assert_allclose(values, by_capture[kind][0].numpy(), atol=1e-6)
+
+
+@given(st.integers(0, 20_000), st.booleans(), st.integers(1, 10**6), st.integers(0, 10**9))
+def test_names_are_read_as_they_were_written_whatever_vllm_puts_around_them(child, drawn, prompt, number):
+    name = names.written(drawn, prompt, number)
+    assert names.read(f"{child}_{name}-0a1b2c3d") == (child, drawn, prompt, number)
+    assert names.read(f"{name}-0a1b2c3d") == names.read(name) == (0, drawn, prompt, number)
+    assert names.read(f"s{number}-0a1b2c3d") is None
+
+
+def test_a_contract_names_all_that_differs():
+    assert (
+        contract.differs({"json:JSONDecoder.decode": ("s",), "json.decoder:JSONDecoder.raw_decode": ("s", "idx")}) == ""
+    )
+    line = contract.differs({"json:loads": ("text",), "json:Nothing": (), "no_such_module:x": ()})
+    assert "json:loads takes no text; json has no Nothing; no_such_module cannot be imported" in line
+    assert "has no logprobs" in contract.differs({"harness.records:Sampler@logprobs": ()})
+    assert contract.differs({"harness.records:Sampler@top_p": ()}) == ""
