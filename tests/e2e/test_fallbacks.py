@@ -13,7 +13,7 @@ from harness.plugin_system.component import build
 from harness.plugin_system.presets import graded_as_the_paper
 from harness.plugin_system.registry import load_registry
 from harness.results import cells
-from harness.results.verdict_quality import level, remarks
+from harness.results.verdict_quality import remarks
 from harness.running.config import RunConfig
 from harness.running.planning import make_plan
 from harness.system.progress import Progress
@@ -104,54 +104,3 @@ def test_the_chance_level_is_the_share_of_responses_that_are_right_for_other_pro
     counts = f"{chance['correct']} of {chance['gradings']} gradings against other problems' answers"
     assert counts in run().out
     assert run("--limit", "11", "--json").rows[0]["chance"] is None  # of another set of problems
-
-
-def test_where_nothing_is_right_by_chance_there_is_a_count_and_no_interval():
-    assert level([(0, 40), (0, 40)], seed=0) == {"correct": 0, "gradings": 80, "share": 0.0, "share_ci": None}
-    assert level([], seed=0) is None
-
-
-CUTTING = """
-from dataclasses import replace
-
-from support import toy
-from harness import Problem, Task, correct, hookimpl, wrong
-
-
-class Ended(Task):
-    reads_finish = True
-
-    def __init__(self, data=None):
-        pass
-
-    def problems(self, split):
-        yield Problem("one", "Say it.")
-
-    def verify(self, problem, response, *, finish=""):
-        return wrong("cut off") if finish == "length" else correct()
-
-
-class Cutting(toy.Parrot):
-    def sample(self, request):
-        made = super().sample(replace(request, done=lambda j, responses: None))
-        return [replace(each, finish=["length" if i < 2 else "stop" for i in range(len(each))]) for each in made]
-
-
-@hookimpl
-def register_tasks(register):
-    register("ended", Ended)
-
-
-@hookimpl
-def register_engines(register):
-    register("cutting", Cutting)
-"""
-
-
-def test_a_run_until_correct_knows_what_was_cut_off(harness, tmp_path):
-    plugin = tmp_path / "cutting.py"
-    plugin.write_text(CUTTING)
-    fixed = ("--task", "ended", "--engine", "cutting", "--plugin", plugin, "--until-correct", "--n", "4")
-    [row] = harness("run", *fixed, "--store", tmp_path / "runs", "--json").rows
-    # The first two responses are right and cut off: the third is the first correct one.
-    assert (row["solved"], row["responses"]) == (1, 3)

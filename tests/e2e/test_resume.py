@@ -6,10 +6,8 @@ The toy engine computes a row in the same way whatever its batch is, so that all
 from __future__ import annotations
 
 import os
-import shutil
 import signal
 import subprocess
-import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -18,8 +16,6 @@ import pytest
 from support.paths import TOY
 from support.processes import harness_command, run_to_end
 from support.stores import contents
-
-from harness.system.files import temporary_name
 
 KILLS = 6
 PROBLEMS = 12
@@ -72,25 +68,3 @@ def test_a_run_killed_at_any_moment_and_started_again_gives_the_bytes_of_an_unki
     with ThreadPoolExecutor(2) as pool:
         killed = list(pool.map(trial, range(KILLS)))
     assert sum(killed) >= KILLS - 2  # the last moments may be past the end
-
-
-@pytest.mark.slow
-def test_what_a_killed_writer_left_is_swept_away_and_a_broken_shard_is_made_again_once_deleted(unkilled, tmp_path):
-    shutil.copytree(unkilled[2], tmp_path / "runs")
-    store = tmp_path / "runs"
-    (pool,) = (store / "pool").iterdir()
-    dead = subprocess.Popen([sys.executable, "-c", ""])
-    dead.wait()
-    temporary_name(pool / "x.parquet", dead.pid).write_bytes(b"PAR1")
-    shard = next((store / "verdict").rglob("*.parquet"))
-    shard.write_bytes(b"PAR1 not really")
-    for ranking in (store / "ranking").rglob("*.json"):
-        if ranking.name != "manifest.json":
-            ranking.unlink()
-    broken = run_to_end(command(store))
-    assert broken.returncode == 2
-    assert str(shard) in broken.stderr
-    assert "Traceback" not in broken.stderr
-    shard.unlink()
-    run_to_end(command(store), check=True)
-    assert contents(store) == unkilled[1]

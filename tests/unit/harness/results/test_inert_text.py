@@ -8,21 +8,7 @@ from support.refusals import refusal_of
 
 from harness.results import inert_text
 
-FORMULAS = [
-    "=1+1",
-    "+1",
-    "-1",
-    "@SUM(A1)",
-    "\t=1",
-    "\r=1",
-    "\n=1",
-    "'=1",
-    " =1",
-    "\uff1d1",
-    "\uff0b1",
-    "\uff0d1",
-    "\uff201",
-]
+FORMULAS = [*(f"{start}1" for start in "=+-@\uff1d\uff0b\uff0d\uff20"), "\t=1", "\r=1", "\n=1", "'=1", " =1"]
 HARMLESS = ["", "repexp:lam=1", "k-dpp", "a,b", 'a"b', -1.5, 3, None]
 
 

@@ -21,15 +21,9 @@ from harness.store.keys import digest
 
 SLOW, FAST = ([entry(f"p{i}", [rank, rank]) for i in range(4)] for rank in (5, 2))
 HEAD = [subset_entry(f"p{i}", [1, 4]) for i in range(4)]
-CELLS = [
-    *(
-        cell(SLOW, "slow"),
-        cell(FAST, "fast"),
-        cell(HEAD, "head"),
-        cell([subset_entry("p0", [1, 1]), *HEAD[1:]], "ahead"),
-    ),
-    *(cell(FAST, "fast", sampler="nucleus:p=0.8", pool="nucleus"), failed_cell("twice", "index 0 was picked twice")),
-]
+CELLS = [cell(SLOW, "slow"), cell(FAST, "fast"), cell(FAST, "fast", sampler="nucleus:p=0.8", pool="nucleus")]
+CELLS += [cell(HEAD, "head"), cell([subset_entry("p0", [1, 1]), *HEAD[1:]], "ahead")]
+CELLS += [failed_cell("twice", "index 0 was picked twice")]
 
 
 def made(*several):
@@ -57,19 +51,10 @@ def test_rows_are_corrected_together_a_ranker_by_its_ranks_and_a_subset_method_b
 
 
 def test_other_pools_graders_sizes_and_problems_stand_in_other_tables():
-    others = [
-        *(
-            cell(FAST, seed=1),
-            cell(FAST, inputs={"verdict": {"grader": "2"}}),
-            cell(FAST, inputs={"verdict": {"code": "1"}}),
-        ),
-        *(
-            cell(FAST[:3]),
-            cell(FAST, inputs={"ranking": {"n": 4}}),
-            cell(FAST, inputs={"pool": {"task": {"revision": "2"}}}),
-        ),
-        *(cell(FAST, **{name: "other"}) for name in ("task", "split", "model", "engine", "sampler")),
-    ]
+    changed = ({"verdict": {"grader": "2"}}, {"verdict": {"code": "1"}}, {"ranking": {"n": 4}})
+    others = [cell(FAST, inputs=inputs) for inputs in (*changed, {"pool": {"task": {"revision": "2"}}})]
+    others += [cell(FAST, **{name: "other"}) for name in ("task", "split", "model", "engine", "sampler")]
+    others += [cell(FAST, seed=1), cell(FAST[:3])]
     assert [place for place, other in enumerate(others) if len(made(cell(SLOW, "slow"), other)) != 2] == []
     several = [cell(FAST, seed=seed) for seed in (0, 1)]
     [joined, alone] = sorted(made(*several, cell(SLOW, "slow")), key=lambda table: table.rows[0].selector)[::-1]
@@ -105,11 +90,8 @@ def test_the_published_tables_are_those_of_the_published_cells():
 
 def test_figures_have_four_significant_digits():
     rows = [row for table in json.loads(as_json(made(*CELLS))) for row in table["rows"]]
-    for values in (
-        [value for row in rows for value in row.values() if isinstance(value, float)],
-        rows[0]["improvement_ci"],
-    ):
-        assert values == [float(f"{value:.4g}") for value in values]
+    values = [value for row in rows for value in row.values() if isinstance(value, float)] + rows[0]["improvement_ci"]
+    assert values == [float(f"{value:.4g}") for value in values]
 
 
 def test_a_line_of_csv_has_a_column_for_each_end_and_each_budget():

@@ -61,14 +61,6 @@ def test_a_problem_whose_id_no_file_can_hold_is_found_under_its_own_id(harness, 
     assert [stored.responses(cell).texts for stored in in_store.values()] == [["x"], ["y"]]
 
 
-def test_a_selector_that_reads_no_vectors_is_given_none(toy, tmp_path):
-    cell = cell_of(tmp_path / "runs", toy("--selector", "shuffle").rows[0])
-    stored = stored_problems(tmp_path / "runs", cell)["test/0"]
-    assert key_of(cell, "embedding") is None
-    assert stored.pool(cell, 16).embeddings.shape == (16, 0)
-    assert stored.problem.prompt == "Say colour 0 (test)."
-
-
 def test_what_the_store_lost_is_told(toy, tmp_path):
     root, cell = tmp_path / "runs", cell_of(tmp_path / "runs", toy("--selector", "spread").rows[0])
     in_store = stored_problems(root, cell)
@@ -94,12 +86,15 @@ def test_another_version_of_a_selector_is_not_the_one_that_made_the_cell(harness
         rebuilt(load_registry(), cell)
 
 
-def test_a_pick_that_is_no_index_of_the_pool_is_refused(toy, tmp_path):
+def test_a_selector_that_reads_no_vectors_is_given_none_and_a_pick_outside_the_pool_is_refused(toy, tmp_path):
     class Beyond:
         def rank(self, pool, rng):
             yield len(pool)
 
     cell = cell_of(tmp_path / "runs", toy("--selector", "shuffle").rows[0])
     stored = stored_problems(tmp_path / "runs", cell)["test/0"]
+    assert key_of(cell, "embedding") is None
+    assert stored.pool(cell, 16).embeddings.shape == (16, 0)
+    assert stored.problem.prompt == "Say colour 0 (test)."
     with pytest.raises(HarnessError, match="index 16 is outside the pool of 16"):
         picks(Beyond(), cell, stored.pool(cell, 16), stored.problem, 0, most=1)

@@ -17,7 +17,7 @@ def made(*fields):
     return cell([entry(f"p{i}", **{"ranks": [1], **own}) for i, own in enumerate(fields)])
 
 
-def test_routes_are_added_up_the_most_frequent_first():
+def test_routes_are_added_up_the_most_frequent_first_and_older_cells_have_none():
     first = made({"routes": {"boxed": 1, "fallback": 1}}, {"routes": {"####": 2}})
     second = made({"routes": {"fallback": 1, "a": 1}}, {"c": 0, "ranks": [9], "routes": {}})
     grades = quality([first, second], 0)
@@ -25,9 +25,6 @@ def test_routes_are_added_up_the_most_frequent_first():
     assert (grades["fallback_share"], grades["chance"]) == (2 / 6, None)
     nothing = quality([made({"c": 0, "routes": {}})], 0)
     assert (nothing["routes"], nothing["fallback_share"]) == ({}, None)
-
-
-def test_cells_of_older_versions_have_no_routes():
     older = made({}, {})
     del older["problems"][1]["routes"]
     assert quality([older], 0) == {"routes": None, "fallback_share": None, "chance": None}

@@ -57,15 +57,6 @@ def test_selectors_are_crossed_with_embedders_over_one_pool(toy, tmp_path):
     assert alone == outcome.rows[4:5]  # a point of a grid is the run of the same options
 
 
-def test_parameters_with_commas_stay_with_their_selector(toy):
-    outcome = toy("--limit", "2", "--grid", "selector=repexp:lam=0.1,first=max+repexp,sampler=vanilla+nucleus:p=0.8")
-    assert [(row["selector"], row["sampler"]) for row in outcome.rows] == [
-        (selector, sampler)
-        for sampler in ("vanilla", "nucleus:p=0.8")
-        for selector in ("repexp:lam=0.1,first=max", "repexp")
-    ]
-
-
 def test_a_star_leaves_out_what_cannot_run_here_unless_it_is_named_too(toy, toy_config, grid_points, monkeypatch):
     of_kind = Registry.of_kind
 

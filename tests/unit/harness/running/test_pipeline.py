@@ -81,11 +81,6 @@ def test_a_bad_shard_ends_the_run_and_is_no_failure_of_a_selector(toy, tmp_path)
     assert contents(tmp_path / "runs" / "cells") == cells_before
 
 
-def test_an_engine_without_hidden_states_has_vectors_of_an_embedder_of_texts(toy):
-    row = toy("--selector", "spread", "--engine", "stateless", "--embedder", "letters").rows[0]
-    assert row["embedder"] == "letters"
-
-
 def test_a_dry_run_counts_what_it_would_make_and_makes_nothing(toy, tmp_path):
     outcome = toy("--selector", "shuffle", "--dry-run")
     assert "to do: 1 cell, 6 problems, 96 responses to sample" in outcome.err

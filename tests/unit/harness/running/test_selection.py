@@ -10,7 +10,6 @@ from support.choosing import LINES, RESPONSES, choose, of_duplicates, written
 from support.paths import TOY
 from support.vector_pools import assert_greedy
 
-from harness import Responses
 from harness_selectors.repexp import reference_bonuses
 
 
@@ -116,17 +115,6 @@ def test_vectors_alone_are_enough_their_rows_are_the_responses(orders, write, ki
     assert orders("kcenter:first=max", 8, pool=pool, embeddings=path) == chosen
 
 
-def test_another_embedder_is_used_and_its_vectors_are_centred(orders, pool):
-    chosen = orders("particular", 5, pool=pool, embedder="letters")  # it refuses vectors that are not centred
-    assert chosen == {line["problem_id"]: [0, 1, 2, 3, 4] for line in LINES}
-
-
-def test_a_file_of_another_tool_is_read_as_run_reads_it(orders, write):
-    lines = [{"task_id": f"Mbpp/{i % 2}", "solution": f"x = {i}"} for i in range(6)]
-    assert list(orders("uniform", 3, pool=write("samples.jsonl", lines))) == ["Mbpp/0", "Mbpp/1"]
-    assert orders.remarks.startswith("pool: read as ")
-
-
 def test_with_a_task_problems_are_joined_and_answers_extracted(orders, write):
     lines = [
         {"problem_id": "mine", "prompt": "Say colour 1 (test).", "responses": ["is it red", "say red", "red", "blue"]},
@@ -150,31 +138,7 @@ def test_a_table_of_ids_joins_what_nothing_else_joins(orders, write):
     assert list(orders("outcome-ucb", 2, pool=pool, task="colours", ids=ids)) == ["test/2"]
 
 
-def test_log_probabilities_reach_the_selector(orders, write):
-    rated = write("p.jsonl", [LINES[0] | {"logprobs": [-5, -4, -1, -2, -3]}])
-    assert orders("logprob", 3, pool=rated) == {"test/0": [2, 3, 4]}
-
-
 # Vectors that a model computes.
-
-
-@pytest.mark.slow
-def test_a_models_own_hidden_states_are_the_vectors_and_are_kept(orders, write, tmp_path):
-    from harness_plugins.engines.transformers.engine import Transformers
-
-    texts = ["Answer: (10 - 6) * 5 + 4", "10 - 6 = 4", "4 * 6 = 24", "Answer: 10 * 4 - 6 - 5", "5", "4 * 6 = 24"]
-    pool = write("p.jsonl", [{"problem_id": "one", "prompt": "4 5 6 10", "responses": texts, "correct": [True] * 6}])
-    given = {"pool": pool, "embedder": "hidden-mean", "model": "tiny24"}
-    chosen = orders("repexp:first=max", 6, **given)
-    n = len(texts)
-    responses = Responses(texts, ["stop"] * n, np.zeros(n, np.int64), np.zeros(n))
-    chat = [{"role": "user", "content": "4 5 6 10"}]
-    h = Transformers("tiny24", device="cpu").encode(chat, responses, ["mean"])["mean"]
-    bonuses = partial(reference_bonuses, features(h), 1.0)
-    assert_greedy(chosen["one"], n, bonuses, start=0, end=5, rtol=1e-6)  # of copies the second is left with nothing
-    assert orders("repexp:first=max", 6, **given) == chosen
-    assert "embeddings: reused for 1 of 1 problems" in orders.remarks
-    assert not list((tmp_path / "runs").rglob("*verdict*"))
 
 
 def test_a_run_reuses_what_select_computed_and_the_other_way_round(harness, orders, pool, tmp_path):

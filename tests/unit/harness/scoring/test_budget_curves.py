@@ -20,13 +20,10 @@ def test_budgets_are_spread_evenly_on_a_log_axis_with_those_of_the_tables():
     assert 40 <= len(ks) + 10 <= 60
 
 
-def test_shares_are_exact_for_random_and_certain_for_the_oracle():
+def test_shares_are_exact_for_random_certain_for_the_oracle_and_those_of_the_trials_for_a_selector():
     outcomes = Outcomes(N, C, 0 * N)
     assert budget_curves.random_shares(outcomes, [1, 2]) == pytest.approx(np.array([[1 / 2, 5 / 6], [0, 0]]))
     assert budget_curves.oracle_shares(outcomes, [1, 2, 4]).tolist() == [[1, 1, 1], [0, 0, 0]]
-
-
-def test_a_selector_has_the_share_of_trials_that_hit_within_each_budget():
     ranker = Outcomes(N, C, 0 * N, ranks=np.array([[1, 3], [5, 5]]))
     ks, shares = budget_curves.selected_shares(ranker, [1, 2, 4])
     assert (ks, shares.tolist()) == ([1, 2, 4], [[0.5, 0.5, 1.0], [0, 0, 0]])

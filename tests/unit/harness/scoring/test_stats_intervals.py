@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import json
-
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.calibration import calibration
-from support.processes import printed_by
 from support.refusals import refusal_of
 
 from harness.scoring import stats
@@ -25,18 +22,6 @@ def test_at_400_problems_of_bounded_skew_the_interval_covers_93_to_97_per_cent(s
         assert (calibration.trusted(drawn) == "nominal").mean() > 0.9
         covered.append(calibration.covers(stats.ratio_intervals(*drawn.figures(64), seed=0), truth).mean())
     assert 0.93 <= np.mean(covered) <= 0.97
-
-
-@pytest.mark.slow
-def test_the_interval_of_a_gain_covers_it_at_400_problems():
-    rng, k = np.random.default_rng(3), 4
-    for shape in ("mixed", "hard", "like tiny24"):
-        c = rng.choice(65, p=calibration.law_of_c(64, shape), size=(400, 500))
-        ours, fair = (calibration.law(64, name).found[:, k - 1] for name in ("w = 2", "random"))
-        hits = (rng.random((400, 500, 5)) < (ours * (np.arange(65) > 0))[c][..., None]).mean(axis=2)
-        truth = float(calibration.law_of_c(64, shape) @ ((ours - fair) * (np.arange(65) > 0)))
-        covered = calibration.covers(stats.difference_intervals(hits - (fair * (np.arange(65) > 0))[c], seed=1), truth)
-        assert 0.92 <= covered.mean() <= 0.98
 
 
 def test_the_intervals_of_a_ratio_and_of_a_difference_cover_them():
@@ -78,7 +63,7 @@ def test_an_interval_is_no_narrower_than_students():
     assert min(widths) == pytest.approx(least, rel=1e-4)
 
 
-@settings(max_examples=50)
+@settings(max_examples=25)
 @given(st.integers(2, 6), st.integers(0, 10_000))
 def test_an_interval_of_few_problems_is_finite_or_none_and_holds_the_estimate(problems, seed):
     rng = np.random.default_rng(seed)
@@ -129,6 +114,9 @@ def test_a_paired_comparison_says_which_problems_flipped_and_by_how_much():
     assert paired.difference_ci[0] < 0 < paired.difference_ci[1]
     assert paired.p == 1.0
     assert stats.paired_difference(ours, theirs, seed=0, widest=1.0).difference_ci is None
+    same = stats.paired_difference(ours, ours, seed=0)
+    assert (same.p, same.difference, same.difference_ci, same.ratio_ci) == (1.0, 0.0, [0.0, 0.0], [1.0, 1.0])
+    assert (same.fewer, same.more) == ([], [])
     other_trials = stats.paired_difference(np.array([[2], [2]]), np.array([[1, 3], [4, 6]]), seed=0)
     assert (other_trials.difference, other_trials.ratio) == (-1.5, 1.75)
     assert refusal_of(stats.paired_difference, ours, theirs[:3], 0) == (
@@ -153,13 +141,6 @@ def test_the_sign_flip_test_is_exact_on_few_problems():
     assert [stats.sign_flip_test(np.array(few), 0) for few in ([], [5.0], [5.0, 0.0], [5.0, 5.0])] == [1, 1, 1, 0.5]
 
 
-def test_selectors_that_never_differ_are_not_told_apart():
-    ranks = np.array([[1, 5], [2, 2]])
-    paired = stats.paired_difference(ranks, ranks, seed=0)
-    assert (paired.p, paired.difference, paired.difference_ci, paired.ratio_ci) == (1.0, 0.0, [0.0, 0.0], [1.0, 1.0])
-    assert (paired.fewer, paired.more) == ([], [])
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("shape", ["hard", "like tiny24", "like GPT-4"])
 def test_two_equal_selectors_are_told_apart_in_at_most_64_of_1000_repetitions(shape):
@@ -181,9 +162,3 @@ def test_unequal_selectors_are_told_apart_by_a_seed():
     a, b = rng.integers(1, 20, (2, 50, 3))
     assert stats.paired_difference(a, b, seed=4) == stats.paired_difference(a, b, seed=4)
     assert stats.paired_difference(a, b, seed=4).p != stats.paired_difference(a, b, seed=5).p
-
-
-def test_the_command_line_and_select_do_without_the_statistics():
-    modules = "harness.cli, harness.running.selection"
-    code = f"import sys, json, {modules}; print(json.dumps([n for n in sys.modules if 'scipy' in n]))"
-    assert not {"scipy.stats", "scipy.signal"} & set(json.loads(printed_by(code)))

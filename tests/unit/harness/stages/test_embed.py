@@ -87,6 +87,7 @@ def test_lists_booleans_and_sparse_matrices_are_vectors():
         (ValueError("no"), "embedder 'x', problem 'p': raised ValueError: no"),
         (HarnessError("x: set a key"), "x: set a key"),
         ([[1], [2, 3]], "embedder 'x': gave no (n, d) array of numbers (setting an array element"),
+        *((value, "embedder 'x': gave ") for value in (None, 3.0, [[{}], [{}]])),
         ([["a"], ["b"]], "embedder 'x': gave ndarray of <U1, expected (n, d) numbers"),
         (np.ones(2), "embedder 'x': gave shape (2,) for 2 responses"),
         (np.ones((3, 2)), "embedder 'x': gave shape (3, 2) for 2 responses"),

@@ -17,23 +17,13 @@ def test_wide_vectors_are_scikit_learns_sparse_random_projection_of_that_seed():
     for seed in (0, 7):
         expected = SparseRandomProjection(n_components=64, random_state=seed).fit_transform(WIDE)
         np.testing.assert_allclose(project(WIDE, 64, seed), expected, rtol=1e-5, atol=1e-5)
+        np.testing.assert_allclose(project(csr_matrix(WIDE), 64, seed), expected, rtol=1e-5, atol=1e-5)
     assert not np.allclose(project(WIDE, 64, 0), project(WIDE, 64, 7))
-
-
-def test_sparse_vectors_are_projected_alike():
-    np.testing.assert_allclose(project(csr_matrix(WIDE), 64, 3), project(WIDE, 64, 3), rtol=1e-5, atol=1e-5)
 
 
 def test_narrow_vectors_are_left_alone():
     np.testing.assert_array_equal(project(WIDE, 300, 0), WIDE.astype(np.float32))
     np.testing.assert_array_equal(project(csr_matrix(WIDE), 512, 0), WIDE.astype(np.float32))
-
-
-def test_distances_survive_about_as_well_as_they_should():
-    before = np.linalg.norm(WIDE[:, None] - WIDE[None], axis=2)[np.triu_indices(20, 1)]
-    projected = project(WIDE, 256, 1)
-    after = np.linalg.norm(projected[:, None] - projected[None], axis=2)[np.triu_indices(20, 1)]
-    assert 0.9 < np.median(after / before) < 1.1
 
 
 def test_vectors_that_are_not_finite_are_refused():

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import json
-
 import pytest
 from support.refusals import refusal_of
 
 from harness.store.checksums import BadShard
-from harness.store.json_files import json_bytes, read_json, read_manifest, read_record, write_json, write_record
+from harness.store.json_files import json_bytes, read_json, read_manifest, read_record, write_json
 from harness.store.stage import Store
 
 
@@ -17,13 +15,6 @@ def test_a_value_is_canonical_json_and_a_newline(tmp_path):
     write_json(tmp_path / "a.json", {"b": 1.5})
     assert (tmp_path / "a.json").read_bytes() == b'{"b":1.5}\n'
     assert read_json(tmp_path / "a.json") == {"b": 1.5}
-
-
-def test_a_record_is_read_without_its_checksum(tmp_path):
-    path = tmp_path / "audit" / "key" / "p.json"
-    write_record(path, {"said": [None, ["wrong", "no"]]})
-    assert sorted(json.loads(path.read_text())) == ["checksum", "said"]
-    assert read_record(path) == {"said": [None, ["wrong", "no"]]}
 
 
 def test_a_file_that_cannot_be_read_is_one_line(tmp_path):
