@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
-import json
-
 import numpy as np
 import pytest
 from support.json_lines import write_json_lines
-from support.stores import cell_of
 
 from harness.plugin_system.component import build
 from harness.plugin_system.presets import graded_as_the_paper
 from harness.plugin_system.registry import load_registry
-from harness.results import cells
-from harness.results.verdict_quality import remarks
 from harness.running.config import RunConfig
 from harness.running.planning import make_plan
 from harness.system.progress import Progress
@@ -50,24 +45,11 @@ def test_the_papers_runs_have_no_fallback_and_that_is_in_every_verdicts_key(file
     assert plain.work.verdicts.key != paper.work.verdicts.key
     assert plain.work.graded.key != paper.work.graded.key
     assert planned(paper=True, task="gsm8k:fallback=yes").task.fallback
-
-
-def test_every_task_with_final_answers_is_without_fallbacks_in_the_papers_runs():
     registry = load_registry(())
     for task in ("gsm8k", "math", "math500", "aime24", "aime25", "dapo-math", "dapo-aime"):
         built = build(registry, "task", graded_as_the_paper(registry, task), data=None)
         assert (built.fallback, built.pools_as) == (False, task)
     assert graded_as_the_paper(registry, "game24") == "game24"
-
-
-def test_a_pool_file_may_say_what_was_cut_off_and_an_export_keeps_it(harness, files, tmp_path):
-    line = {"problem_id": "test-0", "responses": ["so 10", "so 10", "#### 10"], "finish": ["length", "stop", "length"]}
-    pool, out = write_json_lines(tmp_path / "cut.jsonl", [line]), tmp_path / "out.jsonl"
-    options = ("--task", "gsm8k", "--data", files["data"], "--store", files["store"])
-    audit = harness("pool", "audit", pool, *options, "--json").rows
-    assert (audit["correct"], audit["reasons"]) == (2, {"cut off": 1})
-    assert harness("pool", "export", audit["pool"], "--out", out, "--store", files["store"]).code == 0
-    assert json.loads(out.read_text())["finish"] == line["finish"]
 
 
 def test_all_tables_say_how_many_correct_verdicts_came_by_a_fallback(harness, run, files, tmp_path):
@@ -84,12 +66,6 @@ def test_all_tables_say_how_many_correct_verdicts_came_by_a_fallback(harness, ru
     assert f"C{line}0 of 2 verdicts, 0.0 %." in board
     assert harness("report", "--store", files["store"], "--out", tmp_path / "report.html").code == 0
     assert f"c{line}" in (tmp_path / "report.html").read_text()
-
-    cell = cell_of(files["store"], row)
-    for entry in cell["problems"]:
-        del entry["routes"]  # as in a cell of an earlier version
-    older = cells.row(cells.read(tmp_path / f"{cells.write(tmp_path, cell)}.json"))
-    assert (older.routes, older.fallback_share, list(remarks(older))) == (None, None, [])
 
 
 def test_the_chance_level_is_the_share_of_responses_that_are_right_for_other_problems(run):

@@ -30,8 +30,11 @@ def import_pool(harness, tmp_path):
 
 
 def test_a_pool_runs_without_a_model_and_reports_like_a_sampled_one(run_pool, written):
-    outcome = run_pool(written(LINES), "--selector", "spread", "--selector", "shuffle")
-    assert outcome.code == 0, outcome.err
+    rated = [LINES[0] | {"logprobs": [-3, -2, -1, -4]}]
+    assert run_pool(written(rated, "rated.jsonl"), "--selector", "likely").rows[0]["samples_to_correct"] == 3
+    outcome = run_pool(written(LINES), "--selector", "spread", "--selector", "shuffle", "--selector", "likely")
+    assert outcome.code == 1
+    assert "selector 'likely' needs log-probabilities" in outcome.err
     assert "embedder: tfidf, since the pool has neither --embeddings nor --model" in outcome.err
     first, second = outcome.rows
     assert (first["model"], first["embedder"], first["n"], first["problems"]) == ("pool", "tfidf", 4, 3)
@@ -94,14 +97,6 @@ def test_anothers_figures_are_judged_by_the_tasks_thresholds_and_nothing_is_fold
     assert mean_samples("proteins:plddt_min=0.95") == 3.0
 
 
-def test_log_probabilities_reach_a_selector_that_needs_them_and_their_absence_is_said(run_pool, written):
-    rated = [LINES[0] | {"logprobs": [-3, -2, -1, -4]}]
-    assert run_pool(written(rated), "--selector", "likely").rows[0]["samples_to_correct"] == 3
-    outcome = run_pool(written(LINES, "bare.jsonl"), "--selector", "likely", "--selector", "shuffle")
-    assert outcome.code == 1
-    assert "selector 'likely' needs log-probabilities" in outcome.err
-
-
 def test_n_takes_the_first_n_responses_and_is_wanted_where_problems_have_differently_many(
     run_pool, import_pool, written
 ):
@@ -128,23 +123,6 @@ def test_vectors_of_ones_own_are_used_and_refused_in_one_line(run_pool, written,
     outcome = run_pool(path, "--selector", "spread", "--embeddings", vectors)
     assert outcome.code == 2
     assert outcome.err.splitlines()[-1] == f"error: embeddings {vectors}: 'test/1' is not in the file (1 other ids are)"
-
-
-def test_a_dry_run_over_a_pool_file_keeps_nothing(harness, written, tmp_path):
-    pool, store = written([{"problem_id": "a", "responses": ["x", "y"], "correct": [True, False]}]), tmp_path / "runs"
-    options = ("run", "--pool", pool, "--selector", "uniform", "--store", store, "--json")
-    dry = harness(*options, "--dry-run")
-    assert dry.code == 0, dry.err
-    assert not store.exists()
-    assert harness(*options).code == 0
-    kept = sorted(path.relative_to(store) for path in store.rglob("*"))
-    again = harness(*options, "--dry-run")
-    assert [row["to_make"] for row in again.rows] == [0, 0, 0]
-    assert [row["key"] for row in again.rows] == [row["key"] for row in dry.rows]
-    assert sorted(path.relative_to(store) for path in store.rglob("*")) == kept
-
-
-# Real data
 
 
 @pytest.mark.slow

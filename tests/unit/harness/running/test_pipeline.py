@@ -30,7 +30,6 @@ def test_a_run_makes_a_row_a_selector_from_one_pool_and_a_cell_that_says_what_ma
     assert inputs["pool"]["engine"] == {"engine": "toy", "model": "parrot"}
     assert inputs["pool"]["sampler"]["top_p"] == 0.8
     assert inputs["ranking"]["selector"]["params"] == {"offset": 2}
-    assert "embedding" not in inputs  # shuffle reads no vectors
     assert made[1]["inputs"]["embedding"]["dim"] == 3
     assert any(len(set(entry["ranks"])) > 1 for entry in made[0]["problems"])
     pools = [read_responses(path).texts for path in (tmp_path / "runs" / "pool").rglob("*.parquet")]

@@ -76,13 +76,6 @@ def test_what_belongs_to_pools_is_refused():
         assert line.startswith(f"run: --until-correct takes no --{option}: ")
 
 
-def test_a_machine_that_cannot_grade_is_refused_before_the_first_response(toy, tmp_path):
-    refused = toy("--until-correct", "--task", "keyed", "--data", "13", store=tmp_path / "none")
-    assert "nothing here confines 13 colours" in refused.err
-    assert not list((tmp_path / "none").rglob("*.parquet"))
-    assert "keyed: grading in room 1" in toy("--until-correct", "--task", "keyed", "--n", "4").err
-
-
 class Ended(Colours):
     reads_finish = True
 
@@ -99,16 +92,10 @@ def test_equal_responses_are_verified_once_in_the_form_that_the_store_keeps_and_
     assert [text for _, text in Keyed.asked] == ["say red", "say blue\ufffd"]
     judge = Judge(Ended(), Problem("0", "?", reference="red"))
     assert [judge.accepts("say red", finish) for finish in ("length", "stop")] == [False, True]
-
-
-def test_a_missing_response_hides_which_was_the_first_correct_one():
-    problem = Problem("0", "?")
+    problem = Problem("0", "?")  # a missing response hides which was the first correct one
     _require_all(problem, responses_of(["a"]))
     line = refusal_of(_require_all, problem, responses_of(["a"], missing={1: "busy"}))
     assert line.startswith("problem '0': 1 responses are missing, and without them the first correct one is unknown")
-
-
-# The steered sampler, on the embedded model.
 
 
 @pytest.mark.slow

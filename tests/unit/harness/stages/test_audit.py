@@ -43,10 +43,7 @@ def test_verdicts_disputes_troubles_routes_and_reasons_are_counted(work, problem
         "routes": {"-": 5, "boxed": 1, "slow": 1},
         "reasons": {"-": 3, "checker timeout": 1},
     }
-
-
-def test_only_the_20_most_frequent_reasons_are_counted(work):
-    [problem] = keep_pool(work, {"a": ["x"] * 22})
+    [problem] = keep_pool(work, {"c": ["x"] * 22})
     verdicts = [wrong(f"reason {max(1, i)}") for i in range(22)]
     shards.write_verdicts(work.verdicts.path(problem), verdicts, [None] * 22)
     reasons = summary(work, [problem])["reasons"]
@@ -77,7 +74,7 @@ def test_disputes_are_counted_among_the_first_responses(work, problems):
     assert "holds 1 rows and not 5" in refusal_of(disputed, work, problems[0], 5)
 
 
-def test_the_second_grader_is_asked_once_for_equal_responses(work, monkeypatch):
+def test_the_second_grader_is_asked_once_for_equal_responses_and_none_disputes_nothing(work, monkeypatch):
     graded = []
 
     class Strict(Keyed):
@@ -95,9 +92,7 @@ def test_the_second_grader_is_asked_once_for_equal_responses(work, monkeypatch):
     kept = audit._second_verdicts(work, problem, 4)
     assert kept == [("wrong", "stop"), ("wrong", "length"), (None, ""), ("wrong", "stop")]
 
-
-def test_a_task_without_a_second_grader_disputes_nothing(work, monkeypatch):
-    monkeypatch.setattr(Work, "build_task", lambda self: Colours())
+    monkeypatch.setattr(Work, "build_task", lambda self: Colours())  # it has no second grader
     [problem] = keep_pool(work, {"a": ["red"]})
     audit_problems(work, [problem])
     keep_verdicts(work, problem, "c")

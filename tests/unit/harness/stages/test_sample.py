@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-import numpy as np
 import pytest
 from support.models import States, group_of, model_work, models
 from support.refusals import refusal_of
@@ -126,15 +125,6 @@ def test_vectors_that_come_after_the_responses_are_kept_too(work):
     before = [work.embeddings.path(problem).stat().st_mtime_ns for problem in PROBLEMS]
     run(work, Recorded(), embedder=States())
     assert [work.embeddings.path(problem).stat().st_mtime_ns for problem in PROBLEMS] == before
-
-
-def test_a_vector_that_is_no_number_names_the_engine_and_the_problem(work):
-    class Bad(Recorded):
-        def _vector(self, seed, row, word):
-            return np.full(self.width, np.nan)
-
-    line = refusal_of(run, work, Bad(), embedder=States())
-    assert line == "engine 'toy', problem 'p0': its vector of response 0 holds NaN or infinity"
 
 
 def test_rows_that_did_not_come_are_marked_and_asked_for_again(work):

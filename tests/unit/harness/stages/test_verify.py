@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 from support.refusals import refusal_of
 from support.toy import Colours, Keyed, Measured
-from support.works import keep_pool, responses_of, work_in
+from support.works import keep_pool, work_in
 
 from harness import HarnessError, Problem, Task, correct, wrong
-from harness.stages.verify import answer_or_none, answers_of, ended, grade_problems, graded, judged
+from harness.stages.verify import answer_or_none, answers_of, ended, grade_problems, graded
 from harness.stages.work import Work
 from harness.store import shards
 from harness.store.keys import digest, text_hash
@@ -124,15 +124,6 @@ def test_how_a_response_ended_is_part_of_it_only_where_the_task_reads_it():
     assert len(known) == 2
 
 
-def test_judging_takes_each_responses_measurements_and_an_empty_dict_where_there_are_none():
-    responses = responses_of(["red", "long response", "unknown"])
-    known = {text_hash(text): {"letters": float(len(text))} for text in ("red", "long response")}
-    verdicts, answers = judged(Measured(), PROBLEM, responses, known)
-    assert statuses(verdicts) == ["correct", "wrong", "error"]
-    assert verdicts[2].reason == "KeyError: 'letters'"
-    assert answers == ["red", "response", "unknown"]
-
-
 @pytest.fixture
 def work(tmp_path, monkeypatch):
     """Work whose task is the class of this process, so that what it is asked can be counted."""
@@ -159,9 +150,11 @@ def test_problems_are_graded_into_the_store_and_shared_with_other_pools(work, tm
 def test_a_task_that_measures_judges_what_was_measured_and_shares_no_verdict(work, monkeypatch):
     monkeypatch.setattr(Work, "build_task", lambda self: Measured())
     work = work_in(work.pool.folder.parents[1], measured=work.graded)
-    [problem] = keep_pool(work, {"a": ["red", "long response"]})
+    [problem] = keep_pool(work, {"a": ["red", "long response", "unknown"]})
     measured = {text_hash(text): {"letters": float(len(text))} for text in ("red", "long response")}
     shards.write_measurements(work.measured.path(problem), measured)
     grade_problems(work, [problem])
-    assert shards.read_verdicts(work.verdicts.path(problem)) == ["correct", "wrong"]
+    verdicts, answers = shards.read_full_verdicts(work.verdicts.path(problem))
+    assert (statuses(verdicts), answers) == (["correct", "wrong", "error"], ["red", "response", "unknown"])
+    assert verdicts[2].reason == "KeyError: 'letters'"
     assert shards.read_measurements(work.measured.path(problem)) == measured
