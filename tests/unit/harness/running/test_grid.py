@@ -43,7 +43,8 @@ def grid_points():
 
 
 def test_selectors_are_crossed_with_embedders_over_one_pool(toy, tmp_path):
-    outcome = toy("--selector", "likely", "--grid", "selector=spread+shuffle+repexp,embedder=hidden-mean+letters")
+    axes = "selector=spread+shuffle+repexp,embedder=hidden-mean+letters"
+    outcome = toy("--selector", "likely", "--limit", "2", "--grid", axes)
     assert outcome.code == 0, outcome.err
     assert [(row["selector"], row["embedder"]) for row in outcome.rows] == [
         *(("likely", "none"), ("spread", "hidden-mean"), ("shuffle", "none"), ("repexp", "hidden-mean")),
@@ -52,7 +53,7 @@ def test_selectors_are_crossed_with_embedders_over_one_pool(toy, tmp_path):
     for stage in ("pool", "verdict"):
         assert len({cell_of(tmp_path / "runs", row)["inputs"][stage]["key"] for row in outcome.rows}) == 1
     assert outcome.err.count("sample: ") == 1
-    alone = toy("--selector", "spread", "--embedder", "letters", store=tmp_path / "alone").rows
+    alone = toy("--selector", "spread", "--embedder", "letters", "--limit", "2", store=tmp_path / "alone").rows
     assert alone == outcome.rows[4:5]  # a point of a grid is the run of the same options
 
 
@@ -80,7 +81,7 @@ def test_runs_that_share_a_pool_cost_its_sampling_once(toy_config, grid_points, 
 
 
 def test_a_selector_or_a_point_that_fails_is_named_and_the_others_still_count(toy):
-    outcome = toy("--grid", "selector=twice+spread,embedder=hidden-mean+letters+nonsense")
+    outcome = toy("--limit", "2", "--grid", "selector=twice+spread,embedder=hidden-mean+letters+nonsense")
     assert outcome.code == 1
     assert [(row["selector"], row["embedder"]) for row in outcome.rows] == [
         *(("spread", "hidden-mean"), ("spread", "letters"))

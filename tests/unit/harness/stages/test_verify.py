@@ -25,15 +25,12 @@ def statuses(verdicts):
     return [verdict.status for verdict in verdicts]
 
 
-def test_responses_with_one_key_are_graded_once():
+def test_responses_with_one_key_are_graded_once_and_known_verdicts_are_not_asked_for_again_errors_are():
     verdicts, answers = graded(Keyed(), PROBLEM, ["say red", "oh red", "say blue", "say red", "well blue"])
     assert [text for _, text in Keyed.asked] == ["say red", "say blue"]
     assert statuses(verdicts) == ["correct", "correct", "wrong", "correct", "wrong"]
     assert answers == ["red", "red", "blue", "red", "blue"]
     assert graded(Keyed(), PROBLEM, []) == ([], [])
-
-
-def test_a_known_verdict_is_not_asked_for_again_and_an_error_is_not_known():
     known = {}
     graded(Keyed(), PROBLEM, ["say red", "say grey"], known)
     assert list(known) == [digest("red", 32)]
@@ -69,14 +66,11 @@ class Faulty(Task):
         return response.upper()
 
 
-def test_a_verifier_that_raises_gives_an_error_for_that_response_alone():
+def test_a_verifier_that_raises_gives_an_error_for_that_response_alone_and_a_fault_of_the_users_is_raised():
     verdicts, answers = graded(Faulty(), PROBLEM, ["wrong", "oh", "none"])
     assert statuses(verdicts) == ["wrong", "error", "error"]
     assert verdicts[1].reason == "ZeroDivisionError: oh"
     assert answers == ["WRONG", "OH", None]
-
-
-def test_a_fault_that_the_user_can_fix_is_raised():
     assert refusal_of(graded, Faulty(), PROBLEM, ["wrong", "fix me"]) == "set a key"
     assert refusal_of(graded, Faulty(), PROBLEM, ["oh", "fix me"]) == "set a key"  # also one by one
     line = refusal_of(graded, Faulty([wrong()]), PROBLEM, ["a", "b"])
