@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
-import json
-
 import numpy as np
 import pytest
 from support.json_lines import write_json_lines
-from support.stores import cell_of
 
 from harness.plugin_system.component import build
 from harness.plugin_system.presets import graded_as_the_paper
 from harness.plugin_system.registry import load_registry
-from harness.results import cells
-from harness.results.verdict_quality import level, remarks
 from harness.running.config import RunConfig
 from harness.running.planning import make_plan
 from harness.system.progress import Progress
@@ -50,24 +45,11 @@ def test_the_papers_runs_have_no_fallback_and_that_is_in_every_verdicts_key(file
     assert plain.work.verdicts.key != paper.work.verdicts.key
     assert plain.work.graded.key != paper.work.graded.key
     assert planned(paper=True, task="gsm8k:fallback=yes").task.fallback
-
-
-def test_every_task_with_final_answers_is_without_fallbacks_in_the_papers_runs():
     registry = load_registry(())
     for task in ("gsm8k", "math", "math500", "aime24", "aime25", "dapo-math", "dapo-aime"):
         built = build(registry, "task", graded_as_the_paper(registry, task), data=None)
         assert (built.fallback, built.pools_as) == (False, task)
     assert graded_as_the_paper(registry, "game24") == "game24"
-
-
-def test_a_pool_file_may_say_what_was_cut_off_and_an_export_keeps_it(harness, files, tmp_path):
-    line = {"problem_id": "test-0", "responses": ["so 10", "so 10", "#### 10"], "finish": ["length", "stop", "length"]}
-    pool, out = write_json_lines(tmp_path / "cut.jsonl", [line]), tmp_path / "out.jsonl"
-    options = ("--task", "gsm8k", "--data", files["data"], "--store", files["store"])
-    audit = harness("pool", "audit", pool, *options, "--json").rows
-    assert (audit["correct"], audit["reasons"]) == (2, {"cut off": 1})
-    assert harness("pool", "export", audit["pool"], "--out", out, "--store", files["store"]).code == 0
-    assert json.loads(out.read_text())["finish"] == line["finish"]
 
 
 def test_all_tables_say_how_many_correct_verdicts_came_by_a_fallback(harness, run, files, tmp_path):
@@ -85,12 +67,6 @@ def test_all_tables_say_how_many_correct_verdicts_came_by_a_fallback(harness, ru
     assert harness("report", "--store", files["store"], "--out", tmp_path / "report.html").code == 0
     assert f"c{line}" in (tmp_path / "report.html").read_text()
 
-    cell = cell_of(files["store"], row)
-    for entry in cell["problems"]:
-        del entry["routes"]  # as in a cell of an earlier version
-    older = cells.row(cells.read(tmp_path / f"{cells.write(tmp_path, cell)}.json"))
-    assert (older.routes, older.fallback_share, list(remarks(older))) == (None, None, [])
-
 
 def test_the_chance_level_is_the_share_of_responses_that_are_right_for_other_problems(run):
     [row] = run("--audit", "--json").rows
@@ -104,54 +80,3 @@ def test_the_chance_level_is_the_share_of_responses_that_are_right_for_other_pro
     counts = f"{chance['correct']} of {chance['gradings']} gradings against other problems' answers"
     assert counts in run().out
     assert run("--limit", "11", "--json").rows[0]["chance"] is None  # of another set of problems
-
-
-def test_where_nothing_is_right_by_chance_there_is_a_count_and_no_interval():
-    assert level([(0, 40), (0, 40)], seed=0) == {"correct": 0, "gradings": 80, "share": 0.0, "share_ci": None}
-    assert level([], seed=0) is None
-
-
-CUTTING = """
-from dataclasses import replace
-
-from support import toy
-from harness import Problem, Task, correct, hookimpl, wrong
-
-
-class Ended(Task):
-    reads_finish = True
-
-    def __init__(self, data=None):
-        pass
-
-    def problems(self, split):
-        yield Problem("one", "Say it.")
-
-    def verify(self, problem, response, *, finish=""):
-        return wrong("cut off") if finish == "length" else correct()
-
-
-class Cutting(toy.Parrot):
-    def sample(self, request):
-        made = super().sample(replace(request, done=lambda j, responses: None))
-        return [replace(each, finish=["length" if i < 2 else "stop" for i in range(len(each))]) for each in made]
-
-
-@hookimpl
-def register_tasks(register):
-    register("ended", Ended)
-
-
-@hookimpl
-def register_engines(register):
-    register("cutting", Cutting)
-"""
-
-
-def test_a_run_until_correct_knows_what_was_cut_off(harness, tmp_path):
-    plugin = tmp_path / "cutting.py"
-    plugin.write_text(CUTTING)
-    fixed = ("--task", "ended", "--engine", "cutting", "--plugin", plugin, "--until-correct", "--n", "4")
-    [row] = harness("run", *fixed, "--store", tmp_path / "runs", "--json").rows
-    # The first two responses are right and cut off: the third is the first correct one.
-    assert (row["solved"], row["responses"]) == (1, 3)

@@ -1,15 +1,21 @@
-"""Cells: what is kept of a run, the same bytes from the same cell, and what cannot be trusted is named."""
+"""Cells: what is kept of a run, the same bytes from the same cell, and what cannot be trusted is named.
+
+Also the versions and the machine that a cell names (`provenance`).
+"""
 
 from __future__ import annotations
 
 import json
 import os
+import platform
+import sys
+from types import SimpleNamespace
 
 import pytest
 from support.cells import cell, entry, failed_cell, keep, subset_entry
 from support.refusals import refusal_of
 
-from harness.results import cells
+from harness.results import cells, provenance
 
 PROBLEMS = [entry("p0", [1, 3], disputed=1), entry("p1", [9, 9], c=0, disputed=0), entry("p\u2028", [2, 2], errors=1)]
 
@@ -155,3 +161,24 @@ def test_badges_and_tables_are_no_cells(tmp_path):
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text("{}")
     assert cells.files([tmp_path]) == [tmp_path / "a.json", tmp_path / "b" / "a.json"]
+
+
+def test_versions_and_the_machine_are_named():
+    made = provenance.made_with(["pytest", "numpy", "no-such-distribution"])
+    names = list(made["versions"])
+    assert names[:3] == ["python", "diversity-harness", "numpy"]
+    assert names[-1] == "pytest"
+    assert (made["versions"]["python"], "no-such-distribution" in names) == (platform.python_version(), False)
+    hardware = made["hardware"]
+    assert 1 <= hardware["cores_usable"] <= hardware["cores"] == os.cpu_count()
+    assert hardware["memory_gb"] > 0.1
+    assert hardware["cpu"] == provenance._processor()
+    assert (hardware["machine"], hardware["system"]) == (platform.machine(), platform.system())
+
+
+def test_gpus_are_those_of_a_torch_that_is_imported_already(monkeypatch):
+    monkeypatch.delitem(sys.modules, "torch", raising=False)
+    assert (provenance._hardware()["gpus"], "torch" in sys.modules) == ([], False)
+    cuda = SimpleNamespace(is_available=lambda: True, device_count=lambda: 2, get_device_name=lambda place: f"H{place}")
+    monkeypatch.setitem(sys.modules, "torch", SimpleNamespace(cuda=cuda))
+    assert provenance._hardware()["gpus"] == ["H0", "H1"]

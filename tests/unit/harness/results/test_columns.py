@@ -1,10 +1,12 @@
-"""The texts of a table's columns: digits, dashes, what is marked, and why an interval is missing."""
+"""The texts of a table's columns, and what it remarks on its verdicts (`verdict_quality`): fallbacks, and chance."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 
-from support.cells import cell, entry, subset_entry
+import numpy as np
+import pytest
+from support.cells import cell, entry
 
 from harness.results import cells
 from harness.results.columns import (
@@ -18,12 +20,11 @@ from harness.results.columns import (
     k95,
     lines,
     percent,
-    shares,
 )
+from harness.results.verdict_quality import level, quality, remarks
 from harness.scoring import stats
 
 RANKER = cells.row(cell([entry(f"p{i}", [2, 2]) for i in range(4)]))
-SUBSETS = cells.row(cell([subset_entry(f"p{i}", [1, 4]) for i in range(4)], "head"))
 
 
 def texts(row, style, rows=None):
@@ -58,24 +59,12 @@ def test_a_published_table_has_more_digits_and_q_once_rows_were_corrected():
     assert texts(row, TERMINAL)[0]["q\n"] == "0.012"
 
 
-def test_a_subset_method_has_dashes_where_a_rank_is_needed_and_marks_its_budget():
-    shown, _ = texts(SUBSETS, TERMINAL)
-    assert [shown[head] for head in ("samples-to-\ncorrect", "improvement\n[95 %]", "k95\n(saved)")] == ["-"] * 3
-    assert shown["win/tie/loss\n%"] == "27/50/23 @2"
-    assert shares(replace(SUBSETS, win_budget=None), TERMINAL) == "-"
-
-
 def test_what_does_not_exist_is_a_dash():
     bare = replace(RANKER, improvement_ci=None, gain_at_k_ci={"2": None}, k95=None)
     assert (improvement(bare, TERMINAL), gain(bare), k95(bare)) == ("1.50 [-]", "+53.6 [-]", "-")
     assert gain(replace(RANKER, budget=None)) == percent(None) == chance(None) == "-"
     assert (chance(9e-10), chance(1e-9), percent(0.123456)) == ("<1e-9", "1e-09", "12.3")
     assert "gain\npoints [95 %]" in texts(replace(RANKER, budget=None), TERMINAL)[0]
-
-
-def test_the_embedder_is_kept_in_a_narrow_table_only_where_several_are_compared():
-    several = [replace(RANKER, embedder=name) for name in ("none", "a", "b")]
-    assert [columns(rows, TERMINAL)[1].kept for rows in (several[:2], several)] == [0, 9]
 
 
 def test_each_reason_for_a_missing_interval_is_named_once_with_its_selectors():
@@ -86,3 +75,56 @@ def test_each_reason_for_a_missing_interval_is_named_once_with_its_selectors():
         f"improvement [-]: {stats.TOO_WIDE} (spread, b).",
         f"gain [-]: {stats.BEYOND_RANGE} (spread).",
     ]
+
+
+def made(*fields):
+    return cell([entry(f"p{i}", **{"ranks": [1], **own}) for i, own in enumerate(fields)])
+
+
+def test_routes_are_added_up_the_most_frequent_first_and_older_cells_have_none():
+    first = made({"routes": {"boxed": 1, "fallback": 1}}, {"routes": {"####": 2}})
+    second = made({"routes": {"fallback": 1, "a": 1}}, {"c": 0, "ranks": [9], "routes": {}})
+    grades = quality([first, second], 0)
+    assert list(grades["routes"].items()) == [("####", 2), ("fallback", 2), ("a", 1), ("boxed", 1)]
+    assert (grades["fallback_share"], grades["chance"]) == (2 / 6, None)
+    nothing = quality([made({"c": 0, "routes": {}})], 0)
+    assert (nothing["routes"], nothing["fallback_share"]) == ({}, None)
+    older = made({}, {})
+    del older["problems"][1]["routes"]
+    assert quality([older], 0) == {"routes": None, "fallback_share": None, "chance": None}
+    assert list(remarks(replace(cells.row(made({})), routes=None))) == []
+
+
+def test_the_chance_level_is_the_mean_over_problems_of_all_their_pools():
+    several = [made({"chance": [1, 4]}, {"chance": [0, 0]}), made({"chance": [2, 8]}, {"chance": [3, 6]})]
+    grades = quality(several, 7)["chance"]
+    assert (grades["correct"], grades["gradings"], grades["share"]) == (6, 18, pytest.approx((3 / 12 + 3 / 6) / 2))
+    low, high = stats.difference_interval(np.array([3 / 12, 3 / 6]), 7)
+    assert grades["share_ci"] == [max(0.0, low), min(1.0, high)]
+    assert level([(0, 5), (0, 5)], 0)["share_ci"] is None
+    assert level([(0, 1), (1, 1)], 0)["share_ci"] == [0.0, 1.0]
+    assert level([], 0) is None
+
+
+def test_a_table_warns_of_many_fallbacks():
+    row = cells.row(made({}))
+    lines = [list(remarks(replace(row, routes={"boxed": 19, "fallback": n}, fallback_share=n / 20))) for n in (0, 1, 2)]
+    start = "correct by a fallback, not stated as asked: "
+    assert [line for [line] in lines] == [
+        f"{start}0 of 19 verdicts, 0.0 %",
+        f"{start}1 of 20 verdicts, 5.0 %",
+        f"{start}2 of 21 verdicts, 10.0 %, over 5 %: read them before you trust this table",
+    ]
+    assert list(remarks(replace(row, routes={"-": 3}))) == []
+
+
+def test_a_table_says_what_a_chance_level_makes_of_n_responses():
+    row, grades = cells.row(made({})), {"correct": 1, "gradings": 1000, "share": 0.001, "share_ci": [0.0, 0.002]}
+    [line] = remarks(replace(row, chance=grades, n=1000))
+    assert line == (
+        "chance level: 0.10 % [0.00, 0.20], 1 of 1,000 gradings against other problems' answers are correct, 25.00 % "
+        "for their own; at that level one of 1,000 responses is correct with a probability of 63 %"
+    )
+    nothing = {"correct": 0, "gradings": 9, "share": 0.0, "share_ci": None}
+    [line] = remarks(replace(row, chance=nothing, pass_at_k_random={}))
+    assert line == "chance level: 0.00 %, 0 of 9 gradings against other problems' answers are correct"

@@ -50,11 +50,6 @@ def test_two_rankers_are_compared_by_calls_on_the_problems_that_they_share(store
     assert "no_interval" not in value
 
 
-def test_a_cell_compared_with_itself_differs_nowhere(store):
-    value = store(cell(entries("spread")), cell(entries("spread")))
-    assert (value["difference"], value["p"], value["fewer"], value["more"]) == (0, 1, [], [])
-
-
 def test_a_subset_method_is_compared_by_its_hits_at_the_telling_budget(store):
     head = cell([subset_entry(f"p{i}", first) for i, first in enumerate(([4, 4], [1, 4], [4, 4], [8, 2]))], "head")
     value = store(cell(entries("spread")), head)

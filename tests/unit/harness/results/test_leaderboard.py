@@ -1,4 +1,7 @@
-"""Leaderboards: a table for each pool, the same bytes from the same cells, and what cannot be counted is listed."""
+"""Leaderboards: a table for each pool, the same bytes from the same cells, and what cannot be counted is listed.
+
+Also how names of plugins and users stay text there (`inert_text`).
+"""
 
 from __future__ import annotations
 
@@ -14,22 +17,16 @@ from support.cells import cell, entry, failed_cell, keep, keyed, subset_entry
 from support.paths import ROOT
 from support.refusals import refusal_of
 
-from harness.results import leaderboard
-from harness.results.leaderboard import Gathered, as_csv, as_json, boards, gather, markdown, place
+from harness.results import inert_text, leaderboard
+from harness.results.leaderboard import Gathered, as_csv, as_json, boards, gather, markdown
 from harness.scoring import stats
 from harness.store.keys import digest
 
 SLOW, FAST = ([entry(f"p{i}", [rank, rank]) for i in range(4)] for rank in (5, 2))
 HEAD = [subset_entry(f"p{i}", [1, 4]) for i in range(4)]
-CELLS = [
-    *(
-        cell(SLOW, "slow"),
-        cell(FAST, "fast"),
-        cell(HEAD, "head"),
-        cell([subset_entry("p0", [1, 1]), *HEAD[1:]], "ahead"),
-    ),
-    *(cell(FAST, "fast", sampler="nucleus:p=0.8", pool="nucleus"), failed_cell("twice", "index 0 was picked twice")),
-]
+CELLS = [cell(SLOW, "slow"), cell(FAST, "fast"), cell(FAST, "fast", sampler="nucleus:p=0.8", pool="nucleus")]
+CELLS += [cell(HEAD, "head"), cell([subset_entry("p0", [1, 1]), *HEAD[1:]], "ahead")]
+CELLS += [failed_cell("twice", "index 0 was picked twice")]
 
 
 def made(*several):
@@ -57,19 +54,10 @@ def test_rows_are_corrected_together_a_ranker_by_its_ranks_and_a_subset_method_b
 
 
 def test_other_pools_graders_sizes_and_problems_stand_in_other_tables():
-    others = [
-        *(
-            cell(FAST, seed=1),
-            cell(FAST, inputs={"verdict": {"grader": "2"}}),
-            cell(FAST, inputs={"verdict": {"code": "1"}}),
-        ),
-        *(
-            cell(FAST[:3]),
-            cell(FAST, inputs={"ranking": {"n": 4}}),
-            cell(FAST, inputs={"pool": {"task": {"revision": "2"}}}),
-        ),
-        *(cell(FAST, **{name: "other"}) for name in ("task", "split", "model", "engine", "sampler")),
-    ]
+    changed = ({"verdict": {"grader": "2"}}, {"verdict": {"code": "1"}}, {"ranking": {"n": 4}})
+    others = [cell(FAST, inputs=inputs) for inputs in (*changed, {"pool": {"task": {"revision": "2"}}})]
+    others += [cell(FAST, **{name: "other"}) for name in ("task", "split", "model", "engine", "sampler")]
+    others += [cell(FAST, seed=1), cell(FAST[:3])]
     assert [place for place, other in enumerate(others) if len(made(cell(SLOW, "slow"), other)) != 2] == []
     several = [cell(FAST, seed=seed) for seed in (0, 1)]
     [joined, alone] = sorted(made(*several, cell(SLOW, "slow")), key=lambda table: table.rows[0].selector)[::-1]
@@ -105,11 +93,8 @@ def test_the_published_tables_are_those_of_the_published_cells():
 
 def test_figures_have_four_significant_digits():
     rows = [row for table in json.loads(as_json(made(*CELLS))) for row in table["rows"]]
-    for values in (
-        [value for row in rows for value in row.values() if isinstance(value, float)],
-        rows[0]["improvement_ci"],
-    ):
-        assert values == [float(f"{value:.4g}") for value in values]
+    values = [value for row in rows for value in row.values() if isinstance(value, float)] + rows[0]["improvement_ci"]
+    assert values == [float(f"{value:.4g}") for value in values]
 
 
 def test_a_line_of_csv_has_a_column_for_each_end_and_each_budget():
@@ -137,26 +122,15 @@ def test_what_cannot_be_counted_is_named_and_the_rest_still_counts(tmp_path):
     assert "no such folder" in refusal_of(gather, [tmp_path / "nowhere"])
 
 
-@pytest.mark.parametrize(("failed", "shown"), [([], "passes 31"), (["permutation", "nan"], "fails 2")])
-def test_the_badge_is_what_the_kit_says_of_the_selector(tmp_path, failed, shown):
+def test_the_badge_is_what_the_kit_says_of_the_selector(tmp_path):
     keep(tmp_path, CELLS[0])
     badge = tmp_path / "conformance" / f"{digest(CELLS[0]['inputs']['ranking']['selector'])}.json"
     badge.parent.mkdir()
-    badge.write_text(json.dumps({"failed": failed, "passed": 31}))
-    [table] = boards(gather([tmp_path]))
-    assert (table.rows[0].conformance, table.rows[0].dist) == (shown, "toy")
-    assert f"| {shown} |" in markdown([table], [])
-
-
-def test_tables_go_beside_a_stores_cells_and_never_among_the_cells_of_one_task(tmp_path):
-    keep(tmp_path / "runs" / "cells", CELLS[0])
-    keep(tmp_path / "results" / "colours", CELLS[0])
-    assert place(tmp_path / "runs" / "cells", None) == tmp_path / "runs"
-    assert place(tmp_path / "results", None) == tmp_path / "results"
-    assert place(tmp_path / "results" / "colours", None) is None
-    assert place(tmp_path / "results" / "colours", tmp_path / "out") == tmp_path / "out"
-    keep(tmp_path / "runs", CELLS[0])
-    assert place(tmp_path / "runs" / "cells", None) is None
+    for failed, shown in (([], "passes 31"), (["permutation", "nan"], "fails 2")):
+        badge.write_text(json.dumps({"failed": failed, "passed": 31}))
+        [table] = boards(gather([tmp_path]))
+        assert (table.rows[0].conformance, table.rows[0].dist) == (shown, "toy")
+        assert f"| {shown} |" in markdown([table], [])
 
 
 def test_a_name_in_a_table_stays_text():
@@ -169,11 +143,36 @@ def test_a_name_in_a_table_stays_text():
     assert leaderboard._code(key) == "xba.b-c_1"
 
 
-def test_remarks_name_absent_intervals_disputed_grades_and_fallbacks():
-    entries = [entry(f"p{i}", [8 - 7 * i, 8 - 7 * i], c=1, disputed=i, routes={"fallback": 1}) for i in (0, 1)]
-    [table] = made(cell(entries))
-    shown = " ".join(leaderboard.remarks_on(table.rows))
-    assert f"improvement [-]: {stats.TOO_WIDE} (spread)." in shown
-    assert "disputed grades: 1." in shown
-    assert "correct by a fallback, not stated as asked: 2 of 2 verdicts, 100.0 %" in shown
-    assert "[-]" in leaderboard.markdown([table], [])
+FORMULAS = [*(f"{start}1" for start in "=+-@\uff1d\uff0b\uff0d\uff20"), "\t=1", "\r=1", "\n=1", "'=1", " =1"]
+HARMLESS = ["", "repexp:lam=1", "k-dpp", "a,b", 'a"b', -1.5, 3, None]
+
+
+def test_a_text_that_a_spreadsheet_would_run_is_marked_and_comes_back():
+    assert [inert_text.csv_cell(text) for text in FORMULAS] == [f"'{text}" for text in FORMULAS]
+    assert [inert_text.csv_text(inert_text.csv_cell(text)) for text in [*FORMULAS, "'", "''"]] == [*FORMULAS, "'", "''"]
+    assert [inert_text.csv_cell(value) for value in HARMLESS] == HARMLESS
+
+
+def test_a_csv_table_has_all_names_in_order_of_appearance():
+    rows = [{"a": 1, "b": "x,y"}, {"a": "=1", "c": None}, {"b": 'q"'}, {"c": "r\rs"}]
+    assert inert_text.csv_table(rows) == 'a,b,c\n1,"x,y",\n\'=1,,\n,"q""",\n,,"r\rs"\n'
+
+
+def test_markdown_starts_no_link_image_table_or_html():
+    assert inert_text.markdown("a|b <script>`x`\n") == "a\\|b &lt;script&gt;'x' "
+    hostile = "![x](http://evil/p.png) [=cmd|' /C calc'!A0](javascript:1) www.evil.org $x$ \\ *b* ~s~ & \u202e"
+    shown = inert_text.markdown(hostile)
+    assert shown.startswith(
+        "\\!\\[x\\]\\(http:\\//evil/p.png\\) \\[=cmd\\|' /C calc'\\!A0\\]\\(javascript:1\\) www\\.evil"
+    )
+    assert re.search(r"(?<!\\)[\[\]()!|$*~<>]", shown) is None
+    assert shown.endswith("&amp;  ")
+    assert inert_text.markdown("repexp:lam=0.1,k=2 (x") == "repexp:lam=0.1,k=2 \\(x"
+
+
+def test_a_name_is_one_folder_or_refused():
+    assert inert_text.folder_name("../../gone/x y") == ".._.._gone_x_y"
+    assert inert_text.folder_name("gsm8k:a=b,c+d-1_é" + "x" * 99) == "gsm8k:a=b,c+d-1_é" + "x" * 63
+    assert inert_text.folder_name("a._:=,+-b") == "a._:=,+-b"
+    for text in ("", "..", "..."):
+        assert refusal_of(inert_text.folder_name, text) == f"{text!r} cannot name a folder"

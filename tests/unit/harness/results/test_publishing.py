@@ -72,7 +72,10 @@ def test_a_badge_of_another_kit_is_made_anew_where_the_selector_is_installed(bui
     assert path.read_text() == fresh
 
 
-def test_cells_are_named_by_the_beginning_of_their_keys(tmp_path):
+def test_cells_are_named_by_the_beginning_of_their_keys_and_there_must_be_some(tmp_path):
+    line = refusal_of(publish, [], tmp_path, tmp_path / "results", [])
+    assert line == f"results publish: {tmp_path}/cells holds no cells: `harness run` makes them"
+    assert validate([tmp_path]) == [f"results {tmp_path}: holds no cells; `harness results publish` copies them there"]
     paths = keep(tmp_path / "cells", cell(PROBLEMS), cell(PROBLEMS, "shuffle"), failed_cell("twice", "it broke"))
     rows = publish([paths[1].stem[:8]], tmp_path, tmp_path / "results", [])
     assert [row["cell"] for row in rows] == [paths[1].stem]
@@ -83,25 +86,18 @@ def test_cells_are_named_by_the_beginning_of_their_keys(tmp_path):
         assert fault in refusal_of(publish, [key], tmp_path, tmp_path / "results", [])
 
 
-def test_an_empty_folder_is_not_all_right(tmp_path):
-    line = refusal_of(publish, [], tmp_path, tmp_path / "results", [])
-    assert line == f"results publish: {tmp_path}/cells holds no cells: `harness run` makes them"
-    assert validate([tmp_path]) == [f"results {tmp_path}: holds no cells; `harness results publish` copies them there"]
-
-
-def edited(path):
-    path.write_text(path.read_text().replace('"errors":0', '"errors":1', 1))
-
-
-def test_a_publish_that_meets_a_bad_cell_leaves_nothing(tmp_path):
+def test_a_publish_that_meets_a_bad_cell_leaves_nothing_and_no_task_publishes_outside_of_the_folder(tmp_path):
     paths = keep(tmp_path / "cells", cell(PROBLEMS), cell(PROBLEMS, "shuffle"))
-    edited(max(paths))
+    max(paths).write_text(max(paths).read_text().replace('"errors":0', '"errors":1', 1))
     assert "was edited or cut" in refusal_of(publish, [], tmp_path, tmp_path / "results", [])
     assert not (tmp_path / "results").exists()
     untrained = cell(PROBLEMS) | {"weights": [{"is_random": True}]}
     keep(tmp_path / "other" / "cells", untrained)
     line = refusal_of(publish, [], tmp_path / "other", tmp_path / "results", [])
     assert "was made with random weights: it is a test, no result" in line
+    [path] = keep(tmp_path / "hostile" / "cells", cell(PROBLEMS, task="../../gone/x"))
+    [row] = publish([], tmp_path / "hostile", tmp_path / "results", [])
+    assert row["file"] == str(tmp_path / "results" / ".._.._gone_x" / path.name)
 
 
 def test_a_publish_that_cannot_write_takes_back_what_it_wrote(built_by, quick_kit, tmp_path, monkeypatch):
@@ -121,9 +117,3 @@ def test_a_publish_that_cannot_write_takes_back_what_it_wrote(built_by, quick_ki
     refusal_of(publish, [], tmp_path, results, [TOY])
     assert (results / "colours" / first.name).read_text() == "as it was"
     assert [path.name for path in results.rglob("*")] == ["colours", first.name]
-
-
-def test_a_task_cannot_publish_outside_of_the_folder(tmp_path):
-    [path] = keep(tmp_path / "cells", cell(PROBLEMS, task="../../gone/x"))
-    [row] = publish([], tmp_path, tmp_path / "results", [])
-    assert row["file"] == str(tmp_path / "results" / ".._.._gone_x" / path.name)

@@ -106,12 +106,3 @@ def test_conditions_are_joined_and_disputed_grades_counted_once_a_pool():
     assert (row.conditions, row.disputed) == ({"room": ["0", "1"]}, 2)
     unaudited = [made(seed, str(seed), "1", None) for seed in (0, 1)]
     assert seed_groups.row(groups(*unaudited)[0]).disputed is None
-
-
-def test_rows_do_not_depend_on_the_order_of_the_cells():
-    several = [*THREE, *(of_seed(seed, selector="shuffle") for seed in (2, 0))]
-    assert groups(*several) == groups(*several[::-1])
-    assert [[each["labels"]["seed"] for _, each in group] for group in groups(*several)] in (
-        [[0, 1, 2], [0, 2]],
-        [[0, 2], [0, 1, 2]],
-    )

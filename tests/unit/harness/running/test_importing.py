@@ -30,8 +30,11 @@ def import_pool(harness, tmp_path):
 
 
 def test_a_pool_runs_without_a_model_and_reports_like_a_sampled_one(run_pool, written):
-    outcome = run_pool(written(LINES), "--selector", "spread", "--selector", "shuffle")
-    assert outcome.code == 0, outcome.err
+    rated = [LINES[0] | {"logprobs": [-3, -2, -1, -4]}]
+    assert run_pool(written(rated, "rated.jsonl"), "--selector", "likely").rows[0]["samples_to_correct"] == 3
+    outcome = run_pool(written(LINES), "--selector", "spread", "--selector", "shuffle", "--selector", "likely")
+    assert outcome.code == 1
+    assert "selector 'likely' needs log-probabilities" in outcome.err
     assert "embedder: tfidf, since the pool has neither --embeddings nor --model" in outcome.err
     first, second = outcome.rows
     assert (first["model"], first["embedder"], first["n"], first["problems"]) == ("pool", "tfidf", 4, 3)
@@ -48,14 +51,6 @@ def test_a_pool_is_imported_once_and_what_was_said_of_it_is_said_again(run_pool,
         assert "1 of 3 problems join to none of the task's: 'line-3'" in outcome.err
 
 
-def test_a_pool_joins_anew_for_another_split(run_pool, written):
-    path = written([LINES[0], {"problem_id": "broken/1", "responses": ["green", "red", "red", "red"]}])
-    assert run_pool(path).rows[0]["problems"] == 1
-    row = run_pool(path, "--split", "broken").rows[0]
-    assert (row["problems"], row["solvable"]) == (1, 1)
-    assert "'broken/1'" in run_pool(path).err
-
-
 def test_a_pool_is_imported_anew_for_another_table_of_ids(import_pool, written, harness, tmp_path):
     path = written([{"prompt": f"Say colour {i} (test).", "samples": ["x"]} for i in (0, 2)])
     joined = {}
@@ -68,26 +63,14 @@ def test_a_pool_is_imported_anew_for_another_table_of_ids(import_pool, written, 
     assert error_line(outcome) == f"error: ids {table}: it maps the pool's lines to a task's problems: say which --task"
 
 
-def test_the_pools_own_verdicts_are_taken_unless_regraded(run_pool, written):
-    path = written([LINES[0] | {"correct": [False, True, True, False]}])
+def test_the_pools_own_verdicts_are_taken_however_its_lines_joined_unless_regraded(run_pool, written):
+    by_prompt = LINES[1] | {"problem_id": "a", "prompt": "Say colour 1 (test)."}
+    path = written([by_prompt | {"correct": [False] * 4}, LINES[0] | {"correct": [False, True, True, False]}])
     taken = run_pool(path)
-    assert taken.rows[0]["samples_to_correct_random"] == pytest.approx(5 / 3)
+    assert taken.rows[0]["samples_to_correct_random"] == pytest.approx((5 / 3 + 5) / 2)
     assert "verdicts: the pool's own (`correct`); --regrade grades anew" in taken.err
     regraded = run_pool(path, "--regrade", "--n", "2")
-    assert regraded.rows[0]["samples_to_correct_random"] == pytest.approx(3 / 2)
-
-
-def test_the_pools_own_verdicts_stay_with_their_lines_however_these_joined(run_pool, written):
-    lines = [
-        {"problem_id": "a", "prompt": "Say colour 1 (test).", "responses": ["x", "y"], "correct": [False, True]},
-        {"problem_id": "b", "prompt": "Say colour 0 (test).", "responses": ["x", "y"], "correct": [True, True]},
-        {"problem_id": "test/4", "responses": ["x", "y"], "correct": [False, False]},
-    ]
-    path, table = written(lines), written("task_id,pool_id\ntest/3,a\n", "table.csv")
-    for options, ways in (((), "1 by id, 2 by prompt"), (("--ids", table), "1 by the table of --ids, 1 by id, 1 by")):
-        outcome = run_pool(path, *options)
-        assert f"pool: joined {ways}" in outcome.err
-        assert outcome.rows[0]["samples_to_correct_random"] == pytest.approx((3 / 2 + 1 + 3) / 3)
+    assert regraded.rows[0]["samples_to_correct_random"] == pytest.approx((3 / 2 + 3) / 2)
 
 
 def test_a_pool_with_verdicts_needs_no_task(harness, written, tmp_path):
@@ -112,14 +95,6 @@ def test_anothers_figures_are_judged_by_the_tasks_thresholds_and_nothing_is_fold
     assert mean_samples("proteins") == 1.5  # one of two
     assert mean_samples("proteins:plddt_min=0.4") == 1.0
     assert mean_samples("proteins:plddt_min=0.95") == 3.0
-
-
-def test_log_probabilities_reach_a_selector_that_needs_them_and_their_absence_is_said(run_pool, written):
-    rated = [LINES[0] | {"logprobs": [-3, -2, -1, -4]}]
-    assert run_pool(written(rated), "--selector", "likely").rows[0]["samples_to_correct"] == 3
-    outcome = run_pool(written(LINES, "bare.jsonl"), "--selector", "likely", "--selector", "shuffle")
-    assert outcome.code == 1
-    assert "selector 'likely' needs log-probabilities" in outcome.err
 
 
 def test_n_takes_the_first_n_responses_and_is_wanted_where_problems_have_differently_many(
@@ -148,30 +123,6 @@ def test_vectors_of_ones_own_are_used_and_refused_in_one_line(run_pool, written,
     outcome = run_pool(path, "--selector", "spread", "--embeddings", vectors)
     assert outcome.code == 2
     assert outcome.err.splitlines()[-1] == f"error: embeddings {vectors}: 'test/1' is not in the file (1 other ids are)"
-
-
-def test_hostile_responses_pass_through_every_stage(run_pool, written):
-    texts = ["", "\0", "\ud800", "<script>alert(1)</script>", "[bold]x[/bold]", "\u202ex", "x" * 10**6]
-    outcome = run_pool(written([{"problem_id": "test/0", "responses": [*texts, "say red"]}]), "--selector", "spread")
-    assert outcome.code == 0, outcome.err
-    assert outcome.rows[0]["samples_to_correct_random"] == 4.5
-
-
-def test_a_dry_run_over_a_pool_file_keeps_nothing(harness, written, tmp_path):
-    pool, store = written([{"problem_id": "a", "responses": ["x", "y"], "correct": [True, False]}]), tmp_path / "runs"
-    options = ("run", "--pool", pool, "--selector", "uniform", "--store", store, "--json")
-    dry = harness(*options, "--dry-run")
-    assert dry.code == 0, dry.err
-    assert not store.exists()
-    assert harness(*options).code == 0
-    kept = sorted(path.relative_to(store) for path in store.rglob("*"))
-    again = harness(*options, "--dry-run")
-    assert [row["to_make"] for row in again.rows] == [0, 0, 0]
-    assert [row["key"] for row in again.rows] == [row["key"] for row in dry.rows]
-    assert sorted(path.relative_to(store) for path in store.rglob("*")) == kept
-
-
-# Real data
 
 
 @pytest.mark.slow

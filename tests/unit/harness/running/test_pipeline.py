@@ -30,7 +30,6 @@ def test_a_run_makes_a_row_a_selector_from_one_pool_and_a_cell_that_says_what_ma
     assert inputs["pool"]["engine"] == {"engine": "toy", "model": "parrot"}
     assert inputs["pool"]["sampler"]["top_p"] == 0.8
     assert inputs["ranking"]["selector"]["params"] == {"offset": 2}
-    assert "embedding" not in inputs  # shuffle reads no vectors
     assert made[1]["inputs"]["embedding"]["dim"] == 3
     assert any(len(set(entry["ranks"])) > 1 for entry in made[0]["problems"])
     pools = [read_responses(path).texts for path in (tmp_path / "runs" / "pool").rglob("*.parquet")]
@@ -79,11 +78,6 @@ def test_a_bad_shard_ends_the_run_and_is_no_failure_of_a_selector(toy, tmp_path)
     assert (outcome.code, outcome.out) == (2, "")
     assert f"{shards[0]} is not what its name says (it was written as ranking/" in outcome.err
     assert contents(tmp_path / "runs" / "cells") == cells_before
-
-
-def test_an_engine_without_hidden_states_has_vectors_of_an_embedder_of_texts(toy):
-    row = toy("--selector", "spread", "--engine", "stateless", "--embedder", "letters").rows[0]
-    assert row["embedder"] == "letters"
 
 
 def test_a_dry_run_counts_what_it_would_make_and_makes_nothing(toy, tmp_path):

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from support.json_lines import write_json_lines
 from support.paths import TOY
-from support.refusals import refusal_of
+from support.refusals import wrongly_refused
 
 from harness.running.config import RunConfig
 from harness.running.planning import make_plan
@@ -19,14 +19,8 @@ def plan(tmp_path):
     """The plan of a run of the toy task with these options."""
 
     def call(**options):
-        fixed = {
-            "selectors": ("spread",),
-            "task": "colours",
-            "engine": "toy",
-            "plugin_files": (TOY,),
-            "store": tmp_path,
-        }
-        return make_plan(RunConfig(**{**fixed, **options}), Progress(quiet=True))
+        fixed = {"selectors": ("spread",), "task": "colours", "engine": "toy", "plugin_files": (TOY,)}
+        return make_plan(RunConfig(**{**fixed, "store": tmp_path, **options}), Progress(quiet=True))
 
     return call
 
@@ -92,5 +86,4 @@ REFUSED = [
 
 
 def test_what_cannot_be_carried_out_is_one_line(plan):
-    lines = [(refusal_of(plan, **options), message) for options, message in REFUSED]
-    assert [pair for pair in lines if pair[1] not in pair[0]] == []
+    assert wrongly_refused(REFUSED, lambda options: plan(**options)) == []

@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-import os
-import pty
-import subprocess
-from contextlib import suppress
+import io
 from pathlib import Path
-from threading import Timer
 
 import pytest
 from support.paths import TOY
-from support.processes import harness_command
+from support.refusals import refusal_of
 
 from harness.running import preflight
 from harness.running.config import RunConfig
@@ -19,7 +15,6 @@ from harness.running.planning import make_plan
 from harness.running.preflight import Outlook, Preflight
 from harness.system.progress import Progress
 
-HOURS = ("--data", 30000, "--engine", "toy:delay_s=0.2")  # 480,000 responses, sixteen in 0.2 s
 MINUTES = ("--data", 400, "--engine", "toy:delay_s=0.2")  # 80 s
 
 
@@ -46,11 +41,9 @@ def test_a_run_says_what_is_to_do_before_it_begins(toy):
     )
     assert "sampling takes" not in lines[0]  # short runs are not probed
     assert lines[1].startswith("sample: ")
-    assert (
-        "6 problems, 32 responses to sample (at most 256 tokens), 32 responses to grade"
-        in toy("--selector", "spread").err
-    )
-    assert "to do" not in toy("--selector", "shuffle").err
+    again = toy("--selector", "spread").err
+    assert "6 problems, 32 responses to sample (at most 256 tokens), 32 responses to grade" in again
+    assert "to do" not in toy("--selector", "spread").err
 
 
 def test_a_large_plan_is_estimated_from_a_few_responses(plan):
@@ -65,47 +58,34 @@ def test_a_large_plan_is_estimated_from_a_few_responses(plan):
 SIZES = {"cells": 1, "problems": 1, "responses": 1, "tokens": 1, "verdicts": 1, "free_bytes": 10**9, "seconds": None}
 
 
-@pytest.mark.parametrize(
-    ("sizes", "text"),
-    [
-        ({}, "to do: 1 cell, 1 problems, 1 responses to sample (at most 1 tokens), 1 responses to grade"),
-        ({"cells": 2, "responses": 0, "verdicts": 0}, "to do: 2 cells, 1 problems"),
-        ({"store_bytes": 999_999}, "up to 1,000 kB in the store (1.0 GB free)"),
-        ({"store_bytes": 10**6}, "up to 1.0 MB in the store"),
-        ({"seconds": 3.2}, "sampling takes at most about 3 s"),
-        ({"seconds": 120.0}, "sampling takes at most about 2 min"),
-        ({"seconds": 7199.0}, "about 120 min"),
-        ({"seconds": 3 * 86400.0}, "about 72.0 h"),
-        ({"encoded": 3, "encoding_s": 1.0, "measuring_s": 2.0}, "3 responses to embed, embedding takes about 1 s, ver"),
-    ],
+TEXTS = (
+    ({}, "to do: 1 cell, 1 problems, 1 responses to sample (at most 1 tokens), 1 responses to grade"),
+    ({"cells": 2, "responses": 0, "verdicts": 0}, "to do: 2 cells, 1 problems"),
+    ({"store_bytes": 999_999}, "up to 1,000 kB in the store (1.0 GB free)"),
+    ({"store_bytes": 10**6}, "up to 1.0 MB in the store"),
+    ({"seconds": 3.2}, "sampling takes at most about 3 s"),
+    ({"seconds": 120.0}, "sampling takes at most about 2 min"),
+    ({"seconds": 7199.0}, "about 120 min"),
+    ({"seconds": 3 * 86400.0}, "about 72.0 h"),
+    ({"encoded": 3, "encoding_s": 1.0, "measuring_s": 2.0}, "3 responses to embed, embedding takes about 1 s, ver"),
 )
-def test_costs_are_told_in_the_units_that_fit(sizes, text):
-    assert text in str(Preflight(**{**SIZES, "store_bytes": 0, **sizes}))
 
 
-def test_a_disk_that_may_fill_up_is_spoken_of():
+def test_costs_are_told_in_the_units_that_fit_and_a_disk_that_may_fill_up_is_spoken_of():
+    texts = [(str(Preflight(**{**SIZES, "store_bytes": 0, **sizes})), text) for sizes, text in TEXTS]
+    assert [pair for pair in texts if pair[1] not in pair[0]] == []
     assert Preflight(**SIZES, store_bytes=2 * 10**9).warning == (
         "the disk may fill up: up to 2.0 GB are to be kept, 1.0 GB are free"
     )
     assert Preflight(**SIZES, store_bytes=10**9).warning == ""
 
 
-@pytest.mark.parametrize(
-    ("outlook", "is_long"),
-    [
-        (Outlook(3599.0), False),
-        (Outlook(3600.0), True),
-        (Outlook(1800.0) + Outlook(1800.0), True),
-        (Outlook(0, 20_000, 10_000_000), False),
-        (Outlook(0, 20_001, 1), True),
-        (Outlook(0, 1, 10_000_001), True),
-    ],
-)
-def test_long_is_an_hour_or_more_than_can_be_counted_on(outlook, is_long):
-    assert outlook.is_long == is_long
+def test_long_is_an_hour_or_more_than_can_be_counted_on():
+    for short in (Outlook(3599.0), Outlook(0, 20_000, 10_000_000)):
+        assert not short.is_long
+    for long in (Outlook(1800.0) + Outlook(1800.0), Outlook(0, 20_001, 1), Outlook(0, 1, 10_000_001)):
+        assert long.is_long
 
-
-# Where nobody can be asked.
 
 ELSEWHERE = """
 from harness import hookimpl
@@ -132,18 +112,15 @@ def refused(outcome, store) -> str:
     return line
 
 
-@pytest.mark.parametrize("way", ["--selector shuffle", "--until-correct", "--selector shuffle --grid sampler=vanilla"])
+GRID = "--selector shuffle --grid sampler=vanilla+low-temp --data 160"  # half a minute each
+
+
+@pytest.mark.parametrize("way", ["--selector shuffle", "--until-correct", GRID])
 @pytest.mark.usefixtures("a_minute_is_long")
 def test_a_long_run_is_not_begun_where_nobody_can_be_asked(toy, tmp_path, way):
-    line = refused(toy(*way.split(), *MINUTES), tmp_path)
+    line = refused(toy(*MINUTES, *way.split()), tmp_path)
     assert "not begun, since it takes at most about " in line
     assert "--limit, --n and --max-tokens make it shorter" in line
-
-
-@pytest.mark.usefixtures("a_minute_is_long")
-def test_the_runs_of_a_grid_are_counted_together(toy, tmp_path):
-    half_a_minute = ("--selector", "shuffle", "--data", 160, "--engine", "toy:delay_s=0.2")
-    refused(toy(*half_a_minute, "--grid", "sampler=vanilla+low-temp"), tmp_path)
 
 
 def test_what_nobody_can_estimate_is_counted(toy, tmp_path):
@@ -183,31 +160,18 @@ def test_a_probe_of_whole_responses_is_not_made_where_it_would_take_long(plan, m
     assert seen == probes
 
 
-def at_a_terminal(tmp_path, answer):
-    """The exit code and what stands on the terminal of a real process that has one."""
-    master, terminal = pty.openpty()
-    options = ("--task", "colours", "--plugin", TOY, "--selector", "shuffle", "--store", tmp_path / "runs", *HOURS)
-    process = subprocess.Popen(harness_command("run", *options), stdin=terminal, stdout=terminal, stderr=terminal)
-    os.close(terminal)
-    deadline = Timer(240, process.kill)  # a run that is begun after all would go on for hours
-    deadline.start()
-    shown, asked = b"", False
-    with suppress(OSError):  # the terminal's end, once the process has gone
-        while more := os.read(master, 1000):
-            shown += more
-            if b"[y/N]" in shown and not asked:
-                asked = True
-                os.write(master, answer)
-    os.close(master)
-    deadline.cancel()
-    return process.wait(timeout=60), shown.decode()
+@pytest.mark.parametrize(("answer", "begun"), [(" YES ", True), ("y", True), ("n", False), ("", False)])
+def test_at_a_terminal_long_work_is_asked_about_once(monkeypatch, answer, begun):
+    class Terminal(io.StringIO):
+        def isatty(self):
+            return True
 
-
-@pytest.mark.slow
-def test_at_a_terminal_a_run_of_hours_is_asked_about(tmp_path):
-    code, shown = at_a_terminal(tmp_path, b"n\n")
-    assert "run takes at most about" in shown
-    assert "begin? [y/N]" in shown
-    assert "error: run: not begun, since it takes at most about" in shown
-    assert code == 2
-    assert not list((tmp_path / "runs").rglob("*.parquet"))
+    progress, long = Progress(Terminal(), asks=True), Outlook(3600.0)
+    monkeypatch.setattr("sys.stdin", Terminal(f"{answer}\n"))
+    if begun:
+        for _ in range(2):
+            preflight.require_consent("run", long, progress, "--n helps")
+    else:
+        line = refusal_of(preflight.require_consent, "run", long, progress, "--n helps")
+        assert line.startswith("run: not begun, since it takes at most about 60 min: add --yes")
+    assert progress.console.file.getvalue().count("begin? [y/N]") == 1

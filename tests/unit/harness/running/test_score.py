@@ -36,6 +36,9 @@ def test_a_ranker_has_ranks_and_orders(work, problem):
         **{"id": "a \ufffd", "n": 4, "c": 2, "errors": 1, "disputed": None, "routes": {"-": 2}},
         **{"ranks": [1, 3], "orders": [[1], [0, 2, 3]]},
     }
+    assert "chance" not in _entry(work, problem, work.audits)
+    write_record(work.audits.path(problem), {"correct": 1, "gradings": 9, "said": [None] * 4})
+    assert _entry(work, problem, work.audits)["chance"] == [1, 9]
 
 
 def test_only_the_first_responses_of_a_run_count(work, problem):
@@ -63,32 +66,19 @@ def test_a_subset_method_has_a_hit_for_each_budget_and_trial(work, problem):
     assert "ranks" not in entry
 
 
-def test_counts_of_the_chance_level_are_kept_where_there_are_some(work, problem):
-    keep_ranking(work, problem, [[1], [1]])
-    assert "chance" not in _entry(work, problem, work.audits)
-    write_record(work.audits.path(problem), {"correct": 1, "gradings": 9, "said": [None] * 4})
-    assert _entry(work, problem, work.audits)["chance"] == [1, 9]
-
-
-@pytest.mark.parametrize(("n", "verdicts", "fault"), [(3, "wcec", "3 rows and not 4"), (5, "wcec", "5 rows and not 4")])
-def test_a_ranking_of_another_length_is_named(work, problem, n, verdicts, fault):
-    keep_ranking(work, problem, [[1], [1]], n=n)
-    assert f"{work.rankings.path(problem)} holds {fault}" in refusal_of(_entry, work, problem, None)
-
-
-def test_fewer_verdicts_than_were_ranked_are_named(work, problem):
-    keep_ranking(work, problem, [[1], [1]], n=5)
+def test_a_ranking_of_another_length_and_fewer_verdicts_than_were_ranked_are_named(work, problem):
+    for n in (3, 5):
+        keep_ranking(work, problem, [[1], [1]], n=n)
+        line = refusal_of(_entry, work, problem, None)
+        assert f"{work.rankings.path(problem)} holds {n} rows and not 4" in line
     line = refusal_of(_entry, dataclasses.replace(work, n=5), problem, None)
     assert f"{work.verdicts.path(problem)} holds 4 rows and not 5" in line
 
 
-def test_correct_verdicts_are_counted_by_the_first_part_of_their_route():
+def test_all_conditions_and_the_first_parts_of_routes_to_correct_verdicts_are_kept(work):
     routes = ["fallback, math-verify", "", "fallback, equal", "boxed"]
     counts = _by_route(["correct"] * 3 + ["wrong"], routes)
     assert json.dumps(counts) == '{"-": 1, "fallback": 2}'
-
-
-def test_all_conditions_of_grading_that_occur_are_kept(work):
     problems = keep_pool(work, {"a": ["x"], "b": ["x"], "c": ["x"]})
     for problem, conditions in zip(problems, ({"sandbox": "b", "cpu": "1"}, {"sandbox": "a"}, {}), strict=True):
         shards.write_verdicts(work.verdicts.path(problem), verdicts_of("c"), [None], conditions)

@@ -1,16 +1,18 @@
-"""`harness select`: the right responses, without looking at a verdict, and never those that were verified."""
+"""`harness select`: the right responses, without a verdict and never those that were verified; a fault is one line."""
 
 import json
-from functools import partial
+from functools import cache, partial
 
 import numpy as np
 import pytest
+from corpora.selection_faults import OPTIONS, VECTORS, VECTORS_ALONE, VERIFIED
 from sklearn.random_projection import SparseRandomProjection
 from support.choosing import LINES, RESPONSES, choose, of_duplicates, written
 from support.paths import TOY
+from support.refusals import refusal_of
 from support.vector_pools import assert_greedy
 
-from harness import Responses
+from harness.plugin_system.registry import load_registry
 from harness_selectors.repexp import reference_bonuses
 
 
@@ -33,9 +35,6 @@ def orders(tmp_path):
         return {each.problem_id: each.order for each in chosen}
 
     return call
-
-
-# RepExp's picks, by brute force on features made here.
 
 
 def features(vectors, dim=512, seed=0, centre=True):
@@ -77,9 +76,6 @@ def test_the_order_is_that_of_the_first_trial_of_a_run(harness, orders, write, t
     assert sum(map(len, pulled)) > 3
 
 
-# What it selects from.
-
-
 def test_verdicts_are_not_needed_and_make_no_difference(orders, write):
     bare = orders("repexp", 3, pool=write("a.jsonl", LINES))
     for correct in ([True] * 5, [False, True, False, False, True]):
@@ -92,12 +88,6 @@ def test_without_vectors_or_embedder_it_takes_tfidf_and_says_so_in_one_line(orde
     assert orders.remarks == "embedder: tfidf, since the pool has neither --embeddings nor --model\n"
     assert chosen == orders("repexp", 4, pool=pool, embedder="tfidf")
     assert not (tmp_path / "runs").exists()
-    for order in chosen.values():
-        assert set(order) != {0, 3} | set(order[:2])  # "say red" is not taken twice before all others
-        assert len(set(order)) == 4
-
-
-def test_selectors_that_need_no_vectors_run_without_any(orders, pool):
     for order in orders("dedup", 4, pool=pool).values():
         assert {RESPONSES[index] for index in order} == set(RESPONSES)
     assert orders.remarks == ""
@@ -105,26 +95,14 @@ def test_selectors_that_need_no_vectors_run_without_any(orders, pool):
     assert orders.remarks == "selector 'dedup' reads no vectors: none are made\n"
 
 
-@pytest.mark.parametrize("kind", ["npz", "safetensors"])
-def test_vectors_alone_are_enough_their_rows_are_the_responses(orders, write, kind):
+def test_vectors_alone_are_enough_their_rows_are_the_responses(orders, write):
     vectors = {name: of_duplicates(n, 3, n) for name, n in (("plate b", 50), ("plate a", 8))}
-    path = write(f"E.{kind}", vectors)
+    path = write("E.safetensors", vectors)
     chosen = orders("kcenter:first=max", 8, embeddings=path)
     assert set(chosen) == set(vectors)
     assert sorted(chosen["plate a"]) == list(range(8))
     pool = write("P.jsonl", [{"problem_id": name, "responses": ["x"] * len(h)} for name, h in vectors.items()])
     assert orders("kcenter:first=max", 8, pool=pool, embeddings=path) == chosen
-
-
-def test_another_embedder_is_used_and_its_vectors_are_centred(orders, pool):
-    chosen = orders("particular", 5, pool=pool, embedder="letters")  # it refuses vectors that are not centred
-    assert chosen == {line["problem_id"]: [0, 1, 2, 3, 4] for line in LINES}
-
-
-def test_a_file_of_another_tool_is_read_as_run_reads_it(orders, write):
-    lines = [{"task_id": f"Mbpp/{i % 2}", "solution": f"x = {i}"} for i in range(6)]
-    assert list(orders("uniform", 3, pool=write("samples.jsonl", lines))) == ["Mbpp/0", "Mbpp/1"]
-    assert orders.remarks.startswith("pool: read as ")
 
 
 def test_with_a_task_problems_are_joined_and_answers_extracted(orders, write):
@@ -142,39 +120,8 @@ def test_with_a_task_problems_are_joined_and_answers_extracted(orders, write):
     assert orders("answer-round-robin", 1, pool=pool, task="colours", verified=verified) == {"test/1": [3]}
     orders("outcome-ucb", 1, pool=pool, task="keyed")
     assert "keyed: grading in room 1" in orders.remarks  # whether answers can be had here is asked first
-
-
-def test_a_table_of_ids_joins_what_nothing_else_joins(orders, write):
-    pool = write("p.jsonl", [{"problem_id": "mine", "responses": ["red", "blue"]}])
-    ids = write("ids.csv", "task_id,pool_id\ntest/2,mine\n")
-    assert list(orders("outcome-ucb", 2, pool=pool, task="colours", ids=ids)) == ["test/2"]
-
-
-def test_log_probabilities_reach_the_selector(orders, write):
-    rated = write("p.jsonl", [LINES[0] | {"logprobs": [-5, -4, -1, -2, -3]}])
-    assert orders("logprob", 3, pool=rated) == {"test/0": [2, 3, 4]}
-
-
-# Vectors that a model computes.
-
-
-@pytest.mark.slow
-def test_a_models_own_hidden_states_are_the_vectors_and_are_kept(orders, write, tmp_path):
-    from harness_plugins.engines.transformers.engine import Transformers
-
-    texts = ["Answer: (10 - 6) * 5 + 4", "10 - 6 = 4", "4 * 6 = 24", "Answer: 10 * 4 - 6 - 5", "5", "4 * 6 = 24"]
-    pool = write("p.jsonl", [{"problem_id": "one", "prompt": "4 5 6 10", "responses": texts, "correct": [True] * 6}])
-    given = {"pool": pool, "embedder": "hidden-mean", "model": "tiny24"}
-    chosen = orders("repexp:first=max", 6, **given)
-    n = len(texts)
-    responses = Responses(texts, ["stop"] * n, np.zeros(n, np.int64), np.zeros(n))
-    chat = [{"role": "user", "content": "4 5 6 10"}]
-    h = Transformers("tiny24", device="cpu").encode(chat, responses, ["mean"])["mean"]
-    bonuses = partial(reference_bonuses, features(h), 1.0)
-    assert_greedy(chosen["one"], n, bonuses, start=0, end=5, rtol=1e-6)  # of copies the second is left with nothing
-    assert orders("repexp:first=max", 6, **given) == chosen
-    assert "embeddings: reused for 1 of 1 problems" in orders.remarks
-    assert not list((tmp_path / "runs").rglob("*verdict*"))
+    ids = write("ids.csv", "task_id,pool_id\ntest/2,other\n")
+    assert list(orders("outcome-ucb", 1, pool=pool, task="colours", ids=ids)) == ["test/1", "test/2"]
 
 
 def test_a_run_reuses_what_select_computed_and_the_other_way_round(harness, orders, pool, tmp_path):
@@ -187,9 +134,6 @@ def test_a_run_reuses_what_select_computed_and_the_other_way_round(harness, orde
     assert "embeddings: reused for 3 of 3 problems" in orders.remarks
 
 
-# What was verified is not offered again.
-
-
 def test_a_subset_method_gives_a_set_of_what_is_left(write, tmp_path):
     vectors = write("E.npz", {"a": np.repeat(np.eye(3, dtype=np.float32), 5, axis=0)})
     [chosen], _ = choose(tmp_path, "kmeans", 3, embeddings=vectors)
@@ -200,20 +144,16 @@ def test_a_subset_method_gives_a_set_of_what_is_left(write, tmp_path):
     assert sorted(index // 5 for index in chosen.order) == [1, 2]
 
 
-def test_no_selector_offers_what_was_verified(orders, write, pool):
+def test_no_selector_offers_what_was_verified_and_problems_that_the_file_does_not_name_start_fresh(orders, write, pool):
     verified = write("v.jsonl", [{"problem_id": "test/1", "indices": [4, 0]}])
     for selector in ("uniform", "dedup", "length", "spread", "kcenter", "ngram-coverage", "head"):
         chosen = orders(selector, 3, pool=pool, verified=verified)
         assert sorted(chosen["test/1"]) == [1, 2, 3]
         assert len(set(chosen["test/0"])) == 3
-
-
-def test_problems_that_the_file_does_not_name_start_fresh(orders, write, pool):
     fresh = orders("kcenter", 3, pool=pool)
     verified = write("v.jsonl", [{"problem_id": "test/2", "indices": []}, {"problem_id": "test/1", "indices": [0]}])
     chosen = orders("kcenter", 3, pool=pool, verified=verified)
     assert [chosen[name] for name in ("test/0", "test/2")] == [fresh[name] for name in ("test/0", "test/2")]
-    assert 0 not in chosen["test/1"]
     assert orders("kcenter", 3, pool=pool, verified=write("none.jsonl", "")) == fresh
 
 
@@ -239,3 +179,65 @@ def test_a_selector_that_cannot_go_on_is_given_the_rest_with_all_its_columns(wri
     assert (logprobs, lengths) == ([-1, -3, -5], [7, 9, 17])
     assert embeddings == [[-2, -20], [0, 0], [2, 20]]  # centred over all five
     assert chosen.order == [4, 2]
+
+
+@pytest.fixture
+def wrong_lines(tmp_path, monkeypatch):
+    """Of rows (options, part of the line), those that are not refused with it, and with what they are refused."""
+    monkeypatch.setattr("harness.running.context.load_registry", cache(load_registry))
+
+    def call(rows, **fixed):
+        given = {"selector": "repexp", "k": 2} | fixed
+        lines = [(options, fault, refusal_of(choose, tmp_path, **given | options)) for options, fault in rows]
+        return [(options, line) for options, fault, line in lines if fault not in line]
+
+    return call
+
+
+def test_a_wrong_option_is_one_clear_line(wrong_lines, pool, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    written(tmp_path / "E.npz", {"test/0": np.eye(5)})
+    assert wrong_lines(OPTIONS, pool=pool) == []
+    assert wrong_lines(VECTORS_ALONE, embeddings=tmp_path / "E.npz") == []
+
+
+def test_a_wrong_file_of_what_was_verified_is_one_clear_line(wrong_lines, pool, tmp_path):
+    for text, fault in VERIFIED:
+        options = {"verified": written(tmp_path / "v.jsonl", text)}
+        assert wrong_lines([(options, fault)], pool=pool) == [], text
+
+
+def test_wrong_vectors_are_one_clear_line(wrong_lines, pool, tmp_path):
+    for arrays, with_pool, fault in VECTORS:
+        options = {"embeddings": written(tmp_path / "E.npz", arrays)} | ({"pool": pool} if with_pool else {})
+        assert wrong_lines([(options, fault)]) == [], fault
+
+
+def test_problems_that_a_model_cannot_encode_are_named_before_any_work(wrong_lines, tmp_path):
+    bare = written(tmp_path / "bare.jsonl", [LINES[0], {"problem_id": "bare", "responses": ["a", "b"]}])
+    small = written(tmp_path / "s.jsonl", [*LINES, {"problem_id": "small", "prompt": "x", "responses": ["a"]}])
+    rows = [({"pool": bare}, "problem 'bare' has none: add `prompt`")]
+    rows += [({"pool": small}, "problem 'small' has 1 responses: -k 2 is more than the 1 left")]
+    assert wrong_lines(rows, model="tiny24") == []
+    assert not (tmp_path / "runs").exists()
+
+
+def test_a_pool_that_joins_to_no_problem_of_the_task_is_refused(wrong_lines, tmp_path):
+    pool = written(tmp_path / "p.jsonl", [line | {"prompt": ""} for line in LINES])
+    rows = [({"task": "colours", "split": "broken"}, "none of its 3 problems is the task's")]
+    assert wrong_lines(rows, pool=pool) == []
+
+
+def test_a_selector_that_offers_what_was_verified_or_too_much_is_caught(wrong_lines, pool, tmp_path):
+    plugin = written(
+        tmp_path / "again.py",
+        "from harness import hookimpl\n\n\nclass Again:\n    needs = ()\n\n"
+        "    def rank(self, pool, rng):\n        yield from range(len(pool))\n\n"
+        "    def rank_after(self, pool, verified, rng):\n        yield from range(len(pool))\n\n\n"
+        "class Many:\n    needs = ()\n\n    def select(self, pool, k, rng):\n        return range(k + 1)\n\n\n"
+        "@hookimpl\ndef register_selectors(register):\n    register('again', Again)\n    register('many', Many)\n",
+    )
+    rows = [({"selector": "again"}, "rank_after gave index 1, which is verified already")]
+    rows += [({"selector": "many"}, "select gave 3 indices for k = 2")]
+    verified = written(tmp_path / "v.jsonl", [{"problem_id": "test/0", "indices": [1]}])
+    assert wrong_lines(rows, pool=pool, verified=verified, plugin_files=(TOY, plugin)) == []

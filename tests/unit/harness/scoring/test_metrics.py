@@ -60,12 +60,9 @@ def test_win_tie_and_loss_are_shares_of_all_orders():
         assert win.mean() == pytest.approx(loss.mean(), abs=1e-12)
 
 
-@pytest.mark.parametrize(("n", "c", "k"), [(6400, 3, 100), (8192, 1, 4096), (6400, 6400, 1), (6400, 0, 6400)])
-def test_large_pools_agree_with_exact_integers(n, c, k):
-    assert float(random_misses(n, c, k)) == pytest.approx(comb(n - c, k) / comb(n, k), rel=1e-9)
-
-
-def test_budgets_are_the_powers_of_two_and_n():
+def test_large_pools_agree_with_exact_integers_and_budgets_are_the_powers_of_two_and_n():
+    for n, c, k in ((6400, 3, 100), (8192, 1, 4096), (6400, 6400, 1), (6400, 0, 6400)):
+        assert float(random_misses(n, c, k)) == pytest.approx(comb(n - c, k) / comb(n, k), rel=1e-9)
     assert [budgets(n) for n in (1, 2, 3, 8, 9)] == [[1], [1, 2], [1, 2, 3], [1, 2, 4, 8], [1, 2, 4, 8, 9]]
 
 
@@ -135,10 +132,13 @@ def test_a_rows_p_is_the_share_of_all_orders():
     assert (row["k95"], row["k95_random"], row["calls_saved"]) == (2, 8, 6)  # C(2, 2)/C(10, 2) = 1/45 < 1/20 at k = 8
 
 
-def test_a_rows_intervals_hold_its_estimates():
+def test_a_rows_intervals_hold_its_estimates_and_are_seeded():
     rng = np.random.default_rng(0)
     c = rng.integers(0, 20, 120)
-    row = summary(outcomes(np.where(c > 0, rng.integers(1, 45, (5, 120)), 65).T, np.full(120, 64), c), seed=7)
+    drawn = outcomes(np.where(c > 0, rng.integers(1, 45, (5, 120)), 65).T, np.full(120, 64), c)
+    row = summary(drawn, seed=7)
+    assert json.dumps(row) == json.dumps(summary(drawn, seed=7))
+    assert row["improvement_ci"] != summary(drawn, seed=4)["improvement_ci"]
     for name in ("improvement", "improvement_solvable"):
         low, high = row[f"{name}_ci"]
         assert low < row[name] < high
@@ -146,14 +146,10 @@ def test_a_rows_intervals_hold_its_estimates():
     assert row["trust"] == "rough"  # an unsolvable problem holds more than 3 % of all calls
 
 
-def test_a_row_is_seeded_to_the_byte():
-    rng = np.random.default_rng(0)
-    drawn = outcomes(rng.integers(1, 20, (50, 3)), np.full(50, 64), rng.integers(1, 20, 50))
-    assert json.dumps(summary(drawn, seed=3)) == json.dumps(summary(drawn, seed=3))
-    assert summary(drawn, seed=3)["improvement_ci"] != summary(drawn, seed=4)["improvement_ci"]
-
-
-def test_a_row_says_why_it_has_no_interval():
+def test_a_row_says_why_it_has_no_interval_and_is_flagged_where_over_a_hundredth_are_errors():
+    for errors, flagged in ((2, False), (3, True)):
+        row = summary(Outcomes(np.array([100, 100]), np.ones(2, int), np.array([1, errors - 1]), np.ones((2, 1), int)))
+        assert (row["errors"], row["flagged"]) == (errors, flagged)
     row = summary(outcomes([[64], [1]], [64, 64], [1, 1]))
     assert (row["improvement_ci"], row["no_interval"]["improvement_ci"]) == (None, stats.TOO_WIDE)
     assert row["no_interval"]["restricted_improvement_ci"] == f"k = 1, 2, 4, 8, 16, 32, 64: {stats.TOO_WIDE}"
@@ -162,12 +158,6 @@ def test_a_row_says_why_it_has_no_interval():
     assert alone["no_interval"]["improvement_solvable_ci"] == stats.ONE_PROBLEM
     n, c = np.full(200, 64), np.tile([4, 8, 16, 32], 50)
     assert "no_interval" not in summary(outcomes(np.random.default_rng(0).integers(1, 20, (200, 5)), n, c))
-
-
-def test_a_row_is_flagged_where_more_than_one_response_in_a_hundred_is_an_error():
-    for errors, flagged in ((2, False), (3, True)):
-        row = summary(Outcomes(np.array([100, 100]), np.ones(2, int), np.array([1, errors - 1]), np.ones((2, 1), int)))
-        assert (row["errors"], row["flagged"]) == (errors, flagged)
 
 
 def test_cells_of_one_pool_are_further_trials_and_other_pools_stand_beside_it():
@@ -195,9 +185,6 @@ def test_a_subset_method_has_the_keys_of_a_ranker_and_no_figure_that_needs_a_ran
     assert row["p_budget"] < 1e-6
 
 
-# The gain at a budget, which subset methods have too.
-
-
 def subsets(hits, n, c) -> Outcomes:
     n, c = np.array(n), np.array(c)
     return Outcomes(n, c, np.zeros_like(n), hits={k: np.array(values, bool) for k, values in hits.items()})
@@ -216,6 +203,9 @@ def test_the_gain_is_pass_at_k_less_that_of_all_subsets_with_an_interval_over_pr
         assert row["gain_at_k_ci"][str(k)] == pytest.approx(expected, abs=1e-6)
     assert row["gain_at_k"]["6"] == 0
     assert row["gain_at_k_ci"]["6"] == [0, 0]
+    hits = {1: [[1], [1]], 2: [[1], [1]], 4: [[1], [1]], 5: [[1]], 8: [[1]]}
+    row = summary(Outcomes(*np.array([[5, 8], [2, 2], [0, 0]]), hits={k: np.array(few) for k, few in hits.items()}))
+    assert list(row["gain_at_k"]) == ["1", "2", "4"]  # some pool has no subset of 5, or none of 8
 
 
 @settings(max_examples=40)
@@ -246,16 +236,6 @@ def test_win_tie_and_loss_at_the_budget_are_shares_of_all_subsets(n, data):
     assert row["tie_budget"] == pytest.approx(np.mean([ours == other for ours, other in pairs]), abs=1e-12)
 
 
-def test_a_budget_that_some_pool_has_no_subset_of_has_no_gain():
-    n, c = np.array([5, 8]), np.array([2, 2])
-    hits = {1: [[1], [1]], 2: [[1], [1]], 4: [[1], [1]], 5: [[1]], 8: [[1]]}
-    row = summary(Outcomes(n, c, n * 0, hits={k: np.array(values) for k, values in hits.items()}))
-    assert list(row["gain_at_k"]) == ["1", "2", "4"]
-
-
-# Several pools of a problem.
-
-
 def test_the_pools_of_a_problem_are_averaged_before_the_problems_are():
     two = Outcomes(np.full(4, 9), np.array([1, 2, 0, 3]), np.zeros(4, int), np.array([[2], [4], [10], [1]]), pools=2)
     row = summary(two)
@@ -270,13 +250,10 @@ def test_the_pools_of_a_problem_are_averaged_before_the_problems_are():
     assert repeated["trust"] == once["trust"]
 
 
-@pytest.mark.parametrize(
-    ("ranks", "n", "c"),
-    [([[5]], [4], [0]), ([[1]], [4], [4]), ([[2], [2]], [4, 4], [1, 0]), ([[5], [5]], [4, 4], [0, 0]), ([], [], [])],
-)
-def test_a_row_of_a_degenerate_pool_is_plain_json(ranks, n, c):
-    row = summary(outcomes(np.array(ranks, int).reshape(len(n), 1), np.array(n, int), np.array(c, int)))
-    json.dumps(row, allow_nan=False)
-    if not any(c):
-        assert row["improvement_solvable"] is row["samples_to_correct_solvable"] is None
-        assert row["improvement"] == (1.0 if n else None)
+def test_a_row_of_a_degenerate_pool_is_plain_json():
+    for ranks, c in (([[5]], [0]), ([[1]], [4]), ([[2], [2]], [1, 0]), ([[5], [5]], [0, 0]), ([], [])):
+        row = summary(outcomes(np.array(ranks, int).reshape(len(c), 1), np.full(len(c), 4), np.array(c, int)))
+        json.dumps(row, allow_nan=False)
+        if not any(c):
+            assert row["improvement_solvable"] is row["samples_to_correct_solvable"] is None
+            assert row["improvement"] == (1.0 if c else None)

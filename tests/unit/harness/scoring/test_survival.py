@@ -1,21 +1,27 @@
-"""Kaplan and Meier's estimate and the restricted mean: by hand, by Greenwood's formula, and by simulation."""
+"""Curves: Kaplan and Meier's estimate and the restricted mean (`survival`), and pass@k (`budget_curves`)."""
 
 import numpy as np
 import pytest
 
-from harness.scoring.metrics import restricted
+from harness.scoring import budget_curves
+from harness.scoring.metrics import Outcomes
 from harness.scoring.survival import kaplan_meier
 
 # Six sequences, two of them censored: at call 2 (by a smaller budget) and at call 5.
 TIMES, SOLVED = [1, 2, 2, 3, 5, 5], [True, True, False, True, True, False]
 
 
-def test_a_small_case_by_hand():
+def test_a_small_case_by_hand_and_nothing_is_said_beyond_what_was_followed():
     curve = kaplan_meier(np.array(TIMES), SOLVED, range(6))
     # at risk 6, 5, 3, 2, 2; solved there 1, 1, 1, 0, 1
     np.testing.assert_allclose(curve.left, [1, 5 / 6, 2 / 3, 4 / 9, 4 / 9, 2 / 9])
     assert curve.solved(3)[0] == pytest.approx(5 / 9)
     assert curve.restricted_mean(2)[0] == pytest.approx(1 + 5 / 6 + 2 / 3)
+    assert curve.solved(5) is not None
+    assert curve.solved(6) is curve.restricted_mean(6) is None
+    curve = kaplan_meier(np.array([1, 3]), [True, True], "ab")  # once all are solved, they stay so
+    assert curve.solved(100) == (1.0, 0.0)
+    assert curve.restricted_mean(100)[0] == pytest.approx(2.0)
 
 
 def test_the_error_is_greenwoods_where_every_sequence_is_a_cluster_of_its_own():
@@ -33,25 +39,6 @@ def test_the_error_is_greenwoods_where_every_sequence_is_a_cluster_of_its_own():
         assert error == pytest.approx(left * np.sqrt(variance), rel=1e-9)
 
 
-def test_with_one_budget_for_all_it_is_the_plain_share_and_the_mean_of_restricted_times():
-    stops = np.random.default_rng(1).geometric(0.15, 200)
-    curve = kaplan_meier(np.minimum(stops, 20), stops <= 20, range(200))
-    for k in (1, 4, 20):
-        solved, cut = stops <= k, restricted(stops, k)
-        assert curve.solved(k) == pytest.approx((solved.mean(), solved.std() / np.sqrt(200)))
-        assert curve.restricted_mean(k) == pytest.approx((cut.mean(), cut.std() / np.sqrt(200)))
-
-
-def test_censoring_that_knows_nothing_biases_the_plain_share_and_not_the_estimate():
-    rng = np.random.default_rng(2)
-    stops, budgets = rng.geometric(0.05, 4000), rng.integers(1, 60, 4000)
-    times, solved = np.minimum(stops, budgets), stops <= budgets
-    share, error = kaplan_meier(times, solved, range(4000)).solved(40)
-    truth = 1 - 0.95**40
-    assert abs(share - truth) < 3 * error
-    assert abs((solved & (times <= 40)).mean() - truth) > 10 * error
-
-
 def test_seeds_of_one_problem_are_one_cluster():
     rng = np.random.default_rng(3)
     stops = rng.geometric(0.2, 50)
@@ -60,18 +47,37 @@ def test_seeds_of_one_problem_are_one_cluster():
     copied = kaplan_meier(np.tile(times, 4), np.tile(solved, 4), list(range(50)) * 4)
     assert copied.solved(5) == pytest.approx(once.solved(5))
     assert copied.restricted_mean(5) == pytest.approx(once.restricted_mean(5))
-    naive = kaplan_meier(np.tile(times, 4), np.tile(solved, 4), range(200))
-    assert naive.solved(5)[1] == pytest.approx(once.solved(5)[1] / 2)
 
 
-def test_nothing_is_said_beyond_what_was_followed():
-    curve = kaplan_meier(np.array(TIMES), SOLVED, range(6))
-    assert curve.solved(5) is not None
-    assert curve.solved(6) is None
-    assert curve.restricted_mean(6) is None
+N, C = np.array([4, 4]), np.array([2, 0])
 
 
-def test_once_all_are_solved_they_stay_so():
-    curve = kaplan_meier(np.array([1, 3]), [True, True], "ab")
-    assert curve.solved(100) == (1.0, 0.0)
-    assert curve.restricted_mean(100)[0] == pytest.approx(2.0)
+def test_budgets_are_spread_evenly_on_a_log_axis_with_those_of_the_tables():
+    assert budget_curves.budgets(1) == [1]
+    assert budget_curves.budgets(6) == [1, 2, 3, 4, 5, 6]
+    ks = budget_curves.budgets(1000)
+    assert ks == sorted(set(ks))
+    assert {1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1000} <= set(ks)
+    assert 40 <= len(ks) + 10 <= 60
+
+
+def test_shares_are_exact_for_random_certain_for_the_oracle_and_those_of_the_trials_for_a_selector():
+    outcomes = Outcomes(N, C, 0 * N)
+    assert budget_curves.random_shares(outcomes, [1, 2]) == pytest.approx(np.array([[1 / 2, 5 / 6], [0, 0]]))
+    assert budget_curves.oracle_shares(outcomes, [1, 2, 4]).tolist() == [[1, 1, 1], [0, 0, 0]]
+    ranker = Outcomes(N, C, 0 * N, ranks=np.array([[1, 3], [5, 5]]))
+    ks, shares = budget_curves.selected_shares(ranker, [1, 2, 4])
+    assert (ks, shares.tolist()) == ([1, 2, 4], [[0.5, 0.5, 1.0], [0, 0, 0]])
+    hits = {2: np.array([[1, 0], [0, 0]]), 1: np.array([[0, 0], [0, 0]]), 4: np.array([[1, 1]])}
+    ks, shares = budget_curves.selected_shares(Outcomes(N, C, 0 * N, hits=hits), [1])
+    assert (ks, shares.tolist()) == ([1, 2], [[0, 0.5], [0, 0]])
+
+
+def test_a_band_is_as_wide_as_the_mean_of_many_problems_is_uncertain_and_seeded():
+    shares = np.random.default_rng(0).random((400, 3)) ** [0.5, 1, 3]
+    low, high = budget_curves.band(shares, seed=1)
+    half = 1.96 * shares.std(axis=0) / 20
+    assert low == pytest.approx(shares.mean(axis=0) - half, abs=0.004)
+    assert high == pytest.approx(shares.mean(axis=0) + half, abs=0.004)
+    assert np.array_equal(budget_curves.band(shares, seed=1), (low, high))
+    assert budget_curves.band(shares, seed=2)[0].tolist() != low.tolist()

@@ -61,10 +61,6 @@ def test_responses_are_graded_by_the_references_of_other_problems(work):
     assert shown.startswith("chance: 4 problems in")
     assert measured(work) == ("", counts)  # kept
     assert measured(work, PROBLEMS[:3])[0].startswith("chance: 3 problems in")  # of another set of problems
-
-
-def test_a_problem_that_is_missing_is_measured_alone(work):
-    _, counts = measured(work)
     stage = chance.stage_of(Store(work.pool.folder.parents[1]), work, Lucky(), PROBLEMS)
     stage.path(PROBLEMS[1]).unlink()
     assert chance.counts_in(stage, PROBLEMS[1]) is None
@@ -73,20 +69,17 @@ def test_a_problem_that_is_missing_is_measured_alone(work):
     assert again == counts
 
 
-@pytest.mark.parametrize(
-    ("gradings", "responses", "n", "expected"),
-    [(8, 4, None, 2), (8, 4, 2, 4), (8, 3, None, 2), (1, 4, None, 1), (200, 4, None, 30), (512, 300, None, 2)],
-)
-def test_the_number_of_gradings_is_bounded(work, monkeypatch, gradings, responses, n, expected):
-    monkeypatch.setattr(Lucky, "chance_gradings", gradings)
+def test_the_number_of_gradings_is_bounded(work, monkeypatch):
     problems = [Problem(f"q{i}", "?", reference=str(i)) for i in range(30)] + [Problem("r", "?", reference="0")] * 2
     problems += [Problem("s", "?", reference="30")]
-    work = dataclasses.replace(work, n=n)
-    keep(work, problems[0], ["say red"] * responses)
-    tried = chance.others(work, Lucky(), problems, problems[0])
-    assert len({other.id for other in tried}) == len(tried) == expected
-    assert all(other.reference != "0" for other in tried)
-    assert tried == chance.others(work, Lucky(), problems, problems[0])
+    bounds = ((8, 4, None, 2), (8, 4, 2, 4), (8, 3, None, 2), (1, 4, None, 1), (200, 4, None, 30), (512, 300, None, 2))
+    for gradings, responses, n, expected in bounds:
+        monkeypatch.setattr(Lucky, "chance_gradings", gradings)
+        keep(work, problems[0], ["say red"] * responses)
+        tried = chance.others(dataclasses.replace(work, n=n), Lucky(), problems, problems[0])
+        assert len({other.id for other in tried}) == len(tried) == expected
+        assert all(other.reference != "0" for other in tried)
+        assert tried == chance.others(dataclasses.replace(work, n=n), Lucky(), problems, problems[0])
 
 
 def test_at_most_256_responses_count_and_fewer_where_the_run_says_so(work):

@@ -81,13 +81,12 @@ def test_what_was_measured_before_a_failure_is_kept(work, problems):
     run(work, task, problems)
     assert task.measured_texts == [["zzz"], ["x"]]
 
-
-def test_a_measurer_that_gives_too_few_entries_is_named(work, problems):
     class Few(Counted):
         def measure(self, texts):
             return []
 
-    assert refusal_of(run, work, Few(), problems) == "Few: measure gave 0 entries for 2 responses"
+    other = keep_pool(work, {"c": ["x", "yy"]})
+    assert refusal_of(run, work, Few(), other) == "Few: measure gave 0 entries for 2 responses"
 
 
 def test_a_task_that_does_not_measure_changes_nothing(work, problems, tmp_path):

@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 from support.refusals import refusal_of
 from support.toy import Colours, Keyed, Measured
-from support.works import keep_pool, responses_of, work_in
+from support.works import keep_pool, work_in
 
 from harness import HarnessError, Problem, Task, correct, wrong
-from harness.stages.verify import answer_or_none, answers_of, ended, grade_problems, graded, judged
+from harness.stages.verify import answer_or_none, answers_of, ended, grade_problems, graded
 from harness.stages.work import Work
 from harness.store import shards
 from harness.store.keys import digest, text_hash
@@ -25,15 +25,12 @@ def statuses(verdicts):
     return [verdict.status for verdict in verdicts]
 
 
-def test_responses_with_one_key_are_graded_once():
+def test_responses_with_one_key_are_graded_once_and_known_verdicts_are_not_asked_for_again_errors_are():
     verdicts, answers = graded(Keyed(), PROBLEM, ["say red", "oh red", "say blue", "say red", "well blue"])
     assert [text for _, text in Keyed.asked] == ["say red", "say blue"]
     assert statuses(verdicts) == ["correct", "correct", "wrong", "correct", "wrong"]
     assert answers == ["red", "red", "blue", "red", "blue"]
     assert graded(Keyed(), PROBLEM, []) == ([], [])
-
-
-def test_a_known_verdict_is_not_asked_for_again_and_an_error_is_not_known():
     known = {}
     graded(Keyed(), PROBLEM, ["say red", "say grey"], known)
     assert list(known) == [digest("red", 32)]
@@ -69,14 +66,11 @@ class Faulty(Task):
         return response.upper()
 
 
-def test_a_verifier_that_raises_gives_an_error_for_that_response_alone():
+def test_a_verifier_that_raises_gives_an_error_for_that_response_alone_and_a_fault_of_the_users_is_raised():
     verdicts, answers = graded(Faulty(), PROBLEM, ["wrong", "oh", "none"])
     assert statuses(verdicts) == ["wrong", "error", "error"]
     assert verdicts[1].reason == "ZeroDivisionError: oh"
     assert answers == ["WRONG", "OH", None]
-
-
-def test_a_fault_that_the_user_can_fix_is_raised():
     assert refusal_of(graded, Faulty(), PROBLEM, ["wrong", "fix me"]) == "set a key"
     assert refusal_of(graded, Faulty(), PROBLEM, ["oh", "fix me"]) == "set a key"  # also one by one
     line = refusal_of(graded, Faulty([wrong()]), PROBLEM, ["a", "b"])
@@ -124,15 +118,6 @@ def test_how_a_response_ended_is_part_of_it_only_where_the_task_reads_it():
     assert len(known) == 2
 
 
-def test_judging_takes_each_responses_measurements_and_an_empty_dict_where_there_are_none():
-    responses = responses_of(["red", "long response", "unknown"])
-    known = {text_hash(text): {"letters": float(len(text))} for text in ("red", "long response")}
-    verdicts, answers = judged(Measured(), PROBLEM, responses, known)
-    assert statuses(verdicts) == ["correct", "wrong", "error"]
-    assert verdicts[2].reason == "KeyError: 'letters'"
-    assert answers == ["red", "response", "unknown"]
-
-
 @pytest.fixture
 def work(tmp_path, monkeypatch):
     """Work whose task is the class of this process, so that what it is asked can be counted."""
@@ -159,9 +144,11 @@ def test_problems_are_graded_into_the_store_and_shared_with_other_pools(work, tm
 def test_a_task_that_measures_judges_what_was_measured_and_shares_no_verdict(work, monkeypatch):
     monkeypatch.setattr(Work, "build_task", lambda self: Measured())
     work = work_in(work.pool.folder.parents[1], measured=work.graded)
-    [problem] = keep_pool(work, {"a": ["red", "long response"]})
+    [problem] = keep_pool(work, {"a": ["red", "long response", "unknown"]})
     measured = {text_hash(text): {"letters": float(len(text))} for text in ("red", "long response")}
     shards.write_measurements(work.measured.path(problem), measured)
     grade_problems(work, [problem])
-    assert shards.read_verdicts(work.verdicts.path(problem)) == ["correct", "wrong"]
+    verdicts, answers = shards.read_full_verdicts(work.verdicts.path(problem))
+    assert (statuses(verdicts), answers) == (["correct", "wrong", "error"], ["red", "response", "unknown"])
+    assert verdicts[2].reason == "KeyError: 'letters'"
     assert shards.read_measurements(work.measured.path(problem)) == measured

@@ -1,14 +1,21 @@
-"""What every worker uses: components built once, random streams of their own, batches."""
+"""What every worker uses: components built once, streams of their own, batches; `model_work`: a plan's models."""
 
 from __future__ import annotations
 
 import pickle
+import platform
+from dataclasses import replace
 
 import numpy as np
+import pytest
+from support.models import PARROT, group_of, model_work
 from support.paths import TOY
+from support.refusals import refusal_of
+from support.toy import Letters, Parrot
 from support.works import work_in
 
 from harness import Problem
+from harness.stages.model_work import identity, in_worker
 from harness.stages.work import batches, component, forget_components, one_thread, over, problem_seed, ranking_rng
 
 ONE, OTHER = Problem("a", "x"), Problem("b", "x")
@@ -41,13 +48,46 @@ def test_work_is_sent_to_a_worker_with_its_function(tmp_path):
     assert bound.func is np.array_equal
 
 
-def test_batches_keep_the_order_and_the_last_may_be_smaller():
+def test_batches_keep_the_order_and_libraries_have_one_thread_while_they_rank():
     assert [list(batch) for batch in batches(range(5), 2)] == [[0, 1], [2, 3], [4]]
     assert list(batches([], 2)) == []
-
-
-def test_libraries_have_one_thread_while_they_rank():
     from threadpoolctl import threadpool_info
 
     with one_thread("x"):
         assert {pool["num_threads"] for pool in threadpool_info()} == {1}
+
+
+@pytest.fixture
+def given():
+    """What a step was given, a line a call."""
+    forget_components()
+    yield []
+    forget_components()
+
+
+def test_a_worker_builds_its_models_once(given, tmp_path):
+    todo = model_work(work_in(tmp_path), embedder="letters", model="macaw")
+    todo = replace(todo, identities={"engine": {**PARROT, "model": "macaw"}})
+    group = group_of([])
+    for _ in range(2):
+        in_worker(lambda *arguments: given.append(arguments), todo, group, print)
+    first, second = given
+    assert (first[0], first[2], first[3]) == (todo, group, print)
+    built = first[1]
+    assert built.engine.name == "macaw"
+    assert [type(part).__name__ for part in (built.embedder, built.sampler)] == ["Letters", "Vanilla"]
+    assert all(first is other for first, other in zip(vars(built).values(), vars(second[1]).values(), strict=True))
+    todo = model_work(work_in(tmp_path), engine=None, sampler=None)  # what is not needed is not built
+    in_worker(lambda todo, built, group, report: given.append(built), todo, group_of([]), print)
+    assert list(vars(given[2]).values()) == [None, None, None]
+
+
+def test_another_model_than_the_planned_one_is_refused(given, tmp_path):
+    planned = {"engine": {**PARROT, "model": "raven", "dtype": "bfloat16"}}
+    todo = replace(model_work(work_in(tmp_path)), identities=planned)
+    line = refusal_of(in_worker, lambda *_: None, todo, group_of([]), print)
+    assert line.startswith(
+        f"engine 'toy': on {platform.node()} it has model 'parrot' and not 'raven', dtype None and not 'bfloat16', as"
+    )
+    assert identity(Parrot()) == PARROT
+    assert identity(Letters()) == identity(None) == {}

@@ -53,11 +53,8 @@ def test_only_problems_with_missing_rows_are_waiting(pool):
     assert missing_rows.to_sample(pool, PROBLEMS)
     missing_rows.mark(pool, SECOND, {})
     assert missing_rows.waiting(pool, PROBLEMS) == {}
-
-
-def test_a_mark_without_a_shard_waits_for_nothing(pool):
-    missing_rows.mark(pool, FIRST, {0: "busy"})
-    assert missing_rows.waiting(pool, PROBLEMS) == {}
+    missing_rows.mark(pool, Problem("d", "not sampled"), {0: "busy"})
+    assert missing_rows.waiting(pool, [Problem("d", "not sampled")]) == {}
 
 
 def test_rows_that_arrive_later_stand_in_their_places(pool):
@@ -80,13 +77,9 @@ def test_rows_that_arrive_later_stand_in_their_places(pool):
 @pytest.fixture
 def derived(store, pool):
     """A shard of each derived kind for each problem, of this pool and of another; by kind and whether it is this's."""
-    kinds = {
-        "embedding": ".safetensors",
-        "verdict": ".parquet",
-        "audit": ".json",
-        "chance": ".json",
-        "ranking": ".json",
-    }
+    kinds = {"embedding": ".safetensors", "verdict": ".parquet"} | dict.fromkeys(
+        ("audit", "chance", "ranking"), ".json"
+    )
     stages = {}
     for kind, suffix in kinds.items():
         for key in (pool.key, "another"):
@@ -97,22 +90,19 @@ def derived(store, pool):
     return stages
 
 
-def test_with_rows_that_arrive_later_goes_what_was_made_without_them(pool, derived):
+def without(derived):
+    """The problems that each stage lacks."""
+    return {which: stage.missing(PROBLEMS) for which, stage in derived.items()}
+
+
+def test_what_was_made_from_a_pool_goes_with_rows_that_come_later_or_are_lost(pool, derived):
     keep(pool, FIRST, [0], {1: "busy"})
     missing_rows.fill(pool, FIRST, of_rows([], {1: "busy"}))  # nothing came: nothing is removed
-    assert all(stage.missing(PROBLEMS) == [] for stage in derived.values())
+    assert not any(without(derived).values())
+    missing_rows.forget_derived(pool, [FIRST, SECOND])  # the responses to the first are there
+    assert without(derived) == {(kind, own): [SECOND] if own else [] for kind, own in derived}
     missing_rows.fill(pool, FIRST, of_rows([1]))
-    assert {which: stage.missing(PROBLEMS) for which, stage in derived.items()} == {
-        (kind, own): [FIRST] if own else [] for kind, own in derived
-    }
-
-
-def test_what_was_made_from_lost_responses_is_forgotten(pool, derived):
-    keep(pool, FIRST, range(5), {})
-    missing_rows.forget_derived(pool, [FIRST, SECOND])
-    assert {which: stage.missing(PROBLEMS) for which, stage in derived.items()} == {
-        (kind, own): [SECOND] if own else [] for kind, own in derived
-    }
+    assert without(derived) == {(kind, own): [FIRST, SECOND] if own else [] for kind, own in derived}
 
 
 def test_a_call_of_which_more_than_half_is_missing_is_an_error():
@@ -133,9 +123,8 @@ def test_a_summary_counts_what_did_not_come(pool):
         "sample: 1 of 40 responses did not come (busy): 1 problem has a smaller N; the next run asks for them again"
     )
     keep(pool, problems[5], range(4), {4: "busy"})
-    assert "2 of 40 responses did not come (busy): 2 problems have a smaller N" in missing_rows.summary(
-        pool, problems, 5
-    )  # 5 %: as many as are allowed
+    line = missing_rows.summary(pool, problems, 5)  # 5 %: as many as are allowed
+    assert "2 of 40 responses did not come (busy): 2 problems have a smaller N" in line
     keep(pool, problems[5], range(3), {3: "busy", 4: "busy"})
     line = refusal_of(missing_rows.summary, pool, problems, 5)
     assert line == "sample: 3 of 40 responses did not come (busy), more than 5%; what came is kept: run it again"

@@ -47,9 +47,6 @@ def test_responses_come_back_with_what_they_belong_to(path):
     assert read.missing == shards.read_missing(path) == {7: "busy \ufffd"}
     assert shards.read_about(path) == {"problem_id": "a \ufffd", "prompt": "Say red."}
     assert shards.count_rows(path) == 2
-
-
-def test_responses_whose_tokens_are_not_known_have_none(path):
     shards.write_responses(path, PROBLEM, responses_of(["red", "blue"]))
     read = shards.read_responses(path)
     assert (read.token_ids, read.missing, shards.read_missing(path)) == (None, {}, {})
