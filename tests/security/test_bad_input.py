@@ -71,7 +71,6 @@ def test_a_large_member_of_a_tiny_archive_is_not_unpacked(tmp_path):
         member.write(header(f"(4, {15 * 2**20})"))
         for _ in range(15):
             member.write(bytes(2**24))
-    assert path.stat().st_size < 2_000_000
 
     def read():
         line = refusal_of(GivenVectors(path).get, "a", 4)
@@ -103,8 +102,8 @@ def test_a_store_where_nothing_can_be_made_is_one_line(harness, written, tmp_pat
     os.mkfifo(tmp_path / "fifo")
     pool, file = written([POOL]), written("", "file")
     for store in (file, file / "runs", tmp_path / "fifo", Path("/proc/harness"), tmp_path / ("x" * 300)):
-        for command in (("run", "--selector", "uniform", "--pool", pool), ("pool", "import", pool)):
-            assert "choose another --store" in refused_in_one_line(harness(*command, "--store", store))
+        line = refused_in_one_line(harness("pool", "import", pool, "--store", store))
+        assert "choose another --store" in line
 
 
 def test_a_name_too_long_is_one_line(harness, written, tmp_path, monkeypatch):
