@@ -80,7 +80,7 @@ def test_plddt_and_ptm_come_from_their_own_heads(tmp_path):
 
 
 def test_out_of_memory_halves_the_batch_then_the_chunk_and_then_says_so(fold, loaded, monkeypatch):
-    texts, measured = sequences(2, 15), fold()
+    texts, measured = sequences(2, 6), fold()
     expected = measured.measure(texts)
     infer, tried = loaded.infer, []
 
@@ -102,7 +102,7 @@ def test_out_of_memory_halves_the_batch_then_the_chunk_and_then_says_so(fold, lo
         assert one == pytest.approx(other, abs=1e-6)
     monkeypatch.setattr(loaded, "infer", never)
     line = refusal_of(measured.measure, texts)
-    assert "one sequence of 15 residues does not fit into memory, in chunks of 16" in line
+    assert "one sequence of 6 residues does not fit into memory, in chunks of 16" in line
     monkeypatch.setattr(loaded, "infer", lambda batch: 1 / 0)
     with pytest.raises(ZeroDivisionError):  # another fault is not taken for memory
         measured.measure(texts)
