@@ -94,8 +94,11 @@ def test_out_of_memory_halves_the_batch_then_the_chunk_and_then_says_so(fold, lo
     def never(batch):
         raise RuntimeError("CUDA out of memory. Tried to allocate 11.5 GiB")
 
+    released = []
+    monkeypatch.setattr("harness_plugins.proteins.esmfold.release", lambda: released.append(len(tried)))
     monkeypatch.setattr(loaded, "infer", small)
     figures = measured.measure(texts)
+    assert released == [1, 2, 3, 4]
     assert tried[:5] == [(2, None), (1, None), (1, 128), (1, 64), (1, 32)]
     assert tried[5:] == [(1, 32)]  # what was learnt by halving is kept
     for one, other in zip(figures, expected, strict=True):
