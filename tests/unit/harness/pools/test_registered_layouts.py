@@ -69,22 +69,17 @@ def built_in(kind):
     return {name: layout for name, layout in built.items() if isinstance(layout, kind)}
 
 
-def test_of_the_built_in_layouts_exactly_one_fits_each_line():
-    of_lines = {"own": OWN, **built_in(LineLayout)}
+def test_of_the_built_in_layouts_exactly_one_fits_each_line_and_each_file(written):
+    of_lines, of_files = {"own": OWN, **built_in(LineLayout)}, built_in(FileLayout)
     assert set(of_lines) == set(LINES)
     for name, line in LINES.items():
         assert [other for other, layout in of_lines.items() if layout.fits(line)] == [name]
-
-
-def test_of_the_built_in_layouts_exactly_one_fits_each_file_and_none_a_file_of_lines(written):
-    of_files = built_in(FileLayout)
+        assert not any(layout.fits(written([line])) for layout in of_files.values())
     paths = [written(content, name) for name, content in FILES.items()]
     paths[-1] = paths[-1].parents[1]
     matches = [[name for name, layout in of_files.items() if layout.fits(path)] for path in paths]
     expected = ("lighteval", "inspect_ai", "inspect_ai", "sequences", "sequences", "evalplus-folders")
     assert matches == [[name] for name in expected]
-    for line in LINES.values():
-        assert not any(layout.fits(written([line])) for layout in of_files.values())
 
 
 def test_a_layout_that_fits_everything_takes_the_lines_of_others_but_never_our_own(written, layouts):

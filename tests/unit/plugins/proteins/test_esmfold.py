@@ -111,12 +111,9 @@ def test_out_of_memory_halves_the_batch_then_the_chunk_and_then_says_so(fold, lo
         measured.measure(texts)
 
 
-def test_long_sequences_are_folded_in_chunks_and_their_operations_counted():
+def test_long_sequences_are_folded_in_chunks_and_the_estimate_follows_their_operations(fold, monkeypatch):
     assert [chunk_for(length) for length in (64, 384, 385, 640, 641, 916)] == [None, None, 128, 128, 64, 64]
     assert [operations(length) for length in (64, 256, 512, 916)] == pytest.approx([1.6, 20.7, 97, 403], rel=1e-3)
-
-
-def test_the_estimate_follows_the_count_of_operations(fold, monkeypatch):
     monkeypatch.setattr(EsmFold, "_folded", lambda self, batch: [{}] * len(batch))
     clock = iter(range(1000))
     monkeypatch.setattr("harness_plugins.proteins.esmfold.time.perf_counter", lambda: float(next(clock)))
