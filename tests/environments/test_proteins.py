@@ -6,7 +6,6 @@ import json
 import os
 import shutil
 from collections import Counter
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -15,7 +14,7 @@ from support.paths import SUPPORT
 from support.processes import harness_command, run_to_end
 from support.tiny_proteins import CHILD, TINY_ESM3, tiny_esm3, tiny_esmc, tiny_esmfold
 
-from harness import HarnessError, Sampler
+from harness import Sampler
 from harness.records import SampleRequest
 from harness.store import shards
 from harness_plugins.engines.esm3.engine import WEIGHTS, Esm3
@@ -78,7 +77,6 @@ def test_a_row_depends_on_seed_and_row_alone_and_keeps_the_letters_that_were_giv
 
     prompt = "MK____HE" * 2
     six = sample(engine, prompt, 6)
-    assert len(set(six.texts)) == 6
     assert sample(engine, prompt, 3).texts == six.texts[:3]
     assert sample(engine, prompt, 3, seed=8).texts != six.texts[:3]
     monkeypatch.setattr(engine, "_chunks", Chunks(2))
@@ -92,18 +90,6 @@ def test_a_row_depends_on_seed_and_row_alone_and_keeps_the_letters_that_were_giv
     assert (six.logprobs < 0).all()
 
 
-def test_a_checkpoint_that_lacks_weights_is_refused(esm3_folder, esm_python, tmp_path):
-    import torch
-
-    part = tmp_path / "part"
-    (part / WEIGHTS).parent.mkdir(parents=True)
-    shutil.copy(esm3_folder / "sizes.json", part)
-    state = torch.load(esm3_folder / WEIGHTS, weights_only=True)
-    torch.save({f"module.{name}": values for name, values in state.items()}, part / WEIGHTS)
-    with pytest.raises(HarnessError, match="Missing key"):
-        sample(Esm3(str(part), python=str(esm_python), device="cpu", test_weights=True), "____", 1)
-
-
 # Runs
 
 
@@ -111,20 +97,31 @@ def test_a_checkpoint_that_lacks_weights_is_refused(esm3_folder, esm_python, tmp
 def options(models, esm3_folder, esm_python, tmp_path):
     """The options of a run on the tiny models, with parameters of the task."""
 
-    def call(head, *more, n=8, length="24+26", **task):
+    def call(head, n=8, length="24+26", **task):
         given = {"length": length, "verifier": models / head, "test_weights": "true", "device": "cpu", **task}
         spec = "proteins:" + ",".join(f"{name}={value}" for name, value in given.items())
         engine = f"esm3:steps=3,device=cpu,test_weights=true,python={esm_python}"
         embedder = f"esmc:model={models / 'esmc'},device=cpu,test_weights=true"
         fixed = ("--task", spec, "--engine", engine, "--model", esm3_folder, "--embedder", embedder)
-        return ("run", *fixed, "--n", n, "--selector", "repexp", "--json", "--store", tmp_path / "runs", *more)
+        return (
+            "run",
+            *fixed,
+            "--n",
+            n,
+            "--selector",
+            "repexp",
+            "--selector",
+            "uniform",
+            "--json",
+            "--store",
+            tmp_path / "runs",
+        )
 
     return call
 
 
 def test_the_run_goes_from_masks_to_a_table_and_thresholds_are_moved_for_nothing(harness, options, tmp_path):
-    where = ("--selector", "uniform")
-    first = harness(*options("good", *where))
+    first = harness(*options("good"))
     assert first.code == 0, first.err
     for row in first.rows:
         assert (row["n"], row["problems"], row["solvable"], row["errors"]) == (8, 2, 2, 0)
@@ -137,28 +134,22 @@ def test_the_run_goes_from_masks_to_a_table_and_thresholds_are_moved_for_nothing
     assert all("plddt=0.99" in verdict.reason for verdict in verdicts)
     assert answers == [None] * 8
 
-    stricter = harness(*options("good", *where, plddt_min=0.995))
+    stricter = harness(*options("good", plddt_min=0.995))
     assert [row["solvable"] for row in stricter.rows] == [0, 0]
     assert "measure:" not in stricter.err
     assert "pool: reused for 2 of 2" in stricter.err
     assert "embeddings: reused for 2 of 2" in stricter.err
-    shorter = harness(*options("good", *where, length="24"))
+    shorter = harness(*options("good", length="24"))
     assert "pool: reused for 1 of 1" in shorter.err
     assert "measure:" not in shorter.err
 
-    # Random weights: shown, stored, and kept out of all that is published.
+    # Random weights are shown and stored.
     assert first.err.count("weights: ESM3-open with RANDOM weights") == 1
     for kind, name in (("pool", "ESM3-open"), ("embedding", "ESM C"), ("verdict", "ESMFold v1")):
         (row,) = json.loads((stages[kind] / "weights.json").read_text())
         assert (row["name"], row["is_random"]) == (name, True)
     cell = json.loads(next((tmp_path / "runs" / "cells").glob("*.json")).read_text())
     assert [one["is_random"] for one in cell["weights"]] == [True] * 3
-    refused = harness("results", "publish", "--store", tmp_path / "runs", "--to", tmp_path / "results")
-    assert refused.code == 2
-    assert "random weights: it is a test, no result" in refused.err
-    table = harness("leaderboard", tmp_path / "runs" / "cells", "--json")
-    assert "random weights" in table.err
-    assert "tiny-esm3" not in table.out
 
 
 def test_models_in_the_hubs_cache_are_found_by_their_ids_and_pinned_by_their_commits(
@@ -188,13 +179,3 @@ def test_models_in_the_hubs_cache_are_found_by_their_ids_and_pinned_by_their_com
     }
     pinned = (manifests["pool"]["engine"]["revision"], manifests["embedding"]["model"]["weights"])
     assert (*pinned, manifests["measure"]["revision"]) == (commit, commit, commit)
-
-
-def test_a_dry_run_times_sampling_and_folding_and_keeps_nothing(harness, options, tmp_path):
-    outcome = harness(*options("fold", "--dry-run", n=200))
-    assert outcome.code == 0, outcome.err
-    words = " ".join(outcome.err.split())
-    assert "400 responses to sample" in words
-    assert "sampling takes at most about" in words
-    assert "verifying takes about" in words
-    assert not Path(tmp_path / "runs").exists()

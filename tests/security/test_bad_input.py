@@ -13,7 +13,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 from corpora.long_names import WITH_LONG_NAMES
-from safetensors.numpy import save_file
 from support.paths import ROOT
 from support.pool_files import pool_refusal
 from support.processes import run_to_end
@@ -52,26 +51,13 @@ def test_a_gzip_bomb_is_not_unpacked(written):
     assert grown_kib(read) < 250_000
 
 
-def header(shape):
-    """A .npy file of float32 without its values."""
-    text = f"{{'descr': '<f4', 'fortran_order': False, 'shape': {shape}, }}\n".encode()
-    return b"\x93NUMPY\x01\x00" + len(text).to_bytes(2, "little") + text
-
-
-def test_a_header_is_not_believed(tmp_path):
-    with zipfile.ZipFile(tmp_path / "v.npz", "w") as archive:
-        archive.writestr("a.npy", header("(6000000000000, 1)") + bytes(48))
-    with pytest.raises(HarnessError, match="header is of 24,000,000,000,000 bytes, 48 are there"):
-        GivenVectors(tmp_path / "v.npz").get("a", 6_000_000_000_000)
-
-
 def test_a_large_member_of_a_tiny_archive_is_not_unpacked(tmp_path):
     path = tmp_path / "v.npz"
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as file, file.open("a.npy", "w") as member:
-        member.write(header(f"(4, {15 * 2**20})"))
+        shape = {"descr": "<f4", "fortran_order": False, "shape": (4, 15 * 2**20)}
+        np.lib.format.write_array_header_1_0(member, shape)
         for _ in range(15):
             member.write(bytes(2**24))
-    assert path.stat().st_size < 2_000_000
 
     def read():
         line = refusal_of(GivenVectors(path).get, "a", 4)
@@ -79,15 +65,6 @@ def test_a_large_member_of_a_tiny_archive_is_not_unpacked(tmp_path):
         assert "over 100 times its size" in line
 
     assert grown_kib(read) < 100_000
-
-
-@pytest.mark.parametrize("kind", ["npz", "safetensors"])
-def test_an_array_takes_no_more_memory_than_is_allowed(tmp_path, kind):
-    path, vectors = tmp_path / f"v.{kind}", {"a": np.ones((1000, 300), np.float32)}
-    np.savez(path, **vectors) if kind == "npz" else save_file(vectors, path)
-    assert GivenVectors(path, max_gb=0.002).get("a", 1000).shape == (1000, 300)
-    line = refusal_of(GivenVectors(path, max_gb=0.001).get, "a", 1000)
-    assert "'a' would take 0.0012 GB of memory, more than --max-vectors-gb 0.001 allows" in line
 
 
 def refused_in_one_line(outcome):
@@ -103,8 +80,8 @@ def test_a_store_where_nothing_can_be_made_is_one_line(harness, written, tmp_pat
     os.mkfifo(tmp_path / "fifo")
     pool, file = written([POOL]), written("", "file")
     for store in (file, file / "runs", tmp_path / "fifo", Path("/proc/harness"), tmp_path / ("x" * 300)):
-        for command in (("run", "--selector", "uniform", "--pool", pool), ("pool", "import", pool)):
-            assert "choose another --store" in refused_in_one_line(harness(*command, "--store", store))
+        line = refused_in_one_line(harness("pool", "import", pool, "--store", store))
+        assert "choose another --store" in line
 
 
 def test_a_name_too_long_is_one_line(harness, written, tmp_path, monkeypatch):

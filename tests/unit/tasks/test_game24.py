@@ -1,4 +1,4 @@
-"""The task game24: its splits and its checker, on what models write and on a published pool."""
+"""The task game24: its splits and its checker, on what models write and on a published pool; its arithmetic."""
 
 from __future__ import annotations
 
@@ -9,8 +9,9 @@ import pytest
 from corpora.game24 import ACCEPTED, HONEST, OF_OTHER_HANDS, WRONG
 
 from harness import HarnessError, Problem, correct
+from harness_tasks.arithmetic import MAX_TOKENS, NotArithmetic, evaluate, symbols
 from harness_tasks.data.hands import puzzle_id
-from harness_tasks.game24 import Game24, register_tasks, split_of
+from harness_tasks.game24 import Game24, split_of
 
 TASK = Game24()
 FOUR_FIVE = Problem("4-5-6-10", "4 5 6 10")
@@ -46,13 +47,6 @@ def test_the_embedded_models_are_tested_on_held_out_puzzles_only():
     assert TASK.default_split("tiny24") == ("heldout", remark)
     assert TASK.default_split("tiny24-large")[0] == "heldout"
     assert TASK.default_split("Qwen/Qwen2.5-7B-Instruct") == ("test", "")
-
-
-def test_the_task_registers_by_name_without_being_built():
-    registered = []
-    register_tasks(lambda name, factory: registered.append((name, factory)))
-    assert registered == [("game24", "harness_tasks.game24:Game24")]
-    assert TASK.rl
 
 
 # The checker
@@ -106,3 +100,20 @@ def test_verdicts_on_the_gpt4_pool_are_the_logged_ones_and_equal_answers_have_eq
             solved |= {problem.id} if logged else set()
     assert (sum(sum(pool["accs"]) for pool in pools), len(solved)) == (734, 33)
     assert all(len(statuses) == 1 for statuses in verdicts.values())
+
+
+# Arithmetic
+
+
+def test_brackets_that_change_the_tree_are_kept_and_others_left_out():
+    for text in ("1 - (2 - 3)", "1 + (2 + 3)", "1 / (2 * 3)", "(1 + 2) * 3", "1 - 2 - 3"):
+        assert evaluate(symbols(text)).text == text
+    assert evaluate(symbols("((1) - 2) - (3 * 4)")).text == "1 - 2 - 3 * 4"
+
+
+def test_symbols_out_of_place_and_sides_that_are_too_long_are_refused():
+    longest = "+".join("1" * (MAX_TOKENS // 2))
+    assert evaluate(symbols(longest)).value == MAX_TOKENS // 2
+    for text in ("", "+", "4 4", "4 + + 4", "(4", "4)", "4 ()", "4 & 4", "12345", f"({longest})"):
+        with pytest.raises(NotArithmetic, match="syntax"):
+            evaluate(symbols(text))

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from safetensors.numpy import save_file
-from support.refusals import wrongly_refused
+from support.refusals import refusal_of, wrongly_refused
 
 from harness import HarnessError
 from harness.pools.given import GivenVectors
@@ -70,6 +70,7 @@ def test_a_file_of_another_kind_or_a_broken_one_is_refused(tmp_path):
     with zipfile.ZipFile(sink, "w") as archive:
         archive.writestr("a.npy", npy("{'descr': '<f4', 'fortran_order': False, 'shape': (4, 3), }\n", (3, 0)))
         archive.writestr("b.npy", npy("{'descr': '<f4', 'fortran_order': False, 'shape': (-4, 3), }\n"))
+        archive.writestr("c.npy", npy("{'descr': '<f4', 'fortran_order': False, 'shape': (4, 6000000000000), }\n"))
     faults = [
         (("v.npz", npy("")), "is a .npy file, whose one array has no name"),
         (("v.npz", b""), "it is no zip archive, which .npz is"),
@@ -79,6 +80,7 @@ def test_a_file_of_another_kind_or_a_broken_one_is_refused(tmp_path):
         (("v.npz", whole[: flags + 8] + b"\1" + whole[flags + 9 :]), "'a' cannot be read: it is encrypted"),
         (("v.npz", sink.getvalue()), "its format is .npy 3.0, which is for records"),
         (("b.npz", sink.getvalue()), "its shape is (-4, 3)"),
+        (("c.npz", sink.getvalue()), "header is of 96,000,000,000,000 bytes, 48 are there"),
         (("v.safetensors", b"\xff" * 40), "v.safetensors cannot be read"),
         (("v.csv", b"1,2"), "must be .npz or .safetensors"),
     ]
@@ -89,5 +91,13 @@ def test_a_file_of_another_kind_or_a_broken_one_is_refused(tmp_path):
         return GivenVectors(path).get(path.stem.replace("v", "a"), 4)
 
     assert not wrongly_refused(faults, read)
-    with pytest.raises(HarnessError, match=r"absent\.npz: no such file"):
-        GivenVectors(tmp_path / "absent.npz")
+    assert refusal_of(GivenVectors, tmp_path / "absent.npz").endswith("absent.npz: no such file")
+
+
+def test_an_array_takes_no_more_memory_than_is_allowed(tmp_path):
+    vectors = {"a": np.ones((1000, 300), np.float32)}
+    save_file(vectors, tmp_path / "v.safetensors")
+    for path in (saved(tmp_path / "v.npz", **vectors), tmp_path / "v.safetensors"):
+        assert GivenVectors(path, max_gb=0.002).get("a", 1000).shape == (1000, 300)
+        line = refusal_of(GivenVectors(path, max_gb=0.001).get, "a", 1000)
+        assert "'a' would take 0.0012 GB of memory, more than --max-vectors-gb 0.001 allows" in line

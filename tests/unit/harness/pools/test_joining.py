@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import csv
 import gzip
-import io
 import json
 
 import pytest
@@ -48,13 +46,9 @@ def test_ids_come_before_prompts_and_raw_prompts_before_rendered_ones():
     assert joined(task, "Solve: p Answer with a number.") == ("p1", "prompt")
     assert joined(task, "Be brief.\nSolve: p Answer with a number.") == ("p2", "rendered")
     assert joined(task, "nothing of the kind") == (None, "")
-
-
-def test_every_id_and_prompt_of_a_line_counts_the_best_first():
-    task = Puzzles(EGGS, HENS)
     join = Joiner(task, task.problems("test"))
     assert join(PoolRecord("doc-0", ["x"], more_ids=["p1", "p0"]))[0].id == "p1"
-    assert join(PoolRecord("doc-0", ["x"], prompt="unknown", more_prompts=[HENS, EGGS]))[0].id == "p1"
+    assert join(PoolRecord("doc-0", ["x"], prompt="unknown", more_prompts=["p", EGGS]))[0].id == "p2"
 
 
 def test_a_prompt_within_a_rendered_chat_joins():
@@ -67,27 +61,26 @@ def test_a_prompt_within_a_rendered_chat_joins():
     assert joined(Puzzles("a" * 20), f"user {'a' * 20}") == ("p0", "within")
 
 
-def test_of_prompts_within_each_other_the_longest_counts():
-    task = Puzzles(EGGS, f"Ada has 3 hens. {EGGS} Say why.", f"{EGGS} Say why, and when.")
-    assert joined(task, f"user Ada has 3 hens. {EGGS} Say why. assistant") == ("p1", "within")
-    assert joined(task, f"user {EGGS} Say why, and when. assistant") == ("p2", "within")
-    assert joined(task, f"user {EGGS} assistant") == ("p0", "within")
-
-
-def test_what_holds_the_prompts_of_several_problems_joins_to_none():
-    task = Puzzles(EGGS, HENS)
-    assert joined(task, f"Question: {EGGS} Answer: 3 Question: {HENS} Answer:") == (None, "several")
-    assert joined(task, f"{EGGS} Again: {EGGS}") == ("p0", "within")
+def test_of_prompts_within_each_other_the_longest_counts_and_of_others_none():
+    task = Puzzles(EGGS, f"Ada has 3 hens. {EGGS} Say why.", f"{EGGS} Say why, and when.", HENS)
+    for text, joins in (
+        (f"user Ada has 3 hens. {EGGS} Say why. assistant", ("p1", "within")),
+        (f"user {EGGS} Say why, and when. assistant", ("p2", "within")),
+        (f"{EGGS} Again: {EGGS}", ("p0", "within")),
+        (f"Question: {EGGS} Answer: 3 Question: {HENS} Answer:", (None, "several")),
+    ):
+        assert joined(task, text) == joins, text
 
 
 def test_a_number_that_goes_on_is_another_problem():
     task = Puzzles("Make 24 from the numbers 1 1 1 1", "12 eggs and 13 hens: which?")
-    for after in ("3", "3.", ".5", "0 and more"):
-        assert joined(task, f"user Make 24 from the numbers 1 1 1 1{after} assistant") == (None, ""), after
-    assert joined(task, "user Make 24 from the numbers 1 1 1 1. assistant") == ("p0", "within")
-    for before in ("1.", "1"):
-        assert joined(task, f"user {before}12 eggs and 13 hens: which? assistant") == (None, ""), before
-    assert joined(task, "user .12 eggs and 13 hens: which? assistant") == ("p1", "within")
+    for text, joins in (
+        *((f"user Make 24 from the numbers 1 1 1 1{after} assistant", None) for after in ("3", "3.", ".5", "0 and")),
+        ("user Make 24 from the numbers 1 1 1 1. assistant", "p0"),
+        *((f"user {before}12 eggs and 13 hens: which? assistant", None) for before in ("1.", "1")),
+        ("user .12 eggs and 13 hens: which? assistant", "p1"),
+    ):
+        assert joined(task, text)[0] == joins, text
 
 
 def test_of_doubles_with_one_reference_the_first_is_taken_and_others_are_left_out():
@@ -111,23 +104,16 @@ def test_of_many_prompts_few_are_compared_with_a_text(monkeypatch):
 
 
 ROWS = [{"task_id": "p3", "prompt": EGGS}, {"task_id": "p2", "prompt": HENS}]
-
-
-def delimited(rows, delimiter=","):
-    sink = io.StringIO()
-    writer = csv.DictWriter(sink, list(rows[0]), delimiter=delimiter)
-    writer.writeheader()
-    writer.writerows(rows)
-    return sink.getvalue()
+CSV = f"task_id,prompt\np3,{EGGS}\np2,{HENS}\n"
 
 
 def test_a_table_may_be_json_or_delimited_and_name_lines_by_id_or_prompt(written):
     for content, name in (
         (ROWS, "table.jsonl"),
         (json.dumps(ROWS, indent=1), "table.json"),
-        (delimited(ROWS), "table.csv"),
-        (delimited(ROWS, "\t"), "table.tsv"),
-        (gzip.compress(delimited(ROWS).encode(), mtime=0), "table.csv.gz"),
+        (CSV, "table.csv"),
+        (CSV.replace(",", "\t"), "table.tsv"),
+        (gzip.compress(CSV.encode(), mtime=0), "table.csv.gz"),
         ([{"problem_id": "p3", "pool_id": "line-1"}, {"id": "p2", "from": "line-2"}], "by_line.jsonl"),
         ("problem_id,pool_id,prompt\np3,line-1,\np2,line-2,elsewhere\n", "by_line.csv"),
         ([{"problem_id": 3, "pool_id": 1}, {"id": "p3", "from": " line-1 "}, ROWS[1]], "mixed.jsonl"),

@@ -1,4 +1,4 @@
-"""Reading pool files: how they are packed and divided, which layout they have, and why one is refused."""
+"""Reading pool files: how they are packed and divided, which layout they have, why one is refused; our own layout."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import re
 from itertools import pairwise
 
 import pytest
-from corpora.pool_faults import CODET, EVALPLUS, NO_POOLS, OWN
+from corpora.pool_faults import CODET, EVALPLUS, NO_POOLS, OWN, OWN_LINES
 from support.paths import ROOT
 from support.pool_files import LAYOUTS, notes_on, pool_refusal, responses_in
 from support.refusals import refusal_of, wrongly_refused
@@ -16,6 +16,7 @@ from support.refusals import refusal_of, wrongly_refused
 from harness import HarnessError
 from harness.pools.given import pool_digest
 from harness.pools.reading import count_problems, pool_files, read_pool
+from harness.pools.record import PoolRecord
 
 
 def test_whether_a_file_is_packed_is_known_by_its_content_and_a_byte_order_mark_is_skipped(written):
@@ -81,3 +82,24 @@ def test_every_line_that_the_document_shows_is_read_as_what_it_says(written):
         assert sum(map(len, responses_in(path).values())) in (1, 2)
         note = "".join(notes_on(path)).replace("lm-evaluation-harness", "lm-eval")
         assert note.startswith(f"pool: read as {name} samples") or name == "own"
+
+
+def test_a_line_may_have_a_column_for_each_thing_known_of_its_responses(written):
+    line = {
+        **{"problem_id": "a", "responses": ["x", "y"], "prompt": "?", "reference": {"answer": [1, "2"]}},
+        **{"logprobs": [-1, -2.5], "logprob_kind": "mean", "correct": [1, False], "finish": ["stop", "length"]},
+    }
+    bare, full = read_pool(written([{"problem_id": "b", "responses": ["", "\ud800", "\0"]}, line]))
+    assert bare == PoolRecord("b", ["", "\ud800", "\0"])
+    assert full == PoolRecord(**line)
+    assert full.logprobs == [-1.0, -2.5]
+    assert full.correct == [True, False]
+    responses = full.as_responses()
+    assert (list(responses.finish), responses.lengths.tolist()) == (["stop", "length"], [1, 1])
+    assert list(bare.as_responses().finish) == ["stop"] * 3
+
+
+def test_a_malformed_line_is_refused_with_its_place_and_fault(written):
+    assert not wrongly_refused(OWN_LINES, lambda line: list(read_pool(written([line]))))
+    doubled = json.dumps([OWN, OWN])
+    assert "entry 2: problem_id 'a' stands on entry 1 already" in pool_refusal(written(doubled, "pool.json"))

@@ -69,28 +69,17 @@ def built_in(kind):
     return {name: layout for name, layout in built.items() if isinstance(layout, kind)}
 
 
-def test_of_the_built_in_layouts_exactly_one_fits_each_line():
-    of_lines = {"own": OWN, **built_in(LineLayout)}
+def test_of_the_built_in_layouts_exactly_one_fits_each_line_and_each_file(written):
+    of_lines, of_files = {"own": OWN, **built_in(LineLayout)}, built_in(FileLayout)
     assert set(of_lines) == set(LINES)
     for name, line in LINES.items():
         assert [other for other, layout in of_lines.items() if layout.fits(line)] == [name]
-
-
-def test_of_the_built_in_layouts_exactly_one_fits_each_file_and_none_a_file_of_lines(written):
-    of_files = built_in(FileLayout)
+        assert not any(layout.fits(written([line])) for layout in of_files.values())
     paths = [written(content, name) for name, content in FILES.items()]
     paths[-1] = paths[-1].parents[1]
     matches = [[name for name, layout in of_files.items() if layout.fits(path)] for path in paths]
     expected = ("lighteval", "inspect_ai", "inspect_ai", "sequences", "sequences", "evalplus-folders")
     assert matches == [[name] for name in expected]
-    for line in LINES.values():
-        assert not any(layout.fits(written([line])) for layout in of_files.values())
-
-
-def test_layouts_are_listed_and_shown(harness):
-    names = {row["name"] for row in harness("list", "layouts", "--json").rows}
-    assert names == {*LINES, "lighteval", "inspect_ai", "sequences", "evalplus-folders"} - {"own"}
-    assert "two steps in one pool are refused" in harness("show", "layout", "verl").out
 
 
 def test_a_layout_that_fits_everything_takes_the_lines_of_others_but_never_our_own(written, layouts):
@@ -179,16 +168,9 @@ def test_only_the_code_of_a_layout_that_is_not_built_in_stands_in_a_key(written,
     assert other_layout(path, layouts("yield PoolRecord('other', ['x'])")) != identity
 
 
-def test_the_key_of_a_pool_changes_with_the_code_of_another_layout_and_never_else(harness, tmp_path, written, plugin):
-    def key(*args):
-        outcome = harness("pool", "import", *args, "--store", tmp_path / "runs", "--json")
-        assert outcome.code == 0, outcome.err
-        return outcome.rows["pool"]
-
-    for name, expected in (("own", "7758fb349ef2006e1a74"), ("verl", "9d81e22130d8f61558cb")):
-        path = written([LINES[name]])
-        assert key(path) == key(path, "--plugin", plugin(fits="return 'q' in value")) == expected
-    path = written([{"q": "1 + 1?"}])
-    keys = {key(path, "--plugin", plugin(*read)) for read in ((), (), ("yield PoolRecord('other', ['x'])",))}
-    assert len(keys) == 2
-    assert harness("pool", "inspect", path, "--plugin", plugin(), "--json").rows["problems"] == 1
+def test_no_plugin_changes_the_key_of_a_pool_of_a_built_in_layout(harness, tmp_path, written, plugin):
+    more = ("--plugin", plugin(fits="return 'q' in value"), "--store", tmp_path / "runs", "--json")
+    keys = [harness("pool", "import", written([LINES[name]]), *more).rows["pool"] for name in ("own", "verl")]
+    assert keys == ["7758fb349ef2006e1a74", "9d81e22130d8f61558cb"]
+    other = harness("pool", "import", written([{"q": "1 + 1?"}]), *more).rows
+    assert (other["problems"], other["pool"] in keys) == (1, False)

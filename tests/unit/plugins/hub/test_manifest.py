@@ -1,16 +1,18 @@
-"""The manifest of a pool's repository: what it says comes back, and nothing in it is trusted."""
+"""A repository's manifest comes back and nothing in it is trusted; its card says what the pool is and how to get it."""
 
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
-import numpy as np
 import pytest
+import yaml
 from corpora.hub_faults import MANIFEST_VALUES
 from support.hub_repositories import changed_manifest
 from support.refusals import refusal_of, wrongly_refused
 
-from harness_plugins.hub.manifest import parse, stage_key
+from harness_plugins.hub.card import card
+from harness_plugins.hub.manifest import StageEntry, parse, stage_key
 from harness_plugins.hub.stored_manifest import counts
 from harness_plugins.hub.tables import RESPONSES, VECTORS
 
@@ -36,33 +38,17 @@ def test_a_manifest_comes_back_as_it_was_written(whole):
     ]
 
 
-def test_what_is_no_manifest_of_a_pool_is_refused():
+def test_what_is_no_manifest_of_a_pool_is_refused_and_a_newer_schema_asks_for_an_upgrade(whole):
     contents = (b"", b"[]", b"{}", b"\xff", b"[" * 100_000, b'{"format": "photos"}')
     assert not wrongly_refused([(content, "manifest.json is not that of a pool") for content in contents], parse)
     assert refusal_of(parse, b'{"format": "diversity-harness pool", "schema": "1"}').endswith("no schema")
     nan = b'{"format": "diversity-harness pool", "schema": 1, "key": NaN}'
-    assert refusal_of(parse, nan).endswith("is damaged: its content does not have its hash")
-
-
-def test_a_newer_schema_asks_for_an_upgrade(whole):
+    for content in (nan, whole.replace(b'"n": 16', b'"n": 17')):
+        assert refusal_of(parse, content).endswith("is damaged: its content does not have its hash")
     newer = changed_manifest(whole, lambda value: value.update(schema=2, harness="9.9", stages="unknown here"))
     assert refusal_of(parse, newer) == (
         "written by a newer harness (9.9, schema 2; this one reads 1): upgrade diversity-harness"
     )
-
-
-def test_every_byte_of_the_manifest_counts(whole):
-    def loaded(content):
-        try:
-            return json.loads(content)
-        except ValueError:
-            return None
-
-    places = np.random.default_rng(0).choice(len(whole), 200, replace=False)
-    flipped = [whole[:at] + bytes([whole[at] ^ 1]) + whole[at + 1 :] for at in places]
-    changed = [content for content in flipped if loaded(content) != json.loads(whole)]  # else it was a blank
-    assert len(changed) > 100
-    assert not wrongly_refused([(content, "") for content in changed], parse)
 
 
 def test_a_manifest_made_by_hand_is_refused(whole):
@@ -100,3 +86,38 @@ def test_a_stage_of_another_pool_and_a_task_without_a_name_are_refused(whole):
 
     assert "belongs to another pool" in refusal_of(parse, changed_manifest(whole, of_another_pool))
     assert refusal_of(parse, changed_manifest(whole, of_no_task)).endswith("it names no task")
+
+
+# The card
+
+
+def test_the_card_says_what_it_is_how_it_was_made_and_how_to_get_it(pushed):
+    manifest = parse(pushed["manifest.json"])
+    text = card(manifest, "lab/colours", "cc-by-4.0")
+    front = yaml.safe_load(text.split("---")[1])
+    assert front["license"] == "cc-by-4.0"
+    assert "diversity-harness" in front["tags"]
+    assert (front["size_categories"], front["pretty_name"]) == (["n<1K"], f"Pool {manifest.pool.key}: colours, parrot")
+    assert front["configs"][0] == {
+        **{"config_name": "responses", "default": True},
+        "data_files": [{"split": "pool", "path": "responses/*.parquet"}],
+    }
+    assert [config["config_name"].split("-")[0] for config in front["configs"]] == ["responses", "vectors", "verdicts"]
+    for words in (
+        *("harness pool pull lab/colours", manifest.pool.key, "96 responses", "6 problems", "`responses` | 96 |"),
+        *("| task.name | `colours` |", "| engine.model | `parrot` |", "| sampler.temperature | `1.0` |"),
+        *("| n | `16` |", "| seed | `0` |", "The problems' texts are not here"),
+    ):
+        assert words in text, words
+    with_prompts = card(replace(manifest, prompts="mit *\n"), "lab/colours", "unknown")
+    assert "The problems' texts (`prompt`) are under a licence of their own: mit" in with_prompts
+
+
+def test_settings_of_any_content_stay_in_their_cells(pushed):
+    manifest = parse(pushed["manifest.json"])
+    inputs = {"task": "---\nlicense: mit|`x`", "engine": {"model": "\u202e<b>"}, "n": [1, "|"]}
+    stage = StageEntry(manifest.pool.kind, "key", inputs, manifest.pool.shards)
+    text = card(replace(manifest, stages=[stage]), "lab/colours", "unknown")
+    assert yaml.safe_load(text.split("---\n")[1])["license"] == "unknown"
+    assert "| task | `--- license: mit/'x'` |" in text
+    assert "\u202e" not in text

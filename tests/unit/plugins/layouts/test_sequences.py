@@ -73,11 +73,6 @@ def test_sequences_of_several_problems_are_told_apart_and_doubles_stay(written):
     assert [record.ids for record in read_pool(path)] == [("lead-2",), ("lead-1",)]
 
 
-def test_of_many_scores_that_are_not_taken_six_are_named(written):
-    scores = " ".join(f"s{i}={i}" for i in range(7))
-    assert notes_on(written(f">a {scores}\nMK\n"))[0].endswith("; not taken: s0, s1, s2, s3, s4, s5, ...")
-
-
 def test_each_fault_of_a_file_is_refused_with_its_line(written):
     assert not wrongly_refused(SEQUENCES, lambda content: list(read_pool(written(content, "p.txt"), layouts=LAYOUTS)))
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 import pytest
 from support.json_lines import read_json_lines
 from support.paths import TOY
-from support.refusals import error_line
+from support.refusals import wrongly_refused
 
 from harness import HarnessError
+from harness.running.chosen_problems import only
 from harness_plugins.pool_tools.hardness import Solved, hardest
 
 
@@ -42,6 +43,9 @@ def test_a_pool_with_its_own_verdicts_gives_a_list_without_the_unsolved(harness,
         **{"problems": 4, "solvable": 3, "written": 2, "file": str(out)},
         **{"pass_at_1_lowest": 0.25, "pass_at_1_highest": 0.5},
     }
+    run = ("run", "--pool", pool, "--selector", "uniform", "--store", tmp_path / "runs", "--json", "--only", out)
+    [row] = harness(*run).rows
+    assert (row["problems"], row["solvable"]) == (2, 2)
 
 
 def test_a_run_on_the_list_takes_these_problems_alone_and_reuses_their_responses(toy, harness, tmp_path):
@@ -59,19 +63,11 @@ def test_a_run_on_the_list_takes_these_problems_alone_and_reuses_their_responses
     assert stopped["problems"] == 3
 
 
-def test_a_pool_made_elsewhere_is_narrowed_by_the_list_too(harness, written, tmp_path):
-    pool = written(pool_lines(first=[0, 1], second=[1, 1], third=[1, 0]))
-    only = written('{"problem_id": "third"}\n{"problem_id": "first"}\n', "only.jsonl")
-    run = ("run", "--pool", pool, "--selector", "uniform", "--store", tmp_path / "runs", "--json", "--only", only)
-    [row] = harness(*run).rows
-    assert (row["problems"], row["solvable"]) == (2, 2)
-
-
-def test_a_list_that_names_no_problem_of_the_task_is_refused_in_one_line(toy, written):
-    for content, words in (
-        ('{"problem_id": "nowhere"}\n', "1 of 1 ids are not in split 'test' of task 'colours' ('nowhere')"),
+def test_a_list_that_names_no_problem_of_the_task_is_refused_in_one_line(written):
+    faults = [
+        ('{"problem_id": "nowhere"}\n', "1 of 1 ids are not in split 'test' ('nowhere')"),
         ('{"id": "test/1"}\n', "line 1: problem_id must be a string, got None"),
         ("", "names no problem"),
         ("test/1\n", "not JSON"),
-    ):
-        assert words in error_line(toy("--selector", "head", "--only", written(content, "only.jsonl")))
+    ]
+    assert not wrongly_refused(faults, lambda content: only(written(content), ["test/1"], str, "split 'test'"))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from support.json_lines import read_json_lines
+from support.json_lines import read_json_lines, write_json_lines
 from support.paths import TOY
 from support.refusals import error_line
 
@@ -16,7 +16,7 @@ def store(tmp_path):
 
 
 def test_a_sampled_pool_is_exported_inspected_and_imported_as_the_same_pool(harness, toy, tmp_path, store):
-    sampled = toy("--selector", "shuffle").rows[0]
+    toy("--selector", "shuffle")
     (key,) = [path.name for path in (tmp_path / "runs" / "pool").iterdir()]
     out = tmp_path / "out.jsonl"
     assert harness("pool", "export", key[:8], "--out", out, *store).out == f"{out}: 6 problems, with verdicts\n"
@@ -31,8 +31,6 @@ def test_a_sampled_pool_is_exported_inspected_and_imported_as_the_same_pool(harn
     imported = harness("pool", "import", out, *fixed).rows
     for field in ("problems", "responses", "n", "distinct", "graded", "solvable", "pass_at_1"):
         assert stored[field] == exported[field] == imported[field], field
-    again = harness("run", "--pool", out, "--selector", "shuffle", *fixed).rows[0]
-    assert again["samples_to_correct_random"] == sampled["samples_to_correct_random"]
 
 
 def test_a_summary_counts_responses_verdicts_and_what_was_cut(harness, written, store):
@@ -80,3 +78,36 @@ def test_an_audit_takes_a_file_of_one_split_and_refuses_that_of_another(harness,
 def test_an_empty_pool_has_no_summary():
     with pytest.raises(jobs.HarnessError, match="holds no responses yet"):
         jobs._summary([])
+
+
+# An audit
+
+
+@pytest.fixture
+def audit(harness, tmp_path):
+    """Audit a pool by the keyed toy task."""
+    fixed = ("--task", "keyed", "--plugin", TOY, "--store", tmp_path / "runs")
+    return lambda pool, *more: harness("pool", "audit", pool, *fixed, *more)
+
+
+def test_every_disagreement_timeout_and_error_is_counted_and_listed(audit, tmp_path):
+    lines = [
+        {"problem_id": "test/0", "responses": ["say red", "say white", "say blue"]},
+        {"problem_id": "test/1", "responses": ["say green", "say red", "say grey"]},
+    ]
+    pool = write_json_lines(tmp_path / "pool.jsonl", lines)
+    audited = audit(pool, "--json").rows
+    assert [audited[name] for name in ("responses", "audited", "disputed", "timeout", "errors")] == [6, 6, 1, 1, 1]
+    assert (audited["correct_here_only"], audited["correct_there_only"]) == (1, 0)
+    assert audited["routes"] == {"by word": 4, "slow": 1, "-": 1}
+    listed = [(entry["problem_id"], entry["index"], entry["why"]) for entry in audited["listed"]]
+    assert listed == [("test/0", 1, "timeout"), ("test/1", 0, "disputed"), ("test/1", 2, "error")]
+    assert audited["listed"][1]["second_reason"] == "must be red"
+    assert "slow: 1" in audit(pool).out
+
+
+def test_a_pool_of_the_store_is_audited_by_its_key(toy, audit, tmp_path):
+    row = toy("--task", "keyed", "--selector", "shuffle", "--audit").rows[0]
+    [pool] = (tmp_path / "runs" / "pool").iterdir()
+    audited = audit(pool.name[:6], "--json").rows
+    assert (audited["disputed"], audited["problems"]) == (row["disputed"], 6)
