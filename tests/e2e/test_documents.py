@@ -57,13 +57,6 @@ def test_the_pools_pages_script_makes_the_gpt4_pool(harness, shared_data, tmp_pa
     assert (value["problems"], value["n"]) == (100, 100)
 
 
-def test_the_readmes_quick_commands_are_those_of_the_makefile():
-    commands = [line for block in code_blocks("README.md", "sh") for line in block.splitlines()]
-    assert "make run" in [line.split("#")[0].strip() for line in commands]
-    targets = {words[1] for line in commands if (words := shlex.split(line, comments=True))[:1] == ["make"]}
-    assert targets <= set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.M))
-
-
 @pytest.mark.slow
 def test_the_tracking_pages_own_tracker_runs_as_it_stands(harness, tmp_path, monkeypatch):
     (command,) = re.findall(r"^harness run .*--track lines.*$", (ROOT / "docs" / "tracking.md").read_text(), re.M)

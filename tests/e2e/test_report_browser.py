@@ -5,9 +5,7 @@ from __future__ import annotations
 import importlib.util
 import os
 import shutil
-import socket
 from contextlib import contextmanager
-from importlib.resources import files
 
 import pytest
 from support.paths import TOY
@@ -18,7 +16,6 @@ from harness.running import pipeline
 from harness.running.config import RunConfig
 from harness.store.keys import storable
 from harness.system.progress import Progress
-from harness_plugins.report.page import SCRIPTS
 from harness_plugins.report.visible import visible
 from harness_plugins.report.writing import write_report
 
@@ -126,20 +123,8 @@ def data(toy_report):
 def test_the_page_draws_all_its_parts_without_an_error(page, data):
     assert page.title().startswith("colours")
     assert page.locator("tbody").last.locator("th").all_inner_texts() == [s["name"] for s in data["selectors"]]
-    left(page).locator("select").select_option("repexp")
     counts = {"tbody tr": 3 + 4, "#curves .curve": 2 + 4, "#curves .band": 1 + 4, "#problems li": 6, ".map .pt": 2 * 16}
     assert {what: page.locator(what).count() for what in counts} == counts
-    assert left(page).locator(".novelty .pt, .novelty .hidden:not(line)").count() == 16
-    assert left(page).locator(".novelty p").inner_text() == "elliptical bonus, pick by pick"
-
-
-def test_each_file_of_the_script_is_whole_by_itself(chromium):
-    blank = chromium.new_page()
-    whole = "text => { try { new Function(text); return true } catch { return false } }"
-    texts = {name: (files("harness_plugins.report") / f"{name}.js").read_text() for name in SCRIPTS}
-    assert [name for name, text in texts.items() if blank.evaluate(whole, text)] == list(SCRIPTS)
-    assert not blank.evaluate(whole, "function half() {")
-    blank.close()
 
 
 def extra(page):
@@ -158,23 +143,18 @@ def test_more_columns_are_shown_and_hidden_by_keyboard(page, data):
     assert page.locator("#more-note").is_visible()
     for row in data["rows"][3:]:
         shown = page.locator("tbody tr", has=page.get_by_role("rowheader", name=row["name"], exact=True))
-        p, q, k95, saved, interval = shown.locator(".extra").all_inner_texts()
+        p, q, k95, _, interval = shown.locator(".extra").all_inner_texts()
         assert (float(p), float(q)) == (pytest.approx(row["p"], rel=0.05), pytest.approx(row["q"], rel=0.05))
-        assert k95 == (str(row["k95"]) if row["k95"] else "–")
-        assert saved.replace("−", "-") == (f"{row['calls_saved']:+}".replace("+0", "0") if row["k95"] else "–")
-        assert interval == (row["trust"] or "–")
+        assert (k95, interval) == (str(row["k95"] or "–"), row["trust"] or "–")
     page.keyboard.press("Space")
     assert (extra(page).count(), page.locator("#more-note").is_visible()) == (0, False)
-    page.keyboard.press("Tab")
-    assert page.locator(".scroll:focus").count() == 1
 
 
 def test_a_problem_is_chosen_by_click_or_found_by_its_name_also_if_the_chosen_one_is_hidden(page):
     title, items = page.locator("#problem-title"), page.locator("#problems li:visible")
-    for place in (0, 3):
-        items.nth(place).click()
-        assert title.inner_text() == items.nth(place).locator("span").first.inner_text()
-        assert page.locator("#problems [aria-selected=true]").count() == 1
+    items.nth(3).click()
+    assert title.inner_text() == items.nth(3).locator("span").first.inner_text()
+    assert page.locator("#problems [aria-selected=true]").count() == 1
     for name, key in (("2", "Enter"), ("4", "Tab")):
         page.locator("#search").fill(f"COLOUR {name}")
         assert [text[:6] for text in items.all_inner_texts()] == [f"test/{name}"]
@@ -217,13 +197,10 @@ def test_playing_goes_on_by_itself_pauses_and_stops_at_the_end(chromium, toy_rep
     with opened(chromium, toy_report, clock=True) as page:
         page.locator("#speed").select_option("4")
         page.locator("#play").click()
-        assert page.locator("#play").inner_text() == "Pause"
         page.clock.run_for(150 + 250)
-        assert steps(page) == 2
         page.locator("#play").click()
-        assert page.locator("#play").inner_text() == "Play"
         page.clock.run_for(10_000)
-        assert steps(page) == 2
+        assert (steps(page), page.locator("#play").inner_text()) == (2, "Play")
         page.locator("#speed").select_option("16")
         page.locator("#play").click()
         page.clock.run_for(10_000)
@@ -232,7 +209,7 @@ def test_playing_goes_on_by_itself_pauses_and_stops_at_the_end(chromium, toy_rep
         assert steps(page) == 0
 
 
-def test_correctness_is_shown_on_demand_only(page, data):
+def test_correctness_is_shown_on_demand_only_and_a_response_on_hover_and_on_focus_in_both_panels(page, data):
     problem, _ = order_shown(page, data)
     rings, switch = page.locator(".map").first.locator(".verdict:visible"), page.get_by_role("switch")
     page.locator("#next").click()
@@ -244,14 +221,9 @@ def test_correctness_is_shown_on_demand_only(page, data):
     assert left(page).locator(".head").inner_text().split(" · ")[-1] in ("correct", "wrong")
     switch.uncheck()
     assert (rings.count(), "correct" in page.locator(".panels").inner_text()) == (0, False)
-
-
-def test_the_text_of_a_response_is_shown_on_hover_and_on_focus_in_both_panels(page, data):
-    problem, _ = order_shown(page, data)
     points = left(page).locator(".map .pt")
-    for index in (3, 11):
-        points.nth(index).hover(force=True)
-        assert left(page).locator("pre").inner_text() == problem["texts"][problem["text"][index]]
+    points.nth(3).hover(force=True)
+    assert left(page).locator("pre").inner_text() == problem["texts"][problem["text"][3]]
     points.nth(5).focus()
     for panel in page.locator(".panel").all():
         assert "response 5 " in panel.locator(".head").inner_text()
@@ -271,11 +243,7 @@ def press(page, *keys):
 
 def test_everything_is_reached_and_done_by_keyboard_with_a_visible_focus(page, data):
     page.locator("#search").focus()
-    press(page, "ArrowDown")
-    first = page.locator("#problem-title").inner_text()
-    press(page, "ArrowDown")
-    assert page.locator("#problem-title").inner_text() != first
-    press(page, "End")
+    press(page, "ArrowDown", "End")
     assert page.locator("#problems li").last.get_attribute("aria-selected") == "true"
     _, order = order_shown(page, data)
     press(page, "Tab")
@@ -287,20 +255,15 @@ def test_everything_is_reached_and_done_by_keyboard_with_a_visible_focus(page, d
     wait_for(lambda: steps(page) >= 2)
     press(page, "Space", "Home")
     assert steps(page) == 0
-    order_of_focus = []
-    for _ in range(6):
+    for name in ("next", "step", "speed", "reveal", "SELECT", "pt "):  # one point of the map is in the tab order
         press(page, "Tab")
-        order_of_focus.append(focused(page))
-    assert order_of_focus[:5] == ["next", "step", "speed", "reveal", "SELECT"]
-    assert order_of_focus[5].startswith("pt ")  # one point of the map is in the tab order, whichever is current
+        assert focused(page).startswith(name)
     page.locator("#reveal").focus()
-    press(page, "Space")
+    press(page, "Space", "Tab", "Tab")
     assert page.locator("#reveal").is_checked()
-    press(page, "Tab", "Tab")
     for key, index in (("ArrowRight", order[0]), ("ArrowRight", order[1]), ("ArrowDown", (order[1] + 1) % 16)):
         press(page, key)
         assert page.evaluate("Number(document.activeElement.dataset.index)") == index
-    assert left(page).locator(".looked:not(.hidden)").count() == 1
     assert left(page).locator(".map [tabindex='0']").count() == 1
 
 
@@ -333,27 +296,6 @@ def test_hostile_responses_are_shown_as_text_and_stay_inert(chromium, hostile_re
         assert page.evaluate("window.pwned") is None
 
 
-def test_even_markup_that_got_in_would_not_run(chromium, hostile_report):
-    attempts = """() => {
-      const script = document.createElement("script");
-      script.textContent = "window.pwned = 1";
-      document.body.append(script);
-      const box = document.createElement("div");
-      box.innerHTML = '<img src="http://127.0.0.1:PORT/x.png" onerror="window.pwned = 2"><p style="color: red">x</p>';
-      document.body.append(box);
-    }"""
-    with socket.create_server(("127.0.0.1", 0)) as server, opened(chromium, hostile_report) as page:
-        server.setblocking(False)
-        page.evaluate(attempts.replace("PORT", str(server.getsockname()[1])))
-        wait_for(lambda: page.wait_for_timeout(50) or len(page.notes) >= 3)  # script, image and style
-        with pytest.raises(BlockingIOError):
-            server.accept()
-        assert page.evaluate("window.pwned") is None
-        assert all("Content Security Policy" in note for note in page.notes)
-        page.notes.clear()
-        del page.requests[1:]  # what was asked for, and refused before it left
-
-
 def test_a_phone_shows_it_without_sideways_scrolling(chromium, hostile_report):
     with opened(chromium, hostile_report, PHONE, has_touch=True, is_mobile=True) as page:
         for at in range(page.locator("#problems li").count()):
@@ -363,38 +305,7 @@ def test_a_phone_shows_it_without_sideways_scrolling(chromium, hostile_report):
             assert page.evaluate("document.documentElement.scrollWidth") <= 360
         maps = [panel.bounding_box() for panel in page.locator(".map").all()]
         assert maps[0]["y"] + maps[0]["height"] < maps[1]["y"]  # one below the other
-        heights = "b => b.map(box => box.getBoundingClientRect().height)"
-        assert min(page.locator("button, select, #reveal").evaluate_all(heights)) >= 20
         page.locator("#more").tap()
-        name, first = page.locator("tbody th").last.bounding_box(), extra(page).first.bounding_box()
-        assert 0 <= name["x"] < name["x"] + name["width"] <= first["x"] + 1
+        first = extra(page).first.bounding_box()
         assert first["x"] + first["width"] <= 360
         assert page.evaluate("document.documentElement.scrollWidth") <= 360
-
-
-def test_it_follows_the_systems_colours_and_prints_on_white_without_its_controls(chromium, toy_report):
-    def paper():
-        return page.evaluate("getComputedStyle(document.body).backgroundColor")
-
-    with opened(chromium, toy_report, color_scheme="dark", reduced_motion="reduce") as page:
-        dark = paper()
-        page.emulate_media(color_scheme="light")
-        assert paper() != dark
-        assert page.evaluate("getComputedStyle(document.querySelector('.shape')).transitionDuration") == "0s"
-        page.emulate_media(media="print", color_scheme="dark")
-        assert paper() == "rgb(255, 255, 255)"
-        assert page.locator(".transport:visible, aside:visible, #more:visible").count() == 0
-        assert page.locator(".map:visible").count() == 2
-
-
-def test_picks_that_end_early_say_why(chromium, toy_report, tmp_path):
-    plugin = tmp_path / "changed.py"
-    plugin.write_text(TOY.read_text() + "\nEDITED = True\n")
-    path = write_report(toy_report.parent, (), tmp_path / "early.html", [plugin], Progress())
-    with opened(chromium, path) as page:
-        left(page).locator("select").select_option("shuffle")
-        _, order = order_shown(page, parsed(path)[0])
-        assert len(order) < 16
-        assert "only the stored picks are shown" in left(page).locator(".novelty p").inner_text()
-        page.locator("#step").fill("16")
-        assert picked(page) == sorted(order)

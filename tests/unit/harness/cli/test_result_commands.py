@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 
-import pytest
 from support.cells import cell, entry, failed_cell, keep, subset_entry
 from support.paths import TOY
 
@@ -16,22 +15,14 @@ SHUFFLE = [entry("a", [2, 2]), entry("b", [7, 5]), entry("d", [1, 1])]
 HEAD = [subset_entry("a", [4, 4]), subset_entry("b", [4, 4]), subset_entry("c", [8, 2])]
 
 
-@pytest.fixture
-def compared(harness, tmp_path):
-    """What `harness compare` prints of two cells, with others beside them."""
-
-    def call(*pair, beside=()):
-        keep(tmp_path / "cells", *beside)
+def test_a_comparison_says_on_which_problems_the_first_does_better(harness, tmp_path):
+    def compared(*pair):
         outcome = harness("compare", *(path.stem for path in keep(tmp_path / "cells", *pair)), "--store", tmp_path)
         assert outcome.code == 0, outcome.err
         return outcome.out
 
-    return call
-
-
-def test_a_comparison_says_on_which_problems_the_first_needs_fewer_calls(compared):
-    beside = [cell(SPREAD, seed=1), cell(SHUFFLE, "shuffle", 1), cell(SHUFFLE, "shuffle", 2)]
-    text = compared(cell(SPREAD), cell(SHUFFLE, "shuffle"), beside=beside)
+    keep(tmp_path / "cells", cell(SPREAD, seed=1), cell(SHUFFLE, "shuffle", 1), cell(SHUFFLE, "shuffle", 2))
+    calls, hits = compared(cell(SPREAD), cell(SHUFFLE, "shuffle")), compared(cell(SPREAD), cell(HEAD, "head"))
     for line in (
         "spread (none, 2 seeds): 3.00 calls; shuffle (none, 2 seeds): 4.00 calls; 2 problems, 2 that only one has left",
         "; 1 cells of a seed that only one has left out",
@@ -39,14 +30,14 @@ def test_a_comparison_says_on_which_problems_the_first_needs_fewer_calls(compare
         "the first needs fewer on 1 problems: b (4.0 for 6.0)",
         "the first needs more on 0 problems",
     ):
-        assert line in text
-
-
-def test_a_subset_method_is_compared_in_points_of_hits(compared):
-    text = compared(cell(SPREAD), cell(HEAD, "head"))
-    for line in ("head (none): pass@2 16.7 %", "difference +16.67 [", "points; above 0 the first hits more"):
-        assert line in text
-    assert "the first hits more on 1 problems: a (0.5 for 0.0)" in text
+        assert line in calls
+    for line in (
+        "head (none): pass@2 16.7 %",
+        "difference +16.67 [",
+        "points; above 0 the first hits more",
+        "the first hits more on 1 problems: a (0.5 for 0.0)",
+    ):
+        assert line in hits
     absurd = [cell([entry("a", [a], c=1), entry("b", [b], c=1)], str(a)) for a, b in ((1, 8), (8, 1))]
     assert f"difference [-]: {stats.BEYOND_RANGE}" in compared(*absurd)
 
@@ -61,16 +52,12 @@ def test_tables_are_written_beside_a_stores_cells_and_what_is_not_counted_is_nam
     assert sorted(path.name for path in tmp_path.glob("leaderboard.*")) == sorted(leaderboard.NAMES)
     quiet = harness("leaderboard", tmp_path / "cells", "--quiet", "--out", tmp_path / "out")
     assert quiet.out.startswith("written: ")
+    keep(tmp_path / "results" / "colours", cell(SPREAD))
+    shown = harness("leaderboard", tmp_path / "results" / "colours")
+    assert "spread" in shown.out
+    assert f"not written: {tmp_path}/results/colours holds cells" in shown.err
     rows = harness("leaderboard", tmp_path / "cells", "--json").rows
     assert rows == json.loads((tmp_path / "leaderboard.json").read_text())
-
-
-def test_the_tables_of_one_task_are_shown_and_written_only_where_it_is_said(harness, tmp_path):
-    keep(tmp_path / "results" / "colours", cell(SPREAD))
-    outcome = harness("leaderboard", tmp_path / "results" / "colours")
-    assert (outcome.code, "spread" in outcome.out) == (0, True)
-    assert f"not written: {tmp_path}/results/colours holds cells" in outcome.err
-    assert list(tmp_path.rglob("leaderboard.*")) == []
 
 
 def test_cells_are_published_and_checked(harness, tmp_path):

@@ -64,7 +64,7 @@ def test_a_tracker_is_handed_settings_every_row_of_a_grid_table_and_report_in_th
     assert outcome.code == 1  # `twice` breaks; the other rows are tracked
     assert "a tracker that talks" in outcome.err  # and not in the JSON
     assert [step for step, *_ in notes] == ["start", "row", "row", "row", "table", "report", "finish"]
-    (_, settings), *rows, (_, table), (_, report), (_, failed) = notes
+    (_, settings), *rows, (_, table), (_, report), finish = notes
     assert (settings["task"], settings["grid"][:8], settings["trials"]) == ("colours", "selector", 5)
     names = ["hidden-mean/spread", "letters/spread", "none/head"]
     assert sorted(name for _, name, _ in rows) == [f"colours/parrot/toy/vanilla/{name}" for name in names]
@@ -74,10 +74,10 @@ def test_a_tracker_is_handed_settings_every_row_of_a_grid_table_and_report_in_th
     assert [line["selector"] for line in table] == [row["selector"] for row in outcome.rows]
     assert len({tuple(line) for line in table}) == 1
     assert Path(report).read_text().startswith("<!doctype html>")
-    assert failed is False
+    assert finish == ["finish", False]
 
 
-@pytest.mark.parametrize("step", dict.fromkeys(STEPS))
+@pytest.mark.parametrize("step", STEPS)
 def test_a_tracker_that_fails_is_named_in_one_line_asked_to_finish_and_stops_nothing_else(diary, tmp_path, step):
     other = tmp_path / "other.jsonl"
     outcome, notes = diary("--selector", "head", "--limit", "1", "--track", f"diary:path={other}", raises=step)
@@ -102,14 +102,9 @@ def test_a_report_that_cannot_be_made_is_one_line_and_the_table_is_tracked(tmp_p
         assert reason in line
 
 
-def test_a_run_that_fails_is_finished_as_one(diary):
-    outcome, notes = diary("--selector", "spread", "--max-tokens", "2000")
-    assert outcome.code == 2
-    assert "forgets after 1,000 tokens" in outcome.err
-    assert notes[-1] == ["finish", True]
-
-
-def test_what_cannot_be_tracked_is_refused_before_anything_is_made(toy, tmp_path):
+def test_what_cannot_be_tracked_is_refused_before_anything_is_made_and_a_run_that_fails_is_finished_as_one(
+    toy, diary, tmp_path
+):
     table = {
         "--selector spread --track wandbb": "unknown tracker 'wandbb' (did you mean 'wandb'?",
         "--selector spread --track wandb:colour=red": "wandb: no parameter 'colour'",
@@ -119,18 +114,17 @@ def test_what_cannot_be_tracked_is_refused_before_anything_is_made(toy, tmp_path
     lines = {args: error_line(toy(*args.split())) for args in table}
     assert not [line for args, line in lines.items() if table[args] not in line]
     assert not (tmp_path / "runs").exists()
+    outcome, notes = diary("--selector", "spread", "--max-tokens", "2000")
+    assert (outcome.code, notes[-1]) == (2, ["finish", True])  # a run that fails is finished as one
 
 
-def test_scalars_are_flat_numbers_and_leave_out_what_is_null():
+def test_scalars_are_flat_numbers_a_tables_rows_have_the_same_columns_and_names_say_all_that_a_grid_varies():
     row = {"a": 1, "b": None, "flagged": True, "x_ci": [0.5, 2.0], "y_ci": None, "k": {"1": 0.25, "2": None}}
     row |= {"z_ci": {"4": [1, 3], "8": None}, "name": "text", "list": [1, 2]}
     assert scalars(row) == {
         **{"a": 1.0, "flagged": 1.0, "x_ci/low": 0.5, "x_ci/high": 2.0, "k/1": 0.25},
         **{"z_ci/4/low": 1.0, "z_ci/4/high": 3.0},
     }
-
-
-def test_a_table_has_the_same_columns_in_every_row_and_a_row_is_named_by_all_that_a_grid_varies():
     rows = [{"selector": "a", "x": 1.5}, {"selector": "b", "y": 2}]
     assert flat(rows) == [{"selector": "a", "x": 1.5, "y": None}, {"selector": "b", "x": None, "y": 2.0}]
     labels = {"task": "t", "model": "m", "engine": "x", "sampler": "s", "embedder": "e", "selector": "r:lam=1"}

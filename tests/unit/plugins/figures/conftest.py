@@ -18,10 +18,10 @@ def figure_store(tmp_path_factory):
     """The store: two samplers, two embedders, three models, four selectors, 23 problems. Not to be changed."""
     root = tmp_path_factory.mktemp("figures")
     fixed = {"task": "colours", "engine": "toy", "data": Path("23"), "plugin_files": (TOY,), "store": root}
-    kinds = "selector=spread+shuffle+head+likely,embedder=hidden-mean+letters,sampler=vanilla+low-temp"
+    kinds = "selector=spread+shuffle+head+likely,embedder=hidden-mean+letters"
     grid.run(RunConfig(selectors=(), grid=kinds, **fixed), Progress())
-    for seed, model in enumerate(("crow", "jay"), 1):
-        pipeline.run(RunConfig(selectors=("spread",), model=model, seed=seed, **fixed), Progress())
+    for other in ({"sampler": "low-temp"}, {"model": "crow", "seed": 1}, {"model": "jay", "seed": 2}):
+        pipeline.run(RunConfig(selectors=("spread",), **fixed, **other), Progress())
     return root
 
 
@@ -35,15 +35,3 @@ def cells(figure_store):
 def copied_cells(cells, tmp_path):
     """A copy of the folder."""
     return Path(shutil.copytree(cells, tmp_path / "runs" / "cells"))
-
-
-@pytest.fixture
-def runs(toy, tmp_path):
-    """Add to the toy's store by `runs(ARGS)`; gives the folder of its cells."""
-
-    def call(*args):
-        outcome = toy(*args)
-        assert outcome.code == 0, outcome.err
-        return tmp_path / "runs" / "cells"
-
-    return call

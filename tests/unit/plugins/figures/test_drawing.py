@@ -1,23 +1,19 @@
-"""The files of a figure, what its drawing holds, and the command that writes them."""
+"""The files of a figure, what its drawing holds, its style, and the command that writes them."""
 
 from __future__ import annotations
 
 import os
-import re
 import sys
 from collections import defaultdict
 
 import pytest
-import typer.main
-from support.figure_cells import NAMES, NARROW, cell_of, rows_of
-from support.paths import ROOT, TOY
+from support.figure_cells import NAMES, NARROW, rows_of
+from support.paths import TOY
 from support.processes import printed_by
 from support.refusals import error_line
 
-from harness.cli import complete
 from harness.plugin_system.registry import load_registry
-from harness_plugins.figures import curves, drawing, hardness, scatter, style
-from harness_plugins.figures.chosen import Chosen
+from harness_plugins.figures import curves, drawing, scatter, style
 
 
 @pytest.fixture(scope="module")
@@ -39,10 +35,8 @@ def test_a_figure_is_a_pdf_a_png_and_the_table_it_was_drawn_from(harness, tables
     assert b"/CreationDate" not in pdf.read_bytes()
     assert b"atplotlib" not in png.read_bytes()  # nor its version
     with Image.open(png) as image:
-        image.load()
         assert image.format == "PNG"
         assert image.info["dpi"] == pytest.approx((200, 200), abs=0.1)
-        assert min(image.size) > 500
         assert len(image.convert("RGB").getcolors(1 << 24)) > 20  # no empty sheet
     assert table.read_text() == drawing.as_csv(tables["likelihoods"])
 
@@ -66,6 +60,7 @@ def test_every_figure_can_be_drawn_and_has_its_title_axes_and_units(tables):
                 assert axes.get_ylabel() or axes.get_yticklabels(), name
 
 
+@pytest.mark.slow
 def test_the_same_table_gives_the_same_bytes_in_another_process_with_other_settings(tables, tmp_path):
     pytest.importorskip("matplotlib")
     code = "import hashlib; from harness_plugins.figures import curves, style\n"
@@ -79,49 +74,43 @@ def test_the_same_table_gives_the_same_bytes_in_another_process_with_other_setti
     assert printed_by(f"{code}print(hashes)", env=os.environ | env) == str(here["hashes"])
 
 
-def lines_of(figure):
-    return [line for axes in figure.axes for line in axes.get_lines()]
+def test_twelve_series_differ_in_marker_and_the_colours_in_line():
+    looks = [style.look(place) for place in range(24)]
+    assert len({look["marker"] for look in looks[:12]}) == 12
+    assert len({(look["color"], look["linestyle"]) for look in looks}) == 24
+
+
+def test_a_log_axis_has_ticks_and_holds_what_it_was_given():
+    pytest.importorskip("matplotlib")
+    _, (axes,) = style.panels("ticks", 1)
+    for low, high in ((1, 17), (3.9, 4.1), (1, 6401), (0.5, 0.6), (1, 1)):
+        for base in (2, 10):
+            style.log_axis(axes.xaxis, low, high, base=base)
+            left, right = axes.get_xlim()
+            assert left < low <= high < right, (low, high, base)
+            assert 2 <= sum(left <= tick <= right for tick in axes.xaxis.get_majorticklocs()) <= 9, (low, high, base)
 
 
 def test_a_drawing_holds_the_tables_values(tables):
     pytest.importorskip("matplotlib")
     with style.styled():
         rows = tables["scatter"]
-        points = {tuple(map(float, line.get_xydata()[0])) for line in lines_of(scatter.draw_scatter(rows))}
+        (axes,) = scatter.draw_scatter(rows).axes
+        points = {tuple(map(float, line.get_xydata()[0])) for line in axes.get_lines()}
         assert {(row["random"], row["selected"]) for row in rows} <= points
         wanted = defaultdict(list)
         for row in tables["passk"]:
             wanted[row["series"]].append((row["k"], 100 * row["passed"]))
-        lines = lines_of(curves.draw_passk(tables["passk"]))
-        drawn = [list(zip(*map(list, line.get_data()), strict=True)) for line in lines]
+        (axes,) = curves.draw_passk(tables["passk"]).axes
+        drawn = [list(zip(*map(list, line.get_data()), strict=True)) for line in axes.get_lines()]
         assert drawn == list(wanted.values())
-        rows = [row for row in tables["hardness"] if row["model"] == "crow"]
-        random, selected = (list(line.get_ydata()) for line in lines_of(hardness.draw_hardness(rows)))
-        assert random == [row["random"] for row in rows]
-        assert selected == [row["selected"] for row in rows]
 
 
-def test_figures_are_listed_without_matplotlib_and_drawing_says_that_it_is_needed(harness, cells, monkeypatch):
+def test_figures_are_listed_without_matplotlib_and_what_is_missing_is_one_line(harness, cells, monkeypatch):
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     listed = [row["name"] for row in harness("plot", "--list", "--json").rows]
     assert listed[: len(NAMES)] == list(NAMES)  # those of trained models, which are not made of cells, follow
     line = error_line(harness("plot", "passk", cells))
     assert line == "error: plot: figures are drawn by matplotlib, which is not installed: pip install matplotlib"
-
-
-def test_an_unknown_figure_is_one_line_with_those_there_are(harness):
     line = error_line(harness("plot", "scater"))
     assert line.startswith("error: plot: no figure 'scater' (did you mean 'scatter'? figures: guided, hardness,")
-
-
-def test_the_page_names_every_figure_option_and_column(tables, cells):
-    page = (ROOT / "docs" / "plots.md").read_text()
-    common = set(Chosen("", cell_of(cells, model="crow")).columns)
-    for name, rows in tables.items():
-        assert len(re.findall(rf"^\| `{name}` \|", page, re.M)) == 2  # what it draws, and its columns
-        (columns,) = re.findall(rf"^\| `{name}` \| ([^|\n]*) \|$", page, re.M)
-        missing = [column for row in rows for column in row if not re.search(rf"\b{column}\b", columns)]
-        assert set(missing) <= common, name
-    for parameter in typer.main.get_command(complete()).commands["plot"].params:
-        options = [option for option in parameter.opts if option.startswith("-")]
-        assert not options or any(option in page for option in options) or options[0] in ("--json", "--plugin"), options

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import statistics
 
-import pytest
 from support.figure_cells import cell_of, close, expected_calls, mean_calls, refused, rows_of
 
 from harness.results import cells as stored
@@ -24,17 +23,17 @@ def tenths(hardness_of):
     return parts
 
 
-@pytest.mark.parametrize("judge", ["own pool", "parrot"])
-def test_hardness_bins_by_the_cells_own_pool_or_by_another_models_whatever_its_selector(cells, tmp_path, judge):
-    cell = hard = cell_of(cells, model="crow")
-    reference = None
-    if judge == "parrot":
-        hard = cell_of(cells, model="parrot", sampler="vanilla", selector="head")
-        reference = tmp_path / f"{stored.write(tmp_path, hard)}.json"
-        assert rows_of("hardness", cells, model="crow", reference=tmp_path) == rows_of(
-            "hardness", cells, model="crow", reference=reference
-        )
+def test_hardness_bins_by_another_models_pool_whatever_its_selector_or_by_the_cells_own(cells, tmp_path):
+    cell = cell_of(cells, model="crow")
+    hard = cell_of(cells, model="parrot", sampler="vanilla", selector="head")
+    reference = tmp_path / f"{stored.write(tmp_path, hard)}.json"
     rows = rows_of("hardness", cells, model="crow", reference=reference)
+    assert rows_of("hardness", cells, model="crow", reference=tmp_path) == rows
+    check_bins(rows, "parrot", cell, hard)
+    check_bins(rows_of("hardness", cells, model="crow"), "own pool", cell, cell)
+
+
+def check_bins(rows, judge, cell, hard):
     hardness_of = {entry["id"]: expected_calls(entry) for entry in hard["problems"]}
     by_id = {entry["id"]: entry for entry in cell["problems"]}
     assert [(row["bin"], row["judged_by"]) for row in rows] == [(place, judge) for place in range(1, 11)]

@@ -27,36 +27,28 @@ def check_histogram(rows, indices, n=16):
         assert inside <= row["count"] <= inside + near
 
 
-@pytest.mark.parametrize("selector", ["likely", "spread"])
-def test_all_responses_first_picks_beyond_the_first_correct_and_correct_ones_are_counted(figure_store, cells, selector):
-    labels = {"model": "parrot", "sampler": "vanilla"} | ({"embedder": "letters"} if selector == "spread" else {})
-    inputs = cell_of(cells, selector=selector, **labels)["inputs"]
-    folders = {kind: figure_store / kind / key["key"] for kind, key in inputs.items() if kind in ("pool", "verdict")}
-    correct, first, notes, groups = [], [], [], defaultdict(list)
-    for path in sorted(folders["pool"].glob("*.parquet")):
-        verdicts = shards.read_verdicts(folders["verdict"] / path.name)
-        correct += [i for i, verdict in enumerate(verdicts) if verdict == "correct"]
-        first += [0, 1, 2] * 5
-    if selector == "spread":
-        first = []
-        for path in sorted((figure_store / "embedding" / inputs["embedding"]["key"]).glob("*.safetensors")):
-            h = shards.load_tensors(path.read_bytes())["vectors"].astype(float)
-            first += np.argsort(-((h - h.mean(axis=0)) ** 2).sum(axis=1), kind="stable")[:3].tolist() * 5
-    options = {"selector": selector, "k": 3, "store": figure_store, "say": notes.append}
-    for row in rows_of("likelihoods", cells, **options, **labels):
+def test_all_responses_first_picks_beyond_the_first_correct_and_correct_ones_are_counted(figure_store, cells):
+    labels, correct, groups = {"model": "parrot", "sampler": "vanilla", "selector": "likely"}, [], defaultdict(list)
+    inputs = cell_of(cells, **labels)["inputs"]
+    for path in sorted((figure_store / "verdict" / inputs["verdict"]["key"]).glob("*.parquet")):
+        correct += [i for i, verdict in enumerate(shards.read_verdicts(path)) if verdict == "correct"]
+    for row in rows_of("likelihoods", cells, k=3, store=figure_store, **labels):
         groups[row["group"]].append(row)
     assert list(groups) == ["all responses", "first 3 picks", "correct responses"]
-    for rows, indices in zip(groups.values(), ([*range(16)] * 23, first, correct), strict=True):
+    for rows, indices in zip(groups.values(), ([*range(16)] * 23, [0, 1, 2] * 5 * 23, correct), strict=True):
         check_histogram(rows, indices)
     assert correct
-    assert notes == []
 
 
-def test_without_k_an_eighth_of_the_pool_is_picked_and_every_trial_from_its_own_stream(runs, tmp_path):
-    folder, notes = runs("--selector", "shuffle", "--n", "17"), []
-    rows = rows_of("likelihoods", folder, selector="shuffle", store=tmp_path / "runs", say=notes.append)
-    assert {row["k"] for row in rows} == {3}
-    assert notes == []  # the picks are those that the cell holds
+def test_without_k_an_eighth_of_the_pool_is_picked_as_the_cell_says_and_every_trial_from_its_own_stream(
+    figure_store, cells
+):
+    labels = {"model": "parrot", "sampler": "vanilla", "embedder": "letters", "store": figure_store}
+    for selector in ("shuffle", "spread"):
+        notes = []
+        rows = rows_of("likelihoods", cells, selector=selector, say=notes.append, **labels)
+        assert {row["k"] for row in rows} == {2}
+        assert notes == []  # the picks are those that the cell holds
 
 
 def test_the_first_bin_takes_in_the_long_tail_and_equal_values_have_a_bin():
@@ -70,8 +62,10 @@ def test_the_first_bin_takes_in_the_long_tail_and_equal_values_have_a_bin():
     assert likelihoods._edges(np.full(4, -2.0))[[0, -1]].tolist() == [-2.0, -1.0]
 
 
-def test_what_the_store_lacks_or_holds_otherwise_is_said(runs, tmp_path):
-    folder, root = runs("--selector", "spread", "--selector", "head"), tmp_path / "runs"
+def test_what_the_store_lacks_or_holds_otherwise_is_said(toy, harness, tmp_path):
+    toy("--selector", "spread", "--selector", "head")
+    root = tmp_path / "runs"
+    folder = root / "cells"
     options = {"store": root}
     assert refused("likelihoods", folder, k=17, **options).startswith("-k 17: the smallest pool of cell")
     line = refused("likelihoods", folder, selector="head", **options)
@@ -86,37 +80,20 @@ def test_what_the_store_lacks_or_holds_otherwise_is_said(runs, tmp_path):
     assert re.fullmatch(what, notes[0])
     next((root / "pool").rglob("*.parquet")).unlink()
     assert "holds 5 of the 6 problems of cell" in refused("likelihoods", folder, **options)
-
-
-OWN = """
-from harness import hookimpl
-class Own:
-    needs = ()
-    def rank(self, pool, rng):
-        yield from {}
-@hookimpl
-def register_selectors(register):
-    register('own', Own)
-"""
-
-
-def test_only_the_selector_that_made_the_cell_is_run_again_and_must_rank_far_enough(toy, tmp_path):
-    own, folder = tmp_path / "own.py", tmp_path / "runs" / "cells"
-    options = {"store": tmp_path / "runs", "plugin_files": (own, TOY), "selector": "own"}
-    own.write_text(OWN.format("range(len(pool) - 1)"))
-    assert toy("--selector", "own", "--plugin", own, "--limit", "1").code == 0
-    line = refused("likelihoods", folder, k=16, **options)
-    assert line.startswith("selector 'own', problem 'test/0': ")
-    assert "the ranking ended after 15 of 16 responses" in line
-    own.write_text(OWN.format("reversed(range(len(pool)))"))
-    line = refused("likelihoods", folder, **options)
-    assert line.startswith("selector 'own' is not the version that made cell ")
-
-
-def test_a_pool_without_log_probabilities_has_no_likelihoods(harness, tmp_path):
-    root = tmp_path / "runs"
-    lines = [{"problem_id": f"p{i}", "responses": ["a", "b"], "correct": [True, False]} for i in range(3)]
-    pool = write_json_lines(tmp_path / "pool.jsonl", lines)
-    assert harness("run", "--pool", pool, "--selector", "uniform", "--store", root).code == 0
-    line = refused("likelihoods", root / "cells", selector="uniform", store=root)
+    pool = write_json_lines(tmp_path / "pool.jsonl", [{"problem_id": "p", "responses": ["a"], "correct": [True]}])
+    harness("run", "--pool", pool, "--selector", "uniform", "--store", tmp_path / "given")
+    line = refused("likelihoods", tmp_path / "given" / "cells", selector="uniform", store=tmp_path / "given")
     assert line.endswith("carries no token counts: sample one with `harness run`")
+
+
+def test_only_the_selector_that_made_the_cell_is_run_again_and_must_rank_far_enough(harness, tmp_path):
+    edited, root = tmp_path / "toy.py", tmp_path / "runs"
+    edited.write_text(TOY.read_text().replace('logprobs, kind="stable")', 'logprobs, kind="stable")[:15]'))
+    run = ("run", "--task", "colours", "--engine", "toy", "--selector", "likely", "--limit", "1", "--plugin", edited)
+    assert harness(*run, "--store", root).code == 0
+    options = {"store": root, "selector": "likely", "k": 16}
+    line = refused("likelihoods", root / "cells", plugin_files=(edited,), **options)
+    assert line.startswith("selector 'likely', problem 'test/0': ")
+    assert "the ranking ended after 15 of 16 responses" in line
+    line = refused("likelihoods", root / "cells", **options)
+    assert line.startswith("selector 'likely' is not the version that made cell ")

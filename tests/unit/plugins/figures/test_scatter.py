@@ -1,27 +1,50 @@
-"""`scatter` and `questions` against means and chances that are computed from the cells' files by other means."""
+"""`scatter`, `questions` and `models` against means and chances computed from the cells' files by other means."""
 
 from __future__ import annotations
 
 import statistics
 
 import pytest
-from support.figure_cells import cell_of, close, exact_pass, expected_calls, mean_calls, rows_of
+from support.figure_cells import cell_of, close, exact_pass, expected_calls, mean_calls, refused, rows_of
 
 from harness.results import cells as stored
 from harness_plugins.figures import scatter, style
 
+VANILLA = {"sampler": "vanilla", "embedder": "hidden-mean"}
 
-def test_scatter_shows_both_means_and_the_interval_of_their_ratio(cells):
-    rows = rows_of("scatter", cells, sampler="vanilla", embedder="hidden-mean")
+
+def test_scatter_shows_both_means_and_models_the_calls_saved_from_the_weakest_with_their_intervals(cells):
+    rows, ranked = (rows_of(name, cells, **VANILLA) for name in ("scatter", "models"))
     assert [row["series"] for row in rows] == ["crow", "jay", "parrot"]
-    for row in rows:
-        cell = cell_of(cells, model=row["model"], selector="spread", sampler="vanilla", embedder="hidden-mean")
-        random = statistics.fmean(map(expected_calls, cell["problems"]))
+    assert [row["rank"] for row in ranked] == [0, 1, 2]
+    weakest_first = []
+    for row in ranked:
+        point = next(point for point in rows if point["model"] == row["model"])
+        cell = cell_of(cells, model=row["model"], selector="spread", **VANILLA)
+        selected, random = (statistics.fmean(map(f, cell["problems"])) for f in (mean_calls, expected_calls))
         low, high = stored.row(cell).to_json()["improvement_ci"]
-        assert row["cell"] == stored.key_of(cell)
-        assert (row["random"], row["n"], row["problems"]) == (close(random), 16, 23)
-        assert row["selected"] == close(statistics.fmean(map(mean_calls, cell["problems"])))
-        assert (row["selected_low"], row["selected_high"]) == (close(random / high), close(random / low))
+        assert point["cell"] == stored.key_of(cell)
+        assert (point["random"], point["n"], point["problems"]) == (close(random), 16, 23)
+        assert point["selected"] == close(selected)
+        assert (point["selected_low"], point["selected_high"]) == (close(random / high), close(random / low))
+        weakest_first.append((statistics.fmean(e["c"] / e["n"] for e in cell["problems"]), row["model"]))
+        assert row["pass_at_1"] == close(weakest_first[-1][0])
+        assert row["saved"] == close(100 * (random - selected) / random)
+        assert (row["saved_low"], row["saved_high"]) == (close(100 - 100 / low), close(100 - 100 / high))
+    assert weakest_first == sorted(weakest_first)
+
+
+def test_a_task_that_one_model_alone_ran_is_left_out_and_alone_is_refused(copied_cells):
+    line = refused("models", copied_cells, model="parrot", **VANILLA)
+    assert line == "one model a task (parrot): run a weaker or stronger one too, `harness run --model M`"
+    other = cell_of(copied_cells, model="crow")
+    other["labels"]["task"] = other["inputs"]["pool"]["key"] = "shades"
+    stored.write(copied_cells, other)
+    notes = []
+    assert {row["task"] for row in rows_of("models", copied_cells, **VANILLA, say=notes.append)} == {"colours"}
+    assert notes == ["left out: shades, which one model alone ran (crow)"]
+    line = refused("models", copied_cells, embedder="hidden-mean")
+    assert line == "colours · test · parrot: 2 cells, which differ in sampler: narrow them by --sampler"
 
 
 def test_questions_shows_every_problem_and_the_exact_chances(cells):
@@ -35,10 +58,9 @@ def test_questions_shows_every_problem_and_the_exact_chances(cells):
         for rank in entry["ranks"] if entry["c"] else ():
             fewer += 1 - exact_pass(entry, rank)
             more += exact_pass(entry, rank - 1)
-    trials = 5 * len(rows)
-    assert rows[0]["share_win"] == close(fewer / trials)
-    assert rows[0]["share_loss"] == close(more / trials)
-    assert rows[0]["share_tie"] == close(1 - (fewer + more) / trials)
+    shares = [share / (5 * len(rows)) for share in (fewer, more)]
+    assert [rows[0]["share_win"], rows[0]["share_loss"]] == [close(share) for share in shares]
+    assert rows[0]["share_tie"] == close(1 - sum(shares))
 
 
 def test_questions_marks_where_they_lie_and_counts_those_without_a_correct_response_at_their_mark():

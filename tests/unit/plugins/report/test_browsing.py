@@ -1,4 +1,4 @@
-"""The map of a problem's responses, their clusters, and which problems can be browsed."""
+"""The map of a problem's responses, their clusters, and which problems and how much of them can be browsed."""
 
 from __future__ import annotations
 
@@ -6,8 +6,10 @@ import shutil
 
 import numpy as np
 import pytest
+from support.report_page import pool_file
 
 from harness import Pool
+from harness_plugins.report import browsing, writing
 from harness_plugins.report.browsing import NONE, OTHER, clusters, flat, sampled
 
 
@@ -48,13 +50,6 @@ def test_the_seven_largest_clusters_have_colours_the_rest_and_no_answer_have_the
     assert (labels, members, by) == ([["x", 2], ["y", 1]], [0, 1, 0], "text")
 
 
-def test_a_run_without_vectors_has_a_map_of_its_words(toy, report):
-    toy("--engine", "stateless", "--selector", "shuffle")
-    shown = report()["problems"][0]["map"]
-    assert shown["of"] == "tfidf"
-    assert len(set(shown["x"])) > 2
-
-
 def test_the_problems_of_a_large_run_are_a_seeded_sample_even_over_hardness():
     entries = [{"id": f"p{i}", "c": i % 50, "n": 64} for i in range(500)]
     chosen = sampled(entries, 100, "seed")
@@ -77,3 +72,19 @@ def test_a_problem_that_lost_a_shard_is_left_out_and_without_the_responses_the_t
     assert data["problems"] == []
     assert "not in the store" in data["browsing"]["note"]
     assert len(data["rows"]) == 3 + 4
+
+
+def test_of_many_problems_of_long_texts_a_part_is_shown_and_texts_are_cut(harness, report, tmp_path, monkeypatch):
+    monkeypatch.setattr(writing, "BUDGET_BYTES", 60_000)
+    monkeypatch.setattr(browsing, "MOST_PROBLEMS", 10)
+    texts = {f"p{i:02}": [(f"{i} {j} " * 500, j < i % 9) for j in range(12)] for i in range(13)}
+    pool = pool_file(tmp_path / "pool.jsonl", texts)
+    assert harness("run", "--pool", pool, "--selector", "length", "--store", tmp_path / "runs").code == 0
+    data = report(plugin=None)
+    assert report.path.stat().st_size < 60_000 + 200_000
+    assert (data["browsing"]["shown"], data["browsing"]["total"], data["browsing"]["cut_at"]) == (10, 13, 250)
+    problem = data["problems"][0]
+    begin, length = problem["texts"][0]
+    assert (len(begin), length) == (250, len(texts[problem["id"]][0][0]))
+    assert problem["map"]["of"] == "tfidf"  # a run without vectors has a map of its words
+    assert len(set(problem["map"]["x"])) > 2

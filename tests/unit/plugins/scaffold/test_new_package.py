@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 import tomllib
-from fnmatch import fnmatch
 from importlib.metadata import version
 from pathlib import Path
 
@@ -19,20 +18,10 @@ KINDS = ("selector", "task", "embedder", "sampler")
 LONG = "a-name-of-exactly-32-characters2"
 
 
-def test_a_person_is_told_the_files_and_the_next_commands(harness, tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    outcome = harness("new", "selector", "my-novelty", "--into", "a folder")
-    first, after, *commands = outcome.out.splitlines()
-    assert first.startswith("wrote a folder/harness-my-novelty: pyproject.toml, README.md, harness_my_novelty.py")
-    assert after == "next:"
-    assert commands[0] == "cd 'a folder/harness-my-novelty'"
-    assert "harness check selector my-novelty" in commands
-    shown = (tmp_path / "a folder" / "harness-my-novelty" / "README.md").read_text()
-    assert "\n".join(commands[1:]) in shown
-
-
 @pytest.mark.parametrize("kind", KINDS)
-def test_what_it_writes_is_a_whole_package_that_names_no_place_and_leaves_nothing_open(kind, tmp_path):
+def test_what_it_writes_conforms_and_is_a_whole_package_that_names_no_place_and_leaves_nothing_open(
+    kind, harness, tmp_path
+):
     made = new_package(f"{kind}s", "top-50-words", tmp_path)
     folder = tmp_path / "harness-top-50-words"
     texts = {str(path.relative_to(folder)): path.read_text() for path in folder.rglob("*") if path.is_file()}
@@ -45,15 +34,9 @@ def test_what_it_writes_is_a_whole_package_that_names_no_place_and_leaves_nothin
     forbidden = (str(ROOT), str(Path.home()), "harness_selectors", "harness_tasks", "harness_plugins", "docs/")
     for path, text in texts.items():
         assert not [word for word in (*forbidden, "$", "TODO", "pass\n") if word in text], path
-
-
-@pytest.mark.parametrize("kind", KINDS)
-def test_the_plugin_conforms_as_it_was_written(kind, harness, tmp_path):
-    new_package(kind, "brand-new", tmp_path)
-    plugin = tmp_path / "harness-brand-new" / "harness_brand_new.py"
-    outcome = harness("check", kind, "brand-new", "--plugin", plugin, "--json")
-    assert outcome.code == 0
-    assert {"passed"} <= {finding["outcome"] for finding in outcome.rows} <= {"passed", "not applicable"}
+    if kind == "selector":  # the others' own tests run the kit in e2e/test_new.py
+        outcome = harness("check", kind, "top-50-words", "--plugin", folder / "harness_top_50_words.py")
+        assert (outcome.code, " 0 failed" in outcome.out) == (0, True)
 
 
 def test_what_it_writes_is_clean_under_this_projects_rules_and_its_own(tmp_path):
@@ -92,23 +75,21 @@ def test_a_name_that_cannot_work_is_refused_in_one_line_and_nothing_is_written(t
     assert new_package("embedder", "uniform", into)  # a built-in's name of another kind is free
 
 
-def test_a_folder_with_content_is_left_alone_and_an_empty_one_is_filled(harness, tmp_path):
-    folder = tmp_path / "harness-mine"
-    folder.mkdir()
-    new_package("task", "mine", tmp_path)
+def test_an_empty_folder_is_filled_and_a_person_told_the_files_and_next_commands_one_with_content_is_left_alone(
+    harness, tmp_path, monkeypatch
+):
+    monkeypatch.chdir(tmp_path)
+    folder = tmp_path / "a folder" / "harness-my-novelty"
+    folder.mkdir(parents=True)
+    new = ("new", "selector", "my-novelty", "--into", "a folder")
+    first, after, *commands = harness(*new).out.splitlines()
+    assert first.startswith("wrote a folder/harness-my-novelty: pyproject.toml, README.md, harness_my_novelty.py")
+    assert (after, commands[0]) == ("next:", "cd 'a folder/harness-my-novelty'")
+    assert "harness check selector my-novelty" in commands
+    assert "\n".join(commands[1:]) in (folder / "README.md").read_text()
     before = {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
-    line = error_line(harness("new", "selector", "mine", "--into", tmp_path))
-    assert line == f"error: new: {folder} exists and is not empty: choose another name or --into another folder"
+    assert "a folder/harness-my-novelty exists and is not empty: choose another name or" in error_line(harness(*new))
     assert {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()} == before
     (tmp_path / "file").write_text("")
     line = refusal_of(new_package, "task", "mine", tmp_path / "file")
     assert line.startswith(f"new task: cannot write {tmp_path}/file/harness-mine: ")
-
-
-def test_every_template_is_packaged():
-    package_data = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["setuptools"]["package-data"]
-    package = ROOT / "plugins" / "scaffold"
-    templates = [str(path.relative_to(package)) for path in (package / "templates").rglob("*.*")]
-    assert len(templates) >= 11
-    patterns = package_data["harness_plugins.scaffold"]
-    assert not [path for path in templates if not any(fnmatch(path, pattern) for pattern in patterns)]
