@@ -1,10 +1,6 @@
 """Uniform selection without repeats."""
 
-from collections import Counter
-from itertools import permutations
-
-import numpy as np
-from support.selector_pools import after, assert_law, mixed_pool, pool_of, ranked
+from support.selector_pools import after, mixed_pool, pool_of, ranked
 
 from harness_selectors.dedup import Dedup
 from harness_selectors.uniform import Uniform
@@ -18,14 +14,6 @@ def test_it_is_uniform_with_the_repeats_moved_to_the_end():
             (repeats if keys[index] in seen else firsts).append(index)
             seen.add(keys[index])
         assert ranked(selector, pool, 8) == firsts + repeats
-
-
-def test_the_first_of_each_text_comes_with_the_chances_of_random_order():
-    pool, rng, law = pool_of(["a", "b", "a", "c"]), np.random.default_rng(99), Counter()
-    for order in permutations(range(4)):
-        repeat = max(0, 2, key=order.index)
-        law[(*(index for index in order if index != repeat), repeat)] += 1 / 24
-    assert_law(lambda: tuple(Dedup().rank(pool, rng)), law, 2400)
 
 
 def test_trailing_whitespace_makes_no_other_text_and_leading_does():

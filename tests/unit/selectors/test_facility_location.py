@@ -25,7 +25,6 @@ from harness_selectors.facility_location import (
 )
 
 every_kind = pytest.mark.parametrize("kind", ["cosine", "rbf", "euclidean"])
-their_warnings = pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning")  # numpy of their day
 
 
 def test_the_reference_gains_are_those_of_the_objective():
@@ -55,11 +54,6 @@ def test_every_pick_has_the_best_gain_from_the_start_and_after_what_was_verified
 def test_a_large_pool_has_the_order_of_the_reference():
     h = large_pool()[:600]
     assert ranked(FacilityLocation(), vector_pool(h))[:50] == reference_order(reference_similarities(h, "cosine"), 50)
-
-
-def test_a_bandwidth_given_takes_the_place_of_the_median():
-    pool = vector_pool(large_pool()[:200])
-    assert ranked(FacilityLocation("rbf", 0.5), pool) != ranked(FacilityLocation("rbf"), pool)
 
 
 def test_what_gains_nothing_is_ranked_by_index():

@@ -1,14 +1,11 @@
 """Coverage of n-grams: every pick adds most to what the picks cover, round after round."""
 
-from itertools import islice
-
 import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
-from support.selector_pools import after, pool_of, ranked, recorded
+from support.selector_pools import after, pool_of, ranked
 
 from harness_selectors.ngram_coverage import NgramCoverage, reference_order
-from harness_selectors.numerics import set_coverage
 
 TEXTS = st.lists(st.lists(st.sampled_from("abcd"), max_size=5).map(" ".join), min_size=1, max_size=8)
 WEIGHTS = st.sampled_from(["uniform", "idf"])
@@ -59,14 +56,3 @@ def test_case_tells_words_apart_and_spaces_do_not():
 def test_texts_without_ngrams_or_weight_come_last_by_index():
     assert ranked(NgramCoverage(), pool_of(["", "a", " ", "a"])) == [1, 3, 0, 2]
     assert ranked(NgramCoverage(weights="idf"), pool_of(["a", "a", "a b"])) == [2, 0, 1]
-
-
-def test_pulling_few_picks_reads_few_postings(monkeypatch):
-    sizes = recorded(monkeypatch, set_coverage, "_runs", lambda columns, *_: len(columns))
-    ranking = NgramCoverage().rank(pool_of(essays(400, 30, seed=13)), np.random.default_rng(0))
-    next(ranking)
-    assert not sizes
-    list(islice(ranking, 3))
-    few = sum(sizes)
-    list(ranking)
-    assert 0 < few < sum(sizes) / 2

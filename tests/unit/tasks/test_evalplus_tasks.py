@@ -14,6 +14,7 @@ import pytest
 from corpora.sum_even import FAULTY, SELF_AWARE
 from support.evalplus_problems import BEGUN, HALF, ROW, SOLUTION, block, verdicts_here, written
 from support.refusals import refusal_of
+from support.task_files import parquet
 
 from harness import HarnessError
 from harness.stages.verify import graded
@@ -136,36 +137,16 @@ def test_a_missing_evalplus_names_the_extra(mbpp, monkeypatch):
 # Data
 
 
-def test_prompts_say_what_is_wanted(mbpp, problem):
-    [message] = mbpp.messages(problem)
-    assert message["role"] == "user"
-    assert "one Markdown code block" in message["content"]
-    assert problem.prompt.strip() in message["content"]
-    assert mbpp.plain(problem) == problem.prompt.strip() + "\n"
-
-
-def test_settings_are_the_papers(mbpp):
-    assert (mbpp.n, mbpp.max_tokens, HumanEvalPlus.max_tokens) == (64, 768, 512)
-    assert mbpp.paper == {"n": 6400, "max_tokens": 768, "sampler": {"top_p": 0.95}}
-    assert HumanEvalPlus.paper == {}
-
-
-def parquet(tmp_path, rows):
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
-    nested = ("base_input", "plus_input")
-    rows = [{name: json.dumps(value) if name in nested else value for name, value in row.items()} for row in rows]
-    pq.write_table(pa.Table.from_pylist(rows), tmp_path / "data.parquet")
-    return str(tmp_path / "data.parquet")
-
-
 def test_local_files_of_each_kind_hold_the_same_problems(tmp_path):
     rows = [ROW, {**ROW, "task_id": "Mbpp/9002", "plus_input": {}}]
     plain = written(tmp_path, *rows)
     packed = tmp_path / "data.jsonl.gz"
     packed.write_bytes(gzip.compress(Path(plain).read_bytes()))
-    first, *others = [MbppPlus(data).problems("test") for data in (plain, str(packed), parquet(tmp_path, rows))]
+    inputs = ("base_input", "plus_input")
+    nested = [{key: json.dumps(row[key]) if key in inputs else row[key] for key in row} for row in rows]
+    first, *others = [
+        MbppPlus(data).problems("test") for data in (plain, str(packed), parquet(tmp_path / "data.parquet", nested))
+    ]
     assert others == [first] * 2
     assert [problem.id for problem in first] == ["Mbpp/9001", "Mbpp/9002"]
     assert first[0].reference == SOLUTION
@@ -189,11 +170,6 @@ def test_a_faulty_row_is_named(tmp_path):
         assert refusal_of(task.problems, "test").startswith(f"mbppplus: data {task.data}, line 2: {complaint}")
 
 
-def test_an_unknown_split_is_refused(mbpp):
-    with pytest.raises(HarnessError, match=r"^mbppplus: unknown split 'train' \(choose from test\)$"):
-        mbpp.problems("train")
-
-
 @pytest.fixture
 def evalplus_cache(tmp_path, monkeypatch):
     """The folder where evalplus looks for its release files, empty."""
@@ -215,11 +191,3 @@ def test_a_damaged_release_file_is_refused(evalplus_cache):
     path.write_text(json.dumps(ROW))
     with pytest.raises(HarnessError, match=r"^mbppplus: .* is not MbppPlus v0\.2\.0: delete it, or give --data FILE$"):
         MbppPlus().problems("test")
-
-
-def test_the_release_file_is_taken_from_evalplus_cache(evalplus_cache, shared_data, capfd):
-    packed = (shared_data / "tasks" / "MbppPlus-v0.2.0.jsonl.gz").read_bytes()
-    (evalplus_cache / "MbppPlus-v0.2.0.jsonl").write_bytes(gzip.decompress(packed))
-    assert len(MbppPlus().problems("test")) == 378
-    assert MbppPlus().revision == "v0.2.0"
-    assert capfd.readouterr().out == ""

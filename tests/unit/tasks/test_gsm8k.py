@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from support.refusals import refusal_of
-from support.task_files import PRICE, SUM, SUMS, ids, jsonl, references
+from support.task_files import SUM, ids, jsonl, references
 
 from harness import Problem
 from harness_tasks.gsm8k import Gsm8k
@@ -15,11 +15,6 @@ def test_dev_is_the_first_512_and_rl_test_the_rest(tmp_path):
     data = jsonl(tmp_path / "f.jsonl", [{"question": f"{i}?", "answer": f"#### {i}"} for i in range(600)])
     assert ids(Gsm8k(data).problems("dev")) == [f"test-{i}" for i in range(512)]
     assert ids(Gsm8k(data).problems("rl-test")) == [f"test-{i}" for i in range(512, 600)]
-
-
-def test_a_file_is_the_split_that_is_requested(tmp_path):
-    data = jsonl(tmp_path / "f.jsonl", SUMS)
-    assert ids(Gsm8k(data).problems("train")) == ["train-0", "train-1", "train-2"]
 
 
 def test_a_solution_without_its_mark_is_refused(tmp_path):
@@ -39,14 +34,6 @@ def test_the_published_files_have_all_problems_and_whole_numbers_and_are_not_swa
     assert test.problems("dev") + test.problems("rl-test") == problems
     assert "7,473 rows, as split 'train' has" in refusal_of(train.problems, "dev")
     assert "1,319 rows, as split 'test' has" in refusal_of(test.problems, "train")
-
-
-def test_answers_are_compared_as_numbers(tmp_path):
-    task = Gsm8k(jsonl(tmp_path / "f.jsonl", [PRICE]))
-    [problem] = task.problems("test")
-    statuses = {"#### 15000": "correct", "#### $15,000": "correct", "#### 15": "wrong"}
-    statuses |= {r"\boxed{3} #### 15000": "correct"}
-    assert {response: task.verify(problem, response).status for response in statuses} == statuses
 
 
 def test_each_worked_example_ends_in_an_answer_that_the_grader_reads():

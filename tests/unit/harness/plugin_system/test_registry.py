@@ -37,21 +37,6 @@ def install(tmp_path, monkeypatch):
         del sys.modules[name]
 
 
-def test_a_good_third_party_plugin_is_listed_with_its_origin(install):
-    install("harness-throwaway", "1.2", GOOD)
-    good = load_registry().find("selector", "good")
-    assert str(good.origin) == "harness-throwaway 1.2"
-    assert good.summary() == "Reversed order."
-
-
-def test_builtins_come_in_through_the_same_group_without_faults():
-    registry = load_registry()
-    assert not registry.faults
-    assert {r.name for r in registry.of_kind("selector")} >= {"repexp", "uniform"}
-    samplers = {"vanilla", "low-temp", "high-temp", "min-p", "nucleus", "repexp-guided"}
-    assert {r.name for r in registry.of_kind("sampler")} == samplers
-
-
 def test_a_broken_plugin_is_named_with_its_version_and_stops_nothing_else(install):
     for i, (source, _) in enumerate(BROKEN):
         install(f"harness-throwaway-{i}", "0.2", source, entry="thrown")
@@ -102,12 +87,6 @@ def test_a_name_of_two_distributions_is_ambiguous_until_the_distribution_is_writ
     assert registry.find("selector", "harness-throwaway-too/good").origin.version == "2"
     assert registry.find("selector", "diversity-harness/uniform").load().__name__ == "Uniform"
     assert len([fault for fault in registry.faults if "registers selector 'good'" in str(fault)]) == 1
-
-
-def test_one_distribution_registering_a_name_twice_is_told_so(install):
-    twice = GOOD.replace('register("good", Good)', 'register("good", Good); register("good", Good)')
-    install("harness-throwaway", "1", twice)
-    assert "registered twice by harness-throwaway" in refusal_of(load_registry().find, "selector", "good")
 
 
 def test_a_name_that_is_nearly_right_is_guessed_and_broken_plugins_are_hinted_at(install):

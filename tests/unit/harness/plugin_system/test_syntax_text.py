@@ -1,9 +1,7 @@
 """The text of a source file that counts in a key, the same in every version of Python."""
 
-import json
 import sys
 
-import pytest
 from corpora.source_edits import CHANGE, GOLDEN, NO_CHANGE, SOURCE
 from support.environments import pythons
 from support.paths import ROOT
@@ -29,30 +27,13 @@ def test_docstrings_count_in_a_file_that_reads_them():
 
 
 def test_every_version_of_python_writes_the_same_text(tmp_path):
-    files = [ROOT / folder for folder in ("selectors", "tasks", "plugins", "tests")]
-    paths = [str(path) for folder in files for path in sorted(folder.rglob("*.py"))[:3]]
-    (tmp_path / "source.py").write_text(SOURCE)
     program = (
-        "import hashlib, json, runpy, sys; text = runpy.run_path(sys.argv[1])['syntax_text'];"
-        "texts = [text(open(path, 'rb').read()) for path in sys.argv[2:]];"
-        "print(json.dumps([list(sys.version_info[:2]), texts[0].digest,"
-        " hashlib.sha256(repr([(t.digest, t.imports) for t in texts]).encode()).hexdigest()]))"
+        "import runpy, sys; print(runpy.run_path(sys.argv[1])['syntax_text'](open(sys.argv[2], 'rb').read()).digest)"
     )
-    arguments = [
-        "-I",
-        "-c",
-        program,
-        str(ROOT / "harness" / "plugin_system" / "syntax_text.py"),
-        str(tmp_path / "source.py"),
-        *paths,
-    ]
-    results = {}
-    for python in {sys.executable, *(path for minor in (11, 12, 13, 14) for path in pythons(minor))}:
-        done = run_to_end([python, *arguments])
-        if done.returncode == 0:  # a pyenv shim may stand for a version that is not chosen
-            version, *digests = json.loads(done.stdout)
-            results[tuple(version)] = digests
-    assert {digests[0] for digests in results.values()} == {GOLDEN}
-    assert len({digests[1] for digests in results.values()}) == 1
-    if len(results) == 1:
-        pytest.skip(f"only Python {sys.version_info[0]}.{sys.version_info[1]} is here; the golden hash holds")
+    (tmp_path / "source.py").write_text(SOURCE)
+    files = [ROOT / "harness" / "plugin_system" / "syntax_text.py", tmp_path / "source.py"]
+    others = {path for minor in (11, 12, 13, 14) for path in pythons(minor)}
+    runs = [run_to_end([python, "-I", "-c", program, *files]) for python in {sys.executable, *others}]
+    written = [done.stdout.strip() for done in runs if done.returncode == 0]  # a pyenv shim may stand for none
+    assert written
+    assert set(written) == {GOLDEN}

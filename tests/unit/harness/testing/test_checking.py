@@ -7,10 +7,8 @@ import numpy as np
 import pytest
 from support.broken import Sound
 from support.broken_selectors import AllButOne, OffByOne, Reseeding, WithReplacement
-from support.broken_tasks import Unjudged
 from support.paths import ROOT
 from support.processes import printed_by
-from support.toy import Measured
 
 from harness.testing import ConformanceError, Inapplicable, checks, findings, global_rngs
 
@@ -27,31 +25,11 @@ def test_a_failure_is_an_assertion_that_shows_what_is_wrong_and_the_components_l
         check_named("contract")(OffByOne())
 
 
-def test_a_task_that_measures_is_told_what_it_lacks_to_be_judged():
-    check_named("contract", "task")(Measured())
-    with pytest.raises(ConformanceError, match="contract: Unjudged: it has measurer and no judge, so nothing would be"):
-        check_named("contract", "task")(Unjudged())
-
-
 def test_one_mistake_is_reported_once_and_the_checks_that_presume_it_say_where_to_begin():
     rows = list(findings("selector", WithReplacement()))
     waiting = [row["what"] for row in rows if row["outcome"] == "not applicable"]
     assert len(waiting) > 15
     assert set(waiting) == {"first fix what distinct-indices finds"}
-
-
-def test_a_component_is_judged_anew_when_its_state_is_another():
-    class Fickle(Sound):
-        bad = False
-
-        def rank(self, pool, rng):
-            yield from [0] * len(pool) if self.bad else rng.permutation(len(pool)).tolist()
-
-    fickle = Fickle()
-    check_named("one-response")(fickle)
-    fickle.bad = True
-    with pytest.raises(Inapplicable, match="first fix what distinct-indices finds"):
-        check_named("one-response")(fickle)
 
 
 def test_the_kit_leaves_the_global_generators_as_they_were():

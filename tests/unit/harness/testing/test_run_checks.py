@@ -2,7 +2,6 @@
 
 import re
 
-import pytest
 from support.paths import ROOT, SUPPORT
 from support.refusals import error_line, refusal_of
 
@@ -69,12 +68,6 @@ def test_all_of_a_kind_are_checked_and_one_that_cannot_be_tried_does_not_stop_th
     game24 = [row for row in check_registered("task", "*", data="no-such-file.csv") if row["name"].endswith("/game24")]
     assert game24[-1]["outcome"] == "not applicable"
     assert "cannot read" in game24[-1]["what"]
-
-
-@pytest.mark.slow
-def test_an_engine_is_tried_on_the_embedded_model_by_default():
-    outcomes = {row["check"]: row["outcome"] for row in check_registered("engine", "transformers")}
-    assert outcomes["encode-equals-sample"] == "passed"
 
 
 def test_the_selector_of_contributing_passes_untouched(tmp_path):

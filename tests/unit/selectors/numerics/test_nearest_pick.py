@@ -3,8 +3,7 @@
 from itertools import islice
 
 import numpy as np
-import pytest
-from support.selector_pools import ranked, recorded
+from support.selector_pools import recorded
 from support.vector_pools import vector_pool
 
 from harness_selectors.kcenter import KCenter
@@ -25,18 +24,3 @@ def test_pulling_few_picks_does_little_of_the_work(monkeypatch):
         assert few <= 64 * 3000
         list(ranking)
         assert few * 20 < sum(pairs)
-
-
-@pytest.mark.parametrize("family", ["tight clusters", "one outlier", "far from the origin"])
-def test_few_pairs_need_a_close_look_where_float32_cannot_tell_them_apart(family, monkeypatch):
-    pairs = recorded(monkeypatch, nearest_pick.NearestPick, "between", lambda distances, *_: len(distances))
-    rng, n = np.random.default_rng(31), 1200
-    h = rng.normal(size=(n, 8))
-    if family == "tight clusters":
-        h = 1e-4 * h + 10 * rng.normal(size=(2, 8))[rng.integers(2, size=n)]
-    elif family == "one outlier":
-        h[5] = 1e6
-    else:
-        h = 1e-3 * h + 1000
-    ranked(KCenter(), vector_pool(h))
-    assert sum(pairs) < 30 * n

@@ -1,10 +1,10 @@
-"""Similarities between rows: the definitions by scipy, and the median distance."""
+"""Similarities between rows: the definitions by scipy, the median distance; and greedy set coverage."""
 
 import numpy as np
 import pytest
 from scipy.spatial.distance import cdist, pdist
 
-from harness_selectors.numerics import similarity
+from harness_selectors.numerics import set_coverage, similarity
 from harness_selectors.numerics.similarity import reference_cosines, reference_gaussian
 
 
@@ -34,3 +34,14 @@ def test_the_median_distance_of_near_copies_keeps_its_digits():
     rng = np.random.default_rng(33)
     h = np.where(rng.random((60, 1)) < 0.2, 9 * rng.normal(size=(60, 6)), 1) + 1e-9 * rng.normal(size=(60, 6))
     assert similarity.median_distance(similarity.centred(h)) == pytest.approx(median_bandwidth(h), rel=1e-5)
+
+
+def test_no_ngram_runs_from_one_text_into_the_next():
+    has = set_coverage.incidence(["a b", "c", "", "d e f"], 3, str.split)
+    assert has.indptr.tolist() == [0, 3, 4, 4, 10]
+    assert has.shape == (4, 10)
+
+
+def test_rows_without_weight_come_last_by_index():
+    has = set_coverage.incidence(["a", "b", "a", "c"], 1, str.split)
+    assert list(set_coverage.coverage_rounds(has, np.array([0.0, 0.0, 1.0]))) == [3, 0, 1, 2]

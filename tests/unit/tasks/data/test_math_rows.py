@@ -30,14 +30,6 @@ def test_a_solution_without_an_answer_is_refused(tmp_path):
         assert r"line 1: column 'solution' has no \boxed{...}" in refusal_of(Math(data).problems, "test")
 
 
-def test_a_solution_that_ends_in_several_boxes_has_all_of_them_as_reference(tmp_path):
-    row = {"problem": "Solve it.", "solution": r"So $x = \boxed{1}$ and $\boxed{-2}$."}
-    [problem] = Math(jsonl(tmp_path / "f.jsonl", [row])).problems("test")
-    assert problem.reference == r"\boxed{1}, \boxed{-2}"
-    assert Math().verify(problem, r"\boxed{-2, 1}").status == "correct"
-    assert Math().verify(problem, r"\boxed{-2}").status == "wrong"
-
-
 def test_a_text_that_is_twice_in_math_is_once_in_dev(tmp_path):
     data = jsonl(tmp_path / "f.jsonl", [of_math(1), of_math(1), of_math(2)])
     task = Math(data, math500=jsonl(tmp_path / "m.jsonl", [of_math500(1)]))
