@@ -65,19 +65,6 @@ def test_with_json_stdout_holds_the_json_alone_whatever_plugins_print(tmp_path):
 
 
 @pytest.mark.slow
-def test_with_json_what_plugins_print_in_workers_reaches_no_stdout(tmp_path):
-    eager = "from harness_plugins.executors import local\nlocal.ALONE_S = local.START_S = -1.0\n"
-    eager += "from harness import Sampler, hookimpl\n\n\n@hookimpl\ndef register_samplers(register):\n"
-    (tmp_path / "eager.py").write_text(eager + "    register('eager', Sampler)\n")
-    fixed = ("--task", "colours", "--engine", "toy", "--plugin", TOY, "--store", tmp_path, "--data", "4")
-    workers = ("--plugin", tmp_path / "eager.py", "--executor", "local:workers=2")
-    done = loud("run", *fixed, *workers, "--selector", "loud")
-    assert [row["selector"] for row in json.loads(done.stdout)] == ["loud"]
-    assert done.stderr.count("written in rank") >= 4
-    assert done.stderr.count("printed in import") >= 3  # here and in two workers
-
-
-@pytest.mark.slow
 def test_with_a_limit_a_selector_that_hangs_or_dies_is_ended_and_named_and_the_next_goes_on(run):
     outcome = run("sleeps dies spinsinc sound", "--rank-timeout", "3", "--data", "2")
     assert outcome.code == 1

@@ -19,7 +19,6 @@ from support.task_files import parquet
 from harness import HarnessError
 from harness.stages.verify import graded
 from harness_tasks.evalplus_tasks import UNSAFE_EXEC, HumanEvalPlus, MbppPlus
-from harness_tasks.sandbox import shared_sandbox
 
 pytestmark = pytest.mark.usefixtures("ground_truth_cache")
 
@@ -107,12 +106,6 @@ def test_the_verdict_depends_on_the_programs_text_alone(mbpp, problem):
 # The check before a run
 
 
-def test_the_check_says_which_sandbox_grades(mbpp):
-    assert mbpp.check() == shared_sandbox().remark
-    assert mbpp.check().startswith("sandbox: ")
-    assert mbpp.conditions() == {"sandbox": shared_sandbox().tier}
-
-
 def test_unconfined_grading_must_be_asked_for_and_reaches_workers_which_need_no_torch(mbpp, problem, monkeypatch):
     monkeypatch.setenv("HARNESS_SANDBOX_TIER", "none")
     monkeypatch.setenv(UNSAFE_EXEC, "left over")
@@ -170,24 +163,14 @@ def test_a_faulty_row_is_named(tmp_path):
         assert refusal_of(task.problems, "test").startswith(f"mbppplus: data {task.data}, line 2: {complaint}")
 
 
-@pytest.fixture
-def evalplus_cache(tmp_path, monkeypatch):
-    """The folder where evalplus looks for its release files, empty."""
-    monkeypatch.setattr("evalplus.data.utils.CACHE_DIR", str(tmp_path))
-    return tmp_path
-
-
-def test_without_network_the_release_file_and_the_way_round_are_named(evalplus_cache, monkeypatch, capfd):
+def test_a_release_file_that_is_out_of_reach_or_damaged_is_named_with_the_way_round(tmp_path, monkeypatch, capfd):
+    monkeypatch.setattr("evalplus.data.utils.CACHE_DIR", str(tmp_path))  # where evalplus looks for its release files
     monkeypatch.setenv("https_proxy", "http://127.0.0.1:9")  # nothing listens there
     line = refusal_of(HumanEvalPlus().problems, "test")
     assert line.startswith("humanevalplus: https://github.com/evalplus/humanevalplus_release/releases/")
     assert "HumanEvalPlus.jsonl.gz" in line
     assert line.endswith("give the file with --data FILE")
     assert capfd.readouterr().out == ""  # evalplus prints; stdout may be JSON
-
-
-def test_a_damaged_release_file_is_refused(evalplus_cache):
-    path = evalplus_cache / "MbppPlus-v0.2.0.jsonl"
-    path.write_text(json.dumps(ROW))
+    (tmp_path / "MbppPlus-v0.2.0.jsonl").write_text(json.dumps(ROW))
     with pytest.raises(HarnessError, match=r"^mbppplus: .* is not MbppPlus v0\.2\.0: delete it, or give --data FILE$"):
         MbppPlus().problems("test")

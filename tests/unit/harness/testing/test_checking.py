@@ -1,6 +1,7 @@
-"""How a check ends: what a failure says, what waits for it, and what the kit leaves as it was."""
+"""How a check ends: what a failure says, what waits for it, what the kit leaves; and `equivariance.py`."""
 
 import random
+from collections import Counter
 from unittest import SkipTest
 
 import numpy as np
@@ -11,6 +12,8 @@ from support.paths import ROOT
 from support.processes import printed_by
 
 from harness.testing import ConformanceError, Inapplicable, checks, findings, global_rngs
+from harness.testing.checking import Violation
+from harness.testing.equivariance import require_equivariant
 
 
 def check_named(name, kind="selector"):
@@ -49,3 +52,31 @@ def test_the_kit_loads_neither_a_test_framework_nor_torch_nor_a_plugin():
     code += "print(sorted({'pytest', 'hypothesis', 'torch', 'transformers', 'sklearn'} & set(sys.modules)))"
     code += "\nprint(any(name.startswith('harness_') for name in sys.modules))"
     assert printed_by(code).split("\n")[:2] == ["[]", "False"]
+
+
+def test_a_random_ranker_is_judged_by_the_distribution_of_its_picks():
+    class Biased(Sound):
+        bias = 0.35
+
+        def rank(self, pool, rng):
+            order = rng.permutation(len(pool))
+            at = int(np.flatnonzero(order == 0)[0])
+            if rng.random() < self.bias:
+                order[[0, at]] = order[[at, 0]]
+            yield from order.tolist()
+
+    with pytest.raises(Violation, match="changes the distribution of the pick number 1"):
+        require_equivariant(Biased())
+    Biased.bias = 0.0
+    require_equivariant(Biased())
+
+
+def test_a_deterministic_ranker_may_break_ties_by_the_lowest_index():
+    class ByCluster(Sound):
+        """Clusters of answers by size, ties to the first to come; within one as they come."""
+
+        def rank(self, pool, rng):
+            size = Counter(pool.answers)
+            yield from sorted(range(len(pool)), key=lambda i: (-size[pool.answers[i]], i))
+
+    require_equivariant(ByCluster())

@@ -64,11 +64,8 @@ def test_a_completion_goes_on_behind_brackets_strings_and_its_own_attributes():
     assert completion(f"{body}\n\ntotal.more = 2\nprint(total)") == 13
 
 
-def test_only_a_prompt_that_begins_the_function_is_continued():
+def test_only_a_prompt_that_begins_the_function_is_continued_also_by_a_variable_of_its_name():
     assert program_in(BODY, "total", '"""\nWrite a function to sum.\nassert total([1]) == 1\n"""\n') is None
-
-
-def test_a_local_variable_named_as_the_function_does_not_make_a_body_a_program():
     assert program_in("    total = 0\n    return total\n", "total", PROMPT).startswith(PROMPT)
 
 
