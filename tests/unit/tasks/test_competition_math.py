@@ -1,4 +1,4 @@
-"""MATH, MATH-500 and GSM8K: ids, splits, worked examples; and what all tasks with final answers share."""
+"""MATH, MATH-500 and (`gsm8k.py`) GSM8K: ids, splits, worked examples; and what all tasks with final answers share."""
 
 from __future__ import annotations
 

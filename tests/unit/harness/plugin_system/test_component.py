@@ -1,4 +1,4 @@
-"""From text on a command line to a built component and back; what selectors pick; and engines of the old form."""
+"""From text on a command line to a built component and back; and `picks.py` and `older_engines.py`."""
 
 from dataclasses import dataclass
 from types import SimpleNamespace

@@ -120,10 +120,12 @@ def test_the_reference_is_what_the_last_box_holds():
     assert {solution: boxed(solution) for solution in BOXED} == BOXED
 
 
-def test_a_solution_without_an_answer_is_refused(tmp_path):
+def test_a_solution_without_an_answer_is_refused_and_one_that_ends_in_several_has_all(tmp_path):
     for solution in ("It is 5.", r"$\boxed{}$", r"$\boxed{5$"):
         data = jsonl(tmp_path / "f.jsonl", [{"problem": "p", "solution": solution}])
         assert r"line 1: column 'solution' has no \boxed{...}" in refusal_of(Math(data).problems, "test")
+    several = [{"problem": "p", "solution": r"So $x = \boxed{1}$ and $\boxed{-2}$."}]
+    assert references(Math(jsonl(tmp_path / "f.jsonl", several)).problems("test")) == [r"\boxed{1}, \boxed{-2}"]
 
 
 def test_a_text_that_is_twice_in_math_is_once_in_dev(tmp_path):

@@ -45,18 +45,14 @@ def test_a_line_separator_inside_a_text_does_not_end_the_row(tmp_path):
     assert Gsm8k(str(path)).problems("test")[0].prompt == row["question"]
 
 
-def test_the_revision_is_the_hash_of_the_files_bytes(tmp_path):
+def test_the_revision_is_the_hash_of_the_files_bytes_and_a_tilde_is_the_home_folder(tmp_path, monkeypatch):
+    monkeypatch.setenv("HOME", str(tmp_path))
+    path = tmp_path / "f.jsonl"
     for rows in (SUMS, [DEBT]):
-        path = tmp_path / "f.jsonl"
         task = Gsm8k(jsonl(path, rows))
         assert task.revision == f"sha256:{hashlib.sha256(path.read_bytes()).hexdigest()[:16]}"
-
-
-def test_a_tilde_is_the_home_folder(tmp_path, monkeypatch):
-    monkeypatch.setenv("HOME", str(tmp_path))
-    jsonl(tmp_path / "f.jsonl", SUMS)
-    assert len(Gsm8k("~/f.jsonl").problems("test")) == 3
-    assert Gsm8k("~/f.jsonl").revision == Gsm8k(str(tmp_path / "f.jsonl")).revision
+        assert Gsm8k("~/f.jsonl").revision == task.revision
+        assert len(Gsm8k("~/f.jsonl").problems("test")) == len(rows)
 
 
 def test_a_faulty_file_is_refused_in_one_line_that_says_where(tmp_path):
