@@ -91,3 +91,25 @@ def test_picks_are_made_as_far_as_they_are_pulled(monkeypatch):
 
 def test_a_device_that_is_not_there_is_refused_before_anything_is_ranked():
     assert refusal_of(RepExp, device="abacus").startswith("repexp: device 'abacus' cannot be used on this machine (")
+
+
+@pytest.mark.parametrize("renew", [10, 10**9])
+@pytest.mark.parametrize("scale", [1e-3, 1.0, 1e60])
+def test_bounds_stay_bounds_and_are_nearly_exact_once_computed_anew(renew, scale, monkeypatch):
+    h = scale * mixture(np.random.default_rng(22), 1500).astype(np.float64)
+    excess, activate_largest = [], elliptical._Greedy._activate_largest
+
+    def checked(self, forced):
+        if self.factor is not None:
+            left = self.bound > -np.inf
+            exact = np.square(self.h[left].astype(np.float64) @ self.factor).sum(axis=1)
+            assert (self.bound[left] >= exact * (1 - 1e-9)).all()
+            excess.append(np.median(self.bound[left] / exact) - 1)
+        activate_largest(self, forced)
+
+    monkeypatch.setattr(elliptical, "RENEW", renew)
+    monkeypatch.setattr(elliptical, "STALE", 1e-4)
+    monkeypatch.setattr(elliptical._Greedy, "_activate_largest", checked)
+    ranked(RepExp(lam=scale**2), pool_of(embeddings=h))
+    assert len(excess) > 5
+    assert (max(excess) < 1e-3) == (renew == 10)

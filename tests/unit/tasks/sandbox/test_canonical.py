@@ -82,3 +82,8 @@ def test_long_text_is_refused_before_it_is_made():
     assert len(encode("x" * 996, 1000)) == 999
     with pytest.raises(TooLong):
         encode("x" * 997, 1000)
+
+
+def test_a_long_list_or_tuple_has_the_digest_of_its_whole_text():
+    for value in ([*range(2500)], tuple(range(1000)), [], ()):
+        assert digest(value) == "h" + hashlib.sha256(encode_loosely(value).encode()).hexdigest()
