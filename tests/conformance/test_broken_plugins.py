@@ -4,14 +4,14 @@ import pytest
 from support.broken import BY_KIND, Sound, SoundOnVectors
 from support.broken_engines import SoundEngine
 from support.broken_plugins import MODULES
-from support.broken_tasks import Lamps
+from support.broken_tasks import Ending, Lamps
 from support.toy import Letters
 
 from harness import Sampler
 from harness.testing import KINDS, ConformanceError, checks, findings, selector_checks
 
 SOUND = [
-    *(("selector", Sound), ("selector", SoundOnVectors), ("task", Lamps)),
+    *(("selector", Sound), ("selector", SoundOnVectors), ("task", Lamps), ("task", Ending)),
     *(("sampler", Sampler), ("embedder", Letters), ("engine", SoundEngine)),
 ]
 

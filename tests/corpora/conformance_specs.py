@@ -1,4 +1,4 @@
-"""What the conformance kit is tried on: the outside data of tasks, selectors made quick, variants of selectors."""
+"""What the conformance kit is tried on: the outside data of tasks, variants of selectors."""
 
 DATA = {
     "mbppplus": "MbppPlus-v0.2.0.jsonl.gz",
@@ -11,7 +11,6 @@ DATA = {
     "dapo-math": "dapo-math-17k.parquet",
     "dapo-aime": "aime25_qwq.jsonl",
 }
-QUICK = {"rnd": "rnd:steps=1,width=8"}  # the kit ranks 500 pools and more: 30 s by default
 VARIANTS = ["repexp:first=max", "kcenter:first=max", "dpp-map:kernel=cosine", "dpp-map:first=max", "k-dpp:kernel=rbf"]
 VARIANTS += ["facility-location:similarity=rbf", "facility-location:similarity=euclidean", "length:first=long"]
 VARIANTS += ["answer-round-robin:order=random,unanswered=cluster", "dedup:by=answer", "ngram-coverage:weights=idf"]

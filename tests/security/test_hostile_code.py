@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import sys
-from dataclasses import replace
 
 import pytest
 from support import hostile_code as hostile
@@ -34,11 +33,6 @@ def attacked(tier: str | None, uid: int, which: str) -> list[str]:
     return outcome["complaints"]
 
 
-def test_the_corpus_is_large_and_every_attack_has_a_name_of_its_own():
-    names = [attack.name for attack in hostile.QUICK + hostile.LONG]
-    assert len(names) == len(set(names)) > 100
-
-
 def test_every_sixth_attack_fails_in_the_tier_that_is_used_here():
     assert attacked(None, os.getuid(), "some") == []
 
@@ -60,16 +54,6 @@ def test_no_attack_on_time_succeeds():
     assert attacked(None, os.getuid(), "long") == []
 
 
-@pytest.mark.slow
-def test_hostile_results_are_bounded_where_only_digests_are_asked_for():
-    suite = replace(hostile.SUITE, digest=[True] * 3)
-    with Sandbox(2, unsafe_exec=True) as sandbox:
-        runs = sandbox.run_all(suite, [attack.program for attack in hostile.RESULTS], stop_at_raise=False)
-        assert not [run for run in runs if run.status == "error"]
-        assert all(text[0] in "hXE" for run in runs for text in run.results)
-        assert sandbox.run_all(hostile.SUITE, [hostile.HONEST])[0].results == hostile.EXPECTED
-
-
 def test_hostile_sources_neither_stop_nor_change_the_normal_forms_of_their_neighbours():
     honest = [f"def f( x ):\n    return x+{n}  # comment" for n in range(len(hostile.SOURCES))]
     programs = [text for pair in zip(honest, hostile.SOURCES, strict=True) for text in (pair[0], pair[1].program)]
@@ -79,17 +63,3 @@ def test_hostile_sources_neither_stop_nor_change_the_normal_forms_of_their_neigh
     parsed = {attack.name for attack, form in zip(hostile.SOURCES, forms[1::2], strict=True) if form is not None}
     assert {"empty", "no function", "decorators", "spaces"} <= parsed
     assert not {"NUL", "lone surrogate", "parentheses", "brackets", "a sum of 2 MB", "no text"} & parsed
-
-
-def test_the_surroundings_notice_what_an_attack_does():
-    """The corpus proves nothing unless the traps work: the same deeds, done from here, are seen."""
-    with hostile.surroundings() as around:
-        assert around.damage() == []
-        around.victim.write_text("changed")
-        (around.folder / "new").touch()
-        around.udp.sendto(b"x", around.udp.getsockname())
-        with hostile.socket.socket() as caller:
-            caller.connect(around.tcp.getsockname())
-            around.process.kill()
-            around.process.wait()
-            assert len(around.damage()) == 4

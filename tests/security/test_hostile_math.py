@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import os
 import time
-from pathlib import Path
 
 import pytest
 from corpora.hostile_math import BOXED, PAYLOADS, RESPONSES
@@ -57,37 +56,16 @@ def test_no_code_in_an_answer_or_a_reference_is_run(tmp_path):
     assert algebra_is_graded()
 
 
-def test_a_batch_of_attacks_leaves_the_honest_answers_among_them_right():
-    honest = [boxed(rf"\frac{{1}}{{\tan x}} + {n} - {n}") for n in range(6)]
-    hanging = [boxed("((9!)!)!"), boxed("(x+1)^{100000}"), boxed(r"\prod_{k=1}^{10^8} (1+\frac{1}{k^2})")]
-    mixed = [honest[0], hanging[0], honest[1], hanging[1], honest[2], hanging[2], *honest[3:]]
-    verdicts = TASK.verify_all(COT, mixed)
-    assert [verdict.status for verdict in verdicts] == ["correct", "wrong"] * 3 + ["correct"] * 3
-
-
 # The bound on the CPU seconds of a problem's checks
 
 BOMBS = [boxed(rf"((9!)!)!\cot x + {number}") for number in range(10)]
 HONEST = boxed(r"\frac{1}{\tan x} + 123456 - 123456")
 
 
-def spent_in_children():
-    """CPU seconds of the checker's children, also of those that have ended."""
-    checker, *children = shared_workers().pids()
-
-    def ticks(pid, first):
-        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-        return int(fields[first]) + int(fields[first + 1])
-
-    return (ticks(checker, 13) + sum(ticks(child, 11) for child in children)) / os.sysconf("SC_CLK_TCK")
-
-
 def test_the_bombs_of_a_problem_share_a_bound_and_the_rest_are_errors(monkeypatch):
     monkeypatch.setattr(math_task, "PROBLEM_CPU_S", 1.9)  # 10 tries of 0.1 s, then 5 of 0.2 s
     assert algebra_is_graded()
-    before = spent_in_children()
     verdicts = TASK.verify_all(COT, [*BOMBS, HONEST])
-    assert spent_in_children() - before < 1.9 + 0.2 * len(os.sched_getaffinity(0)) + 0.5
     over = "not checked: other answers to this problem used up the math checker's 1.9 CPU seconds"
     assert verdicts == [
         *[Verdict("wrong", "checker timeout", "boxed, math-verify")] * 5,

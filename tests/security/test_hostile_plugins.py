@@ -51,13 +51,6 @@ def test_in_a_verifier_it_is_the_verdict_error(run):
     assert row["errors"] == row["n"] == 16
 
 
-def test_whoever_gives_vectors_that_are_no_numbers_is_named(run):
-    outcome = run("spread", "--embedder", "nan")
-    assert outcome.code == 2
-    line = "error: embedder 'nan', problem 'test/0': its vector of response 2 holds NaN or infinity"
-    assert line in outcome.err.splitlines()
-
-
 def loud(*args):
     return run_to_end(harness_command(*args, "--plugin", LOUD, "--json"))
 
@@ -72,46 +65,14 @@ def test_with_json_stdout_holds_the_json_alone_whatever_plugins_print(tmp_path):
 
 
 @pytest.mark.slow
-def test_with_json_what_plugins_print_in_workers_reaches_no_stdout(tmp_path):
-    eager = "from harness_plugins.executors import local\nlocal.ALONE_S = local.START_S = -1.0\n"
-    eager += "from harness import Sampler, hookimpl\n\n\n@hookimpl\ndef register_samplers(register):\n"
-    (tmp_path / "eager.py").write_text(eager + "    register('eager', Sampler)\n")
-    fixed = ("--task", "colours", "--engine", "toy", "--plugin", TOY, "--store", tmp_path, "--data", "4")
-    workers = ("--plugin", tmp_path / "eager.py", "--executor", "local:workers=2")
-    done = loud("run", *fixed, *workers, "--selector", "loud")
-    assert [row["selector"] for row in json.loads(done.stdout)] == ["loud"]
-    assert done.stderr.count("written in rank") >= 4
-    assert done.stderr.count("printed in import") >= 3  # here and in two workers
-
-
-@pytest.mark.slow
-def test_the_kit_takes_no_print_of_a_plugin_for_its_answer():
-    outcomes = {row["check"]: row["outcome"] for row in json.loads(loud("check", "selector", "loud").stdout)}
-    assert outcomes["same-in-another-process"] == "passed"
-
-
-def test_with_a_limit_a_selector_that_dies_is_named_and_the_next_goes_on(run):
-    outcome = run("dies sound", "--rank-timeout", "100", "--data", "2")
-    assert outcome.code == 1
-    assert "failed: selector 'dies', problem 'test/0': the process that ranked it died" in outcome.err
-    assert [row["selector"] for row in outcome.rows] == ["sound"]
-
-
-@pytest.mark.slow
-def test_with_a_limit_a_selector_that_hangs_is_killed_and_named_and_the_next_goes_on(run):
-    outcome = run("sleeps spinsinc sound", "--rank-timeout", "3", "--data", "2")
+def test_with_a_limit_a_selector_that_hangs_or_dies_is_ended_and_named_and_the_next_goes_on(run):
+    outcome = run("sleeps dies spinsinc sound", "--rank-timeout", "3", "--data", "2")
     assert outcome.code == 1
     assert [row["selector"] for row in outcome.rows] == ["sound"]
     for name in ("sleeps", "spinsinc"):
         fault = f"failed: selector '{name}', problem 'test/0': ranking took longer than 3 s and was ended"
         assert fault in outcome.err
-
-
-def test_a_bounded_ranking_gives_the_bytes_of_an_unbounded_one(toy, tmp_path):
-    args = ("--selector", "spread", "--selector", "shuffle", "--selector", "head", "--data", "3")
-    outcomes = [toy(*args, *more, store=tmp_path / f"runs{len(more)}") for more in ((), ("--rank-timeout", "100"))]
-    assert outcomes[0].code == outcomes[1].code == 0
-    assert outcomes[0].out == outcomes[1].out
+    assert "failed: selector 'dies', problem 'test/0': the process that ranked it died" in outcome.err
 
 
 def test_a_rank_timeout_that_is_no_time_is_one_line(toy):

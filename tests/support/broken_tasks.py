@@ -162,6 +162,37 @@ class ByHeart(Lamps):
         return correct() if self.answer(problem, response) == "red" else wrong()
 
 
+class Ending(Lamps):
+    """It reads how a response ended, soundly: one that was cut off is wrong and has no answer."""
+
+    reads_finish = True
+
+    def answer(self, problem, response, *, finish=""):
+        return None if finish == "length" else super().answer(problem, response)
+
+    def verify(self, problem, response, *, finish=""):
+        return wrong("cut off") if finish == "length" else super().verify(problem, response)
+
+    def verdict_key(self, problem, response, answer, *, finish=""):
+        return f"{finish} {response}"
+
+
+@broken("task", "contract")
+class Deaf(Ending):
+    """Says that it reads how responses ended, and does not take it."""
+
+    def verify(self, problem, response):
+        return super().verify(problem, response)
+
+
+@broken("task", "equal-keys-equal-verdicts")
+class Keyless(Ending):
+    """Leaves how a response ended out of its key."""
+
+    def verdict_key(self, problem, response, answer, *, finish=""):
+        return response
+
+
 # Samplers
 
 

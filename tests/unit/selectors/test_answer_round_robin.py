@@ -1,4 +1,4 @@
-"""Answer round-robin: one response of each answer in turn, the commonest answer first."""
+"""Answer round-robin, one response of each answer in turn; and `dedup.py`, uniform selection without repeats."""
 
 from collections import Counter
 from itertools import permutations
@@ -6,9 +6,11 @@ from itertools import permutations
 import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
-from support.selector_pools import after, assert_equally_often, assert_law, pool_of, ranked
+from support.selector_pools import after, assert_equally_often, assert_law, mixed_pool, pool_of, ranked
 
 from harness_selectors.answer_round_robin import AnswerRoundRobin
+from harness_selectors.dedup import Dedup
+from harness_selectors.uniform import Uniform
 
 ANSWERS = st.lists(st.sampled_from(["1", "2", "3", "4", None]), min_size=1, max_size=12)
 
@@ -60,3 +62,25 @@ def test_an_answer_has_had_as_many_turns_as_responses_with_it_were_verified():
     for seed in range(10):
         order = after(AnswerRoundRobin(), pool_of(answers=answers), (1, 3, 6, 7), seed)
         assert [answers[index] for index in order] == ["b", "b", "a", "a"]  # a has had two turns, b none
+
+
+def test_it_is_uniform_with_the_repeats_moved_to_the_end():
+    pool = mixed_pool(50)
+    for selector, keys in ((Dedup(), pool.texts), (Dedup(by="answer"), pool.answers)):
+        firsts, repeats, seen = [], [], {None}
+        for index in ranked(Uniform(), pool, 8):
+            (repeats if keys[index] in seen else firsts).append(index)
+            seen.add(keys[index])
+        assert ranked(selector, pool, 8) == firsts + repeats
+
+
+def test_trailing_whitespace_makes_no_other_text_and_leading_does():
+    pool = pool_of(["x", "x \n", " x"])
+    assert all(2 in ranked(Dedup(), pool, seed)[:2] for seed in range(8))
+
+
+def test_repeats_of_what_was_verified_come_after_all_that_is_new():
+    pool = pool_of(["a", "b ", "b", "c", "a", "d"])
+    for seed in range(10):
+        order = after(Dedup(), pool, (1, 0), seed)
+        assert (set(order[:2]), set(order[2:])) == ({3, 5}, {2, 4})

@@ -5,9 +5,8 @@ from functools import partial
 import numpy as np
 import pytest
 from scipy.spatial.distance import cdist
-from support.selector_pools import after, ranked, recorded
+from support.selector_pools import after, ranked
 from support.vector_pools import (
-    FAMILIES,
     assert_greedy,
     large_pool,
     on_every_family,
@@ -16,7 +15,6 @@ from support.vector_pools import (
     vector_pool,
 )
 
-from harness_selectors import facility_location
 from harness_selectors.facility_location import (
     FacilityLocation,
     reference_gains,
@@ -25,7 +23,6 @@ from harness_selectors.facility_location import (
 )
 
 every_kind = pytest.mark.parametrize("kind", ["cosine", "rbf", "euclidean"])
-their_warnings = pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning")  # numpy of their day
 
 
 def test_the_reference_gains_are_those_of_the_objective():
@@ -57,11 +54,6 @@ def test_a_large_pool_has_the_order_of_the_reference():
     assert ranked(FacilityLocation(), vector_pool(h))[:50] == reference_order(reference_similarities(h, "cosine"), 50)
 
 
-def test_a_bandwidth_given_takes_the_place_of_the_median():
-    pool = vector_pool(large_pool()[:200])
-    assert ranked(FacilityLocation("rbf", 0.5), pool) != ranked(FacilityLocation("rbf"), pool)
-
-
 def test_what_gains_nothing_is_ranked_by_index():
     """Rows of a cluster differ by less than float32 similarities can tell."""
     rng = np.random.default_rng(29)
@@ -70,12 +62,3 @@ def test_what_gains_nothing_is_ranked_by_index():
     order = ranked(FacilityLocation("rbf", bandwidth=12), vector_pool(h))
     assert sorted(which[order[:8]]) == list(range(8))
     assert order[8:] == sorted(order[8:])
-
-
-def test_nothing_is_computed_before_the_first_pick_and_one_matrix_for_it(monkeypatch):
-    sizes = recorded(monkeypatch, facility_location, "symmetric_matrix", lambda matrix, *_: len(matrix))
-    ranking = FacilityLocation().rank(vector_pool(FAMILIES["duplicated"]), np.random.default_rng(0))
-    assert sizes == []
-    next(ranking)
-    list(ranking)
-    assert sizes == [9]

@@ -35,10 +35,3 @@ def test_a_large_pool_has_the_order_of_the_reference(kind):
     h = large_pool() if kind == "wide clusters" else tight.astype(np.float32)
     order = ranked(KCenter(), vector_pool(h))
     assert order == reference_order(h, order[:1])
-
-
-def test_more_verified_than_a_block_holds_are_all_taken():
-    h, verified = large_pool(), list(range(0, 1500, 2))
-    left = np.arange(1, 1500, 2)
-    first = after(KCenter(), vector_pool(h), verified)[0]
-    assert first == left[reference_distances(h, verified)[left].argmax()]

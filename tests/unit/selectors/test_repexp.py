@@ -5,7 +5,7 @@ from functools import partial
 import numpy as np
 import pytest
 from support.selector_pools import after, pool_of, ranked
-from support.vector_pools import FAMILIES, assert_greedy, large_pool, on_every_family, vector_pool
+from support.vector_pools import FAMILIES, assert_greedy, on_every_family
 
 from harness_selectors.numerics import elliptical, elliptical_bounds
 from harness_selectors.repexp import RepExp, reference_bonuses, reference_order
@@ -85,14 +85,3 @@ def test_the_bonuses_of_picks_are_those_at_their_turns():
     h = np.random.default_rng(6).normal(size=(8, 5))
     expected = [reference_bonuses(h, 0.7, range(k))[k] for k in range(8)]
     assert RepExp(lam=0.7).bonuses(h) == pytest.approx(expected, rel=1e-9)
-
-
-def test_all_copies_of_a_row_but_those_verified_are_still_offered():
-    h = np.repeat(np.eye(3, dtype=np.float32), 2, axis=0)
-    assert after(RepExp(), pool_of(embeddings=h), [3, 0, 1]) == [4, 2, 5]
-
-
-def test_more_verified_than_a_block_holds_are_all_taken():
-    h, verified, left = large_pool(), list(range(0, 1500, 2)), np.arange(1, 1500, 2)
-    best = reference_bonuses(h, 1.0, verified)[left]
-    assert best[left == after(RepExp(), vector_pool(h), verified)[0]] >= best.max() * (1 - 1e-6)

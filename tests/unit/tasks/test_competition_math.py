@@ -1,14 +1,18 @@
-"""MATH and MATH-500: ids, order, splits, the file of the other split, worked examples."""
+"""MATH, MATH-500 and (`gsm8k.py`) GSM8K: ids, splits, worked examples; and what all tasks with final answers share."""
 
 from __future__ import annotations
 
-from support.json_lines import read_json_lines
+import re
+
+import pytest
 from support.refusals import refusal_of
-from support.task_files import clone_of_math, ids, jsonl, of_math, of_math500, references
+from support.task_files import HUBS, SUM, clone_of_math, ids, jsonl, of_math, of_math500, references
 
 from harness import Problem
-from harness_tasks.competition_math import MATH, Math, Math500
-from harness_tasks.data.math_rows import boxed
+from harness_tasks.aime import Aime24, Aime25
+from harness_tasks.competition_math import INSTRUCTION, MATH, Math, Math500
+from harness_tasks.dapo import DapoAime, DapoMath
+from harness_tasks.gsm8k import Gsm8k
 
 
 def test_a_clones_configs_come_in_alphabetical_order_and_dev_is_math_500_by_text(tmp_path):
@@ -37,23 +41,78 @@ def test_the_file_of_the_other_split_is_refused(tmp_path):
     assert len(train.problems("train")) == 7500
 
 
-def test_the_published_math_500_has_all_problems_and_the_references_of_its_solutions(shared_data):
-    data = shared_data / "tasks/math500.jsonl"
-    problems = Math500(str(data)).problems("test")
-    assert (len(problems), len(set(ids(problems)))) == (500, 500)
-    assert (problems[0].id, problems[-1].id) == ("test/precalculus/807.json", "test/geometry/615.json")
-    assert references(problems) == [boxed(row["solution"]) for row in read_json_lines(data)]
+def test_dev_is_the_first_512_and_rl_test_the_rest(tmp_path):
+    data = jsonl(tmp_path / "f.jsonl", [{"question": f"{i}?", "answer": f"#### {i}"} for i in range(600)])
+    assert ids(Gsm8k(data).problems("dev")) == [f"test-{i}" for i in range(512)]
+    assert ids(Gsm8k(data).problems("rl-test")) == [f"test-{i}" for i in range(512, 600)]
+
+
+def test_a_solution_without_its_mark_is_refused(tmp_path):
+    for answer in ("It is 5.", "#### "):
+        data = jsonl(tmp_path / "f.jsonl", [SUM, {"question": "q", "answer": answer}])
+        line = refusal_of(Gsm8k(data).problems, "test")
+        assert line.endswith(f"line 2: column 'answer' must end in '#### ' and a number, got {answer!r}")
+
+
+def test_the_published_files_have_all_problems_and_whole_numbers_and_are_not_swapped(shared_data):
+    train, test = (Gsm8k(str(shared_data / f"tasks/gsm8k_{split}.jsonl")) for split in ("train", "test"))
+    assert ids(train.problems("train")) == [f"train-{i}" for i in range(7473)]
+    problems = test.problems("test")
+    assert ids(problems) == [f"test-{i}" for i in range(1319)]
+    assert all(re.fullmatch("-?[0-9]+", problem.reference) and problem.prompt.strip() for problem in problems)
+    assert references(problems[:3]) == ["18", "3", "70000"]
+    assert test.problems("dev") + test.problems("rl-test") == problems
+    assert "7,473 rows, as split 'train' has" in refusal_of(train.problems, "dev")
+    assert "1,319 rows, as split 'test' has" in refusal_of(test.problems, "train")
 
 
 def test_each_worked_example_ends_in_an_answer_that_the_grader_reads():
-    problem = Problem("x", "How many?", "1")
+    problem, competition = Problem("x", "How many?", "1"), ("4", r"\frac{5}{12}", r"18\pi", "9")
     assert Math().plain(problem) == Math500().plain(problem)
-    *examples, last = Math500().plain(problem).split("\n\n")
-    assert last == "Problem: How many?\nSolution:"
-    for example, gold in zip(examples, ("4", r"\frac{5}{12}", r"18\pi", "9"), strict=True):
-        text, solution = example.split("\nSolution: ")
-        assert text.startswith("Problem: ")
-        assert rf"The answer is $\boxed{{{gold}}}$." in solution
-        for response in (solution, f"{solution}\n\n{Math500().plain(problem)} 1"):
-            assert Math500().verify(Problem("x", "", gold), response).status == "correct"
-        assert Math500().audit(Problem("x", "", gold), solution).status == "correct"
+    for task, golds, texts, end in (
+        (Math500(), competition, "Problem", "Solution"),
+        (Gsm8k(), ("52", "60", "22", "16"), "Question", "Answer"),
+    ):
+        plain = task.plain(problem)
+        *examples, last = plain.split("\n\n")
+        assert last == f"{texts}: How many?\n{end}:"
+        for example, gold in zip(examples, golds, strict=True):
+            text, solution = example.split(f"\n{end}: ")
+            assert text.startswith(f"{texts}: ")
+            gold_problem = Problem("x", "", gold)
+            assert task.verify(gold_problem, solution).status == task.audit(gold_problem, solution).status == "correct"
+            assert task.verify(gold_problem, f"{solution}\n\n{plain} 1").status == "correct"
+
+
+COIN = Problem("x", "A coin {odd} is thrown. What is $\\frac{1}{2}$?", "1")
+
+
+def test_a_problem_is_asked_for_in_the_papers_words():
+    words = dict.fromkeys(HUBS, r"Let's think step by step and output the final answer within \boxed{}.")
+    words[Gsm8k] = 'Let\'s think step by step and output the final answer after "####".'
+    messages = {task: task().messages(COIN) for task in HUBS}
+    assert messages == {task: [{"role": "user", "content": f"{COIN.prompt} {words[task]}"}] for task in HUBS}
+
+
+def test_a_base_model_sees_a_competition_problem_alone():
+    for task in (Aime24, Aime25, DapoMath, DapoAime):
+        assert task().plain(COIN) == f"Problem: {COIN.prompt}\n{INSTRUCTION}\nSolution:"
+
+
+def test_the_papers_settings_are_recorded():
+    for task, n, max_tokens in ((Gsm8k, 6400, 512), (Math, 6400, 512), (Math500, 6400, 512), (Aime25, 8192, 8192)):
+        assert task.paper == {"n": n, "max_tokens": max_tokens, "sampler": {}, "task": {"fallback": "no"}}
+    for task in (Gsm8k, Math, DapoAime):
+        assert task().rl["reward"] == "strict"
+        assert {task().rl[part] for part in ("train", "dev", "test")} <= set(task.splits)
+
+
+def test_the_revision_of_the_hubs_data_is_a_whole_commit():
+    assert {task: task().revision for task in HUBS} == {task: hub.revision for task, hub in HUBS.items()}
+    assert {len(hub.revision) for hub in HUBS.values()} == {40}
+
+
+@pytest.mark.parametrize("task", [*HUBS, DapoAime])
+def test_an_unknown_split_is_refused_with_those_there_are(task):
+    line = refusal_of(task().problems, "validation")
+    assert line.endswith(f"unknown split 'validation' (choose from {', '.join(task.splits)})")

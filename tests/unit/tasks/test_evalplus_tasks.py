@@ -14,11 +14,11 @@ import pytest
 from corpora.sum_even import FAULTY, SELF_AWARE
 from support.evalplus_problems import BEGUN, HALF, ROW, SOLUTION, block, verdicts_here, written
 from support.refusals import refusal_of
+from support.task_files import parquet
 
 from harness import HarnessError
 from harness.stages.verify import graded
 from harness_tasks.evalplus_tasks import UNSAFE_EXEC, HumanEvalPlus, MbppPlus
-from harness_tasks.sandbox import shared_sandbox
 
 pytestmark = pytest.mark.usefixtures("ground_truth_cache")
 
@@ -106,12 +106,6 @@ def test_the_verdict_depends_on_the_programs_text_alone(mbpp, problem):
 # The check before a run
 
 
-def test_the_check_says_which_sandbox_grades(mbpp):
-    assert mbpp.check() == shared_sandbox().remark
-    assert mbpp.check().startswith("sandbox: ")
-    assert mbpp.conditions() == {"sandbox": shared_sandbox().tier}
-
-
 def test_unconfined_grading_must_be_asked_for_and_reaches_workers_which_need_no_torch(mbpp, problem, monkeypatch):
     monkeypatch.setenv("HARNESS_SANDBOX_TIER", "none")
     monkeypatch.setenv(UNSAFE_EXEC, "left over")
@@ -136,36 +130,16 @@ def test_a_missing_evalplus_names_the_extra(mbpp, monkeypatch):
 # Data
 
 
-def test_prompts_say_what_is_wanted(mbpp, problem):
-    [message] = mbpp.messages(problem)
-    assert message["role"] == "user"
-    assert "one Markdown code block" in message["content"]
-    assert problem.prompt.strip() in message["content"]
-    assert mbpp.plain(problem) == problem.prompt.strip() + "\n"
-
-
-def test_settings_are_the_papers(mbpp):
-    assert (mbpp.n, mbpp.max_tokens, HumanEvalPlus.max_tokens) == (64, 768, 512)
-    assert mbpp.paper == {"n": 6400, "max_tokens": 768, "sampler": {"top_p": 0.95}}
-    assert HumanEvalPlus.paper == {}
-
-
-def parquet(tmp_path, rows):
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
-    nested = ("base_input", "plus_input")
-    rows = [{name: json.dumps(value) if name in nested else value for name, value in row.items()} for row in rows]
-    pq.write_table(pa.Table.from_pylist(rows), tmp_path / "data.parquet")
-    return str(tmp_path / "data.parquet")
-
-
 def test_local_files_of_each_kind_hold_the_same_problems(tmp_path):
     rows = [ROW, {**ROW, "task_id": "Mbpp/9002", "plus_input": {}}]
     plain = written(tmp_path, *rows)
     packed = tmp_path / "data.jsonl.gz"
     packed.write_bytes(gzip.compress(Path(plain).read_bytes()))
-    first, *others = [MbppPlus(data).problems("test") for data in (plain, str(packed), parquet(tmp_path, rows))]
+    inputs = ("base_input", "plus_input")
+    nested = [{key: json.dumps(row[key]) if key in inputs else row[key] for key in row} for row in rows]
+    first, *others = [
+        MbppPlus(data).problems("test") for data in (plain, str(packed), parquet(tmp_path / "data.parquet", nested))
+    ]
     assert others == [first] * 2
     assert [problem.id for problem in first] == ["Mbpp/9001", "Mbpp/9002"]
     assert first[0].reference == SOLUTION
@@ -189,37 +163,14 @@ def test_a_faulty_row_is_named(tmp_path):
         assert refusal_of(task.problems, "test").startswith(f"mbppplus: data {task.data}, line 2: {complaint}")
 
 
-def test_an_unknown_split_is_refused(mbpp):
-    with pytest.raises(HarnessError, match=r"^mbppplus: unknown split 'train' \(choose from test\)$"):
-        mbpp.problems("train")
-
-
-@pytest.fixture
-def evalplus_cache(tmp_path, monkeypatch):
-    """The folder where evalplus looks for its release files, empty."""
-    monkeypatch.setattr("evalplus.data.utils.CACHE_DIR", str(tmp_path))
-    return tmp_path
-
-
-def test_without_network_the_release_file_and_the_way_round_are_named(evalplus_cache, monkeypatch, capfd):
+def test_a_release_file_that_is_out_of_reach_or_damaged_is_named_with_the_way_round(tmp_path, monkeypatch, capfd):
+    monkeypatch.setattr("evalplus.data.utils.CACHE_DIR", str(tmp_path))  # where evalplus looks for its release files
     monkeypatch.setenv("https_proxy", "http://127.0.0.1:9")  # nothing listens there
     line = refusal_of(HumanEvalPlus().problems, "test")
     assert line.startswith("humanevalplus: https://github.com/evalplus/humanevalplus_release/releases/")
     assert "HumanEvalPlus.jsonl.gz" in line
     assert line.endswith("give the file with --data FILE")
     assert capfd.readouterr().out == ""  # evalplus prints; stdout may be JSON
-
-
-def test_a_damaged_release_file_is_refused(evalplus_cache):
-    path = evalplus_cache / "MbppPlus-v0.2.0.jsonl"
-    path.write_text(json.dumps(ROW))
+    (tmp_path / "MbppPlus-v0.2.0.jsonl").write_text(json.dumps(ROW))
     with pytest.raises(HarnessError, match=r"^mbppplus: .* is not MbppPlus v0\.2\.0: delete it, or give --data FILE$"):
         MbppPlus().problems("test")
-
-
-def test_the_release_file_is_taken_from_evalplus_cache(evalplus_cache, shared_data, capfd):
-    packed = (shared_data / "tasks" / "MbppPlus-v0.2.0.jsonl.gz").read_bytes()
-    (evalplus_cache / "MbppPlus-v0.2.0.jsonl").write_bytes(gzip.decompress(packed))
-    assert len(MbppPlus().problems("test")) == 378
-    assert MbppPlus().revision == "v0.2.0"
-    assert capfd.readouterr().out == ""

@@ -1,4 +1,4 @@
-"""What of a component's code its key holds: its own module and what that imports of its distribution, and no more."""
+"""What of a component's code its key holds: its module and what that imports; and `syntax_text.py`: which text."""
 
 import importlib
 import importlib.util
@@ -7,13 +7,15 @@ import sys
 
 import pytest
 from corpora.code_of_built_ins import ROWS
+from corpora.source_edits import CHANGE, GOLDEN, NO_CHANGE, SOURCE
+from support.environments import pythons
 from support.paths import ROOT
+from support.processes import run_to_end
 
 from harness.plugin_system.code_hash import code_hash, modules_of
-from harness.plugin_system.component import UNHASHED, build, described, source_hash
+from harness.plugin_system.component import UNHASHED, build, described
 from harness.plugin_system.registry import Origin, Registration, Registry, load_registry
 from harness.plugin_system.syntax_text import syntax_text
-from harness.running.importing import PoolTask
 
 
 @pytest.fixture
@@ -43,17 +45,6 @@ def test_a_built_ins_code_is_what_a_reader_finds():
         assert modules_of([component], "diversity-harness", UNHASHED.get(kind, frozenset())) == sorted(modules), name
     sandboxed = modules_of([registry.find("task", "mbppplus").load()])  # code that is sent into the sandbox counts
     assert {"harness_tasks.sandbox.inside", "harness_tasks.sandbox.child"} <= set(sandboxed)
-
-
-def test_every_built_in_has_a_hash_and_none_of_the_core():
-    registry = load_registry()
-    for kind in ("task", "selector", "embedder", "sampler"):
-        for registration in registry.of_kind(kind):
-            component = registration.load()
-            modules = modules_of([component], registration.origin.dist, UNHASHED.get(kind, frozenset()))
-            assert component.__module__ in modules
-            assert not [name for name in modules if name.split(".")[0] == "harness"]
-            assert re.fullmatch("[0-9a-f]{16}", code_hash([component], registration.origin.dist))
 
 
 def test_moving_a_file_changes_no_key(written):
@@ -147,5 +138,42 @@ def test_the_papers_sizes_and_rl_settings_are_no_part_of_a_verdicts_key():
     assert "harness_tasks.data.rl_settings" not in modules_of([math], "", without)
 
 
-def test_a_task_from_the_core_has_no_code_of_its_own():
-    assert source_hash(PoolTask([])) == ""
+def test_code_without_a_file_has_a_hash_of_its_own():
+    def made(body, doc="Picks."):
+        names = {"__name__": "notebook"}
+        helper = f"STEP = 2\ndef helper(x):\n    return {body}\n"
+        rank = f"    def rank(self, pool):\n        '{doc}'\n        return [helper(i) for i in pool]\n"
+        exec(compile(f"{helper}class Picks:\n{rank}", "<cell>", "exec"), names)
+        return names["Picks"]
+
+    assert code_hash([made("x + STEP")]) == code_hash([made("x + STEP", "Other words.")])
+    assert code_hash([made("x + STEP")]) != code_hash([made("x - STEP")])
+
+
+def edited(source, old, new):
+    assert old in source
+    return syntax_text(source.replace(old, new, 1).encode())
+
+
+def test_what_changes_no_result_changes_no_text_and_what_may_change_one_does():
+    text = syntax_text(SOURCE.encode())
+    assert [(old, new) for old, new in NO_CHANGE if edited(SOURCE, old, new) != text] == []
+    assert [(old, new) for old, new in CHANGE if edited(SOURCE, old, new) == text] == []
+
+
+def test_docstrings_count_in_a_file_that_reads_them():
+    source = 'def prompt():\n    "Solve this."\nPROMPT = prompt.__doc__\n'
+    assert edited(source, "Solve this.", "Solve that.") != syntax_text(source.encode())
+
+
+def test_every_version_of_python_writes_the_same_text(tmp_path):
+    program = (
+        "import runpy, sys; print(runpy.run_path(sys.argv[1])['syntax_text'](open(sys.argv[2], 'rb').read()).digest)"
+    )
+    (tmp_path / "source.py").write_text(SOURCE)
+    files = [ROOT / "harness" / "plugin_system" / "syntax_text.py", tmp_path / "source.py"]
+    others = {path for minor in (11, 12, 13, 14) for path in pythons(minor)}
+    runs = [run_to_end([python, "-I", "-c", program, *files]) for python in {sys.executable, *others}]
+    written = [done.stdout.strip() for done in runs if done.returncode == 0]  # a pyenv shim may stand for none
+    assert written
+    assert set(written) == {GOLDEN}

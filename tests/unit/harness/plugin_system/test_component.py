@@ -1,13 +1,19 @@
-"""From text on a command line to a built component and back."""
+"""From text on a command line to a built component and back; and `picks.py` and `older_engines.py`."""
 
 from dataclasses import dataclass
+from types import SimpleNamespace
 from typing import Literal
 
+import numpy as np
 import pytest
 from support.refusals import refusal_of
+from support.toy import Parrot
 
 from harness.plugin_system.component import build, parameters, parse_spec
+from harness.plugin_system.older_engines import with_request
+from harness.plugin_system.picks import needs, picked, require_selector, subset_of
 from harness.plugin_system.registry import Origin, Registration, Registry
+from harness.records import Sampler, SampleRequest
 
 
 @dataclass(frozen=True)
@@ -60,3 +66,44 @@ def test_a_wrong_spec_is_one_clear_line(registry):
     }
     lines = {spec: refusal_of(build, registry, "selector", spec) for spec in table}
     assert [line for spec, line in lines.items() if table[spec] not in line] == []
+
+
+def test_a_selector_has_one_of_two_methods_and_needs_columns_that_exist():
+    ranker, subset = SimpleNamespace(rank=min), SimpleNamespace(select=min, needs=())
+    assert (require_selector("x", ranker), require_selector("x", subset)) == (ranker, subset)
+    assert (needs(ranker), needs(subset)) == (("embeddings",), ())
+    assert refusal_of(require_selector, "x", 3) == "selector 'x': has neither rank(pool, rng) nor select(pool, k, rng)"
+    line = refusal_of(require_selector, "x", SimpleNamespace(rank=min, needs=("logprobs", "verdicts")))
+    assert line == "selector 'x': needs ['verdicts']; it can need 'embeddings' and 'logprobs'"
+
+
+def test_a_pick_that_is_no_new_index_of_the_pool_is_refused_when_it_arrives():
+    for second, fault in (
+        (1.0, "an index must be an integer, got 1.0"),
+        (True, "an index must be an integer, got True"),
+        (3, "index 3 is outside the pool of 3"),
+        (-1, "index -1 is outside the pool of 3"),
+        (0, "index 0 was picked twice"),
+    ):
+        arrived = picked([0, second], 3)
+        assert next(arrived) == 0
+        assert refusal_of(list, arrived) == fault
+    whole = list(picked(np.array([2, 0, 1]), 3))
+    assert (whole, {type(index) for index in whole}) == ([2, 0, 1], {int})
+    greedy = SimpleNamespace(select=lambda pool, k, rng: range(k + 1))
+    assert refusal_of(subset_of, greedy, [None] * 9, 2, None) == "select gave 3 indices for k = 2"
+
+
+class Older(Parrot):
+    def sample(self, prompts, *, n, sampler, max_tokens, seeds, states=(), report=lambda rows: None):
+        return super().sample(SampleRequest(prompts, n, sampler, max_tokens, seeds, states, report=report))
+
+
+def test_an_engine_of_the_old_form_gives_the_responses_of_the_new(capsys):
+    reported = []
+    request = SampleRequest([[], []], 3, Sampler(), 8, [1, 2], ("mean",), report=reported.append)
+    older = with_request(Older("macaw"))
+    assert "engine Older: sample(prompts, n=..., ...) is the old form" in capsys.readouterr().err
+    assert [each.texts for each in older.sample(request)] == [each.texts for each in Parrot().sample(request)]
+    assert (reported, older.name) == ([3, 3, 3, 3], "macaw")
+    assert with_request(new := Parrot()) is new

@@ -1,8 +1,7 @@
-"""Every way in which a plugin can be broken is found, named with its distribution, and stops nothing else.
+"""Every way in which a plugin can be broken or slow is found, named with its distribution, and stops nothing else."""
 
-The distributions are installed as pip installs them: a module and a .dist-info on `sys.path`.
-"""
-
+import io
+import os
 import sys
 from functools import partial
 from textwrap import dedent
@@ -10,10 +9,12 @@ from textwrap import dedent
 import pytest
 from corpora.broken_distributions import BROKEN, LAZY
 from support.distributions import write_distribution
+from support.processes import wait_for
 from support.refusals import refusal_of
 
 from harness.plugin_system.catalogue import details
 from harness.plugin_system.registry import load_registry
+from harness.plugin_system.slow_plugins import IMPORT_LIMIT, named
 
 GOOD = """
     from harness import hookimpl
@@ -35,21 +36,6 @@ def install(tmp_path, monkeypatch):
     yield partial(write_distribution, tmp_path)
     for name in [name for name in sys.modules if name.startswith("harness_throwaway")]:
         del sys.modules[name]
-
-
-def test_a_good_third_party_plugin_is_listed_with_its_origin(install):
-    install("harness-throwaway", "1.2", GOOD)
-    good = load_registry().find("selector", "good")
-    assert str(good.origin) == "harness-throwaway 1.2"
-    assert good.summary() == "Reversed order."
-
-
-def test_builtins_come_in_through_the_same_group_without_faults():
-    registry = load_registry()
-    assert not registry.faults
-    assert {r.name for r in registry.of_kind("selector")} >= {"repexp", "uniform"}
-    samplers = {"vanilla", "low-temp", "high-temp", "min-p", "nucleus", "repexp-guided"}
-    assert {r.name for r in registry.of_kind("sampler")} == samplers
 
 
 def test_a_broken_plugin_is_named_with_its_version_and_stops_nothing_else(install):
@@ -104,12 +90,6 @@ def test_a_name_of_two_distributions_is_ambiguous_until_the_distribution_is_writ
     assert len([fault for fault in registry.faults if "registers selector 'good'" in str(fault)]) == 1
 
 
-def test_one_distribution_registering_a_name_twice_is_told_so(install):
-    twice = GOOD.replace('register("good", Good)', 'register("good", Good); register("good", Good)')
-    install("harness-throwaway", "1", twice)
-    assert "registered twice by harness-throwaway" in refusal_of(load_registry().find, "selector", "good")
-
-
 def test_a_name_that_is_nearly_right_is_guessed_and_broken_plugins_are_hinted_at(install):
     install("harness-throwaway", "3", "import nothing_of_the_kind")
     line = refusal_of(load_registry().find, "selector", "repex")
@@ -125,3 +105,27 @@ def test_a_plugin_file_is_loaded_and_a_broken_one_is_an_error(tmp_path):
         file.write_text(source)
         assert text in refusal_of(load_registry, [file])
     assert "no such file" in refusal_of(load_registry, [tmp_path / "absent.py"])
+
+
+def test_what_takes_long_is_named_on_stderr_and_what_does_not_is_not(monkeypatch):
+    stderr = io.StringIO()
+    monkeypatch.setattr(sys, "stderr", stderr)
+    with named("importing plugin 'x' from y 1.0", 0.0):
+        wait_for(lambda: stderr.getvalue().endswith("\n"), 60)
+    with named("something quick", 3600):
+        pass
+    assert stderr.getvalue() == "waiting: importing plugin 'x' from y 1.0 has taken 0 s so far\n"
+
+
+def test_a_plugin_whose_import_hangs_is_left_out_and_named_where_a_limit_was_given(harness, tmp_path, monkeypatch):
+    source = "import time\ntry:\n    time.sleep(600)\nexcept Exception:\n    pass\n"
+    load_registry()  # so that the others are imported already
+    write_distribution(tmp_path, "harness-slow", "1.0", source, entry="slow")
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setenv(IMPORT_LIMIT, "")
+    listed = harness("--import-timeout", 2, "list", "samplers", "--json")
+    assert "vanilla" in [row["name"] for row in listed.rows]
+    assert os.environ[IMPORT_LIMIT] == "2.0"
+    [fault] = load_registry().faults
+    line = "plugin 'slow' from harness-slow 1.0 failed to import: Late: its import took longer than 2 s"
+    assert str(fault).startswith(line)

@@ -1,4 +1,4 @@
-"""A child and all that descends from it ends with it."""
+"""A child and all that descends from it ends with it; and the hub (`hub_access.py`) is switched off and on again."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ import pytest
 from support.processes import wait_for, wait_until_ended
 
 from harness.system.children import run_child, run_owned
+from harness.system.hub_access import hub_is_out_of_reach, hub_offline
 
 # A child that starts a server in a session of its own, which starts another and ignores SIGTERM.
 FAMILY = """
@@ -113,3 +114,19 @@ def test_a_killed_warden_takes_the_child_and_its_family_along(owner, log):
     os.kill(warden, signal.SIGKILL)
     assert owner.stdout.read() == f"{-signal.SIGKILL}\n"
     wait_until_ended(pids(log), END_S)
+
+
+def test_while_the_hub_is_off_nothing_is_fetched_and_afterwards_all_is_as_before(monkeypatch):
+    from huggingface_hub import constants
+
+    for before in (None, "0"):
+        monkeypatch.delenv("HF_HUB_OFFLINE", raising=False)
+        if before:
+            monkeypatch.setenv("HF_HUB_OFFLINE", before)
+        monkeypatch.setattr(constants, "HF_HUB_OFFLINE", False)
+        with hub_offline():
+            assert constants.HF_HUB_OFFLINE
+            assert hub_is_out_of_reach()
+            assert os.environ["HF_HUB_OFFLINE"] == "1"
+        assert not constants.HF_HUB_OFFLINE
+        assert os.environ.get("HF_HUB_OFFLINE") == before

@@ -1,18 +1,19 @@
-"""How a check ends: what a failure says, what waits for it, and what the kit leaves as it was."""
+"""How a check ends: what a failure says, what waits for it, what the kit leaves; and `equivariance.py`."""
 
 import random
+from collections import Counter
 from unittest import SkipTest
 
 import numpy as np
 import pytest
 from support.broken import Sound
 from support.broken_selectors import AllButOne, OffByOne, Reseeding, WithReplacement
-from support.broken_tasks import Unjudged
 from support.paths import ROOT
 from support.processes import printed_by
-from support.toy import Measured
 
 from harness.testing import ConformanceError, Inapplicable, checks, findings, global_rngs
+from harness.testing.checking import Violation
+from harness.testing.equivariance import require_equivariant
 
 
 def check_named(name, kind="selector"):
@@ -27,31 +28,11 @@ def test_a_failure_is_an_assertion_that_shows_what_is_wrong_and_the_components_l
         check_named("contract")(OffByOne())
 
 
-def test_a_task_that_measures_is_told_what_it_lacks_to_be_judged():
-    check_named("contract", "task")(Measured())
-    with pytest.raises(ConformanceError, match="contract: Unjudged: it has measurer and no judge, so nothing would be"):
-        check_named("contract", "task")(Unjudged())
-
-
 def test_one_mistake_is_reported_once_and_the_checks_that_presume_it_say_where_to_begin():
     rows = list(findings("selector", WithReplacement()))
     waiting = [row["what"] for row in rows if row["outcome"] == "not applicable"]
     assert len(waiting) > 15
     assert set(waiting) == {"first fix what distinct-indices finds"}
-
-
-def test_a_component_is_judged_anew_when_its_state_is_another():
-    class Fickle(Sound):
-        bad = False
-
-        def rank(self, pool, rng):
-            yield from [0] * len(pool) if self.bad else rng.permutation(len(pool)).tolist()
-
-    fickle = Fickle()
-    check_named("one-response")(fickle)
-    fickle.bad = True
-    with pytest.raises(Inapplicable, match="first fix what distinct-indices finds"):
-        check_named("one-response")(fickle)
 
 
 def test_the_kit_leaves_the_global_generators_as_they_were():
@@ -71,3 +52,31 @@ def test_the_kit_loads_neither_a_test_framework_nor_torch_nor_a_plugin():
     code += "print(sorted({'pytest', 'hypothesis', 'torch', 'transformers', 'sklearn'} & set(sys.modules)))"
     code += "\nprint(any(name.startswith('harness_') for name in sys.modules))"
     assert printed_by(code).split("\n")[:2] == ["[]", "False"]
+
+
+def test_a_random_ranker_is_judged_by_the_distribution_of_its_picks():
+    class Biased(Sound):
+        bias = 0.35
+
+        def rank(self, pool, rng):
+            order = rng.permutation(len(pool))
+            at = int(np.flatnonzero(order == 0)[0])
+            if rng.random() < self.bias:
+                order[[0, at]] = order[[at, 0]]
+            yield from order.tolist()
+
+    with pytest.raises(Violation, match="changes the distribution of the pick number 1"):
+        require_equivariant(Biased())
+    Biased.bias = 0.0
+    require_equivariant(Biased())
+
+
+def test_a_deterministic_ranker_may_break_ties_by_the_lowest_index():
+    class ByCluster(Sound):
+        """Clusters of answers by size, ties to the first to come; within one as they come."""
+
+        def rank(self, pool, rng):
+            size = Counter(pool.answers)
+            yield from sorted(range(len(pool)), key=lambda i: (-size[pool.answers[i]], i))
+
+    require_equivariant(ByCluster())

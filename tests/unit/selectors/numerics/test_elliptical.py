@@ -1,12 +1,14 @@
-"""The greedy order by the elliptical bonus: how blocks end, bounds that stay bounds, first picks that cost little."""
+"""The greedy order by the elliptical bonus: how blocks end, cheap first picks; and `elliptical_batch.py` on torch."""
 
 from itertools import islice
 
 import numpy as np
 import pytest
-from support.selector_pools import after, pool_of, ranked, recorded
+from support.refusals import refusal_of
+from support.selector_pools import pool_of, ranked, recorded
+from support.vector_pools import FAMILIES
 
-from harness_selectors.numerics import elliptical
+from harness_selectors.numerics import elliptical, elliptical_batch
 from harness_selectors.numerics.elliptical_bounds import OutsideRows
 from harness_selectors.repexp import RepExp, reference_order
 
@@ -30,19 +32,65 @@ def test_a_block_goes_on_after_its_sure_picks_and_is_cut_before_the_first_wrong_
     assert any(right < tried for _, right, tried in blocks) == (margin < 1)
 
 
-@pytest.mark.parametrize("margin", [-1e3, 0.1])
-def test_copies_come_in_the_order_of_their_indices_however_their_block_ends(margin, monkeypatch):
-    monkeypatch.setattr(elliptical, "MARGIN", margin)
-    monkeypatch.setattr(elliptical, "WHOLE", 330)
-    rng = np.random.default_rng(21)
-    row = rng.permutation(np.repeat(np.arange(400), 2))
-    pool = pool_of(embeddings=mixture(rng, 400)[row])
-    order = ranked(RepExp(), pool)
-    early = np.flatnonzero(np.isin(row, row[order[:9]]))[::-2].tolist()  # of copies the later ones among them
-    for before, rest in ((order[:1], order[1:]), (early, after(RepExp(), pool, early))):
-        assert sorted(before + rest) == list(range(800))
-        assert row[rest].tolist() == row[reference_order(pool.embeddings, 1.0, before)[len(before) :]].tolist()
-        assert all((np.diff([index for index in rest if row[index] == i]) > 0).all() for i in range(400))
+def test_pulling_few_picks_does_little_of_the_work(monkeypatch):
+    joins = recorded(monkeypatch, elliptical._ActiveSet, "join", lambda _, active, rows, g: len(rows))
+    falls = recorded(monkeypatch, OutsideRows, "fall", lambda *_: 1)
+    h = np.random.default_rng(9).normal(size=(3000, 16)).astype(np.float32)
+    ranking = RepExp().rank(pool_of(embeddings=h), np.random.default_rng(0))
+    assert not joins
+    list(islice(ranking, 16))
+    few_joins, few_falls = sum(joins), len(falls)
+    list(ranking)
+    assert few_falls <= 16
+    assert few_falls * 10 < len(falls)
+    assert few_joins * 5 < sum(joins)
+
+
+def together(pools, trials=2, **params):
+    """The orders of all pools and trials by one batch, and by one selector after the other."""
+    batched = RepExp(device="cpu", **params).rank_many(pools, streams(len(pools), trials))
+    alone = RepExp(**params)
+    both = zip(pools, streams(len(pools), trials), strict=True)
+    orders = [[list(alone.rank(pool, rng)) for rng in rngs] for pool, rngs in both]
+    return [[list(order) for order in trial] for trial in batched], orders
+
+
+def streams(pools, trials):
+    return [[np.random.default_rng([pool, trial]) for trial in range(trials)] for pool in range(pools)]
+
+
+@pytest.mark.parametrize("first", ["random", "max"])
+def test_a_batch_gives_the_orders_that_the_pools_get_alone(first):
+    rng = np.random.default_rng(0)
+    pools = [pool_of(embeddings=rng.normal(size=(n, 12)).astype(np.float32)) for n in (90, 70, 90, 1)]
+    batched, alone = together(pools, trials=3, first=first, lam=0.3)
+    assert batched == alone
+    pools = [pool_of(embeddings=h) for h in (np.empty((0, 4)), np.ones((2, 4)), np.empty((0, 4)))]
+    batched, alone = together(pools, first=first)
+    assert batched == alone
+    assert ranked(RepExp(first=first, device="cpu"), pools[0]) == []
+
+
+def test_the_order_is_that_of_the_reference_with_ties_to_the_lowest_index():
+    h = FAMILIES["gaussian"]
+    order = ranked(RepExp(lam=0.3, device="cpu"), pool_of(embeddings=h))
+    assert order == reference_order(h, 0.3, order[:1])
+    tied = pool_of(embeddings=np.tile(np.eye(4, dtype=np.float32), (3, 1)))
+    assert ranked(RepExp(first="max", device="cpu"), tied) == list(range(12))
+
+
+def test_picks_are_made_as_far_as_they_are_pulled(monkeypatch):
+    steps_made = recorded(monkeypatch, elliptical_batch.BatchedOrders, "_advance", lambda _, batch, steps: steps)
+    pools = [pool_of(embeddings=np.random.default_rng(3).normal(size=(500, 8)).astype(np.float32))] * 2
+    orders = RepExp(device="cpu").rank_many(pools, streams(2, 2))
+    assert not steps_made
+    for order in orders[0] + orders[1]:
+        list(islice(order, 40))
+    assert sum(steps_made) == 64
+
+
+def test_a_device_that_is_not_there_is_refused_before_anything_is_ranked():
+    assert refusal_of(RepExp, device="abacus").startswith("repexp: device 'abacus' cannot be used on this machine (")
 
 
 @pytest.mark.parametrize("renew", [10, 10**9])
@@ -65,17 +113,3 @@ def test_bounds_stay_bounds_and_are_nearly_exact_once_computed_anew(renew, scale
     ranked(RepExp(lam=scale**2), pool_of(embeddings=h))
     assert len(excess) > 5
     assert (max(excess) < 1e-3) == (renew == 10)
-
-
-def test_pulling_few_picks_does_little_of_the_work(monkeypatch):
-    joins = recorded(monkeypatch, elliptical._ActiveSet, "join", lambda _, active, rows, g: len(rows))
-    falls = recorded(monkeypatch, OutsideRows, "fall", lambda *_: 1)
-    h = np.random.default_rng(9).normal(size=(3000, 16)).astype(np.float32)
-    ranking = RepExp().rank(pool_of(embeddings=h), np.random.default_rng(0))
-    assert not joins
-    list(islice(ranking, 16))
-    few_joins, few_falls = sum(joins), len(falls)
-    list(ranking)
-    assert few_falls <= 16
-    assert few_falls * 10 < len(falls)
-    assert few_joins * 5 < sum(joins)

@@ -1,10 +1,17 @@
-"""Similarities between rows: the definitions by scipy, and the median distance."""
+"""Similarities by scipy; the median distance; `set_coverage.py`; and `nearest_pick.py`: first picks are cheap."""
+
+from itertools import islice
 
 import numpy as np
 import pytest
 from scipy.spatial.distance import cdist, pdist
+from support.selector_pools import recorded
+from support.vector_pools import vector_pool
 
-from harness_selectors.numerics import similarity
+from harness_selectors.kcenter import KCenter
+from harness_selectors.kmeans_pp import KMeansPP
+from harness_selectors.mmr import MMR
+from harness_selectors.numerics import nearest_pick, set_coverage, similarity
 from harness_selectors.numerics.similarity import reference_cosines, reference_gaussian
 
 
@@ -34,3 +41,28 @@ def test_the_median_distance_of_near_copies_keeps_its_digits():
     rng = np.random.default_rng(33)
     h = np.where(rng.random((60, 1)) < 0.2, 9 * rng.normal(size=(60, 6)), 1) + 1e-9 * rng.normal(size=(60, 6))
     assert similarity.median_distance(similarity.centred(h)) == pytest.approx(median_bandwidth(h), rel=1e-5)
+
+
+def test_no_ngram_runs_from_one_text_into_the_next():
+    has = set_coverage.incidence(["a b", "c", "", "d e f"], 3, str.split)
+    assert has.indptr.tolist() == [0, 3, 4, 4, 10]
+    assert has.shape == (4, 10)
+
+
+def test_rows_without_weight_come_last_by_index():
+    has = set_coverage.incidence(["a", "b", "a", "c"], 1, str.split)
+    assert list(set_coverage.coverage_rounds(has, np.array([0.0, 0.0, 1.0]))) == [3, 0, 1, 2]
+
+
+def test_pulling_few_picks_does_little_of_the_work(monkeypatch):
+    pairs = recorded(monkeypatch, nearest_pick.Sieve, "near", lambda near, *_: near.size)
+    h = np.random.default_rng(27).normal(size=(3000, 16)).astype(np.float32)
+    for ranker in (KCenter(), MMR(), KMeansPP()):
+        pairs.clear()
+        ranking = ranker.rank(vector_pool(h), np.random.default_rng(0))
+        assert not pairs
+        list(islice(ranking, 16))
+        few = sum(pairs)
+        assert few <= 64 * 3000
+        list(ranking)
+        assert few * 20 < sum(pairs)

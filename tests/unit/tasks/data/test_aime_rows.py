@@ -1,4 +1,4 @@
-"""Rows of AIME: which of a year's problems a row is, its text without the instruction, its answer."""
+"""Rows of AIME: which problem a row is, its text, its answer; and of MATH (`math_rows.py`): references and ids."""
 
 from __future__ import annotations
 
@@ -6,11 +6,13 @@ import hashlib
 
 import pytest
 from support.refusals import refusal_of
-from support.task_files import ids, jsonl, of_aime, references
+from support.task_files import ids, jsonl, of_aime, of_math, of_math500, references
 
 from harness_tasks.aime import Aime24, Aime25
+from harness_tasks.competition_math import Math, Math500
 from harness_tasks.data import aime_rows
 from harness_tasks.data.aime_rows import without_instruction
+from harness_tasks.data.math_rows import boxed
 
 
 def test_rows_without_a_name_are_known_by_their_order(tmp_path):
@@ -100,3 +102,48 @@ def test_the_published_problems_are_found_in_their_places_without_the_files_inst
     assert not any("step by step" in problem.prompt or r"\boxed" in problem.prompt for problem in problems)
     other = Aime24 if task is Aime25 else Aime25
     assert f"is of {task.year}, expected problems of {other.year}" in refusal_of(other(data).problems, "test")
+
+
+BOXED = {
+    r"so $\boxed{\frac{1}{2}}$.": r"\frac{1}{2}",
+    r"first $\boxed{1}$, then $\boxed{ 2 }$": "2",
+    r"a set $\boxed{\{1,2\}}$": r"\{1,2\}",
+    r"old style $\boxed 5$ it was": "5",
+    r"old style $\boxed\frac59$.": r"\frac59",
+    r"open $\boxed{5": None,
+    r"empty $\boxed{}$": "",
+    "none": None,
+}
+
+
+def test_the_reference_is_what_the_last_box_holds():
+    assert {solution: boxed(solution) for solution in BOXED} == BOXED
+
+
+def test_a_solution_without_an_answer_is_refused_and_one_that_ends_in_several_has_all(tmp_path):
+    for solution in ("It is 5.", r"$\boxed{}$", r"$\boxed{5$"):
+        data = jsonl(tmp_path / "f.jsonl", [{"problem": "p", "solution": solution}])
+        assert r"line 1: column 'solution' has no \boxed{...}" in refusal_of(Math(data).problems, "test")
+    several = [{"problem": "p", "solution": r"So $x = \boxed{1}$ and $\boxed{-2}$."}]
+    assert references(Math(jsonl(tmp_path / "f.jsonl", several)).problems("test")) == [r"\boxed{1}, \boxed{-2}"]
+
+
+def test_a_text_that_is_twice_in_math_is_once_in_dev(tmp_path):
+    data = jsonl(tmp_path / "f.jsonl", [of_math(1), of_math(1), of_math(2)])
+    task = Math(data, math500=jsonl(tmp_path / "m.jsonl", [of_math500(1)]))
+    assert (ids(task.problems("dev")), ids(task.problems("rl-test"))) == (["test-0"], ["test-1", "test-2"])
+
+
+def test_an_edition_that_lacks_problems_of_math_500_says_how_many(tmp_path):
+    data = jsonl(tmp_path / "f.jsonl", [of_math(1), of_math(2)])
+    task = Math(data, math500=jsonl(tmp_path / "m.jsonl", map(of_math500, [2, 7, 8])))
+    for split in ("dev", "rl-test"):
+        line = refusal_of(task.problems, split)
+        assert "only 1 of the 3 problems of MATH-500 are among the 2 of split 'test'" in line
+    assert len(task.problems("test")) == 2
+
+
+def test_math_500_is_known_by_its_unique_id_or_else_its_row(tmp_path):
+    rows = [of_math500(3), {"problem": "p", "answer": " x "}]
+    problems = Math500(jsonl(tmp_path / "m.jsonl", rows)).problems("test")
+    assert [(p.id, p.reference) for p in problems] == [("test/algebra/3.json", "4"), ("test-1", "x")]

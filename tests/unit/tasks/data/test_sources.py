@@ -45,30 +45,24 @@ def test_a_line_separator_inside_a_text_does_not_end_the_row(tmp_path):
     assert Gsm8k(str(path)).problems("test")[0].prompt == row["question"]
 
 
-def test_the_revision_is_the_hash_of_the_files_bytes(tmp_path):
+def test_the_revision_is_the_hash_of_the_files_bytes_and_a_tilde_is_the_home_folder(tmp_path, monkeypatch):
+    monkeypatch.setenv("HOME", str(tmp_path))
+    path = tmp_path / "f.jsonl"
     for rows in (SUMS, [DEBT]):
-        path = tmp_path / "f.jsonl"
         task = Gsm8k(jsonl(path, rows))
         assert task.revision == f"sha256:{hashlib.sha256(path.read_bytes()).hexdigest()[:16]}"
+        assert Gsm8k("~/f.jsonl").revision == task.revision
+        assert len(Gsm8k("~/f.jsonl").problems("test")) == len(rows)
 
 
-def test_a_tilde_is_the_home_folder(tmp_path, monkeypatch):
-    monkeypatch.setenv("HOME", str(tmp_path))
-    jsonl(tmp_path / "f.jsonl", SUMS)
-    assert len(Gsm8k("~/f.jsonl").problems("test")) == 3
-    assert Gsm8k("~/f.jsonl").revision == Gsm8k(str(tmp_path / "f.jsonl")).revision
-
-
-@pytest.mark.parametrize("name", FAULTY_FILES)
-def test_a_faulty_file_is_refused_in_one_line_that_says_where(tmp_path, name):
-    content, expected = FAULTY_FILES[name]
-    path = tmp_path / "given.data"
-    path.write_bytes(content)
-    line = refusal_of(Gsm8k(str(path)).problems, "test")
-    assert line.startswith("gsm8k: ")
-    assert str(path) in line
-    assert re.search(expected, line), line
-    assert len(line) < 400
+def test_a_faulty_file_is_refused_in_one_line_that_says_where(tmp_path):
+    path, faults = tmp_path / "given.data", []
+    for content, expected in FAULTY_FILES.values():
+        path.write_bytes(content)
+        line = refusal_of(Gsm8k(str(path)).problems, "test")
+        right = line.startswith("gsm8k: ") and str(path) in line and re.search(expected, line) and len(line) < 400
+        faults += [] if right else [(expected, line)]
+    assert faults == []
 
 
 def test_a_faulty_parquet_file_or_one_by_name_only_is_refused(tmp_path):

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
-import logging
 import os
 
 from support.refusals import refusal_of
@@ -13,15 +11,11 @@ from support.task_files import (
     SUMS,
     clone_of_gsm8k,
     ids,
-    of_aime,
-    of_dapo,
     parquet,
     references,
     write_card,
 )
 
-from harness_tasks.aime import Aime24
-from harness_tasks.dapo import DapoMath
 from harness_tasks.gsm8k import Gsm8k
 
 
@@ -47,33 +41,6 @@ def test_a_clone_whose_file_changed_is_read_anew_under_another_revision(tmp_path
     assert references(task.problems("test")) == ["-3", "-3"]
     file.rename(file.with_name("test-1.parquet"))
     assert task.revision not in (before[0], Gsm8k(str(clone_of_gsm8k(tmp_path, [DEBT, DEBT]))).revision)
-
-
-def test_rows_are_numbered_and_copies_left_out_through_a_clones_batches(tmp_path):
-    rows = [{"question": f"{i}?", "answer": f"#### {i}"} for i in range(2500)]
-    problems = Gsm8k(str(clone_of_gsm8k(tmp_path / "gsm8k", rows))).problems("test")
-    assert ids(problems) == [f"test-{i}" for i in range(2500)]
-    assert references(problems) == [str(i) for i in range(2500)]
-    parquet(tmp_path / "dapo/data/dapo-math-17k.parquet", [of_dapo(i) for i in range(1500)] * 2)
-    assert len(DapoMath(str(tmp_path / "dapo")).problems("all")) == 1500
-
-
-def test_aimes_own_name_of_its_split_is_not_asked_of_the_user(tmp_path):
-    parquet(tmp_path / "data/train-00000-of-00001.parquet", of_aime(2))
-    assert ids(Aime24(str(tmp_path)).problems("test")) == ["2024-I-1", "2024-I-2"]
-
-
-def test_progress_bars_and_log_levels_are_as_before_and_who_insists_on_bars_is_not_warned(tmp_path, monkeypatch):
-    bars = importlib.import_module("datasets.utils.tqdm")
-    task = Gsm8k(str(clone_of_gsm8k(tmp_path)))
-    level = logging.getLogger("datasets").level
-    for disabled in (False, True):
-        monkeypatch.setattr(bars, "_hf_datasets_progress_bars_disabled", disabled)
-        assert len(task.problems("test")) == 3
-        assert bars.are_progress_bars_disabled() is disabled
-    assert logging.getLogger("datasets").level == level
-    monkeypatch.setattr(bars, "HF_DATASETS_DISABLE_PROGRESS_BARS", False)
-    assert len(task.problems("test")) == 3
 
 
 def test_a_folder_that_is_no_clone_or_lacks_the_split_is_refused(tmp_path):

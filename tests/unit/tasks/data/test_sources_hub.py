@@ -9,11 +9,10 @@ from dataclasses import replace
 import pytest
 from support.hub_server import HubServer, Repository
 from support.refusals import refusal_of
-from support.task_files import DEBT, HUBS, clone_of_gsm8k, ids, jsonl, of_aime, of_math, of_math500, parquet, references
+from support.task_files import DEBT, HUBS, clone_of_gsm8k, jsonl, of_math, references
 
 from harness_tasks import gsm8k
-from harness_tasks.aime import Aime24
-from harness_tasks.competition_math import Math, Math500
+from harness_tasks.competition_math import Math
 from harness_tasks.gsm8k import Gsm8k
 
 NOBODY = "http://127.0.0.1:9"  # nobody listens there
@@ -97,20 +96,6 @@ def test_a_hub_that_fails_does_not_bring_another_commit_out_of_the_cache(hub, tm
     hub.repositories = None  # each request fails; then `datasets` takes any commit that it has
     reason = f"the hub did not give it (revision {next(iter(commits))} is cached, but is another)"
     assert reason in refusal_of(Gsm8k().problems, "test")
-
-
-def test_datasets_without_configs_are_fetched_and_kept_too(hub, tmp_path):
-    jsonl(tmp_path / "test.jsonl", map(of_math500, [1, 2]))
-    files = {"test.jsonl": (tmp_path / "test.jsonl").read_bytes()}
-    hub.repositories["HuggingFaceH4/MATH-500"] = Repository(False, {HUBS[Math500].revision: files})
-    parquet(tmp_path / "aime", of_aime(2))
-    files = {"data/train-00000-of-00001.parquet": (tmp_path / "aime").read_bytes()}
-    hub.repositories["HuggingFaceH4/aime_2024"] = Repository(False, {HUBS[Aime24].revision: files})
-    for _ in range(2):
-        assert ids(Math500().problems("test")) == ["test/algebra/1.json", "test/algebra/2.json"]
-        assert ids(Aime24().problems("test")) == ["2024-I-1", "2024-I-2"]
-        requests, hub.asked[:] = list(hub.asked), []
-    assert requests == []
 
 
 # A hub that is out of reach

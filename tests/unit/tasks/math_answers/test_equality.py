@@ -1,4 +1,4 @@
-"""Equality: which answers are a reference's, by the table of the corpus and by seeded changes of value and spelling."""
+"""Equality by the table of the corpus and by seeded changes of value and spelling; and `strict_rules.py` of verl."""
 
 from __future__ import annotations
 
@@ -7,12 +7,14 @@ from random import Random
 
 from corpora.math_fragments import DRESSES, SHAPES, SPOILED
 from corpora.math_verdicts import BOXED, STATED
+from corpora.strict_rules import GSM8K, MATH
 from support.math_grading import TASK
 
-from harness import Problem
+from harness import Problem, Verdict
 from harness_tasks.data.math_rows import boxed
 from harness_tasks.gsm8k import Gsm8k
 from harness_tasks.math_answers.equality import reference_in
+from harness_tasks.math_answers.strict_rules import strict_verdict
 
 
 def falsely_graded(gold, response, is_right, task=TASK):
@@ -115,3 +117,26 @@ def test_structured_answers_with_one_entry_changed_are_wrong():
         for entries, is_right in (((f" {a} ", f" {b} "), True), (rng.choice(others), False)):
             faults += falsely_graded(shape.format(a, b), rf"\boxed{{{shape.format(*entries)}}}", is_right)
     assert faults == []
+
+
+def test_the_rule_of_math_accepts_what_hendrycks_accepts():
+    statuses = [(row, strict_verdict("boxed", row[0], row[1]).status) for row in MATH]
+    assert [row for row, status in statuses if (status == "correct") is not row[2]] == []
+
+
+def test_the_rule_of_gsm8k_accepts_a_bare_number_after_the_mark():
+    statuses = [(row, strict_verdict("####", "18", row[0]).status) for row in GSM8K]
+    assert [row for row, status in statuses if (status == "correct") is not row[1]] == []
+
+
+def test_the_strict_rules_have_no_fallback_and_give_their_names_as_routes():
+    assert strict_verdict("boxed", "5", "The final answer is $5$.") == Verdict("wrong", "no answer", "math_reward")
+    assert strict_verdict("boxed", "5", r"\boxed{6}") == Verdict("wrong", "different", "math_reward")
+    assert strict_verdict("####", "5", "#### 5") == Verdict("correct", "", "gsm8k strict")
+    assert strict_verdict("####", "5", None) == Verdict("wrong", "not text", "gsm8k strict")
+
+
+def test_of_a_reference_with_several_boxes_the_last_counts():
+    several = Problem("p", "", r"\boxed{1}, \boxed{2}")
+    assert TASK.audit(several, r"\boxed{2}").status == "correct"
+    assert TASK.audit(several, r"\boxed{1}").status == "wrong"

@@ -1,13 +1,18 @@
-"""Extraction: which part of a response is its final answer."""
+"""Extraction: which part of a response is its final answer; and `normal_form.py`, one spelling for equal answers."""
 
 from __future__ import annotations
 
 import time
 
-from corpora.math_fragments import REPEATED
+from corpora.math_fragments import FRAGMENTS, REPEATED
+from corpora.math_normal_forms import NORMAL_FORMS
 from corpora.math_statements import STATEMENTS
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
+from harness_tasks.math_answers.equality import compare
 from harness_tasks.math_answers.extraction import LOOK_AT, MAX_ANSWER, Extraction, boxed_contents, final_statement
+from harness_tasks.math_answers.normal_form import normal_form
 
 
 def test_every_response_of_the_corpus_states_its_answer():
@@ -77,3 +82,19 @@ def test_extraction_takes_linear_time():
         if time.process_time() - started > 1:  # these take 0.001 to 0.02 s, with a quadratic rule seconds to minutes
             slow.append(unit)
     assert slow == []
+
+
+pieces = [*FRAGMENTS, " ", "\n", "\nQuestion:"]
+texts = st.one_of(st.lists(st.sampled_from(pieces), max_size=14).map("".join), st.text(max_size=40))
+
+
+def test_every_answer_of_the_corpus_has_its_normal_form():
+    assert [(text, normal_form(text)) for text, form in NORMAL_FORMS if normal_form(text) != form] == []
+
+
+@settings(max_examples=400)
+@given(texts)
+def test_the_normal_form_is_a_fixed_point_and_equal_to_its_text(text):
+    form = normal_form(text)
+    assert normal_form(form) == form
+    assert compare(text, form).equal is True

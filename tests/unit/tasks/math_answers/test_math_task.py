@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from importlib.metadata import version
 
-import pytest
 from corpora.math_fragments import FRAGMENTS
 from hypothesis import given
 from hypothesis import strategies as st
@@ -118,14 +117,3 @@ def test_the_task_checks_that_math_verify_is_installed_and_names_its_version(mon
     monkeypatch.setattr("harness_tasks.math_answers.math_task.find_spec", lambda name: None)
     assert refusal_of(TASK.check).startswith("math answers need math-verify, which is not installed")
     assert TASK.grader == "2, math-verify missing"
-
-
-def test_a_subclass_may_be_a_frozen_dataclass():
-    assert Hashes() == HASHES
-    assert (TASK.statements, TASK.strict) == ("boxed", "boxed")
-
-
-@pytest.mark.parametrize("task", [TASK, HASHES])
-def test_the_prompt_is_the_problem_and_the_instruction(task, monkeypatch):
-    monkeypatch.setattr(MathTask, "instruction", "Box it.", raising=False)
-    assert task.messages(PROBLEM) == [{"role": "user", "content": "What is it? Box it."}]

@@ -65,14 +65,10 @@ def test_grading_touches_no_signal_and_twelve_threads_share_the_children():
     assert handlers() == before
 
 
-@pytest.mark.parametrize(
-    "method",
-    [pytest.param("spawn", marks=pytest.mark.slow), pytest.param("forkserver", marks=pytest.mark.slow), "fork"],
-)
 @pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning")
-def test_a_multiprocessing_child_has_a_checker_of_its_own_with_one_child(method):
+def test_a_multiprocessing_child_has_a_checker_of_its_own_with_one_child():
     assert algebra_is_graded()
-    with multiprocessing.get_context(method).Pool(1) as pool:
+    with multiprocessing.get_context("fork").Pool(1) as pool:
         is_right, pid, children = pool.apply_async(graded_in_a_child, (0,)).get(180)
     assert is_right
     assert pid != os.getpid()

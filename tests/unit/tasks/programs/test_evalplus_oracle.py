@@ -15,7 +15,7 @@ from support.evalplus_problems import passes
 from support.paths import ROOT
 from support.processes import run_to_end
 
-from harness_tasks.programs.evalplus_oracle import Oracle, holds_floats, is_floats
+from harness_tasks.programs.evalplus_oracle import Oracle
 from harness_tasks.programs.program_grading import Exercise
 from harness_tasks.sandbox import encode
 
@@ -34,11 +34,6 @@ def test_a_result_is_right_if_it_is_to_evalplus():
             answers = [is_right(value, made), is_right(value, made, 1e-4)]
             faults += [(value, made, answers)] * (answers != [made in right, made not in wrong])
     assert faults == []
-
-
-def test_an_expected_result_is_never_rounded_though_evalplus_does_so_beside_numpy_2():
-    made = ["numpy.float64(62.8318)", "numpy.float16(62.83)", "numpy.float32(62.8318)", "numpy.float16('inf')"]
-    assert [is_right(62.8318, each) for each in made] == [True, False, False, False]
 
 
 def test_floats_must_have_the_expected_shape_though_evalplus_broadcasts():
@@ -67,27 +62,6 @@ def test_any_root_of_the_polynomial_is_right_and_the_polynomial_is_the_one_that_
     assert [steep.passes(0, text) for text in ("f-1e-06", "f0.0")] == [True, False]
 
 
-def test_floats_are_seen_in_canonical_text():
-    seen = [
-        (1.5, True, True),
-        ([1.5, -2e-9], True, True),
-        ((1.5,), True, True),
-        ([], False, False),
-        ([1.5, 1], False, True),
-        ([[1.5]], False, True),
-        (1, False, False),
-        (15, False, False),  # if in hex
-        (["f1.5", '"f', "[f"], False, False),
-        ({1: {2.5}}, False, True),
-        (True, False, False),
-        (1j, False, True),
-        (numpy.float64(0.5), True, True),
-        (numpy.float32(0.5), False, True),
-        (fractions.Fraction(1, 3), False, True),
-    ]
-    assert [row for row in seen if (is_floats(encode(row[0])), holds_floats(encode(row[0]))) != row[1:]] == []
-
-
 # Hostile text
 
 FORGED = ["", "[", "i", "f", "fnan", "X", "M", "[" * 500, 's"', "i" + "f" * 4_000_000, "nfoo:i1;", "h", "EValueError"]
@@ -100,6 +74,7 @@ def test_a_forged_text_is_wrong():
         assert [text[:20] for text in FORGED if any(oracle.passes(0, text) for oracle in oracles)] == []
 
 
+@pytest.mark.slow
 def test_the_memory_that_a_comparison_takes_is_bounded_by_what_is_expected():
     done = run_to_end([sys.executable, ROOT / "tests" / "campaigns" / "large_results.py"])
     assert done.returncode == 0, done.stdout + done.stderr

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 
 import pytest
-from corpora.sandboxed_programs import BUSY, ENDINGS, NORMAL_FORMS, NOTHING_OF_OURS, NUMPY, OWN_MODULE, POOL, RAISES
+from corpora.sandboxed_programs import BUSY, ENDINGS, NORMAL_FORMS, NOTHING_OF_OURS, NUMPY, OWN_MODULE, RAISES
 from support.sandboxes import NINE_SIXTEEN, SQUARES, results
 
 from harness_tasks.sandbox import Suite, digest, encode, tiers
@@ -82,10 +82,6 @@ def test_the_same_program_gives_the_same_results(sandbox):
     program = "import random\ndef solve(x): return [random.random(), hash('x'), list({'a', 'b', 'c', 'd'})]"
     runs = sandbox.run_all(Suite("chance", "solve", [[1]], [1.0]), [program] * 4)
     assert len({run.results[0] for run in runs}) == 1
-
-
-def test_threads_and_generators_of_honest_programs_work(sandbox):
-    assert results(sandbox, POOL, 9).results == [encode([0, 1, 1, 2, 3, 5, 8, 13, 21])]
 
 
 def test_memory_is_counted_from_the_bare_interpreter(sandbox):

@@ -1,4 +1,4 @@
-"""Workers that are lost or hang, and what is left of them when their sandbox, or the harness, ends."""
+"""Workers that are lost or hang, and what is left of them; and `transcript.py`: what a program cannot claim."""
 
 from __future__ import annotations
 
@@ -11,12 +11,13 @@ import textwrap
 import threading
 
 import pytest
+from corpora.sandboxed_programs import WITHOUT_FINAL, WRITTEN
 from support.processes import alive, descendants, wait_until_ended
 from support.sandboxes import NINE_SIXTEEN, SQUARE, SQUARES, strike, worker_processes
 
 from harness import HarnessError
 from harness_tasks.sandbox import Sandbox, Suite, bounds, find_tier, worker
-from harness_tasks.sandbox.transcript import WorkerLost
+from harness_tasks.sandbox.transcript import Transcript, WorkerLost
 
 END_S = 60.0  # a loaded machine takes long to end processes
 # After the first result no pipe holds the second: a worker that the judge ends then has not delivered it.
@@ -128,25 +129,14 @@ HARNESS = """
         thread = threading.Thread(target=work)
         thread.start()
         thread.join()
-    elif sys.argv[2] == "main":
-        work()
     else:
-        sandbox.run_all(Suite("quick", "f", [[0]], [1.0]), [busy] * 2, judge)
-        sys.stdin.read()
+        work()
 """
 
 
-@pytest.mark.parametrize(
-    ("tier", "where", "number"),
-    [
-        (None, "thread", signal.SIGKILL),
-        (None, "main", signal.SIGINT),
-        pytest.param(None, "idle", signal.SIGKILL, marks=pytest.mark.slow),
-        pytest.param("none", "thread", signal.SIGKILL, marks=pytest.mark.slow),
-    ],
-)
-def test_a_harness_that_is_killed_or_interrupted_leaves_nothing_running(tier, where, number):
-    process, line = started(HARNESS, tier or find_tier(unsafe_exec=True)[0], where)
+@pytest.mark.parametrize(("where", "number"), [("thread", signal.SIGKILL), ("main", signal.SIGINT)])
+def test_a_harness_that_is_killed_or_interrupted_leaves_nothing_running(where, number):
+    process, line = started(HARNESS, find_tier(unsafe_exec=True)[0], where)
     with process:
         assert line == b"running\n"
         family = descendants(process.pid)
@@ -213,3 +203,31 @@ def test_every_module_that_is_sent_inside_imports_the_standard_library_only():
         imported = set(re.findall(r"^\s*(?:from|import) ([a-z_0-9.]+)", source, re.M)) - {"."}
         roots = {module.partition(".")[0] for module in imported if not module.startswith(".")}
         assert roots <= {*sys.stdlib_module_names, "_sha2", "_sha256"}, name
+
+
+def transcript(*parts):
+    made = Transcript(2, None)
+    for part in parts:
+        made.read(part)
+    return made
+
+
+def test_a_program_can_claim_nothing_that_it_should_not():
+    faults = []
+    for written, status in WRITTEN:
+        for cut in range(len(written) if len(written) < 100 else 1):
+            run = transcript(written[:cut], written[cut:]).run("exit", 0)
+            faults += [(written, cut, run)] * (run.status != status)
+    assert faults == []
+
+
+def test_a_run_without_a_final_line_says_how_its_process_ended():
+    runs = [transcript(b"+\n1500000000 i1\n").run(*ending) for ending in WITHOUT_FINAL]
+    assert [(run.status, run.detail) for run in runs] == list(WITHOUT_FINAL.values())
+    assert all((run.results, run.cpu_s) == (["i1"], [1.5]) for run in runs)
+
+
+def test_a_process_that_was_never_confined_is_our_fault():
+    for written, reason in ((b"", "exit 1"), (b"1 i1\n=ok \n", "ok "), (b"+", "exit 1"), (b"-no room\n", "no room")):
+        with pytest.raises(WorkerLost, match=f"could not be set up: {reason}"):
+            transcript(written).run("exit", 1)
