@@ -14,27 +14,21 @@ from harness.training import Settings
 from harness_plugins.rl import training_run as rl
 from harness_plugins.rl.run_files import read_metrics, read_problems, read_run
 
-# What the request does not say
 
+def test_the_papers_settings_are_the_defaults_and_a_tasks_own_hold_unless_others_are_given(shared_data, tmp_path):
+    def prepared(train: str, dev: str, **fields):
+        data = {"train": str(shared_data / "tasks" / train), "dev": str(shared_data / "tasks" / dev)}
+        return rl.prepare(counting_request(tmp_path, data=data, model=None, **fields), 3).run
 
-def test_the_papers_settings_are_the_defaults(shared_data, tmp_path):
-    files = {"train": "gsm8k_train.jsonl", "dev": "gsm8k_test.jsonl"}
-    data = {split: str(shared_data / "tasks" / name) for split, name in files.items()}
-    request = counting_request(tmp_path, task="gsm8k", data=data, model=None, limit=None, settings={})
-    run = rl.prepare(request, 3).run
+    run = prepared("gsm8k_train.jsonl", "gsm8k_test.jsonl", task="gsm8k", limit=None, settings={})
     assert (run.model, run.bonus, run.seed) == ("Qwen/Qwen2.5-7B-Instruct", "repexp", 3)
     assert [len(read_problems(run.problems[split])) for split in ("train", "dev")] == [7473, 512]
     assert run.settings == Settings(steps=1000 * (7473 // 1024))
-
-
-def test_a_tasks_own_settings_hold_unless_others_are_given(shared_data, tmp_path):
-    files = {"train": "dapo-math-17k.parquet", "dev": "aime24_qwq.jsonl"}
-    data = {split: str(shared_data / "tasks" / name) for split, name in files.items()}
-    request = counting_request(tmp_path, task="dapo-aime", data=data, limit=512, settings={"rollouts": "4"})
-    run = rl.prepare(request, 0).run
+    own = {"task": "dapo-aime", "limit": 512, "settings": {"rollouts": "4"}}
+    run = prepared("dapo-math-17k.parquet", "aime24_qwq.jsonl", **own)
     assert run.bonus == "repexp:dim=128"
-    assert (run.settings.batch, run.settings.max_response, run.settings.rollouts) == (512, 8192, 4)
-    assert run.settings.steps == 1000
+    settings = run.settings
+    assert (settings.batch, settings.max_response, settings.rollouts, settings.steps) == (512, 8192, 4, 1000)
     defaults = {"repexp": {"dim": 128}}
     given = [str(rl._bonus(bonus, defaults)) for bonus in ("repexp:lam=1", "repexp:dim=16", "none")]
     assert given == ["repexp:dim=128,lam=1", "repexp:dim=16", "none"]
@@ -104,7 +98,7 @@ def test_more_steps_go_on_in_the_same_folder_and_another_run_there_is_refused(tm
 # The trainer's process
 
 
-def test_a_run_that_breaks_is_one_line_and_the_same_command_goes_on(tmp_path):
+def test_a_run_that_breaks_or_is_killed_is_one_line_and_the_same_command_goes_on(tmp_path):
     said, request = io.StringIO(), counting_request(tmp_path, trainer="counting:fails_at=5")
     line = refusal_of(rl.train, request, 0, Progress(said))
     assert line.startswith("rl train: the trainer ended with exit status 1 after step 4: ValueError: the loss is not a")
@@ -116,11 +110,8 @@ def test_a_run_that_breaks_is_one_line_and_the_same_command_goes_on(tmp_path):
     said.truncate(0)
     assert rl.train(request, 0, Progress(said)) == row | {"hours": 0.0}
     assert "seed 0: all 6 steps are done; --set steps=N goes on" in said.getvalue()
-
-
-def test_a_killed_trainer_says_its_signal(tmp_path):
-    request = counting_request(tmp_path, trainer="counting:fails_at=1,killed=true")
-    line = refusal_of(rl.train, request, 0, Progress(quiet=True))
+    killed = counting_request(tmp_path / "killed", trainer="counting:fails_at=1,killed=true")
+    line = refusal_of(rl.train, killed, 0, Progress(quiet=True))
     assert line.startswith("rl train: the trainer was killed by signal 9 after step 0: it said nothing (")
     assert line.endswith("no checkpoint was saved yet")
 

@@ -34,10 +34,7 @@ def test_processes_share_a_mini_batch_which_they_must_divide():
     assert two["per_device_train_batch_size"] * two["gradient_accumulation_steps"] == 128 * 8
     line = refusal_of(trl_settings.grpo_arguments, RUN, 3, 3)
     assert line == "trl: mini_batch 256 cannot be shared by 3 processes"
-
-
-def test_every_pass_over_a_step_is_an_update_a_mini_batch():
-    assert trl_settings.updates(Settings(batch=12, mini_batch=4, ppo_epochs=2)) == 6
+    assert trl_settings.updates(Settings(batch=12, mini_batch=4, ppo_epochs=2)) == 6  # one a pass and mini-batch
 
 
 @given(mini=st.integers(1, 40), rollouts=st.integers(2, 9), micro=st.integers(1, 70))
@@ -47,13 +44,10 @@ def test_a_forward_pass_has_no_more_rows_than_asked_for_and_divides_the_mini_bat
     assert rows == max(size for size in range(1, micro + 1) if (mini * rollouts) % size == 0)
 
 
-def test_overrides_win_and_are_converted():
+def test_overrides_win_and_are_converted_and_a_wrong_one_is_one_line():
     run = replace(RUN, overrides=("weight_decay=0", "activation_checkpointing=false", "loss_type=grpo"))
     arguments = trl_settings.grpo_arguments(run, 1, 3)
     names = ("weight_decay", "activation_checkpointing", "loss_type")
     assert tuple(arguments[name] for name in names) == (0.0, False, "grpo")
-
-
-def test_a_wrong_override_is_one_line():
     for override, message in rl_refusals.TRL:
         assert refusal_of(trl_settings.overridden, [override]).startswith(message)

@@ -32,10 +32,6 @@ def with_trl():
         pytest.skip("needs TRL")
 
 
-def test_a_run_in_order_has_no_remarks(run, with_trl):
-    assert Trl().check(run) == []
-
-
 def test_a_missing_extra_and_another_version_of_trl_are_one_line_each(run, with_trl, monkeypatch):
     monkeypatch.setattr(trl_trainer, "VERSION", "1.15.9")
     line = "trl: trl 1.15.9 is needed (parts of it are overridden), found 1.16.0: pip install 'trl==1.15.9'"
@@ -44,15 +40,13 @@ def test_a_missing_extra_and_another_version_of_trl_are_one_line_each(run, with_
     assert refusal_of(Trl().check, run) == "trl: trl is not installed: pip install 'diversity-harness[trl]'"
 
 
-def test_too_few_gpus_are_one_line(run, with_trl, monkeypatch):
+def test_what_would_fail_in_the_child_is_one_line_before_it(run, with_trl, monkeypatch):
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 0)
-    assert refusal_of(Trl().check, replace(run, cpu=False)) == "trl: no GPU found; train on the CPU with --cpu"
+    assert Trl().check(run) == []
     line = refusal_of(Trl(processes=3).check, replace(run, cpu=False))
     assert line == "trl: 0 GPUs for 3 processes found; train on the CPU with --cpu"
-
-
-def test_what_would_fail_in_the_child_is_one_line_before_it(run, with_trl):
     for changes, message in (
+        ({"cpu": False}, "trl: no GPU found; train on the CPU with --cpu"),
         ({"settings": replace(SETTINGS, batch=21)}, "trl: a batch of 21 prompts, but only 20 problems to train on"),
         ({"settings": replace(SETTINGS, max_response=1000)}, "tiny24-medium: the longest prompt has 47 tokens"),
         ({"model": "tiny24-larch"}, "unknown model 'tiny24-larch'"),
@@ -90,22 +84,11 @@ def test_half_checkpoints_do_not_count(run):
 # The child
 
 
-def child(folder) -> object:
-    """The status with which the child's own module ends, run in this process; None: it came to its end."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(sys, "argv", ["trl_child", str(folder)])
-        try:
-            runpy.run_module("harness_plugins.rl.trl_child", run_name="__main__")
-        except SystemExit as ended:
-            return ended.code
-    return None
-
-
-def test_the_child_has_nothing_to_do_after_the_last_step(run, monkeypatch):
+def test_the_child_has_nothing_to_do_after_the_last_step_and_without_a_run_ends_with_one_line(run, monkeypatch):
     monkeypatch.setitem(sys.modules, "trl", None)
+    monkeypatch.setattr(sys, "argv", ["trl_child", str(run.folder)])
     (run.checkpoints / "step-000004").mkdir(parents=True)
-    assert child(run.folder) is None
-
-
-def test_the_child_ends_with_one_line(tmp_path):
-    assert child(tmp_path).startswith(f"error: rl: {tmp_path} holds no run.json")
+    runpy.run_module("harness_plugins.rl.trl_child", run_name="__main__")
+    (run.folder / "run.json").unlink()
+    with pytest.raises(SystemExit, match=f"error: rl: {run.folder} holds no run.json"):
+        runpy.run_module("harness_plugins.rl.trl_child", run_name="__main__")

@@ -1,6 +1,7 @@
-"""verl's reward function."""
+"""verl's reward function, and the mean states of its responses (pooling.py)."""
 
 import pytest
+import torch
 from support.json_lines import read_json_lines
 from support.training_runs import game24_run
 
@@ -8,6 +9,7 @@ from harness import Problem, error
 from harness.training import Settings
 from harness_plugins.rl.run_files import write_problems
 from harness_plugins.rl.verl_child import RUN, reward, run_options
+from harness_plugins.rl.verl_child.pooling import response_means
 
 INFO = {"split": "train", "problem": "train-0"}
 
@@ -25,14 +27,33 @@ def run(tmp_path, monkeypatch):
     return run
 
 
-def test_verls_reward_function_is_the_runs_grader(run):
+def test_verls_reward_function_is_the_runs_grader_and_an_error_of_it_is_written_down(run, monkeypatch):
     responses = ["I think 5", r"\boxed{5}", "#### 5"]
     assert [reward.compute_score("gsm8k", text, "5", INFO) for text in responses] == [0, 0, 1]
     assert not (run.folder / reward.ERRORS).exists()
     assert run_options.options(run_options.current_run()).hidden == "policy"
-
-
-def test_a_grading_error_counts_as_wrong_and_is_written_down(run, monkeypatch):
     monkeypatch.setattr(type(reward._grader().task), "audit", lambda *arguments, **finish: error("out of order"))
     assert [reward.compute_score("gsm8k", "#### 5", "5", INFO) for _ in range(2)] == [0, 0]
     assert read_json_lines(run.folder / reward.ERRORS) == [{"problem": "train-0", "reason": "out of order"}] * 2
+
+
+# Pooling
+
+
+def test_means_over_responses_are_the_same_in_packed_and_padded_rows():
+    lengths, prompts = [6, 3, 4], [2, 2, 4]
+    generator = torch.Generator().manual_seed(0)
+    rows = [torch.randn(length, 5, generator=generator, dtype=torch.float64) for length in lengths]
+    expected = torch.stack(
+        [rows[0][2:].float().mean(0), rows[1][2].float(), rows[2][3].float()]
+    )  # of none: the prompt's
+    offsets = torch.tensor([0, *lengths]).cumsum(0)
+    padded = torch.nn.utils.rnn.pad_sequence(rows, batch_first=True, padding_value=float("nan"))
+    behind = torch.full((7, 5), float("nan"), dtype=torch.float64)
+    for states in (padded, torch.cat(rows)[None], torch.cat([*rows, behind])[None]):
+        assert torch.equal(response_means(states, offsets, torch.tensor(prompts)), expected)
+    alone = response_means(rows[0][None], offsets[:2], torch.tensor([2]))  # padded and packed at once
+    assert torch.equal(alone, expected[:1])
+    for shape in ((1, 5, 2), (2, 3, 2)):
+        with pytest.raises(ValueError, match="do not hold rows"):
+            response_means(torch.zeros(shape), torch.tensor([0, 4, 8]), torch.tensor([1, 1]))
