@@ -61,9 +61,8 @@ def test_the_gain_by_hardness_is_paired_with_the_first_sampler(sequences, toy, t
         assert row["gain"] == pytest.approx(row["solved"] - own["solved"], abs=1e-5)
         assert row["gain_low"] <= row["gain"] <= row["gain_high"]
     shares = {name: np.mean([np.array(TIMES[name, seed]) <= BUDGET for seed in (0, 1)]) for name, _ in TIMES}
-    assert np.mean([row["gain"] for row in other]) == pytest.approx(
-        shares["repexp-guided"] - shares["vanilla"], abs=1e-5
-    )
+    gain = np.mean([row["gain"] for row in other])
+    assert gain == pytest.approx(shares["repexp-guided"] - shares["vanilla"], abs=1e-5)
     assert [row["hardness_low"] for row in other] == sorted(row["hardness_low"] for row in other)
     drawing.write(request, tmp_path)
     assert (tmp_path / "guided.png").stat().st_size > 10_000

@@ -6,6 +6,7 @@ from support.refusals import refusal_of
 from support.training_runs import COUNTING, counted_run
 
 from harness import Problem
+from harness.running.preflight import Outlook
 from harness.scoring.metrics import random_pass_at_k
 from harness.store import shards
 from harness.system.progress import Progress
@@ -75,6 +76,14 @@ def test_an_evaluation_is_taken_up_where_it_was_left(harness, evaluated):
     assert rl_eval.read(request.store / "rl") == evaluation
     assert done.out.index("graded strictly") < done.out.index("graded leniently")
     assert "pass@8" in done.out
+
+
+def test_an_evaluation_of_hours_is_not_begun_where_nobody_can_be_asked(harness, evaluated, monkeypatch):
+    request, _ = evaluated
+    monkeypatch.setattr(rl_eval, "sampling_outlook", lambda plan, problems: Outlook(25 * 60 * len(problems)))
+    done = harness("rl", "eval", *request.folders, "--limit", 2, "--seed", 9, "--store", request.store)
+    assert done.code == 2, done.err
+    assert "error: rl eval: not begun, since it takes at most about 2.5 h" in done.err  # of 2 problems, 3 models
 
 
 def test_a_limited_evaluation_takes_problems_from_all_over_the_split():

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 from support.json_lines import write_json_lines
 from support.refusals import refusal_of
-from support.training_runs import counted_run, counting_request, game24_run
+from support.training_runs import counted_run, counting_request
 
 from harness.system.progress import Progress, Stage
 from harness.training import Settings
@@ -34,9 +34,6 @@ def test_the_papers_settings_are_the_defaults_and_a_tasks_own_hold_unless_others
     assert given == ["repexp:dim=128,lam=1", "repexp:dim=16", "none"]
 
 
-# The reward
-
-
 @pytest.fixture
 def sums(tmp_path, monkeypatch):
     """The options of a training on data of GSM8K's form."""
@@ -55,12 +52,8 @@ def test_the_papers_tasks_are_rewarded_strictly_unless_asked_otherwise_and_never
     said = "reward: strict, the second grader of gsm8k:fallback=no; --reward lenient takes its verifier"
     other = "reward: lenient, the verifier of gsm8k:fallback=no; --reward strict takes its second grader"
     assert (strict.remarks[0], lenient.remarks[0]) == (said, other)
-
-
-def test_a_task_with_a_single_grader_keeps_it(tmp_path):
-    prepared = rl.prepare(counting_request(tmp_path), 0)
-    assert prepared.run.reward == "verifier"
-    assert prepared.remarks == ["reward: the verifier of game24, its only grader", "counts to 6"]
+    single = rl.prepare(counting_request(tmp_path), 0)
+    assert (single.run.reward, single.remarks[0]) == ("verifier", "reward: the verifier of game24, its only grader")
     line = refusal_of(rl.prepare, counting_request(tmp_path, reward="strict"), 0)
     assert line == "rl: task 'game24' has one grader, and no stricter one: leave --reward strict out"
 
@@ -78,9 +71,6 @@ def test_a_run_that_recorded_no_reward_goes_on_only_where_there_is_but_one(tmp_p
     assert "holds a run with another reward ('unrecorded', now 'strict'): give another --out" in line
 
 
-# The folder
-
-
 def test_more_steps_go_on_in_the_same_folder_and_another_run_there_is_refused(tmp_path):
     request = counting_request(tmp_path, out=tmp_path / "run")
     rl.prepare(request, 0)
@@ -93,9 +83,6 @@ def test_more_steps_go_on_in_the_same_folder_and_another_run_there_is_refused(tm
     ):
         line = refusal_of(rl.prepare, changed, seed)
         assert line == f"rl train: {tmp_path}/run holds a run with another {what}: give another --out"
-
-
-# The trainer's process
 
 
 def test_a_run_that_breaks_or_is_killed_is_one_line_and_the_same_command_goes_on(tmp_path):
@@ -116,18 +103,6 @@ def test_a_run_that_breaks_or_is_killed_is_one_line_and_the_same_command_goes_on
     assert line.endswith("no checkpoint was saved yet")
 
 
-# What is known of a run while and after it goes on
-
-
-def test_the_time_left_is_the_median_step_or_before_the_first_one_a_count(tmp_path):
-    run = counted_run(tmp_path, 0)
-    run = replace(run, settings=replace(run.settings, steps=10))
-    assert rl.outlook(run, 6).seconds == 4 * 1.5
-    run.metrics.unlink()
-    rest = rl.outlook(run, 6)
-    assert (rest.seconds, rest.responses, rest.tokens) == (0, 4 * 4 * 8, 4 * 4 * 8 * run.settings.max_response)
-
-
 def test_a_log_is_followed_by_whole_lines_and_from_its_start_when_it_is_replaced(tmp_path):
     path, said, stage = tmp_path / "metrics.jsonl", io.StringIO(), Stage("train", 6, "steps")
     path.write_text('{"step": 1}\n')
@@ -142,10 +117,13 @@ def test_a_log_is_followed_by_whole_lines_and_from_its_start_when_it_is_replaced
     assert (follower.step, stage.done, said.getvalue()) == (4, 4, "dev pass@1 40 %\n")
 
 
-def test_the_best_checkpoint_has_the_highest_dev_pass_at_1_and_of_two_is_the_earlier(tmp_path):
-    run = game24_run(tmp_path, 1, 1, model="m", bonus="none", trainer="trl", settings=Settings())
-    steps = [(1, None), (2, 0.3), (4, 0.5), (6, 0.5)]
-    lines = [{"step": step, **({} if dev is None else {"dev_pass_at_1": dev})} for step, dev in steps]
-    write_json_lines(run.metrics, lines)
-    best = [rl.best_step(run, saved) for saved in ([2, 4, 6], [2, 6], [1])]
-    assert best == [(4, 0.5), (6, 0.5), None]
+def test_the_time_left_is_the_median_step_or_a_count_and_the_best_checkpoint_the_earlier_of_two(tmp_path):
+    run = counted_run(tmp_path, 0)
+    run = replace(run, settings=replace(run.settings, steps=10))
+    assert rl.outlook(run, 6).seconds == 4 * 1.5
+    run.metrics.unlink()
+    rest = rl.outlook(run, 6)
+    assert (rest.seconds, rest.responses, rest.tokens) == (0, 4 * 4 * 8, 4 * 4 * 8 * run.settings.max_response)
+    best = [{"step": step, "dev_pass_at_1": dev} for step, dev in ((2, 0.3), (4, 0.5), (6, 0.5))]
+    write_json_lines(run.metrics, [{"step": 1}, *best])
+    assert [rl.best_step(run, saved) for saved in ([2, 4, 6], [2, 6], [1])] == [(4, 0.5), (6, 0.5), None]

@@ -34,7 +34,7 @@ def run(tmp_path, monkeypatch) -> TrainingRun:
     return game24_run(tmp_path / "run", 2, 2, **fields)
 
 
-def test_launch_writes_what_the_child_reads(run):
+def test_launch_writes_what_the_child_reads_and_keeps_the_users_own_modules(run, monkeypatch):
     (problems := dict(run.problems))["test"] = run.folder / "test.jsonl"
     for split, path in problems.items():
         chat = [{"role": "user", "content": "?"}]
@@ -49,17 +49,11 @@ def test_launch_writes_what_the_child_reads(run):
     ]
     assert (rows[1]["reward_model"]["ground_truth"], rows[0]["data_source"]) == ('{"a": 1}', "game24")
     assert not (run.folder / "data" / "test.parquet").exists()
-
-
-def test_a_gpu_run_is_told_nothing_of_cpus_and_keeps_the_users_own_modules(run, monkeypatch):
     monkeypatch.setenv("VERL_USE_EXTERNAL_MODULES", "mine")
     launch = Verl().launch(replace(run, cpu=False))
     assert "VERL_PLATFORM" not in launch.environment
     assert launch.environment["VERL_USE_EXTERNAL_MODULES"] == "mine,harness_plugins.rl.verl_child.plugin"
     assert "cpu" not in yaml.safe_load(launch.config)["trainer"].values()
-
-
-# verl's environment
 
 
 def test_an_environment_is_found_by_parameter_then_variable_then_beside(monkeypatch, tmp_path):
@@ -93,9 +87,6 @@ def test_an_environment_is_asked_what_it_has_and_what_it_lacks_is_named(tmp_path
         assert message in refusal_of(_require, whole | lacking, Path("python"))
 
 
-# What is checked before anything starts
-
-
 @pytest.fixture
 def complete(monkeypatch):
     """An environment with all that is needed and eight GPUs, without asking one."""
@@ -105,15 +96,10 @@ def complete(monkeypatch):
     return versions
 
 
-def test_a_run_that_can_start_is_described(run, complete):
-    assert Verl().check(run) == [
-        f"environment: {sys.executable}, verl 0.9.1",
-        "CPU: one worker, float32, sampled by the harness' own engine",
-    ]
-    assert "0.00 B parameters need" in Verl().check(replace(run, cpu=False))[-1]
-
-
 def test_gpus_that_are_missing_or_do_not_divide_the_work_or_have_no_sampler_are_refused(run, complete, monkeypatch):
+    remarks = [f"environment: {sys.executable}, verl 0.9.1"]
+    assert Verl().check(run) == [*remarks, "CPU: one worker, float32, sampled by the harness' own engine"]
+    assert "0.00 B parameters need" in Verl().check(replace(run, cpu=False))[-1]
     for gpus, settings, message in (
         (0, {}, "no GPU here (nvidia-smi shows none): give --cpu for a small model"),
         (2, {}, "8 GPUs are asked for, 2 are here: set devices=2"),
@@ -146,9 +132,6 @@ def test_a_model_that_is_missing_or_has_no_chat_template_is_refused(run, complet
     assert "no chat template" in refusal_of(Verl().check, replace(run, model=str(bare)))
     (bare / "tokenizer_config.json").write_text('{"chat_template": "{{ messages }}"}')
     Verl().check(replace(run, model=str(bare)))
-
-
-# Checkpoints
 
 
 def test_a_checkpoint_is_merged_at_the_first_export_and_one_that_cannot_be_says_so(run, tmp_path):
