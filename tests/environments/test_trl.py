@@ -27,10 +27,9 @@ from harness_plugins.models.tiny24 import folder as tiny24
 from harness_plugins.rl import training_run
 from harness_plugins.rl.requests import TrainRequest
 from harness_plugins.rl.run_files import read_metrics
-from harness_plugins.rl.shaping import Grader, Shaping
+from harness_plugins.rl.shaping import Shaping
 from harness_plugins.rl.trl_rollouts import batch_of
 from harness_plugins.rl.trl_trainer import Trl
-from harness_plugins.rl.unlikely_bonus import Unlikeliness
 from harness_tasks.game24 import Game24
 
 pytest.importorskip("trl")
@@ -105,13 +104,19 @@ def trainer(tmp_path_factory):
 # Whole runs
 
 
-def test_a_run_logs_every_step_and_validates_where_it_saves(unbroken):
+def test_a_run_logs_every_step_and_saves_models_that_the_engine_samples_from_where_it_validates(unbroken):
     lines = metrics(unbroken)
     assert [line["step"] for line in lines] == [0, 1, 2, 3, 4]
     assert ["dev_pass_at_1" in line for line in lines] == [True, False, True, False, True]
     assert all(line["entropy"] > 0 and 20 < line["response_tokens"] <= 64 for line in lines[1:])
     assert [checkpoint.step for checkpoint in Trl().saved(unbroken)] == [2, 4]
     assert [path.parent.name for path in sorted(unbroken.checkpoints.glob("*/optimizer.pt"))] == ["step-000004"]
+    checkpoint = Trl().saved(unbroken)[-1]
+    first, policy = Transformers(model=MODEL), Transformers(model=str(Trl().export(unbroken, checkpoint)))
+    prompt = Game24().messages(Game24().problems("dev")[0])
+    assert policy._checkpoint.prompt_ids(prompt) == first._checkpoint.prompt_ids(prompt)
+    before, after = (dict(engine._checkpoint.model.named_parameters()) for engine in (first, policy))
+    assert all(not torch.equal(before[name], after[name]) for name in before)
 
 
 def test_the_logged_bonus_is_the_pure_function_of_the_logged_groups(unbroken):
@@ -126,22 +131,11 @@ def test_the_logged_bonus_is_the_pure_function_of_the_logged_groups(unbroken):
     assert any(line["bonus"] > 0 for line in metrics(unbroken)[1:])
 
 
-def test_a_checkpoint_is_a_model_that_the_engine_samples_from(unbroken):
-    checkpoint = Trl().saved(unbroken)[-1]
-    first, policy = Transformers(model=MODEL), Transformers(model=str(Trl().export(unbroken, checkpoint)))
-    prompt = Game24().messages(Game24().problems("dev")[0])
-    assert policy._checkpoint.prompt_ids(prompt) == first._checkpoint.prompt_ids(prompt)
-    before = dict(first._checkpoint.model.named_parameters())
-    after = dict(policy._checkpoint.model.named_parameters())
-    assert all(not torch.equal(before[name], after[name]) for name in before)
-
-
 def test_a_command_killed_by_signal_9_goes_on_to_the_same_curve_and_the_same_weights(unbroken, tmp_path):
     run = replace(unbroken, folder=tmp_path / "run")
     words = ["--task", "game24", "--trainer", "trl:log_groups=true", "--model", MODEL, "--bonus", "recording", "--cpu"]
     words += ["--plugin", RECORDING, "--limit", PROBLEMS, "--seed", 5, "--out", run.folder]
-    for name, value in SETTINGS.items():
-        words += ["--set", f"{name}={value}"]
+    words += [word for name, value in SETTINGS.items() for word in ("--set", f"{name}={value}")]
     command = harness_command("rl", "train", *words)
     environment = {**os.environ, "OMP_NUM_THREADS": "1", "HARNESS_RL_RUN": str(run.folder)}
     held = hold(run, 4)
@@ -167,15 +161,6 @@ def test_a_command_killed_by_signal_9_goes_on_to_the_same_curve_and_the_same_wei
     assert all(torch.equal(ours[name], theirs[name]) for name in theirs)
 
 
-def test_unlikeliness_ranks_by_what_the_policy_gave_and_another_seed_draws_otherwise(unbroken, tmp_path):
-    run = trained(prepared(tmp_path, bonus="unlikely", seed=6, settings={"steps": 1, "dev_samples": 1}))
-    line = metrics(run)[1]
-    rollouts, shaped = logged_groups(run, 1)
-    assert torch.equal(Unlikeliness().shape(rollouts, 1, 6, {}).rewards, shaped)
-    assert line["bonus"] < 0
-    assert rollouts.problems != logged_groups(unbroken, 1)[0].problems
-
-
 def test_two_processes_shape_the_same_groups_as_a_single_one(unbroken, tmp_path):
     run = prepared(tmp_path, settings={"mini_batch": 4, "steps": 1}, trainer="trl:log_groups=true,processes=2")
     launch = Trl(log_groups=True, processes=2).launch(run)
@@ -199,6 +184,12 @@ def test_too_few_problems_with_short_prompts_are_one_line(tmp_path):
 
 def test_advantages_are_verls_and_trls_own_are_still_otherwise(trainer):
     """If the second half fails, TRL has changed: see whether the override is still needed, and still right."""
+    from harness_plugins.rl.trl_grpo import group_advantages
+
+    spread = 1 + 1e-6 * torch.arange(4, dtype=torch.float64)  # a bonus on correct responses, not lost to rounding
+    expected = (spread - spread.mean()) / (spread.std() + 1e-6)
+    assert torch.allclose(group_advantages(spread, 4), expected, rtol=1e-9)
+    assert group_advantages(torch.ones(4, dtype=torch.float64), 4).tolist() == [0, 0, 0, 0]
     inputs = next(iter(trainer.get_train_dataloader()))
     ours = trainer._generate_and_score_completions(inputs)["advantages"].double()
     theirs = super(type(trainer), trainer)._generate_and_score_completions(inputs)["advantages"].double()
@@ -212,35 +203,12 @@ def test_advantages_are_verls_and_trls_own_are_still_otherwise(trainer):
     assert not torch.allclose(theirs[mixed], ours[mixed], rtol=1e-5, atol=1e-6)
 
 
-def test_the_bonus_of_an_all_correct_group_is_not_lost_to_rounding():
-    from harness_plugins.rl.trl_grpo import group_advantages
-
-    spread = 1 + 1e-6 * torch.tensor([0.0, 1.0, 2.0, 3.0], dtype=torch.float64)
-    advantages = group_advantages(torch.cat([spread, torch.ones(4, dtype=torch.float64)]), 4)
-    expected = (spread - spread.mean()) / (spread.std() + 1e-6)
-    assert torch.allclose(advantages[:4], expected, rtol=1e-9)
-    assert float(advantages[3]) > 0.6
-    assert advantages[4:].tolist() == [0, 0, 0, 0]
-
-
-class Ends24(Game24):
-    """Game of 24 whose second grader takes what ended by itself."""
-
-    reads_finish = True
-
-    def audit(self, problem, response, *, finish):
-        from harness import correct, wrong
-
-        return correct() if finish == "stop" else wrong(finish)
-
-
 def test_validation_grades_as_the_reward_does_and_knows_how_responses_ended(trainer, monkeypatch):
-    by_verifier = trainer.dev_pass_at_1()
-    strict = Grader(replace(trainer.run, reward="strict"))
-    strict.task = Ends24()
-    monkeypatch.setattr(trainer, "grader", strict)
-    assert trainer.dev_pass_at_1() > by_verifier + 0.2  # that many more end by themselves than solve the puzzle
-    assert strict.errors == 0
+    ended = []
+    monkeypatch.setattr(trainer.grader, "rewards", lambda problem, texts, finish: ended.extend(finish) or [1, 0])
+    assert trainer.dev_pass_at_1() == 0.5
+    assert set(ended) <= {"stop", "length"}
+    assert len(ended) == 2 * len(trainer.dev)
 
 
 def test_an_update_follows_the_mean_over_its_mini_batchs_tokens(trainer):
@@ -277,14 +245,6 @@ def _by_hand(model, parts):
     return total / tokens
 
 
-def test_every_weight_decays_and_the_rate_is_constant(trainer):
-    trainer.create_optimizer_and_scheduler(10)
-    groups = trainer.optimizer.param_groups
-    assert sum(len(group["params"]) for group in groups) == len(list(trainer.model.parameters()))
-    assert {(group["lr"], group["weight_decay"], group["betas"]) for group in groups} == {(1e-3, 0.01, (0.9, 0.999))}
-    assert {trainer.lr_scheduler.lr_lambdas[0](step) for step in (0, 1, 9)} == {1}
-
-
 @pytest.mark.parametrize("whose", ["ref", "policy"])
 def test_hidden_states_are_those_of_a_plain_forward_pass_and_of_the_engine(trainer, whose, monkeypatch):
     from transformers import AutoModelForCausalLM
@@ -307,7 +267,12 @@ def test_hidden_states_are_those_of_a_plain_forward_pass_and_of_the_engine(train
     assert np.allclose(hidden[:ROLLOUTS].numpy(), encoded, rtol=1e-4, atol=1e-5)
 
 
-def test_trl_reads_a_steps_problems_as_often_as_it_has_passes_over_them(trainer):
+def test_every_weight_decays_the_rate_is_constant_and_a_step_is_read_once_a_pass(trainer):
+    trainer.create_optimizer_and_scheduler(10)
+    groups = trainer.optimizer.param_groups
+    assert sum(len(group["params"]) for group in groups) == len(list(trainer.model.parameters()))
+    assert {(group["lr"], group["weight_decay"], group["betas"]) for group in groups} == {(1e-3, 0.01, (0.9, 0.999))}
+    assert {trainer.lr_scheduler.lr_lambdas[0](step) for step in (0, 1, 9)} == {1}
     rows = list(trainer._get_train_sampler())
     size, reads = BATCH * ROLLOUTS, trainer.args.steps_per_generation
     for step in range(1, STEPS + 1):

@@ -69,31 +69,23 @@ def train(run: TrainingRun, python: Path, hidden: str, watch=lambda: None) -> in
     return run_child(launch.command, launch.environment, log, watched)
 
 
-def environment(run: TrainingRun, python: Path) -> dict[str, str]:
-    """What the child has in its environment; its files are written."""
-    return {**os.environ, **Verl(python=str(python)).launch(run).environment}
-
-
 # The configuration under verl's own schema
 
 
-def test_a_gpu_run_of_the_paper_composes_under_verls_schema(python, tmp_path):
-    run = made(tmp_path, cpu=False, settings=AIME, overrides=("trainer.nnodes=1",))
-    launch = Verl(python=str(python)).launch(run)
-    done = run_to_end([*launch.command, "--compose"], env={**os.environ, **launch.environment}, timeout=HANGS_S)
+def test_a_gpu_run_of_the_paper_composes_and_an_unknown_override_is_one_line_before_ray_starts(python, tmp_path):
+    def launched(*more: str, **changed: object) -> subprocess.CompletedProcess:
+        launch = Verl(python=str(python)).launch(made(tmp_path, **changed))
+        return run_to_end([*launch.command, *more], env={**os.environ, **launch.environment}, timeout=HANGS_S)
+
+    done = launched("--compose", cpu=False, settings=AIME, overrides=("trainer.nnodes=1",))
     assert done.returncode == 0, done.stderr[-2000:]
     assert "train_batch_size: 512" in done.stdout
     assert "trainer_mode: harness" in done.stdout
-
-
-def test_an_unknown_override_is_one_line_before_ray_starts(python, tmp_path):
-    run = made(tmp_path, overrides=("trainer.no_such_key=1",))
-    launch = Verl(python=str(python)).launch(run)
-    done = run_to_end(launch.command, env={**os.environ, **launch.environment}, timeout=HANGS_S)
-    assert done.returncode == 2
-    assert "no_such_key" in done.stderr.strip().splitlines()[-1]
-    assert "Traceback" not in done.stderr
-    assert "Ray" not in done.stderr
+    wrong = launched(overrides=("trainer.no_such_key=1",))
+    assert wrong.returncode == 2
+    assert "no_such_key" in wrong.stderr.strip().splitlines()[-1]
+    assert "Traceback" not in wrong.stderr
+    assert "Ray" not in wrong.stderr
 
 
 @pytest.fixture(scope="module")
@@ -108,37 +100,29 @@ def inside(python, tmp_path_factory) -> dict:
     return json.loads(done.stdout.splitlines()[-1])
 
 
-def test_outside_a_run_of_ours_the_plugin_does_nothing(inside):
-    assert inside["outside"] == {"loaded": True, "active": False}
+def test_hidden_means_are_those_of_a_direct_forward_and_padding_is_no_part_of_a_group(inside):
+    assert inside["outside"] == {"loaded": True, "active": False}  # outside a run of ours the plugin does nothing
+    wrong = {layout: got for layout, got in zip(LAYOUTS, inside["hidden"], strict=True) if got["cosine"] < 0.9999}
+    assert not wrong
+    assert {figures["rows"] for figures in inside["hidden"]} == {8}
+    assert {bonus: answers for bonus, answers in inside["padding"].items() if not all(answers.values())} == {}
 
 
 def test_configurations_in_which_states_would_be_wrong_and_keys_unknown_to_verl_are_refused(inside):
     assert {text: reason for text, reason in LINES.items() if reason not in inside["lines"][text]} == {}
 
 
-def test_padding_rows_are_no_part_of_a_group(inside):
-    for bonus, answers in inside["padding"].items():
-        assert all(answers.values()), (bonus, answers)
-
-
-@pytest.mark.parametrize("layout", LAYOUTS)
-def test_hidden_means_are_those_of_a_direct_forward(layout, inside):
-    figures = dict(zip(LAYOUTS, inside["hidden"], strict=True))[layout]
-    assert figures["rows"] == 8
-    assert figures["cosine"] >= 0.9999
-
-
 def test_each_of_two_workers_pools_its_own_rows(python, tmp_path):
     run = made(tmp_path)
-    common = environment(run, python) | {"MASTER_PORT": str(free_port()), "WORLD_SIZE": "2"}
+    common = {**os.environ, **Verl(python=str(python)).launch(run).environment}
+    common |= {"MASTER_PORT": str(free_port()), "WORLD_SIZE": "2"}
     (layouts := tmp_path / "layouts.json").write_text(json.dumps([["ref", MICRO, "trainer.n_gpus_per_node=2"]]))
     command, logs = [python, SUPPORT / "verl_hidden_states.py", tmp_path], [tmp_path / f"{rank}.txt" for rank in (0, 1)]
     workers = []
     for rank, log in enumerate(logs):
+        own = common | {"RANK": str(rank)}
         with layouts.open() as given, log.open("w") as out:
-            workers.append(
-                subprocess.Popen(command, env=common | {"RANK": str(rank)}, stdin=given, stdout=out, stderr=out)
-            )
+            workers.append(subprocess.Popen(command, env=own, stdin=given, stdout=out, stderr=out))
     assert [worker.wait(HANGS_S) for worker in workers] == [0, 0], logs[0].read_text()[-3000:]
     for log in logs:
         assert json.loads(log.read_text().splitlines()[-1])["cosine"] >= 0.9999
@@ -190,21 +174,16 @@ def processes_of(run: TrainingRun) -> set[int]:
     return processes_with(f"HARNESS_RL_RUN={run.folder}")
 
 
-def test_a_killed_run_leaves_no_process_and_its_whole_checkpoints(resumed):
-    assert not resumed.left
-    assert resumed.saved == [2]
-    assert not processes_of(resumed.run)
-
-
-def test_a_resumed_run_goes_on_as_if_it_had_not_been_killed(resumed):
+def test_a_killed_run_leaves_no_process_and_goes_on_as_if_it_had_not_been_killed(resumed):
     """What must be the same: figures of the rollouts and of the policy's weights."""
+    assert resumed.saved == [2]
+    assert not resumed.left | processes_of(resumed.run)
     again, before = read_json_lines(resumed.run.metrics), resumed.first_life
     assert [line["step"] for line in again] == [0, 1, 2, 3, 4]
     assert again[:2] == before[:2]
-    for name in ("reward", "bonus", "dev_pass_at_1"):
-        assert again[2][name] == before[2][name]
-    for name in ("reward", "entropy", "response_tokens"):
-        assert again[3][name] == before[3][name]
+    for step, name in ((2, "reward"), (2, "bonus"), (2, "dev_pass_at_1"), (3, "reward"), (3, "entropy")):
+        assert again[step][name] == before[step][name]
+    assert again[3]["response_tokens"] == before[3]["response_tokens"]
     for name in ("bonus", "actor/grad_norm"):  # from the encoder's states
         assert again[3][name] == pytest.approx(before[3][name], rel=1e-3)
 

@@ -1,4 +1,4 @@
-"""pass@k of trained models: what is sampled, what the file holds, and what is computed from it."""
+"""pass@k of trained models: what is sampled, what the file holds, what is computed from it and shown (tables.py)."""
 
 from dataclasses import replace
 
@@ -9,10 +9,12 @@ from support.refusals import refusal_of
 from support.training_runs import COUNTING, counted_run
 
 from harness import Problem
+from harness.running.preflight import Outlook
 from harness.scoring.metrics import random_pass_at_k
 from harness.store import shards
 from harness.system.progress import Progress
 from harness_plugins.rl import evaluation as rl_eval
+from harness_plugins.rl import tables
 from harness_plugins.rl.requests import EvalRequest
 from harness_plugins.rl.run_files import read_run
 
@@ -87,6 +89,14 @@ def test_an_evaluation_is_taken_up_where_it_was_left(harness, evaluated):
     assert "pass@8" in done.out
 
 
+def test_an_evaluation_of_hours_is_not_begun_where_nobody_can_be_asked(harness, evaluated, monkeypatch):
+    request, _ = evaluated
+    monkeypatch.setattr(rl_eval, "sampling_outlook", lambda plan, problems: Outlook(25 * 60 * len(problems)))
+    done = harness("rl", "eval", *request.folders, "--limit", 2, "--seed", 9, "--store", request.store)
+    assert done.code == 2, done.err
+    assert "error: rl eval: not begun, since it takes at most about 2.5 h" in done.err  # of 2 problems, 3 models
+
+
 def test_a_limited_evaluation_takes_problems_from_all_over_the_split():
     problems = [Problem(str(i), "") for i in range(269)]
     for limit in (1, 2, 6, 90, 268, 269, 400, None):
@@ -118,29 +128,21 @@ def test_a_row_is_the_unbiased_estimator_averaged_over_problems_then_seeds():
     assert base["fewer_samples_than"] == {"x": None}
 
 
-def test_both_graders_have_rows_and_the_strict_one_comes_first():
-    policies = [("base", [4, 2], [0, 2]), ("none", [4, 4], [4, 0])]
-    evaluation = {
-        **{"task": "gsm8k", "split": "test", "model": "m", "reward": "strict", "n": 4, "problems": ["a", "b"]},
-        "policies": [{"bonus": bonus, "seed": 1, "c": c, "c_strict": strict} for bonus, c, strict in policies],
-    }
-    assert [(row["grader"], row["bonus"], row["pass_at_k"]["1"]) for row in rl_eval.rows(evaluation)] == [
-        ("strict", "base", 0.25),
-        ("strict", "none", 0.5),
-        ("lenient", "base", 0.75),
-        ("lenient", "none", 1.0),
+def test_the_strict_grader_comes_first_and_what_solves_nothing_is_compared_with_nothing(capsys):
+    counts = {"base": ([4, 2], [0, 2]), "none": ([4, 4], [4, 0]), "repexp": ([0, 0], [0, 0])}
+    policies = [{"bonus": bonus, "seed": 1, "c": c, "c_strict": strict} for bonus, (c, strict) in counts.items()]
+    about = {"task": "gsm8k", "split": "test", "model": "m", "reward": "strict", "n": 4, "problems": ["a", "b"]}
+    rows = rl_eval.rows(about | {"policies": policies})
+    assert [(row["grader"], row["bonus"], row["pass_at_k"]["1"]) for row in rows] == [
+        *(("strict", "base", 0.25), ("strict", "none", 0.5), ("strict", "repexp", 0)),
+        *(("lenient", "base", 0.75), ("lenient", "none", 1.0), ("lenient", "repexp", 0)),
     ]
-    assert rl_eval.curves(evaluation)[1].mean[0] == 0.5
-
-
-def test_efficiency_is_how_many_times_fewer_samples_reach_the_others_last_pass_at_k():
-    ahead, behind, zero = (
-        rl_eval.Curve("", 1, np.linspace(first, last, 256), None) for first, last in ((0.1, 0.8), (0.1, 0.45), (0, 0))
-    )
-    k = next(k for k in range(1, 257) if ahead.mean[k - 1] >= 0.45 - 1e-12)
-    assert rl_eval.efficiency(ahead, behind) == 256 / k
-    assert rl_eval.efficiency(behind, ahead) is None
-    assert rl_eval.efficiency(ahead, zero) is None
+    assert rl_eval.curves(about | {"policies": policies})[1].mean[0] == 0.5
+    tables.evaluated(rows[:3], as_json=False)
+    *_, unsolved, base, none = capsys.readouterr().out.splitlines()
+    assert unsolved == "no response was correct: repexp; nothing is compared with what solves no problem"
+    assert base == "samples for another's pass@4: base needs 1.3 times fewer than none"
+    assert none == "samples for another's pass@4: none needs 4.0 times fewer than base"
 
 
 def test_a_file_that_is_no_evaluation_is_refused(tmp_path):

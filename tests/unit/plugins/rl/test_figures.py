@@ -46,7 +46,7 @@ def written(request: Request, folder) -> None:
     assert (folder / f"{request.name}.csv").read_text().count("\n") > 10
 
 
-def test_the_bins_of_likelihoods_hold_every_response_of_a_method(folder):
+def test_the_bins_of_likelihoods_hold_every_response_of_a_method_and_without_them_it_is_refused(folder):
     request = Request("rl-likelihoods", folders=[folder])
     rows = drawing.table(request)
     for bonus, responses in (("base", 3), ("none", 8), ("repexp:dim=4", 8)):
@@ -57,10 +57,7 @@ def test_the_bins_of_likelihoods_hold_every_response_of_a_method(folder):
     assert rows[0]["mean"] == pytest.approx(-3.5 / 3, abs=1e-5)
     assert (rows[0]["from"], rows[29]["to"]) == (-3, -0.25)
     written(request, folder)
-
-
-def test_an_evaluation_without_likelihoods_is_refused(folder):
     file = folder / "rl-eval.json"
     file.write_text(file.read_text().replace("likelihoods", "others"))
-    line = refusal_of(drawing.table, Request("rl-likelihoods", folders=[folder]))
+    line = refusal_of(drawing.table, request)
     assert "game24: the evaluation has no likelihoods: run `harness rl eval` with them" in line

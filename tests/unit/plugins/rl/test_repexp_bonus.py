@@ -1,13 +1,19 @@
-"""RepExp's bonus against its formula, written out rollout by rollout as the paper and its code have it."""
+"""RepExp's bonus and Unlikeliness against their formulas, written out rollout by rollout as the papers have them.
+
+Also no bonus (unlikely_bonus.py), and the metrics that every bonus gives (group_metrics.py).
+"""
 
 import numpy as np
 import pytest
+import torch
 from support.refusals import refusal_of
 from support.rollouts import brute_force_leverage, rollouts, with_rewards
 
-from harness.training import Rollouts
+from harness.training import METRICS, Rollouts
+from harness_plugins.rl.group_metrics import group_metrics
 from harness_plugins.rl.leverage import centred, projected, sparse_projection
 from harness_plugins.rl.repexp_bonus import RepExpBonus
+from harness_plugins.rl.unlikely_bonus import NoBonus, Unlikeliness
 
 
 @pytest.mark.parametrize("figure", ["leverage", "leave-one-out"])
@@ -25,11 +31,6 @@ def test_repexp_is_the_formula_written_out_and_remembers_nothing(figure):
     assert not memory
 
 
-def test_the_defaults_are_the_papers():
-    bonus = RepExpBonus()
-    assert (bonus.beta, bonus.lam, bonus.dim, bonus.gate, bonus.figure) == (0.01, 0.01, 32, True, "leverage")
-
-
 def test_a_group_without_a_correct_rollout_gets_nothing_unless_the_gate_is_off():
     mixed = [1.0, 0, 0, 0, 0, 0, 0, 0]
     rewards = {"problem-0": [0.0] * 8, "problem-1": [1.0] * 8, "problem-2": mixed, "problem-3": mixed[::-1]}
@@ -44,14 +45,6 @@ def test_a_group_without_a_correct_rollout_gets_nothing_unless_the_gate_is_off()
     assert ungated.metrics["gated"] == 0
 
 
-def test_groups_do_not_see_each_other_and_the_order_of_rows_changes_nothing():
-    given = rollouts(groups=3)
-    whole = RepExpBonus().shape(given, 0, 0, {}).rewards
-    for problem, rows in given.groups().items():
-        alone = Rollouts([problem] * len(rows), given.rewards[rows], given.hidden[rows])
-        assert RepExpBonus().shape(alone, 0, 0, {}).rewards.numpy() == pytest.approx(whole[rows].numpy(), abs=1e-12)
-
-
 def test_a_persistent_sum_goes_on_over_the_steps_of_a_problem():
     bonus, memory = RepExpBonus(persist=True, beta=1.0, lam=0.1), {}
     steps = [rollouts(seed, correct=1.0) for seed in (0, 10, 20)]
@@ -64,6 +57,49 @@ def test_a_persistent_sum_goes_on_over_the_steps_of_a_problem():
     assert set(memory) == set(steps[0].problems)
 
 
-def test_parameters_out_of_range_are_refused():
+def test_the_defaults_are_the_papers_and_parameters_out_of_range_are_refused():
+    bonus = RepExpBonus()
+    assert (bonus.beta, bonus.lam, bonus.dim, bonus.gate, bonus.figure) == (0.01, 0.01, 32, True, "leverage")
     assert refusal_of(RepExpBonus, lam=0.0) == "repexp: lam must be > 0, got 0.0"
     assert refusal_of(RepExpBonus, dim=0) == "repexp: dim must be at least 1, got 0"
+    assert (Unlikeliness().beta_rank, Unlikeliness().gate) == (0.25, True)
+    for share in (-0.1, 1.1):
+        assert refusal_of(Unlikeliness, share) == f"unlikely: beta_rank must be from 0 to 1, got {share}"
+    Unlikeliness(0), Unlikeliness(1)
+
+
+# The other bonuses
+
+
+def test_unlikeliness_is_the_formula_written_out_and_leaves_groups_that_are_all_correct():
+    rewards = {f"problem-{i}": [1.0] * 8 for i in range(4)} | {"problem-0": [1.0, 0.0] * 4}
+    given = with_rewards(rollouts(), rewards)
+    shaped, ungated = (Unlikeliness(gate=gate).shape(given, 0, 0, {}) for gate in (True, False))
+    for problem, rows in given.groups().items():
+        by_likelihood = sorted(range(8), key=lambda i: float(given.logprobs[rows][i]))
+        for place, i in enumerate(by_likelihood):
+            scaled = float(given.rewards[rows[i]]) * (1 - 0.25 * place / 8)
+            assert float(ungated.rewards[rows[i]]) == pytest.approx(scaled, abs=1e-12)
+            assert float(shaped.rewards[rows[i]]) == pytest.approx(scaled if problem == "problem-0" else 1.0, abs=1e-12)
+    assert (shaped.metrics["gated"], ungated.metrics["gated"]) == (0.75, 0)
+    equal = Rollouts(["a"] * 3, torch.tensor([1.0, 1, 0]).double(), logprobs=torch.tensor([-1.0, -1, -1]).double())
+    assert Unlikeliness(beta_rank=0.75).shape(equal, 0, 0, {}).rewards.tolist() == [1, 0.75, 0]  # ranked by row
+
+
+def test_no_bonus_changes_nothing_and_every_bonus_gives_the_same_metrics():
+    given = rollouts()
+    shaped = NoBonus().shape(given, 0, 0, {})
+    assert torch.equal(shaped.rewards, given.rewards)
+    assert (shaped.metrics["bonus"], shaped.metrics["bonus_spread"], shaped.metrics["gated"]) == (0, 0, 0)
+    assert set(shaped.metrics) <= set(METRICS)
+    for bonus in (RepExpBonus(), Unlikeliness()):
+        assert bonus.shape(given, 0, 0, {}).metrics.keys() == shaped.metrics.keys()
+
+
+def test_metrics_are_means_over_rollouts_and_shares_of_groups():
+    problems = ["a", "b", "a", "b", "c", "c", "d", "d"]
+    rewards = torch.tensor([1, 0, 1, 0, 1, 0, 1, 0]).double()
+    added = torch.tensor([0.1, 0, 0.3, 0, 0, 0, 0, 0]).double()
+    metrics = group_metrics(Rollouts(problems, rewards), added, 3)
+    expected = {"reward": 0.5, "bonus": 0.05, "bonus_spread": 0.2 / 2**0.5 / 4}
+    assert metrics == pytest.approx(expected | {"gated": 0.75, "all_correct": 0.25, "all_wrong": 0.25})

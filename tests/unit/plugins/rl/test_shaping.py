@@ -2,7 +2,6 @@
 
 from pathlib import Path
 
-import pytest
 import torch
 from support.refusals import refusal_of
 from support.rollouts import rollouts
@@ -18,24 +17,21 @@ def run_of(task: str = "game24", reward: str = "verifier", bonus: str = "none") 
     return TrainingRun(Path("run"), task, "model", bonus, "trl", 3, Settings(), {}, reward=reward)
 
 
-def test_each_reward_has_its_grader():
+def test_each_reward_has_its_grader_and_what_is_not_recorded_none():
     responses = ("I think 5", "The answer is 5", r"so \boxed{5}", "#### $5", "#### 5")
     for reward, rewards in (("strict", [0, 0, 0, 0, 1]), ("lenient", [0, 0, 1, 1, 1]), ("verifier", [0, 0, 1, 1, 1])):
         assert Grader(run_of("gsm8k:fallback=no", reward)).rewards(PROBLEM, responses) == rewards, reward
-
-
-def test_a_run_whose_reward_is_not_recorded_is_graded_by_nobody():
     line = refusal_of(Grader, run_of(reward="unrecorded"))
     assert line == "rl: the reward of run must be one of strict, lenient, verifier, got 'unrecorded'"
 
 
-@pytest.mark.parametrize("task", ["gsm8k", "math", "dapo-aime"])
-def test_the_prompt_asks_for_the_form_that_the_strict_grader_wants(task):
-    grader = Grader(run_of(task, "strict"))
-    assert grader.task.rl["reward"] == "strict"
-    before, form = {"####": ("####", "#### 5"), "boxed": (r"\boxed{", r"\boxed{5}")}[grader.task.strict]
-    assert before in grader.task.messages(PROBLEM)[-1]["content"]
-    assert grader.rewards(PROBLEM, [f"Two and three make five. {form}", "Two and three make 5."]) == [1, 0]
+def test_the_prompt_asks_for_the_form_that_the_strict_grader_wants():
+    hashes, box = ("####", "#### 5"), (r"\boxed{", r"\boxed{5}")
+    for task, (before, form) in (("gsm8k", hashes), ("math", box), ("dapo-aime", box)):
+        grader = Grader(run_of(task, "strict"))
+        assert grader.task.rl["reward"] == "strict"
+        assert before in grader.task.messages(PROBLEM)[-1]["content"]
+        assert grader.rewards(PROBLEM, [f"Two and three make five. {form}", "Two and three make 5."]) == [1, 0]
 
 
 class Ends(Task):

@@ -7,40 +7,31 @@ from dataclasses import replace
 import pytest
 from support.json_lines import write_json_lines
 from support.refusals import refusal_of
-from support.training_runs import counted_run, counting_request, game24_run
+from support.training_runs import counted_run, counting_request
 
 from harness.system.progress import Progress, Stage
 from harness.training import Settings
 from harness_plugins.rl import training_run as rl
 from harness_plugins.rl.run_files import read_metrics, read_problems, read_run
 
-# What the request does not say
 
+def test_the_papers_settings_are_the_defaults_and_a_tasks_own_hold_unless_others_are_given(shared_data, tmp_path):
+    def prepared(train: str, dev: str, **fields):
+        data = {"train": str(shared_data / "tasks" / train), "dev": str(shared_data / "tasks" / dev)}
+        return rl.prepare(counting_request(tmp_path, data=data, model=None, **fields), 3).run
 
-def test_the_papers_settings_are_the_defaults(shared_data, tmp_path):
-    files = {"train": "gsm8k_train.jsonl", "dev": "gsm8k_test.jsonl"}
-    data = {split: str(shared_data / "tasks" / name) for split, name in files.items()}
-    request = counting_request(tmp_path, task="gsm8k", data=data, model=None, limit=None, settings={})
-    run = rl.prepare(request, 3).run
+    run = prepared("gsm8k_train.jsonl", "gsm8k_test.jsonl", task="gsm8k", limit=None, settings={})
     assert (run.model, run.bonus, run.seed) == ("Qwen/Qwen2.5-7B-Instruct", "repexp", 3)
     assert [len(read_problems(run.problems[split])) for split in ("train", "dev")] == [7473, 512]
     assert run.settings == Settings(steps=1000 * (7473 // 1024))
-
-
-def test_a_tasks_own_settings_hold_unless_others_are_given(shared_data, tmp_path):
-    files = {"train": "dapo-math-17k.parquet", "dev": "aime24_qwq.jsonl"}
-    data = {split: str(shared_data / "tasks" / name) for split, name in files.items()}
-    request = counting_request(tmp_path, task="dapo-aime", data=data, limit=512, settings={"rollouts": "4"})
-    run = rl.prepare(request, 0).run
+    own = {"task": "dapo-aime", "limit": 512, "settings": {"rollouts": "4"}}
+    run = prepared("dapo-math-17k.parquet", "aime24_qwq.jsonl", **own)
     assert run.bonus == "repexp:dim=128"
-    assert (run.settings.batch, run.settings.max_response, run.settings.rollouts) == (512, 8192, 4)
-    assert run.settings.steps == 1000
+    settings = run.settings
+    assert (settings.batch, settings.max_response, settings.rollouts, settings.steps) == (512, 8192, 4, 1000)
     defaults = {"repexp": {"dim": 128}}
     given = [str(rl._bonus(bonus, defaults)) for bonus in ("repexp:lam=1", "repexp:dim=16", "none")]
     assert given == ["repexp:dim=128,lam=1", "repexp:dim=16", "none"]
-
-
-# The reward
 
 
 @pytest.fixture
@@ -61,12 +52,8 @@ def test_the_papers_tasks_are_rewarded_strictly_unless_asked_otherwise_and_never
     said = "reward: strict, the second grader of gsm8k:fallback=no; --reward lenient takes its verifier"
     other = "reward: lenient, the verifier of gsm8k:fallback=no; --reward strict takes its second grader"
     assert (strict.remarks[0], lenient.remarks[0]) == (said, other)
-
-
-def test_a_task_with_a_single_grader_keeps_it(tmp_path):
-    prepared = rl.prepare(counting_request(tmp_path), 0)
-    assert prepared.run.reward == "verifier"
-    assert prepared.remarks == ["reward: the verifier of game24, its only grader", "counts to 6"]
+    single = rl.prepare(counting_request(tmp_path), 0)
+    assert (single.run.reward, single.remarks[0]) == ("verifier", "reward: the verifier of game24, its only grader")
     line = refusal_of(rl.prepare, counting_request(tmp_path, reward="strict"), 0)
     assert line == "rl: task 'game24' has one grader, and no stricter one: leave --reward strict out"
 
@@ -84,9 +71,6 @@ def test_a_run_that_recorded_no_reward_goes_on_only_where_there_is_but_one(tmp_p
     assert "holds a run with another reward ('unrecorded', now 'strict'): give another --out" in line
 
 
-# The folder
-
-
 def test_more_steps_go_on_in_the_same_folder_and_another_run_there_is_refused(tmp_path):
     request = counting_request(tmp_path, out=tmp_path / "run")
     rl.prepare(request, 0)
@@ -101,10 +85,7 @@ def test_more_steps_go_on_in_the_same_folder_and_another_run_there_is_refused(tm
         assert line == f"rl train: {tmp_path}/run holds a run with another {what}: give another --out"
 
 
-# The trainer's process
-
-
-def test_a_run_that_breaks_is_one_line_and_the_same_command_goes_on(tmp_path):
+def test_a_run_that_breaks_or_is_killed_is_one_line_and_the_same_command_goes_on(tmp_path):
     said, request = io.StringIO(), counting_request(tmp_path, trainer="counting:fails_at=5")
     line = refusal_of(rl.train, request, 0, Progress(said))
     assert line.startswith("rl train: the trainer ended with exit status 1 after step 4: ValueError: the loss is not a")
@@ -116,25 +97,10 @@ def test_a_run_that_breaks_is_one_line_and_the_same_command_goes_on(tmp_path):
     said.truncate(0)
     assert rl.train(request, 0, Progress(said)) == row | {"hours": 0.0}
     assert "seed 0: all 6 steps are done; --set steps=N goes on" in said.getvalue()
-
-
-def test_a_killed_trainer_says_its_signal(tmp_path):
-    request = counting_request(tmp_path, trainer="counting:fails_at=1,killed=true")
-    line = refusal_of(rl.train, request, 0, Progress(quiet=True))
+    killed = counting_request(tmp_path / "killed", trainer="counting:fails_at=1,killed=true")
+    line = refusal_of(rl.train, killed, 0, Progress(quiet=True))
     assert line.startswith("rl train: the trainer was killed by signal 9 after step 0: it said nothing (")
     assert line.endswith("no checkpoint was saved yet")
-
-
-# What is known of a run while and after it goes on
-
-
-def test_the_time_left_is_the_median_step_or_before_the_first_one_a_count(tmp_path):
-    run = counted_run(tmp_path, 0)
-    run = replace(run, settings=replace(run.settings, steps=10))
-    assert rl.outlook(run, 6).seconds == 4 * 1.5
-    run.metrics.unlink()
-    rest = rl.outlook(run, 6)
-    assert (rest.seconds, rest.responses, rest.tokens) == (0, 4 * 4 * 8, 4 * 4 * 8 * run.settings.max_response)
 
 
 def test_a_log_is_followed_by_whole_lines_and_from_its_start_when_it_is_replaced(tmp_path):
@@ -151,10 +117,13 @@ def test_a_log_is_followed_by_whole_lines_and_from_its_start_when_it_is_replaced
     assert (follower.step, stage.done, said.getvalue()) == (4, 4, "dev pass@1 40 %\n")
 
 
-def test_the_best_checkpoint_has_the_highest_dev_pass_at_1_and_of_two_is_the_earlier(tmp_path):
-    run = game24_run(tmp_path, 1, 1, model="m", bonus="none", trainer="trl", settings=Settings())
-    steps = [(1, None), (2, 0.3), (4, 0.5), (6, 0.5)]
-    lines = [{"step": step, **({} if dev is None else {"dev_pass_at_1": dev})} for step, dev in steps]
-    write_json_lines(run.metrics, lines)
-    best = [rl.best_step(run, saved) for saved in ([2, 4, 6], [2, 6], [1])]
-    assert best == [(4, 0.5), (6, 0.5), None]
+def test_the_time_left_is_the_median_step_or_a_count_and_the_best_checkpoint_the_earlier_of_two(tmp_path):
+    run = counted_run(tmp_path, 0)
+    run = replace(run, settings=replace(run.settings, steps=10))
+    assert rl.outlook(run, 6).seconds == 4 * 1.5
+    run.metrics.unlink()
+    rest = rl.outlook(run, 6)
+    assert (rest.seconds, rest.responses, rest.tokens) == (0, 4 * 4 * 8, 4 * 4 * 8 * run.settings.max_response)
+    best = [{"step": step, "dev_pass_at_1": dev} for step, dev in ((2, 0.3), (4, 0.5), (6, 0.5))]
+    write_json_lines(run.metrics, [{"step": 1}, *best])
+    assert [rl.best_step(run, saved) for saved in ([2, 4, 6], [2, 6], [1])] == [(4, 0.5), (6, 0.5), None]

@@ -27,23 +27,14 @@ def test_an_epoch_has_each_problem_at_most_once_and_leaves_out_less_than_a_batch
     seen = [place for step in range(steps) for place in batch_of(problems, batch, seed, 1 + epoch * steps + step)]
     assert len(seen) == len(set(seen)) > problems - batch
     assert set(seen) <= set(range(problems))
-
-
-def test_epochs_and_seeds_have_orders_of_their_own():
     assert len({tuple(batch_of(30, 30, seed, step)) for seed in (1, 2) for step in (1, 2)}) == 4
     assert len({stream(seed, *place) for seed in (1, 2) for place in ((0, 1), (1, 0), (0, 2), (0,))}) == 8
 
 
-@pytest.fixture(scope="module")
-def chats():
-    """Three problems of Game of 24, as they are put to a model."""
+def test_rollouts_are_the_engines_whatever_fits_into_a_batch_and_leave_the_policy_training():
     task = Game24()
-    return [(problem, task.messages(problem)) for problem in task.problems("dev")[:3]]
-
-
-def test_rollouts_are_the_engines_whatever_fits_into_a_batch_and_leave_the_policy_training(chats):
+    prompts = [task.messages(problem) for problem in task.problems("dev")[:3]]
     small, large = (PolicyEngine(model="tiny24-weak", device="cpu", batch=rows) for rows in (4, 64))
-    prompts = [messages for _, messages in chats]
     small.policy.train()
     drawn = small.sample_prompts(prompts, 2, 0.7, 24, [1, 2, 3], ("mean",))
     assert small.policy.training

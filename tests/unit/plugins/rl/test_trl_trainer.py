@@ -1,18 +1,25 @@
-"""The trainer `trl` on the harness' side: what is checked, launched and found without TRL's import."""
+"""The trainer `trl` on the harness' side: what is checked, launched and found without TRL's import.
+
+Also the arguments that its settings become (trl_settings.py).
+"""
 
 import json
 import runpy
 import sys
 from dataclasses import replace
 from importlib.util import find_spec
+from pathlib import Path
 
 import pytest
 import torch
+from corpora import rl_refusals
+from hypothesis import given
+from hypothesis import strategies as st
 from support.refusals import refusal_of
 from support.training_runs import game24_run
 
 from harness.training import Settings, TrainingRun
-from harness_plugins.rl import trl_trainer
+from harness_plugins.rl import trl_settings, trl_trainer
 from harness_plugins.rl.trl_trainer import Trl
 
 SETTINGS = Settings(batch=6, mini_batch=3, micro_batch=5, rollouts=4, max_response=64, steps=4)
@@ -32,10 +39,6 @@ def with_trl():
         pytest.skip("needs TRL")
 
 
-def test_a_run_in_order_has_no_remarks(run, with_trl):
-    assert Trl().check(run) == []
-
-
 def test_a_missing_extra_and_another_version_of_trl_are_one_line_each(run, with_trl, monkeypatch):
     monkeypatch.setattr(trl_trainer, "VERSION", "1.15.9")
     line = "trl: trl 1.15.9 is needed (parts of it are overridden), found 1.16.0: pip install 'trl==1.15.9'"
@@ -44,15 +47,13 @@ def test_a_missing_extra_and_another_version_of_trl_are_one_line_each(run, with_
     assert refusal_of(Trl().check, run) == "trl: trl is not installed: pip install 'diversity-harness[trl]'"
 
 
-def test_too_few_gpus_are_one_line(run, with_trl, monkeypatch):
+def test_what_would_fail_in_the_child_is_one_line_before_it(run, with_trl, monkeypatch):
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 0)
-    assert refusal_of(Trl().check, replace(run, cpu=False)) == "trl: no GPU found; train on the CPU with --cpu"
+    assert Trl().check(run) == []
     line = refusal_of(Trl(processes=3).check, replace(run, cpu=False))
     assert line == "trl: 0 GPUs for 3 processes found; train on the CPU with --cpu"
-
-
-def test_what_would_fail_in_the_child_is_one_line_before_it(run, with_trl):
     for changes, message in (
+        ({"cpu": False}, "trl: no GPU found; train on the CPU with --cpu"),
         ({"settings": replace(SETTINGS, batch=21)}, "trl: a batch of 21 prompts, but only 20 problems to train on"),
         ({"settings": replace(SETTINGS, max_response=1000)}, "tiny24-medium: the longest prompt has 47 tokens"),
         ({"model": "tiny24-larch"}, "unknown model 'tiny24-larch'"),
@@ -90,22 +91,55 @@ def test_half_checkpoints_do_not_count(run):
 # The child
 
 
-def child(folder) -> object:
-    """The status with which the child's own module ends, run in this process; None: it came to its end."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(sys, "argv", ["trl_child", str(folder)])
-        try:
-            runpy.run_module("harness_plugins.rl.trl_child", run_name="__main__")
-        except SystemExit as ended:
-            return ended.code
-    return None
-
-
-def test_the_child_has_nothing_to_do_after_the_last_step(run, monkeypatch):
+def test_the_child_has_nothing_to_do_after_the_last_step_and_without_a_run_ends_with_one_line(run, monkeypatch):
     monkeypatch.setitem(sys.modules, "trl", None)
+    monkeypatch.setattr(sys, "argv", ["trl_child", str(run.folder)])
     (run.checkpoints / "step-000004").mkdir(parents=True)
-    assert child(run.folder) is None
+    runpy.run_module("harness_plugins.rl.trl_child", run_name="__main__")
+    (run.folder / "run.json").unlink()
+    with pytest.raises(SystemExit, match=f"error: rl: {run.folder} holds no run.json"):
+        runpy.run_module("harness_plugins.rl.trl_child", run_name="__main__")
 
 
-def test_the_child_ends_with_one_line(tmp_path):
-    assert child(tmp_path).startswith(f"error: rl: {tmp_path} holds no run.json")
+# The harness' settings in TRL's names
+
+PAPER = TrainingRun(Path("folder"), "game24", "m", "repexp", "trl", 5, Settings(steps=3), {})
+
+
+def test_settings_become_trls():
+    arguments = trl_settings.grpo_arguments(PAPER, 1, 3)
+    assert arguments["per_device_train_batch_size"] * arguments["gradient_accumulation_steps"] == 256 * 8
+    assert arguments["per_device_train_batch_size"] * arguments["steps_per_generation"] == 1024 * 8
+    assert (arguments["max_steps"], arguments["logging_steps"]) == (12, 4)
+    expected = {"epsilon": 0.2, "delta": 3.0, "max_grad_norm": 1.0, "beta": 0.0, "loss_type": "dapo", "seed": 5}
+    expected |= {"scale_rewards": "group", "learning_rate": 1e-6, "num_generations": 8, "max_completion_length": 1024}
+    expected |= {"bf16": True, "use_cpu": False, "activation_checkpointing": True, "weight_decay": 0.01}
+    assert {name: arguments[name] for name in expected} == expected
+    on_cpu = trl_settings.grpo_arguments(replace(PAPER, cpu=True), 1, 3)
+    assert {name for name in arguments if arguments[name] != on_cpu[name]} == {
+        *("bf16", "use_cpu", "activation_checkpointing", "dataloader_pin_memory")
+    }
+
+
+def test_processes_share_a_mini_batch_which_they_must_divide():
+    two = trl_settings.grpo_arguments(PAPER, 2, 3)
+    assert two["per_device_train_batch_size"] * two["gradient_accumulation_steps"] == 128 * 8
+    line = refusal_of(trl_settings.grpo_arguments, PAPER, 3, 3)
+    assert line == "trl: mini_batch 256 cannot be shared by 3 processes"
+    assert trl_settings.updates(Settings(batch=12, mini_batch=4, ppo_epochs=2)) == 6  # one a pass and mini-batch
+
+
+@given(mini=st.integers(1, 40), rollouts=st.integers(2, 9), micro=st.integers(1, 70))
+def test_a_forward_pass_has_no_more_rows_than_asked_for_and_divides_the_mini_batch(mini, rollouts, micro):
+    settings = Settings(batch=mini, mini_batch=mini, rollouts=rollouts, micro_batch=micro)
+    rows = trl_settings.micro_batch(settings, 1)
+    assert rows == max(size for size in range(1, micro + 1) if (mini * rollouts) % size == 0)
+
+
+def test_overrides_win_and_are_converted_and_a_wrong_one_is_one_line():
+    run = replace(PAPER, overrides=("weight_decay=0", "activation_checkpointing=false", "loss_type=grpo"))
+    arguments = trl_settings.grpo_arguments(run, 1, 3)
+    names = ("weight_decay", "activation_checkpointing", "loss_type")
+    assert tuple(arguments[name] for name in names) == (0.0, False, "grpo")
+    for override, message in rl_refusals.TRL:
+        assert refusal_of(trl_settings.overridden, [override]).startswith(message)

@@ -1,7 +1,12 @@
-"""The trainer `verl` on the harness' side: what is checked, launched, found and exported without verl."""
+"""The trainer `verl` on the harness' side: what is checked, launched, found and exported without verl.
 
+Also where its Python environment is looked for, and what must be in it (verl_environment.py).
+"""
+
+import json
 import sys
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 import yaml
@@ -12,9 +17,10 @@ from support.training_runs import game24_run
 
 from harness import Problem
 from harness.training import Checkpoint, Settings, TrainingRun
-from harness_plugins.rl import verl_environment, verl_trainer
+from harness_plugins.rl import verl_trainer
 from harness_plugins.rl.run_files import write_problems
 from harness_plugins.rl.verl_child import contract
+from harness_plugins.rl.verl_environment import VARIABLE, _require, find_python, installed
 from harness_plugins.rl.verl_trainer import Verl
 
 SETTINGS = Settings(batch=2, mini_batch=2, micro_batch=8, rollouts=4, max_prompt=64, max_response=64, steps=3)
@@ -23,12 +29,12 @@ SETTINGS = Settings(batch=2, mini_batch=2, micro_batch=8, rollouts=4, max_prompt
 @pytest.fixture
 def run(tmp_path, monkeypatch) -> TrainingRun:
     """A CPU run of the embedded model; this interpreter passes for verl's."""
-    monkeypatch.setenv(verl_environment.VARIABLE, sys.executable)
+    monkeypatch.setenv(VARIABLE, sys.executable)
     fields = {"model": "tiny24-weak", "bonus": "repexp", "trainer": "verl", "settings": SETTINGS}
     return game24_run(tmp_path / "run", 2, 2, **fields)
 
 
-def test_launch_writes_what_the_child_reads(run):
+def test_launch_writes_what_the_child_reads_and_keeps_the_users_own_modules(run, monkeypatch):
     (problems := dict(run.problems))["test"] = run.folder / "test.jsonl"
     for split, path in problems.items():
         chat = [{"role": "user", "content": "?"}]
@@ -43,9 +49,6 @@ def test_launch_writes_what_the_child_reads(run):
     ]
     assert (rows[1]["reward_model"]["ground_truth"], rows[0]["data_source"]) == ('{"a": 1}', "game24")
     assert not (run.folder / "data" / "test.parquet").exists()
-
-
-def test_a_gpu_run_is_told_nothing_of_cpus_and_keeps_the_users_own_modules(run, monkeypatch):
     monkeypatch.setenv("VERL_USE_EXTERNAL_MODULES", "mine")
     launch = Verl().launch(replace(run, cpu=False))
     assert "VERL_PLATFORM" not in launch.environment
@@ -53,7 +56,35 @@ def test_a_gpu_run_is_told_nothing_of_cpus_and_keeps_the_users_own_modules(run, 
     assert "cpu" not in yaml.safe_load(launch.config)["trainer"].values()
 
 
-# What is checked before anything starts
+def test_an_environment_is_found_by_parameter_then_variable_then_beside(monkeypatch, tmp_path):
+    monkeypatch.setenv(VARIABLE, sys.executable)
+    assert find_python(None) == Path(sys.executable)
+    assert "python=/nowhere" in refusal_of(find_python, "/nowhere")
+    monkeypatch.delenv(VARIABLE)
+    monkeypatch.setattr("harness_plugins.rl.verl_environment.find_spec", lambda name: None)
+    monkeypatch.chdir(tmp_path)
+    assert "python -m venv .venv-verl" in refusal_of(find_python, None)
+    beside = tmp_path / ".venv-verl" / "bin" / "python"
+    beside.parent.mkdir(parents=True)
+    beside.touch()
+    assert find_python(None) == beside
+
+
+def test_an_environment_is_asked_what_it_has_and_what_it_lacks_is_named(tmp_path):
+    python = tmp_path / "python"
+    whole = {"verl": "0.9.1", "TransferQueue": "1", "vllm": None, "diversity-harness": "1"}
+    python.write_text(f"#!/bin/sh\necho '{json.dumps(whole)}'\n")
+    python.chmod(0o755)
+    assert installed(python) == whole
+    python.write_text("#!/bin/sh\nexit 3\n")
+    assert "does not run" in refusal_of(installed, python)
+    for lacking, message in (
+        ({"verl": None}, "has no verl"),
+        ({"verl": "0.8.0"}, "has verl 0.8.0, but this plugin is for 0.9.1"),
+        ({"TransferQueue": None}, "has no TransferQueue"),
+        ({"diversity-harness": None}, "has no diversity-harness"),
+    ):
+        assert message in refusal_of(_require, whole | lacking, Path("python"))
 
 
 @pytest.fixture
@@ -65,15 +96,10 @@ def complete(monkeypatch):
     return versions
 
 
-def test_a_run_that_can_start_is_described(run, complete):
-    assert Verl().check(run) == [
-        f"environment: {sys.executable}, verl 0.9.1",
-        "CPU: one worker, float32, sampled by the harness' own engine",
-    ]
+def test_gpus_that_are_missing_or_do_not_divide_the_work_or_have_no_sampler_are_refused(run, complete, monkeypatch):
+    remarks = [f"environment: {sys.executable}, verl 0.9.1"]
+    assert Verl().check(run) == [*remarks, "CPU: one worker, float32, sampled by the harness' own engine"]
     assert "0.00 B parameters need" in Verl().check(replace(run, cpu=False))[-1]
-
-
-def test_gpus_that_are_missing_or_do_not_divide_the_work_are_refused(run, complete, monkeypatch):
     for gpus, settings, message in (
         (0, {}, "no GPU here (nvidia-smi shows none): give --cpu for a small model"),
         (2, {}, "8 GPUs are asked for, 2 are here: set devices=2"),
@@ -83,19 +109,18 @@ def test_gpus_that_are_missing_or_do_not_divide_the_work_are_refused(run, comple
         monkeypatch.setattr(verl_trainer, "gpu_memory", lambda gpus=gpus: [80.0] * gpus)
         changed = replace(run, cpu=False, settings=replace(run.settings, **settings))
         assert refusal_of(Verl().check, changed) == f"verl: {message}"
-
-
-def test_a_sampler_is_needed_on_gpus(run, complete, monkeypatch):
+    monkeypatch.setattr(verl_trainer, "gpu_memory", lambda: [80.0] * 8)
     monkeypatch.setitem(complete, "vllm", None)
     assert "verl[vllm]" in refusal_of(Verl().check, replace(run, cpu=False))
 
 
-def test_too_few_problems_and_missing_splits_are_refused(run, complete):
+def test_too_few_problems_missing_splits_and_an_encoder_without_its_mode_are_refused(run, complete):
     large = replace(run, settings=replace(run.settings, batch=4, mini_batch=4))
     assert "takes 4 problems, the train split has 2" in refusal_of(Verl().check, large)
     run.problems["dev"].unlink()
     assert f"the dev split {run.problems['dev']} is not there" in refusal_of(Verl().check, run)
     assert "a run needs a train split" in refusal_of(Verl().check, replace(run, problems={}))
+    assert "hidden=encoder" in refusal_of(Verl, None, "ref", "org/encoder")
 
 
 def test_a_model_that_is_missing_or_has_no_chat_template_is_refused(run, complete, tmp_path):
@@ -107,13 +132,6 @@ def test_a_model_that_is_missing_or_has_no_chat_template_is_refused(run, complet
     assert "no chat template" in refusal_of(Verl().check, replace(run, model=str(bare)))
     (bare / "tokenizer_config.json").write_text('{"chat_template": "{{ messages }}"}')
     Verl().check(replace(run, model=str(bare)))
-
-
-def test_an_encoder_without_its_mode_is_refused():
-    assert "hidden=encoder" in refusal_of(Verl, None, "ref", "org/encoder")
-
-
-# Checkpoints
 
 
 def test_a_checkpoint_is_merged_at_the_first_export_and_one_that_cannot_be_says_so(run, tmp_path):

@@ -1,11 +1,14 @@
-"""Sampler `repexp-guided` in the transformers engine against the paper's plain scheme, on models of real classes."""
+"""Sampler `repexp-guided` in the transformers engine against the paper's plain scheme, on models of real classes.
+
+Also its token covariance (covariance.py).
+"""
 
 import numpy as np
 import pytest
 import torch
 from support import paper_scheme
 from support.refusals import refusal_of
-from support.tiny_checkpoints import LONG, MORE_CONFIGS, SHORT, assert_same_responses, first_rows, save_checkpoint
+from support.tiny_checkpoints import LONG, SHORT, assert_same_responses, first_rows, save_checkpoint
 
 from harness import Sampler
 from harness.plugin_system.component import Spec
@@ -16,19 +19,23 @@ from harness.running.planning import make_plan
 from harness.system.progress import Progress
 from harness_plugins.engines.transformers.engine import Transformers
 from harness_plugins.samplers.guided import RepExpGuided
+from harness_plugins.samplers.guided.covariance import TokenCovariance, centred, sherman_morrison, woodbury
 from harness_tasks.game24 import Game24
 
 STATES = ("mean", "last", "penultimate")
-KINDS = ("qwen2", "llama", "gpt2", *MORE_CONFIGS)
+KINDS = ("qwen2", "gpt2")  # candidates of all classes: engines/transformers/test_candidate_tree.py
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
 
 @pytest.fixture(scope="module")
 def engines(tmp_path_factory):
-    """An engine for each kind of model, one with a sliding window of 8 among them."""
+    """An engine for each kind of model; `sliding` has a window of 8."""
     root = tmp_path_factory.mktemp("checkpoints")
-    return {kind: Transformers(str(save_checkpoint(root / kind, kind)), device="cpu") for kind in (*KINDS, "sliding")}
+    return {
+        kind: Transformers(str(save_checkpoint(root / kind, kind)), device="cpu")
+        for kind in (*KINDS, "llama", "sliding")
+    }
 
 
 def sample(engine, prompts=(SHORT,), n=3, max_tokens=20, seeds=(3, 4), beta=1.0, sampler=None, **more):
@@ -53,47 +60,25 @@ def test_tokens_and_states_are_those_of_the_papers_scheme(engines, kind):
     [responses] = sample(engines[kind])
     assert [list(ids) for ids in responses.token_ids] == tokens
     for i, own in enumerate(states):
-        np.testing.assert_allclose(responses.states["mean"][i], own.mean(0), atol=1e-4)
-        np.testing.assert_allclose(responses.states["last"][i], own[-1], atol=1e-4)
-        if len(own) > 1:
-            np.testing.assert_allclose(responses.states["penultimate"][i], own[-2], atol=1e-4)
+        expected = {"mean": own.mean(0), "last": own[-1], "penultimate": own[-2] if len(own) > 1 else None}
+        for name, state in expected.items():
+            if state is not None:
+                np.testing.assert_allclose(responses.states[name][i], state, atol=1e-4)
     assert {len(ids) for ids in tokens} != {20}  # some end by themselves
 
 
 def test_a_trained_model_with_few_candidates_a_step_draws_what_the_papers_scheme_draws():
     engine, task = Transformers("tiny24", device="cpu"), Game24()
     puzzle = task.messages(task.problems("heldout")[7])
-    tokens, _ = plain(engine, n=3, max_tokens=40, beta=4.0, prompt=puzzle)
-    [responses] = sample(engine, [puzzle], n=3, max_tokens=40, beta=4.0)
+    tokens, _ = plain(engine, n=2, max_tokens=24, beta=4.0, prompt=puzzle)
+    [responses] = sample(engine, [puzzle], n=2, max_tokens=24, beta=4.0)
     assert [list(ids) for ids in responses.token_ids] == tokens
 
 
-class Nothing(RepExpGuided):
-    """Steers, looks at all candidates, and adds 0."""
-
-    def steering(self):
-        return self
-
-    adds = True
-
-    def added(self, states):
-        return torch.zeros(len(states), dtype=torch.float64)
-
-    def learn(self, states):
-        pass
-
-
 def test_a_bonus_of_nothing_draws_what_plain_sampling_with_the_same_filters_draws(engines):
-    expected = sample(engines["llama"], [SHORT, LONG], n=8, sampler=Sampler(top_p=0.95, top_k=128))
-    for sampler in (RepExpGuided(beta=0.0), Nothing()):  # by no step that looks at candidates, and by steps that add 0
-        for guided, own in zip(sample(engines["llama"], [SHORT, LONG], n=8, sampler=sampler), expected, strict=True):
-            assert_same_responses(guided, own)
-
-
-def test_the_first_response_has_no_bonus_and_the_next_ones_do(engines):
-    [guided], [unguided] = sample(engines["qwen2"], beta=5.0), sample(engines["qwen2"], beta=0.0)
-    assert guided.token_ids[0] == unguided.token_ids[0]
-    assert guided.token_ids[1:] != unguided.token_ids[1:]
+    expected = sample(engines["llama"], [SHORT, LONG], n=4, sampler=Sampler(top_p=0.95, top_k=128))
+    for guided, own in zip(sample(engines["llama"], [SHORT, LONG], n=4, beta=0.0), expected, strict=True):
+        assert_same_responses(guided, own)
 
 
 def test_fewer_responses_are_the_first_of_more_and_prompts_change_nothing_in_each_other(engines):
@@ -129,12 +114,11 @@ def test_a_sliding_window_shorter_than_the_response_is_refused_with_one_line(eng
     assert "window of 8" in line
 
 
-@pytest.mark.parametrize("dtype", ["bfloat16", "float16"])
-def test_models_in_sixteen_bits_are_steered_too(engines, dtype):
-    engine = Transformers(engines["llama"].model, device="cpu", dtype=dtype)
-    [responses] = sample(engine, n=2)
-    assert responses.token_ids[0] != responses.token_ids[1]
-    assert responses.states["mean"].dtype == np.float32
+def test_models_in_sixteen_bits_are_steered_too(engines):
+    for dtype in ("bfloat16", "float16"):
+        [responses] = sample(Transformers(engines["llama"].model, device="cpu", dtype=dtype), n=2)
+        assert responses.token_ids[0] != responses.token_ids[1]
+        assert responses.states["mean"].dtype == np.float32
 
 
 def test_a_run_takes_as_many_problems_together_as_fill_a_batch_with_a_response_each():
@@ -165,3 +149,43 @@ def test_parameters_out_of_range_are_refused_and_the_defaults_are_the_papers():
     sampler = RepExpGuided()
     assert (sampler.beta, sampler.lam, sampler.top_p, sampler.top_k) == (0.5, 0.1, 0.95, 128)
     assert not RepExpGuided(beta=0, top_k=0).steers
+
+
+# The covariance, against numpy's inverse of the matrix as it is defined
+
+LAM, WIDTH = 0.1, 12
+
+
+def responses(seed: int = 0, offset: float = 3.0, lengths=(7, 1, 30)) -> list[torch.Tensor]:
+    """Token states of a few responses, float32 as models give them, with a common part."""
+    rng = np.random.default_rng(seed)
+    common = rng.normal(0, offset, WIDTH)
+    return [torch.tensor(common + rng.normal(0, 1, (t, WIDTH)), dtype=torch.float32) for t in lengths]
+
+
+def by_definition(earlier: list[torch.Tensor], states: torch.Tensor) -> np.ndarray:
+    """b of each state, with Σ summed and inverted as it is written."""
+    h = np.concatenate([response.double().numpy() for response in earlier])
+    sigma = LAM * np.eye(WIDTH)
+    for row in h - h.mean(0):
+        sigma += np.outer(row, row)
+    g = states.double().numpy() - h.mean(0)
+    return np.sqrt(np.einsum("ij,jk,ik->i", g, np.linalg.inv(sigma), g))
+
+
+@pytest.mark.parametrize(("offset", "rtol"), [(3.0, 1e-9), (3000.0, 1e-8)])
+def test_the_bonus_is_that_of_the_definition_after_every_response_also_for_states_far_from_nothing(offset, rtol):
+    covariance, earlier = TokenCovariance(LAM), responses(offset=offset)
+    candidates = responses(seed=1, offset=offset, lengths=(20,))[0] if offset == 3.0 else earlier[2] + 1
+    for i, states in enumerate(earlier):
+        covariance.add(states)
+        expected = by_definition(earlier[: i + 1], candidates)
+        np.testing.assert_allclose(covariance.bonus(candidates).numpy(), expected, rtol=rtol)
+    assert covariance.count == 38
+
+
+def test_a_blocked_update_is_the_papers_and_centring_is_one_rank_one_correction():
+    h, start = torch.cat(responses(lengths=(7, 1, 200))).double(), torch.eye(WIDTH, dtype=torch.float64) / LAM
+    uncentred, of_centred = (woodbury(start, states) for states in (h, h - h.mean(0)))
+    np.testing.assert_allclose(uncentred.numpy(), sherman_morrison(start, h).numpy(), rtol=1e-8, atol=1e-8)
+    np.testing.assert_allclose(centred(uncentred, h.mean(0), len(h)).numpy(), of_centred.numpy(), rtol=1e-7, atol=1e-9)
