@@ -2,13 +2,14 @@
 
 import ast
 import re
+import shutil
 import sys
 import tomllib
 from functools import cache
 
 import typer.main
 from support.paths import ROOT
-from support.processes import printed_by
+from support.processes import printed_by, run_to_end
 
 from harness import hookspecs
 from harness.cli import complete
@@ -122,3 +123,24 @@ def test_no_test_file_imports_another_or_has_more_than_400_lines():
     another = re.compile(r"^ *(?:from|import) .*\b(?:test_\w+|conftest)\b", re.M)
     assert [shown(path) for path in TESTS if another.search(path.read_text())] == []
     assert [shown(path) for path in TESTS if path.read_text().count("\n") > 400] == []
+
+
+def test_an_import_from_a_higher_layer_fails_the_lint(tmp_path):
+    for folder in ("harness", "plugins", "selectors", "tasks"):
+        name = folder if folder == "harness" else f"harness_{folder}"
+        shutil.copytree(ROOT / folder, tmp_path / name, ignore=shutil.ignore_patterns("models", "__pycache__"))
+    (tmp_path / "harness_plugins" / "models").mkdir()
+    shutil.copy(ROOT / "plugins" / "models" / "checkpoint.py", tmp_path / "harness_plugins" / "models")
+    shutil.copy(ROOT / "pyproject.toml", tmp_path)
+
+    def lint():
+        code = f"import sys; sys.path.insert(0, {str(tmp_path)!r}); sys.argv = ['lint-imports', '--no-cache']\n"
+        code += "from importlinter.cli import lint_imports_command; lint_imports_command()"
+        return run_to_end([sys.executable, "-c", code], cwd=tmp_path)
+
+    assert lint().returncode == 0
+    with (tmp_path / "harness" / "scoring" / "metrics.py").open("a") as file:
+        file.write("\n\ndef upwards():\n    from harness.running import plan\n    return plan\n")
+    broken = lint()
+    assert broken.returncode == 1
+    assert "harness.scoring is not allowed to import harness.running" in broken.stdout
