@@ -22,7 +22,7 @@ from harness.pools.record import PoolRecord
 def test_whether_a_file_is_packed_is_known_by_its_content_and_a_byte_order_mark_is_skipped(written):
     text = '{"prompt": "Say red.", "samples": ["réd", "blue"]}\n\n{"prompt": "Say blue.", "samples": ["blue"]}'
     for content, name in (
-        (gzip.compress(text.encode()), "packed.jsonl"),
+        (gzip.compress(text.encode(), mtime=0), "packed.jsonl"),
         (text, "plain.jsonl.gz"),
         ("\ufeff" + text, "marked.jsonl"),
     ):

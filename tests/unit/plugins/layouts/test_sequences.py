@@ -28,7 +28,7 @@ design-1,MKTAYIAKQRLL,-10.5,91.5,0.9,0.4
     ("text", "name"),
     [
         (FASTA, "candidates.fasta"),
-        (gzip.compress(FASTA.encode()), "candidates.fa.gz"),
+        (gzip.compress(FASTA.encode(), mtime=0), "candidates.fa.gz"),
         (FASTA.replace("\n", "\r\n"), "candidates.txt"),
         (TABLE, "candidates.csv"),
         (TABLE.replace(",", "\t"), "candidates.tsv"),

@@ -26,7 +26,7 @@ def test_the_computed_puzzles_are_the_published_1362_in_the_order_of_their_numbe
         ("24.csv", "Rank,Puzzles,AMT (s)\n1,10 4 6 5,4.4\n2,1 1 1 1,5.5\n"),
         ("24.csv", "\ufeffPuzzles\r\n10 4 6 5\r\n1 1 1 1\r\n"),
         ("24.jsonl", '{"numbers": [10, 4, 6, 5]}\n\n{"numbers": "1 1 1 1"}\n'),
-        ("24.jsonl", gzip.compress(b'{"puzzle": "10 4 6 5"}\n{"prompt": "1, 1, 1, 1", "id": 7}\n')),
+        ("24.jsonl", gzip.compress(b'{"puzzle": "10 4 6 5"}\n{"prompt": "1, 1, 1, 1", "id": 7}\n', mtime=0)),
     ],
 )
 def test_a_local_file_is_read_in_its_order_solvable_or_not(written, name, content):

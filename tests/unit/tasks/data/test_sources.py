@@ -18,10 +18,10 @@ from harness_tasks.gsm8k import Gsm8k
 LINES = "".join(json.dumps(row) + "\n" for row in SUMS)
 LAYOUTS = {
     "jsonl": LINES.encode(),
-    "jsonl.gz": gzip.compress(LINES.encode()),
+    "jsonl.gz": gzip.compress(LINES.encode(), mtime=0),
     "odd.jsonl": ("\ufeff" + LINES.replace("\n", "\r\n\n")).encode(),  # a byte order mark, blank lines
     "json": json.dumps(SUMS, indent=1).encode(),
-    "json.gz": gzip.compress(json.dumps(SUMS).encode()),
+    "json.gz": gzip.compress(json.dumps(SUMS).encode(), mtime=0),
 }
 
 
