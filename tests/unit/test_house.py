@@ -18,6 +18,8 @@ SOURCE = [
     path for folder in ("harness", "tasks", "selectors", "plugins") for path in sorted((ROOT / folder).rglob("*.py"))
 ]
 TESTS = [path for path in sorted((ROOT / "tests").rglob("*.py")) if path.name.startswith("test_")]
+DOCUMENTS = [*ROOT.glob("*.md"), ROOT / "tests" / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+MAKEFILE = (ROOT / "Makefile").read_text()
 HEAVY = {"torch", "transformers", "vllm", "datasets", "evalplus", "ray", "verl"}
 
 
@@ -92,6 +94,27 @@ def test_every_command_is_documented():
     commands = typer.main.get_command(complete()).commands
     assert [name for name in commands if f"harness {name}" not in text] == []
     assert [name for name in commands["pool"].commands if f"pool {name}" not in text] == []
+
+
+def test_every_file_and_make_target_that_the_documents_name_exists():
+    targets = set(re.findall(r"^([a-z][a-z-]*)(?=[ a-z-]*:)|(?<= )([a-z-]+)(?=[ a-z-]*:)", MAKEFILE, re.M))
+    targets = {name for pair in targets for name in pair if name}
+    unknown = []
+    for path in DOCUMENTS:
+        text = path.read_text()
+        named = re.findall(r"^make ([a-z-]+)|`make ([a-z -]+)`", text, re.M)
+        unknown += [
+            (shown(path), f"make {name}") for pair in named for name in " ".join(pair).split() if name not in targets
+        ]
+        folders = r"(?:harness|plugins|selectors|tasks|tests|docs|results)"
+        files = re.findall(rf"(?<![\w./-]){folders}/(?!\S*NAME)[\w./-]+\.(?:py|md|json|jsonl)\b", text)
+        files += [f"{shown(path.parent)}/{link}" for link in re.findall(r"\]\((?!https?:)([^)#]+)", text)]
+        unknown += [
+            (shown(path), name)
+            for name in files
+            if not (ROOT / name).exists() and not (ROOT / "harness" / name).exists()
+        ]
+    assert unknown == []
 
 
 def parameters_of(function):

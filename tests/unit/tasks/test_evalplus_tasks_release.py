@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ast
+import copy
 import os
 import random
 from concurrent.futures import ThreadPoolExecutor
@@ -73,6 +75,43 @@ def test_evalplus_accepts_what_the_corpus_says():
     solution = "def find_zero(xs): return -xs[0] / xs[1]\n"  # evalplus does not count its passed tests
     exercise = Exercise("humaneval", "find_zero", solution, {"base": [[[1, 2]], [[-6, 2]]], "plus": []}, 1e-4)
     assert evalplus_passes(exercise, [solution]) == [False]
+
+
+SWAPPED = {ast.Add: ast.Sub, ast.Sub: ast.Add, ast.Mult: ast.Add, ast.Lt: ast.LtE, ast.LtE: ast.Lt, ast.Eq: ast.NotEq}
+WRAPPED = ("[{}]", "({}, 0)", "float({})", "list({})", "tuple({})", "str({})", "not {}", "None")
+
+
+def altered(solution, entry_point):
+    """Programs one step away from a solution: an operator or number of it changed, or what it returns wrapped."""
+    tree = ast.parse(solution)
+    for place, node in enumerate(ast.walk(tree)):
+        other = copy.deepcopy(tree)
+        twin = next(twin for number, twin in enumerate(ast.walk(other)) if number == place)
+        if isinstance(node, ast.BinOp) and type(node.op) in SWAPPED:
+            twin.op = SWAPPED[type(node.op)]()
+        elif isinstance(node, ast.Compare) and type(node.ops[0]) in SWAPPED:
+            twin.ops[0] = SWAPPED[type(node.ops[0])]()
+        elif isinstance(node, ast.Constant) and type(node.value) is int:
+            twin.value += 1
+        else:
+            continue
+        yield ast.unparse(other)
+    for wrapped in WRAPPED:
+        call = wrapped.format("the_solution(*given)")
+        yield f"{solution}\nthe_solution = {entry_point}\ndef {entry_point}(*given): return {call}\n"
+
+
+@pytest.mark.slow
+def test_altered_solutions_get_evalplus_own_verdicts(released):
+    faults = []
+    for problem in random.Random(0).sample(light(released), {"mbpp": 10, "humaneval": 4}[released.dataset]):
+        exercise = released._exercise(problem)
+        programs = [exercise.solution, *altered(exercise.solution, exercise.entry_point)]
+        own, theirs = passes(exercise, programs), evalplus_passes(exercise, programs)
+        faults += [(problem.id, *row) for row in zip(programs, own, theirs, strict=True) if row[1] != row[2]]
+        assert own[0]
+        assert not all(own), problem.id
+    assert faults == []
 
 
 # Of the first 10 samples to each problem. Of all 100 (docs/log.md) 3,655 are correct, 0.223, of 121 problems; of the

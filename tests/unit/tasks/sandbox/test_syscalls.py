@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 import struct
+from pathlib import Path
 
 import pytest
 from corpora.system_calls import CONDITIONAL, DANGEROUS, TIMER
@@ -69,3 +71,19 @@ def test_foreign_architectures_are_killed_and_x32_refused():
     assert verdict(program, "x86_64", 0x40000000 + 1) == EPERM
     with pytest.raises(KeyError):
         syscalls.seccomp_filter("vax", TIMER)
+
+
+@pytest.mark.parametrize(("machine", "header"), [("x86_64", "*/asm/unistd_64.h"), ("aarch64", "asm-generic/unistd.h")])
+def test_the_numbers_are_those_of_the_kernels_header(machine, header):
+    path = next(Path("/usr/include").glob(header), None)
+    if path is None:
+        pytest.skip(f"no kernel header /usr/include/{header} here")
+    text = path.read_text().replace("__NR3264_", "__NR_")
+    known = {name: int(number) for name, number in re.findall(r"#define __NR_(\w+)\s+(\d+)", text)}
+    if machine == "aarch64":
+        known["newfstatat"] = known["fstatat"]
+    numbers = {name: both[MACHINES[machine]] for name, both in {**NUMBERS, **DANGEROUS}.items()}
+    newer = max(known.values())
+    faults = {name: number for name, number in numbers.items() if number != known.get(name)}
+    assert {name: number for name, number in faults.items() if name in known or (number or 0) <= newer} == {}
+    assert len(faults) < len(numbers) / 4
