@@ -53,21 +53,21 @@ BUDGET = 16
 
 @dataclass(frozen=True, eq=False)
 class Law:
-    """found[c, k]: P(rank <= k + 1) of a selector on a pool of N with c correct; 1 only at k = N where c = 0."""
+    """p_correct[c, k]: P(rank <= k + 1) of a selector on a pool of N with c correct; 1 only at k = N where c = 0."""
 
-    found: Array
+    p_correct: Array
 
     @property
     def n(self) -> int:
-        return self.found.shape[1]
+        return self.p_correct.shape[1]
 
     def mean(self, budget: int) -> Array:
         """E min(rank, budget + 1) by c: one, and the chance of a further call after each of the first `budget`."""
-        return 1 + (1 - self.found[:, : min(budget, self.n)]).sum(axis=1)
+        return 1 + (1 - self.p_correct[:, : min(budget, self.n)]).sum(axis=1)
 
     def ranks(self, c: Array, trials: int, rng: np.random.Generator) -> Array:
         """Ranks (*c.shape, trials): the law's inverse at uniform draws, for all c in one ascending table."""
-        table = (self.found + np.arange(len(self.found))[:, None]).ravel()
+        table = (self.p_correct + np.arange(len(self.p_correct))[:, None]).ravel()
         draws = c[..., None] + rng.random((*c.shape, trials))
         return np.searchsorted(table, draws, side="right") - c[..., None] * self.n + 1
 
@@ -202,8 +202,8 @@ Covered = dict[tuple[int, str, int], list[Array]]  # by N, shape and problems: o
 
 def ratio_table(shapes: Sequence[str], repeats: int, rivals: bool, unrestricted: bool = True) -> None:
     """Coverage of `improvement_ci`, or of the restricted one, by N, shape and problems; by `trust`; of rivals."""
-    found: Covered = {}
-    said: Covered = {}
+    covering: Covered = {}
+    labelled: Covered = {}
     tried = (1, 5) if unrestricted else (5,)
     others: dict[tuple[str, int], list[tuple[float, float]]] = {}
     for place, (n, shape, selector) in enumerate((n, s, e) for n in SIZES for s in shapes for e in SELECTORS):
@@ -214,15 +214,17 @@ def ratio_table(shapes: Sequence[str], repeats: int, rivals: bool, unrestricted:
             parts = [batch.part(problems, trials) for batch in drawn]
             figures = [part.figures(budget) for part in parts]
             covered = [covers(stats.ratio_intervals(*pair, seed=1), truth) for pair in figures]
-            found.setdefault((n, shape, problems), []).append(np.concatenate(covered))
-            said.setdefault((n, shape, problems), []).append(np.concatenate([trusted(part) for part in parts]))
+            covering.setdefault((n, shape, problems), []).append(np.concatenate(covered))
+            labelled.setdefault((n, shape, problems), []).append(np.concatenate([trusted(part) for part in parts]))
             for name, rival in RIVALS.items() if rivals else ():
                 others.setdefault((name, problems), []).append(rival_covers(rival, *figures[0], truth))
-    _coverage(found)
+    _coverage(covering)
     if unrestricted:
-        _trust(found, said)
+        _trust(covering, labelled)
     if rivals:
-        ours = {("ours", m): [(x.mean(), 0.0) for key in found if key[2] == m for x in found[key]] for m in PROBLEMS}
+        ours = {
+            ("ours", m): [(x.mean(), 0.0) for key in covering if key[2] == m for x in covering[key]] for m in PROBLEMS
+        }
         _rivals(ours | others)
 
 
@@ -244,10 +246,10 @@ def rival_covers(rival: Rival, random: Array, ours: Array, truth: float) -> tupl
     return float(((low <= np.log(truth)) & (np.log(truth) <= high)).mean()), float(np.isinf(high).mean())
 
 
-def _coverage(found: Covered) -> None:
+def _coverage(covering: Covered) -> None:
     print(f"\n| N | shape | {' | '.join(f'{m} problems' for m in PROBLEMS)} |\n|---|---|{'---|' * len(PROBLEMS)}")
-    for n, shape in dict.fromkeys(key[:2] for key in found):
-        cells = [_mean_and_range(found[n, shape, problems]) for problems in PROBLEMS]
+    for n, shape in dict.fromkeys(key[:2] for key in covering):
+        cells = [_mean_and_range(covering[n, shape, problems]) for problems in PROBLEMS]
         print(f"| {n} | {shape} | {' | '.join(cells)} |")
 
 
@@ -256,14 +258,16 @@ def _mean_and_range(covered: Sequence[Array]) -> str:
     return f"{np.mean(shares):.1f} ({min(shares):.1f} to {max(shares):.1f})"
 
 
-def _trust(found: Covered, said: Covered) -> None:
+def _trust(covering: Covered, labelled: Covered) -> None:
     """By label: its share of all repetitions, its coverage, and that of each experiment that got it mostly."""
     print(
         "\n| problems | trust | share of rows | coverage | experiments mostly so: range | of them within 93 to 97 % |"
     )
     print("|---|---|---|---|---|---|")
     for problems in PROBLEMS:
-        rows = [pair for key in found if key[2] == problems for pair in zip(found[key], said[key], strict=True)]
+        rows = [
+            pair for key in covering if key[2] == problems for pair in zip(covering[key], labelled[key], strict=True)
+        ]
         covered, labels = np.concatenate([r[0] for r in rows]), np.concatenate([r[1] for r in rows])
         for label in ("nominal", "rough", "few problems"):
             mostly = [100 * c[s == label].mean() for c, s in rows if (s == label).mean() > 0.5]
@@ -345,7 +349,7 @@ def gain_table(shapes: Sequence[str], repeats: int) -> None:
 
     Five trials, N = 64, at the budget that the pools tell. The first k of a law's order serve as its subset.
     """
-    found: Covered = {}
+    covering: Covered = {}
     wrongly: dict[str, list[float]] = {}
     n, trials = 64, 5
     for place, shape in enumerate(shapes):
@@ -353,19 +357,19 @@ def gain_table(shapes: Sequence[str], repeats: int) -> None:
         c = rng.choice(n + 1, p=law_of_c(n, shape), size=(max(PROBLEMS), repeats))
         k = telling_budget(np.full(c.size, n), c.ravel())
         assert k is not None
-        chance = {name: law(n, name).found[:, k - 1] * (np.arange(n + 1) > 0) for name in SELECTORS}
+        chance = {name: law(n, name).p_correct[:, k - 1] * (np.arange(n + 1) > 0) for name in SELECTORS}
         for name in list(SELECTORS)[1:]:
             hits = rng.binomial(trials, chance[name][c]) / trials
             truth = float(law_of_c(n, shape) @ (chance[name] - chance["random"]))
             for problems in PROBLEMS:
                 gains = (hits - chance["random"][c])[:problems]
                 key = (n, f"{shape}, k = {k}", problems)
-                found.setdefault(key, []).append(covers(stats.difference_intervals(gains, seed=1), truth))
+                covering.setdefault(key, []).append(covers(stats.difference_intervals(gains, seed=1), truth))
         drawn = (rng.random((100, repeats, trials)) < chance["random"][c[:100]][..., None]).astype(float)
         for kind, hits in (("five independent", drawn), ("one repeated", np.repeat(drawn[..., :1], trials, axis=2))):
             p = [stats.random_subset_test(hits[:, i], chance["random"][c[:100, i]]) for i in range(repeats)]
             wrongly.setdefault(kind, []).append(100 * np.mean([value is not None and value <= 0.05 for value in p]))
-    _coverage(found)
+    _coverage(covering)
     print(f"\n| trials | {' | '.join(shapes)} |\n|---|{'---|' * len(shapes)}")
     for kind, shares in wrongly.items():
         print(f"| {kind} | {' | '.join(f'{share:.1f} %' for share in shares)} |")

@@ -2,8 +2,8 @@
 
 A random Qwen2 of 51 M parameters, 96 responses of 64 tokens, one thread, the ways taken in turn, the median of several
 rounds. Plain `generate` passes the prompt once for every row and the engine once in all, so the prompt is short (8
-tokens); "generate + our draws" has neither shared prompt nor states. The second half counts the tokens that the batch
-size changes: float noise in the logits, where a row's random number falls on the border of two tokens.
+tokens); "generate + our sampling" has neither shared prompt nor states. The second half counts the tokens that the
+batch size changes: float noise in the logits, where a row's random number falls on the border of two tokens.
 """
 
 import argparse
@@ -59,7 +59,7 @@ def ways(engine: Transformers, rows: int, tokens: int) -> dict[str, Callable[[],
         return model.generate(**common, generation_config=GenerationConfig(do_sample=True, top_k=0, pad_token_id=0))
 
     @torch.inference_mode()
-    def our_draws() -> torch.Tensor:
+    def our_sampling() -> torch.Tensor:
         sampling = RowSampler(Sampler(), streams, [], 0, model.device)
         return model.generate(**common, do_sample=False, logits_processor=[sampling])
 
@@ -75,7 +75,7 @@ def ways(engine: Transformers, rows: int, tokens: int) -> dict[str, Callable[[],
 
     return {
         "plain generate": plain,
-        "generate + our draws": our_draws,
+        "generate + our sampling": our_sampling,
         "engine, no states": engine_with(()),
         "engine, mean": engine_with(("mean",)),
         "engine, all states": engine_with(STATES),
@@ -111,12 +111,12 @@ def print_float_noise(folder: Path, rows: int, tokens: int) -> None:
     """How many responses differ between batches of 256 and of 64, and among how many tokens."""
     sizes = {"hidden_size": 128, "intermediate_size": 352, "num_hidden_layers": 4}
     save_model(folder, 512, **sizes, num_attention_heads=4, num_key_value_heads=4)
-    drawn = []
+    sampled = []
     for batch in (256, 64):
         engine = endless_engine(folder, batch)
         [responses] = engine.sample(SampleRequest([PROMPT], n=rows, sampler=Sampler(), max_tokens=tokens, seeds=[0]))
-        drawn.append(np.array(responses.token_ids))
-    differ = drawn[0] != drawn[1]
+        sampled.append(np.array(responses.token_ids))
+    differ = sampled[0] != sampled[1]
     compared = np.where(differ.any(1), differ.argmax(1) + 1, tokens).sum()  # up to a row's first difference
     print(f"batch 256 against 64: {differ.any(1).sum()} of {rows} responses part ways, in {compared} tokens")
 
@@ -128,13 +128,13 @@ def main() -> None:
     parser.add_argument("--tokens", type=int, default=64)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--noise-rows", type=int, default=3200)
-    asked = parser.parse_args()
+    arguments = parser.parse_args()
     torch.set_num_threads(1)
     logging.set_verbosity_error()
     logging.disable_progress_bar()
     with tempfile.TemporaryDirectory() as folder:
-        print_costs(Path(folder) / "cost", asked.rows, asked.tokens, asked.rounds)
-        print_float_noise(Path(folder) / "noise", asked.noise_rows, asked.tokens)
+        print_costs(Path(folder) / "cost", arguments.rows, arguments.tokens, arguments.rounds)
+        print_float_noise(Path(folder) / "noise", arguments.noise_rows, arguments.tokens)
 
 
 if __name__ == "__main__":

@@ -87,8 +87,8 @@ def serve(dataset: str, needed: list[str] | None) -> None:
     for line in sys.stdin:
         name, program = json.loads(line)
         wall, cpu = time.perf_counter(), _own_cpu()
-        said = check_correctness(dataset, 0, problems[name], program, truth[name], dataset == "humaneval", True)
-        passed = all(said[run][0] == "pass" for run in ("base", "plus") if run in said)
+        result = check_correctness(dataset, 0, problems[name], program, truth[name], dataset == "humaneval", True)
+        passed = all(result[run][0] == "pass" for run in ("base", "plus") if run in result)
         print(json.dumps((time.perf_counter() - wall, _own_cpu() - cpu, passed)), file=answers)
 
 
@@ -149,15 +149,15 @@ def codegen(data: Path, count: int) -> Set:
     task = HumanEvalPlus(str(data / "tasks" / "HumanEvalPlus-v0.1.10.jsonl.gz"), tests="base")
     problems = {problem.id: problem for problem in task.problems("test") if problem.id not in HEAVY}
     pool = [(problems[name], sample) for name, sample in _pool(data) if name in problems]
-    found = [(problem, program) for problem, sample in pool if (program := _program(problem, sample))]
-    return Set("CodeGen's HumanEval samples, base tests", task, _some(found, count))
+    samples = [(problem, program) for problem, sample in pool if (program := _program(problem, sample))]
+    return Set("CodeGen's HumanEval samples, base tests", task, _some(samples, count))
 
 
-def _some(found: list[tuple[Problem, str]], count: int) -> list[tuple[Problem, str]]:
+def _some(samples: list[tuple[Problem, str]], count: int) -> list[tuple[Problem, str]]:
     """`count` samples, four to a problem on average, in the problems' order."""
     rng = random.Random(0)
-    names = set(rng.sample(sorted({problem.id for problem, _ in found}), count // 4))
-    drawn = rng.sample([sample for sample in found if sample[0].id in names], count)
+    names = set(rng.sample(sorted({problem.id for problem, _ in samples}), count // 4))
+    drawn = rng.sample([sample for sample in samples if sample[0].id in names], count)
     return sorted(drawn, key=lambda sample: sample[0].id)
 
 
@@ -287,21 +287,21 @@ def main() -> None:
     parser.add_argument("--samples", type=int, default=150)
     parser.add_argument("--problems", type=int, default=20)
     parser.add_argument("--serve", help=argparse.SUPPRESS)
-    asked = parser.parse_args()
-    if asked.serve:
-        return serve(*json.loads(asked.serve))
-    if not asked.data.is_dir():
-        return print(f"nothing measured: {asked.data} is not there")
+    arguments = parser.parse_args()
+    if arguments.serve:
+        return serve(*json.loads(arguments.serve))
+    if not arguments.data.is_dir():
+        return print(f"nothing measured: {arguments.data} is not there")
     with tempfile.TemporaryDirectory() as folder:
-        cache = asked.cache or Path(folder)
+        cache = arguments.cache or Path(folder)
         os.environ["XDG_CACHE_HOME"] = str(cache)
         for name in ("MbppPlus-v0.2.0.jsonl", "HumanEvalPlus-v0.1.10.jsonl"):
             (cache / "evalplus").mkdir(parents=True, exist_ok=True)
-            unpacked = gzip.decompress((asked.data / "tasks" / f"{name}.gz").read_bytes())
+            unpacked = gzip.decompress((arguments.data / "tasks" / f"{name}.gz").read_bytes())
             (cache / "evalplus" / name).write_bytes(unpacked)
-        print_costs(codegen(asked.data, asked.samples))
-        print_costs(mutated(asked.data, asked.samples))
-        print_batches(asked.data, asked.problems)
+        print_costs(codegen(arguments.data, arguments.samples))
+        print_costs(mutated(arguments.data, arguments.samples))
+        print_batches(arguments.data, arguments.problems)
 
 
 if __name__ == "__main__":

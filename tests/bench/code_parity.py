@@ -58,8 +58,8 @@ def chunks(data: Path) -> Iterator[tuple[EvalPlus, Problem, int, list[Program]]]
     samples: dict[str, list[str]] = {}
     for name, sample in _pool(data):
         samples.setdefault(name, []).append(sample)
-    found = [(task, problem) for task in tasks for problem in task.problems("test") if problem.id not in NEVER]
-    rows = [(task, problem, _programs(problem, samples.get(problem.id, []))) for task, problem in found]
+    all_problems = [(task, problem) for task in tasks for problem in task.problems("test") if problem.id not in NEVER]
+    rows = [(task, problem, _programs(problem, samples.get(problem.id, []))) for task, problem in all_problems]
     for number in range(0, max(len(programs) for _, _, programs in rows), CHUNK):
         for task, problem, programs in rows:
             if part := programs[number : number + CHUNK]:

@@ -68,7 +68,7 @@ def main() -> None:
     problems = every[:: max(1, len(every) // options.problems)][: options.problems]
     engine = Transformers(model=options.model)
     for wording in options.wordings:
-        drawn = engine.sample(
+        sampled = engine.sample(
             SampleRequest(
                 [chat(wording, problem) for problem in problems],
                 n=options.n,
@@ -78,12 +78,12 @@ def main() -> None:
             )
         )
         total: dict[str, int] = {}
-        for problem, responses in zip(problems, drawn, strict=True):
+        for problem, responses in zip(problems, sampled, strict=True):
             for name, count in counts(task, problem, responses.texts).items():
                 total[name] = total.get(name, 0) + count
             total["cut"] = total.get("cut", 0) + list(responses.finish).count("length")
         print(f"{wording}: " + ", ".join(f"{name} {count}" for name, count in total.items()), flush=True)
-        for responses in drawn[: options.show]:
+        for responses in sampled[: options.show]:
             print("----", repr(responses.texts[0])[:1500], flush=True)
 
 

@@ -2,14 +2,14 @@
 
     plain         decoding without a bonus, one response at a time
     engine        `repexp-guided`: candidates as siblings behind one cache, one pass a step
-    engine x16    the same of 16 prompts together, as a run draws them (where candidates are few)
+    engine x16    the same of 16 prompts together, as a run samples them (where candidates are few)
     paper         the paper's scheme (tests/support/paper_scheme.py): one pass for the logits, then the candidates in
                   batches of 64, each over a cache copied 64 times; the decoder alone passes the candidates
     paper, model  the same with the whole model called, its head too, as a first implementation would
 
 A random Qwen2 of about 50 M parameters (another size: --width, --layers), by prompt length and by how many candidates
 survive the filters, which the head's scale decides; then tiny24 on a puzzle. The responses after the first, one thread.
-All guided ways but the one with 16 prompts draw the same tokens, which is checked.
+All guided ways but the one with 16 prompts sample the same tokens, which is checked.
 """
 
 import argparse
@@ -66,7 +66,7 @@ def seconds(call: Callable[[int], list[list[int]]], n: int) -> tuple[float, list
 
 
 def ways(engine: Transformers, prompt: list[dict[str, str]], max_tokens: int) -> dict[str, Callable[[int], list]]:
-    """Each draws n responses, one after another."""
+    """Each samples n responses, one after another."""
     part = engine._checkpoint
     ids = part.prompt_ids(prompt)
 
@@ -74,8 +74,8 @@ def ways(engine: Transformers, prompt: list[dict[str, str]], max_tokens: int) ->
         """By response: the tokens of all prompts' i-th."""
         seeds = range(SEED, SEED + prompts)
         options = {"max_tokens": max_tokens, "seeds": list(seeds), "report": mark}
-        drawn = engine.sample(SampleRequest([prompt] * prompts, n=n, sampler=sampler, **options))
-        return [[token for one in drawn for token in one.token_ids[i]] for i in range(n)]
+        sampled = engine.sample(SampleRequest([prompt] * prompts, n=n, sampler=sampler, **options))
+        return [[token for chunk in sampled for token in chunk.token_ids[i]] for i in range(n)]
 
     def papers(n: int, with_head: bool) -> list[list[int]]:
         options = {

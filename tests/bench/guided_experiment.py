@@ -4,8 +4,8 @@ tiny24 on the hardest puzzles that its stored pool solves at least once (a cell 
 drops the others too), beta in {0, 0.5, 1}, several seeds, each sequence stopped at its first correct response. Prints a
 line a beta; started again it goes on. docs/guided-measured.md has what was found.
 
-Seeds begin at 1: the cell's pool was drawn with seed 0, and with the same random numbers beta = 0 would draw again the
-very failures by which the puzzles were chosen.
+Seeds begin at 1: the cell's pool was sampled with seed 0, and with the same random numbers beta = 0 would sample the
+same failures again by which the puzzles were chosen.
 """
 
 import argparse

@@ -149,13 +149,13 @@ def timed(call: Callable[[], object]) -> tuple[float, float]:
 def ways(pools: Sequence[Pool]) -> str:
     """Which share of the responses was decided in which way."""
     task = MathTask()
-    found = Counter(
+    statuses = Counter(
         verdict.route.rpartition(", ")[2] or verdict.reason
         for problem, texts in pools
         for verdict in task.verify_all(problem, texts)
     )
-    total = sum(found.values())
-    return ", ".join(f"{way or 'no answer'} {count / total:.1%}" for way, count in found.most_common())
+    total = sum(statuses.values())
+    return ", ".join(f"{way or 'no answer'} {count / total:.1%}" for way, count in statuses.most_common())
 
 
 def compare(name: str, sets: Sequence[tuple[list[Pool], list[Pool]]]) -> None:

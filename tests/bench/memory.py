@@ -75,10 +75,10 @@ def tree(root: int) -> list[int]:
             except OSError:
                 continue
             parents.setdefault(parent, []).append(int(entry.name))
-    found = [root]
-    for pid in found:
-        found += parents.get(pid, [])
-    return found
+    measured = [root]
+    for pid in measured:
+        measured += parents.get(pid, [])
+    return measured
 
 
 def taken_marks(root: int) -> float:
@@ -100,18 +100,18 @@ def peaks(*args: str) -> dict[str, float]:
     command = [sys.executable, "-m", "harness", *args]
     child = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
     assert child.stderr is not None
-    found: dict[str, float] = {}
-    said = []
+    measured: dict[str, float] = {}
+    printed = []
     for line in child.stderr:
-        said.append(line)
+        printed.append(line)
         stage = CLOSING.match(line)
         if stage:
-            found[stage[1]] = max(taken_marks(child.pid), found.get(stage[1], 0))
+            measured[stage[1]] = max(taken_marks(child.pid), measured.get(stage[1], 0))
     _, status, usage = os.wait4(child.pid, 0)
     child.returncode = os.waitstatus_to_exitcode(status)
     if child.returncode:
-        sys.exit(f"harness {args[0]} failed with {child.returncode}: {''.join(said[-3:])}")
-    return found | {"whole command": usage.ru_maxrss / 1024}
+        sys.exit(f"harness {args[0]} failed with {child.returncode}: {''.join(printed[-3:])}")
+    return measured | {"whole command": usage.ru_maxrss / 1024}
 
 
 def stages(problems: int, n: int, engine: str, workers: int, embeds: bool = True) -> Iterator[tuple[str, float]]:
@@ -119,9 +119,9 @@ def stages(problems: int, n: int, engine: str, workers: int, embeds: bool = True
     with tempfile.TemporaryDirectory() as store:
         common = [*RUN, "--store", store, "--data", str(problems), "--n", str(n), "--engine", engine]
         common += ["--executor", f"local:workers={workers}"]
-        found = peaks(*common, "--selector", "repexp", "--selector", "uniform")
-        yield from ((name, mb) for name, mb in found.items() if name != "whole command")
-        yield "scores, cells", found["whole command"]
+        measured = peaks(*common, "--selector", "repexp", "--selector", "uniform")
+        yield from ((name, mb) for name, mb in measured.items() if name != "whole command")
+        yield "scores, cells", measured["whole command"]
         if embeds:
             yield "embed", peaks(*common, "--selector", "repexp", "--embedder", "letters")["embed"]
         yield "run, all there", peaks(*common, "--selector", "repexp", "--selector", "uniform")["whole command"]
@@ -150,7 +150,7 @@ def table(columns: dict[str, tuple[int, dict[str, float]]]) -> None:
     (few, first), (many, last) = next(iter(columns.values())), list(columns.values())[-1]
     print(f"  {'':28} {'  '.join(columns)}")
     for name in first:
-        shown = "  ".join(f"{found[name]:{len(head)}.0f}" for head, (_, found) in columns.items())
+        shown = "  ".join(f"{measured[name]:{len(head)}.0f}" for head, (_, measured) in columns.items())
         growth = 1024**2 * (last[name] - first[name]) / (many - few)
         print(f"  {name:28} {shown}  ratio {last[name] / first[name]:.3f}, {growth:+,.0f} bytes a problem", flush=True)
 

@@ -83,15 +83,15 @@ def bare(plan: Plan, second_pass: bool) -> None:
             ids = torch.tensor([part.prompt_ids(prompt)])
             for start in range(0, n, plan.sampling.engine.batch):
                 rows = ids.repeat(min(plan.sampling.engine.batch, n - start), 1)
-                drawn = part.model.generate(
+                sampled = part.model.generate(
                     input_ids=rows,
                     attention_mask=torch.ones_like(rows),
                     max_new_tokens=plan.sampling.max_tokens,
                     generation_config=decoding,
                 )
-                part.tokenizer.batch_decode(drawn[:, ids.shape[1] :], skip_special_tokens=True)
+                part.tokenizer.batch_decode(sampled[:, ids.shape[1] :], skip_special_tokens=True)
                 if second_pass:
-                    part.decoder(input_ids=drawn, use_cache=False)[0][:, ids.shape[1] :].mean(1).numpy()
+                    part.decoder(input_ids=sampled, use_cache=False)[0][:, ids.shape[1] :].mean(1).numpy()
 
 
 def engine_loop(plan: Plan, states: tuple[str, ...]) -> None:
@@ -121,13 +121,13 @@ def whole(plan: Plan) -> None:
 
 def ways(args: argparse.Namespace, plan: Plan) -> dict[str, Callable[[], None]]:
     """The ways by name, the reference first."""
-    found: dict[str, Callable[[], None]] = {}
+    measured: dict[str, Callable[[], None]] = {}
     if args.engine.partition(":")[0] == "transformers":
-        found |= {"plain generate": lambda: bare(plan, False), "plain + second pass": lambda: bare(plan, True)}
-    found[BARE] = lambda: engine_loop(plan, ())
+        measured |= {"plain generate": lambda: bare(plan, False), "plain + second pass": lambda: bare(plan, True)}
+    measured[BARE] = lambda: engine_loop(plan, ())
     if "mean" in plan.sampling.engine.states:
-        found["engine.sample, mean"] = lambda: engine_loop(plan, ("mean",))
-    return found | {WHOLE: lambda: whole(plan)}
+        measured["engine.sample, mean"] = lambda: engine_loop(plan, ("mean",))
+    return measured | {WHOLE: lambda: whole(plan)}
 
 
 def timed(call: Callable[[], None]) -> tuple[float, float]:
@@ -173,7 +173,7 @@ def main() -> None:
     )
     print(f", load {os.getloadavg()[0]:.1f}: times the first way's, median (range)")
     for name in calls:
-        seconds = median(one[name][0] for one in rounds)
+        seconds = median(round_times[name][0] for round_times in rounds)
         ratios = compared(rounds, name, next(iter(calls)))
         print(f"  {name:30} {seconds:6.2f} CPU s, {tokens / seconds:7,.0f} tokens/CPU s  {ratios}")
     print(f"  the harness over {BARE}: {compared(rounds, WHOLE, BARE)}")
@@ -183,7 +183,7 @@ def compared(rounds: list[dict[str, tuple[float, float]]], name: str, reference:
     """One way's times over another's, round by round: median (range)."""
     shown = []
     for at, clock in enumerate(("CPU", "wall")):
-        ratios = [one[name][at] / one[reference][at] for one in rounds]
+        ratios = [round_times[name][at] / round_times[reference][at] for round_times in rounds]
         shown.append(f"{clock} {median(ratios):6.3f} ({min(ratios):.3f} to {max(ratios):.3f})")
     return "  ".join(shown)
 

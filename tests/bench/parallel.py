@@ -80,13 +80,13 @@ def nothing(item: Any) -> None:
 
 def ranking(work: Work, problems: list[Problem], repeats: int) -> None:
     function, items, n = over(work, rank_problems), [[problem] for problem in problems], len(problems)
-    found: dict[int, list[tuple[float, float]]] = {1: [], 2: []}
+    measured: dict[int, list[tuple[float, float]]] = {1: [], 2: []}
     for _ in range(repeats):
-        for workers in found:
-            found[workers].append(took(function, items, workers))
-    walls = {workers: median(wall for wall, _ in times) for workers, times in found.items()}
-    for workers, times in found.items():
-        cpu = median(one for _, one in times)
+        for workers in measured:
+            measured[workers].append(took(function, items, workers))
+    walls = {workers: median(wall for wall, _ in times) for workers, times in measured.items()}
+    for workers, times in measured.items():
+        cpu = median(cpu_time for _, cpu_time in times)
         got = cpu / (workers * walls[workers])
         print(f"  {workers} process(es): {walls[workers]:6.2f} s, {n / walls[workers]:.2f} problems/s; "
               f"{cpu / n:.2f} CPU s a problem, {got:.0%} of its cores")  # fmt: skip

@@ -46,7 +46,7 @@ PHASES = ("gen", "old_log_prob", "ref", "adv", "update_actor", "update_weights")
 WARM_UP = 2  # steps
 
 
-def run_of(folder: Path, name: str, asked: argparse.Namespace) -> TrainingRun:
+def run_of(folder: Path, name: str, arguments: argparse.Namespace) -> TrainingRun:
     """One row's run, its problems written."""
     bonus, trainer = RUNS[name]
     folder.mkdir(parents=True)
@@ -54,19 +54,19 @@ def run_of(folder: Path, name: str, asked: argparse.Namespace) -> TrainingRun:
     problems = folder / "train.jsonl"
     write_problems(problems, [(each, task.messages(each)) for each in task.problems("train")])
     settings = Settings(
-        batch=asked.batch,
-        mini_batch=asked.batch,
+        batch=arguments.batch,
+        mini_batch=arguments.batch,
         micro_batch=64,
-        rollouts=asked.rollouts,
+        rollouts=arguments.rollouts,
         max_prompt=64,
         max_response=64,
-        steps=asked.steps,
+        steps=arguments.steps,
         save_every=10**6,
         learning_rate=1e-5,
     )
     ref = ("actor_rollout_ref.actor.use_kl_loss=True",)  # the reference runs in all of them
     run = TrainingRun(
-        folder, "game24", asked.model, bonus, trainer, 1, settings, {"train": problems}, overrides=ref, cpu=True
+        folder, "game24", arguments.model, bonus, trainer, 1, settings, {"train": problems}, overrides=ref, cpu=True
     )
     write_run(run)
     return run
@@ -82,15 +82,15 @@ def steps_of(run: TrainingRun, trainer: Verl) -> list[dict[str, float]]:
     return [line for line in lines if line["step"] > WARM_UP]
 
 
-def passes(run: TrainingRun, trainer: Verl, asked: argparse.Namespace) -> None:
+def passes(run: TrainingRun, trainer: Verl, arguments: argparse.Namespace) -> None:
     """Print the cost of the pooling in the reference's pass."""
     launch = trainer.launch(run)
-    sizes = [str(asked.batch * asked.rollouts), str(asked.repeats)]
+    sizes = [str(arguments.batch * arguments.rollouts), str(arguments.repeats)]
     command = [launch.command[0], __file__, "--engine", str(run.folder), *sizes]
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         place = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free.getsockname()[1])}
-    one = {
+    times = {
         "WORLD_SIZE": "1",
         "RANK": "0",
         "LOCAL_RANK": "0",
@@ -98,7 +98,7 @@ def passes(run: TrainingRun, trainer: Verl, asked: argparse.Namespace) -> None:
         "HARNESS_RL_RUN": str(run.folder),
     }
     done = subprocess.run(
-        command, env={**os.environ, **launch.environment, **place, **one}, capture_output=True, text=True
+        command, env={**os.environ, **launch.environment, **place, **times}, capture_output=True, text=True
     )
     if done.returncode:
         raise SystemExit(done.stderr[-2000:])
@@ -158,30 +158,30 @@ def main() -> None:
         parser.add_argument(f"--{name}", type=int, default=value)
     parser.add_argument("--repeats", type=int, default=9, help="of the pass alone")
     parser.add_argument("--model", default="tiny24-weak")
-    asked = parser.parse_args()
+    arguments = parser.parse_args()
     try:
         python = find_python(None)
     except HarnessError as absent:
         print(f"not measured: {absent}")
         return
-    found: dict[str, list[dict[str, float]]] = {name: [] for name in RUNS}
+    measured: dict[str, list[dict[str, float]]] = {name: [] for name in RUNS}
     with tempfile.TemporaryDirectory(prefix="overhead-") as folder:
-        passes(run_of(Path(folder) / "pass", "states", asked), Verl(python=str(python)), asked)
-        for number in range(asked.rounds):
+        passes(run_of(Path(folder) / "pass", "states", arguments), Verl(python=str(python)), arguments)
+        for number in range(arguments.rounds):
             for name, (_, spec) in RUNS.items():
                 hidden = "encoder" if spec.endswith("encoder") else "ref"
-                run = run_of(Path(folder) / f"{number}-{name}", name, asked)
-                found[name] += steps_of(run, Verl(python=str(python), hidden=hidden))
-    show(found)
+                run = run_of(Path(folder) / f"{number}-{name}", name, arguments)
+                measured[name] += steps_of(run, Verl(python=str(python), hidden=hidden))
+    show(measured)
 
 
-def show(found: dict[str, list[dict[str, float]]]) -> None:
+def show(measured: dict[str, list[dict[str, float]]]) -> None:
     """A Markdown table."""
-    plain = found["plain"]
+    plain = measured["plain"]
     whole = mid(plain, "step_s")
     print("| run | step s | " + " | ".join(PHASES) + " | (ref + adv beyond plain) / step |")
     print("|---|---|" + "---|" * (len(PHASES) + 1))
-    for name, steps in found.items():
+    for name, steps in measured.items():
         phases = {phase: mid(steps, f"timing_s/{phase}") for phase in PHASES}
         beyond = sum(phases[phase] - mid(plain, f"timing_s/{phase}") for phase in ("ref", "adv"))
         cells = " | ".join(f"{seconds:.3f}" for seconds in phases.values())

@@ -45,11 +45,11 @@ def texts(n: int) -> tuple[str, list[str]]:
 
 
 def made(n: int) -> tuple[str, Responses]:
-    source, found = texts(n)
+    source, pool_vectors = texts(n)
     rng = np.random.default_rng(1)
-    ids = [(rng.zipf(1.2, max(1, len(text.encode()) // 4)) % 50_000).tolist() for text in found]
+    ids = [(rng.zipf(1.2, max(1, len(text.encode()) // 4)) % 50_000).tolist() for text in pool_vectors]
     lengths = np.array([len(row) for row in ids])
-    return source, Responses(found, ["stop"] * n, lengths, -rng.gamma(4.0, 10.0, n), ids)
+    return source, Responses(pool_vectors, ["stop"] * n, lengths, -rng.gamma(4.0, 10.0, n), ids)
 
 
 def kinds(stages: dict[str, Stage], n: int, d: int) -> Iterator[tuple[str, str, Callable, Callable]]:

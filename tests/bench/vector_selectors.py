@@ -260,10 +260,10 @@ def race_subsets(h: Floats, repeats: int, only: str) -> None:
             }
             calls |= {rival: call for rival, package, call in rivals if not package or find_spec(package)}
             took = medians(calls, repeats)
-            said = [
+            cells = [
                 f"{rival} {took[rival]:.3f} s = {took[rival] / took['ours']:.1f} x ours" for rival in list(calls)[1:]
             ]
-            print("; ".join([f"  {name}: {took['ours']:.3f} s", *said]))
+            print("; ".join([f"  {name}: {took['ours']:.3f} s", *cells]))
             _say_absent(rivals)
 
 

@@ -80,17 +80,17 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--chunk", type=int, default=64)
-    asked = parser.parse_args()
+    arguments = parser.parse_args()
     torch.set_num_threads(1)
     try:
         _ = Vllm("tiny24")._environment
     except HarnessError as absent:
         print(f"not measured: {absent}")
         return
-    print_costs("tiny24", folder("tiny24"), 256, 48, asked.rounds, asked.chunk)
+    print_costs("tiny24", folder("tiny24"), 256, 48, arguments.rounds, arguments.chunk)
     with tempfile.TemporaryDirectory() as place:
         parameters = save_model(Path(place) / "random", 512, **SIZES)
-        print_costs(f"{parameters / 1e6:.0f} M", Path(place) / "random", 96, 64, asked.rounds, asked.chunk)
+        print_costs(f"{parameters / 1e6:.0f} M", Path(place) / "random", 96, 64, arguments.rounds, arguments.chunk)
 
 
 if __name__ == "__main__":

@@ -476,8 +476,8 @@ def safetensors(rng: random.Random) -> bytes:
     if rng.random() < 0.2:
         header[rng.choice(["__metadata__", "c"])] = rng.choice([1, {}, {"x": 1}, {"x": "y"}, [], tensor])
     text = json_text(header, rng, rng.random() < 0.2).encode()
-    said = rng.choice([len(text)] * 6 + [0, 2**63, len(text) + 1])
-    return struct.pack("<Q", said) + text + content[8 + length :]
+    stated_length = rng.choice([len(text)] * 6 + [0, 2**63, len(text) + 1])
+    return struct.pack("<Q", stated_length) + text + content[8 + length :]
 
 
 def archive_log(rng: random.Random) -> bytes:
@@ -602,13 +602,13 @@ def main() -> int:
     parser.add_argument("--count", type=int, default=2_000)
     parser.add_argument("--kind", choices=KINDS)
     parser.add_argument("--case", type=int)
-    asked = parser.parse_args()
+    arguments = parser.parse_args()
     warnings.simplefilter("error")
-    names = [asked.kind] if asked.kind else list(KINDS)
-    cases = [(names[i % len(names)], i // len(names)) for i in range(asked.count)]
+    names = [arguments.kind] if arguments.kind else list(KINDS)
+    cases = [(names[i % len(names)], i // len(names)) for i in range(arguments.count)]
     cases = [(name, number) for name, number in cases if number % COSTLY.get(name, 1) == 0]
-    if asked.case is not None:
-        cases = [(asked.kind, asked.case)]
+    if arguments.case is not None:
+        cases = [(arguments.kind, arguments.case)]
     failed = Counter[str]()
     with tempfile.TemporaryDirectory() as scratch:
         warm(Path(scratch))
@@ -619,7 +619,7 @@ def main() -> int:
             what = fault(name, path)
             if what:
                 failed[name] += 1
-                print(f"--kind {name} --case {number}: {what if asked.case is not None else what.strip()[-700:]}\n")
+                print(f"--kind {name} --case {number}: {what if arguments.case is not None else what.strip()[-700:]}\n")
     print(f"{len(cases)} mutations, {failed.total()} faults {dict(failed) or ''}, {time.process_time():.0f} CPU s")
     return min(failed.total(), 100)
 

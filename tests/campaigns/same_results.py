@@ -41,10 +41,10 @@ def differences(ours: dict[str, Any], theirs: dict[str, Any]) -> list[str]:
     if "failed" in ours or "failed" in theirs:
         return [] if "failed" in ours and "failed" in theirs else ["only one failed"]
     lines = []
-    for one, other in zip(ours["problems"], theirs["problems"], strict=True):
-        names = [name for name in {**one, **other} if one.get(name) != other.get(name)]
+    for our_problem, their_problem in zip(ours["problems"], theirs["problems"], strict=True):
+        names = [name for name in {**our_problem, **their_problem} if our_problem.get(name) != their_problem.get(name)]
         if names:
-            lines.append(f"problem {one['id']!r}: {', '.join(names)}")
+            lines.append(f"problem {our_problem['id']!r}: {', '.join(names)}")
     mine, others = metrics(ours), metrics(theirs)
     return lines + [f"metric {name}" for name in mine if mine[name] != others.get(name)]
 

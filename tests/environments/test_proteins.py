@@ -149,7 +149,7 @@ def test_the_run_goes_from_masks_to_a_table_and_thresholds_are_moved_for_nothing
         (row,) = json.loads((stages[kind] / "weights.json").read_text())
         assert (row["name"], row["is_random"]) == (name, True)
     cell = json.loads(next((tmp_path / "runs" / "cells").glob("*.json")).read_text())
-    assert [one["is_random"] for one in cell["weights"]] == [True] * 3
+    assert [model["is_random"] for model in cell["weights"]] == [True] * 3
 
 
 def test_models_in_the_hubs_cache_are_found_by_their_ids_and_pinned_by_their_commits(

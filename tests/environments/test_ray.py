@@ -134,7 +134,7 @@ def test_a_cluster_gives_the_table_and_the_bytes_of_a_local_run_with_relative_pa
 
 
 def test_a_real_model_gives_the_same_bytes(cluster, session, tmp_path):
-    # The first of the grid's runs draws and embeds in one pass, the second embeds in a second one.
+    # The first of the grid's runs samples and embeds in one pass, the second embeds in a second one.
     game = ["run", "--task", "game24", "--limit", 4, "--n", 12, "--grid", "embedder=hidden-mean+hidden-last", "--json"]
     game += ["--selector", "repexp", "--selector", "uniform", "--engine", "transformers:batch=24"]
     tables = []
@@ -190,7 +190,7 @@ def test_the_run_itself_loads_no_vllm_where_workers_do(cluster, session, marks, 
 
 @pytest.fixture
 def own_run(marks, tmp_path):
-    """A run with its own cluster, whose worker has drawn one problem and waits; and the processes below it."""
+    """A run with its own cluster, whose worker has sampled one problem and waits; and the processes below it."""
     with tempfile.TemporaryDirectory(prefix="t", dir="/tmp", ignore_cleanup_errors=True) as short:  # of Ray's sockets
         line = harness_command(*arguments(tmp_path / "runs", "ray:workers=1", engine="gated:group=1", plugin=marks))
         process = subprocess.Popen(

@@ -226,7 +226,7 @@ def test_the_states_that_the_bonus_saw_are_the_initial_models_own(resumed):
 
 
 def replay(engine: Transformers, run: TrainingRun, messages):
-    """The first step's rollouts of a problem, drawn again by the harness' own engine from the same streams."""
+    """The first step's rollouts of a problem, sampled again by the harness' own engine from the same streams."""
     prompt = tuple(engine._checkpoint.prompt_ids(messages))
     seed = int.from_bytes(hashlib.sha256(repr((run.seed, 0, 0, prompt)).encode()).digest()[:8], "big")
     request = SampleRequest([messages], SMALL.rollouts, Sampler(), SMALL.max_response, [seed], ("mean",))

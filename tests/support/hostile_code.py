@@ -109,18 +109,18 @@ class Surroundings:
 
     def damage(self) -> list[str]:
         """What was done to them, in words."""
-        found = []
+        faults = []
         if self._listing() != self.before:
-            found.append(f"files: {self._listing()}")
+            faults.append(f"files: {self._listing()}")
         if self.process.poll() is not None:
-            found.append("the process was ended")
+            faults.append("the process was ended")
         for listener in (self.tcp, self.path, self.abstract):
             with contextlib.suppress(BlockingIOError):
                 listener.accept()[0].close()
-                found.append(f"a connection to {listener.getsockname()}")
+                faults.append(f"a connection to {listener.getsockname()}")
         with contextlib.suppress(BlockingIOError):
-            found.append(f"a datagram {self.udp.recv(100)!r}")
-        return found
+            faults.append(f"a datagram {self.udp.recv(100)!r}")
+        return faults
 
     def close(self) -> None:
         self.process.kill()
@@ -150,7 +150,7 @@ def surroundings() -> Iterator[Surroundings]:
 
 def complaints(sandbox: Sandbox, attacks: list[Attack]) -> list[str]:
     """What went wrong when these programs ran, one after the other, on a sandbox with one worker."""
-    found: list[str] = []
+    faults: list[str] = []
     with surroundings() as around:
         fingerprint = sandbox.run_all(SUITE, [FINGERPRINT, "import numpy"])[0]  # both kinds of workers
         if fingerprint.status != "ok":
@@ -160,17 +160,17 @@ def complaints(sandbox: Sandbox, attacks: list[Attack]) -> list[str]:
             before_s = programs_cpu_s(sandbox)
             (run,) = sandbox.run_all(SUITE, [around.program(attack)], stop_at_raise=False)
             cpu_s = programs_cpu_s(sandbox) - before_s
-            found += [f"{attack.name}: {problem}" for problem in _problems(run, around)]
+            faults += [f"{attack.name}: {problem}" for problem in _problems(run, around)]
             if cpu_s > MOST_CPU_S:
-                found.append(f"{attack.name}: took {cpu_s:.1f} CPU s")
+                faults.append(f"{attack.name}: took {cpu_s:.1f} CPU s")
             after = sandbox.run_all(SUITE, [HONEST, FINGERPRINT])
             if after[0].results != EXPECTED:
-                found.append(f"{attack.name}: the honest program after it: {after[0]}")
+                faults.append(f"{attack.name}: the honest program after it: {after[0]}")
             if after[1].results != fingerprint.results:
-                found.append(f"{attack.name}: the next program sees {after[1]}")
+                faults.append(f"{attack.name}: the next program sees {after[1]}")
             if len(descendants()) != family:
-                found.append(f"{attack.name}: processes {descendants()}, not {family}")
-    return found
+                faults.append(f"{attack.name}: processes {descendants()}, not {family}")
+    return faults
 
 
 def _problems(run: Run, around: Surroundings) -> Iterator[str]:
@@ -187,14 +187,14 @@ def _problems(run: Run, around: Surroundings) -> Iterator[str]:
 
 def _programs(text: str) -> dict[str, str]:
     """`# name` lines part programs."""
-    found: dict[str, str] = {}
+    faults: dict[str, str] = {}
     for line in textwrap.dedent(text).strip().splitlines(keepends=True):
         if line.startswith("## "):
             name = line[3:].strip()
-            found[name] = ""
+            faults[name] = ""
         else:
-            found[name] += line
-    return found
+            faults[name] += line
+    return faults
 
 
 # Before a program that uses them: `libc`, and `tried(action)`, which gives its result or the name of its exception
@@ -208,11 +208,11 @@ def tried(action):
 
 
 def _attacks(text: str, steals: bool = False) -> list[Attack]:
-    found = []
+    faults = []
     for name, program in _programs(text).items():
         strikes = "tried(" in program or "libc" in program
-        found.append(Attack(name, STRIKE + program if strikes else program, steals))
-    return found
+        faults.append(Attack(name, STRIKE + program if strikes else program, steals))
+    return faults
 
 
 FORGERY = _attacks(corpus.FORGERY)

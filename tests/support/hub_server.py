@@ -44,13 +44,13 @@ class Repository:
 
 
 class HubServer(ThreadingHTTPServer):
-    """The hub: repositories by name, LFS objects by hash, and what was asked of it."""
+    """The hub: repositories by name, LFS objects by hash, and the requests to it."""
 
     def __init__(self) -> None:
         super().__init__(("127.0.0.1", 0), Hub)
         self.repositories: dict[str, Repository] = {}
         self.objects: dict[str, bytes] = {}
-        self.asked: list[str] = []
+        self.requests: list[str] = []
         self.bodies: list[bytes] = []
         self.stop_after: int | None = None  # so many files are sent, then none
         self.says_hashes = True
@@ -89,7 +89,7 @@ class Hub(BaseHTTPRequestHandler):
             self.body = b"".join(self.chunks())
         path, _, query = self.path.partition("?")
         self.query = parse_qs(query)
-        self.server.asked.append(f"{self.command} {unquote(path)}")
+        self.server.requests.append(f"{self.command} {unquote(path)}")
         self.server.bodies.append(self.body)
         for pattern, method in ROUTES:
             if match := re.fullmatch(pattern, f"{self.command} {unquote(path)}"):
@@ -118,21 +118,21 @@ class Hub(BaseHTTPRequestHandler):
         return self.headers.get("Authorization") == f"Bearer {TOKEN}"
 
     def repository(self, name: str) -> Repository | None:
-        found = self.server.repositories.get(name)
-        if found is None or (found.private and not self.allowed):
+        stored = self.server.repositories.get(name)
+        if stored is None or (stored.private and not self.allowed):
             self.send({"error": "Repository not found"}, 404, X_Error_Code="RepoNotFound")
             return None
-        return found
+        return stored
 
     def at(self, name: str, revision: str) -> tuple[Repository, str] | None:
-        found = self.repository(name)
-        if found is None:
+        stored = self.repository(name)
+        if stored is None:
             return None
-        commit = found.head if revision in ("main", "") else revision
-        if commit not in found.commits:
+        commit = stored.head if revision in ("main", "") else revision
+        if commit not in stored.commits:
             self.send({"error": "no such revision"}, 404, X_Error_Code="RevisionNotFound")
             return None
-        return found, commit
+        return stored, commit
 
     def root(self) -> None:
         self.send(b"")
@@ -140,19 +140,19 @@ class Hub(BaseHTTPRequestHandler):
     def create(self) -> None:
         if not self.allowed:
             return self.send({"error": "Invalid token"}, 401)
-        asked = json.loads(self.body)
-        name = f"{asked['organization']}/{asked['name']}"
+        requested = json.loads(self.body)
+        name = f"{requested['organization']}/{requested['name']}"
         if name.startswith("stranger/"):
             return self.send({"error": "not your namespace"}, 403)
         if name in self.server.repositories:
             return self.send({"error": "there already"}, 409)
-        made = self.server.repositories[name] = Repository(asked.get("visibility") == "private")
+        made = self.server.repositories[name] = Repository(requested.get("visibility") == "private")
         made.commit({".gitattributes": b"*.parquet filter=lfs\n"})
         self.send({"url": f"{self.server.endpoint}/datasets/{name}", "name": name, "id": "1"})
 
     def about(self, name: str, revision: str | None = None) -> None:
-        if found := self.at(name, revision or ""):
-            repository, commit = found
+        if stored := self.at(name, revision or ""):
+            repository, commit = stored
             files = repository.commits[commit]
             siblings = [{"rfilename": path, **self.entry(path, files[path])} for path in sorted(files)]
             self.send({"id": name, "sha": commit, "private": repository.private, "tags": [], "siblings": siblings})
@@ -165,8 +165,8 @@ class Hub(BaseHTTPRequestHandler):
         )
 
     def tree(self, name: str, revision: str, under: str | None = None) -> None:
-        if found := self.at(name, revision):
-            files = found[0].commits[found[1]]
+        if stored := self.at(name, revision):
+            files = stored[0].commits[stored[1]]
             below = {path: files[path] for path in files if path.startswith(f"{under}/" if under else "")}
             if under and not below:
                 return self.send({"error": "no such folder"}, 404, X_Error_Code="EntryNotFound")
@@ -181,8 +181,8 @@ class Hub(BaseHTTPRequestHandler):
             self.send(list(listed.values()))
 
     def paths_info(self, name: str, revision: str) -> None:
-        if found := self.at(name, revision):
-            files = found[0].commits[found[1]]
+        if stored := self.at(name, revision):
+            files = stored[0].commits[stored[1]]
             wanted = parse_qs(self.body.decode()).get("paths", [])
             listed = [{"type": "file", "path": p, "size": len(files[p]), "oid": "0" * 40} for p in wanted if p in files]
             self.send(listed)
@@ -211,9 +211,9 @@ class Hub(BaseHTTPRequestHandler):
 
     def batch(self, name: str) -> None:
         answers = []
-        for one in json.loads(self.body)["objects"]:
-            upload = {"upload": {"href": f"{self.server.endpoint}/lfs/{one['oid']}"}}
-            answers.append(one | ({} if one["oid"] in self.server.objects else {"actions": upload}))
+        for entry in json.loads(self.body)["objects"]:
+            upload = {"upload": {"href": f"{self.server.endpoint}/lfs/{entry['oid']}"}}
+            answers.append(entry | ({} if entry["oid"] in self.server.objects else {"actions": upload}))
         self.send({"transfer": "basic", "objects": answers})
 
     def put(self, oid: str) -> None:
@@ -228,30 +228,30 @@ class Hub(BaseHTTPRequestHandler):
     def commit(self, name: str, _: str) -> None:
         if not self.allowed:
             return self.send({"error": "Invalid token"}, 401)
-        found = self.repository(name)
-        if found is None:
+        stored = self.repository(name)
+        if stored is None:
             return
         self.server.before_commit()
         operations = [json.loads(line) for line in self.body.splitlines()]
-        files = dict(found.files)
-        for one in operations:
-            value = one["value"]
-            if one["key"] == "header" and value.get("parentCommit", found.head) != found.head:
+        files = dict(stored.files)
+        for entry in operations:
+            value = entry["value"]
+            if entry["key"] == "header" and value.get("parentCommit", stored.head) != stored.head:
                 return self.send({"error": "the branch has moved"}, 412)
-            if one["key"] == "file":
+            if entry["key"] == "file":
                 files[value["path"]] = base64.b64decode(value["content"])
-            elif one["key"] == "lfsFile":
+            elif entry["key"] == "lfsFile":
                 files[value["path"]] = self.server.objects[value["oid"]]
-            elif one["key"] == "deletedFile":
+            elif entry["key"] == "deletedFile":
                 del files[value["path"]]
-        made = found.commit(files)
+        made = stored.commit(files)
         self.send({"commitUrl": f"{self.server.endpoint}/datasets/{name}/commit/{made}", "commitOid": made})
 
     def file(self, name: str, revision: str, path: str) -> None:
-        found = self.at(name, revision)
-        if found is None:
+        stored = self.at(name, revision)
+        if stored is None:
             return
-        content = found[0].commits[found[1]].get(path)
+        content = stored[0].commits[stored[1]].get(path)
         if content is None:
             return self.send({"error": "no such file"}, 404, X_Error_Code="EntryNotFound")
         if self.command == "GET" and path.endswith(".parquet") and self.server.stop_after is not None:
@@ -259,10 +259,10 @@ class Hub(BaseHTTPRequestHandler):
             if self.server.stop_after < 0:
                 return self.half_of(content)
         status, sent = 200, content
-        if asked := re.fullmatch(r"bytes=(\d+)-(\d*)", self.headers.get("Range", "")):
-            status, sent = 206, content[int(asked[1]) : int(asked[2]) + 1 if asked[2] else None]
+        if requested := re.fullmatch(r"bytes=(\d+)-(\d*)", self.headers.get("Range", "")):
+            status, sent = 206, content[int(requested[1]) : int(requested[2]) + 1 if requested[2] else None]
         tag = hashlib.sha256(content).hexdigest()
-        self.send(sent, status, X_Repo_Commit=found[1], ETag=f'"{tag}"')
+        self.send(sent, status, X_Repo_Commit=stored[1], ETag=f'"{tag}"')
 
     def half_of(self, content: bytes) -> None:
         """Send half of a file, and then nothing until somebody gives up."""

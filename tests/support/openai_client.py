@@ -50,12 +50,12 @@ def run_colours(harness, folder, url, more="retries=0,concurrency=1,per_request=
 
 
 def colour(body, prompt, seeds):
-    """Rows for the toy task, drawn from their seeds."""
+    """Rows for the toy task, sampled with their seeds."""
     return [(f"say {('red', 'green', 'blue', 'white')[seed * 7 % 11 % 4]}", "stop", [1], -1.0) for seed in seeds]
 
 
 def of_first_row(fault):
-    """The fault, always, of the first row that is drawn (a check has seed 0)."""
+    """The fault, always, of the first row that is sampled (a check has seed 0)."""
     unlucky = []
 
     def only(handler, body):

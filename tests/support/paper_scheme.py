@@ -48,7 +48,7 @@ class PlainCovariance:
 
 def states_by_expanded_caches(model, cache, candidates, position, with_head=False) -> torch.Tensor:
     """(c, d): the candidates' last hidden states, in batches of 64, each over a copy of the cache a candidate."""
-    found = []
+    picks = []
     part = model if with_head else model.get_decoder()
     for batch in candidates.split(BATCH):
         expanded = copy.deepcopy(cache)
@@ -59,8 +59,8 @@ def states_by_expanded_caches(model, cache, candidates, position, with_head=Fals
             batch[:, None], past_key_values=expanded, position_ids=places, attention_mask=seen,
             **({"output_hidden_states": True} if with_head else {}),
         )  # fmt: skip
-        found.append((output.hidden_states[-1] if with_head else output[0])[:, -1])
-    return torch.cat(found)
+        picks.append((output.hidden_states[-1] if with_head else output[0])[:, -1])
+    return torch.cat(picks)
 
 
 @torch.inference_mode()

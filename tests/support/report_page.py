@@ -25,32 +25,32 @@ HOSTILE = (
 
 
 class _Scripts(HTMLParser):
-    """What stands in the script and style elements, and which elements there are."""
+    """The content of the script and style elements, and which elements there are."""
 
     def __init__(self):
         super().__init__()
-        self.found, self.tags, self.inside = [], [], False
+        self.elements, self.tags, self.inside = [], [], False
 
     def handle_starttag(self, tag, attrs):
         self.tags.append(tag)
         self.inside = tag in ("script", "style")
         if self.inside:
-            self.found.append([tag, dict(attrs), ""])
+            self.elements.append([tag, dict(attrs), ""])
 
     def handle_endtag(self, tag):
         self.inside = False
 
     def handle_data(self, data):
         if self.inside:
-            self.found[-1][2] += data
+            self.elements[-1][2] += data
 
 
 def parsed(path):
     """The page's data, its (tag, attributes, content) of script and style, and all of its tags."""
     reader = _Scripts()
     reader.feed(path.read_bytes().decode())
-    data = next(content for tag, attrs, content in reader.found if attrs.get("id") == "data")
-    return json.loads(data), reader.found, reader.tags
+    data = next(content for tag, attrs, content in reader.elements if attrs.get("id") == "data")
+    return json.loads(data), reader.elements, reader.tags
 
 
 def picks_of(data, name):

@@ -39,9 +39,9 @@ class Colours(Task):
 
 
 class Keyed(Colours):
-    """Colours whose verdict depends on the answer alone; `asked` holds what was graded. Its second grader is strict."""
+    """Colours whose verdict depends on the answer alone; `graded` holds what was. Its second grader is strict."""
 
-    asked: ClassVar[list[tuple[str, str]]] = []
+    graded: ClassVar[list[tuple[str, str]]] = []
 
     def check(self, unsafe_exec=False):
         if self.size == 13 and not unsafe_exec:
@@ -52,7 +52,7 @@ class Keyed(Colours):
         return {"room": "1"}
 
     def verify(self, problem, response):
-        self.asked.append((problem.id, response))
+        self.graded.append((problem.id, response))
         if response.endswith("grey"):
             return error("the lamp is broken")
         if response.endswith("white"):
@@ -117,20 +117,20 @@ class Parrot:
 
     def sample(self, request):
         n = request.n
-        drawn = []
+        sampled = []
         for seed in request.seeds:
             time.sleep(self.delay_s)
             words = [int(np.random.default_rng([seed, row]).integers(7)) for row in range(n)]
             texts = [f"say {WORDS[word]}" for word in words]
             vectors = np.array([self._vector(seed, row, word) for row, word in enumerate(words)], np.float32)
-            drawn.append(
+            sampled.append(
                 Responses(
                     texts, ["stop"] * n, np.full(n, 3), -np.arange(n) / n, [[w] * 3 for w in words], {"mean": vectors}
                 )
             )
             request.report(n)
-            request.done(len(drawn) - 1, drawn[-1])
-        return drawn
+            request.done(len(sampled) - 1, sampled[-1])
+        return sampled
 
     def encode(self, prompt, responses, states, report=lambda rows: None):
         words = [WORDS.index(text.split()[-1]) for text in responses.texts]
@@ -141,14 +141,14 @@ class Parrot:
 
 
 class Base(Parrot):
-    """A parrot without a chat template: it repeats how it was asked."""
+    """A parrot without a chat template: it repeats the prompt."""
 
     chats = False
 
     def sample(self, request):
-        drawn = super().sample(replace(request, done=lambda j, responses: None))
-        asked = [prompt[-1]["content"] for prompt in request.prompts]
-        return [replace(one, texts=[text] * len(one)) for one, text in zip(drawn, asked, strict=True)]
+        sampled = super().sample(replace(request, done=lambda j, responses: None))
+        questions = [prompt[-1]["content"] for prompt in request.prompts]
+        return [replace(made, texts=[text] * len(made)) for made, text in zip(sampled, questions, strict=True)]
 
 
 class Stateless(Parrot):

@@ -95,7 +95,10 @@ def test_of_many_prompts_few_are_compared_with_a_text(monkeypatch):
     monkeypatch.setattr(joining, "_stands", lambda *place: compared.append(place) or stands(*place))
     task = Puzzles(*(f"Ada buys {i} eggs at {i % 7} each; what does she pay? " + "Say why. " * 20 for i in range(300)))
     join = Joiner(task, task.problems("test"))
-    lines = [PoolRecord("x", ["x"], prompt=f"system\nBe good.\nuser\n{one.prompt}\nassistant\n") for one in task.list]
+    lines = [
+        PoolRecord("x", ["x"], prompt=f"system\nBe good.\nuser\n{each_problem.prompt}\nassistant\n")
+        for each_problem in task.list
+    ]
     assert [join(line)[0] for line in lines] == task.list
     assert len(compared) < 1000  # of 300 x 300
 

@@ -1,4 +1,4 @@
-"""`harness run --until-correct`: responses verified as they are drawn, and what is kept of it."""
+"""`harness run --until-correct`: responses verified as they are sampled, and what is kept of it."""
 
 from __future__ import annotations
 
@@ -84,12 +84,12 @@ class Ended(Colours):
 
 
 def test_equal_responses_are_verified_once_in_the_form_that_the_store_keeps_and_cut_ones_by_themselves():
-    Keyed.asked.clear()
+    Keyed.graded.clear()
     judge = Judge(Keyed(), Problem("0", "?", reference="red"))
     assert [judge.accepts(text, "stop") for text in ("say red", "say red", "say blue\ud83d", "say blue\ufffd")] == [
         *(True, True, False, False)
     ]
-    assert [text for _, text in Keyed.asked] == ["say red", "say blue\ufffd"]
+    assert [text for _, text in Keyed.graded] == ["say red", "say blue\ufffd"]
     judge = Judge(Ended(), Problem("0", "?", reference="red"))
     assert [judge.accepts("say red", finish) for finish in ("length", "stop")] == [False, True]
     problem = Problem("0", "?")  # a missing response hides which was the first correct one

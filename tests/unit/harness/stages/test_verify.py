@@ -18,7 +18,7 @@ PROBLEM = Problem("0", "Say a colour", reference="red")
 
 @pytest.fixture(autouse=True)
 def _nothing_asked():
-    Keyed.asked.clear()
+    Keyed.graded.clear()
 
 
 def statuses(verdicts):
@@ -27,16 +27,16 @@ def statuses(verdicts):
 
 def test_responses_with_one_key_are_graded_once_and_known_verdicts_are_not_asked_for_again_errors_are():
     verdicts, answers = graded(Keyed(), PROBLEM, ["say red", "oh red", "say blue", "say red", "well blue"])
-    assert [text for _, text in Keyed.asked] == ["say red", "say blue"]
+    assert [text for _, text in Keyed.graded] == ["say red", "say blue"]
     assert statuses(verdicts) == ["correct", "correct", "wrong", "correct", "wrong"]
     assert answers == ["red", "red", "blue", "red", "blue"]
     assert graded(Keyed(), PROBLEM, []) == ([], [])
     known = {}
     graded(Keyed(), PROBLEM, ["say red", "say grey"], known)
     assert list(known) == [digest("red", 32)]
-    Keyed.asked.clear()
+    Keyed.graded.clear()
     verdicts, _ = graded(Keyed(), PROBLEM, ["my red", "my grey", "my blue"], known)
-    assert [text for _, text in Keyed.asked] == ["my grey", "my blue"]
+    assert [text for _, text in Keyed.graded] == ["my grey", "my blue"]
     assert statuses(verdicts) == ["correct", "error", "wrong"]
     assert list(known) == [digest("red", 32), digest("blue", 32)]
 
@@ -83,7 +83,7 @@ def test_a_verdict_key_that_raises_is_none():
             raise KeyError(response)
 
     verdicts, _ = graded(Unkeyed(), PROBLEM, ["say red", "oh red", "say red"], known := {})
-    assert [text for _, text in Keyed.asked] == ["say red", "oh red"]  # equal texts once
+    assert [text for _, text in Keyed.graded] == ["say red", "oh red"]  # equal texts once
     assert (statuses(verdicts), known) == (["correct"] * 3, {})
 
 
@@ -134,9 +134,9 @@ def test_problems_are_graded_into_the_store_and_shared_with_other_pools(work, tm
     assert set(shards.read_graded(work.graded.path(problem))) == {digest("red", 32), digest("blue", 32)}
     written = work.graded.path(problem).stat().st_mtime_ns
     keep_pool(work, {"a": ["my red", "my grey"]})
-    Keyed.asked.clear()
+    Keyed.graded.clear()
     grade_problems(work, [problem])
-    assert [text for _, text in Keyed.asked] == ["my grey"]
+    assert [text for _, text in Keyed.graded] == ["my grey"]
     assert shards.read_verdicts(work.verdicts.path(problem)) == ["correct", "error"]
     assert work.graded.path(problem).stat().st_mtime_ns == written  # nothing new, nothing written
 

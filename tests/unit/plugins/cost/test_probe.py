@@ -39,10 +39,10 @@ def test_what_cannot_be_measured_is_left_out_and_no_response_is_an_error(monkeyp
 
 def cut_short(sample):
     def call(self, request):
-        drawn = sample(self, request)
-        for responses in drawn:
+        sampled = sample(self, request)
+        for responses in sampled:
             responses.finish[:] = ["length"] * len(responses)
-        return drawn
+        return sampled
 
     return call
 

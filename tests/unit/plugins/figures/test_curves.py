@@ -49,9 +49,11 @@ def test_representations_shows_curves_and_calls_of_every_embedder(cells):
 
 
 def test_one_sampler_or_embedder_and_other_problems_are_not_compared(cells, tmp_path):
-    one = {"model": "parrot", "sampler": "vanilla", "embedder": "hidden-mean"}
-    assert "colours · parrot was run with one sampler (vanilla): run others too, " in refused("samplers", cells, **one)
-    line = refused("representations", cells, **one)
+    common = {"model": "parrot", "sampler": "vanilla", "embedder": "hidden-mean"}
+    assert "colours · parrot was run with one sampler (vanilla): run others too, " in refused(
+        "samplers", cells, **common
+    )
+    line = refused("representations", cells, **common)
     assert line.startswith("colours · parrot was run with one embedder (hidden-mean): run")
     line = refused("representations", cells, selector="shuffle")
     assert line == "selector 'shuffle' reads no vectors: name one that does (--selector)"

@@ -38,10 +38,10 @@ def sequences(tmp_path):
 
 def test_the_curves_are_kaplan_meiers_over_all_seeds(sequences):
     (sequences / "broken.json").write_text("{")
-    said = []
-    request = Request("guided", folders=[sequences], say=said.append)
+    messages = []
+    request = Request("guided", folders=[sequences], say=messages.append)
     rows = drawing.table(request)
-    assert [line.partition(":")[0] for line in said] == ["not counted", "no panel by hardness"]
+    assert [line.partition(":")[0] for line in messages] == ["not counted", "no panel by hardness"]
     assert [row["series"] for row in rows] == ["vanilla"] * 6 + ["repexp-guided"] * 6
     assert [row["k"] for row in rows] == [1, 2, 3, 4, 5, 6] * 2
     for row in rows:

@@ -187,9 +187,9 @@ def test_a_pull_that_is_killed_goes_on_where_it_stopped(push, pull, hub, tmp_pat
     child.communicate()
     assert not of_kind(other, *KINDS)
     hub.stop_after = None
-    hub.asked.clear()
+    hub.requests.clear()
     assert pull().code == 0
-    assert len([path for path in hub.asked if path.startswith("GET /datasets") and "parquet" in path]) == 18 - 7
+    assert len([path for path in hub.requests if path.startswith("GET /datasets") and "parquet" in path]) == 18 - 7
     for kind in KINDS:
         assert of_kind(other, kind) == of_kind(tmp_path / "runs", kind)
     assert not list((other / "pull").iterdir())

@@ -192,9 +192,9 @@ def test_a_push_that_breaks_off_leaves_the_repository_as_it_was_and_goes_on(push
     assert set(hub.repositories[REPO].files) == {".gitattributes"}
     assert not list((tmp_path / "runs" / "push").iterdir())
     hub.stop_after = None
-    hub.asked.clear()
+    hub.requests.clear()
     assert push("--vectors", "--verdicts").code == 0
-    assert len([request for request in hub.asked if request.startswith("PUT")]) == 1
+    assert len([request for request in hub.requests if request.startswith("PUT")]) == 1
     assert len(hub.repositories[REPO].files) == 6
 
 
@@ -214,12 +214,12 @@ def test_responses_of_no_task_go_with_odd_texts_and_without_tokens(push, pull, h
     assert harness("run", "--pool", written(lines), "--selector", "uniform", "--store", odd).code == 0
     assert push("--verdicts", "--prompts", "mit", key=key[:8], root=odd).code == 0
     assert pull().code == 0
-    there = {
+    remote = {
         path.relative_to(odd): path.read_bytes() for path in odd.rglob("*") if path.parts[-3] in ("pool", "verdict")
     }
     here = tmp_path / "other"
-    assert {path for path in there if not (here / path).exists()} == {path for path in there if "index" in path.name}
-    assert all((here / path).read_bytes() == content for path, content in there.items() if "index" not in path.name)
+    assert {path for path in remote if not (here / path).exists()} == {path for path in remote if "index" in path.name}
+    assert all((here / path).read_bytes() == content for path, content in remote.items() if "index" not in path.name)
     about = [harness("pool", "inspect", key, "--store", store, "--json").rows for store in (odd, here)]
     assert about[0] == about[1]
     assert about[0]["responses"] == about[0]["graded"] == 6

@@ -76,12 +76,12 @@ def test_what_inspect_ai_itself_writes_is_read(tmp_path, kind):
     log = pytest.importorskip("inspect_ai.log")
     from inspect_ai.model import ChatMessageUser, ModelOutput
 
-    asked = ["Say colour 0 (test).", [ChatMessageUser(content="Say colour 1 (test).")]]
+    inputs = ["Say colour 0 (test).", [ChatMessageUser(content="Say colour 1 (test).")]]
     samples = [
         log.EvalSample(
             id=number,
             epoch=epoch,
-            input=asked[number],
+            input=inputs[number],
             target="red",
             output=ModelOutput.from_content("toy", f"é{epoch}"),
         )

@@ -50,20 +50,20 @@ def test_figures_are_those_of_the_model_over_the_atoms_that_are_there(fold):
     (text,) = sequences(1, 18)
     with torch.no_grad():
         output = fold()._model.infer(text)
-    there = output["atom37_atom_exists"][0]
+    present = output["atom37_atom_exists"][0]
     (atoms,), (ca,) = fold().measure([text]), fold(plddt_mean="ca").measure([text])
-    assert atoms["plddt"] == pytest.approx(float((output["plddt"][0] * there).sum() / there.sum()), abs=1e-6)
+    assert atoms["plddt"] == pytest.approx(float((output["plddt"][0] * present).sum() / present.sum()), abs=1e-6)
     assert ca["plddt"] == pytest.approx(float(output["plddt"][0, :, 1].mean()), abs=1e-6)
     assert atoms["ptm"] == pytest.approx(float(output["ptm"]), abs=1e-6)
     assert "plddt_mean must be atoms or ca, got 'all'" in refusal_of(fold, plddt_mean="all")
 
 
 def test_identical_sequences_are_folded_once_in_batches_and_what_is_none_not_at_all(fold, loaded, monkeypatch):
-    one, other, long = *sequences(2, 15), *sequences(1, 129)
+    short, other, long = *sequences(2, 15), *sequences(1, 129)
     infer, folded = loaded.infer, []
     monkeypatch.setattr(loaded, "infer", lambda batch: folded.append(list(batch)) or infer(batch))
-    figures = fold().measure([one, other, one, "MK-A", "", long, "A" * 1023])
-    assert folded == [[one, other], [long]]
+    figures = fold().measure([short, other, short, "MK-A", "", long, "A" * 1023])
+    assert folded == [[short, other], [long]]
     assert figures[0] == figures[2] != figures[1]
     assert [figures[place] for place in (3, 4, 6)] == [{}, {}, {}]
     monkeypatch.setattr(EsmFold, "_folded", lambda self, batch: folded.append(len(batch)) or [{}] * len(batch))
@@ -101,8 +101,8 @@ def test_out_of_memory_halves_the_batch_then_the_chunk_and_then_says_so(fold, lo
     assert released == [1, 2, 3, 4]
     assert tried[:5] == [(2, None), (1, None), (1, 128), (1, 64), (1, 32)]
     assert tried[5:] == [(1, 32)]  # what was learnt by halving is kept
-    for one, other in zip(figures, expected, strict=True):
-        assert one == pytest.approx(other, abs=1e-6)
+    for short, other in zip(figures, expected, strict=True):
+        assert short == pytest.approx(other, abs=1e-6)
     monkeypatch.setattr(loaded, "infer", never)
     line = refusal_of(measured.measure, texts)
     assert "one sequence of 6 residues does not fit into memory, in chunks of 16" in line

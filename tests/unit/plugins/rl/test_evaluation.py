@@ -54,7 +54,7 @@ def test_an_evaluation_holds_the_counts_of_every_policy_by_both_graders(evaluate
     assert about == [("base", *[None] * 4), ("repexp", "counting", 1, 6, 0.6), ("repexp", "counting", 2, 6, 0.6)]
     assert (evaluation["task"], evaluation["split"], evaluation["reward"]) == ("strict24", "test", "strict")
     assert len(evaluation["problems"]) == len(policies[0]["c"]) == len(policies[0]["c_strict"]) == 4
-    # Both seeds' checkpoints are the same model here, drawn from with the same seed.
+    # Both seeds' checkpoints are the same model here, sampled from with the same seed.
     assert policies[1]["c"] == policies[2]["c"]
     assert sum(policies[1]["c"]) > sum(policies[0]["c"])  # tiny24 against tiny24-weak
     assert 0 < sum(policies[1]["c_strict"]) < sum(policies[1]["c"])

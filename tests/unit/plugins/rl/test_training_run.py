@@ -49,9 +49,9 @@ def test_the_papers_tasks_are_rewarded_strictly_unless_asked_otherwise_and_never
     assert strict.run.folder.name.startswith("gsm8k-tiny24-weak-")
     assert read_run(strict.run.folder).reward == "strict"
     assert strict.run.task == "gsm8k:fallback=no"
-    said = "reward: strict, the second grader of gsm8k:fallback=no; --reward lenient takes its verifier"
+    messages = "reward: strict, the second grader of gsm8k:fallback=no; --reward lenient takes its verifier"
     other = "reward: lenient, the verifier of gsm8k:fallback=no; --reward strict takes its second grader"
-    assert (strict.remarks[0], lenient.remarks[0]) == (said, other)
+    assert (strict.remarks[0], lenient.remarks[0]) == (messages, other)
     single = rl.prepare(counting_request(tmp_path), 0)
     assert (single.run.reward, single.remarks[0]) == ("verifier", "reward: the verifier of game24, its only grader")
     line = refusal_of(rl.prepare, counting_request(tmp_path, reward="strict"), 0)
@@ -86,17 +86,17 @@ def test_more_steps_go_on_in_the_same_folder_and_another_run_there_is_refused(tm
 
 
 def test_a_run_that_breaks_or_is_killed_is_one_line_and_the_same_command_goes_on(tmp_path):
-    said, request = io.StringIO(), counting_request(tmp_path, trainer="counting:fails_at=5")
-    line = refusal_of(rl.train, request, 0, Progress(said))
+    messages, request = io.StringIO(), counting_request(tmp_path, trainer="counting:fails_at=5")
+    line = refusal_of(rl.train, request, 0, Progress(messages))
     assert line.startswith("rl train: the trainer ended with exit status 1 after step 4: ValueError: the loss is not a")
     assert line.endswith("log.txt); the same command goes on from step 4")
-    row = rl.train(request, 0, Progress(said))
-    assert "going on after step 4" in said.getvalue()
+    row = rl.train(request, 0, Progress(messages))
+    assert "going on after step 4" in messages.getvalue()
     assert (row["steps"], row["checkpoints"], row["best_step"], row["dev_pass_at_1"]) == (6, 3, 6, 0.6)
     assert [step["step"] for step in read_metrics(rl.prepare(request, 0).run.metrics)] == [1, 2, 3, 4, 5, 6]
-    said.truncate(0)
-    assert rl.train(request, 0, Progress(said)) == row | {"hours": 0.0}
-    assert "seed 0: all 6 steps are done; --set steps=N goes on" in said.getvalue()
+    messages.truncate(0)
+    assert rl.train(request, 0, Progress(messages)) == row | {"hours": 0.0}
+    assert "seed 0: all 6 steps are done; --set steps=N goes on" in messages.getvalue()
     killed = counting_request(tmp_path / "killed", trainer="counting:fails_at=1,killed=true")
     line = refusal_of(rl.train, killed, 0, Progress(quiet=True))
     assert line.startswith("rl train: the trainer was killed by signal 9 after step 0: it said nothing (")
@@ -104,17 +104,17 @@ def test_a_run_that_breaks_or_is_killed_is_one_line_and_the_same_command_goes_on
 
 
 def test_a_log_is_followed_by_whole_lines_and_from_its_start_when_it_is_replaced(tmp_path):
-    path, said, stage = tmp_path / "metrics.jsonl", io.StringIO(), Stage("train", 6, "steps")
+    path, messages, stage = tmp_path / "metrics.jsonl", io.StringIO(), Stage("train", 6, "steps")
     path.write_text('{"step": 1}\n')
-    follower = rl.Follower(path, stage, Progress(said))
+    follower = rl.Follower(path, stage, Progress(messages))
     with path.open("a") as out:
         out.write('{"step": 2, "reward": 0.25}\n{"step": 3, "rew')
     follower()
-    assert (follower.step, stage.done, said.getvalue()) == (2, 2, "")
+    assert (follower.step, stage.done, messages.getvalue()) == (2, 2, "")
     new = write_json_lines(tmp_path / "new", [{"step": step, "dev_pass_at_1": step / 10} for step in (1, 2, 4)])
     new.replace(path)
     follower()
-    assert (follower.step, stage.done, said.getvalue()) == (4, 4, "dev pass@1 40 %\n")
+    assert (follower.step, stage.done, messages.getvalue()) == (4, 4, "dev pass@1 40 %\n")
 
 
 def test_the_time_left_is_the_median_step_or_a_count_and_the_best_checkpoint_the_earlier_of_two(tmp_path):

@@ -36,12 +36,12 @@ def test_rollouts_are_the_engines_whatever_fits_into_a_batch_and_leave_the_polic
     prompts = [task.messages(problem) for problem in task.problems("dev")[:3]]
     small, large = (PolicyEngine(model="tiny24-weak", device="cpu", batch=rows) for rows in (4, 64))
     small.policy.train()
-    drawn = small.sample_prompts(prompts, 2, 0.7, 24, [1, 2, 3], ("mean",))
+    sampled = small.sample_prompts(prompts, 2, 0.7, 24, [1, 2, 3], ("mean",))
     assert small.policy.training
     assert not large.policy.training
     plain = large.sample(SampleRequest(prompts, 2, Sampler(temperature=0.7), 24, [1, 2, 3], ("mean",)))
-    assert [pool.token_ids for pool in drawn] == [pool.token_ids for pool in plain]
-    np.testing.assert_allclose(drawn[2].states["mean"], plain[2].states["mean"], atol=1e-4)
+    assert [pool.token_ids for pool in sampled] == [pool.token_ids for pool in plain]
+    np.testing.assert_allclose(sampled[2].states["mean"], plain[2].states["mean"], atol=1e-4)
 
 
 def test_a_saved_policy_has_the_decoding_defaults_of_the_initial_model_if_any(tmp_path):

@@ -33,8 +33,8 @@ def tracked(tmp_path):
 
     def call(tracker, failed=False):
         library = tracker.partition("(")[0].lower()
-        found = importlib.util.find_spec(library)
-        if found is None or found.origin is None:
+        spec = importlib.util.find_spec(library)
+        if spec is None or spec.origin is None:
             pytest.skip(f"{library} is not installed (extra `tracking`)")
         env = {name: value for name, value in os.environ.items() if not name.startswith("WANDB_")}
         env |= {"HOME": str(tmp_path), "TRACKIO_DIR": str(tmp_path / "trackio"), "HF_HUB_OFFLINE": "1"}

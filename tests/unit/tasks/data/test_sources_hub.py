@@ -44,7 +44,7 @@ def endpoint(tmp_path, monkeypatch):
 
 @pytest.fixture
 def hub(endpoint):
-    """A hub with datasets: `hub.repositories`, and `hub.asked` for what was asked of it."""
+    """A hub with datasets: `hub.repositories`, and `hub.requests` for what was asked of it."""
     with HubServer() as server:
         endpoint(server.endpoint)
         yield server
@@ -66,13 +66,13 @@ def test_the_rows_are_those_of_the_pinned_commit_and_are_kept(hub, endpoint, tmp
     }
     hub.repositories["openai/gsm8k"] = Repository(private=False, commits=commits)
     assert references(Gsm8k().problems("test")) == ["5", "15000", "-3"]
-    of_dataset = [request for request in hub.asked if "openai/gsm8k" in request]
+    of_dataset = [request for request in hub.requests if "openai/gsm8k" in request]
     assert of_dataset
     assert all(commit in request for request in of_dataset)
 
-    hub.asked.clear()
+    hub.requests.clear()
     assert references(Gsm8k().problems("test")) == ["5", "15000", "-3"]
-    assert hub.asked == []  # a commit does not change: what is here is not asked for again
+    assert hub.requests == []  # a commit does not change: what is here is not asked for again
 
     pinned(monkeypatch, OTHER)
     assert references(Gsm8k().problems("test")) == ["-3"]
@@ -123,4 +123,4 @@ def test_a_hub_that_does_not_answer_and_a_name_without_a_server_are_out_of_reach
 def test_a_machine_that_is_switched_offline_asks_nobody(hub, monkeypatch):
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
     assert "the hub cannot be reached from here" in refusal_of(Gsm8k().problems, "test")
-    assert hub.asked == []
+    assert hub.requests == []

@@ -29,14 +29,14 @@ def test_a_fenced_block_is_found_whatever_its_fence():
 
 
 def test_the_program_in_a_response_is_found():
-    found = {name: program_in(response, "add") for name, (response, _) in PROGRAMS.items()}
-    assert found == {name: program for name, (_, program) in PROGRAMS.items()}
+    extracted = {name: program_in(response, "add") for name, (response, _) in PROGRAMS.items()}
+    assert extracted == {name: program for name, (_, program) in PROGRAMS.items()}
 
 
 def test_a_last_block_that_the_token_limit_cut_off_falls_back_on_the_last_closed_one():
     """Asked to improve on its program, a model begins a second one and runs out of tokens."""
-    found = {name: program_in(response, "add", cut_off=True) for name, (response, _) in CUT_OFF.items()}
-    assert found == {name: program for name, (_, program) in CUT_OFF.items()}
+    extracted = {name: program_in(response, "add", cut_off=True) for name, (response, _) in CUT_OFF.items()}
+    assert extracted == {name: program for name, (_, program) in CUT_OFF.items()}
     response, _ = CUT_OFF["a second program"]
     assert program_in(response, "add").endswith("return (a")  # one that the model ended itself is its last word
 

@@ -169,4 +169,4 @@ def test_letters_are_drawn_as_likely_as_the_logits_say(child):
     assert chisquare([counts[0], counts[1], counts[3]], expected).pvalue > 0.01
     assert logprobs[0, 0] == pytest.approx(float(logits.log_softmax(-1)[tokens[0, 0]]))
     outside = child.sampled_letters(logits.expand(1, 20_000, 5), 0.7, valid, 0.5, uniform)[0]
-    assert set(outside[0].tolist()) == {0, 1, 3}  # the nucleus holds only 4, which may not be drawn
+    assert set(outside[0].tolist()) == {0, 1, 3}  # the nucleus holds only 4, which may not be sampled

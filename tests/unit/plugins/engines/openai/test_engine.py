@@ -1,4 +1,4 @@
-"""Engine `openai` against real servers on loopback: what it draws, what it says of itself, what it refuses."""
+"""Engine `openai` against real servers on loopback: what it samples, what it says of itself, what it refuses."""
 
 from __future__ import annotations
 
@@ -48,10 +48,10 @@ def test_what_is_served_is_what_the_engine_in_this_process_draws(model_server, a
 def test_hidden_states_and_steering_are_refused():
     with serving() as (url, _):
         engine = OpenAI(url=url)
-        drawn = sample(engine)[0]
+        sampled = sample(engine)[0]
         line = "openai: a server gives no hidden states: choose --embedder sentence or tfidf"
-        assert refusal_of(sample, engine, states=["mean"]) == refusal_of(engine.encode, CHAT, drawn, ["mean"]) == line
-        assert engine.encode(CHAT, drawn, []) == {}
+        assert refusal_of(sample, engine, states=["mean"]) == refusal_of(engine.encode, CHAT, sampled, ["mean"]) == line
+        assert engine.encode(CHAT, sampled, []) == {}
         steering = type("Steering", (Sampler,), {"steers": True})()
         assert "Steering steers decoding itself" in refusal_of(sample, engine, sampler=steering)
 
@@ -106,7 +106,7 @@ def test_a_call_keeps_all_connections_busy():
         assert [OpenAI(url=url, concurrency=4).problems_per_call(n) for n in (8, 16, 17, 6400)] == [32, 32, 16, 1]
 
 
-# What is refused before anything is drawn: one line.
+# What is refused before anything is sampled: one line.
 
 
 def test_a_wrong_or_missing_key_is_refused_with_its_variable_and_never_shown(monkeypatch):

@@ -37,7 +37,7 @@ def sample(engine, prompts=(SHORT,), n=20, max_tokens=24, seeds=(3, 4), states=S
 
 
 @pytest.fixture(scope="module")
-def drawn(engines):
+def sampled(engines):
     """100 responses to a short and to a long prompt, of each kind of model; nobody changes them."""
     return {kind: sample(engine, [SHORT, LONG], n=100) for kind, engine in engines.items()}
 
@@ -65,14 +65,14 @@ def assert_same_states(states, expected):
         np.testing.assert_allclose(states[kind], expected[kind], atol=1e-4)
 
 
-# What is drawn, and its states.
+# What is sampled, and its states.
 
 
 @pytest.mark.parametrize("kind", CONFIGS)
-def test_states_and_logprobs_are_those_of_a_second_unpadded_pass(drawn, engines, checkpoints, kind):
+def test_states_and_logprobs_are_those_of_a_second_unpadded_pass(sampled, engines, checkpoints, kind):
     model = AutoModelForCausalLM.from_pretrained(checkpoints[kind])
     sorts = set()
-    for prompt, responses in zip([SHORT, LONG], drawn[kind], strict=True):
+    for prompt, responses in zip([SHORT, LONG], sampled[kind], strict=True):
         prompt_ids = engines[kind]._checkpoint.prompt_ids(prompt)
         for length in set(responses.lengths):
             rows = np.flatnonzero(responses.lengths == length)
@@ -84,15 +84,15 @@ def test_states_and_logprobs_are_those_of_a_second_unpadded_pass(drawn, engines,
 
 
 @pytest.mark.parametrize("kind", CONFIGS)
-def test_neither_the_other_prompt_nor_the_number_of_rows_changes_a_row(drawn, engines, kind):
+def test_neither_the_other_prompt_nor_the_number_of_rows_changes_a_row(sampled, engines, kind):
     for place, prompt in enumerate([SHORT, LONG]):
         [alone] = sample(engines[kind], [prompt], n=10, seeds=(3 + place,))
-        assert_same_responses(alone, first_rows(drawn[kind][place], 10))
+        assert_same_responses(alone, first_rows(sampled[kind][place], 10))
 
 
 @pytest.mark.parametrize("kind", CONFIGS)
-def test_encode_and_score_give_what_the_sampling_pass_gave(drawn, engines, kind):
-    responses = first_rows(drawn[kind][1], 40)
+def test_encode_and_score_give_what_the_sampling_pass_gave(sampled, engines, kind):
+    responses = first_rows(sampled[kind][1], 40)
     reported = []
     assert_same_states(engines[kind].encode(LONG, responses, STATES, report=reported.append), responses.states)
     np.testing.assert_allclose(
@@ -110,8 +110,8 @@ def test_a_response_of_no_token_has_the_state_of_its_prompt_and_a_score_of_zero(
         assert engines["qwen2"].score(SHORT, empty)[0] == 0
 
 
-def test_neither_the_batch_size_nor_the_number_of_tokens_changes_a_row(drawn, checkpoints):
-    whole = drawn["qwen2"][0]
+def test_neither_the_batch_size_nor_the_number_of_tokens_changes_a_row(sampled, checkpoints):
+    whole = sampled["qwen2"][0]
     for batch, n in ((1, 4), (7, 20), (64, 20)):
         assert_same_responses(sample(own_engine(checkpoints, batch=batch), n=n)[0], first_rows(whole, n))
     [short] = sample(own_engine(checkpoints), max_tokens=6)
@@ -126,8 +126,8 @@ def test_first_tokens_follow_the_models_distribution_and_no_decoding_default_of_
     assert_sampled_from(np.concatenate(responses.token_ids), probabilities(HOT, logits))
 
 
-def test_every_end_token_of_the_checkpoint_ends_a_response_and_no_text_shows_one(drawn):
-    responses = drawn["qwen2"][0]
+def test_every_end_token_of_the_checkpoint_ends_a_response_and_no_text_shows_one(sampled):
+    responses = sampled["qwen2"][0]
     rows = list(zip(responses.token_ids, responses.finish, strict=True))
     assert {ids[-1] for ids, finish in rows if finish == "stop"} == {1, 2}
     assert not any(token in (1, 2) for ids, _ in rows for token in ids[:-1])
@@ -140,7 +140,7 @@ def test_every_end_token_of_the_checkpoint_ends_a_response_and_no_text_shows_one
 # Memory, and when a row is reported.
 
 
-def test_out_of_memory_halves_the_batch_for_good_and_changes_nothing(drawn, checkpoints, monkeypatch):
+def test_out_of_memory_halves_the_batch_for_good_and_changes_nothing(sampled, checkpoints, monkeypatch):
     engine = own_engine(checkpoints)
     model = engine._checkpoint.model
     generate, refused, reported = model.generate, [], []
@@ -157,10 +157,10 @@ def test_out_of_memory_halves_the_batch_for_good_and_changes_nothing(drawn, chec
     sample(engine, n=6)
     assert refused == [12, 6]
     assert reported == [3, 3, 3, 3]
-    assert_same_responses(halved, first_rows(drawn["qwen2"][0], 12))
+    assert_same_responses(halved, first_rows(sampled["qwen2"][0], 12))
 
 
-def test_a_prompt_is_done_as_soon_as_its_last_row_is(drawn, checkpoints, monkeypatch):
+def test_a_prompt_is_done_as_soon_as_its_last_row_is(sampled, checkpoints, monkeypatch):
     engine, order, done = own_engine(checkpoints, batch=16), [], {}
     assert engine.problems_per_call(5) == 3
 
@@ -171,7 +171,7 @@ def test_a_prompt_is_done_as_soon_as_its_last_row_is(drawn, checkpoints, monkeyp
     responses = sample(engine, [SHORT, LONG], report=order.append, done=finished)
     assert order == [16, 16, "prompt 0", 8, "prompt 1"]
     for place in (0, 1):
-        assert_same_responses(done[place], first_rows(drawn["qwen2"][place], 20))
+        assert_same_responses(done[place], first_rows(sampled["qwen2"][place], 20))
         assert_same_responses(responses[place], done[place])
     # A large model on a CPU takes some problems at a time.
     monkeypatch.setattr(transformers_engine, "LARGE", 0)

@@ -173,17 +173,17 @@ def child(monkeypatch):
     return fresh
 
 
-def drawn(engine, **options):
+def sampled(engine, **options):
     request = {"n": 10, "sampler": MinP(), "max_tokens": 4, "seeds": [3, 4], "states": KINDS}
     return engine.sample(SampleRequest([CHAT, CHAT], **request | options))
 
 
 def test_a_child_that_dies_is_started_again_with_half_the_sequences_and_no_row_comes_twice(child, caplog):
-    whole = drawn(Vllm(model="tiny24", chunk=3))
+    whole = sampled(Vllm(model="tiny24", chunk=3))
     child.failures += [Died("the process was ended by SIGKILL"), Died("out of memory")]
     reported, engine = [], Vllm(model="tiny24", chunk=3, max_num_seqs=3)
     with caplog.at_level(logging.WARNING, "harness.vllm"):
-        again = drawn(engine, report=reported.append)
+        again = sampled(engine, report=reported.append)
     for rows, others in zip(whole, again, strict=True):
         assert rows.token_ids == others.token_ids
         assert rows.finish == ["stop" if ids[-1] in engine._checkpoint.eos else "length" for ids in rows.token_ids]
@@ -195,10 +195,10 @@ def test_a_child_that_dies_is_started_again_with_half_the_sequences_and_no_row_c
 
 def test_four_deaths_in_a_row_and_a_failure_of_another_kind_end_it(child):
     child.failures += [Died("gone")] * 4
-    line = refusal_of(drawn, Vllm(model="tiny24", chunk=20), seeds=[3, 4])
+    line = refusal_of(sampled, Vllm(model="tiny24", chunk=20), seeds=[3, 4])
     assert line == "vllm: it died 4 times in a row: gone"
     child.failures += [Refusal("KeyError: 'x'")]
-    assert refusal_of(drawn, Vllm(model="tiny24")) == "vllm: KeyError: 'x'"
+    assert refusal_of(sampled, Vllm(model="tiny24")) == "vllm: KeyError: 'x'"
 
 
 def test_given_responses_are_encoded_and_scored_even_if_the_child_dies_meanwhile(child):
@@ -218,16 +218,16 @@ def test_given_responses_are_encoded_and_scored_even_if_the_child_dies_meanwhile
 def test_states_that_the_first_child_cannot_give_come_from_a_second_after_the_texts(child, caplog):
     child.fault = "its runner is not known"
     finished = {}
-    sampled = drawn(Vllm(model="tiny24"), done=finished.__setitem__)
+    pools = sampled(Vllm(model="tiny24"), done=finished.__setitem__)
     assert [finished[j].states for j in (0, 1)] == [{}, {}]
-    assert sampled[0].states["mean"].tolist() == [[2.0]] * 10
+    assert pools[0].states["mean"].tolist() == [[2.0]] * 10
     assert [settings["pooling"] for settings in child.started] == [False, True]
     assert [settings["gpu_memory_utilization"] for settings in child.started] == [0.9, 0.45]
     assert "from a second, pooling vLLM with the same weights, since its runner is not known" in caplog.text
 
 
 def test_a_child_is_told_model_sizes_and_threads(child):
-    drawn(Vllm(model="tiny24", kv_gib=1, max_model_len=99))
+    sampled(Vllm(model="tiny24", kv_gib=1, max_model_len=99))
     [settings] = child.started
     assert settings["model"].endswith("tiny24")
     assert (settings["revision"], settings["dtype"], settings["device"]) == (None, "float32", "cpu")
@@ -239,7 +239,7 @@ def test_a_child_is_told_model_sizes_and_threads(child):
 def test_probabilities_that_are_not_finite_are_refused(child, monkeypatch):
     monkeypatch.setattr(child, "ask", lambda self, *_: iter([({"request": 0, "passed_again": 0}, NOT_FINITE)]))
     with pytest.raises(HarnessError, match="tiny24: in float32 the model's probabilities are not finite; try dtype="):
-        drawn(Vllm(model="tiny24"), n=1)
+        sampled(Vllm(model="tiny24"), n=1)
 
 
 NOT_FINITE = packed("tokens", [[5]]) | {"logprobs": np.array([-np.inf])}

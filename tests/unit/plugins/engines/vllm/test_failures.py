@@ -43,10 +43,10 @@ def test_a_log_gives_its_cause_in_one_line_but_not_what_it_held_before(tmp_path)
 @pytest.fixture
 def versions(monkeypatch):
     """Set which versions an interpreter has."""
-    found = {}
-    monkeypatch.setattr(environments.SecondEnvironment, "versions", lambda *_: found)
+    failures = {}
+    monkeypatch.setattr(environments.SecondEnvironment, "versions", lambda *_: failures)
     environments.environment.cache_clear()
-    yield found
+    yield failures
     environments.environment.cache_clear()
 
 

@@ -113,10 +113,10 @@ def test_the_pooling_runner_pools_as_everywhere(rng):
 
 
 @given(st.integers(0, 20_000), st.booleans(), st.integers(1, 10**6), st.integers(0, 10**9))
-def test_names_are_read_as_they_were_written_whatever_vllm_puts_around_them(child, drawn, prompt, number):
-    name = names.written(drawn, prompt, number)
-    assert names.read(f"{child}_{name}-0a1b2c3d") == (child, drawn, prompt, number)
-    assert names.read(f"{name}-0a1b2c3d") == names.read(name) == (0, drawn, prompt, number)
+def test_names_are_read_as_they_were_written_whatever_vllm_puts_around_them(child, sampled, prompt, number):
+    name = names.written(sampled, prompt, number)
+    assert names.read(f"{child}_{name}-0a1b2c3d") == (child, sampled, prompt, number)
+    assert names.read(f"{name}-0a1b2c3d") == names.read(name) == (0, sampled, prompt, number)
     assert names.read(f"s{number}-0a1b2c3d") is None
 
 
