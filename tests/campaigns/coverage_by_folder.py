@@ -21,10 +21,13 @@ LEAST = {"harness/ and selectors/": 90.0, "the rest": 80.0}  # per cent
 def counts_by_file() -> dict[str, Counter[str]]:
     """The lines, branches and how many of each ran, by the file's path in the project."""
     measured = coverage.Coverage(data_file=str(ROOT / ".coverage"), config_file=str(ROOT / "pyproject.toml"))
-    measured.load()
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "coverage.json"
-        measured.json_report(outfile=str(path))
+        try:
+            measured.load()
+            measured.json_report(outfile=str(path))
+        except coverage.CoverageException as error:
+            raise SystemExit(f".coverage is not of a run here ({error}): run `make coverage`") from None
         files = json.loads(path.read_text())["files"]
     names = {"lines": "num_statements", "lines run": "covered_lines"}
     names |= {"branches": "num_branches", "branches run": "covered_branches"}

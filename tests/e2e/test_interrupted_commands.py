@@ -15,15 +15,17 @@ from support.processes import harness_command, wait_for
 @pytest.mark.slow
 def test_ctrl_c_keeps_what_is_finished_and_says_so_after_plain_lines_of_progress(tmp_path):
     options = ("--task", "colours", "--engine", "toy:delay_s=0.3,group=1", "--plugin", TOY, "--selector", "shuffle")
-    command = harness_command("run", *options, "--store", tmp_path)
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-    wait_for(lambda: len(list(tmp_path.rglob("*.parquet"))) > 1, 60, "the second shard")
+    progress = re.compile(r"^sample: \d+/96 responses, \d+/s, \d+ s left$", re.M)
+    printed, store = tmp_path / "stderr", tmp_path / "runs"
+    with printed.open("w") as file:
+        process = subprocess.Popen(harness_command("run", *options, "--store", store), stdout=file, stderr=file)
+    wait_for(lambda: progress.search(printed.read_text()), 60, "a line of progress")
+    wait_for(lambda: list(store.rglob("*.parquet")), 60, "a shard")
     process.send_signal(signal.SIGINT)
-    _, err = process.communicate(timeout=60)
-    assert process.returncode == 130
+    assert process.wait(60) == 130
+    err = printed.read_text()
     assert "interrupted: what is finished is kept" in err
     assert "Traceback" not in err
-    assert re.search(r"^sample: \d+/96 responses, \d+/s, \d+ s left$", err, re.M)
     assert "\x1b" not in err
 
 
