@@ -21,13 +21,13 @@ test: .venv/test.stamp  ## three minutes, after each change: all but what is slo
 	$(PYTEST) -m "not slow" tests/unit tests/conformance tests/e2e tests/security
 
 test-all: .venv/test.stamp  ## fifteen minutes, before a merge: everything; `make verl vllm esm` first, or their tests are skipped
-	$(PYTEST) --durations 20 -m "not models" tests
+	$(PYTEST) --durations 20 -m "not release" tests
 
 test-vllm test-verl test-ray: test-%: .venv/test.stamp  ## the tests of one environment
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest --durations 20 tests/environments/test_$*.py
 
 test-models: .models/stamp  ## before a release, untimed: engines, grading and RL on a public model, SmolLM2-135M-Instruct
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest --durations 20 tests/environments/test_smollm2.py
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest --durations 20 -m release tests
 
 test-security: .venv/test.stamp  ## hostile code, answers, files and plugins
 	$(PYTEST) --durations 20 tests/security

@@ -28,7 +28,7 @@ from harness_tasks.evalplus_tasks import MbppPlus
 from harness_tasks.gsm8k import Gsm8k
 from harness_tasks.programs.program_text import program_in
 
-pytestmark = [pytest.mark.slow, pytest.mark.models]
+pytestmark = [pytest.mark.slow, pytest.mark.release]
 
 ENVIRONMENT = os.environ | {"OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1"}
 PROBLEMS, N, MAX_TOKENS = 3, 6, 160
@@ -172,7 +172,7 @@ def test_one_step_of_rl_changes_the_weights_and_logs_finite_numbers(trainer, mod
     settings |= {"max_response": 64, "dev_samples": 1}
     command = harness_command(
         *("rl", "train", "--task", "gsm8k", "--trainer", trainer, "--cpu", "--model", model, "--limit", 4, "--yes"),
-        *("--data", f"train={data / 'gsm8k_train.jsonl'}", "--data", f"test={data / 'gsm8k_test.jsonl'}"),
+        *("--data", f"train={data / 'gsm8k_train.jsonl'}", "--data", f"dev={data / 'gsm8k_test.jsonl'}"),
         *(part for name, value in settings.items() for part in ("--set", f"{name}={value}")),
         *("--out", tmp_path / "run"),
     )
