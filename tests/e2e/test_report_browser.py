@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import os
 import shutil
+import socket
 from contextlib import contextmanager
 
 import pytest
@@ -294,6 +295,27 @@ def test_hostile_responses_are_shown_as_text_and_stay_inert(chromium, hostile_re
         assert page.locator("script").count() == 2
         assert page.locator("img, iframe, object, link, #made-of-text").count() == 0
         assert page.evaluate("window.pwned") is None
+
+
+def test_even_markup_that_got_in_would_not_run(chromium, hostile_report):
+    attempts = """() => {
+      const script = document.createElement("script");
+      script.textContent = "window.pwned = 1";
+      document.body.append(script);
+      const box = document.createElement("div");
+      box.innerHTML = '<img src="http://127.0.0.1:PORT/x.png" onerror="window.pwned = 2"><p style="color: red">x</p>';
+      document.body.append(box);
+    }"""
+    with socket.create_server(("127.0.0.1", 0)) as server, opened(chromium, hostile_report) as page:
+        server.setblocking(False)
+        page.evaluate(attempts.replace("PORT", str(server.getsockname()[1])))
+        wait_for(lambda: page.wait_for_timeout(50) or len(page.notes) >= 3, what="refusals of script, image and style")
+        with pytest.raises(BlockingIOError):
+            server.accept()
+        assert page.evaluate("window.pwned") is None
+        assert [line for line in page.notes if "Content Security Policy" not in line] == []
+        page.notes.clear()
+        del page.requests[1:]  # the image, which was refused before it was requested
 
 
 def test_a_phone_shows_it_without_sideways_scrolling(chromium, hostile_report):

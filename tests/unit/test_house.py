@@ -64,6 +64,18 @@ def test_every_python_file_of_the_plugin_folders_is_packaged():
     assert {shown(folder) for folder in plugins if f"harness_{shown(folder).replace('/', '.')}" not in listed} == set()
 
 
+def test_every_other_file_of_the_plugin_folders_is_packaged():
+    patterns = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["setuptools"]["package-data"]
+    files = {path for folder in ("tasks", "selectors", "plugins") for path in (ROOT / folder).rglob("*.*")}
+    files = {path for path in files if path.is_file() and path.suffix not in (".py", ".pyc")}
+    packaged = set()
+    for package, globs in patterns.items():
+        folder = ROOT.joinpath(*package.removeprefix("harness_").split("."))
+        packaged |= {path for glob in globs for path in folder.glob(glob)}
+    assert len(packaged) > 20
+    assert sorted(map(shown, files - packaged)) == []
+
+
 def test_every_hook_is_documented():
     text = (ROOT / "docs" / "plugins.md").read_text()
     hooks = [name for name in vars(hookspecs) if name.startswith("register_")]

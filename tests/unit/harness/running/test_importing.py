@@ -138,3 +138,17 @@ def test_the_codet_pool_joins_to_all_of_humaneval_plus_by_the_table_and_to_four_
     assert bare.rows["problems"] == 4
     assert "joined 4 by prompt" in bare.err
     assert "160 of 164 problems join to none of the task's: 'line-1', 'line-2', 'line-3'" in bare.err
+
+
+def test_a_dry_run_over_a_pool_file_keeps_nothing(harness, tmp_path):
+    pool, store = tmp_path / "pool.jsonl", tmp_path / "runs"
+    pool.write_text('{"problem_id": "a", "responses": ["x", "y"], "correct": [true, false]}\n')
+    options = ("run", "--pool", pool, "--selector", "uniform", "--store", store, "--json")
+    dry = harness(*options, "--dry-run")
+    assert dry.code == 0, dry.err
+    assert not store.exists()
+    assert harness(*options).code == 0
+    kept = sorted(store.rglob("*"))
+    again = harness(*options, "--dry-run")
+    assert [(row["to_make"], row["key"]) for row in again.rows] == [(0, row["key"]) for row in dry.rows]
+    assert sorted(store.rglob("*")) == kept

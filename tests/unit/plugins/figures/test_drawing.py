@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 from collections import defaultdict
 
 import pytest
 from support.figure_cells import NAMES, NARROW, rows_of
-from support.paths import TOY
+from support.paths import ROOT, TOY
 from support.processes import printed_by
 from support.refusals import error_line
 
@@ -58,6 +59,16 @@ def test_every_figure_can_be_drawn_and_has_its_title_axes_and_units(tables):
             for axes in drawn.axes:
                 assert axes.get_xlabel(), name
                 assert axes.get_ylabel() or axes.get_yticklabels(), name
+
+
+def test_the_page_names_every_figure_with_its_columns(tables):
+    page = (ROOT / "docs" / "plots.md").read_text()
+    labels = {"task", "model", "sampler", "embedder", "selector", "n", "problems", "cell"}
+    missing = []
+    for name, rows in tables.items():
+        described = re.findall(rf"^\| `{name}` \|(.*)\|$", page, re.M)[-1]
+        missing += [(name, column) for column in {*rows[0]} - labels if not re.search(rf"\b{column}\b", described)]
+    assert missing == []
 
 
 @pytest.mark.slow
