@@ -42,7 +42,7 @@ LIST = Path(__file__).with_name("mutants.jsonl")
 KEPT = ROOT / ".mutation"
 AREAS = ("harness/scoring", "harness/store", "harness/stages", "selectors", "tasks/math_answers", "tasks/sandbox")
 EACH = 50  # mutants of an area
-BUDGET_S, LIMIT_S = 60.0, 900.0  # what the tests of one mutant take in all, and when it counts as hanging
+BUDGET_S, LIMIT_S = 60.0, 300.0  # what the tests of one mutant take in all, and when it counts as hanging
 
 COMPARED = {ast.Lt: "<=", ast.LtE: "<", ast.Gt: ">=", ast.GtE: ">", ast.Eq: "!=", ast.NotEq: "==", ast.In: "not in"}
 COMPARED |= {ast.NotIn: "in", ast.Is: "is not", ast.IsNot: "is"}
