@@ -6,14 +6,7 @@ import numpy as np
 import pytest
 from scipy.spatial.distance import cdist
 from support.selector_pools import after, ranked
-from support.vector_pools import (
-    assert_greedy,
-    large_pool,
-    on_every_family,
-    some_verified,
-    tiny_sets,
-    vector_pool,
-)
+from support.vector_pools import assert_greedy, large_pool, on_every_family, some_verified, tiny_sets, vector_pool
 
 from harness_selectors.facility_location import (
     FacilityLocation,

@@ -8,13 +8,7 @@ import subprocess
 from dataclasses import replace
 
 import pytest
-from support.hub_repositories import (
-    KINDS,
-    changed_manifest,
-    of_kind,
-    refused,
-    refused_and_nothing_written,
-)
+from support.hub_repositories import KINDS, changed_manifest, of_kind, refused, refused_and_nothing_written
 from support.hub_server import Repository
 from support.paths import TOY
 from support.processes import harness_command, wait_for

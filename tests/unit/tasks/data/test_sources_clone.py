@@ -5,16 +5,7 @@ from __future__ import annotations
 import os
 
 from support.refusals import refusal_of
-from support.task_files import (
-    DEBT,
-    SUM,
-    SUMS,
-    clone_of_gsm8k,
-    ids,
-    parquet,
-    references,
-    write_card,
-)
+from support.task_files import DEBT, SUM, SUMS, clone_of_gsm8k, ids, parquet, references, write_card
 
 from harness_tasks.gsm8k import Gsm8k
 

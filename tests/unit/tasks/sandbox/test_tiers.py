@@ -118,11 +118,7 @@ def test_an_unknown_machine_is_not_confined_by_a_filter_for_another(monkeypatch,
 
 @pytest.mark.parametrize(
     ("script", "message"),
-    [
-        (None, "does not run"),
-        ("exit 1", "does not run"),
-        ("echo '[[3, 9], \"\", [], [], null]'", "3.11 is the oldest"),
-    ],
+    [(None, "does not run"), ("exit 1", "does not run"), ("echo '[[3, 9], \"\", [], [], null]'", "3.11 is the oldest")],
 )
 def test_an_interpreter_that_will_not_do_is_refused_in_one_line(monkeypatch, tmp_path, script, message):
     path = tmp_path / "python"

@@ -5,13 +5,7 @@ from __future__ import annotations
 import math
 
 from harness import Sampler
-from harness_plugins.engines.openai.wire import (
-    OPTIONAL,
-    first_form,
-    prompt_tokens,
-    read_choices,
-    reason_in,
-)
+from harness_plugins.engines.openai.wire import OPTIONAL, first_form, prompt_tokens, read_choices, reason_in
 from harness_plugins.samplers.plain import MinP, Nucleus
 
 EXTRAS = {"min_p", "top_k", "repetition_penalty"}

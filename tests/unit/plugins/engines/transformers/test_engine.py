@@ -8,13 +8,7 @@ import torch
 from support.exact_sampling import assert_sampled_from, probabilities
 from support.processes import printed_by
 from support.refusals import refusal_of
-from support.tiny_checkpoints import (
-    CONFIGS,
-    LONG,
-    SHORT,
-    assert_same_responses,
-    first_rows,
-)
+from support.tiny_checkpoints import CONFIGS, LONG, SHORT, assert_same_responses, first_rows
 from transformers import AutoModelForCausalLM
 
 from harness import Responses, Sampler
