@@ -1,6 +1,6 @@
 """A mutation campaign: change one place of the code at a time, and see whether a test fails.
 
-    python tests/campaigns/mutation.py list            draw mutants; those of seed 0 are kept in mutants.jsonl
+    python tests/campaigns/mutation.py list            choose mutants; those of seed 0 are kept in mutants.jsonl
     python tests/campaigns/mutation.py cover           run the suite once, and note which test runs which line
     python tests/campaigns/mutation.py run             try each mutant of mutants.jsonl on the tests that run its line
     python tests/campaigns/mutation.py run --tests "tests/unit tests/e2e" --survivors
@@ -23,6 +23,7 @@ import contextlib
 import json
 import os
 import random
+import re
 import signal
 import sqlite3
 import subprocess
@@ -158,12 +159,12 @@ def _of_the_rest(node: ast.AST, source: Callable[[ast.AST], str]) -> Iterator[tu
 
 
 def _span(node: ast.AST, starts: list[int]) -> tuple[int, int]:
-    """Where a node stands in the file, in bytes."""
+    """The span of a node in the file, in bytes."""
     begin = starts[node.lineno - 1] + node.col_offset  # type: ignore[attr-defined]
     return begin, starts[node.end_lineno - 1] + node.end_col_offset  # type: ignore[attr-defined]
 
 
-def draw(seed: int) -> list[Mutant]:
+def chosen_mutants(seed: int) -> list[Mutant]:
     """The mutants: as many of each area, the operators in turn, so that the numerous constants are not most of them."""
     rng = random.Random(f"mutants {seed}")
     chosen: list[Mutant] = []
@@ -172,17 +173,17 @@ def draw(seed: int) -> list[Mutant]:
         for path in sorted((ROOT / area).rglob("*.py")):
             for place in places(path):
                 by_operator[place.mutant.operator].append(place.mutant)
-        drawn: list[Mutant] = []
+        of_area: list[Mutant] = []
         for candidates in by_operator.values():
             rng.shuffle(candidates)
-        while len(drawn) < EACH:
-            drawn += [candidates.pop() for _, candidates in sorted(by_operator.items()) if candidates]
-        chosen += sorted(drawn[:EACH], key=lambda mutant: (mutant.path, mutant.function, mutant.operator, mutant.nth))
+        while len(of_area) < EACH:
+            of_area += [candidates.pop() for _, candidates in sorted(by_operator.items()) if candidates]
+        chosen += sorted(of_area[:EACH], key=lambda mutant: (mutant.path, mutant.function, mutant.operator, mutant.nth))
     return chosen
 
 
 def place_of(mutant: Mutant) -> Place:
-    """Where the mutant's change stands in the file today."""
+    """Where the mutant's change is in the file today."""
     for place in places(ROOT / mutant.path):
         if place.mutant == mutant:
             return place
@@ -253,15 +254,17 @@ class Covered:
 
 
 def outcomes_kept() -> dict[str, dict[str, Any]]:
-    """The outcomes so far by the mutant's text; a later line stands above an earlier one."""
+    """The outcomes so far by the mutant's text; a later line replaces an earlier one."""
     path = KEPT / "outcomes.jsonl"
     rows = map(json.loads, path.read_text().splitlines() if path.exists() else [])
     return {json.dumps(row["mutant"], sort_keys=True): row for row in rows}
 
 
-def run(part: str, tests: list[str], survivors: bool) -> None:
+def run(part: tuple[int, int], tests: list[str], survivors: bool) -> None:
     """Try the mutants of a part that have no outcome yet, or those that survived, and keep what becomes of them."""
-    number, of = map(int, part.split("/"))
+    if not (KEPT / "durations.xml").exists():
+        raise SystemExit(f"no coverage in {KEPT}: run `mutation.py cover` first")
+    number, of = part
     kept, covered = outcomes_kept(), Covered()
     started = time.monotonic()
     for place, line in enumerate(LIST.read_text().splitlines()):
@@ -310,6 +313,8 @@ def _outcome(tests: list[str]) -> str:
 def report() -> None:
     """Print counts by area, and every survivor."""
     rows = list(outcomes_kept().values())
+    if not rows:
+        raise SystemExit(f"no outcomes in {KEPT}: run `mutation.py run` first")
     counts: dict[str, Counter[str]] = defaultdict(Counter)
     for row in rows:
         area = next(area for area in AREAS if row["mutant"]["path"].startswith(area))
@@ -325,17 +330,24 @@ def report() -> None:
             print(f"{mutant.path}:{line} {mutant.function}: {mutant.before!r} -> {mutant.after!r}")
 
 
+def _part(text: str) -> tuple[int, int]:
+    """The number of a part and how many there are, for argparse."""
+    if not (match := re.fullmatch(r"([1-9]\d*)/([1-9]\d*)", text)) or int(match[1]) > int(match[2]):
+        raise argparse.ArgumentTypeError(f"{text!r} is no part: write 1/2 for the first of two")
+    return int(match[1]), int(match[2])
+
+
 def main() -> None:
     """Do what the command line says."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("action", choices=["list", "cover", "run", "report"])
     parser.add_argument("--seed", type=int, default=0, help="of the list")
-    parser.add_argument("--part", default="1/1", help="e.g. 1/2: every second mutant, from the first")
+    parser.add_argument("--part", type=_part, default="1/1", help="e.g. 1/2: every second mutant, from the first")
     parser.add_argument("--tests", default="", help="instead of those that run the mutant's line")
     parser.add_argument("--survivors", action="store_true", help="try again what survived")
     arguments = parser.parse_args()
     if arguments.action == "list":
-        for mutant in draw(arguments.seed):
+        for mutant in chosen_mutants(arguments.seed):
             print(json.dumps(asdict(mutant), ensure_ascii=False))
     elif arguments.action == "cover":
         cover()
