@@ -36,8 +36,6 @@ from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
 
-from coverage.numbits import numbits_to_nums
-
 ROOT = Path(__file__).resolve().parents[2]
 LIST = Path(__file__).with_name("mutants.jsonl")
 KEPT = ROOT / ".mutation"
@@ -225,16 +223,17 @@ class Covered:
         self.seconds = seconds_by_test()
         self._by_line: dict[tuple[str, int], set[str]] = defaultdict(set)
         self._by_folder: dict[str, set[str]] = defaultdict(set)
-        query = "select path, context, numbits from line_bits join file on file.id = file_id "
-        query += "join context on context.id = context_id"
+        query = "select distinct path, context, tono from arc join file on file.id = file_id "
+        query += "join context on context.id = context_id where tono > 0"
         with sqlite3.connect(KEPT / "coverage") as database:
-            for path, context, numbits in database.execute(query):
+            for path, context, line in database.execute(query):
                 test = context.partition("|")[0].partition("[")[0]
                 if test in self.seconds:
                     relative = os.path.relpath(path, ROOT)
                     self._by_folder[os.path.dirname(relative)].add(test)
-                    for line in numbits_to_nums(numbits):
-                        self._by_line[relative, line].add(test)
+                    self._by_line[relative, line].add(test)
+        if not self._by_line:
+            raise SystemExit(f"{KEPT / 'coverage'} names no test that ran a line: run `mutation.py cover` again")
 
     def tests(self, path: str, lines: range) -> list[str]:
         """Tests for a change of these lines: at most BUDGET_S of them."""
