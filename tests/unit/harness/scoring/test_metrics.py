@@ -183,6 +183,8 @@ def test_a_subset_method_has_the_keys_of_a_ranker_and_no_figure_that_needs_a_ran
     row = summary(subsets({k: [[1, 1]] * 40 for k in budgets(8)}, np.full(40, 8), np.full(40, 2)))
     assert row["budget"] == 2
     assert row["p_budget"] < 1e-6
+    elsewhere = summary(subsets({8: [[1, 1]] * 40}, np.full(40, 8), np.full(40, 2)))
+    assert [elsewhere[name] for name in ("budget", "p_budget", "win_budget")] == [2, None, None]
 
 
 def subsets(hits, n, c) -> Outcomes:
