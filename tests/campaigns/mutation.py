@@ -2,6 +2,7 @@
 
     python tests/campaigns/mutation.py list            choose mutants; those of seed 0 are kept in mutants.jsonl
     python tests/campaigns/mutation.py cover           run the suite once, and note which test runs which line
+    python tests/campaigns/mutation.py check           whether these tests pass on unchanged code
     python tests/campaigns/mutation.py run             try each mutant of mutants.jsonl on the tests that run its line
     python tests/campaigns/mutation.py run --tests "tests/unit tests/e2e" --survivors
                                                        try those that survived on all of these tests
@@ -28,6 +29,7 @@ import signal
 import sqlite3
 import subprocess
 import sys
+import tempfile
 import time
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator
@@ -277,12 +279,18 @@ def run(part: tuple[int, int], tests: list[str], survivors: bool) -> None:
         print(f"{place} {time.monotonic() - started:,.0f} s {outcome}: {mutant.path} {mutant.function}", flush=True)
 
 
+def _lines(mutant: Mutant) -> tuple[str, range]:
+    """A mutant's file and the lines that it changes."""
+    place = place_of(mutant)
+    content = (ROOT / mutant.path).read_bytes()[place.start : place.end]
+    return mutant.path, range(place.line, place.line + content.count(b"\n") + 1)
+
+
 def _tried(mutant: Mutant, covered: Covered, tests: list[str]) -> str:
     place = place_of(mutant)
     path = ROOT / mutant.path
     content = path.read_bytes()
-    lines = range(place.line, place.line + content[place.start : place.end].count(b"\n") + 1)
-    chosen = tests or covered.tests(mutant.path, lines)
+    chosen = tests or covered.tests(*_lines(mutant))
     if not chosen:
         return "survived"
     try:
@@ -292,21 +300,31 @@ def _tried(mutant: Mutant, covered: Covered, tests: list[str]) -> str:
         path.write_bytes(content)
 
 
-def _outcome(tests: list[str]) -> str:
+def _outcome(tests: list[str], limit_s: float = LIMIT_S) -> str:
     """Whether one of the tests fails; whatever the process leaves behind is ended with it."""
-    command = [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", "-p", "no:randomly", *tests]
+    command = [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", "-p", "no:randomly"]
+    command += [f"--basetemp={tempfile.mkdtemp(prefix='mutant-')}", *tests]  # what a killed run leaves harms no other
     environment = {**os.environ, "OMP_NUM_THREADS": "1", "CI": "1", "PYTHONDONTWRITEBYTECODE": "1"}
     process = subprocess.Popen(
         command, cwd=ROOT, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True
     )
     try:
-        code = process.wait(LIMIT_S)
+        code = process.wait(limit_s)
     except subprocess.TimeoutExpired:
         return "timeout"
     finally:
         with contextlib.suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)
     return "survived" if code == 0 else "killed"
+
+
+def check() -> None:
+    """Exit with 1 unless the tests of all mutants pass on unchanged code, as `run` starts them."""
+    covered, tests = Covered(), set()
+    for line in LIST.read_text().splitlines():
+        tests |= set(covered.tests(*_lines(Mutant(**json.loads(line)))))
+    outcome = _outcome(sorted(tests), limit_s=10 * LIMIT_S)
+    raise SystemExit(f"{len(tests)} tests fail on unchanged code: {outcome}" if outcome != "survived" else 0)
 
 
 def report() -> None:
@@ -339,7 +357,7 @@ def _part(text: str) -> tuple[int, int]:
 def main() -> None:
     """Do what the command line says."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("action", choices=["list", "cover", "run", "report"])
+    parser.add_argument("action", choices=["list", "cover", "check", "run", "report"])
     parser.add_argument("--seed", type=int, default=0, help="of the list")
     parser.add_argument("--part", type=_part, default="1/1", help="e.g. 1/2: every second mutant, from the first")
     parser.add_argument("--tests", default="", help="instead of those that run the mutant's line")
@@ -350,6 +368,8 @@ def main() -> None:
             print(json.dumps(asdict(mutant), ensure_ascii=False))
     elif arguments.action == "cover":
         cover()
+    elif arguments.action == "check":
+        check()
     elif arguments.action == "run":
         run(arguments.part, arguments.tests.split(), arguments.survivors)
     else:
