@@ -6,7 +6,7 @@ import os
 
 from harness import Problem, Verdict, correct
 from harness_tasks.math_answers import MathTask
-from harness_tasks.math_answers.workers import shared_workers
+from harness_tasks.math_answers.workers import _shared, shared_workers
 
 TASK = MathTask()
 HANGING = ("7", r"\boxed{((9!)!)!}")  # a reference and a response whose check never ends
@@ -27,8 +27,8 @@ def algebra_is_graded() -> bool:
     return graded(r"\cot x", boxed(r"\frac{1}{\tan x}")) == correct(route="boxed, math-verify")
 
 
-def graded_in_a_child(_: int) -> tuple[bool, int, int]:
-    """Whether algebra is graded here, this process's id, and how many children the checker has."""
+def graded_in_a_child(_: int) -> tuple[bool, list[int], int, int]:
+    """Whether algebra is graded, whose workers this process holds, its id, and the number of the checker's children."""
     is_right = algebra_is_graded()
     TASK.verify_all(Problem("p", "", r"\cot x"), [boxed(rf"\tan {n}x") for n in range(8)])
-    return is_right, os.getpid(), len(shared_workers().pids()) - 1
+    return is_right, list(_shared), os.getpid(), len(shared_workers().pids()) - 1

@@ -69,8 +69,9 @@ def test_grading_touches_no_signal_and_twelve_threads_share_the_children():
 def test_a_multiprocessing_child_has_a_checker_of_its_own_with_one_child():
     assert algebra_is_graded()
     with multiprocessing.get_context("fork").Pool(1) as pool:
-        is_right, pid, children = pool.apply_async(graded_in_a_child, (0,)).get(180)
+        is_right, holders, pid, children = pool.apply_async(graded_in_a_child, (0,)).get(180)
     assert is_right
+    assert holders == [pid]  # the parent's are let go
     assert pid != os.getpid()
     assert children == 1
     assert algebra_is_graded()
