@@ -1,7 +1,5 @@
 """What the documents show is run."""
 
-from __future__ import annotations
-
 import glob
 import re
 import shlex

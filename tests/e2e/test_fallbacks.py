@@ -1,7 +1,5 @@
 """Answers that are not stated as the task asks for: under --paper, in pools, in tables, by chance, until correct."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from support.json_lines import write_json_lines

@@ -1,7 +1,5 @@
 """A run that is interrupted, or whose disk is full, is one clear line and keeps what was finished."""
 
-from __future__ import annotations
-
 import os
 import re
 import signal

@@ -1,7 +1,5 @@
 """A harness that is killed with SIGKILL leaves no process behind, whatever its processes are doing."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import signal

@@ -1,7 +1,5 @@
 """For a lab with protein candidates, the guide as it stands; a run that is killed while it folds."""
 
-from __future__ import annotations
-
 import os
 import re
 import runpy

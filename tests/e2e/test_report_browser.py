@@ -1,7 +1,5 @@
 """The report in a real browser (Debian's Chromium): it draws, plays, takes keys, and runs nothing of a response."""
 
-from __future__ import annotations
-
 import importlib.util
 import os
 import shutil

@@ -1,7 +1,5 @@
 """Runs on a server of which some requests fail: the run goes on with a smaller N, and the next one asks again."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

@@ -1,7 +1,5 @@
 """The paper's text tasks end to end: responses to real problems, made elsewhere, are graded and ranked."""
 
-from __future__ import annotations
-
 import pytest
 from support.json_lines import read_json_lines, write_json_lines
 

@@ -1,7 +1,5 @@
 """Two runs on one store at the same time."""
 
-from __future__ import annotations
-
 import subprocess
 
 import pytest

@@ -1,7 +1,5 @@
 """The sandbox with other Pythons that this project supports: as the interpreter of programs, and as our own."""
 
-from __future__ import annotations
-
 import os
 import sys
 import textwrap

@@ -1,7 +1,5 @@
 """Proteins on the real classes at tiny random size, with ESM3 in its own environment (`make esm`)."""
 
-from __future__ import annotations
-
 import json
 import os
 import shutil

@@ -1,7 +1,5 @@
 """Hostile files, names and stores: nothing is taken at its word, memory stays small, one line is all that is said."""
 
-from __future__ import annotations
-
 import gzip
 import json
 import os

@@ -1,7 +1,5 @@
 """Responses that try to mislead the checker of game24, to run code in it or to stall it."""
 
-from __future__ import annotations
-
 import time
 
 from corpora.game24 import HONEST, HOSTILE

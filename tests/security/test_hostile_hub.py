@@ -1,7 +1,5 @@
 """A repository made to harm: nothing of it leaves its folder, fills memory or disk; no token is written anywhere."""
 
-from __future__ import annotations
-
 import pyarrow as pa
 import pytest
 from support.hub_repositories import changed_manifest, changed_table, put, refused_and_nothing_written

@@ -3,8 +3,6 @@ r"""Hostile responses to the grader of math answers: none is correct, none hangs
 Limits on CPU time are lower here than in use, so that attacks that never end stay affordable.
 """
 
-from __future__ import annotations
-
 import os
 import time
 

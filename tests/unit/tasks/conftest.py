@@ -1,7 +1,5 @@
 """What the tests of the code tasks share: a cache of their own, and a small problem."""
 
-from __future__ import annotations
-
 import pytest
 from support.evalplus_problems import ROW, written
 

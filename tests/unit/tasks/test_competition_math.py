@@ -1,7 +1,5 @@
 """MATH, MATH-500 and (`gsm8k.py`) GSM8K: ids, splits, worked examples; and what all tasks with final answers share."""
 
-from __future__ import annotations
-
 import re
 
 import pytest

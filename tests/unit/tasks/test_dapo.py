@@ -1,7 +1,5 @@
 """DAPO-Math-17k: copies, the seeded training set, texts without the instruction around them, AIME beside it."""
 
-from __future__ import annotations
-
 import hashlib
 
 import pytest

@@ -1,7 +1,5 @@
 """MBPP+ and HumanEval+: what is correct, answers, the check before a run, prompts and data."""
 
-from __future__ import annotations
-
 import gzip
 import hashlib
 import json

@@ -1,7 +1,5 @@
 """MBPP+ and HumanEval+ as released, and evalplus' own checker, which runs programs for real beside ours."""
 
-from __future__ import annotations
-
 import ast
 import copy
 import os

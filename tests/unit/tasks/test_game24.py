@@ -1,7 +1,5 @@
 """The task game24: its splits and its checker, on what models write and on a published pool; its arithmetic."""
 
-from __future__ import annotations
-
 import json
 from collections import Counter
 

@@ -1,7 +1,5 @@
 """The checker of game24 against exact evaluation of random expressions, plain and in LaTeX, and tampered with."""
 
-from __future__ import annotations
-
 import re
 from fractions import Fraction
 

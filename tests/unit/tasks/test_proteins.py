@@ -1,7 +1,5 @@
 """The task proteins: its problems, what cannot be an answer, its thresholds, presets, and what a run needs."""
 
-from __future__ import annotations
-
 import math
 import pickle
 from pathlib import Path

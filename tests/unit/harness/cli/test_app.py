@@ -1,7 +1,5 @@
 """The command line as a whole: its help is light, every command has one, wrong inputs are one clear line."""
 
-from __future__ import annotations
-
 from types import SimpleNamespace
 
 import typer.main

@@ -1,7 +1,5 @@
 """`harness leaderboard`, `compare` and `results`: what a person sees, and where tables are written."""
 
-from __future__ import annotations
-
 import json
 
 from support.cells import cell, entry, failed_cell, keep, subset_entry

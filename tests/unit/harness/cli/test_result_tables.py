@@ -1,7 +1,5 @@
 """What a person sees: the columns that fit, and none that is cut."""
 
-from __future__ import annotations
-
 import io
 import re
 from dataclasses import replace

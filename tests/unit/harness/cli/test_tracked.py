@@ -1,7 +1,5 @@
 """Trackers: what they are handed, and that none of them can lose a run."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from types import SimpleNamespace
 

@@ -1,7 +1,5 @@
 """Vectors of one's own: arrays by name from a file, each checked before it is used."""
 
-from __future__ import annotations
-
 import io
 import zipfile
 from pathlib import Path

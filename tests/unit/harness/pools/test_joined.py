@@ -1,7 +1,5 @@
 """A pool file read with the problem of each line: what is left out, what is refused, and what the user is told."""
 
-from __future__ import annotations
-
 import pytest
 from support.refusals import refusal_of
 from support.toy import Colours

@@ -1,7 +1,5 @@
 """Which problem of a task a pool's line answers: by a table, by id, by prompt, or by a prompt inside another."""
 
-from __future__ import annotations
-
 import gzip
 import json
 

@@ -1,7 +1,5 @@
 """Reading pool files: how they are packed and divided, which layout they have, why one is refused; our own layout."""
 
-from __future__ import annotations
-
 import gzip
 import json
 import re

@@ -1,7 +1,5 @@
 """Layouts that plugins register: which is asked when, what a broken one costs, and what stands in a pool's key."""
 
-from __future__ import annotations
-
 from textwrap import dedent
 
 import pyarrow as pa

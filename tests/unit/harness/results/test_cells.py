@@ -3,8 +3,6 @@
 Also the versions and the machine that a cell names (`provenance`).
 """
 
-from __future__ import annotations
-
 import json
 import os
 import platform

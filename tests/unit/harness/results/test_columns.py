@@ -1,7 +1,5 @@
 """The texts of a table's columns, and what it remarks on its verdicts (`verdict_quality`): fallbacks, and chance."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Two rows compared: on the problems and seeds that they share, by calls, or by hits at a budget."""
 
-from __future__ import annotations
-
 import pytest
 from support.cells import cell, entry, failed_cell, keep, subset_entry
 from support.refusals import refusal_of

@@ -3,8 +3,6 @@
 Also how names of plugins and users stay text there (`inert_text`).
 """
 
-from __future__ import annotations
-
 import csv
 import io
 import json

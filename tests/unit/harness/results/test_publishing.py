@@ -1,7 +1,5 @@
 """Publishing: cells are copied with what the kit says of their selectors; what cannot be published leaves nothing."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

@@ -1,7 +1,5 @@
 """The JSON Schemas that are shipped are those of the types, and what is written fits them."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

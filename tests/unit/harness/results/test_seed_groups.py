@@ -1,7 +1,5 @@
 """Cells that differ only in their seeds are one row: what is averaged, what is kept apart, what a row then says."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from support.cells import cell, entry, keyed, subset_entry

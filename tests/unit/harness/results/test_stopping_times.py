@@ -1,7 +1,5 @@
 """Runs that stopped at the first correct response: their files, and the row that is computed from them."""
 
-from __future__ import annotations
-
 import json
 
 import numpy as np

@@ -1,7 +1,5 @@
 """From a cell back to its store: the selector is asked again on what it saw, and picks what it picked."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from support.paths import TOY

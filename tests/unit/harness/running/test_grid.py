@@ -1,7 +1,5 @@
 """`--grid`: what is crossed, what is shared, what is left out."""
 
-from __future__ import annotations
-
 import pytest
 from support.paths import TOY
 from support.refusals import wrongly_refused

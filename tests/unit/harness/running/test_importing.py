@@ -1,7 +1,5 @@
 """Pools made elsewhere: they run without a model and report like sampled ones; what a run needs of them is checked."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from support.paths import TOY

@@ -1,7 +1,5 @@
 """Pools of older versions: nothing is sampled again unasked, and only the user says that a model is the same."""
 
-from __future__ import annotations
-
 import pytest
 from support.paths import TOY
 from support.refusals import error_line

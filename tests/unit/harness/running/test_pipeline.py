@@ -1,7 +1,5 @@
 """The main job on the toy engine: what is made, what is reused, what a failure leaves."""
 
-from __future__ import annotations
-
 import io
 import json
 

@@ -1,7 +1,5 @@
 """A plan names the stages of a run by all that makes them, and changes nothing on the disk."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

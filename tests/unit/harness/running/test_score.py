@@ -1,7 +1,5 @@
 """A cell's entries from the shards of a ranking: counts, ranks or hits, routes, and what does not fit together."""
 
-from __future__ import annotations
-
 import dataclasses
 import json
 

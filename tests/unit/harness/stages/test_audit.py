@@ -1,7 +1,5 @@
 """The second grader: what it disputes and what gave trouble is counted and listed."""
 
-from __future__ import annotations
-
 import pytest
 from support.refusals import refusal_of
 from support.toy import Colours, Keyed

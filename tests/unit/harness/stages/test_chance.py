@@ -1,7 +1,5 @@
 """The chance level: responses graded by other problems' references, as many as the task allows, chosen by a seed."""
 
-from __future__ import annotations
-
 import dataclasses
 import io
 

@@ -1,7 +1,5 @@
 """Embedding: by an embedder or a second pass of the engine; what it gives is checked, and projected (`project`)."""
 
-from __future__ import annotations
-
 from types import SimpleNamespace
 from unittest.mock import Mock
 

@@ -1,7 +1,5 @@
 """Measurements are costly: each response is measured once, and what was measured before a failure is kept."""
 
-from __future__ import annotations
-
 import io
 
 import pytest

@@ -1,7 +1,5 @@
 """Ranking: each trial from a stream of its own, up to the first correct response, on the pool as selectors see it."""
 
-from __future__ import annotations
-
 import dataclasses
 
 import numpy as np

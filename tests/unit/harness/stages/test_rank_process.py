@@ -1,7 +1,5 @@
 """`--rank-timeout`: the process that ranks gives the same bytes, is kept, and is replaced if it is late or dies."""
 
-from __future__ import annotations
-
 import dataclasses
 import multiprocessing
 

@@ -1,7 +1,5 @@
 """Sampling: a problem's responses are kept once they are finished, vectors before texts, and nothing is kept twice."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

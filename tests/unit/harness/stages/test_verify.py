@@ -1,7 +1,5 @@
 """Grading: each thing once, across pools too; a fault of the grader is an error and never a wrong response."""
 
-from __future__ import annotations
-
 import pytest
 from support.refusals import refusal_of
 from support.toy import Colours, Keyed, Measured

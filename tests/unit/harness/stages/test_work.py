@@ -1,7 +1,5 @@
 """What every worker uses: components built once, streams of their own, batches; `model_work`: a plan's models."""
 
-from __future__ import annotations
-
 import pickle
 import platform
 from dataclasses import replace

@@ -3,8 +3,6 @@
 Also JSON in a store (`json_files`): canonical bytes, and manifests that say what made a stage.
 """
 
-from __future__ import annotations
-
 import os
 import random
 import socket

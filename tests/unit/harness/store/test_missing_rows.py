@@ -1,7 +1,5 @@
 """Requests without a response: they are marked, asked for again, put in their places, and too many are an error."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from support.refusals import refusal_of

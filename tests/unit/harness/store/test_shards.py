@@ -1,7 +1,5 @@
 """What is written into a shard of each kind is read from it again, and nothing else is read."""
 
-from __future__ import annotations
-
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq

@@ -3,8 +3,6 @@
 Keys never change by themselves: pools are expensive, and a new key would sample them again.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

@@ -1,7 +1,5 @@
 """What the paper's table is said to cost: its rows, their arithmetic, what is measured and what is assumed."""
 
-from __future__ import annotations
-
 import socket
 
 import pytest

@@ -1,7 +1,5 @@
 """A probe measures what it can; a GPU's speed (`roofline`) is the slower of reading and computing."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

@@ -2,8 +2,6 @@
 aside; `--rekey` (`rekeying`): what an older version wrote is checked, and adopted as the bytes of a new one.
 """
 
-from __future__ import annotations
-
 import json
 import shutil
 

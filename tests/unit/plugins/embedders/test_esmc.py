@@ -1,7 +1,5 @@
 """Embedder esmc on the real class at tiny random size, saved and loaded as ESM C is."""
 
-from __future__ import annotations
-
 import shutil
 
 import numpy as np

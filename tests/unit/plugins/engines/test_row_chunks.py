@@ -1,7 +1,5 @@
 """Rows are processed in chunks that fit into memory."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 from support.refusals import refusal_of

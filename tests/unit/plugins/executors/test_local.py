@@ -1,7 +1,5 @@
 """Executor `local`: in this process, or in several where the work is long enough."""
 
-from __future__ import annotations
-
 import os
 
 import pytest

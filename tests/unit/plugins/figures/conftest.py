@@ -1,7 +1,5 @@
 """One store with cells enough for every figure, made once: tests that change cells get copies."""
 
-from __future__ import annotations
-
 import shutil
 from pathlib import Path
 

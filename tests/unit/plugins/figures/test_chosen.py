@@ -1,7 +1,5 @@
 """Which cells a figure shows, what they are called, and the one line where none or too many could be shown."""
 
-from __future__ import annotations
-
 import shutil
 
 from support.figure_cells import cell_of, refused, rows_of

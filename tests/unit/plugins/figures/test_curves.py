@@ -1,7 +1,5 @@
 """`samplers`, `representations` and `passk`: each curve is recomputed from the cells' files."""
 
-from __future__ import annotations
-
 import statistics
 from collections import defaultdict
 

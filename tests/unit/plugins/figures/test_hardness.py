@@ -1,7 +1,5 @@
 """`hardness`: ten bins, of the cell's own pool or of another model's."""
 
-from __future__ import annotations
-
 import math
 import statistics
 

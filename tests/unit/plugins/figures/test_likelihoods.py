@@ -1,7 +1,5 @@
 """`likelihoods`, from the store: the toy's response i has log-probability -i/n, and three tokens."""
 
-from __future__ import annotations
-
 import re
 import statistics
 from collections import defaultdict

@@ -1,7 +1,5 @@
 """`scatter`, `questions` and `models` against means and chances computed from the cells' files by other means."""
 
-from __future__ import annotations
-
 import statistics
 
 import pytest

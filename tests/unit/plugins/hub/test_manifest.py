@@ -1,7 +1,5 @@
 """A repository's manifest comes back and nothing in it is trusted; its card says what the pool is and how to get it."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 

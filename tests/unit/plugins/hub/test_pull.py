@@ -1,7 +1,5 @@
 """`harness pool pull`: the same bytes come into the store; what is wrong with a repository is refused in one line."""
 
-from __future__ import annotations
-
 import platform
 import signal
 import subprocess

@@ -1,7 +1,5 @@
 """`harness pool push`: what a repository holds after it, and when nothing is pushed; what the hub's client says."""
 
-from __future__ import annotations
-
 import json
 import shutil
 import subprocess

@@ -1,7 +1,5 @@
 """A pool's tables: shards become few parquet files and come back; no table that says something else is read."""
 
-from __future__ import annotations
-
 import math
 
 import pyarrow as pa

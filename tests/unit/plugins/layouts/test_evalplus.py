@@ -1,7 +1,5 @@
 """Pools from evalplus, samples by line and by folder; from CodeT, one line a problem; from verl, dumps of samples."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

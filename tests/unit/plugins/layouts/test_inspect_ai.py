@@ -1,7 +1,5 @@
 """Pools from inspect_ai: logs, read by its own reader."""
 
-from __future__ import annotations
-
 import importlib.util
 import io
 import zipfile

@@ -1,7 +1,5 @@
 """Pools from lighteval: parquet of details, of its two kinds."""
 
-from __future__ import annotations
-
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest

@@ -1,7 +1,5 @@
 """Pools from lm-evaluation-harness: a line, or an entry of an array, for each document and filter."""
 
-from __future__ import annotations
-
 import json
 
 from corpora.tool_lines import LM_EVAL

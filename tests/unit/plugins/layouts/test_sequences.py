@@ -1,7 +1,5 @@
 """Pools of sequences: FASTA with scores in its headers, and tables with a column of sequences."""
 
-from __future__ import annotations
-
 import gzip
 
 import pytest

@@ -1,7 +1,5 @@
 """The parts of a causal language model in a folder: tokenizer, ends, weights; and folders that hold no such model."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

@@ -1,7 +1,5 @@
 """The hashes of a model's large files: every byte counts, and each file is read once."""
 
-from __future__ import annotations
-
 import json
 import os
 import shutil

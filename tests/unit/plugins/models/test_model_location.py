@@ -1,7 +1,5 @@
 """What a model's name means; folders that lack a part or hold a format that no engine reads: one line each."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Problems by hardness: chosen by a reference model's pool, and the list that a run takes."""
 
-from __future__ import annotations
-
 import pytest
 from support.json_lines import read_json_lines
 from support.paths import TOY

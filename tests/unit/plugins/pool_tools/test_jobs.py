@@ -1,7 +1,5 @@
 """`harness pool import|inspect|export|audit`: pools in and out of the store, and what they hold."""
 
-from __future__ import annotations
-
 import pytest
 from support.json_lines import read_json_lines, write_json_lines
 from support.paths import TOY

@@ -1,7 +1,5 @@
 """ESMFold on the real class at tiny random size: each row's own pLDDT and pTM, within the memory that there is."""
 
-from __future__ import annotations
-
 import pytest
 from support.refusals import refusal_of
 from support.tiny_proteins import sequences, tiny_esmfold

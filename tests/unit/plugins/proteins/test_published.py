@@ -1,7 +1,5 @@
 """Copies of published models: what is said of a copy's weights, and which copy is refused."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

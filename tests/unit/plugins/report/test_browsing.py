@@ -1,7 +1,5 @@
 """The map of a problem's responses, their clusters, and which problems and how much of them can be browsed."""
 
-from __future__ import annotations
-
 import shutil
 
 import numpy as np

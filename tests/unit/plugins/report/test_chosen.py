@@ -1,7 +1,5 @@
 """Which cells a report shows: those of the last run, or those that are named."""
 
-from __future__ import annotations
-
 import os
 
 from support.refusals import error_line

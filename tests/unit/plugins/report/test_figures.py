@@ -1,7 +1,5 @@
 """The report's file, table and curves: those of the run's own table, and of the closed form."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from support.report_page import picks_of, pool_file

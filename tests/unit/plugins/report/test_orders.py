@@ -1,7 +1,5 @@
 """Each selector's picks, beyond those in the store, and how novel each was when it was picked."""
 
-from __future__ import annotations
-
 import json
 from types import SimpleNamespace
 

@@ -1,7 +1,5 @@
 """The page: a file that nothing in its data can break, as large as its budget at most; text made safe to show."""
 
-from __future__ import annotations
-
 import base64
 import hashlib
 import json

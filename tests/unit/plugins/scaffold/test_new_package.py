@@ -1,7 +1,5 @@
 """`harness new`: which names it takes, and what it writes."""
 
-from __future__ import annotations
-
 import sys
 import tomllib
 from importlib.metadata import version

@@ -1,7 +1,5 @@
 """The built-in trackers, with the real libraries where they are installed, offline."""
 
-from __future__ import annotations
-
 import importlib.util
 import json
 import os

@@ -1,7 +1,5 @@
 """Rows of AIME: which problem a row is, its text, its answer; and of MATH (`math_rows.py`): references and ids."""
 
-from __future__ import annotations
-
 import hashlib
 
 import pytest

@@ -1,7 +1,5 @@
 """The expected results of a problem's tests: kept, found damaged, shortened, and what a solution may use."""
 
-from __future__ import annotations
-
 import gzip
 import hashlib
 import json

@@ -1,7 +1,5 @@
 """The puzzles of the Game of 24: all hands that make 24, or those of a local file."""
 
-from __future__ import annotations
-
 import gzip
 import hashlib
 

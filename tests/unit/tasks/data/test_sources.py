@@ -1,7 +1,5 @@
 """Local files of a task: their layouts, their revision, and the line that refuses a faulty one."""
 
-from __future__ import annotations
-
 import gzip
 import hashlib
 import json

@@ -1,7 +1,5 @@
 """A local clone of a dataset: its splits, its revision, its copies, and the line that refuses another folder."""
 
-from __future__ import annotations
-
 import os
 
 from support.refusals import refusal_of

@@ -1,7 +1,5 @@
 """The hub, which runs on loopback here: the pinned commit, what is kept of it, and a hub that is out of reach."""
 
-from __future__ import annotations
-
 import os
 import socket
 from dataclasses import replace

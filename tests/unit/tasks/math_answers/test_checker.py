@@ -1,7 +1,5 @@
 """The checker's children: limits and answers; and `checker_process.py`: what it loads, and that it ends with us."""
 
-from __future__ import annotations
-
 import os
 import re
 import signal

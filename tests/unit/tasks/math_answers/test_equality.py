@@ -1,7 +1,5 @@
 """Equality by the table of the corpus and by seeded changes of value and spelling; and `strict_rules.py` of verl."""
 
-from __future__ import annotations
-
 from fractions import Fraction
 from random import Random
 

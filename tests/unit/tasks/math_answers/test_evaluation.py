@@ -1,7 +1,5 @@
 """Values at a fixed point: what has one, what two of them decide; and (`exact_number.py`) exact numbers."""
 
-from __future__ import annotations
-
 import re
 from fractions import Fraction
 

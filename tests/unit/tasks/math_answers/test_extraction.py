@@ -1,7 +1,5 @@
 """Extraction: which part of a response is its final answer; and `normal_form.py`, one spelling for equal answers."""
 
-from __future__ import annotations
-
 import time
 
 from corpora.math_fragments import FRAGMENTS, REPEATED

@@ -1,7 +1,5 @@
 """Grading on published data: references and solutions of MATH-500 and GSM8K, by box, by mark and by their endings."""
 
-from __future__ import annotations
-
 import re
 
 import pytest

@@ -1,7 +1,5 @@
 """The outer structure of an answer: brackets, elements of lists and sets; and (`intervals.py`) inequalities."""
 
-from __future__ import annotations
-
 from harness_tasks.math_answers.intervals import Union, as_union
 from harness_tasks.math_answers.structure import Collection, collection, is_balanced, is_interval, split
 

@@ -1,7 +1,5 @@
 """The checker's children: shared by threads, replaced when they are lost, one checker for each process."""
 
-from __future__ import annotations
-
 import multiprocessing
 import os
 import signal

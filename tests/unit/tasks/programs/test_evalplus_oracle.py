@@ -1,7 +1,5 @@
 """evalplus' rules on canonical text: equality, tolerances, functions with a rule of their own, hostile text."""
 
-from __future__ import annotations
-
 import collections
 import decimal
 import fractions

@@ -1,7 +1,5 @@
 """Programs graded by a problem's tests: reasons, limits, what hostile programs gain, benches and threads."""
 
-from __future__ import annotations
-
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest

@@ -1,7 +1,5 @@
 """Where the program begins and ends in what models write."""
 
-from __future__ import annotations
-
 import ast
 import time
 

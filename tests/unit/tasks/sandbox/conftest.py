@@ -1,7 +1,5 @@
 """Sandboxes for the tests of this folder: the best one here, and one of each tier."""
 
-from __future__ import annotations
-
 import pytest
 
 from harness import HarnessError

@@ -1,7 +1,5 @@
 """Values as canonical text, and its digest."""
 
-from __future__ import annotations
-
 import hashlib
 
 import pytest

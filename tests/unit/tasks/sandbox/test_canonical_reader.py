@@ -1,7 +1,5 @@
 """Canonical text as the trusted side reads it: what it equals, its members, its numbers; hostile text."""
 
-from __future__ import annotations
-
 import contextlib
 
 import pytest

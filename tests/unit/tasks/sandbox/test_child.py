@@ -1,7 +1,5 @@
 """What becomes of one program: how it ends, what it finds in its process, what comes back of its results."""
 
-from __future__ import annotations
-
 import itertools
 
 import pytest

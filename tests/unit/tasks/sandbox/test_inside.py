@@ -1,7 +1,5 @@
 """The fork server: what it forgets and remembers, and when it ends a program from outside."""
 
-from __future__ import annotations
-
 import time
 
 import pytest

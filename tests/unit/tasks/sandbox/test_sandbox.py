@@ -1,7 +1,5 @@
 """The sandbox as tasks use it: programs, judges, suites and normal forms; from threads and from child processes."""
 
-from __future__ import annotations
-
 import multiprocessing
 import os
 import textwrap

@@ -1,7 +1,5 @@
 """The seccomp filter, in an interpreter of classic BPF: what it allows on each architecture."""
 
-from __future__ import annotations
-
 import re
 import struct
 from pathlib import Path

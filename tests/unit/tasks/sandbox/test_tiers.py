@@ -1,7 +1,5 @@
 """Which tier is used, what makes one unfit, and the interpreter in it."""
 
-from __future__ import annotations
-
 import os
 import re
 import sys

@@ -1,7 +1,5 @@
 """Workers that are lost or hang, and what is left of them; and `transcript.py`: what a program cannot claim."""
 
-from __future__ import annotations
-
 import os
 import re
 import signal

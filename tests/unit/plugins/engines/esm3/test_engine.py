@@ -1,7 +1,5 @@
 """Engine esm3 around a child that is not ESM3, and what of that child needs no esm; with ESM3: tests/environments."""
 
-from __future__ import annotations
-
 import importlib.util
 import json
 import sys

@@ -1,7 +1,5 @@
 """Short pauses for every test of this folder."""
 
-from __future__ import annotations
-
 import pytest
 from support.openai_client import short_pauses  # noqa: F401
 

@@ -1,7 +1,5 @@
 """Engine `openai` against real servers on loopback: what it samples, what it says of itself, what it refuses."""
 
-from __future__ import annotations
-
 import json
 import math
 

@@ -1,7 +1,5 @@
 """Requests to a server on loopback that is overloaded, breaks its answers, or does not answer at all."""
 
-from __future__ import annotations
-
 import asyncio
 import os
 import signal

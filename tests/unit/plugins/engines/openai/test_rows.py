@@ -1,7 +1,5 @@
 """The rows of a call: which requests they make, with which seeds, and what is known of each response."""
 
-from __future__ import annotations
-
 import asyncio
 
 from support.openai_client import CHAT, OTHER, parrot_texts, sample

@@ -1,7 +1,5 @@
 """What is written to an OpenAI-compatible server, and how its answers are read, whatever they hold."""
 
-from __future__ import annotations
-
 import math
 
 from harness import Sampler

@@ -1,7 +1,5 @@
 """One loaded checkpoint of each kind of model for all tests of this folder."""
 
-from __future__ import annotations
-
 import pytest
 from support.tiny_checkpoints import CONFIGS, MORE_CONFIGS, TEMPLATE, save_checkpoint
 

@@ -1,7 +1,5 @@
 """The transformers engine on small random checkpoints that are really saved and loaded."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import torch

@@ -2,8 +2,6 @@
 which caches the rows of a prompt share (padding).
 """
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import torch

@@ -1,7 +1,5 @@
 """Why vLLM did not start or died, from its log (failures); which environment has it, for which device (environment)."""
 
-from __future__ import annotations
-
 import pytest
 from support.refusals import refusal_of
 

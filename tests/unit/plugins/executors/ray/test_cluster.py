@@ -1,7 +1,5 @@
 """Executor `ray` before it joins a cluster: addresses, numbers, and what its workers inherit. No Ray is started."""
 
-from __future__ import annotations
-
 from importlib.util import find_spec
 
 import pytest

@@ -1,7 +1,5 @@
 """How work is given to a crew, and given out again when a worker is lost. A list of answers stands in for Ray."""
 
-from __future__ import annotations
-
 from types import SimpleNamespace
 
 import pytest

@@ -1,7 +1,5 @@
 """What a worker of the cluster compares before it works, and how its failures travel. No Ray is started."""
 
-from __future__ import annotations
-
 import os
 import pickle
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """The shipped tokenizer, and a puzzle with all its worked solutions."""
 
-from __future__ import annotations
-
 import pytest
 from transformers import AutoTokenizer
 

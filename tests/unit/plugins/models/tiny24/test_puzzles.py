@@ -1,7 +1,5 @@
 """Puzzles and their worked solutions: correct, distinct, none held out; the tokenizer that writes them (vocabulary)."""
 
-from __future__ import annotations
-
 import json
 from importlib.resources import files
 

@@ -1,7 +1,5 @@
 """The training of an embedded model, how good one is (measure), and the models as they are shipped."""
 
-from __future__ import annotations
-
 import os
 from dataclasses import replace
 
