@@ -73,6 +73,7 @@ def test_programs_are_parsed_in_batches_of_bounded_number_and_length():
 
 def test_a_program_that_imports_numpy_is_recognised():
     programs = ["import numpy", "from numpy import array", "x = 1\n  import os, numpy as np", "from a.numpy import b"]
+    programs += ["x = 'numpy'\nimport numpy"]
     assert [program for program in programs if not imports_numpy(program)] == []
     programs = ["", "numpy", "x = 'numpy'", "import os\nnumpy = 1", "numpy; import os", "reimport numpy"]
     assert [program for program in programs if imports_numpy(program)] == []
