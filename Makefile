@@ -4,8 +4,11 @@ BIN := .venv/bin
 PURELIB := import sysconfig; print(sysconfig.get_path('purelib'))
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
-# A file on each of two workers, one thread each: the models are small. SEED=1 shuffles files and tests by that seed.
-PYTEST = OMP_NUM_THREADS=1 $(BIN)/python -m pytest --numprocesses 2 --dist loadfile --no-loadscope-reorder \
+# A file on each worker, one thread each: the models are small. Tests wait a third of their time, so two cores keep three
+# workers busy; two where engines and trainers run too. SEED=1 shuffles files and tests by that seed.
+WORKERS := 2
+test: WORKERS := 3
+PYTEST = OMP_NUM_THREADS=1 $(BIN)/python -m pytest --numprocesses $(WORKERS) --dist loadfile --no-loadscope-reorder \
          $(if $(SEED),-p randomly --randomly-seed=$(SEED))
 
 .PHONY: run test test-all test-vllm test-verl test-ray test-models test-security coverage lint bench verl vllm esm clean
