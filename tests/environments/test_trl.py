@@ -91,10 +91,10 @@ def unbroken(tmp_path_factory):
     return trained(prepared(tmp_path_factory.mktemp("unbroken")))
 
 
-@pytest.fixture(scope="module")
-def trainer(tmp_path_factory):
-    """TRL's trainer before its first step, RepExp's bonus on its rewards."""
-    run = prepared(tmp_path_factory.mktemp("trainer"), bonus="repexp")
+@pytest.fixture
+def trainer(tmp_path):
+    """TRL's trainer before its first step, RepExp's bonus on its rewards; a later one resets accelerate's state."""
+    run = prepared(tmp_path, bonus="repexp")
     trainer = made(run, Trl())
     trainer.current_gradient_accumulation_steps = trainer.args.gradient_accumulation_steps
     trainer.model.train()
