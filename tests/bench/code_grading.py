@@ -157,8 +157,8 @@ def _some(samples: list[tuple[Problem, str]], count: int) -> list[tuple[Problem,
     """`count` samples, four to a problem on average, in the problems' order."""
     rng = random.Random(0)
     names = set(rng.sample(sorted({problem.id for problem, _ in samples}), count // 4))
-    drawn = rng.sample([sample for sample in samples if sample[0].id in names], count)
-    return sorted(drawn, key=lambda sample: sample[0].id)
+    kept = rng.sample([sample for sample in samples if sample[0].id in names], count)
+    return sorted(kept, key=lambda sample: sample[0].id)
 
 
 def _pool(data: Path) -> Iterator[tuple[str, str]]:

@@ -25,6 +25,7 @@ import json
 import os
 import random
 import re
+import shutil
 import signal
 import sqlite3
 import subprocess
@@ -302,11 +303,16 @@ def _tried(mutant: Mutant, covered: Covered, tests: list[str]) -> str:
 
 def _outcome(tests: list[str], limit_s: float = LIMIT_S) -> str:
     """Whether one of the tests fails; whatever the process leaves behind is ended with it."""
+    folder = tempfile.mkdtemp(prefix="mutant-")  # of its own: what a killed run leaves there harms no other
     command = [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", "-p", "no:randomly"]
-    command += [f"--basetemp={tempfile.mkdtemp(prefix='mutant-')}", *tests]  # what a killed run leaves harms no other
     environment = {**os.environ, "OMP_NUM_THREADS": "1", "CI": "1", "PYTHONDONTWRITEBYTECODE": "1"}
     process = subprocess.Popen(
-        command, cwd=ROOT, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True
+        [*command, f"--basetemp={folder}", *tests],
+        cwd=ROOT,
+        env=environment,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
     )
     try:
         code = process.wait(limit_s)
@@ -315,6 +321,7 @@ def _outcome(tests: list[str], limit_s: float = LIMIT_S) -> str:
     finally:
         with contextlib.suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)
+        shutil.rmtree(folder, ignore_errors=True)
     return "survived" if code == 0 else "killed"
 
 

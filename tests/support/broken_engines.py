@@ -253,7 +253,7 @@ class Boundless(SoundEngine):
 
 @broken("engine", "steering-refused")
 class Obliging(SoundEngine):
-    """Takes a sampler that steers, and draws as ever."""
+    """Takes a sampler that steers, and samples as ever."""
 
     def sample(self, request):
         return super().sample(replace(request, sampler=Sampler()))

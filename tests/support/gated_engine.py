@@ -41,7 +41,7 @@ class Gated(Parrot):
 
 
 class Faulty(Parrot):
-    """Refuses each time that it draws."""
+    """Refuses each time that it samples."""
 
     def sample(self, request):
         with open(MARKS / "calls", "a") as calls:

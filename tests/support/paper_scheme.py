@@ -67,17 +67,17 @@ def states_by_expanded_caches(model, cache, candidates, position, with_head=Fals
 def responses(
     model, prompt_ids, sampler, *, n, max_tokens, seed, eos, with_head=False, report=lambda: None
 ) -> tuple[list[list[int]], list[np.ndarray]]:
-    """The tokens of n responses drawn one after another, and their token states (T, d)."""
+    """The tokens of n responses sampled one after another, and their token states (T, d)."""
     covariance = PlainCovariance(model.config.hidden_size, sampler.lam)
     tokens, states, prompt = [], [], DynamicCache()
     if len(prompt_ids) > 1:  # once, as the engine does
         model.get_decoder()(torch.tensor([prompt_ids[:-1]]), past_key_values=prompt)
     for i in range(n):
         stream = uniforms(seed, i, max_tokens)
-        drawn = respond(model, prompt_ids, copy.deepcopy(prompt), sampler, covariance, stream, eos, with_head)
-        tokens.append(drawn[0])
-        states.append(drawn[1])
-        covariance.add(drawn[1])
+        sampled = respond(model, prompt_ids, copy.deepcopy(prompt), sampler, covariance, stream, eos, with_head)
+        tokens.append(sampled[0])
+        states.append(sampled[1])
+        covariance.add(sampled[1])
         report()
     return tokens, states
 

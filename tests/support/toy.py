@@ -91,7 +91,7 @@ class Measured(Colours):
 
 @dataclass
 class Parrot:
-    """Says `say word`; row i of a problem draws from (seed, i) alone. `delay_s` a problem, `width` of a vector."""
+    """Says `say word`; row i of a problem depends on (seed, i) alone. `delay_s` a problem, `width` of a vector."""
 
     model: str | None = None
     delay_s: float = 0.0

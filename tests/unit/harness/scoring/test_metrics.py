@@ -135,10 +135,10 @@ def test_a_rows_p_is_the_share_of_all_orders():
 def test_a_rows_intervals_hold_its_estimates_and_are_seeded():
     rng = np.random.default_rng(0)
     c = rng.integers(0, 20, 120)
-    drawn = outcomes(np.where(c > 0, rng.integers(1, 45, (5, 120)), 65).T, np.full(120, 64), c)
-    row = summary(drawn, seed=7)
-    assert json.dumps(row) == json.dumps(summary(drawn, seed=7))
-    assert row["improvement_ci"] != summary(drawn, seed=4)["improvement_ci"]
+    simulated = outcomes(np.where(c > 0, rng.integers(1, 45, (5, 120)), 65).T, np.full(120, 64), c)
+    row = summary(simulated, seed=7)
+    assert json.dumps(row) == json.dumps(summary(simulated, seed=7))
+    assert row["improvement_ci"] != summary(simulated, seed=4)["improvement_ci"]
     for name in ("improvement", "improvement_solvable"):
         low, high = row[f"{name}_ci"]
         assert low < row[name] < high

@@ -23,10 +23,10 @@ from harness.scoring import stats
 def test_at_400_problems_of_bounded_skew_the_interval_covers_93_to_97_per_cent(shape):
     covered = []
     for place, selector in enumerate(calibration.SELECTORS):
-        drawn = calibration.sample(64, shape, selector, 500, [7, place])
+        simulated = calibration.sample(64, shape, selector, 500, [7, place])
         truth = calibration.true_ratio(64, shape, selector, 64)
-        assert (calibration.trusted(drawn) == "nominal").mean() > 0.9
-        covered.append(calibration.covers(stats.ratio_intervals(*drawn.figures(64), seed=0), truth).mean())
+        assert (calibration.trusted(simulated) == "nominal").mean() > 0.9
+        covered.append(calibration.covers(stats.ratio_intervals(*simulated.figures(64), seed=0), truth).mean())
     assert 0.93 <= np.mean(covered) <= 0.97
 
 
@@ -216,8 +216,8 @@ def test_the_window_of_the_law_leaves_out_next_to_nothing():
     expected = float(((n + 1) / (c + 1)).sum())
     lower, upper = stats._rank_sum_tails(n, c, 1, expected)
     assert lower + upper == pytest.approx(1, abs=2e-3)  # one sum may be counted twice, or none
-    drawn = [sum(min(rng.choice(1_000, k, replace=False)) + 1 for k in (1, 2, 3)) for _ in range(2_000)]
-    assert lower == pytest.approx((np.array(drawn) + 297 * (1_001 / 701) <= expected).mean(), abs=0.04)
+    simulated = [sum(min(rng.choice(1_000, k, replace=False)) + 1 for k in (1, 2, 3)) for _ in range(2_000)]
+    assert lower == pytest.approx((np.array(simulated) + 297 * (1_001 / 701) <= expected).mean(), abs=0.04)
 
 
 def test_problems_that_cannot_vary_say_nothing_against_random_and_a_perfect_selector_is_at_the_floor():

@@ -15,15 +15,15 @@ def random_share(entries, k):
 
 
 def test_samplers_shows_random_and_the_selector_over_each_samplers_pool(cells):
-    notes, drawn = [], set()
+    notes, points = [], set()
     for row in rows_of("samplers", cells, embedder="hidden-mean", say=notes.append):
         labels = {"sampler": row["series"], "model": "parrot", "embedder": "hidden-mean", "selector": "spread"}
         entries, is_random = cell_of(cells, **labels)["problems"], row["by"] == "random"
         assert row["passed"] == close((random_share if is_random else share_solved)(entries, row["k"]))
         assert row["selector"] == ("" if is_random else "spread")
-        drawn.add((row["series"], row["by"], row["k"]))
+        points.add((row["series"], row["by"], row["k"]))
     both = [(sampler, by) for sampler in ("low-temp", "vanilla") for by in ("random", "selector")]
-    assert drawn == {(*pair, k) for pair in both for k in range(1, 17)}
+    assert points == {(*pair, k) for pair in both for k in range(1, 17)}
     assert "left out: colours · crow, which was run with one sampler (vanilla)" in notes
 
 

@@ -52,11 +52,11 @@ def test_every_figure_can_be_drawn_and_has_its_title_axes_and_units(tables):
     pytest.importorskip("matplotlib")
     with style.styled():
         for name, rows in tables.items():
-            drawn = load_registry().find("plot", name).load().draw(rows)
-            drawn.draw_without_rendering()  # warns, and so fails, where the layout does not fit
-            assert drawn.get_suptitle(), name
-            assert drawn.legends, name
-            for axes in drawn.axes:
+            figure = load_registry().find("plot", name).load().draw(rows)
+            figure.draw_without_rendering()  # warns, and so fails, where the layout does not fit
+            assert figure.get_suptitle(), name
+            assert figure.legends, name
+            for axes in figure.axes:
                 assert axes.get_xlabel(), name
                 assert axes.get_ylabel() or axes.get_yticklabels(), name
 
@@ -113,8 +113,8 @@ def test_a_drawing_holds_the_tables_values(tables):
         for row in tables["passk"]:
             wanted[row["series"]].append((row["k"], 100 * row["passed"]))
         (axes,) = curves.draw_passk(tables["passk"]).axes
-        drawn = [list(zip(*map(list, line.get_data()), strict=True)) for line in axes.get_lines()]
-        assert drawn == list(wanted.values())
+        points = [list(zip(*map(list, line.get_data()), strict=True)) for line in axes.get_lines()]
+        assert points == list(wanted.values())
 
 
 def test_figures_are_listed_without_matplotlib_and_what_is_missing_is_one_line(harness, cells, monkeypatch):
