@@ -65,7 +65,7 @@ clean:
 .venv/run.stamp: pyproject.toml constraints.txt | .venv/bin/python
 	@echo "installing into .venv (about a minute; several GB where pip takes torch with CUDA)"
 	$(PIP) torch==2.13.0
-	$(PIP) --editable .
+	$(PIP) --editable '.[hf]'
 	@touch $@
 
 .venv/test.stamp: .venv/run.stamp

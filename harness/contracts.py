@@ -117,6 +117,16 @@ class Identified(Protocol):
 
 
 @runtime_checkable
+class NeedsLibraries(Protocol):
+    """A component that needs libraries which do not come with the harness; it imports them when it uses them.
+
+    libraries   their import names, as a class attribute. A run names all that are missing before it begins
+    """
+
+    libraries: Sequence[str]
+
+
+@runtime_checkable
 class NamesWeights(Protocol):
     """A component that uses a model's weights; the harness shows them once a run, with their licences."""
 

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from importlib.util import find_spec
 from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
@@ -50,14 +49,13 @@ class KMedoids:
 
     needs: ClassVar[tuple[str, ...]] = ("embeddings",)
     reads: ClassVar[tuple[str, ...]] = ()
+    libraries: ClassVar[tuple[str, ...]] = ("kmedoids",)
 
     max_iter: int = 100
 
     def __post_init__(self) -> None:
         if self.max_iter < 1:
             raise HarnessError(f"kmedoids: max_iter must be >= 1, got {self.max_iter}")
-        if find_spec("kmedoids") is None:
-            raise HarnessError("kmedoids: needs the package kmedoids: pip install 'diversity-harness[kmedoids]'")
 
     def select(self, pool: Pool, k: int, rng: np.random.Generator) -> list[int]:
         """Return k distinct indices, ascending."""

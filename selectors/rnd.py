@@ -21,7 +21,6 @@ This file is the reference form: there is no faster version. A test compares it 
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
@@ -55,6 +54,7 @@ class RandomNetworkDistillation:
 
     needs: ClassVar[tuple[str, ...]] = ("embeddings",)
     reads: ClassVar[tuple[str, ...]] = ()
+    libraries: ClassVar[tuple[str, ...]] = ("torch",)
 
     batch: int = 64
     steps: int = 16
@@ -68,7 +68,6 @@ class RandomNetworkDistillation:
         if not 0 < self.rate < np.inf:
             allowed = "> 0 and finite" if self.rate > 0 else "> 0"
             raise HarnessError(f"rnd: rate must be {allowed}, got {self.rate}")
-        importlib.import_module("torch")  # now, since the harness limits threads of libraries that are loaded
 
     def rank(self, pool: Pool, rng: np.random.Generator) -> Iterator[int]:
         """Yield all n indices, a batch at a time: the largest prediction errors, on which the predictor then trains.

@@ -17,8 +17,8 @@ the reference is the canonical solution `def square_perimeter(a): return 4*a`, w
 tests. A correct response ends in a block ```python def square_perimeter(a): ... ```. The prompts of HumanEval+
 (`HumanEval/12`) are the beginning of the function, docstring included.
 
-Data: evalplus' release files MbppPlus v0.2.0 (378 problems) and HumanEvalPlus v0.1.10 (164), which evalplus downloads
-(extra `code`); their SHA-256 are pinned below. `data` reads a file in their layout instead: JSONL, also gzipped, or
+Data: evalplus' release files MbppPlus v0.2.0 (378 problems) and HumanEvalPlus v0.1.10 (164), downloaded once into
+evalplus' cache; their SHA-256 are pinned below. `data` reads a file in their layout instead: JSONL, also gzipped, or
 parquet, whose nested columns may be JSON text.
 
 The paper's pools for MBPP+: 6,400 responses of up to 768 tokens at top_p 0.95. It has no values for HumanEval+.
@@ -36,9 +36,9 @@ from harness import HarnessError, Message, Problem, Task, Verdict, hookimpl, wro
 from harness.hookspecs import Register
 
 from .data import sources
-from .data.evalplus_release import Release, downloaded, evalplus_module, json_hash, problem_in
+from .data.evalplus_release import Release, downloaded, json_hash, problem_in
 from .data.sources import Hub
-from .programs import program_grading
+from .programs import mbpp_inputs, program_grading
 from .programs.evalplus_oracle import VERSION
 from .programs.program_grading import Exercise
 from .programs.program_text import program_in
@@ -101,13 +101,11 @@ class EvalPlus(Task):
     def check(self, unsafe_exec: bool = False) -> str:
         """Return a line for the user that names the sandbox. Raises HarnessError if this machine cannot grade.
 
-        It cannot if evalplus is missing, or if nothing confines programs. The sandbox is first tried with programs that
-        attack it, and with an honest one.
+        It cannot if nothing confines programs. The sandbox is first tried with programs that attack it, and with an
+        honest one.
 
         unsafe_exec   whether the user accepts that programs run without a sandbox, if none works
         """
-        for module in ("evalplus.eval", "evalplus.data.mbpp"):
-            evalplus_module(self._name, module)
         os.environ.pop(UNSAFE_EXEC, None)
         if unsafe_exec:
             os.environ[UNSAFE_EXEC] = "1"
@@ -194,10 +192,8 @@ class MbppPlus(EvalPlus):
         return problem.prompt.strip() + "\n"
 
     def _inputs(self, problem: Problem, inputs: list[Any]) -> Sequence[Sequence[Any]]:
-        """Return the inputs as evalplus converts them: for some 70 problems lists become tuples, sets or complex."""
-        mbpp = evalplus_module(self._name, "evalplus.data.mbpp")
-        converted: Sequence[Sequence[Any]] = mbpp.mbpp_deserialize_inputs(problem.id, inputs)
-        return converted
+        """Return the inputs in the types that the solutions take; JSON has lists in the place of some."""
+        return mbpp_inputs.converted(problem.id, inputs)
 
 
 @dataclass(frozen=True)

@@ -21,7 +21,7 @@ from harness.store.keys import digest
 from harness.system.progress import Progress
 from harness.task import Measured, Task
 
-from . import chosen_problems, older_pools
+from . import chosen_problems, older_pools, prerequisites
 from .config import RunConfig
 from .context import Context, make_context
 from .importing import common_size, imported_pool, verdicts_given
@@ -29,19 +29,25 @@ from .plan import Plan, Sampling, Vectors, prompt
 
 
 def make_plan(config: RunConfig, progress: Progress, with_verdicts: bool = True) -> Plan:
-    """The plan of a run; HarnessError, in one line, if the config cannot be carried out.
+    """The plan of a run; HarnessError if the config cannot be carried out, with all that is missing.
 
     Without `with_verdicts` a pool file is planned up to its vectors, and needs no grader.
     """
     context = make_context(config, progress)
     selectors = {spec: require_selector(spec, context.build("selector", spec)) for spec in config.selectors}
     wants_vectors = any("embeddings" in needs(selector) for selector in selectors.values())
-    if config.pool:
-        plan = _imported_plan(context, wants_vectors, with_verdicts)
-    else:
-        assert context.task is not None  # the config has checked it
-        plan = _sampling_plan(context, context.task, wants_vectors)
-    return replace(plan, selectors=selectors)
+    try:
+        if config.pool:
+            plan = _imported_plan(context, wants_vectors, with_verdicts)
+        else:
+            assert context.task is not None  # the config has checked it
+            plan = _sampling_plan(context, context.task, wants_vectors)
+        plan = replace(plan, selectors=selectors)
+        prerequisites.require_libraries(prerequisites.users(plan))
+        _check_engine(plan)
+    except HarnessError as failure:
+        raise prerequisites.together(failure, context, selectors) from failure
+    return plan
 
 
 def _sampling_plan(context: Context, task: Task, wants_vectors: bool) -> Plan:
@@ -79,7 +85,6 @@ def _sampling_plan(context: Context, task: Task, wants_vectors: bool) -> Plan:
         plan = _with_embedder(plan, config.embedder or "hidden-mean", engine)
     if not config.until_correct:  # such a run has no pool
         plan = replace(plan, older=older_pools.pools(plan.work.pool, problems, config.adopt or ()))
-    _check_engine(plan, sampling)
     return plan
 
 
@@ -100,8 +105,11 @@ def _weights(context: Context, grading: Task | None, engine: Engine | None = Non
     return weights
 
 
-def _check_engine(plan: Plan, sampling: Sampling) -> None:
+def _check_engine(plan: Plan) -> None:
     """Ask the engine whether it can sample, if it will have to. Done last: with a server it costs a response."""
+    sampling = plan.sampling
+    if sampling is None:
+        return
     adopted = {name for pool in plan.older for name in pool.shards}
     if missing_rows.to_sample(plan.work.pool, [problem for problem in plan.problems if problem.id not in adopted]):
         remark = sampling.engine.check(plan.prompts(plan.problems), sampling.max_tokens)

@@ -29,10 +29,11 @@ from harness.stages.embed import embedded
 from harness.stages.project import project
 from harness.stages.rank import centred, pool_of, ranking_named
 from harness.stages.verify import answers_of
-from harness.stages.work import one_thread, ranking_rng
+from harness.stages.work import import_libraries, one_thread, ranking_rng
 from harness.store import shards
 from harness.system.progress import Progress
 
+from . import prerequisites
 from .config import SelectConfig
 from .context import Context, make_context
 from .importing import import_pool, responses_in_file
@@ -77,6 +78,8 @@ def select(request: SelectConfig, progress: Progress) -> list[Chosen]:
     """
     context = make_context(request.run_config, progress)
     selector = require_selector(request.selector, context.build("selector", request.selector))
+    prerequisites.require_libraries({f"selector {request.selector}": selector})
+    import_libraries(selector)
     given = GivenVectors(request.embeddings, max_gb=request.max_vectors_gb) if request.embeddings else None
     _check_reads(request, context, selector)
     problems = list(responses_in_file(context) if request.pool or given is None else _rows_of(given))
@@ -167,6 +170,7 @@ def _vectors(
         )
     spec = pool_embedder(context.config, context.progress)
     embedder: Embedder = context.build("embedder", spec)
+    prerequisites.require_libraries({f"embedder {spec}": embedder})
     _check_embedder(request, spec, embedder, candidates)
     if embedder.state or "model" in parameters(embedder):
         return _kept(request, context.progress)

@@ -18,7 +18,7 @@ from harness.store import shards
 from harness.store.json_files import write_record
 
 from . import rank_process
-from .work import Work, component, one_thread, ranking_rng
+from .work import Work, component, import_libraries, one_thread, ranking_rng
 
 
 def rank_problems(work: Work, problems: Sequence[Problem]) -> None:
@@ -33,6 +33,7 @@ def rank_problems(work: Work, problems: Sequence[Problem]) -> None:
     if work.rank_timeout is not None:
         return rank_process.call(rank_problems, work, problems)
     selector: Selector = component("selector", work.selector, work.plugin_files)
+    import_libraries(selector)
     pools = [_Ranked(problem, load_pool(work, problem), _is_correct(work, problem)) for problem in problems]
     if "logprobs" in needs(selector) and any(np.isnan(each.pool.logprobs).any() for each in pools):
         raise HarnessError(f"selector {work.selector!r} needs log-probabilities, which the pool does not carry")

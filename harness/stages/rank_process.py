@@ -18,7 +18,7 @@ from harness.errors import HarnessError, error_text
 from harness.records import Problem
 from harness.system.lifeline import end_with_owner
 
-from .work import CACHES, Work, component, one_thread
+from .work import CACHES, Work, component, import_libraries, one_thread
 
 Rank = Callable[[Work, Sequence[Problem]], None]
 
@@ -131,7 +131,7 @@ def _load(work: Work) -> None:
     """All that takes time before the first ranking."""
     from harness.scoring import metrics  # noqa: F401
 
-    component("selector", work.selector, work.plugin_files)
+    import_libraries(component("selector", work.selector, work.plugin_files))
     with one_thread(work.selector):
         pass
 

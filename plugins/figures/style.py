@@ -14,7 +14,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from harness.errors import HarnessError
+from harness.system import extras
 
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "<", ">", "*", "h", "p")
@@ -66,19 +66,13 @@ METADATA: dict[str, dict[str, Any]] = {
 
 def library(name: str = "") -> Any:
     """Return matplotlib or one of its modules; HarnessError if it is not installed."""
-    try:
-        return importlib.import_module(f"matplotlib.{name}" if name else "matplotlib")
-    except ModuleNotFoundError as failure:
-        if (failure.name or "").split(".")[0] != "matplotlib":
-            raise
-        raise HarnessError(
-            "plot: figures are drawn by matplotlib, which is not installed: pip install matplotlib"
-        ) from None
+    check()
+    return importlib.import_module(f"matplotlib.{name}" if name else "matplotlib")
 
 
 def check() -> None:
     """Raise HarnessError if matplotlib is missing; called before anything is computed."""
-    library()
+    extras.require("plot", "matplotlib")
 
 
 @contextmanager

@@ -17,6 +17,7 @@ from typing import Any
 
 from harness.errors import HarnessError
 from harness.pools.record import PoolRecord, Say, grouped
+from harness.system import extras
 from harness.system.expansion import RATIO, most_expanded
 from harness.system.json_lines import beginning
 
@@ -49,12 +50,8 @@ def _log(path: Path) -> Any:
     kind = "eval" if beginning(path, 4) == _ZIP else "json"
     if kind == "eval":
         _check_archive(path)
-    try:
-        reader = importlib.import_module("inspect_ai.log")
-    except ImportError as failure:
-        raise HarnessError(
-            f"pool {path}: an inspect_ai log, which its own reader reads: pip install inspect_ai"
-        ) from failure
+    extras.require(f"pool {path}: an inspect_ai log", "inspect_ai")
+    reader = importlib.import_module("inspect_ai.log")
     try:
         return reader.read_eval_log(str(path), resolve_attachments=True, format=kind)
     except Exception as failure:  # whatever its reader raises on a broken log

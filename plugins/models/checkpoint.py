@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from harness import HarnessError, Message, Responses
 from harness.system.hub_access import hub_is_out_of_reach
 
+from .model_files import ModelFiles, device_kind
 from .model_location import Location, content_hash, one_line_errors
 
 if TYPE_CHECKING:
@@ -44,17 +45,37 @@ class Checkpoint:
     def revision(self) -> str | None:
         """The hub's commit, or a hash of the folder's content."""
         folder = self.location.folder
-        return self.config._commit_hash if folder is None else content_hash(folder)
+        return self._commit if folder is None else content_hash(folder)
+
+    @property
+    def chats(self) -> bool:
+        """Whether the tokenizer has a chat template; those of base models have none."""
+        return self._files.has_template
+
+    @cached_property
+    def _files(self) -> ModelFiles:
+        return ModelFiles(self.location, self._requested_revision or "main", self.local)
+
+    @property
+    def _commit(self) -> str | None:
+        try:
+            return self._files.commit
+        except OSError:
+            return self.config._commit_hash  # transformers finds what is wrong
 
     @property
     def dtype(self) -> str:
         """Return the name of the weights' type; "auto" is float32 on a CPU and the checkpoint's type on a GPU."""
-        return self._requested_dtype if self._requested_dtype != "auto" else self.dtype_on(self.device.type)
+        return self._requested_dtype if self._requested_dtype != "auto" else self.dtype_on(self.device_kind)
+
+    @property
+    def device_kind(self) -> str:
+        """The kind of device that the model runs on: "cpu", "cuda", ..."""
+        return device_kind(self._requested_device)
 
     def dtype_on(self, device: str) -> str:
         """Return the name of the type that dtype "auto" means on a kind of device ("cpu", "cuda")."""
-        stored = getattr(self.config.get_text_config(), "dtype", None)
-        return "float32" if device == "cpu" or stored is None else str(stored).removeprefix("torch.")
+        return "float32" if device == "cpu" else self._files.dtype or "float32"
 
     @cached_property
     def config(self) -> Any:
@@ -204,8 +225,7 @@ def find_device(name: str) -> torch.device:
     """Return the device of that name ("auto": a GPU if there is one, else the CPU); HarnessError if it is unusable."""
     import torch
 
-    if name == "auto":
-        name = "cuda" if torch.cuda.is_available() else "cpu"
+    name = device_kind(name) if name == "auto" else name
     try:
         device = torch.device(name)
         torch.empty(0, device=device)

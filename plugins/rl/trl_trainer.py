@@ -10,12 +10,13 @@ import json
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
-from importlib import metadata, util
+from importlib import metadata
 from operator import attrgetter
 from pathlib import Path
 from typing import Literal
 
 from harness import HarnessError
+from harness.system import extras
 from harness.training import Checkpoint, Launch, TrainingRun
 from harness_plugins.rl.run_files import read_problems
 
@@ -86,9 +87,7 @@ def complete(run: TrainingRun) -> list[Checkpoint]:
 
 
 def _require_trl() -> None:
-    missing = [name for name in ("trl", "accelerate", "transformers", "torch") if util.find_spec(name) is None]
-    if missing:
-        raise HarnessError(f"trl: {missing[0]} is not installed: pip install 'diversity-harness[trl]'")
+    extras.require("trainer trl", "trl", "accelerate", "transformers", "torch")
     installed = metadata.version("trl")
     if installed != VERSION:
         raise HarnessError(

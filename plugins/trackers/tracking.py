@@ -15,13 +15,13 @@ that `wandb sync` sends later. The text of responses is sent only in the report.
 from __future__ import annotations
 
 import importlib
-import importlib.util
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
-from harness import HarnessError, hookimpl
+from harness import hookimpl
+from harness.system import extras
 
 
 @dataclass
@@ -41,10 +41,7 @@ class Tracked:
 
     def __post_init__(self) -> None:
         self._library = type(self).__name__.lower()
-        spec = importlib.util.find_spec(self._library)
-        if spec is None or spec.origin is None:  # a folder ./wandb of earlier runs is not the library
-            missing = f"{self._library} is not installed"
-            raise HarnessError(f"tracker {self._library!r}: {missing}: pip install 'diversity-harness[tracking]'")
+        extras.require(f"tracker {self._library!r}", self._library)
 
     def start(self, settings: Mapping[str, Any]) -> None:
         """Begin a run with these settings."""

@@ -2,24 +2,26 @@
 
 from __future__ import annotations
 
-import contextlib
+import gzip
 import hashlib
-import importlib
 import json
 import re
-import socket
-import sys
-import warnings
-from collections.abc import Iterator
+import urllib.request
+import zlib
 from dataclasses import dataclass
+from http.client import HTTPException
 from pathlib import Path
 from typing import Any
 
+import platformdirs
+
 from harness import HarnessError, Problem
+from harness.system.files import write_atomically
 
 from .sources import Row
 
-CONNECT_S = 20.0
+MOST_BYTES = 100_000_000  # the larger release has 8 million
+ANSWERS_S = 20.0  # how long a server may be silent
 
 
 @dataclass(frozen=True)
@@ -30,54 +32,48 @@ class Release:
     version: str
     sha256: str
 
+    @property
+    def url(self) -> str:
+        """Return the address of the packed file."""
+        place = f"evalplus/{self.name.lower()}_release/releases/download/{self.version}"
+        return f"https://github.com/{place}/{self.name}.jsonl.gz"
+
+    @property
+    def path(self) -> Path:
+        """Return the path of the unpacked file in evalplus' own cache, so that either finds what the other fetched."""
+        return platformdirs.user_cache_path("evalplus", appauthor=False) / f"{self.name}-{self.version}.jsonl"
+
 
 def downloaded(task: str, release: Release) -> Path:
-    """Return the path of a release file in evalplus' cache, where evalplus downloads it if it is missing.
+    """Return the path of a release file in evalplus' cache; it is downloaded if it is missing.
 
-    Raises HarnessError if evalplus is missing, the download fails, or the file's SHA-256 is not that of the release.
+    Raises HarnessError if the download fails, or if the file's SHA-256 is not that of the release.
 
     task   its name begins every error message
     """
-    files = evalplus_module(task, "evalplus.data.utils")
-    url, path = files.get_dataset_metadata(release.name, release.version, False)
+    path = release.path
     try:
-        with _connection_limit(CONNECT_S), contextlib.redirect_stdout(sys.stderr):
-            files.make_cache(url, path)
-        digest = hashlib.sha256(Path(path).read_bytes()).hexdigest()
-    except (OSError, EOFError, ValueError) as failure:
+        content = path.read_bytes() if path.exists() else _fetched(release.url)
+    except (OSError, EOFError, ValueError, zlib.error, HTTPException) as failure:
         raise HarnessError(
-            f"{task}: {url} is not on this machine and could not be downloaded ({failure}): "
+            f"{task}: {release.url} is not on this machine and could not be downloaded ({failure}): "
             f"give the file with --data FILE"
         ) from failure
-    if digest != release.sha256:
-        raise HarnessError(f"{task}: {path} is not {release.name} {release.version}: delete it, or give --data FILE")
-    return Path(path)
+    if hashlib.sha256(content).hexdigest() != release.sha256:
+        where, remedy = (path, "delete it, or") if path.exists() else (release.url, "try again, or")
+        raise HarnessError(f"{task}: {where} is not {release.name} {release.version}: {remedy} give --data FILE")
+    if not path.exists():
+        write_atomically(path, content)
+    return path
 
 
-@contextlib.contextmanager
-def _connection_limit(seconds: float) -> Iterator[None]:
-    """Limit the wait for connections that are opened without a timeout, as evalplus' download opens them."""
-    before = socket.getdefaulttimeout()
-    socket.setdefaulttimeout(seconds)
-    try:
-        yield
-    finally:
-        socket.setdefaulttimeout(before)
-
-
-def evalplus_module(task: str, name: str) -> Any:
-    """Import a module of evalplus and return it. Raises HarnessError if evalplus is missing.
-
-    Call this only when the module is needed, since evalplus loads pandas.
-
-    task   its name begins the error message
-    """
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            return importlib.import_module(name)
-    except ImportError as failure:
-        raise HarnessError(f"{task}: needs evalplus ({failure}): pip install 'diversity-harness[code]'") from failure
+def _fetched(url: str) -> bytes:
+    """Return the unpacked content of a gzipped file; at most `MOST_BYTES`."""
+    with urllib.request.urlopen(url, timeout=ANSWERS_S) as answer, gzip.open(answer) as unpacked:
+        content = unpacked.read(MOST_BYTES + 1)
+    if len(content) > MOST_BYTES:
+        raise ValueError(f"more than {MOST_BYTES:,} bytes")
+    return bytes(content)
 
 
 def problem_in(row: Row) -> Problem:

@@ -7,7 +7,8 @@ from importlib.metadata import version
 from importlib.util import find_spec
 from typing import ClassVar, NamedTuple
 
-from harness import HarnessError, Message, Problem, Task, Verdict, correct, error, wrong
+from harness import Message, Problem, Task, Verdict, correct, error, wrong
+from harness.system import extras
 
 from .checker_process import CheckerFailure
 from .equality import Claims, Comparison, compare
@@ -60,8 +61,7 @@ class MathTask(Task):
 
     def check(self, unsafe_exec: bool = False) -> str:
         """Return "": no remark, since no code of a response is run. Raises HarnessError if math-verify is missing."""
-        if find_spec("math_verify") is None:
-            raise HarnessError("math answers need math-verify, which is not installed: pip install math-verify")
+        extras.require("the check of math answers", "math_verify")
         return ""
 
     def messages(self, problem: Problem) -> list[Message]:

@@ -18,7 +18,7 @@ from collections.abc import Callable, Coroutine, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, NoReturn, TypeVar
+from typing import Any, ClassVar, NoReturn, TypeVar
 from urllib.parse import urlsplit
 
 from harness import HarnessError, Message, Responses, Sampler, hookimpl
@@ -74,6 +74,7 @@ class OpenAI:
     timeout_s: float = 600.0
     retries: int = 8
 
+    libraries: ClassVar[Sequence[str]] = ("httpx",)
     served = True
     steers = False
     states = ()

@@ -25,6 +25,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import urlsplit
 
 from harness import HarnessError
+from harness.system import extras
 
 from .wire import Malformed, reason_in
 
@@ -337,10 +338,9 @@ def _forms_of(key: str) -> re.Pattern[str]:
 
 def library() -> Any:
     """Return the module httpx; HarnessError, one line, if it is not installed."""
-    try:
-        import httpx
-    except ImportError as failure:
-        raise HarnessError(f"openai: needs httpx ({failure}): pip install 'diversity-harness[api]'") from failure
+    extras.require("engine openai", "httpx")
+    import httpx
+
     return httpx
 
 

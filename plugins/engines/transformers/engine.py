@@ -15,14 +15,15 @@ from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import groupby
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
 from harness import HarnessError, Message, Responses, hookimpl
 from harness.hookspecs import Register
 from harness.records import Floats, SampleRequest
-from harness_plugins.models.checkpoint import Checkpoint, find_device, quiet
+from harness_plugins.models.checkpoint import Checkpoint, quiet
+from harness_plugins.models.model_files import device_kind
 from harness_plugins.models.model_location import locate
 
 from ..row_chunks import Chunks
@@ -67,6 +68,7 @@ class Transformers:
     batch: int = 256
     revision: str | None = None
 
+    libraries: ClassVar[Sequence[str]] = ("torch", "transformers")
     steers = True
     states = ("mean", "last", "penultimate")
 
@@ -81,7 +83,7 @@ class Transformers:
 
     @cached_property
     def _checkpoint(self) -> Checkpoint:
-        model = DEFAULT_MODEL[find_device(self.device).type] if self.model is None else self.model
+        model = DEFAULT_MODEL[device_kind(self.device)] if self.model is None else self.model
         location = locate(model)
         if location.folder is not None and self.revision is not None:
             raise HarnessError(f"transformers: {model} is a folder, which has no revision {self.revision!r}")
@@ -95,7 +97,7 @@ class Transformers:
     @property
     def chats(self) -> bool:
         """Whether the tokenizer has a chat template; those of base models have none."""
-        return bool(self._checkpoint.tokenizer.chat_template)
+        return self._checkpoint.chats
 
     def identity(self) -> Mapping[str, Any]:
         """Model, revision (a hub commit, or a hash of a folder's content), dtype and engine; loads no weights."""

@@ -13,13 +13,14 @@ import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
 from harness import HarnessError, Message, Responses
 from harness.records import Floats, SampleRequest
-from harness_plugins.models.checkpoint import Checkpoint, find_device
+from harness_plugins.models.checkpoint import Checkpoint
+from harness_plugins.models.model_files import device_kind
 from harness_plugins.models.model_location import locate
 
 from ..sampled_rows import require_known
@@ -73,6 +74,7 @@ class Vllm:
     threads: int | None = None
     python: str | None = None
 
+    libraries: ClassVar[Sequence[str]] = ("transformers",)  # the tokenizer's; vLLM has an environment of its own
     steers = False
     states = ("mean", "last", "penultimate")
 
@@ -105,7 +107,7 @@ class Vllm:
     @property
     def chats(self) -> bool:
         """Whether the tokenizer brings a chat template; base models do not."""
-        return bool(self._checkpoint.tokenizer.chat_template)
+        return self._checkpoint.chats
 
     def identity(self) -> Mapping[str, Any]:
         """Model, revision (a hub commit, or a hash of a folder's content), dtype and engine.
@@ -349,7 +351,7 @@ class Vllm:
         try:
             return self._environment.device
         except HarnessError:
-            return find_device("auto").type
+            return device_kind("auto")
 
     @cached_property
     def _checkpoint(self) -> Checkpoint:

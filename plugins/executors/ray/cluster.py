@@ -9,7 +9,6 @@ themselves, so all nodes must share the folder of --store; this is checked befor
 from __future__ import annotations
 
 import atexit
-import importlib.util
 import os
 import shutil
 import socket
@@ -20,7 +19,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, ClassVar, TypeVar
 
 from harness import HarnessError, hookimpl
 from harness.system.files import temporary_name, write_atomically
@@ -52,6 +51,8 @@ class Ray:
     patience_s        seconds to wait for a node if no remaining one can do the work
     """
 
+    libraries: ClassVar[Sequence[str]] = ("ray",)
+
     address: str = ""
     workers: int = 0
     engines: int = 0
@@ -66,8 +67,6 @@ class Ray:
         for name in ("workers", "engines", "cpus_per_engine", "gpus_per_engine", "gpus_per_task", "patience_s"):
             if (getattr(self, name) or 0) < 0:
                 raise HarnessError(f"ray: {name} must not be negative, got {getattr(self, name):g}")
-        if importlib.util.find_spec("ray") is None:
-            raise HarnessError("executor ray: ray is not installed: pip install 'diversity-harness[ray]'")
 
     def begin(self, folder: Path, plugin_files: Sequence[Path]) -> None:
         """Remember the folder and the files that all workers must see; both are checked before the first work."""

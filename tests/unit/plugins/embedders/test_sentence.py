@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import socket
-import sys
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -108,13 +107,6 @@ def offline(monkeypatch, tmp_path) -> list[str]:
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path))
     return lookups
-
-
-def test_without_the_library_one_line_says_what_to_install(monkeypatch):
-    monkeypatch.setitem(sys.modules, "sentence_transformers", None)
-    line = refusal_of(lambda: embed(Sentence(), ["red"]))
-    assert line.startswith("sentence: needs ")
-    assert line.endswith(": pip install 'diversity-harness[sentence]'")
 
 
 @with_library

@@ -95,6 +95,6 @@ def test_quantized_weights_are_refused_by_transformers_and_left_to_vllm(model):
     for method, settings in methods.items():
         config["quantization_config"] = {"quant_method": method, **settings}
         (model / "config.json").write_text(json.dumps(config))
-        refusal = refusal_of(Transformers(model=str(model)).identity)
+        refusal = refusal_of(Transformers(model=str(model)).check, [], 1)
         assert refusal.startswith(f"model 'model' is quantized ({method}), which engine transformers does ")
         assert Vllm(model=str(model))._checkpoint.config.quantization_config  # for vLLM to read, or to refuse
