@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from harness.contracts import Identified, NeedsLibraries, Selector
+from harness.contracts import Identified, NamesWeights, NeedsLibraries, Selector
 from harness.errors import HarnessError
+from harness.plugin_system import licences
 from harness.store.stage import Stage
 from harness.system import extras
 
@@ -63,10 +64,12 @@ def _checks(context: Context, selectors: Mapping[str, Selector]) -> Iterator[Che
     if engine:
         components[f"engine {config.engine}"] = engine
     yield lambda: require_libraries(components)
-    if isinstance(engine, Identified):
+    weights = licences.of([*filter(None, (engine, embedder)), *([task] if task and not config.pool else [])])
+    yield lambda: licences.require(weights)
+    if isinstance(engine, Identified) and not isinstance(engine, NamesWeights):
         yield engine.identity
     if task:
         split = config.split or task.default_split("")[0]
         yield lambda: list(task.problems(split))
-    if task and not config.pool:
+    if task and not config.pool and not isinstance(task, NamesWeights):
         yield lambda: task.check(unsafe_exec=config.unsafe_exec)

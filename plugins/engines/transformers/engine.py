@@ -112,6 +112,7 @@ class Transformers:
         """Raise HarnessError if the longest prompt and max_tokens exceed the context. Loads no weights."""
         if max_tokens < 1:
             raise HarnessError(f"transformers: --max-tokens must be >= 1, got {max_tokens}")
+        _ = self._checkpoint.device  # one that cannot be used is refused before the first token
         longest = max((len(self._checkpoint.prompt_ids(prompt)) for prompt in prompts), default=0)
         room = self._checkpoint.context - longest
         if max_tokens > room:

@@ -19,8 +19,7 @@ import numpy as np
 
 from harness import HarnessError, Message, Responses
 from harness.records import Floats, SampleRequest
-from harness_plugins.models.checkpoint import Checkpoint
-from harness_plugins.models.model_files import device_kind
+from harness_plugins.models.checkpoint import Checkpoint, device_kind
 from harness_plugins.models.model_location import locate
 
 from ..sampled_rows import require_known
@@ -112,8 +111,7 @@ class Vllm:
     def identity(self) -> Mapping[str, Any]:
         """Model, revision (a hub commit, or a hash of a folder's content), dtype and engine.
 
-        Leaves out vLLM's version and the device: another version samples other responses of the same distribution,
-        which is no reason to sample a pool again that took many hours.
+        Leaves out vLLM's version and the device, which change responses but not their distribution.
         """
         part = self._checkpoint
         return {"engine": "vllm", "model": part.name, "revision": part.revision, "dtype": self._dtype}

@@ -4,13 +4,11 @@ The conformance kit shows the rest: permutations, purity, pickling, seeds, and p
 """
 
 import math
-import sys
 from collections import Counter
 from importlib.util import find_spec
 from itertools import permutations
 
 import numpy as np
-import pytest
 from corpora.selector_refusals import ROWS
 from scipy.stats import chisquare
 from support.processes import printed_by
@@ -144,13 +142,10 @@ def test_a_subset_that_the_pool_cannot_give_is_refused():
             assert line.endswith(f": k must be in 1..5, the size of the pool, got {k}")
 
 
-def test_no_selectors_module_loads_a_heavy_library_and_rnd_loads_torch_when_it_is_built(monkeypatch):
+def test_no_selector_loads_a_heavy_library_before_it_ranks():
     code = (
         "import sys; from harness.plugin_system.registry import load_registry\n"
-        "for row in load_registry().of_kind('selector'): row.load()\n"
+        "for row in load_registry().of_kind('selector'): row.load()()\n"
         "print(sorted({'torch', 'sklearn', 'scipy.stats', 'kmedoids'} & set(sys.modules)))"
     )
     assert printed_by(code) == "[]"
-    monkeypatch.setitem(sys.modules, "torch", None)
-    with pytest.raises(ImportError, match="torch"):  # loaded later, the harness would not limit its threads
-        REGISTRY.find("selector", "rnd").load()()

@@ -1,11 +1,9 @@
 """k-means: of each cluster the response nearest to its centre, always k of them; and k-medoids."""
 
-import sys
 from itertools import islice
 
 import numpy as np
 import pytest
-from support.refusals import refusal_of
 from support.vector_pools import vector_pool
 
 from harness_selectors.kmeans import KMeans, reference_choice
@@ -62,8 +60,3 @@ def test_distances_are_summed_and_not_their_squares():
     pytest.importorskip("kmedoids")
     h = np.array([[0], [1], [2], [3], [100]], np.float32)
     assert KMedoids().select(vector_pool(h), 1, np.random.default_rng(0)) == [2]
-
-
-def test_the_extra_is_named_where_the_package_is_missing(monkeypatch):
-    monkeypatch.setitem(sys.modules, "kmedoids", None)
-    assert "kmedoids: needs the package kmedoids: pip install 'diversity-harness[kmedoids]'" in refusal_of(KMedoids)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import sys
 from collections import defaultdict
 
 import pytest
@@ -118,10 +117,10 @@ def test_a_drawing_holds_the_tables_values(tables):
 
 
 def test_figures_are_listed_without_matplotlib_and_what_is_missing_is_one_line(harness, cells, monkeypatch):
-    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    monkeypatch.setattr("harness.system.extras.find_spec", lambda name: None)
     listed = [row["name"] for row in harness("plot", "--list", "--json").rows]
     assert listed[: len(NAMES)] == list(NAMES)  # those of trained models, which are not made of cells, follow
     line = error_line(harness("plot", "passk", cells))
-    assert line == "error: plot: figures are drawn by matplotlib, which is not installed: pip install matplotlib"
+    assert line == "error: plot needs matplotlib: not installed: pip install 'diversity-harness[plots]'"
     line = error_line(harness("plot", "scater"))
     assert line.startswith("error: plot: no figure 'scater' (did you mean 'scatter'? figures: guided, hardness,")

@@ -58,7 +58,7 @@ JSON_LOG = '{\n  "version": 2,\n  "status": "success",\n  "eval": {}\n}'
 def test_a_log_is_known_by_its_content_and_its_fault_is_one_line(written, content):
     expected = "inspect_ai cannot read this log"
     if importlib.util.find_spec("inspect_ai") is None:
-        expected = "an inspect_ai log, which its own reader reads: pip install inspect_ai"
+        expected = "an inspect_ai log needs inspect_ai: not installed: pip install 'diversity-harness[inspect]'"
     assert expected in pool_refusal(written(content, "log.bin"))
 
 

@@ -43,8 +43,9 @@ def test_a_missing_extra_and_another_version_of_trl_are_one_line_each(run, with_
     monkeypatch.setattr(trl_trainer, "VERSION", "1.15.9")
     line = "trl: trl 1.15.9 is needed (parts of it are overridden), found 1.16.0: pip install 'trl==1.15.9'"
     assert refusal_of(Trl().check, run) == line
-    monkeypatch.setitem(sys.modules, "trl", None)
-    assert refusal_of(Trl().check, run) == "trl: trl is not installed: pip install 'diversity-harness[trl]'"
+    monkeypatch.setattr("harness.system.extras.find_spec", lambda name: None if name == "trl" else trl_trainer.__spec__)
+    line = "trainer trl needs trl: not installed: pip install 'diversity-harness[trl]'"
+    assert refusal_of(Trl().check, run) == line
 
 
 def test_what_would_fail_in_the_child_is_one_line_before_it(run, with_trl, monkeypatch):

@@ -114,6 +114,8 @@ def test_without_fallbacks_only_an_answer_in_the_form_asked_for_counts():
 def test_the_task_checks_that_math_verify_is_installed_and_names_its_version(monkeypatch):
     assert TASK.check() == ""
     assert TASK.grader == f"2, math-verify {version('math-verify')}"
-    monkeypatch.setattr("harness_tasks.math_answers.math_task.find_spec", lambda name: None)
-    assert refusal_of(TASK.check).startswith("math answers need math-verify, which is not installed")
+    for module in ("harness_tasks.math_answers.math_task", "harness.system.extras"):
+        monkeypatch.setattr(f"{module}.find_spec", lambda name: None)
+    line = "the check of math answers needs math_verify: not installed: pip install 'diversity-harness[math]'"
+    assert refusal_of(TASK.check) == line
     assert TASK.grader == "2, math-verify missing"

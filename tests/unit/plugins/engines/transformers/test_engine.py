@@ -211,7 +211,7 @@ def test_what_it_cannot_do_is_refused_in_one_line(engines, checkpoints):
         ({"revision": "main"}, "is a folder, which has no revision"),
         ({"device": "abacus"}, "device 'abacus' cannot be used"),
     ):
-        line = refusal_of(lambda given=parameters: Transformers(str(checkpoints["qwen2"]), **given).identity())
+        line = refusal_of(lambda given=parameters: Transformers(str(checkpoints["qwen2"]), **given).check([], 1))
         assert reason in line
     engine = own_engine(checkpoints)
     with torch.no_grad():

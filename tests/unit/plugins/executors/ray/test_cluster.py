@@ -41,11 +41,6 @@ def test_a_negative_number_is_refused():
         assert refusal_of(Ray, **{name: -1}) == f"ray: {name} must not be negative, got -1"
 
 
-def test_without_ray_the_line_says_what_to_install(monkeypatch):
-    monkeypatch.setattr(cluster.importlib.util, "find_spec", lambda name: None)
-    assert refusal_of(Ray) == "executor ray: ray is not installed: pip install 'diversity-harness[ray]'"
-
-
 def test_workers_get_threads_as_cores_and_what_the_run_was_allowed_and_no_key(monkeypatch):
     monkeypatch.setenv("HARNESS_UNSAFE_EXEC", "1")
     monkeypatch.setenv("OMP_NUM_THREADS", "7")
