@@ -38,8 +38,6 @@ def wheel(tmp_path_factory):
 
 OTHER_MINORS = {11, 12, 13} - {sys.version_info[1]}
 OTHERS = [pytest.param(f"3.{minor}", marks=pytest.mark.release) for minor in sorted(OTHER_MINORS)]
-    pytest.param(f"3.{minor}", marks=pytest.mark.release) for minor in (11, 12, 13) if minor != sys.version_info[1]
-]
 
 
 @pytest.fixture(scope="module", params=[f"3.{sys.version_info[1]}", *OTHERS])
