@@ -8,6 +8,9 @@ from typing import Any, ClassVar, Protocol, runtime_checkable
 from .records import Message, Problem, Verdict
 
 
+QUICK = {"limit": 10, "n": 16, "max_tokens": 256, "selector": ["repexp", "uniform", "facility-location"]}
+
+
 class Task:
     """The base class of tasks, with a default for nearly every member; a task overrides what differs.
 
@@ -19,7 +22,9 @@ class Task:
     owner            who owns the problems' texts, if nobody may pass them on; `pool push --prompts` then refuses them
     default_model    the model used if the user names none; None = the engine's default
     defaults         options of `harness run` used if the user does not give them: {"engine": ..., "embedder": ...}
-    presets          named options, `--preset NAME`: {"quick": {"split": ..., "n": ..., "selector": [...]}}
+    presets          named options, `--preset NAME`: {"quick": {"split": ..., "n": ..., "selector": [...]}}. `quick`, which
+                     every task has, takes minutes: few problems, few and short responses
+    sizes            split -> number of problems, where it is fixed: a run is priced by it before any data is there
     pools_as         the name under which pools are stored, for a task whose parameters change verdicts only
     reads_finish     whether verdicts depend on how a response ended. `verify`, `verdict_key`, `answer` and `audit` are
                      then given the keyword `finish`: "stop", "length" (cut off by the token limit) or "" (unknown: take
@@ -36,7 +41,8 @@ class Task:
     owner: ClassVar[str | None] = None
     default_model: ClassVar[str | None] = None
     defaults: ClassVar[Mapping[str, str]] = {}
-    presets: ClassVar[Mapping[str, Mapping[str, Any]]] = {}
+    presets: ClassVar[Mapping[str, Mapping[str, Any]]] = {"quick": QUICK}
+    sizes: ClassVar[Mapping[str, int]] = {}
     pools_as: ClassVar[str | None] = None
     reads_finish: ClassVar[bool] = False
     chance_gradings: ClassVar[int] = 0

@@ -62,6 +62,10 @@ class Aime(MathTask):
     paper: ClassVar[Mapping[str, Any]] = {"n": 8192, "max_tokens": 8192, "sampler": {}, "task": {"fallback": "no"}}
     instruction = INSTRUCTION
     year: ClassVar[int]
+    sizes: ClassVar[Mapping[str, int]] = {"test": 30}
+    presets: ClassVar[Mapping[str, Mapping[str, Any]]] = {
+        "quick": {"limit": 4, "n": 8, "max_tokens": 1024, "selector": ["repexp", "uniform", "facility-location"]}
+    }
 
     data: str | None = None
     fallback: bool = True

@@ -98,6 +98,7 @@ class Math(MathTask):
     splits = ("test", "train", "dev", "rl-test")
     instruction = INSTRUCTION
     pools_as = "math"
+    sizes: ClassVar[Mapping[str, int]] = SIZES | {"dev": 500, "rl-test": 4_500}
 
     data: str | None = None
     math500: str | None = None
@@ -149,6 +150,7 @@ class Math500(MathTask):
     paper: ClassVar[Mapping[str, Any]] = {"n": 6400, "max_tokens": 512, "sampler": {}, "task": {"fallback": "no"}}
     instruction = INSTRUCTION
     pools_as = "math500"
+    sizes: ClassVar[Mapping[str, int]] = {"test": 500}
 
     data: str | None = None
     fallback: bool = True

@@ -183,6 +183,7 @@ class MbppPlus(EvalPlus):
     """The 378 problems of MBPP+, or those of a local file."""
 
     max_tokens = 768
+    sizes: ClassVar[Mapping[str, int]] = {"test": 378}
     paper: ClassVar[Mapping[str, Any]] = {"n": 6400, "max_tokens": 768, "sampler": {"top_p": 0.95}}
     dataset = "mbpp"
     release = MBPP_PLUS
@@ -201,6 +202,7 @@ class HumanEvalPlus(EvalPlus):
     """The 164 problems of HumanEval+, or those of a local file. The paper has no values for them."""
 
     max_tokens = 512
+    sizes: ClassVar[Mapping[str, int]] = {"test": 164}
     dataset = "humaneval"
     release = HUMANEVAL_PLUS
 

@@ -61,6 +61,10 @@ class Game24(Task):
     splits = ("test", "train", "dev", "heldout")
     grader = "2"
     default_model = "tiny24"
+    presets: ClassVar[Mapping[str, Mapping[str, Any]]] = {
+        "quick": {"limit": 100, "n": 32, "selector": ["repexp", "uniform", "facility-location"]}
+    }
+    sizes: ClassVar[Mapping[str, int]] = {"test": 1362}
 
     data: str | None = None
 

@@ -79,6 +79,7 @@ class Gsm8k(MathTask):
     statements = "####"
     strict = "####"
     pools_as = "gsm8k"
+    sizes: ClassVar[Mapping[str, int]] = SIZES | {"dev": DEV, "rl-test": SIZES["test"] - DEV}
 
     data: str | None = None
     fallback: bool = True

@@ -16,9 +16,9 @@ from .code_hash import code_hash
 from .older_engines import with_request
 from .registry import Registration, Registry
 
-# Kind -> class members that are left out of the code's hash: what a run uses of `paper` is in the pool's key by value,
-# and `rl` changes no verdict.
-UNHASHED = {"task": frozenset({"paper", "rl"})}
+# Kind -> class members that are left out of the code's hash: what a run uses of `paper` and `presets` is in the pool's
+# key by value, and the others change no verdict.
+UNHASHED = {"task": frozenset({"paper", "presets", "rl", "sizes"})}
 
 
 @dataclass(frozen=True)
