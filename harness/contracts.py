@@ -221,6 +221,22 @@ class EstimatesTime(Protocol):
 
 
 @runtime_checkable
+class KnowsItsSize(Protocol):
+    """An engine that tells its model's size without loading weights, to price a run that cannot be timed."""
+
+    def size(self) -> tuple[float | None, bool]:
+        """About how many parameters the model has (None: unknown), and whether it runs on a GPU."""
+
+
+@runtime_checkable
+class Fetches(Protocol):
+    """An engine whose model may have to be downloaded; the user is told what a run takes before that begins."""
+
+    def to_fetch(self) -> str:
+        """What would be downloaded, such as "the weights of org/name"; "" if all is here. Asks no server."""
+
+
+@runtime_checkable
 class ScoresResponses(Protocol):
     """An engine that computes the log-probability of responses that exist already; `harness rl eval` needs it."""
 

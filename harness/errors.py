@@ -34,6 +34,10 @@ def one_line(text: str) -> str:
     return "".join(char if char.isprintable() else char.encode("unicode_escape").decode() for char in joined)
 
 
+class Lacking(HarnessError):
+    """Something that a run needs is not on this machine: a library, data, weights, a sandbox."""
+
+
 class NotBegun(HarnessError):
     """Long work (an hour or more, or much of unknown time) that nobody confirmed: it ends the whole command."""
 

@@ -7,7 +7,6 @@ from typing import Any, ClassVar, Protocol, runtime_checkable
 
 from .records import Message, Problem, Verdict
 
-
 QUICK = {"limit": 10, "n": 16, "max_tokens": 256, "selector": ["repexp", "uniform", "facility-location"]}
 
 
@@ -22,8 +21,8 @@ class Task:
     owner            who owns the problems' texts, if nobody may pass them on; `pool push --prompts` then refuses them
     default_model    the model used if the user names none; None = the engine's default
     defaults         options of `harness run` used if the user does not give them: {"engine": ..., "embedder": ...}
-    presets          named options, `--preset NAME`: {"quick": {"split": ..., "n": ..., "selector": [...]}}. `quick`, which
-                     every task has, takes minutes: few problems, few and short responses
+    presets          named options, `--preset NAME`: {"quick": {"split": ..., "n": ..., "selector": [...]}}; every task
+                     has `quick`, which takes minutes: few problems, few and short responses
     sizes            split -> number of problems, where it is fixed: a run is priced by it before any data is there
     pools_as         the name under which pools are stored, for a task whose parameters change verdicts only
     reads_finish     whether verdicts depend on how a response ended. `verify`, `verdict_key`, `answer` and `audit` are

@@ -211,5 +211,6 @@ def preview(stages: Sequence[Mapping[str, Any]]) -> None:
     """Print for each stage how many shards exist, and how many a run would make."""
     table = Table("stage", "exist", "to make", "key")
     for stage in stages:
-        table.add_row(text(stage["stage"]), str(stage["there"]), str(stage["to_make"]), stage["key"])
+        there, key = "?" if stage["there"] is None else str(stage["there"]), stage["key"] or "?"
+        table.add_row(text(stage["stage"]), there, str(stage["to_make"]), key)
     put(table)

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from harness.contracts import NamesWeights
-from harness.errors import HarnessError
+from harness.errors import Lacking
 from harness.records import Weights
 
 
@@ -23,12 +23,12 @@ def of(components: Iterable[Any]) -> list[Weights]:
 
 
 def require(weights: Sequence[Weights]) -> None:
-    """Raise HarnessError, one line with all weights that are not on this machine (`fetch`) and how to get each."""
+    """Raise Lacking, one line with all weights that are not on this machine (`fetch`) and how to get each."""
     missing = [model for model in weights if model.fetch]
     if missing:
         listed = "; ".join(f"{model}: {model.fetch}" for model in missing)
         are = "are" if len(missing) > 1 else "is"
-        raise HarnessError(f"{len(missing)} of {len(weights)} sets of weights {are} not on this machine: {listed}")
+        raise Lacking(f"{len(missing)} of {len(weights)} sets of weights {are} not on this machine: {listed}")
 
 
 def remark(weights: Sequence[Weights]) -> str:

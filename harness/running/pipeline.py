@@ -8,7 +8,7 @@ from functools import partial
 from typing import Any
 
 from harness.contracts import KeepsModels
-from harness.errors import HarnessError
+from harness.errors import HarnessError, Lacking
 from harness.records import Problem
 from harness.results.rows import Row
 from harness.stages import audit as audits
@@ -26,8 +26,9 @@ from harness.store.checksums import BadShard
 from harness.store.stage import Stage
 from harness.system.progress import Progress
 
-from . import older_pools, score
+from . import assumed, older_pools, score
 from .config import RunConfig
+from .context import make_context
 from .importing import bring_in
 from .plan import Plan
 from .planning import make_plan
@@ -42,6 +43,7 @@ def run(
     The failures are selector -> one line.
     `scored(row)` is called with each row as it is made.
     """
+    assumed.ask_before_fetching(config, progress)
     plan = make_plan(config, progress)
     plan.begin()
     get_pool(plan, progress)
@@ -85,9 +87,13 @@ def get_pool(plan: Plan, progress: Progress) -> None:
 def dry_run(config: RunConfig, progress: Progress) -> list[dict[str, Any]]:
     """Return for each stage of a run how many problems the store has ("there") and lacks ("to_make"), and its key.
 
-    The costs are shown too, for which a short probe may be sampled; nothing is stored.
+    The costs are shown too, for which a short probe may be sampled; nothing is stored. Where libraries, data or weights
+    are not on this machine, the costs are computed from what is known, and counts and keys of stages may be None.
     """
-    plan = make_plan(config, progress)
+    try:
+        plan = make_plan(config, progress)
+    except Lacking as failure:
+        return assumed.rows(make_context(config, progress), failure)
     progress.say(str(preflight(plan)))
     stages = {"sample": plan.work.pool, "embed": plan.work.embeddings, "verify": plan.work.verdicts}
     stages |= {f"rank {selector}": plan.for_selector(selector).rankings for selector in config.selectors}

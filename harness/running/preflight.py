@@ -26,7 +26,7 @@ BYTES_A_TOKEN = 6  # in the store: compressed text and token ids
 LONG_S = 3600.0  # work of this time or more begins only with the user's consent
 MANY_RESPONSES, MANY_TOKENS = 20_000, 10_000_000  # so does more work than this, where the time is not known
 
-SHORTER = "--limit, --n and --max-tokens make it shorter"
+SHORTER = "--preset quick, --limit, --n and --max-tokens make it shorter"
 
 
 @dataclass(frozen=True)

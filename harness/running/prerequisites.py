@@ -6,10 +6,11 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from harness.contracts import Identified, NamesWeights, NeedsLibraries, Selector
-from harness.errors import HarnessError
+from harness.errors import HarnessError, Lacking
 from harness.plugin_system import licences
 from harness.store.stage import Stage
 from harness.system import extras
+from harness.task import Task
 
 from .context import Context
 from .plan import Plan
@@ -41,16 +42,17 @@ def users(plan: Plan) -> dict[str, Any]:
 
 def together(first: HarnessError, context: Context, selectors: Mapping[str, Selector]) -> HarnessError:
     """An error that says what else stands in the way of a run whose planning failed; `first` itself if nothing does."""
-    faults = [str(first)]
+    faults = {str(first): first}
     for check in _checks(context, selectors):
         try:
             check()
         except HarnessError as failure:
-            faults += [str(failure)] * (str(failure) not in faults)
+            faults.setdefault(str(failure), failure)
     if len(faults) == 1:
         return first
     listed = "; ".join(f"({number}) {fault}" for number, fault in enumerate(faults, 1))
-    return HarnessError(f"{len(faults)} things stand in the way: {listed}")
+    kind = Lacking if all(isinstance(fault, Lacking) for fault in faults.values()) else HarnessError
+    return kind(f"{len(faults)} things stand in the way: {listed}")
 
 
 def _checks(context: Context, selectors: Mapping[str, Selector]) -> Iterator[Check]:
@@ -72,4 +74,11 @@ def _checks(context: Context, selectors: Mapping[str, Selector]) -> Iterator[Che
         split = config.split or task.default_split("")[0]
         yield lambda: list(task.problems(split))
     if task and not config.pool and not isinstance(task, NamesWeights):
-        yield lambda: task.check(unsafe_exec=config.unsafe_exec)
+        yield lambda: _check_grader(task, config.unsafe_exec)
+
+
+def _check_grader(task: Task, unsafe_exec: bool) -> None:
+    try:
+        task.check(unsafe_exec=unsafe_exec)
+    except HarnessError as failure:
+        raise Lacking(str(failure)) from failure

@@ -52,6 +52,15 @@ class Checkpoint:
         """Whether the tokenizer has a chat template; those of base models have none."""
         return self._files.has_template
 
+    def to_fetch(self) -> str:
+        """Return what has to be downloaded first; "" if nothing."""
+        return "" if self._files.is_here or self.local else f"the weights of {self.name}"
+
+    @property
+    def parameter_count(self) -> float | None:
+        """About how many parameters the model has, before its weights are there; None: unknown."""
+        return self._files.parameter_count
+
     @cached_property
     def _files(self) -> ModelFiles:
         return ModelFiles(self.location, self._requested_revision or "main", self.local)

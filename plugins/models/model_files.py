@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ctypes
 import json
+import re
 from functools import cached_property
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -14,7 +15,7 @@ from typing import Any
 
 from harness import HarnessError
 
-from .model_location import Location
+from .model_location import WEIGHTS, Location
 
 CONFIG, TOKENIZER_CONFIG = "config.json", "tokenizer_config.json"
 TEMPLATES = ("chat_template.jinja", "chat_template.json", "additional_chat_templates/default.jinja")
@@ -42,6 +43,25 @@ class ModelFiles:
         config = next((config[name] for name in ("text_config", "llm_config") if config.get(name)), config)
         stored = config.get("dtype") or config.get("torch_dtype") or self._json(CONFIG).get("torch_dtype")
         return str(stored).removeprefix("torch.") if stored else None
+
+    @property
+    def is_here(self) -> bool:
+        """Whether the model is in a folder, or its config in the hub's cache, where its other files mostly are too."""
+        if self._location.folder:
+            return True
+        from huggingface_hub import try_to_load_from_cache
+
+        return isinstance(try_to_load_from_cache(self._location.name, CONFIG, revision=self._revision), str)
+
+    @property
+    def parameter_count(self) -> float | None:
+        """About how many parameters the model has: by the size of its weights, or by a name such as Qwen2.5-0.5B."""
+        folder = self._location.folder
+        if folder:
+            weights = sum(path.stat().st_size for pattern in WEIGHTS for path in folder.glob(pattern))
+            return weights / (4 if self.dtype == "float32" else 2)
+        named = re.findall(r"(?<![0-9.])([0-9]+(?:\.[0-9]+)?)([MB])(?![A-Za-z])", self._location.name, re.IGNORECASE)
+        return float(named[-1][0]) * {"m": 1e6, "b": 1e9}[named[-1][1].lower()] if named else None
 
     @cached_property
     def has_template(self) -> bool:

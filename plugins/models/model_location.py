@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from harness import HarnessError
-from harness.errors import did_you_mean
+from harness.errors import Lacking, did_you_mean
 
 from .file_hashes import file_hashes
 
@@ -133,7 +133,7 @@ def _files(folder: Path, patterns: tuple[str, ...] | list[str]) -> list[Path]:
 
 @contextmanager
 def one_line_errors(location: Location) -> Iterator[None]:
-    """Turn exceptions of `from_pretrained` (model missing, unreachable, broken or unknown) into a HarnessError."""
+    """Turn exceptions of `from_pretrained` into a HarnessError; Lacking if the hub is out of reach."""
     from safetensors import SafetensorError
 
     try:
@@ -149,7 +149,8 @@ def one_line_errors(location: Location) -> Iterator[None]:
         elif "not a valid model identifier" in reason or "Repo id must be" in reason:
             message = f"model {location.name!r} is not embedded, not a folder here, and not on the hub (or private)"
         elif isinstance(failure, OSError):
-            message = f"model {location.name!r} cannot be fetched (offline?): give a local folder"
+            missing = f"model {location.name!r} cannot be fetched (offline?): give a local folder"
+            raise Lacking(missing) from failure
         else:
             message = f"model {location.name!r} cannot be loaded: {reason}"
         raise HarnessError(message) from failure

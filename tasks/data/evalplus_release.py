@@ -16,6 +16,7 @@ from typing import Any
 import platformdirs
 
 from harness import HarnessError, Problem
+from harness.errors import Lacking
 from harness.system.files import write_atomically
 
 from .sources import Row
@@ -55,7 +56,7 @@ def downloaded(task: str, release: Release) -> Path:
     try:
         content = path.read_bytes() if path.exists() else _fetched(release.url)
     except (OSError, EOFError, ValueError, zlib.error, HTTPException) as failure:
-        raise HarnessError(
+        raise Lacking(
             f"{task}: {release.url} is not on this machine and could not be downloaded ({failure}): "
             f"give the file with --data FILE"
         ) from failure

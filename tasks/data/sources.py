@@ -26,6 +26,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from harness import HarnessError, Problem
+from harness.errors import Lacking
 from harness.system.hub_access import hub_is_out_of_reach
 from harness.system.json_lines import beginning, read_lines
 
@@ -332,9 +333,9 @@ def _cached_builder(hub: Hub, config: str | None) -> Any:
     return builder
 
 
-def _out_of_reach(hub: Hub, reason: str) -> HarnessError:
+def _out_of_reach(hub: Hub, reason: str) -> Lacking:
     """Return the error that says which data are missing, why, and what to give instead."""
-    return HarnessError(
+    return Lacking(
         f"{hub.task}: dataset {hub.repo} (revision {hub.revision}) is not on this machine, and {reason}: "
         f"give {hub.instead}"
     )

@@ -26,6 +26,7 @@ from harness_plugins.models.checkpoint import Checkpoint, quiet
 from harness_plugins.models.model_files import device_kind
 from harness_plugins.models.model_location import locate
 
+from ..on_checkpoint import OnCheckpoint
 from ..row_chunks import Chunks
 from ..sampled_rows import SampledRows, Start, joined, require_known
 from .padding import fed_rows, left_padded, padded
@@ -52,7 +53,7 @@ def register_engines(register: Register) -> None:
 
 
 @dataclass(eq=False)
-class Transformers:
+class Transformers(OnCheckpoint):
     """A causal language model of the transformers library.
 
     model      a hub id, a folder, or an embedded model's name; None: Qwen2.5-Instruct, 0.5B on a CPU, 7B on a GPU
@@ -83,21 +84,15 @@ class Transformers:
 
     @cached_property
     def _checkpoint(self) -> Checkpoint:
-        model = DEFAULT_MODEL[device_kind(self.device)] if self.model is None else self.model
+        model = DEFAULT_MODEL[self._device] if self.model is None else self.model
         location = locate(model)
         if location.folder is not None and self.revision is not None:
             raise HarnessError(f"transformers: {model} is a folder, which has no revision {self.revision!r}")
         return Checkpoint(location, self.device, self.dtype, self.revision)
 
     @property
-    def name(self) -> str:
-        """The model's name as tables show it: hub id, folder's name, or embedded name."""
-        return self._checkpoint.name
-
-    @property
-    def chats(self) -> bool:
-        """Whether the tokenizer has a chat template; those of base models have none."""
-        return self._checkpoint.chats
+    def _device(self) -> str:
+        return device_kind(self.device)
 
     def identity(self) -> Mapping[str, Any]:
         """Model, revision (a hub commit, or a hash of a folder's content), dtype and engine; loads no weights."""

@@ -22,6 +22,7 @@ from harness.records import Floats, SampleRequest
 from harness_plugins.models.checkpoint import Checkpoint, device_kind
 from harness_plugins.models.model_location import locate
 
+from ..on_checkpoint import OnCheckpoint
 from ..sampled_rows import require_known
 from .child.harness_vllm.wire import Arrays, packed, unpacked
 from .child_process import ChildProcess, Died, Refusal
@@ -40,7 +41,7 @@ log = logging.getLogger("harness.vllm")
 
 
 @dataclass(eq=False)
-class Vllm:
+class Vllm(OnCheckpoint):
     """A causal language model in vLLM.
 
     model                   a hub id, a folder, or an embedded model's name; None: as of the `transformers` engine
@@ -96,18 +97,6 @@ class Vllm:
         if self.model is not None:
             _ = self._checkpoint  # a wrong path is an error now, not when sampling starts
 
-    # Identity and checks.
-
-    @property
-    def name(self) -> str:
-        """The model's name as tables show it: hub id, folder's name, or embedded name."""
-        return self._checkpoint.name
-
-    @property
-    def chats(self) -> bool:
-        """Whether the tokenizer brings a chat template; base models do not."""
-        return self._checkpoint.chats
-
     def identity(self) -> Mapping[str, Any]:
         """Model, revision (a hub commit, or a hash of a folder's content), dtype and engine.
 
@@ -121,10 +110,7 @@ class Vllm:
         return max(1, CALL * (self.max_num_seqs or SEQUENCES[self._device]) // n)
 
     def check(self, prompts: Sequence[Sequence[Message]], max_tokens: int) -> str:
-        """Raise HarnessError if max_tokens do not fit after the longest prompt (vLLM would cut), or if vLLM is missing.
-
-        Loads no model: the process that samples loads it, maybe not this one.
-        """
+        """Raise HarnessError if max_tokens do not fit after the longest prompt, or vLLM is missing. Loads no model."""
         if max_tokens < 1:
             raise HarnessError(f"vllm: --max-tokens must be >= 1, got {max_tokens}")
         longest = max((len(self._checkpoint.prompt_ids(prompt)) for prompt in prompts), default=0)

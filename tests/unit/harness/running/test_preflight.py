@@ -120,7 +120,7 @@ GRID = "--selector shuffle --grid sampler=vanilla+low-temp --data 160"  # half a
 def test_a_long_run_is_not_begun_where_nobody_can_be_asked(toy, tmp_path, way):
     line = refused(toy(*MINUTES, *way.split()), tmp_path)
     assert "not begun, since it takes at most about " in line
-    assert "--limit, --n and --max-tokens make it shorter" in line
+    assert "--preset quick, --limit, --n and --max-tokens make it shorter" in line
 
 
 def test_what_nobody_can_estimate_is_counted(toy, tmp_path):
