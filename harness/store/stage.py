@@ -29,6 +29,7 @@ from typing import Any
 from harness.records import Problem
 from harness.system.files import disk_errors, write_atomically
 
+from . import in_use
 from .keys import digest, shard_name
 from .versions import versioned
 
@@ -43,7 +44,11 @@ class Stage:
     inputs: Mapping[str, Any]
 
     def begin(self) -> None:
-        """Create the folder and its manifest, and remove temporary files that killed writers left."""
+        """Create the folder and its manifest, and remove temporary files that killed writers left.
+
+        From now on this process uses the store (`in_use`).
+        """
+        in_use.use(self.folder.parents[1])
         manifest = self.folder / "manifest.json"
         with disk_errors(manifest):
             if not manifest.exists():

@@ -1,0 +1,1 @@
+"""`harness store`: what a store holds, and what of it can be deleted."""

@@ -1,0 +1,48 @@
+"""`harness store list|prune`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from harness import hookimpl
+from harness.hookspecs import Register
+from harness.plugin_system.command_options import Json, StoreDir, resumable, show
+
+store_app = typer.Typer(
+    help="The store: what it holds, and what no cell uses.", no_args_is_help=True, rich_markup_mode=None
+)
+
+
+@hookimpl
+def register_commands(register: Register) -> None:
+    """Register the group `harness store`."""
+    register("store", "harness_plugins.store_tools.commands:store_app")
+
+
+@store_app.command("list")
+def list_(store: StoreDir = Path("runs"), as_json: Json = False) -> None:
+    """Sizes by task, model and stage, what of it no cell uses, and when it was last used."""
+    from . import listing, tables
+
+    show(listing.listing(store), as_json, tables.listing)
+
+
+@store_app.command()
+def prune(
+    store: StoreDir = Path("runs"),
+    pools: Annotated[
+        bool, typer.Option("--pools", help="Also what cost money to make: responses that no cell uses.")
+    ] = False,
+    yes: Annotated[bool, typer.Option("--yes", help="Delete it; without this it is only listed.")] = False,
+    as_json: Json = False,
+) -> None:
+    """List what no cell uses and the next run can make again; with --yes delete it."""
+    from harness.system.progress import Progress
+
+    from . import pruning, tables
+
+    with resumable("what is deleted is deleted; the same command deletes the rest"):
+        show(pruning.prune(store, pools, yes, Progress()), as_json, tables.pruned)

@@ -1,0 +1,171 @@
+"""Which stages of a store its cells need, which can be made again, and which cost money to make.
+
+A cell names the pool, vectors, verdicts and ranking that it was made from. Its next run also reads audits and counts of
+the chance level of these verdicts, and it may make vectors that no selector read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from harness.errors import HarnessError
+from harness.results import cells, stopping_times
+from harness.results.stored_cells import key_of
+from harness.store.json_files import read_json
+from harness.store.keys import canonical_json
+
+from .contents import Stage
+
+NEEDED, AGAIN, COSTLY = "needed", "can be made again", "cost money"
+GRADING = ("pool", "task", "grader", "code")  # what verdicts, audits and counts of the chance level have in common
+
+
+@dataclass(frozen=True)
+class Needs:
+    """What cells, sequences and RL evaluations need.
+
+    keys        (kind, key) of each stage that a cell names
+    gradings    of the verdicts that cells name: their `GRADING`
+    bare        pools whose vectors a run may make without naming them: its selector reads none
+    evaluated   pools of `harness rl eval`
+    sequences   the inputs of each run --until-correct
+    labels      pool -> task and model, as tables name them
+    """
+
+    keys: set[tuple[str, str]] = field(default_factory=set)
+    gradings: set[str] = field(default_factory=set)
+    bare: set[str] = field(default_factory=set)
+    evaluated: set[str] = field(default_factory=set)
+    sequences: set[str] = field(default_factory=set)
+    labels: dict[str, tuple[str, str]] = field(default_factory=dict)
+
+
+def needs_of(root: Path) -> Needs:
+    """Read every cell, sequence and RL evaluation of a store; HarnessError if one cannot be read."""
+    needs = Needs()
+    for path in cells.files([_readable(root / "cells")]):
+        _add_cell(needs, cells.read(path))
+    for path in sorted(_readable(root / stopping_times.FOLDER).glob("*.json")):
+        needs.sequences.add(_fixed(stopping_times.read(path)["inputs"]))
+    for path in sorted(_readable(root / "rl").rglob("rl-eval.json")):
+        needs.evaluated.update(_evaluated(path))
+    for path in root.glob("cells/*.damaged*"):
+        raise HarnessError(f"store: {path} is damaged, and nobody knows what it needs: run it again, then delete it")
+    return needs
+
+
+def _readable(folder: Path) -> Path:
+    """The folder; HarnessError if it is there and cannot be listed, since what it needs would then be unknown."""
+    try:
+        if folder.is_symlink() or folder.exists():
+            next(folder.iterdir(), None)
+    except OSError as failure:
+        raise HarnessError(f"store: {folder} cannot be read ({failure.strerror})") from None
+    return folder
+
+
+def _add_cell(needs: Needs, cell: Mapping[str, Any]) -> None:
+    for kind in ("pool", "embedding", "verdict", "ranking"):
+        if key := key_of(cell, kind):
+            needs.keys.add((kind, key))
+    pool = str(key_of(cell, "pool"))
+    needs.labels.setdefault(pool, (str(cell["labels"]["task"]), str(cell["labels"]["model"])))
+    needs.gradings.add(_grading({"pool": pool, **cell["inputs"]["verdict"]}))
+    if not key_of(cell, "embedding"):
+        needs.bare.add(pool)
+
+
+def _evaluated(path: Path) -> list[str]:
+    try:
+        return [str(policy["pool"]) for policy in read_json(path)["policies"]]
+    except (KeyError, TypeError):
+        raise HarnessError(f"store: {path} is no evaluation of `harness rl eval`: move it elsewhere") from None
+
+
+def _grading(inputs: Mapping[str, Any]) -> str:
+    return canonical_json([inputs.get(name) for name in GRADING])
+
+
+def _fixed(inputs: Mapping[str, Any]) -> str:
+    """The inputs of a sequence, which its responses and its verdicts share but for the version of the code."""
+    return canonical_json({name: value for name, value in inputs.items() if name != "stage_version"})
+
+
+# Stages by what is needed.
+
+
+def states_of(root: Path, stages: Sequence[Stage], needs: Needs) -> dict[Path, str]:
+    """Return for each stage's folder NEEDED, or AGAIN if the next run can make it again, or COSTLY."""
+    newest = _newest(stages, needs)
+    states = {each.folder: _state(each, needs, newest) for each in stages}
+    pools = {key for kind, key in needs.keys if kind == "pool"} | needs.evaluated
+    problems = _stems(root / "pool" / key for key in pools)
+    for each in stages:
+        if each.kind == "measure" and problems & _stems([each.folder]):
+            states[each.folder] = NEEDED
+        elif each.kind == "embedding" and states[each.folder] == AGAIN and _is_of_unused_pool(root, each, needs):
+            states[each.folder] = COSTLY
+    return states
+
+
+def _state(stage: Stage, needs: Needs, newest: set[Path]) -> str:
+    if (stage.kind, stage.key) in needs.keys or stage.folder in newest or _is_read(stage, needs):
+        return NEEDED
+    return COSTLY if stage.kind in ("pool", "sequence", "stopped", "measure") else AGAIN
+
+
+def _is_read(stage: Stage, needs: Needs) -> bool:
+    """Whether a rerun reads the stage although no cell names it."""
+    if stage.kind == "pool":
+        return stage.key in needs.evaluated
+    if stage.kind in ("sequence", "stopped"):
+        return _fixed(stage.inputs) in needs.sequences
+    if stage.kind in ("verdict", "audit", "chance"):
+        evaluated = stage.inputs.get("pool") in needs.evaluated
+        return evaluated or (stage.kind != "verdict" and _grading(stage.inputs) in needs.gradings)
+    return False
+
+
+def _newest(stages: Iterable[Stage], needs: Needs) -> set[Path]:
+    """Stages that no cell names, but that a run of today would use: the newest of each group of alike ones.
+
+    These are the cache of verdicts of each task's data, and the vectors by each embedder of pools in `needs.bare`.
+    """
+
+    def vectors_of(stage: Stage) -> Hashable:
+        embedder = stage.inputs.get("embedder") or {}
+        names = ("pool", "dim", "projection_seed")
+        return canonical_json(
+            [*(stage.inputs.get(name) for name in names), embedder.get("name"), embedder.get("params")]
+        )
+
+    caches = [stage for stage in stages if stage.kind == "graded"]
+    pools = needs.bare | needs.evaluated
+    vectors = [stage for stage in stages if stage.kind == "embedding" and stage.inputs.get("pool") in pools]
+    return {
+        *_last_made(caches, lambda stage: canonical_json([stage.inputs.get("task"), stage.inputs.get("revision")])),
+        *_last_made(vectors, vectors_of),
+    }
+
+
+def _last_made(stages: Iterable[Stage], group: Callable[[Stage], Hashable]) -> Iterator[Path]:
+    latest: dict[Hashable, Stage] = {}
+    for stage in stages:
+        other = latest.setdefault(group(stage), stage)
+        if stage.made > other.made:
+            latest[group(stage)] = stage
+    return (stage.folder for stage in latest.values())
+
+
+def _is_of_unused_pool(root: Path, stage: Stage, needs: Needs) -> bool:
+    """Whether these are hidden states that came with the responses of a pool that no cell uses yet."""
+    pool = str(stage.inputs.get("pool"))
+    return "engine" in stage.inputs and ("pool", pool) not in needs.keys and (root / "pool" / pool).is_dir()
+
+
+def _stems(folders: Iterable[Path]) -> set[str]:
+    """The names of the problems with a shard in one of these folders."""
+    return {path.stem for folder in folders for path in folder.glob("*.parquet")}
