@@ -26,7 +26,7 @@ ORDER = ("ranking", "chance", "audit", "verdict", "graded", "embedding", "measur
 def prune(root: Path, pools: bool, yes: bool, progress: Progress) -> dict[str, Any]:
     """List what no cell needs, and delete it if `yes`; HarnessError if that is not known, or the store is in use.
 
-    pools  also what cost money: pools and sequences without a cell or record, their hidden states, measurements
+    pools  also what is costly: unused pools and sequences, their hidden states, measurements, what came from a file
 
     Return a dict:
     store    the store's folder

@@ -29,9 +29,9 @@ def listing(value: Mapping[str, Any]) -> None:
     put(f"{value['store']}: {_amount(rows)}")
     again, costly = _sum(rows, "made_again"), _sum(rows, "costly")
     if again:
-        put(f"unused, and made again where needed: {size_text(again)} (`harness store prune`)")
+        put(f"unused, and made again if needed: {size_text(again)} (`harness store prune`)")
     if costly:
-        put(f"unused, but it cost money to make: {size_text(costly)} (`harness store prune --pools`)")
+        put(f"unused, but it cost money or came from a file: {size_text(costly)} (`prune --pools`)")
     if fault:
         put(f"what is unused is not known: {fault}")
     _put_others(value["others"], value["store"])
@@ -51,8 +51,8 @@ def pruned(value: Mapping[str, Any]) -> None:
     else:
         put("nothing to delete" + (": cells use all that is made again" if kept else ": cells use all of it"))
     if kept:
-        put(f"\nkept: {_amount(kept)} that cost money and have no cell yet.")
-        put("A run that was killed goes on from them. --pools deletes them too:")
+        put(f"\nkept: {_amount(kept)} that cost money or came from a file, and")
+        put("have no cell. A run that was killed goes on from them. --pools deletes them too:")
         for row in kept:
             put(
                 f"  {row['stage']} {row['key'][:8]} of {row['task']}, {_model(row['model'])}: {size_text(row['bytes'])}"

@@ -1,4 +1,4 @@
-"""Which stages of a store its cells need, which can be made again, and which cost money to make.
+"""Which stages of a store its cells need, which the next run can make again, and which are costly.
 
 A cell names the pool, vectors, verdicts and ranking that it was made from. Its next run also reads audits and counts of
 the chance level of these verdicts, and it may make vectors that no selector read.
@@ -19,7 +19,7 @@ from harness.store.keys import canonical_json
 
 from .contents import Stage
 
-NEEDED, AGAIN, COSTLY = "needed", "can be made again", "cost money"
+NEEDED, AGAIN, COSTLY = "needed", "can be made again", "cost money or came from a file"
 GRADING = ("pool", "task", "grader", "code")  # what verdicts, audits and counts of the chance level have in common
 
 
@@ -106,7 +106,7 @@ def states_of(root: Path, stages: Sequence[Stage], needs: Needs) -> dict[Path, s
     for each in stages:
         if each.kind == "measure" and problems & _stems([each.folder]):
             states[each.folder] = NEEDED
-        elif each.kind == "embedding" and states[each.folder] == AGAIN and _is_of_unused_pool(root, each, needs):
+        elif states[each.folder] == AGAIN and _is_costly(root, each, needs):
             states[each.folder] = COSTLY
     return states
 
@@ -160,10 +160,12 @@ def _last_made(stages: Iterable[Stage], group: Callable[[Stage], Hashable]) -> I
     return (stage.folder for stage in latest.values())
 
 
-def _is_of_unused_pool(root: Path, stage: Stage, needs: Needs) -> bool:
-    """Whether these are hidden states that came with the responses of a pool that no cell uses yet."""
+def _is_costly(root: Path, stage: Stage, needs: Needs) -> bool:
+    """Whether vectors or verdicts came from a file, or with the responses of a pool that no cell uses yet."""
     pool = str(stage.inputs.get("pool"))
-    return "engine" in stage.inputs and ("pool", pool) not in needs.keys and (root / "pool" / pool).is_dir()
+    hidden = stage.kind == "embedding" and "engine" in stage.inputs
+    is_used_or_gone = ("pool", pool) in needs.keys or not (root / "pool" / pool).is_dir()
+    return bool(stage.inputs.get("given")) or (hidden and not is_used_or_gone)
 
 
 def _stems(folders: Iterable[Path]) -> set[str]:
