@@ -10,9 +10,6 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from harness.errors import HarnessError
-from harness.results import cells, stopping_times
-
 from . import contents, usage
 from .contents import Stage
 from .usage import AGAIN, COSTLY, Needs
@@ -43,23 +40,19 @@ def listing(root: Path) -> dict[str, Any]:
     fault    why it is not known what cells use; "" if it is known
     """
     contents.require_store(root)
-    stages, needs, states, fault = list(contents.stages(root)), Needs(), {}, ""
-    try:
-        needs = usage.needs_of(root)
-        states = usage.states_of(root, stages, needs)
-    except HarnessError as failure:
-        fault = str(failure)
+    stages, needs = list(contents.stages(root)), usage.needs_of(root)
+    states = {} if needs.faults else usage.states_of(root, stages, needs)
     labels = labels_of(stages, needs)
     parts = [
         Part(*labels[each.folder], each.kind, each.files, each.size, each.last_used, states.get(each.folder, ""))
         for each in stages
     ]
-    parts += [*_records(root), *_rl_runs(root)]
+    parts += [*_records(root, needs), *_rl_runs(root)]
     others = [
         {"path": str(path), "bytes": contents.size_below(path)[1]}
         for path in contents.others(root, {each.folder for each in stages})
     ]
-    return {"store": str(root), "rows": _rows(parts), "others": others, "fault": fault}
+    return {"store": str(root), "rows": _rows(parts), "others": others, "fault": next(iter(needs.faults), "")}
 
 
 def _rows(parts: Sequence[Part]) -> list[dict[str, Any]]:
@@ -102,29 +95,26 @@ def _labels(stage: Stage, pools: Mapping[str, tuple[str, str]], needs: Needs) ->
     if stage.kind in ("graded", "measure"):
         return str(stage.inputs.get("task") or ALL), ALL
     pool = str(stage.inputs.get("pool"))
-    return pools.get(pool) or needs.labels.get(pool, (UNKNOWN, UNKNOWN))
+    return pools.get(pool) or needs.pools.get(pool, (UNKNOWN, UNKNOWN))
 
 
 def _pool_labels(key: str, inputs: Mapping[str, Any], needs: Needs) -> tuple[str, str]:
     task, engine = inputs.get("task"), inputs.get("engine")
     task = task.get("name") if isinstance(task, dict) else task
     model = engine.get("model") if isinstance(engine, dict) else None
-    from_cell = needs.labels.get(key, (UNKNOWN, UNKNOWN))
+    from_cell = needs.pools.get(key, (UNKNOWN, UNKNOWN))
     return str(task or from_cell[0]), str(model or from_cell[1])
 
 
 # What is no stage.
 
 
-def _records(root: Path) -> Iterator[Part]:
-    for kind, read in (("cells", cells.read), (stopping_times.FOLDER, stopping_times.read)):
+def _records(root: Path, needs: Needs) -> Iterator[Part]:
+    for kind in contents.RECORDS:
         for entry in contents.entries(root / kind):
             if contents.is_record(entry):
-                about, task, model = entry.stat(follow_symlinks=False), UNKNOWN, UNKNOWN
-                with suppress(HarnessError):
-                    labels = read(Path(entry.path))["labels"]
-                    task, model = str(labels["task"]), str(labels["model"])
-                yield Part(task, model, kind, 1, about.st_size, about.st_mtime)
+                about, labels = entry.stat(follow_symlinks=False), needs.records.get(Path(entry.path))
+                yield Part(*(labels or (UNKNOWN, UNKNOWN)), kind, 1, about.st_size, about.st_mtime)
 
 
 def _rl_runs(root: Path) -> Iterator[Part]:

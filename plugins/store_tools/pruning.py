@@ -11,6 +11,7 @@ from contextlib import nullcontext, suppress
 from pathlib import Path
 from typing import Any
 
+from harness.errors import HarnessError
 from harness.store import in_use
 from harness.system.files import disk_errors
 from harness.system.progress import Progress
@@ -38,6 +39,8 @@ def prune(root: Path, pools: bool, yes: bool, progress: Progress) -> dict[str, A
     with in_use.alone(root, "store prune") if yes else nullcontext():
         stages = sorted(contents.stages(root), key=lambda stage: (ORDER.index(stage.kind), stage.key))
         needs = usage.needs_of(root)
+        for fault in needs.faults:
+            raise HarnessError(f"{fault}; so it is not known what can be deleted")
         states, labels = usage.states_of(root, stages, needs), listing.labels_of(stages, needs)
         unused = [stage for stage in stages if states[stage.folder] in (AGAIN, COSTLY)]
         if yes and (going := [stage for stage in unused if pools or states[stage.folder] == AGAIN]):
@@ -54,7 +57,7 @@ def prune(root: Path, pools: bool, yes: bool, progress: Progress) -> dict[str, A
             "costly": states[stage.folder] == COSTLY,
             "goes": pools or states[stage.folder] == AGAIN,
         }
-        for stage in unused
+        for stage in sorted(unused, key=lambda stage: labels[stage.folder])
     ]
     return {"store": str(root), "deleted": yes, "rows": rows}
 

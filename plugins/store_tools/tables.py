@@ -1,15 +1,15 @@
-"""What `harness store` prints: tables that fit 80 columns."""
+"""What `harness store` prints: lines that fit 80 columns."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
+from itertools import groupby
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
-from rich.table import Table
-
-from harness.system.console import plain_table, put, text
+from harness.system.console import put
 
 OTHERS = 5  # files that are not the store's own, by name; --json has all
 UNITS = (("d", 86400), ("h", 3600), ("min", 60))
@@ -17,16 +17,15 @@ UNITS = (("d", 86400), ("h", 3600), ("min", 60))
 
 def listing(value: Mapping[str, Any]) -> None:
     """Print what `listing.listing` returned."""
-    rows, fault, before = value["rows"], value["fault"], ("", "")
-    table = _table(["task", "model", "stage"], ["size", "unused", "last used"])
-    for row in rows:
-        labels, unused = (row["task"], _model(row["model"])), row["made_again"] + row["costly"]
-        sizes = size_text(row["bytes"]), "?" if fault else size_text(unused) if unused else "-"
-        repeats = labels == before
-        table.add_row(*([""] * 2 if repeats else map(text, labels)), row["stage"], *sizes, _age(row["last_used"]))
-        before = labels
-    put(table)
-    put(f"{value['store']}: {_amount(rows)}")
+    rows, fault = value["rows"], value["fault"]
+    put(_line("", "size", "unused", "last used"))
+    for title, group in _by_labels(rows):
+        put(title)
+        for row in group:
+            unused = row["made_again"] + row["costly"]
+            shown = "?" if fault else size_text(unused) if unused else "-"
+            put(_line(row["stage"], size_text(row["bytes"]), shown, _age(row["last_used"])))
+    put(f"\n{value['store']}: {_amount(rows)}")
     again, costly = _sum(rows, "made_again"), _sum(rows, "costly")
     if again:
         put(f"unused, and made again if needed: {size_text(again)} (`harness store prune`)")
@@ -41,31 +40,33 @@ def pruned(value: Mapping[str, Any]) -> None:
     """Print what `pruning.prune` returned."""
     rows, deleted = value["rows"], value["deleted"]
     going, kept = [row for row in rows if row["goes"]], [row for row in rows if not row["goes"]]
-    table = _table(["task", "model", "stage", "key"], ["size", "last used"])
-    for row in going:
-        labels = row["task"], _model(row["model"]), row["stage"], row["key"][:8]
-        table.add_row(*map(text, labels), size_text(row["bytes"]), _age(row["last_used"]))
     if going:
-        put(table)
+        _put_folders(going)
         put(f"deleted: {_amount(going)}" if deleted else f"--yes deletes this: {_amount(going)}")
     else:
         put("nothing to delete" + (": cells use all that is made again" if kept else ": cells use all of it"))
     if kept:
-        put(f"\nkept: {_amount(kept)} that cost money or came from a file, and")
-        put("have no cell. A run that was killed goes on from them. --pools deletes them too:")
-        for row in kept:
-            put(
-                f"  {row['stage']} {row['key'][:8]} of {row['task']}, {_model(row['model'])}: {size_text(row['bytes'])}"
-            )
+        put("\nkept, because it cost money or came from a file (a run that was killed goes on")
+        put("from it); no cell uses it, and --pools deletes it too:")
+        _put_folders(kept)
 
 
-def _table(words: Sequence[str], numbers: Sequence[str]) -> Table:
-    table = plain_table()
-    for name in words:
-        table.add_column(name, overflow="fold")
-    for name in numbers:
-        table.add_column(name, justify="right", no_wrap=True)
-    return table
+def _put_folders(rows: Sequence[Mapping[str, Any]]) -> None:
+    put(_line("", "size", "key", "last used"))
+    for title, group in _by_labels(rows):
+        put(title)
+        for row in group:
+            put(_line(row["stage"], size_text(row["bytes"]), row["key"][:8], _age(row["last_used"])))
+
+
+def _line(stage: str, size: str, third: str, age: str) -> str:
+    return f"  {stage:<12}{size:>10}{third:>12}{age:>13}"
+
+
+def _by_labels(rows: Sequence[Mapping[str, Any]]) -> Iterator[tuple[str, Iterable[Mapping[str, Any]]]]:
+    """The rows of each task and model, with a title that names both."""
+    for (task, model), group in groupby(rows, key=itemgetter("task", "model")):
+        yield f"{'all tasks' if task == 'all' else task}, {'all models' if model == 'all' else _model(model)}", group
 
 
 def _put_others(others: Sequence[Mapping[str, Any]], root: str) -> None:

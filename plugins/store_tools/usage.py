@@ -6,6 +6,7 @@ the chance level of these verdicts, and it may make vectors that no selector rea
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -32,7 +33,9 @@ class Needs:
     bare        pools whose vectors a run may make without naming them: its selector reads none
     evaluated   pools of `harness rl eval`
     sequences   the inputs of each run --until-correct
-    labels      pool -> task and model, as tables name them
+    pools       pool -> task and model, as its cells name them
+    records     path of a cell or sequence -> task and model
+    faults      a line on each file that cannot be read: what it needs is not known
     """
 
     keys: set[tuple[str, str]] = field(default_factory=set)
@@ -40,47 +43,63 @@ class Needs:
     bare: set[str] = field(default_factory=set)
     evaluated: set[str] = field(default_factory=set)
     sequences: set[str] = field(default_factory=set)
-    labels: dict[str, tuple[str, str]] = field(default_factory=dict)
+    pools: dict[str, tuple[str, str]] = field(default_factory=dict)
+    records: dict[Path, tuple[str, str]] = field(default_factory=dict)
+    faults: list[str] = field(default_factory=list)
 
 
 def needs_of(root: Path) -> Needs:
-    """Read every cell, sequence and RL evaluation of a store; HarnessError if one cannot be read."""
+    """Read every cell, sequence and RL evaluation of a store."""
     needs = Needs()
-    for path in cells.files([_readable(root / "cells")]):
-        _add_cell(needs, cells.read(path))
-    for path in sorted(_readable(root / stopping_times.FOLDER).glob("*.json")):
-        needs.sequences.add(_fixed(stopping_times.read(path)["inputs"]))
-    for path in sorted(_readable(root / "rl").rglob("rl-eval.json")):
-        needs.evaluated.update(_evaluated(path))
-    for path in root.glob("cells/*.damaged*"):
-        raise HarnessError(f"store: {path} is damaged, and nobody knows what it needs: run it again, then delete it")
+    sequences, evaluations = root / stopping_times.FOLDER, root / "rl"
+    for folder, paths, add in (
+        (root / "cells", cells.files([root / "cells"]), _add_cell),
+        (root / "cells", sorted((root / "cells").rglob("*.json.damaged*")), _refuse),
+        (sequences, sorted(sequences.glob("*.json")), _add_sequence),
+        (evaluations, sorted(evaluations.rglob("rl-eval.json")), _add_evaluation),
+    ):
+        for path, add_ in ((folder, _require_readable), *((path, add) for path in paths)):
+            try:
+                add_(needs, path)
+            except HarnessError as failure:
+                needs.faults.append(str(failure))
     return needs
 
 
-def _readable(folder: Path) -> Path:
-    """The folder; HarnessError if it is there and cannot be listed, since what it needs would then be unknown."""
+def _require_readable(needs: Needs, folder: Path) -> None:
+    """HarnessError for a folder that is there and cannot be listed."""
     try:
-        if folder.is_symlink() or folder.exists():
-            next(folder.iterdir(), None)
+        if os.path.lexists(folder):
+            os.listdir(folder)
     except OSError as failure:
         raise HarnessError(f"store: {folder} cannot be read ({failure.strerror})") from None
-    return folder
 
 
-def _add_cell(needs: Needs, cell: Mapping[str, Any]) -> None:
+def _refuse(needs: Needs, path: Path) -> None:
+    raise HarnessError(f"store: {path} is damaged, and nobody knows what it needs: run it again, then delete it")
+
+
+def _add_cell(needs: Needs, path: Path) -> None:
+    cell = cells.read(path)
+    labels, pool = (str(cell["labels"]["task"]), str(cell["labels"]["model"])), str(key_of(cell, "pool"))
+    needs.records[path] = needs.pools[pool] = labels
     for kind in ("pool", "embedding", "verdict", "ranking"):
         if key := key_of(cell, kind):
             needs.keys.add((kind, key))
-    pool = str(key_of(cell, "pool"))
-    needs.labels.setdefault(pool, (str(cell["labels"]["task"]), str(cell["labels"]["model"])))
     needs.gradings.add(_grading({"pool": pool, **cell["inputs"]["verdict"]}))
     if not key_of(cell, "embedding"):
         needs.bare.add(pool)
 
 
-def _evaluated(path: Path) -> list[str]:
+def _add_sequence(needs: Needs, path: Path) -> None:
+    record = stopping_times.read(path)
+    needs.records[path] = str(record["labels"]["task"]), str(record["labels"]["model"])
+    needs.sequences.add(_fixed(record["inputs"]))
+
+
+def _add_evaluation(needs: Needs, path: Path) -> None:
     try:
-        return [str(policy["pool"]) for policy in read_json(path)["policies"]]
+        needs.evaluated.update(str(policy["pool"]) for policy in read_json(path)["policies"])
     except (KeyError, TypeError):
         raise HarnessError(f"store: {path} is no evaluation of `harness rl eval`: move it elsewhere") from None
 
