@@ -1,7 +1,7 @@
 """`harness store prune`: delete the stages that no cell needs.
 
-First goes what is made from pools, then pools. In a folder goes first what says that it is complete, and last the
-manifest: after a kill the next run makes what is missing, and the next `prune` deletes the rest.
+Responses go last. In a folder goes first what says that it is complete, and last the manifest. So after a kill the next
+run makes what is missing, and the next `prune` deletes the rest.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from .contents import MANIFEST, Stage
 from .usage import AGAIN, COSTLY
 
 FIRST, LAST = "index.json", MANIFEST  # a pool's index says that all of it is there
-ORDER = ("ranking", "chance", "audit", "verdict", "graded", "embedding", "measure", "stopped", "sequence", "pool")
+RESPONSES = ("pool", "sequence")  # deleted last: a shard that was made from a response says that it is there
 
 
 def prune(root: Path, pools: bool, yes: bool, progress: Progress) -> dict[str, Any]:
@@ -37,7 +37,7 @@ def prune(root: Path, pools: bool, yes: bool, progress: Progress) -> dict[str, A
     """
     contents.require_store(root)
     with in_use.alone(root, "store prune") if yes else nullcontext():
-        stages = sorted(contents.stages(root), key=lambda stage: (ORDER.index(stage.kind), stage.key))
+        stages = sorted(contents.stages(root), key=lambda stage: stage.kind in RESPONSES)
         needs = usage.needs_of(root)
         for fault in needs.faults:
             raise HarnessError(f"{fault}; so it is not known what can be deleted")

@@ -13,7 +13,10 @@ from support.paths import TOY
 from support.refusals import error_line
 from support.stores import contents
 
-FIXED = ("--engine", "toy", "--plugin", TOY, "--limit", "3", "--json")
+from harness.store.json_files import read_manifest
+from harness.store.stage import Store
+
+FIXED = ("--engine", "toy", "--plugin", TOY, "--limit", "2", "--json")
 KEYED = ("--task", "keyed", "--n", "4", "--audit", "--selector", "spread")
 GIVEN = [{"problem_id": str(i), "responses": ["a", "b", "c"], "correct": [i == 0, True, False]} for i in range(2)]
 
@@ -112,8 +115,8 @@ def test_without_yes_nothing_is_deleted_and_a_pool_without_a_cell_needs_pools(ru
     assert prune("--yes").rows["deleted"]
     assert {name.split("/")[0] for name in files_of(tmp_path / "runs")} == {"pool", "embedding", "graded"}
     resumed = run("--task", "colours", "--n", "3", "--selector", "spread")
-    assert "pool: reused for 3 of 3 problems" in resumed.err
-    assert "embeddings: reused for 3 of 3 problems" in resumed.err
+    assert "pool: reused for 2 of 2 problems" in resumed.err
+    assert "embeddings: reused for 2 of 2 problems" in resumed.err
 
 
 def test_what_came_from_a_file_goes_only_with_its_pool(prune, unused, tmp_path):
@@ -146,37 +149,46 @@ def test_a_cell_that_cannot_be_read_keeps_everything(prune, run, unused, tmp_pat
     assert "nobody knows what it needs" in error_line(prune("--yes", "--pools"))
 
 
+def test_the_newest_cache_of_a_tasks_verdicts_stays_and_older_ones_go(prune, run, tmp_path):
+    run("--task", "keyed", "--n", "3", "--selector", "spread")
+    [newest] = (tmp_path / "runs" / "graded").iterdir()
+    older = Store(tmp_path / "runs").stage("graded", {**read_manifest(newest), "code": "other"}, ".parquet")
+    older.begin()
+    os.utime(older.folder / "manifest.json", (0, 0))
+    assert [(row["stage"], row["key"]) for row in prune("--yes").rows["rows"]] == [("graded", older.key)]
+    assert list((tmp_path / "runs" / "graded").iterdir()) == [newest]
+
+
 def test_links_and_files_that_are_not_the_stores_own_stay(harness, prune, unused, tmp_path):
     store, outside = tmp_path / "runs", tmp_path / "outside"
     unused("--task", "colours", "--n", "3", "--selector", "spread")
-    [embedding], [ranking], [pool] = ((store / kind).iterdir() for kind in ("embedding", "ranking", "pool"))
-    shutil.move(embedding, outside)
-    embedding.symlink_to(outside)  # a folder of a stage
-    shard = max(ranking.glob("test_*.json"))
-    shutil.move(shard, tmp_path / "kept.json")
-    shard.symlink_to(tmp_path / "kept.json")  # one shard
-    (store / "audit").symlink_to(outside)  # all of a kind
+    [verdict], [ranking], [pool] = ((store / kind).iterdir() for kind in ("verdict", "ranking", "pool"))
+    links = [store / "embedding", verdict, max(ranking.glob("test_*.json"))]  # a kind, a stage, a shard
+    for number, path in enumerate(links):
+        outside.mkdir(exist_ok=True)
+        shutil.move(path, outside / str(number))
+        path.symlink_to(outside / str(number))
     others = [ranking / "notes.json", pool / "own.parquet", store / "readme", store / "pool" / "mine" / "a.parquet"]
     for path in others:
         path.parent.mkdir(exist_ok=True)
         path.write_text("mine")
     before = contents(outside)
-    assert prune("--yes", "--pools").code == 0
+    assert {row["stage"] for row in prune("--yes", "--pools").rows["rows"]} == {"ranking", "pool"}
     assert contents(outside) == before
-    assert (tmp_path / "kept.json").exists()
-    left = {embedding, shard, store / "audit", *others}
-    assert {path for path in store.rglob("*") if path.is_file() or path.is_symlink()} - {store / ".lock"} >= left
-    listed = {entry["path"] for entry in harness("store", "list", "--store", store, "--json").rows["others"]}
-    assert {str(store / "readme"), str(store / "audit"), str(embedding)} <= listed
-    assert {path.parts[-3] for path in store.glob("*/*/manifest.json")} == {"graded", "embedding"}  # a cache, a link
+    left = {path for path in store.rglob("*") if path.is_file() or path.is_symlink()}
+    cache = next(store.glob("graded/*/manifest.json"))
+    assert left == {*links, *others, cache, store / ".lock"}
+    listed = {Path(other["path"]) for other in harness("store", "list", "--store", store, "--json").rows["others"]}
+    assert listed == {*links[:2], ranking, pool, store / "readme", store / "pool" / "mine"}
 
 
-def test_a_prune_that_is_killed_at_any_file_leaves_what_the_next_run_completes(
-    monkeypatch, run, prune, unused, tmp_path
+@pytest.mark.parametrize("options", [("--selector", "in-order"), ("--task", "colours", "--until-correct")])
+def test_a_killed_prune_is_completed_by_the_next_and_the_next_run_makes_what_is_missing(
+    monkeypatch, run, prune, tmp_path, options
 ):
-    rows, unlink, store = run("--selector", "in-order").rows, Path.unlink, tmp_path / "runs"
-    for cell in store.glob("cells/*.json"):
-        cell.unlink()
+    rows, unlink, store = run(*options).rows, Path.unlink, tmp_path / "runs"
+    for path in [*store.glob("cells/*.json"), *store.glob("sequences/*.json")]:
+        path.unlink()
     total = sum(row["files"] for row in prune("--pools").rows["rows"])
     shutil.copytree(store, tmp_path / "whole")
     for most in range(total):
@@ -190,11 +202,17 @@ def test_a_prune_that_is_killed_at_any_file_leaves_what_the_next_run_completes(
         with monkeypatch.context() as patch:
             patch.setattr(Path, "unlink", killed)
             assert prune("--yes", "--pools").code == 130
-        assert run("--selector", "in-order").rows == rows, most
+        shutil.copytree(store, tmp_path / "killed")
+        assert run(*options).rows == rows, most
+        assert {path.stem for path in store.glob("stopped/*/*.*.*")} == {
+            path.stem for path in store.glob("sequence/*/*.*.*")
+        }, most
+        shutil.rmtree(store)
+        (tmp_path / "killed").rename(store)
+        assert prune("--yes", "--pools").code == 0
+        assert {name.split("/")[0] for name in files_of(store)} <= {"graded"}, most
         shutil.rmtree(store)
         shutil.copytree(tmp_path / "whole", store)
-    assert prune("--yes", "--pools").code == 0
-    assert {name.split("/")[0] for name in files_of(store)} == {"graded"}
 
 
 def test_a_store_that_another_process_uses_is_left_alone(prune, unused, tmp_path):
