@@ -21,7 +21,7 @@ from harness.stages.project import project
 from harness.stages.rank import how_many, rank_problems
 from harness.stages.verify import grade_problems
 from harness.stages.work import Work, batches, over
-from harness.store import missing_rows, shards
+from harness.store import in_use, missing_rows, shards
 from harness.store.checksums import BadShard
 from harness.store.stage import Stage
 from harness.system.progress import Progress
@@ -35,6 +35,7 @@ from .planning import make_plan
 from .preflight import SHORTER, preflight, require_consent
 
 
+@in_use.until_done
 def run(
     config: RunConfig, progress: Progress, scored: Callable[[Row], None] = lambda row: None
 ) -> tuple[list[Row], dict[str, str]]:

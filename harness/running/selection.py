@@ -30,7 +30,7 @@ from harness.stages.project import project
 from harness.stages.rank import centred, pool_of, ranking_named
 from harness.stages.verify import answers_of
 from harness.stages.work import import_libraries, one_thread, ranking_rng
-from harness.store import shards
+from harness.store import in_use, shards
 from harness.system.progress import Progress
 
 from . import prerequisites
@@ -70,6 +70,7 @@ class Chosen:
         return row | ({"names": [self.names[index] for index in self.order]} if any(self.names) else {})
 
 
+@in_use.until_done
 def select(request: SelectConfig, progress: Progress) -> list[Chosen]:
     """Choose k responses of every problem; return one `Chosen` per problem, in the order of the file.
 

@@ -25,7 +25,7 @@ from harness.results import stopping_times
 from harness.results.provenance import made_with
 from harness.stages.verify import graded
 from harness.stages.work import batches
-from harness.store import shards
+from harness.store import in_use, shards
 from harness.store.json_files import read_record, write_record
 from harness.store.keys import storable
 from harness.store.stage import Stage
@@ -50,6 +50,7 @@ class Sequences:
     stopped: Stage
 
 
+@in_use.until_done
 def run(config: RunConfig, progress: Progress) -> dict[str, Any]:
     """Run the config and return its row: share solved by budget, restricted means, their standard errors."""
     sequences = planned(config, progress)

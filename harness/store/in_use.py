@@ -1,28 +1,34 @@
 """Keep two processes apart of which one writes into a store and one deletes from it: a lock on STORE/.lock.
 
-A process that writes shards shares the lock until it ends (`use`); one that deletes holds it alone (`alone`). The
-kernel keeps the lock (flock), so a killed process leaves none. Where the lock's file cannot be opened, or the disk
+A process that writes shards shares the lock (`use`) until it ends, or until the function ends that it was called in
+(`until_done`); one that deletes holds it alone (`alone`). The kernel keeps the lock (flock), so a killed process leaves
+none. Where the lock's file cannot be opened, or the disk
 knows no locks, the store is used without one, and nothing is deleted from it.
 """
 
 from __future__ import annotations
 
 import fcntl
+import functools
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import ParamSpec, TypeVar
 
 from harness.errors import HarnessError
 
 NAME = ".lock"
 MOST = 8  # stores that a process shares at once; with one more it leaves the first
 
+P = ParamSpec("P")
+R = TypeVar("R")
+
 _held: dict[Path, int] = {}  # root of a store -> the descriptor by which this process shares its lock
 
 
 def use(root: Path) -> None:
-    """Share the store's lock until this process ends; HarnessError while another process deletes from the store."""
+    """Share the store's lock, as this module says; HarnessError while another process deletes from the store."""
     place = root.absolute()
     if _is_held(place):
         return
@@ -42,6 +48,21 @@ def use(root: Path) -> None:
     while len(_held) >= MOST:
         _leave(next(iter(_held)))
     _held[place] = descriptor
+
+
+def until_done(function: Callable[P, R]) -> Callable[P, R]:
+    """Decorate a function: what it shares is released when it ends. A notebook's process may live on for days."""
+
+    @functools.wraps(function)
+    def call(*args: P.args, **kwargs: P.kwargs) -> R:
+        before = set(_held)
+        try:
+            return function(*args, **kwargs)
+        finally:
+            for place in set(_held) - before:
+                _leave(place)
+
+    return call
 
 
 @contextmanager

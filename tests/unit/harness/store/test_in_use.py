@@ -34,6 +34,18 @@ def test_what_a_process_shares_itself_does_not_stop_it_from_deleting(tmp_path):
         pass
 
 
+def test_a_store_is_released_when_the_function_ends_that_used_it(tmp_path):
+    @in_use.until_done
+    def run(root):
+        in_use.use(tmp_path / "before")
+        in_use.use(root)
+        return descriptors()
+
+    in_use.use(tmp_path / "before")
+    before = descriptors()
+    assert (run(tmp_path), descriptors()) == (before + 1, before)
+
+
 def test_a_process_shares_a_store_once_and_only_the_last_few_stores(tmp_path):
     for number in range(2 * in_use.MOST):
         in_use.use(tmp_path / str(number))
