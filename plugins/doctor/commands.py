@@ -21,16 +21,16 @@ def register_commands(register: Register) -> None:
 
 def doctor(
     plugin: Plugin = None,
-    store: Annotated[Path | None, typer.Option(help="Check this store's files instead, every byte of them.")] = None,
+    store: Annotated[Path | None, typer.Option(help="Check every byte of this store's files, not the plugins.")] = None,
     repair: Annotated[
-        bool, typer.Option("--repair", help="With --store: delete what is made again, set aside what cost money.")
+        bool, typer.Option("--repair", help="With --store: delete damaged files that a run makes again, rename others.")
     ] = False,
     rekey: Annotated[
-        bool, typer.Option("--rekey", help="With --store: check and adopt what an older version wrote.")
+        bool, typer.Option("--rekey", help="With --store: check files of an older version, and give them checksums.")
     ] = False,
     as_json: Json = False,
 ) -> None:
-    """What is wrong with the installed plugins, or with a store, if anything; exit code 1 if so."""
+    """Say what is wrong with the installed plugins, or with the files of a store; exit code 1 if anything is."""
     from harness.plugin_system import catalogue
 
     from .tables import diagnosis

@@ -10,13 +10,19 @@ from harness.system.console import put
 
 
 def diagnosis(value: Mapping[str, Any]) -> None:
-    """Print a report of `catalogue.diagnosis`: how many plugins of each kind there are, and what is wrong with them."""
+    """Print a report of `catalogue.diagnosis`: what is installed, which tasks can be graded here, what is wrong."""
     counts = [f"{count} {kind if count == 1 else plural(kind)}" for kind, count in value["registered"].items()]
-    put("registered: " + ", ".join(counts))
+    put("installed: " + ", ".join(counts))
+    tasks: dict[str, list[str]] = {}
     for task, remark in value["graders"].items():
-        put(f"{task}: {remark}")
+        tasks.setdefault(remark, []).append(task)
+    if tasks:
+        put("\ngrading on this machine:")
+    for remark, names in tasks.items():
+        put(f"  {', '.join(names)}: {remark}")
     for fault in value["faults"]:
         put(f"\n{fault['fault']}")
         if fault["trace"]:
             put(fault["trace"].rstrip())
-    put(f"\n{len(value['faults'])} faults" if value["faults"] else "no faults")
+    faults = len(value["faults"])
+    put(f"\nfaults of plugins: {faults}" if faults else "\nno plugin has a fault")

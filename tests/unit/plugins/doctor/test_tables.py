@@ -1,0 +1,21 @@
+"""`harness doctor` in words: what is installed, where programs are graded, what is wrong."""
+
+from harness_plugins.doctor.tables import diagnosis
+
+
+def test_tasks_with_one_remark_share_a_line_and_faults_stand_last(capsys):
+    graders = {"one": "sandbox: bwrap", "two": "sandbox: bwrap", "three": "cannot grade on this machine: no weights"}
+    report = {"registered": {"task": 3, "report": 1}, "graders": graders, "faults": []}
+    diagnosis(report)
+    assert capsys.readouterr().out.splitlines() == [
+        "installed: 3 tasks, 1 report",
+        "",
+        "grading on this machine:",
+        "  one, two: sandbox: bwrap",
+        "  three: cannot grade on this machine: no weights",
+        "",
+        "no plugin has a fault",
+    ]
+    diagnosis({**report, "graders": {}, "faults": [{"fault": "task 'four' is broken", "trace": "Traceback\n"}]})
+    lines = ["", "task 'four' is broken", "Traceback", "", "faults of plugins: 1"]
+    assert capsys.readouterr().out.splitlines()[1:] == lines
