@@ -9,6 +9,7 @@
     STORE/chance/KEY/PROBLEM.json             how many gradings against other problems' references were correct
     STORE/ranking/KEY/PROBLEM.json            per trial the indices up to where they were pulled
     STORE/cells/KEY.json                      one cell: all values from which a row of the table is computed
+    STORE/.lock                               held by the processes that use the store (`in_use`)
 
 KEY is the hash of the canonical JSON of the inputs, which are in `manifest.json` beside the shards. A shard is written
 under a temporary name and then renamed, so it exists complete or not at all, and a killed run continues where it

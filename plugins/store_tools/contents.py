@@ -111,13 +111,12 @@ def others(root: Path, known: set[Path]) -> Iterator[Path]:
 
     known  the folders of the store's stages
     """
-    for entry in entries(root):
-        path = Path(entry.path)
-        if entry.is_symlink() or entry.name not in (*SUFFIXES, *RECORDS, "rl", in_use.NAME):
+    for path in sorted(root.iterdir()):  # the root itself may be a link
+        if path.is_symlink() or path.name not in (*SUFFIXES, *RECORDS, "rl", in_use.NAME):
             yield path
-        elif entry.name in RECORDS:
+        elif path.name in RECORDS:
             yield from (Path(each.path) for each in entries(path) if not is_record(each))
-        elif entry.name in SUFFIXES:
+        elif path.name in SUFFIXES:
             yield from _others_of_kind(path, known)
 
 

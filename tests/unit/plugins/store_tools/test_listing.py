@@ -86,6 +86,12 @@ def test_what_no_cell_uses_is_counted_apart_by_what_it_costs(listed, store):
     assert rows["parrot", "sequence"]["costly"] == 0
 
 
+def test_a_link_to_a_store_shows_what_the_store_does(harness, store, tmp_path):
+    (tmp_path / "link").symlink_to(store)
+    texts = [harness("store", "list", "--store", path, "--json").out for path in (store, tmp_path / "link")]
+    assert texts[1].replace(str(tmp_path / "link"), str(store)) == texts[0]
+
+
 def test_a_stage_was_last_used_when_a_shard_was_last_read_or_written(listed, store):
     for path in store.glob("pool/*/*"):
         os.utime(path, (1_600_000_000, 1_500_000_000))
