@@ -11,7 +11,7 @@ test: WORKERS := 3
 PYTEST = OMP_NUM_THREADS=1 $(BIN)/python -m pytest --numprocesses $(WORKERS) --dist loadfile --no-loadscope-reorder \
          $(if $(SEED),-p randomly --randomly-seed=$(SEED))
 
-.PHONY: run test test-all test-vllm test-verl test-ray test-models test-security coverage lint bench verl vllm esm clean
+.PHONY: run test test-all test-vllm test-verl test-ray test-models test-security coverage lint docs bench verl vllm esm clean
 
 # A short spin: two threads that share their cores with other work cost 3 times without it, an idle machine 10 %.
 run: export GOMP_SPINCOUNT ?= 1000
@@ -46,6 +46,9 @@ lint: .venv/test.stamp  ## format, lint, layers and types
 	$(BIN)/lint-imports --no-logo
 	$(BIN)/mypy
 
+docs: .venv/docs.stamp  ## the site, in build/site; a warning or a link to nothing is an error
+	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict
+
 bench: .venv/test.stamp  ## speed and memory, as ratios measured in one run
 	for bench in tests/bench/*.py; do echo "== $$bench"; OMP_NUM_THREADS=1 $(BIN)/python $$bench || exit 1; done
 
@@ -70,6 +73,10 @@ clean:
 
 .venv/test.stamp: .venv/run.stamp
 	$(PIP) --editable '.[test]'
+	@touch $@
+
+.venv/docs.stamp: .venv/run.stamp
+	$(PIP) --editable '.[docs]'
 	@touch $@
 
 .models/stamp: tests/support/smollm2.py | .venv/test.stamp

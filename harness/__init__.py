@@ -5,7 +5,7 @@ from .hookspecs import hookimpl
 from .records import Message, Pool, Problem, Responses, Sampler, SampleRequest, Verdict, correct, error, wrong
 from .task import Task
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 __all__ = [
     "HarnessError",

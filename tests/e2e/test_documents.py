@@ -6,14 +6,83 @@ import shlex
 import subprocess
 import sys
 
+import numpy as np
 import pytest
 from support.documents import code_blocks
 from support.json_lines import read_json_lines, write_json_lines
 from support.paths import ROOT
+from support.processes import printed_by
+
+import harness as diversity_harness
 
 
-def test_the_contributing_guides_selector_has_15_lines_appears_in_the_list_and_runs(harness, toy, tmp_path):
-    source = code_blocks("CONTRIBUTING.md", "python")[0]
+def commands_in(name):
+    """The command lines of a document's blocks of shell, without the first word."""
+    text = "\n".join(code_blocks(name, "sh"))
+    return [shlex.split(line)[1:] for line in text.splitlines() if line.startswith("harness ")]
+
+
+@pytest.fixture
+def own_files(tmp_path, monkeypatch):
+    """The files that README.md describes, in the working directory."""
+    monkeypatch.chdir(tmp_path)
+    np.savez("vectors.npz", mine=np.random.default_rng(0).normal(size=(1000, 384)))
+    texts = [f"the sum is {number}" for number in range(6)]
+    graded = [
+        {"problem_id": f"p{row}", "responses": texts, "correct": [i == row % 6 for i in range(6)]} for row in range(12)
+    ]
+    write_json_lines(tmp_path / "done.jsonl", [{"problem_id": "mine", "indices": [3, 17]}])
+    write_json_lines(tmp_path / "responses.jsonl", [{"problem_id": "a", "responses": texts}])
+    write_json_lines(tmp_path / "graded.jsonl", graded)
+    (tmp_path / "farthest.py").write_text(code_blocks("README.md", "python")[1])
+
+
+def test_the_readmes_commands_on_own_files_run_as_they_stand(harness, own_files):
+    commands = [words for words in commands_in("README.md") if words[0] != "rl" and "game24" not in words]
+    assert [words[0] for words in commands] == ["select"] * 3 + ["run", "report", "leaderboard", "plot", "run"]
+    for words in commands:
+        if words[0] == "plot":  # of the RL runs, which the guide for training makes
+            continue
+        outcome = harness(*words)
+        assert outcome.code == 0, f"{words}: {outcome.err}"
+
+
+@pytest.mark.skipif(not hasattr(diversity_harness, "select"), reason="until harness.select, run and read_results exist")
+def test_the_readmes_python_runs_as_it_stands(own_files):
+    assert "repexp" in printed_by(code_blocks("README.md", "python")[0])
+
+
+def test_the_readme_has_at_most_130_lines():
+    assert len((ROOT / "README.md").read_text().splitlines()) <= 130
+
+
+def test_the_guide_for_choosing_runs_as_it_stands(harness, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    vectors, _ = code_blocks("docs/guides/choose.md", "python")
+    subprocess.run([sys.executable, "-c", vectors], check=True)
+    done, pool = code_blocks("docs/guides/choose.md", "json")
+    (tmp_path / "done.jsonl").write_text(done)
+    (tmp_path / "responses.jsonl").write_text(pool)
+    for words in commands_in("docs/guides/choose.md"):
+        outcome = harness(*words)
+        assert outcome.code == 0, f"{words}: {outcome.err}"
+
+
+@pytest.mark.skipif(not hasattr(diversity_harness, "select"), reason="until harness.select exists")
+def test_the_python_of_the_guide_for_choosing_runs_as_it_stands():
+    subprocess.run([sys.executable, "-c", code_blocks("docs/guides/choose.md", "python")[1]], check=True)
+
+
+@pytest.mark.slow
+def test_the_guide_for_benchmarks_begins_with_commands_that_run(harness, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for line in code_blocks("docs/guides/benchmark.md", "sh")[0].splitlines():
+        outcome = harness(*shlex.split(line)[1:])
+        assert outcome.code == 0, f"{line}: {outcome.err}"
+
+
+def test_the_readmes_selector_has_15_lines_appears_in_the_list_and_runs(harness, toy, tmp_path):
+    source = code_blocks("README.md", "python")[1]
     assert len([line for line in source.splitlines() if line.strip()]) <= 15
     plugin = tmp_path / "farthest.py"
     plugin.write_text(source)
@@ -84,10 +153,10 @@ def test_the_guide_for_a_new_selector_runs_as_it_stands(harness, tmp_path, monke
 
 
 @pytest.mark.slow
-def test_the_guide_for_rl_runs_as_it_stands(harness, tmp_path, monkeypatch):
+def test_the_guide_for_training_runs_as_it_stands(harness, tmp_path, monkeypatch):
     pytest.importorskip("trl")
     monkeypatch.chdir(tmp_path)
-    lines = [line for block in code_blocks("docs/rl.md", "sh") for line in block.splitlines()]
+    lines = [line for block in code_blocks("docs/guides/train.md", "sh") for line in block.splitlines()]
     assert [line.split()[1] for line in lines] == ["rl", "rl", "plot", "plot"]
     for line in lines:
         words = [path for word in shlex.split(line)[1:] for path in (sorted(glob.glob(word)) or [word])]

@@ -20,6 +20,7 @@ SOURCE = [
 TESTS = [path for path in sorted((ROOT / "tests").rglob("*.py")) if path.name.startswith("test_")]
 DOCUMENTS = [*ROOT.glob("*.md"), ROOT / "tests" / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 MAKEFILE = (ROOT / "Makefile").read_text()
+NO_HINTS = ("CHANGELOG.md", "CONTRIBUTING.md", "log.md")  # documents that tell, and do not ask, users to type something
 HEAVY = {"torch", "transformers", "vllm", "datasets", "evalplus", "ray", "verl"}
 
 
@@ -127,6 +128,18 @@ def test_every_file_and_make_target_that_the_documents_name_exists():
             if not (ROOT / name).exists() and not (ROOT / "harness" / name).exists()
         ]
     assert unknown == []
+
+
+def test_what_asks_for_make_has_a_form_for_users_without_a_checkout():
+    make = re.compile(r"\bmake (?:run|vllm|verl|esm)\b")
+    texts = {}
+    for path in SOURCE:
+        constants = (node.value for node in ast.walk(tree(path)) if isinstance(node, ast.Constant))
+        texts |= {f"{shown(path)}: {text[:40]}": text for text in constants if isinstance(text, str)}
+    texts |= {shown(path): path.read_text() for path in DOCUMENTS if path.name not in NO_HINTS}
+    texts = {where: text for where, text in texts.items() if make.search(text) and not where.startswith("tests/")}
+    assert len(texts) >= 3
+    assert [where for where, text in texts.items() if "pip install" not in text] == []
 
 
 def parameters_of(function):

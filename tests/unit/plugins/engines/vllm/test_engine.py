@@ -56,7 +56,7 @@ def test_wrong_parameters_are_refused_in_one_line():
 
 
 def test_a_check_wants_vllm_and_the_models_files_and_loads_nothing(nowhere, monkeypatch, tmp_path):
-    assert "make vllm" in refusal_of(Vllm(model="tiny24").check, [CHAT], 8)
+    assert "pip install vllm" in refusal_of(Vllm(model="tiny24").check, [CHAT], 8)
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
     line = refusal_of(Vllm(model="nobody/nothing", python=sys.executable).check, [CHAT], 8)
     assert line == "model 'nobody/nothing' cannot be fetched (offline?): give a local folder"

