@@ -56,6 +56,7 @@ class EsmC:
     """
 
     state: ClassVar[None] = None
+    libraries: ClassVar[Sequence[str]] = ("torch", "transformers")
 
     model: str = ESMC.repo
     revision: str | None = None

@@ -80,6 +80,7 @@ class Sentence:
     @cached_property
     def _encoder(self) -> Any:
         """The loaded model, a SentenceTransformer."""
+        extras.require("embedder sentence", *self.libraries)
         from sentence_transformers import SentenceTransformer
 
         from ..models.checkpoint import quiet

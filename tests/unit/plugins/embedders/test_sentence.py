@@ -142,3 +142,10 @@ def test_out_of_the_hubs_reach_the_installed_copy_of_the_default_model_is_used()
     assert vectors[3] == pytest.approx(vectors[4], abs=1e-5)  # 256 word pieces are all that it reads
     assert not np.allclose(vectors[3], embed(embedder, ["word " * 200])[0], atol=1e-5)
     assert set(embedder.identity()) == {"weights"}
+
+
+def test_without_the_library_the_line_says_what_to_install(offline, monkeypatch):
+    monkeypatch.setattr("harness.system.extras.find_spec", lambda name: None)
+    line = "embedder sentence needs sentence_transformers: not installed: pip install 'diversity-harness[sentence]'"
+    assert refusal_of(Sentence().identity) == line
+    assert refusal_of(lambda: embed(Sentence(), ["red"])) == line
