@@ -145,7 +145,8 @@ def test_out_of_the_hubs_reach_the_installed_copy_of_the_default_model_is_used()
 
 
 def test_without_the_library_the_line_says_what_to_install(offline, monkeypatch):
-    monkeypatch.setattr("harness.system.extras.find_spec", lambda name: None)
+    absent = ("sentence_transformers", sentence.PACKAGED)
+    monkeypatch.setattr("harness.system.extras.missing", lambda names: [name for name in names if name in absent])
     line = "embedder sentence needs sentence_transformers: not installed: pip install 'diversity-harness[sentence]'"
     assert refusal_of(Sentence().identity) == line
     assert refusal_of(lambda: embed(Sentence(), ["red"])) == line
