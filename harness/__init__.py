@@ -1,4 +1,10 @@
-"""Benchmark harness for diversity selectors. What a plugin's author needs is importable from here."""
+"""Benchmark harness for diversity selectors. What a plugin's author needs is importable from here.
+
+`run`, `select` and `read_results` (docs/python.md) are loaded when they are used: they import much more.
+"""
+
+from importlib import import_module
+from typing import Any
 
 from .errors import HarnessError
 from .hookspecs import hookimpl
@@ -6,6 +12,8 @@ from .records import Message, Pool, Problem, Responses, Sampler, SampleRequest, 
 from .task import Task
 
 __version__ = "0.2.0"
+
+FROM_API = ("read_results", "run", "select")  # not in __all__: `import *` stays light
 
 __all__ = [
     "HarnessError",
@@ -22,3 +30,13 @@ __all__ = [
     "hookimpl",
     "wrong",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in FROM_API:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module("harness.api"), name)  # by name: no import of a lower layer goes up
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *FROM_API})

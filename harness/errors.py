@@ -19,6 +19,10 @@ class HarnessError(Exception):
     def __str__(self) -> str:
         return one_line(super().__str__())
 
+    def _render_traceback_(self) -> list[str]:
+        """What IPython and notebooks print in place of a traceback."""
+        return [f"{type(self).__name__}: {self}"]
+
 
 LONGEST = 4_000  # characters
 

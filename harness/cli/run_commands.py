@@ -1,64 +1,131 @@
-"""`harness run`: sample, embed, verify, rank, score."""
+"""`harness run` and `harness rerun`: sample, embed, verify, rank, score."""
 
 from __future__ import annotations
 
 import sys
-from typing import Annotated, Any
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from harness.errors import HarnessError
-from harness.plugin_system.command_options import Json, Yes, fields_of, resumable, show, takes
+from harness.plugin_system.command_options import Json, Yes, resumable, show, takes
 from harness.running.config import RunConfig
 
 from .app import app
+
+if TYPE_CHECKING:
+    from harness.results.rows import Row
+
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Print what would be made and what exists; make nothing.")]
+SaveConfig = Annotated[
+    Path | None, typer.Option("--save-config", help="Write the options to a file that `harness run FILE` takes.")
+]
+Track = Annotated[
+    list[str] | None, typer.Option("--track", help="trackio, wandb:project=x,mode=offline, ...; repeatable.")
+]
+# What may be elsewhere, or must be allowed anew, where a cell is made again.
+OF_A_MACHINE = ("model", "engine", "pool", "embeddings", "data", "ids", "only", "store", "plugin_files", "unsafe_exec")
 
 
 @app.command()
 @takes(RunConfig)
 def run(
     given: dict[str, Any],
+    context: typer.Context,
+    study: Annotated[
+        Path | None, typer.Argument(help="A TOML file of options; those that you give replace its own.")
+    ] = None,
     preset: Annotated[
         str | None, typer.Option(help="Options that the task names, e.g. quick; options that you give stay.")
     ] = None,
-    dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Print what would be made and what exists; make nothing.")
-    ] = False,
+    dry_run: DryRun = False,
     gpu: Annotated[
         str,
         typer.Option(help="With --paper --dry-run: the GPU to assume for models that cannot be timed on this machine."),
     ] = "h100",
     yes: Yes = False,
-    track: Annotated[
-        list[str] | None, typer.Option("--track", help="trackio, wandb:project=x,mode=offline, ...; repeatable.")
-    ] = None,
+    track: Track = None,
+    save_config: SaveConfig = None,
     as_json: Json = False,
 ) -> None:
     """Sample, embed, verify, rank, score: which selector needs fewer verifier calls?"""
     from harness.plugin_system.presets import filled
+    from harness.running import study as studies
+
+    every = {**given, "preset": preset, "track": track or ()}
+    options = filled(studies.merged(study, every, lambda name: _given(context, name)))
+    if options["until_correct"] and options["track"]:
+        raise HarnessError("run: --until-correct takes no --track: trackers follow pools")
+    if options["paper"] and dry_run and not (options["selectors"] or options["grid"] or options["pool"]):
+        return _price_the_paper({**options, "gpu": gpu}, as_json)
+    config = studies.config(study, options)
+    if save_config:
+        studies.write_study(save_config, config, options["track"])
+    if config.until_correct:
+        return _until_correct(config, dry_run, yes, as_json)
+    _run(config, options["track"], dry_run, yes, as_json)
+
+
+@app.command()
+@takes(RunConfig, *OF_A_MACHINE, "executor")
+def rerun(
+    given: dict[str, Any],
+    context: typer.Context,
+    cell: Annotated[str, typer.Argument(help="A cell: its file, or the beginning of its key.")],
+    folder: Annotated[
+        list[Path] | None,
+        typer.Option("--in", help="Where cells are; default results/, runs/cells and STORE/cells; repeatable."),
+    ] = None,
+    dry_run: DryRun = False,
+    yes: Yes = False,
+    save_config: SaveConfig = None,
+    as_json: Json = False,
+) -> None:
+    """Make a cell again by the options that it records, and say whether it came out the same."""
+    from harness.results import cells
+    from harness.running import repeating
+    from harness.running import study as studies
+
+    path = cells.named(cell, folder or [Path("results"), Path("runs/cells"), given["store"] / "cells"], "rerun")
+    before = cells.read(path)
+    said = {name: value for name, value in given.items() if name == "store" or _given(context, name)}
+    config = repeating.config_of(path, before, said)
+    if save_config:
+        studies.write_study(save_config, config)
+    for row in _run(config, (), dry_run, yes, as_json):
+        now = cells.read(config.store / "cells" / f"{row.cell}.json")
+        print(f"rerun: {repeating.difference(before, now)}", file=sys.stderr)
+
+
+def _given(context: typer.Context, name: str) -> bool:
+    """Whether the user gave the option on the command line."""
+    source = context.get_parameter_source(name)
+    return source is not None and source.name == "COMMANDLINE"
+
+
+def _run(config: RunConfig, track: Sequence[str], dry_run: bool, yes: bool, as_json: bool) -> list[Row]:
+    """Carry out a config, print its table and failures, and return its rows; exit code 1 if something failed."""
     from harness.running import grid, pipeline
     from harness.system.progress import Progress
 
     from . import result_tables, tracked
 
-    options = filled({**given, "preset": preset})
-    if given["until_correct"]:
-        if track:
-            raise HarnessError("run: --until-correct takes no --track: trackers follow pools")
-        return _until_correct(RunConfig(**fields_of(RunConfig, options)), dry_run, yes, as_json)
-    if given["paper"] and dry_run and not (options["selectors"] or given["grid"] or given["pool"]):
-        return _price_the_paper({**options, "gpu": gpu}, as_json)
-    config = RunConfig(**fields_of(RunConfig, options))
     job, progress = grid if config.grid else pipeline, Progress(asks=not yes)
     if dry_run:
-        return show(job.dry_run(config, progress), as_json, result_tables.preview)
-    with resumable(), tracked.tracking(track or (), config, progress) as tracking:
+        show(job.dry_run(config, progress), as_json, result_tables.preview)
+        return []
+    with resumable(), tracked.tracking(track, config, progress) as tracking:
+        rows: list[Row]
         rows, failures = job.run(config, progress, tracking.row)
         show([row.to_json() for row in rows], as_json, lambda _: result_tables.results(rows, config.store))
         tracking.scored(rows)
     for failure in failures.values():
         print(f"failed: {failure}", file=sys.stderr)
-    raise typer.Exit(1 if failures or tracking.faults else 0)
+    if failures or tracking.faults:
+        raise typer.Exit(1)
+    return rows
 
 
 def _until_correct(config: RunConfig, dry_run: bool, yes: bool, as_json: bool) -> None:

@@ -76,6 +76,12 @@ def takes(record: type, *only: str, without: Sequence[str] = ()) -> Callable[[Co
     return decorate
 
 
+def option_names(record: type) -> dict[str, str]:
+    """Field -> its option without dashes: "selectors" -> "selector", "max_tokens" -> "max_tokens"."""
+    helped = _helped(record).items()
+    return {name: (help_.flags or [name])[0].lstrip("-").replace("-", "_") for name, (_, help_) in helped}
+
+
 @functools.cache
 def _helped(record: type) -> dict[str, tuple[Any, Help]]:
     """Field -> its type and help, for the fields that are options; those of the class before inherited ones."""

@@ -90,6 +90,8 @@ def described(registration: Registration, component: Any) -> dict[str, Any]:
     dist    the distribution that registered it
     code    the hash of its code
     """
+    if registration.described is not None:
+        return dict(registration.described)
     return {
         "name": registration.name,
         "params": parameters(component),

@@ -11,7 +11,8 @@ import importlib.util
 import inspect
 import sys
 import traceback
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Mapping
+from contextvars import ContextVar
 from dataclasses import dataclass, field
 from importlib.metadata import EntryPoint, distributions
 from pathlib import Path
@@ -76,12 +77,16 @@ class Fault:
 
 @dataclass(frozen=True)
 class Registration:
-    """A component that a plugin registered; `factory` is a callable or "package.module:Class"."""
+    """A component that a plugin registered; `factory` is a callable or "package.module:Class".
+
+    described   what fixes the component's behaviour, where no file tells it: that of an object of a Python session
+    """
 
     kind: str
     name: str
     factory: str | Callable[..., Any]
     origin: Origin
+    described: Mapping[str, Any] | None = None
 
     @property
     def full_name(self) -> str:
@@ -113,6 +118,16 @@ class Registration:
         module = sys.modules.get(getattr(self.load(), "__module__", ""))
         text = self.own_doc() or inspect.getdoc(module) or ""
         return text.split("\n")[0]
+
+
+# The selectors of `harness.run` and `harness.select` that are objects of the caller's (`session_selectors`).
+SESSION = "session"  # their distribution
+own_selectors: ContextVar[tuple[Registration, ...]] = ContextVar("own_selectors", default=())
+
+
+def is_own(selector: str) -> bool:
+    """Whether the selector of that name is an object of the caller's: no other process can build it."""
+    return any(registration.name == selector for registration in own_selectors.get())
 
 
 @dataclass
@@ -147,7 +162,7 @@ class Registry:
 
 
 def load_registry(plugin_files: Iterable[str | Path] = (), groups: Collection[str] = (GROUP, COMMANDS)) -> Registry:
-    """Return a registry of everything that the installed distributions and `plugin_files` register.
+    """Return a registry of everything that the installed distributions, `plugin_files` and the caller register.
 
     A fault in an installed plugin is recorded. A fault in one of `plugin_files`, which the user named, raises
     HarnessError. A name that is registered twice for one kind is a recorded fault in both cases.
@@ -167,6 +182,7 @@ def load_registry(plugin_files: Iterable[str | Path] = (), groups: Collection[st
         _register(registry, manager, origin, plugin)
     for path in plugin_files:
         _register_file(registry, manager, Path(path))
+    registry.registrations += own_selectors.get()
     _note_duplicates(registry)
     return registry
 

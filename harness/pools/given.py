@@ -8,6 +8,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -19,7 +20,7 @@ from harness.system.expansion import MAX_VECTORS_GB
 
 from .reading import pool_files
 from .registered_layouts import Layouts
-from .vector_files import open_vectors
+from .vector_files import HeldArrays, open_vectors
 
 LARGEST = 1e15
 
@@ -53,12 +54,18 @@ class GivenVectors:
     """Your own vectors: an `.npz` or `.safetensors` file, one (n, d) array per problem id, read one at a time.
 
     `lines`: problem id -> its id in the pool file, by which an array may be named too. `max_gb`: the most memory for
-    one array.
+    one array. `held`: arrays in memory in place of the file's; `path` is then only their name.
     """
 
-    def __init__(self, path: Path, lines: Mapping[str, str] | None = None, max_gb: float = MAX_VECTORS_GB) -> None:
-        self.path, self.lines = path, lines or {}
-        self.file = open_vectors(path, f"embeddings {path}", max_gb)
+    def __init__(
+        self,
+        path: Path,
+        lines: Mapping[str, str] | None = None,
+        max_gb: float = MAX_VECTORS_GB,
+        held: Mapping[str, Any] | None = None,
+    ) -> None:
+        self.path, self.lines, where = path, lines or {}, f"embeddings {path}"
+        self.file = open_vectors(path, where, max_gb) if held is None else HeldArrays(held, where)
         self.names = dict.fromkeys(self.file.names)
 
     def rows(self, name: str) -> int:

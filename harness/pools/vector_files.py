@@ -11,7 +11,7 @@ import struct
 import tokenize
 import zipfile
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -163,6 +163,31 @@ class _Safetensors:
             _check_size(where, math.prod(shape) * int(dtype[1:]) // 8, self.max_gb)
             array: Floats = self.file.get_tensor(name)
             return array
+
+
+class HeldArrays:
+    """Arrays in memory, read as those of a file are; whole numbers and booleans will do."""
+
+    def __init__(self, arrays: Mapping[str, Any], where: str) -> None:
+        self.where, self.names = where, list(arrays)
+        self.arrays = {name: self._array(name, value) for name, value in arrays.items()}
+
+    def _array(self, name: str, value: Any) -> Floats:
+        try:
+            array = np.asarray(value)
+        except (ValueError, TypeError, RuntimeError) as failure:
+            raise HarnessError(f"{self.where}: {name!r} is no array ({failure})") from None
+        if array.dtype.kind not in "fiub":
+            raise HarnessError(f"{self.where}: {name!r} must hold numbers, got {array.dtype}")
+        return array
+
+    def shape(self, name: str) -> Sequence[int]:
+        """The array's shape."""
+        return self.arrays[name].shape
+
+    def read(self, name: str) -> Floats:
+        """The array."""
+        return self.arrays[name]
 
 
 def _check_floats(where: str, dtype: str, floats: bool) -> None:

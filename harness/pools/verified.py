@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from harness.errors import HarnessError, did_you_mean
 from harness.system.json_lines import Line, read_lines
@@ -23,8 +24,16 @@ def read_verified(path: Path, sizes: Mapping[str, int]) -> dict[str, list[int]]:
         if name in places:
             raise HarnessError(f"{line.where}: problem {name!r} stands on {places[name]} already: one line a problem")
         places[name] = line.place
-        verified[name] = _indices(line, f"{line.where} ({name})", sizes[name])
+        verified[name] = _indices(line.value["indices"], f"{line.where} ({name})", sizes[name])
     return verified
+
+
+def check_verified(given: Mapping[str, Sequence[int]], sizes: Mapping[str, int]) -> dict[str, list[int]]:
+    """Return what `read_verified` does of indices in memory; HarnessError for the same faults."""
+    unknown = next((name for name in given if name not in sizes), None)
+    if unknown is not None:
+        raise HarnessError(f"verified: problem {unknown!r:.80} is none of the {len(sizes)} of the pool")
+    return {name: _indices(list(indices), f"verified ({name})", sizes[name]) for name, indices in given.items()}
 
 
 def _problem_id(line: Line, sizes: Mapping[str, int]) -> str:
@@ -41,8 +50,8 @@ def _problem_id(line: Line, sizes: Mapping[str, int]) -> str:
     return name
 
 
-def _indices(line: Line, where: str, n: int) -> list[int]:
-    indices, seen = line.value["indices"], set[int]()
+def _indices(indices: Any, where: str, n: int) -> list[int]:
+    seen = set[int]()
     if not isinstance(indices, list):
         raise HarnessError(f"{where}: indices must be a list of whole numbers, got {indices!r:.60}")
     for index in indices:

@@ -155,6 +155,24 @@ def files(folders: Iterable[Path]) -> list[Path]:
     return [path for path in paths if path.parent.name != BADGES and path.stem != TABLES]
 
 
+def named(name: str, folders: Iterable[Path], who: str) -> Path:
+    """The file of the cell that `name` stands for: a file, or the beginning of one key in the folders.
+
+    HarnessError, which begins with `who`, if there is no such cell, or more than one.
+    """
+    if Path(name).is_file():
+        return Path(name)
+    folders = list(folders)
+    matches = sorted({path.name: path for path in files(folders) if path.name.startswith(name)}.values())
+    if len(matches) == 1:
+        return matches[0]
+    where = ", ".join(map(str, folders))
+    if not matches:
+        raise HarnessError(f"{who}: no file {name!r}, and no cell whose key begins so in {where}")
+    keys = ", ".join(path.stem for path in matches[:3])
+    raise HarnessError(f"{who}: {name!r} begins the keys of {len(matches)} cells ({keys}, ...): write more of it")
+
+
 def read(path: Path) -> Cell:
     """Read the cell in a file; HarnessError (one line) if it is not a cell or cannot be trusted."""
     try:

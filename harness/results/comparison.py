@@ -88,7 +88,7 @@ def _no_intervals(paired: stats.Paired, problems: int, budget: int | None) -> di
 
 def _row(name: str, folders: Sequence[Path]) -> list[seed_groups.Keyed]:
     """The cells of the row that a name stands for: a file's cell, or a key's cell with those of other seeds."""
-    path = Path(name) if Path(name).is_file() else _find(name, folders)
+    path = cells.named(name, folders, "compare")
     named = cells.read(path)
     if "failed" in named:
         raise HarnessError(f"compare: cell {name!r} failed ({named['failed']}): run it again")
@@ -112,17 +112,6 @@ def _readable(folders: Sequence[Path]) -> list[seed_groups.Keyed]:
         if "failed" not in cell:
             readable[path.stem] = cell
     return list(readable.items())
-
-
-def _find(name: str, folders: Sequence[Path]) -> Path:
-    matches = sorted({path.name: path for path in cells.files(folders) if path.name.startswith(name)}.values())
-    if len(matches) == 1:
-        return matches[0]
-    where = ", ".join(map(str, folders))
-    if not matches:
-        raise HarnessError(f"compare: no file {name!r}, and no cell whose key begins so in {where}")
-    keys = ", ".join(path.stem for path in matches[:3])
-    raise HarnessError(f"compare: {name!r} begins the keys of {len(matches)} cells ({keys}, ...): write more of it")
 
 
 def _paired(rows: Sequence[list[seed_groups.Keyed]]) -> tuple[list[seed_groups.Keyed], list[seed_groups.Keyed], int]:

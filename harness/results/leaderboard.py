@@ -61,14 +61,15 @@ def gather(folders: Sequence[Path], orders: bool = False) -> Gathered:
         if not folder.is_dir():
             raise HarnessError(f"results {folder}: no such folder; `harness results publish` fills results/")
         for path in cells.files([folder]):
-            _add(content, path, orders)
+            add(content, path, orders)
         for path in sorted(folder.rglob(f"{cells.BADGES}/*.json")):
             content.badges[path.stem] = read_json(path)
     content.faults.sort()
     return content
 
 
-def _add(content: Gathered, path: Path, orders: bool) -> None:
+def add(content: Gathered, path: Path, orders: bool = False) -> None:
+    """Read one cell into the content; a file that cannot be counted becomes a fault."""
     try:
         cell = cells.read(path)
     except HarnessError as fault:
@@ -181,21 +182,22 @@ def as_csv(tables: Iterable[Board]) -> str:
     pools one column with blanks between. Texts that a spreadsheet would run as a formula are marked
     (`inert_text.csv_cell`).
     """
-    return csv_table([_flat({**table.about, **row.to_json()}) for table in tables for row in table.rows])
+    return csv_table([flat(_rounded({**table.about, **row.to_json()})) for table in tables for row in table.rows])
 
 
-def _flat(row: Mapping[str, Any]) -> dict[str, Any]:
-    flat: dict[str, Any] = {}
-    for name, value in _rounded(row).items():
+def flat(row: Mapping[str, Any]) -> dict[str, Any]:
+    """The row with one plain value a column: `pass_at_k_16`, `improvement_ci_low`."""
+    columns: dict[str, Any] = {}
+    for name, value in row.items():
         if isinstance(value, dict):
-            flat |= {f"{name}_{key}": entry for key, entry in value.items() if not isinstance(entry, (dict, list))}
+            columns |= {f"{name}_{key}": entry for key, entry in value.items() if not isinstance(entry, (dict, list))}
         elif name in ("seeds", "cells", "pools"):
-            flat[name] = " ".join(map(str, value))
+            columns[name] = " ".join(map(str, value))
         elif isinstance(value, list):
-            flat |= {f"{name}_{place}": entry for place, entry in zip(("low", "high"), value, strict=False)}
+            columns |= {f"{name}_{place}": entry for place, entry in zip(("low", "high"), value, strict=False)}
         else:
-            flat[name] = value
-    return flat
+            columns[name] = value
+    return columns
 
 
 def _rounded(value: Any) -> Any:

@@ -43,6 +43,7 @@ class CellFile(TypedDict):
     labels: dict[str, Any]
     grader: NotRequired[str]
     inputs: dict[str, dict[str, Any]]
+    config: NotRequired[dict[str, Any]]
     versions: dict[str, str]
     hardware: dict[str, Any]
     weights: NotRequired[list[dict[str, Any]]]

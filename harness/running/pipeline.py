@@ -9,6 +9,7 @@ from typing import Any
 
 from harness.contracts import KeepsModels
 from harness.errors import HarnessError, Lacking
+from harness.plugin_system.registry import is_own
 from harness.records import Problem
 from harness.results.rows import Row
 from harness.stages import audit as audits
@@ -206,11 +207,15 @@ def rank(plan: Plan, selector: str, progress: Progress) -> Work:
 def _each(
     name: str, plan: Plan, work: Work, function: Any, missing: set[str], progress: Progress, size: int = 1
 ) -> None:
-    """Call the function through the executor, with `size` missing problems at a time."""
+    """Call the function through the executor, with `size` missing problems at a time.
+
+    Selectors that are objects of the caller's rank in this process.
+    """
     todo = list(batches([problem for problem in plan.problems if problem.id in missing], size))
+    apply = map if is_own(work.selector) else plan.context.executor.map
     if todo:
         with progress.stage(name, len(missing), "problems") as stage:
-            for group, _ in zip(todo, plan.context.executor.map(over(work, function), todo), strict=True):
+            for group, _ in zip(todo, apply(over(work, function), todo), strict=True):
                 stage.advance(len(group))
 
 

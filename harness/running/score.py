@@ -20,6 +20,7 @@ from harness.store.keys import storable
 from harness.store.stage import Stage
 
 from .plan import Plan
+from .study import recorded
 
 
 def keep_cell(plan: Plan, work: Work) -> Row:
@@ -46,7 +47,7 @@ def keep_failure(plan: Plan, work: Work, reason: str) -> None:
 
 
 def _about(plan: Plan, work: Work) -> Cell:
-    """How a cell was made: labels, inputs of its stages, versions."""
+    """How a cell was made: labels, inputs of its stages, options, versions."""
     embedder = plan.embedder if work.embeddings else "none"
     made = {"embedder": embedder, "selector": work.selector, "trials": work.trials, "seed": work.seed}
     stages = {"pool": work.pool, "embedding": work.embeddings, "verdict": work.verdicts, "ranking": work.rankings}
@@ -61,6 +62,7 @@ def _about(plan: Plan, work: Work) -> Cell:
         "labels": {**plan.labels, **made},
         "grader": cells.grader({"inputs": inputs}),
         "inputs": inputs,
+        "config": recorded(plan.config, work.selector),
         **made_with(plugins),
     }
 

@@ -23,8 +23,7 @@ from harness.errors import HarnessError, contained, error_text
 from harness.plugin_system.component import parameters
 from harness.plugin_system.picks import needs, picked, require_selector, subset_of
 from harness.pools.given import GivenVectors
-from harness.pools.verified import read_verified
-from harness.records import Floats, Pool, Problem, Responses
+from harness.records import Floats, Pool
 from harness.stages.embed import embedded
 from harness.stages.project import project
 from harness.stages.rank import centred, pool_of, ranking_named
@@ -34,21 +33,13 @@ from harness.store import in_use, shards
 from harness.system.progress import Progress
 
 from . import prerequisites
+from .candidates import Candidates, Held, problems_of, with_verified
 from .config import SelectConfig
 from .context import Context, make_context
-from .importing import import_pool, responses_in_file
+from .importing import import_pool
 from .planning import make_plan, pool_embedder
 
 VectorsOf: TypeAlias = Callable[["Candidates"], Floats]
-
-
-@dataclass(frozen=True)
-class Candidates:
-    """One problem's responses, and the indices of those verified before, in the order in which they were verified."""
-
-    problem: Problem
-    responses: Responses
-    verified: Sequence[int] = ()
 
 
 @dataclass(frozen=True)
@@ -71,39 +62,31 @@ class Chosen:
 
 
 @in_use.until_done
-def select(request: SelectConfig, progress: Progress) -> list[Chosen]:
-    """Choose k responses of every problem; return one `Chosen` per problem, in the order of the file.
+def select(request: SelectConfig, progress: Progress, held: Held | None = None) -> list[Chosen]:
+    """Choose k responses of every problem; return one `Chosen` per problem, in the order given.
 
     HarnessError if the request cannot be carried out, where possible before any vector is computed, and if the selector
     fails for a problem.
     """
-    context = make_context(request.run_config, progress)
+    context, held = make_context(request.run_config, progress), held or Held()
     selector = require_selector(request.selector, context.build("selector", request.selector))
     prerequisites.require_libraries({f"selector {request.selector}": selector})
     import_libraries(selector)
-    given = GivenVectors(request.embeddings, max_gb=request.max_vectors_gb) if request.embeddings else None
+    path = request.embeddings
+    given = GivenVectors(path, max_gb=request.max_vectors_gb, held=held.vectors) if path else None
     _check_reads(request, context, selector)
-    problems = list(responses_in_file(context) if request.pool or given is None else _rows_of(given))
+    problems = list(problems_of(request, context, given, held))
     if given:
         given.lines = {problem.id: problem.meta.get("line", problem.id) for problem, _ in problems}
-    candidates = _with_verified(request, problems)
+    candidates = with_verified(request, problems, held)
     for each in candidates:
         _check_size(request.k, each)
     _check_logprobs(request.selector, selector, candidates)
-    vectors = _vectors(request, context, selector, candidates, given)
+    vectors = _vectors(request, context, selector, candidates, given, held)
     return [_chosen(request, context, selector, each, vectors(each)) for each in candidates]
 
 
-# The responses to choose from.
-
-
-def _rows_of(given: GivenVectors) -> Iterable[tuple[Problem, Responses]]:
-    """The arrays of a file as problems, in the order of the file; each row is a response without a text."""
-    if not given.names:
-        raise HarnessError(f"embeddings {given.path}: holds no arrays, one (n, d) array per problem id")
-    for name in given.names:
-        n = len(given.get(name, given.rows(name)))
-        yield Problem(name, ""), Responses([""] * n, ["stop"] * n, np.zeros(n, np.int64), np.full(n, np.nan))
+# Checks.
 
 
 def _check_reads(request: SelectConfig, context: Context, selector: Any) -> None:
@@ -137,16 +120,6 @@ def _check_size(k: int, candidates: Candidates) -> None:
         raise HarnessError(f"{who} has {n} responses{of_them}: -k {k} is more than the {n - verified} left")
 
 
-# What was verified before.
-
-
-def _with_verified(request: SelectConfig, problems: Sequence[tuple[Problem, Responses]]) -> list[Candidates]:
-    """The candidates with the indices that the file of `--verified` names; a problem that it does not name has none."""
-    sizes = {problem.id: len(responses) for problem, responses in problems}
-    verified = read_verified(request.verified, sizes) if request.verified else {}
-    return [Candidates(problem, responses, verified.get(problem.id, ())) for problem, responses in problems]
-
-
 # Vectors.
 
 
@@ -156,6 +129,7 @@ def _vectors(
     selector: Any,
     candidates: Sequence[Candidates],
     given: GivenVectors | None,
+    held: Held,
 ) -> VectorsOf:
     """A function that gives one problem's vectors, (n, d) float32, projected if wider than `dim`, not centred."""
     if "embeddings" not in needs(selector):
@@ -173,7 +147,7 @@ def _vectors(
     embedder: Embedder = context.build("embedder", spec)
     prerequisites.require_libraries({f"embedder {spec}": embedder})
     _check_embedder(request, spec, embedder, candidates)
-    if embedder.state or "model" in parameters(embedder):
+    if held.texts is None and (embedder.state or "model" in parameters(embedder)):
         return _kept(request, context.progress)
     return lambda each: project(
         embedded(embedder, spec, each.problem, each.responses.texts),

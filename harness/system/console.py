@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from io import StringIO
 from typing import Any
 
 from rich.box import SIMPLE_HEAD
@@ -10,10 +14,24 @@ from rich.table import Table
 from rich.text import Text
 
 LEAST_WIDTH = 110
+_capturing: ContextVar[Console | None] = ContextVar("capturing", default=None)
+
+
+@contextmanager
+def captured(width: int = LEAST_WIDTH) -> Iterator[StringIO]:
+    """Collect what `put` prints inside, as plain text of that many columns, whatever stdout is (a notebook's too)."""
+    text = StringIO()
+    token = _capturing.set(Console(file=text, width=width, highlight=False, force_terminal=False, force_jupyter=False))
+    try:
+        yield text
+    finally:
+        _capturing.reset(token)
 
 
 def console(least: int = LEAST_WIDTH) -> Console:
     """A console on stdout; at least `least` columns wide if stdout is not a terminal."""
+    if capturing := _capturing.get():
+        return capturing
     stdout = Console(highlight=False)
     return stdout if stdout.is_terminal else Console(highlight=False, width=max(stdout.width, least))
 

@@ -1,6 +1,8 @@
 """What the documents show is run."""
 
 import glob
+import json
+import os
 import re
 import shlex
 import subprocess
@@ -10,10 +12,9 @@ import numpy as np
 import pytest
 from support.documents import code_blocks
 from support.json_lines import read_json_lines, write_json_lines
+from support.notebooks import code_cells
 from support.paths import ROOT
 from support.processes import printed_by
-
-import harness as diversity_harness
 
 
 def commands_in(name):
@@ -47,7 +48,6 @@ def test_the_readmes_commands_on_own_files_run_as_they_stand(harness, own_files)
         assert outcome.code == 0, f"{words}: {outcome.err}"
 
 
-@pytest.mark.skipif(not hasattr(diversity_harness, "select"), reason="until harness.select, run and read_results exist")
 def test_the_readmes_python_runs_as_it_stands(own_files):
     assert "repexp" in printed_by(code_blocks("README.md", "python")[0])
 
@@ -68,7 +68,6 @@ def test_the_guide_for_choosing_runs_as_it_stands(harness, tmp_path, monkeypatch
         assert outcome.code == 0, f"{words}: {outcome.err}"
 
 
-@pytest.mark.skipif(not hasattr(diversity_harness, "select"), reason="until harness.select exists")
 def test_the_python_of_the_guide_for_choosing_runs_as_it_stands():
     subprocess.run([sys.executable, "-c", code_blocks("docs/guides/choose.md", "python")[1]], check=True)
 
@@ -122,6 +121,65 @@ def test_the_pools_pages_script_makes_the_gpt4_pool(harness, shared_data, tmp_pa
     subprocess.run([sys.executable, script, shared_data / "tasks" / "game24.csv", logs, out], check=True)
     value = harness("pool", "import", out, "--task", "game24", "--store", tmp_path / "runs", "--json").rows
     assert (value["problems"], value["n"]) == (100, 100)
+
+
+def printed_by_cells(cells, folder, then=""):
+    """What a session in a fresh interpreter prints after these cells; figures go nowhere."""
+    code = f"import sys; sys.path.insert(0, {str(ROOT / 'tests')!r})\nfrom support.notebooks import run_cell\n"
+    code += f"for cell in {cells!r}: run_cell(cell, globals())\n{then}"
+    return printed_by(code, cwd=folder, env={**os.environ, "MPLBACKEND": "Agg"})
+
+
+def test_the_python_page_runs_as_it_stands(tmp_path):
+    then = "print([row.selector for row in race], len(eight), len(board.rows), len({*picks, *more}))"
+    printed = printed_by_cells(code_blocks("docs/python.md", "python"), tmp_path, then)
+    assert "samples-to-" in printed
+    assert printed.endswith("['repexp', 'Farthest', 'Farthest(power=1.0)'] 8 5 16")
+    assert "random (exact)" in printed
+
+
+RACED = "print(frame.shape[0], len(axes.lines), [row.selector for row in race], list(board['selector']))"
+
+
+@pytest.mark.slow
+def test_the_notebook_runs_in_a_plain_interpreter(tmp_path):
+    printed = printed_by_cells(code_cells(ROOT / "examples" / "harness.ipynb"), tmp_path, RACED)
+    assert printed == "3 3 ['repexp', 'Farthest'] ['Farthest', 'kcenter', 'repexp', 'uniform']"
+
+
+@pytest.mark.slow
+def test_the_notebook_runs_in_ipython_and_a_changed_cell_is_ranked_again(tmp_path):
+    pytest.importorskip("IPython")
+    cells = [*code_cells(ROOT / "examples" / "harness.ipynb"), RACED]
+    *_, own, _, _ = cells
+    code = "from IPython.core.interactiveshell import InteractiveShell\nshell = InteractiveShell.instance()\n"
+    code += f"for cell in {[*cells, own.replace('-(', '('), 'print(race[1].cell != board.cell[0])']!r}:\n"
+    code += "    shell.run_cell(cell, store_history=True).raise_error()"
+    environment = {**os.environ, "MPLBACKEND": "Agg", "IPYTHONDIR": str(tmp_path)}
+    printed = printed_by(code, cwd=tmp_path, env=environment)
+    assert "3 3 ['repexp', 'Farthest'] ['Farthest', 'kcenter', 'repexp', 'uniform']" in printed
+    assert printed.endswith("True")
+
+
+def test_the_notebooks_outputs_are_stripped():
+    cells = json.loads((ROOT / "examples" / "harness.ipynb").read_text())["cells"]
+    assert [cell for cell in cells if cell.get("outputs") or cell.get("execution_count")] == []
+
+
+@pytest.mark.slow
+def test_the_page_of_studies_runs_as_it_stands(harness, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "study.toml").write_text(code_blocks("docs/studies.md", "toml")[0])
+    lines = [line for block in code_blocks("docs/studies.md", "sh") for line in block.splitlines()]
+    assert len(lines) == 7
+    for line in lines:
+        cell = min((path.stem for path in tmp_path.glob("runs/cells/*.json")), default="")
+        outcome = harness(*[cell if word == "CELL" else word for word in shlex.split(line)[1:]])
+        assert outcome.code == 0, f"{line}: {outcome.err}"
+        if line.startswith("harness rerun") and "dry-run" not in line:
+            assert outcome.err.endswith(f"rerun: the same cell, {cell}, with the same outcomes\n")
+    assert len(list(tmp_path.glob("runs/cells/*.json"))) == 3
+    assert len(list(tmp_path.glob("fresh/cells/*.json"))) == 1
 
 
 @pytest.mark.slow

@@ -1,0 +1,286 @@
+"""The Python door: `harness.run`, `harness.select` and `harness.read_results` (docs/python.md).
+
+    results = harness.run(pool="answers.jsonl", selectors=["repexp", "uniform"])
+    results.to_pandas()
+
+They call the functions that the command line calls, take its options as keywords, and write to the same store. A
+mistake is a `HarnessError` of one line. Messages on the way go to stderr; `quiet=True` leaves them out.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import ModuleType
+from typing import TYPE_CHECKING, Any, TypeAlias, overload
+
+import numpy as np
+
+from harness.errors import HarnessError
+from harness.plugin_system.registry import is_own
+from harness.plugin_system.session_selectors import registered
+from harness.results import cells, leaderboard
+from harness.results.html_tables import html_table
+from harness.results.rows import Row
+from harness.running import grid, pipeline, selection
+from harness.running.candidates import Held
+from harness.running.config import RunConfig, SelectConfig
+from harness.running.option_values import checked, completed
+from harness.running.study import OPTION
+from harness.system.console import captured
+from harness.system.progress import Progress
+
+if TYPE_CHECKING:
+    from pandas import DataFrame
+
+Indices: TypeAlias = np.ndarray[tuple[int], np.dtype[np.intp]]
+CELLS = (Path("results"), Path("runs/cells"))  # where cells are looked for by key
+
+
+@dataclass(frozen=True, repr=False)
+class Results(Sequence[Row]):
+    """The rows of a run or of leaderboards: iterate over them, index them, or take them as a table.
+
+    rows      a `Row` for each selector (and embedder, model, ...): its fields are those of `harness run --json`
+    failures  what has no row -> the reason, one line
+    store     the folder in which a run kept all that it made; None for results that were read
+    boards    the leaderboards that were read; () for a run
+    faults    why files that were read are not counted, one line each
+    """
+
+    rows: Sequence[Row]
+    failures: Mapping[str, str] = field(default_factory=dict)
+    store: Path | None = None
+    boards: Sequence[leaderboard.Board] = ()
+    faults: Sequence[str] = ()
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    @overload
+    def __getitem__(self, place: int) -> Row: ...
+
+    @overload
+    def __getitem__(self, place: slice) -> Sequence[Row]: ...
+
+    def __getitem__(self, place: int | slice) -> Row | Sequence[Row]:
+        return self.rows[place]
+
+    def to_pandas(self) -> DataFrame:
+        """One flat frame: a line for each row, columns as in leaderboard.csv (`improvement_ci_low`, `pass_at_k_16`).
+
+        Values are not rounded; what does not exist is NaN or None. HarnessError if pandas is not installed.
+        """
+        try:
+            import pandas
+        except ImportError:
+            raise HarnessError("to_pandas needs pandas, which is not installed: pip install pandas") from None
+        if self.boards:
+            flat = [leaderboard.flat({**board.about, **row.to_json()}) for board in self.boards for row in board.rows]
+        else:
+            flat = [leaderboard.flat(row.to_json()) for row in self.rows]
+        return pandas.DataFrame(flat)
+
+    def table(self) -> str:
+        """The tables that the command line prints, as text."""
+        from harness.cli import result_tables
+
+        with captured() as text:
+            if self.boards:
+                result_tables.leaderboard(self.boards, ())
+            else:
+                result_tables.results(self.rows, self.store or Path("runs"))
+        return text.getvalue() + "".join(f"{line}\n" for line in self._remarks())
+
+    def __repr__(self) -> str:
+        return self.table()
+
+    def _repr_html_(self) -> str:
+        """What notebooks show: the tables of `table`, without the explanations."""
+        from html import escape
+
+        tables = [board.rows for board in self.boards if board.rows] or _by_pool(self.rows)
+        return "".join(map(html_table, tables)) + "".join(f"<p>{escape(line)}</p>" for line in self._remarks())
+
+    def _remarks(self) -> list[str]:
+        failed = [] if self.boards else [f"failed: {line}" for line in self.failures.values()]
+        return [*failed, *(f"not counted: {fault}" for fault in self.faults)]
+
+
+def run(
+    *, selectors: Any = (), preset: str | None = None, yes: bool = False, quiet: bool = False, **options: Any
+) -> Results:
+    """Sample, embed, verify, rank, score: which selector needs fewer verifier calls? What `harness run` does.
+
+    selectors  specs ("repexp:lam=0.1") and objects of your own with `rank(pool, rng)` or `select(pool, k, rng)`, which
+               rank in this process; their keys change with their class's source and with what it names
+    preset     options that the task names, e.g. "quick"; options that you give stay
+    yes        begin what takes an hour or more without asking
+    quiet      print nothing
+    options    any field of `RunConfig` (an option of `harness run`, with underscores): task, model, pool, n, limit, ...
+
+    Return a `Results` with a row for each selector that did not fail. What is in the store is not made again, and what
+    is finished is kept, so that an interrupted run goes on. HarnessError if the run cannot be carried out, or is long
+    and there is no terminal to ask at.
+    """
+    specs = [selectors] if isinstance(selectors, (str, type)) or not isinstance(selectors, Sequence) else selectors
+    if not specs and not options.get("grid") and not options.get("until_correct"):
+        raise HarnessError('run: say which selectors to compare, e.g. selectors=["repexp", "uniform"]')
+    with _python_words(), registered(specs) as names, _guarded_main():
+        given = {**options, "selectors": names} if names else options
+        config = completed({**checked(RunConfig, given, "run"), "preset": preset})
+        if config.until_correct:
+            raise HarnessError("run: --until-correct makes no rows: use `harness run` in a shell")
+        if config.rank_timeout is not None and any(map(is_own, names)):
+            raise HarnessError("run: --rank-timeout goes with specs: objects of this session rank in this process")
+        job = grid if config.grid else pipeline
+        progress = Progress(quiet=quiet, asks=not yes)
+        rows, failures = job.run(config, progress)
+    for line in failures.values():
+        progress.say(f"failed: {line}")
+    return Results(rows, failures, config.store)
+
+
+def select(
+    source: Any,
+    selector: Any = "repexp",
+    k: int = 16,
+    *,
+    verified: Any = None,
+    yes: bool = False,
+    quiet: bool = False,
+    **options: Any,
+) -> Indices | dict[Any, Indices]:
+    """Choose k of the responses to verify next, without looking at any verdict. What `harness select` does.
+
+    source    vectors (n, d), one row a response; or n texts (vectors by TF-IDF); or a mapping of problem ids to either;
+              or the path of a pool file (docs/pools.md) or of a file of vectors (.npz, .safetensors)
+    selector  a spec ("repexp:lam=0.1"), or an object of your own with `rank(pool, rng)` or `select(pool, k, rng)`
+    verified  indices of responses that are not offered again; for several problems a mapping of ids to them
+    yes       begin what takes an hour or more without asking
+    quiet     print nothing
+    options   any other field of `SelectConfig` (an option of `harness select`, with underscores): embedder, model,
+              task, seed, dim, centre, embeddings, ...
+
+    Return k indices (k,) from 0, best first (in no order from a subset method); for a mapping or a path a dict of the
+    problems' ids to them. HarnessError if a problem has fewer than k responses left, or a value is not finite.
+    """
+    with _python_words(), registered([selector], keyed=False) as (spec,):
+        names, held, place = _held(source, verified)
+        given = {**options, **place, "selector": spec, "k": k}
+        request = SelectConfig(**checked(SelectConfig, given, "select"))
+        if held.texts is not None and (request.task or request.model):
+            raise HarnessError(
+                "select: --task and --model go with a pool file (docs/pools.md), not with texts in memory"
+            )
+        chosen = selection.select(request, Progress(quiet=quiet, asks=not yes), held)
+    picks = {names.get(each.problem_id, each.problem_id): np.array(each.order, np.intp) for each in chosen}
+    return picks if isinstance(source, (Mapping, str, Path)) else picks.popitem()[1]
+
+
+def read_results(*folders_or_cells: str | Path) -> Results:
+    """Read cells: a leaderboard's rows, from folders (with all below them), stores, files of cells, or cells' keys.
+
+    A key may be cut to its beginning; it is looked up in results/ and runs/cells. Without arguments these two are read.
+    Cells that differ only in their seeds are one row. HarnessError if there is nothing to read.
+    """
+    names = folders_or_cells or [folder for folder in CELLS if folder.is_dir()]
+    folders = [Path(name) for name in names if Path(name).is_dir()]
+    content = leaderboard.gather([folder / "cells" if (folder / "cells").is_dir() else folder for folder in folders])
+    for name in names:
+        if not Path(name).is_dir():
+            leaderboard.add(content, cells.named(str(name), CELLS, "read_results"))
+    boards = leaderboard.boards(content)
+    if not boards:
+        reason = content.faults[0] if content.faults else f"no cells in {', '.join(map(str, names or CELLS))}"
+        raise HarnessError(f"read_results: {reason}")
+    failures = {key: str(cell["failed"]) for key, cell in content.failed.items()}
+    return Results([row for board in boards for row in board.rows], failures, None, boards, tuple(content.faults))
+
+
+def _by_pool(rows: Sequence[Row]) -> list[list[Row]]:
+    """The rows of each table, as the command line groups them."""
+    from harness.cli.result_tables import POOL
+
+    pools: dict[tuple[Any, ...], list[Row]] = {}
+    for row in rows:
+        pools.setdefault(tuple(getattr(row, name) for name in POOL), []).append(row)
+    return list(pools.values())
+
+
+def _held(source: Any, verified: Any) -> tuple[dict[str, Any], Held, dict[str, Any]]:
+    """The caller's problem ids by their texts, what is in memory, and the options that name what is not."""
+    if isinstance(source, (str, Path)):
+        is_file = isinstance(verified, (str, Path))
+        place = {"embeddings" if Path(source).suffix in (".npz", ".safetensors") else "pool": source}
+        return (
+            {},
+            Held(verified=None if is_file else _by_id(verified)),
+            place | ({"verified": verified} if is_file else {}),
+        )
+    problems = source if isinstance(source, Mapping) else {"problem": source}
+    if verified is not None and not isinstance(source, Mapping):
+        verified = {"problem": verified}
+    names, values = {str(name): name for name in problems}, list(problems.values())
+    if len(names) < len(problems) or not problems:
+        raise HarnessError("select: no problems are given" if not problems else "select: two problems have one id")
+    if all(map(_are_texts, values)):
+        held = Held(texts=dict(zip(names, map(list, values), strict=True)), verified=_by_id(verified))
+        return names, held, {"pool": "texts"}
+    held = Held(vectors=dict(zip(names, values, strict=True)), verified=_by_id(verified))
+    return names, held, {"embeddings": "vectors"}
+
+
+def _are_texts(values: Any) -> bool:
+    is_list = getattr(values, "ndim", 1) == 1 and hasattr(values, "__len__")
+    return is_list and len(values) > 0 and all(isinstance(value, str) for value in values)
+
+
+def _by_id(verified: Any) -> dict[str, list[Any]] | None:
+    """Problem id -> indices, numbers of arrays as plain ones."""
+    if verified is None:
+        return None
+    if not isinstance(verified, Mapping):
+        raise HarnessError("select: verified must be a mapping of problem ids to indices, or a file of them, here")
+    listed = {}
+    for name, indices in verified.items():
+        if not isinstance(indices, Iterable):
+            raise HarnessError(f"select: verified must be a list of indices, got {indices!r:.60}")
+        listed[str(name)] = [index.item() if hasattr(index, "item") else index for index in indices]
+    return listed
+
+
+@contextmanager
+def _python_words() -> Iterator[None]:
+    """Name options as keywords in the messages of errors: `--max-tokens` is `max_tokens`, `--yes` is `yes=True`."""
+    try:
+        yield
+    except HarnessError as failure:
+        raise HarnessError(re.sub(r"(?<![\w-])--([a-z][a-z-]*)|(?<!\S)-k(?= )", _keyword, str(failure))) from failure
+
+
+FIELD = {option: name for name, option in OPTION.items()}
+FLAGS = {name for name, value in RunConfig.__dataclass_fields__.items() if value.default is False} | {"yes"}
+
+
+def _keyword(option: re.Match[str]) -> str:
+    name = FIELD.get((option[1] or "k").replace("-", "_"), (option[1] or "k").replace("-", "_"))
+    return f"{name}=True" if name in FLAGS else name
+
+
+@contextmanager
+def _guarded_main() -> Iterator[None]:
+    """Keep worker processes from running the user's script again: one without `if __name__ == "__main__"` would."""
+    main = sys.modules["__main__"]
+    if hasattr(main, "__file__"):
+        sys.modules["__main__"] = without_file = ModuleType("__main__")
+        vars(without_file).update({**vars(main), "__spec__": None})
+        del without_file.__file__
+    try:
+        yield
+    finally:
+        sys.modules["__main__"] = main

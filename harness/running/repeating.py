@@ -1,0 +1,80 @@
+"""`harness rerun CELL`: the options by which a cell was made, and how the cell that they make now differs from it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from harness.errors import HarnessError
+from harness.plugin_system.registry import SESSION
+from harness.results import cells
+from harness.results.cells import Cell
+from harness.results.seed_groups import HASHED
+
+from .config import RunConfig
+from .option_values import checked
+from .study import FIELD
+
+OUTCOMES = ("n", "c", "errors", "ranks", "orders", "hits")
+
+
+def config_of(path: Path, cell: Cell, given: Mapping[str, Any]) -> RunConfig:
+    """The config that a cell records, with the fields in `given` in place of its own.
+
+    HarnessError if the cell records none, or one that cannot be carried out. A cell may be a stranger's: what runs code
+    or sends data elsewhere (a plugin file, an engine with parameters, ...) must be in `given`, as the user's own word.
+    """
+    if not isinstance(cell.get("config"), dict):
+        raise HarnessError(
+            f"rerun: cell {path} records no options (an older version made it): run it by its own command"
+        )
+    if cell["inputs"]["ranking"]["selector"]["dist"] == SESSION:
+        raise HarnessError(
+            f"rerun: cell {path}: its selector is an object of a Python session: run it there again, or make it a "
+            "plugin (docs/a-new-selector.md)"
+        )
+    options = checked(RunConfig, cell["config"], f"cell {path}", FIELD)
+    unsaid = [words for name, words in _powers(options) if name not in given]
+    if unsaid:
+        raise HarnessError(
+            f"rerun: cell {path} was made with {' '.join(unsaid)}: give that too, if you trust where the cell is from"
+        )
+    return RunConfig(**{**options, **given})
+
+
+def _powers(options: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """Field and command line of the options that run code of the user's, or reach other machines."""
+    if files := options.get("plugin_files"):
+        yield "plugin_files", " ".join(f"--plugin {file}" for file in files)
+    if ":" in options.get("engine", ""):
+        yield "engine", f"--engine {options['engine']}"
+    if options.get("executor", "local").partition(":")[0] != "local":
+        yield "executor", f"--executor {options['executor']}"
+    if options.get("unsafe_exec"):
+        yield "unsafe_exec", "--unsafe-exec"
+
+
+def difference(before: Cell, now: Cell) -> str:
+    """How a cell that was made again differs from the one before, in one line."""
+    old, new = cells.key_of(before), cells.key_of(now)
+    if old != new:
+        names = list(_other_inputs(before["inputs"], now["inputs"])) or ["the problems"]
+        return f"another cell, {new}, not {old}: {', '.join(names)} changed"
+    if "failed" in before:
+        return f"the same cell, {new}, which had failed"
+    pairs = zip(before["problems"], now["problems"], strict=True)
+    others = sum(any(one.get(name) != other.get(name) for name in OUTCOMES) for one, other in pairs)
+    if others:
+        return f"the same cell, {new}, with other outcomes for {others} of {len(now['problems'])} problems"
+    return f"the same cell, {new}, with the same outcomes"
+
+
+def _other_inputs(before: Mapping[str, Any], now: Mapping[str, Any], where: str = "") -> Iterator[str]:
+    """The dotted names of the inputs that differ, without the keys of stages, which follow from other inputs."""
+    for name in dict.fromkeys([*before, *now]):
+        old, new = before.get(name), now.get(name)
+        if isinstance(old, dict) and isinstance(new, dict):
+            yield from _other_inputs(old, new, f"{where}{name}.")
+        elif old != new and name not in HASHED:
+            yield f"{where}{name}"
