@@ -51,7 +51,7 @@ class Column:
     head         its heading; a narrow heading wraps at the line break
     text         row -> text
     reference    (first row, reference) -> text in the line of a `Reference`
-    kept         narrow tables drop the columns with the lowest value first; 0: only shown in leaderboard.md
+    kept         narrow tables drop the columns with the lowest value first; 0: not shown in the terminal
     is_text      whether it is aligned to the left
     from_plugin  whether its texts come from plugins, and may hold any character
     """
@@ -95,8 +95,20 @@ def columns(rows: Sequence[Row], style: Style) -> list[Column]:
     k95_head = "k95\n(saved)" if style is TERMINAL else "k95"
     unknown = "" if style is TERMINAL else "-"
     shown.append(Column(k95_head, k95, lambda row, reference: str(reference.k95(row) or unknown), kept=5))
-    shown.append(Column("conformance", lambda row: row.conformance or "-", kept=0, is_text=True))
     return shown
+
+
+# The columns of leaderboard.md, by the beginnings of their headings, the most important first; and how many of them fit
+# the width of a page on GitHub.
+PUBLISHED = ("selector", "embedder", "seeds", "samples-to", "improvement", "q", "gain", "win", "k95")
+MOST_PUBLISHED = 8
+
+
+def published(rows: Sequence[Row]) -> list[Column]:
+    """The columns of leaderboard.md, at most eight; leaderboard.csv and leaderboard.json have all values."""
+    several_seeds = any(len(row.seeds or ()) > 1 for row in rows)
+    heads = [head for head in PUBLISHED if several_seeds or head != "seeds"][:MOST_PUBLISHED]
+    return [column for column in columns(rows, MARKDOWN) if column.head.startswith(tuple(heads))]
 
 
 def _chance_column(rows: Sequence[Row], style: Style) -> Column:

@@ -22,7 +22,7 @@ from harness.system.files import write_atomically
 
 from . import cells, seed_groups, verdict_quality
 from .cells import Cell
-from .columns import MARKDOWN, absent_intervals, columns, lines
+from .columns import absent_intervals, lines, published
 from .inert_text import csv_table
 from .inert_text import markdown as inert
 from .rows import Row, with_q
@@ -223,8 +223,8 @@ verifier calls up to the first correct response (n + 1 where there is none), imp
 selector's with a 95 % interval over problems, q the share of false discoveries among rows called different from random,
 k95 the calls after which 95 % of the solvable problems are solved (in brackets those saved against random). The gain is
 pass@k less random's in points, with a 95 % interval, at the budget where random solves about half of what can be
-solved; a subset method has no rank, so its q and its win / tie / loss (marked @k) are those of that budget. How they
-are computed: docs/statistics.md."""
+solved; a subset method has no rank, so its q and its win / tie / loss (marked @k) are those of that budget. All other
+values (pass@k, the oracles, conformance) are in leaderboard.csv, and docs/statistics.md says how they are computed."""
 
 
 def _section(table: Board) -> list[str]:
@@ -237,12 +237,27 @@ def _section(table: Board) -> list[str]:
     pools = f"pool{'s' if len(about['pools']) > 1 else ''} " + ", ".join(f"`{_code(pool)}`" for pool in about["pools"])
     source = f"data revision {inert(about['revision'])}, graded by {inert(about['grader'])}, {pools}"
     remarks = "".join(f" {inert(line[:1].upper() + line[1:])}" for line in remarks_on(rows))
-    parts = [title, f"{sizes}; {source}.{trust}{remarks}"]
+    parts = [title, f"{sizes}; {source}.{trust}{remarks}{_conformance(rows)}"]
     if rows:
         parts.append(_table(rows))
-    if table.failed:
-        parts.append("\n".join(f"- failed: {inert(name)}: {inert(reason)}" for name, reason in table.failed))
-    return parts
+    faults = [
+        f"- {inert(row.selector)} {row.conformance} of the conformance kit's checks" for row in rows if _fails(row)
+    ]
+    faults += [f"- failed: {inert(name)}: {inert(reason)}" for name, reason in table.failed]
+    return [*parts, "\n".join(dict.fromkeys(faults))] if faults else parts
+
+
+def _conformance(rows: Sequence[Row]) -> str:
+    """How many rows have selectors that pass all checks of the conformance kit; "" if none was checked."""
+    if not any(row.conformance for row in rows):
+        return ""
+    passing = sum(row.conformance is not None and not _fails(row) for row in rows)
+    return f" Conformance kit: {passing} of {len(rows)} rows pass."
+
+
+def _fails(row: Row) -> bool:
+    """Whether the selector's badge says that it fails checks of the conformance kit."""
+    return (row.conformance or "").startswith("fails")
 
 
 def remarks_on(rows: Sequence[Row]) -> list[str]:
@@ -257,8 +272,7 @@ def remarks_on(rows: Sequence[Row]) -> list[str]:
 
 
 def _table(rows: Sequence[Row]) -> str:
-    several = any(len(row.seeds or ()) > 1 for row in rows)
-    shown = [column for column in columns(rows, MARKDOWN) if several or column.head != "seeds"]
+    shown = published(rows)
     heads = [column.head.replace("-\n", "-").replace("\n", " ").strip() for column in shown]
     marks = ["---" if column.is_text else "---:" for column in shown]
     references, measured = lines(rows, shown)

@@ -31,13 +31,13 @@ def _curve(cell: Chosen, common: Row, ks: Sequence[int], shares: Floats, banded:
     return rows
 
 
-def _selected(cell: Chosen, common: Row, banded: bool = True) -> list[Row]:
-    return _curve(cell, common, *selected_shares(cell.outcomes, _budgets_of(cell)), banded=banded)
+def _selected(cell: Chosen, common: Row) -> list[Row]:
+    return _curve(cell, common, *selected_shares(cell.outcomes, _budgets_of(cell)))
 
 
-def _random(cell: Chosen, common: Row, banded: bool = True) -> list[Row]:
+def _random(cell: Chosen, common: Row) -> list[Row]:
     ks = _budgets_of(cell)
-    return _curve(cell, common, ks, random_shares(cell.outcomes, ks), banded)
+    return _curve(cell, common, ks, random_shares(cell.outcomes, ks))
 
 
 def _budgets_of(cell: Chosen) -> list[int]:
@@ -74,8 +74,8 @@ def _of_samplers(request: Request, group: Sequence[Chosen], panel: str) -> list[
     rows = []
     for cell in group:
         common = {"panel": panel, "series": cell.about["sampler"]}
-        rows += _random(cell, {**_pool_columns(cell), **common, "by": "random"}, banded=False)
-        rows += _selected(cell, {**cell.columns, **common, "by": "selector"}, banded=False)
+        rows += _random(cell, {**_pool_columns(cell), **common, "by": "random"})
+        rows += _selected(cell, {**cell.columns, **common, "by": "selector"})
     return rows
 
 
@@ -107,7 +107,7 @@ def _same_problems(request: Request, group: Sequence[Chosen]) -> None:
 def draw_samplers(rows: Sequence[Row]) -> Any:
     """Return the figure of `sampler_rows`: a panel per task and model, two lines per sampler.
 
-    The dashed line is random's, the solid one the selector's.
+    The dashed line is random's, the solid one the selector's; bands are 95 %, pointwise.
     """
     selector = next(row["selector"] for row in rows if row["selector"])
     figure, grid = style.panels(f"pass@k of {selector} and of random, across samplers", *_shape(rows))
@@ -115,11 +115,11 @@ def draw_samplers(rows: Sequence[Row]) -> Any:
     looks = {name: _plain(place) for place, name in enumerate(samplers)}
     for axes, panel in zip(grid, _unique(rows, "panel"), strict=True):
         panel_rows = [row for row in rows if row["panel"] == panel]
-        for name in _unique(panel_rows, "series"):
+        names = _unique(panel_rows, "series")
+        for name in names:
             for by, line in (("random", HOLLOW), ("selector", SOLID)):
-                _draw_curve(
-                    axes, [row for row in panel_rows if (row["series"], row["by"]) == (name, by)], looks[name] | line
-                )
+                curve = [row for row in panel_rows if (row["series"], row["by"]) == (name, by)]
+                _draw_curve(axes, curve, looks[name] | line, _shade(2 * len(names)))
         _finish(axes, panel_rows, panel)
     handles = [style.mark(name, **looks[name]) for name in samplers]
     keys = [style.mark(selector, color=style.INK, **SOLID), style.mark("random", color=style.INK, **HOLLOW)]
@@ -183,7 +183,7 @@ def _calls(cell: Chosen) -> Row:
 def draw_representations(rows: Sequence[Row]) -> Any:
     """Return the figure of `representation_rows`: two panels per pool, pass@k with bands, and mean verifier calls.
 
-    The calls have 95 % intervals.
+    The calls have 95 % intervals. All panels of a kind share their x axis, so that pools can be compared.
     """
     selector = next(row["selector"] for row in rows if row["selector"])
     names = _unique(rows, "panel")
@@ -194,8 +194,11 @@ def draw_representations(rows: Sequence[Row]) -> Any:
         panel_rows = [row for row in rows if row["panel"] == panel]
         curves = [row for row in panel_rows if row["measure"] == "pass@k"]
         _draw_curves(grid[2 * place], curves, looks)
-        _finish(grid[2 * place], curves, panel)
+        _finish(grid[2 * place], curves, panel, max(row["k"] for row in rows if row["measure"] == "pass@k"))
         _draw_calls(grid[2 * place + 1], [row for row in panel_rows if row["measure"] != "pass@k"], looks)
+    ends = [axes.get_xlim() for axes in grid[1::2]]
+    for axes in grid[1::2]:
+        axes.set_xlim(min(low for low, _ in ends), max(high for _, high in ends))
     style.legend(figure, [style.mark(name, **look) for name, look in looks.items()])
     return figure
 
@@ -288,7 +291,7 @@ def draw_passk(rows: Sequence[Row]) -> Any:
         shown += [row for row in panel_rows if row["series"] in (RANDOM, ORACLE, *names)]
         left.append(len(_selectors(panel_rows)) - len(names))
     looks = {RANDOM: RANDOM_LOOK, ORACLE: ORACLE_LOOK}
-    looks |= {name: style.look(place) for place, name in enumerate(_selectors(shown))}
+    looks |= style.of_selectors(_selectors(shown))
     figure, grid = style.panels("pass@k by selector", *_shape(shown))
     for axes, panel in zip(grid, _unique(shown, "panel"), strict=True):
         panel_rows = [row for row in shown if row["panel"] == panel]
@@ -316,11 +319,16 @@ def _shape(rows: Sequence[Row]) -> tuple[int]:
 
 def _draw_curves(axes: Any, rows: Sequence[Row], looks: dict[str, dict[str, Any]]) -> None:
     names = _unique(rows, "series")
-    for name in names:  # many bands make one grey cloud: the more there are, the fainter each
-        _draw_curve(axes, [row for row in rows if row["series"] == name], looks[name], 0.3 / max(len(names), 3))
+    for name in names:
+        _draw_curve(axes, [row for row in rows if row["series"] == name], looks[name], _shade(len(names)))
 
 
-def _draw_curve(axes: Any, rows: Sequence[Row], look: dict[str, Any], shade: float = 0.1) -> None:
+def _shade(bands: int) -> float:
+    """How opaque a band is: many bands make one grey cloud, so the more there are, the fainter each is."""
+    return 0.3 / max(bands, 3)
+
+
+def _draw_curve(axes: Any, rows: Sequence[Row], look: dict[str, Any], shade: float) -> None:
     """One curve in per cent, with its band where it has one; marks stand at the budgets of the tables."""
     ks, passed = [row["k"] for row in rows], [100 * row["passed"] for row in rows]
     axes.plot(ks, passed, **look, markevery=[ks.index(k) for k in tabled_budgets(max(ks))])
@@ -329,8 +337,9 @@ def _draw_curve(axes: Any, rows: Sequence[Row], look: dict[str, Any], shade: flo
         axes.fill_between(ks, *ends, color=look["color"], alpha=shade, linewidth=0)
 
 
-def _finish(axes: Any, rows: Sequence[Row], panel: str) -> None:
-    style.log_axis(axes.xaxis, 1.0, max(row["k"] for row in rows), base=2)
+def _finish(axes: Any, rows: Sequence[Row], panel: str, last: int | None = None) -> None:
+    """Set title and axes; k goes up to `last`, by default to the panel's own largest budget."""
+    style.log_axis(axes.xaxis, 1.0, last or max(row["k"] for row in rows), base=2)
     sizes = {(row["n"], row["problems"]) for row in rows}
     n, problems = next(iter(sizes))
     style.name_panel(axes, panel, *([f"n = {n}, {problems} problems"] if len(sizes) == 1 else []))

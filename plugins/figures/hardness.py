@@ -101,14 +101,15 @@ def draw_hardness(rows: Sequence[Row]) -> Any:
     names = list(dict.fromkeys(row["series"] for row in rows))
     selector, judge = rows[0]["selector"], rows[0]["judged_by"]
     figure, grid = style.panels(f"Samples-to-correct of {selector} and random, by question hardness", len(names))
+    look = style.of_selectors([selector])[selector]
     for axes, name in zip(grid, names, strict=True):
         panel_rows = [row for row in rows if row["series"] == name]
-        edges = _line(axes, panel_rows, "random", RANDOM) + _line(axes, panel_rows, "selected", style.look(0))
+        edges = _line(axes, panel_rows, "random", RANDOM) + _line(axes, panel_rows, "selected", look)
         style.log_axis(axes.yaxis, min(edges), max(edges))
         axes.set_xticks(range(1, BINS + 1))
         axes.set(xlabel=f"tenth of the questions, 10 = hardest ({judge})", ylabel="mean verifier calls")
         style.name_panel(axes, name, f"{panel_rows[0]['problems']} problems")
-    lines = [style.mark("random selection", **RANDOM), style.mark(selector, **style.look(0))]
+    lines = [style.mark("random selection", **RANDOM), style.mark(selector, **look)]
     style.legend(figure, [*lines, style.mark("one standard error", color=style.GREY, alpha=0.25, linewidth=6)])
     return figure
 

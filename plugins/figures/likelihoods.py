@@ -69,11 +69,14 @@ def _counts(values: Floats, edges: Floats) -> Floats:
     return counts
 
 
-LOOKS: tuple[dict[str, Any], ...] = (
-    {"color": style.INK, "linestyle": style.LINES[1]},
-    {"color": style.COLOURS[0], "linestyle": "-"},
-    {"color": style.COLOURS[1], "linestyle": style.LINES[2]},
-)
+def _looks(selector: str) -> list[dict[str, Any]]:
+    """The looks of all responses, of the selector's picks, and of correct responses, which no selector's colour has."""
+    chosen = {"color": style.of_selectors([selector])[selector]["color"], "linestyle": "-"}
+    return [
+        {"color": style.INK, "linestyle": style.LINES[1]},
+        chosen,
+        {"color": style.GREY, "linestyle": style.LINES[2]},
+    ]
 
 
 def draw_likelihoods(rows: Sequence[Row]) -> Any:
@@ -82,7 +85,7 @@ def draw_likelihoods(rows: Sequence[Row]) -> Any:
     A short stroke on the axis marks each group's mean.
     """
     panels, selector = list(dict.fromkeys(row["panel"] for row in rows)), rows[0]["selector"]
-    groups = dict(zip(dict.fromkeys(row["group"] for row in rows), LOOKS, strict=False))
+    groups = dict(zip(dict.fromkeys(row["group"] for row in rows), _looks(selector), strict=False))
     figure, grid = style.panels(f"Likelihood of what {selector} picks", len(panels))
     for axes, panel in zip(grid, panels, strict=True):
         panel_rows = [row for row in rows if row["panel"] == panel]

@@ -114,21 +114,22 @@ def draw_questions(rows: Sequence[Row]) -> Any:
     """
     names = list(dict.fromkeys(row["series"] for row in rows))
     selector = rows[0]["selector"]
+    colour = style.of_selectors([selector])[selector]["color"]
     figure, grid = style.panels(f"Samples-to-correct of each question: {selector} against random", len(names))
     for axes, name in zip(grid, names, strict=True):
         panel_rows = [row for row in rows if row["series"] == name]
         style.diagonal(axes, 1.0, max(max(row["random"], row["selected"]) for row in panel_rows))
-        _solved(axes, [row for row in panel_rows if row["c"]])
+        _solved(axes, [row for row in panel_rows if row["c"]], colour)
         _never(axes, [row for row in panel_rows if not row["c"]])
         style.name_panel(axes, name, f"{len(panel_rows)} problems", _shares(panel_rows))
         axes.set(xlabel="random selection (verifier calls)", ylabel=f"{selector} (verifier calls)")
-    solved = style.mark("a question, area by how many lie there", marker="o", linestyle="none", color=style.COLOURS[0])
+    solved = style.mark("a question, area by how many lie there", marker="o", linestyle="none", color=colour)
     never = style.mark("how many have no correct response: N + 1 for both", linestyle="none", **NEVER)
     style.legend(figure, [solved, never])
     return figure
 
 
-NEVER = {"marker": "X", "color": style.COLOURS[1]}
+NEVER = {"marker": "X", "color": style.GREY}
 
 
 def _places(rows: Sequence[Row]) -> list[tuple[float, float, int]]:
@@ -137,10 +138,10 @@ def _places(rows: Sequence[Row]) -> list[tuple[float, float, int]]:
     return [(x, y, count) for (x, y), count in sorted(counts.items())]
 
 
-def _solved(axes: Any, rows: Sequence[Row]) -> None:
+def _solved(axes: Any, rows: Sequence[Row], colour: str) -> None:
     if rows:
         x, y, counts = (np.array(column) for column in zip(*_places(rows), strict=True))
-        appearance = {"color": style.COLOURS[0], "alpha": 0.65, "linewidths": 0.4, "edgecolors": "white"}
+        appearance = {"color": colour, "alpha": 0.65, "linewidths": 0.4, "edgecolors": "white"}
         axes.scatter(x, y, s=9 * counts, zorder=3, **appearance)
 
 

@@ -1,7 +1,6 @@
-"""Style every figure alike: one font, three sizes, colours safe for colour-blind readers, reproducible bytes.
+"""Style every figure alike: one font, three sizes, the looks of `looks`, reproducible bytes.
 
-Colours: Okabe and Ito's (Wong 2011, Nature Methods 8:441), without yellow, which is hard to see on white paper. Lines
-and markers differ too, so that a figure stays readable in black and white.
+Lines and markers differ as well as colours, so that a figure stays readable in black and white.
 """
 
 from __future__ import annotations
@@ -16,9 +15,11 @@ from typing import Any
 
 from harness.system import extras
 
-COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
-MARKERS = ("o", "s", "^", "D", "v", "P", "X", "<", ">", "*", "h", "p")
-LINES = ("-", (0, (5, 1.5)), (0, (1, 1)), (0, (5, 1, 1, 1)))
+from . import looks
+from .looks import COLOURS
+
+MARKERS = tuple(looks.MARKERS.values())
+LINES = ("-", *((0, dash) for dash in looks.DASHES[1:]))
 GREY = "#767676"
 INK = "#222222"
 PANEL = (3.3, 2.75)  # inches; a column of a two-column paper is 3.3 wide
@@ -113,21 +114,28 @@ def name_panel(axes: Any, *lines: str) -> None:
 
 
 def look(place: int) -> dict[str, Any]:
-    """Return colour, marker and line of the series with this index; the first 24 series all look different."""
-    return {
-        "color": COLOURS[place % len(COLOURS)],
-        "marker": MARKERS[place % len(MARKERS)],
-        "linestyle": LINES[place // len(COLOURS) % len(LINES)],
-    }
+    """Return colour, marker and line of the series with this index, of series that are no selectors."""
+    return _drawn(looks.look(place))
+
+
+def of_selectors(series: Sequence[str]) -> dict[str, dict[str, Any]]:
+    """Return colour, marker and line of each series; their names begin with selectors (`looks.looks`)."""
+    return {name: _drawn(look) for name, look in looks.looks(series).items()}
+
+
+def _drawn(look: looks.Look) -> dict[str, Any]:
+    line = LINES[looks.DASHES.index(look.dash)]
+    return {"color": COLOURS[look.colour], "marker": looks.MARKERS[look.marker], "linestyle": line}
 
 
 def legend(figure: Any, handles: Sequence[Any]) -> None:
     """Add one legend for all panels below them; the figure grows by the legend's height."""
     width, height = figure.get_size_inches()
     longest = max(len(handle.get_label()) for handle in handles)
-    columns = min(len(handles), max(1, int(width / (0.5 + 0.062 * longest))))
+    sample = 3.8 if any(handle.is_dashed() for handle in handles) else 2.4  # long enough for dashes beside a marker
+    columns = min(len(handles), max(1, int(width / (0.27 + 0.097 * sample + 0.062 * longest))))
     figure.set_size_inches(width, height + 0.15 * math.ceil(len(handles) / columns) + 0.05)
-    figure.legend(handles=handles, loc="outside lower left", ncols=columns)
+    figure.legend(handles=handles, loc="outside lower left", ncols=columns, handlelength=sample)
 
 
 def mark(label: str, **appearance: Any) -> Any:

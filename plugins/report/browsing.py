@@ -1,11 +1,12 @@
-"""Prepare one problem's responses for the pool browser: a map, answer clusters, verdicts, texts and picks."""
+"""Prepare a problem's responses for the pool browser: a map, answer clusters, verdicts, texts and picks."""
 
 from __future__ import annotations
 
 import hashlib
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -17,9 +18,9 @@ from harness.results.stored_cells import StoredProblem, key_of, stored_problems
 from harness.stages.embed import embedded
 from harness.stages.project import project
 from harness.stages.rank import centred
-from harness.system.progress import Progress
 
 from .chosen import Cell
+from .index import ID
 from .orders import PICKS, Rankers
 from .visible import cut
 
@@ -30,78 +31,72 @@ CLUSTERS = 7  # each of the largest clusters has its own colour and shape
 OTHER, NONE = CLUSTERS, CLUSTERS + 1
 GRID = 1000
 BYTES = 2_600_000
+STORED = "the stored picks, up to the first correct one"
 
 
-def browsable(
-    root: Path, cells: Sequence[Cell], plugin_files: Sequence[Path], progress: Progress
-) -> tuple[list[dict[str, Any]], str]:
-    """Return the problems to browse, the hardest first, and a remark ("" if none) on those that cannot be shown."""
-    entries = cells[0].problems
-    stored = {
-        name: problem for name, problem in stored_problems(root, cells[0].content).items() if _is_whole(problem, cells)
-    }
-    available = [entry for entry in entries if entry["id"] in stored]
-    if not available:
-        return [], "The responses of this run are not in the store, so there is nothing to browse."
-    sample = sampled(available, _most(available, len(cells)), str(key_of(cells[0].content, "pool")))
-    browser = _Browser(cells, Rankers(cells, plugin_files))
-    views = []
-    with progress.stage("report", len(sample), "problems") as stage:
-        for entry in sample:
-            views.append(browser.view(stored[entry["id"]], entry))
-            stage.advance()
-    lacking = len(entries) - len(available)
-    return views, f"{lacking:,} problems have no responses in the store." if lacking else ""
+def sampled(
+    entries: Sequence[Mapping[str, Any]], most: int, seed: str, always: Collection[str] = ()
+) -> list[Mapping[str, Any]]:
+    """Return one problem from each of `most` equal parts of problems that are sorted by hardness; all if they are few.
 
-
-def _is_whole(stored: StoredProblem, cells: Sequence[Cell]) -> bool:
-    """Whether the store also holds the verdicts and every cell's ranking."""
-    return stored.has(cells[0].content, "verdict") and all(stored.has(cell.content, "ranking") for cell in cells)
-
-
-def sampled(entries: Sequence[Mapping[str, Any]], most: int, seed: str) -> list[Mapping[str, Any]]:
-    """Return one problem from each of `most` equal parts of the problems sorted by hardness, the hardest first.
-
-    Hardness is the share of correct responses, then the id. If there are at most `most` problems, all are returned. The
-    hash of seed and id decides which one of a part, so that the same store always shows the same problems.
+    The hash of seed and id decides which one of a part, so that the same store always shows the same problems. One with
+    an id in `always` is taken instead.
     """
-    ordered = sorted(entries, key=lambda entry: (entry["c"] / max(entry["n"], 1), entry["id"]))
-    if len(ordered) <= most:
-        return ordered
-    parts = np.array_split(np.arange(len(ordered)), most)
-    return [min((ordered[place] for place in part), key=lambda entry: _lot(seed, entry["id"])) for part in parts]
+    if len(entries) <= most:
+        return list(entries)
+    parts = np.array_split(np.arange(len(entries)), most)
+    lots = {entry["id"]: (entry["id"] not in always, _lot(seed, entry["id"])) for entry in entries}
+    return [min((entries[place] for place in part), key=lambda entry: lots[entry["id"]]) for part in parts]
 
 
 def _lot(seed: str, problem_id: str) -> bytes:
     return hashlib.sha256(f"{seed} {problem_id}".encode("utf-8", "surrogatepass")).digest()
 
 
-def _most(entries: Sequence[Mapping[str, Any]], selectors: int) -> int:
-    """How many problems to prepare, if a response takes 24 bytes and a short text, and a pick 10 bytes."""
+def most_in_page(entries: Sequence[Mapping[str, Any]], selectors: int) -> int:
+    """How many problems the page itself holds, if a response takes 24 bytes and a short text, and a pick 10 bytes."""
     n = max(entry["n"] for entry in entries)
     return int(np.clip(BYTES // (n * 60 + min(n, PICKS) * selectors * 10), 1, MOST_PROBLEMS))
 
 
 @dataclass(frozen=True)
-class _Browser:
-    """Makes the view of each problem from the cells and their selectors."""
+class Browser:
+    """Makes the view of each problem from the store, the cells and their selectors."""
 
+    root: Path
     cells: Sequence[Cell]
-    rankers: Rankers
+    plugin_files: Sequence[Path]
 
-    def view(self, stored: StoredProblem, entry: Mapping[str, Any]) -> dict[str, Any]:
-        """Return everything that the page shows of one problem."""
-        problem, n = stored.problem, entry["n"]
-        read = {key_of(cell.content, "embedding"): cell.content for cell in self.cells}
-        pools = {key: stored.pool(content, n) for key, content in read.items()}
+    @cached_property
+    def stored(self) -> dict[str, StoredProblem]:
+        """The problems that the store holds completely, by id: their responses, verdicts and every cell's ranking."""
+        first = self.cells[0].content
+        return {
+            name: problem
+            for name, problem in stored_problems(self.root, first).items()
+            if problem.has(first, "verdict") and all(problem.has(cell.content, "ranking") for cell in self.cells)
+        }
+
+    @cached_property
+    def rankers(self) -> Rankers:
+        """The cells' selectors, built again."""
+        return Rankers(self.cells, self.plugin_files)
+
+    def view(self, entry: Mapping[str, Any], again: bool = True) -> dict[str, Any]:
+        """Return everything that the page shows of one problem.
+
+        again   whether the selectors rank again, to show picks beyond those in the store
+        """
+        stored, n = self.stored[entry["id"]], entry["n"]
+        pools = self._pools(stored, n)
         pool = next(iter(pools.values()))
-        vectors, embedder = self.map_vectors(stored, pool)
+        vectors, embedder = self._map_vectors(stored, pools)
         labels, cluster, by = clusters(pool)
         texts = list(dict.fromkeys(pool.texts))
         place = {text: index for index, text in enumerate(texts)}
         return {
-            "id": cut(problem.id, 200),
-            "prompt": cut(problem.prompt, LONGEST),
+            "id": cut(stored.problem.id, ID),
+            "prompt": cut(stored.problem.prompt, LONGEST),
             "n": n,
             "c": entry["c"],
             "texts": [cut(text, LONGEST) for text in texts],
@@ -112,31 +107,43 @@ class _Browser:
             "coloured_by": by,
             "map": flat(vectors) | {"of": embedder},
             "picks": [
-                self.picks(cell, stored, pools[key_of(cell.content, "embedding")], vectors) for cell in self.cells
+                self.picks(cell, stored, pools[key_of(cell.content, "embedding")], vectors, again)
+                for cell in self.cells
             ],
         }
 
-    def map_vectors(self, stored: StoredProblem, pool: Pool) -> tuple[Floats, str]:
+    def _pools(self, stored: StoredProblem, n: int) -> dict[str | None, Pool]:
+        """The problem's pool with the vectors of each embedding that a cell reads, by its key."""
+        contents = {key_of(cell.content, "embedding"): cell.content for cell in self.cells}
+        (first, content), *others = contents.items()
+        pool = stored.pool(content, n)
+        return {first: pool} | {
+            key: replace(pool, embeddings=centred(stored.vectors(content, n))) for key, content in others
+        }
+
+    def _map_vectors(self, stored: StoredProblem, pools: Mapping[str | None, Pool]) -> tuple[Floats, str]:
         """The map's vectors, centred, and their embedder: the one most cells use, or TF-IDF if no cell uses vectors."""
         keys = Counter(key for cell in self.cells if (key := key_of(cell.content, "embedding")))
         if keys:
             most = max(keys, key=lambda key: keys[key])
             content = next(cell.content for cell in self.cells if key_of(cell.content, "embedding") == most)
-            return centred(stored.vectors(content, len(pool))), str(content["labels"]["embedder"])
+            return pools[most].embeddings, str(content["labels"]["embedder"])
         tfidf = build(self.rankers.registry, "embedder", "tfidf")
-        return centred(project(embedded(tfidf, "tfidf", stored.problem, pool.texts), 512, 0)), "tfidf"
+        texts = next(iter(pools.values())).texts
+        return centred(project(embedded(tfidf, "tfidf", stored.problem, texts), 512, 0)), "tfidf"
 
-    def picks(self, cell: Cell, stored: StoredProblem, pool: Pool, fallback: Floats) -> dict[str, Any]:
+    def picks(
+        self, cell: Cell, stored: StoredProblem, pool: Pool, fallback: Floats, again: bool = True
+    ) -> dict[str, Any]:
         """The selector's picks in the first trial, and the rank of the first correct response in each trial."""
-        trials = stored.ranking(cell.content)["trials"]
-        first = trials[0] if trials else []
-        entry = next(entry for entry in cell.problems if entry["id"] == stored.problem.id)
         if cell.kind == "subset":
-            return {"sets": first or {}, "note": "" if first else "no response is correct, so none was chosen"}
-        order, note = self.rankers.order(cell, pool, stored.problem, first)
+            sets = (stored.ranking(cell.content)["trials"] or [{}])[0]
+            return {"sets": sets, "note": "" if sets else "no response is correct, so none was chosen"}
+        first = (cell.by_id[stored.problem.id]["orders"] or [[]])[0]
+        order, note = self.rankers.order(cell, pool, stored.problem, first) if again else (first, STORED)
         vectors = pool.embeddings if pool.embeddings.shape[1] else fallback
         novelty = self.rankers.novelty(cell, order, vectors)
-        return {"order": order, "note": note, "ranks": entry["ranks"], **novelty}
+        return {"order": order, "note": note, "ranks": cell.by_id[stored.problem.id]["ranks"], **novelty}
 
 
 def clusters(pool: Pool) -> tuple[list[list[Any]], list[int], str]:

@@ -34,6 +34,11 @@ class Cell:
         entries: list[dict[str, Any]] = self.content["problems"]
         return entries
 
+    @cached_property
+    def by_id(self) -> dict[str, dict[str, Any]]:
+        """The entry of each problem."""
+        return {entry["id"]: entry for entry in self.problems}
+
     @property
     def kind(self) -> str:
         """What the selector returns: "order", or "subset" if it chooses a set for each budget."""
@@ -95,7 +100,9 @@ def _cell(path: Path) -> Cell:
     content = cells.read(path)
     if "failed" in content:
         raise HarnessError(f"cell {path}: failed ({content['failed']})")
-    content["problems"] = [cells.without_orders(entry) for entry in content["problems"]]  # the page has the store's
+    for entry in content["problems"]:
+        if "orders" in entry:
+            entry["orders"] = entry["orders"][:1]  # the page shows the first trial
     return Cell(path.stem, content)
 
 

@@ -32,7 +32,7 @@ def report(
     out: Annotated[Path | None, typer.Option("--out", "-o", help="Default: report.html in the store.")] = None,
     plugin: Plugin = None,
 ) -> None:
-    """One HTML file that shows a run: table, pass@k curves, and what each selector picks, response by response."""
+    """A page that shows a run: table, curves, every problem, and what each selector picks, response by response."""
     from harness.system.progress import Progress
 
     from .writing import write_report

@@ -1,20 +1,14 @@
 // Curves of pass@k over a log axis: switched on and off by their names, read by pointer or arrow keys.
 
-const DASHES = [null, "7 4", "2 3", "9 3 2 3", "12 4", "4 4"];
 const shown = new Set();
 let cursor = null;
 
-function looks(curve, place) {
-  if (curve.kind === "random") return { style: "random", dash: "5 3", mark: null };
-  if (curve.kind === "oracle") return { style: "oracle", dash: "1 4", mark: null };
-  return { style: `s${place % 7}`, dash: DASHES[Math.floor(place / 7) % DASHES.length], mark: SHAPES[place % 7] };
-}
-
 function showCurves() {
+  const looks = new Map(data.selectors.map((selector) => [selector.name, drawnAs(selector.look)]));
   data.curves.forEach((curve, place) => {
-    curve.looks = looks(curve, place - 2);
+    curve.looks = { random: RANDOM_LOOK, oracle: ORACLE_LOOK }[curve.kind] || looks.get(curve.name);
     if (place < 8) shown.add(curve);
-    const button = el("button", { type: "button", "aria-pressed": shown.has(curve) }, swatch(curve), curve.name);
+    const button = el("button", { type: "button", "aria-pressed": String(shown.has(curve)) }, swatch(curve.looks), curve.name);
     button.addEventListener("click", () => {
       if (!shown.delete(curve)) shown.add(curve);
       button.setAttribute("aria-pressed", shown.has(curve));
@@ -29,11 +23,10 @@ function showCurves() {
   drawCurves();
 }
 
-function swatch(curve) {
-  const { style, dash, mark } = curve.looks;
-  return svg("svg", { class: style, width: 30, height: 14, viewBox: "0 0 30 14", "aria-hidden": "true" },
-    svg("line", { class: "swatch", x1: 1, x2: 29, y1: 7, y2: 7, "stroke-width": 2.2, "stroke-dasharray": dash }),
-    mark ? svg("path", { class: "dot", d: shape(mark, 4.2), transform: "translate(15 7)" }) : null);
+function swatch({ style, dash, mark }) {
+  return svg("svg", { class: style, width: 42, height: 14, viewBox: "0 0 42 14", "aria-hidden": "true" },
+    svg("line", { class: "swatch", x1: 1, x2: 41, y1: 7, y2: 7, "stroke-width": WIDTH, "stroke-dasharray": dash }),
+    mark ? svg("path", { class: "dot", d: shape(mark, 4.2), transform: "translate(21 7)" }) : null);
 }
 
 function axes() {

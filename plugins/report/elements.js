@@ -4,6 +4,10 @@
 const data = JSON.parse(document.getElementById("data").textContent);
 const SVG = "http://www.w3.org/2000/svg";
 const OTHER = 7, NONE = 8;
+const WIDTH = 2.2;  // of a curve
+// How a selector is drawn: the same as in the plots of `harness plot`.
+const drawnAs = ({ colour, marker, dash }) => ({ style: `s${colour}`, mark: marker, dash: dash.length ? dash.map((part) => part * WIDTH).join(" ") : null });
+const RANDOM_LOOK = { style: "random", dash: "11 3.3", mark: null }, ORACLE_LOOK = { style: "oracle", dash: "2.2 2.2", mark: null };
 const byId = (id) => document.getElementById(id);
 
 function fill(node, attributes, children) {
@@ -34,7 +38,19 @@ const POLYGONS = {
   plus: [[-0.4, -1.1], [0.4, -1.1], [0.4, -0.4], [1.1, -0.4], [1.1, 0.4], [0.4, 0.4], [0.4, 1.1], [-0.4, 1.1], [-0.4, 0.4],
     [-1.1, 0.4], [-1.1, -0.4], [-0.4, -0.4]],
   hexagon: [[-0.55, -0.98], [0.55, -0.98], [1.1, 0], [0.55, 0.98], [-0.55, 0.98], [-1.1, 0]],
+  cross: [[-0.95, -0.5], [-0.5, -0.95], [0, -0.45], [0.5, -0.95], [0.95, -0.5], [0.45, 0], [0.95, 0.5], [0.5, 0.95], [0, 0.45],
+    [-0.5, 0.95], [-0.95, 0.5], [-0.45, 0]],
+  left: [[-1.15, 0], [0.75, -1.05], [0.75, 1.05]],
+  right: [[1.15, 0], [-0.75, -1.05], [-0.75, 1.05]],
+  star: corners(10, (place) => (place % 2 ? 0.5 : 1.25)),
+  pentagon: corners(5, () => 1.12),
 };
+
+function corners(many, reach) {
+  const turn = (place) => Math.PI * (2 * place / many - 0.5);
+  return Array.from({ length: many }, (_, place) => [reach(place) * Math.cos(turn(place)), reach(place) * Math.sin(turn(place))]);
+}
+
 const SHAPES = ["circle", "square", "up", "diamond", "down", "plus", "hexagon", "small", "circle"];
 
 function shape(kind, r) {

@@ -2,6 +2,10 @@
 
 The Content-Security-Policy allows one script and one style by their hashes and forbids everything else. The script
 inserts text as text only, never as HTML. Its source is several files, joined in this module, with shared names.
+
+A page opened from disk can fetch nothing, but it can load scripts. So the pools that have no room in it are script
+files beside it (`side_file`). The policy then also allows scripts with a nonce, which the page's own script gives them:
+it is a hash of the data, so that no text in the data can name it.
 """
 
 from __future__ import annotations
@@ -17,9 +21,12 @@ from typing import Any
 
 import numpy as np
 
+from ..figures.looks import COLOURS, DARK
+
 BUDGET_BYTES = 2_800_000  # of JSON; with style and script the page stays under 3 MB
 CUTS = (4000, 2000, 1000, 500, 250, 120, 40)
-SCRIPTS = ("elements", "table", "curves", "map", "panel", "playing", "problems")  # each after those it needs at load
+# Each after those it needs at load.
+SCRIPTS = ("elements", "sorting", "table", "curves", "questions", "map", "panel", "playing", "loading", "problems")
 
 # Characters that could close the element, start a comment in it, or cannot be encoded in UTF-8.
 _UNSAFE = re.compile("[<>&\u2028\u2029\ud800-\udfff\x7f-\x9f\ufeff\ufffe\uffff]")
@@ -27,11 +34,29 @@ _UNSAFE = re.compile("[<>&\u2028\u2029\ud800-\udfff\x7f-\x9f\ufeff\ufffe\uffff]"
 
 def page(data: Mapping[str, Any]) -> bytes:
     """Return the report's HTML page as UTF-8, with `data` as JSON in it; the same data gives the same bytes."""
-    style, script = _part("page.css"), joined_script()
-    policy = f"default-src 'none'; script-src {_source(script)}; style-src {_source(style)}; "
+    style, script, content = _colours() + _part("page.css"), joined_script(), encoded(data)
+    nonce = hashlib.sha256(content).hexdigest()[:32] if data.get("files") else ""
+    allowed = f"{_source(script)} 'nonce-{nonce}'" if nonce else _source(script)
+    policy = f"default-src 'none'; script-src {allowed}; style-src {_source(style)}; "
     policy += "base-uri 'none'; form-action 'none'"
-    parts = {"policy": policy, "style": style, "script": script, "data": encoded(data).decode()}
+    parts = {"policy": policy, "style": style, "script": script, "data": content.decode()}
+    parts["nonce"] = f' nonce="{nonce}"' if nonce else ""
     return re.sub(r"\{\{(\w+)\}\}", lambda slot: parts[slot[1]], _part("page.html")).encode()
+
+
+def side_file(report: str, view: Mapping[str, Any]) -> bytes:
+    """Return a script that hands one problem's view to the page: one statement, with one string literal, of JSON.
+
+    report   the name of the report for which it was made; a page shows no pools of another
+    """
+    literal = json.dumps(encoded({"report": report, "view": view}).decode(), ensure_ascii=False)
+    return f"document.currentScript.dataset.pool = {literal};\n".encode()
+
+
+def _colours() -> str:
+    """The colours of `looks` as variables, `--c0` and so on, for a light and a dark page."""
+    light, dark = (" ".join(f"--c{i}: {colour};" for i, colour in enumerate(each)) for each in (COLOURS, DARK))
+    return f":root {{ {light} }}\n@media screen and (prefers-color-scheme: dark) {{ :root {{ {dark} }} }}\n"
 
 
 def joined_script() -> str:

@@ -24,7 +24,7 @@ class Panel {
   get chosen() { return Number(this.select.value); }
 
   listen() {
-    this.select.addEventListener("change", () => { this.load(); setSteps(); });
+    this.select.addEventListener("change", () => { reorder(); if (problems[state.place].view) { this.load(); setSteps(); } });
     this.map.addEventListener("pointerover", (event) => look(this, this.indexOf(event.target)));
     this.map.addEventListener("pointerleave", () => look(this, this.indexOf(document.activeElement)));
     // Not on the map itself: an SVG element that listens for focus is a stop of the tab key in Chromium.
@@ -43,7 +43,7 @@ class Panel {
 
   // What this panel's selector does on the problem: its order, or its set for each budget.
   load() {
-    this.problem = data.problems[state.place];
+    this.problem = problems[state.place].view;
     this.picks = this.problem.picks[this.chosen];
     this.order = this.picks.order || [];
     this.rank = new Map(this.order.map((index, place) => [index, place + 1]));
@@ -129,7 +129,7 @@ class Panel {
   }
 
   drawNovelty() {
-    if (!this.picks) return;
+    if (!this.problem) return;
     const values = this.picks.values;
     const about = values ? `${this.picks.figure}, pick by pick` : "a subset method has no order: it chooses a set for each budget";
     this.title.textContent = [about, this.picks.note].filter(Boolean).join(" · ");

@@ -1,16 +1,23 @@
-// The list of problems, their search, the legend of the problem chosen; and the browser as a whole.
+// The list of problems, its order and search, the legend of the problem chosen; and the browser as a whole.
+
+const SORTS = {
+  "where the two differ most": (problem) => -gap(problem),
+  "hardest first": (problem) => problem.at,
+  "easiest first": (problem) => -problem.at,
+};
 
 function listProblems() {
   const list = byId("problems");
-  data.problems.forEach((problem, at) => {
+  for (const problem of problems) {
     const bar = el("span");
     bar.style.width = `${100 * problem.c / Math.max(1, problem.n)}%`;
-    const name = begin(problem.id);
-    list.append(el("li", { role: "option", tabindex: -1, "data-place": at, "aria-selected": "false",
-      "aria-label": `${name}, ${problem.c} of ${problem.n} correct` },
-      el("span", { dir: "auto" }, name), el("span", { class: "share" }, `${count(problem.c)}/${count(problem.n)}`),
-      el("span", { class: "bar", "aria-hidden": "true" }, bar)));
-  });
+    problem.item = el("li", { role: "option", tabindex: -1, "data-place": problem.at, "aria-selected": "false",
+      "aria-label": `${problem.id}, ${problem.c} of ${problem.n} correct` },
+    el("span", { dir: "auto" }, problem.id), el("span", { class: "share" }, `${count(problem.c)}/${count(problem.n)}`),
+    el("span", { class: "bar", "aria-hidden": "true" }, bar));
+  }
+  byId("sort").append(...Object.keys(SORTS).map((name) => el("option", {}, name)));
+  byId("sort").addEventListener("change", sortList);
   list.addEventListener("click", (event) => {
     const item = event.target.closest("li");
     if (item) choose(Number(item.dataset.place));
@@ -23,6 +30,26 @@ function listProblems() {
     event.preventDefault();
     choose(Number(first.dataset.place), true);
   });
+  sortList();
+}
+
+// Equal ones stay in the order of hardness; the list is at its top afterwards.
+function sortList() {
+  const by = SORTS[byId("sort").value], keys = new Map(problems.map((problem) => [problem, by(problem)]));
+  const sorted = [...problems].sort((one, other) => keys.get(one) - keys.get(other) || one.at - other.at);
+  byId("problems").replaceChildren(...sorted.map((problem) => problem.item));
+  byId("problems").scrollTop = 0;
+}
+
+// Another selector was chosen: the list follows where it is sorted by the difference of the two.
+function reorder() {
+  if (byId("sort").selectedIndex === 0) sortList();
+}
+
+// How much the two selectors differ on a problem, by their mean ranks; one alone is compared with random selection.
+function gap(problem) {
+  const [left, right] = panels.map((panel) => panel.chosen).map((at) => (data.index.ranks[at] ? { at } : RANDOM));
+  return Math.abs(Math.log(calls(left, problem) / calls(left.at === right.at ? RANDOM : right, problem)));
 }
 
 const visibleItems = () => [...byId("problems").children].filter((item) => !item.hidden);
@@ -38,39 +65,75 @@ function moveInList(event) {
 
 function filterList() {
   const wanted = byId("search").value.trim().toLowerCase();
-  const items = [...byId("problems").children];
-  items.forEach((item, at) => {
-    const problem = data.problems[at];
-    const hidden = !`${begin(problem.id)}\n${begin(problem.prompt)}`.toLowerCase().includes(wanted);
+  for (const { item, id, at, view: pool } of problems) {
+    const prompt = pool ? begin(pool.prompt) : (data.index.prompt || [])[at] || "";
+    const hidden = !`${id}\n${prompt}`.toLowerCase().includes(wanted);
     item.hidden = hidden;
     item.style.display = hidden ? "none" : "";
-  });
+  }
   const found = visibleItems();
-  byId("found").textContent = wanted ? `${found.length} of ${items.length} problems` : "";
+  byId("found").textContent = wanted ? `${count(found.length)} of ${count(problems.length)} problems` : "";
   // One item is always in the tab order: the chosen one, or, where the search hides it, the first that is left.
-  items.forEach((item) => item.setAttribute("tabindex", -1));
-  const reachable = items[state.place] && !items[state.place].hidden ? items[state.place] : found[0];
+  for (const { item } of problems) item.setAttribute("tabindex", -1);
+  const chosen = problems[state.place] && problems[state.place].item;
+  const reachable = chosen && !chosen.hidden ? chosen : found[0];
   if (reachable) reachable.setAttribute("tabindex", 0);
 }
 
 function choose(at, focus = false) {
   pause();
-  const items = byId("problems").children;
-  for (const item of items) {
-    const chosen = Number(item.dataset.place) === at;
-    item.setAttribute("aria-selected", chosen);
-    item.setAttribute("tabindex", chosen ? 0 : -1);
+  for (const { item, at: place } of problems) {
+    item.setAttribute("aria-selected", place === at);
+    item.setAttribute("tabindex", place === at ? 0 : -1);
   }
-  if (focus) items[at].focus();
-  showItem(items[at]);
+  const problem = problems[at];
+  if (focus) problem.item.focus({ preventScroll: true });
+  showItem(problem.item);
   state.place = at;
   state.step = 0;
-  const problem = data.problems[at];
-  byId("problem-title").textContent = begin(problem.id);
-  byId("problem-prompt").textContent = begin(problem.prompt) + (Array.isArray(problem.prompt) ? " …" : "");
+  byId("problem-title").textContent = problem.id;
+  if (problem.view) showPool(problem);
+  else askForPool(problem);
+}
+
+// Chooses a problem from elsewhere in the page, and goes to the browser.
+function openProblem(at) {
+  if (!browsable) return;
+  byId("search").value = "";
+  filterList();
+  choose(at);
+  byId("browser").scrollIntoView();
+  byId("browser").focus({ preventScroll: true });
+}
+
+function showPool({ view: pool }) {
+  byId("pool").hidden = false;
+  byId("pool-note").textContent = "";
+  byId("problem-prompt").textContent = begin(pool.prompt) + (Array.isArray(pool.prompt) ? " …" : "");
   showClusters();
   for (const panel of panels) { panel.watched = undefined; panel.load(); }
   setSteps();
+}
+
+// What is known of a problem whose responses are not in the page; they are shown once they are loaded.
+async function askForPool(problem) {
+  const say = (words) => { byId("pool-note").textContent = `${words} ${ranksText(problem)}`; };
+  byId("pool").hidden = true;
+  byId("problem-prompt").textContent = "";
+  if (problem.where !== "f") return say("The store does not hold the responses to this problem.");
+  say("Loading the responses …");
+  try {
+    await viewOf(problem);
+    if (state.place === problem.at) showPool(problem);
+  } catch (reason) {
+    if (state.place === problem.at) say(reason);
+  }
+}
+
+function ranksText(problem) {
+  const of = (ranker) => [data.index.ranks[ranker.at][problem.at]].flat().join(", ");
+  const told = rankers.map((ranker) => `${ranker.name} ${of(ranker)}`).join("; ");
+  return `${count(problem.c)} of ${count(problem.n)} are correct.${told ? ` Rank of the first correct one, in each trial: ${told}.` : ""}`;
 }
 
 // Scrolls the list, and never the page.
@@ -82,7 +145,7 @@ function showItem(item) {
 }
 
 function showClusters() {
-  const problem = data.problems[state.place];
+  const problem = problems[state.place].view;
   const chips = problem.answers.map(([label, size], cluster) => chip(cluster, begin(label), size));
   const sizes = (wanted) => problem.cluster.filter((cluster) => cluster === wanted).length;
   if (sizes(OTHER)) chips.push(chip(OTHER, problem.coloured_by === "text" ? "rarer texts" : "rarer answers", sizes(OTHER)));
@@ -103,39 +166,45 @@ function chip(cluster, label, size) {
   return el("span", {}, mark, el("span", { class: "label", dir: "auto", title: label }, label), `×\u2009${count(size)}`);
 }
 
-// The problem on which the two selectors differ most, by the mean of their trials' ranks.
-function telling(left, right) {
-  const mean = (ranks) => ranks.reduce((sum, rank) => sum + rank, 0) / ranks.length;
-  const gaps = data.problems.map((problem) => {
-    const [a, b] = [problem.picks[left].ranks, problem.picks[right].ranks];
-    return a && b ? Math.abs(Math.log(mean(a) / mean(b))) : 0;
-  });
-  return gaps.indexOf(Math.max(...gaps));
-}
-
 function note() {
   const { shown: visible, total, cut_at: cutAt, note: remark } = data.browsing;
   const parts = ["Each point is a response, on the plane of the first two principal components of its vector.",
     "Play what two selectors pick in their first trial."];
-  if (visible < total) {
-    parts.push(`${count(visible)} of ${count(total)} problems can be browsed: a seeded sample, even over hardness.`);
+  if (data.files) {
+    parts.push(`The page itself holds the responses to ${count(visible)} of ${count(total)} problems, a seeded sample even over ` +
+      `hardness. Those to ${count(data.files.count)} others are in the folder ${data.files.folder} beside it and are loaded when ` +
+      "you choose them; there picks end at the first correct one.");
   }
-  if (data.problems.length > 1) parts.push("It opens on the problem where the two differ most.");
   if (cutAt) parts.push(`Texts are cut after ${count(cutAt)} characters.`);
-  return [...(visible ? parts : []), remark].filter(Boolean).join(" ");
+  return [...(browsable ? parts : []), remark].filter(Boolean).join(" ");
 }
 
 function showBrowser() {
   byId("browser-note").textContent = note();
-  byId("browser-body").hidden = !data.problems.length;
-  if (!data.problems.length) return;
-  const orders = data.selectors.map((selector, at) => at).filter((at) => data.selectors[at].kind === "order");
-  const right = orders.length > 1 ? orders[orders.length - 1] : data.selectors.length - 1;
-  panels.push(new Panel("left", 0), new Panel("right", right));
+  byId("browser-body").hidden = !browsable;
+  if (!browsable) return;
+  const left = rankers.length ? rankers[0].at : 0;
+  const right = rankers.length > 1 ? rankers[rankers.length - 1].at : data.selectors.length - 1;
+  panels.push(new Panel("left", left), new Panel("right", right));
   byId("panels").append(...panels.map((panel) => panel.root));
   listProblems();
   listenToTransport();
-  choose(telling(0, right));
+  choose(Number(visibleItems()[0].dataset.place));
 }
 
+function showCommands() {
+  const text = data.commands.lines.join("\n");
+  byId("command").textContent = text;
+  byId("recorded").textContent = data.commands.recorded ?
+    "These are the options that the cells record. One row alone: harness rerun CELL, with its key from the CSV." :
+    "Read from the cells' labels and inputs: they do not say which file --data, --only, --pool or --plugin named.";
+  byId("copy").hidden = !navigator.clipboard;
+  byId("copy").addEventListener("click", async () => {
+    await navigator.clipboard.writeText(text);
+    byId("copied").textContent = "Copied.";
+  });
+}
+
+showQuestions();
 showBrowser();
+showCommands();

@@ -29,20 +29,38 @@ const WORTH = {
 };
 
 function showTable() {
-  const heads = ["selector", "samples-to-correct", "improvement", "against random", "win/tie/loss %"];
-  heads.push(...data.budgets.map((k) => `pass@${k} %`));
-  const head = el("tr", {}, ...heads.map((text) => el("th", { scope: "col" }, text)),
-    ...MORE.map(([text]) => el("th", { scope: "col", class: "extra" }, text)));
-  const scale = forestScale();
-  const bodies = [true, false].map((wanted) =>
-    el("tbody", {}, ...data.rows.filter((row) => row.reference === wanted).map((row) => tableRow(row, scale))));
-  byId("table").append(el("thead", {}, head), ...bodies);
+  const titles = ["selector", "samples-to-correct", "improvement", "against random", "win/tie/loss %"];
+  titles.push(...data.budgets.map((k) => `pass@${k} %`));
+  const columns = [...titles.map((title) => ({ title })), ...MORE.map(([title]) => ({ title, extra: true }))];
+  const scale = forestScale(), [references, measured] = [true, false].map((wanted) => data.rows.filter((row) => row.reference === wanted));
+  const rows = measured.map((row) => ({ values: sortedBy(row), node: () => tableRow(row, scale) }));
+  const body = el("tbody", {});
+  byId("table").append(el("tbody", {}, ...references.map((row) => tableRow(row, scale))), body);
+  sortable(byId("table"), columns, rows, body);
   byId("table-note").textContent =
     "samples-to-correct: mean rank of the first correct response (n + 1 where there is none). improvement: random's mean / " +
     "the selector's, with 95 % interval over problems; above 1 = fewer verifier calls. win/tie/loss: chance of a lower, " +
     "equal, higher rank than a random order has. oracle, anti-oracle: who knows the verdicts and takes a correct response " +
     `first, or last.${WORTH[data.about.trust] || ""}${absent()}`;
   byId("more").addEventListener("click", () => showMore(byId("more").getAttribute("aria-expanded") === "false"));
+  byId("results-csv").addEventListener("click", () => saveCsv("report-results.csv", resultLines()));
+  cue(byId("table").parentElement);
+}
+
+// The value of each column by which rows are sorted; null stays last.
+function sortedBy(row) {
+  const known = (value) => (value === undefined ? null : value);
+  return [row.name, row.samples_to_correct, row.improvement, row.improvement, row.shares && row.shares[0], ...row.passed,
+    row.p, row.q, row.k95, row.calls_saved, row.trust].map(known);
+}
+
+// The table as lines of CSV, with more digits and with the cells' keys.
+function resultLines() {
+  const heads = ["selector", "samples_to_correct", "improvement", "improvement_low", "improvement_high", "win", "tie", "loss",
+    ...data.budgets.map((k) => `pass_at_${k}`), "p", "q", "k95", "calls_saved", "interval", "cell"];
+  return [heads, ...data.rows.map((row) => [row.name, row.samples_to_correct, row.improvement,
+    ...(row.interval || [null, null]), ...(row.shares || [null, null, null]), ...row.passed,
+    row.p, row.q, row.k95, row.calls_saved, row.trust, row.cell])];
 }
 
 // Why intervals are shown as a dash.

@@ -1,101 +1,19 @@
 """The report in a real browser (Debian's Chromium): it draws, plays, takes keys, and runs nothing of a response."""
 
-import importlib.util
-import os
-import shutil
 import socket
-from contextlib import contextmanager
 
 import pytest
-from support.paths import TOY
 from support.processes import wait_for
-from support.report_page import HOSTILE, hostile_pool, parsed
+from support.report_browser import ABSENT, PHONE, left, made, opened, press
+from support.report_page import HOSTILE
 
-from harness.running import pipeline
-from harness.running.config import RunConfig
 from harness.store.keys import storable
-from harness.system.progress import Progress
 from harness_plugins.report.visible import visible
-from harness_plugins.report.writing import write_report
 
-CHROMIUM = shutil.which("chromium")
-MISSING = not CHROMIUM or importlib.util.find_spec("playwright") is None
-ABSENT = MISSING and "CI" not in os.environ
 pytestmark = [
     pytest.mark.slow,
     pytest.mark.skipif(ABSENT, reason="needs chromium (apt-get install chromium) and playwright"),
 ]
-DESKTOP, PHONE = {"width": 1280, "height": 900}, {"width": 360, "height": 740}
-
-
-@pytest.fixture(scope="module")
-def chromium():
-    from playwright.sync_api import sync_playwright
-
-    assert CHROMIUM, "CI installs chromium"
-    with sync_playwright() as playwright:
-        args = ["--no-sandbox"] if os.getuid() == 0 else []
-        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=args)
-        yield browser
-        browser.close()
-
-
-@contextmanager
-def opened(chromium, path, viewport=DESKTOP, clock=False, **options):
-    """`with opened(chromium, path, ...) as page`: in a fresh context; it must be quiet and ask for nothing else."""
-    context = chromium.new_context(viewport=viewport, **options)
-    page = context.new_page()
-    page.notes, page.requests = [], []
-    page.set_default_timeout(20_000)
-    if clock:
-        page.clock.install()
-    page.on("request", lambda request: page.requests.append(request.url))
-    page.on("console", lambda message: page.notes.append(f"{message.type}: {message.text}"))
-    page.on("pageerror", lambda failure: page.notes.append(f"error: {failure}"))
-    page.on("dialog", lambda dialog: (page.notes.append(f"dialog: {dialog.message}"), dialog.dismiss()))
-    page.goto(path.as_uri())
-    try:
-        yield page
-        assert page.notes == []
-        assert set(page.requests) == {path.as_uri()}
-    finally:
-        context.close()
-
-
-def made(folder, **options):
-    """The report of one run."""
-    pipeline.run(RunConfig(store=folder, plugin_files=[TOY], **options), Progress())
-    return write_report(folder, (), None, [TOY], Progress())
-
-
-@pytest.fixture(scope="module")
-def toy_report(tmp_path_factory):
-    selectors = ("repexp", "shuffle", "head", "spread")
-    return made(tmp_path_factory.mktemp("toy"), task="colours", engine="toy", selectors=selectors)
-
-
-@pytest.fixture(scope="module")
-def hostile_report(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("hostile")
-    return made(folder, pool=hostile_pool(folder / "pool.jsonl"), selectors=("repexp", "uniform"))
-
-
-@pytest.fixture(scope="module")
-def toy_page(chromium, toy_report):
-    with opened(chromium, toy_report) as page:
-        yield page
-
-
-@pytest.fixture
-def page(toy_page, toy_report):
-    """The toy's report, as it is when it was opened."""
-    toy_page.mouse.move(0, 0)
-    toy_page.goto(toy_report.as_uri())
-    return toy_page
-
-
-def left(page):
-    return page.locator(".panel").first
 
 
 def picked(page):
@@ -112,11 +30,6 @@ def order_shown(page, data):
     title = page.locator("#problem-title").inner_text()
     problem = next(problem for problem in data["problems"] if problem["id"] == title)
     return problem, problem["picks"][int(left(page).locator("select").input_value())]["order"]
-
-
-@pytest.fixture(scope="module")
-def data(toy_report):
-    return parsed(toy_report)[0]
 
 
 def test_the_page_draws_all_its_parts_without_an_error(page, data):
@@ -235,11 +148,6 @@ def focused(page):
     return page.evaluate(" || ".join(f"document.activeElement.{name}" for name in names))
 
 
-def press(page, *keys):
-    for key in keys:
-        page.keyboard.press(key)
-
-
 def test_everything_is_reached_and_done_by_keyboard_with_a_visible_focus(page, data):
     page.locator("#search").focus()
     press(page, "ArrowDown", "End")
@@ -277,6 +185,22 @@ def test_the_curves_are_read_by_keyboard_and_switched_off_and_on(page, data):
     for pressed, count in (("false", before - 1), ("true", before)):
         button.click()
         assert (button.get_attribute("aria-pressed"), page.locator("#curves .curve").count()) == (pressed, count)
+
+
+def test_of_many_curves_eight_are_shown_and_the_others_are_there_to_be_switched_on(chromium, tmp_path):
+    selectors = tuple(f"shuffle:offset={place}" for place in range(9))
+    with opened(chromium, made(tmp_path, task="colours", engine="toy", selectors=selectors)) as page:
+        off = page.locator("#legend button[aria-pressed=false]")
+        assert (page.locator("#legend button").count(), off.count()) == (11, 3)
+        assert page.locator("#curves .curve").count() == 8
+        off.first.click()
+        assert page.locator("#curves .curve").count() == 9
+        styles = page.locator("#curves g[class^=s]").evaluate_all("groups => groups.map(g => g.className.baseVal)")
+        assert len(set(styles)) == 1  # variants of one selector have its colour
+        dashes = page.locator("#curves g[class^=s] .curve").evaluate_all(
+            "all => all.map(c => c.getAttribute('stroke-dasharray'))"
+        )
+        assert len(set(dashes)) == 6
 
 
 def test_hostile_responses_are_shown_as_text_and_stay_inert(chromium, hostile_report):

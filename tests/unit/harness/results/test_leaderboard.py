@@ -105,6 +105,13 @@ def test_a_line_of_csv_has_a_column_for_each_end_and_each_budget():
     assert by_name["slow"]["task"] == "colours"
 
 
+def test_a_published_table_has_at_most_eight_columns():
+    several = made(*CELLS, *(cell(SLOW, "slow", seed=seed) for seed in (0, 1)), cell(FAST, embedder="tfidf"))
+    heads = [line.count("|") - 1 for line in markdown(several, []).splitlines() if line.startswith("| selector")]
+    assert len(heads) == sum(bool(table.rows) for table in several)
+    assert max(heads) == 8
+
+
 def test_what_cannot_be_counted_is_named_and_the_rest_still_counts(tmp_path):
     good, edited = keep(tmp_path, CELLS[0], CELLS[1])
     untrained = cell(FAST, "untrained") | {"weights": [{"is_random": True}]}
@@ -124,11 +131,14 @@ def test_the_badge_is_what_the_kit_says_of_the_selector(tmp_path):
     keep(tmp_path, CELLS[0])
     badge = tmp_path / "conformance" / f"{digest(CELLS[0]['inputs']['ranking']['selector'])}.json"
     badge.parent.mkdir()
+    line = "- slow fails 2 of the conformance kit's checks\n"
     for failed, shown in (([], "passes 31"), (["permutation", "nan"], "fails 2")):
         badge.write_text(json.dumps({"failed": failed, "passed": 31}))
         [table] = boards(gather([tmp_path]))
         assert (table.rows[0].conformance, table.rows[0].dist) == (shown, "toy")
-        assert f"| {shown} |" in markdown([table], [])
+        assert (line in markdown([table], [])) == bool(failed)
+        assert f"Conformance kit: {0 if failed else 1} of 1 rows pass." in markdown([table], [])
+        assert shown in as_csv([table])
 
 
 def test_a_name_in_a_table_stays_text():

@@ -15,16 +15,26 @@ def random_share(entries, k):
 
 
 def test_samplers_shows_random_and_the_selector_over_each_samplers_pool(cells):
-    notes, points = [], set()
+    notes, points, widths = [], set(), []
     for row in rows_of("samplers", cells, embedder="hidden-mean", say=notes.append):
         labels = {"sampler": row["series"], "model": "parrot", "embedder": "hidden-mean", "selector": "spread"}
         entries, is_random = cell_of(cells, **labels)["problems"], row["by"] == "random"
         assert row["passed"] == close((random_share if is_random else share_solved)(entries, row["k"]))
+        assert row["low"] <= row["passed"] <= row["high"]
+        widths.append(row["high"] - row["low"])
         assert row["selector"] == ("" if is_random else "spread")
         points.add((row["series"], row["by"], row["k"]))
     both = [(sampler, by) for sampler in ("low-temp", "vanilla") for by in ("random", "selector")]
     assert points == {(*pair, k) for pair in both for k in range(1, 17)}
     assert "left out: colours · crow, which was run with one sampler (vanilla)" in notes
+    assert statistics.median(widths) > 0.05
+
+
+def test_samplers_draws_a_band_behind_each_line(cells):
+    pytest.importorskip("matplotlib")
+    with style.styled():
+        (axes,) = curves.draw_samplers(rows_of("samplers", cells, embedder="hidden-mean")).axes
+    assert (len(axes.get_lines()), len(axes.collections)) == (4, 4)
 
 
 def test_representations_shows_curves_and_calls_of_every_embedder(cells):
@@ -44,6 +54,21 @@ def test_representations_shows_curves_and_calls_of_every_embedder(cells):
     calls = {row["series"]: row["calls"] for row in rows if row["measure"] == "samples-to-correct"}
     assert list(calls) == [curves.RANDOM, "hidden-mean", "letters"]
     assert calls[curves.RANDOM] == close(random)
+
+
+def test_the_panels_of_representations_share_their_x_axes(cells):
+    pytest.importorskip("matplotlib")
+    rows = rows_of("representations", cells, model="parrot", sampler="vanilla")
+    easier = [row | {"panel": "easier", "n": 8} for row in rows if (row.get("k") or 0) <= 8]
+    for row in easier:
+        if row["measure"] != "pass@k":
+            row |= {name: row[name] and row[name] / 3 for name in ("calls", "calls_low", "calls_high") if name in row}
+    with style.styled():
+        upper, calls, lower, fewer = curves.draw_representations(rows + easier).axes
+    assert upper.get_xlim() == lower.get_xlim()
+    assert calls.get_xlim() == fewer.get_xlim()
+    (low, high), every = calls.get_xlim(), [row["calls"] for row in rows + easier if row["measure"] != "pass@k"]
+    assert low < min(every) < max(every) < high
 
 
 def test_one_sampler_or_embedder_and_other_problems_are_not_compared(cells, tmp_path):

@@ -9,6 +9,7 @@ from support.report_page import pool_file
 from harness import Pool
 from harness_plugins.report import browsing, writing
 from harness_plugins.report.browsing import NONE, OTHER, clusters, flat, sampled
+from harness_plugins.report.index import hardest_first
 
 
 def test_points_in_a_plane_keep_their_distances_on_the_map():
@@ -49,14 +50,16 @@ def test_the_seven_largest_clusters_have_colours_the_rest_and_no_answer_have_the
 
 
 def test_the_problems_of_a_large_run_are_a_seeded_sample_even_over_hardness():
-    entries = [{"id": f"p{i}", "c": i % 50, "n": 64} for i in range(500)]
+    entries = hardest_first([{"id": f"p{i}", "c": i % 50, "n": 64} for i in range(500)])
     chosen = sampled(entries, 100, "seed")
     assert len({entry["id"] for entry in chosen}) == 100
     assert [entry["c"] for entry in chosen] == sorted(entry["c"] for entry in chosen)
     assert np.bincount([entry["c"] for entry in chosen]).tolist() == [2] * 50
-    assert sampled(entries[::-1], 100, "seed") == chosen
+    assert hardest_first(entries[::-1]) == entries
     assert sampled(entries, 100, "other") != chosen
     assert len(sampled(entries[:7], 100, "seed")) == 7
+    (other,) = [entry for entry in entries[250:255] if entry not in chosen][:1]
+    assert [entry for entry in sampled(entries, 100, "seed", {other["id"]}) if entry not in chosen] == [other]
 
 
 def test_a_problem_that_lost_a_shard_is_left_out_and_without_the_responses_the_table_alone_is_shown(report, copied):

@@ -3,11 +3,13 @@
 import base64
 import hashlib
 import json
+import re
 from importlib.resources import files
 
 from support.report_page import HOSTILE, hostile_pool, parsed, policy
 
-from harness_plugins.report.page import BUDGET_BYTES, SCRIPTS, encoded, fitted, page
+from harness_plugins.figures import looks
+from harness_plugins.report.page import BUDGET_BYTES, SCRIPTS, encoded, fitted, joined_script, page
 from harness_plugins.report.visible import cut, visible
 
 
@@ -47,6 +49,23 @@ def test_the_policy_allows_this_script_its_files_joined_this_style_and_nothing_e
     folder = files("harness_plugins.report")
     at = [script.index((folder / f"{name}.js").read_text()) for name in SCRIPTS]
     assert at == sorted(at)
+
+
+def test_a_page_with_files_beside_it_also_allows_scripts_with_a_nonce_that_depends_on_all_its_data(tmp_path):
+    nonces = []
+    for text in ("a", "b"):
+        (tmp_path / "page.html").write_bytes(page({"files": {"folder": "x-files"}, "text": text}))
+        nonces += re.findall(r"script-src 'sha256-\S+' 'nonce-([0-9a-f]{32})'; style", policy(tmp_path / "page.html"))
+        _, elements, _ = parsed(tmp_path / "page.html")
+        assert [attrs.get("nonce") for _, attrs, _ in elements] == [None, None, nonces[-1]]
+    assert len(set(nonces)) == 2
+
+
+def test_selectors_have_the_colours_and_markers_of_the_plots():
+    style, script = page({}).decode().split("<style>")[1].split("</style>")[0], joined_script()
+    for colours in (looks.COLOURS, looks.DARK):
+        assert " ".join(f"--c{place}: {colour};" for place, colour in enumerate(colours)) in style
+    assert [name for name in looks.MARKERS if not re.search(rf"^  {name}: ", script, re.M)] == ["circle"]
 
 
 def test_what_cannot_be_seen_is_spelled_out_and_a_long_text_is_its_beginning_and_its_length():
