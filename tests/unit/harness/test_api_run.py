@@ -62,7 +62,7 @@ def test_a_grid_a_preset_and_plain_numbers_will_do(door):
     results = door(grid="selector=spread,embedder=hidden-mean+letters", n=np.int64(4))
     assert [row.embedder for row in results] == ["hidden-mean", "letters"]
     assert results.table().count("random (exact)") == results._repr_html_().count("<table>") == 1
-    assert "no preset 'quick'" in refusal_of(door, "spread", preset="quick")
+    assert "no preset 'large'" in refusal_of(door, "spread", preset="large")
 
 
 def test_a_frame_is_flat_and_holds_the_rows_values(door, monkeypatch):
@@ -157,7 +157,7 @@ def test_long_work_begins_with_yes(door, monkeypatch):
     monkeypatch.setattr("harness.running.preflight.MANY_RESPONSES", 40)
     line = refusal_of(door, "spread")
     assert line.startswith("run: not begun, since it takes 48 responses")
-    assert "add yes=True to begin it unasked; limit, n and max_tokens make it shorter" in line
+    assert "add yes=True to begin it unasked; preset quick, limit, n and max_tokens make it" in line
     assert len(door("spread", yes=True)) == 1
 
 
