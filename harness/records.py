@@ -216,6 +216,9 @@ class SampleRequest:
     until    `until(j, text, finish)` is called when a response to prompt j ends; if it returns True, no further
              response to prompt j is sampled. Only given to engines that steer
     report   `report(rows)` is called with the number of rows just finished
+    tokens   `tokens(count)` may be called with the number of tokens just sampled, of rows that are finished or not, and
+             with 0 when the model is loaded: the harness then shows tokens a second and the time left. Engines that
+             call it do so once a second or so
     done     `done(j, responses)` may be called as soon as all responses to prompt j are finished, while other prompts
              go on: the harness stores them at once, so a killed run loses unfinished prompts only. They equal those
              that `sample` returns in the end, but may lack hidden states that come later
@@ -230,6 +233,7 @@ class SampleRequest:
     rows: Sequence[Sequence[int]] | None = None
     until: Callable[[int, str, str], bool] = lambda prompt, text, finish: False
     report: Callable[[int], None] = lambda rows: None
+    tokens: Callable[[int], None] = lambda count: None
     done: Callable[[int, Responses], None] = lambda prompt, responses: None
 
 

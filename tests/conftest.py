@@ -46,7 +46,11 @@ class Outcome:
 
 @pytest.fixture
 def harness(monkeypatch, capfd):
-    """Run `harness ARGS` in this process: `outcome = harness("run", "--task", ...)`."""
+    """Run `harness ARGS` in this process: `outcome = harness("run", "--task", ...)`.
+
+    However slow the machine, it prints no line about what it is waiting for.
+    """
+    monkeypatch.setattr("harness.system.progress.WAITED_S", 3600.0)
 
     def call(*args):
         monkeypatch.setattr(sys, "argv", ["harness", *map(str, args)])

@@ -32,7 +32,7 @@ app = typer.Typer(
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
-    add_completion=False,
+    context_settings={"help_option_names": ["-h", "--help"]},  # commands and groups inherit them
 )
 results_app = _group("Published cells: copy them out, check them.")
 app.add_typer(results_app, name="results")

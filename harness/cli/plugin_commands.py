@@ -6,6 +6,7 @@ from typing import Annotated
 
 import typer
 
+from harness.plugin_system import completion
 from harness.plugin_system.command_options import Data, Json, Plugin, show
 
 from .app import app
@@ -13,7 +14,10 @@ from .app import app
 
 @app.command("list")
 def list_plugins(
-    kind: Annotated[str | None, typer.Argument(help="tasks, samplers, engines, embedders, selectors, ...")] = None,
+    kind: Annotated[
+        str | None,
+        typer.Argument(help="tasks, samplers, engines, embedders, selectors, ...", autocompletion=completion.kinds),
+    ] = None,
     plugin: Plugin = None,
     as_json: Json = False,
 ) -> None:
@@ -27,8 +31,11 @@ def list_plugins(
 
 @app.command("show")
 def show_component(
-    kind: Annotated[str, typer.Argument(help="task, sampler, engine, embedder, selector or executor")],
-    name: Annotated[str, typer.Argument(help="its name, or dist/name")],
+    kind: Annotated[
+        str,
+        typer.Argument(help="task, sampler, engine, embedder, selector or executor", autocompletion=completion.kinds),
+    ],
+    name: Annotated[str, typer.Argument(help="its name, or dist/name", autocompletion=completion.names_after_kind)],
     example: Annotated[bool, typer.Option("--example", help="A task's exact first prompt.")] = False,
     data: Data = None,
     plugin: Plugin = None,
@@ -46,20 +53,38 @@ def show_component(
 
 @app.command()
 def check(
-    kind: Annotated[str, typer.Argument(help="selector, task, sampler, embedder or engine")],
-    name: Annotated[str, typer.Argument(help="name or name:key=value,...; '*' for all of the kind")],
+    kind: Annotated[
+        str, typer.Argument(help="selector, task, sampler, embedder or engine", autocompletion=completion.kinds)
+    ],
+    name: Annotated[
+        str,
+        typer.Argument(
+            help="name or name:key=value,...; '*' for all of the kind", autocompletion=completion.names_after_kind
+        ),
+    ],
     data: Data = None,
     model: Annotated[
         str | None, typer.Option(help="The model with which an engine is checked; default: an embedded one.")
     ] = None,
+    check_timeout: Annotated[
+        float, typer.Option(min=0.1, metavar="SECONDS", help="A check that takes longer is ended and has failed.")
+    ] = 120.0,
     plugin: Plugin = None,
     as_json: Json = False,
 ) -> None:
     """Check that a component does all that the harness expects of its kind; exit code 1 if not."""
-    from harness import testing
+    from harness.system.progress import Progress
+    from harness.testing import bounded_checks
 
     from . import plugin_tables
 
-    findings = testing.check_registered(kind, name, data=data, model=model, plugin_files=plugin or ())
-    show(findings, as_json, plugin_tables.findings)
+    findings = []
+    with Progress().waiting(f"checking {kind} {name}"):
+        for each in bounded_checks.names(kind, name, plugin or ()):
+            subject = bounded_checks.Subject(kind.removesuffix("s"), each, data, model, tuple(plugin or ()))
+            for finding in bounded_checks.checked(subject, check_timeout, refusable=name == "*"):
+                findings.append(finding)
+                if not as_json:
+                    plugin_tables.finding(finding, is_first=findings[-2:-1] == [] or findings[-2]["name"] != each)
+    show(findings, as_json, plugin_tables.outcomes)
     raise typer.Exit(1 if any(finding["outcome"] == "failed" for finding in findings) else 0)

@@ -5,17 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from rich.table import Table
+from harness.system.console import Heading, console, put, put_hanging, word_table
 
-from harness.system.console import put, text
+CHECK_WIDTH = 25  # of the longest name of a check
 
 
 def listing(rows: Sequence[Mapping[str, str]]) -> None:
     """Print a row for each installed component."""
-    table = Table("kind", "name", "from", "what")
-    for row in rows:
-        table.add_row(*[text(row[key]) for key in ("kind", "name", "from", "what")])
-    put(table)
+    headings = [Heading("kind", kept=2), Heading("name"), Heading("from", kept=1), Heading("what", prose=True)]
+    lines = [[row[heading.head] for heading in headings] for row in rows]
+    put(word_table(headings, lines, console().width)[0])
 
 
 def details(value: Mapping[str, Any]) -> None:
@@ -35,14 +34,14 @@ def example(value: Mapping[str, Any]) -> None:
         put(f"\n[a model without a chat template]\n{value['plain']}")
 
 
-def findings(rows: Sequence[Mapping[str, str]]) -> None:
-    """Print a table of checks for each component, and how many checks passed."""
-    for name in dict.fromkeys(row["name"] for row in rows):
-        table = Table("check", "outcome", "what", title=text(f"{rows[0]['kind']} {name}"), title_justify="left")
-        for row in rows:
-            if row["name"] == name:
-                table.add_row(*[text(row[key]) for key in ("check", "outcome", "what")])
-        put(table)
-    outcomes = [row["outcome"] for row in rows]
-    counts = ", ".join(f"{outcomes.count(outcome)} {outcome}" for outcome in ("passed", "failed", "not applicable"))
-    put(counts)
+def finding(row: Mapping[str, str], is_first: bool) -> None:
+    """Print the finding of one check; before the first of a component its name."""
+    if is_first:
+        put(f"\n{row['kind']} {row['name']}")
+    put_hanging(f"{row['outcome']:14}  {row['check']:{CHECK_WIDTH}}  ", row["what"])
+
+
+def outcomes(rows: Sequence[Mapping[str, str]]) -> None:
+    """Print how many checks passed, failed and did not apply."""
+    every = [row["outcome"] for row in rows]
+    put("\n" + ", ".join(f"{every.count(outcome)} {outcome}" for outcome in ("passed", "failed", "not applicable")))

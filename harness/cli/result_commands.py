@@ -25,17 +25,20 @@ def leaderboard(
 ) -> None:
     """Print tables of all cells in some folders, and write them as leaderboard.md, .csv and .json."""
     from harness.results import leaderboard as boards
+    from harness.system.progress import Progress
 
     from . import result_tables
 
     folders = folder or [Path("results")]
-    gathered = boards.gather(folders)
+    with Progress().waiting("reading cells"):
+        gathered = boards.gather(folders)
     into = boards.place(folders[0], out)
     if into is None:
         print(f"not written: {folders[0]} holds cells: say where the tables go, e.g. --out out", file=sys.stderr)
     for fault in gathered.faults:
         print(f"not counted: {fault}", file=sys.stderr)
-    tables = boards.boards(gathered)
+    with Progress().waiting("making tables"):
+        tables = boards.boards(gathered)
     written = boards.write(into, gathered, tables) if into else []
     if as_json:
         output.write(boards.as_json(tables))

@@ -6,13 +6,10 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from rich.box import SIMPLE_HEAD
-from rich.table import Table
-
 from harness.results import verdict_quality
 from harness.results.columns import TERMINAL, Column, absent_intervals, chance, columns, embedders, lines
 from harness.results.rows import Row
-from harness.system.console import console, plain_table, put, text
+from harness.system.console import Heading, console, put, word_table
 
 if TYPE_CHECKING:
     from harness.results.leaderboard import Board
@@ -30,44 +27,25 @@ def results(rows: Sequence[Row], store: Path) -> None:
     pools: dict[tuple[Any, ...], list[Row]] = {}
     for row in rows:
         pools.setdefault(tuple(getattr(row, name) for name in POOL), []).append(row)
-    for pool in pools.values():
-        _results(pool)
+    legend = dict.fromkeys(column.legend for pool in pools.values() for column in _results(pool))
     if rows:
-        put(_caption(rows))
+        put(_caption(rows, [line for line in legend if line]))
         paths = [f"cell: {store / 'cells' / row.cell}.json" for row in rows]
         for path in paths if len(rows) <= 8 else [f"cells: {store / 'cells'}, {len(rows)} of them"]:
             put(path)
 
 
-def _results(rows: Sequence[Row]) -> None:
-    """Print one table, with as many columns as fit the console; --json has all columns."""
-    out = console()
-    unbounded = out.options.update_width(10_000)
-    shown = [column for column in columns(rows, TERMINAL) if column.kept]
-    table = _table(rows, shown)
-    for kept in sorted({column.kept for column in shown})[:-1]:
-        if out.measure(table, options=unbounded).maximum <= out.width:
-            break
-        shown = [column for column in shown if column.kept > kept]
-        table = _table(rows, shown)
+def _results(rows: Sequence[Row]) -> list[Column]:
+    """Print one table, with as many columns as fit the console, and return these; --json has all columns."""
+    every = [column for column in columns(rows, TERMINAL) if column.kept]
+    references, measured = lines(rows, every)
+    headings = [Heading(column.head, column.kept, right=not column.is_text) for column in every]
+    table, shown = word_table(headings, [*references, *measured], console().width, ends=[len(references) - 1])
     put(_title(rows))
     put(table)
     for remark in verdict_quality.remarks(rows[0]):
         put(f"{remark}.")
-
-
-def _table(rows: Sequence[Row], shown: Sequence[Column]) -> Table:
-    table = plain_table()
-    for column in shown:
-        if column.is_text:
-            widest = max(len(column.text(row)) for row in rows)
-            table.add_column(column.head, overflow="fold", min_width=min(20, widest))
-        else:
-            table.add_column(column.head, justify="right", no_wrap=True)
-    references, measured = lines(rows, shown)
-    for line in [*references, *measured]:
-        table.add_row(*map(text, line), end_section=line is references[-1])
-    return table
+    return [every[at] for at in shown]
 
 
 def _title(rows: Sequence[Row]) -> str:
@@ -80,14 +58,8 @@ def _title(rows: Sequence[Row]) -> str:
     return " · ".join(dict.fromkeys(parts)) + " · " + sizes
 
 
-def _caption(rows: Sequence[Row]) -> str:
-    explained = [
-        "samples-to-correct: mean rank of the first correct response (n + 1 if there is none).",
-        "improvement: random's mean / the selector's; above 1 = fewer verifier calls. Interval over problems.",
-        "win/tie/loss: chance of a lower, equal, higher rank than in a random order (subsets: of a hit at @k).",
-        "k95: calls to 95 % of the ceiling (saved against random); p: could a random order do this on these pools?",
-        "oracle, anti-oracle: they know the verdicts and take a correct response first, or last.",
-    ]
+def _caption(rows: Sequence[Row], legend: Sequence[str]) -> str:
+    explained = [*legend, "oracle, anti-oracle: they know the verdicts and take a correct response first, or last."]
     for trust in dict.fromkeys(row.trust for row in rows if row.trust != "nominal"):
         explained.append(f"intervals: {TRUST[trust]}.")
     explained += absent_intervals(rows)
@@ -190,12 +162,10 @@ def sequences(rows: Sequence[Mapping[str, Any]]) -> None:
     for row in rows:
         names = (row["task"], row["split"], row["model"], row["sampler"], "until correct", f"n = {row['n']}")
         counts = f"{row['problems']} problems, {row['solved']} solved, {row['censored']} censored"
-        table = Table(title=text(" · ".join(names)), box=SIMPLE_HEAD, min_width=96)
-        for name in ("budget k", "solved within k", "restricted mean at k"):
-            table.add_column(name, justify="right")
-        for k, share in row["share_solved"].items():
-            table.add_row(k, *_with_error(row, k, share))
-        put(table)
+        put(" · ".join(names))
+        shares = [(k, *_with_error(row, k, share)) for k, share in row["share_solved"].items()]
+        heads = ("budget k", "solved within k", "restricted mean at k")
+        put(word_table([Heading(head, right=True) for head in heads], shares, console().width)[0])
         put(f"{counts}; {row['responses']:,} responses. Kaplan-Meier, ± one standard error over problems.")
         put("restricted mean: verifier calls when stopping after k (k + 1 if none was correct).")
 
@@ -209,8 +179,9 @@ def _with_error(row: Mapping[str, Any], k: str, share: float | None) -> tuple[st
 
 def preview(stages: Sequence[Mapping[str, Any]]) -> None:
     """Print for each stage how many shards exist, and how many a run would make."""
-    table = Table("stage", "exist", "to make", "key")
+    headings = [Heading("stage"), Heading("exist", right=True), Heading("to make", right=True), Heading("key", kept=1)]
+    rows = []
     for stage in stages:
         there, key = "?" if stage["there"] is None else str(stage["there"]), stage["key"] or "?"
-        table.add_row(text(stage["stage"]), there, str(stage["to_make"]), key)
-    put(table)
+        rows.append((stage["stage"], there, str(stage["to_make"]), key))
+    put(word_table(headings, rows, console().width)[0])

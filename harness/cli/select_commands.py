@@ -30,7 +30,9 @@ def select(
 
     from . import select_tables
 
-    chosen = selection.select(SelectConfig(**given), Progress(asks=not yes))
+    progress = Progress(asks=not yes)
+    with progress.waiting("selecting"):
+        chosen = selection.select(SelectConfig(**given), progress)
     if as_jsonl:
         for picks in chosen:
             output.write(json.dumps(picks.row(), ensure_ascii=False) + "\n")

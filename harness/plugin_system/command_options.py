@@ -30,6 +30,8 @@ import typer
 
 from harness.system import output
 
+from . import completion
+
 Command: TypeAlias = Callable[..., None]
 
 
@@ -101,7 +103,7 @@ def _parameter(record: type, name: str) -> inspect.Parameter:
     if help_.filled:
         hint, default = hint | None, None
     flags = help_.flags or ([f"--{name.replace('_', '-')}"] if hint is bool and not default else ())
-    option = typer.Option(*flags, help=help_.text, metavar=help_.metavar)
+    option = typer.Option(*flags, help=help_.text, metavar=help_.metavar, autocompletion=completion.of_option(name))
     default = inspect.Parameter.empty if default is dataclasses.MISSING else default
     return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=Annotated[hint, option])
 

@@ -54,14 +54,27 @@ class Column:
     kept         narrow tables drop the columns with the lowest value first; 0: not shown in the terminal
     is_text      whether it is aligned to the left
     from_plugin  whether its texts come from plugins, and may hold any character
+    legend       one sentence that explains it below the table; "" if its heading says all
     """
 
     head: str
     text: Callable[[Row], str]
     reference: Callable[[Row, Reference], str] = lambda row, reference: ""
-    kept: int = 9
+    kept: int = 10
     is_text: bool = False
     from_plugin: bool = False
+    legend: str = ""
+
+
+LEGENDS = {
+    "samples": "samples-to-correct: mean rank of the first correct response (n + 1 if there is none).",
+    "improvement": "improvement: random's mean / the selector's; above 1 = fewer calls. Interval over problems.",
+    "p": "p: could a random order do this on these pools?",
+    "q": "q: the share of false discoveries, if this row is called different from a random order.",
+    "shares": "win/tie/loss: chance of a lower, equal, higher rank than in a random order (subsets: of a hit at @k).",
+    "gain": "gain: how much more often than a random order it has a correct response among the first k.",
+    "k95": "k95: calls to 95 % of the ceiling (saved against random).",
+}
 
 
 def columns(rows: Sequence[Row], style: Style) -> list[Column]:
@@ -73,28 +86,37 @@ def columns(rows: Sequence[Row], style: Style) -> list[Column]:
             "selector", lambda row: row.selector, lambda _, reference: reference.label, is_text=True, from_plugin=True
         ),
         Column(
-            "embedder", lambda row: row.embedder, kept=9 if several_embedders else 0, is_text=True, from_plugin=True
+            "embedder", lambda row: row.embedder, kept=10 if several_embedders else 0, is_text=True, from_plugin=True
         ),
         Column("seeds", lambda row: str(len(row.seeds or (0,))), kept=0),
         Column(
             "samples-to-\ncorrect",
             lambda row: style.number(row.samples_to_correct),
             lambda row, reference: style.number(reference.calls(row)),
+            legend=LEGENDS["samples"],
         ),
         Column(
             "improvement\n[95 %]",
             lambda row: improvement(row, style),
             lambda row, reference: "1" if reference.name == "random" else style.number(reference.ratio(row)),
+            legend=LEGENDS["improvement"],
         ),
         _chance_column(rows, style),
-        Column("win/tie/loss\n%".replace("/", style.between), lambda row: shares(row, style)),
-        Column(f"{gain_head}\npoints [95 %]", gain, kept=2),
+        Column(
+            "win/tie/loss\n%".replace("/", style.between),
+            lambda row: shares(row, style),
+            kept=9,
+            legend=LEGENDS["shares"],
+        ),
+        Column(f"{gain_head}\npoints [95 %]", gain, kept=2, legend=LEGENDS["gain"]),
     ]
     for place, k in enumerate(k for k in BUDGETS if k in first.pass_at_k_random):
         shown.append(_pass_column(k, kept=(8, 5, 7, 4, 6)[place]))
     k95_head = "k95\n(saved)" if style is TERMINAL else "k95"
     unknown = "" if style is TERMINAL else "-"
-    shown.append(Column(k95_head, k95, lambda row, reference: str(reference.k95(row) or unknown), kept=5))
+    shown.append(
+        Column(k95_head, k95, lambda row, reference: str(reference.k95(row) or unknown), 5, legend=LEGENDS["k95"])
+    )
     return shown
 
 
@@ -114,9 +136,9 @@ def published(rows: Sequence[Row]) -> list[Column]:
 def _chance_column(rows: Sequence[Row], style: Style) -> Column:
     """The column of q if the rows were corrected for multiple tests, else of p."""
     if rows[0].q_random is None and all(row.dist is None for row in rows):
-        return Column("p\n", lambda row: chance(row.p), kept=3)
+        return Column("p\n", lambda row: chance(row.p), kept=3, legend=LEGENDS["p"])
     written = chance if style is TERMINAL else style.number
-    return Column("q\n", lambda row: written(row.q_random), kept=3)
+    return Column("q\n", lambda row: written(row.q_random), kept=3, legend=LEGENDS["q"])
 
 
 def _pass_column(k: str, kept: int) -> Column:

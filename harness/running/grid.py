@@ -42,7 +42,9 @@ def run(
     rows: list[Row] = []
     failures: dict[str, str] = {}
     runs = list(points(config, progress))
-    require_consent("run", _outlook(runs), progress, SHORTER)
+    with progress.waiting("estimating the time of all runs"):
+        outlook = _outlook(runs)
+    require_consent("run", outlook, progress, SHORTER)
     for point in runs:
         try:
             made, failed = pipeline.run(point.config, progress, scored)

@@ -7,7 +7,7 @@ from contextlib import suppress
 from functools import partial
 from typing import Any
 
-from harness.contracts import KeepsModels
+from harness.contracts import KeepsModels, Report
 from harness.errors import HarnessError, Lacking
 from harness.plugin_system.registry import is_own
 from harness.records import Problem
@@ -46,8 +46,9 @@ def run(
     `scored(row)` is called with each row as it is made.
     """
     assumed.ask_before_fetching(config, progress)
-    plan = make_plan(config, progress)
-    plan.begin()
+    with progress.waiting("preparing the run"):
+        plan = make_plan(config, progress)
+        plan.begin()
     get_pool(plan, progress)
     verify(plan, progress)
     if config.audit:
@@ -93,7 +94,8 @@ def dry_run(config: RunConfig, progress: Progress) -> list[dict[str, Any]]:
     are not on this machine, the costs are computed from what is known, and counts and keys of stages may be None.
     """
     try:
-        plan = make_plan(config, progress)
+        with progress.waiting("preparing the run"):
+            plan = make_plan(config, progress)
     except Lacking as failure:
         return assumed.rows(make_context(config, progress), failure)
     progress.say(str(preflight(plan)))
@@ -126,9 +128,9 @@ def sample(plan: Plan, progress: Progress) -> set[str]:
     if not total:
         return missing
     missing_rows.forget_derived(pool, to_sample)
-    with progress.stage("sample", total, "responses") as stage:
-        _with_models(plan, sampling_stage.sample, list(batches(to_sample, size)), stage.advance)
-        _with_models(plan, sampling_stage.sample_missing, list(batches(again, size)), stage.advance)
+    with progress.stage("sample", total, "responses", most_tokens=sampling.max_tokens) as stage:
+        _with_models(plan, sampling_stage.sample, list(batches(to_sample, size)), stage)
+        _with_models(plan, sampling_stage.sample_missing, list(batches(again, size)), stage)
     remark = missing_rows.summary(pool, plan.problems, sampling.n)
     if remark:
         progress.say(remark)
@@ -148,17 +150,18 @@ def embed(plan: Plan, sampled: set[str], progress: Progress) -> None:
     if not missing:
         return
     todo, given = [problem for problem in plan.problems if problem.id in missing], plan.vectors.given
-    with progress.stage("embed", len(missing), "problems") as bar:
+    rows = {problem.id: shards.count_rows(plan.work.pool.path(problem)) for problem in todo}
+    with progress.stage("embed", sum(rows.values()), "responses") as bar:
         if given is None:
-            return _with_models(plan, embed_step, list(batches(todo, 1)), bar.advance)
+            return _with_models(plan, embed_step, list(batches(todo, 1)), bar)
         for problem in todo:
-            vectors = given.get(problem.id, shards.count_rows(plan.work.pool.path(problem)))
+            vectors = given.get(problem.id, rows[problem.id])
             source = f"embeddings {given.path}: {problem.id!r}"
             shards.write_vectors(stage.path(problem), project(vectors, plan.config.dim, plan.config.seed, source))
-            bar.advance()
+            bar.advance(rows[problem.id])
 
 
-def _with_models(plan: Plan, step: Step, todo: Sequence[Sequence[Problem]], report: Callable[[int], None]) -> None:
+def _with_models(plan: Plan, step: Step, todo: Sequence[Sequence[Problem]], report: Report) -> None:
     """Do a step for each group: in the executor's workers if they keep models, else in this process."""
     if not todo:
         return

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shutil
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -13,14 +13,15 @@ from harness.errors import NotBegun
 from harness.records import Problem
 from harness.stages.measure import still_to_measure
 from harness.store import missing_rows, shards
+from harness.system.pace import clock
 from harness.system.progress import Progress
 from harness.task import Measured
 
 from .plan import Plan
 
 PROBED = 16  # responses of a probe: sampled to measure the engine's speed, then thrown away
-SHORT_TOKENS = 32  # length of the probe that comes first
-PATIENCE_S = 120.0  # the longest estimated time for which a probe of whole responses is tried
+PROBE_S = 20.0  # the most time of a probe, the loading of the model not counted
+LONGER = 4  # how many times longer the responses of each next attempt of a probe are
 WORTH = 20  # a probe is made where at least WORTH * PROBED responses are to be sampled
 BYTES_A_TOKEN = 6  # in the store: compressed text and token ids
 LONG_S = 3600.0  # work of this time or more begins only with the user's consent
@@ -48,7 +49,7 @@ class Outlook:
     def __str__(self) -> str:
         unknown = f"{self.responses:,} responses" + (f" of up to {self.tokens:,} tokens in all" if self.tokens else "")
         parts = [
-            f"at most about {_duration(self.seconds)}" if self.seconds else "",
+            f"at most about {clock(self.seconds)}" if self.seconds else "",
             f"{unknown}, whose time is not known here" if self.responses else "",
         ]
         return " and ".join(filter(None, parts))
@@ -94,10 +95,10 @@ class Preflight:
             sampled,
             f"{self.verdicts:,} responses to grade" if self.verdicts else "",
             f"up to {_size(self.store_bytes)} in the store ({_size(self.free_bytes)} free)" if self.store_bytes else "",
-            f"sampling takes at most about {_duration(self.seconds)}" if self.seconds is not None else "",
+            f"sampling takes at most about {clock(self.seconds)}" if self.seconds is not None else "",
             f"{self.encoded:,} responses to embed" if self.encoded else "",
-            f"embedding takes about {_duration(self.encoding_s)}" if self.encoding_s is not None else "",
-            f"verifying takes about {_duration(self.measuring_s)}" if self.measuring_s is not None else "",
+            f"embedding takes about {clock(self.encoding_s)}" if self.encoding_s is not None else "",
+            f"verifying takes about {clock(self.measuring_s)}" if self.measuring_s is not None else "",
         ]
         return "to do: " + ", ".join(filter(None, parts))
 
@@ -189,12 +190,17 @@ def _encoding_s(plan: Plan, encoded: dict[str, int]) -> float | None:
     if engine is None or embedder is None or embedder.state is None or not plan.work.pool.path(problem).exists():
         return None
     first, prompt = shards.read_responses(plan.work.pool.path(problem)).first(PROBED), plan.prompts([problem])[0]
-    elapsed = 0.0
-    for responses in (first.first(1), first):  # the first call loads the model
+    state = embedder.state
+
+    def timed(n: int) -> float:
         started = time.perf_counter()
-        engine.encode(prompt, responses, [embedder.state])
-        elapsed = time.perf_counter() - started
-    return elapsed / len(first) * sum(encoded.values())
+        engine.encode(prompt, first.first(n), [state])
+        return time.perf_counter() - started
+
+    with plan.context.progress.waiting("timing a probe"):
+        timed(1)  # loads the model
+        seconds = _bounded_probe(timed, len(first))
+    return seconds / len(first) * sum(encoded.values())
 
 
 def _measuring_s(plan: Plan, n: int) -> float | None:
@@ -217,19 +223,42 @@ def _sampling_s(plan: Plan, responses: int) -> float:
 def _probed(plan: Plan, problems: Sequence[Problem]) -> float:
     """Seconds a response, from a few responses to the first of these problems; loading the model is not counted.
 
-    Short responses are timed first. If whole ones would take longer than `PATIENCE_S`, they are not tried, and every
-    response is assumed to have the full length. A sampler that steers takes a problem's responses one after another and
-    several problems together, so its probe has many problems.
+    A sampler that steers takes a problem's responses one after another and several problems together, so its probe has
+    many problems.
     """
     assert plan.sampling is not None
-    sampling, whole = plan.sampling, plan.sampling.max_tokens
-    probed, n = (problems[:PROBED], 2) if sampling.steered else (problems[:1], PROBED)
-    short = min(whole, SHORT_TOKENS)
-    _sampled_s(plan, problems[:1], 1, short)
-    seconds = _sampled_s(plan, probed, n, short) * whole / short
-    if short < whole and seconds <= PATIENCE_S:
-        seconds = _sampled_s(plan, probed, n, whole)
-    return seconds / (len(probed) * n)
+    sampling, pool = plan.sampling, plan.work.pool.folder.absolute()
+    if pool not in _response_s:
+        probed, n = (problems[:PROBED], 2) if sampling.steered else (problems[:1], PROBED)
+        with plan.context.progress.waiting("timing a probe"):
+            _sampled_s(plan, problems[:1], 1, 1)  # loads the model
+            seconds = _bounded_probe(lambda tokens: _sampled_s(plan, probed, n, tokens), sampling.max_tokens)
+        _response_s[pool] = seconds / (len(probed) * n)
+    return _response_s[pool]
+
+
+_response_s: dict[Path, float] = {}  # a pool's folder -> seconds a response: runs of a grid share pools
+
+
+def _bounded_probe(timed: Callable[[int], float], whole: int) -> float:
+    """About the seconds of `timed(whole)`, from calls with fewer tokens that take at most `PROBE_S` in all.
+
+    One token is timed first, then more and more, as long as the next call is expected to end in time. If whole
+    responses are not reached, each further token is taken to need as much as the last ones did, and every response to
+    have the full length.
+
+    timed   tokens -> seconds
+    """
+    tokens, seconds = 1, timed(1)
+    spent, token_s = seconds, seconds
+    while tokens < whole:
+        longer = min(whole, LONGER * tokens, tokens + int((PROBE_S - spent - seconds) / max(token_s, 1e-9)))
+        if longer <= tokens:
+            break
+        before, seconds = seconds, timed(longer)
+        token_s = max(0.0, seconds - before) / (longer - tokens)
+        spent, tokens = spent + seconds, longer
+    return seconds + token_s * (whole - tokens)
 
 
 def _sampled_s(plan: Plan, problems: Sequence[Problem], n: int, max_tokens: int) -> float:
@@ -253,9 +282,3 @@ def _size(count: int) -> str:
         if count >= size:
             return f"{count / size:,.1f} {unit}"
     return f"{count / 1000:,.0f} kB"
-
-
-def _duration(seconds: float) -> str:
-    if seconds < 120:
-        return f"{seconds:,.0f} s"
-    return f"{seconds / 60:,.0f} min" if seconds < 2 * 3600 else f"{seconds / 3600:,.1f} h"

@@ -13,7 +13,7 @@ goes on with the others.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -48,12 +48,14 @@ class Sequences:
     sampling: Sampling
     sampled: Stage
     stopped: Stage
+    tokens: Callable[[int], None] = lambda count: None  # called as tokens are sampled
 
 
 @in_use.until_done
 def run(config: RunConfig, progress: Progress) -> dict[str, Any]:
     """Run the config and return its row: share solved by budget, restricted means, their standard errors."""
-    sequences = planned(config, progress)
+    with progress.waiting("preparing the run"):
+        sequences = planned(config, progress)
     missing = sequences.stopped.missing(sequences.plan.problems)
     older_pools.require_no_sequences(sequences.sampled, sequences.plan.problems, config.adopt or ())
     for stage in (sequences.sampled, sequences.stopped):
@@ -102,7 +104,7 @@ def sample_and_verify(sequences: Sequences, missing: set[str], progress: Progres
                 stage.advance()
 
         for group in batches(todo, sampling.problems_per_call(FIRST)):
-            sample(sequences, [Judge(plan.task, problem) for problem in group], keep)
+            sample(replace(sequences, tokens=stage.tokens), [Judge(plan.task, problem) for problem in group], keep)
 
 
 @dataclass(eq=False)
@@ -133,7 +135,7 @@ def _sample(sequences: Sequences, judges: Sequence[Judge], n: int, finish: Finis
     engine, problems = sequences.sampling.engine, [judge.problem for judge in judges]
     if not getattr(engine, "served", False):  # a server's requests would wait for the verifier
         more["done"] = lambda place, responses: finish(judges[place], responses)
-    sampled = engine.sample(sequences.plan.request(problems, n, **more))
+    sampled = engine.sample(sequences.plan.request(problems, n, tokens=sequences.tokens, **more))
     for judge, responses in zip(judges, sampled, strict=True):
         finish(judge, responses)
 

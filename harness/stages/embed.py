@@ -17,13 +17,23 @@ from .project import project
 
 
 def embed(todo: ModelWork, models: Models, group: Group, report: Report) -> None:
-    """Embed a group's stored responses, by the embedder or by a second pass of the engine, and write the vectors."""
+    """Embed a group's stored responses, by the embedder or by a second pass of the engine, and write the vectors.
+
+    Responses are reported as the engine passes them, the rest once their vectors are written.
+    """
     for problem, prompt in zip(group.problems, group.prompts, strict=True):
         responses = shards.read_responses(todo.work.pool.path(problem))
-        vectors = _vectors(todo, models, problem, prompt, responses)
+        reported = 0
+
+        def count(rows: int) -> None:
+            nonlocal reported
+            reported += rows
+            report(rows)
+
+        vectors = _vectors(todo, models, problem, prompt, responses, count)
         of_engine = bool(models.embedder and models.embedder.state)
         keep_vectors(todo, problem, vectors, source(todo, problem, of_engine))
-        report(1)
+        report(len(responses) - reported)
 
 
 def keep_vectors(todo: ModelWork, problem: Problem, vectors: Any, source: str) -> None:
@@ -42,11 +52,13 @@ def source(todo: ModelWork, problem: Problem, of_engine: bool) -> str:
     return f"{name}, problem {problem.id!r}"
 
 
-def _vectors(todo: ModelWork, models: Models, problem: Problem, prompt: Sequence[Message], responses: Responses) -> Any:
+def _vectors(
+    todo: ModelWork, models: Models, problem: Problem, prompt: Sequence[Message], responses: Responses, report: Report
+) -> Any:
     assert models.embedder is not None
     state = models.embedder.state
     if state and models.engine:
-        return models.engine.encode(prompt, responses, [state])[state]
+        return models.engine.encode(prompt, responses, [state], report)[state]
     return embedded(models.embedder, todo.embedder or "", problem, responses.texts)
 
 

@@ -1,21 +1,19 @@
 """`--rank-timeout`: rank in a child process, which is killed if a selector takes too long for a problem.
 
-Only a process can be stopped whatever it does: a loop in C handles no signal. The child is kept for the next problem.
-It writes its rankings to the store itself, as this process would.
+The child is kept for the next problem. It writes its rankings to the store itself, as this process would.
 """
 
 from __future__ import annotations
 
-import multiprocessing
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from multiprocessing.connection import Connection
-from multiprocessing.util import Finalize
 
 from harness.errors import HarnessError, error_text
 from harness.records import Problem
+from harness.system.bounded_child import BoundedChild
 from harness.system.lifeline import end_with_owner
 
 from .work import CACHES, Work, component, import_libraries, one_thread
@@ -23,8 +21,6 @@ from .work import CACHES, Work, component, import_libraries, one_thread
 Rank = Callable[[Work, Sequence[Problem]], None]
 
 START_S = 300.0  # to start Python, import and build the selector; the machine may be busy
-
-_LATE, _DIED = "late", "died"
 
 
 def call(rank: Rank, work: Work, problems: Sequence[Problem]) -> None:
@@ -36,76 +32,42 @@ def call(rank: Rank, work: Work, problems: Sequence[Problem]) -> None:
     names = ", ".join(repr(problem.id) for problem in problems[:3]) + (", ..." if len(problems) > 3 else "")
     who, limit = f"selector {work.selector!r}, problem {names}", work.rank_timeout * len(problems)
     child = _child_for(rank, work)
-    failure = child.ask((replace(work, rank_timeout=None), problems), limit)
-    if failure is None:
-        return
-    if failure == _LATE:
+    try:
+        failure = child.ask((replace(work, rank_timeout=None), problems), limit)
+    except TimeoutError:
         failure = f"{who}: ranking took longer than {limit:g} s and was ended (--rank-timeout)"
-    elif failure == _DIED:
+    except EOFError:
         failure = f"{who}: the process that ranked it died (out of memory?)"
-    raise HarnessError(failure)
+    if failure is not None:
+        raise HarnessError(failure)
 
 
-class _Child:
-    """A process that ranks with one selector."""
-
-    def __init__(self, rank: Rank, work: Work) -> None:
-        context = multiprocessing.get_context("forkserver")
-        self._link, other = context.Pipe()
-        self._process = context.Process(target=_serve, args=(other, rank, replace(work, rank_timeout=None)))
-        self._process.start()
-        other.close()
-        self._end = Finalize(self, _end, (self._process, self._link), exitpriority=10)  # exit waits for processes
-        failure = self._answer(START_S)
-        if failure is not None:
-            self.end()
-            how = {_LATE: f"was not built within {START_S:g} s", _DIED: "ended the process that built it"}
-            raise HarnessError(f"selector {work.selector!r} {how[failure]}" if failure in how else failure)
-
-    def ask(self, request: object, limit_s: float) -> str | None:
-        """None if the request was carried out, else what went wrong. A late or dead child is ended."""
-        with suppress(OSError):
-            self._link.send(request)
-        failure = self._answer(limit_s)
-        if failure in (_LATE, _DIED):
-            self.end()
-        return failure
-
-    @property
-    def alive(self) -> bool:
-        return self._process.is_alive()
-
-    def end(self) -> None:
-        """Kill it."""
-        self._end()
-
-    def _answer(self, limit_s: float) -> str | None:
-        try:
-            if not self._link.poll(limit_s):
-                return _LATE
-            answer: str | None = self._link.recv()
-            return answer
-        except (EOFError, OSError):
-            return _DIED
+_children: dict[tuple[object, ...], BoundedChild] = {}
 
 
-_children: dict[tuple[object, ...], _Child] = {}
-
-
-def _child_for(rank: Rank, work: Work) -> _Child:
+def _child_for(rank: Rank, work: Work) -> BoundedChild:
     """The child that ranks with the work's selector, started anew if it has ended. There is one child at a time."""
     key = (work.selector, work.plugin_files)
     child = _children.get(key)
     if child is None or not child.alive:
         forget()
-        child = _children[key] = _Child(rank, work)
+        child = BoundedChild(_serve, rank, replace(work, rank_timeout=None))
+        _require_built(child, work.selector)
+        _children[key] = child
     return child
 
 
-def _end(process: multiprocessing.process.BaseProcess, link: Connection) -> None:
-    process.kill()
-    process.join()
-    link.close()
+def _require_built(child: BoundedChild, selector: str) -> None:
+    """Wait until the child has built the selector; HarnessError if it cannot."""
+    try:
+        failure = child.answer(START_S)
+    except TimeoutError:
+        failure = f"selector {selector!r} was not built within {START_S:g} s"
+    except EOFError:
+        failure = f"selector {selector!r} ended the process that built it"
+    if failure is not None:
+        child.end()
+        raise HarnessError(failure)
 
 
 def forget() -> None:

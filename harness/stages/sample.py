@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 
-from harness.contracts import Report
+from harness.contracts import Report, tokens_of
 from harness.records import Problem, Responses, SampleRequest
 from harness.store import missing_rows, shards
 
@@ -67,6 +67,7 @@ def _sample(
             states=states,
             rows=rows,
             report=report,
+            tokens=tokens_of(report),
             done=lambda j, responses: keep(group.problems[j], responses),
         )
     )

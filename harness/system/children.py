@@ -159,8 +159,21 @@ def _reap(pid: int) -> None:
 
 def _own_children() -> Iterator[int]:
     """The ids of this process' children; none if the system has no /proc."""
-    own = os.getpid()
+    return (pid for pid, parent in _parents().items() if parent == os.getpid())
+
+
+def descendants(pid: int) -> list[int]:
+    """The ids of a process' children, their children, and so on; none if the system has no /proc."""
+    parents, every = _parents(), [pid]
+    for ancestor in every:
+        every += [child for child, parent in parents.items() if parent == ancestor]
+    return every[1:]
+
+
+def _parents() -> dict[int, int]:
+    """Process id -> its parent's, for all processes; empty if the system has no /proc."""
+    parents = {}
     for stat in Path("/proc").glob("[0-9]*/stat"):
         with contextlib.suppress(OSError, ValueError, IndexError):
-            if int(stat.read_text().rpartition(")")[2].split()[1]) == own:
-                yield int(stat.parent.name)
+            parents[int(stat.parent.name)] = int(stat.read_text().rpartition(")")[2].split()[1])
+    return parents

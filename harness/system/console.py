@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import os
+import re
+import textwrap
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
+from dataclasses import dataclass
 from io import StringIO
 from typing import Any
 
 from rich.box import SIMPLE_HEAD
+from rich.cells import cell_len
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
 LEAST_WIDTH = 110
+PROSE_WIDTH = 24  # columns are left out before prose gets narrower
 _capturing: ContextVar[Console | None] = ContextVar("capturing", default=None)
 
 
@@ -29,11 +35,16 @@ def captured(width: int = LEAST_WIDTH) -> Iterator[StringIO]:
 
 
 def console(least: int = LEAST_WIDTH) -> Console:
-    """A console on stdout; at least `least` columns wide if stdout is not a terminal."""
+    """A console on stdout; at least `least` columns wide if stdout is no terminal and COLUMNS is not set."""
     if capturing := _capturing.get():
         return capturing
     stdout = Console(highlight=False)
-    return stdout if stdout.is_terminal else Console(highlight=False, width=max(stdout.width, least))
+    return stdout if _has_width(stdout) else Console(highlight=False, width=max(stdout.width, least))
+
+
+def _has_width(out: Console) -> bool:
+    """Whether somebody reads in a given width: on a terminal, or with COLUMNS in the environment."""
+    return out.is_terminal or os.environ.get("COLUMNS", "").isdigit()
 
 
 def text(value: Any) -> Text:
@@ -42,14 +53,133 @@ def text(value: Any) -> Text:
 
 
 def put(value: Any, least: int = LEAST_WIDTH) -> None:
-    """Print a table, or anything else as lines of text that the terminal may wrap."""
-    is_table = isinstance(value, Table)
-    console(least).print(value if is_table else text(value), soft_wrap=not is_table)
+    """Print a table, or anything else as lines of text, wrapped between words on a terminal."""
+    is_table, out = isinstance(value, Table), console(least)
+    out.print(value if is_table else text(word_wrapped(str(value), out)), soft_wrap=not is_table)
+
+
+def put_hanging(label: str, value: str) -> None:
+    """Print a label and a text behind it, wrapped between words; below the label where it leaves no room."""
+    out = console()
+    room = out.width - len(label)
+    if room < len(label) // 2 and len(value) > room:
+        label, value = f"{label.rstrip()}\n    ", value
+    first, indent = label, " " * len(label.rpartition("\n")[2])
+    wrapped = textwrap.fill(
+        printable(value),
+        max(20, out.width - len(indent)),
+        break_long_words=False,
+        break_on_hyphens=False,
+    )
+    out.print(text(first + wrapped.replace("\n", f"\n{indent}")), soft_wrap=True)
+
+
+def word_wrapped(value: str, out: Console) -> str:
+    """The text with its lines wrapped between words; no word is cut. In a pipe lines stay as they are, for scripts."""
+    if not _has_width(out):
+        return value
+    return "\n".join(_wrapped(line, out.width) if len(line) > out.width else line for line in value.split("\n"))
+
+
+def _wrapped(line: str, width: int) -> str:
+    indent = line[: len(line) - len(line.lstrip())]
+    return textwrap.fill(
+        line, width, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False, replace_whitespace=False
+    )
 
 
 def plain_table(**options: Any) -> Table:
     """A table with one line below its head and no frame; `options` are those of rich's Table."""
     return Table(box=SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False, **options)
+
+
+@dataclass(frozen=True)
+class Heading:
+    """The head of a column, and how the column is shown.
+
+    kept   a narrow table drops the columns with the lowest value first
+    right  whether its texts are aligned to the right
+    prose  whether its texts are wrapped between words; others stay on one line
+    """
+
+    head: str
+    kept: int = 9
+    right: bool = False
+    prose: bool = False
+
+
+def word_table(
+    headings: Sequence[Heading], rows: Sequence[Sequence[str]], width: int, ends: Sequence[int] = ()
+) -> tuple[Table, list[int]]:
+    """A table of at most `width` columns in which no word is cut, and the places of the headings that it shows.
+
+    Where it is too wide, columns are left out; if those with the highest `kept` do not fit, their texts are broken
+    behind punctuation. `ends`: the places of rows below which a line of space stands.
+    """
+    cells = [[printable(heading.head), *(printable(row[at]) for row in rows)] for at, heading in enumerate(headings)]
+    shown = list(range(len(headings)))
+    for kept in sorted({heading.kept for heading in headings})[:-1]:
+        if _room(width, shown) >= sum(_comfortable(cells[at], headings[at].prose) for at in shown):
+            break
+        shown = [at for at in shown if headings[at].kept > kept]
+    widths = _widths([cells[at] for at in shown], [headings[at] for at in shown], _room(width, shown))
+    table = plain_table()
+    for at, column_width in zip(shown, widths, strict=True):
+        justify = "right" if headings[at].right else "left"
+        table.add_column(headings[at].head, justify=justify, width=column_width, overflow="fold")  # type: ignore[arg-type]
+    for place in range(len(rows)):
+        texts = [_folded(cells[at][1 + place], size) for at, size in zip(shown, widths, strict=True)]
+        table.add_row(*map(text, texts), end_section=place in ends)
+    return table, shown
+
+
+def _room(width: int, shown: Sequence[int]) -> int:
+    """The characters that a `plain_table` of that width leaves for texts."""
+    return width - 2 * len(shown) - 1
+
+
+def _comfortable(cells: Sequence[str], prose: bool) -> int:
+    """The width below which a column would cut a word, or wrap prose to a narrow strip."""
+    return max(_least(cells, prose), min(PROSE_WIDTH, _least(cells, False)))
+
+
+def _least(cells: Sequence[str], prose: bool, pattern: str = r"\S+") -> int:
+    """The width below which a column would cut a word; of a column without prose a word is a whole line."""
+    return max(cell_len(word) for cell in cells for word in re.findall(pattern if prose else ".+", cell) or [""])
+
+
+def _widths(columns: Sequence[Sequence[str]], headings: Sequence[Heading], room: int) -> list[int]:
+    """The columns' widths, in all at most `room` if no single piece of text is wider: the widest gives way first.
+
+    Names are broken before numbers, which stand on the right.
+    """
+    natural = [_least(cells, False) for cells in columns]
+    least = [_least(cells, heading.prose) for cells, heading in zip(columns, headings, strict=True)]
+    for pieces, breaks_numbers in ((PIECES[0], False), (PIECES[1], False), (PIECES[1], True)):
+        if sum(least) > room:
+            breaks = [breaks_numbers or not heading.right for heading in headings]
+            least = [_least(cells, each, pieces) for cells, each in zip(columns, breaks, strict=True)]
+    while sum(natural) > room:
+        wide = [at for at, size in enumerate(natural) if size > least[at]]
+        if not wide:
+            break
+        natural[max(wide, key=lambda at: natural[at])] -= 1
+    return natural
+
+
+PIECES = (r"[^\s,/]+[,/]*|[,/]+", r"[^\s,/:=-]+[,/:=-]*|[,/:=-]+")  # of a text broken behind punctuation
+
+
+def _folded(cell: str, width: int) -> str:
+    """The text with its words that are wider than `width` broken behind punctuation."""
+    lines = [""]
+    pieces = next((each for each in PIECES if _least([cell], True, each) <= width), PIECES[-1])
+    for piece in re.findall(rf"\s+|{pieces}", cell):
+        whole = cell_len(lines[-1].rpartition(" ")[2] + piece)
+        if whole > width and not piece.isspace() and lines[-1]:
+            lines.append("")
+        lines[-1] += piece
+    return "\n".join(lines)
 
 
 def printable(value: str, kept: str = "\n\t") -> str:

@@ -28,6 +28,9 @@ class _FirstFix(Inapplicable):
     """A check is inapplicable because another one, which must pass first, fails."""
 
 
+FIRST_FIX = "first fix what"
+
+
 class Violation(Exception):
     """A check found a fault; the text is what follows `check: component: ` in the message."""
 
@@ -64,7 +67,7 @@ class Check:
         """Return, or raise `ConformanceError` or `Inapplicable`."""
         for other in self.presumes:
             if not _holds(other, component):
-                raise _FirstFix(f"first fix what {other.name} finds")
+                raise _FirstFix(f"{FIRST_FIX} {other.name} finds")
         try:
             with contained(), global_rngs.preserved():
                 self.function(component)
@@ -130,9 +133,18 @@ def require_one_line(refusal: HarnessError) -> str:
 _held: dict[tuple[str, type, str], bool] = {}
 
 
+def remember(check: str, component: Any, held: bool) -> None:
+    """Let checks that presume the check with this name rely on what it found, in another process."""
+    _held[_held_key(check, component)] = held
+
+
+def _held_key(check: str, component: Any) -> tuple[str, type, str]:
+    return check, type(component), repr((parameters(component), getattr(component, "__dict__", None)))
+
+
 def _holds(presumed: Check, component: Any) -> bool:
     """Whether a check passes or is inapplicable; it runs once for all equal components."""
-    key = (presumed.name, type(component), repr((parameters(component), getattr(component, "__dict__", None))))
+    key = _held_key(presumed.name, component)
     if key not in _held:
         try:
             presumed(component)

@@ -166,7 +166,8 @@ class _Probes:
         try:
             data = str(self.request.data) if self.request.data else None
             task, built = build(self.registry, "task", row.task, data=data), build(self.registry, "sampler", sampler)
-            return probe(task, engine, built, max_tokens, self.request.unsafe_exec)
+            with self.progress.waiting("timing a probe"):
+                return probe(task, engine, built, max_tokens, self.request.unsafe_exec)
         except Exception as failure:  # no data on this machine, too little memory, a missing library, ...
             return _one_line(failure)
 

@@ -25,8 +25,8 @@ from harness.store import shards
 from harness.system.hub_access import hub_offline
 
 PROBLEMS, FEW, MANY = 4, 16, 64  # FEW or, if that is quick, MANY responses per problem: real runs have large batches
-SECONDS = 30.0  # approximate limit of the time for sampling
-FIRST_TOKENS = 16
+SECONDS = 20.0  # approximate limit of the time for sampling
+FIRST_TOKENS = 8
 
 
 @dataclass(frozen=True)
@@ -76,10 +76,11 @@ def probe(task: Task, engine: Engine, sampler: Sampler, max_tokens: int, unsafe_
         prompts = [prompt(task, engine, problem) for problem in problems]
         engine.check(prompts, max_tokens)
         states = ["mean"] if "mean" in engine.states else []
-        _sampled(engine, prompts, FEW, sampler, FIRST_TOKENS, states)  # loads the model
+        _sampled(engine, prompts[:1], 1, sampler, 1, states)  # loads the model
         _, first_s = _sampled(engine, prompts, FEW, sampler, FIRST_TOKENS, states)
-        tokens = min(max_tokens, max(FIRST_TOKENS, int(SECONDS / first_s * FIRST_TOKENS)))
-        rows = MANY if first_s / FIRST_TOKENS * tokens < SECONDS / 4 else FEW
+        left_s = SECONDS - first_s
+        tokens = min(max_tokens, max(FIRST_TOKENS, int(left_s / first_s * FIRST_TOKENS)))
+        rows = MANY if first_s / FIRST_TOKENS * tokens < left_s / 4 else FEW
         pools, elapsed_s = _sampled(engine, prompts, rows, sampler, tokens, states)
     lengths = np.concatenate([pool.lengths for pool in pools])
     complete = tokens == max_tokens or all(finish == "stop" for pool in pools for finish in pool.finish)

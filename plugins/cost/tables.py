@@ -5,34 +5,25 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from harness.system.console import plain_table, put, text
+from harness.system.console import Heading, console, put, word_table
 
 
 def costs(rows: Sequence[Mapping[str, Any]]) -> None:
     """Print what a paper's table costs: its rows, a total for each kind of device, and every assumption."""
-    table = plain_table()
-    for head in ("task", "model", "sampler, embedder"):
-        table.add_column(head, overflow="fold")
-    measures = (
-        "responses\n1e6",
-        "tokens, 1e9\n(at most)",
-        "on",
-        "device-hours\n(at most)",
-        "disk\nGB",
-        "verifier\nhours",
-    )
-    for head in measures:
-        table.add_column(head, justify="right", no_wrap=True)
+    heads = {"task": 9, "model": 9, "sampler, embedder": 8, "responses\n1e6": 4, "tokens, 1e9\n(at most)": 5, "on": 6}
+    heads |= {"device-hours\n(at most)": 9, "disk\nGB": 2, "verifier\nhours": 3}
     totals = [row for row in rows if row["row"] == "total"]
+    lines = []
     for row in rows:
         if row["row"] != "total":
             how = row["sampler"] + f", {row['embedder']}" * (row["embedder"] != rows[0]["embedder"])
-            names = map(text, (row["task"], row["model"].rpartition("/")[2], how))
             on = row["device"] + f" x {row['devices']}" * (row["devices"] > 1)
-            table.add_row(*names, *_cost(row, on), end_section=row is rows[-1 - len(totals)])
-    for row in totals:
-        table.add_row("total", f"{row['rows']} rows", "", *_cost(row, row["device"]))
-    put(table, 134)
+            lines.append([row["task"], row["model"].rpartition("/")[2], how, *_cost(row, on)])
+    ends = [len(lines) - 1]
+    lines += [["total", f"{row['rows']} rows", "", *_cost(row, row["device"])] for row in totals]
+    words = ("task", "model", "sampler, embedder")
+    headings = [Heading(head, kept, right=head not in words) for head, kept in heads.items()]
+    put(word_table(headings, lines, console(134).width, ends)[0], 134)
     vectors = f"embedder {rows[0]['embedder']} where no other is named"
     legend = f"{vectors}; device-hours: m = measured here, a = assumed, + = a second pass over a pool above"
     for line in [legend, *(line for row in totals for line in [*row["assumptions"], *row["remarks"]])]:

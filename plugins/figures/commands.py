@@ -44,12 +44,13 @@ def plot(
     as_json: Json = False,
 ) -> None:
     """One of the paper's figures from any cells, as PDF and PNG, with the data drawn as CSV."""
+    from harness.system.console import put_hanging
     from harness.system.progress import Progress
 
     from .drawing import listing, write
 
     if listed or name is None:
         rows = listing(given["plugin_files"])
-        return show(rows, as_json, lambda rows: print("\n".join(map("{name:<16}{what}".format_map, rows))))
+        return show(rows, as_json, lambda rows: [put_hanging(f"{row['name']:<16}", row["what"]) for row in rows])
     request = Request(**given, name=name, folders=tuple(folder or [Path("results")]), say=Progress().say)
     show([str(path) for path in write(request, out)], as_json, lambda paths: print("\n".join(paths)))

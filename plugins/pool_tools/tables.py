@@ -5,10 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from rich.table import Table
-
 from harness.results.verdict_quality import level_text
-from harness.system.console import put, short, text
+from harness.system.console import Heading, console, put, short, word_table
 
 
 def audit(value: Mapping[str, Any], listed: int) -> None:
@@ -21,21 +19,24 @@ def audit(value: Mapping[str, Any], listed: int) -> None:
             put(f"{name}: {shares}")
     if not value["listed"]:
         return
-    table = Table("problem", "index", "why", "answer", "reference", "verdict", "route", "second")
+    heads = {"problem": 9, "index": 9, "why": 8, "answer": 7, "reference": 7, "verdict": 6, "route": 4, "second": 5}
+    rows = []
     for entry in value["listed"][:listed]:
         verdict = f"{entry['verdict']} ({entry['reason']})" if entry["reason"] else entry["verdict"]
         shown = [entry["problem_id"], entry["index"], entry["why"], entry["answer"], entry["reference"], verdict]
         second = f"{entry['second'] or '-'} {entry['second_reason']}"
-        table.add_row(*[text(short(part)) for part in (*shown, entry["route"], second)])
-    put(table)
+        rows.append([short(part) for part in (*shown, entry["route"], second)])
+    put(word_table([Heading(head, kept, prose=kept < 9) for head, kept in heads.items()], rows, console().width)[0])
     if len(value["listed"]) > listed:
         put(f"{len(value['listed']) - listed} more: --listed N, or --json for all")
 
 
 def summary(value: Mapping[str, Any]) -> None:
     """Print the entries of a summary, one line each."""
-    table = Table(show_header=False)
+    rows = []
     for key, entry in value.items():
         shown = f"{entry:.4g}" if isinstance(entry, float) else "-" if entry is None else str(entry)
-        table.add_row(key.replace("_", " "), text(shown))
+        rows.append([key.replace("_", " "), shown])
+    table, _ = word_table([Heading(""), Heading("", prose=True)], rows, console().width)
+    table.show_header = False
     put(table)

@@ -91,8 +91,9 @@ def evaluate(
     from . import evaluation, tables
 
     request = EvalRequest(folders=folders, **given, data=_pairs("--data", data or [], bare=""))
-    with resumable():
-        result = evaluation.evaluate(request, Progress(asks=not yes))
+    progress = Progress(asks=not yes)
+    with resumable(), progress.waiting("evaluating"):
+        result = evaluation.evaluate(request, progress)
     tables.evaluated(evaluation.rows(result), as_json)
 
 

@@ -7,12 +7,8 @@ import shlex
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from rich import box
-from rich.console import Console
-from rich.table import Table
-from rich.text import Text
-
 from harness.system import output
+from harness.system.console import Heading, console, put, word_table
 
 if TYPE_CHECKING:
     from .training_run import Prepared
@@ -56,21 +52,18 @@ def _evaluated(rows: Sequence[Mapping[str, Any]]) -> None:
     first = rows[0]
     ks = [k for k in first["pass_at_k"] if k in ("1", "4", "16", "64", "256") or int(k) == first["n"]]
     seeds = ", ".join(f"{row['bonus']} {row['seeds']}" for row in rows)
-    print(f"{first['task']} · {first['split']} · {first['problems']} problems, n = {first['n']}: pass@k in per cent,")
-    print(f"mean and standard error over seeds ({seeds}); {GRADERS[first['grader']]}")
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
-    for name in ("bonus", *(f"pass@{k}" for k in ks)):
-        table.add_column(name, justify="left" if name == "bonus" else "right", no_wrap=True)
-    for row in rows:
-        table.add_row(Text(row["bonus"]), *(_share(row, k) for k in ks))
-    Console().print(table)
+    put(f"{first['task']} · {first['split']} · {first['problems']} problems, n = {first['n']}: pass@k in per cent,")
+    put(f"mean and standard error over seeds ({seeds}); {GRADERS[first['grader']]}")
+    budgets = [Heading(f"pass@{k}", kept=8 if k == ks[-1] else 7 - at, right=True) for at, k in enumerate(ks)]
+    cells = [[row["bonus"], *(_share(row, k) for k in ks)] for row in rows]
+    put(word_table([Heading("bonus"), *budgets], cells, console().width)[0])
     unsolved = [row["bonus"] for row in rows if not any(row["pass_at_k"].values())]
     if unsolved:
-        print(f"no response was correct: {', '.join(unsolved)}; nothing is compared with what solves no problem")
+        put(f"no response was correct: {', '.join(unsolved)}; nothing is compared with what solves no problem")
     for row in rows:
         ahead = [f"{times:.1f} times fewer than {other}" for other, times in row["fewer_samples_than"].items() if times]
         if ahead:
-            print(f"samples for another's pass@{first['n']}: {row['bonus']} needs {', '.join(ahead)}")
+            put(f"samples for another's pass@{first['n']}: {row['bonus']} needs {', '.join(ahead)}")
 
 
 def _share(row: Mapping[str, Any], k: str) -> str:
@@ -83,10 +76,9 @@ def show(rows: Sequence[Mapping[str, Any]], columns: Sequence[str], as_json: boo
     if as_json:
         output.write(json.dumps(list(rows), indent=1, ensure_ascii=False, allow_nan=False) + "\n")
         return
-    table = Table(*[name.replace("_", " ").replace("pass at ", "pass@") for name in columns])
-    for row in rows:
-        table.add_row(*(Text(_text(row.get(name))) for name in columns))
-    Console().print(table)
+    heads = [name.replace("_", " ").replace("pass at ", "pass@") for name in columns]
+    headings = [Heading(head, kept=1 if head == "folder" else 9 - at) for at, head in enumerate(heads)]
+    put(word_table(headings, [[_text(row.get(name)) for name in columns] for row in rows], console().width)[0])
 
 
 def _text(value: Any) -> str:

@@ -13,7 +13,7 @@ from support.processes import harness_command, wait_for
 @pytest.mark.slow
 def test_ctrl_c_keeps_what_is_finished_and_says_so_after_plain_lines_of_progress(tmp_path):
     options = ("--task", "colours", "--engine", "toy:delay_s=2,group=1", "--plugin", TOY, "--selector", "shuffle")
-    progress = re.compile(r"^sample: \d+/96 responses, \d+/s, \d+ s left$", re.M)
+    progress = re.compile(r"^sample: \d+/96 responses, [\d.]+/\w+, about \d:\d\d:\d\d left$", re.M)
     printed, store = tmp_path / "stderr", tmp_path / "runs"
     with printed.open("w") as file:
         process = subprocess.Popen(harness_command("run", *options, "--store", store), stdout=file, stderr=file)

@@ -26,7 +26,7 @@ def test_game24_and_a_given_pool_run_on_any_causal_lm_folder(harness, tmp_path):
     again = harness(*run_options(tmp_path / "runs", *options, "--embedder", "hidden-last"))
     assert again.code == 0
     assert "pool: reused for 3 of 3" in again.err
-    assert "embed: 3 problems" in again.err
+    assert "embed: 18 responses" in again.err
     pool = tmp_path / "pool.jsonl"
     pool.write_text('{"problem_id": "4-5-6-10", "responses": ["Answer: (10 - 6) * 5 + 4", "no", "", "Answer: 24"]}\n')
     options = ("--pool", pool, "--model", model, "--embedder", "hidden-mean")

@@ -31,6 +31,7 @@ import numpy as np
 from harness import HarnessError, Message, Responses, Sampler, hookimpl
 from harness.hookspecs import Register
 from harness.records import SampleRequest, Weights
+from harness.system.activity import doing
 from harness_plugins.proteins.published import ESM3, Copy
 
 from ..row_chunks import Chunks
@@ -140,6 +141,7 @@ class Esm3:
             step = functools.partial(self._sampled, masked(prompt), seed, request.sampler, self.steps)
             for chunk, part in self._chunks.over(range(request.n), step):
                 parts.append(part)
+                request.tokens(len(chunk) * len(masked(prompt)))
                 request.report(len(chunk))
             sampled.append(_responses(parts))
             request.done(j, sampled[j])
@@ -186,8 +188,9 @@ class Esm3:
     @cached_property
     def _child(self) -> Child:
         folder = self._copy.folder or _fetched(self._copy)
-        child = Child(self._python)
-        child.ask(do="load", weights=str(folder / WEIGHTS), device=self.device, sizes=_sizes_in(folder))
+        with doing("loading model ESM3"):
+            child = Child(self._python)
+            child.ask(do="load", weights=str(folder / WEIGHTS), device=self.device, sizes=_sizes_in(folder))
         return child
 
     def __getstate__(self) -> dict[str, Any]:

@@ -57,7 +57,9 @@ class RowSampling:
         except (Unanswered, Refused) as failure:
             results = dict.fromkeys(rows, str(failure))
         self.results[j].update(results)
-        self.request.report(len(results))
+        lengths = [_length(choice, request.max_tokens) for choice in results.values() if isinstance(choice, Choice)]
+        request.tokens(sum(lengths))
+        request.report(len(results))
         for row in rows:
             if row not in results:
                 await self.run(session, j, [row])

@@ -22,10 +22,12 @@ import numpy as np
 from harness import HarnessError, Message, Responses, hookimpl
 from harness.hookspecs import Register
 from harness.records import Floats, SampleRequest
+from harness.system.activity import doing
 from harness_plugins.models.checkpoint import Checkpoint, quiet
 from harness_plugins.models.model_files import device_kind
 from harness_plugins.models.model_location import locate
 
+from ..counting import ChunkReport
 from ..on_checkpoint import OnCheckpoint
 from ..row_chunks import Chunks
 from ..sampled_rows import SampledRows, Start, joined, require_known
@@ -129,11 +131,10 @@ class Transformers(OnCheckpoint):
         rows = [(j, i) for j in range(len(request.prompts)) for i in range(n)]
         parts: list[list[SampledRows]] = [[] for _ in request.prompts]
         finished: list[Responses] = []
-        with self._quiet_inference():
+        with self._loaded():
             start = left_padded(self._checkpoint, [self._checkpoint.prompt_ids(prompt) for prompt in request.prompts])
             chunks = self._chunks.over(rows, lambda chunk: self._generate(start, chunk, request), self._at_once(n))
             for chunk, columns in chunks:
-                request.report(len(chunk))
                 for j, places in groupby(range(len(chunk)), key=lambda place: chunk[place][0]):
                     positions = list(places)
                     parts[j].append(columns.rows(slice(positions[0], positions[-1] + 1)))
@@ -207,7 +208,7 @@ class Transformers(OnCheckpoint):
             )
         chunks = Chunks(max(1, min(self.batch, tokens * self.batch // (1 + longest))))
         by_length = sorted(range(len(rows)), key=lambda i: len(rows[i]))  # similar lengths together: little padding
-        with self._quiet_inference():
+        with self._loaded():
             start = left_padded(self._checkpoint, [prompt_ids])
             for chunk, result in chunks.over(by_length, lambda chunk: work(start, [rows[i] for i in chunk])):
                 yield list(chunk), result
@@ -222,11 +223,18 @@ class Transformers(OnCheckpoint):
         part, states = self._checkpoint, request.states
         which = torch.tensor([j for j, _ in chunk], device=part.device)
         streams = np.stack([uniforms(request.seeds[j], i, request.max_tokens) for j, i in chunk])
-        sampling = RowSampler(request.sampler, streams, part.eos, part.filler, part.device)
+        report = ChunkReport(request)
+        sampling = RowSampler(request.sampler, streams, part.eos, part.filler, part.device, watch=report.look)
         pooled = PooledStates(states, sampling)
-        with hooked(part.decoder, pooled) if states else nullcontext():
-            self._run(sampling, start.ids[which], start.mask[which], start.past(which), feed_last=bool(states))
-        return self._columns(sampling, pooled)
+        try:
+            with hooked(part.decoder, pooled) if states else nullcontext():
+                self._run(sampling, start.ids[which], start.mask[which], start.past(which), feed_last=bool(states))
+            columns = self._columns(sampling, pooled)
+        except (MemoryError, RuntimeError):  # of memory: these rows are sampled again
+            report.tell(0, 0)
+            raise
+        report.tell(len(chunk), sum(map(len, columns.token_ids)))
+        return columns
 
     def _columns(self, sampling: RowSampler, pooled: PooledStates) -> SampledRows:
         """Move the sampled rows and their pooled states to the CPU."""
@@ -254,7 +262,7 @@ class Transformers(OnCheckpoint):
         ids = [self._checkpoint.prompt_ids(prompt) for prompt in request.prompts]
         require_window(self._checkpoint, max(map(len, ids), default=0) + request.max_tokens)
         sampled: list[Responses] = []
-        with self._quiet_inference():
+        with self._loaded():
             _ = self._checked_siblings
             chunks = Chunks(max(1, self.batch // STEERED_ROWS))
             for _, responses in chunks.over(range(len(ids)), lambda chunk: self._steered(chunk, ids, request)):
@@ -284,10 +292,12 @@ class Transformers(OnCheckpoint):
         active = list(chunk)
         for i in range(request.n):
             streams = np.stack([uniforms(request.seeds[j], i, request.max_tokens) for j in active])
-            columns = self._columns(*steered.respond([j - chunk[0] for j in active], streams, request.states))
+            report = ChunkReport(request)
+            rows = steered.respond([j - chunk[0] for j in active], streams, request.states, report.look)
+            columns = self._columns(*rows)
+            report.tell(len(active), sum(map(len, columns.token_ids)))
             for row, j in enumerate(active):
                 parts[j].append(columns.rows(slice(row, row + 1)))
-            request.report(len(active))
             last = i == request.n - 1
             for j in [j for j in active if request.until(j, *self._text(parts[j][-1])) or last]:
                 complete[j] = self._responses(joined(parts[j]))
@@ -365,8 +375,11 @@ class Transformers(OnCheckpoint):
         )
 
     @contextmanager
-    def _quiet_inference(self) -> Iterator[None]:
+    def _loaded(self) -> Iterator[None]:
+        """Load the model, if it is not loaded, and run the code inside without gradients and warnings."""
         import torch
 
         with quiet(), torch.inference_mode():
+            with doing(f"loading model {self.name}"):
+                _ = self._checkpoint.model
             yield

@@ -63,6 +63,7 @@ class RowSampler(LogitsProcessor):
     running: the rows that the model still generates, by index; `narrow` takes out those that have ended.
     live (running,): whether the step's token belongs to its row; after the row's end it is `filler`, and not counted.
     steer: changes the filtered logits (running, vocabulary) of a step before its tokens are sampled.
+    watch: called after each step with `counts`, which it may call: (rows that have ended, tokens so far).
     """
 
     def __init__(
@@ -73,9 +74,10 @@ class RowSampler(LogitsProcessor):
         filler: int,
         device: torch.device,
         steer: Callable[[torch.Tensor], torch.Tensor] | None = None,
+        watch: Callable[[Callable[[], tuple[int, int]]], None] = lambda counts: None,
     ) -> None:
         rows, self.max_tokens = streams.shape
-        self.filters, self.steer = filters(sampler), steer
+        self.filters, self.steer, self.watch = filters(sampler), steer, watch
         self.uniforms = torch.as_tensor(streams, device=device)
         self.eos = torch.tensor(list(eos), dtype=torch.long, device=device)
         self.filler = filler
@@ -100,7 +102,12 @@ class RowSampler(LogitsProcessor):
             self.live = torch.zeros_like(self.live)
             token = torch.full_like(self.running, self.filler)
         self.step += 1
+        self.watch(self.counts)
         return token
+
+    def counts(self) -> tuple[int, int]:
+        """Return how many rows have ended, and the number of tokens of all rows."""
+        return int(self.ended.sum()), int(self.lengths.sum())
 
     def _sample(self, input_ids: torch.Tensor, scores: torch.Tensor) -> torch.Tensor:
         """Sample a token for each running row and record it; return the tokens (running,)."""

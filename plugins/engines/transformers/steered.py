@@ -8,7 +8,7 @@ token passes the model. The sampler computes the added values; this module only 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -33,13 +33,18 @@ class SteeredPrompts:
         self.unlearnt: dict[int, torch.Tensor] = {}  # prompt -> token states of its last response
 
     def respond(
-        self, which: Sequence[int], streams: np.ndarray[Any, Any], kinds: Sequence[str]
+        self,
+        which: Sequence[int],
+        streams: np.ndarray[Any, Any],
+        kinds: Sequence[str],
+        watch: Callable[..., None] = lambda counts: None,
     ) -> tuple[RowSampler, PooledStates]:
         """Sample the next response to each prompt in `which`; return the sampled rows and their pooled states.
 
         which     indices of prompts
         streams   (len(which), max_tokens), one random number in [0, 1) per token
         kinds     the kinds of pooled states
+        watch     called after each step, as by `RowSampler`
         """
         for prompt in which:  # now, not when a response ends: learning from a prompt's last response would be wasted
             if prompt in self.unlearnt:
@@ -47,7 +52,7 @@ class SteeredPrompts:
         part = self.part
         start = self.prefixes.part(torch.tensor(list(which), device=part.device))
         step = _Step(CandidateTree(part, start), [self.steerings[prompt] for prompt in which])
-        sampling = RowSampler(self.sampler, streams, part.eos, part.filler, part.device, steer=step.steer)
+        sampling = RowSampler(self.sampler, streams, part.eos, part.filler, part.device, step.steer, watch)
         pooled = PooledStates(kinds, sampling)
         states = self._run(sampling, pooled, step, start.state)
         self.unlearnt |= dict(zip(which, states, strict=True))

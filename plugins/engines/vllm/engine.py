@@ -19,6 +19,7 @@ import numpy as np
 
 from harness import HarnessError, Message, Responses
 from harness.records import Floats, SampleRequest
+from harness.system.activity import doing
 from harness_plugins.models.checkpoint import Checkpoint, device_kind
 from harness_plugins.models.model_location import locate
 
@@ -27,7 +28,7 @@ from ..sampled_rows import require_known
 from .child.harness_vllm.wire import Arrays, packed, unpacked
 from .child_process import ChildProcess, Died, Refusal
 from .environment import Environment, environment, find_python, gpus_in_sight
-from .requests import finished_prompts, seed_base
+from .requests import EarlyReport, finished_prompts, seed_base
 from .settings import sampler_parameters, settings, variables
 
 DTYPES = ("auto", "float32", "bfloat16", "float16")
@@ -136,16 +137,11 @@ class Vllm(OnCheckpoint):
         self._require_room(max(map(len, ids), default=0), max_tokens, f"{max_tokens} tokens of response")
         self._loaded()
         while_sampling = () if self._fault else tuple(states)
-        message = {
-            "do": "sample",
-            "states": while_sampling,
-            "max_tokens": max_tokens,
-            "eos": self._checkpoint.eos,
-            "sampler": sampler_parameters(sampler),
-        }
+        message = {"do": "sample", "states": while_sampling, "max_tokens": max_tokens, "eos": self._checkpoint.eos}
+        message |= {"sampler": sampler_parameters(sampler)}
         requests = list(self._requests(len(ids), request.n, request.seeds))
         finished: dict[int, Responses] = {}
-        rows = self._sampled(message, packed("prompts", ids), requests, request.report)
+        rows = self._sampled(message, packed("prompts", ids), requests, EarlyReport(request))
         for j, parts in finished_prompts(rows, requests):
             finished[j] = self._responses(parts, while_sampling)
             request.done(j, finished[j])
@@ -204,7 +200,7 @@ class Vllm(OnCheckpoint):
         message: Mapping[str, Any],
         prompts: Arrays,
         requests: Sequence[Mapping[str, int]],
-        report: Callable[[int], None],
+        told: EarlyReport,
     ) -> Iterator[tuple[int, Arrays]]:
         """Yield each finished request's index and columns; if the child dies, send its open requests again."""
         unfinished = dict(enumerate(requests))
@@ -213,16 +209,20 @@ class Vllm(OnCheckpoint):
             pending = [{"request": at, **request} for at, request in unfinished.items()]
             try:
                 for head, columns in self._loaded().ask({**message, "requests": pending}, prompts):
+                    if told.is_count(head):
+                        continue
                     request = unfinished.pop(head["request"])
                     self.passed_again += head["passed_again"]
                     deaths = 0
-                    report(request["n"])
+                    told.finished(request["n"])
                     yield head["request"], columns
             except Died as death:
                 deaths += 1
                 self._survive(death, deaths)
             except Refusal as refusal:
                 raise HarnessError(f"vllm: {refusal}") from None
+            finally:
+                told.finished(0)
 
     def _responses(self, parts: Sequence[Arrays], states: Sequence[str]) -> Responses:
         """Join the columns of a prompt's requests to its responses."""
@@ -295,10 +295,10 @@ class Vllm(OnCheckpoint):
             if pooling and installed.device != "cpu" and self._alone:
                 self._children.pop(False).end()  # it holds all of the GPU's memory; from now on each vLLM takes half
             self._alone = not (pooling or self._two_runners)
+            loads, given = settings(self, installed.device, pooling), variables(self, installed.device)
             try:
-                child = ChildProcess(
-                    installed.python, settings(self, installed.device, pooling), variables(self, installed.device)
-                )
+                with doing(f"loading model {self.name} into vLLM"):
+                    child = ChildProcess(installed.python, loads, given)
             except Died as death:
                 raise HarnessError(f"vllm: it did not start: {death}") from None
             self._children[pooling] = child

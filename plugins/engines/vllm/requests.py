@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
 
 import numpy as np
+
+from harness.records import SampleRequest
 
 from .child.harness_vllm.wire import Arrays
 
@@ -17,6 +20,27 @@ def seed_base(seed: int) -> int:
     torch uses its low 32 bits on a CPU, all 64 bits on a GPU.
     """
     return int(np.random.SeedSequence(seed).generate_state(1, np.uint64)[0]) % SEEDS
+
+
+class EarlyReport:
+    """Reports what the child counts while requests run, and rows that it counted early not again with their request."""
+
+    def __init__(self, request: SampleRequest) -> None:
+        self.request, self.early = request, 0
+        request.tokens(0)
+
+    def is_count(self, head: Mapping[str, Any]) -> bool:
+        """Report a message of the child with counts; False for any other message."""
+        if "tokens" in head:
+            self.request.tokens(head["tokens"])
+            self.request.report(head["rows"])
+            self.early += head["rows"]
+        return "tokens" in head
+
+    def finished(self, rows: int) -> None:
+        """Report the rows of a finished request, less those that were counted early; 0 rows take these back."""
+        self.request.report(rows - self.early)
+        self.early = 0
 
 
 def finished_prompts(

@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import Any, ClassVar, TypeVar
 
 from harness import HarnessError, hookimpl
+from harness.system.activity import doing
 from harness.system.files import temporary_name, write_atomically
 
 from .crew import Crew, Place, run_tasks
@@ -86,7 +87,8 @@ class Ray:
 
         report   called in this process with the number of units just finished; with a negative number if they were lost
         """
-        ray, terms = self._cluster
+        with doing("starting Ray"):
+            ray, terms = self._cluster
         gpus, cpus = self._gpus(ray), self.cpus_per_engine or _threads()
         place = Place(cpus, gpus, environment_of(cpus, gpus))
         _require_room(ray, place, f"each engine (cpus_per_engine={cpus}, gpus_per_engine={gpus:g})")

@@ -16,8 +16,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from harness import HarnessError
+from harness.contracts import tokens_of
 
-from .worker import Terms, Worker, done
+from .worker import Counted, Terms, Worker, done
 
 TRIES = 3
 POLL_S = 1.0
@@ -153,15 +154,23 @@ class _Member:
 
     answer    Ray's reference to the result of its current call (at first of `ready`); None if it has no work
     index     of the item that it works on
-    counted   units of this item that were reported
+    counted   units and tokens of this item that were reported
     progress  Ray's reference to the result of `Worker.at`; None if none is awaited
     """
 
     actor: Any
     answer: Any
     index: int | None = None
-    counted: int = 0
+    counted: Counted = (0, None)
     progress: Any = None
+
+    def tell(self, report: Callable[[int], None], counted: Counted) -> None:
+        """Report what is counted beyond what was reported before; less if it was lost."""
+        (units, tokens), (units_before, tokens_before), self.counted = counted, self.counted, counted
+        if tokens != tokens_before:
+            tokens_of(report)((tokens or 0) - (tokens_before or 0))
+        if units != units_before:
+            report(units - units_before)
 
 
 class Crew:
@@ -211,7 +220,7 @@ class Crew:
             self.members.append(_Member(actor, actor.ready.remote()))
 
     def _assign(self, member: _Member, function: Callable[..., Any], index: int, items: list[Any]) -> None:
-        member.index, member.counted = index, 0
+        member.index, member.counted = index, (0, None)
         member.answer = member.actor.do.remote(self.terms, index, function, items[index])
 
     def _finished(self) -> list[_Member]:
@@ -231,9 +240,9 @@ class Crew:
         self.failed_starts = 0
         self.losses.progressed()
         if index is not None:
-            well, result, units = answer
+            well, result, counted = answer
             _well(well, result)
-            report(units - member.counted)
+            member.tell(report, counted)
         member.index = member.answer = member.progress = None
         return None
 
@@ -242,8 +251,7 @@ class Crew:
         with contextlib.suppress(Exception):
             self.ray.kill(member.actor)
         if member.index is not None:
-            if member.counted:
-                report(-member.counted)
+            member.tell(report, (0, None))
             self.losses.lost(member.index, failure)
             return
         self.failed_starts += 1
@@ -260,10 +268,9 @@ class Crew:
                 continue
             if member.progress is not None and _ready(self.ray, [member.progress], 0):
                 with contextlib.suppress(self.ray.exceptions.RayError):
-                    index, units = self.ray.get(member.progress)
-                    if index == member.index and units > member.counted:
-                        report(units - member.counted)
-                        member.counted = units
+                    index, counted = self.ray.get(member.progress)
+                    if index == member.index:
+                        member.tell(report, counted)
                 member.progress = None
             if member.progress is None:
                 member.progress = member.actor.at.options(concurrency_group="watch").remote()

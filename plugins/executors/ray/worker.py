@@ -16,12 +16,13 @@ import traceback
 from collections.abc import Callable, Sequence
 from importlib.metadata import PackageNotFoundError, distributions, version
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 from harness import HarnessError
 from harness.plugin_system.registry import GROUP
 from harness.stages.work import forget_components
 
+Counted: TypeAlias = tuple[int, int | None]  # units and tokens
 Terms = dict[str, Any]  # plain data: a node without the harness must be able to read it
 
 _agreed = ""  # the run whose terms this process fulfils
@@ -76,30 +77,51 @@ def done(terms: Terms, function: Callable[..., Any], *arguments: Any) -> tuple[b
         return False, _portable(failure)
 
 
+class Count:
+    """The `ReportsTokens` that a worker gives to its function: what was counted of the item so far.
+
+    tokens_so_far   None before the first call of `tokens`, which says that the model is loaded
+    """
+
+    def __init__(self) -> None:
+        self.units = 0
+        self.tokens_so_far: int | None = None
+
+    def __call__(self, units: int) -> None:
+        """Count units as done."""
+        self.units += units
+
+    def tokens(self, count: int) -> None:
+        """Count tokens as sampled."""
+        self.tokens_so_far = (self.tokens_so_far or 0) + count
+
+    @property
+    def counted(self) -> Counted:
+        """The units and tokens so far."""
+        return self.units, self.tokens_so_far
+
+
 class Worker:
     """Does one item after another, and can be asked for its progress. What its functions load stays loaded."""
 
     def __init__(self) -> None:
-        self._at = (-1, 0)
+        self._number, self._count = -1, Count()
 
     def ready(self) -> None:
         """Do nothing; Ray answers the call once the process has started."""
 
-    def do(self, terms: Terms, number: int, function: Callable[..., Any], item: Any) -> tuple[bool, Any, int]:
-        """Call function(item, report) as `done` does; return `done`'s two values and the units reported to `report`.
+    def do(self, terms: Terms, number: int, function: Callable[..., Any], item: Any) -> tuple[bool, Any, Counted]:
+        """Call function(item, report) as `done` does; return `done`'s two values and what was reported to `report`.
 
         number   the item's index, which `at` returns meanwhile
         """
-        self._at = (number, 0)
+        self._number, self._count = number, Count()
         well, result = done(terms, function, item, self._count)
-        return well, result, self._at[1]
+        return well, result, self._count.counted
 
-    def at(self) -> tuple[int, int]:
-        """Return the index of the current or last item (-1: none yet), and how many of its units are finished."""
-        return self._at
-
-    def _count(self, units: int) -> None:
-        self._at = (self._at[0], self._at[1] + units)
+    def at(self) -> tuple[int, Counted]:
+        """Return the index of the current or last item (-1: none yet), and what is counted of it."""
+        return self._number, self._count.counted
 
 
 def _enter(terms: Terms) -> None:

@@ -93,9 +93,9 @@ def test_the_task_travels_to_a_worker_without_its_model_and_folds_only_published
 def test_folding_that_takes_days_is_not_begun_where_nobody_can_be_asked():
     counts = {"cells": 1, "problems": 1, "responses": 1, "tokens": 1, "verdicts": 1, "store_bytes": 1, "free_bytes": 2}
     days = Preflight(**counts, seconds=None, measuring_s=11 * 3600.0)
-    assert str(days).endswith("verifying takes about 11.0 h")
+    assert str(days).endswith("verifying takes about 11:00:00")
     require_consent("run", days.outlook, Progress(quiet=True, asks=False), "")  # --yes
-    with pytest.raises(HarnessError, match=r"run: not begun, since it takes at most about 11.0 h"):
+    with pytest.raises(HarnessError, match=r"run: not begun, since it takes at most about 11:00:00"):
         require_consent("run", days.outlook, Progress(quiet=True, asks=True), "")
 
 

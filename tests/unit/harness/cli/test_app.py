@@ -35,6 +35,7 @@ def test_every_command_answers_help(harness):
         outcome = harness(*command, "--help")
         assert outcome.code == 0, command
         assert "Usage:" in outcome.out
+        assert harness(*command, "-h").out == outcome.out
     assert harness("--version").out == f"diversity-harness {__version__}\n"
 
 

@@ -77,6 +77,23 @@ def test_a_wide_console_shows_k95_with_the_calls_saved_p_and_the_gain_a_narrow_o
     assert "None" not in shown(tables._results, [replace(row, **nothing) for row in ROWS], width=170)
 
 
+def test_the_legend_explains_the_columns_that_are_shown_and_no_other(shown, tmp_path):
+    narrow, wide = (shown(tables.results, ROWS, tmp_path, width=width) for width in (72, 170))
+    legends = ("samples-to-correct", "improvement", "win/tie/loss", "gain", "k95", "p")
+    assert [name for name in legends if re.search(rf"^{name}: ", wide, re.M)] == list(legends)
+    assert [name for name in legends if re.search(rf"^{name}: ", narrow, re.M)] == list(legends[:3])
+
+
+@pytest.mark.parametrize("width", [80, 100])
+def test_long_specs_are_broken_behind_punctuation_only(shown, width):
+    spec, embedder = "repexp:lam=0.001,first=max,device=cpu", "sentence:model=sentence-transformers/all-MiniLM-L6-v2"
+    text = shown(tables._results, [row_of(spec, embedder), row_of("uniform", seed=1)], width=width)
+    pieces = {line[: line.index("  ")].strip() for line in text.splitlines() if line.startswith((" repexp", " first"))}
+    assert pieces & {spec, "repexp:lam=0.001,", "repexp:lam=0.001,first=max,"}
+    assert re.search(r"sentence:model=\S*", text)
+    assert max(map(len, text.splitlines()[1:])) <= width
+
+
 def test_a_subset_method_shows_its_test_and_shares_at_the_budget(shown):
     row = ROWS[2]
     line = next(line for line in table_lines(shown(tables._results, ROWS, width=170)) if "kmedoids" in line)

@@ -63,11 +63,9 @@ TEXTS = (
     ({"cells": 2, "responses": 0, "verdicts": 0}, "to do: 2 cells, 1 problems"),
     ({"store_bytes": 999_999}, "up to 1,000 kB in the store (1.0 GB free)"),
     ({"store_bytes": 10**6}, "up to 1.0 MB in the store"),
-    ({"seconds": 3.2}, "sampling takes at most about 3 s"),
-    ({"seconds": 120.0}, "sampling takes at most about 2 min"),
-    ({"seconds": 7199.0}, "about 120 min"),
-    ({"seconds": 3 * 86400.0}, "about 72.0 h"),
-    ({"encoded": 3, "encoding_s": 1.0, "measuring_s": 2.0}, "3 responses to embed, embedding takes about 1 s, ver"),
+    ({"seconds": 3.2}, "sampling takes at most about 0:00:03"),
+    ({"seconds": 3 * 86400.0}, "about 72:00:00"),
+    ({"encoded": 3, "encoding_s": 1.0, "measuring_s": 2.0}, "3 responses to embed, embedding takes about 0:00:01, ver"),
 )
 
 
@@ -140,24 +138,54 @@ def test_states_of_a_pool_made_elsewhere_are_counted_too(toy, tmp_path):
         vectors.unlink()
     again = toy("--selector", "spread", "--data", 24)
     assert "to do: 1 cell, 24 problems, up to" in again.err
-    assert "384 responses to embed, embedding takes about 0 s" in again.err
+    assert "384 responses to embed, embedding takes about 0:00:00" in again.err
     assert again.code == 0
 
 
-@pytest.mark.parametrize(("patience_s", "probes"), [(60.0, [32, 32, 100]), (1e-6, [32, 32])])
-def test_a_probe_of_whole_responses_is_not_made_where_it_would_take_long(plan, monkeypatch, patience_s, probes):
-    monkeypatch.setattr(preflight, "PATIENCE_S", patience_s)
+class Timed:
+    """Responses that take `start_s` for the prompt and `token_s` for each token."""
+
+    def __init__(self, start_s: float, token_s: float) -> None:
+        self.start_s, self.token_s, self.calls = start_s, token_s, []
+
+    def __call__(self, tokens: int) -> float:
+        self.calls.append(tokens)
+        return self.start_s + self.token_s * tokens
+
+    @property
+    def spent_s(self) -> float:
+        return sum(self.start_s + self.token_s * tokens for tokens in self.calls)
+
+
+@pytest.mark.parametrize(
+    ("start_s", "token_s"), [(0.0, 0.0), (0.01, 0.001), (1.0, 0.05), (0.1, 0.5), (0.0, 3.0), (4.0, 0.01)]
+)
+def test_a_probe_takes_at_most_20_s_and_tells_what_whole_responses_would_take(start_s, token_s):
+    timed = Timed(start_s, token_s)
+    seconds = preflight._bounded_probe(timed, 1000)
+    assert timed.spent_s <= preflight.PROBE_S
+    assert seconds == pytest.approx(start_s + 1000 * token_s)
+    assert (timed.calls[-1] == 1000) == (start_s + 1000 * token_s < 2)
+
+
+def test_a_probe_of_one_token_that_takes_all_the_time_is_the_last():
+    timed = Timed(start_s=15.0, token_s=0.1)
+    assert preflight._bounded_probe(timed, 1000) >= 15 + 1000 * 0.1  # at most
+    assert timed.calls == [1]
+
+
+def test_a_probe_loads_the_model_first_and_samples_longer_and_longer_responses(plan, monkeypatch):
     long = plan(data=Path("100"), max_tokens=100)
     engine, seen = long.sampling.engine, []
     sample = engine.sample
 
     def watched(request):
-        seen.append(request.max_tokens)
+        seen.append((request.n, request.max_tokens))
         return sample(request)
 
-    engine.sample = watched
+    monkeypatch.setattr(engine, "sample", watched)
     assert preflight.preflight(long).seconds > 0
-    assert seen == probes
+    assert seen == [(1, 1), (16, 1), (16, 4), (16, 16), (16, 64), (16, 100)]
 
 
 @pytest.mark.parametrize(("answer", "begun"), [(" YES ", True), ("y", True), ("n", False), ("", False)])
@@ -173,5 +201,5 @@ def test_at_a_terminal_long_work_is_asked_about_once(monkeypatch, answer, begun)
             preflight.require_consent("run", long, progress, "--n helps")
     else:
         line = refusal_of(preflight.require_consent, "run", long, progress, "--n helps")
-        assert line.startswith("run: not begun, since it takes at most about 60 min: add --yes")
+        assert line.startswith("run: not begun, since it takes at most about 1:00:00: add --yes")
     assert progress.console.file.getvalue().count("begin? [y/N]") == 1

@@ -36,7 +36,7 @@ def test_each_stored_problem_is_embedded_by_the_embedder_or_by_the_engine(work):
     for embedder, expected in ((Letters(), counts), (States(), [np.eye(8)[[0, 2]], np.eye(8)[[1]]])):
         reported = []
         embed(model_work(work), models(embedder=embedder), group_of(problems), reported.append)
-        assert reported == [1, 1]
+        assert reported == [2, 1]  # responses
         for problem, vectors in zip(problems, expected, strict=True):
             np.testing.assert_array_equal(shards.read_vectors(work.embeddings.path(problem)), vectors)
 

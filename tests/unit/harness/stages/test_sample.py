@@ -16,6 +16,19 @@ from harness.store import missing_rows, shards
 PROBLEMS = [Problem(f"p{i}", f"Say {i}.") for i in range(3)]
 
 
+class Told:
+    """A report of rows and tokens."""
+
+    def __init__(self):
+        self.rows = self.count = 0
+
+    def __call__(self, rows):
+        self.rows += rows
+
+    def tokens(self, count):
+        self.count += count
+
+
 class Recorded(Parrot):
     """A parrot that keeps its requests, and loses the rows of `lost` (prompt -> rows) of the first request."""
 
@@ -60,6 +73,23 @@ def run(work, engine, problems=PROBLEMS, step=sample, embedder=None):
 
 def texts(work):
     return [shards.read_responses(work.pool.path(problem)).texts for problem in PROBLEMS]
+
+
+class Telling(Recorded):
+    """A parrot that counts its tokens."""
+
+    def sample(self, request):
+        request.tokens(3 * request.n * len(request.prompts))
+        return super().sample(request)
+
+
+def test_tokens_reach_a_report_that_counts_them_and_no_other(work, tmp_path):
+    told = Told()
+    sample(model_work(work), models(Telling(), None), group_of(PROBLEMS), told)
+    assert (told.rows, told.count) == (9, 27)
+    other = work_in(tmp_path / "other", seed=5)
+    other.pool.begin()
+    assert sum(run(other, Telling())) == 9
 
 
 def test_each_problem_is_sampled_from_a_seed_of_its_own_and_kept(work):

@@ -58,12 +58,17 @@ def _loaded(head: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
 def _answer(link: socket.socket, served: Any, head: dict[str, Any], arrays: Arrays) -> None:
     prompts = unpacked("prompts", arrays)
     if head["do"] == "sample":
+        served.counts.tokens = served.counts.rows = 0
+        served.counts.report = lambda tokens, rows: send(link, {"tokens": tokens, "rows": rows})
         answers = served.sample(head, prompts)
     else:
         rows = [Row(prompts[0], tokens) for tokens in unpacked("rows", arrays)]
         answers = served.encode(head, rows) if head["do"] == "encode" else served.score(rows)
-    for head, columns in answers:
-        send(link, head, columns)
+    for finished, columns in answers:
+        send(link, finished, columns)
+    if head["do"] == "sample":
+        served.counts.report(served.counts.tokens, 0)
+        served.counts.report = lambda tokens, rows: None
     send(link, {"end": True})
 
 

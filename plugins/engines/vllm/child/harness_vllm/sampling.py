@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from . import names
+from .counting import Counts
 from .scheduler import WANTS_LAST
 from .wire import Arrays, packed
 
@@ -41,6 +42,7 @@ class SamplingRunner:
         self.engine, self.sequences = engine, sequences
         self.numbers = itertools.count()
         self.by_id: dict[str, int] = {}  # numbers of unfinished requests, by their names
+        self.counts = Counts(engine)
 
     # Requests.
 
@@ -64,6 +66,7 @@ class SamplingRunner:
             rows, logprobs = self._rows(output, head["max_tokens"], set(head["eos"]))
             arrays = packed("tokens", rows) | {"logprobs": np.array(logprobs)}
             passed_again = 0
+            self.counts.tokens -= len(rows) * bool(kinds)  # those past the ends
             if kinds:
                 states, passed_again = self._states_of(number, prompts[request["prompt"]], rows, kinds)
                 arrays |= states
@@ -202,7 +205,9 @@ class SamplingRunner:
                     number, size = submit(item)
                     running[number] = item, size
                     rows += size
-                for output in self.engine.step():
+                outputs = self.engine.step()
+                self.counts.look()
+                for output in outputs:
                     number = self.by_id.pop(output.request_id)
                     item, size = running.pop(number)
                     rows -= size

@@ -23,12 +23,15 @@ def test_on_a_server_that_seeds_as_vllm_does_the_rows_do_not_depend_on_n_per_req
 
 
 def test_some_rows_are_those_of_the_whole_and_each_prompt_is_done_with_its_last_request():
-    finished, reported = {}, []
+    finished, reported, tokens = {}, [], []
     with serving() as (url, _):
         engine = OpenAI(url=url, per_request=3)
-        whole = sample(engine, [CHAT, OTHER], n=20, done=finished.__setitem__, report=reported.append)
+        whole = sample(
+            engine, [CHAT, OTHER], n=20, done=finished.__setitem__, report=reported.append, tokens=tokens.append
+        )
         assert [finished[j].texts for j in (0, 1)] == [responses.texts for responses in whole]
         assert sum(reported) == 40
+        assert sum(tokens) == sum(sum(responses.lengths) for responses in whole) > 0
         rows = [[2, 17, 18], [0]]
         some = sample(engine, [CHAT, OTHER], n=20, rows=rows, done=finished.__setitem__)
     for j in (0, 1):

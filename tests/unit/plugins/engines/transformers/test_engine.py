@@ -11,8 +11,10 @@ from transformers import AutoModelForCausalLM
 
 from harness import Responses, Sampler
 from harness.records import SampleRequest
+from harness_plugins.engines import counting
 from harness_plugins.engines.transformers import engine as transformers_engine
 from harness_plugins.engines.transformers.engine import Transformers
+from harness_plugins.samplers.guided import RepExpGuided
 
 STATES = ("mean", "last", "penultimate")
 HOT = Sampler(temperature=1.6, top_p=0.99)
@@ -150,6 +152,20 @@ def test_out_of_memory_halves_the_batch_for_good_and_changes_nothing(sampled, ch
     assert refused == [12, 6]
     assert reported == [3, 3, 3, 3]
     assert_same_responses(halved, first_rows(sampled["qwen2"][0], 12))
+
+
+@pytest.mark.parametrize("sampler", [HOT, RepExpGuided()])
+def test_rows_and_tokens_are_reported_as_they_come_and_change_nothing(checkpoints, monkeypatch, sampler):
+    engine, rows, tokens = own_engine(checkpoints, batch=16), [], []
+    quiet = sample(engine, n=12, sampler=sampler)
+    monkeypatch.setattr(counting, "EVERY_S", 0.0)  # after each step
+    loud = sample(engine, n=12, sampler=sampler, report=rows.append, tokens=tokens.append)
+    for before, after in zip(quiet, loud, strict=True):
+        assert_same_responses(after, before)
+    assert sum(rows) == 12
+    assert sum(tokens) == sum(sum(responses.lengths) for responses in loud)
+    assert tokens[0] == 0  # the model is loaded
+    assert len(tokens) > 12
 
 
 def test_a_prompt_is_done_as_soon_as_its_last_row_is(sampled, checkpoints, monkeypatch):

@@ -155,6 +155,8 @@ class Child:
             rows = unpacked("rows", arrays)
             answers = [({"first": i, "n": 1}, [row]) for i, row in enumerate(rows) if row or message["do"] == "encode"]
         for place, (head, rows) in enumerate(answers):
+            if message["do"] == "sample":  # a count: of a row that ends early, and of its tokens
+                yield {"tokens": 2, "rows": 1}, {}
             if failure and place == len(answers) // 2:
                 raise failure
             vectors = {kind: np.array([[len(row)] for row in rows], np.float32) for kind in message.get("states", ())}
@@ -181,14 +183,16 @@ def sampled(engine, **options):
 def test_a_child_that_dies_is_started_again_with_half_the_sequences_and_no_row_comes_twice(child, caplog):
     whole = sampled(Vllm(model="tiny24", chunk=3))
     child.failures += [Died("the process was ended by SIGKILL"), Died("out of memory")]
-    reported, engine = [], Vllm(model="tiny24", chunk=3, max_num_seqs=3)
+    reported, tokens, engine = [], [], Vllm(model="tiny24", chunk=3, max_num_seqs=3)
     with caplog.at_level(logging.WARNING, "harness.vllm"):
-        again = sampled(engine, report=reported.append)
+        again = sampled(engine, report=reported.append, tokens=tokens.append)
     for rows, others in zip(whole, again, strict=True):
         assert rows.token_ids == others.token_ids
         assert rows.finish == ["stop" if ids[-1] in engine._checkpoint.eos else "length" for ids in rows.token_ids]
         assert rows.states["mean"].tolist() == [[2.0]] * 10
-    assert sum(reported) == 20
+    assert sum(reported) == 20  # rows that ended early are counted once
+    assert reported[0] == 1
+    assert tokens[:2] == [0, 2]
     assert [settings["max_num_seqs"] for settings in child.started] == [64, 3, 1, 1]
     assert caplog.messages[0].startswith("vllm: it died with 3 sequences at once, going on with 1: the process was")
 

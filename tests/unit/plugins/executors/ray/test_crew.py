@@ -71,6 +71,30 @@ def results(ray, function, items, most=0):
     return run_tasks(ray, {}, PLACE, most, 60, function, list(items))
 
 
+class Counted:
+    """A report that counts tokens too."""
+
+    def __init__(self):
+        self.units, self.sampled = [], []
+
+    def __call__(self, units):
+        self.units.append(units)
+
+    def tokens(self, count):
+        self.sampled.append(count)
+
+
+def test_what_a_member_counts_is_reported_once_and_taken_back_where_it_is_lost():
+    report, member = Counted(), crew._Member(None, None)
+    for counted in ((0, None), (0, 0), (2, 30), (2, 30), (3, 31), (0, None)):
+        member.tell(report, counted)
+    assert report.units == [2, 1, -3]
+    assert report.sampled == [0, 30, 1, -31]
+    plain = []
+    member.tell(plain.append, (4, 50))  # a report of units alone
+    assert plain == [4]
+
+
 def test_results_come_in_order_and_no_more_tasks_run_than_allowed():
     ray = FakeRay()
     assert list(results(ray, lambda item: -item, range(9), most=3)) == [-item for item in range(9)]

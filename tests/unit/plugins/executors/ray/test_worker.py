@@ -14,7 +14,7 @@ from harness.stages.model_work import in_worker
 from harness.stages.sample import sample
 from harness.system.progress import Progress
 from harness_plugins.executors.ray import worker
-from harness_plugins.executors.ray.worker import difference, done, make_terms
+from harness_plugins.executors.ray.worker import Worker, difference, done, make_terms
 
 
 @pytest.fixture
@@ -46,6 +46,21 @@ def test_work_is_done_in_the_runs_folder_once_the_terms_are_met(terms, tmp_path)
     os.chdir("/")
     assert done(terms, os.getcwd) == (True, str(tmp_path))
     assert done({**terms, "python": "2.7"}, abs, -3) == (True, 3)  # of the same run: agreed before
+
+
+def test_a_worker_counts_units_and_tokens_of_each_item(terms):
+    worker = Worker()
+
+    def work(tokens, report):
+        report(2)
+        assert worker.at() == (len(tokens), (2, None))  # no token before the model is loaded
+        for count in tokens:
+            report.tokens(count)
+        report(-1)
+
+    assert worker.do(terms, 3, work, [0, 5, 7]) == (True, None, (1, 12))
+    assert worker.at() == (3, (1, 12))
+    assert worker.do(terms, 1, work, [0]) == (True, None, (1, 0))
 
 
 def test_what_work_raises_arrives_as_it_is_or_as_a_text_where_it_cannot_be_sent(terms):
