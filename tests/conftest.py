@@ -20,6 +20,9 @@ pytest.register_assert_rewrite("support.exact_sampling", "support.processes", "s
 # A shell's background job ignores Ctrl-C, and so would all that the tests start and interrupt.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
+# The width of what commands print here is that of a pipe, also in a worker of xdist, which sets the terminal's.
+os.environ.pop("COLUMNS", None)
+
 # Machines are shared: an example may be slow. On CI the same examples every time.
 settings.register_profile("harness", deadline=None, derandomize="SEED" not in os.environ)
 settings.load_profile("harness")

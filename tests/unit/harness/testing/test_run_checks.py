@@ -1,7 +1,7 @@
 """The checks of a kind, and `harness check`, which runs them on what is registered."""
 
-import re
 
+from support.documents import code_blocks
 from support.paths import ROOT, SUPPORT
 from support.refusals import error_line
 
@@ -65,10 +65,9 @@ def test_all_of_a_kind_are_checked_and_one_that_cannot_be_tried_does_not_stop_th
     assert "cannot read" in game24[-1]["what"]
 
 
-def test_the_selector_of_contributing_passes_untouched(tmp_path):
-    text = (ROOT / "CONTRIBUTING.md").read_text()
+def test_the_selector_of_the_readme_passes_untouched(tmp_path):
     plugin = tmp_path / "farthest.py"
-    plugin.write_text(re.search(r"```python\n(.*?)```", text, re.DOTALL)[1])
+    plugin.write_text(code_blocks("README.md", "python")[1])
     outcomes = [row["outcome"] for row in check_registered("selector", "farthest", plugin_files=[plugin])]
     assert outcomes.count("passed") == len(checks("selector")) - 4
     assert outcomes.count("failed") == 0

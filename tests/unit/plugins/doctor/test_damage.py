@@ -56,7 +56,8 @@ def test_a_sound_store_has_no_fault_and_what_is_no_store_is_refused(harness, sto
 
 
 def test_all_damage_is_listed_and_what_can_be_made_again_is_deleted_and_the_rest_set_aside(harness, again, store):
-    before, rows, kinds = contents(store), again().rows, ("embedding", "verdict", "ranking")
+    rows, kinds = again().rows, ("embedding", "verdict", "ranking")
+    before = contents(store)
     faulty = [shards_of(store, kind)[1] for kind in kinds]
     costly = [next(store.glob("cells/*.json")), next(store.glob("verdict/*/manifest.json"))]
     for path in (*faulty, *costly):
