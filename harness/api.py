@@ -140,8 +140,10 @@ def run(
         job = grid if config.grid else pipeline
         progress = Progress(quiet=quiet, asks=not yes)
         rows, failures = job.run(config, progress)
+    if failures and not rows:
+        raise HarnessError("; ".join(failures.values()))
     for line in failures.values():
-        progress.say(f"failed: {line}")
+        print(f"failed: {line}", file=sys.stderr)
     return Results(rows, failures, config.store)
 
 
@@ -190,7 +192,7 @@ def read_results(*folders_or_cells: str | Path) -> Results:
     """
     names = folders_or_cells or [folder for folder in CELLS if folder.is_dir()]
     folders = [Path(name) for name in names if Path(name).is_dir()]
-    content = leaderboard.gather([folder / "cells" if (folder / "cells").is_dir() else folder for folder in folders])
+    content = leaderboard.gather(folders)
     for name in names:
         if not Path(name).is_dir():
             leaderboard.add(content, cells.named(str(name), CELLS, "read_results"))

@@ -129,6 +129,9 @@ class Pool:
     lengths: Ints
     answers: Sequence[str | None]
 
+    def __getattr__(self, name: str) -> Any:
+        raise AttributeError(f"a Pool has no {name!r}; it has texts, embeddings, logprobs, lengths, answers")
+
     def __post_init__(self) -> None:
         n = len(self.texts)
         for name in ("embeddings", "logprobs", "lengths", "answers"):

@@ -64,7 +64,7 @@ class Game24(Task):
     presets: ClassVar[Mapping[str, Mapping[str, Any]]] = {
         "quick": {"limit": 100, "n": 32, "selector": ["repexp", "uniform", "facility-location"]}
     }
-    sizes: ClassVar[Mapping[str, int]] = {"test": 1362}
+    sizes: ClassVar[Mapping[str, int]] = {"test": 1362, "heldout": 269}
 
     data: str | None = None
 

@@ -97,6 +97,8 @@ def rerun(
     for row in _run(config, (), dry_run, yes, as_json):
         now = cells.read(config.store / "cells" / f"{row.cell}.json")
         print(f"rerun: {repeating.difference(before, now)}", file=sys.stderr)
+    if not dry_run and path.resolve().is_relative_to(config.store.resolve()):
+        print("rerun: what its store holds was reused; --store NEW makes all of it anew", file=sys.stderr)
 
 
 def _given(context: typer.Context, name: str) -> bool:

@@ -114,7 +114,10 @@ class Registration:
         return "" if text.startswith(f"{getattr(factory, '__name__', '')}(") else text
 
     def summary(self) -> str:
-        """The first line of the factory's docstring, or of its module's if the factory has none."""
+        """The first line of the factory's docstring, or of its module's if it has none; of a command group its help."""
+        group_help = getattr(getattr(self.load(), "info", None), "help", None)
+        if isinstance(group_help, str):
+            return group_help.split("\n")[0]
         module = sys.modules.get(getattr(self.load(), "__module__", ""))
         text = self.own_doc() or inspect.getdoc(module) or ""
         return text.split("\n")[0]

@@ -1,4 +1,7 @@
-"""Read which responses were verified before (`harness select --verified`): `{"problem_id": ..., "indices": [...]}`."""
+"""Read which responses were verified before (`harness select --verified`): `{"problem_id": ..., "indices": [...]}`.
+
+What `harness select --jsonl` prints will do too: its picks stand under "order".
+"""
 
 from __future__ import annotations
 
@@ -24,7 +27,8 @@ def read_verified(path: Path, sizes: Mapping[str, int]) -> dict[str, list[int]]:
         if name in places:
             raise HarnessError(f"{line.where}: problem {name!r} stands on {places[name]} already: one line a problem")
         places[name] = line.place
-        verified[name] = _indices(line.value["indices"], f"{line.where} ({name})", sizes[name])
+        indices = line.value.get("indices", line.value.get("order"))
+        verified[name] = _indices(indices, f"{line.where} ({name})", sizes[name])
     return verified
 
 
@@ -37,7 +41,7 @@ def check_verified(given: Mapping[str, Sequence[int]], sizes: Mapping[str, int])
 
 
 def _problem_id(line: Line, sizes: Mapping[str, int]) -> str:
-    if not {"problem_id", "indices"} <= set(line.value):
+    if "problem_id" not in line.value or not {"indices", "order"} & set(line.value):
         keys = ", ".join(map(repr, line.value)) or "none"
         raise HarnessError(f'{line.where}: expected {{"problem_id": ..., "indices": [...]}}, got the keys {keys:.200}')
     name = line.value["problem_id"]

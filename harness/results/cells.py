@@ -150,9 +150,17 @@ def checksum(cell: Mapping[str, Any]) -> str:
 
 
 def files(folders: Iterable[Path]) -> list[Path]:
-    """Every JSON file in the folders and below them that should be a cell: no leaderboards, no conformance badges."""
-    paths = [path for folder in folders for path in sorted(folder.rglob("*.json"))]
+    """Every JSON file in the folders and below them that should be a cell: no leaderboards, no conformance badges.
+
+    Of a store (a folder with a folder `cells`) those are its cells, and no other file.
+    """
+    paths = [path for folder in folders for path in sorted(cells_of(folder).rglob("*.json"))]
     return [path for path in paths if path.parent.name != BADGES and path.stem != TABLES]
+
+
+def cells_of(folder: Path) -> Path:
+    """The folder with the cells: of a store STORE/cells, else the folder itself."""
+    return folder / "cells" if (folder / "cells").is_dir() else folder
 
 
 def named(name: str, folders: Iterable[Path], who: str) -> Path:
@@ -162,7 +170,7 @@ def named(name: str, folders: Iterable[Path], who: str) -> Path:
     """
     if Path(name).is_file():
         return Path(name)
-    folders = list(folders)
+    folders = list(dict.fromkeys(folders))
     matches = sorted({path.name: path for path in files(folders) if path.name.startswith(name)}.values())
     if len(matches) == 1:
         return matches[0]

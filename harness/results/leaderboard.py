@@ -108,9 +108,15 @@ def _shared(group: Sequence[seed_groups.Keyed]) -> dict[str, Any]:
         "grader": cells.grader(cell),
         "graded": digest(seed_groups.unseeded(verdict)),
         "pools": sorted(seed_groups.pools_of(group)),
-        "n": cell["inputs"]["ranking"]["n"] or cell["inputs"]["pool"].get("n"),
+        "n": cell["inputs"]["ranking"]["n"] or cell["inputs"]["pool"].get("n") or _common_n(cell),
         "problems": digest(problems),
     }
+
+
+def _common_n(cell: Cell) -> int | None:
+    """The number of responses to each problem of a pool made elsewhere; None if they differ, or the cell failed."""
+    sizes = {entry.get("n") for entry in cell["problems"]}
+    return sizes.pop() if len(sizes) == 1 else None
 
 
 def _board(content: Gathered, about: Mapping[str, Any], groups: Sequence[Any], failed: Sequence[Cell]) -> Board:

@@ -68,7 +68,7 @@ def assumed(context: Context) -> Assumed | None:
 def _problems(context: Context, task: Task) -> int | None:
     config = context.config
     chosen = config.split or (task.paper.get("split") if config.paper else None)
-    known = task.sizes.get(chosen or task.default_split("")[0])
+    known = None if config.data else task.sizes.get(chosen or task.default_split(context.engine(task).name)[0])
     limits = [limit for limit in (known, config.limit) if limit]
     return min(limits) if limits else None
 
@@ -92,6 +92,17 @@ def ask_before_fetching(config: RunConfig, progress: Progress) -> None:
         require_consent("run", price.outlook, progress, SHORTER)
 
 
+def say_price(context: Context) -> None:
+    """Say what the run would cost here by arithmetic, if that is known, and what needs less."""
+    price = assumed(context)
+    if price:
+        context.progress.say(str(price))
+        context.progress.say(
+            "less: --preset quick; --model FOLDER for a model that is here; --pool FILE for responses that you have; "
+            "--task game24, which needs no download"
+        )
+
+
 def rows(context: Context, failure: HarnessError) -> list[dict[str, Any]]:
     """The rows of a dry run that cannot be planned here, after lines that say why and what it would cost.
 
@@ -101,6 +112,6 @@ def rows(context: Context, failure: HarnessError) -> list[dict[str, Any]]:
     if price is None:
         raise failure
     context.progress.say(f"not planned yet: {failure}")
-    context.progress.say(str(price))
+    say_price(context)
     stages = ["sample", "embed", "verify", *(f"rank {selector}" for selector in context.config.selectors)]
     return [{"stage": stage, "there": None, "to_make": price.problems, "key": None} for stage in stages]

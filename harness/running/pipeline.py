@@ -46,9 +46,13 @@ def run(
     `scored(row)` is called with each row as it is made.
     """
     assumed.ask_before_fetching(config, progress)
-    with progress.waiting("preparing the run"):
-        plan = make_plan(config, progress)
-        plan.begin()
+    try:
+        with progress.waiting("preparing the run"):
+            plan = make_plan(config, progress)
+            plan.begin()
+    except Lacking:
+        assumed.say_price(make_context(config, progress))
+        raise
     get_pool(plan, progress)
     verify(plan, progress)
     if config.audit:

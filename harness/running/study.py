@@ -25,7 +25,7 @@ from .config import RunConfig
 from .option_values import BESIDE, checked, non_defaults
 
 OPTION = option_names(RunConfig)  # field -> option, with underscores
-FIELD = {option: name for name, option in OPTION.items()} | {name: name for name in BESIDE}
+FIELD = {option: name for name, option in OPTION.items()} | {name: name for name in (*BESIDE, "selectors")}
 
 
 def read_study(path: Path) -> dict[str, Any]:

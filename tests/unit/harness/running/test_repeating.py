@@ -25,7 +25,8 @@ def test_a_rerun_makes_the_same_cell_in_its_store_and_in_another(harness, cell, 
         assert outcome.code == 0, outcome.err
         assert [row["cell"] for row in outcome.rows] == [cell.stem]
         assert made in outcome.err
-        assert outcome.err.endswith(f"rerun: the same cell, {cell.stem}, with the same outcomes\n")
+        assert f"rerun: the same cell, {cell.stem}, with the same outcomes\n" in outcome.err
+        assert outcome.err.endswith("--store NEW makes all of it anew\n") == (store == "runs")
 
 
 def test_a_dry_rerun_makes_nothing_and_a_study_can_be_saved(harness, cell, tmp_path):

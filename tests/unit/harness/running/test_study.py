@@ -21,7 +21,7 @@ FAULTS = {
     "selector = [1]": "selector must be a valid string, got [1]",
     "rank-timeout = 1979-05-27": "rank_timeout must be a valid number, got datetime.date(1979, 5, 27)",
     'sellector = "a"': "no option 'sellector' (did you mean 'selector'? options: adopt, audit, ",
-    'selectors = ["a"]': "no option 'selectors' (did you mean 'selector'? options: adopt, audit, ",
+    'selektor = ["a"]': "no option 'selektor' (did you mean 'selector'? options: adopt, audit, ",
     "yes = true": "no option 'yes' (options: adopt, audit, ",
     '[task]\nname = "a"': "task must be a valid string, got {'name': 'a'}",
     "max-tokens = 1\nmax_tokens = 1": "'max-tokens' and 'max_tokens' are one option: keep one",

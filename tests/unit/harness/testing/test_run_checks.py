@@ -1,6 +1,5 @@
 """The checks of a kind, and `harness check`, which runs them on what is registered."""
 
-
 from support.documents import code_blocks
 from support.paths import ROOT, SUPPORT
 from support.refusals import error_line
