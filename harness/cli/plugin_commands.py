@@ -33,9 +33,11 @@ def list_plugins(
 def show_component(
     kind: Annotated[
         str,
-        typer.Argument(help="task, sampler, engine, embedder, selector or executor", autocompletion=completion.kinds),
+        typer.Argument(help="task, sampler, engine, ...; may be left out", autocompletion=completion.kinds),
     ],
-    name: Annotated[str, typer.Argument(help="its name, or dist/name", autocompletion=completion.names_after_kind)],
+    name: Annotated[
+        str | None, typer.Argument(help="its name, or dist/name", autocompletion=completion.names_after_kind)
+    ] = None,
     example: Annotated[bool, typer.Option("--example", help="A task's exact first prompt.")] = False,
     data: Data = None,
     plugin: Plugin = None,
@@ -46,6 +48,8 @@ def show_component(
 
     from . import plugin_tables
 
+    if name is None:
+        kind, name = catalogue.kind_of(kind, plugin or ()), kind
     if example:
         return show(catalogue.example(kind, name, data, plugin or ()), as_json, plugin_tables.example)
     show(catalogue.details(kind, name, plugin or ()), as_json, plugin_tables.details)

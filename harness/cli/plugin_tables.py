@@ -11,15 +11,20 @@ CHECK_WIDTH = 25  # of the longest name of a check
 
 
 def listing(rows: Sequence[Mapping[str, str]]) -> None:
-    """Print a row for each installed component."""
+    """Print a row for each installed component; one line says a kind or distribution that all of them share."""
     headings = [Heading("kind", kept=2), Heading("name"), Heading("from", kept=1), Heading("what", prose=True)]
+    shared = [name for name in ("kind", "from") if len(rows) > 1 and len({row[name] for row in rows}) == 1]
+    headings = [heading for heading in headings if heading.head not in shared]
     lines = [[row[heading.head] for heading in headings] for row in rows]
     put(word_table(headings, lines, console().width)[0])
+    if "from" in shared:
+        put(f"all from {rows[0]['from']}")
 
 
 def details(value: Mapping[str, Any]) -> None:
     """Print one component: origin, parameters, docstrings."""
     put(f"{value['kind']} {value['name']}, from {value['from']} ({value['full_name']})")
+    put(f"  {value['what']}")
     for name, parameter in value["parameters"].items():
         put(f"  {name}: {parameter['type']} = {parameter['default']}")
     put(f"\n{value['doc']}")

@@ -42,8 +42,18 @@ def listing(kind: str | None, plugin_files: Sequence[Path]) -> list[dict[str, st
     return rows
 
 
+def kind_of(name: str, plugin_files: Sequence[Path]) -> str:
+    """The kind of the component of this name, of several the first of `KINDS`; HarnessError if there is none."""
+    registered = load_registry(plugin_files).registrations
+    kinds = {each.kind for each in registered if name in (each.name, each.full_name)}
+    if not kinds:
+        guess = did_you_mean(name, {each.name for each in registered}).partition("installed")[0].strip(" (")
+        raise HarnessError(f"show: nothing is named {name!r}" + (f": {guess}" if guess else ": see `harness list`"))
+    return next(kind for kind in KINDS if kind in kinds)
+
+
 def details(kind: str, name: str, plugin_files: Sequence[Path]) -> dict[str, Any]:
-    """Return one component's kind, name, plugin (`from`), full_name, parameters and docstrings (`doc`).
+    """Return one component's kind, name, plugin (`from`), full_name, summary (`what`), parameters, docstrings (`doc`).
 
     `parameters` maps each name to its type, as text, and its default ("required" if it has none). `data` of a task and
     `model` of an engine are left out: the harness passes them. `doc` joins the docstrings of the module and the class.
@@ -63,6 +73,7 @@ def details(kind: str, name: str, plugin_files: Sequence[Path]) -> dict[str, Any
         "name": registration.name,
         "from": str(registration.origin),
         "full_name": registration.full_name,
+        "what": registration.summary(),
         "parameters": parameters,
         "doc": "\n\n".join(part for part in (module, registration.own_doc()) if part),
     }
@@ -121,7 +132,7 @@ def _graders(registry: Registry) -> dict[str, str]:
         try:
             remark = build(registry, "task", registration.full_name, data=None).check()
         except HarnessError as refusal:
-            remark = f"cannot grade on this machine: {refusal}"
+            remark = f"cannot grade on this machine: {str(refusal).removeprefix(f'{registration.name}: ')}"
         except Exception as failure:
             remark = f"cannot grade on this machine: {type(failure).__name__}: {failure}"
         if remark:
