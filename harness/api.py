@@ -200,7 +200,7 @@ def read_results(*folders_or_cells: str | Path) -> Results:
     if not boards:
         reason = content.faults[0] if content.faults else f"no cells in {', '.join(map(str, names or CELLS))}"
         raise HarnessError(f"read_results: {reason}")
-    failures = {key: str(cell["failed"]) for key, cell in content.failed.items()}
+    failures = {key: str(cell["failed"]) for key, cell in leaderboard.unresolved(content).items()}
     return Results([row for board in boards for row in board.rows], failures, None, boards, tuple(content.faults))
 
 

@@ -83,13 +83,23 @@ def add(content: Gathered, path: Path, orders: bool = False) -> None:
     (content.failed if "failed" in cell else content.measured)[path.stem] = cell
 
 
+def unresolved(content: Gathered) -> dict[str, Cell]:
+    """The failed cells of which no other cell has a result: the same selector on the same pool, with other code."""
+    measured = {_of_what(cell) for cell in content.measured.values()}
+    return {key: cell for key, cell in content.failed.items() if _of_what(cell) not in measured}
+
+
+def _of_what(cell: Cell) -> str:
+    return canonical_json([cell["labels"], cell["inputs"]["pool"].get("key"), cell["inputs"]["ranking"]["n"]])
+
+
 def boards(content: Gathered) -> list[Board]:
     """The tables, in the order of what their rows share."""
     rows: dict[str, list[list[seed_groups.Keyed]]] = {}
     failed: dict[str, list[Cell]] = {}
     for group in seed_groups.rows_of(content.measured):
         rows.setdefault(canonical_json(_shared(group)), []).append(group)
-    for key, cell in sorted(content.failed.items()):
+    for key, cell in sorted(unresolved(content).items()):
         failed.setdefault(canonical_json(_shared([(key, cell)])), []).append(cell)
     abouts = sorted({*rows, *failed})
     return [_board(content, json.loads(about), rows.get(about, []), failed.get(about, [])) for about in abouts]

@@ -44,6 +44,18 @@ def test_each_pool_has_a_table_with_the_fewest_calls_first_and_then_the_largest_
     assert "| twice |" not in text
 
 
+def test_a_failure_is_shown_until_the_selector_has_a_result_on_that_pool():
+    failed, problems = failed_cell("fast", "picked twice"), [entry("p0", [2]), entry("p1", [3])]
+    for others, shown in (
+        ([], True),
+        ([cell(problems, "fast")], False),
+        ([cell(problems, "fast", pool="another")], True),
+        ([cell(problems, "slow")], True),
+    ):
+        failures = [failure for table in made(failed, *others) for failure in table.failed]
+        assert failures == [("fast", "picked twice")] * shown
+
+
 def test_rows_are_corrected_together_a_ranker_by_its_ranks_and_a_subset_method_by_its_hits():
     table = next(table for table in made(*CELLS) if len(table.rows) == 4)
     p = [row.p_random for row in table.rows[:2]] + [row.p_budget for row in table.rows[2:]]
