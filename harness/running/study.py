@@ -85,9 +85,12 @@ def write_study(path: Path, options_of: RunConfig, track: Sequence[str] = ()) ->
 
 
 def recorded(config: RunConfig, selector: str) -> dict[str, Any]:
-    """The options by which a cell's run can be repeated, as JSON values; not `store`, which holds the cell."""
+    """The options by which a cell's run can be repeated, as JSON values.
+
+    Not `store`, which holds the cell, nor `executor`: a cell is the same bytes wherever it was made.
+    """
     values = {**non_defaults(config), "selectors": (selector,)}
-    options = {OPTION[name]: _plain(value) for name, value in values.items() if name != "store"}
+    options = {OPTION[name]: _plain(value) for name, value in values.items() if name not in ("store", "executor")}
     plain: dict[str, Any] = json.loads(storable(json.dumps(options, ensure_ascii=False)))
     return plain
 

@@ -81,7 +81,9 @@ class Campaign:
         self.runs = configs(self.store, pool)
         self.tables = tables(self.runs, self.store)
         shutil.copytree(self.store, self.whole)
-        files = sorted(path.relative_to(self.whole) for path in self.whole.rglob("*") if path.is_file())
+        files = sorted(
+            path.relative_to(self.whole) for path in self.whole.rglob("*") if path.is_file() and path.stat().st_size
+        )
         self.kinds: dict[str, list[Path]] = {}
         for path in files:
             name = path.name if path.name in ("manifest.json", "index.json") else path.parts[0]
