@@ -20,7 +20,7 @@ import pytest
 from support.command_session import CommandSession
 from support.paths import SUPPORT, TOY
 from support.processes import alive, descendants, harness_command, wait_for
-from support.stores import contents
+from support.stores import results_of
 
 if find_spec("ray") is None:  # not imported: it is used in processes of its own
     pytest.skip("needs ray", allow_module_level=True)
@@ -98,12 +98,12 @@ def here(session, tmp_path_factory):
     open_gate(marks)
     done = session.run(*arguments(folder / "runs", "local", engine="gated", plugin=marks))
     assert done.code == 0, done.err
-    return done.out, contents(folder / "runs")
+    return done.out, results_of(folder / "runs")
 
 
 def results(store: Path) -> dict[str, bytes]:
     """All files but the one by which the workers know the store, which is removed as the session ends."""
-    return {name: content for name, content in contents(store).items() if not name.endswith(".shared.tmp")}
+    return {name: content for name, content in results_of(store).items() if not name.endswith(".shared.tmp")}
 
 
 def shards(store: Path) -> int:
@@ -222,7 +222,7 @@ def test_an_interrupted_run_leaves_nothing_running_and_goes_on_where_it_was(own_
     again = session.run(*arguments(store, "local", engine="gated:group=1", plugin=marks))
     assert "pool: reused for 1 of 6 problems" in again.err
     assert again.out == here[0]
-    assert contents(store) == here[1]
+    assert results_of(store) == here[1]
 
 
 def test_a_run_killed_with_sigkill_takes_its_own_cluster_with_it(own_run):

@@ -19,6 +19,17 @@ def contents(store: Path) -> dict[str, bytes]:
     return {str(path.relative_to(store)): path.read_bytes() for path in sorted(store.rglob("*")) if path.is_file()}
 
 
+def results_of(store: Path) -> dict[str, bytes]:
+    """As `contents`; of a cell without the options by which it was made, such as the path of a plugin."""
+    kept = contents(store)
+    for name in [name for name in kept if name.startswith("cells/")]:
+        cell = json.loads(kept[name])
+        kept[name] = json.dumps(
+            {key: value for key, value in cell.items() if key not in ("config", "checksum")}
+        ).encode()
+    return kept
+
+
 def cell_of(store: Path, row: dict[str, Any]) -> dict[str, Any]:
     """The cell of a row of a run's table."""
     return cells.read(store / "cells" / f"{row['cell']}.json")
