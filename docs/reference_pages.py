@@ -42,18 +42,20 @@ Pool files, which you write, are in [pools.md](../pools.md); the files of a stor
 
 def command_page() -> str:
     """The reference of all commands, those of plugins included, with their arguments and options."""
-    commands = list(_commands(typer.main.get_command(complete()), "harness"))
-    return COMMANDS + "".join(_command(command, path) for path, command in commands)
+    contexts = _contexts(typer.main.get_command(complete()), "harness")
+    return COMMANDS + "".join(_command(context.command, context) for context in contexts)
 
 
-def _commands(command: Any, path: str) -> Iterator[tuple[str, Any]]:
-    yield path, command
-    for name, child in getattr(command, "commands", {}).items():
-        yield from _commands(child, f"{path} {name}")
+def _contexts(command: Any, name: str, parent: Any = None) -> Iterator[Any]:
+    """A command's context and those below it, which inherit its settings."""
+    context = command.make_context(name, [], parent=parent, resilient_parsing=True)
+    yield context
+    for below, child in getattr(command, "commands", {}).items():
+        yield from _contexts(child, below, context)
 
 
-def _command(command: Any, path: str) -> str:
-    context = command.make_context(path, [], resilient_parsing=True)
+def _command(command: Any, context: Any) -> str:
+    path = context.command_path
     records = [(option.param_type_name, option.get_help_record(context)) for option in command.get_params(context)]
     rows = [f"| `{name}` | {_cell(text)} |" for kind, record in records if record for name, text in [record]]
     usage = command.get_usage(context).removeprefix("Usage: ")
