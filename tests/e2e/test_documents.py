@@ -130,6 +130,7 @@ def printed_by_cells(cells, folder, then=""):
     return printed_by(code, cwd=folder, env={**os.environ, "MPLBACKEND": "Agg"})
 
 
+@pytest.mark.slow
 def test_the_python_page_runs_as_it_stands(tmp_path):
     then = "print([row.selector for row in race], len(eight), len(board.rows), len({*picks, *more}))"
     printed = printed_by_cells(code_blocks("docs/python.md", "python"), tmp_path, then)

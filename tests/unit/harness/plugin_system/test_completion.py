@@ -20,6 +20,7 @@ def completed(*words, cwd=ROOT, **environment):
     return done.stdout.split()
 
 
+@pytest.mark.slow
 def test_tasks_and_selectors_are_completed_on_the_command_line():
     assert {"game24", "gsm8k"} <= set(completed("harness", "run", "--task", "g"))
     assert completed("harness", "select", "--selector", "rep") == ["repexp"]

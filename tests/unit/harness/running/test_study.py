@@ -131,6 +131,7 @@ def test_a_study_runs_and_options_replace_its_own(harness, study, tmp_path):
     ]
 
 
+@pytest.mark.slow
 def test_a_study_holds_a_grid_and_a_saved_one_makes_the_same_cells(harness, study, tmp_path):
     path = study('grid = "selector=spread+shuffle,embedder=hidden-mean+letters"')
     saved = tmp_path / "saved.toml"

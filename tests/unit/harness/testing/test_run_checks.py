@@ -1,5 +1,6 @@
 """The checks of a kind, and `harness check`, which runs them on what is registered."""
 
+import pytest
 from support.documents import code_blocks
 from support.paths import ROOT, SUPPORT
 from support.refusals import error_line
@@ -54,6 +55,7 @@ def test_what_cannot_be_tried_is_one_line_and_exit_code_2(harness):
     assert [line for line, fault in lines if fault not in line] == []
 
 
+@pytest.mark.slow
 def test_all_of_a_kind_are_checked_and_one_that_cannot_be_tried_does_not_stop_the_others():
     samplers = {f"diversity-harness/{registration.name}" for registration in load_registry().of_kind("sampler")}
     rows = check_registered("sampler", "*")

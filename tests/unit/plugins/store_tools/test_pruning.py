@@ -57,6 +57,7 @@ def files_of(store):
     return {name: content for name, content in contents(store).items() if name != ".lock"}
 
 
+@pytest.mark.slow
 def test_what_no_cell_uses_goes_and_every_cell_is_shown_again_from_what_stays(harness, run, prune, unused, tmp_path):
     store = tmp_path / "runs"
     runs = [
@@ -182,6 +183,7 @@ def test_links_and_files_that_are_not_the_stores_own_stay(harness, prune, unused
     assert listed == {*links[:2], ranking, pool, store / "readme", store / "pool" / "mine"}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("options", [("--selector", "in-order"), ("--task", "colours", "--until-correct")])
 def test_a_killed_prune_is_completed_by_the_next_and_the_next_run_makes_what_is_missing(
     monkeypatch, run, prune, tmp_path, options
