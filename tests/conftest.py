@@ -29,7 +29,7 @@ settings.load_profile("harness")
 
 
 def pytest_collection_modifyitems(items):
-    """Files with slow tests begin first, so that neither of two workers waits long at the end."""
+    """Files with slow tests begin first, so that no worker waits long for another at the end."""
     slow = {item.path for item in items if item.get_closest_marker("slow")}
     items.sort(key=lambda item: (item.path.parent.name != "environments", item.path not in slow))
 
