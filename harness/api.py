@@ -31,7 +31,7 @@ from harness.running.candidates import Held
 from harness.running.config import RunConfig, SelectConfig
 from harness.running.option_values import checked, completed
 from harness.running.study import OPTION
-from harness.system.console import captured
+from harness.system.console import LEAST_WIDTH, captured, console
 from harness.system.progress import Progress
 
 if TYPE_CHECKING:
@@ -86,10 +86,10 @@ class Results(Sequence[Row]):
         return pandas.DataFrame(flat)
 
     def table(self) -> str:
-        """The tables that the command line prints, as text."""
+        """The tables that the command line prints, as text; on a narrow terminal with fewer columns."""
         from harness.cli import result_tables
 
-        with captured() as text:
+        with captured(min(console().width, LEAST_WIDTH)) as text:
             if self.boards:
                 result_tables.leaderboard(self.boards, ())
             else:
@@ -262,7 +262,8 @@ def _python_words() -> Iterator[None]:
     try:
         yield
     except HarnessError as failure:
-        raise HarnessError(re.sub(r"(?<![\w-])--([a-z][a-z-]*)|(?<!\S)-k(?= )", _keyword, str(failure))) from failure
+        failure.args = (re.sub(r"(?<![\w-])--([a-z][a-z-]*)|(?<!\S)-k(?= )", _keyword, str(failure)),)
+        raise
 
 
 FIELD = {option: name for name, option in OPTION.items()}

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from harness.results import verdict_quality
-from harness.results.columns import TERMINAL, Column, absent_intervals, chance, columns, embedders, lines
+from harness.results.columns import TERMINAL, Column, absent_intervals, chance, columns, embedders, lines, versions
 from harness.results.rows import Row
 from harness.system.console import Heading, console, put, word_table
 
@@ -70,13 +70,16 @@ def _caption(rows: Sequence[Row], legend: Sequence[str]) -> str:
 
 
 def leaderboard(boards: Sequence[Board], written: Sequence[Path]) -> None:
-    """Print the leaderboards, their failed selectors, and the paths of the files written."""
+    """Print the leaderboards, their failed selectors, what the columns say, and the paths of the files written."""
+    legend: dict[str, None] = {}
     for board in boards:
         if board.rows:
-            _results(board.rows)
+            legend |= dict.fromkeys(column.legend for column in _results(board.rows) if column.legend)
             put(_reliability(board.rows))
         for name, reason in board.failed:
             put(f"failed: {name}: {reason}")
+    for line in legend:
+        put(line)
     if written:
         put(f"written: {', '.join(map(str, written))}")
 
@@ -85,7 +88,9 @@ def _reliability(rows: Sequence[Row]) -> str:
     """Lines below a table: how far its intervals can be trusted, which are absent, and how many grades are disputed."""
     counts = [row.disputed for row in rows if row.disputed is not None]
     disputed = [f"disputed grades: {max(counts)}."] if counts else []
-    return "\n".join([f"intervals: {TRUST.get(rows[0].trust, rows[0].trust)}.", *absent_intervals(rows), *disputed])
+    return "\n".join(
+        [f"intervals: {TRUST.get(rows[0].trust, rows[0].trust)}.", *absent_intervals(rows), *versions(rows), *disputed]
+    )
 
 
 def comparison(value: Mapping[str, Any]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -60,6 +61,8 @@ def run(
         raise HarnessError("run: --until-correct takes no --track: trackers follow pools")
     if options["paper"] and dry_run and not (options["selectors"] or options["grid"] or options["pool"]):
         return _price_the_paper({**options, "gpu": gpu}, as_json)
+    if _given(context, "gpu"):
+        raise HarnessError("run: --gpu goes with --paper --dry-run without --selector, which prices the paper's rows")
     config = studies.config(study, options)
     if save_config:
         studies.write_study(save_config, config, options["track"])
@@ -123,6 +126,9 @@ def _run(config: RunConfig, track: Sequence[str], dry_run: bool, yes: bool, as_j
         rows, failures = job.run(config, progress, tracking.row)
         show([row.to_json() for row in rows], as_json, lambda _: result_tables.results(rows, config.store))
         tracking.scored(rows)
+    if rows and not as_json:
+        store = "" if config.store == Path("runs") else f" --store {shlex.quote(str(config.store))}"
+        progress.say(f"next: `harness report{store}` makes a page of it: every problem, every pick")
     for failure in failures.values():
         print(f"failed: {failure}", file=sys.stderr)
     if failures or tracking.faults:

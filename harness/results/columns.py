@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
@@ -82,9 +83,7 @@ def columns(rows: Sequence[Row], style: Style) -> list[Column]:
     first, several_embedders = rows[0], len(embedders(rows)) > 1
     gain_head = "gain" if first.budget is None else f"gain@{first.budget}"
     shown = [
-        Column(
-            "selector", lambda row: row.selector, lambda _, reference: reference.label, is_text=True, from_plugin=True
-        ),
+        Column("selector", lambda row: row.name, lambda _, reference: reference.label, is_text=True, from_plugin=True),
         Column(
             "embedder", lambda row: row.embedder, kept=10 if several_embedders else 0, is_text=True, from_plugin=True
         ),
@@ -208,5 +207,14 @@ def absent_intervals(rows: Sequence[Row]) -> list[str]:
             if name in named and (name != "gain_at_k_ci" or row.gain_at_k_ci[str(row.budget)] is None):
                 without_budgets = reason.partition(": ")[2] if name == "gain_at_k_ci" else reason
                 line = f"{named[name]} [-]: {without_budgets}"
-                reasons.setdefault(line, []).append(row.selector)
+                reasons.setdefault(line, []).append(row.name)
     return [f"{line} ({', '.join(dict.fromkeys(selectors))})." for line, selectors in reasons.items()]
+
+
+def versions(rows: Sequence[Row]) -> list[str]:
+    """A sentence for each selector of which several versions are in the table."""
+    counts = Counter(row.selector for row in rows if row.version is not None)
+    return [
+        f"{count} versions of {selector}: code or settings changed; leaderboard.csv has their cells."
+        for selector, count in counts.items()
+    ]

@@ -22,7 +22,7 @@ from harness.system.files import write_atomically
 
 from . import cells, seed_groups, verdict_quality
 from .cells import Cell
-from .columns import absent_intervals, lines, published
+from .columns import absent_intervals, lines, published, versions
 from .inert_text import csv_table
 from .inert_text import markdown as inert
 from .rows import Row, with_q
@@ -130,8 +130,16 @@ def _common_n(cell: Cell) -> int | None:
 
 
 def _board(content: Gathered, about: Mapping[str, Any], groups: Sequence[Any], failed: Sequence[Cell]) -> Board:
-    rows = with_q(sorted((_row(content, group) for group in groups), key=_place))
+    made = [replace(_row(content, group), version=each) for group, each in zip(groups, _versions(groups), strict=True)]
+    rows = with_q(sorted(made, key=_place))
     return Board(about, rows, sorted((cell["labels"]["selector"], cell["failed"]) for cell in failed))
+
+
+def _versions(groups: Sequence[Sequence[seed_groups.Keyed]]) -> list[str | None]:
+    """For each row four hex digits if another row of the table has its selector and embedder, else None."""
+    names = [(group[0][1]["labels"]["selector"], group[0][1]["labels"]["embedder"]) for group in groups]
+    made_of = [digest(seed_groups.shared_inputs(group[0][1]), 4) for group in groups]
+    return [each if names.count(name) > 1 else None for name, each in zip(names, made_of, strict=True)]
 
 
 def _place(row: Row) -> tuple[Any, ...]:
@@ -256,9 +264,7 @@ def _section(table: Board) -> list[str]:
     parts = [title, f"{sizes}; {source}.{trust}{remarks}{_conformance(rows)}"]
     if rows:
         parts.append(_table(rows))
-    faults = [
-        f"- {inert(row.selector)} {row.conformance} of the conformance kit's checks" for row in rows if _fails(row)
-    ]
+    faults = [f"- {inert(row.name)} {row.conformance} of the conformance kit's checks" for row in rows if _fails(row)]
     faults += [f"- failed: {inert(name)}: {inert(reason)}" for name, reason in table.failed]
     return [*parts, "\n".join(dict.fromkeys(faults))] if faults else parts
 
@@ -282,6 +288,7 @@ def remarks_on(rows: Sequence[Row]) -> list[str]:
     disputed = [f"disputed grades: {max(counts)}."] if counts else []
     return [
         *absent_intervals(rows),
+        *versions(rows),
         *disputed,
         *(f"{line}." for row in rows[:1] for line in verdict_quality.remarks(row)),
     ]

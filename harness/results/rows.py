@@ -94,6 +94,7 @@ class Row(Metrics, Quality, Labels):
     seeds, cells        seeds and keys of the joined cells; None if the row was made from one cell alone
     dist, conformance   the selector's distribution, and how many checks of the conformance kit it passes
     q_random            the share of false discoveries if this row is called different from random
+    version             where several versions of a selector are in one table, digits that tell them apart
     """
 
     seeds: Sequence[int] | None = None
@@ -101,18 +102,25 @@ class Row(Metrics, Quality, Labels):
     dist: str | None = None
     conformance: str | None = None
     q_random: float | None = None
+    version: str | None = None
 
     def to_json(self) -> dict[str, Any]:
         """The row as JSON values, without fields that nothing has filled.
 
-        Left out are `no_interval` if it is empty, `seeds` and `cells` if they are None, and outside leaderboards
-        `dist`, `conformance` and `q_random`.
+        Left out are `no_interval` if it is empty, `seeds`, `cells` and `version` if they are None, and outside
+        leaderboards `dist`, `conformance` and `q_random`.
         """
         values = {column.name: getattr(self, column.name) for column in fields(self)}
         absent = {"no_interval"} if not self.no_interval else set()
         absent |= {"seeds", "cells"} if self.seeds is None else set()
+        absent |= {"version"} if self.version is None else set()
         absent |= {"dist", "conformance", "q_random"} if self.dist is None else set()
         return {name: value for name, value in values.items() if name not in absent}
+
+    @property
+    def name(self) -> str:
+        """The selector, with its version if there are several."""
+        return self.selector if self.version is None else f"{self.selector} [{self.version}]"
 
     @property
     def p(self) -> float | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Sequence, Set
 from contextlib import suppress
 from functools import partial
 from typing import Any
@@ -53,8 +53,7 @@ def run(
     except Lacking:
         assumed.say_price(make_context(config, progress))
         raise
-    get_pool(plan, progress)
-    verify(plan, progress)
+    verify(plan, progress, get_pool(plan, progress))
     if config.audit:
         audit(plan, progress)
     rows, failures = [], {}
@@ -72,14 +71,16 @@ def run(
     return rows, failures
 
 
-def get_pool(plan: Plan, progress: Progress) -> None:
+def get_pool(plan: Plan, progress: Progress) -> Set[str]:
     """Bring responses and vectors into the store: import them, take over older ones, sample those that are missing.
 
-    Shows what will be made and which model weights it uses. Asks before work of an hour or more.
+    Shows what will be made and which model weights it uses. Asks before work of an hour or more. Return the ids of the
+    problems whose responses were not in the store.
     """
+    older_pools.take_over(plan.work, plan.problems, plan.older, progress)
+    new = {problem.id for problem in plan.work.pool.missing(plan.problems)}
     if plan.imported:
         bring_in(plan.imported, plan.work, progress)
-    older_pools.take_over(plan.work, plan.problems, plan.older, progress)
     plan.check_grader()
     plan.show_weights(progress)
     costs = preflight(plan)
@@ -88,7 +89,9 @@ def get_pool(plan: Plan, progress: Progress) -> None:
     if costs.warning:
         progress.say(costs.warning)
     require_consent("run", costs.outlook, progress, SHORTER)
-    embed(plan, sample(plan, progress), progress)
+    sample(plan, progress)
+    embed(plan, new, progress)
+    return new
 
 
 def dry_run(config: RunConfig, progress: Progress) -> list[dict[str, Any]]:
@@ -113,15 +116,14 @@ def dry_run(config: RunConfig, progress: Progress) -> list[dict[str, Any]]:
     return rows
 
 
-def sample(plan: Plan, progress: Progress) -> set[str]:
+def sample(plan: Plan, progress: Progress) -> None:
     """Sample the responses that the store lacks, with their hidden states.
 
-    Return the ids of the problems that had no response in the store. Problems of which only some responses are missing
-    get these too, without states. Problems go to the engine in groups of the size that suits it best, and each one's
-    responses are stored once they are finished.
+    Problems of which only some responses are missing get these too, without states. Problems go to the engine in groups
+    of the size that suits it best, and each one's responses are stored once they are finished.
     """
     if plan.sampling is None:
-        return set()
+        return
     pool, sampling = plan.work.pool, plan.sampling
     missing = _missing("pool", plan.problems, pool, progress)
     size = sampling.problems_per_call(sampling.n)
@@ -130,7 +132,7 @@ def sample(plan: Plan, progress: Progress) -> set[str]:
     again = [problem for problem in plan.problems if problem.id in waiting]
     total = len(to_sample) * sampling.n + sum(map(len, waiting.values()))
     if not total:
-        return missing
+        return
     missing_rows.forget_derived(pool, to_sample)
     with progress.stage("sample", total, "responses", most_tokens=sampling.max_tokens) as stage:
         _with_models(plan, sampling_stage.sample, list(batches(to_sample, size)), stage)
@@ -138,19 +140,17 @@ def sample(plan: Plan, progress: Progress) -> set[str]:
     remark = missing_rows.summary(pool, plan.problems, sampling.n)
     if remark:
         progress.say(remark)
-    return missing
 
 
-def embed(plan: Plan, sampled: set[str], progress: Progress) -> None:
+def embed(plan: Plan, new: Set[str], progress: Progress) -> None:
     """Make the vectors that the store lacks: from a file, by the embedder, or by a second pass of the engine.
 
-    sampled  what `sample` returned: their vectors came with the responses, and are not shown as reused
+    new  ids of the problems whose responses came just now, perhaps with vectors, which are not shown as reused
     """
     stage = plan.work.embeddings
     if stage is None or plan.vectors is None:
         return
-    missing = _missing("embeddings", [p for p in plan.problems if p.id not in sampled], stage, progress)
-    missing |= {problem.id for problem in stage.missing(plan.problems)}
+    missing = _missing("embeddings", plan.problems, stage, progress, new)
     if not missing:
         return
     todo, given = [problem for problem in plan.problems if problem.id in missing], plan.vectors.given
@@ -178,9 +178,12 @@ def _with_models(plan: Plan, step: Step, todo: Sequence[Sequence[Problem]], repo
         step(work, models, group, report)
 
 
-def verify(plan: Plan, progress: Progress) -> None:
-    """Grade the responses that have no verdict in the store."""
-    missing = _missing("verdicts", plan.problems, plan.work.verdicts, progress)
+def verify(plan: Plan, progress: Progress, new: Set[str] = frozenset()) -> None:
+    """Grade the responses that have no verdict in the store.
+
+    new  ids of the problems whose responses came just now, perhaps with verdicts, which are not shown as reused
+    """
+    missing = _missing("verdicts", plan.problems, plan.work.verdicts, progress, new)
     ungraded = [problem for problem in plan.problems if problem.id in missing]
     work = measure(plan.context.store, plan.task, plan.work, ungraded, progress)
     _each("verify", plan, work, grade_problems, missing, progress)
@@ -226,9 +229,12 @@ def _each(
                 stage.advance(len(group))
 
 
-def _missing(what: str, problems: Sequence[Problem], stage: Stage, progress: Progress) -> set[str]:
-    """The ids of the problems without a shard; shows how many problems are reused."""
-    missing = stage.missing(problems)
-    if len(missing) < len(problems):
-        progress.say(f"{what}: reused for {len(problems) - len(missing)} of {len(problems)} problems")
-    return {problem.id for problem in missing}
+def _missing(
+    what: str, problems: Sequence[Problem], stage: Stage, progress: Progress, new: Set[str] = frozenset()
+) -> set[str]:
+    """The ids of the problems without a shard; shows how many of those that are not `new` have one."""
+    missing = {problem.id for problem in stage.missing(problems)}
+    reused = sum(problem.id not in missing and problem.id not in new for problem in problems)
+    if reused:
+        progress.say(f"{what}: reused for {reused} of {len(problems)} problems")
+    return missing

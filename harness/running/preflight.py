@@ -49,7 +49,7 @@ class Outlook:
     def __str__(self) -> str:
         unknown = f"{self.responses:,} responses" + (f" of up to {self.tokens:,} tokens in all" if self.tokens else "")
         parts = [
-            f"at most about {clock(self.seconds)}" if self.seconds else "",
+            f"up to about {clock(self.seconds)}" if self.seconds else "",
             f"{unknown}, whose time is not known here" if self.responses else "",
         ]
         return " and ".join(filter(None, parts))
@@ -95,7 +95,7 @@ class Preflight:
             sampled,
             f"{self.verdicts:,} responses to grade" if self.verdicts else "",
             f"up to {_size(self.store_bytes)} in the store ({_size(self.free_bytes)} free)" if self.store_bytes else "",
-            f"sampling takes at most about {clock(self.seconds)}" if self.seconds is not None else "",
+            f"sampling takes up to about {clock(self.seconds)}" if self.seconds is not None else "",
             f"{self.encoded:,} responses to embed" if self.encoded else "",
             f"embedding takes about {clock(self.encoding_s)}" if self.encoding_s is not None else "",
             f"verifying takes about {clock(self.measuring_s)}" if self.measuring_s is not None else "",

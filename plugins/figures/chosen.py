@@ -124,7 +124,9 @@ def of_one_embedder(request: Request, candidates: Sequence[Chosen]) -> list[Chos
         return list(candidates)
     if PAPERS_EMBEDDER not in embedders:
         raise request.refused(f"cells of {len(embedders)} embedders ({', '.join(embedders)}): say which --embedder")
-    request.say(f"embedder: {PAPERS_EMBEDDER}, of {', '.join(embedders)} (--embedder says another)")
+    request.say(
+        f"{len(embedders)} embedders ({', '.join(embedders)}): {PAPERS_EMBEDDER} is shown; --embedder chooses another"
+    )
     return [candidate for candidate in candidates if candidate.about["embedder"] in (PAPERS_EMBEDDER, NO_EMBEDDER)]
 
 

@@ -34,7 +34,8 @@ def list_(store: StoreDir = Path("runs"), as_json: Json = False) -> None:
 def prune(
     store: StoreDir = Path("runs"),
     pools: Annotated[
-        bool, typer.Option("--pools", help="Also what cost money or came from a file: pools that no cell uses.")
+        bool,
+        typer.Option("--pools", help="Also what is costly to make again, or from a file: pools that no cell uses."),
     ] = False,
     yes: Annotated[bool, typer.Option("--yes", help="Delete it; without this it is only listed.")] = False,
     as_json: Json = False,

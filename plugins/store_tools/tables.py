@@ -30,7 +30,7 @@ def listing(value: Mapping[str, Any]) -> None:
     if again:
         put(f"unused, and made again if needed: {size_text(again)} (`harness store prune`)")
     if costly:
-        put(f"unused, but it cost money or came from a file: {size_text(costly)} (`prune --pools`)")
+        put(f"unused, but costly to make again, or from a file: {size_text(costly)} (`prune --pools`)")
     if fault:
         put(f"what is unused is not known: {fault}")
     _put_others(value["others"], value["store"])
@@ -46,7 +46,7 @@ def pruned(value: Mapping[str, Any]) -> None:
     else:
         put("nothing to delete" + (": cells use all that is made again" if kept else ": cells use all of it"))
     if kept:
-        put("\nkept, because it cost money or came from a file (a run that was killed goes on")
+        put("\nkept, because it is costly to make again, or from a file (a run that was killed goes on")
         put("from it); no cell uses it, and --pools deletes it too:")
         _put_folders(kept)
 

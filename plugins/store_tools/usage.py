@@ -20,7 +20,7 @@ from harness.store.keys import canonical_json
 
 from .contents import Stage
 
-NEEDED, AGAIN, COSTLY = "needed", "can be made again", "cost money or came from a file"
+NEEDED, AGAIN, COSTLY = "needed", "can be made again", "costly to make again, or from a file"
 GRADING = ("pool", "task", "grader", "code")  # what verdicts, audits and counts of the chance level have in common
 
 

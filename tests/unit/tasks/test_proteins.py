@@ -95,7 +95,7 @@ def test_folding_that_takes_days_is_not_begun_where_nobody_can_be_asked():
     days = Preflight(**counts, seconds=None, measuring_s=11 * 3600.0)
     assert str(days).endswith("verifying takes about 11:00:00")
     require_consent("run", days.outlook, Progress(quiet=True, asks=False), "")  # --yes
-    with pytest.raises(HarnessError, match=r"run: not begun, since it takes at most about 11:00:00"):
+    with pytest.raises(HarnessError, match=r"run: not begun, since it takes up to about 11:00:00"):
         require_consent("run", days.outlook, Progress(quiet=True, asks=True), "")
 
 

@@ -56,6 +56,16 @@ def test_a_failure_is_shown_until_the_selector_has_a_result_on_that_pool():
         assert failures == [("fast", "picked twice")] * shown
 
 
+def test_versions_of_a_selector_in_one_table_are_told_apart():
+    edited = cell(SLOW, "fast", inputs={"ranking": {"code": "2"}})
+    (table,) = made(cell(FAST, "fast"), edited, cell(SLOW, "slow"))
+    names = [row.name for row in table.rows]
+    assert len(set(names)) == 3
+    assert "slow" in names
+    assert "fast" not in names
+    assert "2 versions of fast" in markdown([table], [])
+
+
 def test_rows_are_corrected_together_a_ranker_by_its_ranks_and_a_subset_method_by_its_hits():
     table = next(table for table in made(*CELLS) if len(table.rows) == 4)
     p = [row.p_random for row in table.rows[:2]] + [row.p_budget for row in table.rows[2:]]

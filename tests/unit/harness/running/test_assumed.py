@@ -88,7 +88,7 @@ def test_the_price_is_problems_by_responses_by_tokens_at_the_models_size(config)
 def test_a_long_run_says_so_before_weights_are_downloaded_and_a_short_one_goes_on(config, tmp_path):
     heard = Heard()
     line = refusal_of(pipeline.run, config(task="shapes", n=1_000_000, max_tokens=1_000), heard)
-    assert line.startswith("run: not begun, since it takes at most about 166:40:00: add --yes to begin it")
+    assert line.startswith("run: not begun, since it takes up to about 166:40:00: add --yes to begin it")
     assert heard.lines[0] == "to download: the weights of lab/large"
     assert not (tmp_path / "runs").exists()
     with pytest.raises(NotBegun):

@@ -52,7 +52,7 @@ def test_a_large_plan_is_estimated_from_a_few_responses(plan):
     assert (costs.tokens, costs.store_bytes) == (384_000, 384_000 * 6 + 48_000 * 512 * 4)
     assert costs.seconds >= 3000 * 0.002
     assert costs.outlook == Outlook(costs.seconds)
-    assert "sampling takes at most about" in str(costs)
+    assert "sampling takes up to about" in str(costs)
 
 
 SIZES = {"cells": 1, "problems": 1, "responses": 1, "tokens": 1, "verdicts": 1, "free_bytes": 10**9, "seconds": None}
@@ -63,7 +63,7 @@ TEXTS = (
     ({"cells": 2, "responses": 0, "verdicts": 0}, "to do: 2 cells, 1 problems"),
     ({"store_bytes": 999_999}, "up to 1,000 kB in the store (1.0 GB free)"),
     ({"store_bytes": 10**6}, "up to 1.0 MB in the store"),
-    ({"seconds": 3.2}, "sampling takes at most about 0:00:03"),
+    ({"seconds": 3.2}, "sampling takes up to about 0:00:03"),
     ({"seconds": 3 * 86400.0}, "about 72:00:00"),
     ({"encoded": 3, "encoding_s": 1.0, "measuring_s": 2.0}, "3 responses to embed, embedding takes about 0:00:01, ver"),
 )
@@ -117,7 +117,7 @@ GRID = "--selector shuffle --grid sampler=vanilla+low-temp --data 160"  # half a
 @pytest.mark.usefixtures("a_minute_is_long")
 def test_a_long_run_is_not_begun_where_nobody_can_be_asked(toy, tmp_path, way):
     line = refused(toy(*MINUTES, *way.split()), tmp_path)
-    assert "not begun, since it takes at most about " in line
+    assert "not begun, since it takes up to about " in line
     assert "--preset quick, --limit, --n and --max-tokens make it shorter" in line
 
 
@@ -201,5 +201,5 @@ def test_at_a_terminal_long_work_is_asked_about_once(monkeypatch, answer, begun)
             preflight.require_consent("run", long, progress, "--n helps")
     else:
         line = refusal_of(preflight.require_consent, "run", long, progress, "--n helps")
-        assert line.startswith("run: not begun, since it takes at most about 1:00:00: add --yes")
+        assert line.startswith("run: not begun, since it takes up to about 1:00:00: add --yes")
     assert progress.console.file.getvalue().count("begin? [y/N]") == 1

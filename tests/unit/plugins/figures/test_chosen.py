@@ -22,7 +22,7 @@ def test_of_several_embedders_the_papers_is_shown_and_that_is_said_else_one_must
     notes = []
     rows = rows_of("scatter", cells, model="parrot", sampler="vanilla", say=notes.append)
     assert [row["embedder"] for row in rows] == ["hidden-mean"]
-    assert notes == ["embedder: hidden-mean, of hidden-mean, letters (--embedder says another)"]
+    assert notes == ["2 embedders (hidden-mean, letters): hidden-mean is shown; --embedder chooses another"]
     for embedder in ("letters", "tfidf"):
         cell = cell_of(cells, model="crow")
         cell["labels"]["embedder"] = cell["inputs"]["embedding"]["key"] = embedder
