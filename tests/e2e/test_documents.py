@@ -48,6 +48,7 @@ def test_the_readmes_commands_on_own_files_run_as_they_stand(harness, own_files)
         assert outcome.code == 0, f"{words}: {outcome.err}"
 
 
+@pytest.mark.slow
 def test_the_readmes_python_runs_as_it_stands(own_files):
     assert "repexp" in printed_by(code_blocks("README.md", "python")[0])
 
@@ -68,6 +69,7 @@ def test_the_guide_for_choosing_runs_as_it_stands(harness, tmp_path, monkeypatch
         assert outcome.code == 0, f"{words}: {outcome.err}"
 
 
+@pytest.mark.slow
 def test_the_python_of_the_guide_for_choosing_runs_as_it_stands():
     subprocess.run([sys.executable, "-c", code_blocks("docs/guides/choose.md", "python")[1]], check=True)
 

@@ -60,6 +60,7 @@ def test_a_failed_request_is_not_in_n_and_the_next_run_asks_for_it_again(run, fa
     assert kept(tmp_path / "partial") == kept(tmp_path / "whole")
 
 
+@pytest.mark.slow
 def test_a_run_killed_while_it_fills_in_what_came_late_goes_on(run, faults, tmp_path, monkeypatch):
     def killed(*args, **options):
         raise KeyboardInterrupt

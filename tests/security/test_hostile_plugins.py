@@ -55,6 +55,7 @@ def loud(*args):
     return run_to_end(harness_command(*args, "--plugin", LOUD, "--json"))
 
 
+@pytest.mark.slow
 def test_with_json_stdout_holds_the_json_alone_whatever_plugins_print(tmp_path):
     fixed = ("--task", "colours", "--engine", "toy", "--plugin", TOY, "--store", tmp_path, "--data", "2")
     done = loud("run", *fixed, "--selector", "loud")

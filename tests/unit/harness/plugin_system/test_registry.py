@@ -117,6 +117,7 @@ def test_what_takes_long_is_named_on_stderr_and_what_does_not_is_not(monkeypatch
     assert stderr.getvalue() == "waiting: importing plugin 'x' from y 1.0 has taken 0:00:00 so far\n"
 
 
+@pytest.mark.slow
 def test_a_plugin_whose_import_hangs_is_left_out_and_named_where_a_limit_was_given(harness, tmp_path, monkeypatch):
     source = "import time\ntry:\n    time.sleep(600)\nexcept Exception:\n    pass\n"
     load_registry()  # so that the others are imported already

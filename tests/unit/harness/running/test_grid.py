@@ -40,6 +40,7 @@ def grid_points():
     return lambda config: list(grid.points(config, Progress(quiet=True)))
 
 
+@pytest.mark.slow
 def test_selectors_are_crossed_with_embedders_over_one_pool(toy, tmp_path):
     axes = "selector=spread+shuffle+repexp,embedder=hidden-mean+letters"
     outcome = toy("--selector", "likely", "--limit", "2", "--grid", axes)

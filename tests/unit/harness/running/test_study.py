@@ -148,6 +148,7 @@ def test_what_a_study_asks_and_cannot_be_is_one_line_with_its_name(harness, stud
     assert (outcome.code, outcome.err) == (2, f"error: study {path}: --n must be at least 1, got 0\n")
 
 
+@pytest.mark.slow
 def test_every_cell_records_the_options_of_its_run(toy, tmp_path):
     rows = toy("--selector", "spread", "--selector", "raising", "--limit", 2, "--rank-timeout", 60).rows
     shared = {"task": "colours", "engine": "toy", "plugin": [str(TOY)], "limit": 2, "rank_timeout": 60.0}

@@ -75,6 +75,7 @@ def test_a_bounded_ranking_gives_the_bytes_of_an_unbounded_one_in_a_process_that
     assert (kept in descendants(), rank_process._children) == (False, {})
 
 
+@pytest.mark.slow
 def test_a_late_ranking_is_ended_and_the_next_has_a_new_process(work):
     rank_problems(work, [SOUND])
     late = dataclasses.replace(work, rank_timeout=0.2)

@@ -112,6 +112,7 @@ def test_a_wrong_length_is_listed_too(harness, store):
     assert (fault["path"], fault["fault"]) == (str(path), "holds 3 rows, and its pool 4")
 
 
+@pytest.mark.slow
 def test_an_older_store_is_refused_by_name_and_adopted_as_the_bytes_of_a_new_one(harness, tmp_path):
     root = tmp_path / "runs"
     fixed = ("run", "--plugin", TOY, "--engine", "toy", "--store", root, "--json", "--limit", "3")

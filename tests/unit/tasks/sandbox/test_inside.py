@@ -34,6 +34,7 @@ def test_more_suites_than_a_worker_remembers_all_work():
         assert len(before.suites) == bounds.KEPT_SUITES
 
 
+@pytest.mark.slow
 def test_a_test_whose_timers_the_program_disarms_is_ended_from_outside(monkeypatch, fresh_tiers):
     """Not by the limit on all tests, which is 30 CPU-seconds here and would say SIGXCPU."""
     change_bounds(monkeypatch, ENCODE_CPU_S=0.1, SPARE_CPU_S=0.2)
@@ -57,6 +58,7 @@ def hasty():
         yield made
 
 
+@pytest.mark.slow
 def test_a_program_that_waits_is_stalled_also_if_it_disarms_its_timers(hasty):
     waits = "import time\ndef solve(x): time.sleep(600)"
     for program, detail in ((waits, "SIGALRM"), (DISARMS_AND_WAITS, "")):
@@ -64,6 +66,7 @@ def test_a_program_that_waits_is_stalled_also_if_it_disarms_its_timers(hasty):
         assert (run.status, run.detail) == ("stalled", detail)
 
 
+@pytest.mark.slow
 def test_a_slow_judge_is_not_the_programs_fault(hasty, monkeypatch):
     """It takes longer than one test may (1.5 s), than the run may (3 s), and than the worker may (3 s)."""
     monkeypatch.setattr(bounds, "IDLE_S", 2.0)

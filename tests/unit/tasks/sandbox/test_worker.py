@@ -47,6 +47,7 @@ def test_idle_workers_that_died_are_no_error():
         assert [run.results for run in sandbox.run_all(SQUARES, [SQUARE] * 5)] == [NINE_SIXTEEN] * 5
 
 
+@pytest.mark.slow
 def test_a_worker_that_hangs_is_given_up(monkeypatch):
     family = set()
 

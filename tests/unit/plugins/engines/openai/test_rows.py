@@ -42,6 +42,7 @@ def only_one(handler, body):
     handler.refuse(400, "Only one completion choice is allowed") if body.get("n", 1) > 1 else handler.answer(body)
 
 
+@pytest.mark.slow
 def test_where_several_rows_are_refused_or_ignored_they_are_requested_singly():
     for how in ({"refuses": ("n",)}, {"ignores": ("n",)}, {"fault": only_one}):
         with serving(**how) as (url, behaviour):
