@@ -2,6 +2,7 @@
 
 import asyncio
 
+import pytest
 from support.openai_client import CHAT, OTHER, parrot_texts, sample
 from support.openai_server import serving
 
