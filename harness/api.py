@@ -162,7 +162,8 @@ def select(
     source    vectors (n, d), one row a response; or n texts (vectors by TF-IDF); or a mapping of problem ids to either;
               or the path of a pool file (docs/pools.md) or of a file of vectors (.npz, .safetensors)
     selector  a spec ("repexp:lam=0.1"), or an object of your own with `rank(pool, rng)` or `select(pool, k, rng)`
-    verified  indices of responses that are not offered again; for several problems a mapping of ids to them
+    verified  indices of responses that are not offered again, or a list of such batches; for several problems a
+              mapping of ids to them
     yes       begin what takes an hour or more without asking
     quiet     print nothing
     options   any other field of `SelectConfig` (an option of `harness select`, with underscores): embedder, model,
@@ -226,6 +227,8 @@ def _held(source: Any, verified: Any) -> tuple[dict[str, Any], Held, dict[str, A
         )
     problems = source if isinstance(source, Mapping) else {"problem": source}
     if verified is not None and not isinstance(source, Mapping):
+        if isinstance(verified, Mapping):
+            raise HarnessError("select: verified is a mapping of ids, but one problem is given: give its indices")
         verified = {"problem": verified}
     names, values = {str(name): name for name in problems}, list(problems.values())
     if len(names) < len(problems) or not problems:
@@ -252,8 +255,17 @@ def _by_id(verified: Any) -> dict[str, list[Any]] | None:
     for name, indices in verified.items():
         if not isinstance(indices, Iterable):
             raise HarnessError(f"select: verified must be a list of indices, got {indices!r:.60}")
-        listed[str(name)] = [index.item() if hasattr(index, "item") else index for index in indices]
+        listed[str(name)] = list(_flat(indices))
     return listed
+
+
+def _flat(indices: Iterable[Any]) -> Iterator[Any]:
+    """The indices of one batch, or of a list of batches; numbers of arrays as plain ones."""
+    for index in indices:
+        if isinstance(index, (list, tuple, np.ndarray)) and np.ndim(index) > 0:
+            yield from _flat(index)
+        else:
+            yield index.item() if hasattr(index, "item") else index
 
 
 @contextmanager

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from harness.plugin_system.command_options import Cells, Json, Plugin, StoreDir, show
+from harness.plugin_system.command_options import Cells, Json, Plugin, StoreDir, default_cells, show
 from harness.system import output
 
 from .app import app, results_app
@@ -29,7 +29,7 @@ def leaderboard(
 
     from . import result_tables
 
-    folders = folder or [Path("results")]
+    folders = folder or default_cells()
     with Progress().waiting("reading cells"):
         gathered = boards.gather(folders)
     into = boards.place(folders[0], out)

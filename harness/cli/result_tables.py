@@ -63,6 +63,8 @@ def _caption(rows: Sequence[Row], legend: Sequence[str]) -> str:
     for trust in dict.fromkeys(row.trust for row in rows if row.trust != "nominal"):
         explained.append(f"intervals: {TRUST[trust]}.")
     explained += absent_intervals(rows)
+    if not any(row.solvable for row in rows):
+        explained.append("no response is correct: no selector can differ here; `harness report` shows them all.")
     if rows[0].errors:
         mark = ", over 1 %: the verifier needs a look" if rows[0].flagged else ""
         explained.append(f"verifier errors (counted as not correct): {rows[0].errors}{mark}")

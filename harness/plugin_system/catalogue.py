@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from harness.errors import HarnessError, did_you_mean
+from harness.system import extras
 
 from .component import build, signature
 from .registry import HOOKS, KINDS, Registry, load_registry
@@ -112,17 +113,23 @@ def diagnosis(plugin_files: Sequence[Path]) -> dict[str, Any]:
 
     registered  kind -> number of registrations
     faults      dicts of plugin, fault and trace (the traceback, or ""): also for components that cannot be imported
+    lacking     line -> the components that it is about: libraries that are not installed, and what installs them
     graders     task -> its remark on grading on this machine, for tasks that have one
     """
     registry = load_registry(plugin_files)
     faults = [{"plugin": str(f.origin), "fault": str(f), "trace": f.trace} for f in registry.faults]
+    lacking: dict[str, list[str]] = {}
     for registration in registry.registrations:
         try:
-            registration.load()
+            libraries = extras.missing(getattr(registration.load(), "libraries", ()))
         except HarnessError as failure:
             faults.append({"plugin": str(registration.origin), "fault": str(failure), "trace": ""})
+            continue
+        if libraries:
+            line = f"{', '.join(libraries)} not installed: {extras.pip_command(libraries)}"
+            lacking.setdefault(line, []).append(f"{registration.kind} {registration.name}")
     counts = {kind: len(registry.of_kind(kind)) for kind in KINDS}
-    return {"registered": counts, "faults": faults, "graders": _graders(registry)}
+    return {"registered": counts, "faults": faults, "lacking": lacking, "graders": _graders(registry)}
 
 
 def _graders(registry: Registry) -> dict[str, str]:

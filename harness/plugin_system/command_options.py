@@ -142,7 +142,12 @@ StoreDir = Annotated[Path, typer.Option("--store", help="Where pools, vectors, v
 Data = Annotated[Path | None, typer.Option("--data", help="A local file with the task's problems.")]
 Yes = Annotated[bool, typer.Option("--yes", help="Begin what takes an hour or more without asking.")]
 StoredKey = Annotated[str, typer.Argument(help="The key of a pool in the store (its beginning will do).")]
-Cells = Annotated[list[Path] | None, typer.Argument(help="Where cells are, and below; default results/.")]
+Cells = Annotated[list[Path] | None, typer.Argument(help="Where cells are, and below; default results/, else runs/.")]
+
+
+def default_cells() -> tuple[Path, ...]:
+    """The folders whose cells are read where none is given: results/ if it exists, else the default store."""
+    return (Path("results") if Path("results").is_dir() else Path("runs"),)
 
 
 # What commands print.

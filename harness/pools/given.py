@@ -88,7 +88,10 @@ class GivenVectors:
             raise HarnessError(f"{where} has shape {shape}, expected ({n}, d): one row a response")
         array = self.file.read(problem_id)
         if not np.isfinite(array).all():
-            raise HarnessError(f"{where} must hold finite numbers, got {array.dtype} with NaN or inf")
+            bad = np.flatnonzero(~np.isfinite(array).all(axis=1))
+            raise HarnessError(
+                f"{where} must hold finite numbers, got NaN or inf in {len(bad)} of {n} rows, row {bad[0]} the first"
+            )
         if array.size and (largest := float(np.abs(array).max())) > LARGEST:
             raise HarnessError(f"{where} holds {largest:.3g}: float32 vectors must stay within {LARGEST:g}, scale them")
         return np.asarray(array, np.float32)

@@ -18,17 +18,15 @@ def read_verified(path: Path, sizes: Mapping[str, int]) -> dict[str, list[int]]:
 
     sizes  problem id -> its number of responses; HarnessError for another id, or an index that is too large
 
-    Problems that the file does not name are left out.
+    Lines of the same problem, such as those of several `harness select --jsonl`, count together. Problems that the file
+    does not name are left out.
     """
-    places: dict[str, str] = {}
     verified: dict[str, list[int]] = {}
     for line in read_lines(path, "verified"):
         name = _problem_id(line, sizes)
-        if name in places:
-            raise HarnessError(f"{line.where}: problem {name!r} stands on {places[name]} already: one line a problem")
-        places[name] = line.place
         indices = line.value.get("indices", line.value.get("order"))
-        verified[name] = _indices(indices, f"{line.where} ({name})", sizes[name])
+        more = _indices(indices, f"{line.where} ({name})", sizes[name])
+        verified[name] = list(dict.fromkeys([*verified.get(name, ()), *more]))
     return verified
 
 

@@ -215,6 +215,6 @@ def versions(rows: Sequence[Row]) -> list[str]:
     """A sentence for each selector of which several versions are in the table."""
     counts = Counter(row.selector for row in rows if row.version is not None)
     return [
-        f"{count} versions of {selector}: code or settings changed; leaderboard.csv has their cells."
+        f"{count} versions of {selector} (code or settings changed), in brackets the cells that `harness run` named."
         for selector, count in counts.items()
     ]

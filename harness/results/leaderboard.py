@@ -59,7 +59,7 @@ def gather(folders: Sequence[Path], orders: bool = False) -> Gathered:
     content = Gathered()
     for folder in folders:
         if not folder.is_dir():
-            raise HarnessError(f"results {folder}: no such folder; `harness results publish` fills results/")
+            raise HarnessError(f"results {folder}: no such folder; `harness run` keeps its cells in runs/cells")
         for path in cells.files([folder]):
             add(content, path, orders)
         for path in sorted(folder.rglob(f"{cells.BADGES}/*.json")):
@@ -136,10 +136,10 @@ def _board(content: Gathered, about: Mapping[str, Any], groups: Sequence[Any], f
 
 
 def _versions(groups: Sequence[Sequence[seed_groups.Keyed]]) -> list[str | None]:
-    """For each row four hex digits if another row of the table has its selector and embedder, else None."""
+    """For each row the beginning of its first cell's key if another row has its selector and embedder, else None."""
     names = [(group[0][1]["labels"]["selector"], group[0][1]["labels"]["embedder"]) for group in groups]
-    made_of = [digest(seed_groups.shared_inputs(group[0][1]), 4) for group in groups]
-    return [each if names.count(name) > 1 else None for name, each in zip(names, made_of, strict=True)]
+    keys = [group[0][0][:8] for group in groups]
+    return [key if names.count(name) > 1 else None for name, key in zip(names, keys, strict=True)]
 
 
 def _place(row: Row) -> tuple[Any, ...]:

@@ -27,6 +27,7 @@ class Labels:
     selector: str
     trials: int
     seed: int | None  # None if the row joins several seeds
+    version: str | None = None  # the beginning of its cell's key, if other versions of the selector are in the table
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -94,7 +95,6 @@ class Row(Metrics, Quality, Labels):
     seeds, cells        seeds and keys of the joined cells; None if the row was made from one cell alone
     dist, conformance   the selector's distribution, and how many checks of the conformance kit it passes
     q_random            the share of false discoveries if this row is called different from random
-    version             where several versions of a selector are in one table, digits that tell them apart
     """
 
     seeds: Sequence[int] | None = None
@@ -102,7 +102,6 @@ class Row(Metrics, Quality, Labels):
     dist: str | None = None
     conformance: str | None = None
     q_random: float | None = None
-    version: str | None = None
 
     def to_json(self) -> dict[str, Any]:
         """The row as JSON values, without fields that nothing has filled.

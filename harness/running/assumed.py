@@ -57,7 +57,10 @@ def assumed(context: Context) -> Assumed | None:
         config.max_tokens or paper.get("max_tokens") or task.max_tokens,
     )
     engine = context.engine(task)
-    size, on_gpu = engine.size() if isinstance(engine, KnowsItsSize) else (None, False)
+    try:
+        size, on_gpu = engine.size() if isinstance(engine, KnowsItsSize) else (None, False)
+    except Lacking:  # the library that reads it
+        size, on_gpu = None, False
     rate = A_GPU if on_gpu else A_CORE * (os.cpu_count() or 1)
     model = f"{(size or UNKNOWN_SIZE) / 1e9:.3g} billion parameters" + ("" if size else " (assumed)")
     device = "a GPU" if on_gpu else f"{os.cpu_count()} cores"
@@ -92,10 +95,13 @@ def ask_before_fetching(config: RunConfig, progress: Progress) -> None:
         require_consent("run", price.outlook, progress, SHORTER)
 
 
-def say_price(context: Context) -> None:
-    """Say what the run would cost here by arithmetic, if that is known, and what needs less."""
+def say_price(context: Context, only_long: bool = False) -> None:
+    """Say what the run would cost here by arithmetic, if that is known, and what needs less.
+
+    only_long  say nothing of a run that may begin without a question
+    """
     price = assumed(context)
-    if price:
+    if price and (price.outlook.is_long or not only_long):
         context.progress.say(str(price))
         context.progress.say(
             "less: --preset quick; --model FOLDER for a model that is here; --pool FILE for responses that you have; "

@@ -126,9 +126,10 @@ def verdicts_given(context: Context, pool: ImportedPool, needed: bool = True) ->
     """
     config = context.config
     if needed and not config.task and not pool.has_verdicts:
-        raise HarnessError(
-            f"pool {config.pool}: carries no verdicts (`correct`) for every problem: say which --task grades"
-        )
+        without = [entry["line"] for entry in pool.entries if not entry["graded"]]
+        some = f"{len(without)} of {len(pool.entries)} problems, the first of them {without[0]!r:.80}, have"
+        who = "it has" if len(without) == len(pool.entries) else some
+        raise HarnessError(f"pool {config.pool}: {who} no verdicts (`correct`): add them, or say which --task grades")
     given = pool.has_verdicts and not (config.regrade and config.task)
     if given:
         whose = "by the pool's own plddt and ptm" if pool.is_measured else "the pool's own (`correct`)"

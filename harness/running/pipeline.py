@@ -51,7 +51,7 @@ def run(
             plan = make_plan(config, progress)
             plan.begin()
     except Lacking:
-        assumed.say_price(make_context(config, progress))
+        assumed.say_price(make_context(config, progress), only_long=True)
         raise
     verify(plan, progress, get_pool(plan, progress))
     if config.audit:

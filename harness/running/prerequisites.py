@@ -43,7 +43,7 @@ def users(plan: Plan) -> dict[str, Any]:
 def together(first: HarnessError, context: Context, selectors: Mapping[str, Selector]) -> HarnessError:
     """An error that says what else stands in the way of a run whose planning failed; `first` itself if nothing does."""
     faults = {str(first): first}
-    for check in _checks(context, selectors):
+    for check in _checks(context, selectors, str(first)):
         try:
             check()
         except HarnessError as failure:
@@ -55,7 +55,8 @@ def together(first: HarnessError, context: Context, selectors: Mapping[str, Sele
     return kind(f"{len(faults)} things stand in the way: {listed}")
 
 
-def _checks(context: Context, selectors: Mapping[str, Selector]) -> Iterator[Check]:
+def _checks(context: Context, selectors: Mapping[str, Selector], known: str) -> Iterator[Check]:
+    """What to try, each raising HarnessError if it is lacking; weights that `known` names are not named again."""
     config, task = context.config, context.task
     components: dict[str, Any] = {f"selector {spec}": part for spec, part in selectors.items()}
     embedder = context.build("embedder", config.embedder) if config.embedder else None
@@ -67,7 +68,7 @@ def _checks(context: Context, selectors: Mapping[str, Selector]) -> Iterator[Che
         components[f"engine {config.engine}"] = engine
     yield lambda: require_libraries(components)
     weights = licences.of([*filter(None, (engine, embedder)), *([task] if task and not config.pool else [])])
-    yield lambda: licences.require(weights)
+    yield lambda: licences.require([each for each in weights if str(each) not in known])
     if isinstance(engine, Identified) and not isinstance(engine, NamesWeights):
         yield engine.identity
     if task:

@@ -116,8 +116,8 @@ def _check_size(k: int, candidates: Candidates) -> None:
     if n and verified == n:
         raise HarnessError(f"{who}: all {n} responses are verified, none is left")
     if k > n - verified:
-        of_them = f", {verified} of them verified" if verified else ""
-        raise HarnessError(f"{who} has {n} responses{of_them}: -k {k} is more than the {n - verified} left")
+        left = f" left, since {verified} of {n} are verified" if verified else ""
+        raise HarnessError(f"{who} has {n - verified} response{'s' * (n - verified != 1)}{left}: -k {k} is more")
 
 
 # Vectors.

@@ -34,11 +34,14 @@ def read_study(path: Path) -> dict[str, Any]:
     HarnessError, in one line that names the file and the option, for anything else.
     """
     if not path.is_file():
-        raise HarnessError(f"study {path}: no such file")
+        raise HarnessError(
+            f"study {path}: no such file; `harness run FILE` takes a file of options; give --selector once for each one"
+        )
     try:
         given = tomllib.loads(path.read_bytes().decode())
     except (ValueError, RecursionError) as failure:
-        raise HarnessError(f"study {path}: is no TOML ({failure})") from None
+        hint = "" if path.suffix == ".toml" else "; a file of responses goes with --pool"
+        raise HarnessError(f"study {path}: is no TOML, the form of a file of options ({failure}){hint}") from None
     twice = [name for name in given if "-" in name and name.replace("-", "_") in given]
     if twice:
         raise HarnessError(f"study {path}: {twice[0]!r} and {twice[0].replace('-', '_')!r} are one option: keep one")

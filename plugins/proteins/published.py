@@ -181,10 +181,10 @@ class Copy:
 @lru_cache(maxsize=16)
 def _snapshot(repo: str, revision: str | None) -> str | None:
     """Return the commit of a repository's revision, from the hub or else from its cache; None if neither has it."""
+    local = _out_of_reach()
     from huggingface_hub import snapshot_download
     from huggingface_hub.errors import HfHubHTTPError, HFValidationError
 
-    local = _out_of_reach()
     try:  # without patterns nothing is downloaded, only the commit is looked up
         return Path(snapshot_download(repo, revision=revision, allow_patterns=[], local_files_only=local)).name
     except HFValidationError as failure:

@@ -88,16 +88,26 @@ def _matching(paths: Sequence[Path], key: str) -> Path:
 
 
 def _readable(paths: Sequence[Path], progress: Progress) -> Iterator[Cell]:
+    """The cells with results, of paths from the newest; a failure is told unless the selector has a newer result."""
+    measured = set[str]()
     for path in paths:
         try:
-            yield _cell(path)
+            content = cells.read(path)
+            ranked = digest([content["labels"], content["inputs"]["pool"].get("key")])
+            if "failed" in content and ranked in measured:
+                continue
+            yield _cell(path, content)
+            measured.add(ranked)
         except HarnessError as failure:
             progress.say(f"left out: {failure}")
 
 
-def _cell(path: Path) -> Cell:
-    """Read a cell from a file; HarnessError, one line, if it is not a cell or holds a failure instead of results."""
-    content = cells.read(path)
+def _cell(path: Path, content: cells.Cell | None = None) -> Cell:
+    """Read a cell from a file; HarnessError, one line, if it is not a cell or holds a failure instead of results.
+
+    `content`: what the file holds, if it was read already.
+    """
+    content = content or cells.read(path)
     if "failed" in content:
         raise HarnessError(f"cell {path}: failed ({content['failed']})")
     for entry in content["problems"]:

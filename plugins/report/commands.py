@@ -27,7 +27,8 @@ def register_reports(register: Register) -> None:
 def report(
     store: StoreDir = Path("runs"),
     cell: Annotated[
-        list[str] | None, typer.Option(help="A cell's key, or its beginning; repeatable. Default: the last run's.")
+        list[str] | None,
+        typer.Option(help="A cell's key, or its beginning; repeatable. Default: the newest, and all on the same pool."),
     ] = None,
     out: Annotated[Path | None, typer.Option("--out", "-o", help="Default: report.html in the store.")] = None,
     plugin: Plugin = None,

@@ -50,7 +50,8 @@ def test_vectors_in_memory_are_chosen_from_as_those_of_a_file(picks, tmp_path):
     assert plain(select({"problem": H, "b": H[:9]}, k=5, verified=verified)) == after
     assert plain(select(str(tmp_path / "E.npz"), k=5, verified=verified)) == after
     assert plain(select(tmp_path / "E.npz", k=5, verified=done)) == after
-    assert select(H, k=5, verified=[3, 4]).tolist() == after["problem"]
+    for batches in ([3, 4], [np.array([3]), [4]]):
+        assert select(H, k=5, verified=batches).tolist() == after["problem"]
 
 
 def test_texts_in_memory_are_chosen_from_as_those_of_a_pool(picks, tmp_path, capfd):
@@ -88,7 +89,7 @@ def test_an_object_of_the_callers_selects():
 
 
 FAULTS = [
-    ((H,), {"k": 31}, "select: problem 'problem' has 30 responses: k 31 is more than the 30 left"),
+    ((H,), {"k": 31}, "select: problem 'problem' has 30 responses: k 31 is more"),
     ((H,), {"k": "3"}, "select: k must be a valid integer, got '3'"),
     ((H,), {"kk": 3}, "select: no option 'kk' (did you mean 'k'? options: centre, data, "),
     ((H[0],), {}, "embeddings vectors: 'problem' has shape (6,), expected (6, d): one row a response"),

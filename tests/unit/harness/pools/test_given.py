@@ -44,7 +44,10 @@ def test_wrong_arrays_are_refused_with_file_and_name(tmp_path):
         ({"b": np.zeros((4, 2))}, "'a' is not in the file (1 other ids are)"),
         ({"a": np.zeros((5, 2))}, "'a' has shape (5, 2), expected (4, d): one row a response"),
         ({"a": np.zeros(4)}, "'a' has shape (4,), expected (4, d)"),
-        ({"a": np.full((4, 2), np.nan)}, "'a' must hold finite numbers, got float64 with NaN or inf"),
+        (
+            {"a": np.full((4, 2), np.nan)},
+            "'a' must hold finite numbers, got NaN or inf in 4 of 4 rows, row 0",
+        ),
         ({"a": np.zeros((4, 2), np.int64)}, "'a' cannot be read: it must hold finite numbers, got int64"),
         ({"a": np.array([[{}]] * 4)}, "'a' cannot be read"),
         ({"a": np.full((4, 3), 1e300)}, "'a' holds 1e+300: float32 vectors must stay within 1e+15"),

@@ -37,10 +37,10 @@ def run(tmp_path, monkeypatch):
     plugin = tmp_path / "costly.py"
     plugin.write_text(PLUGIN)
 
-    def call(library, **options):
+    def call(library, plugin_files=(TOY, plugin), **options):
         monkeypatch.setenv("LIBRARY", library)
         given = {"task": "colours", "engine": "toy", "selectors": ("costly",), "n": 4, "store": tmp_path / "runs"}
-        return pipeline.run(RunConfig(**given | options, plugin_files=(TOY, plugin)), Progress(quiet=True))
+        return pipeline.run(RunConfig(**given | options, plugin_files=plugin_files), Progress(quiet=True))
 
     return call
 
@@ -63,3 +63,38 @@ def test_a_grader_that_does_not_work_is_named_with_what_is_missing(run):
     line = refusal_of(run, "json", task="keyed", data=13, split="nowhere")
     assert line.startswith("2 things stand in the way: (1) task 'keyed': no split 'nowhere'")
     assert "; (2) keyed: nothing here confines 13 colours" in line
+
+
+WEIGHED = '''
+from harness import hookimpl
+from harness.errors import Lacking
+from harness.records import Weights
+
+
+class Far:
+    """An embedder whose weights are elsewhere."""
+
+    state = None
+    model = Weights("far", "somewhere", "MIT", "fetch it")
+
+    def weights(self):
+        return [self.model]
+
+    def identity(self):
+        raise Lacking(f"far: {self.model} is not on this machine: {self.model.fetch}")
+
+    def embed(self, problem, texts):
+        raise AssertionError
+
+
+@hookimpl
+def register_embedders(register):
+    register("far", Far)
+'''
+
+
+def test_weights_are_named_once(run, tmp_path):
+    far = tmp_path / "far.py"
+    far.write_text(WEIGHED)
+    line = refusal_of(run, "json", selectors=("spread",), embedder="far", plugin_files=(TOY, far))
+    assert line.count("fetch it") == 1

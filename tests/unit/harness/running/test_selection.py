@@ -145,7 +145,7 @@ def test_a_subset_method_gives_a_set_of_what_is_left(write, tmp_path):
 
 
 def test_no_selector_offers_what_was_verified_and_problems_that_the_file_does_not_name_start_fresh(orders, write, pool):
-    verified = write("v.jsonl", [{"problem_id": "test/1", "indices": [4, 0]}])
+    verified = write("v.jsonl", [{"problem_id": "test/1", "indices": [4]}, {"problem_id": "test/1", "order": [0, 4]}])
     for selector in ("uniform", "dedup", "length", "spread", "kcenter", "ngram-coverage", "head"):
         chosen = orders(selector, 3, pool=pool, verified=verified)
         assert sorted(chosen["test/1"]) == [1, 2, 3]
@@ -217,7 +217,7 @@ def test_problems_that_a_model_cannot_encode_are_named_before_any_work(wrong_lin
     bare = written(tmp_path / "bare.jsonl", [LINES[0], {"problem_id": "bare", "responses": ["a", "b"]}])
     small = written(tmp_path / "s.jsonl", [*LINES, {"problem_id": "small", "prompt": "x", "responses": ["a"]}])
     rows = [({"pool": bare}, "problem 'bare' has none: add `prompt`")]
-    rows += [({"pool": small}, "problem 'small' has 1 responses: -k 2 is more than the 1 left")]
+    rows += [({"pool": small}, "problem 'small' has 1 response: -k 2 is more")]
     assert wrong_lines(rows, model="tiny24") == []
     assert not (tmp_path / "runs").exists()
 

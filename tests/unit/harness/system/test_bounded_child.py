@@ -1,9 +1,8 @@
 """A process that answers requests, and is ended with all that it started if it takes too long."""
 
-from pathlib import Path
-
 import pytest
 from support.answering import echo
+from support.processes import alive, wait_until_ended
 
 from harness.system.bounded_child import BoundedChild
 
@@ -15,13 +14,6 @@ def child():
     child.end()
 
 
-def is_running(pid):
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
-    except FileNotFoundError:
-        return False
-
-
 def test_requests_are_answered_one_by_one(child):
     assert child.answer(100) == "hello"
     assert [child.ask(request, 100) for request in (1, None)] == [1, None]
@@ -31,10 +23,11 @@ def test_requests_are_answered_one_by_one(child):
 def test_a_late_process_is_ended_with_all_that_it_started(child):
     child.answer(100)
     pid = child.ask("sleep", 100)
-    assert is_running(pid)
+    assert alive(pid)
     with pytest.raises(TimeoutError):
         child.answer(0.1)
-    assert (child.alive, is_running(pid)) == (False, False)
+    assert not child.alive
+    wait_until_ended([pid], 60)
 
 
 def test_a_process_that_died_has_no_answer(child):

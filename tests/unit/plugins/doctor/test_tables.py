@@ -6,6 +6,7 @@ from harness_plugins.doctor.tables import diagnosis
 def test_tasks_with_one_remark_share_a_line_and_faults_stand_last(capsys):
     graders = {"one": "sandbox: bwrap", "two": "sandbox: bwrap", "three": "cannot grade on this machine: no weights"}
     report = {"registered": {"task": 3, "report": 1}, "graders": graders, "faults": []}
+    report["lacking"] = {"tar not installed: get tar": ["engine x", "embedder y"]}
     diagnosis(report)
     assert capsys.readouterr().out.splitlines() == [
         "installed: 3 tasks, 1 report",
@@ -14,8 +15,13 @@ def test_tasks_with_one_remark_share_a_line_and_faults_stand_last(capsys):
         "  one, two: sandbox: bwrap",
         "  three: cannot grade on this machine: no weights",
         "",
+        "lacking on this machine:",
+        "  engine x, embedder y: tar not installed: get tar",
+        "",
         "no plugin has a fault",
     ]
-    diagnosis({**report, "graders": {}, "faults": [{"fault": "task 'four' is broken", "trace": "Traceback\n"}]})
+    diagnosis(
+        {**report, "graders": {}, "lacking": {}, "faults": [{"fault": "task 'four' is broken", "trace": "Traceback\n"}]}
+    )
     lines = ["", "task 'four' is broken", "Traceback", "", "faults of plugins: 1"]
     assert capsys.readouterr().out.splitlines()[1:] == lines

