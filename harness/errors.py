@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import traceback
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
@@ -68,15 +69,26 @@ def contained() -> Iterator[None]:
 def error_text(failure: BaseException) -> str:
     """Return a HarnessError's own line, or for any other exception `raised TYPE: MESSAGE (FILE.py:LINE)`.
 
-    For `Escaped` that is its cause's. The message is cut to 500 characters.
+    For `Escaped` that is its cause's. The message is cut to 500 characters. The line is the innermost one outside the
+    harness and installed libraries, where there is one: the plugin's own.
     """
     if isinstance(failure, HarnessError):
         return str(failure)
     if isinstance(failure, Escaped) and failure.__cause__:
         failure = failure.__cause__
-    frame = traceback.extract_tb(failure.__traceback__)[-1]
+    frames = traceback.extract_tb(failure.__traceback__)
+    own = [frame for frame in frames if not _is_library(frame.filename)]
+    frame = (own or frames)[-1]
     text = " ".join(str(failure).split())
     return f"raised {type(failure).__name__}: {text:.500} ({Path(frame.filename).name}:{frame.lineno})"
+
+
+def _is_library(path: str) -> bool:
+    """Whether a source file belongs to the harness, to an installed distribution, or to Python itself."""
+    folders = (str(Path(__file__).parent), os.path.dirname(os.__file__))
+    return (
+        path.startswith(tuple(f"{folder}{os.sep}" for folder in folders)) or "site-packages" in path or path[:1] == "<"
+    )
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:

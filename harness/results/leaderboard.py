@@ -259,7 +259,8 @@ def _section(table: Board) -> list[str]:
     title = f"## {inert(about['task'])}: {inert(', '.join(dict.fromkeys(names)))}"
     trust = f" Intervals: {rows[0].trust}." if rows else ""
     pools = f"pool{'s' if len(about['pools']) > 1 else ''} " + ", ".join(f"`{_code(pool)}`" for pool in about["pools"])
-    source = f"data revision {inert(about['revision'])}, graded by {inert(about['grader'])}, {pools}"
+    revision = f"data revision {inert(about['revision'])}, " if about["revision"] else ""
+    source = f"{revision}graded by {inert(about['grader'])}, {pools}"
     remarks = "".join(f" {inert(line[:1].upper() + line[1:])}" for line in remarks_on(rows))
     parts = [title, f"{sizes}; {source}.{trust}{remarks}{_conformance(rows)}"]
     if rows:
