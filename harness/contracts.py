@@ -58,7 +58,8 @@ class Ranker(Protocol):
 
     The harness stops at the first correct response. Two attributes are optional:
 
-    needs   the columns that it reads besides texts, lengths and answers: "embeddings" (the default), "logprobs"
+    needs   the columns that it reads besides texts, lengths and answers: "embeddings" (the default), "logprobs",
+            "scores"
     reads   for `harness select`: which of "texts" (with their lengths) and "answers" it cannot do without, e.g.
             `("answers",)`; "order": it uses the order in which the responses were sampled
     """

@@ -108,6 +108,7 @@ class StoredProblem:
             logprobs=responses.logprobs[:n],
             lengths=responses.lengths[:n],
             answers=answers[:n],
+            scores={name: values[:n] for name, values in responses.scores.items()},
         )
 
 

@@ -215,6 +215,7 @@ def _chosen(request: SelectConfig, context: Context, selector: Any, each: Candid
         logprobs=responses.logprobs,
         lengths=responses.lengths,
         answers=_answers(context, selector, each),
+        scores=responses.scores,
     )
     rng = ranking_rng(request.seed, each.problem, trial=0)
     try:

@@ -158,6 +158,7 @@ def load_pool(work: Work, problem: Problem) -> Pool:
         logprobs=responses.logprobs[:n],
         lengths=responses.lengths[:n],
         answers=answers[:n],
+        scores={name: values[:n] for name, values in responses.scores.items()},
     )
 
 

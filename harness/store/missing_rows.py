@@ -146,4 +146,5 @@ def _merged(kept: Responses, present: Sequence[int], arrived: Responses, new: Se
         logprobs=np.concatenate([kept.logprobs, arrived.logprobs])[order],
         token_ids=token_ids,
         states={},
+        scores={name: np.concatenate([kept.scores[name], arrived.scores[name]])[order] for name in kept.scores},
     )

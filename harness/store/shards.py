@@ -37,6 +37,7 @@ VERDICTS = pa.schema(
         ("answer", pa.string()),
     ]
 )
+SCORE = "score:"  # before a score's name, in the name of its column; a shard without scores has no such column
 _GRADED = pa.schema([("key", pa.binary(16)), *[VERDICTS.field(name) for name in ("verdict", "reason", "route")]])
 
 
@@ -63,15 +64,17 @@ def write_responses(path: Path, problem: Problem, responses: Responses) -> None:
         "logprob": np.asarray(responses.logprobs, np.float64),
         "token_ids": responses.token_ids if responses.token_ids is not None else [None] * len(responses),
     }
+    scores = {SCORE + storable(name): np.asarray(values, np.float64) for name, values in responses.scores.items()}
+    schema = pa.schema([*RESPONSES, *((name, pa.float64()) for name in scores)])
     about = {"problem_id": storable(problem.id), "prompt": storable(problem.prompt)}
     if responses.missing:
         about["missing"] = canonical_json({str(row): storable(why) for row, why in responses.missing.items()})
-    write_parts(path, as_parquet(path, columns, RESPONSES.with_metadata(about)), durable=True)
+    write_parts(path, as_parquet(path, columns | scores, schema.with_metadata(about)), durable=True)
 
 
 def read_responses(path: Path) -> Responses:
-    """The responses in one shard, without states."""
-    table = table_in(path, RESPONSES)
+    """The responses in one shard, with their scores and without states."""
+    table = table_in(path, RESPONSES, further=SCORE)
     token_ids = table["token_ids"]
     return Responses(
         texts=table["text"].to_pylist(),
@@ -80,7 +83,18 @@ def read_responses(path: Path) -> Responses:
         logprobs=table["logprob"].to_numpy(),
         token_ids=None if token_ids.null_count else token_ids.to_pylist(),
         missing=_missing_rows(table.schema.metadata or {}),
+        scores=_scores(table),
     )
+
+
+def read_scores(path: Path) -> dict[str, Floats]:
+    """The scores in one shard of responses: name -> (n,) float64, NaN where unknown; {} if it has none."""
+    return _scores(table_in(path))
+
+
+def _scores(table: pa.Table) -> dict[str, Floats]:
+    names = [name for name in table.column_names if name.startswith(SCORE)]
+    return {name.removeprefix(SCORE): table[name].to_numpy() for name in names}
 
 
 def read_about(path: Path) -> dict[str, str]:
