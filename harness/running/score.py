@@ -11,6 +11,7 @@ from harness.results import cells
 from harness.results.cells import Cell
 from harness.results.provenance import made_with
 from harness.results.rows import Row
+from harness.scoring import votes
 from harness.scoring.metrics import budgets
 from harness.stages import audit, chance
 from harness.stages.work import Work
@@ -84,11 +85,28 @@ def _entry(work: Work, problem: Problem, by_chance: Stage | None) -> dict[str, A
     result["routes"] = _by_route(verdicts, routes)
     if (gradings := chance.counts_in(by_chance, problem)) is not None:
         result["chance"] = gradings
+    result |= _one_answer(work, problem, verdicts)
     if ranking["kind"] == "subset":
         hits = {k: [_holds(trial[str(k)], verdicts) for trial in trials] or [False] * work.trials for k in budgets(n)}
         return result | {"hits": {str(k): hit for k, hit in hits.items()}}
     ranks = [len(order) for order in trials] if trials else [n + 1] * work.trials
     return result | {"ranks": ranks, "orders": trials}
+
+
+def _one_answer(work: Work, problem: Problem, verdicts: Sequence[str]) -> dict[str, Any]:
+    """maj@k, if a response has an answer, and best-of-k by each score, at the tables' budgets: six decimals."""
+    n, ks = len(verdicts), budgets(len(verdicts))
+    correct = [verdict == "correct" for verdict in verdicts]
+    answers = shards.read_answers(work.verdicts.path(problem))[:n]
+    ratings = shards.read_ratings(work.pool.path(problem))
+
+    def by_k(chances: Sequence[float]) -> dict[str, float]:
+        return {str(k): round(chance, 6) for k, chance in zip(ks, chances, strict=True)}
+
+    best = {name: by_k(votes.best_of_k(values[:n], correct, ks)) for name, values in ratings.items()}
+    voted = any(answer is not None for answer in answers)
+    majority = {"maj_at_k": by_k(votes.majority_at_k(answers, correct, ks))} if voted else {}
+    return majority | {"best_of_k": best}
 
 
 def _by_route(verdicts: Sequence[str], routes: Sequence[str]) -> dict[str, int]:

@@ -77,7 +77,7 @@ def _majority(sizes: Sizes, n: int, k: int) -> float:
     if k == n:
         _, count, share = sizes[-1]
         return share / count
-    size, count = (np.array(column) for column in list(zip(*sizes, strict=True))[:2])
+    size, count = np.array([group[:2] for group in sizes]).T
     pmf = binom.pmf(np.arange(min(k, sizes[-1][0]) + 1), size[:, None], k / n)  # (sizes, votes)
     reached = count[:, None] * pmf[:, ::-1].cumsum(axis=1)[:, ::-1]  # expected answers with so many votes or more
     within = (pmf.cumsum(axis=1) ** count[:, None]).prod(axis=0)  # P(no answer has more votes)

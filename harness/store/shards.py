@@ -92,6 +92,17 @@ def read_scores(path: Path) -> dict[str, Floats]:
     return _scores(table_in(path))
 
 
+def read_ratings(path: Path) -> dict[str, Floats]:
+    """By what the best response can be chosen: the scores in one shard, and "mean-logprob", of a token.
+
+    name -> (n,) float64, the larger the better, NaN where unknown; without those that are unknown for all.
+    """
+    table = table_in(path)
+    length = np.maximum(table["length"].to_numpy(), 1)
+    ratings = {"mean-logprob": table["logprob"].to_numpy() / length, **_scores(table)}
+    return {name: values for name, values in ratings.items() if not np.isnan(values).all()}
+
+
 def _scores(table: pa.Table) -> dict[str, Floats]:
     names = [name for name in table.column_names if name.startswith(SCORE)]
     return {name.removeprefix(SCORE): table[name].to_numpy() for name in names}
