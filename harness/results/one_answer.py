@@ -91,7 +91,7 @@ def remarks(rows: Sequence[Row]) -> Iterator[str]:
     parts = [f"avg@k {100 * row.avg_at_k:.1f}"]
     parts += [_at_budgets("maj@", row.maj_at_k)] if row.maj_at_k else []
     parts += [_at_budgets("best of ", by_k, f" by {name}") for name, by_k in (row.best_of_k or {}).items()]
-    yield f"one answer of k random responses, % correct: {'; '.join(parts)} (pass@k asks whether any of k is correct)"
+    yield f"one answer chosen from k responses, % correct: {'; '.join(parts)} (pass@k asks whether any of k is correct)"
 
 
 def _at_budgets(name: str, by_k: ByBudget, by: str = "") -> str:
