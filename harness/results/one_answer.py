@@ -36,11 +36,11 @@ class OneAnswer:
     best: Mapping[str, Floats]
 
     def curves(self) -> dict[str, Floats]:
-        """Each metric's name in plots -> (pools, ks)."""
-        curves = {"avg@k": np.repeat(self.average[:, None], len(self.ks), axis=1)}
-        if self.majority is not None:
-            curves["maj@k"] = self.majority
-        return curves | {f"best of k by {name}": values for name, values in self.best.items()}
+        """Each metric's name in plots -> (pools, ks); {} if there are neither answers nor scores."""
+        majority = {} if self.majority is None else {"maj@k": self.majority}
+        chosen = majority | {f"best of k by {name}": values for name, values in self.best.items()}
+        average = np.repeat(self.average[:, None], len(self.ks), axis=1)
+        return {"avg@k": average, **chosen} if chosen else {}
 
 
 def of_entries(entries: Sequence[Mapping[str, Any]]) -> OneAnswer | None:
@@ -85,10 +85,10 @@ def metrics(entries: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
 
 def remarks(rows: Sequence[Row]) -> Iterator[str]:
     """Yield a remark on the pools that the rows share, without a full stop: avg@k, maj@k and best-of-k at some k."""
-    row = next((row for row in rows if row.avg_at_k is not None), None)
-    if row is None or row.avg_at_k is None:
+    row = next((row for row in rows if row.maj_at_k or row.best_of_k), None)
+    if row is None:
         return
-    parts = [f"avg@k {100 * row.avg_at_k:.1f}"]
+    parts = [f"avg@k {100 * (row.avg_at_k or 0.0):.1f}"]
     parts += [_at_budgets("maj@", row.maj_at_k)] if row.maj_at_k else []
     parts += [_at_budgets("best of ", by_k, f" by {name}") for name, by_k in (row.best_of_k or {}).items()]
     yield f"one answer chosen from k responses, % correct: {'; '.join(parts)} (pass@k asks whether any of k is correct)"
