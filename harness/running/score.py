@@ -51,6 +51,7 @@ def _about(plan: Plan, work: Work) -> Cell:
     embedder = plan.embedder if work.embeddings else "none"
     made = {"embedder": embedder, "selector": work.selector, "trials": work.trials, "seed": work.seed}
     stages = {"pool": work.pool, "embedding": work.embeddings, "verdict": work.verdicts, "ranking": work.rankings}
+    stages["score"] = work.scores
     inputs = {name: {"key": stage.key, **stage.inputs} for name, stage in stages.items() if stage}
     parts = [part for stage in inputs.values() for part in stage.values() if isinstance(part, dict)]
     plugins = [str(part["dist"]) for part in parts if "dist" in part]

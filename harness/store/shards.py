@@ -88,8 +88,15 @@ def read_responses(path: Path) -> Responses:
 
 
 def read_scores(path: Path) -> dict[str, Floats]:
-    """The scores in one shard of responses: name -> (n,) float64, NaN where unknown; {} if it has none."""
+    """The scores in one shard of responses or of scores: name -> (n,) float64, NaN where unknown; {} if none."""
     return _scores(table_in(path))
+
+
+def write_scores(path: Path, scores: Mapping[str, Floats]) -> None:
+    """Write scores of one problem's responses, as `read_scores` reads them; waits for the disk, as they are costly."""
+    columns = {SCORE + storable(name): np.asarray(values, np.float64) for name, values in scores.items()}
+    schema = pa.schema([(name, pa.float64()) for name in columns])
+    write_parts(path, as_parquet(path, columns, schema), durable=True)
 
 
 def _scores(table: pa.Table) -> dict[str, Floats]:
