@@ -162,6 +162,16 @@ class Embedder(Protocol):
     def embed(self, problem: Problem, texts: Sequence[str]) -> Any: ...
 
 
+class Scorer(Protocol):
+    """Gives responses a score without verifying them: a reward model, a judge. Its name is that of its scores."""
+
+    def score(self, problem: Problem, prompt: Sequence[Message], texts: Sequence[str]) -> Any:
+        """Return n numbers, the larger the better; NaN for a response that it cannot score.
+
+        prompt  the chat that the responses answer
+        """
+
+
 class Steering(Protocol):
     """Steers the responses to one prompt, which are sampled one after another.
 

@@ -126,8 +126,8 @@ class Pool:
     logprobs    (n,) float64, NaN where unknown
     lengths     (n,) int64, in tokens (in characters for imported pools)
     answers     n canonical final answers, extracted but not graded; None where a response has none
-    scores      name -> (n,) float64, the larger the better, NaN where unknown: of reward models, judges, ...; only for
-                a selector that names "scores" in `needs`, and empty if the pool has none
+    scores      name -> (n,) float64, the larger the better, NaN where unknown: of reward models, judges, ...; empty if
+                the pool has none. A selector that reads them names "scores" in `needs`
     """
 
     texts: Sequence[str]

@@ -1,14 +1,15 @@
 """What one answer chosen from k random responses is worth on a cell's pools: avg@k, maj@k, best-of-k.
 
 They are properties of the pools: all selectors on a pool have the same values. A cell's entries hold maj@k and
-best-of-k of each problem (`scoring.votes`); avg@k is c/n. A problem without any answer counts 0 in maj@k; one whose
+best-of-k of each problem (`scoring.votes`), by the pool's scores and by those that the cell's selector read; avg@k is
+c/n. A problem without any answer counts 0 in maj@k; one whose
 scores are all unknown counts c/n in best-of-k. Cells of older versions have no such values.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -67,6 +68,13 @@ def of_entries(entries: Sequence[Mapping[str, Any]]) -> OneAnswer | None:
     )
 
 
+def of_cells(cells: Iterable[Sequence[Mapping[str, Any]]]) -> OneAnswer | None:
+    """The values of cells of one pool, each given by its problems; best-of-k by the scores of all of them."""
+    values = [each for each in map(of_entries, cells) if each]
+    best = {name: table for each in values for name, table in each.best.items()}
+    return replace(values[0], best=best) if values else None
+
+
 def metrics(entries: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """`avg_at_k`, `maj_at_k` and `best_of_k` of a row: means over its pools; {} if a cell is of an older version."""
     values = of_entries(entries)
@@ -85,12 +93,13 @@ def metrics(entries: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
 
 def remarks(rows: Sequence[Row]) -> Iterator[str]:
     """Yield a remark on the pools that the rows share, without a full stop: avg@k, maj@k and best-of-k at some k."""
-    row = next((row for row in rows if row.maj_at_k or row.best_of_k), None)
-    if row is None:
+    row = next((row for row in rows if row.avg_at_k is not None), None)
+    best = {name: by_k for row in rows for name, by_k in (row.best_of_k or {}).items()}
+    if row is None or not (row.maj_at_k or best):
         return
     parts = [f"avg@k {100 * (row.avg_at_k or 0.0):.1f}"]
     parts += [_at_budgets("maj@", row.maj_at_k)] if row.maj_at_k else []
-    parts += [_at_budgets("best of ", by_k, f" by {name}") for name, by_k in (row.best_of_k or {}).items()]
+    parts += [_at_budgets("best of ", by_k, f" by {name}") for name, by_k in best.items()]
     yield f"one answer chosen from k responses, % correct: {'; '.join(parts)} (pass@k asks whether any of k is correct)"
 
 

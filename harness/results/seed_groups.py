@@ -20,7 +20,7 @@ from .rows import Row
 from .verdict_quality import quality
 
 SEEDS = ("seed", "projection_seed")
-HASHED = ("key", "pool", "embedding", "verdict")  # the key of a stage, and those of the stages that it reads
+HASHED = ("key", "pool", "embedding", "score", "verdict")  # the key of a stage, and those of the stages that it reads
 
 Keyed = tuple[str, Cell]
 

@@ -23,7 +23,7 @@ from . import shards
 
 MOST = 0.05  # largest missing share of all responses of a run
 LOST = 0.5  # largest missing share of one call: above it the server is probably gone
-DERIVED = ("embedding", "verdict", "audit", "chance", "ranking")
+DERIVED = ("embedding", "score", "verdict", "audit", "chance", "ranking")
 MARK = ".unanswered.json"
 
 

@@ -88,18 +88,25 @@ def read_responses(path: Path) -> Responses:
 
 
 def read_scores(path: Path) -> dict[str, Floats]:
-    """The scores in one shard of responses: name -> (n,) float64, NaN where unknown; {} if it has none."""
+    """The scores in one shard of responses or of scores: name -> (n,) float64, NaN where unknown; {} if none."""
     return _scores(table_in(path))
 
 
+def write_scores(path: Path, scores: Mapping[str, Floats]) -> None:
+    """Write scores of one problem's responses, as `read_scores` reads them; waits for the disk, as they are costly."""
+    columns = {SCORE + storable(name): np.asarray(values, np.float64) for name, values in scores.items()}
+    schema = pa.schema([(name, pa.float64()) for name in columns])
+    write_parts(path, as_parquet(path, columns, schema), durable=True)
+
+
 def read_ratings(path: Path) -> dict[str, Floats]:
-    """By what the best response can be chosen: the scores in one shard, and "mean-logprob", of a token.
+    """By what the best of a pool's responses can be chosen: its scores, and "mean-logprob", the mean over its tokens.
 
     name -> (n,) float64, the larger the better, NaN where unknown; without those that are unknown for all.
     """
     table = table_in(path)
     length = np.maximum(table["length"].to_numpy(), 1)
-    ratings = {"mean-logprob": table["logprob"].to_numpy() / length, **_scores(table)}
+    ratings = _scores(table) | {"mean-logprob": table["logprob"].to_numpy() / length}
     return {name: values for name, values in ratings.items() if not np.isnan(values).all()}
 
 

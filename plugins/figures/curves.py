@@ -271,7 +271,7 @@ def _of_pool(request: Request, group: Sequence[Chosen], panel: str) -> list[Row]
     rows = _random(first, {**common, "series": RANDOM})
     ks = _budgets_of(first)
     rows += _curve(first, {**common, "series": ORACLE}, ks, oracle_shares(first.outcomes, ks), banded=False)
-    answer = next((values for cell in group if (values := one_answer.of_entries(cell.cell["problems"]))), None)
+    answer = one_answer.of_cells(cell.cell["problems"] for cell in group)
     if answer:
         for name, shares in answer.curves().items():
             rows += _curve(first, {**common, "series": name}, answer.ks, shares, banded=False)

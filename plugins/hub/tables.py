@@ -119,9 +119,10 @@ def responses_of(table: pa.Table) -> Responses:
 
 
 def _scores_of(table: pa.Table) -> dict[str, Floats]:
-    """The scores that the problem has: those whose column is not null; HarnessError for an infinite one."""
-    names = [name for name in table.column_names if name.startswith(store.SCORE) and not table[name].null_count]
-    scores: dict[str, Floats] = {name.removeprefix(store.SCORE): table[name].to_numpy() for name in names}
+    """The scores of which some row is not null, with NaN for null; HarnessError for an infinite one."""
+    names = [name for name in table.column_names if name.startswith(store.SCORE)]
+    given = [name for name in names if table[name].null_count < len(table)]
+    scores: dict[str, Floats] = {name.removeprefix(store.SCORE): table[name].to_numpy() for name in given}
     for name, values in scores.items():
         if (impossible := np.isinf(values)).any():
             raise HarnessError(f"a score {name!r:.40} is {values[impossible.argmax()]}")

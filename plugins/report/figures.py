@@ -81,7 +81,7 @@ def curves(cells: Sequence[Cell]) -> list[dict[str, Any]]:
         _curve("random", "random", ks, random_shares(first, ks), seed),
         _curve("oracle", "oracle", ks, oracle_shares(first, ks), None),
     ]
-    answer = next((values for cell in cells if (values := one_answer.of_entries(cell.problems))), None)
+    answer = one_answer.of_cells(cell.problems for cell in cells)
     if answer:
         rows += [_curve(name, "answer", answer.ks, shares, None) for name, shares in answer.curves().items()]
     for cell in cells:

@@ -35,7 +35,13 @@ def order_shown(page, data):
 def test_the_page_draws_all_its_parts_without_an_error(page, data):
     assert page.title().startswith("colours")
     assert page.locator("tbody").last.locator("th").all_inner_texts() == [s["name"] for s in data["selectors"]]
-    counts = {"tbody tr": 3 + 4, "#curves .curve": 2 + 3 + 4, "#curves .band": 1 + 4, "#problems li": 6, ".map .pt": 2 * 16}
+    counts = {
+        "tbody tr": 3 + 4,
+        "#curves .curve": 2 + 3 + 4,
+        "#curves .band": 1 + 4,
+        "#problems li": 6,
+        ".map .pt": 2 * 16,
+    }
     assert {what: page.locator(what).count() for what in counts} == counts
     assert page.locator("#answers-note").is_visible()
 

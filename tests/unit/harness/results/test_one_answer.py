@@ -72,6 +72,8 @@ def test_the_remark_names_the_budgets_of_the_table_and_what_pass_at_k_asks():
     older = replace(row, avg_at_k=None, maj_at_k=None, best_of_k=None)
     assert len(list(one_answer.remarks([older, row]))) == 1  # of the first row that has them
     assert list(one_answer.remarks([of(answered("a", None))])) == []
+    [both] = one_answer.remarks([row, of(answered("a", judge=BY_SIZE))])  # another selector read another score
+    assert both.count("best of 4 by ") == 2
     tiny = replace(row, maj_at_k={"1": 0.5, "2": 0.75}, best_of_k={})
     assert "maj@2: 75.0 (" in next(one_answer.remarks([tiny]))
 
@@ -96,3 +98,8 @@ def test_plots_have_a_curve_of_each():
     assert curves["avg@k"].tolist() == [[0.25] * 4] * 2
     assert curves["maj@k"].mean(axis=0) == pytest.approx([0.125, 0.125, 0.25, 0.5])
     assert one_answer.of_entries([answered("a", None)]).curves() == {}
+    several = one_answer.of_cells(
+        [[entry("a", [1, 2])], [answered("a", reward=BY_SIZE)], [answered("a", judge=BY_SIZE)]]
+    )
+    assert list(several.curves()) == ["avg@k", "maj@k", "best of k by reward", "best of k by judge"]
+    assert one_answer.of_cells([[entry("a", [1, 2])]]) is None

@@ -11,6 +11,7 @@ from support.works import keep_pool, keep_verdicts, verdicts_of, work_in
 from harness.running.score import _by_route, _conditions, _entry
 from harness.store import shards
 from harness.store.json_files import write_record
+from harness.store.stage import Store
 
 
 @pytest.fixture
@@ -52,6 +53,9 @@ def test_maj_at_k_and_best_of_k_are_of_the_pool_s_answers_and_scores(work):
         "mean-logprob": {"1": 0.5, "2": 0.333333, "4": 0.0},  # per token the order is 0, 2, 3, 1
         "reward": {"1": 0.5, "2": 0.833333, "4": 1.0},
     }
+    stage = Store(work.pool.folder.parents[1]).stage("score", {"scorer": {"name": "rm"}}, ".parquet")
+    shards.write_scores(stage.path(problem), {"rm": np.array([0.0, 1, 0, 0])})
+    assert _entry(dataclasses.replace(work, scores=stage), problem, None)["best_of_k"]["rm"]["4"] == 1.0
     keep_ranking(work, problem, [[1], [1]], n=2)
     two = _entry(dataclasses.replace(work, n=2), problem, None)
     assert (two["maj_at_k"], two["best_of_k"]["reward"]) == ({"1": 0.5, "2": 0.5}, {"1": 0.5, "2": 1.0})
