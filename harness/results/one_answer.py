@@ -1,9 +1,9 @@
 """What one answer chosen from k random responses is worth on a cell's pools: avg@k, maj@k, best-of-k.
 
 They are properties of the pools: all selectors on a pool have the same values. A cell's entries hold maj@k and
-best-of-k of each problem (`scoring.votes`), by the pool's scores and by those that the cell's selector read; avg@k is
-c/n. A problem without any answer counts 0 in maj@k; one whose
-scores are all unknown counts c/n in best-of-k. Cells of older versions have no such values.
+best-of-k of each problem (`scoring.votes`), by the pool's scores and by those of a scorer that the cell's selector
+reads; avg@k is c/n. A problem without any answer counts 0 in maj@k; one whose scores are all unknown counts c/n in
+best-of-k. Cells of older versions have no such values.
 """
 
 from __future__ import annotations
