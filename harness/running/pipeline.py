@@ -59,7 +59,9 @@ def run(
     rows, failures = [], {}
     for selector in config.selectors:
         try:
-            rows.append(score.keep_cell(plan, rank(plan, selector, progress)))
+            work = rank(plan, selector, progress)
+            with progress.waiting(f"scoring {selector}"):
+                rows.append(score.keep_cell(plan, work))
         except BadShard:  # the store's fault, not the selector's
             raise
         except HarnessError as failure:
