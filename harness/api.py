@@ -13,7 +13,7 @@ import re
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, TypeAlias, overload
@@ -153,6 +153,7 @@ def select(
     k: int = 16,
     *,
     verified: Any = None,
+    scores: Any = None,
     yes: bool = False,
     quiet: bool = False,
     **options: Any,
@@ -164,6 +165,8 @@ def select(
     selector  a spec ("repexp:lam=0.1"), or an object of your own with `rank(pool, rng)` or `select(pool, k, rng)`
     verified  indices of responses that are not offered again, or a list of such batches; for several problems a
               mapping of ids to them
+    scores    a number for each response, as selectors by score read; or several by name; for several problems a mapping
+              of ids to them
     yes       begin what takes an hour or more without asking
     quiet     print nothing
     options   any other field of `SelectConfig` (an option of `harness select`, with underscores): embedder, model,
@@ -174,11 +177,12 @@ def select(
     """
     with _python_words(), registered([selector], keyed=False) as (spec,):
         names, held, place = _held(source, verified)
+        held = replace(held, scores=_scores_by_id(source, scores))
         given = {**options, **place, "selector": spec, "k": k}
         request = SelectConfig(**checked(SelectConfig, given, "select"))
-        if held.texts is not None and (request.task or request.model):
+        if held.texts is not None and (request.task or request.model or request.scorer):
             raise HarnessError(
-                "select: --task and --model go with a pool file (docs/pools.md), not with texts in memory"
+                "select: --task, --model and --scorer go with a pool file (docs/pools.md), not with texts in memory"
             )
         chosen = selection.select(request, Progress(quiet=quiet, asks=not yes), held)
     picks = {names.get(each.problem_id, each.problem_id): np.array(each.order, np.intp) for each in chosen}
@@ -238,6 +242,17 @@ def _held(source: Any, verified: Any) -> tuple[dict[str, Any], Held, dict[str, A
         return names, held, {"pool": "texts"}
     held = Held(vectors=dict(zip(names, values, strict=True)), verified=_by_id(verified))
     return names, held, {"embeddings": "vectors"}
+
+
+def _scores_by_id(source: Any, scores: Any) -> dict[str, Any] | None:
+    """Problem id -> scores; None for none."""
+    if scores is None:
+        return None
+    if not isinstance(source, (Mapping, str, Path)):
+        return {"problem": scores}
+    if not isinstance(scores, Mapping):
+        raise HarnessError("select: scores must be a mapping of problem ids to numbers here")
+    return {str(name): values for name, values in scores.items()}
 
 
 def _are_texts(values: Any) -> bool:

@@ -58,7 +58,8 @@ class Ranker(Protocol):
 
     The harness stops at the first correct response. Two attributes are optional:
 
-    needs   the columns that it reads besides texts, lengths and answers: "embeddings" (the default), "logprobs"
+    needs   the columns that it reads besides texts, lengths and answers: "embeddings" (the default), "logprobs",
+            "scores"
     reads   for `harness select`: which of "texts" (with their lengths) and "answers" it cannot do without, e.g.
             `("answers",)`; "order": it uses the order in which the responses were sampled
     """
@@ -159,6 +160,16 @@ class Embedder(Protocol):
     state: str | None
 
     def embed(self, problem: Problem, texts: Sequence[str]) -> Any: ...
+
+
+class Scorer(Protocol):
+    """Gives responses a score without verifying them: a reward model, a judge. Its name is that of its scores."""
+
+    def score(self, problem: Problem, prompt: Sequence[Message], texts: Sequence[str]) -> Any:
+        """Return n numbers, the larger the better; NaN for a response that it cannot score.
+
+        prompt  the chat that the responses answer
+        """
 
 
 class Steering(Protocol):

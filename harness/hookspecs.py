@@ -49,6 +49,11 @@ def register_embedders(register: Register) -> None:
 
 
 @hookspec
+def register_scorers(register: Register) -> None:
+    """register("reward-model", "my_package.reward:Reward"): a number for each response, which selectors read."""
+
+
+@hookspec
 def register_selectors(register: Register) -> None:
     """register("uniform", "my_package.uniform:Uniform"): `rank(pool, rng)` or `select(pool, k, rng)`."""
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeAlias, TypedDict
 
 from .errors import HarnessError
@@ -80,6 +81,7 @@ class Responses:
     end-of-sequence token included; None where an engine does not know them. `logprobs` (n,) float64: the sum over the
     response's tokens of the model's log-probabilities at temperature 1, unfiltered; NaN where unknown.
     `states`: per kind ("mean", "last", "penultimate") the pooled last hidden states, (n, d) float32.
+    `scores`: by name (a reward model, a judge) one number per response, (n,) float64; NaN where unknown.
     `missing`: rows without a response (a server gave none, after all tries) -> the reason; the columns hold the other
     rows.
     """
@@ -91,12 +93,13 @@ class Responses:
     token_ids: Sequence[Sequence[int]] | None = None
     states: Mapping[str, Floats] = field(default_factory=dict)
     missing: Mapping[int, str] = field(default_factory=dict)
+    scores: Mapping[str, Floats] = field(default_factory=dict)
 
     def __len__(self) -> int:
         return len(self.texts)
 
     def first(self, n: int) -> Responses:
-        """The first n responses, with their states."""
+        """The first n responses, with their states and scores."""
         ids = self.token_ids
         return replace(
             self,
@@ -106,6 +109,7 @@ class Responses:
             logprobs=self.logprobs[:n],
             token_ids=None if ids is None else ids[:n],
             states={kind: values[:n] for kind, values in self.states.items()},
+            scores={name: values[:n] for name, values in self.scores.items()},
         )
 
 
@@ -113,7 +117,8 @@ class Responses:
 class Pool:
     """One problem's n responses as a selector sees them: read-only columns, no verdicts.
 
-    HarnessError for a vector that holds NaN or infinity and for an infinite log-probability: selectors need not check.
+    HarnessError for a vector that holds NaN or infinity, and for an infinite log-probability or score: selectors need
+    not check.
 
     texts       n strings
     embeddings  (n, d) float32, projected if wider than `--dim`, centred unless `select --no-centre`; (n, 0) if the
@@ -121,6 +126,8 @@ class Pool:
     logprobs    (n,) float64, NaN where unknown
     lengths     (n,) int64, in tokens (in characters for imported pools)
     answers     n canonical final answers, extracted but not graded; None where a response has none
+    scores      name -> (n,) float64, the larger the better, NaN where unknown: of reward models, judges, ...; empty if
+                the pool has none. A selector that reads them names "scores" in `needs`
     """
 
     texts: Sequence[str]
@@ -128,9 +135,10 @@ class Pool:
     logprobs: Floats
     lengths: Ints
     answers: Sequence[str | None]
+    scores: Mapping[str, Floats] = field(default_factory=dict)
 
     def __getattr__(self, name: str) -> Any:
-        raise AttributeError(f"a Pool has no {name!r}; it has texts, embeddings, logprobs, lengths, answers")
+        raise AttributeError(f"a Pool has no {name!r}; it has {', '.join(self.__dataclass_fields__)}")
 
     def __post_init__(self) -> None:
         n = len(self.texts)
@@ -141,6 +149,7 @@ class Pool:
             if hasattr(column, "flags"):
                 object.__setattr__(self, name, _read_only(column))
         _require_numbers(self.embeddings, self.logprobs)
+        object.__setattr__(self, "scores", MappingProxyType(_checked_scores(self.scores, n)))
         object.__setattr__(self, "texts", tuple(self.texts))
         object.__setattr__(self, "answers", tuple(self.answers))
 
@@ -156,7 +165,12 @@ class Pool:
             logprobs=self.logprobs[rows],
             lengths=self.lengths[rows],
             answers=[self.answers[row] for row in rows],
+            scores={name: values[rows] for name, values in self.scores.items()},
         )
+
+    def __reduce__(self) -> tuple[type[Pool], tuple[Any, ...]]:
+        columns = {**vars(self), "scores": dict(self.scores)}  # a read-only mapping cannot be pickled
+        return Pool, tuple(columns[name] for name in self.__dataclass_fields__)
 
 
 @dataclass(frozen=True)
@@ -252,6 +266,20 @@ def _require_numbers(embeddings: Floats, logprobs: Floats) -> None:
         raise HarnessError(
             f"pool: the log-probability of response {row} is {logprobs[row]}; NaN says that it is unknown"
         )
+
+
+def _checked_scores(scores: Mapping[str, Floats], n: int) -> dict[str, Floats]:
+    """The scores as read-only arrays; HarnessError for a column of another length and for an infinite score."""
+    import numpy as np
+
+    columns = {name: _read_only(np.asarray(values, np.float64)) for name, values in scores.items()}
+    for name, values in columns.items():
+        if values.shape != (n,):
+            raise HarnessError(f"pool: scores {name!r} have the shape {values.shape} for {n} texts")
+        if (infinite := np.isinf(values)).any():
+            row = infinite.argmax()
+            raise HarnessError(f"pool: score {name!r} of response {row} is {values[row]}; NaN says that it is unknown")
+    return columns
 
 
 def _read_only(column: Any) -> Any:

@@ -10,8 +10,9 @@ AlphaCode" (2022), arXiv:2203.07814, submit programs in this way: one of each cl
 first.
 
 If the verdict depends on the answer alone, this is the strongest cheap baseline: it needs one call more than there are
-wrong answers with more votes than the right one. Responses without an answer come last, in random order, or form one
-more cluster (`unanswered=cluster`).
+wrong answers with more votes than the right one. `majority:turns=true,weight=NAME` orders answers by the sum of a score
+instead of their votes. Responses without an answer come last, in random order, or form one more cluster
+(`unanswered=cluster`).
 """
 
 from __future__ import annotations

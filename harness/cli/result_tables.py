@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from harness.results import verdict_quality
+from harness.results import one_answer, verdict_quality
 from harness.results.columns import TERMINAL, Column, absent_intervals, chance, columns, embedders, lines, versions
 from harness.results.rows import Row
 from harness.system.console import Heading, console, put, word_table
@@ -43,7 +43,7 @@ def _results(rows: Sequence[Row]) -> list[Column]:
     table, shown = word_table(headings, [*references, *measured], console().width, ends=[len(references) - 1])
     put(_title(rows))
     put(table)
-    for remark in verdict_quality.remarks(rows[0]):
+    for remark in (*verdict_quality.remarks(rows[0]), *one_answer.remarks(rows)):
         put(f"{remark}.")
     return [every[at] for at in shown]
 

@@ -11,7 +11,7 @@ from harness.contracts import Ranker, Selector, SubsetSelector
 from harness.errors import HarnessError
 from harness.records import Pool
 
-COLUMNS = ("embeddings", "logprobs")
+COLUMNS = ("embeddings", "logprobs", "scores")
 
 
 def needs(selector: Any) -> Sequence[str]:
@@ -26,7 +26,7 @@ def require_selector(spec: str, selector: Any) -> Selector:
         raise HarnessError(f"selector {spec!r}: has neither rank(pool, rng) nor select(pool, k, rng)")
     unknown = set(needs(selector)) - set(COLUMNS)
     if unknown:
-        raise HarnessError(f"selector {spec!r}: needs {sorted(unknown)}; it can need 'embeddings' and 'logprobs'")
+        raise HarnessError(f"selector {spec!r}: needs {sorted(unknown)}; it can need {', '.join(map(repr, COLUMNS))}")
     return selector
 
 

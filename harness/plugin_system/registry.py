@@ -29,8 +29,8 @@ from .slow_plugins import importing
 GROUP = "harness"
 COMMANDS = "harness.commands"  # entry points with commands: the only ones that every command imports
 KINDS = (
-    *("task", "sampler", "engine", "embedder", "selector", "executor", "tracker", "trainer", "bonus", "paper"),
-    *("pricer", "plot", "report", "layout", "command"),
+    *("task", "sampler", "engine", "embedder", "scorer", "selector", "executor", "tracker", "trainer", "bonus"),
+    *("paper", "pricer", "plot", "report", "layout", "command"),
 )
 
 

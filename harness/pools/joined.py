@@ -90,6 +90,7 @@ def _entry(record: PoolRecord, problem: Problem, way: str) -> dict[str, Any]:
         "n": len(record.responses),
         "graded": record.correct is not None,
         **({"figures": True} if record.measurements else {}),
+        **({"scores": list(record.scores)} if record.scores else {}),
         "logprob_kind": record.logprob_kind,
     }
 

@@ -22,7 +22,7 @@ class LineLayout(Protocol):
     name    as messages show it
     keys    what each line holds, for messages
     Two attributes are optional: `one_line_a_problem = True` where lines are problems, which lets progress be shown,
-    and `remark`, what is said of values that are not taken, e.g. "; its scores are rewards: not taken as verdicts".
+    and `remark`, what is said of values that are not taken, e.g. "; its metrics are not taken as verdicts".
     """
 
     name: str

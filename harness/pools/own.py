@@ -10,7 +10,7 @@ from typing import Any
 from harness.errors import HarnessError
 from harness.system.json_lines import Line
 
-from .record import PoolRecord, text_in, texts_in
+from .record import PoolRecord, column_in, scores_in, text_in, texts_in
 
 
 class OwnLayout:
@@ -58,6 +58,7 @@ def _record(line: Line) -> PoolRecord:
         logprob_kind=None if value.get("logprob_kind") is None else text_in(value, "logprob_kind", where),
         correct=_column(value, "correct", len(responses), where),
         finish=_column(value, "finish", len(responses), where),
+        scores=scores_in(value.get("scores"), len(responses), where),
     )
 
 
@@ -74,9 +75,7 @@ def _column(value: Mapping[str, Any], name: str, n: int, where: str) -> Any:
     column = value.get(name)
     if column is None:
         return None
-    if not isinstance(column, list) or len(column) != n:
-        size = f"{len(column)} entries" if isinstance(column, list) else f"{column!r:.40}"
-        raise HarnessError(f"{where}: {name} must be a list as long as responses ({n}), got {size}")
+    column = column_in(column, name, n, where)
     if name == "correct":
         good = all(isinstance(entry, bool) or (type(entry) in (int, float) and entry in (0, 1)) for entry in column)
         if not good:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
-from itertools import chain
+from itertools import chain, islice
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -16,7 +16,7 @@ from harness.system.json_lines import Line, count_lines, read_lines
 
 from .layout import FileLayout, LineLayout, NamesFiles
 from .own import OWN
-from .record import PoolRecord, Say, as_reference
+from .record import PoolRecord, Say, as_reference, scores_in
 from .registered_layouts import Layout, Layouts, shown_keys
 
 T = TypeVar("T")
@@ -70,6 +70,14 @@ def pool_files(path: Path, layouts: Layouts | None = None) -> Sequence[Path]:
 def other_layout(path: Path, layouts: Layouts) -> dict[str, Any] | None:
     """What fixes how a pool is read, for its key, where its layout is neither our own nor built in; else None."""
     return layouts.identity(find_layout(path, layouts)[0]) if layouts.has_others else None
+
+
+def takes_scores(path: Path, layouts: Layouts) -> bool:
+    """Whether a pool of our own layout or a built-in one has scores, judged by its layout and its first line."""
+    layout, lines = find_layout(path, layouts)
+    if layout is OWN:
+        return any(line.value.get("scores") for line in islice(lines, 1))
+    return getattr(layout, "scores", False)
 
 
 def find_layout(path: Path, layouts: Layouts) -> tuple[Layout, Iterator[Line]]:
@@ -148,5 +156,6 @@ def _checked(record: Any, where: str) -> PoolRecord | None:
     columns = (record.logprobs, record.correct, record.measurements, record.finish, record.names or None)
     if any(column is not None and len(column) != n for column in columns):
         raise HarnessError(f"{where} must give columns as long as the responses ({n}), got {record!r:.200}")
+    scores_in(record.scores, n, where)
     reference = as_reference(record.reference)
     return record if reference is record.reference else replace(record, reference=reference)

@@ -8,7 +8,7 @@ measured. A failed cell is kept and shown with its reason, and the next run make
 Schema 3 counts disputed grades per problem and names the grader and the hardware plainly. Cells of schema 2, with one
 total of disputed grades, are still read. So are cells without the newer fields of a problem: `routes` (route -> number
 of correct verdicts by it; "-" for a grader with only one route) and `chance` ([correct, gradings] against the
-references of other problems).
+references of other problems), `maj_at_k` and `best_of_k` (`one_answer`).
 """
 
 from __future__ import annotations
@@ -28,6 +28,7 @@ from harness.store.checksums import read_regular
 from harness.store.keys import canonical_json, digest
 from harness.system.files import READ_ONLY, disk_errors, temporary_name, write_parts
 
+from . import one_answer
 from .rows import Row
 from .verdict_quality import quality
 
@@ -223,6 +224,9 @@ def _check_entry(entry: Mapping[str, Any], trials: int) -> None:
     _expect("routes" not in entry or sum(entry["routes"].values()) == c, f"{where}: routes")
     correct, gradings = entry.get("chance", (0, 0))
     _expect(0 <= correct <= gradings, f"{where}: chance")
+    for chances in (entry.get("maj_at_k", {}), *entry.get("best_of_k", {}).values()):
+        _expect(not chances or sorted(map(int, chances)) == budgets(n), f"{where}: budgets of maj@k or best-of-k")
+        _expect(all(0 <= chance <= 1 for chance in chances.values()), f"{where}: maj@k or best-of-k")
     if "hits" in entry:
         _expect(sorted(map(int, entry["hits"])) == budgets(n), f"{where}: budgets")
         _expect(all(len(hits) == trials for hits in entry["hits"].values()), f"{where}: trials")
@@ -275,4 +279,5 @@ def row(cell: Mapping[str, Any], key: str | None = None) -> Row:
     key = key or key_of(cell)
     seed = int(key[:8], 16)
     about = {"grader": grader(cell), "conditions": cell["conditions"], "disputed": disputed(cell)}
-    return Row(**cell["labels"], cell=key, **about, **quality([cell], seed), **summary(outcomes(cell), seed))
+    of_pools = {**quality([cell], seed), **one_answer.metrics(cell["problems"])}
+    return Row(**cell["labels"], cell=key, **about, **of_pools, **summary(outcomes(cell), seed))

@@ -20,7 +20,7 @@ from harness.store.json_files import read_json
 from harness.store.keys import canonical_json, digest
 from harness.system.files import write_atomically
 
-from . import cells, seed_groups, verdict_quality
+from . import cells, one_answer, seed_groups, verdict_quality
 from .cells import Cell
 from .columns import absent_intervals, lines, published, versions
 from .inert_text import csv_table
@@ -202,19 +202,19 @@ def as_json(tables: Iterable[Board]) -> str:
 def as_csv(tables: Iterable[Board]) -> str:
     """The rows of all tables as CSV, one line each.
 
-    An interval and an object (its values that are neither lists nor objects) become several columns; seeds, cells and
-    pools one column with blanks between. Texts that a spreadsheet would run as a formula are marked
+    An interval and an object (its values that are no lists) become several columns; seeds, cells and pools one column
+    with blanks between. Texts that a spreadsheet would run as a formula are marked
     (`inert_text.csv_cell`).
     """
     return csv_table([flat(_rounded({**table.about, **row.to_json()})) for table in tables for row in table.rows])
 
 
 def flat(row: Mapping[str, Any]) -> dict[str, Any]:
-    """The row with one plain value a column: `pass_at_k_16`, `improvement_ci_low`."""
+    """The row with one plain value a column: `pass_at_k_16`, `best_of_k_NAME_16`, `improvement_ci_low`."""
     columns: dict[str, Any] = {}
     for name, value in row.items():
         if isinstance(value, dict):
-            columns |= {f"{name}_{key}": entry for key, entry in value.items() if not isinstance(entry, (dict, list))}
+            columns |= flat({f"{name}_{key}": entry for key, entry in value.items() if not isinstance(entry, list)})
         elif name in ("seeds", "cells", "pools"):
             columns[name] = " ".join(map(str, value))
         elif isinstance(value, list):
@@ -291,7 +291,7 @@ def remarks_on(rows: Sequence[Row]) -> list[str]:
         *absent_intervals(rows),
         *versions(rows),
         *disputed,
-        *(f"{line}." for row in rows[:1] for line in verdict_quality.remarks(row)),
+        *(f"{line}." for row in rows[:1] for line in (*verdict_quality.remarks(row), *one_answer.remarks(rows))),
     ]
 
 

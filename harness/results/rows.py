@@ -44,6 +44,20 @@ class Quality:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Chosen:
+    """What one answer chosen from k responses is worth (`one_answer.metrics`); None if a cell is of an older version.
+
+    avg_at_k   of a random response: the same for every k
+    maj_at_k   of the most frequent answer; None if no response has an answer
+    best_of_k  name of a score -> of the response with the highest score
+    """
+
+    avg_at_k: float | None = None
+    maj_at_k: ByBudget | None = None
+    best_of_k: Mapping[str, ByBudget] | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
 class Metrics:
     """The values of `scoring.metrics.summary`, under the same names."""
 
@@ -89,7 +103,7 @@ class Metrics:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Row(Metrics, Quality, Labels):
+class Row(Chosen, Metrics, Quality, Labels):
     """One row of a table.
 
     seeds, cells        seeds and keys of the joined cells; None if the row was made from one cell alone
@@ -106,12 +120,13 @@ class Row(Metrics, Quality, Labels):
     def to_json(self) -> dict[str, Any]:
         """The row as JSON values, without fields that nothing has filled.
 
-        Left out are `no_interval` if it is empty, `seeds`, `cells` and `version` if they are None, and outside
-        leaderboards `dist`, `conformance` and `q_random`.
+        Left out are `no_interval` if it is empty, `seeds`, `cells` and `version` if they are None, the fields of
+        `Chosen` if a cell is of an older version, and outside leaderboards `dist`, `conformance` and `q_random`.
         """
         values = {column.name: getattr(self, column.name) for column in fields(self)}
         absent = {"no_interval"} if not self.no_interval else set()
         absent |= {"seeds", "cells"} if self.seeds is None else set()
+        absent |= {"avg_at_k", "maj_at_k", "best_of_k"} if self.avg_at_k is None else set()
         absent |= {"version"} if self.version is None else set()
         absent |= {"dist", "conformance", "q_random"} if self.dist is None else set()
         return {name: value for name, value in values.items() if name not in absent}

@@ -20,6 +20,7 @@ from .rows import Row
 class CellProblem(TypedDict):
     """One problem of a cell: N, c, verifier errors; per trial the rank and the order, or the hits of subsets.
 
+    maj_at_k and best_of_k (by name of a score) are of the pool, by budget; the first only if a response has an answer.
     A problem of a failed cell has only its id.
     """
 
@@ -30,6 +31,8 @@ class CellProblem(TypedDict):
     disputed: NotRequired[int | None]
     routes: NotRequired[dict[str, int]]
     chance: NotRequired[list[int]]
+    maj_at_k: NotRequired[dict[str, float]]
+    best_of_k: NotRequired[dict[str, dict[str, float]]]
     ranks: NotRequired[list[int]]
     orders: NotRequired[list[list[int]]]
     hits: NotRequired[dict[str, list[bool]]]

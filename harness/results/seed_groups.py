@@ -14,13 +14,13 @@ from typing import Any
 from harness.scoring.metrics import Outcomes, over_seeds, summary
 from harness.store.keys import canonical_json, digest
 
-from . import cells
+from . import cells, one_answer
 from .cells import Cell
 from .rows import Row
 from .verdict_quality import quality
 
 SEEDS = ("seed", "projection_seed")
-HASHED = ("key", "pool", "embedding", "verdict")  # the key of a stage, and those of the stages that it reads
+HASHED = ("key", "pool", "embedding", "score", "verdict")  # the key of a stage, and those of the stages that it reads
 
 Keyed = tuple[str, Cell]
 
@@ -88,9 +88,10 @@ def row(group: Sequence[Keyed]) -> Row:
         "disputed": _disputed(group),
     }
     seed = int(digest(sorted(keys), 8), 16)
-    verdicts = quality([pool[0][1] for pool in by_pool(group)], seed)
+    first = [pool[0][1] for pool in by_pool(group)]
+    of_pools = {**quality(first, seed), **one_answer.metrics([entry for each in first for entry in each["problems"]])}
     labels: dict[str, Any] = {**cell["labels"], "seed": None}
-    return Row(**labels, cell=key, **about, **verdicts, **summary(outcomes(group), seed), **shared)
+    return Row(**labels, cell=key, **about, **of_pools, **summary(outcomes(group), seed), **shared)
 
 
 def _conditions(group: Iterable[Keyed]) -> dict[str, list[str]]:

@@ -22,13 +22,14 @@ from harness.plugin_system.picks import picked
 from harness.plugin_system.registry import Registry
 from harness.records import Floats, Pool, Problem, Responses
 from harness.stages.rank import centred, pool_of, ranking_named
+from harness.stages.response_scores import read_scores
 from harness.stages.work import one_thread, ranking_rng
-from harness.store import shards
+from harness.store import shard_files, shards
 from harness.store.json_files import read_record
 from harness.store.keys import storable
 from harness.store.stage import Stage
 
-SUFFIXES = {"pool": ".parquet", "embedding": ".safetensors", "verdict": ".parquet", "ranking": ".json"}
+SUFFIXES = {kind: shard_files.SUFFIXES[kind] for kind in ("pool", "embedding", "score", "verdict", "ranking")}
 
 
 def key_of(cell: Mapping[str, Any], kind: str) -> str | None:
@@ -81,6 +82,13 @@ class StoredProblem:
         self._require(cell, "embedding", len(vectors), n)
         return vectors[:n]
 
+    def scores(self, cell: Mapping[str, Any], n: int, responses: Responses) -> dict[str, Floats]:
+        """The scores of the first n responses: those that the pool brings, and those of the cell's scorer, by name."""
+        scores = dict(responses.scores)
+        if key_of(cell, "score") is not None:
+            scores |= read_scores(self._stage(cell, "score"), self.problem, len(responses))
+        return {name: values[:n] for name, values in scores.items()}
+
     def verdicts(self, cell: Mapping[str, Any], n: int) -> list[str]:
         """The first n verdicts: "correct", "wrong" or "error"."""
         verdicts = shards.read_verdicts(self._stage(cell, "verdict").path(self.problem))
@@ -108,6 +116,7 @@ class StoredProblem:
             logprobs=responses.logprobs[:n],
             lengths=responses.lengths[:n],
             answers=answers[:n],
+            scores=self.scores(cell, n, responses),
         )
 
 

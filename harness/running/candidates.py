@@ -32,12 +32,13 @@ class Candidates:
 class Held:
     """What the caller has in memory, in place of the request's files, which then are only names for messages.
 
-    Problem id -> vectors (n, d), texts, or the indices of responses verified before.
+    Problem id -> vectors (n, d), texts, the indices of responses verified before, or scores: n numbers, or n by name.
     """
 
     vectors: Mapping[str, Any] | None = None
     texts: Mapping[str, Sequence[str]] | None = None
     verified: Mapping[str, Sequence[int]] | None = None
+    scores: Mapping[str, Any] | None = None
 
 
 def problems_of(

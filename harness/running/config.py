@@ -27,6 +27,7 @@ class Sources:
         str, Help("The engine that runs the model; default: the task's, else transformers.", filled=True)
     ] = ENGINE
     embedder: Annotated[str | None, Help("Default hidden-mean; tfidf for a pool without model.")] = None
+    scorer: Annotated[str | None, Help("Gives each response a score for selectors: reward-model:model=FOLDER.")] = None
     pool: Annotated[Path | None, Help("A file of responses, in any layout of docs/pools.md.")] = None
     embeddings: Annotated[Path | None, Help("Your own vectors of --pool's responses (.npz, .safetensors).")] = None
     max_vectors_gb: Annotated[float, Help("Memory that one array of --embeddings may take.")] = MAX_VECTORS_GB
@@ -88,7 +89,7 @@ class RunConfig(Sources):
 
     def _check_combinations(self) -> None:
         if self.until_correct:
-            for name in ("selectors", "grid", "pool", "embedder", "audit"):
+            for name in ("selectors", "grid", "pool", "embedder", "scorer", "audit"):
                 if getattr(self, name):
                     raise HarnessError(
                         f"run: --until-correct takes no --{name.removesuffix('s')}: responses are verified in the "
@@ -130,7 +131,7 @@ class SelectConfig(Sources):
         if self.embeddings and (self.embedder or self.model):
             other = "--embedder" if self.embedder else "--model"
             raise HarnessError(f"select: give --embeddings or {other}, not both")
-        for name in ("embedder", "model", "task", "ids"):
+        for name in ("embedder", "scorer", "model", "task", "ids"):
             if getattr(self, name) and not self.pool:
                 raise HarnessError(f"select: --{name} goes with --pool: vectors alone have no texts")
 

@@ -12,7 +12,7 @@ from harness.errors import HarnessError
 from harness.pools.given import PoolTask, file_digest, pool_digest
 from harness.pools.joined import Joined, remarks
 from harness.pools.joining import IdTable, Joiner
-from harness.pools.reading import count_problems, other_layout, read_pool
+from harness.pools.reading import count_problems, other_layout, read_pool, takes_scores
 from harness.pools.record import PoolRecord
 from harness.pools.registered_layouts import Layouts
 from harness.records import Problem, Responses, correct, wrong
@@ -219,6 +219,8 @@ def _inputs(context: Context, split: str, candidates: Sequence[Problem], joined:
         inputs |= {"revision": task.revision, "problems": digest(problems)}
     if config.ids:
         inputs["ids"] = file_digest(config.ids)
+    if takes_scores(joined.path, joined.layouts):  # older versions read the same file without its scores
+        inputs["scores"] = True
     layout = other_layout(joined.path, joined.layouts)
     return inputs | ({"layout": layout} if layout else {})
 

@@ -13,7 +13,7 @@ from harness.plugin_system.registry import is_own
 from harness.records import Problem
 from harness.results.rows import Row
 from harness.stages import audit as audits
-from harness.stages import chance
+from harness.stages import chance, response_scores
 from harness.stages import sample as sampling_stage
 from harness.stages.embed import embed as embed_step
 from harness.stages.measure import measure
@@ -59,7 +59,9 @@ def run(
     rows, failures = [], {}
     for selector in config.selectors:
         try:
-            rows.append(score.keep_cell(plan, rank(plan, selector, progress)))
+            work = rank(plan, selector, progress)
+            with progress.waiting(f"scoring {selector}"):
+                rows.append(score.keep_cell(plan, work))
         except BadShard:  # the store's fault, not the selector's
             raise
         except HarnessError as failure:
@@ -84,13 +86,14 @@ def get_pool(plan: Plan, progress: Progress) -> Set[str]:
     plan.check_grader()
     plan.show_weights(progress)
     costs = preflight(plan)
-    if costs.responses or costs.verdicts or costs.encoded:
+    if costs.responses or costs.verdicts or costs.encoded or costs.scored:
         progress.say(str(costs))
     if costs.warning:
         progress.say(costs.warning)
     require_consent("run", costs.outlook, progress, SHORTER)
     sample(plan, progress)
     embed(plan, new, progress)
+    add_scores(plan, progress)
     return new
 
 
@@ -106,7 +109,8 @@ def dry_run(config: RunConfig, progress: Progress) -> list[dict[str, Any]]:
     except Lacking as failure:
         return assumed.rows(make_context(config, progress), failure)
     progress.say(str(preflight(plan)))
-    stages = {"sample": plan.work.pool, "embed": plan.work.embeddings, "verify": plan.work.verdicts}
+    work = plan.work
+    stages = {"sample": work.pool, "embed": work.embeddings, "score": work.scores, "verify": work.verdicts}
     stages |= {f"rank {selector}": plan.for_selector(selector).rankings for selector in config.selectors}
     rows = []
     for name, stage in stages.items():
@@ -163,6 +167,17 @@ def embed(plan: Plan, new: Set[str], progress: Progress) -> None:
             source = f"embeddings {given.path}: {problem.id!r}"
             shards.write_vectors(stage.path(problem), project(vectors, plan.config.dim, plan.config.seed, source))
             bar.advance(rows[problem.id])
+
+
+def add_scores(plan: Plan, progress: Progress) -> None:
+    """Let the config's scorer, if there is one, score the responses that have no scores in the store."""
+    stage = plan.work.scores
+    missing = _missing("scores", plan.problems, stage, progress) if stage else ()
+    if missing:
+        todo = [problem for problem in plan.problems if problem.id in missing]
+        rows = sum(shards.count_rows(plan.work.pool.path(problem)) for problem in todo)
+        with progress.stage("score", rows, "responses") as bar:
+            _with_models(plan, response_scores.add_scores, list(batches(todo, 1)), bar)
 
 
 def _with_models(plan: Plan, step: Step, todo: Sequence[Sequence[Problem]], report: Report) -> None:

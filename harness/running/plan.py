@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from harness.contracts import Embedder, Engine, SeesFolders, Selector
+from harness.contracts import Embedder, Engine, Scorer, SeesFolders, Selector
 from harness.errors import HarnessError
 from harness.plugin_system import licences
 from harness.plugin_system.component import Spec
@@ -74,7 +74,8 @@ class Plan:
     imported    a pool file, which a stage imports; None where responses are sampled
     vectors     where the vectors come from; None where there are none. A sampling run may also store vectors that
                 no selector reads
-    weights     the model weights used, by stage: "pool", "embedding", "verdict"
+    scorer      what gives responses scores; None if the config names none
+    weights     the model weights used, by stage: "pool", "embedding", "score", "verdict"
     older       pools of an older version whose responses are taken over
     """
 
@@ -87,6 +88,7 @@ class Plan:
     sampling: Sampling | None = None
     imported: ImportedPool | None = None
     vectors: Vectors | None = None
+    scorer: Scorer | None = None
     weights: Mapping[str, Sequence[Weights]] = field(default_factory=dict)
     older: Sequence[Older] = ()
 
@@ -113,7 +115,7 @@ class Plan:
 
     @property
     def model_work(self) -> ModelWork:
-        """What a worker needs to sample and to embed."""
+        """What a worker needs to sample, to embed and to score."""
         sampling, embedder = self.sampling, self.vectors.embedder if self.vectors else None
         return ModelWork(
             work=self.work,
@@ -124,14 +126,19 @@ class Plan:
             n=sampling.n if sampling else 0,
             max_tokens=sampling.max_tokens if sampling else 0,
             dim=self.config.dim,
-            identities={"engine": identity(self.engine), "embedder": identity(embedder)},
+            identities={
+                "engine": identity(self.engine),
+                "embedder": identity(embedder),
+                "scorer": identity(self.scorer),
+            },
+            scorer=self.config.scorer,
         )
 
     @property
     def models(self) -> Models:
-        """The components that sample and embed in this process."""
+        """The components that sample, embed and score in this process."""
         sampler = self.sampling.sampler if self.sampling else None
-        return Models(self.engine, sampler, self.vectors.embedder if self.vectors else None)
+        return Models(self.engine, sampler, self.vectors.embedder if self.vectors else None, self.scorer)
 
     def request(self, problems: Sequence[Problem], n: int, **more: Any) -> SampleRequest:
         """Return a request for n responses to each problem, from the problem's own random streams.
@@ -158,6 +165,7 @@ class Plan:
         """The work of ranking with one of the plan's selectors, under its own key."""
         selector = self.selectors[spec]
         embeddings = self.work.embeddings if "embeddings" in needs(selector) else None
+        scores = self.work.scores if "scores" in needs(selector) else None
         inputs = {
             "pool": self.work.pool.key,
             "verdict": self.work.verdicts.key,
@@ -166,9 +174,10 @@ class Plan:
             "n": self.work.n,
             "trials": self.config.trials,
             "seed": self.config.seed,
+            **({"score": scores.key} if scores else {}),
         }
         rankings = self.context.store.stage("ranking", inputs, ".json")
-        return replace(self.work, selector=spec, rankings=rankings, embeddings=embeddings)
+        return replace(self.work, selector=spec, rankings=rankings, embeddings=embeddings, scores=scores)
 
     # Before the stages of a run.
 
@@ -178,8 +187,8 @@ class Plan:
         An executor of several machines then checks that all of them see the pool's folder.
         """
         rankings = [self.for_selector(spec).rankings for spec in self.selectors]
-        audits = self.work.audits if self.config.audit else None
-        for stage in (self.work.pool, self.work.embeddings, self.work.verdicts, self.work.graded, audits, *rankings):
+        work, audits = self.work, self.work.audits if self.config.audit else None
+        for stage in (work.pool, work.embeddings, work.scores, work.verdicts, work.graded, audits, *rankings):
             if stage:
                 stage.begin()
         if isinstance(self.context.executor, SeesFolders):
@@ -190,7 +199,8 @@ class Plan:
         every = list(dict.fromkeys(weights for stage in self.weights.values() for weights in stage))
         if every:
             progress.say(licences.remark(every))
-        stages = {"pool": self.work.pool, "embedding": self.work.embeddings, "verdict": self.work.verdicts}
+        work = self.work
+        stages = {"pool": work.pool, "embedding": work.embeddings, "score": work.scores, "verdict": work.verdicts}
         for name, stage in stages.items():
             if stage and self.weights.get(name):
                 _keep_weights(stage.folder / "weights.json", [weights.to_json() for weights in self.weights[name]])

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from harness.contracts import Embedder, Engine, Identified
+from harness.contracts import Embedder, Engine, Identified, Scorer
 from harness.errors import HarnessError, did_you_mean
 from harness.plugin_system import licences
 from harness.plugin_system.component import Spec, parameters, parse_spec
@@ -42,7 +42,7 @@ def make_plan(config: RunConfig, progress: Progress, with_verdicts: bool = True)
         else:
             assert context.task is not None  # the config has checked it
             plan = _sampling_plan(context, context.task, wants_vectors)
-        plan = replace(plan, selectors=selectors)
+        plan = _with_scorer(replace(plan, selectors=selectors))
         prerequisites.require_libraries(prerequisites.users(plan))
         _check_engine(plan)
     except HarnessError as failure:
@@ -178,6 +178,20 @@ def _with_embeddings(plan: Plan, inputs: Mapping[str, Any]) -> Plan:
     key = {"pool": plan.work.pool.key, "dim": plan.config.dim, "projection_seed": plan.config.seed, **inputs}
     stage = plan.context.store.stage("embedding", key, ".safetensors")
     return replace(plan, work=replace(plan.work, embeddings=stage))
+
+
+def _with_scorer(plan: Plan) -> Plan:
+    """The plan with the config's scorer, if it names one, and the stage of its scores, keyed by pool and scorer."""
+    spec, context = plan.config.scorer, plan.context
+    if not spec:
+        return plan
+    scorer: Scorer = context.build("scorer", spec)
+    inputs = {"pool": plan.work.pool.key, "scorer": context.described("scorer", spec, scorer)}
+    if isinstance(scorer, Identified):
+        inputs["model"] = dict(scorer.identity())
+    stage = context.store.stage("score", inputs, ".parquet")
+    weights = {**plan.weights, "score": licences.of([scorer])}
+    return replace(plan, scorer=scorer, weights=weights, work=replace(plan.work, scores=stage))
 
 
 def _sampling(context: Context, task: Task, engine: Engine) -> Sampling:

@@ -74,6 +74,7 @@ class Preflight:
     measuring_s  measuring, by the task's own estimate; None where little or nothing is to be measured
     encoded      existing responses whose hidden states the model must still compute
     encoding_s   the time of that, from a probe
+    scored       responses that the scorer must still score
     """
 
     cells: int
@@ -87,6 +88,7 @@ class Preflight:
     measuring_s: float | None = None
     encoded: int = 0
     encoding_s: float | None = None
+    scored: int = 0
 
     def __str__(self) -> str:
         sampled = f"{self.responses:,} responses to sample (at most {self.tokens:,} tokens)" if self.responses else ""
@@ -98,6 +100,7 @@ class Preflight:
             f"sampling takes up to about {clock(self.seconds)}" if self.seconds is not None else "",
             f"{self.encoded:,} responses to embed" if self.encoded else "",
             f"embedding takes about {clock(self.encoding_s)}" if self.encoding_s is not None else "",
+            f"{self.scored:,} responses to score" if self.scored else "",
             f"verifying takes about {clock(self.measuring_s)}" if self.measuring_s is not None else "",
         ]
         return "to do: " + ", ".join(filter(None, parts))
@@ -107,7 +110,7 @@ class Preflight:
         """The known times added up, and the responses and tokens whose sampling or encoding time is not known."""
         seconds = (self.seconds or 0) + (self.measuring_s or 0) + (self.encoding_s or 0)
         sampling = Outlook(0, self.responses, self.tokens) if self.seconds is None else Outlook()
-        return Outlook(seconds) + sampling + Outlook(0, self.encoded if self.encoding_s is None else 0)
+        return Outlook(seconds) + sampling + Outlook(0, self.scored + (self.encoded if self.encoding_s is None else 0))
 
     @property
     def warning(self) -> str:
@@ -143,6 +146,7 @@ def preflight(plan: Plan) -> Preflight:
         measuring_s=_measuring_s(plan, size),
         encoded=sum(encoded.values()),
         encoding_s=_encoding_s(plan, encoded),
+        scored=to_score(plan),
     )
 
 
@@ -178,6 +182,12 @@ def _to_encode(plan: Plan) -> dict[str, int]:
         return {}
     counts = {problem.id: plan.rows(problem) for problem in stage.missing(plan.problems)}
     return {name: count for name, count in counts.items() if count}
+
+
+def to_score(plan: Plan) -> int:
+    """The number of responses that the scorer must still score."""
+    missing = plan.work.scores.missing(plan.problems) if plan.work.scores else ()
+    return sum(plan.rows(problem) or (plan.sampling.n if plan.sampling else 0) for problem in missing)
 
 
 def _encoding_s(plan: Plan, encoded: dict[str, int]) -> float | None:

@@ -36,6 +36,8 @@ def users(plan: Plan) -> dict[str, Any]:
         used[f"engine {config.engine}"] = plan.engine
     if vectors and vectors.embedder and embeds:
         used[f"embedder {vectors.spec}"] = vectors.embedder
+    if plan.scorer and lacks(plan.work.scores):
+        used[f"scorer {config.scorer}"] = plan.scorer
     ranks = {spec: part for spec, part in plan.selectors.items() if lacks(plan.for_selector(spec).rankings)}
     return used | {f"selector {spec}": part for spec, part in ranks.items()}
 

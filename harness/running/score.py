@@ -11,8 +11,9 @@ from harness.results import cells
 from harness.results.cells import Cell
 from harness.results.provenance import made_with
 from harness.results.rows import Row
+from harness.scoring import votes
 from harness.scoring.metrics import budgets
-from harness.stages import audit, chance
+from harness.stages import audit, chance, response_scores
 from harness.stages.work import Work
 from harness.store import shards
 from harness.store.json_files import read_record
@@ -51,6 +52,7 @@ def _about(plan: Plan, work: Work) -> Cell:
     embedder = plan.embedder if work.embeddings else "none"
     made = {"embedder": embedder, "selector": work.selector, "trials": work.trials, "seed": work.seed}
     stages = {"pool": work.pool, "embedding": work.embeddings, "verdict": work.verdicts, "ranking": work.rankings}
+    stages["score"] = work.scores
     inputs = {name: {"key": stage.key, **stage.inputs} for name, stage in stages.items() if stage}
     parts = [part for stage in inputs.values() for part in stage.values() if isinstance(part, dict)]
     plugins = [str(part["dist"]) for part in parts if "dist" in part]
@@ -84,11 +86,30 @@ def _entry(work: Work, problem: Problem, by_chance: Stage | None) -> dict[str, A
     result["routes"] = _by_route(verdicts, routes)
     if (gradings := chance.counts_in(by_chance, problem)) is not None:
         result["chance"] = gradings
+    result |= _one_answer(work, problem, verdicts)
     if ranking["kind"] == "subset":
         hits = {k: [_holds(trial[str(k)], verdicts) for trial in trials] or [False] * work.trials for k in budgets(n)}
         return result | {"hits": {str(k): hit for k, hit in hits.items()}}
     ranks = [len(order) for order in trials] if trials else [n + 1] * work.trials
     return result | {"ranks": ranks, "orders": trials}
+
+
+def _one_answer(work: Work, problem: Problem, verdicts: Sequence[str]) -> dict[str, Any]:
+    """maj@k, if a response has an answer, and best-of-k by each score of the cell, at `budgets`: six decimals."""
+    n, ks = len(verdicts), budgets(len(verdicts))
+    correct = [verdict == "correct" for verdict in verdicts]
+    answers = shards.read_answers(work.verdicts.path(problem))
+    ratings = shards.read_ratings(work.pool.path(problem))
+    if work.scores:
+        ratings |= response_scores.read_scores(work.scores, problem, len(answers))
+
+    def by_k(chances: Sequence[float]) -> dict[str, float]:
+        return {str(k): round(chance, 6) for k, chance in zip(ks, chances, strict=True)}
+
+    best = {name: by_k(votes.best_of_k(values[:n], correct, ks)) for name, values in ratings.items()}
+    voted = any(answer is not None for answer in answers[:n])
+    majority = {"maj_at_k": by_k(votes.majority_at_k(answers[:n], correct, ks))} if voted else {}
+    return majority | {"best_of_k": best}
 
 
 def _by_route(verdicts: Sequence[str], routes: Sequence[str]) -> dict[str, int]:

@@ -82,6 +82,11 @@ def select(request: SelectConfig, progress: Progress, held: Held | None = None) 
     for each in candidates:
         _check_size(request.k, each)
     _check_logprobs(request.selector, selector, candidates)
+    if held.scores is not None or request.scorer:
+        from . import select_scores
+
+        candidates = select_scores.with_given(held.scores or {}, candidates)
+        candidates = select_scores.with_scorer(request, selector, candidates, progress)
     vectors = _vectors(request, context, selector, candidates, given, held)
     return [_chosen(request, context, selector, each, vectors(each)) for each in candidates]
 
@@ -215,6 +220,7 @@ def _chosen(request: SelectConfig, context: Context, selector: Any, each: Candid
         logprobs=responses.logprobs,
         lengths=responses.lengths,
         answers=_answers(context, selector, each),
+        scores=responses.scores,
     )
     rng = ranking_rng(request.seed, each.problem, trial=0)
     try:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from harness.contracts import Embedder, Engine, Identified, Report
+from harness.contracts import Embedder, Engine, Identified, Report, Scorer
 from harness.errors import HarnessError
 from harness.records import Message, Problem, Sampler
 
@@ -24,12 +24,12 @@ class Group:
 
 @dataclass(frozen=True)
 class ModelWork:
-    """What a worker needs to sample and to embed, beside the group of problems.
+    """What a worker needs to sample, to embed and to score, beside the group of problems.
 
-    engine, sampler, embedder   specs; None if not needed
+    engine, sampler, embedder, scorer   specs; None if not needed
     n                           responses to each problem
     dim                         vectors with more features are projected to this number
-    identities                  "engine", "embedder" -> identity of the planned one, which is part of the keys
+    identities                  "engine", "embedder", "scorer" -> identity of the planned one, part of the keys
     """
 
     work: Work
@@ -41,6 +41,7 @@ class ModelWork:
     max_tokens: int
     dim: int
     identities: Mapping[str, Mapping[str, Any]]
+    scorer: str | None = None
 
 
 @dataclass(frozen=True)
@@ -50,6 +51,7 @@ class Models:
     engine: Engine | None
     sampler: Sampler | None
     embedder: Embedder | None
+    scorer: Scorer | None = None
 
 
 Step = Callable[[ModelWork, Models, Group, Report], None]
@@ -73,11 +75,13 @@ def _models(todo: ModelWork) -> Models:
     engine = component("engine", todo.engine, files, (("model", todo.model),)) if todo.engine else None
     embedder = component("embedder", todo.embedder, files) if todo.embedder else None
     sampler = component("sampler", todo.sampler, files) if todo.sampler else None
-    for kind, spec, built in (("engine", todo.engine, engine), ("embedder", todo.embedder, embedder)):
+    scorer = component("scorer", todo.scorer, files) if todo.scorer else None
+    checked = (("engine", todo.engine, engine), ("embedder", todo.embedder, embedder), ("scorer", todo.scorer, scorer))
+    for kind, spec, built in checked:
         planned, own = todo.identities.get(kind, {}), identity(built)
         if built is not None and own != planned:
             raise HarnessError(f"{kind} {spec!r}: {_difference(own, planned)}")
-    return Models(engine, sampler, embedder)
+    return Models(engine, sampler, embedder, scorer)
 
 
 def _difference(own: Mapping[str, Any], planned: Mapping[str, Any]) -> str:

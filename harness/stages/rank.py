@@ -18,6 +18,7 @@ from harness.store import shards
 from harness.store.json_files import write_record
 
 from . import rank_process
+from .response_scores import read_scores
 from .work import Work, component, import_libraries, one_thread, ranking_rng
 
 
@@ -151,6 +152,7 @@ def load_pool(work: Work, problem: Problem) -> Pool:
         vectors = every[:n]
     answers = shards.read_answers(work.verdicts.path(problem))
     shards.require_rows(work.verdicts.path(problem), len(answers), len(responses))
+    scores = {**responses.scores, **(read_scores(work.scores, problem, len(responses)) if work.scores else {})}
     return pool_of(
         f"{_source(work)}, problem {problem.id!r}",
         texts=responses.texts[:n],
@@ -158,6 +160,7 @@ def load_pool(work: Work, problem: Problem) -> Pool:
         logprobs=responses.logprobs[:n],
         lengths=responses.lengths[:n],
         answers=answers[:n],
+        scores={name: values[:n] for name, values in scores.items()},
     )
 
 

@@ -33,6 +33,7 @@ class Work:
     graded        verdicts by verdict key, shared by all pools of a store
     audits        a second grader's verdicts
     measured      measurements by which the task judges, if it does
+    scores        scores that a scorer gives, in addition to those that the pool brings
     n             number of a pool's responses that count; None = all
     rank_timeout  seconds to rank one problem's pool, all trials together; None = no limit
     """
@@ -46,6 +47,7 @@ class Work:
     audits: Stage
     measured: Stage | None = None
     embeddings: Stage | None = None
+    scores: Stage | None = None
     rankings: Stage | None = None
     selector: str = ""
     n: int | None = None

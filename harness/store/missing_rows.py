@@ -23,7 +23,7 @@ from . import shards
 
 MOST = 0.05  # largest missing share of all responses of a run
 LOST = 0.5  # largest missing share of one call: above it the server is probably gone
-DERIVED = ("embedding", "verdict", "audit", "chance", "ranking")
+DERIVED = ("embedding", "score", "verdict", "audit", "chance", "ranking")
 MARK = ".unanswered.json"
 
 
@@ -146,4 +146,5 @@ def _merged(kept: Responses, present: Sequence[int], arrived: Responses, new: Se
         logprobs=np.concatenate([kept.logprobs, arrived.logprobs])[order],
         token_ids=token_ids,
         states={},
+        scores={name: np.concatenate([kept.scores[name], arrived.scores[name]])[order] for name in kept.scores},
     )

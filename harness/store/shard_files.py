@@ -16,7 +16,7 @@ from harness.errors import HarnessError
 from .checksums import UNSEALED, BadShard, blank, check, read_regular, sealed
 
 SUFFIXES = {
-    **dict.fromkeys(("pool", "sequence", "verdict", "graded", "measure"), ".parquet"),
+    **dict.fromkeys(("pool", "sequence", "score", "verdict", "graded", "measure"), ".parquet"),
     **{"embedding": ".safetensors"},
     **dict.fromkeys(("audit", "chance", "ranking", "stopped"), ".json"),
 }
@@ -40,10 +40,13 @@ def content_of(path: Path) -> bytes:
     return content
 
 
-def table_in(path: Path, schema: pa.Schema | None = None, columns: list[str] | None = None) -> pa.Table:
+def table_in(
+    path: Path, schema: pa.Schema | None = None, columns: list[str] | None = None, further: str = ""
+) -> pa.Table:
     """Read a shard's parquet file: its columns, cast to the schema if there is one.
 
     columns  the names of the columns; None: those of the schema, or all columns if there is no schema
+    further  how the names of further columns begin, which are read as they are; "": there are none
     """
     with unreadable(path):
         # One thread: a shard is small, and more threads only cost memory and start-up time. `pq.read_table` first sets
@@ -51,10 +54,10 @@ def table_in(path: Path, schema: pa.Schema | None = None, columns: list[str] | N
         table = pq.ParquetFile(pa.BufferReader(content_of(path))).read(columns=columns, use_threads=False)
         if schema is None:
             return table
-        table = table.select(schema.names if columns is None else columns)  # KeyError if one is missing
-        return table.cast(
-            pa.schema([schema.field(name) for name in table.column_names], metadata=table.schema.metadata)
-        )
+        others = [field for field in table.schema if further and field.name.startswith(further)]
+        fields = [schema.field(name) for name in (schema.names if columns is None else columns)] + others
+        table = table.select([field.name for field in fields])  # KeyError if one is missing
+        return table.cast(pa.schema(fields, metadata=table.schema.metadata))
 
 
 def metadata_in(path: Path) -> Mapping[bytes, bytes]:

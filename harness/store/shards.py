@@ -37,6 +37,7 @@ VERDICTS = pa.schema(
         ("answer", pa.string()),
     ]
 )
+SCORE = "score:"  # before a score's name, in the name of its column; a shard without scores has no such column
 _GRADED = pa.schema([("key", pa.binary(16)), *[VERDICTS.field(name) for name in ("verdict", "reason", "route")]])
 
 
@@ -63,15 +64,17 @@ def write_responses(path: Path, problem: Problem, responses: Responses) -> None:
         "logprob": np.asarray(responses.logprobs, np.float64),
         "token_ids": responses.token_ids if responses.token_ids is not None else [None] * len(responses),
     }
+    scores = {SCORE + storable(name): np.asarray(values, np.float64) for name, values in responses.scores.items()}
+    schema = pa.schema([*RESPONSES, *((name, pa.float64()) for name in scores)])
     about = {"problem_id": storable(problem.id), "prompt": storable(problem.prompt)}
     if responses.missing:
         about["missing"] = canonical_json({str(row): storable(why) for row, why in responses.missing.items()})
-    write_parts(path, as_parquet(path, columns, RESPONSES.with_metadata(about)), durable=True)
+    write_parts(path, as_parquet(path, columns | scores, schema.with_metadata(about)), durable=True)
 
 
 def read_responses(path: Path) -> Responses:
-    """The responses in one shard, without states."""
-    table = table_in(path, RESPONSES)
+    """The responses in one shard, with their scores and without states."""
+    table = table_in(path, RESPONSES, further=SCORE)
     token_ids = table["token_ids"]
     return Responses(
         texts=table["text"].to_pylist(),
@@ -80,7 +83,36 @@ def read_responses(path: Path) -> Responses:
         logprobs=table["logprob"].to_numpy(),
         token_ids=None if token_ids.null_count else token_ids.to_pylist(),
         missing=_missing_rows(table.schema.metadata or {}),
+        scores=_scores(table),
     )
+
+
+def read_scores(path: Path) -> dict[str, Floats]:
+    """The scores in one shard of responses or of scores: name -> (n,) float64, NaN where unknown; {} if none."""
+    return _scores(table_in(path))
+
+
+def write_scores(path: Path, scores: Mapping[str, Floats]) -> None:
+    """Write scores of one problem's responses, as `read_scores` reads them; waits for the disk, as they are costly."""
+    columns = {SCORE + storable(name): np.asarray(values, np.float64) for name, values in scores.items()}
+    schema = pa.schema([(name, pa.float64()) for name in columns])
+    write_parts(path, as_parquet(path, columns, schema), durable=True)
+
+
+def read_ratings(path: Path) -> dict[str, Floats]:
+    """By what the best of a pool's responses can be chosen: its scores, and "mean-logprob", the mean over its tokens.
+
+    name -> (n,) float64, the larger the better, NaN where unknown; without those that are unknown for all.
+    """
+    table = table_in(path)
+    length = np.maximum(table["length"].to_numpy(), 1)
+    ratings = _scores(table) | {"mean-logprob": table["logprob"].to_numpy() / length}
+    return {name: values for name, values in ratings.items() if not np.isnan(values).all()}
+
+
+def _scores(table: pa.Table) -> dict[str, Floats]:
+    names = [name for name in table.column_names if name.startswith(SCORE)]
+    return {name.removeprefix(SCORE): table[name].to_numpy() for name in names}
 
 
 def read_about(path: Path) -> dict[str, str]:

@@ -2,6 +2,7 @@
 
     STORE/pool/KEY/PROBLEM.parquet            texts, token ids, token counts, log-probabilities, finish reasons
     STORE/embedding/KEY/PROBLEM.safetensors   vectors (n, d) float32, projected, not centred
+    STORE/score/KEY/PROBLEM.parquet           scores of a reward model
     STORE/verdict/KEY/PROBLEM.parquet         verdict, reason, route, canonical answer
     STORE/measure/KEY/PROBLEM.parquet         hash of a response, its measurements: shared by all pools and thresholds
     STORE/graded/KEY/PROBLEM.parquet          hash of what a verdict depends on, verdict: shared by all pools

@@ -7,6 +7,7 @@ the commit after which a stage gives other results from the same inputs, and onl
 pool        `stages.sample`, `missing_rows`, the readers of pools; and the engines. No key contains their code, because
             pools are expensive: raise it too if a built-in engine gives other responses from the same seeds
 embedding   `stages.embed`, `stages.project`, and how the engines take hidden states
+score       `stages.response_scores`
 verdict     `stages.verify`: `graded`, `judged`
 graded      the same, for the verdicts that all pools share
 measure     `stages.measure`
@@ -25,6 +26,7 @@ from typing import Any
 STAGES = {
     "pool": 1,
     "embedding": 1,
+    "score": 1,
     "verdict": 1,
     "graded": 1,
     "measure": 1,

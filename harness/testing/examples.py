@@ -6,6 +6,7 @@ Example: `pool(3).texts[0]` is `Take 8 and 5. 8 * 5 = 40, then 40 - 9 = 31. Answ
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -27,7 +28,8 @@ UNICODE = ("", " ", "\n\n", "\0", "naïve Ünïcödé ßæ", "数学は楽しい
 def pool(n: int = 24, d: int = 8, seed: int = 0, dtype: Any = np.float32) -> Pool:
     """Return a pool of n short sums with all columns: some texts equal, clusters of answers, centred vectors.
 
-    One answer in seven is None. The vectors, (n, d) in the given dtype, come from three clusters.
+    One answer in seven is None, and the only score is "score". The vectors, (n, d) in the given dtype, come from three
+    clusters.
     """
     rng = np.random.default_rng([n, d, seed])
     numbers = rng.integers(2, 7, size=(n, 3)).tolist()
@@ -40,6 +42,7 @@ def pool(n: int = 24, d: int = 8, seed: int = 0, dtype: Any = np.float32) -> Poo
         logprobs=-lengths * rng.uniform(0.1, 2, n),
         lengths=lengths,
         answers=[None if i % 7 == 3 else str((a * b - c) % 5) for i, (a, b, c) in enumerate(numbers)],
+        scores={"score": rng.normal(size=n)},
     )
 
 
@@ -53,7 +56,8 @@ def without_ties(n: int = 8, d: int = 4) -> Pool:
     lengths = 4 + 5 * rng.permutation(n)
     texts = ["we have " + " ".join(f"w{i}x{j}" for j in range(length - 2)) for i, length in enumerate(lengths)]
     logprobs = -lengths * rng.uniform(0.1, 2, n)
-    return Pool(texts, rng.normal(size=(n, d)).astype(np.float32), logprobs, lengths, [f"a{i}" for i in range(n)])
+    h, answers = rng.normal(size=(n, d)).astype(np.float32), [f"a{i}" for i in range(n)]
+    return Pool(texts, h, logprobs, lengths, answers, {"score": rng.normal(size=n)})
 
 
 def with_copies() -> tuple[Pool, Ints]:
@@ -64,8 +68,7 @@ def with_copies() -> tuple[Pool, Ints]:
 
 def replaced(pool: Pool, **columns: Any) -> Pool:
     """The pool with the given columns replaced."""
-    names = ("texts", "embeddings", "logprobs", "lengths", "answers")
-    return Pool(**{name: columns.get(name, getattr(pool, name)) for name in names})
+    return replace(pool, **columns)
 
 
 def texts(n: int = 12) -> list[str]:

@@ -17,7 +17,7 @@ from .common_checks import require_global_rngs_untouched
 from .equivariance import require_equivariant
 from .picking import brief, counted, is_ranker, order, picks, ranking
 
-COLUMNS = ("embeddings", "logprobs")
+COLUMNS = ("embeddings", "logprobs", "scores")
 
 # The basic checks, which all others presume.
 

@@ -85,25 +85,28 @@ def inputs_stay_read_only(selector: Any) -> None:
 
 
 def _require_read_only(pool: Pool) -> None:
-    writeable = [name for name, column in vars(pool).items() if getattr(getattr(column, "flags", None), "writeable", 0)]
+    columns = {**vars(pool), **pool.scores}
+    writeable = [name for name, column in columns.items() if getattr(getattr(column, "flags", None), "writeable", 0)]
     expect(not writeable, f"it made the pool's {' and '.join(writeable)} writeable")
 
 
 def _contents(pool: Pool) -> dict[str, bytes]:
     """Each column as bytes."""
+    columns = {**vars(pool), "scores": [(name, values.tobytes()) for name, values in pool.scores.items()]}
     return {
         name: column.tobytes() if isinstance(column, np.ndarray) else pickle.dumps(tuple(column))
-        for name, column in vars(pool).items()
+        for name, column in columns.items()
     }
 
 
-@check('name what it reads in `needs`: (), ("embeddings",), ("logprobs",) or both', presumes=BASIC)
+@check('name what it reads in `needs`: some of "embeddings", "logprobs", "scores", or ()', presumes=BASIC)
 def needs_what_it_says(selector: Any) -> None:
     """Columns that it does not say it needs may be missing."""
     pool, absent = examples.pool(), [name for name in COLUMNS if name not in needs(selector)]
     if not absent:
         raise Inapplicable("it needs every column")
-    blank = {"embeddings": np.zeros((len(pool), 0), np.float32), "logprobs": np.full(len(pool), np.nan)}
+    n = len(pool)
+    blank = {"embeddings": np.zeros((n, 0), np.float32), "logprobs": np.full(n, np.nan), "scores": {}}
     expected = order(selector, pool)
     try:
         got = order(selector, examples.replaced(pool, **{name: blank[name] for name in absent}))

@@ -23,7 +23,7 @@ from harness.system.progress import Progress
 
 from .rekeying import parsed
 
-DERIVED = ("embedding", "verdict", "audit", "chance", "ranking")  # what is made from a pool, a shard a problem
+DERIVED = ("embedding", "score", "verdict", "audit", "chance", "ranking")  # what is made from a pool, a shard a problem
 COSTLY = ("pool", "sequence")  # never deleted, and neither are records
 ASIDE = ".damaged"
 BESIDE = ("manifest.json", "weights.json", "index.json")
@@ -169,7 +169,7 @@ def shown(report: dict[str, Any]) -> str:
 def _wrong_lengths(root: Path, bad: set[Path]) -> Iterator[Fault]:
     """Shards that have another number of rows than their problem's responses, of those that are not bad anyway."""
     sizes: dict[Path, int] = {}
-    for kind in ("embedding", "verdict", "audit", "ranking"):  # counts of the chance level have no rows
+    for kind in ("embedding", "score", "verdict", "audit", "ranking"):  # counts of the chance level have no rows
         for folder in sorted((root / kind).glob("*")):
             pool = _pool_of(folder)
             for path in sorted(folder.glob(f"*{SUFFIXES[kind]}")) if pool else ():
@@ -185,6 +185,7 @@ def _wrong_lengths(root: Path, bad: set[Path]) -> Iterator[Fault]:
 def _rows(kind: str, path: Path) -> int:
     rows = {
         "embedding": lambda: len(shards.read_vectors(path)),
+        "score": lambda: shards.count_rows(path),
         "verdict": lambda: shards.count_rows(path),
         "audit": lambda: len(read_record(path)["said"]),
         "ranking": lambda: int(read_record(path)["n"]),

@@ -1,4 +1,7 @@
-"""pass@k curves: `samplers`, `representations` and `passk`; `scoring.budget_curves` defines curves and bands."""
+"""pass@k curves: `samplers`, `representations` and `passk`; `scoring.budget_curves` defines curves and bands.
+
+`passk` also has what one answer chosen from k random responses is worth: avg@k, maj@k and best-of-k.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +10,7 @@ from statistics import fmean
 from typing import Any
 
 from harness.records import Floats
+from harness.results import one_answer
 from harness.scoring.budget_curves import band, budgets, oracle_shares, random_shares, selected_shares
 from harness.scoring.metrics import budgets as tabled_budgets
 
@@ -221,7 +225,10 @@ def _draw_calls(axes: Any, rows: Sequence[Row], looks: dict[str, dict[str, Any]]
 
 
 def passk_rows(request: Request) -> list[Row]:
-    """Return a row per budget of each curve of each pool: random, oracle, then the selectors, fewest calls first."""
+    """Return a row per budget of each curve of each pool: random, oracle, one answer of k, then the selectors.
+
+    The selectors are sorted by calls, the fewest first.
+    """
     cells = measured(request)
     groups = grouped(cells, _pool)
     at_most(request, len(groups), PANELS, "pools")
@@ -240,7 +247,7 @@ def passk_rows(request: Request) -> list[Row]:
 
 
 def _selectors(rows: Sequence[Row]) -> list[str]:
-    return [name for name in _unique(rows, "series") if name not in (RANDOM, ORACLE)]
+    return _unique([row for row in rows if row["selector"]], "series")
 
 
 def best_selectors(rows: Sequence[Row]) -> list[str]:
@@ -264,6 +271,10 @@ def _of_pool(request: Request, group: Sequence[Chosen], panel: str) -> list[Row]
     rows = _random(first, {**common, "series": RANDOM})
     ks = _budgets_of(first)
     rows += _curve(first, {**common, "series": ORACLE}, ks, oracle_shares(first.outcomes, ks), banded=False)
+    answer = one_answer.of_cells(cell.cell["problems"] for cell in group)
+    if answer:
+        for name, shares in answer.curves().items():
+            rows += _curve(first, {**common, "series": name}, answer.ks, shares, banded=False)
     for cell in sorted(group, key=_calls_or_last):
         rows += _selected(cell, {**cell.columns, "panel": panel, "series": _reads(cell, called(cell, fields))})
     return rows
@@ -288,11 +299,14 @@ def draw_passk(rows: Sequence[Row]) -> Any:
     for panel in _unique(rows, "panel"):
         panel_rows = [row for row in rows if row["panel"] == panel]
         names = best_selectors(panel_rows)
-        shown += [row for row in panel_rows if row["series"] in (RANDOM, ORACLE, *names)]
+        shown += [row for row in panel_rows if not row["selector"] or row["series"] in names]
         left.append(len(_selectors(panel_rows)) - len(names))
+    answers = _unique([row for row in shown if not row["selector"]], "series")[2:]
     looks = {RANDOM: RANDOM_LOOK, ORACLE: ORACLE_LOOK}
+    looks |= {name: _one_answer_look(place) for place, name in enumerate(answers)}
     looks |= style.of_selectors(_selectors(shown))
-    figure, grid = style.panels("pass@k by selector", *_shape(shown))
+    title = "pass@k by selector" + (", and one answer chosen from k (grey)" if answers else "")
+    figure, grid = style.panels(title, *_shape(shown))
     for axes, panel in zip(grid, _unique(shown, "panel"), strict=True):
         panel_rows = [row for row in shown if row["panel"] == panel]
         _draw_curves(axes, panel_rows, looks)
@@ -309,6 +323,12 @@ RANDOM_LOOK: dict[str, Any] = {"color": style.INK, "marker": "", "linestyle": st
 ORACLE_LOOK: dict[str, Any] = {"color": style.GREY, "marker": "", "linestyle": style.LINES[2], "linewidth": 1.0}
 
 
+def _one_answer_look(place: int) -> dict[str, Any]:
+    """Grey, with a marker that is no selector's; avg@k, the first, is the same for every k and has none."""
+    marker = ("", "x", "+", "1", "2", "3", "4")[place % 7]
+    return {"color": style.GREY, "marker": marker, "linestyle": style.LINES[3 + place % 3], "linewidth": 1.0}
+
+
 def _unique(rows: Sequence[Row], name: str) -> list[Any]:
     return list(dict.fromkeys(row[name] for row in rows))
 
@@ -318,9 +338,9 @@ def _shape(rows: Sequence[Row]) -> tuple[int]:
 
 
 def _draw_curves(axes: Any, rows: Sequence[Row], looks: dict[str, dict[str, Any]]) -> None:
-    names = _unique(rows, "series")
-    for name in names:
-        _draw_curve(axes, [row for row in rows if row["series"] == name], looks[name], _shade(len(names)))
+    bands = len(_unique([row for row in rows if "low" in row], "series"))
+    for name in _unique(rows, "series"):
+        _draw_curve(axes, [row for row in rows if row["series"] == name], looks[name], _shade(bands))
 
 
 def _shade(bands: int) -> float:

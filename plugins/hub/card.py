@@ -91,8 +91,13 @@ responses = load_dataset("{repo}", split="{SPLIT}")
 {held}
 A row is a response: `problem_id`, `index` (from 0, in its problem), and in `responses` `text`, `finish` ("stop": the
 model ended it, "length": the limit did), `length` in tokens, `logprob` (the sum over the tokens of the model's own
-log-probabilities; NaN where unknown) and `token_ids`. `manifest.json` has the SHA-256 of every file.
+log-probabilities; NaN where unknown) and `token_ids`{_scores(manifest)}. `manifest.json` has the SHA-256 of every file.
 """
+
+
+def _scores(manifest: Manifest) -> str:
+    names = ", ".join(_cell(f"score:{name}") for name in manifest.scores)
+    return f";\nfurther {names}, numbers of reward models or judges, NaN where unknown" if names else ""
 
 
 def _held(stage: StageEntry) -> str:

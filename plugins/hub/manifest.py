@@ -18,13 +18,15 @@ from typing import Any
 from harness import __version__
 from harness.errors import HarnessError
 from harness.store.keys import digest
+from harness.store.shards import SCORE
 
-from .tables import RESPONSES, VECTORS, VERDICTS, WITH_PROMPTS, Kind, Shard, part_name
+from .tables import RESPONSES, VECTORS, VERDICTS, WITH_PROMPTS, Kind, Shard, part_name, with_scores
 
 NAME = "manifest.json"
 FORMAT = "diversity-harness pool"
-SCHEMA = 1
+SCHEMA = 2  # with scores; without them 1 is written, which older versions read too
 MOST_BYTES = 256 << 20
+MOST_SCORES = 1000
 
 
 @dataclass(frozen=True)
@@ -91,6 +93,12 @@ class Manifest:
         return self.stages[0]
 
     @property
+    def scores(self) -> list[str]:
+        """The names of the responses' scores."""
+        names = self.pool.kind.columns.names
+        return [name.removeprefix(SCORE) for name in names if name.startswith(SCORE)]
+
+    @property
     def files(self) -> list[PartFile]:
         """The files of all stages."""
         return [file for stage in self.stages for file in stage.files]
@@ -99,12 +107,13 @@ class Manifest:
         """Return the bytes of manifest.json, with its own hash."""
         value = {
             "format": FORMAT,
-            "schema": SCHEMA,
+            "schema": SCHEMA if self.scores else 1,
             "harness": self.made_by,
             "key": self.pool.key,
             "prompts": self.prompts,
             "card": self.card,
             "stages": [stage.as_json() for stage in self.stages],
+            **({"scores": self.scores} if self.scores else {}),
         }
         return (json.dumps(value | {"sha256": digest(value, 64)}, indent=1, ensure_ascii=False) + "\n").encode()
 
@@ -159,7 +168,11 @@ def _digest(value: Any) -> str | None:
 def _manifest(value: Mapping[str, Any]) -> Manifest:
     prompts = value["prompts"]
     _require(prompts is None or isinstance(prompts, str), f"{NAME} is malformed: prompts")
-    kinds = {"pool": RESPONSES if prompts is None else WITH_PROMPTS, "embedding": VECTORS, "verdict": VERDICTS}
+    scores = value.get("scores", [])
+    is_valid = isinstance(scores, list) and all(isinstance(name, str) and name for name in scores)
+    _require(is_valid and len(set(scores)) == len(scores) <= MOST_SCORES, f"{NAME} is malformed: scores")
+    responses = with_scores(RESPONSES if prompts is None else WITH_PROMPTS, scores)
+    kinds = {"pool": responses, "embedding": VECTORS, "verdict": VERDICTS}
     stages = [_stage(kinds[entry["kind"]], entry) for entry in value["stages"]]
     names = [stage.kind.name for stage in stages]
     _require(names.count("pool") == 1 and names[0] == "pool", f"{NAME} is malformed: one pool is wanted, and first")

@@ -152,6 +152,8 @@ def _same(first: Responses, second: Responses) -> bool:
         and np.array_equal(first.lengths, second.lengths)
         and np.array_equal(first.logprobs, second.logprobs, equal_nan=True)
         and first.token_ids == second.token_ids
+        and first.scores.keys() == second.scores.keys()
+        and all(np.array_equal(first.scores[name], second.scores[name], equal_nan=True) for name in first.scores)
     )
 
 

@@ -27,7 +27,7 @@ from .card import card, flat
 from .dataset import HubDataset, Snapshot
 from .manifest import Manifest, PartFile, StageEntry
 from .stored_manifest import counts, read_manifest, sha256_of
-from .tables import RESPONSES, VECTORS, VERDICTS, WITH_PROMPTS, Kind, Shard, table_of, write_parts
+from .tables import RESPONSES, VECTORS, VERDICTS, WITH_PROMPTS, Kind, Shard, table_of, with_scores, write_parts
 
 CARD = "README.md"
 
@@ -110,7 +110,8 @@ def _stages(request: Push, folder: Path) -> list[StageEntry]:
             f"pool {folder.name}: requests of {lacking} problems stayed unanswered: run the same command again until "
             "none do, then push"
         )
-    pool = _entry(kind, folder, shards)
+    scores = {name: None for shard in shards for name in store.read_scores(folder / f"{shard.stem}.parquet")}
+    pool = _entry(with_scores(kind, list(scores)), folder, shards)
     stages = [pool]
     if request.vectors:
         folders = sorted(path.parent for path in (request.store / "embedding").glob("*/manifest.json"))

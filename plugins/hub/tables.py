@@ -14,7 +14,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -83,9 +83,17 @@ def _plain(field: pa.Field) -> pa.Field:
 # Responses.
 
 
+def with_scores(kind: Kind, names: Sequence[str]) -> Kind:
+    """Return the kind of responses with a column of numbers for each score; null where a problem has no such score."""
+    columns = [store.SCORE + name for name in names]
+    schema = pa.schema([*kind.columns, *((name, pa.float64()) for name in columns)])
+    return replace(kind, columns=schema, optional=kind.optional | set(columns))
+
+
 def _responses_out(path: Path) -> dict[str, Any]:
     responses = store.read_responses(path)
-    return {
+    scores = {store.SCORE + name: values for name, values in responses.scores.items()}
+    return scores | {
         "prompt": [store.read_about(path)["prompt"]] * len(responses),
         "text": responses.texts,
         "finish": responses.finish,
@@ -106,7 +114,19 @@ def responses_of(table: pa.Table) -> Responses:
         lengths=table["length"].to_numpy(),
         logprobs=table["logprob"].to_numpy(),
         token_ids=None if token_ids.null_count else token_ids.to_pylist(),
+        scores=_scores_of(table),
     )
+
+
+def _scores_of(table: pa.Table) -> dict[str, Floats]:
+    """The scores of which some row is not null, with NaN for null; HarnessError for an infinite one."""
+    names = [name for name in table.column_names if name.startswith(store.SCORE)]
+    given = [name for name in names if table[name].null_count < len(table)]
+    scores: dict[str, Floats] = {name.removeprefix(store.SCORE): table[name].to_numpy() for name in given}
+    for name, values in scores.items():
+        if (impossible := np.isinf(values)).any():
+            raise HarnessError(f"a score {name!r:.40} is {values[impossible.argmax()]}")
+    return scores
 
 
 def _check_counts(table: pa.Table) -> None:
@@ -258,6 +278,7 @@ def table_of(kind: Kind, shard: Shard, path: Path) -> pa.Table:
     columns = kind.read(path)
     given = {"problem_id": [shard.problem_id] * shard.n, "index": np.arange(shard.n, dtype=np.int32), **columns}
     schema = kind.schema
+    given = {name: [None] * shard.n for name in schema.names if name.startswith(store.SCORE)} | given
     arrays = {name: pa.array(given[name], schema.field(name).type) for name in schema.names}
     if any(len(array) != shard.n for array in arrays.values()):
         raise HarnessError(f"store: {path} is not as long as the pool's {shard.n} responses: delete it")

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from harness.errors import HarnessError
-from harness.pools.record import PoolRecord, Say, grouped
+from harness.pools.record import PoolRecord, Say, grouped, is_number
 from harness.system import extras
 from harness.system.expansion import RATIO, most_expanded
 from harness.system.json_lines import beginning
@@ -29,6 +29,7 @@ class InspectLog:
     """Logs of inspect_ai (.eval, .json); the epochs of a sample are its responses. Needs `pip install inspect_ai`."""
 
     name, holds = "inspect_ai", "inspect_ai logs"
+    scores = True
 
     def fits(self, path: Path) -> bool:
         """Return whether a file begins as logs do: as a zip archive, or as JSON with keys `version` and `status`."""
@@ -41,7 +42,7 @@ class InspectLog:
         `say` gets a line on what is not taken.
         """
         log = _log(path)
-        say("pool: read as an inspect_ai log; its scores are not taken as verdicts")
+        say("pool: read as an inspect_ai log; its scores are not taken as verdicts (numbers are taken as scores)")
         return records_of(log.samples or [], say)
 
 
@@ -91,4 +92,11 @@ def _record(sample: Any) -> tuple[Hashable, PoolRecord]:
         responses=[choice.message.text for choice in sample.output.choices],
         reference=sample.target,
         more_prompts=[prompt],
+        scores=_scores(sample),
     )
+
+
+def _scores(sample: Any) -> dict[str, list[float | None]]:
+    """The scorers' numbers, by scorer; not their letters and words, nor what is of several choices together."""
+    given = (getattr(sample, "scores", None) or {}) if len(sample.output.choices) == 1 else {}
+    return {name: [score.value] for name, score in given.items() if is_number(score.value)}

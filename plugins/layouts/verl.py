@@ -6,7 +6,7 @@ from collections.abc import Hashable, Iterator, Mapping
 from typing import Any
 
 from harness import HarnessError
-from harness.pools.record import PoolRecord, grouped, text_in
+from harness.pools.record import PoolRecord, grouped, is_number, text_in
 from harness.system.json_lines import Line
 
 
@@ -17,7 +17,8 @@ class Verl:
     """
 
     name, keys = "verl", "input, output, score"
-    remark = "; its scores are rewards: not taken as verdicts"
+    remark = "; its scores are rewards: taken as scores, not as verdicts"
+    scores = True
 
     def fits(self, value: Mapping[str, Any]) -> bool:
         """Return whether a line has the keys `input`, `output` and `score`."""
@@ -42,4 +43,10 @@ def _generations(lines: Iterator[Line]) -> Iterator[tuple[Hashable, PoolRecord]]
                 "give the file of one step"
             )
         prompt, output = text_in(line.value, "input", line.where), text_in(line.value, "output", line.where)
-        yield prompt, PoolRecord(f"line-{line.number}", [output], prompt, reference=line.value.get("gts"))
+        score = line.value["score"] if is_number(line.value["score"]) else None
+        yield (
+            prompt,
+            PoolRecord(
+                f"line-{line.number}", [output], prompt, reference=line.value.get("gts"), scores={"score": [score]}
+            ),
+        )

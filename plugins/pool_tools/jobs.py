@@ -15,7 +15,7 @@ from harness.errors import HarnessError
 from harness.plugin_system.registry import load_registry
 from harness.pools.reading import read_pool
 from harness.pools.registered_layouts import Layouts
-from harness.records import Problem, Responses
+from harness.records import Floats, Problem, Responses
 from harness.results import verdict_quality
 from harness.running import importing, pipeline
 from harness.running.config import RunConfig
@@ -180,10 +180,16 @@ def export(key: str, out: Path, root: Path) -> str:
             line |= {"logprobs": responses.logprobs.tolist(), "logprob_kind": _logprob_kind(folder)}
         if "length" in responses.finish:  # without it every response counts as complete, and is graded so
             line["finish"] = list(responses.finish)
+        if responses.scores:
+            line["scores"] = {name: _or_null(values) for name, values in responses.scores.items()}
         correct = _correct_in(graded, path)
         lines.append(json.dumps(line | ({"correct": correct} if correct else {}), ensure_ascii=False))
     write_atomically(out, ("\n".join(lines) + "\n").encode())
     return f"{out}: {len(files)} problems" + (", with verdicts" if graded else "")
+
+
+def _or_null(values: Floats) -> list[float | None]:
+    return [None if np.isnan(value) else float(value) for value in values]
 
 
 def _logprob_kind(folder: Path) -> str:
@@ -200,7 +206,9 @@ def _correct_in(graded: Path | None, shard: Path) -> list[bool] | None:
 
 def _summary(pools: Iterable[tuple[Responses, Sequence[bool] | None]]) -> dict[str, Any]:
     sizes, distinct, lengths, cut, solved, right, graded = [], 0, 0.0, 0, 0, 0, 0
+    scores: dict[str, None] = {}
     for responses, correct in pools:
+        scores |= dict.fromkeys(responses.scores)
         sizes.append(len(responses))
         distinct += len(set(responses.texts))
         lengths += float(np.sum(responses.lengths))
@@ -222,4 +230,5 @@ def _summary(pools: Iterable[tuple[Responses, Sequence[bool] | None]]) -> dict[s
         "graded": graded,
         "solvable": solved if graded else None,
         "pass_at_1": right / graded if graded else None,
+        **({"scores": list(scores)} if scores else {}),
     }

@@ -35,7 +35,8 @@ def summary(value: Mapping[str, Any]) -> None:
     """Print the entries of a summary, one line each."""
     rows = []
     for key, entry in value.items():
-        shown = f"{entry:.4g}" if isinstance(entry, float) else "-" if entry is None else str(entry)
+        listed = ", ".join(map(str, entry)) if isinstance(entry, list) else str(entry)
+        shown = f"{entry:.4g}" if isinstance(entry, float) else "-" if entry is None else listed
         rows.append([key.replace("_", " "), shown])
     table, _ = word_table([Heading(""), Heading("", prose=True)], rows, console().width)
     table.show_header = False

@@ -8,7 +8,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -32,6 +32,8 @@ OTHER, NONE = CLUSTERS, CLUSTERS + 1
 GRID = 1000
 BYTES = 2_600_000
 STORED = "the stored picks, up to the first correct one"
+
+Columns: TypeAlias = tuple[str | None, str | None]
 
 
 def sampled(
@@ -106,28 +108,29 @@ class Browser:
             "answers": labels,
             "coloured_by": by,
             "map": flat(vectors) | {"of": embedder},
-            "picks": [
-                self.picks(cell, stored, pools[key_of(cell.content, "embedding")], vectors, again)
-                for cell in self.cells
-            ],
+            "picks": [self.picks(cell, stored, pools[_columns(cell.content)], vectors, again) for cell in self.cells],
         }
 
-    def _pools(self, stored: StoredProblem, n: int) -> dict[str | None, Pool]:
-        """The problem's pool with the vectors of each embedding that a cell reads, by its key."""
-        contents = {key_of(cell.content, "embedding"): cell.content for cell in self.cells}
+    def _pools(self, stored: StoredProblem, n: int) -> dict[Columns, Pool]:
+        """The problem's pool with the vectors and the scores that each cell's selector reads, by their keys."""
+        contents = {_columns(cell.content): cell.content for cell in self.cells}
+        responses = stored.responses(self.cells[0].content)
         (first, content), *others = contents.items()
-        pool = stored.pool(content, n)
-        return {first: pool} | {
-            key: replace(pool, embeddings=centred(stored.vectors(content, n))) for key, content in others
-        }
+        pool = stored.pool(content, n, responses)
 
-    def _map_vectors(self, stored: StoredProblem, pools: Mapping[str | None, Pool]) -> tuple[Floats, str]:
+        def with_columns(content: Mapping[str, Any]) -> Pool:
+            scores = stored.scores(content, n, responses)
+            return replace(pool, embeddings=centred(stored.vectors(content, n)), scores=scores)
+
+        return {first: pool} | {columns: with_columns(content) for columns, content in others}
+
+    def _map_vectors(self, stored: StoredProblem, pools: Mapping[Columns, Pool]) -> tuple[Floats, str]:
         """The map's vectors, centred, and their embedder: the one most cells use, or TF-IDF if no cell uses vectors."""
         keys = Counter(key for cell in self.cells if (key := key_of(cell.content, "embedding")))
         if keys:
             most = max(keys, key=lambda key: keys[key])
             content = next(cell.content for cell in self.cells if key_of(cell.content, "embedding") == most)
-            return pools[most].embeddings, str(content["labels"]["embedder"])
+            return pools[_columns(content)].embeddings, str(content["labels"]["embedder"])
         tfidf = build(self.rankers.registry, "embedder", "tfidf")
         texts = next(iter(pools.values())).texts
         return centred(project(embedded(tfidf, "tfidf", stored.problem, texts), 512, 0)), "tfidf"
@@ -144,6 +147,11 @@ class Browser:
         vectors = pool.embeddings if pool.embeddings.shape[1] else fallback
         novelty = self.rankers.novelty(cell, order, vectors)
         return {"order": order, "note": note, "ranks": cell.by_id[stored.problem.id]["ranks"], **novelty}
+
+
+def _columns(cell: Mapping[str, Any]) -> Columns:
+    """The keys of the vectors and of a scorer's scores that the cell's selector reads; None: of none."""
+    return key_of(cell, "embedding"), key_of(cell, "score")
 
 
 def clusters(pool: Pool) -> tuple[list[list[Any]], list[int], str]:

@@ -5,9 +5,12 @@ let cursor = null;
 
 function showCurves() {
   const looks = new Map(data.selectors.map((selector) => [selector.name, drawnAs(selector.look)]));
+  const answers = data.curves.filter((curve) => curve.kind === "answer");
+  answers.forEach((curve, place) => { curve.looks = ANSWER_LOOKS[place % ANSWER_LOOKS.length]; });
+  byId("answers-note").hidden = !answers.length;
   data.curves.forEach((curve, place) => {
-    curve.looks = { random: RANDOM_LOOK, oracle: ORACLE_LOOK }[curve.kind] || looks.get(curve.name);
-    if (place < 8) shown.add(curve);
+    curve.looks ||= { random: RANDOM_LOOK, oracle: ORACLE_LOOK }[curve.kind] || looks.get(curve.name);
+    if (place < 8 + answers.length) shown.add(curve);
     const button = el("button", { type: "button", "aria-pressed": String(shown.has(curve)) }, swatch(curve.looks), curve.name);
     button.addEventListener("click", () => {
       if (!shown.delete(curve)) shown.add(curve);

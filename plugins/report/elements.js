@@ -8,6 +8,9 @@ const WIDTH = 2.2;  // of a curve
 // How a selector is drawn: the same as in the plots of `harness plot`.
 const drawnAs = ({ colour, marker, dash }) => ({ style: `s${colour}`, mark: marker, dash: dash.length ? dash.map((part) => part * WIDTH).join(" ") : null });
 const RANDOM_LOOK = { style: "random", dash: "11 3.3", mark: null }, ORACLE_LOOK = { style: "oracle", dash: "2.2 2.2", mark: null };
+// avg@k, maj@k, and best of k by each score, in turn.
+const ANSWER_LOOKS = [["11 2.2 2.2 2.2", null], ["5.5 2.2", "small"], ["17 3.3 2.2 3.3", null], ["17 3.3", "small"]]
+  .map(([dash, mark]) => ({ style: "oracle", dash, mark }));
 const byId = (id) => document.getElementById(id);
 
 function fill(node, attributes, children) {

@@ -1,5 +1,7 @@
 """Make a report's table and its pass@k curves: every selector, random selection and the oracle, with bands.
 
+Beside them are the curves of what one answer chosen from k random responses is worth: avg@k, maj@k and best-of-k.
+
 The table's rows are those of the leaderboard. q controls the false discovery rate over the selectors on the page.
 Random's band shows how much another sample of problems would change the curve.
 """
@@ -10,6 +12,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from harness.records import Floats
+from harness.results import one_answer
 from harness.results.cells import outcomes as outcomes_of
 from harness.results.rows import REFERENCES, Reference, Row, with_q
 from harness.scoring.budget_curves import band, budgets, oracle_shares, random_shares, selected_shares
@@ -69,8 +72,8 @@ def _measured(cell: Cell, row: Row, ks: Sequence[str]) -> dict[str, Any]:
 def curves(cells: Sequence[Cell]) -> list[dict[str, Any]]:
     """Return a dict for each curve, random and the oracle first: name, kind, budgets `k`, and `mean`, `low` and `high`.
 
-    The last three have a value per budget. `low` and `high`, the band's ends, are None for the oracle, and if there is
-    only one problem.
+    The last three have a value per budget. `low` and `high`, the band's ends, are None for the oracle and for the kind
+    "answer" (avg@k, maj@k, best-of-k), and if there is only one problem.
     """
     first, seed = outcomes_of(cells[0].content), _seed(cells[0])
     ks = budgets(int(first.n.min()))
@@ -78,6 +81,9 @@ def curves(cells: Sequence[Cell]) -> list[dict[str, Any]]:
         _curve("random", "random", ks, random_shares(first, ks), seed),
         _curve("oracle", "oracle", ks, oracle_shares(first, ks), None),
     ]
+    answer = one_answer.of_cells(cell.problems for cell in cells)
+    if answer:
+        rows += [_curve(name, "answer", answer.ks, shares, None) for name, shares in answer.curves().items()]
     for cell in cells:
         rows.append(_curve(cell.name, cell.kind, *selected_shares(outcomes_of(cell.content), ks), _seed(cell)))
     return rows

@@ -41,7 +41,8 @@ function showTable() {
     "samples-to-correct: mean rank of the first correct response (n + 1 where there is none). improvement: random's mean / " +
     "the selector's, with 95 % interval over problems; above 1 = fewer verifier calls. win/tie/loss: chance of a lower, " +
     "equal, higher rank than a random order has. oracle, anti-oracle: who knows the verdicts and takes a correct response " +
-    `first, or last.${WORTH[data.about.trust] || ""}${absent()}`;
+    `first, or last.${WORTH[data.about.trust] || ""}${absent()}` +
+    data.about.one_answer.map((line) => ` ${line[0].toUpperCase()}${line.slice(1)}.`).join("");
   byId("more").addEventListener("click", () => showMore(byId("more").getAttribute("aria-expanded") === "false"));
   byId("results-csv").addEventListener("click", () => saveCsv("report-results.csv", resultLines()));
   cue(byId("table").parentElement);

@@ -83,7 +83,7 @@ def _add_cell(needs: Needs, path: Path) -> None:
     cell = cells.read(path)
     labels, pool = (str(cell["labels"]["task"]), str(cell["labels"]["model"])), str(key_of(cell, "pool"))
     needs.records[path] = needs.pools[pool] = labels
-    for kind in ("pool", "embedding", "verdict", "ranking"):
+    for kind in ("pool", "embedding", "score", "verdict", "ranking"):
         if key := key_of(cell, kind):
             needs.keys.add((kind, key))
     needs.gradings.add(_grading({"pool": pool, **cell["inputs"]["verdict"]}))

@@ -16,3 +16,4 @@ VARIANTS += ["facility-location:similarity=rbf", "facility-location:similarity=e
 VARIANTS += ["answer-round-robin:order=random,unanswered=cluster", "dedup:by=answer", "ngram-coverage:weights=idf"]
 VARIANTS += ["ngram-coverage:unit=character,ngrams=3", "outcome-ucb:bonus=batch,value=none", "logprob:per=token"]
 VARIANTS += ["mmr:alpha=0.1,quality=logprob", "k-dpp:kernel=linear", "repexp:lam=0.01", "unlikely:per=token"]
+VARIANTS += ["score:by=mean-logprob", "score-dpp:by=logprob,theta=0.1", "majority:turns=true,weight=score,by=logprob"]

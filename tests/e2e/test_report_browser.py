@@ -35,8 +35,15 @@ def order_shown(page, data):
 def test_the_page_draws_all_its_parts_without_an_error(page, data):
     assert page.title().startswith("colours")
     assert page.locator("tbody").last.locator("th").all_inner_texts() == [s["name"] for s in data["selectors"]]
-    counts = {"tbody tr": 3 + 4, "#curves .curve": 2 + 4, "#curves .band": 1 + 4, "#problems li": 6, ".map .pt": 2 * 16}
+    counts = {
+        "tbody tr": 3 + 4,
+        "#curves .curve": 2 + 3 + 4,
+        "#curves .band": 1 + 4,
+        "#problems li": 6,
+        ".map .pt": 2 * 16,
+    }
     assert {what: page.locator(what).count() for what in counts} == counts
+    assert page.locator("#answers-note").is_visible()
 
 
 def extra(page):
@@ -187,14 +194,14 @@ def test_the_curves_are_read_by_keyboard_and_switched_off_and_on(page, data):
         assert (button.get_attribute("aria-pressed"), page.locator("#curves .curve").count()) == (pressed, count)
 
 
-def test_of_many_curves_eight_are_shown_and_the_others_are_there_to_be_switched_on(chromium, tmp_path):
+def test_of_many_curves_eleven_are_shown_and_the_others_are_there_to_be_switched_on(chromium, tmp_path):
     selectors = tuple(f"shuffle:offset={place}" for place in range(9))
     with opened(chromium, made(tmp_path, task="colours", engine="toy", selectors=selectors)) as page:
         off = page.locator("#legend button[aria-pressed=false]")
-        assert (page.locator("#legend button").count(), off.count()) == (11, 3)
-        assert page.locator("#curves .curve").count() == 8
+        assert (page.locator("#legend button").count(), off.count()) == (14, 3)
+        assert page.locator("#curves .curve").count() == 11
         off.first.click()
-        assert page.locator("#curves .curve").count() == 9
+        assert page.locator("#curves .curve").count() == 12
         styles = page.locator("#curves g[class^=s]").evaluate_all("groups => groups.map(g => g.className.baseVal)")
         assert len(set(styles)) == 1  # variants of one selector have its colour
         dashes = page.locator("#curves g[class^=s] .curve").evaluate_all(

@@ -260,6 +260,14 @@ class Undeclared(SoundOnVectors):
     needs = ()
 
 
+@broken("selector", "needs-what-it-says")
+class UndeclaredScore(Sound):
+    """Reads a score and does not say so."""
+
+    def rank(self, pool, rng):
+        yield from np.argsort(-pool.scores["score"], kind="stable").tolist()
+
+
 @broken("selector", "reads-what-it-says")
 class Misread(Sound):
     """Reads answers and does not say so."""

@@ -13,9 +13,10 @@ from harness import Pool
 from harness.testing.selector_checks import orders
 
 
-def pool_of(texts=None, answers=None, lengths=None, logprobs=None, embeddings=None) -> Pool:
+def pool_of(texts=None, answers=None, lengths=None, logprobs=None, embeddings=None, scores=None) -> Pool:
     """A pool with these columns; the others are the same for every response."""
-    given = next(column for column in (texts, answers, lengths, logprobs, embeddings) if column is not None)
+    columns = (texts, answers, lengths, logprobs, embeddings, *(scores or {}).values())
+    given = next(column for column in columns if column is not None)
     n = len(given)
     return Pool(
         texts=["x"] * n if texts is None else texts,
@@ -23,6 +24,7 @@ def pool_of(texts=None, answers=None, lengths=None, logprobs=None, embeddings=No
         logprobs=np.zeros(n) if logprobs is None else np.asarray(logprobs, np.float64),
         lengths=np.ones(n, np.int64) if lengths is None else np.asarray(lengths, np.int64),
         answers=[None] * n if answers is None else answers,
+        scores=scores or {},
     )
 
 

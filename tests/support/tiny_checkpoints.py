@@ -10,6 +10,8 @@ import torch
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, processors, trainers
 from transformers import (
     AutoModelForCausalLM,
+    AutoModelForSequenceClassification,
+    BertConfig,
     GenerationConfig,
     GPT2Config,
     LlamaConfig,
@@ -83,6 +85,19 @@ def save_checkpoint(folder: Path, kind: str, template: str | None = TEMPLATE, en
         eos_token_id=[1, 2], do_sample=True, top_k=5, temperature=0.1, repetition_penalty=3.0, max_length=20
     )
     model.save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
+    return folder
+
+
+def save_reward_model(folder: Path, kind: str = "llama", *, labels: int = 1, padding: int | None = None) -> Path:
+    """A random reward model; "bert" reads pairs and has no chat template."""
+    tokenizer = small_tokenizer(None if kind == "bert" else TEMPLATE)
+    small = {name: value for name, value in SMALL.items() if kind != "bert" or name != "num_key_value_heads"}
+    config = (BertConfig if kind == "bert" else LlamaConfig)(**small, num_labels=labels)
+    config.vocab_size, config.pad_token_id = len(tokenizer), padding
+    with torch.random.fork_rng():
+        torch.manual_seed(2)
+        AutoModelForSequenceClassification.from_config(config).save_pretrained(folder)
     tokenizer.save_pretrained(folder)
     return folder
 

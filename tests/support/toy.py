@@ -178,6 +178,17 @@ class Shuffle:
         yield from rng.permutation(len(pool))
 
 
+class Vowels:
+    """Scores a response by its vowels, unknown if it has none; `scored` holds the problems."""
+
+    scored: ClassVar[list[str]] = []
+
+    def score(self, problem, prompt, texts):
+        assert prompt[-1]["content"] == problem.prompt
+        self.scored.append(problem.id)
+        return [sum(map(text.count, "aeiou")) or np.nan for text in texts]
+
+
 class Spread:
     """Farthest vector first."""
 
@@ -258,6 +269,11 @@ def register_engines(register):
 @hookimpl
 def register_embedders(register):
     register("letters", Letters)
+
+
+@hookimpl
+def register_scorers(register):
+    register("vowels", Vowels)
 
 
 @hookimpl

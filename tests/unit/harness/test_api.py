@@ -102,7 +102,7 @@ FAULTS = [
     ((H, 3), {}, "a selector is a spec such as 'repexp:lam=0.1', or an object with rank(pool, rng), got 3"),
     ((H,), {"embedder": "tfidf"}, "select: give embeddings or embedder, not both"),
     ((H, "dedup"), {"k": 1}, "selector 'dedup' reads texts: give pool beside embeddings"),
-    ((TEXTS,), {"k": 1, "model": "tiny24"}, "select: task and model go with a pool file"),
+    ((TEXTS,), {"k": 1, "model": "tiny24"}, "select: task, model and scorer go with a pool file"),
     (
         (TEXTS,),
         {"k": 1, "embedder": "hidden-mean"},

@@ -32,12 +32,14 @@ FIXED_VECTORS = of(
     *("repexp:first=max", "repexp:first=max,device=cpu", "kcenter:first=max", "dpp-map:first=max", "mmr"),
     *("dpp-map:kernel=cosine,first=max", "mmr:alpha=0.1,quality=logprob", "facility-location"),
     *("facility-location:similarity=rbf", "facility-location:similarity=euclidean"),
+    *("score-mmr:by=logprob", "score-dpp:by=mean-logprob"),
 )
 RANDOM_FIRST = of("repexp", "kcenter", "dpp-map", "dpp-map:kernel=cosine")
 RANDOM_VECTORS = RANDOM_FIRST | of("kmeans-pp", "rnd:width=8,steps=2")
 RANDOM_TEXTS = of(
     *("uniform", "dedup", "dedup:by=answer", "answer-round-robin", "outcome-ucb", "outcome-ucb:bonus=batch"),
     *("answer-round-robin:order=random,unanswered=cluster", "outcome-ucb:bonus=batch,value=none,unanswered=cluster"),
+    *("majority", "majority:turns=true,weight=mean-logprob,by=logprob,unanswered=cluster", "score:by=logprob"),
 )
 FIXED_TEXTS = of(
     *("logprob", "logprob:per=token", "unlikely", "unlikely:per=token", "length", "length:first=long", "in-order"),

@@ -5,6 +5,7 @@ import json
 import re
 from itertools import pairwise
 
+import numpy as np
 import pytest
 from corpora.pool_faults import CODET, EVALPLUS, NO_POOLS, OWN, OWN_LINES
 from support.paths import ROOT
@@ -13,7 +14,7 @@ from support.refusals import refusal_of, wrongly_refused
 
 from harness import HarnessError
 from harness.pools.given import pool_digest
-from harness.pools.reading import count_problems, pool_files, read_pool
+from harness.pools.reading import count_problems, pool_files, read_pool, takes_scores
 from harness.pools.record import PoolRecord
 
 
@@ -95,6 +96,23 @@ def test_a_line_may_have_a_column_for_each_thing_known_of_its_responses(written)
     responses = full.as_responses()
     assert (list(responses.finish), responses.lengths.tolist()) == (["stop", "length"], [1, 1])
     assert list(bare.as_responses().finish) == ["stop"] * 3
+
+
+def test_scores_are_a_list_or_lists_by_name_and_null_where_unknown(written):
+    line = {"problem_id": "a", "responses": ["x", "y"]}
+    for given, expected in (
+        ([0.5, None], {"score": [0.5, None]}),
+        ({"rm": [1, 2], "judge": [None, -3]}, {"rm": [1, 2], "judge": [None, -3]}),
+        (None, {}),
+    ):
+        path = written([line | {"scores": given}])
+        [record] = read_pool(path)
+        assert record.scores == expected
+        assert takes_scores(path, LAYOUTS) == bool(expected)
+        read = record.as_responses().scores
+        wanted = {name: np.array(column, np.float64) for name, column in expected.items()}
+        assert read.keys() == wanted.keys()
+        assert all(np.array_equal(read[name], wanted[name], equal_nan=True) for name in wanted)
 
 
 def test_a_malformed_line_is_refused_with_its_place_and_fault(written):

@@ -3,6 +3,7 @@
 import dataclasses
 import json
 
+import numpy as np
 import pytest
 from support.refusals import refusal_of
 from support.works import keep_pool, keep_verdicts, verdicts_of, work_in
@@ -10,6 +11,7 @@ from support.works import keep_pool, keep_verdicts, verdicts_of, work_in
 from harness.running.score import _by_route, _conditions, _entry
 from harness.store import shards
 from harness.store.json_files import write_record
+from harness.store.stage import Store
 
 
 @pytest.fixture
@@ -33,10 +35,30 @@ def test_a_ranker_has_ranks_and_orders(work, problem):
     assert _entry(work, problem, None) == {
         **{"id": "a \ufffd", "n": 4, "c": 2, "errors": 1, "disputed": None, "routes": {"-": 2}},
         **{"ranks": [1, 3], "orders": [[1], [0, 2, 3]]},
+        **{"best_of_k": {"mean-logprob": {"1": 0.5, "2": 0.333333, "4": 0.0}}},
     }
     assert "chance" not in _entry(work, problem, work.audits)
     write_record(work.audits.path(problem), {"correct": 1, "gradings": 9, "said": [None] * 4})
     assert _entry(work, problem, work.audits)["chance"] == [1, 9]
+
+
+def test_maj_at_k_and_best_of_k_are_of_the_pool_s_answers_and_scores(work):
+    scores = {"reward": np.array([0.0, 3, 2, 1]), "judge": np.full(4, np.nan)}
+    [problem] = keep_pool(work, {"a": ["r0", "r1", "r2", "r3"]}, scores=scores, lengths=np.array([1, 1, 9, 9]))
+    keep_verdicts(work, problem, "wcce", ["x", "y", "y", None])
+    keep_ranking(work, problem, [[1], [1]])
+    entry = _entry(work, problem, None)
+    assert entry["maj_at_k"] == {"1": 0.5, "2": 0.666667, "4": 1.0}
+    assert entry["best_of_k"] == {
+        "mean-logprob": {"1": 0.5, "2": 0.333333, "4": 0.0},  # per token the order is 0, 2, 3, 1
+        "reward": {"1": 0.5, "2": 0.833333, "4": 1.0},
+    }
+    stage = Store(work.pool.folder.parents[1]).stage("score", {"scorer": {"name": "rm"}}, ".parquet")
+    shards.write_scores(stage.path(problem), {"rm": np.array([0.0, 1, 0, 0])})
+    assert _entry(dataclasses.replace(work, scores=stage), problem, None)["best_of_k"]["rm"]["4"] == 1.0
+    keep_ranking(work, problem, [[1], [1]], n=2)
+    two = _entry(dataclasses.replace(work, n=2), problem, None)
+    assert (two["maj_at_k"], two["best_of_k"]["reward"]) == ({"1": 0.5, "2": 0.5}, {"1": 0.5, "2": 1.0})
 
 
 def test_only_the_first_responses_of_a_run_count(work, problem):

@@ -50,6 +50,19 @@ def test_responses_come_back_with_what_they_belong_to(path):
     assert (read.token_ids, read.missing, shards.read_missing(path)) == (None, {}, {})
 
 
+def test_scores_come_back_by_name_and_a_shard_without_them_has_no_such_column(path):
+    scores = {"rm": np.array([1.5, np.nan]), "a judge": np.array([0.0, -2.0])}
+    shards.write_responses(path, PROBLEM, responses_of(["red", "blue"], scores=scores))
+    for read in (shards.read_scores(path), shards.read_responses(path).scores):
+        assert list(read) == ["rm", "a judge"]
+        np.testing.assert_array_equal(read["rm"], scores["rm"])
+        np.testing.assert_array_equal(read["a judge"], scores["a judge"])
+    assert [len(column) for column in shards.read_responses(path).first(1).scores.values()] == [1, 1]
+    shards.write_responses(path, PROBLEM, responses_of(["red", "blue"]))
+    assert shards.read_scores(path) == shards.read_responses(path).scores == {}
+    assert table_in(path).column_names == shards.RESPONSES.names
+
+
 def test_vectors_come_back_as_float32_in_rows(path):
     path = path.with_suffix(".safetensors")
     shards.write_vectors(path, np.arange(6.0).reshape(3, 2).T)

@@ -43,9 +43,9 @@ def test_what_is_no_manifest_of_a_pool_is_refused_and_a_newer_schema_asks_for_an
     nan = b'{"format": "diversity-harness pool", "schema": 1, "key": NaN}'
     for content in (nan, whole.replace(b'"n": 16', b'"n": 17')):
         assert refusal_of(parse, content).endswith("is damaged: its content does not have its hash")
-    newer = changed_manifest(whole, lambda value: value.update(schema=2, harness="9.9", stages="unknown here"))
+    newer = changed_manifest(whole, lambda value: value.update(schema=3, harness="9.9", stages="unknown here"))
     assert refusal_of(parse, newer) == (
-        "written by a newer harness (9.9, schema 2; this one reads 1): upgrade diversity-harness"
+        "written by a newer harness (9.9, schema 3; this one reads 2): upgrade diversity-harness"
     )
 
 
@@ -68,6 +68,7 @@ def test_a_manifest_made_by_hand_is_refused(whole):
         (("stages",), stages[1:], "one pool is wanted"),
         (("stages",), stages[::-1], "one pool is wanted, and first"),
         (("stages",), [*stages, stages[1]], "there twice"),
+        *((("scores",), scores, "malformed: scores") for scores in ("rm", [""], [3], ["rm", "rm"])),
     ]
     cases = [(with_value(place, value), words) for place, value, words in [*MANIFEST_VALUES, *lists]]
     assert not wrongly_refused(cases, parse)

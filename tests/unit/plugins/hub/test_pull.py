@@ -1,5 +1,6 @@
 """`harness pool pull`: the same bytes come into the store; what is wrong with a repository is refused in one line."""
 
+import json
 import platform
 import signal
 import subprocess
@@ -39,6 +40,24 @@ def test_a_pool_comes_back_as_the_same_bytes_and_a_run_samples_nothing(push, pul
     assert run.rows == toy("--selector", "spread").rows
     for stage in ("pool", "verdicts"):
         assert f"{stage}: reused for 6 of 6 problems" in run.err
+
+
+def test_scores_come_back_as_the_same_bytes_also_where_problems_have_different_ones(
+    harness, hub, pull, push, written, tmp_path, other
+):
+    lines = [{"problem_id": name, "responses": ["x", "y"]} for name in "abc"]
+    lines[0]["scores"], lines[1]["scores"] = {"rm": [0.25, None]}, {"rm": [1, 2], "judge": [None, None]}
+    key = harness("pool", "import", written(lines), "--store", tmp_path / "runs", "--json").rows["pool"]
+    for prompts in ((), ("--prompts", "mit")):
+        pushed = push(*prompts, key=key)
+        assert pushed.code == 0, pushed.err
+        assert json.loads(hub.repositories[REPO].files["manifest.json"])["scores"] == ["rm", "judge"]
+        root = other / "with" if prompts else other
+        assert pull(root=root).code == 0
+    assert of_kind(other / "with", "pool") == {
+        name: content for name, content in of_kind(tmp_path / "runs", f"pool/{key}").items() if "index" not in name
+    }
+    assert "`score:rm`, `score:judge`, numbers of reward models" in hub.repositories[REPO].files["README.md"].decode()
 
 
 def test_a_pool_without_problem_texts_is_used_and_its_export_joins_by_ids(

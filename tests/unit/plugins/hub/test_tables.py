@@ -95,3 +95,13 @@ def test_a_table_that_no_pool_gives_is_refused(read, stage, pushed):
     unknown = changed("responses", lambda table: with_value(table, "logprob", 0, math.nan))
     assert len(read(*unknown)) == 6  # NaN: not known
     assert "no table of a pool" in refusal_of(read, "responses", b"PAR1" + bytes(500) + b"PAR1")
+
+
+def test_a_score_is_a_number_or_unknown():
+    columns = {"text": ["x", "y"], "finish": ["stop"] * 2, "length": [1, 1], "logprob": [0.0, 0.0]}
+    columns |= {"token_ids": pa.nulls(2, pa.list_(pa.int32())), "score:rm": [None, 2.0], "score:b": [None, None]}
+    read = tables.responses_of(pa.table(columns)).scores
+    assert {name: values.tolist()[1:] for name, values in read.items()} == {"rm": [2.0]}
+    assert math.isnan(read["rm"][0])
+    faulty = pa.table(columns | {"score:rm": [1.0, float("inf")]})
+    assert refusal_of(tables.responses_of, faulty) == "a score 'rm' is inf"

@@ -71,7 +71,10 @@ def test_a_dump_of_verl_is_grouped_by_input_and_its_scores_are_no_verdicts(writt
     assert responses_in(path) == {"line-1": ["say red", "say blue", ""], "line-2": ["a"]}
     record = next(read_pool(path))
     assert (record.prompt, record.correct, record.reference) == (verl_line(0, "")["input"], None, "red")
-    assert notes_on(path) == ["pool: read as verl samples; its scores are rewards: not taken as verdicts"]
+    assert record.scores == {"score": [1.0, 0.0, 1.0]}
+    [record] = read_pool(written([verl_line(0, "a"), verl_line(0, "b", score={"acc": 1}), verl_line(0, "c", score=2)]))
+    assert record.scores == {"score": [1.0, None, 2]}
+    assert notes_on(path) == ["pool: read as verl samples; its scores are rewards: taken as scores, not as verdicts"]
 
 
 def test_two_steps_of_a_run_of_verl_are_two_models_and_no_pool(written, tmp_path):

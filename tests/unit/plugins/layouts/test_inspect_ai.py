@@ -44,6 +44,16 @@ def test_the_epochs_of_a_sample_are_its_responses_in_their_order():
     assert len(notes) == 1
 
 
+def test_the_numbers_of_a_scorer_are_scores_and_its_letters_are_not():
+    values = [{"rm": 0.5, "match": "C"}, {"rm": True, "judge": 3}, None]
+    samples = [inspect_sample("a", epoch, f"a{epoch}") for epoch in (1, 2, 3)] + [inspect_sample("b", 1, "b1", "b2")]
+    for sample, given in zip(samples, [*values, {"rm": 1.0}], strict=True):
+        sample.scores = given and {name: SimpleNamespace(value=value) for name, value in given.items()}
+    first, second = records_of(samples, print)
+    assert first.scores == {"rm": [0.5, None, None], "judge": [None, 3, None]}
+    assert second.scores == {}  # a score of two choices together
+
+
 def zipped(name, content="{}"):
     sink = io.BytesIO()
     with zipfile.ZipFile(sink, "w", zipfile.ZIP_DEFLATED) as archive:

@@ -44,6 +44,17 @@ def test_random_selections_curve_is_the_closed_form_and_lies_in_its_band(shown):
     assert sum(high > low for low, high in zip(shuffle["low"], shuffle["high"], strict=True)) > 3
 
 
+def test_one_answer_of_k_has_curves_without_bands_and_a_line_below_the_table(shown):
+    answers = [curve for curve in shown.data["curves"] if curve["kind"] == "answer"]
+    assert [curve["name"] for curve in answers] == ["avg@k", "maj@k", "best of k by mean-logprob"]
+    row = shown.rows["shuffle"]
+    for curve, values in zip(answers[1:], (row["maj_at_k"], row["best_of_k"]["mean-logprob"]), strict=True):
+        assert curve["mean"] == pytest.approx(list(values.values()), abs=1e-4)
+        assert (curve["k"], curve["low"]) == ([1, 2, 4, 8, 16], None)
+    [line] = shown.data["about"]["one_answer"]
+    assert f"maj@4, 16: {100 * row['maj_at_k']['4']:.1f}, {100 * row['maj_at_k']['16']:.1f}" in line
+
+
 def test_a_curve_counts_no_problem_without_a_correct_response(harness, report, tmp_path):
     pool = pool_file(tmp_path / "p.jsonl", {"a": [("x", 1), ("y", 0)], "b": [("x", 0), ("y", 0)]})
     harness("run", "--pool", pool, "--selector", "uniform", "--store", tmp_path / "runs")

@@ -1,0 +1,1 @@
+"""Scorers: they give each response a number for selectors to read, and verify nothing."""

@@ -1,0 +1,61 @@
+"""By score, the highest first; and how a score is named, standardised, and ordered by."""
+
+from itertools import permutations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from support.refusals import refusal_of
+from support.selector_pools import assert_equally_often, mixed_pool, pool_of, ranked
+
+from harness_selectors.numerics.scores import scores_of, standardised
+from harness_selectors.score import Score
+
+NUMBERS = st.lists(st.one_of(st.floats(-1e300, 1e300), st.just(np.nan)), min_size=1, max_size=9)
+
+
+@given(values=NUMBERS, seed=st.integers(0, 9))
+def test_scores_fall_and_unknown_ones_are_last(values, seed):
+    ordered = np.array(values)[ranked(Score(), pool_of(scores={"rm": values}), seed)]
+    np.testing.assert_array_equal(ordered, -np.sort(-np.array(values)))  # NaN sorts last
+
+
+def test_equal_scores_and_unknown_ones_come_in_random_order():
+    pool = pool_of(scores={"rm": [1, 2, 2, np.nan, np.nan]})
+    orders = [(*high, 0, *unknown) for high in permutations((1, 2)) for unknown in permutations((3, 4))]
+    assert_equally_often(Score(), pool, orders, 1000)
+
+
+def test_a_score_is_taken_by_its_name_and_the_only_one_without():
+    pool = pool_of(scores={"rm": [1, 2, 3], "judge": [3, 1, 2]}, lengths=[1, 2, 0], logprobs=[-3.0, -4.0, -8.0])
+    orders = [ranked(Score(by=name), pool) for name in ("rm", "judge", "logprob", "mean-logprob")]
+    assert orders == [[2, 1, 0], [0, 2, 1], [0, 1, 2], [1, 0, 2]]
+    rng = np.random.default_rng(0)
+    lines = [refusal_of(Score(by=name).rank, pool, rng) for name in (None, "rn")]
+    assert lines == [
+        "score: the pool has several scores: say by=NAME, one of rm, judge",
+        "score: the pool has no score 'rn'; it has rm, judge",
+    ]
+    assert "score: the pool has no scores: give them in the pool file" in refusal_of(Score().rank, mixed_pool(3), rng)
+
+
+def test_what_it_reads_is_the_column_that_its_score_is_in():
+    assert [Score(by=name).needs for name in (None, "rm", "logprob", "mean-logprob")] == [
+        *[("scores",)] * 2,
+        *[("logprobs",)] * 2,
+    ]
+
+
+def test_standardised_scores_have_mean_0_and_deviation_1_and_an_unknown_one_is_the_lowest():
+    values = np.array([3.0, np.nan, 1.0, 7.0])
+    known = np.array([3.0, 1.0, 1.0, 7.0])
+    assert standardised(values) == pytest.approx((known - known.mean()) / known.std())
+    assert standardised(1e300 * values) == pytest.approx((known - known.mean()) / known.std())
+    for equal in ([0.1] * 7, [np.nan] * 2, [0.1, np.nan], []):
+        assert standardised(np.array(equal)).tolist() == [0] * len(equal)
+
+
+def test_a_pool_of_none_has_no_order():
+    assert ranked(Score(), pool_of(scores={"rm": []}, texts=[])) == []
+    assert len(scores_of(pool_of(scores={"rm": []}, texts=[]), None, "score")) == 0
