@@ -11,8 +11,9 @@ r"""The layouts of pool files that other tools write. They are asked in this ord
 | inspect_ai | logs (.eval, .json), see `inspect_ai` | what its own reader takes |
 | sequences | FASTA; CSV and TSV with a column `sequence`, see `sequences` | protein design tools, by hand |
 
-Of these only sequences carry verdicts. The scores of the others are left out, and a line says so: a metric is of a
+Of these only sequences carry verdicts. The scores of the others are no verdicts, and a line says so: a metric is of a
 filtered answer or of all responses together (lm-eval, lighteval), a reward (verl), or another grader's than the task's.
+verl's rewards and the numbers of inspect_ai's scorers are taken as scores.
 
 CodeT's lines are read one at a time; the responses to one problem may be spread over files of the others, whose texts
 are held in memory.

@@ -75,6 +75,25 @@ def test_the_python_of_the_guide_for_choosing_runs_as_it_stands():
 
 
 @pytest.mark.slow
+def test_the_guide_for_best_of_n_runs_as_it_stands(harness, tmp_path, monkeypatch):
+    from support.tiny_checkpoints import save_reward_model
+
+    monkeypatch.chdir(tmp_path)
+    save_reward_model(tmp_path / "my-reward-model")
+    add_scores, select = code_blocks("docs/guides/best-of-n.md", "python")
+    commands = commands_in("docs/guides/best-of-n.md")
+    assert [words[0] for words in commands] == ["run", "pool", "pool", "run", "run", "select"]
+    for words in commands:
+        if words[1] == "inspect":
+            subprocess.run([sys.executable, "-c", add_scores], check=True)
+        key = min((path.name for path in tmp_path.glob("runs/pool/*")), default="")
+        outcome = harness(*[key if word == "KEY" else word for word in words])
+        assert outcome.code == 0, f"{words}: {outcome.err}"
+    assert "scores: reused for 10 of 10 problems" in outcome.err
+    assert printed_by(f"{select}print(picks)") == "[0 1]"
+
+
+@pytest.mark.slow
 def test_the_guide_for_benchmarks_begins_with_commands_that_run(harness, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     for line in code_blocks("docs/guides/benchmark.md", "sh")[0].splitlines():

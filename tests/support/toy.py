@@ -179,13 +179,10 @@ class Shuffle:
 
 
 class Vowels:
-    """Scores a response by its vowels, unknown if it has none; `scored` holds the problems."""
-
-    scored: ClassVar[list[str]] = []
+    """Scores a response by its vowels, unknown if it has none."""
 
     def score(self, problem, prompt, texts):
         assert prompt[-1]["content"] == problem.prompt
-        self.scored.append(problem.id)
         return [sum(map(text.count, "aeiou")) or np.nan for text in texts]
 
 

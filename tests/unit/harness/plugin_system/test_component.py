@@ -74,7 +74,7 @@ def test_a_selector_has_one_of_two_methods_and_needs_columns_that_exist():
     assert (needs(ranker), needs(subset)) == (("embeddings",), ())
     assert refusal_of(require_selector, "x", 3) == "selector 'x': has neither rank(pool, rng) nor select(pool, k, rng)"
     line = refusal_of(require_selector, "x", SimpleNamespace(rank=min, needs=("logprobs", "verdicts")))
-    assert line == "selector 'x': needs ['verdicts']; it can need 'embeddings' and 'logprobs'"
+    assert line == "selector 'x': needs ['verdicts']; it can need 'embeddings', 'logprobs', 'scores'"
 
 
 def test_a_pick_that_is_no_new_index_of_the_pool_is_refused_when_it_arrives():

@@ -77,7 +77,7 @@ def test_a_worker_builds_its_models_once(given, tmp_path):
     assert all(first is other for first, other in zip(vars(built).values(), vars(second[1]).values(), strict=True))
     todo = model_work(work_in(tmp_path), engine=None, sampler=None)  # what is not needed is not built
     in_worker(lambda todo, built, group, report: given.append(built), todo, group_of([]), print)
-    assert list(vars(given[2]).values()) == [None, None, None]
+    assert list(vars(given[2]).values()) == [None] * 4
 
 
 def test_another_model_than_the_planned_one_is_refused(given, tmp_path):

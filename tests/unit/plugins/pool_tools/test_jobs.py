@@ -50,7 +50,7 @@ def test_a_summary_counts_responses_verdicts_and_what_was_cut(harness, written, 
     assert [line.get("finish") for line in read_json_lines(out)] == [["stop", "length", "stop"], None]
 
 
-def test_scores_come_into_the_store_and_out_again_and_make_another_pool(harness, written, store, tmp_path):
+def test_scores_come_into_the_store_and_out_again_and_make_another_pool(harness, written, store, tmp_path, monkeypatch):
     lines = [{"problem_id": "a", "responses": ["x", "y"]}, {"problem_id": "b", "responses": ["z", "z"]}]
     plain = harness("pool", "import", written(lines), *store, "--json").rows["pool"]
     lines[0]["scores"], lines[1]["scores"] = {"rm": [0.1, -3e300], "judge": [1, None]}, {"rm": [None, 2]}
@@ -61,6 +61,9 @@ def test_scores_come_into_the_store_and_out_again_and_make_another_pool(harness,
     assert harness("pool", "export", imported["pool"], "--out", out, *store).code == 0
     assert [line["scores"] for line in read_json_lines(out)] == [line["scores"] for line in lines]
     assert "scores rm, judge" in " ".join(harness("pool", "inspect", out).out.split())
+    # A version that read no scores may have imported the file: that pool is another one.
+    monkeypatch.setattr("harness.running.importing.takes_scores", lambda path, layouts: False)
+    assert harness("pool", "import", written(lines), *store, "--json").rows["pool"] not in (plain, imported["pool"])
 
 
 def test_an_unknown_key_and_a_pool_file_without_a_task_to_grade_it_are_refused(harness, written, store):

@@ -4,6 +4,7 @@ import shutil
 
 import numpy as np
 import pytest
+from support.paths import TOY
 from support.report_page import pool_file
 
 from harness import Pool
@@ -89,3 +90,13 @@ def test_of_many_problems_of_long_texts_a_part_is_shown_and_texts_are_cut(harnes
     assert (len(begin), length) == (250, len(texts[problem["id"]][0][0]))
     assert problem["map"]["of"] == "tfidf"  # a run without vectors has a map of its words
     assert len(set(problem["map"]["x"])) > 2
+
+
+def test_a_selector_by_score_ranks_again_with_the_scores_that_it_had_beside_one_that_reads_none(
+    harness, report, written, tmp_path
+):
+    pool = written([{"problem_id": "p", "prompt": "Say it.", "responses": ["aa", "b", "a"], "correct": [0, 1, 0]}])
+    fixed = ("--store", tmp_path / "runs", "--plugin", TOY, "--selector", "length", "--selector", "score")
+    assert harness("run", "--pool", pool, "--scorer", "vowels", *fixed).code == 0
+    [problem] = report()["problems"]
+    assert sorted((pick["order"], pick["note"]) for pick in problem["picks"]) == [([0, 2, 1], ""), ([1, 2, 0], "")]
