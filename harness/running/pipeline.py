@@ -8,7 +8,7 @@ from functools import partial
 from typing import Any
 
 from harness.contracts import KeepsModels, Report
-from harness.errors import HarnessError, Lacking
+from harness.errors import HarnessError, Lacking, LacksLibrary
 from harness.plugin_system.registry import is_own
 from harness.records import Problem
 from harness.results.rows import Row
@@ -50,8 +50,9 @@ def run(
         with progress.waiting("preparing the run"):
             plan = make_plan(config, progress)
             plan.begin()
-    except Lacking:
-        assumed.say_price(make_context(config, progress), only_long=True)
+    except Lacking as failure:
+        if not isinstance(failure, LacksLibrary):
+            assumed.say_price(make_context(config, progress), only_long=True)
         raise
     verify(plan, progress, get_pool(plan, progress))
     if config.audit:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from importlib.util import find_spec
 
-from harness.errors import Lacking
+from harness.errors import LacksLibrary
 
 # Import name -> the extra. Libraries of other distributions' plugins are not here.
 EXTRA = {
@@ -33,12 +33,12 @@ def missing(libraries: Iterable[str]) -> list[str]:
 
 
 def require(who: str, *libraries: str) -> None:
-    """Raise Lacking, one line that begins with `who`, unless all these libraries are installed."""
+    """Raise LacksLibrary, one line that begins with `who`, unless all these libraries are installed."""
     require_all({who: libraries})
 
 
 def require_all(needed: Mapping[str, Iterable[str]]) -> None:
-    """Raise Lacking, one line with all missing libraries and the pip command that installs them.
+    """Raise LacksLibrary, one line with all missing libraries and the pip command that installs them.
 
     needed  who -> the import names of the libraries that it needs
     """
@@ -46,7 +46,7 @@ def require_all(needed: Mapping[str, Iterable[str]]) -> None:
     if not any(absent.values()):
         return
     listed = "; ".join(f"{who} needs {', '.join(names)}" for who, names in absent.items() if names)
-    raise Lacking(f"{listed}: not installed: {pip_command(name for names in absent.values() for name in names)}")
+    raise LacksLibrary(f"{listed}: not installed: {pip_command(name for names in absent.values() for name in names)}")
 
 
 def pip_command(libraries: Iterable[str]) -> str:
