@@ -87,6 +87,7 @@ def select(request: SelectConfig, progress: Progress, held: Held | None = None) 
 
         candidates = select_scores.with_given(held.scores or {}, candidates)
         candidates = select_scores.with_scorer(request, selector, candidates, progress)
+    _check_scores(request.selector, selector, candidates)
     vectors = _vectors(request, context, selector, candidates, given, held)
     return [_chosen(request, context, selector, each, vectors(each)) for each in candidates]
 
@@ -113,6 +114,15 @@ def _check_logprobs(spec: str, selector: Any, candidates: Sequence[Candidates]) 
     for each in candidates if "logprobs" in needs(selector) else ():
         if np.isnan(each.responses.logprobs).any():
             raise HarnessError(f"selector {spec!r} needs log-probabilities, which the pool does not carry")
+
+
+def _check_scores(spec: str, selector: Any, candidates: Sequence[Candidates]) -> None:
+    for each in candidates if "scores" in needs(selector) else ():
+        if not each.responses.scores:
+            raise HarnessError(
+                f"selector {spec!r} reads scores, and problem {each.problem.id!r} has none: give `scores` in the pool "
+                "file, or a --scorer (docs/pools.md)"
+            )
 
 
 def _check_size(k: int, candidates: Candidates) -> None:

@@ -146,5 +146,9 @@ def _merged(kept: Responses, present: Sequence[int], arrived: Responses, new: Se
         logprobs=np.concatenate([kept.logprobs, arrived.logprobs])[order],
         token_ids=token_ids,
         states={},
-        scores={name: np.concatenate([kept.scores[name], arrived.scores[name]])[order] for name in kept.scores},
+        scores={
+            name: np.concatenate([values, arrived.scores[name]])[order]
+            for name, values in kept.scores.items()
+            if name in arrived.scores
+        },
     )

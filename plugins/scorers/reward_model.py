@@ -20,7 +20,6 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from harness import HarnessError, Message, Problem, hookimpl
-from harness.system import extras
 
 from ..models.checkpoint import TEMPLATE_DATE, Checkpoint, quiet
 from ..models.model_location import locate, one_line_errors
@@ -54,7 +53,6 @@ class RewardModel:
 
     def identity(self) -> Mapping[str, Any]:
         """Return the revision (a hub commit, or a hash of the folder's content) and dtype; loads no weights."""
-        extras.require("scorer reward-model", *self.libraries)
         return {"revision": self._checkpoint.revision, "dtype": self._checkpoint.dtype}
 
     def score(self, problem: Problem, prompt: Sequence[Message], texts: Sequence[str]) -> NDArray[np.float64]:

@@ -6,7 +6,7 @@ import re
 import numpy as np
 import pytest
 from support.paths import TOY
-from support.refusals import refusal_of
+from support.refusals import error_line, refusal_of
 
 from harness import select
 
@@ -73,6 +73,8 @@ def test_a_selection_scores_with_the_scorer_of_a_run_and_keeps_it(harness, writt
     assert [row["order"] for row in outcome.rows] == [[2, 1], [0, 3]]
     assert scored_in(outcome) == 8
     assert scored_in(scored_run("score")) == 0
+    bare = harness("select", "--pool", written(POOL), "--selector", "score-mmr", "-k", 2, *FIXED)
+    assert "selector 'score-mmr' reads scores, and problem 'p' has none: give `scores`" in error_line(bare)
     outcome = chosen("uniform")
     assert (scored_in(outcome), "reads no scores: none are made" in outcome.err) == (0, True)
 

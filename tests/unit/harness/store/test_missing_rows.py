@@ -35,6 +35,7 @@ def keep(pool, problem, rows, missing):
 def of_rows(rows, missing=None, **columns):
     numbers = np.array(rows, int)
     own = {"lengths": numbers, "logprobs": -numbers.astype(float), "token_ids": [[row] for row in rows]}
+    own["scores"] = {"rm": numbers / 2.0}
     finish = ["length" if row % 2 else "stop" for row in rows]
     return responses_of(list(map(str, rows)), **own | {"finish": finish, "missing": missing or {}} | columns)
 
@@ -63,6 +64,7 @@ def test_rows_that_arrive_later_stand_in_their_places(pool):
     assert filled.finish == ["stop", "length", "length", "stop"]
     assert filled.lengths.tolist() == [0, 1, 3, 4]
     assert filled.logprobs.tolist() == [0, -1, -3, -4]
+    assert filled.scores["rm"].tolist() == [0, 0.5, 1.5, 2]
     assert filled.token_ids == [[0], [1], [3], [4]]
     assert missing_rows.waiting(pool, PROBLEMS) == {"a": {2: "busy again"}}
     missing_rows.fill(pool, FIRST, of_rows([2], token_ids=None))
