@@ -7,8 +7,8 @@ measured. A failed cell is kept and shown with its reason, and the next run make
 
 Schema 3 counts disputed grades per problem and names the grader and the hardware plainly. Cells of schema 2, with one
 total of disputed grades, are still read. So are cells without the newer fields of a problem: `routes` (route -> number
-of correct verdicts by it; "-" for a grader with only one route) and `chance` ([correct, gradings] against the
-references of other problems).
+of correct verdicts by it; "-" for a grader with only one route), `chance` ([correct, gradings] against the
+references of other problems) and `answering` ([responses, CPU seconds] of running them for their answers).
 """
 
 from __future__ import annotations
@@ -223,6 +223,8 @@ def _check_entry(entry: Mapping[str, Any], trials: int) -> None:
     _expect("routes" not in entry or sum(entry["routes"].values()) == c, f"{where}: routes")
     correct, gradings = entry.get("chance", (0, 0))
     _expect(0 <= correct <= gradings, f"{where}: chance")
+    responses, cpu_s = entry.get("answering", (n, 0))
+    _expect(responses >= n and cpu_s >= 0, f"{where}: answering")
     if "hits" in entry:
         _expect(sorted(map(int, entry["hits"])) == budgets(n), f"{where}: budgets")
         _expect(all(len(hits) == trials for hits in entry["hits"].values()), f"{where}: trials")

@@ -30,6 +30,7 @@ class CellProblem(TypedDict):
     disputed: NotRequired[int | None]
     routes: NotRequired[dict[str, int]]
     chance: NotRequired[list[int]]
+    answering: NotRequired[list[float]]
     ranks: NotRequired[list[int]]
     orders: NotRequired[list[list[int]]]
     hits: NotRequired[dict[str, list[bool]]]

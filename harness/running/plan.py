@@ -179,7 +179,8 @@ class Plan:
         """
         rankings = [self.for_selector(spec).rankings for spec in self.selectors]
         audits = self.work.audits if self.config.audit else None
-        for stage in (self.work.pool, self.work.embeddings, self.work.verdicts, self.work.graded, audits, *rankings):
+        graded = (self.work.verdicts, self.work.graded, self.work.answers)
+        for stage in (self.work.pool, self.work.embeddings, *graded, audits, *rankings):
             if stage:
                 stage.begin()
         if isinstance(self.context.executor, SeesFolders):

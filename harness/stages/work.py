@@ -31,6 +31,7 @@ class Work:
     """What a worker needs beside the problem: where the shards are, and how to build task and selector.
 
     graded        verdicts by verdict key, shared by all pools of a store
+    answers       answers that cost a run of each response, by response; None for a task without
     audits        a second grader's verdicts
     measured      measurements by which the task judges, if it does
     n             number of a pool's responses that count; None = all
@@ -44,6 +45,7 @@ class Work:
     verdicts: Stage
     graded: Stage
     audits: Stage
+    answers: Stage | None = None
     measured: Stage | None = None
     embeddings: Stage | None = None
     rankings: Stage | None = None

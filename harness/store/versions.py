@@ -9,6 +9,7 @@ pool        `stages.sample`, `missing_rows`, the readers of pools; and the engin
 embedding   `stages.embed`, `stages.project`, and how the engines take hidden states
 verdict     `stages.verify`: `graded`, `judged`
 graded      the same, for the verdicts that all pools share
+answer      `stages.answers`
 measure     `stages.measure`
 audit       `stages.audit`
 chance      `stages.chance`
@@ -27,6 +28,7 @@ STAGES = {
     "embedding": 1,
     "verdict": 1,
     "graded": 1,
+    "answer": 1,
     "measure": 1,
     "audit": 1,
     "chance": 1,
