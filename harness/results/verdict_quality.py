@@ -20,15 +20,16 @@ WARNS = 0.05  # share of correct verdicts by a fallback, above which tables warn
 
 
 def quality(cells: Sequence[Mapping[str, Any]], seed: int) -> dict[str, Any]:
-    """`routes`, `fallback_share`, `chance` and `answering` of cells of different pools; None if they lack the data."""
+    """`routes`, `fallback_share`, `chance` of cells of different pools, None if they lack the data; and `answering`."""
     entries = [entry for cell in cells for entry in cell["problems"]]
-    return {**_of_routes(entries), "chance": level(_by_problem(entries), seed), "answering": _answering(entries)}
+    return {**_of_routes(entries), "chance": level(_by_problem(entries), seed), **_of_answers(entries)}
 
 
-def _answering(entries: Sequence[Mapping[str, Any]]) -> dict[str, float] | None:
-    """The responses that were run for their answers, and the CPU seconds that this took; None if none was."""
+def _of_answers(entries: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """The responses that were run for their answers, and the CPU seconds that this took; {} if none was."""
     costs = [entry["answering"] for entry in entries if "answering" in entry]
-    return {"responses": sum(n for n, _ in costs), "cpu_s": sum(cpu_s for _, cpu_s in costs)} if costs else None
+    total = {"responses": sum(n for n, _ in costs), "cpu_s": sum(cpu_s for _, cpu_s in costs)}
+    return {"answering": total} if costs else {}
 
 
 def _of_routes(entries: Sequence[Mapping[str, Any]]) -> dict[str, Any]:

@@ -60,7 +60,7 @@ def _run(task: Task, problem: Problem, responses: Sequence[tuple[str, str]]) -> 
     except HarnessError:
         raise
     except Exception as failure:
-        raise HarnessError(f"task {type(task).__name__}: run_answers raised {error_text(failure)}") from failure
+        raise HarnessError(f"task {type(task).__name__}: run_answers {error_text(failure)}") from failure
     if len(ran) != len(texts):
         raise HarnessError(f"task {type(task).__name__}: run_answers gave {len(ran)} answers for {len(texts)}")
     return ran

@@ -43,23 +43,17 @@ _VALUES: dict[str, tuple[Any, ...]] = {
 def example_inputs(prompt: str, entry_point: str, count: int) -> list[Arguments]:
     """Return at most `count` distinct inputs, the examples of the prompt first; the same ones each time.
 
-    Fewer if the examples allow no more mutations (`f()` has one input).
+    Fewer if the examples allow no more mutations (`f()` has one input); none for a prompt without examples and function.
     """
-    inputs = _distinct(_examples(prompt, entry_point))[:count]
-    seeds, rng = list(inputs), random.Random(f"{entry_point} {prompt}")
-    known = set(map(repr, inputs))
-    for attempt in range(ATTEMPTS * count):
+    examples = list({repr(arguments): arguments for arguments in _examples(prompt, entry_point)}.values())
+    inputs = {repr(arguments): arguments for arguments in examples[:count]}
+    rng = random.Random(f"{entry_point} {examples!r}")
+    for attempt in range(ATTEMPTS * count if examples else 0):
         if len(inputs) == count:
             break
-        mutated = _mutated_arguments(seeds[attempt % len(seeds)], rng)
-        if repr(mutated) not in known:
-            known.add(repr(mutated))
-            inputs.append(mutated)
-    return inputs
-
-
-def _distinct(inputs: Iterator[Arguments]) -> list[Arguments]:
-    return list({repr(arguments): arguments for arguments in inputs}.values())
+        mutation = _mutated_arguments(examples[attempt % len(examples)], rng)
+        inputs.setdefault(repr(mutation), mutation)
+    return list(inputs.values())
 
 
 # Examples
