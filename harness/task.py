@@ -29,7 +29,7 @@ class Task:
                      change answers only
     reads_finish     whether verdicts depend on how a response ended. `verify`, `verdict_key`, `answer` and `audit` are
                      then given the keyword `finish`: "stop", "length" (cut off by the token limit) or "" (unknown: take
-                     it as complete); `verify_all` and `answers` get a list with one for each response
+                     it as complete); `verify_all`, `answers` and `run_answers` get a list with one for each response
     chance_gradings  how many gradings of its responses against other problems' references `--audit` makes for each
                      problem, to estimate how often a verdict is correct by chance (`stages.chance`); 0: none
     """

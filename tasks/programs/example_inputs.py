@@ -4,10 +4,12 @@ The examples are calls of the entry point with literal arguments (`assert f([1, 
 are none, values of its parameters (`For lst = [1, 2] ...`); where there are none of these either, values of the
 parameters' annotated types. What an example should return is never read.
 
-Mutations keep types and signs, and stay close to the examples, so that most of them are inputs that the problem allows:
-numbers change a little, strings and containers lose, repeat or swap an item. Mutated examples as inputs are from Li et
-al. 2022 (AlphaCode, arXiv:2203.07814, section 4.6; they also train a model that writes inputs), and type-aware mutation
-from Liu et al. 2023 (evalplus, arXiv:2305.01210, who start from hidden tests).
+Mutations stay close to the examples, so that most of them are inputs that the problem allows. Types and signs stay, and
+numbers change a little. Containers, words of a sentence and characters of a word lose, repeat or swap an item. Tuples
+in a container and the rows of a matrix keep their length, and an argument that is the length of another stays so.
+
+Mutated examples as inputs are from Li et al. 2022 (AlphaCode, arXiv:2203.07814; they also train a model that writes
+inputs), and type-aware mutation from Liu et al. 2023 (evalplus, arXiv:2305.01210, who start from hidden tests).
 
 Example: for Mbpp/17 the prompt gives (10,); six inputs are 10 and five numbers near it.
 """
@@ -43,7 +45,8 @@ _VALUES: dict[str, tuple[Any, ...]] = {
 def example_inputs(prompt: str, entry_point: str, count: int) -> list[Arguments]:
     """Return at most `count` distinct inputs, the examples of the prompt first; the same ones each time.
 
-    Fewer if the examples allow no more mutations (`f()` has one input); none for a prompt without examples and function.
+    Fewer if the examples allow no more mutations (`f()` has one input). None if the prompt has no example and no
+    function.
     """
     examples = list({repr(arguments): arguments for arguments in _examples(prompt, entry_point)}.values())
     inputs = {repr(arguments): arguments for arguments in examples[:count]}
@@ -60,8 +63,8 @@ def example_inputs(prompt: str, entry_point: str, count: int) -> list[Arguments]
 
 
 def _examples(prompt: str, entry_point: str) -> Iterator[Arguments]:
-    calls = list(_calls(prompt, entry_point))
     parameters = _parameters(prompt, entry_point)
+    calls = [call for call in _calls(prompt, entry_point) if not parameters or len(call) == len(parameters)]
     yield from calls or list(_assigned(prompt, list(parameters))) or _by_type(list(parameters.values()))
 
 
@@ -125,7 +128,17 @@ def _mutated_arguments(arguments: Arguments, rng: random.Random) -> Arguments:
     for _ in range(rng.randint(1, MOST_CHANGES) if changed else 0):
         place = rng.randrange(len(changed))
         changed[place] = mutated(changed[place], rng)
+    for place, sized in _lengths(arguments):
+        changed[place] = len(changed[sized])
     return tuple(changed)
+
+
+def _lengths(arguments: Arguments) -> Iterator[tuple[int, int]]:
+    """Yield the places of a number and of a list or string before it whose length it is."""
+    for place, number in enumerate(arguments):
+        for sized, value in enumerate(arguments[:place]):
+            if type(number) is int and isinstance(value, list | tuple | str) and len(value) == number:
+                yield place, sized
 
 
 def mutated(value: Any, rng: random.Random) -> Any:
@@ -145,7 +158,15 @@ def _number(value: Any, rng: random.Random) -> Any:
 
 
 def _string(value: str, rng: random.Random) -> str:
+    words = value.split(" ")
+    if len(words) > 1:
+        return " ".join(_items(words, rng, lambda word: _word(word, words, rng)))
     return "".join(_items(list(value), rng, lambda char: _character(char, value, rng)))
+
+
+def _word(word: str, words: Sequence[str], rng: random.Random) -> str:
+    """Return another word of the sentence, or a number that is near."""
+    return str(_number(int(word), rng)) if word.isascii() and word.isdigit() else rng.choice(words)
 
 
 def _character(char: str, text: str, rng: random.Random) -> str:
@@ -155,7 +176,19 @@ def _character(char: str, text: str, rng: random.Random) -> str:
 
 
 def _sequence(value: Any, rng: random.Random) -> Any:
-    return type(value)(_items(list(value), rng, lambda item: mutated(item, rng)))
+    is_matrix = len(value) > 1 and all(type(row) is list for row in value) and len(set(map(len, value))) == 1
+    keeps = (tuple, list) if is_matrix else (tuple,)
+    return type(value)(_items(list(value), rng, lambda item: _member(item, keeps, rng)))
+
+
+def _member(item: Any, keeps: tuple[type, ...], rng: random.Random) -> Any:
+    """Return a mutated item, of the same length if its type is one of `keeps`."""
+    if type(item) not in keeps or not item:
+        return mutated(item, rng)
+    place = rng.randrange(len(item))
+    changed = list(item)
+    changed[place] = _member(item[place], keeps, rng)
+    return type(item)(changed)
 
 
 def _items(items: list[Any], rng: random.Random, change: Callable[[Any], Any]) -> list[Any]:

@@ -22,6 +22,7 @@ FIRST = [  # prompt, entry point, how many are asked for, the first inputs
     (BARE, "solve", 3, [([3, 1, 2, 4],), ("abcab",), (5,)]),
     ("f() and g.f(1) and h_f(2) and f(3", "f", 3, [()]),
     ("f(key=1), f(x), f(1 +), f(2 + 3j)", "f", 1, [(2 + 3j,)]),
+    ("def f(x):\n    ''' f() and f(1, 2), as in f(7) '''", "f", 1, [(7,)]),
     ("no example, and no function", "f", 3, []),
 ]
 
@@ -57,6 +58,20 @@ def test_a_mutation_has_the_types_and_signs_of_its_seed_and_leaves_the_seed_as_i
         assert {type(item) for other in others for item in other} <= {int, list}
     changes = seed not in ("", [], None, 2j)
     assert (len({repr(other) for other in others}) > 1 or isinstance(seed, bool)) == changes
+
+
+def test_mutations_keep_what_problems_often_ask_for():
+    """Records and rows of a matrix keep their length, words stay words, and a length stays the length."""
+    seeds = [("ab", 3), ("cd", 4)], [[1, 2], [3, 4]], "two red 12"
+    for number in range(200):
+        records, matrix, sentence = (mutated(seed, random.Random(number)) for seed in seeds)
+        assert {(type(text), type(value), len(more)) for text, value, *more in records} <= {(str, int, 0)}
+        assert {len(row) for row in matrix} <= {2}
+        assert {*sentence.split(" ")} <= {"two", "red", "12", "11", "13", "14", "6"}
+    inputs = example_inputs("first([5, 6, 7, 8], 4, 2)", "first", 30)
+    assert all(len(items) == n for items, n, _ in inputs)
+    assert {len(items) for items, *_ in inputs} > {4}
+    assert len({k for *_, k in inputs}) > 1
 
 
 def test_a_long_prompt_takes_no_time_to_speak_of():
