@@ -188,8 +188,8 @@ class EvalPlus(Task):
     ) -> list[Ran | None]:
         """Return a digest of what each response's program returns on inputs made from the prompt, and its CPU seconds.
 
-        The digest is None for a response without a program, or whose program cannot be loaded, exceeds a limit or ends
-        its process. Equal programs run once. No test is read: neither its input nor its expected output.
+        The digest is None for a response without a program, or whose program has no behaviour (`programs.behaviour`).
+        Equal programs run once. No test is read: neither its input nor its expected output.
         """
         entry_point, programs = problem.meta["entry_point"], self._programs(problem, responses, finish)
         inputs = example_inputs(problem.prompt, entry_point, self.inputs)

@@ -7,6 +7,10 @@ differ: behaviours must be equal on all inputs, and the inputs come from the pro
 Values that are equal by Python's `==` have equal text (`sandbox.loose`): True and 1, sets in any order. Beyond that,
 floats count to `DIGITS` digits, and NaN and objects of any class that is no value (generators, functions, a program's
 own classes) are one and the same; nothing of such an object is called. An exception counts by the name of its type.
+
+A program has no behaviour if it cannot be loaded, ends or exceeds a limit before its first result, or raises on every
+input: a broken Python program often shows only when it is called. Where a program ends later, how it ended is part of
+its behaviour, since a mutated input may be one that no program can bear.
 """
 
 from __future__ import annotations
@@ -17,7 +21,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ..sandbox import Malformed, Sandbox, Suite, encode, loose
+from ..sandbox import Malformed, Run, Sandbox, Suite, encode, loose
 
 DIGITS = 6  # significant digits of a float
 TEST_S, GRACE_S = 1.0, 2.0  # CPU seconds of one input, and more for the whole run
@@ -37,7 +41,7 @@ NO_VALUE = encode("<no value>")
 class Behaviour:
     """What one program did.
 
-    digest  32 hex digits; None for a program that cannot be loaded, exceeds a limit or ends its process
+    digest  32 hex digits; None for a program without behaviour
     cpu_s   the CPU seconds of its process
     fault   a fault of the sandbox, so that nothing is known of the program; "" without one
     """
@@ -57,23 +61,24 @@ def behaviours(
     results: list[list[str]] = [[] for _ in programs]
 
     def keep(program: int, test: int, text: str) -> bool:
-        """Store a digest in the place of the text; a program whose worker was lost begins again, with test 0."""
-        results[program][test:] = [_digest(text)]
+        """Store a digest of the text, or `E` and one; a program whose worker was lost begins again, with test 0."""
+        raised = "E" if text.startswith("E") else ""
+        results[program][test:] = [raised + _digest(normal(text))]
         return True
 
     runs = sandbox.run_all(suite, programs, keep, stop_at_raise=False)
-    return [
-        Behaviour(
-            digest=_digest(" ".join(seen)) if run.status == "ok" and len(seen) == len(inputs) > 0 else None,
-            cpu_s=run.process_cpu_s,
-            fault=run.detail if run.status == "error" else "",
-        )
-        for run, seen in zip(runs, results, strict=True)
-    ]
+    return list(map(_behaviour, runs, results))
+
+
+def _behaviour(run: Run, results: Sequence[str]) -> Behaviour:
+    if run.status == "error":
+        return Behaviour(None, run.process_cpu_s, run.detail)
+    returns = any(not result.startswith("E") for result in results)
+    return Behaviour(_digest(" ".join([*results, run.status])) if returns else None, run.process_cpu_s)
 
 
 def _digest(text: str) -> str:
-    return hashlib.sha256(normal(text).encode()).hexdigest()[:32]
+    return hashlib.sha256(text.encode()).hexdigest()[:32]
 
 
 def normal(text: str) -> str:

@@ -66,6 +66,8 @@ def test_only_answers_are_made_anew_verdicts_and_responses_are_shared(harness, o
         assert harness("run", "--task", task, "--selector", "uniform", *options).code == 0
     kinds = {path.name: len(list(path.iterdir())) for path in (tmp_path / "runs").iterdir() if path.is_dir()}
     assert kinds | {"cells": 0} == {"pool": 1, "graded": 1, "answer": 1, "verdict": 2, "ranking": 2, "cells": 0}
+    assert "nothing to delete" in harness("store", "prune", "--store", tmp_path / "runs").out
+    assert harness("doctor", "--store", tmp_path / "runs").code == 0
 
 
 def test_a_pool_that_brings_its_verdicts_gets_its_answers_too(harness, options, tmp_path):

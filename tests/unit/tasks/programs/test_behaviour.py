@@ -17,7 +17,7 @@ def sandbox():
 
 def digests(sandbox, *bodies):
     """The digest of each program, given as the expression that its function returns."""
-    programs = [f"import math, numpy\ndef f(x): return {body}" for body in bodies]
+    programs = [f"import math, numpy, os\ndef f(x): return {body}" for body in bodies]
     return [each.digest for each in behaviours(sandbox, "test", "f", INPUTS, programs)]
 
 
@@ -35,8 +35,10 @@ SAME = [  # each row has one behaviour, and no two rows have the same
     ),
     ("[float('nan')]", "[object()]", "[iter([])]"),
     ("{object(): 1, float('nan'): 2, iter([]): 3}", "{float('nan'): 3, object(): 1, f: 2}"),
-    ("1 / 0", "1 % 0"),
-    ("[][0]",),
+    ("x / (x > 0)", "x if x > 0 else 1 % 0"),
+    ("x if x > 0 else [][0]",),
+    ("x if x > 0 else exit()",),
+    ("x if x > 0 else os._exit(0)", "x if x > 0 else os._exit(1)"),
     ("'EZeroDivisionError'",),
     ("'X'",),
     ("complex(x, 0.1 + 0.2)", "complex(x, 0.3)"),
@@ -58,6 +60,7 @@ NO_BEHAVIOUR = {
     "no syntax": "def f(x: return",
     "no entry point": "def g(x): return x",
     "raises while it is defined": "raise KeyError",
+    "raises on every input": "def f(x): return undefined",
     "never ends": "def f(x):\n    while True: pass",
     "ends its process": "import os\ndef f(x): os._exit(0)",
     "returns too much": "def f(x): return 'a' * 10**6",
@@ -65,13 +68,22 @@ NO_BEHAVIOUR = {
 }
 
 
-def test_a_program_that_does_not_load_or_exceeds_a_limit_has_no_behaviour_but_a_cost(sandbox, monkeypatch):
+def test_a_program_that_does_nothing_or_exceeds_a_limit_at_once_has_no_behaviour_but_a_cost(sandbox, monkeypatch):
     monkeypatch.setattr(behaviour, "TEST_S", 0.2)
     made = behaviours(sandbox, "test", "f", INPUTS, [*NO_BEHAVIOUR.values(), "def f(x): return x"])
     assert [each.digest for each in made[:-1]] == [None] * len(NO_BEHAVIOUR)
     assert made[-1].digest is not None
     assert all(each.cpu_s > 0 and not each.fault for each in made)
-    assert made[3].cpu_s > 0.15 > made[-1].cpu_s
+    assert made[4].cpu_s > 0.15 > made[-1].cpu_s
+
+
+def test_how_a_program_ended_after_its_first_result_is_part_of_its_behaviour(sandbox, monkeypatch):
+    monkeypatch.setattr(behaviour, "TEST_S", 0.2)
+    endless, other = "def f(x):\n    while x < 0: {}\n    return x", "def f(x):\n    while x < 0: pass\n    return -x"
+    programs = [endless.format("pass"), endless.format("x -= 1"), other, "def f(x): return x if x > 0 else 'a' * 10**6"]
+    made = [each.digest for each in behaviours(sandbox, "test", "f", INPUTS, programs)]
+    assert made[0] == made[1] is not None
+    assert len(set(made)) == 3
 
 
 def test_without_inputs_nothing_is_known_of_a_program(sandbox):
