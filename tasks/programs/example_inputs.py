@@ -19,6 +19,7 @@ from __future__ import annotations
 import ast
 import random
 import re
+import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from typing import Any
@@ -26,6 +27,7 @@ from typing import Any
 Arguments = tuple[Any, ...]
 
 LONGEST = 4000  # characters of an example's arguments
+UNREADABLE = (SyntaxError, ValueError, TypeError, RecursionError, MemoryError)  # what text that is no literal raises
 ATTEMPTS = 50  # mutations tried for each input that is still missing
 MOST_CHANGES = 3  # in one mutation
 
@@ -48,7 +50,9 @@ def example_inputs(prompt: str, entry_point: str, count: int) -> list[Arguments]
     Fewer if the examples allow no more mutations (`f()` has one input). None if the prompt has no example and no
     function.
     """
-    examples = list({repr(arguments): arguments for arguments in _examples(prompt, entry_point)}.values())
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of Python, on backslashes in the prompt
+        examples = list({repr(arguments): arguments for arguments in _examples(prompt, entry_point)}.values())
     inputs = {repr(arguments): arguments for arguments in examples[:count]}
     rng = random.Random(f"{entry_point} {examples!r}")
     for attempt in range(ATTEMPTS * count if examples else 0):
@@ -75,19 +79,19 @@ def _calls(prompt: str, entry_point: str) -> Iterator[Arguments]:
         ends = (start + end.end() for end in re.finditer(r"\)", prompt[start : start + LONGEST]))
         call = next((call for end in ends if isinstance(call := _parsed(prompt[start:end]), ast.Call)), None)
         if call is not None and not call.keywords:
-            with suppress(ValueError):
+            with suppress(*UNREADABLE):
                 yield tuple(map(ast.literal_eval, call.args))
 
 
 def _parsed(text: str) -> ast.expr | None:
-    with suppress(SyntaxError, ValueError):
+    with suppress(*UNREADABLE):
         return ast.parse(text.strip(), mode="eval").body
     return None
 
 
 def _parameters(prompt: str, entry_point: str) -> dict[str, str]:
     """Return the function's parameters with their annotations, "" for none; {} if the prompt has no such function."""
-    with suppress(SyntaxError, ValueError):
+    with suppress(*UNREADABLE):
         for node in ast.walk(ast.parse(f"{prompt}\n    pass\n")):
             if isinstance(node, ast.FunctionDef) and node.name == entry_point:
                 return {each.arg: ast.unparse(each.annotation) if each.annotation else "" for each in node.args.args}
@@ -109,7 +113,7 @@ def _longest_literal(line: str) -> Any:
     """Return the value of the longest literal that begins the line. Raises LookupError if there is none."""
     for end in range(len(line), 0, -1):
         if line[end - 1] not in " ,.":
-            with suppress(ValueError, SyntaxError):
+            with suppress(*UNREADABLE):
                 return ast.literal_eval(line[:end].strip())
     raise LookupError
 

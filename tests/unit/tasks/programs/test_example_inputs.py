@@ -23,6 +23,7 @@ FIRST = [  # prompt, entry point, how many are asked for, the first inputs
     ("f() and g.f(1) and h_f(2) and f(3", "f", 3, [()]),
     ("f(key=1), f(x), f(1 +), f(2 + 3j)", "f", 1, [(2 + 3j,)]),
     ("def f(x):\n    ''' f() and f(1, 2), as in f(7) '''", "f", 1, [(7,)]),
+    (f"f({'{[1]: 2}'}), f(-{'-' * 3000}1), f('\\d')", "f", 1, [("\\d",)]),
     ("no example, and no function", "f", 3, []),
 ]
 
