@@ -99,12 +99,17 @@ def _parameters(prompt: str, entry_point: str) -> dict[str, str]:
 
 
 def _assigned(prompt: str, names: Sequence[str]) -> Iterator[Arguments]:
-    """Yield values that the text gives all parameters, in the order of the function: `arr = [1, 2], k = 1`."""
+    """Yield values that the text gives all parameters, in the order of the function: `arr = [1, 2], k = 1`.
+
+    `Input: 3` is the value of an only parameter, and `bucket_capacity : 3` that of `capacity`.
+    """
     values: dict[str, Any] = {}
-    for match in re.finditer(rf"\b({'|'.join(map(re.escape, names))})[ \t]*[=:]", prompt) if names else ():
+    known = {name: name for name in names} | ({"Input": names[0]} if len(names) == 1 else {})
+    pattern = rf"(?<![^\W_])({'|'.join(map(re.escape, known))})[ \t]*[=:]"
+    for match in re.finditer(pattern, prompt) if names else ():
         line = prompt[match.end() : match.end() + LONGEST].split("\n")[0]
         with suppress(LookupError):
-            values[match[1]] = _longest_literal(line)
+            values[known[match[1]]] = _longest_literal(line)
         if len(values) == len(names):
             yield tuple(values.pop(name) for name in names)
 

@@ -18,6 +18,8 @@ FIRST = [  # prompt, entry point, how many are asked for, the first inputs
     (MBPP, "shared", 1, [((3, 4), {"a": [1.5]}, None)]),
     (DOCTEST, "half", 1, [(3.0,)]),
     (NAMED, "take", 2, [([1, 22], 2), ([], 1)]),
+    ("def f(n):\n    '''\n    Input: 3\n    Input: n = 4\n    '''", "f", 2, [(3,), (4,)]),
+    ("def f(grid, size):\n    ''' grid : [[0]]\n    row_size : 2 '''", "f", 1, [([[0]], 2)]),
     (TYPED, "join", 2, [(["ab", "c", "abc"], 5), (["b", "a"], 12)]),
     (BARE, "solve", 3, [([3, 1, 2, 4],), ("abcab",), (5,)]),
     ("f() and g.f(1) and h_f(2) and f(3", "f", 3, [()]),
