@@ -85,8 +85,9 @@ def remarks(row: Row) -> Iterator[str]:
     if row.chance:
         yield _level_line(row, row.chance)
     if row.answering:
-        line = answers_line(int(row.answering["responses"]), row.answering["cpu_s"])
-        yield f"{line}, {row.answering['cpu_s'] / row.problems:.2f} s a problem, to set against the calls saved"
+        responses, cpu_s = int(row.answering["responses"]), row.answering["cpu_s"]
+        a_problem = f"{cpu_s / responses * row.n:.2f} s for the {row.n:,} of a problem"
+        yield f"{answers_line(responses, cpu_s)}, {a_problem}, to set against the calls saved"
 
 
 def answers_line(responses: int, cpu_s: float) -> str:
