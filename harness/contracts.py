@@ -15,9 +15,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar, runtime_checkable
 
 from .records import Floats, Message, Pool, Problem, Responses, Sampler, SampleRequest, Weights
+from .task import AnswersByRunning as AnswersByRunning
 from .task import Audited as Audited
 from .task import Measured as Measured
 from .task import Measurer as Measurer
+from .task import Ran as Ran
 from .task import Task as Task
 from .task import Trainable as Trainable
 from .training import Bonus as Bonus

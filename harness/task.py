@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, ClassVar, Protocol, runtime_checkable
+from typing import Any, ClassVar, NamedTuple, Protocol, runtime_checkable
 
 from .records import Message, Problem, Verdict
 
@@ -25,9 +25,11 @@ class Task:
                      has `quick`, which takes minutes: few problems, few and short responses
     sizes            split -> number of problems, where it is fixed: a run is priced by it before any data is there
     pools_as         the name under which pools are stored, for a task whose parameters change verdicts only
+    verdicts_as      the name under which the verdicts that all pools share are stored, for a task whose parameters
+                     change answers only
     reads_finish     whether verdicts depend on how a response ended. `verify`, `verdict_key`, `answer` and `audit` are
                      then given the keyword `finish`: "stop", "length" (cut off by the token limit) or "" (unknown: take
-                     it as complete); `verify_all` and `answers` get a list with one for each response
+                     it as complete); `verify_all`, `answers` and `run_answers` get a list with one for each response
     chance_gradings  how many gradings of its responses against other problems' references `--audit` makes for each
                      problem, to estimate how often a verdict is correct by chance (`stages.chance`); 0: none
     """
@@ -43,6 +45,7 @@ class Task:
     presets: ClassVar[Mapping[str, Mapping[str, Any]]] = {"quick": QUICK}
     sizes: ClassVar[Mapping[str, int]] = {}
     pools_as: ClassVar[str | None] = None
+    verdicts_as: ClassVar[str | None] = None
     reads_finish: ClassVar[bool] = False
     chance_gradings: ClassVar[int] = 0
     measured_together: ClassVar[int] = 64
@@ -148,6 +151,30 @@ class Trainable(Protocol):
 
     @property
     def rl(self) -> Mapping[str, Any]: ...
+
+
+class Ran(NamedTuple):
+    """What running a response gave: its canonical answer, None if it has none, and the CPU seconds of the run."""
+
+    answer: str | None
+    cpu_s: float
+
+
+@runtime_checkable
+class AnswersByRunning(Protocol):
+    """A task whose answers cost a run of each response: they are kept in the store, and tables show the cost.
+
+    runs_answers  whether that holds with the task's present parameters; if not, `Task.answers` is asked
+    """
+
+    @property
+    def runs_answers(self) -> bool: ...
+
+    def run_answers(self, problem: Problem, responses: Sequence[str]) -> Sequence[Ran | None]:
+        """Run each response, without any expected output; None for a fault of ours, after which it is run again.
+
+        Equal programs may run once: the cost then stands with the first of them, and the others have 0.
+        """
 
 
 class Measurer(Protocol):

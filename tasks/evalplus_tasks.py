@@ -33,13 +33,16 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Literal, TypeVar
 
 from harness import HarnessError, Message, Problem, Task, Verdict, hookimpl, wrong
+from harness.contracts import Ran
 from harness.hookspecs import Register
 
 from .data import sources
 from .data.evalplus_release import Release, downloaded, json_hash, problem_in
 from .data.sources import Hub
 from .programs import mbpp_inputs, program_grading
+from .programs.behaviour import Behaviour, behaviours
 from .programs.evalplus_oracle import VERSION
+from .programs.example_inputs import example_inputs
 from .programs.program_grading import Exercise
 from .programs.program_text import program_in
 from .sandbox import Sandbox, find_tier, shared_sandbox
@@ -51,6 +54,7 @@ PROMPT = (
 )
 MBPP_PLUS = Release("MbppPlus", "v0.2.0", "b54e762755248ca411b523c917fa9f93c07b5ff2966bf60b3917b853926a3dad")
 HUMANEVAL_PLUS = Release("HumanEvalPlus", "v0.1.10", "42526ec0e7d5f3ee0b06d6ced98f8c8bae3d76519151bfb3d36f79010645bd7f")
+MOST_INPUTS = 100
 UNSAFE_EXEC = "HARNESS_UNSAFE_EXEC"  # an environment variable, so that worker processes started later inherit it
 
 Result = TypeVar("Result")
@@ -60,8 +64,10 @@ Result = TypeVar("Result")
 class EvalPlus(Task):
     """The base class of MBPP+ and HumanEval+.
 
-    tests   "plus" (the default): the original tests and evalplus' own; "base": only the original ones, as in older
-            papers
+    tests      "plus" (the default): the original tests and evalplus' own; "base": only the original ones, as in older
+               papers
+    answer_by  what makes two responses' answers equal: "program" (the default): their programs in one spelling;
+               "behaviour": what their programs return on `inputs` inputs, made from the prompt (`programs.behaviour`)
     """
 
     n = 64
@@ -73,8 +79,14 @@ class EvalPlus(Task):
 
     data: str | None = None
     tests: Literal["plus", "base"] = "plus"
+    answer_by: Literal["program", "behaviour"] = "program"
+    inputs: int = 6
 
     def __post_init__(self) -> None:
+        if self.answer_by not in ("program", "behaviour"):
+            raise HarnessError(f"{self._name}: answer_by must be 'program' or 'behaviour', got {self.answer_by!r}")
+        if not 1 <= self.inputs <= MOST_INPUTS:
+            raise HarnessError(f"{self._name}: inputs must be from 1 to {MOST_INPUTS}, got {self.inputs}")
         if self.tests not in ("plus", "base"):
             raise HarnessError(f"{self._name}: tests must be 'plus' or 'base', got {self.tests!r}")
 
@@ -91,6 +103,20 @@ class EvalPlus(Task):
     def revision(self) -> str:
         """Return the release's version, or the hash of the local file."""
         return sources.revision(self._source, self.data)
+
+    @property
+    def runs_answers(self) -> bool:
+        """Whether answers are the programs' behaviour, which costs a run of each."""
+        return self.answer_by == "behaviour"
+
+    @property
+    def pools_as(self) -> str | None:
+        """Return the task's spec without what changes answers only, which changes no response and no verdict."""
+        if not self.runs_answers:
+            return None
+        return self._name if self.tests == "plus" else f"{self._name}:tests={self.tests}"
+
+    verdicts_as = pools_as
 
     def problems(self, split: str) -> list[Problem]:
         """Return the problems, in the file's order."""
@@ -143,7 +169,8 @@ class EvalPlus(Task):
     def answer(self, problem: Problem, response: str, *, finish: str = "") -> str | None:
         """Return the program in one spelling: its syntax tree as source, without comments.
 
-        None if the response has no program, or one that does not parse.
+        None if the response has no program, or one that does not parse. With `answer_by=behaviour`, return the digest
+        of what the program does (`run_answers`).
         """
         return self.answers(problem, [response], finish=[finish])[0]
 
@@ -151,8 +178,31 @@ class EvalPlus(Task):
         self, problem: Problem, responses: Sequence[str], *, finish: Sequence[str] | None = None
     ) -> list[str | None]:
         """Return the `answer` of each response. They are parsed in the sandbox, since text can crash a parser."""
+        if self.runs_answers:
+            return [ran and ran.answer for ran in self.run_answers(problem, responses, finish=finish)]
         programs = self._programs(problem, responses, finish)
         return _once_each(programs, lambda distinct: _sandbox().normalised(distinct), None)
+
+    def run_answers(
+        self, problem: Problem, responses: Sequence[str], *, finish: Sequence[str] | None = None
+    ) -> list[Ran | None]:
+        """Return a digest of what each response's program returns on inputs made from the prompt, and its CPU seconds.
+
+        The digest is None for a response without a program, or whose program has no behaviour (`programs.behaviour`).
+        Equal programs run once. No test is read: neither its input nor its expected output.
+        """
+        entry_point, programs = problem.meta["entry_point"], self._programs(problem, responses, finish)
+        inputs = example_inputs(problem.prompt, entry_point, self.inputs)
+
+        def run(distinct: Sequence[str]) -> list[Behaviour]:
+            return behaviours(_sandbox(), f"{problem.id}, inputs of its prompt", entry_point, inputs, distinct)
+
+        ran = _once_each(programs, run, Behaviour(None, 0.0))
+        first = {program: place for place, program in reversed(list(enumerate(programs)))}
+        return [
+            None if each.fault else Ran(each.digest, each.cpu_s if first[program] == place else 0.0)
+            for place, (program, each) in enumerate(zip(programs, ran, strict=True))
+        ]
 
     def verdict_key(self, problem: Problem, response: str, answer: str | None, *, finish: str = "") -> str | None:
         """Return the program's exact text, since it can see its lines, names and docstrings; None without one."""

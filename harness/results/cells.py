@@ -7,8 +7,9 @@ measured. A failed cell is kept and shown with its reason, and the next run make
 
 Schema 3 counts disputed grades per problem and names the grader and the hardware plainly. Cells of schema 2, with one
 total of disputed grades, are still read. So are cells without the newer fields of a problem: `routes` (route -> number
-of correct verdicts by it; "-" for a grader with only one route) and `chance` ([correct, gradings] against the
-references of other problems), `maj_at_k` and `best_of_k` (`one_answer`).
+of correct verdicts by it; "-" for a grader with only one route), `chance` ([correct, gradings] against the
+references of other problems), `maj_at_k` and `best_of_k` (`one_answer`), and `answering` ([responses, CPU seconds] of
+running them for their answers).
 """
 
 from __future__ import annotations
@@ -227,6 +228,8 @@ def _check_entry(entry: Mapping[str, Any], trials: int) -> None:
     for chances in (entry.get("maj_at_k", {}), *entry.get("best_of_k", {}).values()):
         _expect(not chances or sorted(map(int, chances)) == budgets(n), f"{where}: budgets of maj@k or best-of-k")
         _expect(all(0 <= chance <= 1 for chance in chances.values()), f"{where}: maj@k or best-of-k")
+    responses, cpu_s = entry.get("answering", (n, 0))
+    _expect(responses >= n and cpu_s >= 0, f"{where}: answering")
     if "hits" in entry:
         _expect(sorted(map(int, entry["hits"])) == budgets(n), f"{where}: budgets")
         _expect(all(len(hits) == trials for hits in entry["hits"].values()), f"{where}: trials")

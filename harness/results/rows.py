@@ -32,7 +32,10 @@ class Labels:
 
 @dataclass(frozen=True, kw_only=True)
 class Quality:
-    """How far the verdicts can be trusted: the grader, disputed grades, fallbacks, and the chance level."""
+    """How far the verdicts can be trusted: the grader, disputed grades, fallbacks, the chance level.
+
+    answering   if answers cost runs of the responses: the `responses` of the pools, and the `cpu_s` of all these runs
+    """
 
     cell: str
     grader: str
@@ -41,6 +44,7 @@ class Quality:
     routes: Mapping[str, int] | None = None
     fallback_share: float | None = None
     chance: Mapping[str, Any] | None = None
+    answering: Mapping[str, float] | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -120,14 +124,14 @@ class Row(Chosen, Metrics, Quality, Labels):
     def to_json(self) -> dict[str, Any]:
         """The row as JSON values, without fields that nothing has filled.
 
-        Left out are `no_interval` if it is empty, `seeds`, `cells` and `version` if they are None, the fields of
-        `Chosen` if a cell is of an older version, and outside leaderboards `dist`, `conformance` and `q_random`.
+        Left out are `no_interval` if it is empty, `seeds`, `cells`, `version` and `answering` if they are None, the
+        fields of `Chosen` if a cell is of an older version, and outside leaderboards `dist`, `conformance`, `q_random`.
         """
         values = {column.name: getattr(self, column.name) for column in fields(self)}
         absent = {"no_interval"} if not self.no_interval else set()
         absent |= {"seeds", "cells"} if self.seeds is None else set()
         absent |= {"avg_at_k", "maj_at_k", "best_of_k"} if self.avg_at_k is None else set()
-        absent |= {"version"} if self.version is None else set()
+        absent |= {name for name in ("version", "answering") if values[name] is None}
         absent |= {"dist", "conformance", "q_random"} if self.dist is None else set()
         return {name: value for name, value in values.items() if name not in absent}
 

@@ -33,6 +33,7 @@ class CellProblem(TypedDict):
     chance: NotRequired[list[int]]
     maj_at_k: NotRequired[dict[str, float]]
     best_of_k: NotRequired[dict[str, dict[str, float]]]
+    answering: NotRequired[list[float]]
     ranks: NotRequired[list[int]]
     orders: NotRequired[list[list[int]]]
     hits: NotRequired[dict[str, list[bool]]]

@@ -20,9 +20,16 @@ WARNS = 0.05  # share of correct verdicts by a fallback, above which tables warn
 
 
 def quality(cells: Sequence[Mapping[str, Any]], seed: int) -> dict[str, Any]:
-    """`routes`, `fallback_share` and `chance` of cells of different pools; None if the cells lack the data."""
+    """`routes`, `fallback_share`, `chance` of cells of different pools, None if they lack the data; and `answering`."""
     entries = [entry for cell in cells for entry in cell["problems"]]
-    return {**_of_routes(entries), "chance": level(_by_problem(entries), seed)}
+    return {**_of_routes(entries), "chance": level(_by_problem(entries), seed), **_of_answers(entries)}
+
+
+def _of_answers(entries: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """The responses that were run for their answers, and the CPU seconds that this took; {} if none was."""
+    costs = [entry["answering"] for entry in entries if "answering" in entry]
+    total = {"responses": sum(n for n, _ in costs), "cpu_s": sum(cpu_s for _, cpu_s in costs)}
+    return {"answering": total} if costs else {}
 
 
 def _of_routes(entries: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
@@ -68,7 +75,7 @@ def level(counts: Sequence[tuple[int, int]], seed: int) -> dict[str, Any] | None
 
 
 def remarks(row: Row) -> Iterator[str]:
-    """Yield remarks on a row's verdicts: how many correct ones a fallback made, and the chance level if known."""
+    """Yield remarks on a row's verdicts: how many a fallback made correct, the chance level, the cost of answers."""
     routes = row.routes or {}
     if set(routes) - {"-"}:  # a grader with only one route has "-" alone
         share, count = row.fallback_share or 0.0, routes.get(FALLBACK, 0)
@@ -77,6 +84,17 @@ def remarks(row: Row) -> Iterator[str]:
         yield f"correct by a fallback, not stated as asked: {counts}, {100 * share:.1f} %{warning}"
     if row.chance:
         yield _level_line(row, row.chance)
+    if row.answering:
+        responses, cpu_s = int(row.answering["responses"]), row.answering["cpu_s"]
+        a_problem = f"{cpu_s / responses * row.n:.2f} s for the {row.n:,} of a problem"
+        yield f"{answers_line(responses, cpu_s)}, {a_problem}, to set against the calls saved"
+
+
+def answers_line(responses: int, cpu_s: float) -> str:
+    """Say what it cost to run so many responses for their answers."""
+    return (
+        f"answers by running {responses:,} responses: {cpu_s:.1f} CPU-seconds, {1000 * cpu_s / responses:.1f} ms each"
+    )
 
 
 def _level_line(row: Row, chance: Mapping[str, Any]) -> str:

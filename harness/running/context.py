@@ -11,6 +11,7 @@ from harness.contracts import Engine, Executor
 from harness.plugin_system.component import Spec, build, described, parse_spec, source_hash
 from harness.plugin_system.presets import graded_as_the_paper
 from harness.plugin_system.registry import Registration, Registry, load_registry
+from harness.stages.answers import runs_answers
 from harness.stages.work import Work, forget_components
 from harness.store.stage import Stage, Store
 from harness.system.progress import Progress
@@ -66,6 +67,7 @@ class Context:
         """
         config = self.config
         grader = {"task": config.task, "grader": task.grader, "code": self._grading_code(task)}
+        graded = grader | ({"task": task.verdicts_as} if task.verdicts_as else {})
         grading = {"pool": pool.key, **grader}
         return Work(
             task=config.task,
@@ -73,13 +75,21 @@ class Context:
             plugin_files=tuple(Path(path) for path in config.plugin_files),
             pool=pool,
             verdicts=self.store.stage("verdict", grading | {"given": given}, ".parquet"),
-            graded=self.store.stage("graded", {**grader, "revision": task.revision}, ".parquet"),
+            graded=self.store.stage("graded", {**graded, "revision": task.revision}, ".parquet"),
+            answers=self.answers(task),
             audits=self.store.stage("audit", grading, ".json"),
             n=n,
             trials=config.trials,
             seed=config.seed,
             rank_timeout=config.rank_timeout,
         )
+
+    def answers(self, task: Task) -> Stage | None:
+        """The stage of answers that cost a run of each response; None if the task's answers cost nothing."""
+        if not runs_answers(task):
+            return None
+        inputs = {"task": self.config.task, "revision": task.revision, "code": self._grading_code(task)}
+        return self.store.stage("answer", inputs, ".parquet")
 
     def _registration(self, kind: str, spec: str) -> Registration:
         return self.registry.find(kind, parse_spec(spec).name)

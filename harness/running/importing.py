@@ -16,6 +16,7 @@ from harness.pools.reading import count_problems, other_layout, read_pool, takes
 from harness.pools.record import PoolRecord
 from harness.pools.registered_layouts import Layouts
 from harness.records import Problem, Responses, correct, wrong
+from harness.stages.answers import ran_answers
 from harness.stages.verify import answer_or_none
 from harness.stages.work import Work
 from harness.store import shards
@@ -158,7 +159,8 @@ def common_size(config: RunConfig, pool: ImportedPool) -> int | None:
 
 def keep_given_verdicts(pool: ImportedPool, work: Work) -> None:
     """Write the verdicts that the file carries, and the answers that the task extracts, where they are missing."""
-    work.verdicts.begin()
+    for stage in filter(None, (work.verdicts, work.answers)):
+        stage.begin()
     missing = {problem.id for problem in work.verdicts.missing(pool.problems)}
     problem_of = dict(zip(pool.lines.values(), pool.problems, strict=True))
     for record in read_pool(pool.path, layouts=pool.joined.layouts) if missing else ():
@@ -166,14 +168,22 @@ def keep_given_verdicts(pool: ImportedPool, work: Work) -> None:
         if problem is None or problem.id not in missing:
             continue
         stored = shards.read_responses(work.pool.path(problem))
-        responses = list(zip(stored.texts, stored.finish, strict=True))
-        answers = {each: answer_or_none(pool.task, problem, *each) for each in dict.fromkeys(responses)}
+        answers, cpu_s = _answers(pool.task, work, problem, stored)
         if record.measurements and isinstance(pool.task, Measured):
             judged = zip(record.responses, record.measurements, strict=True)
             verdicts = [pool.task.judge(problem, text, measurements) for text, measurements in judged]
         else:
             verdicts = [correct("given") if entry else wrong("given") for entry in record.correct or ()]
-        shards.write_verdicts(work.verdicts.path(problem), verdicts, [answers[each] for each in responses])
+        shards.write_verdicts(work.verdicts.path(problem), verdicts, answers, answers_cpu_s=cpu_s)
+
+
+def _answers(task: Task, work: Work, problem: Problem, stored: Responses) -> tuple[list[str | None], float | None]:
+    """The answer of each response, and the CPU seconds of running them; None where nothing had to be run."""
+    if work.answers:
+        return ran_answers(task, work.answers, problem, stored.texts, stored.finish)
+    responses = list(zip(stored.texts, stored.finish, strict=True))
+    answers = {each: answer_or_none(task, problem, *each) for each in dict.fromkeys(responses)}
+    return [answers[each] for each in responses], None
 
 
 def responses_in_file(context: Context) -> Iterator[tuple[Problem, Responses]]:

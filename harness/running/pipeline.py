@@ -83,6 +83,8 @@ def get_pool(plan: Plan, progress: Progress) -> Set[str]:
     older_pools.take_over(plan.work, plan.problems, plan.older, progress)
     new = {problem.id for problem in plan.work.pool.missing(plan.problems)}
     if plan.imported:
+        if plan.work.answers and plan.work.verdicts.inputs["given"]:
+            plan.check_grader()  # answers are run while the given verdicts are kept
         bring_in(plan.imported, plan.work, progress)
     plan.check_grader()
     plan.show_weights(progress)

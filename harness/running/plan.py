@@ -187,8 +187,9 @@ class Plan:
         An executor of several machines then checks that all of them see the pool's folder.
         """
         rankings = [self.for_selector(spec).rankings for spec in self.selectors]
-        work, audits = self.work, self.work.audits if self.config.audit else None
-        for stage in (work.pool, work.embeddings, work.scores, work.verdicts, work.graded, audits, *rankings):
+        audits, graded = self.work.audits if self.config.audit else None, (self.work.verdicts, self.work.graded)
+        made = (self.work.pool, self.work.embeddings, self.work.scores, *graded, self.work.answers)
+        for stage in (*made, audits, *rankings):
             if stage:
                 stage.begin()
         if isinstance(self.context.executor, SeesFolders):

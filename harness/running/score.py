@@ -72,7 +72,8 @@ def _about(plan: Plan, work: Work) -> Cell:
 def _entry(work: Work, problem: Problem, by_chance: Stage | None) -> dict[str, Any]:
     """The entry of a problem: N, c, errors, disputed grades (None without --audit); per trial order and rank, or hits.
 
-    An order ends at the first correct response. Counts of the chance level are left out where there are none.
+    An order ends at the first correct response. Counts of the chance level are left out where there are none, and so is
+    the cost of the answers, [responses, CPU seconds].
     """
     assert work.rankings is not None
     ranking = read_record(work.rankings.path(problem))
@@ -84,6 +85,8 @@ def _entry(work: Work, problem: Problem, by_chance: Stage | None) -> dict[str, A
     counts = {"n": n, "c": verdicts.count("correct"), "errors": verdicts.count("error")}
     result = {"id": storable(problem.id), **counts, "disputed": audit.disputed(work, problem, n)}
     result["routes"] = _by_route(verdicts, routes)
+    if (cpu_s := shards.read_answers_cpu_s(work.verdicts.path(problem))) is not None:
+        result["answering"] = [shards.count_rows(work.verdicts.path(problem)), round(cpu_s, 3)]
     if (gradings := chance.counts_in(by_chance, problem)) is not None:
         result["chance"] = gradings
     result |= _one_answer(work, problem, verdicts)

@@ -24,13 +24,17 @@ from harness.plugin_system.component import parameters
 from harness.plugin_system.picks import needs, picked, require_selector, subset_of
 from harness.pools.given import GivenVectors
 from harness.records import Floats, Pool
+from harness.results.verdict_quality import answers_line
+from harness.stages.answers import ran_answers
 from harness.stages.embed import embedded
 from harness.stages.project import project
 from harness.stages.rank import centred, pool_of, ranking_named
 from harness.stages.verify import answers_of
 from harness.stages.work import import_libraries, one_thread, ranking_rng
 from harness.store import in_use, shards
+from harness.store.stage import Stage
 from harness.system.progress import Progress
+from harness.task import Task
 
 from . import prerequisites
 from .candidates import Candidates, Held, problems_of, with_verified
@@ -89,7 +93,8 @@ def select(request: SelectConfig, progress: Progress, held: Held | None = None) 
         candidates = select_scores.with_scorer(request, selector, candidates, progress)
     _check_scores(request.selector, selector, candidates)
     vectors = _vectors(request, context, selector, candidates, given, held)
-    return [_chosen(request, context, selector, each, vectors(each)) for each in candidates]
+    answers = _answers(context, selector, candidates)
+    return [_chosen(request, selector, each, vectors(each), own) for each, own in zip(candidates, answers, strict=True)]
 
 
 # Checks.
@@ -220,7 +225,9 @@ def _kept(request: SelectConfig, progress: Progress) -> VectorsOf:
 # Selecting.
 
 
-def _chosen(request: SelectConfig, context: Context, selector: Any, each: Candidates, vectors: Floats) -> Chosen:
+def _chosen(
+    request: SelectConfig, selector: Any, each: Candidates, vectors: Floats, answers: Sequence[str | None]
+) -> Chosen:
     responses = each.responses
     rows = np.ascontiguousarray(vectors)  # as the store gives them to a run: another layout sums in another order
     pool = pool_of(
@@ -229,7 +236,7 @@ def _chosen(request: SelectConfig, context: Context, selector: Any, each: Candid
         embeddings=centred(rows) if request.centre else rows,
         logprobs=responses.logprobs,
         lengths=responses.lengths,
-        answers=_answers(context, selector, each),
+        answers=answers,
         scores=responses.scores,
     )
     rng = ranking_rng(request.seed, each.problem, trial=0)
@@ -244,15 +251,41 @@ def _chosen(request: SelectConfig, context: Context, selector: Any, each: Candid
     return Chosen(each.problem.id, order, isinstance(selector, Ranker), responses.texts, names)
 
 
-def _answers(context: Context, selector: Any, each: Candidates) -> Sequence[str | None]:
-    """The canonical answers if there is a task and the selector may read them, else None for each response."""
-    texts, finish = each.responses.texts, each.responses.finish
-    if context.task is None or "answers" not in getattr(selector, "reads", ("answers",)):
-        return [None] * len(texts)
-    distinct = list(dict.fromkeys(zip(texts, finish, strict=True)))
-    extracted = answers_of(context.task, each.problem, [text for text, _ in distinct], [end for _, end in distinct])
+def _answers(context: Context, selector: Any, candidates: Sequence[Candidates]) -> Iterable[Sequence[str | None]]:
+    """For each problem the canonical answers if there is a task and the selector may read them, else Nones."""
+    task = context.task
+    if task is None or "answers" not in getattr(selector, "reads", ("answers",)):
+        return ([None] * len(each.responses) for each in candidates)
+    stage = context.answers(task)
+    if stage:
+        return _ran_answers(context, task, stage, candidates)
+    return (_extracted(task, each) for each in candidates)
+
+
+def _ran_answers(
+    context: Context, task: Task, stage: Stage, candidates: Sequence[Candidates]
+) -> list[Sequence[str | None]]:
+    """The answers that cost a run of each response, kept in the store, and a line on their cost."""
+    stage.begin()
+    answers: list[Sequence[str | None]] = []
+    total_cpu_s = 0.0
+    with context.progress.stage("answers", len(candidates), "problems") as bar:
+        for each in candidates:
+            of_problem, cpu_s = ran_answers(task, stage, each.problem, each.responses.texts, each.responses.finish)
+            answers.append(of_problem)
+            total_cpu_s += cpu_s
+            bar.advance()
+    context.progress.say(answers_line(sum(map(len, answers)), total_cpu_s))
+    return answers
+
+
+def _extracted(task: Task, each: Candidates) -> Sequence[str | None]:
+    """The answers that a task extracts, of each distinct response once."""
+    responses = list(zip(each.responses.texts, each.responses.finish, strict=True))
+    distinct = list(dict.fromkeys(responses))
+    extracted = answers_of(task, each.problem, [text for text, _ in distinct], [end for _, end in distinct])
     answers = dict(zip(distinct, extracted, strict=True))
-    return [answers[response] for response in zip(texts, finish, strict=True)]
+    return [answers[response] for response in responses]
 
 
 def _order(selector: Any, pool: Pool, verified: Sequence[int], k: int, rng: np.random.Generator) -> list[int]:

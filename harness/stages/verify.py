@@ -12,6 +12,7 @@ from harness.store import shards
 from harness.store.keys import digest, text_hash
 from harness.task import Measured, Task
 
+from .answers import ran_answers, runs_answers
 from .work import Work
 
 Ended: TypeAlias = tuple[str, str]  # a response and how it ended: "stop", "length", or "" if not known or not read
@@ -38,7 +39,10 @@ def _grade(work: Work, task: Task, problem: Problem) -> None:
         verdicts, answers = graded(task, problem, responses.texts, known, responses.finish)
         if len(known) > before:
             shards.write_graded(work.graded.path(problem), known)
-    shards.write_verdicts(work.verdicts.path(problem), verdicts, answers, task.conditions())
+    cpu_s = None
+    if work.answers:
+        answers, cpu_s = ran_answers(task, work.answers, problem, responses.texts, responses.finish)
+    shards.write_verdicts(work.verdicts.path(problem), verdicts, answers, task.conditions(), cpu_s)
 
 
 def judged(
@@ -155,7 +159,12 @@ def _key_hash(task: Task, problem: Problem, response: Ended, answer: str | None)
 def answers_of(
     task: Task, problem: Problem, texts: Sequence[str], finish: Sequence[str] | None = None
 ) -> list[str | None]:
-    """The canonical answer of each text; None if it has none, or the extraction raises. `finish` as in `graded`."""
+    """The canonical answer of each text; None if it has none, or the extraction raises. `finish` as in `graded`.
+
+    None for all if answers cost a run of each response: these are made only where they are kept (`ran_answers`).
+    """
+    if runs_answers(task):
+        return [None] * len(texts)
     each = ended(task, texts, finish)
     try:
         with contained():

@@ -31,6 +31,7 @@ class Work:
     """What a worker needs beside the problem: where the shards are, and how to build task and selector.
 
     graded        verdicts by verdict key, shared by all pools of a store
+    answers       answers that cost a run of each response, by response; None for a task without
     audits        a second grader's verdicts
     measured      measurements by which the task judges, if it does
     scores        scores that a scorer gives, in addition to those that the pool brings
@@ -45,6 +46,7 @@ class Work:
     verdicts: Stage
     graded: Stage
     audits: Stage
+    answers: Stage | None = None
     measured: Stage | None = None
     embeddings: Stage | None = None
     scores: Stage | None = None

@@ -16,7 +16,7 @@ from harness.errors import HarnessError
 from .checksums import UNSEALED, BadShard, blank, check, read_regular, sealed
 
 SUFFIXES = {
-    **dict.fromkeys(("pool", "sequence", "score", "verdict", "graded", "measure"), ".parquet"),
+    **dict.fromkeys(("pool", "sequence", "score", "verdict", "graded", "answer", "measure"), ".parquet"),
     **{"embedding": ".safetensors"},
     **dict.fromkeys(("audit", "chance", "ranking", "stopped"), ".json"),
 }

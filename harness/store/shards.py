@@ -14,6 +14,7 @@ from safetensors.numpy import save as save_tensors
 
 from harness.records import Floats, Problem, Responses, Verdict
 from harness.system.files import write_parts
+from harness.task import Ran
 
 from .checksums import BadShard, blank, sealed
 from .json_files import write_record
@@ -38,6 +39,7 @@ VERDICTS = pa.schema(
     ]
 )
 SCORE = "score:"  # before a score's name, in the name of its column; a shard without scores has no such column
+_RAN = pa.schema([("key", pa.binary(16)), ("answer", pa.string()), ("cpu_s", pa.float64())])
 _GRADED = pa.schema([("key", pa.binary(16)), *[VERDICTS.field(name) for name in ("verdict", "reason", "route")]])
 
 
@@ -154,11 +156,16 @@ def write_verdicts(
     verdicts: Sequence[Verdict],
     answers: Sequence[str | None],
     conditions: Mapping[str, str] | None = None,
+    answers_cpu_s: float | None = None,
 ) -> None:
-    """Write one problem's verdicts and canonical answers, and the conditions (name -> value) of the grading."""
+    """Write one problem's verdicts and canonical answers, and the conditions (name -> value) of the grading.
+
+    answers_cpu_s  CPU seconds that the answers cost, if responses were run for them
+    """
     columns = _verdict_columns(verdicts)
     columns["answer"] = [None if answer is None else storable(answer) for answer in answers]
-    schema = VERDICTS.with_metadata({"conditions": canonical_json(dict(conditions or {}))})
+    cost = {} if answers_cpu_s is None else {"answers_cpu_s": repr(answers_cpu_s)}
+    schema = VERDICTS.with_metadata({"conditions": canonical_json(dict(conditions or {})), **cost})
     write_parts(path, as_parquet(path, columns, schema), durable=True)
 
 
@@ -201,7 +208,13 @@ def read_conditions(path: Path) -> dict[str, str]:
     return conditions
 
 
-# Shared by all pools: verdicts and measurements by hash.
+def read_answers_cpu_s(path: Path) -> float | None:
+    """The CPU seconds that the answers in one shard of verdicts cost; None if no response was run for them."""
+    seconds = metadata_in(path).get(b"answers_cpu_s")
+    return None if seconds is None else float(seconds)
+
+
+# Shared by all pools: verdicts, answers and measurements by hash.
 
 
 def write_graded(path: Path, verdicts: Mapping[str, Verdict]) -> None:
@@ -217,6 +230,23 @@ def read_graded(path: Path) -> dict[str, Verdict]:
     columns = table_in(path, _GRADED).to_pydict()
     verdicts = map(Verdict, columns["verdict"], columns["reason"], columns["route"])
     return {key.hex(): verdict for key, verdict in zip(columns["key"], verdicts, strict=True)}
+
+
+def write_ran(path: Path, ran: Mapping[str, Ran]) -> None:
+    """Write the answers that running responses to one problem gave: hash of a response (32 hex digits) -> `Ran`."""
+    columns = {
+        "key": [bytes.fromhex(key) for key in ran],
+        "answer": [None if each.answer is None else storable(each.answer) for each in ran.values()],
+        "cpu_s": [each.cpu_s for each in ran.values()],
+    }
+    write_parts(path, as_parquet(path, columns, _RAN), durable=True)
+
+
+def read_ran(path: Path) -> dict[str, Ran]:
+    """Read what `write_ran` wrote; {} if there is no file."""
+    if not path.exists():
+        return {}
+    return {row["key"].hex(): Ran(row["answer"], row["cpu_s"]) for row in table_in(path, _RAN).to_pylist()}
 
 
 def write_measurements(path: Path, measurements: Mapping[str, Mapping[str, float]]) -> None:

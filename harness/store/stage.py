@@ -6,6 +6,7 @@
     STORE/verdict/KEY/PROBLEM.parquet         verdict, reason, route, canonical answer
     STORE/measure/KEY/PROBLEM.parquet         hash of a response, its measurements: shared by all pools and thresholds
     STORE/graded/KEY/PROBLEM.parquet          hash of what a verdict depends on, verdict: shared by all pools
+    STORE/answer/KEY/PROBLEM.parquet          hash of a response, the answer that running it gave: shared by all pools
     STORE/audit/KEY/PROBLEM.json              a second grader's verdicts
     STORE/chance/KEY/PROBLEM.json             how many gradings against other problems' references were correct
     STORE/ranking/KEY/PROBLEM.json            per trial the indices up to where they were pulled

@@ -10,6 +10,7 @@ embedding   `stages.embed`, `stages.project`, and how the engines take hidden st
 score       `stages.response_scores`
 verdict     `stages.verify`: `graded`, `judged`
 graded      the same, for the verdicts that all pools share
+answer      `stages.answers`
 measure     `stages.measure`
 audit       `stages.audit`
 chance      `stages.chance`
@@ -29,6 +30,7 @@ STAGES = {
     "score": 1,
     "verdict": 1,
     "graded": 1,
+    "answer": 1,
     "measure": 1,
     "audit": 1,
     "chance": 1,

@@ -25,7 +25,7 @@ from .common_checks import parameter_check, picklable
 
 RENDERED = 50  # problems whose prompts are rendered
 GRADED = 3  # problems whose verifier is checked
-MAY_TAKE_FINISH = ("verify", "verify_all", "verdict_key", "answer", "answers", "audit")
+MAY_TAKE_FINISH = ("verify", "verify_all", "verdict_key", "answer", "answers", "run_answers", "audit")
 STATUSES = ("correct", "wrong", "error")
 ANSWER_FORMS = ("{}", "\\boxed{{{}}}", "#### {}", "Answer: {}", "```python\n{}\n```")
 HOSTILE = (

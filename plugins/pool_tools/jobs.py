@@ -101,7 +101,7 @@ def _graded(config: RunConfig, progress: Progress) -> Plan:
         plan = _stored_plan(stored_pool(config.store, str(config.pool)), config, progress)
     if plan.imported:
         importing.bring_in(plan.imported, plan.work, progress)
-    for stage in (plan.work.verdicts, plan.work.graded):
+    for stage in filter(None, (plan.work.verdicts, plan.work.graded, plan.work.answers)):
         stage.begin()
     plan.check_grader()
     require_consent("pool audit", preflight(plan).outlook, progress, "--split makes it shorter")

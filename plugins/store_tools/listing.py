@@ -92,7 +92,7 @@ def labels_of(stages: Sequence[Stage], needs: Needs) -> dict[Path, tuple[str, st
 def _labels(stage: Stage, pools: Mapping[str, tuple[str, str]], needs: Needs) -> tuple[str, str]:
     if stage.kind in ("pool", "sequence", "stopped"):
         return _pool_labels(stage.key, stage.inputs, needs)
-    if stage.kind in ("graded", "measure"):
+    if stage.kind in ("graded", "answer", "measure"):
         return str(stage.inputs.get("task") or ALL), ALL
     pool = str(stage.inputs.get("pool"))
     return pools.get(pool) or needs.pools.get(pool, (UNKNOWN, UNKNOWN))

@@ -151,7 +151,8 @@ def _is_read(stage: Stage, needs: Needs) -> bool:
 def _newest(stages: Iterable[Stage], needs: Needs) -> set[Path]:
     """Stages that no cell names, but that a run of today would use: the newest of each group of alike ones.
 
-    These are the cache of verdicts of each task's data, and the vectors by each embedder of pools in `needs.bare`.
+    These are the caches of verdicts and answers of each task's data, and the vectors by each embedder of pools in
+    `needs.bare`.
     """
 
     def vectors_of(stage: Stage) -> Hashable:
@@ -161,11 +162,11 @@ def _newest(stages: Iterable[Stage], needs: Needs) -> set[Path]:
             [*(stage.inputs.get(name) for name in names), embedder.get("name"), embedder.get("params")]
         )
 
-    caches = [stage for stage in stages if stage.kind == "graded"]
+    caches = [stage for stage in stages if stage.kind in ("graded", "answer")]
     pools = needs.bare | needs.evaluated
     vectors = [stage for stage in stages if stage.kind == "embedding" and stage.inputs.get("pool") in pools]
     return {
-        *_last_made(caches, lambda stage: canonical_json([stage.inputs.get("task"), stage.inputs.get("revision")])),
+        *_last_made(caches, lambda stage: canonical_json([stage.kind, *map(stage.inputs.get, ("task", "revision"))])),
         *_last_made(vectors, vectors_of),
     }
 

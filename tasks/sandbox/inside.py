@@ -179,20 +179,22 @@ class _Relay:
         self.ended = _pidfd(pid)
         self.poll.register(reading if self.ended is None else self.ended, select.POLLIN)
 
-    def relay(self) -> tuple[str, int]:
-        """Watch the process until it has ended, and return how it ended.
+    def relay(self) -> tuple[str, int, float]:
+        """Watch the process until it has ended, and return how it ended, and its CPU seconds in all.
 
-        That is ("exit", code), ("signal", number) or, if this method killed it, (reason, 0) with a reason of `watch`.
+        It ended with ("exit", code), ("signal", number) or, if this method killed it, (reason, 0), a reason of `watch`.
         """
         reason = self.watch()
         if reason:
             os.kill(self.pid, signal.SIGKILL)
-        status = os.waitpid(self.pid, 0)[1]
+        _, status, usage = os.wait4(self.pid, 0)
         if self.ended is not None:
             os.close(self.ended)
+        cpu_s = usage.ru_utime + usage.ru_stime
         if reason:
-            return reason, 0
-        return ("signal", os.WTERMSIG(status)) if os.WIFSIGNALED(status) else ("exit", os.WEXITSTATUS(status))
+            return reason, 0, cpu_s
+        signalled = os.WIFSIGNALED(status)
+        return ("signal", os.WTERMSIG(status), cpu_s) if signalled else ("exit", os.WEXITSTATUS(status), cpu_s)
 
     def watch(self) -> str:
         """Return "" when the process has ended, or why it must be killed: "stopped", "stalled", "timeout", ..."""

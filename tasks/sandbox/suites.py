@@ -82,9 +82,11 @@ class Run:
              judge has seen them, only their first 200 characters
     cpu_s    the CPU seconds of each of these tests; a program can forge its own
     detail   more about the status, for a reader
+    process_cpu_s  the CPU seconds of the program's whole process, as the kernel counts them
     """
 
     status: str
     results: list[str] = field(default_factory=list)
     cpu_s: list[float] = field(default_factory=list)
     detail: str = ""
+    process_cpu_s: float = 0.0

@@ -83,15 +83,15 @@ class Transcript:
             fits = status in _END_STATUSES
         return (status, detail) if fits else ("killed", "it wrote what is no result")
 
-    def run(self, ending: str, code: int) -> Run:
+    def run(self, ending: str, code: int, process_cpu_s: float) -> Run:
         """Return the run. Raises WorkerLost if the process ended before it was confined, a fault of the sandbox.
 
-        ending, code   how the process ended, as `inside._Relay.relay` returns it
+        ending, code, process_cpu_s   how the process ended, as `inside._Relay.relay` returns it
         """
         if not self._confined:
             raise WorkerLost(f"a program's process could not be set up: {self._refusal or f'{ending} {code}'}")
         status, detail = self.final or _without_final(ending, code)
-        return Run(status, self.results, self.cpu_s, detail)
+        return Run(status, self.results, self.cpu_s, detail, process_cpu_s)
 
 
 def _without_final(ending: str, code: int) -> tuple[str, str]:

@@ -301,8 +301,7 @@ class Worker:
         while True:
             kind_of_frame, payload = self.frame(end)
             if kind_of_frame == b"e":
-                ending, code = json.loads(payload)
-                return transcript.run(ending, code)
+                return transcript.run(*json.loads(payload))
             if kind_of_frame != b"d":
                 raise WorkerLost("it sent an unknown frame")
             started = time.monotonic()

@@ -11,6 +11,7 @@ from support import hostile_code as hostile
 from support.paths import SUPPORT
 from support.processes import run_to_end
 
+from harness_tasks.programs import behaviour
 from harness_tasks.sandbox import Sandbox, find_tier
 
 NOBODY = 65534
@@ -63,3 +64,36 @@ def test_hostile_sources_neither_stop_nor_change_the_normal_forms_of_their_neigh
     parsed = {attack.name for attack, form in zip(hostile.SOURCES, forms[1::2], strict=True) if form is not None}
     assert {"empty", "no function", "decorators", "spaces"} <= parsed
     assert not {"NUL", "lone surrogate", "parentheses", "brackets", "a sum of 2 MB", "no text"} & parsed
+
+
+# Behaviour (programs/behaviour.py): the same programs, whose results are kept as digests
+
+ODD = {
+    "prints gigabytes": "def solve(x):\n    for _ in range(10**6): print('a' * 10**4)\n    return x",
+    "nests deeply": "def solve(x):\n    for _ in range(10**5): x = [x]\n    return x",
+    "contains itself": "def solve(x):\n    x = [x]; x.append(x)\n    return x",
+    "has a repr that raises": "class C:\n    def __repr__(self): raise SystemExit\ndef solve(x): return [C()]",
+    "has a huge repr": "class C:\n    def __repr__(self): return 'a' * 10**9\ndef solve(x): return C()",
+    "forks": "import os\ndef solve(x): return [os.fork() for _ in range(100)]",
+    "reads files": "def solve(x): return open('@SECRET@').read()",
+    "reads its own memory": "def solve(x): return open('/proc/self/mem', 'rb').read(10)",
+}
+
+
+@pytest.mark.parametrize("which", ["odd", pytest.param("quick", marks=pytest.mark.slow)])
+def test_hostile_programs_have_a_bounded_behaviour_the_same_one_again_and_change_nothing(which, monkeypatch):
+    monkeypatch.setattr(behaviour, "TEST_S", 0.2)
+    odd = [hostile.Attack(name, program) for name, program in ODD.items()]
+    attacks = odd if which == "odd" else hostile.QUICK
+    honest = "def solve(x): return x + 1"
+    with hostile.surroundings() as around, Sandbox(1, unsafe_exec=True) as sandbox:
+        programs = [text for attack in attacks for text in (around.program(attack), honest)]
+        first, again = (behaviour.behaviours(sandbox, "", "solve", hostile.INPUTS, programs) for _ in range(2))
+        assert around.damage() == []
+    assert len({each.digest for each in first[1::2]}) == 1
+    assert {each.fault for each in first + again} == {""}
+    assert {each.digest and len(each.digest) for each in first} == {None, 32}
+    assert all(each.cpu_s < hostile.MOST_CPU_S for each in first)
+    pairs = zip(attacks, first[::2], again[::2], strict=True)
+    changed = [attack.name for attack, one, two in pairs if one.digest != two.digest]
+    assert not changed or which == "quick"  # some of those return what a race of threads decides

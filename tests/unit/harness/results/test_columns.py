@@ -104,6 +104,14 @@ def test_the_chance_level_is_the_mean_over_problems_of_all_their_pools():
     assert level([], 0) is None
 
 
+def test_what_answers_cost_is_added_up_over_pools_and_set_against_the_calls_saved():
+    pools = [made({"answering": [4, 1.5]}, {"answering": [4, 0.25]}), made({"answering": [4, 0.25]})]
+    assert quality(pools, 0)["answering"] == {"responses": 12, "cpu_s": 2.0}
+    line = "answers by running 12 responses: 2.0 CPU-seconds, 166.7 ms each, 0.50 s for the 3 of a problem, to set"
+    [said] = remarks(replace(cells.row(made({})), n=3, routes=None, answering={"responses": 12, "cpu_s": 2.0}))
+    assert said == f"{line} against the calls saved"
+
+
 def test_a_table_warns_of_many_fallbacks():
     row = cells.row(made({}))
     lines = [list(remarks(replace(row, routes={"boxed": 19, "fallback": n}, fallback_share=n / 20))) for n in (0, 1, 2)]

@@ -82,6 +82,7 @@ def test_a_version_above_the_first_stands_in_the_inputs(tmp_path, monkeypatch):
 KEYS = {  # of {"n": 3}; raise a number in `versions` together with its key here
     **{"pool": "791e0c", "embedding": "e6735c", "verdict": "919eb1", "graded": "ba36ae", "measure": "164286"},
     **{
+        "answer": "b6663e",
         "audit": "593a22",
         "chance": "0274bd",
         "ranking": "6e0f90",

@@ -1,0 +1,86 @@
+"""Answers by behaviour in `harness run` and `harness select`: what is one answer, what it cost, what is kept."""
+
+import re
+
+import pytest
+from support.evalplus_problems import ROW, SOLUTION, block, written
+from support.json_lines import write_json_lines
+
+from harness_tasks.programs import behaviour
+
+TASK = "mbppplus:answer_by=behaviour,inputs=4"
+LOOP = (
+    "def sum_even(numbers):\n    total = 0\n    for n in numbers:\n        total += n * (1 - n % 2)\n    return total"
+)
+RESPONSES = [  # three that do the same, two that do another thing, and two that do nothing
+    *(block("def sum_even(n): return sum(n)"), block(LOOP), "I cannot.", block(SOLUTION), block("def sum_even(n: ")),
+    *(
+        block("def sum_even(ns): return sum(i % 2 == 0 and i for i in ns)"),
+        block("def sum_even(m):\n    return sum(m)"),
+    ),
+]
+
+
+@pytest.fixture
+def options(tmp_path):
+    pool = write_json_lines(tmp_path / "pool.jsonl", [{"problem_id": ROW["task_id"], "responses": RESPONSES}])
+    return ["--data", written(tmp_path, ROW), "--pool", pool, "--store", tmp_path / "runs"]
+
+
+@pytest.fixture
+def programs_run(monkeypatch):
+    """The programs whose behaviour was asked for, as a list that grows."""
+    seen, original = [], behaviour.behaviours
+
+    def counting(*args):
+        seen.extend(args[-1])
+        return original(*args)
+
+    monkeypatch.setattr("harness_tasks.evalplus_tasks.behaviours", counting)
+    return seen
+
+
+def test_programs_that_do_the_same_are_one_answer_in_runs_and_in_select(harness, options, programs_run):
+    plain = harness("run", "--task", "mbppplus", "--selector", "answer-round-robin", *options)
+    assert (plain.code, programs_run) == (0, [])
+    assert "answers by running" not in plain.out
+    ran = harness("run", "--task", TASK, "--selector", "answer-round-robin", "--json", *options)
+    [row] = ran.rows
+    assert row["answering"]["responses"] == 7
+    assert 0 < row["answering"]["cpu_s"] < 5
+    assert row["pass_at_k"]["1"] == 1  # the largest cluster is the right one; as programs all differ
+    assert len(programs_run) == 6  # one response has no program
+    again = harness("run", "--task", TASK, "--selector", "outcome-ucb", *options)
+    assert re.search(r"answers by running 7 responses: \d+\.\d CPU-seconds, .* set against the calls saved", again.out)
+    chosen = harness("select", "--task", TASK, "--selector", "answer-round-robin", "-k", 7, "--json", *options)
+    [picks] = chosen.rows
+    first = {*picks["order"][:2]}
+    assert (len(first & {1, 3, 5}), len(first & {0, 6})) == (1, 1)
+    assert {*picks["order"][-2:]} == {2, 4}
+    assert "answers by running 7 responses: " in chosen.err
+    assert len(programs_run) == 6  # select and the second run took the first run's
+
+
+def test_only_answers_are_made_anew_verdicts_and_responses_are_shared(harness, options, tmp_path):
+    for task in ("mbppplus:tests=base", f"{TASK},tests=base"):
+        assert harness("run", "--task", task, "--selector", "uniform", *options).code == 0
+    kinds = {path.name: len(list(path.iterdir())) for path in (tmp_path / "runs").iterdir() if path.is_dir()}
+    assert kinds | {"cells": 0} == {"pool": 1, "graded": 1, "answer": 1, "verdict": 2, "ranking": 2, "cells": 0}
+    assert "nothing to delete" in harness("store", "prune", "--store", tmp_path / "runs").out
+    assert harness("doctor", "--store", tmp_path / "runs").code == 0
+
+
+def test_a_pool_that_brings_its_verdicts_gets_its_answers_too(harness, options, tmp_path):
+    line = {"problem_id": ROW["task_id"], "responses": RESPONSES, "correct": [i in (1, 3, 5) for i in range(7)]}
+    write_json_lines(tmp_path / "pool.jsonl", [line])
+    [row] = harness("run", "--task", TASK, "--selector", "answer-round-robin", "--json", *options).rows
+    assert (row["grader"], row["pass_at_k"]["1"], row["answering"]["responses"]) == ("the pool's maker", 1, 7)
+
+
+def test_an_option_that_makes_no_sense_is_refused_in_one_line(harness, options):
+    for task, line in (
+        ("mbppplus:answer_by=luck", "error: mbppplus: answer_by must be 'program' or 'behaviour', got 'luck'"),
+        ("mbppplus:answer_by=behaviour,inputs=0", "error: mbppplus: inputs must be from 1 to 100, got 0"),
+    ):
+        refused = harness("run", "--task", task, "--selector", "uniform", *options)
+        assert (refused.code, refused.err.strip()) == (2, line)

@@ -1,0 +1,136 @@
+"""The behaviour of programs: what counts as the same, and which programs have none."""
+
+import pytest
+
+from harness_tasks.programs import behaviour
+from harness_tasks.programs.behaviour import behaviours, normal
+from harness_tasks.sandbox import Run, Sandbox, encode
+
+INPUTS = [(3,), (-1,)]
+
+
+@pytest.fixture(scope="module")
+def sandbox():
+    with Sandbox(1, unsafe_exec=True) as made:
+        yield made
+
+
+def digests(sandbox, *bodies):
+    """The digest of each program, given as the expression that its function returns."""
+    programs = [f"import math, numpy, os\ndef f(x): return {body}" for body in bodies]
+    return [each.digest for each in behaviours(sandbox, "test", "f", INPUTS, programs)]
+
+
+SAME = [  # each row has one behaviour, and no two rows have the same
+    ("x + 1", "float(x + 1)", "__import__('fractions').Fraction(x + 1)"),
+    ("x * 0.1", "x / 10", "x * 0.1 + 1e-9"),
+    ("x * 0.1 + 1e-4", "x * 0.1 + 1.0001e-4"),
+    ("{x, 2, 'a'}", "{'a', 2, x}", "frozenset([x, 'a', 2])"),
+    ("{'b': [x], 'a': (1, 2)}", "dict(a=(1, 2), b=[x])"),
+    ("[[x, (x,)], None]",),
+    ("[[x, [x]], None]",),
+    (
+        *("float('nan')", "math.inf - math.inf", "numpy.float32('nan')", "__import__('decimal').Decimal('nan')"),
+        *("object()", "(y for y in [x])", "f", "numpy.array([x])"),
+    ),
+    ("[float('nan')]", "[object()]", "[iter([])]"),
+    ("{object(): 1, float('nan'): 2, iter([]): 3}", "{float('nan'): 3, object(): 1, f: 2}"),
+    ("x / (x > 0)", "x if x > 0 else 1 % 0"),
+    ("x if x > 0 else [][0]",),
+    ("x if x > 0 else exit()",),
+    ("x if x > 0 else os._exit(0)", "x if x > 0 else os._exit(1)"),
+    ("'EZeroDivisionError'",),
+    ("'X'",),
+    ("complex(x, 0.1 + 0.2)", "complex(x, 0.3)"),
+    ("[x / 3, x]", "[numpy.float64(x / 3), numpy.int32(x)]"),
+    ("x",),
+    ("abs(x)",),
+]
+
+
+def test_values_that_count_as_the_same_have_one_digest_and_others_another(sandbox):
+    made = digests(sandbox, *(body for row in SAME for body in row))
+    rows = [[made.pop(0) for _ in row] for row in SAME]
+    assert [len(set(row)) for row in rows] == [1] * len(SAME)
+    assert len({row[0] for row in rows}) == len(SAME)
+    assert None not in [row[0] for row in rows]
+
+
+NO_BEHAVIOUR = {
+    "no syntax": "def f(x: return",
+    "no entry point": "def g(x): return x",
+    "raises while it is defined": "raise KeyError",
+    "raises on every input": "def f(x): return undefined",
+    "never ends": "def f(x):\n    while True: pass",
+    "ends its process": "import os\ndef f(x): os._exit(0)",
+    "returns too much": "def f(x): return 'a' * 10**6",
+    "takes too much memory": "def f(x): return [0] * 10**10",
+}
+
+
+def test_a_program_that_does_nothing_or_exceeds_a_limit_at_once_has_no_behaviour_but_a_cost(sandbox, monkeypatch):
+    monkeypatch.setattr(behaviour, "TEST_S", 0.2)
+    made = behaviours(sandbox, "test", "f", INPUTS, [*NO_BEHAVIOUR.values(), "def f(x): return x"])
+    assert [each.digest for each in made[:-1]] == [None] * len(NO_BEHAVIOUR)
+    assert made[-1].digest is not None
+    assert all(each.cpu_s > 0 and not each.fault for each in made)
+    assert made[4].cpu_s > 0.15 > made[-1].cpu_s
+
+
+def test_how_a_program_ended_after_its_first_result_is_part_of_its_behaviour(sandbox, monkeypatch):
+    monkeypatch.setattr(behaviour, "TEST_S", 0.2)
+    endless, other = "def f(x):\n    while x < 0: {}\n    return x", "def f(x):\n    while x < 0: pass\n    return -x"
+    programs = [endless.format("pass"), endless.format("x -= 1"), other, "def f(x): return x if x > 0 else 'a' * 10**6"]
+    made = [each.digest for each in behaviours(sandbox, "test", "f", INPUTS, programs)]
+    assert made[0] == made[1] is not None
+    assert len(set(made)) == 3
+
+
+def test_without_inputs_nothing_is_known_of_a_program(sandbox):
+    assert [each.digest for each in behaviours(sandbox, "test", "f", [], ["def f(x): return x"])] == [None]
+
+
+def test_one_input_that_tells_two_programs_apart_is_enough(sandbox):
+    pair = ["def f(x): return 1", "def f(x): return 1 if x > 0 else 2"]
+    for inputs, distinct in (([(3,)], 1), ([(3,), (-1,)], 2)):
+        assert len({each.digest for each in behaviours(sandbox, "test", "f", inputs, pair)}) == distinct
+
+
+class Restarted:
+    """A sandbox whose worker was lost after one result, so that the program began again, and one that is lost."""
+
+    def run_all(self, suite, programs, judge, stop_at_raise):
+        for test, text in ((0, "i9"), (0, "i1"), (1, "i2")):
+            assert judge(0, test, text)
+        return [Run("ok", ["i1", "i2"], process_cpu_s=0.5), Run("error", detail="lost twice")]
+
+
+def test_a_program_that_began_again_counts_once_and_a_fault_of_the_sandbox_is_told(sandbox):
+    first, second = behaviours(Restarted(), "test", "f", INPUTS, ["", ""])
+    honest = behaviours(sandbox, "test", "f", INPUTS, ["def f(x): return 1 if x > 0 else 2"])[0]
+    assert (first.digest, first.cpu_s) == (honest.digest, 0.5)
+    assert (second.digest, second.fault) == (None, "lost twice")
+
+
+FORGED = [
+    "",
+    "[",
+    "[i1",
+    "i1,",
+    "X" * 300,
+    "f1e999x",
+    'd"1E99"junk',
+    "q1/0",
+    "<f1.0",
+    '"',
+    "nfloat64:fnan",
+    "c1.0;",
+    "(" * 500,
+]
+
+
+def test_text_that_is_not_canonical_stays_as_it_is():
+    assert [normal(text) for text in FORGED] == FORGED
+    assert normal(encode(["f0.30000000000000004", "X", "fnan", 'a"f1.25000001'])) == (
+        encode(["f0.30000000000000004", "X", "fnan", 'a"f1.25000001'])
+    )
