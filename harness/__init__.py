@@ -8,7 +8,7 @@ from typing import Any
 
 from .errors import HarnessError
 from .hookspecs import hookimpl
-from .records import Message, Pool, Problem, Responses, Sampler, SampleRequest, Verdict, correct, error, wrong
+from .records import Message, Outcome, Pool, Problem, Responses, Sampler, SampleRequest, Verdict, correct, error, wrong
 from .task import Task
 
 __version__ = "0.2.0"
@@ -18,6 +18,7 @@ FROM_API = ("read_results", "run", "select")  # not in __all__: `import *` stays
 __all__ = [
     "HarnessError",
     "Message",
+    "Outcome",
     "Pool",
     "Problem",
     "Responses",

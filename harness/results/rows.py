@@ -95,6 +95,7 @@ class Row(Metrics, Quality, Labels):
     dist, conformance   the selector's distribution, and how many checks of the conformance kit it passes
     q_random            the share of false discoveries if this row is called different from random
     version             where several versions of a selector are in one table, digits that tell them apart
+    learns              True if the selector learns from the outcomes of its own picks
     """
 
     seeds: Sequence[int] | None = None
@@ -103,24 +104,26 @@ class Row(Metrics, Quality, Labels):
     conformance: str | None = None
     q_random: float | None = None
     version: str | None = None
+    learns: bool | None = None
 
     def to_json(self) -> dict[str, Any]:
         """The row as JSON values, without fields that nothing has filled.
 
-        Left out are `no_interval` if it is empty, `seeds`, `cells` and `version` if they are None, and outside
-        leaderboards `dist`, `conformance` and `q_random`.
+        Left out are `no_interval` if it is empty, `seeds`, `cells`, `version` and `learns` if they are None, and
+        outside leaderboards `dist`, `conformance` and `q_random`.
         """
         values = {column.name: getattr(self, column.name) for column in fields(self)}
         absent = {"no_interval"} if not self.no_interval else set()
         absent |= {"seeds", "cells"} if self.seeds is None else set()
-        absent |= {"version"} if self.version is None else set()
+        absent |= {name for name in ("version", "learns") if getattr(self, name) is None}
         absent |= {"dist", "conformance", "q_random"} if self.dist is None else set()
         return {name: value for name, value in values.items() if name not in absent}
 
     @property
     def name(self) -> str:
-        """The selector, with its version if there are several."""
-        return self.selector if self.version is None else f"{self.selector} [{self.version}]"
+        """The selector, with its version if there are several, and a mark if it learns from outcomes."""
+        versioned = self.selector if self.version is None else f"{self.selector} [{self.version}]"
+        return f"{versioned} (learns)" if self.learns else versioned
 
     @property
     def p(self) -> float | None:

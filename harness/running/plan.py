@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from harness.contracts import Embedder, Engine, SeesFolders, Selector
+from harness.contracts import Embedder, Engine, LearnsFromOutcomes, SeesFolders, Selector
 from harness.errors import HarnessError
 from harness.plugin_system import licences
 from harness.plugin_system.component import Spec
@@ -166,6 +166,7 @@ class Plan:
             "n": self.work.n,
             "trials": self.config.trials,
             "seed": self.config.seed,
+            **({"learns": True} if isinstance(selector, LearnsFromOutcomes) else {}),
         }
         rankings = self.context.store.stage("ranking", inputs, ".json")
         return replace(self.work, selector=spec, rankings=rankings, embeddings=embeddings)

@@ -11,7 +11,8 @@ all rows. The order is that of the first trial of `harness run` with the same se
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import islice
 from typing import Any, TypeAlias
@@ -23,7 +24,7 @@ from harness.errors import HarnessError, contained, error_text
 from harness.plugin_system.component import parameters
 from harness.plugin_system.picks import needs, picked, require_selector, subset_of
 from harness.pools.given import GivenVectors
-from harness.records import Floats, Pool
+from harness.records import Floats, Pool, Problem
 from harness.stages.embed import embedded
 from harness.stages.project import project
 from harness.stages.rank import centred, pool_of, ranking_named
@@ -68,6 +69,25 @@ def select(request: SelectConfig, progress: Progress, held: Held | None = None) 
     HarnessError if the request cannot be carried out, where possible before any vector is computed, and if the selector
     fails for a problem.
     """
+    opened = open_pools(request, progress, held)
+    return [_chosen(request, opened, each) for each in opened.candidates]
+
+
+@dataclass(frozen=True)
+class Opened:
+    """The problems of a request, checked, and its selector; `pool` gives what the selector sees of a problem."""
+
+    context: Context
+    selector: Any
+    candidates: Sequence[Candidates]
+    pool: Callable[[Candidates], Pool]
+
+
+def open_pools(request: SelectConfig, progress: Progress, held: Held | None = None) -> Opened:
+    """Read the responses of a request and make their vectors, where the selector reads any.
+
+    HarnessError if the request cannot be carried out, where possible before any vector is computed.
+    """
     context, held = make_context(request.run_config, progress), held or Held()
     selector = require_selector(request.selector, context.build("selector", request.selector))
     prerequisites.require_libraries({f"selector {request.selector}": selector})
@@ -80,10 +100,10 @@ def select(request: SelectConfig, progress: Progress, held: Held | None = None) 
         given.lines = {problem.id: problem.meta.get("line", problem.id) for problem, _ in problems}
     candidates = with_verified(request, problems, held)
     for each in candidates:
-        _check_size(request.k, each)
+        _check_size(request, each)
     _check_logprobs(request.selector, selector, candidates)
     vectors = _vectors(request, context, selector, candidates, given, held)
-    return [_chosen(request, context, selector, each, vectors(each)) for each in candidates]
+    return Opened(context, selector, candidates, lambda each: _pool(request, context, selector, each, vectors(each)))
 
 
 # Checks.
@@ -110,9 +130,9 @@ def _check_logprobs(spec: str, selector: Any, candidates: Sequence[Candidates]) 
             raise HarnessError(f"selector {spec!r} needs log-probabilities, which the pool does not carry")
 
 
-def _check_size(k: int, candidates: Candidates) -> None:
-    n, verified = len(candidates.responses), len(candidates.verified)
-    who = f"select: problem {candidates.problem.id!r}"
+def _check_size(request: SelectConfig, candidates: Candidates) -> None:
+    n, verified, k = len(candidates.responses), len(candidates.verified), request.at_least
+    who = f"{request.command}: problem {candidates.problem.id!r}"
     if n and verified == n:
         raise HarnessError(f"{who}: all {n} responses are verified, none is left")
     if k > n - verified:
@@ -205,10 +225,29 @@ def _kept(request: SelectConfig, progress: Progress) -> VectorsOf:
 # Selecting.
 
 
-def _chosen(request: SelectConfig, context: Context, selector: Any, each: Candidates, vectors: Floats) -> Chosen:
+def _chosen(request: SelectConfig, opened: Opened, each: Candidates) -> Chosen:
+    pool = opened.pool(each)
+    rng = ranking_rng(request.seed, each.problem, trial=0)
+    with selecting(request.selector, each.problem):
+        order = _order(opened.selector, pool, each.verified, request.k, rng)
+    names = each.problem.meta.get("names", ())
+    return Chosen(each.problem.id, order, isinstance(opened.selector, Ranker), each.responses.texts, names)
+
+
+@contextmanager
+def selecting(spec: str, problem: Problem) -> Iterator[None]:
+    """A context for calls of a selector: in one thread, named if it takes long, and errors as one line."""
+    try:
+        with contained(), one_thread(spec), ranking_named(spec, problem):
+            yield
+    except Exception as failure:
+        raise HarnessError(f"selector {spec!r}, problem {problem.id!r}: {error_text(failure)}") from failure
+
+
+def _pool(request: SelectConfig, context: Context, selector: Any, each: Candidates, vectors: Floats) -> Pool:
     responses = each.responses
     rows = np.ascontiguousarray(vectors)  # as the store gives them to a run: another layout sums in another order
-    pool = pool_of(
+    return pool_of(
         f"{request.pool or request.embeddings}, problem {each.problem.id!r}",
         texts=responses.texts,
         embeddings=centred(rows) if request.centre else rows,
@@ -216,16 +255,6 @@ def _chosen(request: SelectConfig, context: Context, selector: Any, each: Candid
         lengths=responses.lengths,
         answers=_answers(context, selector, each),
     )
-    rng = ranking_rng(request.seed, each.problem, trial=0)
-    try:
-        with contained(), one_thread(request.selector), ranking_named(request.selector, each.problem):
-            order = _order(selector, pool, each.verified, request.k, rng)
-    except Exception as failure:
-        raise HarnessError(
-            f"selector {request.selector!r}, problem {each.problem.id!r}: {error_text(failure)}"
-        ) from failure
-    names = each.problem.meta.get("names", ())
-    return Chosen(each.problem.id, order, isinstance(selector, Ranker), responses.texts, names)
 
 
 def _answers(context: Context, selector: Any, each: Candidates) -> Sequence[str | None]:
