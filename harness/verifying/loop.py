@@ -17,6 +17,8 @@ from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from contextlib import AbstractContextManager, contextmanager
 from typing import TypeAlias
 
+import numpy as np
+
 from harness.contracts import Ranker
 from harness.errors import HarnessError
 from harness.pools.given import file_digest
@@ -106,7 +108,7 @@ def searching(config: VerifyConfig, progress: Progress, held: Held | None = None
     if not isinstance(opened.selector, Ranker):
         raise HarnessError(f"verify: selector {config.selector!r} chooses sets, in no order: take one that ranks")
     sizes = {each.problem.id: len(each.responses) for each in opened.candidates}
-    with Journal(config.journal, header(config, opened), sizes) as journal:
+    with Journal(config.journal, header(config, opened, held or Held()), sizes) as journal:
         loop = Loop(config, journal, opened)
         if journal.remark:
             progress.say(journal.remark)
@@ -115,11 +117,13 @@ def searching(config: VerifyConfig, progress: Progress, held: Held | None = None
         yield loop
 
 
-def header(config: VerifyConfig, opened: Opened) -> dict[str, object]:
+def header(config: VerifyConfig, opened: Opened, held: Held) -> dict[str, object]:
     """What the outcomes of a journal belong to: responses, vectors, selector, verifier."""
     pools = hashlib.sha256()
     for each in opened.candidates:
         pools.update(canonical_json([each.problem.id, list(each.responses.texts)]).encode("utf-8", "surrogatepass"))
+    for name, array in (held.vectors or {}).items():
+        pools.update(name.encode() + np.asarray(array, np.float64).tobytes())
     vectors = file_digest(config.embeddings) if config.embeddings and config.embeddings.is_file() else None
     return {
         "pool": f"sha256:{pools.hexdigest()[:16]}",

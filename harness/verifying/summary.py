@@ -89,7 +89,8 @@ def _random(loop: Loop, solved: Sequence[Search]) -> dict[str, Any] | None:
 def _given_verdicts(loop: Loop) -> dict[str, Sequence[bool]]:
     """Problem id -> the verdicts that the pool file brings; none unless it brings all."""
     config = loop.config
-    if not config.pool or not config.pool.exists():
+    in_memory = any("line" not in search.candidates.problem.meta for search in loop.searches.values())
+    if in_memory or not config.pool:
         return {}
     layouts = Layouts(loop.context.registry)
     of_line = {record.problem_id: record.correct for record in read_pool(config.pool, layouts=layouts)}
