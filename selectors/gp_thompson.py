@@ -7,8 +7,8 @@ arXiv:1301.2609. Picks whose outcome is not known are left out, as in Kandasamy 
 so picks that are verified at once do too.
 
 We differ: a draw is over at most `most` of the rest, taken at random, since it costs their number cubed; the kernel is
-not fitted (see `numerics.gaussian_process`). Without any outcome all values are equally likely: the order is random. It
-learns: in tables it has a mark.
+not fitted (see `numerics.gaussian_process`); a response whose vector equals a picked one waits until no other is left.
+Without any outcome all values are equally likely: the order is random. It learns: in tables it has a mark.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ import numpy as np
 
 from harness import HarnessError, Outcome, Pool, hookimpl
 
-from .numerics.gaussian_process import check_parameters, fitted, known, length_scale, unpicked
+from .numerics.gaussian_process import candidates, check_parameters, fitted, known, length_scale
 from .numerics.vectors import vectors_of
 
 
@@ -52,7 +52,7 @@ class GpThompson:
     def pick_after(self, pool: Pool, outcomes: Sequence[Outcome], rng: np.random.Generator) -> int:
         """Return the pick after these outcomes; O(m³ + most³) for m outcomes."""
         h = vectors_of(pool, "gp-thompson")
-        rest = unpicked(len(pool), outcomes)
+        rest = candidates(h, outcomes)
         rows, values, _ = known(outcomes)
         if not rows:
             return int(rng.choice(rest))

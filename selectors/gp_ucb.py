@@ -7,8 +7,8 @@ pick whose outcome is not known (being verified, or an error) counts as one with
 around it: GP-BUCB (Desautels, Krause, Burdick, JMLR 2014).
 
 We differ: c is constant, where their β grows with log t; the kernel's length is the pool's median distance, not fitted
-(see `numerics.gaussian_process`). Without any outcome the order is that of the largest deviation, after a random first
-pick. It learns: in tables it has a mark.
+(see `numerics.gaussian_process`); a response whose vector equals a picked one waits until no other is left. Without any
+outcome the order is that of the largest deviation, after a random first pick. It learns: in tables it has a mark.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ import numpy as np
 
 from harness import Outcome, Pool, hookimpl
 
-from .numerics.gaussian_process import check_parameters, fitted, known, length_scale, unpicked
+from .numerics.gaussian_process import candidates, check_parameters, fitted, known, length_scale
 from .numerics.vectors import squared_norms, vectors_of
 
 if TYPE_CHECKING:
@@ -54,7 +54,7 @@ class GpUcb:
 
     def pick_after(self, pool: Pool, outcomes: Sequence[Outcome], rng: np.random.Generator) -> int:
         """Return the pick after these outcomes, ties to the lowest index; O(m³ + n m (d + m)) for m outcomes."""
-        h, rest = vectors_of(pool, "gp-ucb"), unpicked(len(pool), outcomes)
+        h = vectors_of(pool, "gp-ucb")
         if not outcomes:
             return int(rng.integers(len(h)))
         rows, values, unknown = known(outcomes)
@@ -65,6 +65,7 @@ class GpUcb:
         if unknown:
             values = np.append(values, process.predict(h[unknown]))
             process = fitted(h, [*rows, *unknown], values, scale, self.noise)
+        rest = candidates(h, outcomes)
         mean, deviation = process.predict(h[rest], return_std=True)
         return int(rest[np.argmax(mean + self.c * deviation)])
 

@@ -41,7 +41,7 @@ def lines(value: Mapping[str, Any]) -> Iterator[str]:
     faults = [f"{value['errors']:,} ended in errors" if value["errors"] else ""]
     faults += [f"{value['timeouts']:,} of them took too long" if value["timeouts"] else ""]
     faults += [f"{value['skipped']:,} skipped" if value["skipped"] else ""]
-    yield f"{solved}{value['calls']:,} calls" + "".join(f", {fault}" for fault in faults if fault)
+    yield f"{solved}{_calls(value['calls'])}" + "".join(f", {fault}" for fault in faults if fault)
     if value["budget_used_up"]:
         yield "the budget is used up: a larger --budget goes on from the journal"
     yield from _random(value)
@@ -57,14 +57,18 @@ def _random(value: Mapping[str, Any]) -> Iterator[str]:
         needs = "not as many at all" if random["calls"] is None else f"as many with {random['calls']:,.1f} calls"
         yield (
             f"random (exact, by the file's `correct`): solves {needs}, and {random['solved']:,.1f} problems with "
-            f"{value['calls']:,} calls, on average"
+            f"{_calls(value['calls'])}, on average"
         )
     else:
         yield (
             f"random: not known, since unverified responses have no verdict. On the solved problems, which took "
-            f"{random['calls_on_solved']:,} calls, it needs at least {random['at_least']:,.1f} and at most "
+            f"{_calls(random['calls_on_solved'])}, it needs at least {random['at_least']:,.1f} and at most "
             f"{random['at_most']:,.1f} on average"
         )
+
+
+def _calls(count: int) -> str:
+    return f"{count:,} call{'' if count == 1 else 's'}"
 
 
 def _table(rows: Sequence[Mapping[str, Any]]) -> None:

@@ -16,7 +16,7 @@ import numpy as np
 
 from harness import HarnessError, Outcome
 
-from .vectors import squared_norms
+from .vectors import Copies, squared_norms
 
 if TYPE_CHECKING:
     from .vectors import Float64s, Floats
@@ -31,9 +31,17 @@ def check_parameters(selector: str, **values: float) -> None:
             raise HarnessError(f"{selector}: {name} must be > 0 and finite, got {value}")
 
 
-def unpicked(n: int, outcomes: Sequence[Outcome]) -> Any:
-    """Return the indices below n that are in no outcome, in ascending order."""
-    return np.setdiff1d(np.arange(n), [outcome.index for outcome in outcomes])
+def candidates(h: Floats, outcomes: Sequence[Outcome]) -> Any:
+    """Return the indices of h to pick from, ascending: those in no outcome whose row is no copy of a picked one.
+
+    A copy's value is known as well as that of the picked row, but the largest mean would take it again and again. If
+    only copies are left, all of them.
+    """
+    picked = [outcome.index for outcome in outcomes]
+    rest = np.setdiff1d(np.arange(len(h)), picked)
+    row = Copies(h).row
+    fresh = rest[~np.isin(row[rest], row[picked])]
+    return fresh if len(fresh) else rest
 
 
 def length_scale(h: Floats, length: float) -> float:
