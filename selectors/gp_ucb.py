@@ -52,6 +52,11 @@ class GpUcb:
         first = [int(rng.integers(len(h)))] if len(h) else []
         return _by_deviation(h, length_scale(h, self.length), self.noise, first)
 
+    def rank_after(self, pool: Pool, verified: Sequence[int], rng: np.random.Generator) -> Iterator[int]:
+        """Return the indices not in `verified`, the largest deviation first; no outcome is known."""
+        h = vectors_of(pool, "gp-ucb")
+        return _by_deviation(h, length_scale(h, self.length), self.noise, verified, len(verified))
+
     def pick_after(self, pool: Pool, outcomes: Sequence[Outcome], rng: np.random.Generator) -> int:
         """Return the pick after these outcomes, ties to the lowest index; O(m³ + n m (d + m)) for m outcomes."""
         h = vectors_of(pool, "gp-ucb")

@@ -6,6 +6,7 @@ import math
 from dataclasses import dataclass
 from typing import Any
 
+TOO_LATE = "no end within"  # begins the reason of a check that took too long
 OUTCOMES = ("correct", "wrong", "measured", "error", "skip")
 
 

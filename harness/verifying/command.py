@@ -22,7 +22,7 @@ from harness.errors import HarnessError, did_you_mean, one_line
 from harness.running.candidates import Candidates
 from harness.system.keeper import Ended, Keeper
 
-from .check import Check, measured
+from .check import TOO_LATE, Check, measured
 from .config import VerifyConfig
 
 PLACEHOLDER = re.compile(r"\{([a-z_]+)\}")
@@ -73,7 +73,7 @@ class CommandVerifier:
     def _check(self, problem_id: str, index: int, ended: Ended) -> Check:
         value, threshold = _value(ended.out), self.config.threshold
         if ended.status is None:
-            reason = f"no end within {self.config.timeout:g} s"
+            reason = f"{TOO_LATE} {self.config.timeout:g} s"
         elif ended.status not in (0, 1):
             reason = _how(ended.status, ended.err)
         elif ended.status == 1:

@@ -17,7 +17,7 @@ from harness.pools.reading import read_pool
 from harness.pools.registered_layouts import Layouts
 from harness.records import Floats
 
-from .check import Check
+from .check import TOO_LATE, Check
 from .loop import Loop
 from .search import Search
 
@@ -61,7 +61,7 @@ def summary(loop: Loop) -> dict[str, Any]:
         "solved": None if loop.config.top else len(solved),
         "calls": calls,
         "errors": len(errors),
-        "timeouts": sum(check.reason.startswith("no end within") for check in errors),
+        "timeouts": sum(check.reason.startswith(TOO_LATE) for check in errors),
         "skipped": sum(check.outcome == "skip" for check in checks),
         "budget_used_up": budget is not None and calls >= budget,
         "found": [hit.row() for hit in hits(loop)],

@@ -7,7 +7,6 @@ import pytest
 from support.json_lines import write_json_lines
 from support.searches import Recorder
 
-import harness as package
 from harness import HarnessError, Outcome, Pool, Problem
 from harness.stages.learning import learnt_order, pick_after
 
@@ -93,4 +92,3 @@ def test_a_run_ends_at_the_first_correct_response_and_tables_mark_the_selector(h
     assert "told (learns)" in table.out
     assert r"told \(learns\)" in (tmp_path / "leaderboard.md").read_text()
     assert "Learns from outcomes." in harness("list", "selectors", "--plugin", tmp_path / "told.py").out
-    assert package.read_results(tmp_path / "runs" / "cells")[0].selector == "told"

@@ -3,6 +3,7 @@
 import pytest
 from support.refusals import refusal_of
 from support.searches import Recorder, config_of, pool_in, verified
+from support.verifying import outcomes_in
 
 import harness as package
 from harness.records import Outcome
@@ -65,6 +66,18 @@ def test_an_error_costs_a_call_a_skip_does_not_and_errors_are_checked_again_if_a
     calls_of(tmp_path, outcomes, journal=tmp_path / "b.jsonl")
     assert calls_of(tmp_path, outcomes, journal=tmp_path / "b.jsonl")[1] == []
     assert calls_of(tmp_path, outcomes, journal=tmp_path / "b.jsonl", retry_errors=True)[1] == [("a", 0), ("a", 2)]
+
+
+def test_every_outcome_is_in_the_journal_before_the_next_pick_is_made(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+
+    class Reader(Recorder):
+        def pick_after(self, pool, outcomes, rng):
+            assert len(outcomes_in(tmp_path / "verify.jsonl")) == len(outcomes)
+            return super().pick_after(pool, outcomes, rng)
+
+    value = package.verify(["x"] * 6, lambda name, index, text: index == 5, Reader(), budget=9, quiet=True)
+    assert (value["calls"], value["solved"]) == (6, 1)
 
 
 def test_a_verifier_that_fails_from_the_start_is_stopped_before_it_uses_up_the_budget(tmp_path):
