@@ -28,14 +28,28 @@ def command(folder, selector, workers):
     return harness_command("verify", *options, "--budget", BUDGET, "--journal", folder / "verify.jsonl", "--json")
 
 
+def picks_in(log):
+    """The picks whose check has begun, in order."""
+    lines = log.read_text().splitlines() if log.exists() else []
+    return [(name, int(index)) for name, index in map(str.split, lines)]
+
+
 def killed_and_resumed(folder, selector, workers, kills):
-    """Run the loop to its end, killing it `kills` times on the way; what was started and what recorded by each run."""
+    """Run the loop to its end, killing it on the way, every second time in the middle of a check.
+
+    Returns how many outcomes and how many begun checks each run found.
+    """
     journal, started, runs = folder / "verify.jsonl", folder / "started", []
     for place in range(1, kills + 1):
-        goal = place * (BUDGET - 20) // kills
-        before = len(outcomes_in(journal)), len(started.read_text().splitlines()) if started.exists() else 0
-        kill_when(lambda goal=goal: len(outcomes_in(journal)) >= goal, command(folder, selector, workers), cwd=folder)
-        runs.append(before)
+
+        def is_time(goal=place * (BUDGET - 20) // kills, in_check=place % 2):
+            outcomes = outcomes_in(journal)
+            begun = picks_in(started)[-1:]
+            return len(outcomes) >= goal and (not in_check or begun[0] not in [each[:2] for each in outcomes])
+
+        runs.append((len(outcomes_in(journal)), len(picks_in(started))))
+        kill_when(is_time, command(folder, selector, workers), cwd=folder)
+    runs.append((len(outcomes_in(journal)), len(picks_in(started))))
     subprocess.run(command(folder, selector, workers), cwd=folder, check=True, capture_output=True)
     return runs
 
@@ -47,11 +61,11 @@ def test_a_loop_killed_again_and_again_repeats_no_recorded_check_and_loses_none(
 ):
     runs = killed_and_resumed(tmp_path, selector, workers, kills)
     recorded = outcomes_in(tmp_path / "verify.jsonl")
-    started = [tuple(line.split()) for line in (tmp_path / "started").read_text().splitlines()]
-    assert len(recorded) == len(set(recorded)) == BUDGET
-    assert {(name, str(index)) for name, index, _ in recorded} <= set(started)
+    picks, started = [each[:2] for each in recorded], picks_in(tmp_path / "started")
+    assert len(picks) == len(set(picks)) == BUDGET
+    assert set(picks) <= set(started)
     for outcomes, starts in runs:  # what a run found in the journal, it did not verify again
-        assert not {(name, str(index)) for name, index, _ in recorded[:outcomes]} & set(started[starts:])
+        assert not set(picks[:outcomes]) & set(started[starts:])
     again = sum(count - 1 for count in Counter(started).values())
     lost = len(set(started)) - BUDGET  # in flight at a kill, and not picked again by a selector that learns
     assert again + lost <= workers * kills
