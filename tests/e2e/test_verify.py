@@ -3,6 +3,7 @@
 import subprocess
 from collections import Counter
 
+import numpy as np
 import pytest
 from support.json_lines import write_json_lines
 from support.processes import harness_command, kill_when
@@ -11,21 +12,24 @@ from support.verifying import gpt4_pool, outcomes_in, write_checker
 import harness as package
 from harness.results import cells
 
-PROBLEMS, BUDGET = 25, 160
+PROBLEMS, BUDGET = 20, 120
 
 
 @pytest.fixture
 def lines(shared_data, tmp_path):
-    """GPT-4's responses to the first problems, in pool.jsonl, and the verifier in check.py."""
+    """GPT-4's responses to the first problems in pool.jsonl, vectors in vectors.npz, and the verifier in check.py."""
     lines = gpt4_pool(shared_data, write_checker(tmp_path), PROBLEMS)
     write_json_lines(tmp_path / "pool.jsonl", lines)
+    rng = np.random.default_rng(0)  # given vectors: TF-IDF would double the CPU time of the many starts
+    np.savez(tmp_path / "vectors.npz", **{line["problem_id"]: rng.normal(size=(100, 16)) for line in lines})
     return lines
 
 
 def command(folder, selector, workers):
     verifier = f"python -S {folder}/check.py {{response_file}} {{problem_id}} {{index}} {folder}/started"
-    options = ("--pool", folder / "pool.jsonl", "--selector", selector, "--verifier", verifier, "--workers", workers)
-    return harness_command("verify", *options, "--budget", BUDGET, "--journal", folder / "verify.jsonl", "--json")
+    pool = ("--pool", folder / "pool.jsonl", "--embeddings", folder / "vectors.npz", "--selector", selector)
+    options = ("--verifier", verifier, "--workers", workers, "--budget", BUDGET, "--journal", folder / "verify.jsonl")
+    return harness_command("verify", *pool, *options, "--json")
 
 
 def picks_in(log):
@@ -77,7 +81,8 @@ def test_a_loop_killed_again_and_again_repeats_no_recorded_check_and_loses_none(
 
 def assert_the_calls_are_the_offline_order(folder, recorded, selector):
     """Each problem's calls begin its order of `harness run`, trial 0, and end at its first correct response."""
-    package.run(pool=folder / "pool.jsonl", selectors=[selector], trials=1, store=folder / "runs", quiet=True)
+    files = {"pool": folder / "pool.jsonl", "embeddings": folder / "vectors.npz", "store": folder / "runs"}
+    package.run(**files, selectors=[selector], trials=1, quiet=True)
     (cell,) = (folder / "runs" / "cells").glob("*.json")
     for entry in cells.read(cell)["problems"]:
         calls = [index for name, index, _ in recorded if name == entry["id"]]
