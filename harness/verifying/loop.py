@@ -52,6 +52,7 @@ class Loop:
             self.searches[name].taken.setdefault(index, None)
         self.calls = sum(search.calls for search in self.searches.values())
         self._turns: list[tuple[int, int, Search]] = []
+        self._closed: dict[str, int] = {}  # problem -> its place, once it is not open; a skip gives its call back
         for place, search in enumerate(self.searches.values()):
             self._queue(place, search)
 
@@ -69,15 +70,18 @@ class Loop:
                 self.calls += 1
                 self._queue(place, search)
                 return search, index
+            self._closed[search.id] = place
         return None
 
     def record(self, checks: Sequence[Check]) -> None:
         """Write outcomes into the journal and tell the searches."""
         self.journal.add(checks)
         for check in checks:
-            taken = self.searches[check.problem_id].taken
-            self.calls += (check.index not in taken) - (not check.is_call)
-            taken[check.index] = check
+            search = self.searches[check.problem_id]
+            self.calls += (check.index not in search.taken) - (not check.is_call)
+            search.taken[check.index] = check
+            if not check.is_call and search.id in self._closed:
+                self._queue(self._closed.pop(search.id), search)
 
 
 @in_use.until_done

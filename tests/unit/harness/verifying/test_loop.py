@@ -80,6 +80,12 @@ def test_every_outcome_is_in_the_journal_before_the_next_pick_is_made(tmp_path, 
     assert (value["calls"], value["solved"]) == (6, 1)
 
 
+def test_a_skip_gives_its_call_back_also_while_others_wait(tmp_path):
+    value, calls = calls_of(tmp_path, {"a": ["skip", T], "b": [F, T]}, budget_per_problem=1, workers=3)
+    assert (value["calls"], value["solved"], value["skipped"]) == (2, 1, 1)
+    assert sorted(calls) == [("a", 0), ("a", 1), ("b", 0)]
+
+
 def test_a_verifier_that_fails_from_the_start_is_stopped_before_it_uses_up_the_budget(tmp_path):
     pool_in(tmp_path, {"a": ["error"] * 50})
     calls = []
