@@ -1,6 +1,6 @@
 """Benchmark harness for diversity selectors. What a plugin's author needs is importable from here.
 
-`run`, `select` and `read_results` (docs/python.md) are loaded when they are used: they import much more.
+`run`, `select`, `verify` and `read_results` (docs/python.md) are loaded when they are used: they import much more.
 """
 
 from importlib import import_module
@@ -8,16 +8,17 @@ from typing import Any
 
 from .errors import HarnessError
 from .hookspecs import hookimpl
-from .records import Message, Pool, Problem, Responses, Sampler, SampleRequest, Verdict, correct, error, wrong
+from .records import Message, Outcome, Pool, Problem, Responses, Sampler, SampleRequest, Verdict, correct, error, wrong
 from .task import Task
 
 __version__ = "0.2.0"
 
-FROM_API = ("read_results", "run", "select")  # not in __all__: `import *` stays light
+FROM_API = ("read_results", "run", "select", "verify")  # not in __all__: `import *` stays light
 
 __all__ = [
     "HarnessError",
     "Message",
+    "Outcome",
     "Pool",
     "Problem",
     "Responses",

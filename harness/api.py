@@ -1,4 +1,4 @@
-"""The Python door: `harness.run`, `harness.select` and `harness.read_results` (docs/python.md).
+"""The Python door: `harness.run`, `harness.select`, `harness.verify` and `harness.read_results` (docs/python.md).
 
     results = harness.run(pool="answers.jsonl", selectors=["repexp", "uniform"])
     results.to_pandas()
@@ -33,6 +33,9 @@ from harness.running.option_values import checked, completed
 from harness.running.study import OPTION
 from harness.system.console import LEAST_WIDTH, captured, console
 from harness.system.progress import Progress
+from harness.verifying import loop, summary
+from harness.verifying.calling import Function, called, name_of
+from harness.verifying.config import VerifyConfig
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -187,6 +190,40 @@ def select(
         chosen = selection.select(request, Progress(quiet=quiet, asks=not yes), held)
     picks = {names.get(each.problem_id, each.problem_id): np.array(each.order, np.intp) for each in chosen}
     return picks if isinstance(source, (Mapping, str, Path)) else picks.popitem()[1]
+
+
+def verify(
+    source: Any,
+    verifier: Function,
+    selector: Any = "repexp",
+    *,
+    budget: int,
+    journal: str | Path = "verify.jsonl",
+    yes: bool = False,
+    quiet: bool = False,
+    **options: Any,
+) -> dict[str, Any]:
+    """Verify the selector's picks until each problem is solved or the budget is used up. What `harness verify` does.
+
+    source    what `select` takes: vectors, texts, a mapping of problem ids to either, or the path of a file
+    verifier  `verifier(problem_id, index, text)` returns True (correct) or False, a measured number, or None if it
+              cannot tell (the response is skipped); what it raises is an error, and costs a call. With workers=N it is
+              called in N threads
+    selector  a spec, or an object of your own
+    budget    the most calls in all, those in the journal included
+    journal   the file in which every outcome is written down; the same call goes on from it
+    options   any other field of `VerifyConfig` (an option of `harness verify`, with underscores): until, threshold,
+              top, budget_per_problem, workers, ...
+
+    Return what `harness verify --json` prints: problems, solved, calls, errors, found (problem_id, index, call, value),
+    random, ... HarnessError if it cannot be carried out, or if the first five calls all raise.
+    """
+    with _python_words(), registered([selector], keyed=False) as (spec,):
+        _, held, place = _held(source, None)
+        given = {**options, **place, "selector": spec, "budget": budget, "journal": Path(journal)}
+        config = VerifyConfig(**checked(VerifyConfig, {**given, "verifier": name_of(verifier)}, "verify"))
+        ended = loop.verify(config, Progress(quiet=quiet, asks=not yes), called(verifier, config), held)
+        return summary.summary(ended)
 
 
 def read_results(*folders_or_cells: str | Path) -> Results:

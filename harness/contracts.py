@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar, runtime_checkable
 
-from .records import Floats, Message, Pool, Problem, Responses, Sampler, SampleRequest, Weights
+from .records import Floats, Message, Outcome, Pool, Problem, Responses, Sampler, SampleRequest, Weights
 from .task import AnswersByRunning as AnswersByRunning
 from .task import Audited as Audited
 from .task import Measured as Measured
@@ -105,6 +105,22 @@ class RanksAfter(Protocol):
         """Yield the indices not in `verified`, best first.
 
         `pool` is the whole pool; `verified` has at least one index, each once, in the order picked.
+        """
+
+
+@runtime_checkable
+class LearnsFromOutcomes(Protocol):
+    """A ranker that learns from the outcomes of its own earlier picks. It gets outcomes here and nowhere else.
+
+    `harness verify` and `harness run` call `pick_after` for every pick, in place of `rank`, and reveal an outcome when
+    that pick is verified, never before. Tables mark such selectors: what they save is not the merit of an order alone.
+    """
+
+    def pick_after(self, pool: Pool, outcomes: Sequence[Outcome], rng: np.random.Generator) -> int:
+        """Return the index to verify next, none of those in `outcomes`.
+
+        outcomes  the picks so far, each index once, in the order picked; none for the first pick
+        rng       a stream of its own for each number of outcomes, so that a broken-off search goes on as it would have
         """
 
 

@@ -174,6 +174,18 @@ class Pool:
 
 
 @dataclass(frozen=True)
+class Outcome:
+    """The outcome of one pick, as a selector sees it that learns from its picks (`LearnsFromOutcomes`).
+
+    index  of the response
+    value  1.0 correct, 0.0 wrong, or what the verifier measured; None: not known yet, or the verifier failed
+    """
+
+    index: int
+    value: float | None
+
+
+@dataclass(frozen=True)
 class Weights:
     """The weights of one model: where they come from, and under which licence.
 

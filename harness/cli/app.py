@@ -37,7 +37,20 @@ app = typer.Typer(
 results_app = _group("Published cells: copy them out, check them.")
 app.add_typer(results_app, name="results")
 # The order in `harness --help`; other commands stand after these.
-ORDER = ("run", "select", "report", "list", "show", "check", "new", "doctor", "leaderboard", "plot", "compare")
+ORDER = (
+    "run",
+    "select",
+    "verify",
+    "report",
+    "list",
+    "show",
+    "check",
+    "new",
+    "doctor",
+    "leaderboard",
+    "plot",
+    "compare",
+)
 
 
 @functools.cache

@@ -7,7 +7,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from harness.results import one_answer, verdict_quality
-from harness.results.columns import TERMINAL, Column, absent_intervals, chance, columns, embedders, lines, versions
+from harness.results.columns import (
+    TERMINAL,
+    Column,
+    absent_intervals,
+    chance,
+    columns,
+    embedders,
+    learning,
+    lines,
+    versions,
+)
 from harness.results.rows import Row
 from harness.system.console import Heading, console, put, word_table
 
@@ -62,7 +72,7 @@ def _caption(rows: Sequence[Row], legend: Sequence[str]) -> str:
     explained = [*legend, "oracle, anti-oracle: they know the verdicts and take a correct response first, or last."]
     for trust in dict.fromkeys(row.trust for row in rows if row.trust != "nominal"):
         explained.append(f"intervals: {TRUST[trust]}.")
-    explained += absent_intervals(rows)
+    explained += [*absent_intervals(rows), *learning(rows)]
     if not any(row.solvable for row in rows):
         explained.append("no response is correct: no selector can differ here; `harness report` shows them all.")
     if rows[0].errors:
@@ -91,7 +101,13 @@ def _reliability(rows: Sequence[Row]) -> str:
     counts = [row.disputed for row in rows if row.disputed is not None]
     disputed = [f"disputed grades: {max(counts)}."] if counts else []
     return "\n".join(
-        [f"intervals: {TRUST.get(rows[0].trust, rows[0].trust)}.", *absent_intervals(rows), *versions(rows), *disputed]
+        [
+            f"intervals: {TRUST.get(rows[0].trust, rows[0].trust)}.",
+            *absent_intervals(rows),
+            *versions(rows),
+            *learning(rows),
+            *disputed,
+        ]
     )
 
 

@@ -29,14 +29,16 @@ def listing(kind: str | None, plugin_files: Sequence[Path]) -> list[dict[str, st
     kind          in the singular or plural; None lists all kinds
     plugin_files  plugins that are single files
 
-    `what` is the first line of the component's docstring, or says why the component cannot be imported.
+    `what` is the first line of the component's docstring, and for selectors that learn from outcomes a sentence that
+    says so; or it says why the component cannot be imported.
     """
     registry = load_registry(plugin_files)
     rows = []
     for listed in [_kind(kind)] if kind else KINDS:
         for registration in registry.of_kind(listed):
             try:
-                summary = registration.summary()
+                learns = hasattr(registration.load(), "pick_after")
+                summary = registration.summary() + (" Learns from outcomes." if learns else "")
             except HarnessError as failure:
                 summary = f"broken: {failure}"
             rows.append({"kind": listed, "name": registration.name, "from": str(registration.origin), "what": summary})

@@ -281,6 +281,7 @@ def row(cell: Mapping[str, Any], key: str | None = None) -> Row:
     """
     key = key or key_of(cell)
     seed = int(key[:8], 16)
-    about = {"grader": grader(cell), "conditions": cell["conditions"], "disputed": disputed(cell)}
+    learns = cell["inputs"]["ranking"].get("learns")
+    about = {"learns": learns, "grader": grader(cell), "conditions": cell["conditions"], "disputed": disputed(cell)}
     of_pools = {**quality([cell], seed), **one_answer.metrics(cell["problems"])}
     return Row(**cell["labels"], cell=key, **about, **of_pools, **summary(outcomes(cell), seed))

@@ -211,6 +211,12 @@ def absent_intervals(rows: Sequence[Row]) -> list[str]:
     return [f"{line} ({', '.join(dict.fromkeys(selectors))})." for line, selectors in reasons.items()]
 
 
+def learning(rows: Sequence[Row]) -> list[str]:
+    """A sentence that explains the mark of selectors that learn, if there are any."""
+    sentence = "(learns): it is told the outcome of each of its picks before the next; an order alone is not."
+    return [sentence] if any(row.learns for row in rows) else []
+
+
 def versions(rows: Sequence[Row]) -> list[str]:
     """A sentence for each selector of which several versions are in the table."""
     counts = Counter(row.selector for row in rows if row.version is not None)

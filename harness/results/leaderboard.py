@@ -22,7 +22,7 @@ from harness.system.files import write_atomically
 
 from . import cells, one_answer, seed_groups, verdict_quality
 from .cells import Cell
-from .columns import absent_intervals, lines, published, versions
+from .columns import absent_intervals, learning, lines, published, versions
 from .inert_text import csv_table
 from .inert_text import markdown as inert
 from .rows import Row, with_q
@@ -290,6 +290,7 @@ def remarks_on(rows: Sequence[Row]) -> list[str]:
     return [
         *absent_intervals(rows),
         *versions(rows),
+        *learning(rows),
         *disputed,
         *(f"{line}." for row in rows[:1] for line in (*verdict_quality.remarks(row), *one_answer.remarks(rows))),
     ]

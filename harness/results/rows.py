@@ -113,6 +113,7 @@ class Row(Chosen, Metrics, Quality, Labels):
     seeds, cells        seeds and keys of the joined cells; None if the row was made from one cell alone
     dist, conformance   the selector's distribution, and how many checks of the conformance kit it passes
     q_random            the share of false discoveries if this row is called different from random
+    learns              True if the selector learns from the outcomes of its own picks
     """
 
     seeds: Sequence[int] | None = None
@@ -120,25 +121,28 @@ class Row(Chosen, Metrics, Quality, Labels):
     dist: str | None = None
     conformance: str | None = None
     q_random: float | None = None
+    learns: bool | None = None
 
     def to_json(self) -> dict[str, Any]:
         """The row as JSON values, without fields that nothing has filled.
 
-        Left out are `no_interval` if it is empty, `seeds`, `cells`, `version` and `answering` if they are None, the
-        fields of `Chosen` if a cell is of an older version, and outside leaderboards `dist`, `conformance`, `q_random`.
+        Left out are `no_interval` if it is empty, `seeds`, `cells`, `version`, `learns` and `answering` if they are
+        None, the fields of `Chosen` if a cell is of an older version, and outside leaderboards `dist`, `conformance`
+        and `q_random`.
         """
         values = {column.name: getattr(self, column.name) for column in fields(self)}
         absent = {"no_interval"} if not self.no_interval else set()
         absent |= {"seeds", "cells"} if self.seeds is None else set()
         absent |= {"avg_at_k", "maj_at_k", "best_of_k"} if self.avg_at_k is None else set()
-        absent |= {name for name in ("version", "answering") if values[name] is None}
+        absent |= {name for name in ("version", "learns", "answering") if values[name] is None}
         absent |= {"dist", "conformance", "q_random"} if self.dist is None else set()
         return {name: value for name, value in values.items() if name not in absent}
 
     @property
     def name(self) -> str:
-        """The selector, with its version if there are several."""
-        return self.selector if self.version is None else f"{self.selector} [{self.version}]"
+        """The selector, with its version if there are several, and a mark if it learns from outcomes."""
+        versioned = self.selector if self.version is None else f"{self.selector} [{self.version}]"
+        return f"{versioned} (learns)" if self.learns else versioned
 
     @property
     def p(self) -> float | None:

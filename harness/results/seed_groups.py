@@ -83,6 +83,7 @@ def row(group: Sequence[Keyed]) -> Row:
     if len(group) == 1:
         return replace(cells.row(cell, key), **shared)
     about: dict[str, Any] = {
+        "learns": cell["inputs"]["ranking"].get("learns"),
         "grader": cells.grader(cell),
         "conditions": _conditions(group),
         "disputed": _disputed(group),

@@ -16,7 +16,8 @@ from typing import Any
 
 import numpy as np
 
-from harness.errors import contained
+from harness.contracts import LearnsFromOutcomes
+from harness.errors import HarnessError, contained
 from harness.plugin_system.component import build, described, parse_spec
 from harness.plugin_system.picks import picked
 from harness.plugin_system.registry import Registry
@@ -148,9 +149,12 @@ def rebuilt(registry: Registry, cell: Mapping[str, Any]) -> Any:
 def picks(selector: Any, cell: Mapping[str, Any], pool: Pool, problem: Problem, trial: int, most: int) -> list[int]:
     """The first `most` picks of one of the cell's trials (fewer if the ranking ends), each index checked.
 
-    A selector is third-party code: any exception it raises passes through.
+    A selector is third-party code: any exception it raises passes through. HarnessError for one that learns: its picks
+    depend on outcomes.
     """
     labels = cell["labels"]
+    if isinstance(selector, LearnsFromOutcomes):
+        raise HarnessError(f"selector {labels['selector']!r} learns from outcomes: it has no order without them")
     with contained(), one_thread(labels["selector"]), ranking_named(labels["selector"], problem):
         ranking = selector.rank(pool, ranking_rng(labels["seed"], problem, trial))
         return list(islice(picked(ranking, len(pool)), most))

@@ -9,7 +9,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, ClassVar
 
 from harness.errors import HarnessError
 from harness.plugin_system.command_options import Help
@@ -112,7 +112,12 @@ class RunConfig(Sources):
 
 @dataclass(frozen=True, kw_only=True)
 class SelectConfig(Sources):
-    """The options of `harness select`; those that `harness run` also has mean the same."""
+    """The options of `harness select`; those that `harness run` also has mean the same.
+
+    command  the name with which messages begin
+    """
+
+    command: ClassVar[str] = "select"
 
     selector: Annotated[str, Help("name or name:key=value,...")]
     k: Annotated[int, Help("How many responses to choose for each problem.", ("-k",))]
@@ -125,15 +130,20 @@ class SelectConfig(Sources):
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.k < 1:
-            raise HarnessError(f"select: -k must be at least 1, got {self.k}")
+            raise HarnessError(f"{self.command}: -k must be at least 1, got {self.k}")
         if not self.pool and not self.embeddings:
-            raise HarnessError("select: say what to select from: --pool FILE, or --embeddings FILE alone")
+            raise HarnessError(f"{self.command}: say what to select from: --pool FILE, or --embeddings FILE alone")
         if self.embeddings and (self.embedder or self.model):
             other = "--embedder" if self.embedder else "--model"
-            raise HarnessError(f"select: give --embeddings or {other}, not both")
+            raise HarnessError(f"{self.command}: give --embeddings or {other}, not both")
         for name in ("embedder", "scorer", "model", "task", "ids"):
             if getattr(self, name) and not self.pool:
-                raise HarnessError(f"select: --{name} goes with --pool: vectors alone have no texts")
+                raise HarnessError(f"{self.command}: --{name} goes with --pool: vectors alone have no texts")
+
+    @property
+    def at_least(self) -> int:
+        """How many responses each problem must have left."""
+        return self.k
 
     @property
     def run_config(self) -> RunConfig:

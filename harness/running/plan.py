@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from harness.contracts import Embedder, Engine, Scorer, SeesFolders, Selector
+from harness.contracts import Embedder, Engine, LearnsFromOutcomes, Scorer, SeesFolders, Selector
 from harness.errors import HarnessError
 from harness.plugin_system import licences
 from harness.plugin_system.component import Spec
@@ -175,6 +175,7 @@ class Plan:
             "trials": self.config.trials,
             "seed": self.config.seed,
             **({"score": scores.key} if scores else {}),
+            **({"learns": True} if isinstance(selector, LearnsFromOutcomes) else {}),
         }
         rankings = self.context.store.stage("ranking", inputs, ".json")
         return replace(self.work, selector=spec, rankings=rankings, embeddings=embeddings, scores=scores)

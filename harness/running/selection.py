@@ -11,7 +11,8 @@ all rows. The order is that of the first trial of `harness run` with the same se
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import islice
 from typing import Any, TypeAlias
@@ -23,7 +24,7 @@ from harness.errors import HarnessError, contained, error_text
 from harness.plugin_system.component import parameters
 from harness.plugin_system.picks import needs, picked, require_selector, subset_of
 from harness.pools.given import GivenVectors
-from harness.records import Floats, Pool
+from harness.records import Floats, Pool, Problem
 from harness.results.verdict_quality import answers_line
 from harness.stages.answers import ran_answers
 from harness.stages.embed import embedded
@@ -32,7 +33,6 @@ from harness.stages.rank import centred, pool_of, ranking_named
 from harness.stages.verify import answers_of
 from harness.stages.work import import_libraries, one_thread, ranking_rng
 from harness.store import in_use, shards
-from harness.store.stage import Stage
 from harness.system.progress import Progress
 from harness.task import Task
 
@@ -72,6 +72,25 @@ def select(request: SelectConfig, progress: Progress, held: Held | None = None) 
     HarnessError if the request cannot be carried out, where possible before any vector is computed, and if the selector
     fails for a problem.
     """
+    opened = open_pools(request, progress, held)
+    return [_chosen(request, opened, each) for each in opened.candidates]
+
+
+@dataclass(frozen=True)
+class Opened:
+    """The problems of a request, checked, and its selector; `pool` gives what the selector sees of a problem."""
+
+    context: Context
+    selector: Any
+    candidates: Sequence[Candidates]
+    pool: Callable[[Candidates], Pool]
+
+
+def open_pools(request: SelectConfig, progress: Progress, held: Held | None = None) -> Opened:
+    """Read the responses of a request and make their vectors, where the selector reads any.
+
+    HarnessError if the request cannot be carried out, where possible before any vector is computed.
+    """
     context, held = make_context(request.run_config, progress), held or Held()
     selector = require_selector(request.selector, context.build("selector", request.selector))
     prerequisites.require_libraries({f"selector {request.selector}": selector})
@@ -84,7 +103,7 @@ def select(request: SelectConfig, progress: Progress, held: Held | None = None) 
         given.lines = {problem.id: problem.meta.get("line", problem.id) for problem, _ in problems}
     candidates = with_verified(request, problems, held)
     for each in candidates:
-        _check_size(request.k, each)
+        _check_size(request, each)
     _check_logprobs(request.selector, selector, candidates)
     if held.scores is not None or request.scorer:
         from . import select_scores
@@ -94,7 +113,7 @@ def select(request: SelectConfig, progress: Progress, held: Held | None = None) 
     _check_scores(request.selector, selector, candidates)
     vectors = _vectors(request, context, selector, candidates, given, held)
     answers = _answers(context, selector, candidates)
-    return [_chosen(request, selector, each, vectors(each), own) for each, own in zip(candidates, answers, strict=True)]
+    return Opened(context, selector, candidates, lambda each: _pool(request, each, vectors(each), answers(each)))
 
 
 # Checks.
@@ -130,9 +149,9 @@ def _check_scores(spec: str, selector: Any, candidates: Sequence[Candidates]) ->
             )
 
 
-def _check_size(k: int, candidates: Candidates) -> None:
-    n, verified = len(candidates.responses), len(candidates.verified)
-    who = f"select: problem {candidates.problem.id!r}"
+def _check_size(request: SelectConfig, candidates: Candidates) -> None:
+    n, verified, k = len(candidates.responses), len(candidates.verified), request.at_least
+    who = f"{request.command}: problem {candidates.problem.id!r}"
     if n and verified == n:
         raise HarnessError(f"{who}: all {n} responses are verified, none is left")
     if k > n - verified:
@@ -225,12 +244,29 @@ def _kept(request: SelectConfig, progress: Progress) -> VectorsOf:
 # Selecting.
 
 
-def _chosen(
-    request: SelectConfig, selector: Any, each: Candidates, vectors: Floats, answers: Sequence[str | None]
-) -> Chosen:
+def _chosen(request: SelectConfig, opened: Opened, each: Candidates) -> Chosen:
+    pool = opened.pool(each)
+    rng = ranking_rng(request.seed, each.problem, trial=0)
+    with selecting(request.selector, each.problem):
+        order = _order(opened.selector, pool, each.verified, request.k, rng)
+    names = each.problem.meta.get("names", ())
+    return Chosen(each.problem.id, order, isinstance(opened.selector, Ranker), each.responses.texts, names)
+
+
+@contextmanager
+def selecting(spec: str, problem: Problem) -> Iterator[None]:
+    """A context for calls of a selector: in one thread, named if it takes long, and errors as one line."""
+    try:
+        with contained(), one_thread(spec), ranking_named(spec, problem):
+            yield
+    except Exception as failure:
+        raise HarnessError(f"selector {spec!r}, problem {problem.id!r}: {error_text(failure)}") from failure
+
+
+def _pool(request: SelectConfig, each: Candidates, vectors: Floats, answers: Sequence[str | None]) -> Pool:
     responses = each.responses
     rows = np.ascontiguousarray(vectors)  # as the store gives them to a run: another layout sums in another order
-    pool = pool_of(
+    return pool_of(
         f"{request.pool or request.embeddings}, problem {each.problem.id!r}",
         texts=responses.texts,
         embeddings=centred(rows) if request.centre else rows,
@@ -239,44 +275,32 @@ def _chosen(
         answers=answers,
         scores=responses.scores,
     )
-    rng = ranking_rng(request.seed, each.problem, trial=0)
-    try:
-        with contained(), one_thread(request.selector), ranking_named(request.selector, each.problem):
-            order = _order(selector, pool, each.verified, request.k, rng)
-    except Exception as failure:
-        raise HarnessError(
-            f"selector {request.selector!r}, problem {each.problem.id!r}: {error_text(failure)}"
-        ) from failure
-    names = each.problem.meta.get("names", ())
-    return Chosen(each.problem.id, order, isinstance(selector, Ranker), responses.texts, names)
 
 
-def _answers(context: Context, selector: Any, candidates: Sequence[Candidates]) -> Iterable[Sequence[str | None]]:
-    """For each problem the canonical answers if there is a task and the selector may read them, else Nones."""
+def _answers(
+    context: Context, selector: Any, candidates: Sequence[Candidates]
+) -> Callable[[Candidates], Sequence[str | None]]:
+    """A function that gives a problem's canonical answers if there is a task and the selector reads them, else Nones.
+
+    Answers that cost a run of each response are made here and kept in the store, with a line on their cost.
+    """
     task = context.task
     if task is None or "answers" not in getattr(selector, "reads", ("answers",)):
-        return ([None] * len(each.responses) for each in candidates)
+        return lambda each: [None] * len(each.responses)
     stage = context.answers(task)
-    if stage:
-        return _ran_answers(context, task, stage, candidates)
-    return (_extracted(task, each) for each in candidates)
-
-
-def _ran_answers(
-    context: Context, task: Task, stage: Stage, candidates: Sequence[Candidates]
-) -> list[Sequence[str | None]]:
-    """The answers that cost a run of each response, kept in the store, and a line on their cost."""
+    if stage is None:
+        return lambda each: _extracted(task, each)
     stage.begin()
-    answers: list[Sequence[str | None]] = []
+    answers: dict[str, Sequence[str | None]] = {}
     total_cpu_s = 0.0
     with context.progress.stage("answers", len(candidates), "problems") as bar:
         for each in candidates:
-            of_problem, cpu_s = ran_answers(task, stage, each.problem, each.responses.texts, each.responses.finish)
-            answers.append(of_problem)
+            texts, finish = each.responses.texts, each.responses.finish
+            answers[each.problem.id], cpu_s = ran_answers(task, stage, each.problem, texts, finish)
             total_cpu_s += cpu_s
             bar.advance()
-    context.progress.say(answers_line(sum(map(len, answers)), total_cpu_s))
-    return answers
+    context.progress.say(answers_line(sum(map(len, answers.values())), total_cpu_s))
+    return lambda each: answers[each.problem.id]
 
 
 def _extracted(task: Task, each: Candidates) -> Sequence[str | None]:

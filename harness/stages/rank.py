@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from harness.contracts import Ranker, RanksMany, Selector, SubsetSelector
+from harness.contracts import LearnsFromOutcomes, Ranker, RanksMany, Selector, SubsetSelector
 from harness.errors import HarnessError, contained, error_text
 from harness.plugin_system.picks import needs, picked, subset_of
 from harness.plugin_system.slow_plugins import RANK_S, named
@@ -18,6 +18,7 @@ from harness.store import shards
 from harness.store.json_files import write_record
 
 from . import rank_process
+from .learning import learnt_order
 from .response_scores import read_scores
 from .work import Work, component, import_libraries, one_thread, ranking_rng
 
@@ -27,15 +28,16 @@ def rank_problems(work: Work, problems: Sequence[Problem]) -> None:
 
     The result of a trial is the order up to the first correct response, or from a subset method one subset for each
     budget. The pools are ranked together if the selector has `rank_many` and its `many` is above 1, else one after the
-    other. A pool without a correct response is not ranked: its samples-to-correct is N+1 for every order. With a
-    `rank_timeout` this is done in a child process, which is killed if it takes longer.
+    other. A selector that learns gets the outcome of each of its picks after that pick. A pool without a correct
+    response is not ranked: its samples-to-correct is N+1 for every order. With a `rank_timeout` this is done in a child
+    process, which is killed if it takes longer.
     """
     assert work.rankings is not None
     if work.rank_timeout is not None:
         return rank_process.call(rank_problems, work, problems)
     selector: Selector = component("selector", work.selector, work.plugin_files)
     import_libraries(selector)
-    pools = [_Ranked(problem, load_pool(work, problem), _is_correct(work, problem)) for problem in problems]
+    pools = [_Ranked(problem, load_pool(work, problem), _verdicts(work, problem)) for problem in problems]
     if "logprobs" in needs(selector) and any(np.isnan(each.pool.logprobs).any() for each in pools):
         raise HarnessError(f"selector {work.selector!r} needs log-probabilities, which the pool does not carry")
     solvable = [each for each in pools if any(each.is_correct)]
@@ -54,12 +56,16 @@ class _Ranked:
 
     problem: Problem
     pool: Pool
-    is_correct: Sequence[bool]
+    verdicts: Sequence[str]
     trials: list[Any] = field(default_factory=list)
 
+    @property
+    def is_correct(self) -> list[bool]:
+        return [verdict == "correct" for verdict in self.verdicts]
 
-def _is_correct(work: Work, problem: Problem) -> list[bool]:
-    return [verdict == "correct" for verdict in shards.read_verdicts(work.verdicts.path(problem))[: work.n]]
+
+def _verdicts(work: Work, problem: Problem) -> Sequence[str]:
+    return shards.read_verdicts(work.verdicts.path(problem))[: work.n]
 
 
 def how_many(selector: Selector) -> int:
@@ -88,13 +94,16 @@ def _trials(work: Work, selector: Selector, ranked: _Ranked, orders: Sequence[It
             rng = ranking_rng(work.seed, ranked.problem, trial)
             try:
                 with contained():
-                    trials.append(_trial(selector, ranked, rng, orders[trial] if orders else None))
+                    order = orders[trial] if orders else None
+                    if isinstance(selector, LearnsFromOutcomes):
+                        order = learnt_order(selector, ranked.pool, ranked.verdicts, work.seed, ranked.problem, trial)
+                    trials.append(_trial(selector, ranked, rng, order))
             except Exception as failure:
                 raise HarnessError(
                     f"selector {work.selector!r}, problem {ranked.problem.id!r}, trial {trial}: {error_text(failure)}"
                 ) from failure
             unused = _is_unused(rng, ranking_rng(work.seed, ranked.problem, trial))
-            if isinstance(selector, Ranker) and not orders and unused:
+            if isinstance(selector, Ranker) and not (orders or isinstance(selector, LearnsFromOutcomes)) and unused:
                 return trials * work.trials
     return trials
 

@@ -21,6 +21,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 POLL_S = 0.2
 GRACE_S = 10.0  # between SIGTERM and SIGKILL
@@ -47,24 +48,37 @@ def run_child(
     `tied`: on Linux the child is killed when the calling thread ends, also if its process is ended by SIGKILL.
     `passed`: file descriptors that the child inherits.
     """
-    with log.open("ab") as out, _adopting():
+    with (
+        log.open("ab") as out,
+        started(command, grace_s, tied=tied, env={**os.environ, **environment}, stdout=out, pass_fds=passed) as child,
+    ):
+        while child.poll() is None:
+            watch()
+            time.sleep(POLL_S)
+        watch()
+        return child.returncode
+
+
+@contextmanager
+def started(
+    command: Sequence[str], grace_s: float = GRACE_S, *, tied: bool = False, **options: Any
+) -> Iterator[subprocess.Popen[bytes]]:
+    """Start a command; when the block ends, end it and its descendants, by SIGTERM and after `grace_s` by SIGKILL.
+
+    `options` are those of `subprocess.Popen`; stderr is stdout if they do not say. One block at a time in a process: a
+    process that another thread starts meanwhile would be taken for a descendant. OSError if it cannot be started.
+    """
+    with _adopting():
         others = set(_own_children())
         child = subprocess.Popen(
             list(command),
-            env={**os.environ, **environment},
             stdin=subprocess.DEVNULL,
-            stdout=out,
-            stderr=subprocess.STDOUT,
             start_new_session=True,
-            pass_fds=passed,
             preexec_fn=_die_with_the_caller if tied else None,
+            **{"stderr": subprocess.STDOUT, **options},
         )
         try:
-            while child.poll() is None:
-                watch()
-                time.sleep(POLL_S)
-            watch()
-            return child.returncode
+            yield child
         finally:
             with _uninterrupted():
                 _end(child, others, grace_s)

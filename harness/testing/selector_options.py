@@ -1,4 +1,4 @@
-"""Check the optional abilities of a selector: `reads`, `rank_after` and `rank_many` do what they promise."""
+"""Check a selector's optional abilities: `reads`, `rank_after`, `rank_many`, `pick_after` do what they promise."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ..records import Pool
+from ..records import Outcome, Pool
 from . import examples
 from .checking import Inapplicable, check, expect
 from .picking import brief, order
@@ -61,4 +61,18 @@ def many_as_one_by_one(selector: Any) -> None:
             expect(together == alone, f"pool {place}, trial {trial}: together {brief(together)}, alone {brief(alone)}")
 
 
-CHECKS = (reads_what_it_says, rest_after_verified, many_as_one_by_one)
+@check("return one index that is in no outcome, and take what it learns from the outcomes given alone", presumes=BASIC)
+def picks_after_outcomes(selector: Any) -> None:
+    """Where it has `pick_after`, that gives a new index after any outcomes, and the same for equal ones."""
+    if not callable(getattr(selector, "pick_after", None)):
+        raise Inapplicable("it does not learn from outcomes")
+    pool = examples.pool()
+    for values in ((), (0.0,), (None,), (0.0, None, 1.0), (0.5, -3.0, 2.0, None), (0.0,) * 23, (1.0, 0.0) * 11):
+        outcomes = tuple(Outcome(index, value) for index, value in enumerate(values))
+        first, again = (selector.pick_after(pool, outcomes, np.random.default_rng(0)) for _ in range(2))
+        is_new = isinstance(first, (int, np.integer)) and len(values) <= first < len(pool)
+        expect(is_new, f"after outcomes of 0 to {len(values) - 1} it picks {first!r:.40}")
+        expect(first == again, f"after equal outcomes equal rngs give {first}, then {again}")
+
+
+CHECKS = (reads_what_it_says, rest_after_verified, many_as_one_by_one, picks_after_outcomes)

@@ -69,6 +69,42 @@ def test_the_guide_for_choosing_runs_as_it_stands(harness, tmp_path, monkeypatch
         assert outcome.code == 0, f"{words}: {outcome.err}"
 
 
+@pytest.fixture
+def on_path(monkeypatch):
+    """`python` in a command is this interpreter."""
+    monkeypatch.setenv("PATH", os.path.dirname(sys.executable), prepend=os.pathsep)
+
+
+def test_the_guide_for_verifying_in_a_loop_runs_as_it_stands(harness, on_path, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    check, measure, python = code_blocks("docs/guides/verify.md", "python")
+    (tmp_path / "responses.jsonl").write_text(code_blocks("docs/guides/verify.md", "json")[0])
+    (tmp_path / "check.py").write_text(check)
+    (tmp_path / "measure.py").write_text(measure)
+    printed = [harness(*words) for words in commands_in("docs/guides/verify.md")]
+    assert [outcome.code for outcome in printed] == [0, 0], printed
+    assert "2 of 2 problems solved" in printed[0].out
+    assert "6 calls" in printed[1].out
+    assert printed_by(python, cwd=tmp_path).startswith("2 solved with")
+
+
+def test_the_guide_for_a_wet_lab_runs_as_it_stands(harness, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    subprocess.run([sys.executable, "-c", code_blocks("docs/guides/wet-lab.md", "python")[0]], check=True)
+    monday, friday = commands_in("docs/guides/wet-lab.md")
+    outcome = harness(*monday)
+    assert outcome.code == 0, outcome.err
+    header, *rows = (tmp_path / "week-1.csv").read_text().splitlines()
+    assert [header, *rows[:2]] == code_blocks("docs/guides/wet-lab.md", "text")[0].splitlines()
+    filled = [row + value for row, value in zip(rows, ["4.1", "y", "5.5", "n", "skip", "", "", ""], strict=True)]
+    (tmp_path / "week-1.csv").write_text("\n".join([header, *filled]))
+    outcome = harness(*friday, "--json")
+    assert (outcome.code, outcome.rows["calls"], len(outcome.rows["found"])) == (0, 4, 2), outcome.err
+    rows, next_rows = rows[5:], (tmp_path / "week-2.csv").read_text().splitlines()[1:]
+    assert next_rows[:3] == rows
+    assert len(next_rows) == 8
+
+
 @pytest.mark.slow
 def test_the_python_of_the_guide_for_choosing_runs_as_it_stands():
     subprocess.run([sys.executable, "-c", code_blocks("docs/guides/choose.md", "python")[1]], check=True)

@@ -289,6 +289,22 @@ class OneStreamForAll(Sound):
         return [[self.rank(pool, trials[0]) for _ in trials] for pool, trials in zip(pools, rngs, strict=True)]
 
 
+@broken("selector", "picks-after-outcomes")
+class Insisting(Sound):
+    """Takes the best outcome again."""
+
+    def pick_after(self, pool, outcomes, rng):
+        return max(outcomes, key=lambda outcome: outcome.value or 0).index if outcomes else 0
+
+
+@broken("selector", "picks-after-outcomes")
+class Wavering(Sound):
+    """Picks by a seed of its own after an outcome."""
+
+    def pick_after(self, pool, outcomes, rng):
+        return int(np.random.default_rng().choice(np.arange(len(outcomes), len(pool))))
+
+
 @broken("selector", "rest-after-verified")
 class Drifting(Sound):
     """Goes on from what was verified by a seed of its own."""

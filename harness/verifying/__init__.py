@@ -1,0 +1,1 @@
+"""`harness verify`: pick, verify, write the outcome down, and pick again."""

@@ -1,0 +1,123 @@
+"""Verify by a user's command: what is put into it, and what its end says.
+
+The command is split as a shell would split it, and run without a shell. In each word these are replaced:
+
+    {response_file}  the path of a file with the response      {problem_id}  the problem's id
+    {prompt_file}    the path of a file with the prompt        {index}       the response's index, from 0
+
+Exit code 0: correct. 1: wrong. Anything else, or no end in time: error. A last line of stdout such as {"value": 3.2},
+with exit code 0, is a measured value; with a threshold it decides.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+import shutil
+from queue import SimpleQueue
+from typing import Any
+
+from harness.errors import HarnessError, did_you_mean, one_line
+from harness.running.candidates import Candidates
+from harness.system.keeper import Ended, Keeper
+
+from .check import TOO_LATE, Check, measured
+from .config import VerifyConfig
+
+PLACEHOLDER = re.compile(r"\{([a-z_]+)\}")
+NAMES = ("response_file", "prompt_file", "problem_id", "index")
+
+
+class CommandVerifier:
+    """Checks responses by the config's command, as many at once as it has workers; use it in a `with` block."""
+
+    def __init__(self, config: VerifyConfig) -> None:
+        self.config = config
+        self.words = words_of(config.verifier or "")
+        self._keepers: list[Keeper] = []
+        self._idle: SimpleQueue[Keeper] = SimpleQueue()
+
+    def __enter__(self) -> CommandVerifier:
+        for _ in range(self.config.workers):
+            self._keepers.append(Keeper())
+            self._idle.put(self._keepers[-1])
+        return self
+
+    def __exit__(self, *failure: object) -> None:
+        for keeper in self._keepers:
+            keeper.close()
+
+    def __call__(self, candidates: Candidates, index: int) -> Check:
+        """Check one response; HarnessError if the command cannot be started at all."""
+        keeper = self._idle.get()
+        try:
+            ended = keeper.run(self._filled(keeper, candidates, index), self.config.timeout)
+        except OSError as failure:
+            raise HarnessError(f"verifier {self.words[0]!r}: cannot be started ({failure})") from None
+        finally:
+            self._idle.put(keeper)
+        return self._check(candidates.problem.id, index, ended)
+
+    def _filled(self, keeper: Keeper, candidates: Candidates, index: int) -> list[str]:
+        """The command for one response, whose files are written."""
+        problem = candidates.problem
+        texts = {"response_file": candidates.responses.texts[index], "prompt_file": problem.prompt}
+        values = {"problem_id": problem.id, "index": str(index)}
+        for name, text in texts.items():
+            path = keeper.folder / f"{name.removesuffix('_file')}.txt"
+            path.write_bytes(text.encode("utf-8", "surrogatepass"))
+            values[name] = str(path)
+        return [PLACEHOLDER.sub(lambda match: values[match[1]], word) for word in self.words]
+
+    def _check(self, problem_id: str, index: int, ended: Ended) -> Check:
+        value, threshold = _value(ended.out), self.config.threshold
+        if ended.status is None:
+            reason = f"{TOO_LATE} {self.config.timeout:g} s"
+        elif ended.status not in (0, 1):
+            reason = _how(ended.status, ended.err)
+        elif ended.status == 1:
+            return Check(problem_id, index, "wrong")
+        elif value is not None:
+            check = measured(problem_id, index, value, threshold)
+            is_graded = threshold is not None or self.config.top or check.outcome == "error"
+            return check if is_graded else Check(problem_id, index, "correct", value)
+        elif threshold is None and not self.config.top:
+            return Check(problem_id, index, "correct")
+        else:
+            reason = 'no value: the last line of stdout must be {"value": NUMBER}'
+        return Check(problem_id, index, "error", reason=reason)
+
+
+def words_of(command: str) -> list[str]:
+    """The words of a verifier's command; HarnessError if it cannot be run for a response."""
+    try:
+        words = shlex.split(command)
+    except ValueError as failure:
+        raise HarnessError(f"verify: --verifier {command!r}: {failure}") from None
+    used = PLACEHOLDER.findall(command)
+    for name in used:
+        if name not in NAMES:
+            guess = did_you_mean(name, NAMES).replace("installed", "known")
+            raise HarnessError(f"verify: --verifier: nothing is put in for {{{name}}} {guess}")
+    if not used:
+        raise HarnessError("verify: --verifier: say where the response goes, e.g. 'python check.py {response_file}'")
+    if shutil.which(words[0]) is None:
+        raise HarnessError(f"verify: --verifier: there is no program {words[0]!r}")
+    return words
+
+
+def _value(out: str) -> float | None:
+    """The number of a last line {"value": NUMBER}; None if there is none."""
+    try:
+        line: Any = json.loads(out.rstrip().rpartition("\n")[2])
+    except ValueError:
+        return None
+    value = line.get("value") if isinstance(line, dict) else None
+    return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else None
+
+
+def _how(status: int, err: str) -> str:
+    last = one_line(err.rstrip().rpartition("\n")[2])[:200]
+    how = f"ended by signal {-status}" if status < 0 else f"exit code {status}"
+    return f"{how}: {last}" if last else how

@@ -1,0 +1,169 @@
+"""`harness verify`: verify the selector's picks until each problem is solved or the budget is used up.
+
+The next pick is of the open problem with the fewest calls, ties in the order of the pool: each problem gets a call in
+turn. A problem is done at its first success (`until`: at its n-th). Every outcome is in the journal, on the disk,
+before the next pick is made; a loop that was killed goes on from there, and repeats at most what was being verified.
+
+With one worker the calls of a problem are the beginning of its order in `harness run`, trial 0. With more, a pick may
+be made before the outcomes of the picks before it are known.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import heapq
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from contextlib import AbstractContextManager, contextmanager
+from typing import TypeAlias
+
+import numpy as np
+
+from harness.contracts import Ranker
+from harness.errors import HarnessError
+from harness.pools.given import file_digest
+from harness.running.candidates import Candidates, Held
+from harness.running.selection import Opened, open_pools
+from harness.store import in_use
+from harness.store.keys import canonical_json
+from harness.system.progress import Progress, Stage
+
+from .check import Check
+from .config import VerifyConfig
+from .journal import Journal
+from .search import Search
+
+Verifier: TypeAlias = Callable[[Candidates, int], Check]
+
+SUSPICIOUS = 5  # errors with which a loop begins, and no other outcome, before it is stopped
+
+
+class Loop:
+    """The searches of all problems, and their journal."""
+
+    def __init__(self, config: VerifyConfig, journal: Journal, opened: Opened) -> None:
+        self.config, self.journal, self.context = config, journal, opened.context
+        self.searches = {each.problem.id: Search(config, opened, each) for each in opened.candidates}
+        if config.retry_errors:
+            journal.forget_errors()
+        for name, checks in journal.checks.items():
+            self.searches[name].taken.update(checks)
+        for name, index in journal.asked:
+            self.searches[name].taken.setdefault(index, None)
+        self.calls = sum(search.calls for search in self.searches.values())
+        self._turns: list[tuple[int, int, Search]] = []
+        self._closed: dict[str, int] = {}  # problem -> its place, once it is not open; a skip gives its call back
+        for place, search in enumerate(self.searches.values()):
+            self._queue(place, search)
+
+    def _queue(self, place: int, search: Search) -> None:
+        heapq.heappush(self._turns, (search.calls, place, search))
+
+    def pick(self) -> tuple[Search, int] | None:
+        """The next pick; None if every problem is done, or the budget used up."""
+        if self.config.budget is not None and self.calls >= self.config.budget:
+            return None
+        while self._turns:
+            _, place, search = heapq.heappop(self._turns)
+            if search.is_open:
+                index = search.next()
+                self.calls += 1
+                self._queue(place, search)
+                return search, index
+            self._closed[search.id] = place
+        return None
+
+    def record(self, checks: Sequence[Check]) -> None:
+        """Write outcomes into the journal and tell the searches."""
+        self.journal.add(checks)
+        for check in checks:
+            search = self.searches[check.problem_id]
+            self.calls += (check.index not in search.taken) - (not check.is_call)
+            search.taken[check.index] = check
+            if not check.is_call and search.id in self._closed:
+                self._queue(self._closed.pop(search.id), search)
+
+
+@in_use.until_done
+def verify(
+    config: VerifyConfig,
+    progress: Progress,
+    verifier: AbstractContextManager[Verifier],
+    held: Held | None = None,
+) -> Loop:
+    """Run the loop, with as many checks at once as the config has workers; return it, with what it verified.
+
+    verifier  entered before the first check; left at the end, or when the loop breaks off: it then ends its checks
+
+    HarnessError if it cannot be run, and if it begins with errors alone: the verifier is then at fault.
+    """
+    with searching(config, progress, held) as loop:
+        assert config.budget is not None
+        with progress.stage("verify", config.budget, "calls", closing=False) as stage:
+            stage.done = loop.calls
+            _run(loop, verifier, stage)
+        return loop
+
+
+@contextmanager
+def searching(config: VerifyConfig, progress: Progress, held: Held | None = None) -> Iterator[Loop]:
+    """The loop of a config, with its journal open."""
+    opened = open_pools(config, progress, held)
+    if not isinstance(opened.selector, Ranker):
+        raise HarnessError(f"verify: selector {config.selector!r} chooses sets, in no order: take one that ranks")
+    sizes = {each.problem.id: len(each.responses) for each in opened.candidates}
+    with Journal(config.journal, header(config, opened, held or Held()), sizes) as journal:
+        loop = Loop(config, journal, opened)
+        if journal.remark:
+            progress.say(journal.remark)
+        if loop.calls:
+            progress.say(f"journal {config.journal}: goes on after {loop.calls:,} calls")
+        yield loop
+
+
+def header(config: VerifyConfig, opened: Opened, held: Held) -> dict[str, object]:
+    """What the outcomes of a journal belong to: responses, vectors, selector, verifier."""
+    pools = hashlib.sha256()
+    for each in opened.candidates:
+        pools.update(canonical_json([each.problem.id, list(each.responses.texts)]).encode("utf-8", "surrogatepass"))
+    for name, array in (held.vectors or {}).items():
+        pools.update(name.encode() + np.asarray(array, np.float64).tobytes())
+    vectors = file_digest(config.embeddings) if config.embeddings and config.embeddings.is_file() else None
+    return {
+        "pool": f"sha256:{pools.hexdigest()[:16]}",
+        "embeddings": vectors,
+        "embedder": config.embedder,
+        "model": config.model,
+        "task": config.task,
+        "selector": config.selector,
+        "seed": config.seed,
+        "dim": config.dim,
+        "centre": config.centre,
+        "verifier": config.verifier or "--ask",
+    }
+
+
+def _run(loop: Loop, verifier: AbstractContextManager[Verifier], stage: Stage) -> None:
+    running: set[Future[Check]] = set()
+    ended: list[Check] = []
+    with ThreadPoolExecutor(loop.config.workers) as threads, verifier as verify_one:
+        while True:
+            while len(running) < loop.config.workers and (pick := loop.pick()):
+                running.add(threads.submit(verify_one, pick[0].candidates, pick[1]))
+            if not running:
+                return
+            done, running = wait(running, return_when=FIRST_COMPLETED)
+            for future in done:
+                ended.append(future.result())
+                loop.record(ended[-1:])
+                stage.advance()
+                _require_sense(ended)
+
+
+def _require_sense(ended: Sequence[Check]) -> None:
+    """HarnessError if the first outcomes are all errors."""
+    if len(ended) == SUSPICIOUS and all(check.outcome == "error" for check in ended):
+        raise HarnessError(
+            f"verify: the first {SUSPICIOUS} checks ended in errors ({ended[-1].reason}): see to the verifier, then "
+            "--retry-errors checks them again; or run the same command again to go on"
+        )

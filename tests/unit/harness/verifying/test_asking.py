@@ -1,0 +1,93 @@
+"""A wet lab: picks are given out, and outcomes come days later, some of them, in any order."""
+
+import csv
+import io
+
+import pytest
+from support.refusals import refusal_of
+from support.searches import config_of, pool_in
+
+from harness.system.progress import Progress
+from harness.verifying.asking import ask
+
+F = False
+
+
+@pytest.fixture
+def lab(tmp_path):
+    """Ask for picks of a pool with two problems, three at a time; the answers as a table, or typed."""
+    pool_in(tmp_path, {"a": [F] * 4, "b": [F] * 2})
+    config = {"verifier": None, "ask": True, "budget": None, "k": 3}
+
+    def call(answers=None, typed=None, **options):
+        if answers is not None:
+            (tmp_path / "results.csv").write_text(answers)
+            options["answers"] = tmp_path / "results.csv"
+        lines = iter(typed or ())
+        read = None if typed is None else lambda row: next(lines, None)
+        value = ask(config_of(tmp_path, **config | options), Progress(quiet=True), read=read)
+        return [(row["problem_id"], row["index"]) for row in value["ask"]], value
+
+    return call
+
+
+def test_the_picks_stay_out_until_their_outcomes_come_and_the_next_ones_fill_up(lab):
+    first, _ = lab()
+    assert first == [("a", 0), ("b", 0), ("a", 1)]
+    assert lab()[0] == first  # days later, nothing has come
+    picks, value = lab("problem_id,index,outcome\na,1,wrong\nb,0,\n")
+    assert picks == [("a", 0), ("b", 0), ("b", 1)]
+    assert (value["calls"], value["solved"]) == (1, 0)
+    picks, value = lab("problem_id;index;outcome\nb;0;yes\na;1;n\na;0;skip\n")  # the same table, filled in further
+    assert picks == [("a", 2), ("a", 3)]  # b is solved: its second pick is not waited for
+    assert (value["calls"], value["solved"], value["skipped"]) == (2, 1, 1)
+
+
+def test_answers_on_the_terminal_are_written_down_one_by_one(lab):
+    picks, value = lab(typed=["n", "what?", "y", "q!", "s"])
+    assert picks == [("a", 2), ("a", 3)]
+    assert (value["calls"], value["solved"], value["skipped"]) == (2, 1, 1)
+    assert lab(typed=[])[0] == picks
+
+
+def test_values_are_judged_by_the_threshold(lab):
+    _, value = lab("index,problem_id,outcome\n0,a,2.5\n0,b,1e1\n1,a,n\n", threshold=10)
+    assert [hit["value"] for hit in value["found"]] == [10.0]
+    assert value["calls"] == 3
+
+
+def test_a_table_with_a_fault_is_refused_before_anything_is_written(lab, tmp_path):
+    lab("index,problem_id,outcome\n0,a,n\n")
+    before = (tmp_path / "verify.jsonl").read_bytes()
+    for rows, words in {
+        "0,a,y": "line 2: response 0 of 'a' is recorded already, as wrong",
+        "1,a,n\n9,b,y": "line 3: problem 'b' with index '9' is no response of the pool",
+        "1,a,n\n-1,c,y": "is no response of the pool",
+        "1,a,maybe": "line 2: an outcome is y, n, skip, error, got 'maybe'",
+        "1,a,3.5": "a number needs --threshold or --top",
+        "1,a,n\n1,a,y": "line 3: response 1 of 'a' is recorded already, as wrong",
+    }.items():
+        assert words in refusal_of(lab, f"index,problem_id,outcome\n{rows}\n")
+    assert "must name the columns" in refusal_of(lab, "a,b\n")
+    assert (tmp_path / "verify.jsonl").read_bytes() == before
+
+
+def test_the_sheet_lists_the_picks_comes_back_as_answers_and_is_never_overwritten(lab, tmp_path):
+    pool_in(tmp_path, {"-1": [F] * 4, "=b": [F] * 2})
+    sheet = tmp_path / "picks.csv"
+    lab(sheet=sheet)
+    rows = list(csv.DictReader(io.StringIO(sheet.read_text())))
+    assert [list(row.values()) for row in rows] == [
+        ["'-1", "0", "'-1 0 False", ""],
+        ["'=b", "0", "'=b 0 False", ""],
+        ["'-1", "1", "'-1 1 False", ""],
+    ]
+    assert "may hold outcomes" in refusal_of(lab, sheet=sheet)
+    _, value = lab(sheet.read_text().replace(",\n", ",n\n"))
+    assert value["calls"] == 3
+
+
+def test_a_budget_counts_the_picks_that_are_out(lab):
+    assert len(lab(budget=2)[0]) == 2
+    _, value = lab("problem_id,index,outcome\na,0,n\nb,0,n\n", budget=2)
+    assert (value["ask"], value["budget_used_up"]) == ([], True)
