@@ -19,6 +19,7 @@ from harness.stages.model_work import Group, Models, ModelWork, identity
 from harness.stages.work import Work, problem_seed
 from harness.store import missing_rows, shards
 from harness.store.json_files import read_json, write_json
+from harness.store.stage import Stage
 from harness.system.progress import Progress
 from harness.task import Task
 
@@ -76,6 +77,7 @@ class Plan:
                 no selector reads
     weights     the model weights used, by stage: "pool", "embedding", "verdict"
     older       pools of an older version whose responses are taken over
+    more_states (kind of state, its stage of vectors) that the sampling pass keeps for other runs of a grid
     """
 
     context: Context
@@ -89,6 +91,7 @@ class Plan:
     vectors: Vectors | None = None
     weights: Mapping[str, Sequence[Weights]] = field(default_factory=dict)
     older: Sequence[Older] = ()
+    more_states: Sequence[tuple[str, Stage]] = ()
 
     @property
     def config(self) -> RunConfig:
@@ -125,6 +128,7 @@ class Plan:
             max_tokens=sampling.max_tokens if sampling else 0,
             dim=self.config.dim,
             identities={"engine": identity(self.engine), "embedder": identity(embedder)},
+            more_states=self.more_states,
         )
 
     @property
@@ -179,7 +183,9 @@ class Plan:
         """
         rankings = [self.for_selector(spec).rankings for spec in self.selectors]
         audits = self.work.audits if self.config.audit else None
-        for stage in (self.work.pool, self.work.embeddings, self.work.verdicts, self.work.graded, audits, *rankings):
+        more = [stage for _, stage in self.more_states]
+        work = self.work
+        for stage in (work.pool, work.embeddings, work.verdicts, work.graded, audits, *more, *rankings):
             if stage:
                 stage.begin()
         if isinstance(self.context.executor, SeesFolders):
