@@ -23,6 +23,8 @@ def settings(engine: Vllm, device: str, pooling: bool) -> dict[str, Any]:
         "model": part.location.source if part.location.folder is None else str(part.location.folder.absolute()),
         "revision": part.revision if part.location.folder is None else None,
         "dtype": engine._dtype,
+        "adapter": str(part.adapter.folder.absolute()) if part.adapter else None,
+        "adapter_rank": part.adapter.rank if part.adapter else 0,
         "device": device,
         "max_model_len": engine._limit,
         "max_num_seqs": engine._running,
