@@ -52,6 +52,12 @@ class Adapter:
         return max([int(config["r"]), *map(int, patterns.values())])
 
     @property
+    def modules(self) -> list[str] | None:
+        """The names of the layers that are changed, such as "q_proj"; None if the config has only a pattern."""
+        named = self._config.get("target_modules")
+        return sorted({name.rpartition(".")[2] for name in named}) if isinstance(named, list) else None
+
+    @property
     def _config(self) -> dict[str, Any]:
         try:
             config = json.loads((self.folder / CONFIG).read_text("utf-8"))

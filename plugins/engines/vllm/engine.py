@@ -346,10 +346,19 @@ class Vllm(OnCheckpoint):
         location = locate(model)
         if location.folder is not None and self.revision is not None:
             raise HarnessError(f"vllm: {model} is a folder, which has no revision {self.revision!r}")
-        adapter = Adapter("vllm", Path(self.adapter).expanduser()) if self.adapter else None
-        if adapter is not None:
-            _ = adapter.rank  # one of another kind is refused now
-        return Checkpoint(location, "cpu", self.dtype, self.revision, adapter, elsewhere=True)
+        return Checkpoint(location, "cpu", self.dtype, self.revision, self._lora, elsewhere=True)
+
+    @property
+    def _lora(self) -> Adapter | None:
+        if self.adapter is None:
+            return None
+        adapter = Adapter("vllm", Path(self.adapter).expanduser())
+        if adapter.rank and "lm_head" in (adapter.modules or ()):
+            raise HarnessError(
+                f"vllm: adapter {self.adapter} changes lm_head, with which vLLM scores no given responses: merge it into "
+                "its model, or use --engine transformers"
+            )
+        return adapter
 
     @property
     def _dtype(self) -> str:

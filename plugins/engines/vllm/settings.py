@@ -25,6 +25,7 @@ def settings(engine: Vllm, device: str, pooling: bool) -> dict[str, Any]:
         "dtype": engine._dtype,
         "adapter": str(part.adapter.folder.absolute()) if part.adapter else None,
         "adapter_rank": part.adapter.rank if part.adapter else 0,
+        "adapter_modules": part.adapter.modules if part.adapter else None,
         "device": device,
         "max_model_len": engine._limit,
         "max_num_seqs": engine._running,

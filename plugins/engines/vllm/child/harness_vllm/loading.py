@@ -125,7 +125,10 @@ def _adapter(settings: Mapping[str, Any]) -> Any:
 
 
 def _adapter_options(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the options for an adapter; vLLM has room for ranks of certain sizes."""
+    """Return the options for an adapter. vLLM has room for ranks of certain sizes.
+
+    Only the layers that it changes are prepared: a prepared lm_head cannot score given responses on a CPU (vLLM 0.32).
+    """
     if settings["adapter"] is None:
         return {}
     from vllm.config.lora import MaxLoRARanks
@@ -133,7 +136,8 @@ def _adapter_options(settings: Mapping[str, Any]) -> dict[str, Any]:
     rooms = [room for room in get_args(MaxLoRARanks) if room >= settings["adapter_rank"]]
     if not rooms:
         raise Refused(f"the adapter has rank {settings['adapter_rank']}, more than vLLM takes")
-    return {"enable_lora": True, "max_loras": 1, "max_lora_rank": min(rooms)}
+    sizes = {"max_loras": 1, "max_lora_rank": min(rooms)}
+    return {"enable_lora": True, **sizes, "lora_target_modules": settings["adapter_modules"]}
 
 
 def _memory(settings: Mapping[str, Any]) -> dict[str, Any]:
