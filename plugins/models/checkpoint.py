@@ -186,7 +186,7 @@ class Checkpoint:
         if loading["missing_keys"]:
             missing = ", ".join(sorted(loading["missing_keys"])[:3])
             raise HarnessError(f"model {self.name!r}: its weights lack {missing}: not a whole causal language model")
-        model = model if packed else model.to(self.device)
+        model = _in_one_type(model, getattr(torch, self.dtype)) if packed else model.to(self.device)
         if self.adapter:
             model = self.adapter.applied(model, self.location.name, merge=not packed)
         model.generation_config = GenerationConfig(pad_token_id=self.filler, use_cache=True)
@@ -298,6 +298,17 @@ def find_device(name: str) -> torch.device:
         reason = str(failure).strip().split("\n")[0]
         raise HarnessError(f"transformers: device {name!r} cannot be used: {reason}") from failure
     return device
+
+
+def _in_one_type(model: Any, dtype: torch.dtype) -> Any:
+    """The model; if all its weights were dequantized (fp8 on a CPU), those that never were quantized get their type."""
+    import torch
+
+    parameters = list(model.parameters())
+    if {each.dtype for each in (*parameters, *model.buffers())} <= {torch.float32, torch.bfloat16, torch.float16}:
+        for each in parameters:
+            each.data = each.data.to(dtype)
+    return model
 
 
 def _dequantized() -> dict[str, Any]:

@@ -13,6 +13,7 @@ from pathlib import Path
 
 from harness import HarnessError
 from harness.errors import Lacking, did_you_mean
+from harness.records import Weights
 
 from .file_hashes import file_hashes
 
@@ -43,6 +44,13 @@ class Location:
     def source(self) -> str:
         """Return the first argument for `from_pretrained`: the folder, or the hub's id."""
         return str(self.folder or self.name)
+
+    @property
+    def weights(self) -> list[Weights]:
+        """What a run shows of the owner and licence of a fetched model; empty for any other."""
+        from . import smollm2
+
+        return [smollm2.WEIGHTS] if self.name == smollm2.NAME and self.folder == smollm2.folder() else []
 
     @property
     def content(self) -> Path | None:

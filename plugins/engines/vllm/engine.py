@@ -355,8 +355,8 @@ class Vllm(OnCheckpoint):
         adapter = Adapter("vllm", Path(self.adapter).expanduser())
         if adapter.rank and "lm_head" in (adapter.modules or ()):
             raise HarnessError(
-                f"vllm: adapter {self.adapter} changes lm_head, with which vLLM scores no given responses: merge it into "
-                "its model, or use --engine transformers"
+                f"vllm: adapter {self.adapter} changes lm_head, with which vLLM scores no given responses: merge it "
+                "into its model, or use --engine transformers"
             )
         return adapter
 
