@@ -65,6 +65,15 @@ class Adapter:
             raise HarnessError(f"{self.engine}: adapter {self.folder}: {CONFIG} is no JSON ({failure})") from failure
         return config if isinstance(config, dict) else {}
 
+    def require_fit(self, config: Any, base: str) -> None:
+        """Raise HarnessError unless the adapter fits each layer of a model with that config. Loads no model."""
+        import torch
+        from transformers import AutoModelForCausalLM
+
+        with torch.device("meta"):
+            model = AutoModelForCausalLM.from_config(config)
+        self.applied(model, base, merge=False)
+
     def applied(self, model: Any, base: str, merge: bool) -> Any:
         """Return the model with the adapter's change in its weights or, without `merge`, beside them in its layers.
 
@@ -79,7 +88,8 @@ class Adapter:
                 raise HarnessError(f"{self.engine}: adapter {self.folder} is {config.peft_type.value}, not in weights")
             try:
                 adapted = PeftModel(model, config)
-                loaded = adapted.load_adapter(str(self.folder), "default", torch_device=str(model.device))
+                device = "cpu" if model.device.type == "meta" else str(model.device)
+                loaded = adapted.load_adapter(str(self.folder), "default", torch_device=device)
             except (RuntimeError, ValueError) as failure:
                 self._refuse(base, " ".join(str(failure).split())[:200])
         for what, names in (("lacks", loaded.missing_keys), ("has more than the model:", loaded.unexpected_keys)):

