@@ -66,6 +66,11 @@ class Checkpoint:
         adapter = {"adapter": self.adapter.revision} if self.adapter else {}
         return {"model": self.name, "revision": self.revision, **adapter}
 
+    def require_adapter_fits(self) -> None:
+        """Raise HarnessError if there is an adapter that does not fit the model; loads no weights of the model."""
+        if self.adapter:
+            self.adapter.require_fit(self.config, self.location.name)
+
     @property
     def libraries(self) -> list[str]:
         """The libraries, beside torch and transformers, that read the model's format."""

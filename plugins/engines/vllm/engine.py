@@ -13,7 +13,6 @@ import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -21,7 +20,6 @@ import numpy as np
 from harness import HarnessError, Message, Responses
 from harness.records import Floats, SampleRequest
 from harness.system.activity import doing
-from harness_plugins.models.adapter import Adapter
 from harness_plugins.models.checkpoint import Checkpoint, device_kind
 from harness_plugins.models.model_files import dtype_name
 from harness_plugins.models.model_location import locate
@@ -32,7 +30,7 @@ from .child.harness_vllm.wire import Arrays, packed, unpacked
 from .child_process import ChildProcess, Died, Refusal
 from .environment import Environment, environment, find_python, gpus_in_sight
 from .requests import EarlyReport, finished_prompts, seed_base
-from .settings import sampler_parameters, settings, variables
+from .settings import lora, sampler_parameters, settings, variables
 
 DEFAULT_MODEL = {"cpu": "Qwen/Qwen2.5-0.5B-Instruct", "cuda": "Qwen/Qwen2.5-7B-Instruct"}
 SEQUENCES = {"cpu": 64, "cuda": 256}
@@ -300,11 +298,9 @@ class Vllm(OnCheckpoint):
                 self._children.pop(False).end()  # it holds all of the GPU's memory; from now on each vLLM takes half
             self._alone = not (pooling or self._two_runners)
             loads, given = settings(self, installed.device, pooling), variables(self, installed.device)
-            part = self._checkpoint
             try:
                 with doing(f"loading model {self.name} into vLLM"):
-                    if part.adapter:  # vLLM cuts or pads one of another size, and says nothing
-                        part.adapter.require_fit(part.config, part.location.name)
+                    self._checkpoint.require_adapter_fits()  # vLLM cuts or pads one of another size, and says nothing
                     child = ChildProcess(installed.python, loads, given)
             except Died as death:
                 raise HarnessError(f"vllm: it did not start: {death}") from None
@@ -350,19 +346,7 @@ class Vllm(OnCheckpoint):
         location = locate(model)
         if location.folder is not None and self.revision is not None:
             raise HarnessError(f"vllm: {model} is a folder, which has no revision {self.revision!r}")
-        return Checkpoint(location, "cpu", self.dtype, self.revision, self._lora, elsewhere=True)
-
-    @property
-    def _lora(self) -> Adapter | None:
-        if self.adapter is None:
-            return None
-        adapter = Adapter("vllm", Path(self.adapter).expanduser())
-        if adapter.rank and "lm_head" in (adapter.modules or ()):
-            raise HarnessError(
-                f"vllm: adapter {self.adapter} changes lm_head, with which vLLM scores no given responses: merge it "
-                "into its model, or use --engine transformers"
-            )
-        return adapter
+        return Checkpoint(location, "cpu", self.dtype, self.revision, lora(self.adapter), elsewhere=True)
 
     @property
     def _dtype(self) -> str:
