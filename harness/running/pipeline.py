@@ -38,17 +38,21 @@ from .preflight import SHORTER, preflight, require_consent
 
 @in_use.until_done
 def run(
-    config: RunConfig, progress: Progress, scored: Callable[[Row], None] = lambda row: None
+    config: RunConfig,
+    progress: Progress,
+    scored: Callable[[Row], None] = lambda row: None,
+    embedders: Sequence[str] = (),
 ) -> tuple[list[Row], dict[str, str]]:
     """Run the config. Return a row for each selector that did not fail, in the config's order, and the failures.
 
     The failures are selector -> one line.
     `scored(row)` is called with each row as it is made.
+    `embedders` are those of later runs with the same pool: hidden states that they read come from this sampling pass.
     """
     assumed.ask_before_fetching(config, progress)
     try:
         with progress.waiting("preparing the run"):
-            plan = make_plan(config, progress)
+            plan = make_plan(config, progress, embedders=embedders)
             plan.begin()
     except Lacking as failure:
         if not isinstance(failure, LacksLibrary):

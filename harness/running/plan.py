@@ -19,6 +19,7 @@ from harness.stages.model_work import Group, Models, ModelWork, identity
 from harness.stages.work import Work, problem_seed
 from harness.store import missing_rows, shards
 from harness.store.json_files import read_json, write_json
+from harness.store.stage import Stage
 from harness.system.progress import Progress
 from harness.task import Task
 
@@ -77,6 +78,7 @@ class Plan:
     scorer      what gives responses scores; None if the config names none
     weights     the model weights used, by stage: "pool", "embedding", "score", "verdict"
     older       pools of an older version whose responses are taken over
+    more_states (kind of state, its stage of vectors) that the sampling pass keeps for other runs of a grid
     """
 
     context: Context
@@ -91,6 +93,7 @@ class Plan:
     scorer: Scorer | None = None
     weights: Mapping[str, Sequence[Weights]] = field(default_factory=dict)
     older: Sequence[Older] = ()
+    more_states: Sequence[tuple[str, Stage]] = ()
 
     @property
     def config(self) -> RunConfig:
@@ -132,6 +135,7 @@ class Plan:
                 "scorer": identity(self.scorer),
             },
             scorer=self.config.scorer,
+            more_states=self.more_states,
         )
 
     @property
@@ -188,9 +192,9 @@ class Plan:
         An executor of several machines then checks that all of them see the pool's folder.
         """
         rankings = [self.for_selector(spec).rankings for spec in self.selectors]
-        audits, graded = self.work.audits if self.config.audit else None, (self.work.verdicts, self.work.graded)
-        made = (self.work.pool, self.work.embeddings, self.work.scores, *graded, self.work.answers)
-        for stage in (*made, audits, *rankings):
+        work, audits = self.work, self.work.audits if self.config.audit else None
+        made = (work.pool, work.embeddings, work.scores, work.verdicts, work.graded, work.answers)
+        for stage in (*made, audits, *(stage for _, stage in self.more_states), *rankings):
             if stage:
                 stage.begin()
         if isinstance(self.context.executor, SeesFolders):

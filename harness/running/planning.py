@@ -5,7 +5,8 @@ Making a plan changes nothing on the disk.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
@@ -18,6 +19,7 @@ from harness.pools.given import GivenVectors, file_digest
 from harness.records import Problem, Sampler, Weights
 from harness.store import missing_rows
 from harness.store.keys import digest
+from harness.store.stage import Stage
 from harness.system.progress import Progress
 from harness.task import Measured, Task
 
@@ -28,10 +30,11 @@ from .importing import common_size, imported_pool, verdicts_given
 from .plan import Plan, Sampling, Vectors, prompt
 
 
-def make_plan(config: RunConfig, progress: Progress, with_verdicts: bool = True) -> Plan:
+def make_plan(config: RunConfig, progress: Progress, with_verdicts: bool = True, embedders: Sequence[str] = ()) -> Plan:
     """The plan of a run; HarnessError if the config cannot be carried out, with all that is missing.
 
-    Without `with_verdicts` a pool file is planned up to its vectors, and needs no grader.
+    Without `with_verdicts` a pool file is planned up to its vectors, and needs no grader. `embedders`: others, whose
+    hidden states are to be kept from the sampling pass too.
     """
     context = make_context(config, progress)
     selectors = {spec: require_selector(spec, context.build("selector", spec)) for spec in config.selectors}
@@ -42,6 +45,7 @@ def make_plan(config: RunConfig, progress: Progress, with_verdicts: bool = True)
         else:
             assert context.task is not None  # the config has checked it
             plan = _sampling_plan(context, context.task, wants_vectors)
+            plan = replace(plan, more_states=_more_states(plan, embedders))
         plan = _with_scorer(replace(plan, selectors=selectors))
         prerequisites.require_libraries(prerequisites.users(plan))
         _check_engine(plan)
@@ -171,6 +175,18 @@ def _with_embedder(plan: Plan, spec: str, engine: Engine | None) -> Plan:
             )
         inputs["engine"] = dict(engine.identity())
     return _with_embeddings(replace(plan, vectors=Vectors(spec, embedder, engine)), inputs)
+
+
+def _more_states(plan: Plan, embedders: Sequence[str]) -> list[tuple[str, Stage]]:
+    """(kind of state, stage of its vectors) of those embedders that read the states of the plan's engine."""
+    stages = []
+    for spec in embedders:
+        with suppress(HarnessError):  # shown when it is this embedder's turn
+            other = _with_embedder(plan, spec, plan.engine)
+            state = other.vectors.embedder.state if other.vectors and other.vectors.embedder else None
+            if state and other.work.embeddings:
+                stages.append((state, other.work.embeddings))
+    return stages
 
 
 def _with_embeddings(plan: Plan, inputs: Mapping[str, Any]) -> Plan:

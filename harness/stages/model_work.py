@@ -10,6 +10,7 @@ from typing import Any
 from harness.contracts import Embedder, Engine, Identified, Report, Scorer
 from harness.errors import HarnessError
 from harness.records import Message, Problem, Sampler
+from harness.store.stage import Stage
 
 from .work import Work, component
 
@@ -30,6 +31,7 @@ class ModelWork:
     n                           responses to each problem
     dim                         vectors with more features are projected to this number
     identities                  "engine", "embedder", "scorer" -> identity of the planned one, part of the keys
+    more_states                 (kind of state, its stage of vectors) that the sampling pass keeps beside the embedder's
     """
 
     work: Work
@@ -42,6 +44,7 @@ class ModelWork:
     dim: int
     identities: Mapping[str, Mapping[str, Any]]
     scorer: str | None = None
+    more_states: Sequence[tuple[str, Stage]] = ()
 
 
 @dataclass(frozen=True)

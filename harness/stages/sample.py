@@ -9,6 +9,7 @@ from functools import partial
 from harness.contracts import Report, tokens_of
 from harness.records import Problem, Responses, SampleRequest
 from harness.store import missing_rows, shards
+from harness.store.stage import Stage
 
 from .embed import keep_vectors, source
 from .model_work import Group, Models, ModelWork
@@ -23,12 +24,12 @@ def sample(todo: ModelWork, models: Models, group: Group, report: Report) -> Non
     So a worker that takes over the group of a lost worker samples only what the lost one has not written. HarnessError
     if more than half of the responses did not arrive.
     """
-    state = models.embedder.state if models.embedder else None
+    wanted = _wanted_states(todo, models)
     missing = _without_shard(todo, group)
     report(todo.n * (len(group.problems) - len(missing.problems)))
     if missing.problems:
-        states = [state] if state else []
-        missing_rows.require_most(_sample(todo, models, missing, report, partial(_keep, todo, state), states=states))
+        states = list(dict.fromkeys(state for state, _ in wanted))
+        missing_rows.require_most(_sample(todo, models, missing, report, partial(_keep, todo, wanted), states=states))
 
 
 def sample_missing(todo: ModelWork, models: Models, group: Group, report: Report) -> None:
@@ -36,6 +37,12 @@ def sample_missing(todo: ModelWork, models: Models, group: Group, report: Report
     pool = todo.work.pool
     rows = [sorted(shards.read_missing(pool.path(problem))) for problem in group.problems]
     _sample(todo, models, group, report, partial(missing_rows.fill, pool), rows=rows)
+
+
+def _wanted_states(todo: ModelWork, models: Models) -> list[tuple[str, Stage | None]]:
+    """The kinds of states to take while sampling, each with its stage of vectors: the embedder's, and the grid's."""
+    state = models.embedder.state if models.embedder else None
+    return [*([(state, todo.work.embeddings)] if state else []), *todo.more_states]
 
 
 def _without_shard(todo: ModelWork, group: Group) -> Group:
@@ -76,7 +83,7 @@ def _sample(
     return sampled
 
 
-def _keep(todo: ModelWork, state: str | None, problem: Problem, responses: Responses) -> None:
+def _keep(todo: ModelWork, wanted: Sequence[tuple[str, Stage | None]], problem: Problem, responses: Responses) -> None:
     """Keep a problem's responses that the store lacks. Their vectors, if any, are written before the texts."""
     work = todo.work
     is_new = not work.pool.path(problem).exists()
@@ -84,8 +91,10 @@ def _keep(todo: ModelWork, state: str | None, problem: Problem, responses: Respo
         missing_rows.mark(work.pool, problem, responses.missing)
     if not len(responses) and responses.missing:
         return
-    vectors = responses.states.get(state) if state else None
-    if vectors is not None and work.embeddings and (is_new or not work.embeddings.path(problem).exists()):
-        keep_vectors(todo, problem, vectors, source(todo, problem, of_engine=True))
+    for state, stage in wanted:
+        vectors = responses.states.get(state)
+        if vectors is not None and stage and (is_new or not stage.path(problem).exists()):
+            of_stage = replace(todo, work=replace(work, embeddings=stage))
+            keep_vectors(of_stage, problem, vectors, source(todo, problem, of_engine=True))
     if is_new:
         shards.write_responses(work.pool.path(problem), problem, responses)

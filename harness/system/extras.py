@@ -23,7 +23,9 @@ EXTRA = {
     "trackio": "tracking",
     "wandb": "tracking",
     "trl": "trl",
-    "accelerate": "trl",
+    "accelerate": "hf",
+    "gguf": "gguf",
+    "peft": "lora",
 }
 
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from harness.records import Weights
+
 if TYPE_CHECKING:
     from harness_plugins.models.checkpoint import Checkpoint
 
@@ -27,6 +29,10 @@ class OnCheckpoint:
     def size(self) -> tuple[float | None, bool]:
         """Return about how many parameters the model has (None: unknown), and whether it runs on a GPU."""
         return self._checkpoint.parameter_count, self._device != "cpu"
+
+    def weights(self) -> list[Weights]:
+        """What a run shows of the owner and licence of weights that the harness fetched; else empty."""
+        return self._checkpoint.location.weights
 
     def to_fetch(self) -> str:
         """Return what has to be downloaded before sampling, "" if nothing."""

@@ -4,36 +4,49 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, redirect_stderr
 from functools import cached_property
+from io import StringIO
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 from harness import HarnessError, Message, Responses
 from harness.system.hub_access import hub_is_out_of_reach
 
+from .gguf_file import GgufFiles
 from .model_files import ModelFiles, device_kind
 from .model_location import Location, content_hash, one_line_errors
 
 if TYPE_CHECKING:
     import torch
 
+    from .adapter import Adapter
+
 # A template that prints today's date would change the prompt every day; without a clock it prints this date.
 TEMPLATE_DATE = "26 Jul 2024"
 
 
 class Checkpoint:
-    """A model in a folder or on the hub. Nothing is loaded, downloaded or imported before it is needed.
+    """A model in a folder, in a GGUF file or on the hub. Nothing is loaded, downloaded or imported before it is needed.
 
     device            "auto" (a GPU if there is one), "cpu", "cuda", "cuda:1", ...
     dtype             "auto" or the name of a type, such as "float32"
     revision          of a hub model: branch, tag or commit; None: the branch main
-    takes_quantized   whether the engine can read quantized weights; if not, they are refused when the config is read
+    adapter           of PEFT, which changes the weights; tokenizer and chat template stay the model's
+    elsewhere         whether another program loads the weights, and decides which quantized ones it can read
     """
 
     def __init__(
-        self, location: Location, device: str, dtype: str, revision: str | None, takes_quantized: bool = False
+        self,
+        location: Location,
+        device: str,
+        dtype: str,
+        revision: str | None,
+        adapter: Adapter | None = None,
+        elsewhere: bool = False,
     ) -> None:
-        self.location, self.name, self._takes_quantized = location, location.name, takes_quantized
+        self.location, self.adapter, self._elsewhere = location, adapter, elsewhere
+        self.name = f"{location.name}+{adapter.name}" if adapter else location.name
         self._requested_device, self._requested_dtype, self._requested_revision = device, dtype, revision
 
     @cached_property
@@ -43,9 +56,25 @@ class Checkpoint:
 
     @cached_property
     def revision(self) -> str | None:
-        """The hub's commit, or a hash of the folder's content."""
-        folder = self.location.folder
-        return self._commit if folder is None else content_hash(folder)
+        """The hub's commit, or a hash of the content of folder or file."""
+        content = self.location.content
+        return self._commit if content is None else content_hash(content)
+
+    @property
+    def identity(self) -> dict[str, Any]:
+        """What fixes the weights and the tokenizer, as it stands in keys."""
+        adapter = {"adapter": self.adapter.revision} if self.adapter else {}
+        return {"model": self.name, "revision": self.revision, **adapter}
+
+    def require_adapter_fits(self) -> None:
+        """Raise HarnessError if there is an adapter that does not fit the model; loads no weights of the model."""
+        if self.adapter:
+            self.adapter.require_fit(self.config, self.location.name)
+
+    @property
+    def libraries(self) -> list[str]:
+        """The libraries, beside torch and transformers, that read the model's format."""
+        return [*(("gguf", "accelerate") if self.location.gguf else ()), *(("peft",) if self.adapter else ())]
 
     @property
     def chats(self) -> bool:
@@ -62,7 +91,9 @@ class Checkpoint:
         return self._files.parameter_count
 
     @cached_property
-    def _files(self) -> ModelFiles:
+    def _files(self) -> ModelFiles | GgufFiles:
+        if self.location.gguf is not None:
+            return GgufFiles(self.location.gguf)
         return ModelFiles(self.location, self._requested_revision or "main", self.local)
 
     @property
@@ -91,9 +122,10 @@ class Checkpoint:
         """The model's config; HarnessError if the model is no causal language model, or quantized and not readable."""
         from transformers import MODEL_FOR_CAUSAL_LM_MAPPING, AutoConfig
 
-        with quiet(), one_line_errors(self.location):
+        with self._source() as (source, options):
             config = AutoConfig.from_pretrained(
-                self.location.source,
+                source,
+                **options,
                 revision=self._requested_revision or "main",
                 trust_remote_code=False,
                 local_files_only=self.local,
@@ -106,15 +138,23 @@ class Checkpoint:
         return config
 
     def _require_readable(self, config: Any) -> None:
+        """Ask transformers whether all is here to read quantized weights; it names the library that is missing."""
         quantized = getattr(config, "quantization_config", None)
-        if quantized is None or self._takes_quantized:
+        if quantized is None or self._elsewhere:
             return
+        from transformers.quantizers import AutoHfQuantizer
+
         options = quantized if isinstance(quantized, dict) else vars(quantized)
         method = getattr(options.get("quant_method"), "value", options.get("quant_method")) or "some method"
-        raise HarnessError(
-            f"model {self.name!r} is quantized ({method}), which engine transformers does not read here: give the "
-            "unquantized model, or use --engine vllm, or serve it and use --engine openai"
-        )
+        try:
+            with quiet():
+                quantizer = AutoHfQuantizer.from_config(quantized, pre_quantized=True)
+                quantizer.validate_environment(device_map={"": self.device})
+        except (ImportError, RuntimeError, ValueError) as failure:
+            raise HarnessError(
+                f"model {self.name!r} is quantized ({method}), which cannot be read here: "
+                f"{' '.join(str(failure).split())} (or give the unquantized model, or use --engine vllm)"
+            ) from failure
 
     @property
     def context(self) -> float:
@@ -126,8 +166,8 @@ class Checkpoint:
         """The model's tokenizer."""
         from transformers import AutoTokenizer
 
-        with quiet(), one_line_errors(self.location):
-            return AutoTokenizer.from_pretrained(self.location.source, trust_remote_code=False, **self._pinned)
+        with self._source() as (source, options):
+            return AutoTokenizer.from_pretrained(source, trust_remote_code=False, **options, **self._pinned)
 
     @cached_property
     def model(self) -> Any:
@@ -136,19 +176,26 @@ class Checkpoint:
         from transformers import AutoModelForCausalLM, GenerationConfig
 
         auto: Any = AutoModelForCausalLM
-        with quiet(), one_line_errors(self.location):
+        packed = getattr(self.config, "quantization_config", None) is not None
+        with self._source() as (source, options):
             model, loading = auto.from_pretrained(
-                self.location.source,
+                source,
                 dtype=getattr(torch, self.dtype),
                 trust_remote_code=False,
                 output_loading_info=True,
+                **({"device_map": {"": self.device}} if packed else {}),  # such weights are packed where they run
+                **(_dequantized() if self.location.gguf else {}),
+                **options,
                 **self._pinned,
             )
         if loading["missing_keys"]:
             missing = ", ".join(sorted(loading["missing_keys"])[:3])
             raise HarnessError(f"model {self.name!r}: its weights lack {missing}: not a whole causal language model")
+        model = _in_one_type(model, getattr(torch, self.dtype)) if packed else model.to(self.device)
+        if self.adapter:
+            model = self.adapter.applied(model, self.location.name, merge=not packed)
         model.generation_config = GenerationConfig(pad_token_id=self.filler, use_cache=True)
-        return model.to(self.device).eval()
+        return model.eval()
 
     @cached_property
     def decoder(self) -> torch.nn.Module:
@@ -162,9 +209,9 @@ class Checkpoint:
         """The tokens that end a response: the tokenizer's first, then the generation config's (one or several)."""
         from transformers import GenerationConfig
 
-        with quiet(), one_line_errors(self.location):
+        with self._source() as (source, options):
             try:
-                config = GenerationConfig.from_pretrained(self.location.source, **self._pinned)
+                config = GenerationConfig.from_pretrained(source, **options, **self._pinned)
             except OSError:  # the checkpoint has none: take the model's config
                 config = GenerationConfig.from_model_config(self.config)
         listed = config.eos_token_id if isinstance(config.eos_token_id, (list, tuple)) else [config.eos_token_id]
@@ -176,6 +223,20 @@ class Checkpoint:
     def filler(self) -> int:
         """Return the token for padding (left of a prompt, after an end); it is masked or not counted."""
         return self.eos[0] if self.eos else 0
+
+    @contextmanager
+    def _source(self) -> Iterator[tuple[str, dict[str, str]]]:
+        """Yield the first argument of `from_pretrained` and those that name a GGUF file; its errors become one line.
+
+        A GGUF file is read from an empty folder, so that a tokenizer or template beside it, which is in no key, counts
+        for nothing.
+        """
+        with quiet(), one_line_errors(self.location):
+            if self.location.gguf is None:
+                yield self.location.source, {}
+                return
+            with TemporaryDirectory() as empty, redirect_stderr(StringIO()):  # it has a bar that nothing turns off
+                yield empty, {"gguf_file": str(self.location.gguf.absolute())}
 
     @property
     def _pinned(self) -> dict[str, Any]:
@@ -242,6 +303,26 @@ def find_device(name: str) -> torch.device:
         reason = str(failure).strip().split("\n")[0]
         raise HarnessError(f"transformers: device {name!r} cannot be used: {reason}") from failure
     return device
+
+
+def _in_one_type(model: Any, dtype: torch.dtype) -> Any:
+    """The model; if all its weights were dequantized (fp8 on a CPU), those that never were quantized get their type."""
+    import torch
+
+    parameters = list(model.parameters())
+    if {each.dtype for each in (*parameters, *model.buffers())} <= {torch.float32, torch.bfloat16, torch.float16}:
+        for each in parameters:
+            each.data = each.data.to(dtype)
+    return model
+
+
+def _dequantized() -> dict[str, Any]:
+    """The argument by which newer versions of transformers dequantize a GGUF file; older ones always do."""
+    try:
+        from transformers import GgufConfig
+    except ImportError:
+        return {}
+    return {"quantization_config": GgufConfig(dequantize=True)}
 
 
 @contextmanager

@@ -17,6 +17,10 @@ from harness import HarnessError
 
 from .model_location import WEIGHTS, Location
 
+# What people write -> the name of the type.
+DTYPES = {name: name for name in ("auto", "float32", "bfloat16", "float16")}
+DTYPES |= {"fp32": "float32", "bf16": "bfloat16", "fp16": "float16"}
+
 CONFIG, TOKENIZER_CONFIG = "config.json", "tokenizer_config.json"
 TEMPLATES = ("chat_template.jinja", "chat_template.json", "additional_chat_templates/default.jinja")
 
@@ -90,6 +94,13 @@ class ModelFiles:
         from huggingface_hub import hf_hub_download
 
         return Path(hf_hub_download(self._location.name, name, revision=revision, local_files_only=self._local))
+
+
+def dtype_name(engine: str, written: str) -> str:
+    """The name of a type as torch and keys have it, from that or a short form; HarnessError, begun with `engine`."""
+    if written not in DTYPES:
+        raise HarnessError(f"{engine}: dtype must be one of {', '.join(DTYPES)}, got {written!r}")
+    return DTYPES[written]
 
 
 def device_kind(name: str) -> str:

@@ -13,6 +13,7 @@ from pathlib import Path
 
 from harness import HarnessError
 from harness.errors import Lacking, did_you_mean
+from harness.records import Weights
 
 from .file_hashes import file_hashes
 
@@ -30,24 +31,41 @@ IGNORED = re.compile(
 
 @dataclass(frozen=True)
 class Location:
-    """A model's name as tables show it, and its folder (None: the model is on the hub)."""
+    """A model's name as tables show it, and its folder (None: the model is on the hub).
+
+    gguf  the GGUF file that is the model, in that folder; nothing else of the folder is read
+    """
 
     name: str
     folder: Path | None
+    gguf: Path | None = None
 
     @property
     def source(self) -> str:
         """Return the first argument for `from_pretrained`: the folder, or the hub's id."""
         return str(self.folder or self.name)
 
+    @property
+    def weights(self) -> list[Weights]:
+        """What a run shows of the owner and licence of a fetched model; empty for any other."""
+        from . import smollm2
 
-def locate(model: str) -> Location:
+        return [smollm2.WEIGHTS] if self.name == smollm2.NAME and self.folder == smollm2.folder() else []
+
+    @property
+    def content(self) -> Path | None:
+        """The folder or file whose content is the model; None for a model on the hub."""
+        return self.gguf or self.folder
+
+
+def locate(model: str, takes_gguf: bool = False) -> Location:
     """Return the location that a model's name means, by the first rule that fits.
 
-    A folder if the name looks like a path ("./x", "~/x", "/x"), an embedded model, a folder that exists, or a model on
-    the hub ("org/name"; not looked up here). HarnessError for any other name, and for a folder without config, weights
-    or tokenizer.
+    A folder or GGUF file if the name looks like a path ("./x", "~/x", "/x"), an embedded model, a folder or GGUF file
+    that exists, the fetched model `smollm2-135m`, or a model on the hub ("org/name"; not looked up here). HarnessError
+    for any other name, for a folder without config, weights or tokenizer, and for GGUF unless it `takes_gguf`.
     """
+    from . import smollm2
     from .tiny24 import folder, names
 
     path = Path(model).expanduser()
@@ -56,10 +74,14 @@ def locate(model: str) -> Location:
     if embedded is not None:
         return Location(model, embedded)
     if not (looks_like_path or path.exists()):
+        if model == smollm2.NAME:
+            return Location(model, smollm2.fetched())
         if "/" not in model:
-            guess = did_you_mean(model, names()).replace("installed", "embedded")
+            guess = did_you_mean(model, [*names(), smollm2.NAME]).replace("installed", "embedded")
             raise HarnessError(f"unknown model {model!r} {guess}: else give a folder, or a hub id as org/name")
         return Location(model, None)
+    if path.suffix.lower() == ".gguf" and path.is_file() and takes_gguf:
+        return Location(path.stem, path.parent, path)
     _require_checkpoint(path)
     return Location(path.resolve().name, path)
 
@@ -67,17 +89,19 @@ def locate(model: str) -> Location:
 def _require_checkpoint(folder: Path) -> None:
     if not folder.exists():
         raise HarnessError(f"model folder {folder} does not exist")
-    if folder.suffix == ".gguf" or (folder.is_dir() and _files(folder, ["*.gguf"]) and not _files(folder, WEIGHTS)):
+    if folder.suffix.lower() == ".gguf" and folder.is_file():
         raise HarnessError(
-            f"model {folder} is in GGUF format, which no engine here reads: give a folder with safetensors, "
-            "or serve it (llama.cpp) and use --engine openai"
+            f"model {folder} is in GGUF format, which only engine transformers reads: "
+            f"`python -m {__package__}.dequantize {folder} FOLDER` makes a folder that all engines read"
         )
     if not folder.is_dir():
         raise HarnessError(f"model {folder} is a file: give its folder")
+    if (files := _files(folder, ["*.gguf"])) and not _files(folder, WEIGHTS):
+        raise HarnessError(f"model folder {folder} has only GGUF: give the file, e.g. --model {files[0]}")
     if (folder / "adapter_config.json").is_file():
         raise HarnessError(
-            f"model folder {folder} is an adapter{_base_of(folder)}, which no engine here applies: merge it into its "
-            "base model (PEFT: merge_and_unload(), then save_pretrained()), and give that folder"
+            f"model folder {folder} is an adapter{_base_of(folder)}: give that as --model, and the adapter as "
+            f"--engine transformers:adapter={folder} (or vllm:adapter=...)"
         )
     for part, patterns in (("config.json", ["config.json"]), ("weights", WEIGHTS), ("tokenizer", TOKENIZER)):
         if not _files(folder, patterns):
@@ -85,25 +109,27 @@ def _require_checkpoint(folder: Path) -> None:
 
 
 def _base_of(folder: Path) -> str:
-    """Return " of NAME" for the adapter's base model; "" if its config does not name it."""
+    """Return " of NAME" for the adapter's base model; " of some model" if its config does not name it."""
     try:
         base = json.loads((folder / "adapter_config.json").read_text("utf-8"))["base_model_name_or_path"]
     except (OSError, ValueError, KeyError, TypeError):
-        return ""
-    return f" of {base}" if isinstance(base, str) else ""
+        base = None
+    return f" of {base}" if isinstance(base, str) else " of some model"
 
 
 def content_hash(folder: Path) -> str:
     """Return a hash (16 hex digits) of all files that can change a model's output; the folder's path is not part of it.
 
+    `folder` may be a GGUF file, which is a model alone.
+
     It covers the files directly in the folder and in the folders of its parts (chat templates, a sentence model's
     modules), except for hidden files, texts and images about the model, code, formats of other runtimes, and files left
     by training.
     """
-    files = _content(folder)
+    files = [folder] if folder.is_file() else _content(folder)
     digest = hashlib.sha256()
     try:
-        hashes = file_hashes(files, f"model folder {folder.name}")
+        hashes = file_hashes(files, f"model {folder.name}" if folder.is_file() else f"model folder {folder.name}")
         for path, hashed in zip(files, hashes, strict=True):
             digest.update(f"{path.relative_to(folder).as_posix()} {path.stat().st_size}\n".encode())
             digest.update(bytes.fromhex(hashed))
@@ -138,9 +164,11 @@ def one_line_errors(location: Location) -> Iterator[None]:
 
     try:
         yield
-    except (OSError, ValueError, ImportError, SafetensorError) as failure:
+    except (OSError, ValueError, ImportError, RuntimeError, KeyError, SafetensorError) as failure:
         reason = str(failure).strip().split("\n")[0]
-        if location.folder is not None:
+        if location.gguf is not None:
+            message = f"model {location.gguf} cannot be loaded: {reason}"
+        elif location.folder is not None:
             message = f"model folder {location.folder} cannot be loaded: {reason}"
         elif isinstance(failure, OSError) and "file named config.json" in reason:
             message = (

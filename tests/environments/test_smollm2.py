@@ -1,4 +1,4 @@
-"""A public language model, SmolLM2-135M-Instruct, through engines, grading, a kill, and RL: `make test-models`.
+"""A public language model, `smollm2-135m`, through engines, samplers, grading, a kill, and RL: `make test-models`.
 
 The tiny models of the other tests write what they were made to write. This one writes English and Python, badly. It is
 compared with what is written out here, and with evalplus' own checker.
@@ -6,8 +6,10 @@ compared with what is written out here, and with evalplus' own checker.
 
 from __future__ import annotations
 
+import json
 import os
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -18,14 +20,17 @@ from support.environments import environment_python
 from support.evalplus_verdicts import evalplus_passes
 from support.json_lines import read_json_lines
 from support.processes import harness_command, kill_when, run_to_end
-from support.smollm2 import smollm2
 
 from harness import Responses, Sampler
+from harness.errors import Lacking
 from harness.records import SampleRequest
 from harness.store import shards
 from harness.store.keys import shard_name
+from harness_plugins.engines.transformers.engine import Transformers
 from harness_plugins.engines.vllm.engine import Vllm
 from harness_plugins.engines.vllm.environment import VARIABLE
+from harness_plugins.models import smollm2
+from harness_plugins.samplers.guided import RepExpGuided
 from harness_tasks.evalplus_tasks import MbppPlus
 from harness_tasks.gsm8k import Gsm8k
 from harness_tasks.programs.program_text import program_in
@@ -37,8 +42,13 @@ PROBLEMS, N, MAX_TOKENS = 3, 6, 160
 
 
 @pytest.fixture(scope="module")
-def model() -> Path:
-    return smollm2()
+def model() -> str:
+    """The model's name; without its folder the test is skipped."""
+    try:
+        smollm2.fetched()
+    except Lacking as lacking:
+        pytest.skip(f"{lacking}")
+    return smollm2.NAME
 
 
 @pytest.fixture(scope="module")
@@ -46,10 +56,11 @@ def reference(model, one_thread):
     """The tokenizer and the model as transformers itself loads them."""
     from transformers import AutoModelForCausalLM, AutoTokenizer
 
-    return AutoTokenizer.from_pretrained(model), AutoModelForCausalLM.from_pretrained(model).eval()
+    folder = smollm2.fetched()
+    return AutoTokenizer.from_pretrained(folder), AutoModelForCausalLM.from_pretrained(folder).eval()
 
 
-def gsm8k_command(model: Path, data: Path, store: Path) -> list[str]:
+def gsm8k_command(model: str, data: Path, store: Path) -> list[str]:
     options = ("--n", N, "--limit", PROBLEMS, "--max-tokens", MAX_TOKENS, "--selector", "repexp", "--json")
     return harness_command(
         *("run", "--task", "gsm8k", "--data", data, "--model", model, "--store", store, "--yes", *options)
@@ -131,11 +142,13 @@ def test_a_killed_run_goes_on_to_the_same_table(gsm8k, model, shared_data, tmp_p
 
 def test_verdicts_on_its_programs_are_evalplus_own(model, shared_data, tmp_path):
     data = shared_data / "tasks" / "MbppPlus-v0.2.0.jsonl.gz"
-    options = ("--n", 4, "--limit", 5, "--max-tokens", 160, "--selector", "uniform", "--embedder", "tfidf", "--json")
+    options = ("--n", 4, "--limit", 5, "--max-tokens", 160, "--selector", "repexp", "--json")
     command = harness_command(
         *("run", "--task", "mbppplus", "--data", data, "--model", model, "--store", tmp_path, "--yes", *options)
     )
-    run_to_end(command, env=ENVIRONMENT, check=True)
+    [row] = json.loads(run_to_end(command, env=ENVIRONMENT, check=True).stdout)
+    assert (row["model"], row["embedder"], row["errors"]) == ("smollm2-135m", "hidden-mean", 0)
+    assert "Apache-2.0" in next((tmp_path / "pool").rglob("weights.json")).read_text()
     task, programs = MbppPlus(data=str(data)), 0
     problems = {shard_name(problem): problem for problem in task.problems("test")}
     for pool, verdict in zip(shards_of(tmp_path, "pool"), shards_of(tmp_path, "verdict"), strict=True):
@@ -148,9 +161,21 @@ def test_verdicts_on_its_programs_are_evalplus_own(model, shared_data, tmp_path)
     assert programs >= 10
 
 
+def test_guided_sampling_gives_the_model_s_own_log_probabilities_and_other_texts_than_plain(model, reference):
+    engine = Transformers(model=model)
+    prompt = [{"role": "user", "content": "Name an animal."}]
+    plain = SampleRequest([prompt], n=4, sampler=Sampler(top_p=0.95, top_k=128), max_tokens=24, seeds=(1,))
+    [expected] = engine.sample(plain)
+    [guided] = engine.sample(replace(plain, sampler=RepExpGuided(beta=1.0)))
+    assert guided.texts[0] == expected.texts[0]  # the first response has no bonus
+    assert guided.texts != expected.texts
+    for ids, logprob in zip(guided.token_ids, guided.logprobs, strict=True):
+        assert logprob == pytest.approx(forward_pass(reference, prompt, list(ids))[0].sum(), abs=1e-2)
+
+
 def test_vllm_samples_what_transformers_scores(model, reference):
     python = str(environment_python(VARIABLE, "vllm"))
-    engine = Vllm(model=str(model), dtype="float32", threads=1, python=python)
+    engine = Vllm(model=model, dtype="float32", threads=1, python=python)
     prompts = [[{"role": "user", "content": text}] for text in ("What is the capital of France?", "Count to five.")]
     try:
         request = SampleRequest(prompts, n=3, sampler=Sampler(), max_tokens=40, seeds=(1, 2), states=("mean",))
@@ -166,11 +191,12 @@ def test_vllm_samples_what_transformers_scores(model, reference):
 
 
 @pytest.mark.parametrize("trainer", ["trl", "verl"])
-def test_one_step_of_rl_changes_the_weights_and_logs_finite_numbers(trainer, model, shared_data, tmp_path):
+def test_steps_of_rl_change_the_weights_and_log_finite_numbers(trainer, model, shared_data, tmp_path):
     if trainer == "verl":
         environment_python("HARNESS_VERL_PYTHON", "verl")
     data = shared_data / "tasks"
-    settings = {"steps": 1, "save_every": 1, "batch": 2, "mini_batch": 2, "micro_batch": 2, "rollouts": 4}
+    steps = 2 if trainer == "trl" else 1
+    settings = {"steps": steps, "save_every": steps, "batch": 2, "mini_batch": 2, "micro_batch": 2, "rollouts": 4}
     settings |= {"max_response": 64, "dev_samples": 1, "learning_rate": 1e-4}
     command = harness_command(
         *("rl", "train", "--task", "gsm8k", "--trainer", trainer, "--cpu", "--model", model, "--limit", 4, "--yes"),
@@ -181,12 +207,12 @@ def test_one_step_of_rl_changes_the_weights_and_logs_finite_numbers(trainer, mod
     done = run_to_end(command, env=ENVIRONMENT)
     assert done.returncode == 0, done.stderr[-3000:]
     last = read_json_lines(tmp_path / "run" / "metrics.jsonl")[-1]
-    assert last["step"] == 1
+    assert last["step"] == steps
     assert all(np.isfinite(value) for value in last.values() if isinstance(value, float))
     assert last["bonus"] > 0
     assert last["grad_norm" if trainer == "trl" else "actor/grad_norm"] > 0
-    (checkpoint,) = (tmp_path / "run" / "checkpoints").glob("*step*1")
+    (checkpoint,) = (tmp_path / "run" / "checkpoints").glob(f"*step*{steps}")
     if trainer == "trl":  # verl keeps its own files, which are merged when they are sampled from
-        before, after = (load_file(folder / "model.safetensors") for folder in (model, checkpoint))
+        before, after = (load_file(folder / "model.safetensors") for folder in (smollm2.fetched(), checkpoint))
         moved = [name for name in after if not torch.equal(before[name].float(), after[name].float())]
         assert len(moved) > len(after) / 2

@@ -19,6 +19,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from support.adapters import write_adapter
 from support.environments import environment_python
 from support.exact_sampling import assert_sampled_from, probabilities
 from support.processes import alive, free_port, harness_command, kill_when, wait_for
@@ -150,6 +151,23 @@ def test_given_responses_are_encoded_and_scored_as_by_transformers(engine, here)
     again = engine.encode(CHATS[0], odd, KINDS)  # of the longest vLLM has two blocks of 128 tokens in its cache by now
     for kind, values in here.encode(CHATS[0], odd, KINDS).items():
         assert np.abs(values - again[kind]).max() < 1e-4
+
+
+def test_an_adapter_changes_samples_states_and_scores_as_it_does_in_transformers(python, tmp_path, one_thread):
+    adapter = str(write_adapter(tmp_path / "lora"))
+    engine = Vllm(model=MODEL, adapter=adapter, max_num_seqs=8, max_model_len=128, threads=1, python=python)
+    here = Transformers(model=MODEL, adapter=adapter, device="cpu")
+    try:
+        request = SampleRequest(CHATS, n=4, sampler=Sampler(), max_tokens=24, seeds=(1, 2), states=KINDS)
+        for prompt, responses in zip(CHATS, engine.sample(request), strict=True):
+            scores = here.score(prompt, responses)
+            np.testing.assert_allclose(responses.logprobs, scores, atol=1e-3)
+            np.testing.assert_allclose(engine.score(prompt, responses), scores, atol=1e-3)
+            for kind, values in here.encode(prompt, responses, KINDS).items():
+                np.testing.assert_allclose(responses.states[kind], values, atol=1e-3)
+            assert np.abs(Transformers(model=MODEL).score(prompt, responses) - scores).min() > 1
+    finally:
+        engine.close()
 
 
 def test_where_states_cannot_be_taken_while_drawing_a_pooling_runner_gives_them(python, here):

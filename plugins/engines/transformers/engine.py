@@ -15,7 +15,8 @@ from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import groupby
-from typing import TYPE_CHECKING, Any, ClassVar
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -23,8 +24,9 @@ from harness import HarnessError, Message, Responses, hookimpl
 from harness.hookspecs import Register
 from harness.records import Floats, SampleRequest
 from harness.system.activity import doing
+from harness_plugins.models.adapter import Adapter
 from harness_plugins.models.checkpoint import Checkpoint, quiet
-from harness_plugins.models.model_files import device_kind
+from harness_plugins.models.model_files import device_kind, dtype_name
 from harness_plugins.models.model_location import locate
 
 from ..counting import ChunkReport
@@ -39,7 +41,6 @@ if TYPE_CHECKING:
     from .capture import PooledStates
     from .row_streams import RowSampler
 
-DTYPES = ("auto", "float32", "bfloat16", "float16")
 DEFAULT_MODEL = {"cpu": "Qwen/Qwen2.5-0.5B-Instruct", "cuda": "Qwen/Qwen2.5-7B-Instruct"}
 ENCODED_TOKENS = 16  # one pass of `encode` takes about 16 * batch tokens
 SCORED_TOKENS = 2  # one pass of `score` takes fewer: each token has logits over the whole vocabulary
@@ -58,11 +59,14 @@ def register_engines(register: Register) -> None:
 class Transformers(OnCheckpoint):
     """A causal language model of the transformers library.
 
-    model      a hub id, a folder, or an embedded model's name; None: Qwen2.5-Instruct, 0.5B on a CPU, 7B on a GPU
+    model      a hub id, a folder, a GGUF file, or an embedded model's name; None: Qwen2.5-Instruct, 0.5B on a CPU, 7B
+               on a GPU
     device     "auto" (a GPU if there is one), "cpu", "cuda", "cuda:1", ...
-    dtype      "auto" (float32 on a CPU, the checkpoint's own on a GPU), "float32", "bfloat16" or "float16"
+    dtype      "auto" (float32 on a CPU, the checkpoint's own on a GPU), "float32" (fp32), "bfloat16" (bf16) or
+               "float16" (fp16)
     batch      maximum number of rows generated at once; halved if memory runs out. Changes responses by rounding only
     revision   of a hub model: branch, tag or commit
+    adapter    the folder of a PEFT adapter for that model, e.g. a LoRA
     """
 
     model: str | None = None
@@ -70,27 +74,30 @@ class Transformers(OnCheckpoint):
     dtype: str = "auto"
     batch: int = 256
     revision: str | None = None
+    adapter: str | None = None
 
-    libraries: ClassVar[Sequence[str]] = ("torch", "transformers")
+    libraries = ("torch", "transformers")
     steers = True
     states = ("mean", "last", "penultimate")
 
     def __post_init__(self) -> None:
-        if self.dtype not in DTYPES:
-            raise HarnessError(f"transformers: dtype must be one of {', '.join(DTYPES)}, got {self.dtype!r}")
+        self.dtype = dtype_name("transformers", self.dtype)
         if not isinstance(self.batch, int) or self.batch < 1:
             raise HarnessError(f"transformers: batch must be a whole number >= 1, got {self.batch!r}")
         self._chunks = Chunks(self.batch)
-        if self.model is not None:
-            _ = self._checkpoint  # a wrong path is an error now, not when sampling starts
+        if self.model is not None or self.adapter is not None:
+            more = self._checkpoint.libraries  # a wrong path is an error now, not when sampling starts
+            self.libraries = (*self.libraries, *more)
 
     @cached_property
     def _checkpoint(self) -> Checkpoint:
         model = DEFAULT_MODEL[self._device] if self.model is None else self.model
-        location = locate(model)
+        location = locate(model, takes_gguf=True)
         if location.folder is not None and self.revision is not None:
-            raise HarnessError(f"transformers: {model} is a folder, which has no revision {self.revision!r}")
-        return Checkpoint(location, self.device, self.dtype, self.revision)
+            what = "file" if location.gguf else "folder"
+            raise HarnessError(f"transformers: {model} is a {what}, which has no revision {self.revision!r}")
+        adapter = Adapter("transformers", Path(self.adapter).expanduser()) if self.adapter else None
+        return Checkpoint(location, self.device, self.dtype, self.revision, adapter)
 
     @property
     def _device(self) -> str:
@@ -99,7 +106,7 @@ class Transformers(OnCheckpoint):
     def identity(self) -> Mapping[str, Any]:
         """Model, revision (a hub commit, or a hash of a folder's content), dtype and engine; loads no weights."""
         part = self._checkpoint
-        return {"engine": "transformers", "model": part.name, "revision": part.revision, "dtype": part.dtype}
+        return {"engine": "transformers", **part.identity, "dtype": part.dtype}
 
     def problems_per_call(self, n: int) -> int:
         """Return the number of problems that fill one batch."""

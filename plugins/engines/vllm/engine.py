@@ -13,7 +13,7 @@ import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
@@ -21,6 +21,7 @@ from harness import HarnessError, Message, Responses
 from harness.records import Floats, SampleRequest
 from harness.system.activity import doing
 from harness_plugins.models.checkpoint import Checkpoint, device_kind
+from harness_plugins.models.model_files import dtype_name
 from harness_plugins.models.model_location import locate
 
 from ..on_checkpoint import OnCheckpoint
@@ -29,9 +30,8 @@ from .child.harness_vllm.wire import Arrays, packed, unpacked
 from .child_process import ChildProcess, Died, Refusal
 from .environment import Environment, environment, find_python, gpus_in_sight
 from .requests import EarlyReport, finished_prompts, seed_base
-from .settings import sampler_parameters, settings, variables
+from .settings import lora, sampler_parameters, settings, variables
 
-DTYPES = ("auto", "float32", "bfloat16", "float16")
 DEFAULT_MODEL = {"cpu": "Qwen/Qwen2.5-0.5B-Instruct", "cuda": "Qwen/Qwen2.5-7B-Instruct"}
 SEQUENCES = {"cpu": 64, "cuda": 256}
 CPU_CONTEXT = 4096  # vLLM allocates memory for all of it at the start
@@ -46,8 +46,9 @@ class Vllm(OnCheckpoint):
     """A causal language model in vLLM.
 
     model                   a hub id, a folder, or an embedded model's name; None: as of the `transformers` engine
-    dtype                   "auto" (float32 on a CPU, the checkpoint's own on a GPU), or one of `DTYPES`
+    dtype                   as of the `transformers` engine
     revision                of a hub model: branch, tag or commit
+    adapter                 the folder of a LoRA adapter for that model, in PEFT's format
     max_num_seqs            responses sampled at once; None: 64 on a CPU, 256 on a GPU. Halved where vLLM dies
     max_model_len           tokens of prompt and response; None: the model's context, on a CPU at most 4,096
     gpu_memory_utilization  the part of the GPU's memory that vLLM takes; half of it each if there are two vLLMs
@@ -64,6 +65,7 @@ class Vllm(OnCheckpoint):
     model: str | None = None
     dtype: str = "auto"
     revision: str | None = None
+    adapter: str | None = None
     max_num_seqs: int | None = None
     max_model_len: int | None = None
     gpu_memory_utilization: float = 0.9
@@ -75,13 +77,12 @@ class Vllm(OnCheckpoint):
     threads: int | None = None
     python: str | None = None
 
-    libraries: ClassVar[Sequence[str]] = ("transformers",)  # the tokenizer's; vLLM has an environment of its own
+    libraries = ("transformers",)  # the tokenizer's; vLLM has an environment of its own
     steers = False
     states = ("mean", "last", "penultimate")
 
     def __post_init__(self) -> None:
-        if self.dtype not in DTYPES:
-            raise HarnessError(f"vllm: dtype must be one of {', '.join(DTYPES)}, got {self.dtype!r}")
+        self.dtype = dtype_name("vllm", self.dtype)
         for name in ("max_num_seqs", "max_model_len", "tensor_parallel", "chunk", "threads"):
             value = getattr(self, name)
             if value is not None and (not isinstance(value, int) or isinstance(value, bool) or value < 1):
@@ -95,8 +96,9 @@ class Vllm(OnCheckpoint):
         self._fault = ""
         self._alone = False  # whether a child was loaded as the only one, with all of the GPU's memory
         self.passed_again = 0  # rows whose states were incomplete after sampling, and needed a second pass
-        if self.model is not None:
-            _ = self._checkpoint  # a wrong path is an error now, not when sampling starts
+        if self.model is not None or self.adapter is not None:
+            more = self._checkpoint.libraries  # a wrong path is an error now, not when sampling starts
+            self.libraries = (*self.libraries, *more)
 
     def identity(self) -> Mapping[str, Any]:
         """Model, revision (a hub commit, or a hash of a folder's content), dtype and engine.
@@ -104,7 +106,7 @@ class Vllm(OnCheckpoint):
         Leaves out vLLM's version and the device, which change responses but not their distribution.
         """
         part = self._checkpoint
-        return {"engine": "vllm", "model": part.name, "revision": part.revision, "dtype": self._dtype}
+        return {"engine": "vllm", **part.identity, "dtype": self._dtype}
 
     def problems_per_call(self, n: int) -> int:
         """Return the number of problems that fill the sequences running at once about `CALL` times."""
@@ -298,6 +300,7 @@ class Vllm(OnCheckpoint):
             loads, given = settings(self, installed.device, pooling), variables(self, installed.device)
             try:
                 with doing(f"loading model {self.name} into vLLM"):
+                    self._checkpoint.require_adapter_fits()  # vLLM cuts or pads one of another size, and says nothing
                     child = ChildProcess(installed.python, loads, given)
             except Died as death:
                 raise HarnessError(f"vllm: it did not start: {death}") from None
@@ -343,8 +346,7 @@ class Vllm(OnCheckpoint):
         location = locate(model)
         if location.folder is not None and self.revision is not None:
             raise HarnessError(f"vllm: {model} is a folder, which has no revision {self.revision!r}")
-        # Only tokenizer and config are read in this process; vLLM itself decides which quantized weights it can read.
-        return Checkpoint(location, "cpu", self.dtype, self.revision, takes_quantized=True)
+        return Checkpoint(location, "cpu", self.dtype, self.revision, lora(self.adapter), elsewhere=True)
 
     @property
     def _dtype(self) -> str:

@@ -3,14 +3,29 @@
 from __future__ import annotations
 
 import os
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from harness import Sampler
+from harness import HarnessError, Sampler
+from harness_plugins.models.adapter import Adapter
 
 from .environment import cores
 
 if TYPE_CHECKING:
     from .engine import Vllm
+
+
+def lora(folder: str | None) -> Adapter | None:
+    """Return the adapter in that folder, if one is given; HarnessError for one that vLLM cannot apply."""
+    if folder is None:
+        return None
+    adapter = Adapter("vllm", Path(folder).expanduser())
+    if adapter.rank and "lm_head" in (adapter.modules or ()):
+        raise HarnessError(
+            f"vllm: adapter {folder} changes lm_head, with which vLLM scores no given responses: merge it into its "
+            "model, or use --engine transformers"
+        )
+    return adapter
 
 
 def settings(engine: Vllm, device: str, pooling: bool) -> dict[str, Any]:
@@ -23,6 +38,9 @@ def settings(engine: Vllm, device: str, pooling: bool) -> dict[str, Any]:
         "model": part.location.source if part.location.folder is None else str(part.location.folder.absolute()),
         "revision": part.revision if part.location.folder is None else None,
         "dtype": engine._dtype,
+        "adapter": str(part.adapter.folder.absolute()) if part.adapter else None,
+        "adapter_rank": part.adapter.rank if part.adapter else 0,
+        "adapter_modules": part.adapter.modules if part.adapter else None,
         "device": device,
         "max_model_len": engine._limit,
         "max_num_seqs": engine._running,

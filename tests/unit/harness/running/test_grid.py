@@ -89,6 +89,15 @@ def test_a_selector_or_a_point_that_fails_is_named_and_the_others_still_count(to
     assert "failed: embedder=nonsense: unknown embedder 'nonsense'" in outcome.err
 
 
+def test_states_for_any_embedder_of_a_grid_come_from_the_one_sampling_pass(toy):
+    outcome = toy("--limit", "2", "--grid", "selector=spread,embedder=letters+hidden-mean+hidden-last")
+    assert [row["embedder"] for row in outcome.rows] == ["letters", "hidden-mean"]
+    assert outcome.err.count("embed: ") == 1  # the letters; a second pass for states would be a second line
+    assert "embedder=hidden-last: embedder 'hidden-last' needs the model's hidden states" in outcome.err
+    alone = toy("--limit", "2", "--selector", "spread", "--embedder", "hidden-mean")
+    assert "pool: reused for 2 of 2" in alone.err  # what else was kept is in no key of the pool
+
+
 def test_a_grid_can_be_looked_at_before_it_is_run(toy, tmp_path):
     stages = toy("--grid", "selector=spread+shuffle,embedder=hidden-mean+letters", "--dry-run").rows
     assert [stage["stage"] for stage in stages] == [

@@ -141,6 +141,21 @@ def test_vectors_come_with_the_responses_and_are_written_first(work, monkeypatch
     assert vectors.shape == (3, 8)
 
 
+def test_states_for_other_runs_are_kept_from_the_same_pass_each_in_its_own_stage(work):
+    class TwoStates(Recorded):
+        def _part(self, responses, rows, missing):
+            made = super()._part(responses, rows, missing)
+            return replace(made, states=made.states | {"last": -made.states["mean"]})
+
+    last, engine = replace(work.embeddings, folder=work.embeddings.folder.with_name("last")), TwoStates()
+    todo = replace(model_work(work), more_states=[("last", last)])
+    sample(todo, models(engine, States()), group_of(PROBLEMS), lambda rows: None)
+    assert [request.states for request in engine.requests] == [["mean", "last"]]
+    for problem in PROBLEMS:
+        mean = shards.read_vectors(work.embeddings.path(problem))
+        assert (shards.read_vectors(last.path(problem)) == -mean).all()
+
+
 def test_vectors_that_come_after_the_responses_are_kept_too(work):
     class Late(Recorded):
         """Reports responses without their states."""

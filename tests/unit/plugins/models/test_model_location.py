@@ -4,12 +4,17 @@ import json
 import shutil
 from pathlib import Path
 
+import numpy as np
 import pytest
+import torch
+from safetensors.torch import load_file, save_file
 from support.refusals import refusal_of
 
-from harness import HarnessError
+from harness import HarnessError, Sampler
+from harness.records import SampleRequest
 from harness_plugins.engines.transformers.engine import Transformers
 from harness_plugins.engines.vllm.engine import Vllm
+from harness_plugins.models import smollm2
 from harness_plugins.models.model_location import Location, locate, one_line_errors
 from harness_plugins.models.tiny24 import folder as embedded
 
@@ -69,32 +74,75 @@ def model(tmp_path):
 
 
 @pytest.mark.parametrize("engine", ENGINES)
-def test_gguf_is_refused_as_a_file_and_as_a_folder_but_not_beside_safetensors(engine, model, tmp_path):
-    file = tmp_path / "my-model" / "my-model.Q4_1.gguf"
-    file.parent.mkdir()
-    file.write_bytes(b"GGUF")
-    for path in (file, file.parent):
-        refusal = refusal_of(engine, model=str(path))
-        assert refusal.startswith(f"model {path} is in GGUF format, which no engine here reads: give a ")
-    shutil.copy(file, model)
+def test_gguf_beside_safetensors_is_not_read(engine, model):
+    (model / "my-model.Q4_1.gguf").write_bytes(b"GGUF")
     assert engine(model=str(model)).name == "model"
 
 
 @pytest.mark.parametrize("engine", ENGINES)
-def test_an_adapter_is_refused_with_its_base_alone_and_beside_a_model(engine, model, tmp_path):
+def test_an_adapter_given_as_a_model_is_refused_with_its_base_alone_and_beside_a_model(engine, model, tmp_path):
     (tmp_path / "alone").mkdir()
     for folder in (model, tmp_path / "alone"):
         (folder / "adapter_config.json").write_text('{"peft_type": "LORA", "base_model_name_or_path": "org/base"}')
-        refusal = refusal_of(engine, model=str(folder))
-        assert refusal.startswith(f"model folder {folder} is an adapter of org/base, which no engine here applies: ")
+        line = refusal_of(engine, model=str(folder))
+        assert line.startswith(f"model folder {folder} is an adapter of org/base: give that as --model, and the ")
+        assert f"--engine transformers:adapter={folder}" in line
 
 
-def test_quantized_weights_are_refused_by_transformers_and_left_to_vllm(model):
-    methods = {"bitsandbytes": {"load_in_4bit": True}, "fp8": {}}
-    config = json.loads((model / "config.json").read_text())
-    for method, settings in methods.items():
-        config["quantization_config"] = {"quant_method": method, **settings}
-        (model / "config.json").write_text(json.dumps(config))
-        refusal = refusal_of(Transformers(model=str(model)).check, [], 1)
-        assert refusal.startswith(f"model 'model' is quantized ({method}), which engine transformers does ")
-        assert Vllm(model=str(model))._checkpoint.config.quantization_config  # for vLLM to read, or to refuse
+def test_the_fetched_model_is_named_with_the_command_that_fetches_it(tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    line = refusal_of(locate, smollm2.NAME)
+    assert line.startswith("model smollm2-135m is not on this machine: `python -m harness_plugins.models.smollm2` (in ")
+    assert str(smollm2.folder()) in line
+    shutil.copytree(embedded("tiny24"), smollm2.folder())
+    assert locate(smollm2.NAME) == Location("smollm2-135m", smollm2.folder())
+    assert [weights.licence[:10] for weights in Transformers(model=smollm2.NAME).weights()] == ["Apache-2.0"]
+    assert Transformers(model="tiny24").weights() == []
+    monkeypatch.chdir(tmp_path)
+    shutil.copytree(embedded("tiny24"), tmp_path / smollm2.NAME)
+    assert locate(smollm2.NAME).folder.samefile(tmp_path / smollm2.NAME)  # as before: a folder that is there
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_a_type_is_named_as_people_write_it(engine):
+    for written, name in (("fp32", "float32"), ("bf16", "bfloat16"), ("fp16", "float16"), ("float16", "float16")):
+        assert engine(model="tiny24", dtype=written).identity()["dtype"] == name
+
+
+def quantized(folder, method, **settings):
+    """The folder, with a config that says how its weights are quantized."""
+    config = json.loads((folder / "config.json").read_text())
+    config["quantization_config"] = {"quant_method": method, **settings}
+    (folder / "config.json").write_text(json.dumps(config))
+    return str(folder)
+
+
+def test_quantized_weights_whose_library_is_missing_are_one_line_that_names_it(model):
+    path = quantized(model, "aqlm", in_group_size=8, out_group_size=1, num_codebooks=1, nbits_per_codebook=16)
+    line = refusal_of(Transformers(model=path).check, [], 1)
+    assert line.startswith("model 'model' is quantized (aqlm), which cannot be read here: ")
+    assert "pip install aqlm" in line
+    assert Vllm(model=path)._checkpoint.config.quantization_config  # for vLLM to read, or to refuse
+    assert "which cannot be read here: Unknown quantization type" in refusal_of(
+        Transformers(model=quantized(model, "no-such")).check, [], 1
+    )
+
+
+def test_quantized_weights_are_read_where_transformers_can(model):
+    prompt = [{"role": "user", "content": "4 4 10 10"}]
+    plain = Transformers(model="tiny24")
+    weights, packed = load_file(model / "model.safetensors"), {}
+    for name, values in weights.items():
+        if "_proj" not in name:
+            packed[name] = values
+            continue
+        scale = values.float().abs().max() / 448  # the largest number of eight bits; a block is the whole matrix
+        packed[name] = (values.float() / scale).to(torch.float8_e4m3fn)
+        packed[f"{name}_scale_inv"] = scale.reshape(1, 1)
+    save_file(packed, model / "model.safetensors", {"format": "pt"})
+    engine = Transformers(model=quantized(model, "fp8", weight_block_size=[1024, 1024]))
+    engine.check([prompt], 16)
+    request = SampleRequest([prompt], n=4, sampler=Sampler(), max_tokens=16, seeds=(0,), states=("mean",))
+    [responses] = engine.sample(request)
+    assert np.corrcoef(plain.score(prompt, responses), responses.logprobs)[0, 1] > 0.9
+    assert engine.identity()["revision"] != plain.identity()["revision"]

@@ -17,7 +17,7 @@ KNOWN = "vLLM 0.32"
 FIRST = (0, 32)
 
 SAMPLING: Mapping[str, Sequence[str]] = {
-    "vllm.v1.engine.llm_engine:LLMEngine.add_request": ("request_id", "prompt", "params"),
+    "vllm.v1.engine.llm_engine:LLMEngine.add_request": ("request_id", "prompt", "params", "lora_request"),
     "vllm.v1.engine.llm_engine:LLMEngine.from_engine_args": ("engine_args",),
     "vllm.v1.engine.llm_engine:LLMEngine.step": (),
     "vllm.renderers.base:BaseRenderer.render_cmpl": ("prompts",),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 
@@ -35,7 +35,7 @@ def load(settings: Mapping[str, Any]) -> tuple[Any, str]:
     _settle_cache_variable(settings["kv_gib"] is not None)
     _require_import()
     if settings["pooling"]:
-        return Pooling(_pooling(settings), settings["max_num_seqs"]), ""
+        return Pooling(_pooling(settings), settings["max_num_seqs"], _adapter(settings)), ""
     broken = contract.differs(contract.SAMPLING)
     if broken:
         raise Refused(f"this vLLM ({' '.join(contract.installed())}) is not like {contract.KNOWN}: {broken}")
@@ -48,7 +48,10 @@ def load(settings: Mapping[str, Any]) -> tuple[Any, str]:
     from vllm.v1.engine.llm_engine import LLMEngine
 
     engine = LLMEngine.from_engine_args(EngineArgs(**options))
-    sampling = SamplingRunner(engine, settings["max_num_seqs"])
+    adapter = _adapter(settings)
+    if adapter is not None:
+        engine.add_lora(adapter)  # one that does not fit fails now, with its reason
+    sampling = SamplingRunner(engine, settings["max_num_seqs"], adapter)
     return sampling, fault or _fault_of_states(engine, sampling, settings["dtype"])
 
 
@@ -108,7 +111,33 @@ def _options(settings: Mapping[str, Any]) -> dict[str, Any]:
         "seed": 0,
         "disable_log_stats": True,
         **_memory(settings),
+        **_adapter_options(settings),
     }
+
+
+def _adapter(settings: Mapping[str, Any]) -> Any:
+    """Return the adapter that all requests take; None if there is none."""
+    if settings["adapter"] is None:
+        return None
+    from vllm.lora.request import LoRARequest
+
+    return LoRARequest("adapter", 1, settings["adapter"])
+
+
+def _adapter_options(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the options for an adapter. vLLM has room for ranks of certain sizes.
+
+    Only the layers that it changes are prepared: a prepared lm_head cannot score given responses on a CPU (vLLM 0.32).
+    """
+    if settings["adapter"] is None:
+        return {}
+    from vllm.config.lora import MaxLoRARanks
+
+    rooms = [room for room in get_args(MaxLoRARanks) if room >= settings["adapter_rank"]]
+    if not rooms:
+        raise Refused(f"the adapter has rank {settings['adapter_rank']}, more than vLLM takes")
+    sizes = {"max_loras": 1, "max_lora_rank": min(rooms)}
+    return {"enable_lora": True, **sizes, "lora_target_modules": settings["adapter_modules"]}
 
 
 def _memory(settings: Mapping[str, Any]) -> dict[str, Any]:
@@ -142,8 +171,8 @@ def _cpu_cache(settings: Mapping[str, Any]) -> int:
 class Pooling:
     """vLLM as a pooling runner: pools the token states of given responses, one chunk at a time."""
 
-    def __init__(self, llm: Any, sequences: int) -> None:
-        self.llm, self.sequences = llm, sequences
+    def __init__(self, llm: Any, sequences: int, adapter: Any = None) -> None:
+        self.llm, self.sequences, self.adapter = llm, sequences, adapter
 
     def encode(self, head: Mapping[str, Any], rows: Sequence[Row]) -> Iterator[tuple[dict[str, Any], Arrays]]:
         """Yield the states of given responses, `sequences` rows at a time, as `SamplingRunner.encode` does."""
@@ -156,6 +185,7 @@ class Pooling:
                 PoolingParams(use_activation=False),
                 pooling_task="token_embed",
                 use_tqdm=False,
+                lora_request=self.adapter,
             )
             pooled_rows = [
                 pooled(output.outputs.data.float().numpy()[len(row.prompt) - 1 :], head["states"])

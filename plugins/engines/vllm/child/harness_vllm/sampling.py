@@ -36,10 +36,10 @@ class Row:
 
 
 class SamplingRunner:
-    """A loaded vLLM that samples responses, and passes given ones through the model."""
+    """A loaded vLLM that samples responses, and passes given ones through the model, with an adapter or without."""
 
-    def __init__(self, engine: Any, sequences: int) -> None:
-        self.engine, self.sequences = engine, sequences
+    def __init__(self, engine: Any, sequences: int, adapter: Any = None) -> None:
+        self.engine, self.sequences, self.adapter = engine, sequences, adapter
         self.numbers = itertools.count()
         self.by_id: dict[str, int] = {}  # numbers of unfinished requests, by their names
         self.counts = Counts(engine)
@@ -232,7 +232,7 @@ class SamplingRunner:
         params = params.clone()
         params.output_kind = RequestOutputKind.FINAL_ONLY
         (rendered,) = self.engine.renderer.render_cmpl([TokensPrompt(prompt_token_ids=tokens)])
-        self.engine.add_request(name, rendered, params)
+        self.engine.add_request(name, rendered, params, lora_request=self.adapter)
         self.by_id[name] = number
         return number
 
