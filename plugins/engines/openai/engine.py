@@ -19,13 +19,13 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, ClassVar, NoReturn, TypeVar
-from urllib.parse import urlsplit
 
 from harness import HarnessError, Message, Responses, Sampler, hookimpl
 from harness.errors import did_you_mean
 from harness.hookspecs import Register
 from harness.records import Floats, SampleRequest
 
+from .described import PATHS, base_url, lasting, some, without_folder
 from .requests import Key, Refused, Server, Session, Unanswered
 from .rows import RowSampling
 from .wire import Choice, Form, first_form, prompt_tokens, read_choices
@@ -33,7 +33,6 @@ from .wire import Choice, Form, first_form, prompt_tokens, read_choices
 T = TypeVar("T")
 
 PROVIDER = "https://api.openai.com/v1"
-PATHS = {"chat": "/chat/completions", "completions": "/completions"}
 SEEDS = 2**30  # bases of seeds lie below it; base + row then fits any server's integers
 LONG_SEEDS = 2**62  # the same for vLLM: two problems of a large pool hardly ever share a stream
 ROWS_A_REQUEST = 16  # for servers whose rows do not depend on it
@@ -89,7 +88,7 @@ class OpenAI:
         if not 0 < self.timeout_s < math.inf:
             raise HarnessError(f"openai: timeout_s must be > 0 and finite, got {self.timeout_s}")
         key = Key(self.key_env or "OPENAI_API_KEY", required=self.key_env is not None)
-        url = _base_url(self.url or os.environ.get("OPENAI_BASE_URL") or PROVIDER)
+        url = base_url(self.url or os.environ.get("OPENAI_BASE_URL") or PROVIDER)
         self._server = Server(url, key, self.timeout_s, self.retries, self.concurrency)
         self._form: Form | None = None
         self._proven = False
@@ -97,7 +96,7 @@ class OpenAI:
     @property
     def name(self) -> str:
         """The model's name as tables show it: as the server calls it; of a path, its end."""
-        return _without_folder(self._model)
+        return without_folder(self._model)
 
     @property
     def chats(self) -> bool:
@@ -110,7 +109,7 @@ class OpenAI:
             "engine": "openai",
             "model": self.name,
             "api": self.api,
-            "served": _lasting(self._served),
+            "served": lasting(self._served),
             "logprob_kind": self.logprob_kind,
         }
 
@@ -201,7 +200,7 @@ class OpenAI:
             return self.model
         names = [entry["id"] for entry in self._listed]
         if len(names) != 1:
-            serves = f"it serves {_some(names)}" if names else "it lists none"
+            serves = f"it serves {some(names)}" if names else "it lists none"
             raise HarnessError(f"openai: say which --model the server at {self._server.url} is to run ({serves})")
         return str(names[0])
 
@@ -337,41 +336,6 @@ class _Answered:
 
     choices: dict[int, Choice]
     prompt_tokens: int | None
-
-
-def _base_url(text: str) -> str:
-    """Return the API's root, checked: adds `/v1` to a bare host, and removes an endpoint's path."""
-    try:
-        parts = urlsplit(text)
-        _ = parts.port
-    except ValueError as failure:
-        raise HarnessError(f"openai: url is no address ({failure}); write http://host:port/v1") from None
-    if parts.username is not None or parts.password is not None or parts.query or parts.fragment:
-        raise HarnessError("openai: url must hold no user, password or query: the key comes from the environment")
-    if parts.scheme not in ("http", "https") or not parts.hostname:
-        raise HarnessError(f"openai: url must be http://host:port/v1 or https://..., got {text!r:.200}")
-    path = parts.path.rstrip("/")
-    for ending in PATHS.values():
-        path = path.removesuffix(ending)
-    return f"{parts.scheme}://{parts.netloc}{path or '/v1'}"
-
-
-def _lasting(entry: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the part of a model's entry that is stable over time (not `created`, not the permissions)."""
-    names = ("owned_by", "root", "parent")
-    strings = {name: _without_folder(entry[name]) for name in names if isinstance(entry.get(name), str)}
-    meta = entry.get("meta")
-    sizes = {name: value for name, value in meta.items() if isinstance(value, int)} if isinstance(meta, dict) else {}
-    return strings | {name: sizes[name] for name in ("n_params", "n_embd", "n_vocab", "size") if name in sizes}
-
-
-def _without_folder(name: str) -> str:
-    """Return a model's name; of a path on the server only the last part, since records are published."""
-    return name.rstrip("/").rsplit("/", 1)[-1] if name.startswith("/") else name
-
-
-def _some(names: Sequence[str]) -> str:
-    return ", ".join(names[:5]) + (f" and {len(names) - 5} more" if len(names) > 5 else "")
 
 
 def _no_states() -> NoReturn:
