@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import shutil
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from harness.contracts import EstimatesTime, KeepsModels
+from harness.contracts import Charges, EstimatesTime, KeepsModels
 from harness.errors import NotBegun
 from harness.records import Problem
 from harness.stages.measure import still_to_measure
@@ -74,6 +74,7 @@ class Preflight:
     measuring_s  measuring, by the task's own estimate; None where little or nothing is to be measured
     encoded      existing responses whose hidden states the model must still compute
     encoding_s   the time of that, from a probe
+    cost         what sampling costs at most, as a clause; "" if that is not known
     """
 
     cells: int
@@ -87,9 +88,11 @@ class Preflight:
     measuring_s: float | None = None
     encoded: int = 0
     encoding_s: float | None = None
+    cost: str = ""
 
     def __str__(self) -> str:
         sampled = f"{self.responses:,} responses to sample (at most {self.tokens:,} tokens)" if self.responses else ""
+        sampled += f", {self.cost}" if self.cost else ""
         parts = [
             f"{self.cells} cell{'s' * (self.cells != 1)}, {self.problems:,} problems",
             sampled,
@@ -126,7 +129,8 @@ def preflight(plan: Plan) -> Preflight:
     """
     sampling, problems = plan.sampling, plan.problems
     whole = len(plan.work.pool.missing(problems)) * sampling.n if sampling else 0
-    responses = whole + sum(map(len, missing_rows.waiting(plan.work.pool, problems).values()))
+    counts = _to_sample(plan)
+    responses = sum(counts.values())
     tokens = responses * sampling.max_tokens if sampling else 0
     size = sampling.n if sampling else plan.work.n or 0
     vectors = len(plan.work.embeddings.missing(problems)) * size if plan.work.embeddings else 0
@@ -139,18 +143,42 @@ def preflight(plan: Plan) -> Preflight:
         verdicts=len(plan.work.verdicts.missing(problems)) * size,
         store_bytes=tokens * BYTES_A_TOKEN + vectors * plan.config.dim * 4,
         free_bytes=shutil.disk_usage(_existing(plan.config.store)).free,
-        seconds=_sampling_s(plan, responses) if whole >= WORTH * PROBED and _samples_in_this_process(plan) else None,
+        seconds=_sampling_s(plan, responses) if whole >= WORTH * PROBED and _can_probe(plan) else None,
         measuring_s=_measuring_s(plan, size),
         encoded=sum(encoded.values()),
         encoding_s=_encoding_s(plan, encoded),
+        cost=_cost(plan, counts),
     )
+
+
+def _to_sample(plan: Plan) -> dict[str, int]:
+    """Per problem id the number of responses that are still to be sampled."""
+    pool, sampling = plan.work.pool, plan.sampling
+    waiting = {name: len(rows) for name, rows in missing_rows.waiting(pool, plan.problems).items()}
+    return waiting | {problem.id: sampling.n for problem in pool.missing(plan.problems) if sampling}
+
+
+def _can_probe(plan: Plan) -> bool:
+    """Whether a few responses can be sampled in this process to measure the speed, and cost no money."""
+    engine = plan.sampling.engine if plan.sampling else None
+    return _samples_in_this_process(plan) and not (isinstance(engine, Charges) and engine.is_charged)
+
+
+def _cost(plan: Plan, counts: Mapping[str, int]) -> str:
+    """What sampling costs at most, by the engine; "" if it costs nothing or does not know."""
+    sampling = plan.sampling
+    if sampling is None or not counts or not isinstance(sampling.engine, Charges):
+        return ""
+    problems = [problem for problem in plan.problems if problem.id in counts]
+    rows = [counts[problem.id] for problem in problems]
+    return sampling.engine.quote(plan.prompts(problems), rows, sampling.max_tokens)
 
 
 def sampling_outlook(plan: Plan, problems: Sequence[Problem]) -> Outlook:
     """The time of sampling n responses to each of these problems, from a probe if there are enough of them."""
     assert plan.sampling is not None
     responses = len(problems) * plan.sampling.n
-    if responses >= WORTH * PROBED and _samples_in_this_process(plan):
+    if responses >= WORTH * PROBED and _can_probe(plan):
         return Outlook(_probed(plan, problems) * responses)
     return Outlook(0, responses, responses * plan.sampling.max_tokens)
 

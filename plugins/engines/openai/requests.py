@@ -13,8 +13,9 @@ import email.utils
 import json
 import random
 import time
-from collections.abc import AsyncIterator, Callable, Mapping
-from contextlib import asynccontextmanager, suppress
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     import httpx
 
 T = TypeVar("T")
+Gate = Callable[[], AbstractAsyncContextManager[Any]]
 
 FIRST_PAUSE_S = 0.5
 LONGEST_PAUSE_S = 60.0
@@ -66,6 +68,10 @@ class _Again(Exception):
         self.cost, self.wait_s, self.limited = cost, wait_s, limited
 
 
+class Lost(_Again):
+    """A try that was sent and got no answer: the server may have worked, and asks to be paid, for it."""
+
+
 @dataclass(frozen=True)
 class Server:
     """A server's address, and the limits on requests to it. `url` ends with the version: https://host/v1."""
@@ -94,7 +100,7 @@ class Session:
     async def __aenter__(self) -> Session:
         httpx, server = library(), self.server
         self.client: httpx.AsyncClient = httpx.AsyncClient(
-            headers={**server.key.headers(), "Content-Type": "application/json", "Accept": "application/json"},
+            headers={**server.key.headers(), "Accept": "application/json"},
             timeout=httpx.Timeout(None, connect=min(CONNECT_S, server.timeout_s)),
             limits=httpx.Limits(max_connections=None, max_keepalive_connections=server.concurrency),
             follow_redirects=False,  # the key must not be sent to another host
@@ -107,30 +113,38 @@ class Session:
     ) -> None:
         await self.client.aclose()
 
-    async def get(self, path: str, most_bytes: int) -> Any:
-        """Return the parsed answer to a GET request; of all failures only a 429 is tried again.
+    async def get(self, path: str, most_bytes: int, waits: bool = False) -> Any:
+        """Return the parsed answer to a GET request; without `waits` only a 429 is tried again, of all failures.
 
         An answer of more than `most_bytes` is a failure. Raises Unanswered, or Refused if the server refuses.
         """
-        return await self._answered("GET", path, None, most_bytes, lambda answer: answer, waits=False)
+        return await self.answered(lambda: self.once("GET", path, None, most_bytes), waits)
 
-    async def post(self, path: str, body: Mapping[str, Any], most_bytes: int, read: Callable[[Any], T]) -> T:
+    async def post(
+        self, path: str, body: Mapping[str, Any], most_bytes: int, read: Callable[[Any], T], gate: Gate = nullcontext
+    ) -> T:
         """Return `read(answer)` for a POST request, with retries; also if `read` raises Malformed.
 
-        An answer of more than `most_bytes` is a failure. Raises Unanswered, or Refused if the server refuses.
+        An answer of more than `most_bytes` is a failure. Raises Unanswered, or Refused if the server refuses. Each try,
+        `read` included, is inside `gate()`.
         """
-        return await self._answered("POST", path, json.dumps(body).encode(), most_bytes, read, waits=True)
+        content = json.dumps(body).encode()
 
-    async def _answered(
-        self, method: str, path: str, body: bytes | None, most_bytes: int, read: Callable[[Any], T], waits: bool
-    ) -> T:
+        async def attempt() -> T:
+            async with gate():
+                return read(await self.once("POST", path, content, most_bytes))
+
+        return await self.answered(attempt)
+
+    async def answered(self, attempt: Callable[[], Awaitable[T]], waits: bool = True) -> T:
+        """Return what `attempt()` returns, with retries; without `waits` only a 429 is tried again."""
         spent, tries = 0.0, 0
         while True:
             try:
                 async with self.pace.slot():
                     if self.over:
                         raise Unanswered(self.over, hopeless=True)
-                    result = read(await self._once(method, path, body, most_bytes))
+                    result = await attempt()
             except (_Again, Malformed) as failure:
                 again = failure if isinstance(failure, _Again) else _Again(f"an answer with {failure}")
                 spent, tries = spent + again.cost, tries + 1
@@ -176,22 +190,55 @@ class Session:
             self.pace.limited(pause)
         await asyncio.sleep(pause)
 
-    async def _once(self, method: str, path: str, body: bytes | None, most_bytes: int) -> Any:
+    async def once(
+        self, method: str, path: str, body: bytes | None, most_bytes: int, content_type: str = "application/json"
+    ) -> Any:
         """Send a request once, and return the parsed answer."""
+        async with self.sent(method, path, body, content_type) as response:
+            content = await _read(response, most_bytes)
+        return self._judged(response, content)
+
+    @asynccontextmanager
+    async def sent(
+        self, method: str, path: str, body: bytes | None = None, content_type: str = "application/json"
+    ) -> AsyncIterator[httpx.Response]:
+        """Send a request, and yield the answer as it begins."""
         httpx = library()
+        headers = {"Content-Type": content_type}
         try:
             async with (
                 asyncio.timeout(self.server.timeout_s),
-                self.client.stream(method, self.server.url + path, content=body) as response,
+                self.client.stream(method, self.server.url + path, content=body, headers=headers) as response,
             ):
-                content = await _read(response, most_bytes)
+                yield response
         except TimeoutError:
-            raise _Again(f"no answer within {self.server.timeout_s:g} s", cost=TIMEOUTS) from None
+            raise Lost(f"no answer within {self.server.timeout_s:g} s", cost=TIMEOUTS) from None
         except httpx.RequestError as failure:
-            raise _Again(f"{type(failure).__name__}: {failure}") from None
+            is_sent = not isinstance(failure, (httpx.ConnectError, httpx.ConnectTimeout))
+            raise (Lost if is_sent else _Again)(f"{type(failure).__name__}: {failure}") from None
         except httpx.InvalidURL as failure:
             raise Refused(0, self._shown(failure)) from None
-        return self._judged(response, content)
+
+    async def lines(self, path: str, most_bytes: int, each: Callable[[bytes], None]) -> None:
+        """Call `each(line)` for every line of a file at the server; again from the first line after a failure.
+
+        A line of more than `most_bytes` is a failure. Raises Unanswered, or Refused if the server refuses.
+        """
+
+        async def attempt() -> None:
+            async with self.sent("GET", path) as response:
+                if response.status_code != 200:
+                    self._judged(response, await _read(response, most_bytes))
+                rest = b""
+                async for part in response.aiter_bytes():
+                    *whole, rest = (rest + part).split(b"\n")
+                    for line in whole:
+                        each(line)
+                    if len(rest) > most_bytes:
+                        raise Lost(f"a line of more than {most_bytes / 2**20:.0f} MiB")
+                each(rest)
+
+        await self.answered(attempt)
 
     def _judged(self, response: httpx.Response, content: bytes) -> Any:
         status, answer = response.status_code, _parsed(content)
@@ -251,6 +298,16 @@ class Pace:
         self.allowed = min(float(self.most), self.allowed + 1 / self.allowed)
 
 
+def finished(work: Coroutine[Any, Any, T]) -> T:
+    """Run the coroutine and return its result; in a new thread if this one already runs an event loop (a notebook)."""
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return asyncio.run(work)
+    with ThreadPoolExecutor(1) as executor:
+        return executor.submit(asyncio.run, work).result()
+
+
 def library() -> Any:
     """Return the module httpx; HarnessError, one line, if it is not installed."""
     extras.require("engine openai", "httpx")
@@ -264,7 +321,7 @@ async def _read(response: httpx.Response, most_bytes: int) -> bytes:
     async for part in response.aiter_bytes():
         content += part
         if len(content) > most_bytes:
-            raise _Again(f"an answer of more than {most_bytes / 2**20:.0f} MiB")
+            raise Lost(f"an answer of more than {most_bytes / 2**20:.0f} MiB")
     return bytes(content)
 
 
