@@ -90,6 +90,7 @@ class Account:
             self._read_others()
             self.is_open = True
             try:
+                self.write(self.own)
                 yield
             finally:
                 self.is_open = False
@@ -222,7 +223,7 @@ class Account:
             f"openai: {used.requests:,} requests, {used.prompt:,} prompt tokens{cached}, {used.completion:,} response "
             f"tokens{reasoning}{cost}, in all runs of this pool",
             f"{used.guessed:,} requests are estimated: the server did not count" if used.guessed else "",
-            f"{lost.requests:,} requests got no answer, and may have cost {self._lost(lost)}" if lost.requests else "",
+            f"{lost.requests:,} requests have no answer, and may cost {self._lost(lost)}" if lost.requests else "",
         ]
         return "; ".join(filter(None, parts))
 

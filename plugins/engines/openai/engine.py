@@ -163,6 +163,7 @@ class OpenAI:
             raise HarnessError(f"openai: --max-tokens must be >= 1, got {max_tokens}")
         if not prompts:
             return ""
+        self._require_no_batch()
         context = self._context
         longest = max(prompts, key=characters)
         rows = min(2, self._first_form.rows)
@@ -188,8 +189,7 @@ class OpenAI:
         if request.states:
             _no_states()
         with self._account.opened(request.journals[0].parent if request.journals else None):
-            if not self.batch:
-                require_none_open(self._account)
+            self._require_no_batch()
             sampling = RowSampling(self, request)
             finished(by_batch(sampling) if self.batch else sampling.all())
         if self._account.over:
@@ -211,6 +211,10 @@ class OpenAI:
         if states:
             _no_states()
         return {}
+
+    def _require_no_batch(self) -> None:
+        if not self.batch:
+            require_none_open(self._account)
 
     # The server's description of itself.
 

@@ -123,7 +123,7 @@ def quoted(price: Price, prompts: Iterable[tuple[Sequence[Message], int]], compl
     """Return a clause about what requests cost at most: (prompt, how often it is sent), and all responses' tokens."""
     sent = sum(count * math.ceil(characters(prompt) / BYTES_A_TOKEN) for prompt, count in prompts)
     cost = price.shown(price.cost(Tokens(prompt=sent, completion=completion), batch))
-    return f"which cost up to {cost} (prompts estimated: {BYTES_A_TOKEN} characters a token)"
+    return f"which cost up to about {cost} (prompts estimated: {BYTES_A_TOKEN} characters a token)"
 
 
 def read_price(path: Path, model: str) -> Price:
