@@ -42,7 +42,7 @@ def of_batches(server, folder, **options):
     engine = OpenAI(url=url, batch=True, retries=options.pop("retries", 8))
     engine.charge(limits)
     files = [folder / f"{len(prompt[0]['content']):012x}.paid.jsonl" for prompt in prompts]
-    return sample(engine, prompts, journals=files, n=4, **options)
+    return sample(engine, prompts, journals=files, n=options.pop("n", 4), **options)
 
 
 def killed_at(owner, step, server, folder):
@@ -183,14 +183,15 @@ def test_a_cap_makes_smaller_batches_and_stops_before_the_first_that_could_excee
     _, behaviour = server
     one = max(worst_case(prompt, 1, 8).total for prompt in (CHAT, OTHER))
     cap = 21 * one // 10
-    line = refusal_of(of_batches, server, folder, max_tokens=cap)
+    line = refusal_of(of_batches, server, folder, max_tokens=cap, n=8)
     assert line.startswith(f"openai: stopped before --max-tokens-total, {cap:,} tokens: ")
     files = [behaviour.batches.files[each["input_file_id"]] for each in behaviour.batches.made.values()]
     sizes = [content.count(b"\n") for content in files]
     assert sizes[:2] == [2, 1]
-    assert 3 < sum(sizes) < 8
+    assert 3 < sum(sizes) < 16
     assert sum((entry.worst for entry in entries(folder)), Tokens()).total <= cap
-    assert texts(of_batches(server, folder, max_tokens=100 * one)) == BOTH
+    whole = of_batches(server, folder, max_tokens=100 * one, n=8)
+    assert texts(whole) == [parrot_texts(range(8), SEEDS, seed) for seed in (7, 8)]
 
 
 def test_results_that_were_not_asked_for_are_ignored_and_write_no_other_file(server, folder, tmp_path):
