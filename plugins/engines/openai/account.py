@@ -93,6 +93,7 @@ class Account:
                 self.write(self.own)
                 yield
             finally:
+                self.write(self.own, durable=self.is_charged)
                 self.is_open = False
 
     @property
@@ -112,7 +113,7 @@ class Account:
                 raise OverCap(self.stopped(worst))
             await asyncio.sleep(PAUSE_S)
         self.own.in_flight, self.live = self.own.in_flight + worst, self.live + 1
-        self.write(self.own, durable=False)
+        self.write(self.own)
         is_lost = True
         try:
             yield
@@ -156,11 +157,10 @@ class Account:
 
     # Files.
 
-    def write(self, entry: Entry, durable: bool | None = None) -> None:
-        """Write an entry's file; `durable` waits for the disk (None: if money or a cap is at stake)."""
+    def write(self, entry: Entry, durable: bool = False) -> None:
+        """Write an entry's file, which a kill leaves whole; `durable` waits for the disk, for the loss of power."""
         if self.is_open and self.folder:
             values = {name: value for name, value in asdict(entry).items() if name != "name"}
-            durable = self.is_charged if durable is None else durable
             write_atomically(_path(self.folder, entry.name), (json.dumps(values) + "\n").encode(), durable)
 
     def begin_batch(self, worst: Tokens) -> Entry:
