@@ -8,7 +8,7 @@ from support.openai_client import UNKNOWN, colour, short_pauses  # noqa: F401
 from support.openai_server import serving
 from support.paths import TOY
 from support.processes import harness_command, kill_when, wait_for
-from support.stores import contents
+from support.stores import all_cells, contents
 
 from harness_plugins.engines.openai import batch
 from harness_plugins.engines.openai.account import entries
@@ -82,6 +82,8 @@ def test_batches_caps_and_prices_enter_no_key(harness, command, server, tmp_path
     assert batched.rows == single.rows
     assert made(tmp_path / "runs") == made(tmp_path / "single")
     assert len(server[1].batches.made) == 1
+    recorded = {name for cell in all_cells(tmp_path / "runs") for name in cell["config"]}
+    assert recorded == {"task", "engine", "plugin", "selector", "n", "limit"}
     listed = harness("store", "list", "--store", tmp_path / "runs", "--json")
     assert json.loads(listed.out)["others"] == []
 
