@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shutil
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -17,6 +17,7 @@ from harness.system.pace import clock
 from harness.system.progress import Progress
 from harness.task import Measured
 
+from .billing import quote
 from .plan import Plan
 
 PROBED = 16  # responses of a probe: sampled to measure the engine's speed, then thrown away
@@ -147,7 +148,7 @@ def preflight(plan: Plan) -> Preflight:
         measuring_s=_measuring_s(plan, size),
         encoded=sum(encoded.values()),
         encoding_s=_encoding_s(plan, encoded),
-        cost=_cost(plan, counts),
+        cost=quote(plan, counts),
     )
 
 
@@ -162,16 +163,6 @@ def _can_probe(plan: Plan) -> bool:
     """Whether a few responses can be sampled in this process to measure the speed, and cost no money."""
     engine = plan.sampling.engine if plan.sampling else None
     return _samples_in_this_process(plan) and not (isinstance(engine, Charges) and engine.is_charged)
-
-
-def _cost(plan: Plan, counts: Mapping[str, int]) -> str:
-    """What sampling costs at most, by the engine; "" if it costs nothing or does not know."""
-    sampling = plan.sampling
-    if sampling is None or not counts or not isinstance(sampling.engine, Charges):
-        return ""
-    problems = [problem for problem in plan.problems if problem.id in counts]
-    rows = [counts[problem.id] for problem in problems]
-    return sampling.engine.quote(plan.prompts(problems), rows, sampling.max_tokens)
 
 
 def sampling_outlook(plan: Plan, problems: Sequence[Problem]) -> Outlook:

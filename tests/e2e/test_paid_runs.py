@@ -146,7 +146,7 @@ def test_a_run_killed_by_sigkill_pays_for_no_kept_row_twice(harness, command, se
         each["left"] = 0
     after = harness(*options)
     assert after.code == 0, after.err
-    assert ("; 2 requests have no answer, and may cost up to" in after.err) == (moment == "answers")
+    assert ("; requests without an answer: 2, which may cost up to" in after.err) == (moment == "answers")
     assert spent(tmp_path / "runs").requests == 20 + 2  # two checks
     assert len(behaviour.batches.made) == (moment != "answers")
     assert len(behaviour.bodies) == (20 + 2 + 2 if moment == "answers" else 2)

@@ -222,8 +222,11 @@ class Account:
         parts = [
             f"openai: {used.requests:,} requests, {used.prompt:,} prompt tokens{cached}, {used.completion:,} response "
             f"tokens{reasoning}{cost}, in all runs of this pool",
-            f"{used.guessed:,} requests are estimated: the server did not count" if used.guessed else "",
-            f"{lost.requests:,} requests have no answer, and may cost {self._lost(lost)}" if lost.requests else "",
+            f"estimated, since the server did not count: {used.guessed:,} of them" if used.guessed else "",
+            f"requests without an answer: {lost.requests:,}, which may cost {self._lost(lost)}"
+            if lost.requests
+            else "",
+            *(f"batch {entry.batch} goes on at the server: the same command fetches it" for entry in self.batches),
         ]
         return "; ".join(filter(None, parts))
 

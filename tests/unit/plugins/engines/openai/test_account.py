@@ -74,7 +74,7 @@ def test_a_server_that_counts_nothing_is_estimated_and_an_answer_that_makes_no_s
         engine = charged(url, folder)
         sample(engine, n=1, journals=journals(folder))
     assert kept(folder) == Tokens(2, 30 + -(-len(CHAT[0]["content"]) // 4), 0, 4 + 2, 0, guessed=1)
-    assert engine.bill().endswith("; 1 requests are estimated: the server did not count")
+    assert engine.bill().endswith("; estimated, since the server did not count: 1 of them")
 
 
 @pytest.mark.parametrize("cap", ["money", "tokens"])
@@ -128,7 +128,9 @@ def test_a_request_that_got_no_answer_counts_at_its_worst_and_a_refused_one_not_
     (entry,) = entries(folder)
     assert (entry.in_flight, entry.tokens.requests) == (WORST, 1)
     price = engine._account.price
-    assert engine.bill().endswith(f"; 1 requests have no answer, and may cost up to {price.shown(price.cost(WORST))}")
+    assert engine.bill().endswith(
+        f"; requests without an answer: 1, which may cost up to {price.shown(price.cost(WORST))}"
+    )
     more = charged("http://127.0.0.1:1", folder, prices, price.cost(entry.worst + WORST), model="tiny24")._account
     assert more.fits(WORST)
     assert not more.fits(WORST + Tokens(prompt=1))
