@@ -315,15 +315,7 @@ class OpenAI:
             body = form.body(self._model, prompt, sampler, max_tokens, seed, count)
             most = ANSWER_BYTES + count * max_tokens * TOKEN_BYTES
             gate = partial(self._account.request, worst_case(prompt, count, max_tokens))
-
-            def read(answer: Any, count: int = count) -> Answered:
-                choices, used = self._read(answer, count, prompt)
-                self._account.count(used)
-                if isinstance(choices, Malformed):
-                    raise choices
-                keep(choices)
-                return Answered(choices, prompt_tokens(answer))
-
+            read = partial(self._counted, rows=count, prompt=prompt, keep=keep)
             try:
                 answered = await session.post(PATHS[self.api], body, most, read, gate)
             except Refused as refusal:
@@ -337,6 +329,16 @@ class OpenAI:
                 fewer = count > 1 and len(answered.choices) < count
                 self._form, self._proven = form.one_row() if fewer else form, True
             return answered
+
+    def _counted(
+        self, answer: Any, rows: int, prompt: Sequence[Message], keep: Callable[[Mapping[int, Choice]], None]
+    ) -> Answered:
+        choices, used = self._read(answer, rows, prompt)
+        self._account.count(used)
+        if isinstance(choices, Malformed):
+            raise choices
+        keep(choices)
+        return Answered(choices, prompt_tokens(answer))
 
     def _read(self, answer: Any, rows: int, prompt: Sequence[Message]) -> tuple[dict[int, Choice] | Malformed, Tokens]:
         """Return an answer's choices, and the tokens that it used, which are paid for even if it makes no sense."""
