@@ -159,9 +159,14 @@ class Account:
 
     def write(self, entry: Entry, durable: bool = False) -> None:
         """Write an entry's file, which a kill leaves whole; `durable` waits for the disk, for the loss of power."""
-        if self.is_open and self.folder:
+        if self.is_open:
             values = {name: value for name, value in asdict(entry).items() if name != "name"}
-            write_atomically(_path(self.folder, entry.name), (json.dumps(values) + "\n").encode(), durable)
+            write_atomically(self.path(entry), (json.dumps(values) + "\n").encode(), durable)
+
+    def path(self, entry: Entry) -> Path:
+        """Return the file of an entry; the account must have a folder."""
+        assert self.folder is not None
+        return self.folder / f"spent.{entry.name}.json"
 
     def begin_batch(self, worst: Tokens) -> Entry:
         """Return the entry of a batch that will be created, written before that."""
@@ -238,10 +243,6 @@ class Account:
 def entries(folder: Path) -> list[Entry]:
     """Return what is known of the tokens that were used for the pool in a folder; HarnessError if a file is damaged."""
     return [_read(path) for path in sorted(folder.glob("spent.*.json"))]
-
-
-def _path(folder: Path, name: str) -> Path:
-    return folder / f"spent.{name}.json"
 
 
 def _read(path: Path) -> Entry:

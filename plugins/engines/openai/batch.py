@@ -75,7 +75,7 @@ def require_none_open(account: Account) -> None:
     for entry in account.batches:
         raise HarnessError(
             f"openai: batch {entry.batch or entry.name} of this pool is not fetched yet: give batch=true to fetch it, "
-            f"or delete {account.folder}/spent.{entry.name}.json to ask (and pay) for its responses again"
+            f"or delete {account.path(entry)} to ask (and pay) for its responses again"
         )
 
 
@@ -206,8 +206,8 @@ class Batches:
                     await self.session.lines(f"/files/{file}/content", LINE_BYTES, results.add)
         except (Unanswered, Refused, Malformed) as failure:
             raise HarnessError(
-                f"openai: batch {entry.batch or entry.name} cannot be fetched: {failure}; it is not lost: the same "
-                "command goes on with it"
+                f"openai: batch {entry.batch or entry.name} cannot be fetched: {failure}; the same command tries it "
+                f"again, and who deletes {self.account.path(entry)} gives it up"
             ) from None
         results.sync()
         self.account.end_batch(entry, results.used)
