@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar, runtime_checkable
 
-from .records import Floats, Message, Outcome, Pool, Problem, Responses, Sampler, SampleRequest, Weights
+from .records import Floats, Limits, Message, Outcome, Pool, Problem, Responses, Sampler, SampleRequest, Weights
 from .task import AnswersByRunning as AnswersByRunning
 from .task import Audited as Audited
 from .task import Measured as Measured
@@ -263,6 +263,29 @@ class EstimatesTime(Protocol):
 
     def seconds(self, prompts: Sequence[Sequence[Message]], n: int, sampler: Sampler) -> float:
         """Return about how many seconds it takes in all to sample n responses to each prompt, from a short probe."""
+
+
+@runtime_checkable
+class Charges(Protocol):
+    """An engine whose tokens may cost money. It keeps what was spent in the pool's folder, and stops before a cap.
+
+    is_charged   whether money or a cap is at stake: then no responses are sampled only to measure its speed, and only
+                 one process samples
+    """
+
+    is_charged: bool
+
+    def charge(self, limits: Limits) -> None:
+        """Take the limits, before `check`; HarnessError if the model has no price that a limit needs."""
+
+    def quote(self, prompts: Sequence[Sequence[Message]], rows: Sequence[int], max_tokens: int) -> str:
+        """What rows[j] responses to each prompt j cost at most, as a clause; "" if that is not known."""
+
+    def spending(self) -> str:
+        """What the pool has cost so far, in few words for the line of progress; "" if nothing is to be shown."""
+
+    def bill(self) -> str:
+        """One line about all that was used for the pool; "" if nothing was."""
 
 
 @runtime_checkable

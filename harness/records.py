@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeAlias, TypedDict
 
@@ -248,6 +249,9 @@ class SampleRequest:
     tokens   `tokens(count)` may be called with the number of tokens just sampled, of rows that are finished or not, and
              with 0 when the model is loaded: the harness then shows tokens a second and the time left. Engines that
              call it do so once a second or so
+    journals for each prompt a file in which an engine whose responses are paid for may keep them, until the harness has
+             stored them and removes the file; their folder may hold more that the engine must know after a kill.
+             Empty: the responses are not kept (a probe)
     done     `done(j, responses)` may be called as soon as all responses to prompt j are finished, while other prompts
              go on: the harness stores them at once, so a killed run loses unfinished prompts only. They equal those
              that `sample` returns in the end, but may lack hidden states that come later
@@ -263,7 +267,24 @@ class SampleRequest:
     until: Callable[[int, str, str], bool] = lambda prompt, text, finish: False
     report: Callable[[int], None] = lambda rows: None
     tokens: Callable[[int], None] = lambda count: None
+    journals: Sequence[Path] = ()
     done: Callable[[int, Responses], None] = lambda prompt, responses: None
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What a pool may cost: for engines that pay for tokens (`harness run --max-cost`).
+
+    folder      of the pool, where earlier runs have kept what they spent; it may not exist yet. None: no pool is kept
+    prices      a file with the prices of models
+    max_cost    most money, in the currency of the prices; all runs of the pool together
+    max_tokens  the same for tokens, of prompts and responses together
+    """
+
+    folder: Path | None = None
+    prices: Path | None = None
+    max_cost: float | None = None
+    max_tokens: int | None = None
 
 
 def _require_numbers(embeddings: Floats, logprobs: Floats) -> None:

@@ -28,6 +28,7 @@ Track = Annotated[
 ]
 # What may be elsewhere, or must be allowed anew, where a cell is made again.
 OF_A_MACHINE = ("model", "engine", "pool", "embeddings", "data", "ids", "only", "store", "plugin_files", "unsafe_exec")
+MONEY = ("prices", "max_cost", "max_tokens_total")
 
 
 @app.command()
@@ -72,7 +73,7 @@ def run(
 
 
 @app.command()
-@takes(RunConfig, *OF_A_MACHINE, "executor")
+@takes(RunConfig, *OF_A_MACHINE, *MONEY, "executor")
 def rerun(
     given: dict[str, Any],
     context: typer.Context,

@@ -69,6 +69,13 @@ class RunConfig(Sources):
     until_correct: Annotated[
         bool, Help("No pool: verify each response when it is sampled; stop a problem at its first correct one.")
     ] = False
+    prices: Annotated[Path | None, Help("The prices of an API's models (.toml, .json; docs/engines.md).")] = None
+    max_cost: Annotated[
+        float | None, Help("Stop before a pool costs more, all runs together; needs --prices.", metavar="MONEY")
+    ] = None
+    max_tokens_total: Annotated[
+        int | None, Help("Stop before a pool takes more tokens from an API, prompts included.")
+    ] = None
     unsafe_exec: Annotated[bool, Help("Run responses' code without a sandbox where this machine offers none.")] = False
     executor: Annotated[str, Help("Where the work runs: local, ray:address=HOST:PORT.")] = "local"
     rank_timeout: Annotated[
@@ -76,12 +83,14 @@ class RunConfig(Sources):
     ] = None
 
     def __post_init__(self) -> None:
-        for name in ("n", "limit", "max_tokens", "trials", "dim"):
+        for name in ("n", "limit", "max_tokens", "max_tokens_total", "trials", "dim"):
             value = getattr(self, name)
             if value is not None and value < 1:
                 raise HarnessError(f"--{name.replace('_', '-')} must be at least 1, got {value}")
         if self.rank_timeout is not None and not 0 < self.rank_timeout < float("inf"):
             raise HarnessError(f"--rank-timeout must be a number of seconds > 0, got {self.rank_timeout:g}")
+        if self.max_cost is not None and not 0 < self.max_cost < float("inf"):
+            raise HarnessError(f"--max-cost must be an amount > 0, got {self.max_cost:g}")
         if self.seed < 0:
             raise HarnessError(f"--seed must not be negative, got {self.seed}")
         super().__post_init__()
@@ -104,10 +113,18 @@ class RunConfig(Sources):
             "--embeddings goes with --pool: vectors of responses that exist already": self.embeddings and not self.pool,
             "--ids goes with --pool: it maps a pool's lines to the task's problems": self.ids and not self.pool,
             "give --embeddings or --embedder, not both": self.embeddings and self.embedder,
+            "--max-cost needs --prices: a file with the prices of the model": self.max_cost and not self.prices,
+            f"{self.charges} goes with sampling, and --pool brings its responses": self.charges and self.pool,
         }
         for fault, holds in faults.items():
             if holds:
                 raise HarnessError(f"run: {fault}")
+
+    @property
+    def charges(self) -> str:
+        """The first of the given options that concern money and caps; "" if none is given."""
+        given = {"--max-cost": self.max_cost, "--max-tokens-total": self.max_tokens_total, "--prices": self.prices}
+        return next((option for option, value in given.items() if value), "")
 
 
 @dataclass(frozen=True, kw_only=True)

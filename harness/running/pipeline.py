@@ -28,6 +28,7 @@ from harness.store.stage import Stage
 from harness.system.progress import Progress
 
 from . import assumed, older_pools, score
+from .billing import billed
 from .config import RunConfig
 from .context import make_context
 from .importing import bring_in
@@ -145,7 +146,9 @@ def sample(plan: Plan, progress: Progress) -> None:
     if not total:
         return
     missing_rows.forget_derived(pool, to_sample)
-    with progress.stage("sample", total, "responses", most_tokens=sampling.max_tokens) as stage:
+    most = sampling.max_tokens
+    with billed(sampling.engine, progress) as cost, progress.stage("sample", total, "responses", True, most) as stage:
+        stage.note = cost
         _with_models(plan, sampling_stage.sample, list(batches(to_sample, size)), stage)
         _with_models(plan, sampling_stage.sample_missing, list(batches(again, size)), stage)
     remark = missing_rows.summary(pool, plan.problems, sampling.n)

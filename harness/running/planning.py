@@ -10,13 +10,13 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
-from harness.contracts import Embedder, Engine, Identified, Scorer
+from harness.contracts import Charges, Embedder, Engine, Identified, KeepsModels, Scorer
 from harness.errors import HarnessError, did_you_mean
 from harness.plugin_system import licences
 from harness.plugin_system.component import Spec, parameters, parse_spec
 from harness.plugin_system.picks import needs, require_selector
 from harness.pools.given import GivenVectors, file_digest
-from harness.records import Problem, Sampler, Weights
+from harness.records import Limits, Problem, Sampler, Weights
 from harness.store import missing_rows
 from harness.store.keys import digest
 from harness.store.stage import Stage
@@ -69,11 +69,13 @@ def _sampling_plan(context: Context, task: Task, wants_vectors: bool) -> Plan:
         "max_tokens": sampling.max_tokens,
         "seed": config.seed,
     }
+    pool = context.store.stage("pool", inputs, ".parquet")
+    charge(context, engine, pool)
     plan = Plan(
         context=context,
         task=task,
         problems=problems,
-        work=context.work(task, context.store.stage("pool", inputs, ".parquet")),
+        work=context.work(task, pool),
         labels={
             "task": config.task or "",
             "split": split,
@@ -90,6 +92,24 @@ def _sampling_plan(context: Context, task: Task, wants_vectors: bool) -> Plan:
     if not config.until_correct:  # such a run has no pool
         plan = replace(plan, older=older_pools.pools(plan.work.pool, problems, config.adopt or ()))
     return plan
+
+
+def charge(context: Context, engine: Engine, pool: Stage) -> None:
+    """Tell an engine that costs money what the pool may cost; HarnessError if the engine or the executor cannot."""
+    config = context.config
+    if not isinstance(engine, Charges):
+        if config.charges:
+            raise HarnessError(
+                f"run: {config.charges} goes with an engine that pays for tokens (openai), not with "
+                f"{parse_spec(config.engine).name!r}"
+            )
+        return
+    engine.charge(Limits(pool.folder, config.prices, config.max_cost, config.max_tokens_total))
+    if engine.is_charged and isinstance(context.executor, KeepsModels):
+        raise HarnessError(
+            "run: money is counted in one process: leave out --executor, or --prices, --max-cost, --max-tokens-total "
+            "and batch=true (`concurrency` of engine openai says how many requests are in flight)"
+        )
 
 
 def _weights(context: Context, grading: Task | None, engine: Engine | None = None) -> dict[str, list[Weights]]:

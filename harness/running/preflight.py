@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from harness.contracts import EstimatesTime, KeepsModels
+from harness.contracts import Charges, EstimatesTime, KeepsModels
 from harness.errors import NotBegun
 from harness.records import Problem
 from harness.stages.measure import still_to_measure
@@ -17,6 +17,7 @@ from harness.system.pace import clock
 from harness.system.progress import Progress
 from harness.task import Measured
 
+from .billing import quote
 from .plan import Plan
 
 PROBED = 16  # responses of a probe: sampled to measure the engine's speed, then thrown away
@@ -75,6 +76,7 @@ class Preflight:
     encoded      existing responses whose hidden states the model must still compute
     encoding_s   the time of that, from a probe
     scored       responses that the scorer must still score
+    cost         what sampling costs at most, as a clause; "" if that is not known
     """
 
     cells: int
@@ -89,9 +91,11 @@ class Preflight:
     encoded: int = 0
     encoding_s: float | None = None
     scored: int = 0
+    cost: str = ""
 
     def __str__(self) -> str:
         sampled = f"{self.responses:,} responses to sample (at most {self.tokens:,} tokens)" if self.responses else ""
+        sampled += f", {self.cost}" if self.cost else ""
         parts = [
             f"{self.cells} cell{'s' * (self.cells != 1)}, {self.problems:,} problems",
             sampled,
@@ -129,7 +133,8 @@ def preflight(plan: Plan) -> Preflight:
     """
     sampling, problems = plan.sampling, plan.problems
     whole = len(plan.work.pool.missing(problems)) * sampling.n if sampling else 0
-    responses = whole + sum(map(len, missing_rows.waiting(plan.work.pool, problems).values()))
+    counts = _to_sample(plan)
+    responses = sum(counts.values())
     tokens = responses * sampling.max_tokens if sampling else 0
     size = sampling.n if sampling else plan.work.n or 0
     vectors = len(plan.work.embeddings.missing(problems)) * size if plan.work.embeddings else 0
@@ -142,19 +147,33 @@ def preflight(plan: Plan) -> Preflight:
         verdicts=len(plan.work.verdicts.missing(problems)) * size,
         store_bytes=tokens * BYTES_A_TOKEN + vectors * plan.config.dim * 4,
         free_bytes=shutil.disk_usage(_existing(plan.config.store)).free,
-        seconds=_sampling_s(plan, responses) if whole >= WORTH * PROBED and _samples_in_this_process(plan) else None,
+        seconds=_sampling_s(plan, responses) if whole >= WORTH * PROBED and _can_probe(plan) else None,
         measuring_s=_measuring_s(plan, size),
         encoded=sum(encoded.values()),
         encoding_s=_encoding_s(plan, encoded),
         scored=to_score(plan),
+        cost=quote(plan, counts),
     )
+
+
+def _to_sample(plan: Plan) -> dict[str, int]:
+    """Per problem id the number of responses that are still to be sampled."""
+    pool, sampling = plan.work.pool, plan.sampling
+    waiting = {name: len(rows) for name, rows in missing_rows.waiting(pool, plan.problems).items()}
+    return waiting | {problem.id: sampling.n for problem in pool.missing(plan.problems) if sampling}
+
+
+def _can_probe(plan: Plan) -> bool:
+    """Whether a few responses can be sampled in this process to measure the speed, and cost no money."""
+    engine = plan.sampling.engine if plan.sampling else None
+    return _samples_in_this_process(plan) and not (isinstance(engine, Charges) and engine.is_charged)
 
 
 def sampling_outlook(plan: Plan, problems: Sequence[Problem]) -> Outlook:
     """The time of sampling n responses to each of these problems, from a probe if there are enough of them."""
     assert plan.sampling is not None
     responses = len(problems) * plan.sampling.n
-    if responses >= WORTH * PROBED and _samples_in_this_process(plan):
+    if responses >= WORTH * PROBED and _can_probe(plan):
         return Outlook(_probed(plan, problems) * responses)
     return Outlook(0, responses, responses * plan.sampling.max_tokens)
 

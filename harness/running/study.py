@@ -25,6 +25,7 @@ from .config import RunConfig
 from .option_values import BESIDE, checked, non_defaults
 
 OPTION = option_names(RunConfig)  # field -> option, with underscores
+UNRECORDED = ("store", "executor", "prices", "max_cost", "max_tokens_total")
 FIELD = {option: name for name, option in OPTION.items()} | {name: name for name in (*BESIDE, "selectors")}
 
 
@@ -90,10 +91,11 @@ def write_study(path: Path, options_of: RunConfig, track: Sequence[str] = ()) ->
 def recorded(config: RunConfig, selector: str) -> dict[str, Any]:
     """The options by which a cell's run can be repeated, as JSON values.
 
-    Not `store`, which holds the cell, nor `executor`: a cell is the same bytes wherever it was made.
+    Not `store`, which holds the cell, nor `executor`, nor what may be spent: a cell is the same bytes wherever and with
+    whatever means it was made.
     """
     values = {**non_defaults(config), "selectors": (selector,)}
-    options = {OPTION[name]: _plain(value) for name, value in values.items() if name not in ("store", "executor")}
+    options = {OPTION[name]: _plain(value) for name, value in values.items() if name not in UNRECORDED}
     plain: dict[str, Any] = json.loads(storable(json.dumps(options, ensure_ascii=False)))
     return plain
 

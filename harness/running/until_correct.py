@@ -25,16 +25,17 @@ from harness.results import stopping_times
 from harness.results.provenance import made_with
 from harness.stages.verify import graded
 from harness.stages.work import batches
-from harness.store import in_use, shards
+from harness.store import in_use, missing_rows, shards
 from harness.store.json_files import read_record, write_record
 from harness.store.keys import storable
 from harness.store.stage import Stage
 from harness.system.progress import Progress
 
 from . import older_pools
+from .billing import billed
 from .config import RunConfig
 from .plan import Plan, Sampling
-from .planning import make_plan
+from .planning import charge, make_plan
 from .preflight import SHORTER, require_consent, sampling_outlook
 
 FIRST, MORE = 16, 4  # responses of the first wave, and the growth of each wave (for a sampler that does not steer)
@@ -77,7 +78,9 @@ def planned(config: RunConfig, progress: Progress) -> Sequences:
     graded_by = {name: plan.work.verdicts.inputs[name] for name in ("task", "grader", "code")}
     inputs = {**plan.work.pool.inputs, "until": "correct", "verified": graded_by}
     stage = plan.context.store.stage
-    return Sequences(plan, plan.sampling, stage("sequence", inputs, ".parquet"), stage("stopped", inputs, ".json"))
+    sequences = Sequences(plan, plan.sampling, stage("sequence", inputs, ".parquet"), stage("stopped", inputs, ".json"))
+    charge(plan.context, plan.sampling.engine, sequences.sampled)
+    return sequences
 
 
 def dry_run(config: RunConfig, progress: Progress) -> list[dict[str, Any]]:
@@ -96,7 +99,8 @@ def sample_and_verify(sequences: Sequences, missing: set[str], progress: Progres
         progress.say(f"until correct: reused for {reused} of {len(plan.problems)} problems")
     todo = [problem for problem in plan.problems if problem.id in missing]
     sample = _one_at_a_time if sampling.steered else _by_waves
-    with progress.stage("until correct", len(todo), "problems") as stage:
+    with billed(sampling.engine, progress) as cost, progress.stage("until correct", len(todo), "problems") as stage:
+        stage.note = cost
 
         def keep(judge: Judge, responses: Responses) -> None:
             if not sequences.stopped.path(judge.problem).exists():  # an engine may report a problem twice
@@ -135,6 +139,7 @@ def _sample(sequences: Sequences, judges: Sequence[Judge], n: int, finish: Finis
     engine, problems = sequences.sampling.engine, [judge.problem for judge in judges]
     if not getattr(engine, "served", False):  # a server's requests would wait for the verifier
         more["done"] = lambda place, responses: finish(judges[place], responses)
+    more["journals"] = [missing_rows.journal(sequences.sampled, problem) for problem in problems]
     sampled = engine.sample(sequences.plan.request(problems, n, tokens=sequences.tokens, **more))
     for judge, responses in zip(judges, sampled, strict=True):
         finish(judge, responses)
@@ -196,6 +201,7 @@ def _keep(sequences: Sequences, judge: Judge, responses: Responses) -> None:
             "conditions": dict(judge.task.conditions()),
         },
     )
+    missing_rows.journal(sequences.sampled, judge.problem).unlink(missing_ok=True)
 
 
 # The run as one file.

@@ -64,6 +64,12 @@ def _sample(
     """Sample a group's responses, and keep each problem's once it is finished; an engine may report a problem twice."""
     assert models.engine is not None
     assert models.sampler is not None
+    journals = [missing_rows.journal(todo.work.pool, problem) for problem in group.problems]
+
+    def keep_paid(j: int, responses: Responses) -> None:
+        keep(group.problems[j], responses)
+        journals[j].unlink(missing_ok=True)
+
     sampled = models.engine.sample(
         SampleRequest(
             prompts=group.prompts,
@@ -75,11 +81,12 @@ def _sample(
             rows=rows,
             report=report,
             tokens=tokens_of(report),
-            done=lambda j, responses: keep(group.problems[j], responses),
+            journals=journals,
+            done=keep_paid,
         )
     )
-    for problem, responses in zip(group.problems, sampled, strict=True):
-        keep(problem, responses)
+    for j, responses in enumerate(sampled):
+        keep_paid(j, responses)
     return sampled
 
 

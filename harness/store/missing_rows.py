@@ -25,6 +25,7 @@ MOST = 0.05  # largest missing share of all responses of a run
 LOST = 0.5  # largest missing share of one call: above it the server is probably gone
 DERIVED = ("embedding", "score", "verdict", "audit", "chance", "ranking")
 MARK = ".unanswered.json"
+PAID = ".paid.jsonl"
 
 
 def mark(pool: Stage, problem: Problem, missing: Mapping[int, str]) -> None:
@@ -37,6 +38,11 @@ def mark(pool: Stage, problem: Problem, missing: Mapping[int, str]) -> None:
         write_json(path, {str(row): storable(why) for row, why in missing.items()})
     else:
         path.unlink(missing_ok=True)
+
+
+def journal(pool: Stage, problem: Problem) -> Path:
+    """The file in which an engine may keep a problem's responses until its shard is written (`SampleRequest`)."""
+    return pool.folder / f"{shard_name(problem).rpartition('.')[2]}{PAID}"
 
 
 def waiting(pool: Stage, problems: Sequence[Problem]) -> dict[str, dict[int, str]]:

@@ -11,6 +11,8 @@
     STORE/chance/KEY/PROBLEM.json             how many gradings against other problems' references were correct
     STORE/ranking/KEY/PROBLEM.json            per trial the indices up to where they were pulled
     STORE/cells/KEY.json                      one cell: all values from which a row of the table is computed
+    STORE/pool/KEY/spent.ID.json              what a run, or a batch, paid a server for the pool (engine `openai`)
+    STORE/pool/KEY/HASH.paid.jsonl            responses to one problem that are paid for and not in its shard yet
     STORE/.lock                               held by the processes that use the store (`in_use`)
 
 KEY is the hash of the canonical JSON of the inputs, which are in `manifest.json` beside the shards. A shard is written

@@ -28,13 +28,14 @@ BAR = 20  # characters
 class Stage:
     """One stage in progress: `advance(units)` as they are done, and `tokens(count)` as they are sampled.
 
-    A stage is itself a report, as engines and steps call it (`harness.contracts.Report`).
+    A stage is itself a report, as engines and steps call it (`harness.contracts.Report`). `note()` is shown too.
     """
 
     def __init__(self, name: str, total: int, unit: str, most_tokens: int = 0) -> None:
         self.name, self.total, self.unit = name, total, unit
         self.started = time.monotonic()
         self.pace = Pace(total, self.started, most_tokens)
+        self.note: Callable[[], str] = lambda: ""
 
     def __call__(self, units: int) -> None:
         """Count units as done."""
@@ -77,6 +78,7 @@ class Stage:
         elif pace.done > pace.done_before:
             parts.append(rate((pace.done - pace.done_before) / max(self.elapsed_s, 1e-9)))
         bound = "at most" if pace.is_bound else "about"
+        parts += filter(None, [self.note()])
         return [*parts, f"{clock(self.elapsed_s)} so far" if left is None else f"{bound} {clock(left)} left"]
 
 

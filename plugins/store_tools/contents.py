@@ -16,12 +16,13 @@ from typing import Any
 from harness.errors import HarnessError
 from harness.store import in_use
 from harness.store.json_files import read_manifest
-from harness.store.missing_rows import MARK
+from harness.store.missing_rows import MARK, PAID
 from harness.store.shard_files import OLDER, SUFFIXES
 
 MANIFEST = "manifest.json"
 BESIDE = (MANIFEST, "weights.json", "index.json", OLDER)
 SHARD = re.compile(r"[A-Za-z0-9_-]*\.[0-9a-f]{12}")  # what `keys.named_shard` makes
+PAYMENT = re.compile(rf"spent\.[0-9a-f]{{12}}\.json|[0-9a-f]{{12}}{re.escape(PAID)}")  # of engines that pay for tokens
 KEY = re.compile(r"[0-9a-f]{20}")
 RECORDS = ("cells", "sequences")  # folders of files of their own
 
@@ -81,7 +82,11 @@ def _is_own(name: str, kind: str) -> bool:
     if name.startswith("."):
         return name.endswith(".tmp")  # of a writer that was killed
     stem, suffix = os.path.splitext(name.removesuffix(MARK) + SUFFIXES[kind] if name.endswith(MARK) else name)
-    return name in BESIDE or (suffix == SUFFIXES[kind] and SHARD.fullmatch(stem) is not None)
+    return (
+        name in BESIDE
+        or PAYMENT.fullmatch(name) is not None
+        or (suffix == SUFFIXES[kind] and SHARD.fullmatch(stem) is not None)
+    )
 
 
 def entries(folder: Path) -> list[os.DirEntry[str]]:

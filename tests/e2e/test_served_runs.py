@@ -1,6 +1,7 @@
 """Runs on a server of which some requests fail: the run goes on with a smaller N, and the next one asks again."""
 
 import json
+import re
 
 import pytest
 from support.openai_client import colour, of_first_row, run_colours, sample, short_pauses  # noqa: F401
@@ -40,8 +41,8 @@ def faults(server):
 
 
 def kept(folder):
-    """All files of a store but those that say when something was graded."""
-    return {name: content for name, content in contents(folder).items() if "graded" not in name}
+    """All files of a store but those that say when something was graded, and what was used for it."""
+    return {name: content for name, content in contents(folder).items() if not re.search("graded|spent", name)}
 
 
 def test_a_failed_request_is_not_in_n_and_the_next_run_asks_for_it_again(run, faults, tmp_path):

@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import re
 import socket
 import struct
 import threading
@@ -22,6 +23,8 @@ from typing import Any
 from harness import Sampler
 from harness.records import SampleRequest
 from harness_plugins.engines.transformers.engine import Transformers
+
+from .openai_batches import Batches
 
 MODEL = "tiny24"
 LOCK = threading.Lock()
@@ -68,6 +71,8 @@ class Behaviour:
     fault: Callable[..., None] | None = None  # of every request
     bodies: list[dict[str, Any]] = field(default_factory=list)
     times: list[float] = field(default_factory=list)
+    details: dict[str, Any] = field(default_factory=dict)  # what `usage` holds beside the two counts
+    batches: Batches | None = None
     at_once: int = 0
     most_at_once: int = 0
 
@@ -90,7 +95,7 @@ class Handler(BaseHTTPRequestHandler):
         self.wfile.write(content)
 
     def refuse(self, status, message, **more):
-        self.send(status, {"error": {"message": message, "type": "invalid_request_error", **more}})
+        self.send(status, refused(message, **more))
 
     def opens(self):
         given = self.headers.get("Authorization", "")
@@ -102,6 +107,8 @@ class Handler(BaseHTTPRequestHandler):
     def do_GET(self):
         if not self.opens():
             return
+        if self.behaviour.batches and re.match("/v1/(files|batches)", self.path):
+            return self.behaviour.batches.get(self)
         if self.path != "/v1/models" or not self.behaviour.lists:
             return self.send(404, {"detail": "Not Found"})
         name, owner = self.behaviour.model, self.behaviour.owner
@@ -112,10 +119,13 @@ class Handler(BaseHTTPRequestHandler):
         self.send(200, {"object": "list", "data": [entry]})
 
     def do_POST(self):
-        body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        content = self.rfile.read(int(self.headers["Content-Length"]))
         behaviour = self.behaviour
         if not self.opens():
             return
+        if self.path in ("/v1/files", "/v1/batches"):
+            return behaviour.batches.post(self, content) if behaviour.batches else self.refuse(404, "Not Found")
+        body = json.loads(content)
         with LOCK:
             behaviour.bodies.append(body)
             behaviour.times.append(time.monotonic())
@@ -129,26 +139,31 @@ class Handler(BaseHTTPRequestHandler):
                 behaviour.at_once -= 1
 
     def answer(self, body):
+        self.send(*self.outcome(body, self.path))
+
+    def outcome(self, body, path):
+        """The status and the answer to a request."""
         behaviour = self.behaviour
         if body["model"] != self.behaviour.model:
-            return self.refuse(404, f"The model `{body['model']}` does not exist.", code="model_not_found")
+            return 404, refused(f"The model `{body['model']}` does not exist.", code="model_not_found")
         for name in behaviour.refuses:
             if name in body:
-                return self.refuse(400, f"Unrecognized request argument supplied: {name}")
+                return 400, refused(f"Unrecognized request argument supplied: {name}")
         body = {name: value for name, value in body.items() if name not in behaviour.ignores}
-        chat = self.path == "/v1/chat/completions"
+        chat = path == "/v1/chat/completions"
         prompt = body["messages"] if chat else [{"role": "user", "content": body["prompt"]}]
         limit = body.get("max_tokens", body.get("max_completion_tokens"))
         length = len(embedded()._checkpoint.prompt_ids(prompt))
         if behaviour.context and length + limit > behaviour.context:
-            return self.refuse(400, f"This model's maximum context length is {behaviour.context} tokens.")
+            return 400, refused(f"This model's maximum context length is {behaviour.context} tokens.")
         first = body.get("seed", int(time.time_ns() % 2**30))
         rows = behaviour.generate(body, prompt, range(first, first + body.get("n", 1)))
         choices = [self.choice(i, row, body, chat) for i, row in enumerate(rows)]
         answer: dict[str, Any] = {"id": "x", "object": "y", "model": MODEL, "choices": choices}
         if "usage" not in behaviour.omits:
-            answer["usage"] = {"prompt_tokens": length, "completion_tokens": sum(len(row[2]) for row in rows)}
-        self.send(200, answer)
+            counts = {"prompt_tokens": length, "completion_tokens": sum(len(row[2]) for row in rows)}
+            answer["usage"] = counts | behaviour.details
+        return 200, answer
 
     def choice(self, i, row, body, chat):
         text, finish, ids, logprob = row
@@ -161,6 +176,10 @@ class Handler(BaseHTTPRequestHandler):
             content = [{"token": "t", "logprob": part, "top_logprobs": []} for part in parts]
             choice["logprobs"] = {"content": content} if chat else {"token_logprobs": parts, "tokens": ["t"] * len(ids)}
         return choice
+
+
+def refused(message, **more):
+    return {"error": {"message": message, "type": "invalid_request_error", **more}}
 
 
 @contextlib.contextmanager

@@ -6,34 +6,34 @@ for any n of a request. For other servers a request asks for one row, unless `pe
 sampled again from a provider that ignores seeds, or takes them as a hint.
 
 A failed request is not a response: its rows are listed in `Responses.missing`, and the next run requests them again.
+What requests use is counted (`account`); rows are kept as they arrive (`journal`); `batch` asks for them in batches.
 This API gives no hidden states: use `--embedder sentence` or `tfidf` for vectors.
 """
 
 from __future__ import annotations
 
-import asyncio
 import math
 import os
-from collections.abc import Callable, Coroutine, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
-from typing import Any, ClassVar, NoReturn, TypeVar
-from urllib.parse import urlsplit
+from functools import cached_property, partial
+from typing import Any, ClassVar, NoReturn
 
 from harness import HarnessError, Message, Responses, Sampler, hookimpl
 from harness.errors import did_you_mean
 from harness.hookspecs import Register
-from harness.records import Floats, SampleRequest
+from harness.records import Floats, Limits, SampleRequest
 
-from .requests import Key, Refused, Server, Session, Unanswered
+from .account import Account, OverCap
+from .batch import MOST_REQUESTS, by_batch, require_none_open
+from .described import PATHS, base_url, lasting, some, without_folder
+from .key import Key
+from .prices import Tokens, characters, guessed, quoted, read_price, tokens_in, worst_case
+from .requests import Refused, Server, Session, Unanswered, finished
 from .rows import RowSampling
-from .wire import Choice, Form, first_form, prompt_tokens, read_choices
-
-T = TypeVar("T")
+from .wire import Answered, Choice, Form, Malformed, first_form, prompt_tokens, read_choices
 
 PROVIDER = "https://api.openai.com/v1"
-PATHS = {"chat": "/chat/completions", "completions": "/completions"}
 SEEDS = 2**30  # bases of seeds lie below it; base + row then fits any server's integers
 LONG_SEEDS = 2**62  # the same for vLLM: two problems of a large pool hardly ever share a stream
 ROWS_A_REQUEST = 16  # for servers whose rows do not depend on it
@@ -63,6 +63,7 @@ class OpenAI:
     per_request  responses that one request asks for; None: 16 of vLLM, where it changes no response, else 1
     timeout_s    seconds of one try of a request
     retries      of one request: a timeout counts as 3, a 429 as a half; pauses grow to a minute
+    batch        whether rows are requested by the provider's batch endpoint: cheaper, and within a day
     """
 
     model: str | None = None
@@ -73,6 +74,7 @@ class OpenAI:
     per_request: int | None = None
     timeout_s: float = 600.0
     retries: int = 8
+    batch: bool = False
 
     libraries: ClassVar[Sequence[str]] = ("httpx",)
     served = True
@@ -89,15 +91,16 @@ class OpenAI:
         if not 0 < self.timeout_s < math.inf:
             raise HarnessError(f"openai: timeout_s must be > 0 and finite, got {self.timeout_s}")
         key = Key(self.key_env or "OPENAI_API_KEY", required=self.key_env is not None)
-        url = _base_url(self.url or os.environ.get("OPENAI_BASE_URL") or PROVIDER)
+        url = base_url(self.url or os.environ.get("OPENAI_BASE_URL") or PROVIDER)
         self._server = Server(url, key, self.timeout_s, self.retries, self.concurrency)
+        self._account = Account(self.batch)
         self._form: Form | None = None
         self._proven = False
 
     @property
     def name(self) -> str:
         """The model's name as tables show it: as the server calls it; of a path, its end."""
-        return _without_folder(self._model)
+        return without_folder(self._model)
 
     @property
     def chats(self) -> bool:
@@ -110,7 +113,7 @@ class OpenAI:
             "engine": "openai",
             "model": self.name,
             "api": self.api,
-            "served": _lasting(self._served),
+            "served": lasting(self._served),
             "logprob_kind": self.logprob_kind,
         }
 
@@ -120,8 +123,35 @@ class OpenAI:
         return UNFILTERED if self._owner in ("vllm", "llamacpp") else "sum, as the server gives them"
 
     def problems_per_call(self, n: int) -> int:
-        """Return the number of problems that keep all connections busy for some rounds."""
-        return max(1, REQUESTS_IN_A_CALL * self.concurrency // math.ceil(n / self._first_form.rows))
+        """Return the number of problems that keep all connections busy for some rounds, or that fill a batch."""
+        requests = MOST_REQUESTS if self.batch else REQUESTS_IN_A_CALL * self.concurrency
+        return max(1, requests // math.ceil(n / self._first_form.rows))
+
+    # Money.
+
+    @property
+    def is_charged(self) -> bool:
+        """Whether money or a cap is at stake."""
+        return self._account.is_charged
+
+    def charge(self, limits: Limits) -> None:
+        """Take the limits; HarnessError if the price file has no price of the model."""
+        price = read_price(limits.prices, self._model) if limits.prices else None
+        self._account.charge(limits, price)
+
+    def quote(self, prompts: Sequence[Sequence[Message]], rows: Sequence[int], max_tokens: int) -> str:
+        """Return what rows[j] responses to each prompt j cost at most, as a clause; "" without prices."""
+        price, size = self._account.price, self._first_form.rows
+        pairs = [(prompt, math.ceil(count / size)) for prompt, count in zip(prompts, rows, strict=True)]
+        return quoted(price, pairs, sum(rows) * max_tokens, self.batch) if price else ""
+
+    def spending(self) -> str:
+        """Return what the pool has cost so far, in few words; "" without prices or cap."""
+        return self._account.spending()
+
+    def bill(self) -> str:
+        """Return one line about all that was used for the pool; "" if nothing was."""
+        return self._account.bill()
 
     def check(self, prompts: Sequence[Sequence[Message]], max_tokens: int) -> str:
         """Request a response to the longest prompt, to check key, model, API and context; HarnessError if one is wrong.
@@ -133,11 +163,12 @@ class OpenAI:
             raise HarnessError(f"openai: --max-tokens must be >= 1, got {max_tokens}")
         if not prompts:
             return ""
+        self._require_no_batch()
         context = self._context
-        longest = max(prompts, key=lambda prompt: sum(len(message["content"]) for message in prompt))
+        longest = max(prompts, key=characters)
         rows = min(2, self._first_form.rows)
         tokens = max_tokens if context is None else 1
-        length = _finished(self._probe(longest, tokens, rows)) or 0
+        length = finished(self._probe(longest, tokens, rows)) or 0
         if context is not None and length + max_tokens > context:
             room = context - length
             most = f"--max-tokens can be {room} at most" if room > 0 else "no --max-tokens fits"
@@ -157,10 +188,13 @@ class OpenAI:
             raise HarnessError(f"openai: {kind} steers decoding itself, which no server follows")
         if request.states:
             _no_states()
-        rows = request.rows if request.rows is not None else [range(request.n)] * len(request.prompts)
-        sampling = RowSampling(self, request)
-        _finished(sampling.all(rows))
-        sampled = [sampling.responses(j, list(rows[j])) for j in range(len(request.prompts))]
+        with self._account.opened(request.journals[0].parent if request.journals else None):
+            self._require_no_batch()
+            sampling = RowSampling(self, request)
+            finished(by_batch(sampling) if self.batch else sampling.all())
+        if self._account.over:
+            raise HarnessError(self._account.over)
+        sampled = sampling.all_responses()
         reasons = [reason for responses in sampled for reason in responses.missing.values()]
         if reasons and request.rows is None and not any(map(len, sampled)):
             raise HarnessError(f"openai: none of {len(reasons)} responses came: {reasons[0]}")
@@ -178,13 +212,17 @@ class OpenAI:
             _no_states()
         return {}
 
+    def _require_no_batch(self) -> None:
+        if not self.batch:
+            require_none_open(self._account)
+
     # The server's description of itself.
 
     @cached_property
     def _listed(self) -> list[Mapping[str, Any]]:
         """Return the entries of /v1/models; empty if the server has no such list, or does not show it."""
         try:
-            answer = self._server.key.redacted_in(_finished(self._get("/models")))
+            answer = self._server.key.redacted_in(finished(self._get("/models")))
         except Unanswered as failure:
             raise HarnessError(f"openai: the server at {self._server.url} does not answer: {failure}") from None
         except Refused as refusal:
@@ -201,7 +239,7 @@ class OpenAI:
             return self.model
         names = [entry["id"] for entry in self._listed]
         if len(names) != 1:
-            serves = f"it serves {_some(names)}" if names else "it lists none"
+            serves = f"it serves {some(names)}" if names else "it lists none"
             raise HarnessError(f"openai: say which --model the server at {self._server.url} is to run ({serves})")
         return str(names[0])
 
@@ -249,6 +287,8 @@ class OpenAI:
         async with Session(self._server) as session:
             try:
                 answered = await self._request_rows(session, prompt, Sampler(), max_tokens, 0, rows)
+            except OverCap as cap:
+                raise HarnessError(str(cap)) from None
             except Unanswered as failure:
                 raise HarnessError(f"openai: the server at {self._server.url} does not answer: {failure}") from None
             except Refused as refusal:
@@ -263,19 +303,21 @@ class OpenAI:
         max_tokens: int,
         seed: int,
         rows: int,
-    ) -> _Answered:
-        """Return up to `rows` responses to one request; the first refusals show which fields the server accepts."""
+        keep: Callable[[Mapping[int, Choice]], None] = lambda choices: None,
+    ) -> Answered:
+        """Return up to `rows` responses to one request; the first refusals show which fields the server accepts.
+
+        `keep(choices)` is called first of all with what arrived.
+        """
         form = self._form or self._first_form
         while True:
             count = min(rows, form.rows)
             body = form.body(self._model, prompt, sampler, max_tokens, seed, count)
             most = ANSWER_BYTES + count * max_tokens * TOKEN_BYTES
-
-            def read(answer: Any, count: int = count) -> _Answered:
-                return _Answered(self._without_key(read_choices(answer, count)), prompt_tokens(answer))
-
+            gate = partial(self._account.request, worst_case(prompt, count, max_tokens))
+            read = partial(self._counted, rows=count, prompt=prompt, keep=keep)
             try:
-                answered = await session.post(PATHS[self.api], body, most, read)
+                answered = await session.post(PATHS[self.api], body, most, read, gate)
             except Refused as refusal:
                 next_form = form.after_refusal(refusal.reason, sampler, count, self._proven)
                 if refusal.status not in (400, 422) or next_form is None:
@@ -287,6 +329,24 @@ class OpenAI:
                 fewer = count > 1 and len(answered.choices) < count
                 self._form, self._proven = form.one_row() if fewer else form, True
             return answered
+
+    def _counted(
+        self, answer: Any, rows: int, prompt: Sequence[Message], keep: Callable[[Mapping[int, Choice]], None]
+    ) -> Answered:
+        choices, used = self._read(answer, rows, prompt)
+        self._account.count(used)
+        if isinstance(choices, Malformed):
+            raise choices
+        keep(choices)
+        return Answered(choices, prompt_tokens(answer))
+
+    def _read(self, answer: Any, rows: int, prompt: Sequence[Message]) -> tuple[dict[int, Choice] | Malformed, Tokens]:
+        """Return an answer's choices, and the tokens that it used, which are paid for even if it makes no sense."""
+        try:
+            choices: dict[int, Choice] | Malformed = self._without_key(read_choices(answer, rows))
+        except Malformed as failure:
+            choices = failure
+        return choices, tokens_in(answer) or guessed(prompt, choices.values() if isinstance(choices, dict) else ())
 
     def _without_key(self, choices: dict[int, Choice]) -> dict[int, Choice]:
         """Replace the key by `[key]` in choices that echo it, and drop their token ids, which spell the key."""
@@ -331,58 +391,5 @@ class OpenAI:
         )
 
 
-@dataclass(frozen=True)
-class _Answered:
-    """The answer to one request: responses by their index in it."""
-
-    choices: dict[int, Choice]
-    prompt_tokens: int | None
-
-
-def _base_url(text: str) -> str:
-    """Return the API's root, checked: adds `/v1` to a bare host, and removes an endpoint's path."""
-    try:
-        parts = urlsplit(text)
-        _ = parts.port
-    except ValueError as failure:
-        raise HarnessError(f"openai: url is no address ({failure}); write http://host:port/v1") from None
-    if parts.username is not None or parts.password is not None or parts.query or parts.fragment:
-        raise HarnessError("openai: url must hold no user, password or query: the key comes from the environment")
-    if parts.scheme not in ("http", "https") or not parts.hostname:
-        raise HarnessError(f"openai: url must be http://host:port/v1 or https://..., got {text!r:.200}")
-    path = parts.path.rstrip("/")
-    for ending in PATHS.values():
-        path = path.removesuffix(ending)
-    return f"{parts.scheme}://{parts.netloc}{path or '/v1'}"
-
-
-def _lasting(entry: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the part of a model's entry that is stable over time (not `created`, not the permissions)."""
-    names = ("owned_by", "root", "parent")
-    strings = {name: _without_folder(entry[name]) for name in names if isinstance(entry.get(name), str)}
-    meta = entry.get("meta")
-    sizes = {name: value for name, value in meta.items() if isinstance(value, int)} if isinstance(meta, dict) else {}
-    return strings | {name: sizes[name] for name in ("n_params", "n_embd", "n_vocab", "size") if name in sizes}
-
-
-def _without_folder(name: str) -> str:
-    """Return a model's name; of a path on the server only the last part, since records are published."""
-    return name.rstrip("/").rsplit("/", 1)[-1] if name.startswith("/") else name
-
-
-def _some(names: Sequence[str]) -> str:
-    return ", ".join(names[:5]) + (f" and {len(names) - 5} more" if len(names) > 5 else "")
-
-
 def _no_states() -> NoReturn:
     raise HarnessError("openai: a server gives no hidden states: choose --embedder sentence or tfidf")
-
-
-def _finished(work: Coroutine[Any, Any, T]) -> T:
-    """Run the coroutine and return its result; in a new thread if this one already runs an event loop (a notebook)."""
-    try:
-        asyncio.get_running_loop()
-    except RuntimeError:
-        return asyncio.run(work)
-    with ThreadPoolExecutor(1) as executor:
-        return executor.submit(asyncio.run, work).result()

@@ -9,30 +9,28 @@ for half an hour. A request that keeps failing is `Unanswered`; after ten in a r
 from __future__ import annotations
 
 import asyncio
-import base64
 import email.utils
 import json
-import os
 import random
-import re
 import time
-from collections.abc import AsyncIterator, Callable, Mapping
-from contextlib import asynccontextmanager, suppress
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext, suppress
 from dataclasses import dataclass
-from functools import lru_cache
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import urlsplit
 
-from harness import HarnessError
 from harness.system import extras
 
+from .key import Key as Key
 from .wire import Malformed, reason_in
 
 if TYPE_CHECKING:
     import httpx
 
 T = TypeVar("T")
+Gate = Callable[[], AbstractAsyncContextManager[Any]]
 
 FIRST_PAUSE_S = 0.5
 LONGEST_PAUSE_S = 60.0
@@ -43,10 +41,6 @@ CONNECT_S = 10.0
 GIVE_UP = 10  # unanswered requests in a row, after which no more are sent
 TIMEOUTS = 3  # quick failures that a timeout counts for, among the retries
 HASTE = 0.5  # the same for a 429, which shows that the server works
-SHOWN = 300  # characters of a server's message
-VARIABLE = re.compile(r"[A-Z][A-Z_]{0,63}[0-9]{0,2}")  # a name that cannot be a key: those have digits amid letters
-PLACEHOLDERS = {"dummy-key", "lm-studio", "no-key", "not-needed", "ollama", "placeholder", "sk-no-key-required"}
-SHORTEST_KEY = 6  # a shorter one ("EMPTY", "x") is no secret, and redacting it would remove ordinary words
 HOPELESS = (401, 402, 403, 404, 405)  # statuses that every later request would get too
 
 
@@ -74,67 +68,8 @@ class _Again(Exception):
         self.cost, self.wait_s, self.limited = cost, wait_s, limited
 
 
-@dataclass(frozen=True)
-class Key:
-    """The name of the environment variable with the key; the key itself is read when needed, never a field of this.
-
-    required   whether a missing key is an error
-    """
-
-    variable: str
-    required: bool
-
-    def __post_init__(self) -> None:
-        if not (VARIABLE.fullmatch(self.variable) or self.variable in os.environ):
-            raise HarnessError(
-                "openai: key_env must be the name of the environment variable that holds the key, in capitals, e.g. "
-                "MY_API_KEY; what was given (not shown: it may be the key itself) is none, and none of that name is set"
-            )
-
-    @property
-    def name(self) -> str:
-        """Return the variable's name if it cannot be the key itself, given by mistake; else a description."""
-        return self.variable if VARIABLE.fullmatch(self.variable) else "the variable of key_env"
-
-    def headers(self) -> dict[str, str]:
-        """Return the HTTP header with the key; {} without a key, or HarnessError if the key is required."""
-        key = self._value()
-        if not key:
-            if self.required:
-                raise HarnessError(f"openai: key_env={self.name}, but no such environment variable is set")
-            return {}
-        if not key.isascii() or not key.isprintable() or " " in key:
-            raise HarnessError(f"openai: the key in {self.name} holds characters that no key has: set it anew")
-        return {"Authorization": f"Bearer {key}"}
-
-    def redacted(self, text: str) -> str:
-        """Replace the key in a text by `[key]`: plain, percent-encoded, in hex, or in base64 inside other text.
-
-        A key of under six characters is no secret, and neither is a common placeholder: these are not replaced.
-        """
-        key = self._value()
-        secret = len(key) >= SHORTEST_KEY and key.isascii() and key.lower() not in PLACEHOLDERS
-        return _forms_of(key).sub("[key]", text) if secret else text
-
-    def redacted_in(self, value: Any) -> Any:
-        """Replace the key in every string of a parsed JSON value, as `redacted` does."""
-        if isinstance(value, str):
-            return self.redacted(value)
-        if isinstance(value, list):
-            return [self.redacted_in(item) for item in value]
-        if isinstance(value, dict):
-            return {self.redacted(name): self.redacted_in(item) for name, item in value.items()}
-        return value
-
-    def shown(self, text: str) -> str:
-        """Return the text as one line of printable characters, cut after 300, without the key."""
-        text = self.redacted(text)
-        plain = "".join(character if character.isprintable() else " " for character in text)
-        line = " ".join(plain.split())
-        return line if len(line) <= SHOWN else f"{line[:SHOWN]} ..."
-
-    def _value(self) -> str:
-        return os.environ.get(self.variable, "").strip()
+class Lost(_Again):
+    """A try that was sent and got no answer: the server may have worked, and asks to be paid, for it."""
 
 
 @dataclass(frozen=True)
@@ -165,7 +100,7 @@ class Session:
     async def __aenter__(self) -> Session:
         httpx, server = library(), self.server
         self.client: httpx.AsyncClient = httpx.AsyncClient(
-            headers={**server.key.headers(), "Content-Type": "application/json", "Accept": "application/json"},
+            headers={**server.key.headers(), "Accept": "application/json"},
             timeout=httpx.Timeout(None, connect=min(CONNECT_S, server.timeout_s)),
             limits=httpx.Limits(max_connections=None, max_keepalive_connections=server.concurrency),
             follow_redirects=False,  # the key must not be sent to another host
@@ -178,30 +113,38 @@ class Session:
     ) -> None:
         await self.client.aclose()
 
-    async def get(self, path: str, most_bytes: int) -> Any:
-        """Return the parsed answer to a GET request; of all failures only a 429 is tried again.
+    async def get(self, path: str, most_bytes: int, waits: bool = False) -> Any:
+        """Return the parsed answer to a GET request; without `waits` only a 429 is tried again, of all failures.
 
         An answer of more than `most_bytes` is a failure. Raises Unanswered, or Refused if the server refuses.
         """
-        return await self._answered("GET", path, None, most_bytes, lambda answer: answer, waits=False)
+        return await self.answered(lambda: self.once("GET", path, None, most_bytes), waits)
 
-    async def post(self, path: str, body: Mapping[str, Any], most_bytes: int, read: Callable[[Any], T]) -> T:
+    async def post(
+        self, path: str, body: Mapping[str, Any], most_bytes: int, read: Callable[[Any], T], gate: Gate = nullcontext
+    ) -> T:
         """Return `read(answer)` for a POST request, with retries; also if `read` raises Malformed.
 
-        An answer of more than `most_bytes` is a failure. Raises Unanswered, or Refused if the server refuses.
+        An answer of more than `most_bytes` is a failure. Raises Unanswered, or Refused if the server refuses. Each try,
+        `read` included, is inside `gate()`.
         """
-        return await self._answered("POST", path, json.dumps(body).encode(), most_bytes, read, waits=True)
+        content = json.dumps(body).encode()
 
-    async def _answered(
-        self, method: str, path: str, body: bytes | None, most_bytes: int, read: Callable[[Any], T], waits: bool
-    ) -> T:
+        async def attempt() -> T:
+            async with gate():
+                return read(await self.once("POST", path, content, most_bytes))
+
+        return await self.answered(attempt)
+
+    async def answered(self, attempt: Callable[[], Awaitable[T]], waits: bool = True) -> T:
+        """Return what `attempt()` returns, with retries; without `waits` only a 429 is tried again."""
         spent, tries = 0.0, 0
         while True:
             try:
                 async with self.pace.slot():
                     if self.over:
                         raise Unanswered(self.over, hopeless=True)
-                    result = read(await self._once(method, path, body, most_bytes))
+                    result = await attempt()
             except (_Again, Malformed) as failure:
                 again = failure if isinstance(failure, _Again) else _Again(f"an answer with {failure}")
                 spent, tries = spent + again.cost, tries + 1
@@ -247,22 +190,55 @@ class Session:
             self.pace.limited(pause)
         await asyncio.sleep(pause)
 
-    async def _once(self, method: str, path: str, body: bytes | None, most_bytes: int) -> Any:
+    async def once(
+        self, method: str, path: str, body: bytes | None, most_bytes: int, content_type: str = "application/json"
+    ) -> Any:
         """Send a request once, and return the parsed answer."""
+        async with self.sent(method, path, body, content_type) as response:
+            content = await _read(response, most_bytes)
+        return self._judged(response, content)
+
+    @asynccontextmanager
+    async def sent(
+        self, method: str, path: str, body: bytes | None = None, content_type: str = "application/json"
+    ) -> AsyncIterator[httpx.Response]:
+        """Send a request, and yield the answer as it begins."""
         httpx = library()
+        headers = {"Content-Type": content_type}
         try:
             async with (
                 asyncio.timeout(self.server.timeout_s),
-                self.client.stream(method, self.server.url + path, content=body) as response,
+                self.client.stream(method, self.server.url + path, content=body, headers=headers) as response,
             ):
-                content = await _read(response, most_bytes)
+                yield response
         except TimeoutError:
-            raise _Again(f"no answer within {self.server.timeout_s:g} s", cost=TIMEOUTS) from None
+            raise Lost(f"no answer within {self.server.timeout_s:g} s", cost=TIMEOUTS) from None
         except httpx.RequestError as failure:
-            raise _Again(f"{type(failure).__name__}: {failure}") from None
+            is_sent = not isinstance(failure, (httpx.ConnectError, httpx.ConnectTimeout))
+            raise (Lost if is_sent else _Again)(f"{type(failure).__name__}: {failure}") from None
         except httpx.InvalidURL as failure:
             raise Refused(0, self._shown(failure)) from None
-        return self._judged(response, content)
+
+    async def lines(self, path: str, most_bytes: int, each: Callable[[bytes], None]) -> None:
+        """Call `each(line)` for every line of a file at the server; again from the first line after a failure.
+
+        A line of more than `most_bytes` is a failure. Raises Unanswered, or Refused if the server refuses.
+        """
+
+        async def attempt() -> None:
+            async with self.sent("GET", path) as response:
+                if response.status_code != 200:
+                    self._judged(response, await _read(response, most_bytes))
+                rest = b""
+                async for part in response.aiter_bytes():
+                    *whole, rest = (rest + part).split(b"\n")
+                    for line in whole:
+                        each(line)
+                    if len(rest) > most_bytes:
+                        raise Lost(f"a line of more than {most_bytes / 2**20:.0f} MiB")
+                each(rest)
+
+        await self.answered(attempt)
 
     def _judged(self, response: httpx.Response, content: bytes) -> Any:
         status, answer = response.status_code, _parsed(content)
@@ -322,18 +298,14 @@ class Pace:
         self.allowed = min(float(self.most), self.allowed + 1 / self.allowed)
 
 
-@lru_cache(maxsize=8)
-def _forms_of(key: str) -> re.Pattern[str]:
-    """Return a pattern for a key: plain, percent-encoded in part or whole, in hex, in base64 at any offset."""
-    raw = key.encode()
-    forms = {"".join(f"(?:{re.escape(chr(byte))}|%{byte:02x})" for byte in raw)}
-    forms.add("[ :]?".join(f"{byte:02x}" for byte in raw))
-    for before in range(3):  # number of bytes before the key that share its first group of four base64 characters
-        start, end = -(-before * 8 // 6), (before + len(raw)) * 8 // 6
-        encoded = base64.b64encode(bytes(before) + raw + bytes(2)).decode()[start:end]
-        either = {"+": "[-+]", "/": "[_/]"}  # also the base64 alphabet of URLs
-        forms.add(r"\s*".join(either.get(letter, letter) for letter in encoded))
-    return re.compile("|".join(sorted(forms, key=len, reverse=True)), re.IGNORECASE)
+def finished(work: Coroutine[Any, Any, T]) -> T:
+    """Run the coroutine and return its result; in a new thread if this one already runs an event loop (a notebook)."""
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return asyncio.run(work)
+    with ThreadPoolExecutor(1) as executor:
+        return executor.submit(asyncio.run, work).result()
 
 
 def library() -> Any:
@@ -349,7 +321,7 @@ async def _read(response: httpx.Response, most_bytes: int) -> bytes:
     async for part in response.aiter_bytes():
         content += part
         if len(content) > most_bytes:
-            raise _Again(f"an answer of more than {most_bytes / 2**20:.0f} MiB")
+            raise Lost(f"an answer of more than {most_bytes / 2**20:.0f} MiB")
     return bytes(content)
 
 

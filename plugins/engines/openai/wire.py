@@ -127,6 +127,14 @@ class Choice:
     token_ids: list[int] | None
 
 
+@dataclass(frozen=True)
+class Answered:
+    """The answer to one request: responses by their index in it."""
+
+    choices: dict[int, Choice]
+    prompt_tokens: int | None
+
+
 def read_choices(answer: Any, rows: int) -> dict[int, Choice]:
     """Return an answer's responses by their index in the request, at most `rows`; Malformed if it is not valid."""
     raw = _field(answer, "choices", list)
@@ -144,7 +152,7 @@ def read_choices(answer: Any, rows: int) -> dict[int, Choice]:
 
 def prompt_tokens(answer: Any) -> int | None:
     """Return the number of tokens of the prompt; None if the server does not give it."""
-    return _usage(answer, "prompt_tokens")
+    return usage_count(answer, "prompt_tokens")
 
 
 def _choice(raw: Any) -> Choice:
@@ -209,7 +217,7 @@ def _counted(choices: dict[int, Choice], answer: Any, whole: bool) -> dict[int, 
 
     `usage` counts a request's responses together; each then gets its share by length of text.
     """
-    total = _usage(answer, "completion_tokens")
+    total = usage_count(answer, "completion_tokens")
     if total is None or not whole or all(choice.token_ids is not None for choice in choices.values()):
         return choices
     if len(choices) == 1:
@@ -221,9 +229,11 @@ def _counted(choices: dict[int, Choice], answer: Any, whole: bool) -> dict[int, 
     return {at: replace(choice, tokens=max(1, round(sizes[at] * share))) for at, choice in choices.items()}
 
 
-def _usage(answer: Any, name: str) -> int | None:
-    usage = answer.get("usage") if isinstance(answer, dict) else None
-    value = usage.get(name) if isinstance(usage, dict) else None
+def usage_count(answer: Any, *names: str) -> int | None:
+    """Return a number of an answer's `usage`, or of an object in it; None if the server does not give it."""
+    value = answer.get("usage") if isinstance(answer, dict) else None
+    for name in names:
+        value = value.get(name) if isinstance(value, dict) else None
     return value if isinstance(value, int) and not isinstance(value, bool) and 0 <= value < INT32 else None
 
 

@@ -1,5 +1,6 @@
 """A plan names the stages of a run by all that makes them, and changes nothing on the disk."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -7,8 +8,9 @@ from support.json_lines import write_json_lines
 from support.paths import TOY
 from support.refusals import wrongly_refused
 
+from harness import HarnessError
 from harness.running.config import RunConfig
-from harness.running.planning import make_plan
+from harness.running.planning import charge, make_plan
 from harness.system.progress import Progress
 
 
@@ -85,3 +87,28 @@ REFUSED = [
 
 def test_what_cannot_be_carried_out_is_one_line(plan):
     assert wrongly_refused(REFUSED, lambda options: plan(**options)) == []
+
+
+def test_what_may_be_spent_goes_with_an_engine_that_pays_and_with_one_process(plan, tmp_path):
+    wrong = wrongly_refused(
+        [
+            ({"max_cost": 5.0}, "run: --max-cost needs --prices"),
+            ({"max_cost": -1.0}, "--max-cost must be an amount > 0, got -1"),
+            ({"max_tokens_total": 0}, "--max-tokens-total must be at least 1"),
+            ({"max_tokens_total": 9}, "run: --max-tokens-total goes with an engine that pays for tokens (openai), not"),
+            (
+                {"max_tokens_total": 9, "pool": tmp_path},
+                "run: --max-tokens-total goes with sampling, and --pool brings",
+            ),
+            ({"prices": tmp_path, "max_cost": 1.0}, "run: --max-cost goes with an engine that pays for tokens"),
+        ],
+        lambda options: plan(**options),
+    )
+    assert wrong == []
+    context = plan().context
+    paying = type("Paying", (), {"charge": lambda self, limits: None, "is_charged": True})
+    paying.quote = paying.spending = paying.bill = lambda self: ""
+    workers = replace(context, executor=type("Workers", (), {"map": map, "with_models": print})())
+    with pytest.raises(HarnessError, match="run: money is counted in one process: leave out --executor, or --prices"):
+        charge(workers, paying(), plan().work.pool)
+    charge(context, paying(), plan().work.pool)

@@ -37,6 +37,8 @@ def test_lines_come_by_the_clock_even_if_nothing_is_reported(out):
         until(out, "sample: 0/48 responses, 0:00:00 so far")
         stage.tokens(5)
         until(out, "sample: 0/48 responses, 5 tokens, ", " tokens/s, at most 0:00:")
+        stage.note = lambda: "0.12 of 5.00 USD"
+        until(out, " tokens/s, 0.12 of 5.00 USD, at most 0:00:")
         stage.tokens(3)
         stage(2)
         until(out, "sample: 2/48 responses, 8 tokens, ", "about 0:00:")

@@ -12,7 +12,8 @@ from support.refusals import refusal_of
 from harness import Sampler
 from harness.records import SampleRequest
 from harness.testing import checks
-from harness_plugins.engines.openai.engine import LONG_SEEDS, OpenAI, _base_url
+from harness_plugins.engines.openai.described import base_url
+from harness_plugins.engines.openai.engine import LONG_SEEDS, OpenAI
 from harness_plugins.engines.openai.rows import seed_base
 from harness_plugins.samplers.plain import MinP, Nucleus
 
@@ -173,8 +174,8 @@ def test_parameters_that_cannot_be_are_refused_when_it_is_built():
 
 def test_an_address_is_taken_as_people_write_it(monkeypatch):
     endings = ("", "/", "/v1/", "/v1/chat/completions", "/v1/completions/")
-    assert {_base_url(f"http://host:8000{ending}") for ending in endings} == {"http://host:8000/v1"}
-    assert _base_url("https://host/openai/v1") == "https://host/openai/v1"
+    assert {base_url(f"http://host:8000{ending}") for ending in endings} == {"http://host:8000/v1"}
+    assert base_url("https://host/openai/v1") == "https://host/openai/v1"
     assert OpenAI()._server.url == "https://api.openai.com/v1"
     monkeypatch.setenv("OPENAI_BASE_URL", "http://127.0.0.1:1")
     assert OpenAI()._server.url == "http://127.0.0.1:1/v1"
