@@ -25,6 +25,8 @@ class Task:
                      has `quick`, which takes minutes: few problems, few and short responses
     sizes            split -> number of problems, where it is fixed: a run is priced by it before any data is there
     pools_as         the name under which pools are stored, for a task whose parameters change verdicts only
+    revised_by_problem   whether responses and verdicts depend on a problem's id, prompt and reference alone, so that
+                     those of unchanged problems are kept where the revision has changed
     reads_finish     whether verdicts depend on how a response ended. `verify`, `verdict_key`, `answer` and `audit` are
                      then given the keyword `finish`: "stop", "length" (cut off by the token limit) or "" (unknown: take
                      it as complete); `verify_all` and `answers` get a list with one for each response
@@ -43,6 +45,7 @@ class Task:
     presets: ClassVar[Mapping[str, Mapping[str, Any]]] = {"quick": QUICK}
     sizes: ClassVar[Mapping[str, int]] = {}
     pools_as: ClassVar[str | None] = None
+    revised_by_problem: ClassVar[bool] = False
     reads_finish: ClassVar[bool] = False
     chance_gradings: ClassVar[int] = 0
     measured_together: ClassVar[int] = 64

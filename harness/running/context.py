@@ -67,13 +67,14 @@ class Context:
         config = self.config
         grader = {"task": config.task, "grader": task.grader, "code": self._grading_code(task)}
         grading = {"pool": pool.key, **grader}
+        shared = grader if task.revised_by_problem else {**grader, "revision": task.revision}
         return Work(
             task=config.task,
             data=_text(config.data),
             plugin_files=tuple(Path(path) for path in config.plugin_files),
             pool=pool,
             verdicts=self.store.stage("verdict", grading | {"given": given}, ".parquet"),
-            graded=self.store.stage("graded", {**grader, "revision": task.revision}, ".parquet"),
+            graded=self.store.stage("graded", shared, ".parquet"),
             audits=self.store.stage("audit", grading, ".json"),
             n=n,
             trials=config.trials,
