@@ -290,6 +290,14 @@ class KeepsModels(Protocol):
 
 
 @runtime_checkable
+class KnowsItsWorkers(Protocol):
+    """An executor that tells how many calls its `map` does at once; the price of a run is divided by it."""
+
+    def at_once(self) -> int:
+        """At least 1."""
+
+
+@runtime_checkable
 class SeesFolders(Protocol):
     """An executor of several machines: it checks that all of them can see the run's folder."""
 

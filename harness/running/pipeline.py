@@ -84,7 +84,7 @@ def get_pool(plan: Plan, progress: Progress) -> Set[str]:
     plan.check_grader()
     plan.show_weights(progress)
     costs = preflight(plan)
-    if costs.responses or costs.verdicts or costs.encoded:
+    if costs.responses or costs.verdicts or costs.encoded or costs.ranking_s:
         progress.say(str(costs))
     if costs.warning:
         progress.say(costs.warning)

@@ -18,6 +18,7 @@ from harness.system.progress import Progress
 from harness.task import Measured
 
 from .plan import Plan
+from .ranking_price import ranking_s
 
 PROBED = 16  # responses of a probe: sampled to measure the engine's speed, then thrown away
 PROBE_S = 20.0  # the most time of a probe, the loading of the model not counted
@@ -74,6 +75,7 @@ class Preflight:
     measuring_s  measuring, by the task's own estimate; None where little or nothing is to be measured
     encoded      existing responses whose hidden states the model must still compute
     encoding_s   the time of that, from a probe
+    ranking_s    ranking, about, at most: by `ranking_price`; None where it is little
     """
 
     cells: int
@@ -87,6 +89,7 @@ class Preflight:
     measuring_s: float | None = None
     encoded: int = 0
     encoding_s: float | None = None
+    ranking_s: float | None = None
 
     def __str__(self) -> str:
         sampled = f"{self.responses:,} responses to sample (at most {self.tokens:,} tokens)" if self.responses else ""
@@ -99,13 +102,14 @@ class Preflight:
             f"{self.encoded:,} responses to embed" if self.encoded else "",
             f"embedding takes about {clock(self.encoding_s)}" if self.encoding_s is not None else "",
             f"verifying takes about {clock(self.measuring_s)}" if self.measuring_s is not None else "",
+            f"ranking takes up to about {clock(self.ranking_s)}" if self.ranking_s is not None else "",
         ]
         return "to do: " + ", ".join(filter(None, parts))
 
     @property
     def outlook(self) -> Outlook:
         """The known times added up, and the responses and tokens whose sampling or encoding time is not known."""
-        seconds = (self.seconds or 0) + (self.measuring_s or 0) + (self.encoding_s or 0)
+        seconds = sum(each or 0 for each in (self.seconds, self.measuring_s, self.encoding_s, self.ranking_s))
         sampling = Outlook(0, self.responses, self.tokens) if self.seconds is None else Outlook()
         return Outlook(seconds) + sampling + Outlook(0, self.encoded if self.encoding_s is None else 0)
 
@@ -143,6 +147,7 @@ def preflight(plan: Plan) -> Preflight:
         measuring_s=_measuring_s(plan, size),
         encoded=sum(encoded.values()),
         encoding_s=_encoding_s(plan, encoded),
+        ranking_s=ranking_s(plan),
     )
 
 

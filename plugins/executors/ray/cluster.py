@@ -73,6 +73,13 @@ class Ray:
         """Remember the folder and the files that all workers must see; both are checked before the first work."""
         self._folder, self._plugin_files = folder, plugin_files
 
+    def at_once(self) -> int:
+        """Return how many tasks run at once; joins the cluster of `address` to count its cores."""
+        if self.workers or self._address == "local":
+            return self.workers or os.cpu_count() or 1
+        ray, _ = self._cluster
+        return max(1, Place(1, self.gpus_per_task, {}).fitting(ray.nodes()))
+
     def map(self, function: Callable[[T], R], items: Iterable[T]) -> Iterator[R]:
         """Call function(item) for each item in Ray tasks, and yield the results in the items' order."""
         ray, terms = self._cluster
@@ -99,10 +106,14 @@ class Ray:
             return self.gpus_per_engine
         return float(any(node["Alive"] and node["Resources"].get("GPU") for node in ray.nodes()))
 
+    @property
+    def _address(self) -> str:
+        return self.address or os.environ.get("RAY_ADDRESS") or "local"
+
     @cached_property
     def _cluster(self) -> tuple[Any, Terms]:
         """Return Ray, connected to the cluster, and the terms of the run, which all nodes fulfil."""
-        address = self.address or os.environ.get("RAY_ADDRESS") or "local"
+        address = self._address
         _require_address(address)
         os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
         if address == "local":  # Ray reads it when it is imported, and then listens on loopback alone, on any system
