@@ -1,7 +1,8 @@
 """How long ranking will take: a selector is timed on parts of one pool, and the time of whole pools follows from that.
 
-Nothing is timed where ranking is little work. The pool is the first problem's if it is in the store, else one of random
-vectors and words. An order may end early, at its first correct response; so the times are upper bounds.
+Nothing is timed where ranking is little work. Times are CPU times, since a selector ranks in one thread. The pool is the
+first problem's if it is in the store, else one of random vectors and words. An order may end early, at its first correct
+response; so the times are upper bounds.
 """
 
 from __future__ import annotations
@@ -73,9 +74,9 @@ def _extrapolated(selector: Any, trials: int, pool: Pool) -> float:
     for size in [n >> 2, n >> 1] if len(sizes) < 2 else sizes:
         if len(times) >= 2 and times[-1][1] * 2**STEEPEST > PROBE_S:
             break
-        started = time.perf_counter()
+        started = time.process_time()
         share = rank_whole(selector, pool.part(range(size)), trials)
-        times.append((size, time.perf_counter() - started))
+        times.append((size, time.process_time() - started))
     (half, before), (size, seconds) = times[-2:]
     growth = math.log(max(seconds, 1e-9) / max(before, 1e-9)) / math.log(size / half) + STEEPER
     return float(seconds * share * (n / size) ** min(max(growth, 0.0), STEEPEST))

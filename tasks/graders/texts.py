@@ -21,7 +21,7 @@ _AROUND = " \t\r\n*_`\"'“”‘’«»$.,;:!?"
 def stated_text(response: str, cut_off: bool = False) -> str | None:
     """Return what the response states, as it is written; None without a statement.
 
-    cut_off   the token limit ended the response, so that as a whole it is no answer
+    cut_off   the token limit ended the response, so that neither the whole nor an unfinished statement is an answer
     """
     boxes = boxed_contents(response)
     if boxes:
@@ -30,8 +30,9 @@ def stated_text(response: str, cut_off: bool = False) -> str | None:
     ends = [match.end() for match in _STATEMENT.finditer(text)]
     if not ends:
         return None if cut_off or len(response) > LOOK_AT else text
-    line = text[ends[-1] :].partition("\n")[0]
-    return _SENTENCE_END.split(line, maxsplit=1)[0]
+    line, newline, _ = text[ends[-1] :].partition("\n")
+    sentence, *more = _SENTENCE_END.split(line, maxsplit=1)
+    return None if cut_off and not (newline or more) else sentence
 
 
 def normalised(text: str) -> str:

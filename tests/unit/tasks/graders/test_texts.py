@@ -30,7 +30,8 @@ def test_a_statement_or_else_the_whole_response_is_the_answer():
 
 
 def test_a_response_that_was_cut_off_is_no_answer_as_a_whole():
-    assert (answer("Paris is", cut_off=True), answer("Answer: Paris. It is", cut_off=True)) == (None, "paris")
+    texts = ("Paris is", "Answer: Par", "Answer: Paris. It is", "Answer: Paris\n", "\\boxed{Paris} is")
+    assert [answer(text, cut_off=True) for text in texts] == [None, None, "paris", "paris", "paris"]
 
 
 def test_texts_are_one_spelling_up_to_case_blanks_and_what_is_around_them():
