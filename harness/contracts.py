@@ -298,6 +298,14 @@ class KnowsItsWorkers(Protocol):
 
 
 @runtime_checkable
+class FitsMemory(Protocol):
+    """An executor that keeps models, and starts as many as fit into the memory of its machines."""
+
+    def expect(self, model_bytes: float) -> None:
+        """Called before `with_models` with about how many bytes a model takes without a GPU; 0: unknown."""
+
+
+@runtime_checkable
 class SeesFolders(Protocol):
     """An executor of several machines: it checks that all of them can see the run's folder."""
 

@@ -7,7 +7,7 @@ from contextlib import suppress
 from functools import partial
 from typing import Any
 
-from harness.contracts import KeepsModels, Report
+from harness.contracts import FitsMemory, KeepsModels, Report
 from harness.errors import HarnessError, Lacking
 from harness.plugin_system.registry import is_own
 from harness.records import Problem
@@ -171,6 +171,8 @@ def _with_models(plan: Plan, step: Step, todo: Sequence[Sequence[Problem]], repo
         return
     work, groups, executor = plan.model_work, map(plan.group, todo), plan.context.executor
     if isinstance(executor, KeepsModels):
+        if isinstance(executor, FitsMemory):
+            executor.expect(plan.model_bytes)
         executor.with_models(partial(in_worker, step, work), groups, report)
         return
     models = plan.models

@@ -1,8 +1,8 @@
 """How long ranking will take: a selector is timed on parts of one pool, and the time of whole pools follows from that.
 
-Nothing is timed where ranking is little work. Times are CPU times, since a selector ranks in one thread. The pool is the
-first problem's if it is in the store, else one of random vectors and words. An order may end early, at its first correct
-response; so the times are upper bounds.
+Nothing is timed where ranking is little work. Times are CPU times, since a selector ranks in one thread. The pool is
+the first problem's if it is in the store, else one of random vectors and words. An order may end early, at its first
+correct response; so the times are upper bounds.
 """
 
 from __future__ import annotations
