@@ -33,7 +33,7 @@ from harness.hookspecs import Register
 
 from .data import sources
 from .data.sources import Hub, Row
-from .graders import choices, commands, numbers, patterns, texts
+from .graders import choices, commands, patterns, stated_numbers, texts
 
 ROLES = ("system", "user", "assistant")
 
@@ -109,7 +109,7 @@ class Own(Task):
         gold = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, sort_keys=True, default=str)
         if value is None or not gold.strip():
             raise row.fault(f"no value in column 'reference' (columns: {', '.join(map(str, row.values))})")
-        if self.grader == "number" and numbers.number_in(gold) is None:
+        if self.grader == "number" and stated_numbers.number_in(gold) is None:
             raise row.fault(f"grader=number needs a number as reference, got {gold!r:.60}")
         if self.grader == "choice" and choices.bare_letter(gold) is None:
             raise row.fault(f"grader=choice needs a letter from A to J as reference, got {gold!r:.60}")
@@ -145,7 +145,7 @@ class Own(Task):
             given = {"response": response, "reference": gold, "prompt": problem.prompt}
             return commands.run(self.command or "", given, self.timeout_s)
         if self.grader == "number":
-            is_right = numbers.is_right(gold, response, self.tolerance, cut_off)
+            is_right = stated_numbers.is_right(gold, response, self.tolerance, cut_off)
             return wrong("cut off" if cut_off else "no number") if is_right is None else _judged(is_right)
         if self.grader == "regex":
             return self._by_pattern(gold, response)
@@ -189,7 +189,7 @@ class Own(Task):
                 return texts.normalised(patterns.last_match(self.pattern, response) or "") or None
             except (TimeoutError, EOFError):
                 return None
-        by_grader = {"number": numbers.answer, "choice": choices.answer}
+        by_grader = {"number": stated_numbers.answer, "choice": choices.answer}
         return by_grader.get(self.grader, texts.answer)(response, finish == "length")
 
 

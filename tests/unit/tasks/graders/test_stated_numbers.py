@@ -1,6 +1,6 @@
 """The number that a response states, exactly."""
 
-from harness_tasks.graders.numbers import answer, is_right
+from harness_tasks.graders.stated_numbers import answer, is_right
 
 STATED = {
     **dict.fromkeys(
