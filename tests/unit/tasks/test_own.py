@@ -147,11 +147,13 @@ def test_a_command_decides_and_its_key_is_the_response_and_its_files(own, comman
     assert len({*keys, task.verdict_key(problem, "red", None)}) == 3
 
 
-@pytest.mark.parametrize("grader", ["exact", "number", "choice", "regex"])
-def test_the_task_conforms(own, grader):
+@pytest.mark.parametrize("grader", ["exact", "number", "choice", "regex", "command"])
+def test_the_task_conforms(own, command, grader):
     references = {"exact": ["red", "blue"], "number": ["42", "1/3"], "choice": ["A", "B"], "regex": ["^red$", "blue"]}
+    references["command"] = references["exact"]
+    more = {"command": command} if grader == "command" else {}
     lines = [{"prompt": "Say it.", "id": str(i), "reference": gold} for i, gold in enumerate(references[grader])]
-    failed = [row["what"] for row in findings("task", own(lines, grader=grader)) if row["outcome"] == "failed"]
+    failed = [row["what"] for row in findings("task", own(lines, grader=grader, **more)) if row["outcome"] == "failed"]
     assert failed == []
 
 
