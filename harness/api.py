@@ -23,6 +23,7 @@ import numpy as np
 from harness.errors import HarnessError
 from harness.plugin_system.registry import is_own
 from harness.plugin_system.session_selectors import registered
+from harness.pools.vector_tables import is_table
 from harness.results import cells, leaderboard
 from harness.results.html_tables import html_table
 from harness.results.rows import Row
@@ -164,7 +165,8 @@ def select(
     """Choose k of the responses to verify next, without looking at any verdict. What `harness select` does.
 
     source    vectors (n, d), one row a response; or n texts (vectors by TF-IDF); or a mapping of problem ids to either;
-              or the path of a pool file (docs/pools.md) or of a file of vectors (.npz, .safetensors)
+              or the path of a pool file (docs/pools.md) or of a file of vectors (.npz, .npy, .safetensors, or a
+              .csv or .parquet of numbers)
     selector  a spec ("repexp:lam=0.1"), or an object of your own with `rank(pool, rng)` or `select(pool, k, rng)`
     verified  indices of responses that are not offered again, or a list of such batches; for several problems a
               mapping of ids to them
@@ -256,11 +258,15 @@ def _by_pool(rows: Sequence[Row]) -> list[list[Row]]:
     return list(pools.values())
 
 
+def _holds_vectors(path: Path) -> bool:
+    return path.suffix in (".npz", ".npy", ".safetensors") or is_table(path)
+
+
 def _held(source: Any, verified: Any) -> tuple[dict[str, Any], Held, dict[str, Any]]:
     """The caller's problem ids by their texts, what is in memory, and the options that name what is not."""
     if isinstance(source, (str, Path)):
         is_file = isinstance(verified, (str, Path))
-        place = {"embeddings" if Path(source).suffix in (".npz", ".safetensors") else "pool": source}
+        place = {"embeddings" if _holds_vectors(Path(source)) else "pool": source}
         return (
             {},
             Held(verified=None if is_file else _by_id(verified)),

@@ -342,6 +342,22 @@ class KeepsModels(Protocol):
 
 
 @runtime_checkable
+class KnowsItsWorkers(Protocol):
+    """An executor that tells how many calls its `map` does at once; the price of a run is divided by it."""
+
+    def at_once(self) -> int:
+        """At least 1."""
+
+
+@runtime_checkable
+class FitsMemory(Protocol):
+    """An executor that keeps models, and starts as many as fit into the memory of its machines."""
+
+    def expect(self, model_bytes: float) -> None:
+        """Called before `with_models` with about how many bytes a model takes without a GPU; 0: unknown."""
+
+
+@runtime_checkable
 class SeesFolders(Protocol):
     """An executor of several machines: it checks that all of them can see the run's folder."""
 

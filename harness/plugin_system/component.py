@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import inspect
+import re
 import typing
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -29,22 +30,39 @@ class Spec:
     params: Mapping[str, str] = field(default_factory=dict)
 
     def __str__(self) -> str:
-        written = ",".join(f"{key}={value}" for key, value in self.params.items())
+        written = ",".join(f"{key}={_quoted(value)}" for key, value in self.params.items())
         return f"{self.name}:{written}" if written else self.name
 
 
+# A parameter: its key, and its value up to the next comma, or in quotes.
+_PARAMETER = re.compile(r"""(?P<key>[^=,]*)=(?:'(?P<single>[^']*)'|"(?P<double>[^"]*)"|(?P<plain>[^,]*))(?:,|$)""")
+
+
 def parse_spec(text: str) -> Spec:
-    """The spec that a text `name` or `name:key=value,key=value` describes; HarnessError if it is malformed."""
+    """The spec that a text `name` or `name:key=value,key=value` describes; HarnessError if it is malformed.
+
+    A value with commas stands in quotes: `name:key='a,b'`.
+    """
     name, colon, rest = text.partition(":")
     params: dict[str, str] = {}
-    for part in rest.split(",") if colon else []:
-        key, equals, value = part.partition("=")
-        if not equals or not key.strip() or key.strip() in params:
+    place = 0
+    while colon and (place < len(rest) or rest[-1:] in ("", ",")):
+        match = _PARAMETER.match(rest, place)
+        key = match["key"].strip() if match else ""
+        if match is None or not key or key in params:
+            part = rest[place:].partition(",")[0]
             raise HarnessError(f"{text!r}: parameters are written name:key=value,key=value, got {part!r}")
-        params[key.strip()] = value.strip()
+        params[key] = next(value for value in match.group("single", "double", "plain") if value is not None).strip()
+        place = match.end()
     if not name:
         raise HarnessError(f"{text!r}: a name is missing before ':'")
     return Spec(name, params)
+
+
+def _quoted(value: str) -> str:
+    """The value as `parse_spec` reads it."""
+    quote = '"' if "'" in value else "'"
+    return f"{quote}{value}{quote}" if "," in value or value[:1] in ("'", '"') else value
 
 
 def build(registry: Registry, kind: str, spec: Spec | str, **context: Any) -> Any:

@@ -21,6 +21,7 @@ from harness.system.expansion import MAX_VECTORS_GB
 from .reading import pool_files
 from .registered_layouts import Layouts
 from .vector_files import HeldArrays, open_vectors
+from .vector_tables import Table
 
 LARGEST = 1e15
 
@@ -51,7 +52,9 @@ def pool_digest(path: Path, layouts: Layouts | None = None) -> str:
 
 
 class GivenVectors:
-    """Your own vectors: an `.npz` or `.safetensors` file, one (n, d) array per problem id, read one at a time.
+    """Your own vectors: a file of `vector_files` or `vector_tables`, one (n, d) array per problem id.
+
+    An array of no id, in a `.npy` or a table without problem_id, is that of a pool's only problem.
 
     `lines`: problem id -> its id in the pool file, by which an array may be named too. `max_gb`: the most memory for
     one array. `held`: arrays in memory in place of the file's; `path` is then only their name.
@@ -73,6 +76,10 @@ class GivenVectors:
         shape = self.file.shape(name)
         return shape[0] if shape else 0
 
+    def row_names(self, name: str) -> Sequence[str]:
+        """The names of the array's rows, in a table with a column `id`; empty for other files."""
+        return self.file.row_names[name] if isinstance(self.file, Table) else ()
+
     def get(self, problem_id: str, n: int) -> Floats:
         """The problem's vectors (n, d) float32; HarnessError if absent, of the wrong shape or not finite.
 
@@ -81,6 +88,8 @@ class GivenVectors:
         where = f"embeddings {self.path}: {problem_id!r}"
         if problem_id not in self.names:
             problem_id = self.lines.get(problem_id, problem_id)
+        if self.file.unnamed and len(self.names) == len(self.lines) == 1:
+            (problem_id,) = self.names
         if problem_id not in self.names:
             raise HarnessError(f"{where} is not in the file ({len(self.names)} other ids are)")
         shape = tuple(self.file.shape(problem_id))

@@ -1,4 +1,4 @@
-"""Read arrays by name from an `.npz` or `.safetensors` file, one at a time. Nothing is unpickled.
+"""Read arrays by name from an `.npz` or `.safetensors` file, one at a time, or the one of an `.npy`; never unpickled.
 
 A header may be wrong: memory is allocated only after checking that the file really holds the bytes that the header
 declares. An array may take no more than the file's size permits (`expansion`), and no more than the caller allows.
@@ -6,6 +6,7 @@ declares. An array may take no more than the file's size permits (`expansion`), 
 
 from __future__ import annotations
 
+import csv
 import math
 import struct
 import tokenize
@@ -24,24 +25,34 @@ from harness.records import Floats
 from harness.system.expansion import RATIO, most_expanded
 from harness.system.json_lines import beginning
 
+from .vector_tables import Table
+
 _NPY, _ZIP = b"\x93NUMPY", b"PK"
 _ENCRYPTED = 0x1
 GB = 1e9
 
 
-def open_vectors(path: Path, where: str, max_gb: float) -> _Npz | _Safetensors:
+SUFFIXES = (".npz", ".safetensors", ".npy", ".csv", ".parquet")
+
+
+def open_vectors(path: Path, where: str, max_gb: float) -> _Npz | _Npy | _Safetensors | Table:
     """Open a file of arrays; HarnessError, beginning with `where`, if it is of another kind or broken.
 
     `names` are those of the arrays in the file's order. `shape(name)` returns an array's shape, from its header.
     `read(name)` returns the array; HarnessError if it is broken, holds no floats or takes more than `max_gb` GB.
+    `unnamed`: the file has one array without a problem's id; its name is then the file's, without the suffix.
     """
-    kinds: dict[str, type[_Npz | _Safetensors]] = {".npz": _Npz, ".safetensors": _Safetensors}
-    if path.suffix not in kinds:
-        raise HarnessError(f"{where}: must be .npz or .safetensors, one (n, d) array per problem id")
+    if path.suffix not in SUFFIXES:
+        raise HarnessError(
+            f"{where}: must be .npz or .safetensors, one (n, d) array per problem id, or .npy, .csv or .parquet"
+        )
+    kinds: dict[str, type[_Npz | _Npy | _Safetensors]] = {".npz": _Npz, ".npy": _Npy, ".safetensors": _Safetensors}
     with _faults(where):
         if not path.is_file():
             raise HarnessError(f"{where}: no such file")
-        return kinds[path.suffix](path, where, max_gb)
+        if path.suffix in kinds:
+            return kinds[path.suffix](path, where, max_gb)
+        return Table(path, where, lambda size: _check_size(where, size, max_gb))
 
 
 @contextmanager
@@ -56,7 +67,7 @@ def _faults(where: str) -> Iterator[None]:
     except (
         *(ValueError, TypeError, KeyError, IndexError, AttributeError, EOFError, RecursionError, struct.error),
         *(SyntaxError, tokenize.TokenError),  # of a header
-        *(zipfile.BadZipFile, zlib.error, NotImplementedError, RuntimeError, SafetensorError),
+        *(zipfile.BadZipFile, zlib.error, NotImplementedError, RuntimeError, SafetensorError, csv.Error),
     ) as failure:
         raise HarnessError(f"{where} cannot be read ({failure})") from failure
 
@@ -78,8 +89,44 @@ class _Header:
     length: int
 
 
+def _array_in(file: IO[bytes], file_bytes: int, where: str, max_gb: float) -> Floats:
+    """The array of a `.npy` of so many bytes, read without `np.load`, which allocates as the header says."""
+    header = _npy_header(file)
+    _check_floats(where, str(header.dtype), header.dtype.kind == "f")
+    size = math.prod(header.shape) * header.dtype.itemsize
+    held = file_bytes - header.length
+    if size != held:
+        raise HarnessError(f"{where} cannot be read: its header is of {size:,} bytes, {held:,} are there")
+    _check_size(where, size, max_gb)
+    content = file.read(size)
+    if len(content) != size:
+        raise HarnessError(f"{where} cannot be read: it ends after {len(content):,} of {size:,} bytes")
+    file.read(1)  # the end, where a zip's checksum is compared
+    array: Floats = np.frombuffer(content, header.dtype)
+    return array.reshape(header.shape, order="F" if header.fortran else "C")
+
+
+class _Npy:
+    """A `.npy` file with one array (n, d), which has the file's name."""
+
+    unnamed = True
+
+    def __init__(self, path: Path, where: str, max_gb: float) -> None:
+        self.path, self.where, self.max_gb, self.names = path, where, max_gb, [path.stem]
+
+    def shape(self, name: str) -> Sequence[int]:
+        with _faults(self.where), self.path.open("rb") as file:
+            return _npy_header(file).shape
+
+    def read(self, name: str) -> Floats:
+        with _faults(self.where), self.path.open("rb") as file:
+            return _array_in(file, self.path.stat().st_size, self.where, self.max_gb)
+
+
 class _Npz:
-    """A zip archive with a `.npy` for each array, read without `np.load`, which allocates as the headers say."""
+    """A zip archive with a `.npy` for each array."""
+
+    unnamed = False
 
     def __init__(self, path: Path, where: str, max_gb: float) -> None:
         start = beginning(path, len(_NPY))
@@ -102,18 +149,7 @@ class _Npz:
     def read(self, name: str) -> Floats:
         where = f"{self.where}: {name!r}"
         with _faults(where), self._member(name, where) as file:
-            header = _npy_header(file)
-            _check_floats(where, str(header.dtype), header.dtype.kind == "f")
-            size = math.prod(header.shape) * header.dtype.itemsize
-            held = self.members[name].file_size - header.length
-            if size != held:
-                raise HarnessError(f"{where} cannot be read: its header is of {size:,} bytes, {held:,} are there")
-            content = file.read(size)
-            if len(content) != size:
-                raise HarnessError(f"{where} cannot be read: it ends after {len(content):,} of {size:,} bytes")
-            file.read(1)  # the end, where the checksum is compared
-        array: Floats = np.frombuffer(content, header.dtype)
-        return array.reshape(header.shape, order="F" if header.fortran else "C")
+            return _array_in(file, self.members[name].file_size, where, self.max_gb)
 
     def _member(self, name: str, where: str) -> IO[bytes]:
         entry = self.members[name]
@@ -142,6 +178,8 @@ def _npy_header(file: IO[bytes]) -> _Header:
 class _Safetensors:
     """A `.safetensors` file, mapped into memory; its reader compares the header with the file's size."""
 
+    unnamed = False
+
     def __init__(self, path: Path, where: str, max_gb: float) -> None:
         from safetensors import safe_open
 
@@ -167,6 +205,8 @@ class _Safetensors:
 
 class HeldArrays:
     """Arrays in memory, read as those of a file are; whole numbers and booleans will do."""
+
+    unnamed = False
 
     def __init__(self, arrays: Mapping[str, Any], where: str) -> None:
         self.where, self.names = where, list(arrays)

@@ -57,7 +57,8 @@ def _rows_of(given: GivenVectors) -> Iterable[tuple[Problem, Responses]]:
         raise HarnessError(f"embeddings {given.path}: holds no arrays, one (n, d) array per problem id")
     for name in given.names:
         n = len(given.get(name, given.rows(name)))
-        yield Problem(name, ""), Responses([""] * n, ["stop"] * n, np.zeros(n, np.int64), np.full(n, np.nan))
+        meta = {"names": given.row_names(name)}
+        yield Problem(name, "", meta=meta), Responses([""] * n, ["stop"] * n, np.zeros(n, np.int64), np.full(n, np.nan))
 
 
 def with_verified(request: SelectConfig, problems: Sequence[tuple[Problem, Responses]], held: Held) -> list[Candidates]:

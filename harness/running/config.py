@@ -29,7 +29,7 @@ class Sources:
     embedder: Annotated[str | None, Help("Default hidden-mean; tfidf for a pool without model.")] = None
     scorer: Annotated[str | None, Help("Gives each response a score for selectors: reward-model:model=FOLDER.")] = None
     pool: Annotated[Path | None, Help("A file of responses, in any layout of docs/pools.md.")] = None
-    embeddings: Annotated[Path | None, Help("Your own vectors of --pool's responses (.npz, .safetensors).")] = None
+    embeddings: Annotated[Path | None, Help("Your own vectors of --pool's responses (.npz, .npy, .csv, ...).")] = None
     max_vectors_gb: Annotated[float, Help("Memory that one array of --embeddings may take.")] = MAX_VECTORS_GB
     data: Annotated[Path | None, Help("A local file with the task's problems.")] = None
     split: Annotated[str | None, Help("Default: the task's test set.")] = None

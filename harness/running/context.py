@@ -69,13 +69,14 @@ class Context:
         grader = {"task": config.task, "grader": task.grader, "code": self._grading_code(task)}
         graded = grader | ({"task": task.verdicts_as} if task.verdicts_as else {})
         grading = {"pool": pool.key, **grader}
+        shared = graded if task.revised_by_problem else {**graded, "revision": task.revision}
         return Work(
             task=config.task,
             data=_text(config.data),
             plugin_files=tuple(Path(path) for path in config.plugin_files),
             pool=pool,
             verdicts=self.store.stage("verdict", grading | {"given": given}, ".parquet"),
-            graded=self.store.stage("graded", {**graded, "revision": task.revision}, ".parquet"),
+            graded=self.store.stage("graded", shared, ".parquet"),
             answers=self.answers(task),
             audits=self.store.stage("audit", grading, ".json"),
             n=n,

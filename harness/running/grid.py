@@ -26,6 +26,7 @@ from . import pipeline
 from .config import RunConfig
 from .planning import make_plan
 from .preflight import SHORTER, Outlook, preflight, require_consent
+from .ranking_price import ranking_s
 
 AXES = ("task", "model", "engine", "sampler", "embedder", "selector")
 ALL = "*"
@@ -68,8 +69,8 @@ def _outlook(runs: Sequence[Point]) -> Outlook:
     for point in runs if len(runs) > 1 else ():
         with suppress(HarnessError):  # shown when it is this run's turn
             plan = make_plan(point.config, Progress(quiet=True))
-            if plan.work.pool.key not in pools:
-                total += preflight(plan).outlook
+            shares = plan.work.pool.key in pools
+            total += Outlook(ranking_s(plan) or 0) if shares else preflight(plan).outlook
             pools.add(plan.work.pool.key)
     return total
 

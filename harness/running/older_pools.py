@@ -3,7 +3,8 @@
 If the store lacks a run's pool, but an older pool agrees in task, sampler, n, max_tokens, seed, engine and model, the
 run stops and says so. What differs is then a hash that is computed in another way by now, or an input that was not part
 of the key before. Only the user knows whether the model is the same: `--adopt KEY` says that it is. A problem of which
-only the reference has changed keeps its responses without a question.
+only the reference has changed keeps its responses without a question, and so does an unchanged problem of a task with
+`revised_by_problem`.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ from harness.store.stage import Stage
 from harness.system.progress import Progress
 
 HASHES = ("revision", "weights", "commit")  # hashes of a model's content, which are computed in another way by now
+REVISED = frozenset({"prompt", "task.revision"})  # may differ between revisions; "prompt" is the first problem's
 FIXED = ("sampler", "n", "max_tokens", "seed")  # inputs of a pool: another value means another pool
 
 
@@ -49,10 +51,11 @@ class Older:
         return "prompt" not in self.differs
 
 
-def pools(pool: Stage, problems: Sequence[Problem], adopt: Sequence[str]) -> list[Older]:
+def pools(pool: Stage, problems: Sequence[Problem], adopt: Sequence[str], by_problem: bool = False) -> list[Older]:
     """Return the pools from which the run takes responses; HarnessError if the user must decide and has not.
 
-    `adopt`: keys of pools, or their beginnings (HarnessError if no pool has one); "none" to sample again.
+    adopt       keys of pools, or their beginnings (HarnessError if no pool has one); "none" to sample again
+    by_problem  whether the task has `revised_by_problem`
     """
     missing = pool.missing(problems)
     if not missing:
@@ -62,7 +65,8 @@ def pools(pool: Stage, problems: Sequence[Problem], adopt: Sequence[str]) -> lis
         if key != "none" and not any(name.startswith(key) for name in names):
             known = did_you_mean(key, names).replace("installed", "there")
             raise HarnessError(f"--adopt {key}: no such pool in {pool.folder.parents[1]} {known}")
-    chosen = []
+    chosen = list(_revisions(pool, missing)) if by_problem and "none" not in adopt else []
+    missing = [problem for problem in missing if not any(problem.id in older.shards for older in chosen)]
     for older in _candidates(pool, missing):
         if older.differs and "none" in adopt:
             continue
@@ -85,6 +89,17 @@ def require_no_sequences(sampled: Stage, problems: Sequence[Problem], adopt: Seq
             f"{len(problems)} problems and differ in {differs}; where they stopped depends on the grader, so they are "
             "not taken over: --adopt none samples anew"
         )
+
+
+def _revisions(pool: Stage, missing: Sequence[Problem]) -> Iterator[Older]:
+    """Pools of other revisions of the task, with the problems whose ids and prompts are the same; each problem once."""
+    for folder in sorted(pool.folder.parent.glob("*")):
+        differs = _differing(folder, pool.inputs) or ()
+        if folder != pool.folder and differs and REVISED.issuperset(differs):
+            shards = dict(_matching(folder, missing, prompts=True))
+            missing = [problem for problem in missing if problem.id not in shards]
+            if shards:
+                yield Older(folder, differs, shards)
 
 
 def _candidates(pool: Stage, missing: Sequence[Problem]) -> Iterator[Older]:

@@ -7,7 +7,7 @@ from contextlib import suppress
 from functools import partial
 from typing import Any
 
-from harness.contracts import KeepsModels, Report
+from harness.contracts import FitsMemory, KeepsModels, Report
 from harness.errors import HarnessError, Lacking, LacksLibrary
 from harness.plugin_system.registry import is_own
 from harness.records import Problem
@@ -94,7 +94,7 @@ def get_pool(plan: Plan, progress: Progress) -> Set[str]:
     plan.check_grader()
     plan.show_weights(progress)
     costs = preflight(plan)
-    if costs.responses or costs.verdicts or costs.encoded or costs.scored:
+    if costs.responses or costs.verdicts or costs.encoded or costs.scored or costs.ranking_s:
         progress.say(str(costs))
     if costs.warning:
         progress.say(costs.warning)
@@ -196,6 +196,8 @@ def _with_models(plan: Plan, step: Step, todo: Sequence[Sequence[Problem]], repo
         return
     work, groups, executor = plan.model_work, map(plan.group, todo), plan.context.executor
     if isinstance(executor, KeepsModels):
+        if isinstance(executor, FitsMemory):
+            executor.expect(plan.model_bytes)
         executor.with_models(partial(in_worker, step, work), groups, report)
         return
     models = plan.models

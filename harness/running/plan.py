@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from harness.contracts import Embedder, Engine, LearnsFromOutcomes, Scorer, SeesFolders, Selector
+from harness.contracts import Embedder, Engine, KnowsItsSize, LearnsFromOutcomes, Scorer, SeesFolders, Selector
 from harness.errors import HarnessError
 from harness.plugin_system import licences
 from harness.plugin_system.component import Spec
@@ -29,6 +29,7 @@ from .importing import ImportedPool
 from .older_pools import Older
 
 STEERED = 16  # a problem counts as so many rows under a sampler that steers, which reads many tokens a step
+FLOAT32 = 4  # bytes
 
 
 @dataclass(frozen=True)
@@ -143,6 +144,12 @@ class Plan:
         """The components that sample, embed and score in this process."""
         sampler = self.sampling.sampler if self.sampling else None
         return Models(self.engine, sampler, self.vectors.embedder if self.vectors else None, self.scorer)
+
+    @property
+    def model_bytes(self) -> float:
+        """About the memory of the engine's model in float32; 0 if its size is not known."""
+        size = self.engine.size()[0] if isinstance(self.engine, KnowsItsSize) else None
+        return FLOAT32 * (size or 0)
 
     def request(self, problems: Sequence[Problem], n: int, **more: Any) -> SampleRequest:
         """Return a request for n responses to each problem, from the problem's own random streams.

@@ -90,7 +90,7 @@ def _sampling_plan(context: Context, task: Task, wants_vectors: bool) -> Plan:
     if config.embedder or wants_vectors or "mean" in engine.states:
         plan = _with_embedder(plan, config.embedder or "hidden-mean", engine)
     if not config.until_correct:  # such a run has no pool
-        plan = replace(plan, older=older_pools.pools(plan.work.pool, problems, config.adopt or ()))
+        plan = replace(plan, older=_older(plan))
     return plan
 
 
@@ -110,6 +110,11 @@ def charge(context: Context, engine: Engine, pool: Stage) -> None:
             "run: money is counted in one process: leave out --executor, or --prices, --max-cost, --max-tokens-total "
             "and batch=true (`concurrency` of engine openai says how many requests are in flight)"
         )
+
+
+def _older(plan: Plan) -> list[older_pools.Older]:
+    pool, adopt, free = plan.work.pool, plan.config.adopt or (), plan.task.revised_by_problem
+    return older_pools.pools(pool, plan.problems, adopt, free)
 
 
 def _weights(context: Context, grading: Task | None, engine: Engine | None = None) -> dict[str, list[Weights]]:

@@ -19,6 +19,7 @@ from harness.task import Measured
 
 from .billing import quote
 from .plan import Plan
+from .ranking_price import ranking_s
 
 PROBED = 16  # responses of a probe: sampled to measure the engine's speed, then thrown away
 PROBE_S = 20.0  # the most time of a probe, the loading of the model not counted
@@ -77,6 +78,7 @@ class Preflight:
     encoding_s   the time of that, from a probe
     scored       responses that the scorer must still score
     cost         what sampling costs at most, as a clause; "" if that is not known
+    ranking_s    ranking, about, at most: by `ranking_price`; None where it is little
     """
 
     cells: int
@@ -92,6 +94,7 @@ class Preflight:
     encoding_s: float | None = None
     scored: int = 0
     cost: str = ""
+    ranking_s: float | None = None
 
     def __str__(self) -> str:
         sampled = f"{self.responses:,} responses to sample (at most {self.tokens:,} tokens)" if self.responses else ""
@@ -106,13 +109,14 @@ class Preflight:
             f"embedding takes about {clock(self.encoding_s)}" if self.encoding_s is not None else "",
             f"{self.scored:,} responses to score" if self.scored else "",
             f"verifying takes about {clock(self.measuring_s)}" if self.measuring_s is not None else "",
+            f"ranking takes up to about {clock(self.ranking_s)}" if self.ranking_s is not None else "",
         ]
         return "to do: " + ", ".join(filter(None, parts))
 
     @property
     def outlook(self) -> Outlook:
         """The known times added up, and the responses and tokens whose sampling or encoding time is not known."""
-        seconds = (self.seconds or 0) + (self.measuring_s or 0) + (self.encoding_s or 0)
+        seconds = sum(each or 0 for each in (self.seconds, self.measuring_s, self.encoding_s, self.ranking_s))
         sampling = Outlook(0, self.responses, self.tokens) if self.seconds is None else Outlook()
         return Outlook(seconds) + sampling + Outlook(0, self.scored + (self.encoded if self.encoding_s is None else 0))
 
@@ -153,6 +157,7 @@ def preflight(plan: Plan) -> Preflight:
         encoding_s=_encoding_s(plan, encoded),
         scored=to_score(plan),
         cost=quote(plan, counts),
+        ranking_s=ranking_s(plan),
     )
 
 

@@ -116,6 +116,24 @@ def _trial(selector: Selector, ranked: _Ranked, rng: np.random.Generator, order:
     return _subsets(selector, ranked.pool, rng)
 
 
+def rank_whole(selector: Selector, pool: Pool, trials: int) -> float:
+    """Rank all of a pool once, as `rank_problems` does, to be timed; all of a run's trials take so many times as long.
+
+    A selector that ranks many pools together ranks copies of this one. HarnessError if a pick is wrong.
+    """
+    rngs = np.random.default_rng(0).spawn(trials)
+    if isinstance(selector, RanksMany) and selector.many > 1:
+        for orders in selector.rank_many([pool] * selector.many, [rngs] * selector.many):
+            for order in orders:
+                list(picked(order, len(pool)))
+        return 1 / selector.many
+    if not isinstance(selector, Ranker):
+        _subsets(selector, pool, rngs[0])
+        return trials
+    list(picked(selector.rank(pool, rngs[0]), len(pool)))
+    return 1 if _is_unused(rngs[0], np.random.default_rng(0).spawn(1)[0]) else trials
+
+
 def ranking_named(selector: str, problem: Problem) -> AbstractContextManager[None]:
     """A context that prints on stderr which selector is ranking which problem, if this takes long."""
     return named(

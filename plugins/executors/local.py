@@ -37,6 +37,10 @@ class Local:
         if self.workers < 0:
             raise HarnessError(f"local: workers must be at least 0 (0: one a core), got {self.workers}")
 
+    def at_once(self) -> int:
+        """Return how many processes work if the work is long."""
+        return self.workers or os.cpu_count() or 1
+
     def map(self, function: Callable[[T], R], items: Iterable[T]) -> Iterator[R]:
         """Apply the function to each item, and yield the results in the items' order.
 
@@ -44,7 +48,7 @@ class Local:
         the items must then be picklable. An exception is raised where its result would be.
         """
         queue = list(items)
-        workers = self.workers or os.cpu_count() or 1
+        workers = self.at_once()
         started = time.monotonic()
         for done, item in enumerate(queue, 1):
             yield function(item)

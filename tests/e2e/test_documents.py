@@ -105,6 +105,22 @@ def test_the_guide_for_a_wet_lab_runs_as_it_stands(harness, tmp_path, monkeypatc
     assert len(next_rows) == 8
 
 
+def test_the_guide_for_own_problems_runs_as_it_stands_but_for_its_model(harness, tmp_path, monkeypatch):
+    guide = "docs/guides/own-problems.md"
+    monkeypatch.chdir(tmp_path)
+    for name, text in zip(("questions.jsonl", "responses.jsonl"), code_blocks(guide, "json"), strict=True):
+        (tmp_path / name).write_text(text)
+    [check] = code_blocks(guide, "python")
+    (tmp_path / "check.py").write_text(check)
+    random = []
+    for words in commands_in(guide):
+        if "--model" not in words:
+            outcome = harness(*words, "--unsafe-exec", "--json")
+            assert outcome.code == 0, f"{words}: {outcome.err}"
+            random.append(outcome.rows[0]["samples_to_correct_random"])
+    assert random == pytest.approx([35 / 18, 20 / 9, 5 / 2])  # 2, 2 and 1 of 4 are correct, then 2, 1, 1, then 1, 1, 1
+
+
 @pytest.mark.slow
 def test_the_python_of_the_guide_for_choosing_runs_as_it_stands():
     subprocess.run([sys.executable, "-c", code_blocks("docs/guides/choose.md", "python")[1]], check=True)

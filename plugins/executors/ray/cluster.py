@@ -31,6 +31,7 @@ from .worker import Terms, make_terms
 T = TypeVar("T")
 R = TypeVar("R")
 
+GROWTH, LIBRARIES_BYTES = 1.3, 1.5e9  # of an engine on cores: weights with caches, and what torch and others take
 ANSWERS_S = 10.0
 JOINS_S = 120.0
 OBJECTS_BYTES = 100 * 2**20  # results are None; shards go through the store's folder
@@ -45,7 +46,7 @@ class Ray:
     address           of a cluster's head, host:port; "auto": this machine's cluster; "local": a new cluster on this
                       machine, stopped at the end. Default: RAY_ADDRESS, else "local"
     workers           maximum number of Ray tasks that grade or rank at once, and the cores of a new cluster; 0: all
-    engines           maximum number of models at once; 0: as many as fit
+    engines           maximum number of models at once; 0: as many as GPUs or, without GPUs, cores and memory allow
     cpus_per_engine   cores and threads of each engine; 0: OMP_NUM_THREADS if it is set, else 1
     gpus_per_engine   GPUs of each engine; none: 1 if the cluster has any GPU, else 0
     gpus_per_task     GPUs, or a part of one, for each Ray task that grades or ranks
@@ -63,6 +64,7 @@ class Ray:
     patience_s: float = 300
     _folder: Path | None = field(default=None, init=False, repr=False)
     _plugin_files: Sequence[Path] = field(default=(), init=False, repr=False)
+    _model_bytes: float = field(default=0, init=False, repr=False)
 
     def __post_init__(self) -> None:
         for name in ("workers", "engines", "cpus_per_engine", "gpus_per_engine", "gpus_per_task", "patience_s"):
@@ -72,6 +74,17 @@ class Ray:
     def begin(self, folder: Path, plugin_files: Sequence[Path]) -> None:
         """Remember the folder and the files that all workers must see; both are checked before the first work."""
         self._folder, self._plugin_files = folder, plugin_files
+
+    def expect(self, model_bytes: float) -> None:
+        """Remember how much memory a model takes, by which engines on cores are counted."""
+        self._model_bytes = model_bytes
+
+    def at_once(self) -> int:
+        """Return how many tasks run at once; joins the cluster of `address` to count its cores."""
+        if self.workers or self._address == "local":
+            return self.workers or os.cpu_count() or 1
+        ray, _ = self._cluster
+        return max(1, Place(1, self.gpus_per_task, {}).fitting(ray.nodes()))
 
     def map(self, function: Callable[[T], R], items: Iterable[T]) -> Iterator[R]:
         """Call function(item) for each item in Ray tasks, and yield the results in the items' order."""
@@ -90,7 +103,8 @@ class Ray:
         with doing("starting Ray"):
             ray, terms = self._cluster
         gpus, cpus = self._gpus(ray), self.cpus_per_engine or _threads()
-        place = Place(cpus, gpus, environment_of(cpus, gpus))
+        memory = 0.0 if gpus or self.engines else engine_memory(self._model_bytes, ray.nodes())
+        place = Place(cpus, gpus, environment_of(cpus, gpus), memory)
         _require_room(ray, place, f"each engine (cpus_per_engine={cpus}, gpus_per_engine={gpus:g})")
         Crew(ray, terms, place, self.engines, self.patience_s).run(function, list(items), report)
 
@@ -99,10 +113,14 @@ class Ray:
             return self.gpus_per_engine
         return float(any(node["Alive"] and node["Resources"].get("GPU") for node in ray.nodes()))
 
+    @property
+    def _address(self) -> str:
+        return self.address or os.environ.get("RAY_ADDRESS") or "local"
+
     @cached_property
     def _cluster(self) -> tuple[Any, Terms]:
         """Return Ray, connected to the cluster, and the terms of the run, which all nodes fulfil."""
-        address = self.address or os.environ.get("RAY_ADDRESS") or "local"
+        address = self._address
         _require_address(address)
         os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
         if address == "local":  # Ray reads it when it is imported, and then listens on loopback alone, on any system
@@ -126,6 +144,15 @@ class Ray:
         write_atomically(token, run.encode())
         atexit.register(token.unlink, missing_ok=True)
         return token
+
+
+def engine_memory(model_bytes: float, nodes: Sequence[Mapping[str, Any]]) -> float:
+    """Return the bytes that an engine on cores is given: its model's and more, or all of the largest node; 0: unknown.
+
+    The sum is an estimate, so that one engine is tried where the node seems too small.
+    """
+    largest = max((node["Resources"].get("memory", 0.0) for node in nodes if node["Alive"]), default=0.0)
+    return min(GROWTH * model_bytes + LIBRARIES_BYTES, largest) if model_bytes else 0.0
 
 
 def _start(ray: Any, workers: int) -> None:

@@ -27,11 +27,12 @@ AHEAD = 2  # items submitted for each core, so that the next one is ready when o
 
 @dataclass(frozen=True)
 class Place:
-    """What one worker gets: cores, GPUs, and environment variables."""
+    """What one worker gets: cores, GPUs, environment variables, and bytes of memory (0: not counted)."""
 
     cpus: float
     gpus: float
     environment: Mapping[str, str]
+    memory: float = 0
 
     @property
     def options(self) -> dict[str, Any]:
@@ -40,6 +41,7 @@ class Place:
         return {
             "num_cpus": self.cpus,
             "num_gpus": self.gpus,
+            **({"memory": int(self.memory)} if self.memory else {}),
             "runtime_env": environment,
             "scheduling_strategy": "SPREAD",
         }
@@ -49,7 +51,7 @@ class Place:
         return sum(self._fitting(node["Resources"]) for node in nodes if node["Alive"])
 
     def _fitting(self, resources: Mapping[str, float]) -> int:
-        needed = {"CPU": self.cpus, "GPU": self.gpus}
+        needed = {"CPU": self.cpus, "GPU": self.gpus, "memory": int(self.memory)}
         return min(int(resources.get(name, 0) / count) for name, count in needed.items() if count > 0)
 
     def __str__(self) -> str:

@@ -107,3 +107,16 @@ def test_an_engine_of_the_old_form_gives_the_responses_of_the_new(capsys):
     assert [each.texts for each in older.sample(request)] == [each.texts for each in Parrot().sample(request)]
     assert (reported, older.name) == ([3, 3, 3, 3], "macaw")
     assert with_request(new := Parrot()) is new
+
+
+def test_a_value_in_quotes_may_have_commas():
+    specs = {
+        "own:command='f(1, 2) \"x\"',n=3": {"command": 'f(1, 2) "x"', "n": "3"},
+        'own:pattern="it\'s, (a=b)"': {"pattern": "it's, (a=b)"},
+        "own:pattern=it's,n=1": {"pattern": "it's", "n": "1"},
+        "own:command=python check.py --tolerance=0.1": {"command": "python check.py --tolerance=0.1"},
+    }
+    assert {text: dict(parse_spec(text).params) for text in specs} == specs
+    assert {text: dict(parse_spec(str(parse_spec(text))).params) for text in specs} == specs
+    for wrong in ("own:", "own:a=1,", "own:a='x'y,b", "own:,a=1"):
+        assert "parameters are written name:key=value" in refusal_of(parse_spec, wrong)

@@ -83,7 +83,7 @@ def test_a_file_of_another_kind_or_a_broken_one_is_refused(tmp_path):
         (("b.npz", sink.getvalue()), "its shape is (-4, 3)"),
         (("c.npz", sink.getvalue()), "header is of 96,000,000,000,000 bytes, 48 are there"),
         (("v.safetensors", b"\xff" * 40), "v.safetensors cannot be read"),
-        (("v.csv", b"1,2"), "must be .npz or .safetensors"),
+        (("v.txt", b"1,2"), "must be .npz or .safetensors"),
     ]
 
     def read(file):

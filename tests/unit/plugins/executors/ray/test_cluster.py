@@ -60,6 +60,29 @@ def test_an_engine_takes_a_gpu_where_a_node_has_one():
     assert Ray(gpus_per_engine=0.5)._gpus(Nodes({"CPU": 4.0})) == 0.5
 
 
+def test_engines_on_cores_are_as_many_as_memory_holds():
+    nodes = Nodes({"CPU": 8.0, "memory": 20e9}, {"CPU": 8.0, "memory": 5e9}, {"CPU": 2.0, "memory": 64e9}).nodes()
+    memory = cluster.engine_memory(4 * 0.5e9, nodes)
+    assert memory == 1.3 * 2e9 + 1.5e9
+    assert cluster.Place(1, 0, {}, memory).fitting(nodes) == 4 + 1 + 2
+    assert cluster.Place(1, 0, {}, memory).options["memory"] == int(memory)
+    too_large = cluster.engine_memory(4 * 70e9, nodes)
+    assert cluster.Place(1, 0, {}, too_large).fitting(nodes) == 1  # it is tried
+    assert cluster.engine_memory(0, nodes) == 0  # of unknown size: by cores alone
+    assert cluster.Place(1, 0, {}).fitting(nodes) == 18
+    assert "memory" not in cluster.Place(1, 0, {}).options
+
+
+@needs_ray
+def test_tasks_at_once_are_those_asked_for_else_the_cores_of_the_cluster(monkeypatch):
+    monkeypatch.delenv("RAY_ADDRESS", raising=False)
+    monkeypatch.setattr("os.cpu_count", lambda: 6)
+    assert [Ray(workers=workers).at_once() for workers in (0, 3)] == [6, 3]
+    joined = Ray(address="auto", gpus_per_task=0.5)
+    joined.__dict__["_cluster"] = (Nodes({"CPU": 4.0, "GPU": 1.0}, {"CPU": 9.0}), None)
+    assert joined.at_once() == 2
+
+
 def test_resources_that_no_node_has_are_refused_with_what_there_is():
     place = cluster.Place(1, 2, {})
     cluster._require_room(Nodes({"CPU": 1.0, "GPU": 2.0}), place, "each engine")

@@ -1,0 +1,151 @@
+"""Grade a response by a program of the user's: exit code 0 correct, 1 wrong, anything else an error.
+
+The program reads the response, the reference and the prompt from files. It runs in bubblewrap: it may read what the
+user may read, write only to TMPDIR (a file system in memory), and has no network and no other processes. Where that
+does not work, or the environment variable HARNESS_SANDBOX_TIER is `none`, it runs outside, if the user allows it by
+`--unsafe-exec`.
+"""
+
+from __future__ import annotations
+
+import os
+import shlex
+import shutil
+import signal
+import subprocess
+import tempfile
+import threading
+from contextlib import suppress
+from functools import cache
+from pathlib import Path
+from typing import IO
+
+from harness import HarnessError, Verdict, correct, error, wrong
+
+UNSAFE_EXEC = "HARNESS_UNSAFE_EXEC"  # set by `check`, as by the code tasks: worker processes inherit it
+TIER = "HARNESS_SANDBOX_TIER"
+FILES = ("response", "reference", "prompt")
+SCRATCH_BYTES = 256 << 20
+TAIL = 2000  # bytes of standard error
+_TRACEBACK = "Traceback (most recent call last):"
+
+
+def words_of(command: str) -> list[str]:
+    """Return the command's words, with `{response_file}` and the like; HarnessError if it cannot be run."""
+    try:
+        words = shlex.split(command)
+    except ValueError as failure:
+        raise HarnessError(f"own: command {command!r} is no command line ({failure})") from None
+    if not any("{response_file}" in word for word in words):
+        raise HarnessError(f"own: command must name {{response_file}}, which holds the response, got {command!r}")
+    return words
+
+
+def own_files(command: str) -> list[Path]:
+    """Return the files that the command names: its code, an edit of which may change verdicts."""
+    return [Path(word) for word in words_of(command) if Path(word).is_file()]
+
+
+def tier(unsafe_exec: bool) -> tuple[str, str]:
+    """Return "bwrap" or "none", and a line about it for the user; HarnessError if nothing confines the program."""
+    fault = "as asked for" if os.environ.get(TIER) == "none" else _fault()
+    if not fault:
+        return "bwrap", "sandbox: bwrap; the command has no network, and writes to its TMPDIR only"
+    if not unsafe_exec:
+        raise HarnessError(
+            f"own: nothing here confines the command ({fault}): install bubblewrap, or accept the risk with "
+            "--unsafe-exec"
+        )
+    return "none", f"sandbox: NONE ({fault}); the command can do all that you can do"
+
+
+def require_program(command: str) -> None:
+    """HarnessError if the command's program is not there."""
+    program = words_of(command)[0]
+    if shutil.which(program) is None:
+        raise HarnessError(f"own: command: no program {program!r} here: give its path, or one that is on PATH")
+
+
+def run(command: str, texts: dict[str, str], timeout_s: float) -> Verdict:
+    """Return the program's verdict; a program that takes longer than `timeout_s` is ended, and the response wrong.
+
+    texts   what the files hold: "response", "reference", "prompt"
+    """
+    with tempfile.TemporaryDirectory(prefix="own-") as name:
+        folder = Path(name)
+        (folder / "tmp").mkdir()
+        for which in FILES:
+            (folder / which).write_bytes(texts[which].encode("utf-8", "replace"))
+        words = [_filled(word, folder) for word in words_of(command)]
+        confined = tier(os.environ.get(UNSAFE_EXEC) == "1")[0] == "bwrap"
+        return _verdict(*_ended([*_bwrap(folder), *words] if confined else words, folder, timeout_s), timeout_s)
+
+
+def _filled(word: str, folder: Path) -> str:
+    for which in FILES:
+        word = word.replace(f"{{{which}_file}}", str(folder / which))
+    return word
+
+
+def _verdict(code: int | None, said: str, timeout_s: float) -> Verdict:
+    """Return the verdict by an exit code; None: the program was ended.
+
+    An exception that a Python program does not catch has exit code 1 too, and says nothing of the response.
+    """
+    last = said.strip().rpartition("\n")[2].strip()
+    if code is None:
+        return wrong(f"timeout ({timeout_s:g} s)")
+    if code == 0:
+        return correct()
+    if code == 1 and _TRACEBACK not in said:
+        return wrong(last)
+    return error(f"the command ended with exit code {code}: {last}" if last else f"exit code {code}")
+
+
+def _ended(words: list[str], folder: Path, timeout_s: float) -> tuple[int | None, str]:
+    """Run a program; return its exit code (None: ended by us) and the end of its standard error."""
+    process = subprocess.Popen(
+        words,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        env={**os.environ, "TMPDIR": str(folder / "tmp")},
+        start_new_session=True,
+    )
+    tail = [b""]
+    reader = threading.Thread(target=_drain, args=(process.stderr, tail), daemon=True)
+    reader.start()
+    code: int | None = None
+    try:
+        with suppress(subprocess.TimeoutExpired):
+            code = process.wait(timeout_s)
+    finally:
+        with suppress(ProcessLookupError, PermissionError):
+            os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+    reader.join(1)
+    return code, tail[0].decode("utf-8", "replace")
+
+
+def _drain(pipe: IO[bytes], tail: list[bytes]) -> None:
+    with pipe:
+        while chunk := os.read(pipe.fileno(), 1 << 16):
+            tail[0] = (tail[0] + chunk)[-TAIL:]
+
+
+def _bwrap(folder: Path) -> list[str]:
+    """Return the words that confine the words after them."""
+    options = "--unshare-all --die-with-parent --new-session --cap-drop ALL --ro-bind / / --dev /dev --proc /proc"
+    scratch = ["--size", str(SCRATCH_BYTES), "--tmpfs", str(folder / "tmp")]
+    return ["bwrap", *options.split(), *scratch, "--chdir", os.getcwd(), "--"]
+
+
+@cache
+def _fault() -> str:
+    """Return why bubblewrap cannot be used here; "" if it can."""
+    if shutil.which("bwrap") is None:
+        return "bubblewrap (bwrap) is not installed"
+    with tempfile.TemporaryDirectory(prefix="own-") as name:
+        (Path(name) / "tmp").mkdir()
+        code, said = _ended([*_bwrap(Path(name)), "true"], Path(name), 30.0)
+    return "" if code == 0 else f"bwrap: {said.strip() or f'exit code {code}'}"

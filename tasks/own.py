@@ -1,0 +1,235 @@
+r"""Your own problems: `own:file=questions.jsonl,grader=number`, one JSON object a line.
+
+    {"id": "q1", "prompt": "What is 6 times 7?", "reference": "42"}
+
+`messages`, a chat, may stand in the place of `prompt`. Without `id` a line is `line-3`. The graders:
+
+exact     the stated answer (`\boxed{x}`, "answer is x", else the whole response) is the reference, up to case, blanks
+          and punctuation around it
+number    the number that is stated last is the reference, as an exact fraction, or within `tolerance`
+choice    the letter that is chosen, A to J
+regex     `reference` is a pattern that must be found; or `pattern=` finds the answer (its first group, last match),
+          which must be the reference as with `exact`
+command   a program of yours decides: `command='python check.py {response_file} {reference_file}'`, exit code 0 correct,
+          1 wrong, anything else an error; it runs in the sandbox, or with --unsafe-exec outside
+
+The file may also be a JSON array or parquet. Its content is in every key; an edited line has only its own problem
+sampled and graded again.
+"""
+
+from __future__ import annotations
+
+import json
+import multiprocessing
+import os
+import re
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import ClassVar, Literal
+
+from harness import HarnessError, Message, Problem, Task, Verdict, correct, error, hookimpl, wrong
+from harness.hookspecs import Register
+
+from .data import sources
+from .data.sources import Hub, Row
+from .graders import choices, commands, patterns, stated_numbers, texts
+
+ROLES = ("system", "user", "assistant")
+
+
+@dataclass(frozen=True)
+class Own(Task):
+    """The problems of a file of yours, graded as you say.
+
+    file        JSON lines with `prompt` (or `messages`) and `reference`; `--data FILE` gives it too
+    grader      exact, number, choice, regex or command
+    pattern     for `regex`: finds the answer; without it each reference is the pattern
+    command     for `command`: a command line with {response_file}, and {reference_file}, {prompt_file} if you like
+    tolerance   for `number`: how far from the reference a right answer may be
+    timeout_s   for `command`: seconds after which a response is wrong
+    """
+
+    n = 64
+    max_tokens = 512
+    pools_as = "own"
+    revised_by_problem = True
+    reads_finish = True
+    splits: ClassVar[Sequence[str]] = ("test",)
+
+    file: str | None = None
+    grader: Literal["exact", "number", "choice", "regex", "command"] = "exact"
+    pattern: str | None = None
+    command: str | None = None
+    tolerance: float = 0.0
+    timeout_s: float = 60.0
+    data: str | None = None
+
+    def __post_init__(self) -> None:
+        given = {"pattern": "regex", "command": "command"}
+        for name, grader in given.items():
+            if getattr(self, name) is not None and self.grader != grader:
+                raise HarnessError(f"own: {name} goes with grader={grader}, got grader={self.grader}")
+        if self.grader == "command":
+            commands.words_of(self.command or "")
+        if self.pattern is not None:
+            _require_pattern(self.pattern, "own: pattern")
+        if not (self.tolerance >= 0 and self.timeout_s > 0):
+            raise HarnessError(f"own: tolerance must be >= 0 and timeout_s > 0, got {self.tolerance}, {self.timeout_s}")
+
+    @property
+    def _path(self) -> str:
+        path = self.file or self.data
+        if path is None:
+            raise HarnessError("own: say which file has the problems: --task own:file=questions.jsonl, or --data FILE")
+        return path
+
+    @property
+    def revision(self) -> str:
+        """Return the hash of the file, and of the files that the command names."""
+        files = [self._path, *map(str, commands.own_files(self.command) if self.command else [])]
+        return ",".join(sources.file_revision("own", file) for file in files)
+
+    def problems(self, split: str) -> list[Problem]:
+        """Return the problems in the file's order. HarnessError for a line that is not one, or an id given twice."""
+        sources.refuse_unknown("own", split, self.splits)
+        hub = Hub("own", self._path, "", "file=FILE")
+        return sources.problems(sources.rows(hub, split, self._path), self._problem)
+
+    def _problem(self, row: Row) -> Problem:
+        number = row.place.rpartition(", ")[2].replace(" ", "-")
+        messages = _messages(row)
+        prompt = row.text("prompt") if messages is None else _transcript(messages)
+        meta = {} if messages is None else {"messages": messages}
+        return Problem(row.text("id").strip() if row.find("id") is not None else number, prompt, self._gold(row), meta)
+
+    def _gold(self, row: Row) -> str:
+        """Return the line's reference as text. HarnessError if the grader cannot use it."""
+        value = row.find("reference")
+        gold = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, sort_keys=True, default=str)
+        if value is None or not gold.strip():
+            raise row.fault(f"no value in column 'reference' (columns: {', '.join(map(str, row.values))})")
+        if self.grader == "number" and stated_numbers.number_in(gold) is None:
+            raise row.fault(f"grader=number needs a number as reference, got {gold!r:.60}")
+        if self.grader == "choice" and choices.bare_letter(gold) is None:
+            raise row.fault(f"grader=choice needs a letter from A to J as reference, got {gold!r:.60}")
+        if self.grader == "regex" and self.pattern is None:
+            _require_pattern(gold, f"{row.place}: reference")
+        elif self.grader in ("exact", "regex") and not texts.normalised(gold):
+            raise row.fault(f"reference has no letter or digit, got {gold!r:.60}")
+        return gold
+
+    def check(self, unsafe_exec: bool = False) -> str:
+        """Return a line that says where the command runs, "" for other graders; HarnessError if it cannot run."""
+        if self.command is None:
+            return ""
+        os.environ.pop(commands.UNSAFE_EXEC, None)
+        if unsafe_exec:
+            os.environ[commands.UNSAFE_EXEC] = "1"
+        commands.require_program(self.command)
+        return commands.tier(unsafe_exec)[1]
+
+    def conditions(self) -> Mapping[str, str]:
+        """Return {"sandbox": "bwrap" or "none"} for a command, {} for other graders."""
+        unsafe_exec = os.environ.get(commands.UNSAFE_EXEC) == "1"
+        return {"sandbox": commands.tier(unsafe_exec)[0]} if self.command else {}
+
+    def messages(self, problem: Problem) -> list[Message]:
+        """Return the line's `messages`, else one user message with its prompt."""
+        return list(problem.meta.get("messages") or super().messages(problem))
+
+    def verify(self, problem: Problem, response: str, *, finish: str = "") -> Verdict:
+        """Return the grader's verdict on one response."""
+        gold, cut_off = str(problem.reference), finish == "length"
+        if self.grader == "command":
+            given = {"response": response, "reference": gold, "prompt": problem.prompt}
+            return commands.run(self.command or "", given, self.timeout_s)
+        if self.grader == "number":
+            is_right = stated_numbers.is_right(gold, response, self.tolerance, cut_off)
+            return wrong("cut off" if cut_off else "no number") if is_right is None else _judged(is_right)
+        if self.grader == "regex":
+            return self._by_pattern(gold, response)
+        expected = choices.bare_letter(gold) if self.grader == "choice" else texts.normalised(gold)
+        given_answer = self.answer(problem, response, finish=finish)
+        return wrong("no answer") if given_answer is None else _judged(given_answer == expected)
+
+    def _by_pattern(self, gold: str, response: str) -> Verdict:
+        try:
+            match = patterns.last_match(self.pattern or gold, response)
+        except TimeoutError:
+            return wrong(f"the search took longer than {patterns.LIMIT_S:g} s")
+        except EOFError:
+            return error("the process of the search was killed")
+        if match is None:
+            return wrong("no match")
+        return _judged(self.pattern is None or texts.normalised(match) == texts.normalised(gold))
+
+    def verify_all(
+        self, problem: Problem, responses: Sequence[str], *, finish: Sequence[str] | None = None
+    ) -> list[Verdict]:
+        """Return the verdict on each response; commands run on all cores."""
+        ends = finish if finish is not None else [""] * len(responses)
+        is_alone = self.grader != "command" or multiprocessing.parent_process() is not None
+        with ThreadPoolExecutor(1 if is_alone else len(os.sched_getaffinity(0))) as threads:
+            return list(threads.map(lambda text, end: self.verify(problem, text, finish=end), responses, ends))
+
+    def verdict_key(self, problem: Problem, response: str, answer: str | None, *, finish: str = "") -> str | None:
+        """Return a command's response and the command's files, so that it runs once; None for the cheap graders."""
+        if self.command is None:
+            return None
+        return json.dumps([response, *(sources.file_revision("own", str(p)) for p in commands.own_files(self.command))])
+
+    def answer(self, problem: Problem, response: str, *, finish: str = "") -> str | None:
+        """Return the answer in one spelling: a number, a letter, what `pattern` finds, else the stated text.
+
+        None without one. The reference is not looked at.
+        """
+        if self.pattern is not None:
+            try:
+                return texts.normalised(patterns.last_match(self.pattern, response) or "") or None
+            except (TimeoutError, EOFError):
+                return None
+        by_grader = {"number": stated_numbers.answer, "choice": choices.answer}
+        return by_grader.get(self.grader, texts.answer)(response, finish == "length")
+
+
+def _judged(is_right: bool) -> Verdict:
+    return correct() if is_right else wrong()
+
+
+def _require_pattern(pattern: str, what: str) -> None:
+    try:
+        re.compile(pattern)
+    except re.error as failure:
+        raise HarnessError(f"{what} is no regular expression ({failure}), got {pattern!r:.60}") from None
+
+
+def _messages(row: Row) -> list[Message] | None:
+    """Return the line's chat; None if it has a prompt instead. HarnessError if it has both, or the chat is none."""
+    messages = row.find("messages")
+    if messages is None:
+        return None
+    if row.find("prompt") is not None:
+        raise row.fault("has prompt and messages: give one of them")
+    is_chat = isinstance(messages, list) and messages and all(_is_message(message) for message in messages)
+    if not is_chat or messages[-1]["role"] != "user":
+        raise row.fault('messages must be a list of {"role": ..., "content": ...} that ends with the user\'s')
+    return [{"role": message["role"], "content": message["content"]} for message in messages]
+
+
+def _is_message(message: object) -> bool:
+    is_message = isinstance(message, dict) and isinstance(message.get("content"), str)
+    return is_message and bool(message["content"].strip()) and message.get("role") in ROLES
+
+
+def _transcript(messages: Sequence[Message]) -> str:
+    """Return the chat as a text that fixes it: the content of a single message, else one JSON text a message."""
+    if len(messages) == 1:
+        return messages[0]["content"]
+    return "\n\n".join(f"{message['role']}: {message['content']}" for message in messages)
+
+
+@hookimpl
+def register_tasks(register: Register) -> None:
+    """Register the task `own`."""
+    register("own", "harness_tasks.own:Own")

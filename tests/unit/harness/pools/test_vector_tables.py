@@ -1,0 +1,135 @@
+"""Vectors from .npy, .csv and .parquet: the arrays, their problems and names, and what is refused."""
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from support.refusals import refusal_of, wrongly_refused
+
+from harness.pools.given import GivenVectors
+from harness.pools.vector_tables import is_table
+
+H = np.arange(12, dtype=np.float64).reshape(6, 2)
+
+
+def csv_file(path, header="", rows=H, before=lambda row: ""):
+    lines = [f"{before(row)}{','.join(map(str, values))}" for row, values in enumerate(rows)]
+    path.write_text("\n".join([*filter(None, [header]), *lines]) + "\n")
+    return path
+
+
+def parquet_file(path, **columns):
+    pq.write_table(pa.table(columns), path)
+    return path
+
+
+@pytest.fixture
+def files(tmp_path):
+    """The same array in each form of file."""
+    np.save(tmp_path / "h.npy", H)
+    plain = csv_file(tmp_path / "plain.csv")
+    header = csv_file(tmp_path / "header.csv", "id,a,b", before=lambda row: f"mol{row},")
+    columns = parquet_file(tmp_path / "columns.parquet", a=H[:, 0], b=pa.array(H[:, 1].astype(int)))
+    lists = parquet_file(tmp_path / "lists.parquet", id=[f"mol{row}" for row in range(6)], v=[list(row) for row in H])
+    return [tmp_path / "h.npy", plain, header, columns, lists]
+
+
+def test_each_form_of_file_gives_the_same_array_under_the_files_name(files):
+    for path in files:
+        given = GivenVectors(path)
+        assert list(given.names) == [path.stem]
+        assert (given.get(path.stem, 6) == H).all()
+        assert (given.rows(path.stem), given.get(path.stem, 6).dtype) == (6, np.float32)
+    named = {path.name: [*filter(None, GivenVectors(path).row_names(path.stem))] for path in files}
+    names = [f"mol{row}" for row in range(6)]
+    assert {name: rows for name, rows in named.items() if rows} == {"header.csv": names, "lists.parquet": names}
+
+
+def test_an_array_without_an_id_is_that_of_a_pools_only_problem(files):
+    for path in files:
+        assert (GivenVectors(path, {"lead-0": "line-1"}).get("lead-0", 6) == H).all()
+        assert "is not in the file" in refusal_of(GivenVectors(path, {"lead-0": "a", "lead-1": "b"}).get, "lead-0", 6)
+
+
+def test_problem_id_parts_the_rows_in_their_order(tmp_path):
+    table = csv_file(tmp_path / "v.csv", "problem_id,a,b", before=lambda row: f"p{row % 2},")
+    parquet = parquet_file(tmp_path / "v.parquet", problem_id=[0, 1] * 3, a=H[:, 0], b=H[:, 1])
+    for path, ids in ((table, ["p0", "p1"]), (parquet, ["0", "1"])):
+        given = GivenVectors(path)
+        assert list(given.names) == ids
+        assert [given.get(name, 3).tolist() for name in ids] == [H[::2].tolist(), H[1::2].tolist()]
+        assert "is not in the file" in refusal_of(GivenVectors(path, {"x": "x"}).get, "x", 3)
+
+
+def test_a_broken_or_wrong_table_is_refused_in_one_line(tmp_path):
+    faults = [
+        ("m1,1,2\nm2,3,4\n", "line 2: column 'm1' must hold numbers, got 'm2': only problem_id and id may be text"),
+        ("a,b\n1,2\n3\n", "cannot be read: line 3 has 1 columns, the first line 2"),
+        ("a,b\n1,\n", "line 2: column 'b' must hold numbers, got ''"),
+        ("a,a\n1,2\n", "it has two columns 'a'"),
+        ("id,problem_id\nx,y\n", "it has no column of numbers"),
+        ("", "it has no column of numbers"),
+        ("problem_id,a\n,2\n", "line 2: its problem_id is blank"),
+        ("1,2\nnan,3\n", "'v' must hold finite numbers"),
+        ("1,2\n1e300,3\n", "'v' holds 1e+300"),
+        ('1,2\n"' + "9" * 200_000, "cannot be read (field larger than field limit"),
+        ("\udcff".encode("utf-8", "surrogateescape"), "not UTF-8 text"),
+        ({"a": ["x", "y"]}, "column 'a' must hold numbers, or all of them as its lists, got string"),
+        ({"a": [[1.0], [2.0]], "b": [1.0, 2.0]}, "column 'a' must hold numbers, or all of them as its lists"),
+        ({"a": [[1.0], [2.0, 3.0]]}, "'v' has rows of 1 and of 2 numbers"),
+        ({"a": [1.0, None]}, "row 1: a value is missing"),
+        ({"a": [[1.0], [None]]}, "row 1: a value is missing"),
+        ({"a": [[1.0], None]}, "row 1: a value is missing"),
+        ({"id": ["x"]}, "it has no column of numbers"),
+    ]
+
+    def read(content):
+        path = tmp_path / ("v.parquet" if isinstance(content, dict) else "v.csv")
+        if isinstance(content, dict):
+            parquet_file(path, **content)
+        else:
+            path.write_bytes(content if isinstance(content, bytes) else content.encode())
+        return GivenVectors(path).get("v", 2)
+
+    assert not wrongly_refused(faults, read)
+    (tmp_path / "w.parquet").write_bytes(b"PAR1 and no more PAR1")
+    assert "w.parquet cannot be read" in refusal_of(GivenVectors, tmp_path / "w.parquet")
+
+
+def test_a_broken_npy_file_is_refused_before_memory_is_taken(tmp_path):
+    path = tmp_path / "v.npy"
+
+    def read(array):
+        if isinstance(array, bytes):
+            path.write_bytes(array)
+        else:
+            np.save(path, array)
+        return GivenVectors(path, max_gb=1e-6).get("v", 2)
+
+    np.save(path, np.zeros((2, 3)))
+    whole = path.read_bytes()
+    faults = [
+        (whole[:-1], "its header is of 48 bytes, 47 are there"),
+        (whole.replace(b"(2, 3)", b"(2, 9)"), "its header is of 144 bytes, 48 are there"),
+        (np.array([[{}], [{}]]), "must hold finite numbers, got object"),
+        (np.zeros((2, 3, 4)), "has shape (2, 3, 4), expected (2, d): one row a response"),
+        (np.zeros((2, 300)), "would take 4.8e-06 GB of memory, more than --max-vectors-gb 1e-06 allows"),
+        (b"no array", "cannot be read"),
+    ]
+    assert not wrongly_refused(faults, read)
+
+
+def test_a_table_takes_no_more_memory_than_is_allowed(tmp_path):
+    csv_file(tmp_path / "v.csv", rows=np.zeros((100, 20)))
+    parquet_file(tmp_path / "v.parquet", a=[[0.0] * 20] * 100)  # a few bytes, 16 kB in memory
+    for path in (tmp_path / "v.csv", tmp_path / "v.parquet"):
+        assert GivenVectors(path, max_gb=2e-5).get("v", 100).shape == (100, 20)
+        assert "more than --max-vectors-gb 1e-05 allows" in refusal_of(GivenVectors, path, max_gb=1e-5)
+
+
+def test_a_table_of_texts_is_no_table_of_vectors(files, tmp_path):
+    texts = csv_file(tmp_path / "designs.csv", "name,sequence,ptm", [["a", "MKT", 0.5]])
+    pool = parquet_file(tmp_path / "pool.parquet", doc=["x"], a=[1.0])
+    assert [path.name for path in [*files, texts, pool, tmp_path / "absent.csv"] if is_table(path)] == [
+        path.name for path in files[1:]
+    ]

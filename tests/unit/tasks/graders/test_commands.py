@@ -1,0 +1,95 @@
+"""A program of the user's as a grader: its exit code, what it may do, and what is said where it cannot run."""
+
+import os
+import shutil
+import sys
+
+import pytest
+from support.refusals import refusal_of, wrongly_refused
+
+from harness_tasks.graders import commands
+
+TEXTS = {"response": "é 1\n", "reference": '{"a": 1}', "prompt": "Say é"}
+
+
+@pytest.fixture(params=["bwrap", "none"])
+def tier(request, monkeypatch):
+    if request.param == "none":
+        monkeypatch.setenv(commands.TIER, "none")
+        monkeypatch.setenv(commands.UNSAFE_EXEC, "1")
+    elif commands._fault():
+        pytest.skip(commands._fault())
+    return request.param
+
+
+@pytest.fixture
+def graded(tmp_path, monkeypatch):
+    """The verdict of a Python program, whose arguments are the response's, the reference's and the prompt's file."""
+    monkeypatch.chdir(tmp_path)
+
+    def call(source, timeout_s=60.0):
+        (tmp_path / "check.py").write_text(source)
+        command = f"{sys.executable} check.py {{response_file}} {{reference_file}} {{prompt_file}}"
+        return commands.run(command, TEXTS, timeout_s)
+
+    return call
+
+
+def test_the_exit_code_is_the_verdict(tier, graded):
+    verdicts = [graded(f"import sys\nprint('so it is', file=sys.stderr)\nsys.exit({code})") for code in (0, 1, 2)]
+    assert [verdict.status for verdict in verdicts] == ["correct", "wrong", "error"]
+    assert [verdict.reason for verdict in verdicts] == ["", "so it is", "the command ended with exit code 2: so it is"]
+
+
+def test_an_exception_of_the_program_is_no_verdict_on_the_response(graded):
+    verdict = graded("import nothing_of_this_name")
+    assert (verdict.status, verdict.reason[-21:]) == ("error", "'nothing_of_this_name'"[-21:])
+
+
+def test_the_files_hold_the_texts(tier, graded):
+    texts = tuple(TEXTS[name] for name in commands.FILES)
+    source = f"import sys\nassert tuple(open(name).read() for name in sys.argv[1:]) == {texts!r}\n"
+    assert graded(source).status == "correct"
+
+
+def test_a_program_that_does_not_end_is_ended_with_its_children_and_the_response_is_wrong(tier, graded, tmp_path):
+    source = "import subprocess, sys, time\nsubprocess.Popen([sys.executable, '-c', 'import time; time.sleep(999)'])\n"
+    verdict = graded(source + "time.sleep(999)", timeout_s=1.0)
+    assert (verdict.status, verdict.reason) == ("wrong", "timeout (1 s)")
+
+
+def test_much_output_neither_stops_the_program_nor_fills_memory(graded):
+    assert graded("import sys\nfor _ in range(200): sys.stderr.write('x' * 10_000)\nsys.exit(1)").reason == "x" * 2000
+
+
+def test_in_the_sandbox_it_has_no_network_and_writes_to_tmpdir_only(graded, tmp_path):
+    if commands._fault():
+        pytest.skip(commands._fault())
+    source = "import os, socket, tempfile\nopen(tempfile.gettempdir() + '/scratch', 'w').write('x')\n"
+    source += "assert len(os.listdir('/sys/class/net')) <= 1 or True\n"
+    source += (
+        "for attempt in (lambda: open('mine', 'w'), lambda: os.kill(os.getppid(), 0) or os.listdir('/proc/%d')):\n"
+    )
+    source += "    try: attempt()\n    except OSError: pass\n    else: raise SystemExit(3)\n"
+    source += "try: socket.create_connection(('127.0.0.1', 9), 1)\nexcept OSError: pass\nelse: raise SystemExit(4)\n"
+    assert graded(source % os.getpid()).status == "correct"
+    assert not (tmp_path / "mine").exists()
+
+
+def test_a_command_that_cannot_run_is_refused_in_one_line(monkeypatch):
+    faults = [
+        ("python check.py", "command must name {response_file}"),
+        ("python 'check.py {response_file}", "is no command line"),
+    ]
+    assert not wrongly_refused(faults, commands.words_of)
+    assert "no program 'nothing-here' here" in refusal_of(commands.require_program, "nothing-here {response_file}")
+
+
+def test_without_a_sandbox_the_user_has_to_allow_it(monkeypatch):
+    commands._fault.cache_clear()
+    monkeypatch.setattr(shutil, "which", lambda program: None)
+    line = refusal_of(commands.tier, False)
+    assert line.startswith("own: nothing here confines the command (bubblewrap (bwrap) is not installed)")
+    assert commands.tier(True)[0] == "none"
+    assert "NONE (bubblewrap (bwrap) is not installed)" in commands.tier(True)[1]
+    commands._fault.cache_clear()
