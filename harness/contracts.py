@@ -328,12 +328,7 @@ class Executor(Protocol):
 class KeepsModels(Protocol):
     """An executor whose processes load models; with any other, models run in the main process of the run."""
 
-    def with_models(
-        self,
-        function: Callable[[Any, Callable[[int], None]], None],
-        items: Iterable[Any],
-        report: Callable[[int], None],
-    ) -> None:
+    def with_models(self, function: Callable[[Any, Report], None], items: Iterable[Any], report: Report) -> None:
         """Call `function(item, report)` for each item, in processes that keep what it loads (an engine, an embedder).
 
         If the function calls `report(units)` in such a process, the `report` given here is called in this process. An
@@ -362,10 +357,7 @@ class SeesFolders(Protocol):
     """An executor of several machines: it checks that all of them can see the run's folder."""
 
     def begin(self, folder: Path, plugin_files: Sequence[Path]) -> None:
-        """Called once, first: with the existing folder of the run's pool, and the plugins given as files.
-
-        Raise HarnessError if a machine cannot see the folder.
-        """
+        """Called first, with the folder of the run's pool and plugin files; HarnessError if a machine sees it not."""
 
 
 # Trackers and figures.
@@ -383,10 +375,7 @@ class Tracker(Protocol):
         """The run begins; `settings` are its options, as JSON values."""
 
     def row(self, name: str, scalars: Mapping[str, float]) -> None:
-        """A row is scored; `name` is its `TASK/MODEL/ENGINE/SAMPLER/EMBEDDER/SELECTOR`.
-
-        scalars  its numbers by flat names, e.g. `pass_at_k/16`
-        """
+        """A row is scored: `TASK/MODEL/ENGINE/SAMPLER/EMBEDDER/SELECTOR`, its numbers by names like `pass_at_k/16`."""
 
     def table(self, rows: Sequence[Mapping[str, Any]]) -> None:
         """All rows at the end; they have the same columns, with text, numbers or None."""

@@ -94,6 +94,7 @@ def _pool(work: Work, problem: Problem, n: int, dim: int) -> Pool:
         logprobs=-rng.gamma(20.0, size=n),
         lengths=rng.integers(1, 4 * WORDS, n),
         answers=_texts(rng.integers(n, size=(n, 1))),
+        scores={"score": rng.normal(size=n)},
     )
 
 
