@@ -48,7 +48,7 @@ def test_mutations_fill_up_to_the_count_and_are_distinct_and_do_not_depend_on_th
 SEEDS = [True, 7, -3, 0, 2.5, "aZ9 !", "", [1, [2, "x"]], [], (1, (2,)), {1, 2}, frozenset("ab"), {"k": [1]}, None, 2j]
 
 
-@pytest.mark.parametrize("seed", SEEDS, ids=repr)
+@pytest.mark.parametrize("seed", SEEDS, ids=lambda seed: type(seed).__name__)
 def test_a_mutation_has_the_types_and_signs_of_its_seed_and_leaves_the_seed_as_it_is(seed):
     before = repr(seed)
     others = [mutated(seed, random.Random(number)) for number in range(200)]
