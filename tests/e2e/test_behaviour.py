@@ -40,6 +40,7 @@ def programs_run(monkeypatch):
     return seen
 
 
+@pytest.mark.slow
 def test_programs_that_do_the_same_are_one_answer_in_runs_and_in_select(harness, options, programs_run):
     plain = harness("run", "--task", "mbppplus", "--selector", "answer-round-robin", *options)
     assert (plain.code, programs_run) == (0, [])

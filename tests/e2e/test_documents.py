@@ -38,6 +38,7 @@ def own_files(tmp_path, monkeypatch):
     (tmp_path / "farthest.py").write_text(code_blocks("README.md", "python")[1])
 
 
+@pytest.mark.slow
 def test_the_readmes_commands_on_own_files_run_as_they_stand(harness, own_files):
     commands = [words for words in commands_in("README.md") if words[0] != "rl" and "game24" not in words]
     assert [words[0] for words in commands] == ["select"] * 3 + ["run", "report", "leaderboard", "plot", "run"]
@@ -75,6 +76,7 @@ def on_path(monkeypatch):
     monkeypatch.setenv("PATH", os.path.dirname(sys.executable), prepend=os.pathsep)
 
 
+@pytest.mark.slow
 def test_the_guide_for_verifying_in_a_loop_runs_as_it_stands(harness, on_path, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     check, measure, python = code_blocks("docs/guides/verify.md", "python")
@@ -105,6 +107,7 @@ def test_the_guide_for_a_wet_lab_runs_as_it_stands(harness, tmp_path, monkeypatc
     assert len(next_rows) == 8
 
 
+@pytest.mark.slow
 def test_the_guide_for_own_problems_runs_as_it_stands_but_for_its_model(harness, tmp_path, monkeypatch):
     guide = "docs/guides/own-problems.md"
     monkeypatch.chdir(tmp_path)

@@ -50,6 +50,7 @@ def test_the_papers_runs_have_no_fallback_and_that_is_in_every_verdicts_key(file
     assert graded_as_the_paper(registry, "game24") == "game24"
 
 
+@pytest.mark.slow
 def test_all_tables_say_how_many_correct_verdicts_came_by_a_fallback(harness, run, files, tmp_path):
     [row] = run("--json").rows
     # "#### 10" is right twice, 11 and 12 once each.
@@ -66,6 +67,7 @@ def test_all_tables_say_how_many_correct_verdicts_came_by_a_fallback(harness, ru
     assert f"c{line}" in (tmp_path / "report.html").read_text()
 
 
+@pytest.mark.slow
 def test_the_chance_level_is_the_share_of_responses_that_are_right_for_other_problems(run):
     [row] = run("--audit", "--json").rows
     hits = [[answer == other for other in GOLDS if other != own for answer in (10, 11, 12, 99)] for own in GOLDS]

@@ -27,6 +27,7 @@ def test_ctrl_c_keeps_what_is_finished_and_says_so_after_plain_lines_of_progress
     assert "\x1b" not in err
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(os.name != "posix" or os.geteuid() != 0, reason="needs root to mount a small tmpfs")
 def test_a_full_disk_is_one_clear_line_and_what_was_finished_is_kept(toy, tmp_path):
     small = tmp_path / "small"

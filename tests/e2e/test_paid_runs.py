@@ -54,6 +54,7 @@ def made(store):
     }
 
 
+@pytest.mark.slow
 def test_a_capped_run_keeps_what_it_paid_for_and_one_with_a_higher_cap_goes_on_as_if_it_had_not_stopped(
     harness, command, server, tmp_path
 ):
@@ -75,6 +76,7 @@ def test_a_capped_run_keeps_what_it_paid_for_and_one_with_a_higher_cap_goes_on_a
     assert harness(*command("--max-cost", cost)).rows == whole.rows  # all is there: nothing is asked for
 
 
+@pytest.mark.slow
 def test_batches_caps_and_prices_enter_no_key(harness, command, server, tmp_path):
     single = harness(*command(store="single"))
     batched = harness(*command("--max-cost", 5, engine="batch=true"))

@@ -14,6 +14,7 @@ from support.stores import contents
 from support.tiny_proteins import sequences, tiny_esmfold
 
 
+@pytest.mark.slow
 def test_the_guide_for_a_lab_with_candidates_runs_as_it_stands(harness, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     guide = (ROOT / "docs" / "proteins.md").read_text().partition("## ESM3")[0]

@@ -15,6 +15,7 @@ def run_options(store: Path, *options: object) -> list[str]:
     return [str(part) for part in (*fixed, *options)]
 
 
+@pytest.mark.slow
 def test_game24_and_a_given_pool_run_on_any_causal_lm_folder(harness, tmp_path):
     model = save_checkpoint(tmp_path / "my-model", "qwen2-long")
     options = ("--model", model, "--n", "6", "--limit", "3", "--max-tokens", "12")
@@ -36,6 +37,7 @@ def test_game24_and_a_given_pool_run_on_any_causal_lm_folder(harness, tmp_path):
     assert outcome.rows[0]["samples_to_correct_random"] == 2.5
 
 
+@pytest.mark.slow
 def test_the_embedded_model_is_tested_on_its_held_out_puzzles_and_says_so(harness, tmp_path):
     outcome = harness(*run_options(tmp_path / "runs", "--n", "32", "--limit", "3"))
     assert outcome.code == 0, outcome.err

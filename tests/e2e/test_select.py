@@ -4,11 +4,13 @@ import re
 import shlex
 
 import numpy as np
+import pytest
 from support.choosing import LINES, of_duplicates, written
 from support.documents import code_blocks
 from support.processes import printed_by
 
 
+@pytest.mark.slow
 def test_given_vectors_load_nothing_that_they_do_not_need(tmp_path):
     vectors = written(tmp_path / "E.npz", {"a": of_duplicates(30, 4, 0)})
     heavy = {"torch", "transformers", "sklearn", "datasets", "scipy.stats", "scipy.optimize", "matplotlib"}

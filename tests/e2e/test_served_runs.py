@@ -45,6 +45,7 @@ def kept(folder):
     return {name: content for name, content in contents(folder).items() if not re.search("graded|spent", name)}
 
 
+@pytest.mark.slow
 def test_a_failed_request_is_not_in_n_and_the_next_run_asks_for_it_again(run, faults, tmp_path):
     whole, _ = run("whole")
     faults += SEVENTH_FAILS

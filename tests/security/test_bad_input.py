@@ -82,6 +82,7 @@ def test_a_store_where_nothing_can_be_made_is_one_line(harness, written, tmp_pat
         assert "choose another --store" in line
 
 
+@pytest.mark.slow
 def test_a_name_too_long_is_one_line(harness, written, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     written([POOL])

@@ -35,6 +35,7 @@ def test_no_name_in_a_manifest_becomes_a_path(repository, refused, tmp_path):
     assert not [*tmp_path.rglob("*evil*"), *tmp_path.parent.glob("*evil*"), *tmp_path.parents[1].glob("*evil*")]
 
 
+@pytest.mark.slow
 def test_a_small_file_that_would_unpack_to_gigabytes_is_not_unpacked(repository, refused):
     def bomb(table):
         column = pa.DictionaryArray.from_arrays(pa.array([0] * len(table), pa.int32()), pa.array(["x" * (64 << 20)]))

@@ -60,6 +60,7 @@ BOMBS = [boxed(rf"((9!)!)!\cot x + {number}") for number in range(10)]
 HONEST = boxed(r"\frac{1}{\tan x} + 123456 - 123456")
 
 
+@pytest.mark.slow
 def test_the_bombs_of_a_problem_share_a_bound_and_the_rest_are_errors(monkeypatch):
     monkeypatch.setattr(math_task, "PROBLEM_CPU_S", 1.9)  # 10 tries of 0.1 s, then 5 of 0.2 s
     assert algebra_is_graded()
@@ -73,6 +74,7 @@ def test_the_bombs_of_a_problem_share_a_bound_and_the_rest_are_errors(monkeypatc
     assert algebra_is_graded()
 
 
+@pytest.mark.slow
 def test_answers_over_the_bound_are_the_same_in_any_order_and_are_graded_in_a_later_run(monkeypatch):
     monkeypatch.setattr(math_task, "PROBLEM_CPU_S", 0.75)  # 5 tries of 0.1 s, then 2 of 0.2 s
     known = {}

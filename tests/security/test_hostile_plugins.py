@@ -34,6 +34,7 @@ def test_what_would_end_the_process_is_a_failed_row_and_the_others_are_there(run
         assert "(hostile_plugins.py:" in line
 
 
+@pytest.mark.slow
 def test_elsewhere_it_is_one_line_and_exit_code_2(run):
     built, exits = (
         "selector 'exitswhenbuilt' from hostile_plugins cannot be built",

@@ -32,6 +32,7 @@ def plain(chosen):
     return {name: indices.tolist() for name, indices in chosen.items()}
 
 
+@pytest.mark.slow
 def test_vectors_in_memory_are_chosen_from_as_those_of_a_file(picks, tmp_path):
     np.savez(tmp_path / "E.npz", problem=H, b=H[:9])
     lines = [{"problem_id": "problem", "indices": [3, 4]}, {"problem_id": "b", "indices": [0]}]

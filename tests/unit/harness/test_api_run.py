@@ -33,6 +33,7 @@ def door(tmp_path):
     return call
 
 
+@pytest.mark.slow
 def test_the_rows_and_the_table_are_the_command_lines(door, harness, tmp_path):
     results = door("spread", "head", n=4)
     options = (
@@ -161,6 +162,7 @@ def test_long_work_begins_with_yes(door, monkeypatch):
     assert len(door("spread", yes=True)) == 1
 
 
+@pytest.mark.slow
 def test_results_are_read_from_stores_folders_files_and_keys(door, harness, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     rows = [

@@ -47,6 +47,7 @@ def light(task):
     return [problem for problem in problems if len(str(problem.meta)) < 20_000]
 
 
+@pytest.mark.slow
 def test_twelve_canonical_solutions_are_correct(released):
     assert incorrect(released, random.Random(1).sample(light(released), 12)) == {}
 

@@ -147,7 +147,9 @@ def test_a_command_decides_and_its_key_is_the_response_and_its_files(own, comman
     assert len({*keys, task.verdict_key(problem, "red", None)}) == 3
 
 
-@pytest.mark.parametrize("grader", ["exact", "number", "choice", "regex", "command"])
+@pytest.mark.parametrize(
+    "grader", ["exact", "number", "choice", "regex", pytest.param("command", marks=pytest.mark.slow)]
+)
 def test_the_task_conforms(own, command, grader):
     references = {"exact": ["red", "blue"], "number": ["42", "1/3"], "choice": ["A", "B"], "regex": ["^red$", "blue"]}
     references["command"] = references["exact"]
@@ -171,6 +173,7 @@ def taken_over(outcome):
     return sum(map(int, re.findall(r"pool: (\d+) problems' responses taken over", outcome.err)))
 
 
+@pytest.mark.slow
 def test_only_an_edited_line_is_sampled_and_graded_again(harness, own, tmp_path, command, monkeypatch):
     monkeypatch.setenv("HARNESS_SANDBOX_TIER", "none")  # so that the command may count its calls
     lines = [{"prompt": f"Say colour {i}.", "id": f"p{i}", "reference": word} for i, word in enumerate(("red", "blue"))]

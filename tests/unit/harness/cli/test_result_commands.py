@@ -2,6 +2,7 @@
 
 import json
 
+import pytest
 from support.cells import cell, entry, failed_cell, keep, subset_entry
 from support.paths import TOY
 
@@ -13,6 +14,7 @@ SHUFFLE = [entry("a", [2, 2]), entry("b", [7, 5]), entry("d", [1, 1])]
 HEAD = [subset_entry("a", [4, 4]), subset_entry("b", [4, 4]), subset_entry("c", [8, 2])]
 
 
+@pytest.mark.slow
 def test_a_comparison_says_on_which_problems_the_first_does_better(harness, tmp_path):
     def compared(*pair):
         outcome = harness("compare", *(path.stem for path in keep(tmp_path / "cells", *pair)), "--store", tmp_path)

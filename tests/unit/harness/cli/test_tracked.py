@@ -57,6 +57,7 @@ def diary(toy, tmp_path):
     return call
 
 
+@pytest.mark.slow
 def test_a_tracker_is_handed_settings_every_row_of_a_grid_table_and_report_in_this_order(diary):
     outcome, notes = diary("--grid", "selector=spread+head+twice,embedder=hidden-mean+letters")
     assert outcome.code == 1  # `twice` breaks; the other rows are tracked
@@ -100,6 +101,7 @@ def test_a_report_that_cannot_be_made_is_one_line_and_the_table_is_tracked(tmp_p
         assert reason in line
 
 
+@pytest.mark.slow
 def test_what_cannot_be_tracked_is_refused_before_anything_is_made_and_a_run_that_fails_is_finished_as_one(
     toy, diary, tmp_path
 ):

@@ -2,6 +2,7 @@
 
 import subprocess
 
+import pytest
 from support.processes import harness_command
 from support.searches import pool_in
 
@@ -27,6 +28,7 @@ def test_the_lines_say_what_was_found_what_failed_and_what_is_known_of_random():
     assert "which took 1 call, it needs at least 1.5 and at most 2,000.0 on average" in bounds
 
 
+@pytest.mark.slow
 def test_answers_typed_into_a_pipe_are_taken_and_q_leaves_the_rest_out(tmp_path):
     pool = pool_in(tmp_path, {"a": [False, True], "b": [True]})
     command = harness_command("verify", "--pool", pool, "--selector", "in-order", "--ask", "-k", 2)

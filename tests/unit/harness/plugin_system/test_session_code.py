@@ -127,6 +127,7 @@ def code_of(cell):
     return session_code(session(cell)["Mine"])
 
 
+@pytest.mark.slow
 def test_only_what_the_class_names_changes_its_hash(modules):
     before = code_of(CELL)
     edited = {name: CELL.replace(*edit) for name, edit in (SAME | OTHER).items()}

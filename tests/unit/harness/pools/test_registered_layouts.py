@@ -132,6 +132,7 @@ def test_a_plugin_that_cannot_be_imported_is_named_where_a_layout_is_unknown(wri
     assert message.endswith("; broken plugins, see `harness doctor`: 'acme' of acme-pools 1.0")
 
 
+@pytest.mark.slow
 def test_whatever_a_reader_does_wrong_is_one_line_with_layout_and_file(written, layouts):
     path = written([{"x": 1}])
     prefix = f"pool {path}: layout 'anything' "

@@ -27,6 +27,7 @@ def check_picks(root, cell, registry):
             assert picks(selector, cell, pool, stored.problem, trial, most=2) == whole[:2]
 
 
+@pytest.mark.slow
 def test_of_a_larger_pool_the_first_responses_are_seen_and_centred_over_them(toy, tmp_path):
     toy("--selector", "spread", "--n", "16", "--limit", "3")
     selectors = ("--selector", "spread", "--selector", "shuffle", "--selector", "likely")

@@ -113,6 +113,7 @@ def test_a_dry_run_of_a_wrong_config_is_refused_also_if_something_is_lacking(con
         pipeline.dry_run(config(task="distant", split="broken"), Heard())  # of no known number
 
 
+@pytest.mark.slow
 def test_the_numbers_of_problems_are_those_of_the_data(shared_data):
     files = {"mbppplus": "MbppPlus-v0.2.0.jsonl.gz", "humanevalplus": "HumanEvalPlus-v0.1.10.jsonl.gz"}
     files |= {"gsm8k": "gsm8k_test.jsonl", "game24": None}

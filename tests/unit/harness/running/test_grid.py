@@ -79,6 +79,7 @@ def test_runs_that_share_a_pool_cost_its_sampling_once(toy_config, grid_points, 
     assert [outlook.seconds for outlook in outlooks] == [10, 20, 0, 10]  # one run asks by itself; x cannot be planned
 
 
+@pytest.mark.slow
 def test_a_selector_or_a_point_that_fails_is_named_and_the_others_still_count(toy):
     outcome = toy("--limit", "2", "--grid", "selector=twice+spread,embedder=hidden-mean+letters+nonsense")
     assert outcome.code == 1
@@ -89,6 +90,7 @@ def test_a_selector_or_a_point_that_fails_is_named_and_the_others_still_count(to
     assert "failed: embedder=nonsense: unknown embedder 'nonsense'" in outcome.err
 
 
+@pytest.mark.slow
 def test_states_for_any_embedder_of_a_grid_come_from_the_one_sampling_pass(toy):
     outcome = toy("--limit", "2", "--grid", "selector=spread,embedder=letters+hidden-mean+hidden-last")
     assert [row["embedder"] for row in outcome.rows] == ["letters", "hidden-mean"]

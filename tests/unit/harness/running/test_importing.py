@@ -79,6 +79,7 @@ def test_a_pool_with_verdicts_needs_no_task(harness, written, tmp_path):
     assert "say which --task grades" in error_line(harness("run", "--pool", bare, *fixed))
 
 
+@pytest.mark.slow
 def test_anothers_figures_are_judged_by_the_tasks_thresholds_and_nothing_is_folded(harness, written, tmp_path):
     fasta = ">d1 plddt=91.5 ptm=0.9\nMKTAYIAK\n>d2 plddt=50 ptm=0.9\nMKTAY\n"
     fixed = ("--pool", written(fasta, "p.fasta"), "--split", "any", "--embedder", "tfidf", "--store", tmp_path / "runs")
@@ -95,6 +96,7 @@ def test_anothers_figures_are_judged_by_the_tasks_thresholds_and_nothing_is_fold
     assert mean_samples("proteins:plddt_min=0.95") == 3.0
 
 
+@pytest.mark.slow
 def test_n_takes_the_first_n_responses_and_is_wanted_where_problems_have_differently_many(
     run_pool, import_pool, written
 ):

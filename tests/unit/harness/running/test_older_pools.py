@@ -41,6 +41,7 @@ def older(run, harness, tmp_path):
     return key, rows
 
 
+@pytest.mark.slow
 def test_a_pool_under_an_older_key_is_taken_over_only_by_its_key(run, older, tmp_path):
     key, rows = older
     assert "--adopt zz: no such pool" in error_line(run(revision("b"), "--adopt", "zz"))

@@ -35,6 +35,7 @@ def test_a_run_makes_a_row_a_selector_from_one_pool_and_a_cell_that_says_what_ma
     assert {read_vectors(path).shape for path in (tmp_path / "runs" / "embedding").rglob("*.safetensors")} == {(16, 3)}
 
 
+@pytest.mark.slow
 def test_what_is_in_the_store_is_not_made_again(toy):
     toy("--selector", "shuffle", "--limit", "4")
     outcome = toy("--selector", "spread")
@@ -47,6 +48,7 @@ def test_what_is_in_the_store_is_not_made_again(toy):
     assert again.rows == outcome.rows
 
 
+@pytest.mark.slow
 def test_a_broken_selector_fails_alone_and_its_cell_says_why_until_a_run_succeeds(toy, tmp_path):
     plugin = tmp_path / "fickle.py"
     code = "from harness import hookimpl\nclass Fickle:\n    needs = ()\n    def rank(self, pool, rng):\n{}"
@@ -129,6 +131,7 @@ def keyed(harness, tmp_path):
     return call
 
 
+@pytest.mark.slow
 def test_a_machine_that_cannot_grade_is_refused_before_the_first_response(keyed, tmp_path):
     outcome = keyed("--data", "13")
     assert outcome.code == 2
@@ -140,6 +143,7 @@ def test_a_machine_that_cannot_grade_is_refused_before_the_first_response(keyed,
     assert "room" not in keyed("--data", "13").err  # nothing to grade: nothing to check
 
 
+@pytest.mark.slow
 def test_what_was_audited_stays_in_the_row(keyed, tmp_path):
     plain, audited, again = keyed().rows[0], keyed("--audit"), keyed().rows[0]
     [cell] = all_cells(tmp_path / "runs")

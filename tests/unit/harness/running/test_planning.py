@@ -49,6 +49,7 @@ CHANGED = [  # options, and the stages that they make anew
 ]
 
 
+@pytest.mark.slow
 def test_a_stage_is_made_anew_by_what_it_depends_on_and_by_nothing_else(plan, tmp_path):
     before = keys(plan())
     made_anew = []

@@ -132,6 +132,7 @@ def test_what_nobody_can_estimate_is_counted(toy, tmp_path):
         toy(*away, "--data", 1250)
 
 
+@pytest.mark.slow
 def test_states_of_a_pool_made_elsewhere_are_counted_too(toy, tmp_path):
     toy("--selector", "shuffle", "--data", 24)
     for vectors in (tmp_path / "runs" / "embedding").glob("*/*.safetensors"):

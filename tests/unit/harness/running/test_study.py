@@ -118,6 +118,7 @@ def study(written):
     return call
 
 
+@pytest.mark.slow
 def test_a_study_runs_and_options_replace_its_own(harness, study, tmp_path):
     path = study('selector = ["spread", "shuffle"]', "limit = 2", "seed = 3")
     rows = harness("run", path, "--json").rows

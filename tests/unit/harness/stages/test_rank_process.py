@@ -61,6 +61,7 @@ def child(work):
     return rank_process._children[work.selector, work.plugin_files]
 
 
+@pytest.mark.slow
 def test_a_bounded_ranking_gives_the_bytes_of_an_unbounded_one_in_a_process_that_is_kept(work):
     contents, bounded = [], dataclasses.replace(work, selector="shuffle")
     for limit in (None, 100.0):
@@ -88,6 +89,7 @@ def test_a_late_ranking_is_ended_and_the_next_has_a_new_process(work):
     assert child(work).alive
 
 
+@pytest.mark.slow
 def test_a_process_that_dies_is_named_and_replaced(work):
     line = refusal_of(rank_problems, work, [DYING])
     assert line == "selector 'hangs', problem 'die': the process that ranked it died (out of memory?)"

@@ -50,6 +50,7 @@ def test_verdicts_of_the_file_that_the_verifier_contradicts_are_not_used(tmp_pat
     assert summary(verified(config_of(tmp_path)))["random"] == {"differ": 1}
 
 
+@pytest.mark.slow
 def test_without_verdicts_the_bounds_hold_whatever_the_unverified_responses_are(tmp_path):
     rng = np.random.default_rng(0)
     for trial in range(20):

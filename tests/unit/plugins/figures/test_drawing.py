@@ -22,6 +22,7 @@ def tables(cells, figure_store):
     return {name: rows_of(name, cells, store=figure_store, **NARROW.get(name, {})) for name in NAMES}
 
 
+@pytest.mark.slow
 def test_a_figure_is_a_pdf_a_png_and_the_table_it_was_drawn_from(harness, tables, cells, figure_store, tmp_path):
     pytest.importorskip("matplotlib")
     from PIL import Image

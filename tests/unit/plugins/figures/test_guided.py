@@ -50,6 +50,7 @@ def test_the_curves_are_kaplan_meiers_over_all_seeds(sequences):
         assert (row["n"], row["problems"], row["seeds"], row["panel"]) == (BUDGET, PROBLEMS, 2, "budget")
 
 
+@pytest.mark.slow
 def test_the_gain_by_hardness_is_paired_with_the_first_sampler(sequences, toy, tmp_path):
     toy("--data", PROBLEMS, "--n", BUDGET, "--selector", "head", store=tmp_path / "reference")
     request = Request("guided", folders=[sequences], reference=tmp_path / "reference" / "cells")

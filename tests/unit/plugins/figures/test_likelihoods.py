@@ -60,6 +60,7 @@ def test_the_first_bin_takes_in_the_long_tail_and_equal_values_have_a_bin():
     assert likelihoods._edges(np.full(4, -2.0))[[0, -1]].tolist() == [-2.0, -1.0]
 
 
+@pytest.mark.slow
 def test_what_the_store_lacks_or_holds_otherwise_is_said(toy, harness, tmp_path):
     toy("--selector", "spread", "--selector", "head")
     root = tmp_path / "runs"

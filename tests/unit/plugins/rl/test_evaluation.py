@@ -89,6 +89,7 @@ def test_an_evaluation_is_taken_up_where_it_was_left(harness, evaluated):
     assert "pass@8" in done.out
 
 
+@pytest.mark.slow
 def test_an_evaluation_of_hours_is_not_begun_where_nobody_can_be_asked(harness, evaluated, monkeypatch):
     request, _ = evaluated
     monkeypatch.setattr(rl_eval, "sampling_outlook", lambda plan, problems: Outlook(25 * 60 * len(problems)))

@@ -85,6 +85,7 @@ def test_what_no_cell_uses_goes_and_every_cell_is_shown_again_from_what_stays(ha
     assert prune("--pools", "--yes").rows["rows"] == []
 
 
+@pytest.mark.slow
 def test_tables_and_the_report_have_the_same_bytes_after_a_prune(harness, run, prune, unused, tmp_path):
     def shown():
         cell = max((tmp_path / "runs" / "cells").glob("*.json"))

@@ -41,6 +41,7 @@ def tracked(tmp_path):
     return call
 
 
+@pytest.mark.slow
 def test_wandb_offline_keeps_a_folder_that_can_be_sent_later(tracked, tmp_path):
     tracked("Wandb('diversity', group='toys', mode='offline')", failed=True)
     (folder,) = (tmp_path / "wandb").glob("offline-run-*")

@@ -40,6 +40,7 @@ def outcomes(limits, attempts):
     return done.stdout.split()
 
 
+@pytest.mark.slow
 def test_a_child_gets_no_more_memory_and_cpu_time_than_its_limits_and_writes_no_file(tmp_path):
     write = f"with open({str(tmp_path / 'note')!r}, 'w') as file: file.write('x' * 100)"
     attempts = ["bytearray(3 << 30)", "bytearray(1 << 30)", write]

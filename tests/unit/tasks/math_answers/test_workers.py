@@ -63,6 +63,7 @@ def test_grading_touches_no_signal_and_twelve_threads_share_the_children():
     assert handlers() == before
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning")
 def test_a_multiprocessing_child_has_a_checker_of_its_own_with_one_child():
     assert algebra_is_graded()
@@ -129,6 +130,7 @@ def test_a_checker_that_ends_whenever_it_forks_is_our_error(own, monkeypatch):
     assert len(forgotten) == 2
 
 
+@pytest.mark.slow
 def test_a_checker_killed_in_the_middle_of_a_batch_does_no_harm():
     own = shared_workers()
     batch = [(Pair(f"(x+{n})^{{2}}", f"x^{{2}}+{2 * n}x+{n * n}"),) for n in range(1, 13)]

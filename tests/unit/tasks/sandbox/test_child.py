@@ -30,6 +30,7 @@ def test_limits_are_on_cpu_time_not_on_the_wall_clock(sandbox):
     assert results(sandbox, program, 1, cpu_limits_s=[0.1]).results == ["i1"]
 
 
+@pytest.mark.slow
 def test_each_test_has_its_own_limit_and_the_run_has_another(sandbox):
     run = results(sandbox, BUSY, *[0.2] * 3, cpu_limits_s=[0.4] * 3)
     assert run.status == "ok"
