@@ -36,12 +36,22 @@ def own_files(tmp_path, monkeypatch):
     write_json_lines(tmp_path / "responses.jsonl", [{"problem_id": "a", "responses": texts}])
     write_json_lines(tmp_path / "graded.jsonl", graded)
     (tmp_path / "farthest.py").write_text(code_blocks("README.md", "python")[1])
+    (tmp_path / "check.py").write_text("import sys; sys.exit('4' not in open(sys.argv[1]).read())")
 
 
 @pytest.mark.slow
-def test_the_readmes_commands_on_own_files_run_as_they_stand(harness, own_files):
+def test_the_readmes_commands_on_own_files_run_as_they_stand(harness, own_files, on_path):
     commands = [words for words in commands_in("README.md") if words[0] != "rl" and "game24" not in words]
-    assert [words[0] for words in commands] == ["select"] * 3 + ["run", "report", "leaderboard", "plot", "run"]
+    assert [words[0] for words in commands] == [
+        "select",
+        "select",
+        "verify",
+        "run",
+        "report",
+        "leaderboard",
+        "plot",
+        "run",
+    ]
     for words in commands:
         if words[0] == "plot":  # of the RL runs, which the guide for training makes
             continue
