@@ -21,9 +21,13 @@ def leaderboard(
         Path | None, typer.Option(help="Where the tables go; default: the first folder, of STORE/cells STORE.")
     ] = None,
     quiet: Annotated[bool, typer.Option("--quiet", help="Print the paths of the tables, not the tables.")] = False,
+    over_pools: Annotated[
+        bool, typer.Option("--across", help="Only one table: each selector's mean improvement over all pools.")
+    ] = False,
     as_json: Json = False,
 ) -> None:
     """Print tables of all cells in some folders, and write them as leaderboard.md, .csv and .json."""
+    from harness.results import across
     from harness.results import leaderboard as boards
     from harness.system.progress import Progress
 
@@ -32,13 +36,15 @@ def leaderboard(
     folders = folder or default_cells()
     with Progress().waiting("reading cells"):
         gathered = boards.gather(folders)
-    into = boards.place(folders[0], out)
-    if into is None:
+    into = None if over_pools else boards.place(folders[0], out)
+    if into is None and not over_pools:
         print(f"not written: {folders[0]} holds cells: say where the tables go, e.g. --out out", file=sys.stderr)
     for fault in gathered.faults:
         print(f"not counted: {fault}", file=sys.stderr)
     with Progress().waiting("making tables"):
         tables = boards.boards(gathered)
+    if over_pools:
+        return show([line.to_json() for line in across.across(tables)], as_json, result_tables.across)
     written = boards.write(into, gathered, tables) if into else []
     if as_json:
         output.write(boards.as_json(tables))
