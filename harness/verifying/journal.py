@@ -24,6 +24,8 @@ from harness.errors import HarnessError
 from .check import OUTCOMES, Check
 
 KIND, VERSION = "harness verify", 1
+FILES = "verifier_files"  # in the first line: the digests of the files that the verifier's command names
+POOL_FILE = "pool_file"  # in the first line: for messages; a file may be moved
 
 Pick = tuple[str, int]
 
@@ -33,13 +35,17 @@ class Journal:
 
     checks  problem id -> index -> the last outcome of that response, in the order verified
     asked   the picks that were given out and have no outcome yet, in order
+    failed  problem id -> checks that ended in an error, of responses that are to be checked again or were
+    row     how many errors are the last outcomes, with no other outcome between them
     remark  one line on what was recovered; "" if nothing was
     """
 
     def __init__(self, path: Path, header: Mapping[str, Any], sizes: Mapping[str, int]) -> None:
         self.path, self.remark = path, ""
         self.checks: dict[str, dict[int, Check]] = {name: {} for name in sizes}
+        self.failed: dict[str, list[Check]] = {name: [] for name in sizes}
         self.asked: list[Pick] = []
+        self.row = 0
         self._file = _opened(path)
         try:
             self._read({"journal": KIND, "version": VERSION, **header}, sizes)
@@ -67,11 +73,16 @@ class Journal:
 
     def forget_errors(self) -> None:
         """Take the responses whose check ended in an error as not verified; their lines stay in the file."""
+        self.row = 0
         for name, checks in self.checks.items():
-            self.checks[name] = {index: check for index, check in checks.items() if check.outcome != "error"}
+            for check in [check for check in checks.values() if check.outcome == "error"]:
+                self.failed[name].append(checks.pop(check.index))
 
     def _count(self, check: Check) -> None:
-        self.checks[check.problem_id].pop(check.index, None)
+        before = self.checks[check.problem_id].pop(check.index, None)
+        if before and before.outcome == "error":
+            self.failed[check.problem_id].append(before)
+        self.row = self.row + 1 if check.outcome == "error" else 0
         self.checks[check.problem_id][check.index] = check
         self.asked = [pick for pick in self.asked if pick != (check.problem_id, check.index)]
 
@@ -158,12 +169,24 @@ def _sync_folder(path: Path) -> None:
 
 
 def _require_same(found: Mapping[str, Any], header: Mapping[str, Any], path: Path) -> None:
-    for name, value in header.items():
-        if found.get(name) != value:
+    known = dict(found.get(FILES, {}))  # none in a journal of an older version
+    for name, digest in header.get(FILES, {}).items():
+        if known.get(name, digest) != digest:
             raise HarnessError(
-                f"journal {path}: is of another {name} ({found.get(name)!r:.80}, now {value!r:.80}): "
-                "name another --journal, or give the same options as before"
+                f"journal {path}: {name} has changed since its first check: --journal NEW starts anew; if the old "
+                f'outcomes still hold, delete "{name}" from {FILES} in the first line of {path}'
             )
+    for name, value in header.items():
+        if name in (FILES, POOL_FILE) or found.get(name) == value:
+            continue
+        was, now = f"{found.get(name)!r:.80}", f"{value!r:.80}"
+        if name == "pool" and found.get(POOL_FILE):
+            was, now = str(found[POOL_FILE]), str(header.get(POOL_FILE))
+            now = "other responses" if now == was else now
+        raise HarnessError(
+            f"journal {path}: is of another {name} ({was}, now {now}): "
+            "name another --journal, or give the same options as before"
+        )
 
 
 def _pick(pair: Any, sizes: Mapping[str, int], where: str) -> Pick:

@@ -85,7 +85,24 @@ def test_another_pool_selector_verifier_or_seed_is_refused(tmp_path):
     for changed in ({"selector": "uniform"}, {"verifier": "another"}, {"seed": 1}):
         assert f"is of another {next(iter(changed))} (" in refusal_of(verified, config_of(tmp_path, **changed))
     pool_in(tmp_path, {"a": [False, False]})
-    assert "is of another pool (" in refusal_of(verified, config_of(tmp_path))
+    refusal = refusal_of(verified, config_of(tmp_path))
+    assert f"is of another pool ({tmp_path / 'pool.jsonl'}, now other responses)" in refusal
+
+
+def test_a_changed_file_of_the_verifier_is_refused_until_the_first_line_allows_it(tmp_path):
+    pool_in(tmp_path, {"a": [False, True]})
+    program, log, journal = tmp_path / "v.py", tmp_path / "log", tmp_path / "verify.jsonl"
+    program.write_text("1")
+    config = config_of(tmp_path, verifier=f"true {program} {log} {{index}}", budget=1)
+    verified(config)
+    log.write_text("a file that the verifier writes is no part of it")
+    verified(config)
+    program.write_text("2")
+    assert f"{program} has changed since its first check: --journal NEW starts anew" in refusal_of(verified, config)
+    header, *lines = journal.read_text().splitlines()
+    del (header := json.loads(header))["verifier_files"]  # as journals of older versions, too
+    journal.write_text("\n".join([json.dumps(header), *lines, ""]))
+    assert verified(config).calls == 1
 
 
 def test_a_second_process_on_the_journal_is_refused(path):
