@@ -182,5 +182,6 @@ def _require_sense(loop: Loop, ended: Sequence[Check]) -> None:
         if check.outcome == "measured" and not loop.config.top:
             raise HarnessError(
                 f"verify: the verifier gave the value {check.value:g} for response {check.index} of "
-                f"{check.problem_id!r:.80}: say what counts as a success (--threshold 3), or look for the largest (--top 5)"
+                f"{check.problem_id!r:.80}: say what counts as a success (--threshold 3), or look for the largest "
+                "(--top 5)"
             )

@@ -103,9 +103,8 @@ def test_five_errors_in_a_row_stop_the_loop_at_any_time_and_one_more_if_nothing_
     calls = []
     line = refusal_of(verified, config_of(tmp_path), calls)
     assert calls[-5:] == [("a", index) for index in range(4, 9)]
-    assert (
-        "5 checks in a row ended in errors (the last: error of a 8): see to the verifier, then --retry-errors" in line
-    )
+    assert "5 checks in a row ended in errors (the last: error of a 8)" in line
+    assert "--retry-errors" in line
     assert "6 checks in a row" in refusal_of(verified, config_of(tmp_path), calls)
     assert calls[-1] == ("a", 9)
     refusal_of(verified, config_of(tmp_path, retry_errors=True), calls)
