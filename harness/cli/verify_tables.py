@@ -83,9 +83,10 @@ def _random(value: Mapping[str, Any]) -> Iterator[str]:
     elif random["at_most"] > FAR_APART * random["at_least"]:
         yield "random: not known, since unverified responses have no verdict"
     else:
+        took, calls = random["calls_on_solved"], _calls(value["calls"])
         yield (
             f"random: not known, since unverified responses have no verdict. On the solved problems, which took "
-            f"{random['calls_on_solved']:,} of the {_calls(value['calls'])}, it needs at least "
+            f"{calls if took == value['calls'] else f'{took:,} of the {calls}'}, it needs at least "
             f"{random['at_least']:,.1f} and at most {random['at_most']:,.1f} on average"
         )
 

@@ -89,7 +89,7 @@ class CommandVerifier:
             return Check(problem_id, index, "correct")
         else:
             option = "--top" if threshold is None else "--threshold"
-            reason = f'no value: with {option} the last line of stdout must be {{"value": NUMBER}}'
+            reason = f'exit code 0, but no value: with {option} the last line of stdout must be {{"value": NUMBER}}'
         return Check(problem_id, index, "error", reason=reason)
 
 

@@ -5,7 +5,8 @@
     {"asked": [["4-5-6-10", 3], ["1-1-4-6", 8]]}
 
 The first line says what the outcomes belong to; another pool, selector or verifier is refused. `asked` are the picks
-that `--ask` has given out. A line that a killed process wrote in part is cut away. The file is locked while it is open.
+that `--ask` has given out. `verifier_files` on a later line are files of the verifier that have changed. A line that a
+killed process wrote in part is cut away. The file is locked while it is open.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from harness.errors import HarnessError
 from .check import OUTCOMES, Check
 
 KIND, VERSION = "harness verify", 1
-FILES = "verifier_files"  # in the first line: the digests of the files that the verifier's command names
+FILES = "verifier_files"  # the digests of the files that the verifier's command names
 POOL_FILE = "pool_file"  # in the first line: for messages; a file may be moved
 
 Pick = tuple[str, int]
@@ -38,17 +39,23 @@ class Journal:
     failed  problem id -> checks that ended in an error, of responses that are to be checked again or were
     row     how many errors are the last outcomes, with no other outcome between them
     remark  one line on what was recovered; "" if nothing was
+
+    With `retry`, errors are checked again, and files of the verifier may have changed.
     """
 
-    def __init__(self, path: Path, header: Mapping[str, Any], sizes: Mapping[str, int]) -> None:
+    def __init__(self, path: Path, header: Mapping[str, Any], sizes: Mapping[str, int], retry: bool = False) -> None:
         self.path, self.remark = path, ""
         self.checks: dict[str, dict[int, Check]] = {name: {} for name in sizes}
         self.failed: dict[str, list[Check]] = {name: [] for name in sizes}
         self.asked: list[Pick] = []
+        self._files: dict[str, str] = {}
         self.row = 0
         self._file = _opened(path)
         try:
             self._read({"journal": KIND, "version": VERSION, **header}, sizes)
+            self._compare_files(header.get(FILES, {}), retry)
+            if retry:
+                self._forget_errors()
         except BaseException:
             self._file.close()
             raise
@@ -71,12 +78,23 @@ class Journal:
             self._write([{"asked": [list(pick) for pick in picks]}])
             self.asked += picks
 
-    def forget_errors(self) -> None:
+    def _forget_errors(self) -> None:
         """Take the responses whose check ended in an error as not verified; their lines stay in the file."""
         self.row = 0
         for name, checks in self.checks.items():
             for check in [check for check in checks.values() if check.outcome == "error"]:
                 self.failed[name].append(checks.pop(check.index))
+
+    def _compare_files(self, now: Mapping[str, str], retry: bool) -> None:
+        """Refuse files of the verifier that have changed; with `retry` write down that they have."""
+        changed = {name: digest for name, digest in now.items() if self._files.get(name, digest) != digest}
+        if changed and not retry:
+            raise HarnessError(
+                f"journal {self.path}: {next(iter(changed))} has changed since: --journal NEW starts anew; "
+                "--retry-errors keeps the outcomes, but checks again what ended in an error"
+            )
+        if changed:
+            self._write([{FILES: changed}])
 
     def _count(self, check: Check) -> None:
         before = self.checks[check.problem_id].pop(check.index, None)
@@ -108,13 +126,18 @@ class Journal:
         if not first:
             self._write([header])
             return
-        _require_same(self._parsed(first, 1), header, self.path)
+        begun = self._parsed(first, 1)
+        _require_same(begun, header, self.path)
+        self._files.update(begun.get(FILES, {}))  # none in a journal of an older version
         for number, line in enumerate(lines, 2):
             self._take(self._parsed(line, number), sizes, f"journal {self.path}, line {number}")
 
     def _take(self, line: Mapping[str, Any], sizes: Mapping[str, int], where: str) -> None:
         if isinstance(line.get("asked"), list):
             self.asked += [_pick(each, sizes, where) for each in line["asked"]]
+            return
+        if isinstance(line.get(FILES), dict):
+            self._files.update(line[FILES])
             return
         name, index = _pick((line.get("problem_id"), line.get("index")), sizes, where)
         outcome, value = line.get("outcome"), line.get("value")
@@ -169,13 +192,6 @@ def _sync_folder(path: Path) -> None:
 
 
 def _require_same(found: Mapping[str, Any], header: Mapping[str, Any], path: Path) -> None:
-    known = dict(found.get(FILES, {}))  # none in a journal of an older version
-    for name, digest in header.get(FILES, {}).items():
-        if known.get(name, digest) != digest:
-            raise HarnessError(
-                f"journal {path}: {name} has changed since its first check: --journal NEW starts anew; if the old "
-                f'outcomes still hold, delete "{name}" from {FILES} in the first line of {path}'
-            )
     for name, value in header.items():
         if name in (FILES, POOL_FILE) or found.get(name) == value:
             continue

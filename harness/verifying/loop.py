@@ -45,8 +45,6 @@ class Loop:
     def __init__(self, config: VerifyConfig, journal: Journal, opened: Opened) -> None:
         self.config, self.journal, self.context = config, journal, opened.context
         self.searches = {each.problem.id: Search(config, opened, each) for each in opened.candidates}
-        if config.retry_errors:
-            journal.forget_errors()
         for name, checks in journal.checks.items():
             self.searches[name].taken.update(checks)
             self.searches[name].failed = journal.failed[name]
@@ -117,7 +115,7 @@ def searching(config: VerifyConfig, progress: Progress, held: Held | None = None
     if not isinstance(opened.selector, Ranker):
         raise HarnessError(f"verify: selector {config.selector!r} chooses sets, in no order: take one that ranks")
     sizes = {each.problem.id: len(each.responses) for each in opened.candidates}
-    with Journal(config.journal, header(config, opened, held or Held()), sizes) as journal:
+    with Journal(config.journal, header(config, opened, held or Held()), sizes, config.retry_errors) as journal:
         loop = Loop(config, journal, opened)
         if journal.remark:
             progress.say(journal.remark)

@@ -50,7 +50,9 @@ def test_a_last_line_with_a_value_is_a_measurement(tmp_path):
     assert checks(tmp_path, [value], top=3)[0] == Check("p", 0, "measured", 3.5)
     for options in ({"threshold": 1.0}, {"top": 1}):
         reason = checks(tmp_path, [text], **options)[0].reason
-        assert reason.startswith(f"no value: with --{next(iter(options))} the last line of stdout must be")
+        assert reason.startswith(
+            f"exit code 0, but no value: with --{next(iter(options))} the last line of stdout must be"
+        )
     assert checks(tmp_path, ["print('{\"value\": NaN}')"], top=1)[0].reason == "the value nan is not finite"
 
 
