@@ -53,7 +53,7 @@ def lines(value: Mapping[str, Any]) -> Iterator[str]:
     yield f"{solved}{_calls(value['calls'])}" + "".join(f", {fault}" for fault in faults if fault)
     if value["budget_used_up"]:
         yield "the budget is used up: a larger --budget goes on from the journal"
-    for name, what in (("exhausted", "every response was verified"), ("unsolved", "responses are left")):
+    for name, what in (("exhausted", "no response is left"), ("unsolved", "responses are left")):
         ids = value[name]
         if ids and value["problems"] > 1:
             more = f", and {len(ids) - IDS:,} more" if len(ids) > IDS else ""
