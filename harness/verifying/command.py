@@ -22,6 +22,7 @@ from typing import Any
 from harness.errors import HarnessError, did_you_mean, one_line
 from harness.pools.given import file_digest
 from harness.running.candidates import Candidates
+from harness.system.crashes import crashed
 from harness.system.keeper import Ended, Keeper
 
 from .check import TOO_LATE, Check, measured
@@ -30,7 +31,6 @@ from .config import VerifyConfig
 PLACEHOLDER = re.compile(r"\{([a-z_]+)\}")
 QUOTED = re.compile(r"""'[^']*'|"(?:\\.|[^"\\])*"|\\.""")
 SHELL = re.compile(r"[|<>;]|&&")
-FAILED = re.compile(r"^\s*(Traceback \(most recent call last\):|(Syntax|Indentation|Tab)Error: )", re.MULTILINE)
 NAMES = ("response_file", "prompt_file", "problem_id", "index")
 
 
@@ -58,11 +58,12 @@ class CommandVerifier:
         keeper = self._idle.get()
         try:
             ended = keeper.run(self._filled(keeper, candidates, index), self.config.timeout)
+            response_file = str(keeper.folder / "response.txt")
         except OSError as failure:
             raise HarnessError(f"verifier {self.words[0]!r}: cannot be started ({failure})") from None
         finally:
             self._idle.put(keeper)
-        return self._check(candidates.problem.id, index, ended)
+        return self._check(candidates.problem.id, index, ended, response_file)
 
     def _filled(self, keeper: Keeper, candidates: Candidates, index: int) -> list[str]:
         """The command for one response, whose files are written."""
@@ -75,11 +76,11 @@ class CommandVerifier:
             values[name] = str(path)
         return [PLACEHOLDER.sub(lambda match: values[match[1]], word) for word in self.words]
 
-    def _check(self, problem_id: str, index: int, ended: Ended) -> Check:
+    def _check(self, problem_id: str, index: int, ended: Ended, response_file: str) -> Check:
         value, threshold = _value(ended.out), self.config.threshold
         if ended.status is None:
             reason = f"{TOO_LATE} {self.config.timeout:g} s"
-        elif ended.status not in (0, 1) or (ended.status == 1 and FAILED.search(ended.err)):
+        elif ended.status not in (0, 1) or (ended.status == 1 and crashed(ended.err, [response_file])):
             reason = _how(ended.status, ended.err)
         elif ended.status == 1:
             return Check(problem_id, index, "wrong")
