@@ -221,23 +221,38 @@ def _last_hashes(text: str) -> int | None:
     return max((match.end() for match in _HASHES.finditer(text)), default=None)
 
 
+def unboxed(response: str) -> tuple[str, bool]:
+    """Return what follows the last "####", "answer is" or "answer:", and True; without one the text, and False."""
+    text = _first_problem_only(response)[-LOOK_AT:]
+    sentence = _stated(text)
+    return (sentence, True) if sentence else (text, False)
+
+
 def _fallback(text: str) -> str | None:
     """Return the x of the last "#### x", "answer is x" or "answer: x", else the last number; None without any."""
-    stated = max((match.end() for match in _STATEMENT.finditer(text) if _is_meant(text, match)), default=None)
-    if stated is not None:
-        sentence = _sentence(text, stated)
-        if sentence:
-            number = _last_number(sentence) if _STARTS_WITH_WORDS.match(sentence) else None
-            return number or sentence
+    sentence = _stated(text)
+    if sentence:
+        number = _last_number(sentence) if _STARTS_WITH_WORDS.match(sentence) else None
+        return number or sentence
     return _last_number(text)
+
+
+def _stated(text: str) -> str:
+    stated = max((match.end() for match in _STATEMENT.finditer(text) if _is_meant(text, match)), default=None)
+    return "" if stated is None else _sentence(text, stated)
 
 
 def _last_number(text: str) -> str | None:
     """Return the last number; None without one, or if the text denies or only bounds it."""
     last = deque(_NUMBER.finditer(text), maxlen=1)
-    if not last or _is_denied(text, last[0].start()) or _BOUNDED.search(_before(text, last[0].start())):
+    if not last or is_denied_or_bounded(text, last[0].start()):
         return None
     return last[0].group().rstrip(",")
+
+
+def is_denied_or_bounded(text: str, place: int) -> bool:
+    """Whether "not", "at least" or the like precedes what is at a place."""
+    return _is_denied(text, place) or _BOUNDED.search(_before(text, place)) is not None
 
 
 def _before(text: str, place: int) -> str:
