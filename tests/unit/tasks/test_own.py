@@ -73,7 +73,7 @@ def test_a_wrong_line_is_refused_with_its_place(own, tmp_path):
     ]
     assert not wrongly_refused(faults, lambda lines: own(lines).problems("test"))
     by_grader = {
-        "number": "needs a number as reference, got 'red'",
+        "number": "needs a number as reference, got 'red': put such lines into a file of their own with grader=exact",
         "choice": "needs a letter from A to J as reference",
     }
     for grader, words in by_grader.items():
@@ -92,8 +92,10 @@ def test_parameters_that_do_not_fit_are_refused():
         ({"command": "x {response_file}"}, "command goes with grader=command"),
         ({"grader": "command"}, "command must name {response_file}, which holds the response, got ''"),
         ({"grader": "regex", "pattern": "("}, "own: pattern is no regular expression"),
-        ({"tolerance": -1.0}, "tolerance must be >= 0"),
-        ({"tolerance": float("nan")}, "tolerance must be >= 0"),
+        ({"tolerance": 1.0}, "tolerance goes with grader=number, got grader=exact"),
+        ({"timeout_s": 5.0}, "timeout_s goes with grader=command"),
+        ({"grader": "number", "tolerance": -1.0}, "tolerance must be >= 0"),
+        ({"grader": "number", "tolerance": float("nan")}, "tolerance must be >= 0"),
     ]
     assert not wrongly_refused(faults, lambda parameters: Own(**parameters))
 
