@@ -8,6 +8,7 @@ There is no number where the text leaves open what the digits mean: `10^3`, `3k`
 from __future__ import annotations
 
 import re
+import unicodedata
 from collections.abc import Iterator
 
 from ..math_answers.exact_number import Number, exact_number
@@ -36,7 +37,8 @@ _UNIT = re.compile(
     r"(?<=[0-9}]) ?[mgshlLNJWVCF]/[mgshlLK](?:\^?\{?[23]\}?)?$|(?<=[0-9}]) [sgL]$|/$"
 )  # 36 m/s, and 36/hour before "hour"
 _OTHER_SCALE = re.compile(
-    r"±|\\pm(?![A-Za-z])|\b(?:lakhs?|crores?|grand|gross|doz|bn|mn|mil|mio|tens)\b", re.IGNORECASE
+    r"[±⌊⌈]|\\pm(?![A-Za-z])|\b(?:lakhs?|crores?|grand|gross|doz|bn|mn|mil|mio|tens|binary|octal|hexadecimal)\b",
+    re.IGNORECASE,
 )
 _DETACHED = re.compile(r"[-+–—*/·×][ \t]")  # a bullet, a dash, or what is left of "apples - 2"
 _DISPLAY = re.compile(r"\$|\\[()\[\]]")
@@ -51,7 +53,8 @@ _COMPOUND = re.compile(
 )  # 5 feet 3
 _TURNED = (  # the value or the claim is another one
     r"not|never|neither|nor|cannot|wrong|incorrect|false|mistaken?|invalid|or|except|squared|cubed|dozens?|hundreds?|"
-    r"thousands?|[mbtr]+illions?|hal(?:f|ves)|mod|modulo|base|remainder|factorial|minus|plus|times|divided|multiplied"
+    r"thousands?|[mbtr]+illions?|hal(?:f|ves)|mod|modulo|base|remainder|factorial|minus|plus|times|divided|multiplied|"
+    r"negative|binary|octal|hex(?:adecimal)?|ppm|mille|kilo|mega|giga"
 )
 _COMPARED = "more|less|fewer|greater|larger|smaller|higher|lower|above|below|least|most|than|too"
 _TURNS = re.compile(rf"\b(?:{_TURNED})\b|n['’]t\b", re.IGNORECASE)
@@ -60,6 +63,8 @@ _TAKEN_BACK = re.compile(r"\b(?:wrong|incorrect|mistaken?|not right|not correct|
 _SENTENCE_END = re.compile(r"[.!?;](?=\s|$)|\n")
 _ENUMERATES = re.compile(r"(?:^|\n)[ \t>*_#(-]*$")
 _NUMERAL_POINT = re.compile(r"[.)][*_]*[ \t]+\S")
+_HARMLESS = frozenset("→⇒⟹…“”‘’«»„，。：；！？、（）【】")
+_SIGNS, _MARKS = ("Sm", "Pd", "Sk"), ("Mn", "Me", "Cf", "No", "Po", "So")
 _REMARK = re.compile(r"(?<=\S)\s*\([^()]*\)$")
 
 
@@ -115,6 +120,8 @@ def _is_unclear(text: str, start: int, end: int) -> bool:
     rest = _SENTENCE_END.split(after, maxsplit=1)[0]
     return (
         before[-1:].isalnum()
+        or _is_foreign(before)
+        or _is_foreign(after[::-1])
         or is_denied_or_bounded(text, start)
         or _COMPOUND.search(before[-40:]) is not None
         or _OPEN.search(before[-60:]) is not None
@@ -123,6 +130,14 @@ def _is_unclear(text: str, start: int, end: int) -> bool:
         or _TAKEN_BACK.search(after) is not None
         or (_ENUMERATES.search(before[-20:]) is not None and _NUMERAL_POINT.match(after) is not None)
     )
+
+
+def _is_foreign(text: str) -> bool:
+    """Whether a text ends in a sign outside ASCII that may belong to the next number: an operator, a mark, `‰`."""
+    near, last = text[-1:], text.rstrip(" \t")[-1:]
+    if not last or last.isascii() or last in _HARMLESS:
+        return False
+    return unicodedata.category(last) in _SIGNS or (near == last and unicodedata.category(last) in _MARKS)
 
 
 def _last_expression(text: str) -> tuple[int, int]:

@@ -43,6 +43,7 @@ UNCLEAR = (  # no number: not the last digits
         "36\n\n1. first",
     ),
     *("Answer: 2 dozen", "Answer: x − 2", "The answer is 24 (wrong)", "Answer: 2 (mod 7)", "Answer: 5 (in thousands)"),
+    *("3 ⋅ 2", "3∗2", "⁻2", "➖2", "5‰", "1٫5", "‒2", "2\u0338", "11 in binary", "5 (negative)", "5 ppm"),
     *("four legs", "That one.", "10^\n3", "log 3", "٣", "<36", "[1, 2]"),
 )
 WHOLE = {  # the last number is all of its expression
@@ -52,7 +53,18 @@ WHOLE = {  # the last number is all of its expression
     **dict.fromkeys(("−1/2", r"$-\frac{1}{2}$"), "-1/2"),
     **dict.fromkeys(("1.2 million", "1 200 000", "$1{,}200{,}000$", "1.2 × 10^6", "So 1.2 million people."), "1200000"),
     **dict.fromkeys(
-        ("thirty-six", "It's 36", "6 * 6 = 36", "**36** eggs", "Answer: 36 eggs (3 boxes)", "36 m/s"), "36"
+        (
+            "thirty-six",
+            "It's 36",
+            "6 * 6 = 36",
+            "**36** eggs",
+            "✅ 36",
+            "6 * 6 → 36",
+            "“36”",
+            "Answer: 36 eggs (3 boxes)",
+            "36 m/s",
+        ),
+        "36",
     ),
     **{"The answer is 50 (i.e., 1/2)": "50", "The answer is -2 (two below zero).": "-2", "about 6 million": "6000000"},
     **{r"\(\frac{2}{3}\)": "2/3", "1 1/2": "3/2", "She pays $1,200.50 in total.": "2401/2"},
