@@ -64,7 +64,7 @@ _SENTENCE_END = re.compile(r"[.!?;](?=\s|$)|\n")
 _ENUMERATES = re.compile(r"(?:^|\n)[ \t>*_#(-]*$")
 _NUMERAL_POINT = re.compile(r"[.)][*_]*[ \t]+\S")
 _HARMLESS = frozenset("→⇒⟹…“”‘’«»„，。：；！？、（）【】")
-_SIGNS, _MARKS = ("Sm", "Pd", "Sk"), ("Mn", "Me", "Cf", "No", "Po", "So")
+_SIGNS, _MARKS = ("Sm", "Pd", "Sk", "Ps", "Pe"), ("Mn", "Me", "Cf", "No", "Po", "So")
 _REMARK = re.compile(r"(?<=\S)\s*\([^()]*\)$")
 
 

@@ -216,3 +216,15 @@ def test_given_responses_are_graded_and_the_answers_selector_reads_answers(harne
     assert outcome.code == 0, outcome.err
     assert outcome.rows[0]["samples_to_correct_random"] == pytest.approx(2.5)
     assert outcome.rows[0]["samples_to_correct"] <= 3  # 3 and 3.0 are one answer
+
+
+def test_a_run_whose_verdicts_are_all_errors_says_the_first_reason(harness, own, command, tmp_path, monkeypatch):
+    monkeypatch.setenv("HARNESS_SANDBOX_TIER", "none")
+    (tmp_path / "check.sh").write_text("echo 'no such table' >&2; exit 3\n")
+    task = own([{"prompt": "Say red.", "id": "p", "reference": "red"}])
+    pool = write_json_lines(tmp_path / "pool.jsonl", [{"problem_id": "p", "responses": ["red", "blue"]}])
+    spec = f"own:file={task.file},grader=command,command='{command}'"
+    store = ("--store", tmp_path / "runs")
+    outcome = harness("run", "--task", spec, "--pool", pool, "--selector", "uniform", "--unsafe-exec", *store)
+    assert "not correct): 2, over 1 %: the verifier needs a look; the first: the command ended with" in outcome.out
+    assert "exit code 3: no such table\n" in outcome.out
