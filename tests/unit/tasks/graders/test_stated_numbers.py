@@ -44,6 +44,7 @@ UNCLEAR = (  # no number: not the last digits
     ),
     *("Answer: 2 dozen", "Answer: x − 2", "The answer is 24 (wrong)", "Answer: 2 (mod 7)", "Answer: 5 (in thousands)"),
     *("3 ⋅ 2", "3∗2", "⁻2", "⌊2.5⌋", "➖2", "5‰", "1٫5", "‒2", "2\u0338", "11 in binary", "5 (negative)", "5 ppm"),
+    *("The answer is $2$ or $3$.", "Answer: $5$ is wrong", "The answer is $5$ dozen", r"The answer is \(5\) squared"),
     *("four legs", "That one.", "10^\n3", "log 3", "٣", "<36", "[1, 2]"),
 )
 WHOLE = {  # the last number is all of its expression
