@@ -9,6 +9,7 @@ does not work, or the environment variable HARNESS_SANDBOX_TIER is `none`, it ru
 from __future__ import annotations
 
 import os
+import re
 import shlex
 import shutil
 import signal
@@ -27,6 +28,8 @@ TIER = "HARNESS_SANDBOX_TIER"
 FILES = ("response", "reference", "prompt")
 SCRATCH_BYTES = 256 << 20
 TAIL = 2000  # bytes of standard error
+_PLACEHOLDER = re.compile(r"(?<!\$)\{([a-z_]+)\}")
+_INTERPRETER = re.compile(r"(?:python|pypy|perl|ruby|node|bash|dash|zsh|sh|Rscript|julia|lua|php)[0-9.]*")
 _TRACEBACK = "Traceback (most recent call last):"
 
 
@@ -38,6 +41,10 @@ def words_of(command: str) -> list[str]:
         raise HarnessError(f"own: command {command!r} is no command line ({failure})") from None
     if not any("{response_file}" in word for word in words):
         raise HarnessError(f"own: command must name {{response_file}}, which holds the response, got {command!r}")
+    for name in _PLACEHOLDER.findall(command):
+        if name not in (known := [f"{which}_file" for which in FILES]):
+            listed = ", ".join(f"{{{each}}}" for each in known)
+            raise HarnessError(f"own: command: nothing is put in for {{{name}}}: use {listed}, or a file for a program")
     return words
 
 
@@ -60,10 +67,13 @@ def tier(unsafe_exec: bool) -> tuple[str, str]:
 
 
 def require_program(command: str) -> None:
-    """HarnessError if the command's program is not there."""
-    program = words_of(command)[0]
+    """HarnessError if the command's program is not there, or the script that it names to python, sh or the like."""
+    program, *rest = words_of(command)
     if shutil.which(program) is None:
         raise HarnessError(f"own: command: no program {program!r} here: give its path, or one that is on PATH")
+    script = rest[0] if rest else "-"
+    if _INTERPRETER.fullmatch(Path(program).name) and not script.startswith(("-", "{")) and not Path(script).is_file():
+        raise HarnessError(f"own: command: no file {script!r} in {os.getcwd()}: give its path from there")
 
 
 def run(command: str, texts: dict[str, str], timeout_s: float) -> Verdict:
