@@ -5,8 +5,8 @@ The command is split as a shell would split it, and run without a shell. In each
     {response_file}  the path of a file with the response      {problem_id}  the problem's id
     {prompt_file}    the path of a file with the prompt        {index}       the response's index, from 0
 
-Exit code 0: correct. 1: wrong, unless stderr has the traceback of a Python program that failed. Anything else, or no
-end in time: error. A last line of stdout such as {"value": 3.2}, with exit code 0, is a measured value.
+Exit code 0: correct. 1: wrong, unless the program itself failed (`system.crashes`). Anything else, or no end in time:
+error. A last line of stdout such as {"value": 3.2}, with exit code 0, is a measured value.
 """
 
 from __future__ import annotations

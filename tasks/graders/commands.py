@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import IO
 
 from harness import HarnessError, Verdict, correct, error, wrong
+from harness.system.crashes import crashed
 
 UNSAFE_EXEC = "HARNESS_UNSAFE_EXEC"  # set by `check`, as by the code tasks: worker processes inherit it
 TIER = "HARNESS_SANDBOX_TIER"
@@ -30,7 +31,6 @@ SCRATCH_BYTES = 256 << 20
 TAIL = 2000  # bytes of standard error
 _PLACEHOLDER = re.compile(r"(?<!\$)\{([a-z_]+)\}")
 _INTERPRETER = re.compile(r"(?:python|pypy|perl|ruby|node|bash|dash|zsh|sh|Rscript|julia|lua|php)[0-9.]*")
-_TRACEBACK = "Traceback (most recent call last):"
 
 
 def words_of(command: str) -> list[str]:
@@ -88,7 +88,14 @@ def run(command: str, texts: dict[str, str], timeout_s: float) -> Verdict:
             (folder / which).write_bytes(texts[which].encode("utf-8", "replace"))
         words = [_filled(word, folder) for word in words_of(command)]
         confined = tier(os.environ.get(UNSAFE_EXEC) == "1")[0] == "bwrap"
-        return _verdict(*_ended([*_bwrap(folder), *words] if confined else words, folder, timeout_s), timeout_s)
+        code, said = _ended([*_bwrap(folder), *words] if confined else words, folder, timeout_s)
+        if code == 1 and crashed(said, [str(folder / "response")]):
+            return error(f"the command ended with an exception: {_last(said)}")
+        return _verdict(code, _last(said), timeout_s)
+
+
+def _last(said: str) -> str:
+    return said.strip().rpartition("\n")[2].strip()
 
 
 def _filled(word: str, folder: Path) -> str:
@@ -97,17 +104,13 @@ def _filled(word: str, folder: Path) -> str:
     return word
 
 
-def _verdict(code: int | None, said: str, timeout_s: float) -> Verdict:
-    """Return the verdict by an exit code; None: the program was ended.
-
-    An exception that a Python program does not catch has exit code 1 too, and says nothing of the response.
-    """
-    last = said.strip().rpartition("\n")[2].strip()
+def _verdict(code: int | None, last: str, timeout_s: float) -> Verdict:
+    """Return the verdict by an exit code (None: the program was ended) and the last line of standard error."""
     if code is None:
         return wrong(f"timeout ({timeout_s:g} s)")
     if code == 0:
         return correct()
-    if code == 1 and _TRACEBACK not in said:
+    if code == 1:
         return wrong(last)
     return error(f"the command ended with exit code {code}: {last}" if last else f"exit code {code}")
 
