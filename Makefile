@@ -11,7 +11,7 @@ test: WORKERS := 3
 PYTEST = OMP_NUM_THREADS=1 $(BIN)/python -m pytest --numprocesses $(WORKERS) --dist loadfile --no-loadscope-reorder \
          $(if $(SEED),-p randomly --randomly-seed=$(SEED))
 
-.PHONY: run test test-all test-vllm test-verl test-ray test-models test-security coverage lint docs bench verl vllm esm smollm2 clean
+.PHONY: run test test-slow test-all test-vllm test-verl test-ray test-models test-security coverage lint docs bench verl vllm esm smollm2 clean
 
 # A short spin: two threads that share their cores with other work cost 3 times without it, an idle machine 10 %.
 run: export GOMP_SPINCOUNT ?= 1000
@@ -22,6 +22,9 @@ run: .venv/run.stamp  ## the main job on the embedded model: sample, embed, veri
 
 test: .venv/test.stamp  ## three minutes, after each change: all but what is slow or wants another environment
 	$(PYTEST) -m "not slow" tests/unit tests/conformance tests/e2e tests/security
+
+test-slow: .venv/test.stamp  ## what `make test` leaves out; `make verl vllm esm` first, or their tests are skipped
+	$(PYTEST) --durations 20 -m "slow and not release" tests
 
 test-all: .venv/test.stamp  ## fifteen minutes, before a merge: everything; `make verl vllm esm` first, or their tests are skipped
 	$(PYTEST) --durations 20 -m "not release" tests

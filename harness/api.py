@@ -218,7 +218,7 @@ def verify(
               top, budget_per_problem, workers, ...
 
     Return what `harness verify --json` prints: problems, solved, calls, errors, found (problem_id, index, call, value),
-    random, ... HarnessError if it cannot be carried out, or if the first five calls all raise.
+    random, ... HarnessError if it cannot be carried out, or if five calls in a row raise.
     """
     with _python_words(), registered([selector], keyed=False) as (spec,):
         _, held, place = _held(source, None)

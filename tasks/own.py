@@ -66,9 +66,9 @@ class Own(Task):
     data: str | None = None
 
     def __post_init__(self) -> None:
-        given = {"pattern": "regex", "command": "command"}
-        for name, grader in given.items():
-            if getattr(self, name) is not None and self.grader != grader:
+        read_by = {"pattern": "regex", "command": "command", "tolerance": "number", "timeout_s": "command"}
+        for name, grader in read_by.items():
+            if getattr(self, name) != getattr(Own, name) and self.grader != grader:
                 raise HarnessError(f"own: {name} goes with grader={grader}, got grader={self.grader}")
         if self.grader == "command":
             commands.words_of(self.command or "")
@@ -110,7 +110,10 @@ class Own(Task):
         if value is None or not gold.strip():
             raise row.fault(f"no value in column 'reference' (columns: {', '.join(map(str, row.values))})")
         if self.grader == "number" and stated_numbers.number_in(gold) is None:
-            raise row.fault(f"grader=number needs a number as reference, got {gold!r:.60}")
+            raise row.fault(
+                f"grader=number needs a number as reference, got {gold!r:.60}: put such lines into a file of their own "
+                "with grader=exact"
+            )
         if self.grader == "choice" and choices.bare_letter(gold) is None:
             raise row.fault(f"grader=choice needs a letter from A to J as reference, got {gold!r:.60}")
         if self.grader == "regex" and self.pattern is None:

@@ -19,7 +19,8 @@ from harness.results.columns import (
     versions,
 )
 from harness.results.rows import Row
-from harness.system.console import Heading, console, put, word_table
+from harness.results.stored_cells import first_reason
+from harness.system.console import Heading, console, put, short, word_table
 
 if TYPE_CHECKING:
     from harness.results.leaderboard import Board
@@ -39,7 +40,7 @@ def results(rows: Sequence[Row], store: Path) -> None:
         pools.setdefault(tuple(getattr(row, name) for name in POOL), []).append(row)
     legend = dict.fromkeys(column.legend for pool in pools.values() for column in _results(pool))
     if rows:
-        put(_caption(rows, [line for line in legend if line]))
+        put(_caption(rows, [line for line in legend if line], store))
         paths = [f"cell: {store / 'cells' / row.cell}.json" for row in rows]
         for path in paths if len(rows) <= 8 else [f"cells: {store / 'cells'}, {len(rows)} of them"]:
             put(path)
@@ -68,7 +69,7 @@ def _title(rows: Sequence[Row]) -> str:
     return " · ".join(dict.fromkeys(parts)) + " · " + sizes
 
 
-def _caption(rows: Sequence[Row], legend: Sequence[str]) -> str:
+def _caption(rows: Sequence[Row], legend: Sequence[str], store: Path) -> str:
     explained = [*legend, "oracle, anti-oracle: they know the verdicts and take a correct response first, or last."]
     for trust in dict.fromkeys(row.trust for row in rows if row.trust != "nominal"):
         explained.append(f"intervals: {TRUST[trust]}.")
@@ -77,8 +78,16 @@ def _caption(rows: Sequence[Row], legend: Sequence[str]) -> str:
         explained.append("no response is correct: no selector can differ here; `harness report` shows them all.")
     if rows[0].errors:
         mark = ", over 1 %: the verifier needs a look" if rows[0].flagged else ""
-        explained.append(f"verifier errors (counted as not correct): {rows[0].errors}{mark}")
+        explained.append(f"verifier errors (counted as not correct): {rows[0].errors}{mark}{_reason(rows[0], store)}")
     return "\n".join(explained)
+
+
+def _reason(row: Row, store: Path) -> str:
+    """The first reason of a run whose verdicts are all errors; "" for another run, or if it is not there."""
+    if row.errors < row.n * row.problems:
+        return ""
+    reason = first_reason(store, row.cell)
+    return f"; the first: {short(reason, 200)}" if reason else ""
 
 
 def leaderboard(boards: Sequence[Board], written: Sequence[Path]) -> None:

@@ -113,6 +113,7 @@ def _given(context: typer.Context, name: str) -> bool:
 
 def _run(config: RunConfig, track: Sequence[str], dry_run: bool, yes: bool, as_json: bool) -> list[Row]:
     """Carry out a config, print its table and failures, and return its rows; exit code 1 if something failed."""
+    from harness.results import cells
     from harness.running import grid, pipeline
     from harness.system.progress import Progress
 
@@ -129,7 +130,11 @@ def _run(config: RunConfig, track: Sequence[str], dry_run: bool, yes: bool, as_j
         tracking.scored(rows)
     if rows and not as_json:
         store = "" if config.store == Path("runs") else f" --store {shlex.quote(str(config.store))}"
-        progress.say(f"next: `harness report{store}` makes a page of it: every problem, every pick")
+        pool = cells.read_inputs(config.store / "cells" / f"{rows[0].cell}.json")["pool"]["key"]
+        progress.say(
+            f"next: `harness pool show {pool[:8]}{store}` shows responses and verdicts, "
+            f"`harness report{store}` makes a page: every problem, every pick"
+        )
     for failure in failures.values():
         print(f"failed: {failure}", file=sys.stderr)
     if failures or tracking.faults:

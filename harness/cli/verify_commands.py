@@ -24,7 +24,9 @@ def verify(given: dict[str, Any], yes: Yes = False, as_json: Json = False) -> No
     with resumable(f"every outcome is in {config.journal}; run the same command again to go on"):
         if config.ask:
             is_asked = not (as_json or config.answers or config.sheet)
-            out = asking.ask(config, progress, verify_tables.picks, verify_tables.answer if is_asked else None)
+            out = asking.ask(
+                config, progress, verify_tables.picks, verify_tables.answering(config) if is_asked else None
+            )
             show(out, as_json, verify_tables.asked)
         else:
             ended = loop.verify(config, progress, CommandVerifier(config))

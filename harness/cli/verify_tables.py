@@ -3,26 +3,25 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from harness.system.console import Heading, console, printable, put, short, word_table
+from harness.verifying.config import VerifyConfig
 from harness.verifying.loop import Loop
 
 MOST = 50  # hits that are shown
+IDS = 5  # unsolved problems that are named
+FAR_APART = 3  # bounds with a larger ratio say nothing
 
 
 def ended(loop: Loop, value: Mapping[str, Any]) -> None:
     """Print the successes (or the largest values), then what it took."""
-    found = value["found"]
     rows = []
-    for hit in found[:MOST]:
+    for hit in value["found"][:MOST]:
         text = loop.searches[hit["problem_id"]].candidates.responses.texts[hit["index"]]
         rows.append({**hit, "response": text})
-    if rows:
-        _table(rows)
-    if len(found) > MOST:
-        put(f"... and {len(found) - MOST:,} more: --json lists all")
+    _found(rows, len(value["found"]))
     for line in lines(value):
         put(line)
 
@@ -31,20 +30,42 @@ def asked(value: Mapping[str, Any]) -> None:
     """Print the picks that are out, then what was found so far."""
     if value["ask"]:
         picks(value["ask"])
+    if value["ask"] and value["found"]:
+        put("found so far:")
+    _found(value["found"][:MOST], len(value["found"]))
     for line in lines(value):
         put(line)
+
+
+def _found(rows: Sequence[Mapping[str, Any]], count: int) -> None:
+    if rows:
+        _table(rows)
+    if count > len(rows):
+        put(f"... and {count - len(rows):,} more: --json lists all")
 
 
 def lines(value: Mapping[str, Any]) -> Iterator[str]:
     """The sentences below the table."""
     solved = "" if value["solved"] is None else f"{value['solved']:,} of {value['problems']:,} problems solved with "
-    faults = [f"{value['errors']:,} ended in errors" if value["errors"] else ""]
+    faults = [f"{value['errors']:,} ended in errors{_why(value)}" if value["errors"] else ""]
     faults += [f"{value['timeouts']:,} of them took too long" if value["timeouts"] else ""]
     faults += [f"{value['skipped']:,} skipped" if value["skipped"] else ""]
     yield f"{solved}{_calls(value['calls'])}" + "".join(f", {fault}" for fault in faults if fault)
     if value["budget_used_up"]:
         yield "the budget is used up: a larger --budget goes on from the journal"
+    for name, what in (("exhausted", "no response is left"), ("unsolved", "responses are left")):
+        ids = value[name]
+        if ids and value["problems"] > 1:
+            more = f", and {len(ids) - IDS:,} more" if len(ids) > IDS else ""
+            yield f"unsolved, {what}: {', '.join(printable(each, '') for each in ids[:IDS])}{more}"
     yield from _random(value)
+
+
+def _why(value: Mapping[str, Any]) -> str:
+    """The commonest reason of errors, and what can be done, in brackets."""
+    reason, again = value["commonest_error"], "--retry-errors checks them again" if value["failed"] else ""
+    parts = [f"most often: {printable(reason, '')[:100]}" if reason else "", again]
+    return f" ({'; '.join(filter(None, parts))})" if any(parts) else ""
 
 
 def _random(value: Mapping[str, Any]) -> Iterator[str]:
@@ -59,11 +80,14 @@ def _random(value: Mapping[str, Any]) -> Iterator[str]:
             f"random (exact, by the file's `correct`): solves {needs}, and {random['solved']:,.1f} problems with "
             f"{_calls(value['calls'])}, on average"
         )
+    elif random["at_most"] > FAR_APART * random["at_least"]:
+        yield "random: not known, since unverified responses have no verdict"
     else:
+        took, calls = random["calls_on_solved"], _calls(value["calls"])
         yield (
             f"random: not known, since unverified responses have no verdict. On the solved problems, which took "
-            f"{_calls(random['calls_on_solved'])}, it needs at least {random['at_least']:,.1f} and at most "
-            f"{random['at_most']:,.1f} on average"
+            f"{calls if took == value['calls'] else f'{took:,} of the {calls}'}, it needs at least "
+            f"{random['at_least']:,.1f} and at most {random['at_most']:,.1f} on average"
         )
 
 
@@ -80,8 +104,10 @@ def _table(rows: Sequence[Mapping[str, Any]]) -> None:
     for row in rows:
         cells = [_number(row.get(name)) for name in numbers]
         texts = [printable(str(row.get(name, "")), "") for name in names]
-        shown.append([printable(row["problem_id"], ""), *cells, *texts, printable(short(row["response"][:200]), "")])
-    put(word_table([*headings, Heading("response", kept=1, prose=True)], shown, console().width)[0])
+        texts += [printable(short(row["response"][:200]), "")] if "response" in row else []
+        shown.append([printable(row["problem_id"], ""), *cells, *texts])
+    last = [Heading("response", kept=1, prose=True)] if "response" in rows[0] else []
+    put(word_table([*headings, *last], shown, console().width)[0])
 
 
 def _number(value: Any) -> str:
@@ -94,9 +120,16 @@ def picks(rows: Sequence[Mapping[str, Any]]) -> None:
     _table(rows)
 
 
-def answer(row: Mapping[str, Any]) -> str | None:
-    """The user's answer to one pick; None for `q`, and at the end of the input."""
-    question = f"problem {printable(row['problem_id'], '')}, index {row['index']}: y, n, number, skip, or q? "
-    print(question, end="", flush=True, file=sys.stderr)
-    line = sys.stdin.readline()
-    return None if not line or line.strip().lower() in ("q", "quit") else line
+def answering(config: VerifyConfig) -> Callable[[Mapping[str, Any]], str | None]:
+    """A function that shows a pick whole and returns the user's answer; None for `q`, and at the end of the input."""
+    allowed = "y, n, a number, skip, error, or q" if config.takes_values else "y, n, skip, error, or q"
+
+    def answer(row: Mapping[str, Any]) -> str | None:
+        if row["response"].strip():
+            print(f"\n{printable(row['response']).strip()}\n", file=sys.stderr)
+        name = printable(f"problem {row['problem_id']}, index {row['index']}", "")
+        print(f"{name}: {allowed}? ", end="", flush=True, file=sys.stderr)
+        line = sys.stdin.readline()
+        return None if not line or line.strip().lower() in ("q", "quit") else line
+
+    return answer

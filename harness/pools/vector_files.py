@@ -92,7 +92,7 @@ class _Header:
 def _array_in(file: IO[bytes], file_bytes: int, where: str, max_gb: float) -> Floats:
     """The array of a `.npy` of so many bytes, read without `np.load`, which allocates as the header says."""
     header = _npy_header(file)
-    _check_floats(where, str(header.dtype), header.dtype.kind == "f")
+    _check_floats(where, str(header.dtype), header.dtype.kind in "fiu")
     size = math.prod(header.shape) * header.dtype.itemsize
     held = file_bytes - header.length
     if size != held:
@@ -103,7 +103,16 @@ def _array_in(file: IO[bytes], file_bytes: int, where: str, max_gb: float) -> Fl
         raise HarnessError(f"{where} cannot be read: it ends after {len(content):,} of {size:,} bytes")
     file.read(1)  # the end, where a zip's checksum is compared
     array: Floats = np.frombuffer(content, header.dtype)
+    if header.dtype.kind in "iu":
+        array = _exact_floats(array, where)
     return array.reshape(header.shape, order="F" if header.fortran else "C")
+
+
+def _exact_floats(integers: np.ndarray[Any, Any], where: str) -> Floats:
+    """The integers as float32; HarnessError if one of them may be no float32."""
+    if integers.size and max(-int(integers.min()), int(integers.max())) > 2**24:
+        raise HarnessError(f"{where} cannot be read: integers over 2^24 are not exact in float32; save it as floats")
+    return integers.astype(np.float32)
 
 
 class _Npy:

@@ -78,6 +78,10 @@ def _csv_rows(path: Path, where: str, check_size: Callable[[int], None]) -> Iter
         first = next(rows, [])
         header = [cell.strip() for cell in first]
         has_header = not all(map(_is_number, header))
+        if any(";" in cell for cell in first):
+            _refuse(where, "its separator is ';': save it with commas, and decimal points")
+        if has_header and "" in header:
+            _refuse(where, "a column has no name, as the index has that pandas writes: save it with index=False")
         columns = header if has_header else [str(place) for place in range(len(header))]
         _require_numbers(columns, where)
         for cells in rows if has_header else chain([first], rows):
@@ -96,6 +100,8 @@ def _row(columns: Sequence[str], cells: Sequence[str], where: str) -> Row:
             words[column] = cell.strip()
         elif _is_number(cell):
             numbers.append(float(cell))
+        elif not cell.strip():
+            raise HarnessError(f"{where}: column {column!r} is empty: fill it, or leave the row out")
         else:
             raise HarnessError(
                 f"{where}: column {column!r} must hold numbers, got {cell!r:.40}: only problem_id and id may be text, "

@@ -18,6 +18,7 @@ import hashlib
 import json
 import os
 from collections.abc import Iterable, Mapping
+from itertools import takewhile
 from pathlib import Path
 from typing import IO, Any
 
@@ -181,6 +182,14 @@ def named(name: str, folders: Iterable[Path], who: str) -> Path:
         raise HarnessError(f"{who}: no file {name!r}, and no cell whose key begins so in {where}")
     keys = ", ".join(path.stem for path in matches[:3])
     raise HarnessError(f"{who}: {name!r} begins the keys of {len(matches)} cells ({keys}, ...): write more of it")
+
+
+def read_inputs(path: Path) -> dict[str, Any]:
+    """The inputs of a cell that this program has just written; its problems, most of the file, are not read."""
+    with path.open(encoding="utf-8") as file:
+        head = "".join(takewhile(lambda line: not line.startswith(' "problems": ['), file))
+    inputs: dict[str, Any] = json.loads(head.rstrip().rstrip(",") + "}")["inputs"]
+    return inputs
 
 
 def read(path: Path) -> Cell:

@@ -204,7 +204,7 @@ def absent_intervals(rows: Sequence[Row]) -> list[str]:
     reasons: dict[str, list[str]] = {}
     for row in rows:
         for name, reason in row.no_interval.items():
-            if name in named and (name != "gain_at_k_ci" or row.gain_at_k_ci[str(row.budget)] is None):
+            if name in named and (name != "gain_at_k_ci" or row.gain_at_k_ci.get(str(row.budget)) is None):
                 without_budgets = reason.partition(": ")[2] if name == "gain_at_k_ci" else reason
                 line = f"{named[name]} [-]: {without_budgets}"
                 reasons.setdefault(line, []).append(row.name)

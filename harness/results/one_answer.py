@@ -97,13 +97,13 @@ def remarks(rows: Sequence[Row]) -> Iterator[str]:
     best = {name: by_k for row in rows for name, by_k in (row.best_of_k or {}).items()}
     if row is None or not (row.maj_at_k or best):
         return
-    parts = [f"avg@k {100 * (row.avg_at_k or 0.0):.1f}"]
-    parts += [_at_budgets("maj@", row.maj_at_k)] if row.maj_at_k else []
-    parts += [_at_budgets("best of ", by_k, f" by {name}") for name, by_k in best.items()]
-    yield f"one answer chosen from k responses, % correct: {'; '.join(parts)} (pass@k asks whether any of k is correct)"
+    parts = [f"a random one (avg@k): {100 * (row.avg_at_k or 0.0):.1f}"]
+    parts += [_at_budgets("the commonest answer (maj@", row.maj_at_k)] if row.maj_at_k else []
+    parts += [_at_budgets(f"the highest {name} (best of ", by_k) for name, by_k in best.items()]
+    yield f"one answer taken from k responses, % correct: {'; '.join(parts)}"
 
 
-def _at_budgets(name: str, by_k: ByBudget, by: str = "") -> str:
+def _at_budgets(name: str, by_k: ByBudget) -> str:
     """The values at the tables' budgets above 1, where all are the average; for tiny pools at the largest one."""
     ks = [k for k in BUDGETS[1:] if k in by_k] or list(by_k)[-1:]
-    return f"{name}{', '.join(ks)}{by}: {', '.join(f'{100 * (by_k[k] or 0.0):.1f}' for k in ks)}"
+    return f"{name}{', '.join(ks)}): {', '.join(f'{100 * (by_k[k] or 0.0):.1f}' for k in ks)}"

@@ -22,6 +22,7 @@ from harness.plugin_system.component import build, described, parse_spec
 from harness.plugin_system.picks import picked
 from harness.plugin_system.registry import Registry
 from harness.records import Floats, Pool, Problem, Responses
+from harness.results import cells
 from harness.stages.rank import centred, pool_of, ranking_named
 from harness.stages.response_scores import read_scores
 from harness.stages.work import one_thread, ranking_rng
@@ -37,6 +38,16 @@ def key_of(cell: Mapping[str, Any], kind: str) -> str | None:
     """The key of the cell's stage `kind` ("pool", "ranking", ...); None for "embedding" if its selector reads none."""
     stage = cell["inputs"].get(kind)
     return stage and str(stage["key"])
+
+
+def first_reason(root: Path, cell: str) -> str:
+    """The reason of the first verdict that has one, of the cell with this key in the store; "" if it is not there."""
+    path = root / "cells" / f"{cell}.json"
+    verdicts = root / "verdict" / str(cells.read_inputs(path)["verdict"]["key"]) if path.exists() else root / "absent"
+    for shard in sorted(verdicts.glob("*.parquet")):
+        if reason := next((each.reason for each in shards.read_full_verdicts(shard)[0] if each.reason), ""):
+            return reason
+    return ""
 
 
 @dataclass(frozen=True)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import csv
 import math
+import re
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import chain
@@ -32,6 +33,7 @@ WORDS = {
     **dict.fromkeys(("e", "error"), "error"),
     **dict.fromkeys(("s", "skip"), "skip"),
 }
+DECIMAL_COMMA = re.compile(r"[+-]?\d+,\d+")
 Row: TypeAlias = dict[str, Any]
 Read: TypeAlias = Callable[[Row], str | None]
 
@@ -47,9 +49,11 @@ def ask(
     show  gets the picks before they are asked for
     read  gets a pick and returns the user's answer, None to stop; None: nobody is asked now
     """
+    if config.sheet and config.sheet.exists():
+        raise HarnessError(f"verify: --sheet {config.sheet} exists, and may hold outcomes: name another file")
     with searching(config, progress) as loop:
         if config.answers:
-            loop.record(list(_answered(config.answers, loop)))
+            _take(config.answers, loop, progress)
         picks = _given_out(loop)
         while picks and read:
             show([_row(loop, pick) for pick in picks])
@@ -97,14 +101,15 @@ def check_of(problem_id: str, index: int, answer: str, config: VerifyConfig) -> 
     word = answer.strip().lower()
     if word in WORDS:
         return Check(problem_id, index, WORDS[word])
-    is_measuring = config.threshold is not None or config.top
     try:
         value = float(word)
     except ValueError:
         value = math.nan
-    if not math.isfinite(value) or not is_measuring:
-        allowed = "y, n, skip, error" + (" or a number" if is_measuring else "")
+    if not math.isfinite(value) or not config.takes_values:
+        allowed = "y, n, skip, error" + (" or a number" if config.takes_values else "")
         hint = "; a number needs --threshold or --top" if math.isfinite(value) else ""
+        if config.takes_values and DECIMAL_COMMA.fullmatch(word):
+            hint = f"; write {word.replace(',', '.')}"
         raise HarnessError(f"verify: an outcome is {allowed}, got {answer.strip()!r:.40}{hint}")
     return measured(problem_id, index, value, config.threshold)
 
@@ -112,24 +117,45 @@ def check_of(problem_id: str, index: int, answer: str, config: VerifyConfig) -> 
 # Tables.
 
 
-def _answered(path: Path, loop: Loop) -> Iterator[Check]:
-    """The new outcomes of a table; rows without an outcome, and outcomes that the journal has already, are left out."""
+def _take(path: Path, loop: Loop, progress: Progress) -> None:
+    """Record the new outcomes of a table, all or none, and say how many rows have one."""
+    rows = list(_outcomes(path, loop))
+    checks = [check for check in rows if check]
+    known = [loop.searches[check.problem_id].taken.get(check.index) for check in checks]
+    new = [check for check, before in zip(checks, known, strict=True) if not before or not _equal(before, check)]
+    loop.record(list({(check.problem_id, check.index): check for check in new}.values()))
+    before = f", {len(checks) - len(new):,} of them recorded before" if len(new) < len(checks) else ""
+    progress.say(f"{path}: {len(checks):,} outcomes{before}, {len(rows) - len(checks):,} open")
+
+
+def _outcomes(path: Path, loop: Loop) -> Iterator[Check | None]:
+    """Each row's outcome, None if it is open; HarnessError for an outcome that nobody asked for, or a second one."""
     seen: dict[Pick, Check] = {}
     for number, row in _rows(path):
         where = f"answers {path}, line {number}"
-        name, index = _pick(row, loop, where)
+        name, index = pick = _pick(row, loop, where)
         if not (row.get("outcome") or "").strip():
+            yield None
             continue
         try:
             check = check_of(name, index, row["outcome"], loop.config)
         except HarnessError as refusal:
             raise HarnessError(f"{where}: {str(refusal).removeprefix('verify: ')}") from None
-        before = loop.searches[name].taken.get(index) or seen.get((name, index))
-        if before and (before.outcome, before.value) != (check.outcome, check.value):
-            raise HarnessError(f"{where}: response {index} of {name!r} is recorded already, as {_shown(before)}")
-        seen[name, index] = check
-        if not before:
-            yield check
+        if index not in loop.searches[name].taken:
+            raise HarnessError(f"{where}: response {index} of {name!r:.80} was never asked for: see to the index")
+        recorded = None if loop.config.correct else loop.searches[name].taken[index]
+        for before in (recorded, seen.get(pick)):
+            if before and not _equal(before, check):
+                way = "correct the table" if pick in seen else "--correct replaces it"
+                raise HarnessError(
+                    f"{where}: response {index} of {name!r:.80} is recorded already, as {_shown(before)}: {way}"
+                )
+        seen[pick] = check
+        yield check
+
+
+def _equal(before: Check, check: Check) -> bool:
+    return (before.outcome, before.value) == (check.outcome, check.value)
 
 
 def _rows(path: Path) -> Iterator[tuple[int, Mapping[str, str]]]:
@@ -162,6 +188,4 @@ def _shown(check: Check) -> str:
 
 
 def _write_sheet(path: Path, rows: Sequence[Row]) -> None:
-    if path.exists():
-        raise HarnessError(f"verify: --sheet {path} exists, and may hold outcomes: name another file")
     write_atomically(path, csv_table([{**row, "outcome": ""} for row in rows]).encode("utf-8", "surrogatepass"))

@@ -5,8 +5,8 @@ The command is split as a shell would split it, and run without a shell. In each
     {response_file}  the path of a file with the response      {problem_id}  the problem's id
     {prompt_file}    the path of a file with the prompt        {index}       the response's index, from 0
 
-Exit code 0: correct. 1: wrong. Anything else, or no end in time: error. A last line of stdout such as {"value": 3.2},
-with exit code 0, is a measured value; with a threshold it decides.
+Exit code 0: correct. 1: wrong, unless the program itself failed (`system.crashes`). Anything else, or no end in time:
+error. A last line of stdout such as {"value": 3.2}, with exit code 0, is a measured value.
 """
 
 from __future__ import annotations
@@ -15,17 +15,22 @@ import json
 import re
 import shlex
 import shutil
+from pathlib import Path
 from queue import SimpleQueue
 from typing import Any
 
 from harness.errors import HarnessError, did_you_mean, one_line
+from harness.pools.given import file_digest
 from harness.running.candidates import Candidates
+from harness.system.crashes import crashed
 from harness.system.keeper import Ended, Keeper
 
 from .check import TOO_LATE, Check, measured
 from .config import VerifyConfig
 
 PLACEHOLDER = re.compile(r"\{([a-z_]+)\}")
+QUOTED = re.compile(r"""'[^']*'|"(?:\\.|[^"\\])*"|\\.""")
+SHELL = re.compile(r"[|<>;]|&&")
 NAMES = ("response_file", "prompt_file", "problem_id", "index")
 
 
@@ -53,11 +58,12 @@ class CommandVerifier:
         keeper = self._idle.get()
         try:
             ended = keeper.run(self._filled(keeper, candidates, index), self.config.timeout)
+            response_file = str(keeper.folder / "response.txt")
         except OSError as failure:
             raise HarnessError(f"verifier {self.words[0]!r}: cannot be started ({failure})") from None
         finally:
             self._idle.put(keeper)
-        return self._check(candidates.problem.id, index, ended)
+        return self._check(candidates.problem.id, index, ended, response_file)
 
     def _filled(self, keeper: Keeper, candidates: Candidates, index: int) -> list[str]:
         """The command for one response, whose files are written."""
@@ -70,22 +76,21 @@ class CommandVerifier:
             values[name] = str(path)
         return [PLACEHOLDER.sub(lambda match: values[match[1]], word) for word in self.words]
 
-    def _check(self, problem_id: str, index: int, ended: Ended) -> Check:
+    def _check(self, problem_id: str, index: int, ended: Ended, response_file: str) -> Check:
         value, threshold = _value(ended.out), self.config.threshold
         if ended.status is None:
             reason = f"{TOO_LATE} {self.config.timeout:g} s"
-        elif ended.status not in (0, 1):
+        elif ended.status not in (0, 1) or (ended.status == 1 and crashed(ended.err, [response_file])):
             reason = _how(ended.status, ended.err)
         elif ended.status == 1:
             return Check(problem_id, index, "wrong")
         elif value is not None:
-            check = measured(problem_id, index, value, threshold)
-            is_graded = threshold is not None or self.config.top or check.outcome == "error"
-            return check if is_graded else Check(problem_id, index, "correct", value)
+            return measured(problem_id, index, value, threshold)
         elif threshold is None and not self.config.top:
             return Check(problem_id, index, "correct")
         else:
-            reason = 'no value: the last line of stdout must be {"value": NUMBER}'
+            option = "--top" if threshold is None else "--threshold"
+            reason = f'exit code 0, but no value: with {option} the last line of stdout must be {{"value": NUMBER}}'
         return Check(problem_id, index, "error", reason=reason)
 
 
@@ -95,6 +100,8 @@ def words_of(command: str) -> list[str]:
         words = shlex.split(command)
     except ValueError as failure:
         raise HarnessError(f"verify: --verifier {command!r}: {failure}") from None
+    if operator := SHELL.search(QUOTED.sub("", command)):
+        raise HarnessError(f"verify: --verifier: no shell reads {operator[0]!r}: write sh -c '...', or quote it")
     used = PLACEHOLDER.findall(command)
     for name in used:
         if name not in NAMES:
@@ -105,6 +112,11 @@ def words_of(command: str) -> list[str]:
     if shutil.which(words[0]) is None:
         raise HarnessError(f"verify: --verifier: there is no program {words[0]!r}")
     return words
+
+
+def files_of(command: str) -> dict[str, str]:
+    """The digests of the files that a command names: an edit of its program may change outcomes."""
+    return {word: file_digest(Path(word)) for word in words_of(command) if Path(word).is_file()}
 
 
 def _value(out: str) -> float | None:

@@ -33,6 +33,7 @@ class VerifyConfig(SelectConfig):
     retry_errors: Annotated[bool, Help("Check again what ended in an error.")] = False
     ask: Annotated[bool, Help("Print the picks and take the outcomes from you: no verifier runs.")] = False
     answers: Annotated[Path | None, Help("With --ask: a table of outcomes (CSV: problem_id,index,outcome).")] = None
+    correct: Annotated[bool, Help("With --answers: an outcome replaces another one that is recorded.")] = False
     sheet: Annotated[Path | None, Help("With --ask: write the picks there as CSV, to fill in and send back.")] = None
 
     def __post_init__(self) -> None:
@@ -54,6 +55,7 @@ class VerifyConfig(SelectConfig):
             ),
             "give --verifier or --ask, not both": self.verifier and self.ask,
             "--answers and --sheet go with --ask": (self.answers or self.sheet) and not self.ask,
+            "--correct goes with --answers": self.correct and not self.answers,
             "-k goes with --ask; --workers says how many checks run at once": self.k > 1 and not self.ask,
             "say how many checks may be made: --budget 200": self.budget is None and not self.ask,
             "--top looks for the largest values and stops at no success: leave out --threshold and --until": self.top
@@ -62,6 +64,11 @@ class VerifyConfig(SelectConfig):
         for fault, holds in faults.items():
             if holds:
                 raise HarnessError(f"verify: {fault}")
+
+    @property
+    def takes_values(self) -> bool:
+        """Whether an outcome may be a measured value."""
+        return self.threshold is not None or self.top is not None
 
     @property
     def at_least(self) -> int:

@@ -5,7 +5,8 @@
     {"asked": [["4-5-6-10", 3], ["1-1-4-6", 8]]}
 
 The first line says what the outcomes belong to; another pool, selector or verifier is refused. `asked` are the picks
-that `--ask` has given out. A line that a killed process wrote in part is cut away. The file is locked while it is open.
+that `--ask` has given out. `verifier_files` on a later line are files of the verifier that have changed. A line that a
+killed process wrote in part is cut away. The file is locked while it is open.
 """
 
 from __future__ import annotations
@@ -24,6 +25,8 @@ from harness.errors import HarnessError
 from .check import OUTCOMES, Check
 
 KIND, VERSION = "harness verify", 1
+FILES = "verifier_files"  # the digests of the files that the verifier's command names
+POOL_FILE = "pool_file"  # in the first line: for messages; a file may be moved
 
 Pick = tuple[str, int]
 
@@ -33,16 +36,26 @@ class Journal:
 
     checks  problem id -> index -> the last outcome of that response, in the order verified
     asked   the picks that were given out and have no outcome yet, in order
+    failed  problem id -> checks that ended in an error, of responses that are to be checked again or were
+    row     how many errors are the last outcomes, with no other outcome between them
     remark  one line on what was recovered; "" if nothing was
+
+    With `retry`, errors are checked again, and files of the verifier may have changed.
     """
 
-    def __init__(self, path: Path, header: Mapping[str, Any], sizes: Mapping[str, int]) -> None:
+    def __init__(self, path: Path, header: Mapping[str, Any], sizes: Mapping[str, int], retry: bool = False) -> None:
         self.path, self.remark = path, ""
         self.checks: dict[str, dict[int, Check]] = {name: {} for name in sizes}
+        self.failed: dict[str, list[Check]] = {name: [] for name in sizes}
         self.asked: list[Pick] = []
+        self._files: dict[str, str] = {}
+        self.row = 0
         self._file = _opened(path)
         try:
             self._read({"journal": KIND, "version": VERSION, **header}, sizes)
+            self._compare_files(header.get(FILES, {}), retry)
+            if retry:
+                self._forget_errors()
         except BaseException:
             self._file.close()
             raise
@@ -65,13 +78,29 @@ class Journal:
             self._write([{"asked": [list(pick) for pick in picks]}])
             self.asked += picks
 
-    def forget_errors(self) -> None:
+    def _forget_errors(self) -> None:
         """Take the responses whose check ended in an error as not verified; their lines stay in the file."""
+        self.row = 0
         for name, checks in self.checks.items():
-            self.checks[name] = {index: check for index, check in checks.items() if check.outcome != "error"}
+            for check in [check for check in checks.values() if check.outcome == "error"]:
+                self.failed[name].append(checks.pop(check.index))
+
+    def _compare_files(self, now: Mapping[str, str], retry: bool) -> None:
+        """Refuse files of the verifier that have changed; with `retry` write down that they have."""
+        changed = {name: digest for name, digest in now.items() if self._files.get(name, digest) != digest}
+        if changed and not retry:
+            raise HarnessError(
+                f"journal {self.path}: {next(iter(changed))} has changed since: --journal NEW starts anew; "
+                "--retry-errors keeps the outcomes, but checks again what ended in an error"
+            )
+        if changed:
+            self._write([{FILES: changed}])
 
     def _count(self, check: Check) -> None:
-        self.checks[check.problem_id].pop(check.index, None)
+        before = self.checks[check.problem_id].pop(check.index, None)
+        if before and before.outcome == "error":
+            self.failed[check.problem_id].append(before)
+        self.row = self.row + 1 if check.outcome == "error" else 0
         self.checks[check.problem_id][check.index] = check
         self.asked = [pick for pick in self.asked if pick != (check.problem_id, check.index)]
 
@@ -97,13 +126,18 @@ class Journal:
         if not first:
             self._write([header])
             return
-        _require_same(self._parsed(first, 1), header, self.path)
+        begun = self._parsed(first, 1)
+        _require_same(begun, header, self.path)
+        self._files.update(begun.get(FILES, {}))  # none in a journal of an older version
         for number, line in enumerate(lines, 2):
             self._take(self._parsed(line, number), sizes, f"journal {self.path}, line {number}")
 
     def _take(self, line: Mapping[str, Any], sizes: Mapping[str, int], where: str) -> None:
         if isinstance(line.get("asked"), list):
             self.asked += [_pick(each, sizes, where) for each in line["asked"]]
+            return
+        if isinstance(line.get(FILES), dict):
+            self._files.update(line[FILES])
             return
         name, index = _pick((line.get("problem_id"), line.get("index")), sizes, where)
         outcome, value = line.get("outcome"), line.get("value")
@@ -159,11 +193,16 @@ def _sync_folder(path: Path) -> None:
 
 def _require_same(found: Mapping[str, Any], header: Mapping[str, Any], path: Path) -> None:
     for name, value in header.items():
-        if found.get(name) != value:
-            raise HarnessError(
-                f"journal {path}: is of another {name} ({found.get(name)!r:.80}, now {value!r:.80}): "
-                "name another --journal, or give the same options as before"
-            )
+        if name in (FILES, POOL_FILE) or found.get(name) == value:
+            continue
+        was, now = f"{found.get(name)!r:.80}", f"{value!r:.80}"
+        if name == "pool" and found.get(POOL_FILE):
+            was, now = str(found[POOL_FILE]), str(header.get(POOL_FILE))
+            now = "other responses" if now == was else now
+        raise HarnessError(
+            f"journal {path}: is of another {name} ({was}, now {now}): "
+            "name another --journal, or give the same options as before"
+        )
 
 
 def _pick(pair: Any, sizes: Mapping[str, int], where: str) -> Pick:

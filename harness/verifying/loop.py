@@ -29,13 +29,14 @@ from harness.store.keys import canonical_json
 from harness.system.progress import Progress, Stage
 
 from .check import Check
+from .command import PLACEHOLDER, files_of
 from .config import VerifyConfig
 from .journal import Journal
 from .search import Search
 
 Verifier: TypeAlias = Callable[[Candidates, int], Check]
 
-SUSPICIOUS = 5  # errors with which a loop begins, and no other outcome, before it is stopped
+SUSPICIOUS = 5  # errors in a row, after which the loop is stopped
 
 
 class Loop:
@@ -44,10 +45,9 @@ class Loop:
     def __init__(self, config: VerifyConfig, journal: Journal, opened: Opened) -> None:
         self.config, self.journal, self.context = config, journal, opened.context
         self.searches = {each.problem.id: Search(config, opened, each) for each in opened.candidates}
-        if config.retry_errors:
-            journal.forget_errors()
         for name, checks in journal.checks.items():
             self.searches[name].taken.update(checks)
+            self.searches[name].failed = journal.failed[name]
         for name, index in journal.asked:
             self.searches[name].taken.setdefault(index, None)
         self.calls = sum(search.calls for search in self.searches.values())
@@ -75,13 +75,15 @@ class Loop:
 
     def record(self, checks: Sequence[Check]) -> None:
         """Write outcomes into the journal and tell the searches."""
+        searches = {self.searches[check.problem_id] for check in checks}
+        before = sum(search.calls for search in searches)
         self.journal.add(checks)
         for check in checks:
             search = self.searches[check.problem_id]
-            self.calls += (check.index not in search.taken) - (not check.is_call)
             search.taken[check.index] = check
             if not check.is_call and search.id in self._closed:
                 self._queue(self._closed.pop(search.id), search)
+        self.calls += sum(search.calls for search in searches) - before
 
 
 @in_use.until_done
@@ -95,7 +97,8 @@ def verify(
 
     verifier  entered before the first check; left at the end, or when the loop breaks off: it then ends its checks
 
-    HarnessError if it cannot be run, and if it begins with errors alone: the verifier is then at fault.
+    HarnessError if it cannot be run, after five errors in a row (with those at the end of the journal, unless they are
+    checked again), and at a value that nothing judges.
     """
     with searching(config, progress, held) as loop:
         assert config.budget is not None
@@ -112,12 +115,15 @@ def searching(config: VerifyConfig, progress: Progress, held: Held | None = None
     if not isinstance(opened.selector, Ranker):
         raise HarnessError(f"verify: selector {config.selector!r} chooses sets, in no order: take one that ranks")
     sizes = {each.problem.id: len(each.responses) for each in opened.candidates}
-    with Journal(config.journal, header(config, opened, held or Held()), sizes) as journal:
+    with Journal(config.journal, header(config, opened, held or Held()), sizes, config.retry_errors) as journal:
         loop = Loop(config, journal, opened)
         if journal.remark:
             progress.say(journal.remark)
         if loop.calls:
-            progress.say(f"journal {config.journal}: goes on after {loop.calls:,} calls")
+            out = sum(check is None for search in loop.searches.values() for check in search.taken.values())
+            calls = f"goes on after {loop.calls - out:,} calls" if loop.calls > out else ""
+            picks = f"{out:,} picks out" + ("" if calls else ", none answered") if out else ""
+            progress.say(f"journal {config.journal}: {', '.join(filter(None, (calls, picks)))}")
         yield loop
 
 
@@ -129,7 +135,9 @@ def header(config: VerifyConfig, opened: Opened, held: Held) -> dict[str, object
     for name, array in (held.vectors or {}).items():
         pools.update(name.encode() + np.asarray(array, np.float64).tobytes())
     vectors = file_digest(config.embeddings) if config.embeddings and config.embeddings.is_file() else None
+    is_command = PLACEHOLDER.search(config.verifier or "")
     return {
+        "pool_file": str(config.pool or config.embeddings or "") or None,
         "pool": f"sha256:{pools.hexdigest()[:16]}",
         "embeddings": vectors,
         "embedder": config.embedder,
@@ -140,12 +148,12 @@ def header(config: VerifyConfig, opened: Opened, held: Held) -> dict[str, object
         "dim": config.dim,
         "centre": config.centre,
         "verifier": config.verifier or "--ask",
+        "verifier_files": files_of(config.verifier or "") if is_command else {},
     }
 
 
 def _run(loop: Loop, verifier: AbstractContextManager[Verifier], stage: Stage) -> None:
     running: set[Future[Check]] = set()
-    ended: list[Check] = []
     with ThreadPoolExecutor(loop.config.workers) as threads, verifier as verify_one:
         while True:
             while len(running) < loop.config.workers and (pick := loop.pick()):
@@ -153,17 +161,25 @@ def _run(loop: Loop, verifier: AbstractContextManager[Verifier], stage: Stage) -
             if not running:
                 return
             done, running = wait(running, return_when=FIRST_COMPLETED)
+            ended: list[Check] = []
             for future in done:
                 ended.append(future.result())
                 loop.record(ended[-1:])
                 stage.advance()
-                _require_sense(ended)
+            _require_sense(loop, ended)
 
 
-def _require_sense(ended: Sequence[Check]) -> None:
-    """HarnessError if the first outcomes are all errors."""
-    if len(ended) == SUSPICIOUS and all(check.outcome == "error" for check in ended):
+def _require_sense(loop: Loop, ended: Sequence[Check]) -> None:
+    """HarnessError if the last outcomes were all errors, and at a value without --threshold or --top."""
+    if loop.journal.row >= SUSPICIOUS:
         raise HarnessError(
-            f"verify: the first {SUSPICIOUS} checks ended in errors ({ended[-1].reason}): see to the verifier, then "
-            "--retry-errors checks them again; or run the same command again to go on"
+            f"verify: {loop.journal.row} checks in a row ended in errors (the last: {ended[-1].reason}): see to the "
+            "verifier, then --retry-errors checks them again"
         )
+    for check in ended:
+        if check.outcome == "measured" and not loop.config.top:
+            raise HarnessError(
+                f"verify: the verifier gave the value {check.value:g} for response {check.index} of "
+                f"{check.problem_id!r:.80}: say what counts as a success (--threshold 3), or look for the largest "
+                "(--top 5)"
+            )

@@ -23,11 +23,13 @@ class Search:
     """One problem's search.
 
     taken  index -> its check, in the order picked; None while it is being verified
+    failed  checks that ended in an error, of responses that are to be checked again or were: they count as calls
     """
 
     def __init__(self, config: VerifyConfig, opened: Opened, candidates: Candidates) -> None:
         self.candidates, self.config = candidates, config
         self.taken: dict[int, Check | None] = {}
+        self.failed: list[Check] = []
         self._opened = opened
         self._pool: Pool | None = None
         self._order: Iterator[int] | None = None
@@ -40,13 +42,18 @@ class Search:
     @property
     def calls(self) -> int:
         """How many checks were made or are under way."""
-        return sum(check is None or check.is_call for check in self.taken.values())
+        return len(self.failed) + sum(check is None or check.is_call for check in self.taken.values())
+
+    @property
+    def checked(self) -> list[Check]:
+        """The last check of each response that was verified, in the order verified."""
+        return [check for check in self.taken.values() if check]
 
     @property
     def successes(self) -> list[Check]:
         """The checks that were successes, in the order verified."""
         threshold = self.config.threshold
-        return [check for check in self.taken.values() if check and check.is_success(threshold)]
+        return [check for check in self.checked if check.is_success(threshold)]
 
     @property
     def is_done(self) -> bool:

@@ -7,6 +7,7 @@ seen. A random order needs u (n + 1) / (c + 1) calls on average to the u-th succ
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -42,7 +43,7 @@ def hits(loop: Loop) -> list[Hit]:
     """The successes by problem, in the order verified; with `top` the largest values, the largest first."""
     config, every = loop.config, []
     for search in loop.searches.values():
-        verified = [check for check in search.taken.values() if check and check.is_call]
+        verified = [check for check in search.checked if check.is_call]
         every += [Hit(search, check, call) for call, check in enumerate(verified, 1)]
     if config.top:
         with_value = [hit for hit in every if hit.check.value is not None]
@@ -51,19 +52,31 @@ def hits(loop: Loop) -> list[Hit]:
 
 
 def summary(loop: Loop) -> dict[str, Any]:
-    """What `harness verify --json` prints: counts, why the loop ended, the hits, and what random would have needed."""
-    checks = [check for search in loop.searches.values() for check in search.taken.values() if check]
-    errors = [check for check in checks if check.outcome == "error"]
+    """What `harness verify --json` prints: counts, why the loop ended, the hits, and what random would have needed.
+
+    errors     checks that ended in an error; failed: responses whose last check did
+    exhausted  the problems without enough successes whose responses all have an outcome; unsolved: the others
+    """
+    checks = [check for search in loop.searches.values() for check in search.checked]
+    failed = [check for check in checks if check.outcome == "error"]
+    errors = failed + [check for search in loop.searches.values() for check in search.failed]
+    reasons = Counter(check.reason for check in errors).most_common(1)
     solved = [search for search in loop.searches.values() if search.is_done]
-    calls, budget = sum(check.is_call for check in checks), loop.config.budget
+    calls, budget = sum(check.is_call for check in checks) + len(errors) - len(failed), loop.config.budget
+    unsolved = [] if loop.config.top else [search for search in loop.searches.values() if not search.is_done]
+    exhausted = [search for search in unsolved if len(search.checked) == len(search.candidates.responses)]
     return {
         "problems": len(loop.searches),
         "solved": None if loop.config.top else len(solved),
         "calls": calls,
         "errors": len(errors),
+        "failed": len(failed),
+        "commonest_error": reasons[0][0] if reasons else None,
         "timeouts": sum(check.reason.startswith(TOO_LATE) for check in errors),
         "skipped": sum(check.outcome == "skip" for check in checks),
         "budget_used_up": budget is not None and calls >= budget,
+        "exhausted": [search.id for search in exhausted],
+        "unsolved": [search.id for search in unsolved if search not in exhausted],
         "found": [hit.row() for hit in hits(loop)],
         "random": None if loop.config.top else _random(loop, solved),
     }
@@ -79,8 +92,8 @@ def _random(loop: Loop, solved: Sequence[Search]) -> dict[str, Any] | None:
         differ = sum(
             correct[search.id][check.index] != (check.outcome == "correct")
             for search in loop.searches.values()
-            for check in search.taken.values()
-            if check and check.outcome in ("correct", "wrong")
+            for check in search.checked
+            if check.outcome in ("correct", "wrong")
         )
         return {"differ": differ} if differ else _exact(loop, correct, len(solved))
     return _bounds(solved, loop.config.until) if solved else None
@@ -135,7 +148,7 @@ def _bounds(solved: Sequence[Search], until: int) -> dict[str, Any]:
     """On the solved problems: the calls to their last success, and the least and most that random needs on average."""
     calls, at_least, at_most = 0, 0.0, 0.0
     for search in solved:
-        n, checks = len(search.candidates.responses), [check for check in search.taken.values() if check]
+        n, checks = len(search.candidates.responses), search.checked
         last = search.successes[until - 1]
         calls += sum(check.is_call for check in checks[: checks.index(last) + 1])
         seen = len(search.successes)

@@ -1,1 +1,1 @@
-"""`harness pool import|inspect|audit|hardest|export`: work on pools without a selector."""
+"""`harness pool import|inspect|show|audit|hardest|export`: work on pools without a selector."""

@@ -1,4 +1,4 @@
-"""`harness pool import|inspect|audit|hardest|export`."""
+"""`harness pool import|inspect|show|audit|hardest|export`."""
 
 from __future__ import annotations
 
@@ -50,7 +50,28 @@ def inspect(pool: PoolKey, store: StoreDir = Path("runs"), plugin: Plugin = None
     """Show a pool's size: problems, responses, how many are distinct, lengths, and verdicts if it has any."""
     from . import jobs, tables
 
-    show(jobs.inspect(pool, store, plugin or ()), as_json, tables.summary)
+    is_file = Path(pool).exists()
+    show(jobs.inspect(pool, store, plugin or ()), as_json, lambda value: tables.inspected(value, is_file))
+
+
+@pool_app.command("show")
+def show_responses(
+    pool: StoredKey,
+    problem: Annotated[str | None, typer.Option(help="Only the problem with this id.")] = None,
+    wrong: Annotated[bool, typer.Option("--wrong", help="Only wrong responses; joins with the next two.")] = False,
+    correct: Annotated[bool, typer.Option("--correct", help="Only correct responses.")] = False,
+    errors: Annotated[bool, typer.Option("--errors", help="Only responses that could not be graded.")] = False,
+    listed: Annotated[int, typer.Option(min=0, help="How many responses are printed.")] = 20,
+    full: Annotated[bool, typer.Option("--full", help="Print whole responses, not four lines.")] = False,
+    store: StoreDir = Path("runs"),
+    as_json: Json = False,
+) -> None:
+    """Show responses with their verdicts and the answers that the grader read."""
+    from . import showing, tables
+
+    chosen = [name for name, is_chosen in (("wrong", wrong), ("correct", correct), ("error", errors)) if is_chosen]
+    value = showing.show(pool, store, problem, chosen)
+    show(value, as_json, lambda value: tables.responses(value, listed, full))
 
 
 @pool_app.command()

@@ -8,6 +8,8 @@ from typing import Any
 from harness.results.verdict_quality import level_text
 from harness.system.console import Heading, console, put, short, word_table
 
+EXCERPT = 200  # characters of a line
+
 
 def audit(value: Mapping[str, Any], listed: int) -> None:
     """Print what `jobs.audit` returned: the counts, and the first `listed` of the responses that need a look."""
@@ -29,6 +31,49 @@ def audit(value: Mapping[str, Any], listed: int) -> None:
     put(word_table([Heading(head, kept, prose=kept < 9) for head, kept in heads.items()], rows, console().width)[0])
     if len(value["listed"]) > listed:
         put(f"{len(value['listed']) - listed} more: --listed N, or --json for all")
+
+
+def inspected(value: Mapping[str, Any], is_file: bool) -> None:
+    """Print what `jobs.inspect` returned, with names that say what is a share, and of a file whose verdicts count."""
+    names = {"distinct": "distinct (share)", "cut_at_max_tokens": "cut at max tokens (share)"}
+    if is_file:
+        names["graded"] = "verdicts in the file"
+    summary({names.get(key, key): entry for key, entry in value.items()})
+    if is_file and not value["graded"]:
+        put("verdicts of a run are in its store: `harness pool inspect KEY`, `harness pool show KEY`")
+
+
+def responses(value: Mapping[str, Any], listed: int, full: bool) -> None:
+    """Print the first `listed` responses that `showing.show` returned, under their problems' prompts."""
+    left = listed
+    for problem in value["problems"]:
+        shown = problem["responses"][:left]
+        if shown:
+            put(f"{problem['problem_id']}: {short(problem['prompt'].strip().partition(chr(10))[0], 100)}")
+        for each in shown:
+            put(f"  {each['index']} {_verdict(each)}")
+            put(_excerpt(each["text"], full))
+        left -= len(shown)
+    total = sum(len(problem["responses"]) for problem in value["problems"])
+    if total > listed:
+        put(f"{total - listed} more: --listed N, or --json for all")
+    elif not total:
+        put("no such response")
+
+
+def _verdict(response: Mapping[str, Any]) -> str:
+    about = ", ".join(filter(None, (response["route"], response["reason"])))
+    answer = "" if response["answer"] is None else f", answer: {short(response['answer'])}"
+    return (response["verdict"] or "not graded") + (f" ({about})" if about else "") + answer
+
+
+def _excerpt(text: str, full: bool) -> str:
+    """Return the text, indented: all of it, or its first and its last two lines, which state the answer."""
+    lines = text.strip().splitlines() or ["(empty)"]
+    if not full:
+        lines = [line if len(line) <= EXCERPT else f"{line[:EXCERPT]}..." for line in lines]
+        lines = lines if len(lines) <= 4 else [*lines[:2], "...", *lines[-2:]]
+    return "\n".join(f"      {line}" for line in lines)
 
 
 def summary(value: Mapping[str, Any]) -> None:

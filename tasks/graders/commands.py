@@ -9,6 +9,7 @@ does not work, or the environment variable HARNESS_SANDBOX_TIER is `none`, it ru
 from __future__ import annotations
 
 import os
+import re
 import shlex
 import shutil
 import signal
@@ -21,13 +22,15 @@ from pathlib import Path
 from typing import IO
 
 from harness import HarnessError, Verdict, correct, error, wrong
+from harness.system.crashes import crashed
 
 UNSAFE_EXEC = "HARNESS_UNSAFE_EXEC"  # set by `check`, as by the code tasks: worker processes inherit it
 TIER = "HARNESS_SANDBOX_TIER"
 FILES = ("response", "reference", "prompt")
 SCRATCH_BYTES = 256 << 20
 TAIL = 2000  # bytes of standard error
-_TRACEBACK = "Traceback (most recent call last):"
+_PLACEHOLDER = re.compile(r"(?<!\$)\{([a-z_]+)\}")
+_INTERPRETER = re.compile(r"(?:python|pypy|perl|ruby|node|bash|dash|zsh|sh|Rscript|julia|lua|php)[0-9.]*")
 
 
 def words_of(command: str) -> list[str]:
@@ -38,6 +41,10 @@ def words_of(command: str) -> list[str]:
         raise HarnessError(f"own: command {command!r} is no command line ({failure})") from None
     if not any("{response_file}" in word for word in words):
         raise HarnessError(f"own: command must name {{response_file}}, which holds the response, got {command!r}")
+    for name in _PLACEHOLDER.findall(command):
+        if name not in (known := [f"{which}_file" for which in FILES]):
+            listed = ", ".join(f"{{{each}}}" for each in known)
+            raise HarnessError(f"own: command: nothing is put in for {{{name}}}: use {listed}, or a file for a program")
     return words
 
 
@@ -60,10 +67,13 @@ def tier(unsafe_exec: bool) -> tuple[str, str]:
 
 
 def require_program(command: str) -> None:
-    """HarnessError if the command's program is not there."""
-    program = words_of(command)[0]
+    """HarnessError if the command's program is not there, or the script that it names to python, sh or the like."""
+    program, *rest = words_of(command)
     if shutil.which(program) is None:
         raise HarnessError(f"own: command: no program {program!r} here: give its path, or one that is on PATH")
+    script = rest[0] if rest else "-"
+    if _INTERPRETER.fullmatch(Path(program).name) and not script.startswith(("-", "{")) and not Path(script).is_file():
+        raise HarnessError(f"own: command: no file {script!r} in {os.getcwd()}: give its path from there")
 
 
 def run(command: str, texts: dict[str, str], timeout_s: float) -> Verdict:
@@ -78,7 +88,14 @@ def run(command: str, texts: dict[str, str], timeout_s: float) -> Verdict:
             (folder / which).write_bytes(texts[which].encode("utf-8", "replace"))
         words = [_filled(word, folder) for word in words_of(command)]
         confined = tier(os.environ.get(UNSAFE_EXEC) == "1")[0] == "bwrap"
-        return _verdict(*_ended([*_bwrap(folder), *words] if confined else words, folder, timeout_s), timeout_s)
+        code, said = _ended([*_bwrap(folder), *words] if confined else words, folder, timeout_s)
+        if code == 1 and crashed(said, [str(folder / "response")]):
+            return error(f"the command ended with an exception: {_last(said)}")
+        return _verdict(code, _last(said), timeout_s)
+
+
+def _last(said: str) -> str:
+    return said.strip().rpartition("\n")[2].strip()
 
 
 def _filled(word: str, folder: Path) -> str:
@@ -87,17 +104,13 @@ def _filled(word: str, folder: Path) -> str:
     return word
 
 
-def _verdict(code: int | None, said: str, timeout_s: float) -> Verdict:
-    """Return the verdict by an exit code; None: the program was ended.
-
-    An exception that a Python program does not catch has exit code 1 too, and says nothing of the response.
-    """
-    last = said.strip().rpartition("\n")[2].strip()
+def _verdict(code: int | None, last: str, timeout_s: float) -> Verdict:
+    """Return the verdict by an exit code (None: the program was ended) and the last line of standard error."""
     if code is None:
         return wrong(f"timeout ({timeout_s:g} s)")
     if code == 0:
         return correct()
-    if code == 1 and _TRACEBACK not in said:
+    if code == 1:
         return wrong(last)
     return error(f"the command ended with exit code {code}: {last}" if last else f"exit code {code}")
 

@@ -1,31 +1,24 @@
 r"""The number that a response states last: in a `\boxed{}`, after `####` or "answer is", else its last number.
 
 Values are exact fractions: `0.5`, `1/2` and `\frac{1}{2}` are the same, and `1,234`, `$1234` and `1234 km` too. The
-rules are those of the math tasks (`math_answers`), without algebra. A statement in words counts by its only number:
-"the answer is 42 legs in all", but not "42 or more".
+rules are those of the math tasks (`math_answers`), without algebra. The last number is the whole expression in which
+last digits are (`last_numbers`), also in a statement in words: "the answer is 42 legs in all", not "42 or more".
 """
 
 from __future__ import annotations
 
 import re
+import unicodedata
 from decimal import Decimal
 from fractions import Fraction
 
-from ..math_answers.exact_number import Number, exact_number, same_number
-from ..math_answers.extraction import final_statement
-from ..math_answers.normal_form import normal_form
+from ..math_answers.exact_number import Number, same_number
+from ..math_answers.extraction import final_statement, unboxed
+from .last_numbers import last_number, number_in, whole_number, without_remark
 
 _SCIENTIFIC = re.compile(r"(?<![\w.])[0-9]{1,20}(?:\.[0-9]{1,20})?[eE][-+]?[0-9]{1,2}(?![\w.]*[0-9])")
-
-_NUMBER = re.compile(r"(?<![\w.,^{])-?\$?[0-9][0-9,]*(?:\.[0-9]+)?(?:/[0-9]+)?(?![\w^])")
-_HEDGED = re.compile(
-    r"\b(?:not|or|less|more|fewer|greater|than|least|most|between|over|under)\b|[=<>+*]", re.IGNORECASE
-)
-
-
-def number_in(text: str) -> Number | None:
-    """Return the number that a text spells; None if it spells none."""
-    return exact_number(normal_form(text))
+_VULGAR = re.compile("[¼-¾⅐-⅞]")
+_MINUS = re.compile(r"−[ \t]*(?=[0-9.\\$])")
 
 
 def stated_number(response: str, cut_off: bool = False) -> Number | None:
@@ -33,14 +26,21 @@ def stated_number(response: str, cut_off: bool = False) -> Number | None:
 
     cut_off   the token limit ended the response, so that its last number is an intermediate result
     """
-    statement = final_statement(_SCIENTIFIC.sub(_in_digits, response), "####")
-    if statement.answer is None or (cut_off and statement.route == "fallback"):
+    plain = _MINUS.sub("-", _VULGAR.sub(_as_fraction, _SCIENTIFIC.sub(_in_digits, response)))
+    statement = final_statement(plain, "####")
+    if statement.route in ("boxed", "####"):
+        return number_in(statement.answer) if statement.answer is not None else None
+    if cut_off:
         return None
-    number = number_in(statement.answer)
-    if number is None and statement.route == "fallback" and not _HEDGED.search(statement.answer):
-        only = _NUMBER.findall(statement.answer)
-        return number_in(only[0]) if len(only) == 1 else None
-    return number
+    text, is_stated = unboxed(plain)
+    if is_stated:
+        text = without_remark(text)
+    return (number_in(text) if is_stated else whole_number(text)) or last_number(text)
+
+
+def _as_fraction(character: re.Match[str]) -> str:
+    above, below = unicodedata.normalize("NFKC", character[0]).split("⁄")
+    return rf"\frac{{{above}}}{{{below}}}"
 
 
 def _in_digits(number: re.Match[str]) -> str:

@@ -221,23 +221,41 @@ def _last_hashes(text: str) -> int | None:
     return max((match.end() for match in _HASHES.finditer(text)), default=None)
 
 
+def unboxed(response: str) -> tuple[str, bool]:
+    """Return what follows the last "####", "answer is" or "answer:", and True; without one the text, and False."""
+    text = _first_problem_only(response)[-LOOK_AT:]
+    place = _stated(text)
+    line = "" if place is None else _line(text, place)
+    sentence = _SENTENCE_END.split(line, maxsplit=1)[0].strip(_DECORATION)
+    return (sentence, True) if sentence else (text, False)
+
+
 def _fallback(text: str) -> str | None:
     """Return the x of the last "#### x", "answer is x" or "answer: x", else the last number; None without any."""
-    stated = max((match.end() for match in _STATEMENT.finditer(text) if _is_meant(text, match)), default=None)
-    if stated is not None:
-        sentence = _sentence(text, stated)
-        if sentence:
-            number = _last_number(sentence) if _STARTS_WITH_WORDS.match(sentence) else None
-            return number or sentence
+    place = _stated(text)
+    sentence = "" if place is None else _sentence(text, place)
+    if sentence:
+        number = _last_number(sentence) if _STARTS_WITH_WORDS.match(sentence) else None
+        return number or sentence
     return _last_number(text)
+
+
+def _stated(text: str) -> int | None:
+    """Return where the last statement that is meant as one ends; None without one."""
+    return max((match.end() for match in _STATEMENT.finditer(text) if _is_meant(text, match)), default=None)
 
 
 def _last_number(text: str) -> str | None:
     """Return the last number; None without one, or if the text denies or only bounds it."""
     last = deque(_NUMBER.finditer(text), maxlen=1)
-    if not last or _is_denied(text, last[0].start()) or _BOUNDED.search(_before(text, last[0].start())):
+    if not last or is_denied_or_bounded(text, last[0].start()):
         return None
     return last[0].group().rstrip(",")
+
+
+def is_denied_or_bounded(text: str, place: int) -> bool:
+    """Whether "not", "at least" or the like precedes what is at a place."""
+    return _is_denied(text, place) or _BOUNDED.search(_before(text, place)) is not None
 
 
 def _before(text: str, place: int) -> str:
@@ -257,12 +275,16 @@ def _is_meant(text: str, statement: re.Match[str]) -> bool:
 
 def _sentence(text: str, start: int) -> str:
     """Return the statement at `start`: its formula if it has one, else its first line up to a full stop."""
-    rest = text[start : start + 2 * MAX_ANSWER].lstrip(_DECORATION + ":")
-    if rest.startswith(("$$\n", "\\[\n")):
-        rest = rest[3:].lstrip()
-    line = rest.partition("\n")[0]
+    line = _line(text, start)
     formula = _MATH.search(line)
     if formula and not _DIGIT.search(line, 0, formula.start()) and not _HEDGES.search(line, 0, formula.start()):
         return next(group for group in formula.groups() if group)
     end = _SENTENCE_END.search(line)
     return (line[: end.start()] if end else line).strip(_DECORATION)
+
+
+def _line(text: str, start: int) -> str:
+    rest = text[start : start + 2 * MAX_ANSWER].lstrip(_DECORATION + ":")
+    if rest.startswith(("$$\n", "\\[\n")):
+        rest = rest[3:].lstrip()
+    return rest.partition("\n")[0]

@@ -16,7 +16,10 @@ from harness_selectors.ngram_coverage import WORD
 from harness_selectors.numerics import set_coverage
 from harness_selectors.numerics.similarity import reference_gaussian
 
-pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning")  # numpy of their day
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning"),  # numpy of their day
+]
 
 
 def covered(s, order):

@@ -15,6 +15,8 @@ from support.sandboxes import results
 from harness import HarnessError
 from harness_tasks.sandbox import Sandbox, encode, tiers
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(params=[minor for minor in (11, 12, 13) if minor != sys.version_info.minor], ids=lambda n: f"3.{n}")
 def python(request):

@@ -61,7 +61,8 @@ def verified(config: VerifyConfig, calls: list[tuple[str, int]] | None = None) -
             calls.append((candidates.problem.id, index))
         outcome = {"True": "correct", "False": "wrong"}.get(word, word)
         if outcome in ("correct", "wrong", "error", "skip"):
-            return Check(candidates.problem.id, index, outcome)
+            reason = f"error of {candidates.problem.id} {index}" if outcome == "error" else ""
+            return Check(candidates.problem.id, index, outcome, reason=reason)
         value = float(word)
         threshold = config.threshold
         return Check(

@@ -73,7 +73,7 @@ def test_a_wrong_line_is_refused_with_its_place(own, tmp_path):
     ]
     assert not wrongly_refused(faults, lambda lines: own(lines).problems("test"))
     by_grader = {
-        "number": "needs a number as reference, got 'red'",
+        "number": "needs a number as reference, got 'red': put such lines into a file of their own with grader=exact",
         "choice": "needs a letter from A to J as reference",
     }
     for grader, words in by_grader.items():
@@ -92,8 +92,10 @@ def test_parameters_that_do_not_fit_are_refused():
         ({"command": "x {response_file}"}, "command goes with grader=command"),
         ({"grader": "command"}, "command must name {response_file}, which holds the response, got ''"),
         ({"grader": "regex", "pattern": "("}, "own: pattern is no regular expression"),
-        ({"tolerance": -1.0}, "tolerance must be >= 0"),
-        ({"tolerance": float("nan")}, "tolerance must be >= 0"),
+        ({"tolerance": 1.0}, "tolerance goes with grader=number, got grader=exact"),
+        ({"timeout_s": 5.0}, "timeout_s goes with grader=command"),
+        ({"grader": "number", "tolerance": -1.0}, "tolerance must be >= 0"),
+        ({"grader": "number", "tolerance": float("nan")}, "tolerance must be >= 0"),
     ]
     assert not wrongly_refused(faults, lambda parameters: Own(**parameters))
 
@@ -214,3 +216,15 @@ def test_given_responses_are_graded_and_the_answers_selector_reads_answers(harne
     assert outcome.code == 0, outcome.err
     assert outcome.rows[0]["samples_to_correct_random"] == pytest.approx(2.5)
     assert outcome.rows[0]["samples_to_correct"] <= 3  # 3 and 3.0 are one answer
+
+
+def test_a_run_whose_verdicts_are_all_errors_says_the_first_reason(harness, own, command, tmp_path, monkeypatch):
+    monkeypatch.setenv("HARNESS_SANDBOX_TIER", "none")
+    (tmp_path / "check.sh").write_text("echo 'no such table' >&2; exit 3\n")
+    task = own([{"prompt": "Say red.", "id": "p", "reference": "red"}])
+    pool = write_json_lines(tmp_path / "pool.jsonl", [{"problem_id": "p", "responses": ["red", "blue"]}])
+    spec = f"own:file={task.file},grader=command,command='{command}'"
+    store = ("--store", tmp_path / "runs")
+    outcome = harness("run", "--task", spec, "--pool", pool, "--selector", "uniform", "--unsafe-exec", *store)
+    assert "not correct): 2, over 1 %: the verifier needs a look; the first: the command ended with" in outcome.out
+    assert "exit code 3: no such table\n" in outcome.out

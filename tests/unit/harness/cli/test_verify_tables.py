@@ -1,14 +1,18 @@
 """What `harness verify` prints below its table, and how it asks on the terminal."""
 
+import io
 import subprocess
 
 import pytest
 from support.processes import harness_command
-from support.searches import pool_in
+from support.searches import config_of, pool_in
 
-from harness.cli.verify_tables import lines
+from harness.cli.verify_tables import answering, asked, lines
 
-COUNTS = {"problems": 3, "solved": 1, "calls": 4, "errors": 0, "timeouts": 0, "skipped": 0, "budget_used_up": False}
+COUNTS = {
+    **{"problems": 3, "solved": 1, "calls": 4, "errors": 0, "timeouts": 0, "skipped": 0, "budget_used_up": False},
+    **{"failed": 0, "commonest_error": None, "exhausted": [], "unsolved": []},
+}
 
 
 def printed(**values):
@@ -24,8 +28,43 @@ def test_the_lines_say_what_was_found_what_failed_and_what_is_known_of_random():
     )
     assert "solves not as many at all" in printed(random={"calls": None, "solved": 0.4})
     assert "differs from 2 verified outcomes" in printed(random={"differ": 2})
-    bounds = printed(random={"calls_on_solved": 1, "at_least": 1.5, "at_most": 2000.0})
-    assert "which took 1 call, it needs at least 1.5 and at most 2,000.0 on average" in bounds
+    bounds = printed(random={"calls_on_solved": 1, "at_least": 1.5, "at_most": 4.5})
+    assert "which took 1 of the 4 calls, it needs at least 1.5 and at most 4.5 on average" in bounds
+    far_apart = printed(random={"calls_on_solved": 1, "at_least": 1.5, "at_most": 4.6})
+    assert far_apart.endswith("\nrandom: not known, since unverified responses have no verdict")
+
+
+def test_errors_have_their_commonest_reason_and_a_way_on():
+    line = printed(errors=3, failed=2, commonest_error="exit code 2: no server")
+    assert "3 ended in errors (most often: exit code 2: no server; --retry-errors checks them again)" in line
+    assert "--retry-errors" not in printed(errors=3, failed=0, commonest_error="exit code 2")
+
+
+def test_unsolved_problems_are_named_those_without_a_further_response_apart():
+    said = printed(exhausted=["a"], unsolved=list("bcdefgh"))
+    assert "unsolved, no response is left: a\n" in said
+    assert said.endswith("unsolved, responses are left: b, c, d, e, f, and 2 more")
+
+
+def test_hits_stand_below_the_picks_that_are_out(capsys):
+    hit = {"problem_id": "plates", "index": 81, "call": 3, "value": 6.2}
+    asked({**COUNTS, "random": None, "ask": [{"problem_id": "plates", "index": 52, "response": ""}], "found": [hit]})
+    picks, hits = capsys.readouterr().out.split("found so far:")
+    assert "52" in picks
+    assert [line.split() for line in hits.strip().splitlines()[:3:2]] == [
+        ["problem", "index", "call", "value"],
+        ["plates", "81", "3", "6.2"],
+    ]
+
+
+def test_a_question_shows_the_whole_response_and_offers_numbers_where_they_are_taken(tmp_path, monkeypatch, capsys):
+    text = "word " * 100 + "\n\x1b[2Jend"
+    for options, allowed in (({}, "y, n, skip, error, or q? "), ({"top": 1}, "y, n, a number, skip, error, or q? ")):
+        monkeypatch.setattr("sys.stdin", io.StringIO("y\n"))
+        assert answering(config_of(tmp_path, **options))({"problem_id": "p", "index": 0, "response": text}) == "y\n"
+        shown = capsys.readouterr().err
+        assert "word " * 100 + "\n\N{REPLACEMENT CHARACTER}[2Jend" in shown
+        assert shown.endswith(f"problem p, index 0: {allowed}")
 
 
 @pytest.mark.slow

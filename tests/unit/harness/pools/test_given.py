@@ -48,7 +48,9 @@ def test_wrong_arrays_are_refused_with_file_and_name(tmp_path):
             {"a": np.full((4, 2), np.nan)},
             "'a' must hold finite numbers, got NaN or inf in 4 of 4 rows, row 0",
         ),
-        ({"a": np.zeros((4, 2), np.int64)}, "'a' cannot be read: it must hold finite numbers, got int64"),
+        ({"a": np.zeros((4, 2), np.complex64)}, "'a' cannot be read: it must hold finite numbers, got complex64"),
+        ({"a": np.full((4, 2), 2**24 + 1)}, "'a' cannot be read: integers over 2^24 are not exact in float32"),
+        ({"a": np.full((4, 2), -(2**63))}, "'a' cannot be read: integers over 2^24 are not exact in float32"),
         ({"a": np.array([[{}]] * 4)}, "'a' cannot be read"),
         ({"a": np.full((4, 3), 1e300)}, "'a' holds 1e+300: float32 vectors must stay within 1e+15"),
         ({"a": np.full((4, 3), -1.1e15)}, "'a' holds 1.1e+15: float32 vectors must stay within 1e+15"),
@@ -60,6 +62,7 @@ def test_wrong_arrays_are_refused_with_file_and_name(tmp_path):
     )
     assert GivenVectors(saved(path, a=np.full((4, 3), 1e15))).get("a", 4)[0, 0] == np.float32(1e15)
     assert GivenVectors(saved(path, a=np.float64(3))).rows("a") == 0
+    assert GivenVectors(saved(path, a=np.full((4, 3), 2**24))).get("a", 4)[0, 0] == np.float32(2**24)
     save_file({"a": np.zeros((4, 2), np.int32)}, tmp_path / "mine.safetensors")
     with pytest.raises(HarnessError, match=r"mine\.safetensors: 'a' cannot be read: .* got I32; save them as float32"):
         GivenVectors(tmp_path / "mine.safetensors").get("a", 4)

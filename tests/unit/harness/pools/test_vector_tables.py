@@ -65,7 +65,10 @@ def test_a_broken_or_wrong_table_is_refused_in_one_line(tmp_path):
     faults = [
         ("m1,1,2\nm2,3,4\n", "line 2: column 'm1' must hold numbers, got 'm2': only problem_id and id may be text"),
         ("a,b\n1,2\n3\n", "cannot be read: line 3 has 1 columns, the first line 2"),
-        ("a,b\n1,\n", "line 2: column 'b' must hold numbers, got ''"),
+        ("a,b\n1,\n", "line 2: column 'b' is empty"),
+        ("problem_id;a;b\nx;1;2\n", "its separator is ';'"),
+        ("1,5;2\n", "its separator is ';'"),
+        (",a,b\n0,1,2\n", "a column has no name, as the index has that pandas writes: save it with index=False"),
         ("a,a\n1,2\n", "it has two columns 'a'"),
         ("id,problem_id\nx,y\n", "it has no column of numbers"),
         ("", "it has no column of numbers"),

@@ -65,17 +65,17 @@ def test_each_pool_of_several_seeds_counts_once():
     assert seed_groups.row(group).maj_at_k == dict(zip(KS, (0.625, 0.625, 0.75, 1.0), strict=True))
 
 
-def test_the_remark_names_the_budgets_of_the_table_and_what_pass_at_k_asks():
+def test_the_remark_names_the_budgets_of_the_table_and_which_answer_is_taken():
     row = of(answered("a", reward=BY_SIZE))
-    expected = "avg@k 25.0; maj@4: 50.0; best of 4 by reward: 50.0 (pass@k asks whether any of k is correct)"
-    assert list(one_answer.remarks([row])) == [f"one answer chosen from k responses, % correct: {expected}"]
+    expected = "a random one (avg@k): 25.0; the commonest answer (maj@4): 50.0; the highest reward (best of 4): 50.0"
+    assert list(one_answer.remarks([row])) == [f"one answer taken from k responses, % correct: {expected}"]
     older = replace(row, avg_at_k=None, maj_at_k=None, best_of_k=None)
     assert len(list(one_answer.remarks([older, row]))) == 1  # of the first row that has them
     assert list(one_answer.remarks([of(answered("a", None))])) == []
     [both] = one_answer.remarks([row, of(answered("a", judge=BY_SIZE))])  # another selector read another score
-    assert both.count("best of 4 by ") == 2
+    assert both.count("(best of 4)") == 2
     tiny = replace(row, maj_at_k={"1": 0.5, "2": 0.75}, best_of_k={})
-    assert "maj@2: 75.0 (" in next(one_answer.remarks([tiny]))
+    assert next(one_answer.remarks([tiny])).endswith("(maj@2): 75.0")
 
 
 def test_a_leaderboard_has_them_in_all_its_files():
@@ -88,7 +88,8 @@ def test_a_leaderboard_has_them_in_all_its_files():
         "best_of_k_reward_8": "1.0",
     }
     assert '"maj_at_k": {' in leaderboard.as_json(tables)
-    assert "One answer chosen from k responses, % correct: avg@k 25.0; maj@4: 50.0;" in leaderboard.markdown(tables, [])
+    markdown = leaderboard.markdown(tables, [])
+    assert r"One answer taken from k responses, % correct: a random one \(avg@k\): 25.0;" in markdown
 
 
 def test_plots_have_a_curve_of_each():

@@ -85,7 +85,29 @@ def test_another_pool_selector_verifier_or_seed_is_refused(tmp_path):
     for changed in ({"selector": "uniform"}, {"verifier": "another"}, {"seed": 1}):
         assert f"is of another {next(iter(changed))} (" in refusal_of(verified, config_of(tmp_path, **changed))
     pool_in(tmp_path, {"a": [False, False]})
-    assert "is of another pool (" in refusal_of(verified, config_of(tmp_path))
+    refusal = refusal_of(verified, config_of(tmp_path))
+    assert f"is of another pool ({tmp_path / 'pool.jsonl'}, now other responses)" in refusal
+
+
+def test_a_changed_file_of_the_verifier_is_refused_unless_errors_are_checked_again(tmp_path):
+    pool_in(tmp_path, {"a": [False, "error", True]})
+    program, log = tmp_path / "v.py", tmp_path / "log"
+    program.write_text("1")
+    options = {"verifier": f"true {program} {log} {{index}}", "budget": 2}
+    verified(config_of(tmp_path, **options))
+    log.write_text("a file that the verifier writes is no part of it")
+    verified(config_of(tmp_path, **options))
+    program.write_text("2")
+    line = refusal_of(verified, config_of(tmp_path, **options))
+    assert f"{program} has changed since: --journal NEW starts anew; --retry-errors keeps" in line
+    verified(config_of(tmp_path, **options, retry_errors=True))
+    assert verified(config_of(tmp_path, **options)).calls == 2
+    program.write_text("3")
+    assert "has changed" in refusal_of(verified, config_of(tmp_path, **options))
+
+
+def test_a_journal_of_an_older_version_has_no_files_and_opens(path):
+    assert len(opened(path, verifier_files={"v.py": "sha256:0"}).checks["a"]) == 2
 
 
 def test_a_second_process_on_the_journal_is_refused(path):

@@ -86,13 +86,45 @@ def test_a_skip_gives_its_call_back_also_while_others_wait(tmp_path):
     assert sorted(calls) == [("a", 0), ("a", 1), ("b", 0)]
 
 
-def test_a_verifier_that_fails_from_the_start_is_stopped_before_it_uses_up_the_budget(tmp_path):
-    pool_in(tmp_path, {"a": ["error"] * 50})
+def test_every_check_that_ran_is_a_call_also_the_repeated_ones(tmp_path):
+    outcomes = {"a": ["error", F, "error", F]}
+    calls_of(tmp_path, outcomes, budget=3)
+    value, calls = calls_of(tmp_path, outcomes, budget=5, retry_errors=True)
+    assert calls == [("a", 0), ("a", 2)]
+    assert (value["calls"], value["errors"], value["failed"], value["budget_used_up"]) == (5, 4, 2, True)
+    value, calls = calls_of(tmp_path, outcomes, budget=6)  # the journal tells it as well
+    assert (value["calls"], calls) == (6, [("a", 3)])
+    assert calls_of(tmp_path, outcomes, budget=9, budget_per_problem=6, retry_errors=True)[1] == []
+
+
+def test_five_errors_in_a_row_stop_the_loop_at_any_time_and_one_more_if_nothing_changed(tmp_path):
+    outcomes = {"a": [F, "error", "error", F, *["error"] * 20], "b": [F] * 3}
+    pool_in(tmp_path, outcomes)
     calls = []
     line = refusal_of(verified, config_of(tmp_path), calls)
-    assert len(calls) == 5
-    assert "the first 5 checks ended in errors" in line
+    assert calls[-5:] == [("a", index) for index in range(4, 9)]
+    assert "5 checks in a row ended in errors (the last: error of a 8)" in line
     assert "--retry-errors" in line
+    assert "6 checks in a row" in refusal_of(verified, config_of(tmp_path), calls)
+    assert calls[-1] == ("a", 9)
+    refusal_of(verified, config_of(tmp_path, retry_errors=True), calls)
+    assert calls[-5:] == [("a", index) for index in (1, 2, 4, 5, 6)]
+
+
+def test_all_checks_that_end_together_are_written_down_before_the_loop_stops(tmp_path):
+    pool_in(tmp_path, {"a": ["error"] * 50})
+    refusal_of(verified, config_of(tmp_path, workers=8))
+    assert len(outcomes_in(tmp_path / "verify.jsonl")) >= 5
+
+
+def test_a_value_that_nothing_judges_stops_the_loop_and_is_kept(tmp_path):
+    pool_in(tmp_path, {"a": [-10.0, 4.0]})
+    calls = []
+    assert "gave the value -10 for response 0 of 'a': say what counts" in refusal_of(
+        verified, config_of(tmp_path), calls
+    )
+    assert summary(verified(config_of(tmp_path, threshold=3), calls))["solved"] == 1
+    assert calls == [("a", 0), ("a", 1)]
 
 
 def test_subset_methods_are_refused(tmp_path):
@@ -128,7 +160,7 @@ def test_python_functions_may_raise_or_measure(tmp_path, monkeypatch):
     assert (value["calls"], value["errors"], value["skipped"]) == (1, 0, 2)
     assert value["found"] == [{"problem_id": "7", "index": 1, "call": 1, "value": 1.0}]
     refusal = refusal_of(package.verify, ["a"] * 9, lambda *_: 0.5, budget=9, journal="b.jsonl", quiet=True)
-    assert "a number needs threshold or top" in refusal
+    assert "what counts as a success (threshold 3), or look for the largest (top 5)" in refusal
 
 
 @pytest.mark.parametrize(

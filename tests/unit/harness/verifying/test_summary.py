@@ -50,6 +50,13 @@ def test_verdicts_of_the_file_that_the_verifier_contradicts_are_not_used(tmp_pat
     assert summary(verified(config_of(tmp_path)))["random"] == {"differ": 1}
 
 
+def test_unsolved_problems_and_the_commonest_error_are_named(tmp_path):
+    pool_in(tmp_path, {"a": [F, F], "b": ["error", F, F, F], "c": [T]})
+    value = summary(verified(config_of(tmp_path, budget=6)))
+    assert (value["exhausted"], value["unsolved"]) == (["a"], ["b"])
+    assert (value["errors"], value["commonest_error"]) == (1, "error of b 0")
+
+
 @pytest.mark.slow
 def test_without_verdicts_the_bounds_hold_whatever_the_unverified_responses_are(tmp_path):
     rng = np.random.default_rng(0)

@@ -43,7 +43,9 @@ def test_a_summary_counts_responses_verdicts_and_what_was_cut(harness, written, 
         **{"cut_at_max_tokens": 0.25, "graded": 4, "solvable": 1, "pass_at_1": 0.5},
     }
     shown = harness("pool", "inspect", written([{"problem_id": "a", "responses": ["x"]}], "one.jsonl")).out
-    assert [shown.split()[shown.split().index(word) + 1] for word in ("graded", "solvable")] == ["0", "-"]
+    words = shown.split()
+    assert [words[words.index(word) + 1] for word in ("file", "solvable", "(share)")] == ["0", "-", "1"]
+    assert "`harness pool show KEY`" in shown
     key = harness("pool", "import", path, *store, "--json").rows["pool"]
     out = path.with_name("out.jsonl")
     assert harness("pool", "export", key, "--out", out, *store).code == 0

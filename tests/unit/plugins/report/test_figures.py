@@ -52,7 +52,7 @@ def test_one_answer_of_k_has_curves_without_bands_and_a_line_below_the_table(sho
         assert curve["mean"] == pytest.approx(list(values.values()), abs=1e-4)
         assert (curve["k"], curve["low"]) == ([1, 2, 4, 8, 16], None)
     [line] = shown.data["about"]["one_answer"]
-    assert f"maj@4, 16: {100 * row['maj_at_k']['4']:.1f}, {100 * row['maj_at_k']['16']:.1f}" in line
+    assert f"maj@4, 16): {100 * row['maj_at_k']['4']:.1f}, {100 * row['maj_at_k']['16']:.1f}" in line
 
 
 def test_a_curve_counts_no_problem_without_a_correct_response(harness, report, tmp_path):

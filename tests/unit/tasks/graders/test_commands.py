@@ -80,9 +80,13 @@ def test_a_command_that_cannot_run_is_refused_in_one_line(monkeypatch):
     faults = [
         ("python check.py", "command must name {response_file}"),
         ("python 'check.py {response_file}", "is no command line"),
+        ("check {response_file} --gold={reference}", "nothing is put in for {reference}: use {response_file}, {ref"),
     ]
     assert not wrongly_refused(faults, commands.words_of)
     assert "no program 'nothing-here' here" in refusal_of(commands.require_program, "nothing-here {response_file}")
+    assert "no file 'absent.py' in " in refusal_of(commands.require_program, "python3 absent.py {response_file}")
+    commands.require_program("python3 -m json.tool {response_file}")
+    commands.require_program("cat {response_file}")
 
 
 def test_without_a_sandbox_the_user_has_to_allow_it(monkeypatch):
