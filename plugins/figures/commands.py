@@ -27,6 +27,7 @@ def register_plots(register: Register) -> None:
     register("questions", "harness_plugins.figures.scatter:Questions")
     register("models", "harness_plugins.figures.models:Models")
     register("hardness", "harness_plugins.figures.hardness:Hardness")
+    register("gains", "harness_plugins.figures.gains:Gains")
     register("samplers", "harness_plugins.figures.curves:Samplers")
     register("representations", "harness_plugins.figures.curves:Representations")
     register("passk", "harness_plugins.figures.curves:PassK")
