@@ -38,7 +38,7 @@ def results(rows: Sequence[Row], store: Path) -> None:
     pools: dict[tuple[Any, ...], list[Row]] = {}
     for row in rows:
         pools.setdefault(tuple(getattr(row, name) for name in POOL), []).append(row)
-    legend = dict.fromkeys(column.legend for pool in pools.values() for column in _results(pool))
+    legend = dict.fromkeys(column.legend for pool in pools.values() for column in of_one_pool(pool))
     if rows:
         put(_caption(rows, [line for line in legend if line], store))
         paths = [f"cell: {store / 'cells' / row.cell}.json" for row in rows]
@@ -46,7 +46,7 @@ def results(rows: Sequence[Row], store: Path) -> None:
             put(path)
 
 
-def _results(rows: Sequence[Row]) -> list[Column]:
+def of_one_pool(rows: Sequence[Row]) -> list[Column]:
     """Print one table, with as many columns as fit the console, and return these; --json has all columns."""
     every = [column for column in columns(rows, TERMINAL) if column.kept]
     references, measured = lines(rows, every)
@@ -95,7 +95,7 @@ def leaderboard(boards: Sequence[Board], written: Sequence[Path]) -> None:
     legend: dict[str, None] = {}
     for board in boards:
         if board.rows:
-            legend |= dict.fromkeys(column.legend for column in _results(board.rows) if column.legend)
+            legend |= dict.fromkeys(column.legend for column in of_one_pool(board.rows) if column.legend)
             put(_reliability(board.rows))
         for name, reason in board.failed:
             put(f"failed: {name}: {reason}")

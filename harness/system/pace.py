@@ -65,7 +65,8 @@ class Pace:
             before, at = self._left
             worked = now - (self.began if math.isinf(self.sampling_since) else self.sampling_since)
             expected, memory = max(0.0, before - (now - at)), max(LEAST_MEMORY_S, worked / 3)
-            latest = expected + (latest - expected) * (1 - math.exp((at - now) / memory))
+            smooth = expected + (latest - expected) * (1 - math.exp((at - now) / memory))
+            latest = max(smooth, 0.6 * latest)  # work that slows down near its end is not all but done
         self._left = (latest, now)
         return latest
 

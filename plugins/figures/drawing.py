@@ -28,8 +28,8 @@ def listing(plugin_files: Sequence[Path] = ()) -> list[dict[str, str]]:
     return [{"name": registration.name, "what": registration.summary()} for registration in plots]
 
 
-def write(request: Request, out: Path | None = None) -> list[Path]:
-    """Write NAME.pdf, NAME.png and NAME.csv to `out` (default: plots/ in the store), and return their paths.
+def write(request: Request, out: Path | None = None, kinds: Sequence[str] = ("pdf", "png")) -> list[Path]:
+    """Write NAME.KIND for each kind (pdf, png, svg) and NAME.csv to `out` (default: plots/ in the store); their paths.
 
     HarnessError, one line, if these cells cannot make the figure; it says what to run instead.
     """
@@ -41,7 +41,7 @@ def write(request: Request, out: Path | None = None) -> list[Path]:
     contents = {"csv": as_csv(rows).encode()}
     with style.styled():
         drawing = figure.draw(rows)
-        contents = {kind: style.encoded(drawing, kind) for kind in ("pdf", "png")} | contents
+        contents = {kind: style.encoded(drawing, kind) for kind in kinds} | contents
     for kind, content in contents.items():
         write_atomically(folder / f"{request.name}.{kind}", content)
     return [folder / f"{request.name}.{kind}" for kind in contents]

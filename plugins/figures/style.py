@@ -57,11 +57,13 @@ STYLE = {
     "ytick.major.width": 0.6,
     "pdf.fonttype": 42,  # text stays text: it can be searched and edited
     "savefig.facecolor": "white",
+    "svg.hashsalt": "diversity-harness",  # else the names inside the file are random
 }
 # A date or a version's name would change the bytes of the same figure.
 METADATA: dict[str, dict[str, Any]] = {
     "pdf": {"CreationDate": None, "Creator": None, "Producer": None},
     "png": {"Software": None},
+    "svg": {"Date": None, "Creator": None},
 }
 
 
@@ -84,7 +86,7 @@ def styled() -> Iterator[None]:
 
 
 def encoded(figure: Any, kind: str) -> bytes:
-    """Return the figure as PDF or PNG; the same version of matplotlib gives the same bytes."""
+    """Return the figure as PDF, PNG or SVG; the same version of matplotlib gives the same bytes."""
     content = io.BytesIO()
     figure.savefig(content, format=kind, dpi=DPI, metadata=METADATA[kind])
     return content.getvalue()

@@ -59,6 +59,18 @@ def test_the_time_left_begins_as_a_bound_and_comes_down_without_jumps():
     assert seen[-1][2] < 3
 
 
+def test_work_that_slows_down_near_its_end_is_not_told_to_be_all_but_done():
+    pace, now = Pace(400, 0.0, 50), 0.0
+    pace.count_tokens(0, 0.0)
+    for _ in range(380):  # four times as slow from the 300th on
+        now += 50 if pace.done >= 300 else 12.5
+        pace.done += 1
+        pace.count_tokens(50, now)
+        left = pace.left_s(now)
+    really_at_that_mean_speed = 20 * now / 380
+    assert left > 0.5 * really_at_that_mean_speed
+
+
 def test_the_clock_of_tokens_starts_when_the_model_is_loaded_if_the_engine_says_so():
     told, untold = Pace(4, 0.0, 100), Pace(4, 0.0, 100)
     told.count_tokens(0, 60.0)

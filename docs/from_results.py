@@ -1,0 +1,272 @@
+"""Fill the documents' blocks that come from `results/`, and draw their figures: `make results`.
+
+    python docs/from_results.py [--check]
+
+A block stands between `<!-- from results: NAME -->` and `<!-- end -->`; NAME is a function of `BLOCKS` here. The same
+cells give the same bytes. `--check` writes nothing, and names what would change (exit code 1).
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import re
+import sys
+import tempfile
+from collections.abc import Callable, Sequence
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from harness.cli import result_tables
+from harness.results import leaderboard
+from harness.results.across import Across, across, pool_name
+from harness.results.leaderboard import Board
+from harness.results.rows import Interval, Row
+from harness.system.console import captured
+from harness_plugins.figures import drawing
+from harness_plugins.figures.request import Request
+
+ROOT = Path(__file__).resolve().parents[1]
+RESULTS = ROOT / "results"
+PAGES = ("README.md", "docs/which-selector.md", "docs/paper.md")
+FIGURES = {"gains": RESULTS / "pools"}  # each as docs/images/NAME.svg and results/figures/NAME.csv
+BLOCK = re.compile(r"(<!-- from results: ([\w-]+) -->\n).*?(<!-- end -->)", re.S)
+BEST = 5
+
+
+@cache
+def boards(folder: str) -> list[Board]:
+    return leaderboard.boards(leaderboard.gather([RESULTS / folder]))
+
+
+@cache
+def lines() -> list[Across]:
+    """Each selector's line over all pools, with the vectors that serve it best; those on all pools only."""
+    every = across(boards("pools"))
+    everywhere = [line for line in every if line.pools == every[0].pools]
+    best = {line.selector: line for line in reversed(everywhere)}
+    return sorted(best.values(), key=lambda line: -line.improvement)
+
+
+def number(value: float | None, digits: int = 2) -> str:
+    return "-" if value is None else f"{value:.{digits}f}"
+
+
+def interval(ends: Interval) -> str:
+    return "[-]" if ends is None else f"[{ends[0]:.2f}, {ends[1]:.2f}]"
+
+
+def table(heads: Sequence[str], rows: Sequence[Sequence[str]], texts: int = 1) -> str:
+    """A Markdown table; the first `texts` columns are aligned to the left."""
+    marks = ["---" if place < texts else "---:" for place in range(len(heads))]
+    return "".join(f"| {' | '.join(row)} |\n" for row in [heads, marks, *rows])
+
+
+def rows_with(folder: str, **labels: Any) -> list[tuple[Board, Row]]:
+    """The rows with these labels, each with its board, in the leaderboard's order."""
+    return [
+        (board, row)
+        for board in boards(folder)
+        for row in board.rows
+        if all(
+            getattr(row, name) in (value if isinstance(value, tuple) else (value,)) for name, value in labels.items()
+        )
+    ]
+
+
+# README.md
+
+
+def first_run() -> str:
+    """The table that the README's first command prints."""
+    found = rows_with("pools", model="tiny24", selector=("repexp", "uniform", "facility-location"))
+    by_name = {row.selector: row for _, row in found if row.embedder in ("hidden-mean", "none")}
+    with captured(80) as text:
+        result_tables.of_one_pool([by_name[name] for name in ("repexp", "uniform", "facility-location")])
+    kept = [line.rstrip() for line in text.getvalue().splitlines()]
+    first = next(place for place, line in enumerate(kept) if line)
+    last = max(place for place, line in enumerate(kept) if line.strip() and "answer" not in line)
+    return "```\n" + "\n".join(kept[first : last + 1]) + "\n```\n"
+
+
+def best_selectors() -> str:
+    """The best selectors over all pools, and RepExp."""
+    shown = [line for place, line in enumerate(lines()) if place < BEST or line.selector == "repexp"]
+    heads = ["selector", "vectors", "improvement [95 %]", "worst pool", "won / lost %"]
+    return table(heads, [_across_row(line) for line in shown], 2)
+
+
+def _across_row(line: Across) -> list[str]:
+    mean = f"{line.improvement:.2f} {interval(line.improvement_ci)}"
+    return [line.selector, line.embedder, mean, number(line.worst), f"{100 * line.win:.0f} / {100 * line.loss:.0f}"]
+
+
+# docs/which-selector.md
+
+
+def all_selectors() -> str:
+    """Every ranker over all pools, with the vectors that serve it best, and the CPU time of a ranking."""
+    cost = json.loads((RESULTS / "cost.json").read_text())["cpu_ms"]
+    heads = ["selector", "vectors", "improvement [problems]", "[pools]", "worst pool", "won / lost %", "ms a pool"]
+    rows = []
+    for line in lines():
+        cells = _across_row(line)
+        rows.append([*cells[:3], interval(line.pools_ci), *cells[3:], f"{cost[line.selector.split(' ')[0]]:g}"])
+    return table(heads, rows, 2)
+
+
+def pools() -> str:
+    """The pools, and what a perfect order could gain on each."""
+    heads = ["pool", "problems", "solved by some response", "pass@1 %", "random's calls", "oracle's calls", "the most"]
+    rows = []
+    for board in boards("pools"):
+        row = board.rows[0]
+        random, oracle = row.samples_to_correct_random, row.samples_to_correct_oracle
+        assert random
+        assert oracle
+        first = f"{100 * (row.pass_at_k_random['1'] or 0):.1f}"
+        sizes = [str(row.problems), str(row.solvable), first, number(random), number(oracle), number(random / oracle)]
+        rows.append([pool_name(board), *sizes])
+    return table(heads, rows)
+
+
+def by_budget() -> str:
+    """pass@k of the best selectors and RepExp on each pool, for a few calls and many."""
+    shown = [(line.selector, line.embedder) for place, line in enumerate(lines()) if place < BEST]
+    shown += [(line.selector, line.embedder) for line in lines()[BEST:] if line.selector == "repexp"]
+    heads = ["pool", "k", "random", *(name for name, _ in shown)]
+    rows = []
+    for board in boards("pools"):
+        for k in ("1", "8", "64"):
+            by_name = {(row.name, row.embedder): row for row in board.rows}
+            values = [board.rows[0].pass_at_k_random.get(k), *(by_name[name].pass_at_k.get(k) for name in shown)]
+            rows.append([pool_name(board), k, *(f"{100 * (value or 0):.1f}" for value in values)])
+    return table(heads, rows)
+
+
+# docs/paper.md
+
+
+def by_pool() -> str:
+    """RepExp on each pool, with each kind of vectors (RF1)."""
+    return _improvements(rows_with("pools", selector="repexp"), ["vectors"], lambda row: [row.embedder])
+
+
+def by_strength() -> str:
+    """RepExp on the ladder of tiny24, at two temperatures (RF2)."""
+    found = [*rows_with("factors", selector="repexp", embedder="hidden-mean", sampler=("vanilla", "low-temp"))]
+    found += [*rows_with("pools", selector="repexp", embedder="hidden-mean", model="tiny24")]
+    ladder = [each for each in found if each[1].n == 64 and each[1].seeds == [0]]
+    ladder.sort(key=lambda each: (each[1].sampler, each[1].pass_at_k_random["1"] or 0))
+    return _improvements(ladder, ["pass@1 %"], lambda row: [f"{100 * (row.pass_at_k_random['1'] or 0):.1f}"])
+
+
+def by_hardness() -> str:
+    """RepExp and facility-location by the share of correct responses (RF3)."""
+    gains = [row for row in figure("gains")[1] if row["selector"] in ("repexp", "facility-location")]
+    heads = ["pool", "selector", "correct responses", "problems", "random's calls", "its calls", "improvement [95 %]"]
+    rows = []
+    for row in gains:
+        ends = (row["improvement_low"], row["improvement_high"])
+        value = f"{row['improvement']:.2f} {interval(None if ends[0] is None else ends)}"
+        share = f"{100 * row['above']:g} to {100 * row['up_to']:g} %"
+        calls = [number(row["random"]), number(row["selected"])]
+        rows.append([row["panel"], row["series"], share, str(row["questions"]), *calls, value])
+    return table(heads, rows, 3)
+
+
+def by_sampler() -> str:
+    """RepExp and facility-location on five samplers (RF4)."""
+    found = rows_with("factors", model="tiny24", selector=("repexp", "facility-location"))
+    found += rows_with("pools", model="tiny24", selector=("repexp", "facility-location"))
+    vectors = {"repexp": "hidden-mean", "facility-location": "tfidf"}
+    kept = [
+        each
+        for each in found
+        if each[1].n == 64 and each[1].seeds == [0] and each[1].embedder == vectors[each[1].selector]
+    ]
+    kept.sort(key=lambda each: (each[1].selector, each[1].sampler))
+    return _improvements(kept, ["selector"], lambda row: [row.selector])
+
+
+def by_representation() -> str:
+    """RepExp on the model's states and on texts' vectors (tiny24)."""
+    found = rows_with("pools", model="tiny24", selector="repexp") + rows_with(
+        "factors", model="tiny24", selector="repexp"
+    )
+    kept = [each for each in found if each[1].n == 64 and each[1].sampler == "vanilla" and each[1].seeds == [0]]
+    return _improvements(kept, ["vectors"], lambda row: [row.embedder])
+
+
+def _improvements(found: Sequence[tuple[Board, Row]], heads: Sequence[str], values: Callable[[Row], list[str]]) -> str:
+    rows = [
+        [
+            pool_name(board),
+            *values(row),
+            number(row.samples_to_correct_random),
+            number(row.samples_to_correct),
+            f"{number(row.improvement)} {interval(row.improvement_ci)}",
+        ]
+        for board, row in found
+    ]
+    return table(["pool", *heads, "random's calls", "its calls", "improvement [95 %]"], rows, 1 + len(heads))
+
+
+# Writing.
+
+BLOCKS: dict[str, Callable[[], str]] = {
+    "first-run": first_run,
+    "best-selectors": best_selectors,
+    "all-selectors": all_selectors,
+    "pools": pools,
+    "by-budget": by_budget,
+    "by-pool": by_pool,
+    "by-strength": by_strength,
+    "by-hardness": by_hardness,
+    "by-sampler": by_sampler,
+    "by-representation": by_representation,
+}
+
+
+@cache
+def figure(name: str) -> tuple[bytes, list[dict[str, Any]], bytes]:
+    """A figure as SVG, its table, and the table as CSV."""
+    request = Request(name, (FIGURES[name],))
+    with tempfile.TemporaryDirectory() as folder:
+        drawing.write(request, Path(folder), kinds=("svg",))
+        svg, csv = ((Path(folder) / f"{name}.{kind}").read_bytes() for kind in ("svg", "csv"))
+    return svg, drawing.table(request), csv
+
+
+def files() -> dict[Path, bytes]:
+    """What `make results` writes: path -> content."""
+    content = {}
+    for page in PAGES:
+        text = (ROOT / page).read_text()
+        content[ROOT / page] = BLOCK.sub(lambda block: block[1] + BLOCKS[block[2]]() + block[3], text).encode()
+    gathered = leaderboard.gather([RESULTS])
+    tables = leaderboard.boards(gathered)
+    texts = (leaderboard.markdown(tables, gathered.faults), leaderboard.as_csv(tables), leaderboard.as_json(tables))
+    content |= {RESULTS / name: text.encode() for name, text in zip(leaderboard.NAMES, texts, strict=True)}
+    for name in FIGURES:
+        svg, _, csv = figure(name)
+        content |= {ROOT / "docs" / "images" / f"{name}.svg": svg, RESULTS / "figures" / f"{name}.csv": csv}
+    return content
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--check", action="store_true", help="write nothing; exit with 1 if a file would change")
+    check = parser.parse_args().check
+    changed = {path: text for path, text in files().items() if not path.exists() or path.read_bytes() != text}
+    for path, text in changed.items():
+        print(f"{'differs' if check else 'written'}: {path.relative_to(ROOT)}")
+        if not check:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(text)
+    return 1 if check and changed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
