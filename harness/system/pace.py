@@ -61,14 +61,14 @@ class Pace:
         latest = self._latest(now)
         if latest is None:
             return None
+        smooth = latest
         if self._left is not None:
             before, at = self._left
             worked = now - (self.began if math.isinf(self.sampling_since) else self.sampling_since)
             expected, memory = max(0.0, before - (now - at)), max(LEAST_MEMORY_S, worked / 3)
             smooth = expected + (latest - expected) * (1 - math.exp((at - now) / memory))
-            latest = max(smooth, 0.6 * latest)  # work that slows down near its end is not all but done
-        self._left = (latest, now)
-        return latest
+        self._left = (smooth, now)
+        return max(smooth, 0.6 * latest)  # work that slows down near its end is not all but done
 
     def _latest(self, now: float) -> float | None:
         speed = self.tokens_a_s(now)
