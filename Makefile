@@ -11,7 +11,7 @@ test: WORKERS := 3
 PYTEST = OMP_NUM_THREADS=1 $(BIN)/python -m pytest --numprocesses $(WORKERS) --dist loadfile --no-loadscope-reorder \
          $(if $(SEED),-p randomly --randomly-seed=$(SEED))
 
-.PHONY: run test test-slow test-all test-vllm test-verl test-ray test-models test-security coverage lint docs bench verl vllm esm smollm2 clean
+.PHONY: run test test-slow test-all test-vllm test-verl test-ray test-models test-security coverage lint results docs bench verl vllm esm smollm2 clean
 
 # A short spin: two threads that share their cores with other work cost 3 times without it, an idle machine 10 %.
 run: export GOMP_SPINCOUNT ?= 1000
@@ -48,6 +48,9 @@ lint: .venv/test.stamp  ## format, lint, layers and types
 	$(BIN)/ruff check .
 	$(BIN)/lint-imports --no-logo
 	$(BIN)/mypy
+
+results: .venv/test.stamp  ## from results/: leaderboard, the tables of README.md and docs/, and their figures
+	$(BIN)/python docs/from_results.py
 
 docs: .venv/docs.stamp  ## the site, in build/site; a warning or a link to nothing is an error
 	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict
