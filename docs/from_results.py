@@ -9,7 +9,7 @@ cells give the same bytes. `--check` writes nothing, and names what would change
 from __future__ import annotations
 
 import argparse
-import json
+import csv
 import re
 import sys
 import tempfile
@@ -107,12 +107,13 @@ def _across_row(line: Across) -> list[str]:
 
 def all_selectors() -> str:
     """Every ranker over all pools, with the vectors that serve it best, and the CPU time of a ranking."""
-    cost = json.loads((RESULTS / "cost.json").read_text())["cpu_ms"]
+    with (RESULTS / "cost.csv").open() as file:
+        cost = {line["selector"]: line["cpu_ms"] for line in csv.DictReader(file)}
     heads = ["selector", "vectors", "improvement [problems]", "[pools]", "worst pool", "won / lost %", "ms a pool"]
     rows = []
     for line in lines():
         cells = _across_row(line)
-        rows.append([*cells[:3], interval(line.pools_ci), *cells[3:], f"{cost[line.selector.split(' ')[0]]:g}"])
+        rows.append([*cells[:3], interval(line.pools_ci), *cells[3:], cost[line.selector.split(" ")[0]]])
     return table(heads, rows, 2)
 
 
@@ -235,8 +236,8 @@ def figure(name: str) -> tuple[bytes, list[dict[str, Any]], bytes]:
     request = Request(name, (FIGURES[name],))
     with tempfile.TemporaryDirectory() as folder:
         drawing.write(request, Path(folder), kinds=("svg",))
-        svg, csv = ((Path(folder) / f"{name}.{kind}").read_bytes() for kind in ("svg", "csv"))
-    return svg, drawing.table(request), csv
+        svg, table_csv = ((Path(folder) / f"{name}.{kind}").read_bytes() for kind in ("svg", "csv"))
+    return svg, drawing.table(request), table_csv
 
 
 def files() -> dict[Path, bytes]:
@@ -250,8 +251,8 @@ def files() -> dict[Path, bytes]:
     texts = (leaderboard.markdown(tables, gathered.faults), leaderboard.as_csv(tables), leaderboard.as_json(tables))
     content |= {RESULTS / name: text.encode() for name, text in zip(leaderboard.NAMES, texts, strict=True)}
     for name in FIGURES:
-        svg, _, csv = figure(name)
-        content |= {ROOT / "docs" / "images" / f"{name}.svg": svg, RESULTS / "figures" / f"{name}.csv": csv}
+        svg, _, data = figure(name)
+        content |= {ROOT / "docs" / "images" / f"{name}.svg": svg, RESULTS / "figures" / f"{name}.csv": data}
     return content
 
 

@@ -87,10 +87,11 @@ def _record(cell: cells.Cell, to: Path, registry: Registry, files: dict[Path, by
     """Run the conformance kit on the cell's selector and return a summary, such as "passes 31" or "not tried: ...".
 
     It runs once for each version of selector and kit, and only if that selector is installed. A new badge is added to
-    `files`.
+    `files`, for the badges' folder of `to` or of the nearest folder above it that has one.
     """
     selector = cell["inputs"]["ranking"]["selector"]
-    path = to / cells.BADGES / f"{digest(selector)}.json"
+    folder = next((each for each in (to, *to.parents) if (each / cells.BADGES).is_dir()), to)
+    path = folder / cells.BADGES / f"{digest(selector)}.json"
     kit = digest([check.name for check in checks("selector")])
     badge = read_json(path) if path.exists() else None
     badge = json.loads(files[path]) if path in files else badge

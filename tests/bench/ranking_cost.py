@@ -1,6 +1,6 @@
 """CPU time to rank a whole pool, by every ranker of the published results; the column "cost" of docs/which-selector.md.
 
-    python tests/bench/ranking_cost.py [--n 100] [--d 384] [--out results/cost.json]
+    python tests/bench/ranking_cost.py [--n 100] [--d 384] [--out results/cost.csv]
 
 One thread. Pools have n short texts of 60 common words, 20 answers, and normal vectors of width d; selectors that learn
 are told that every pick is wrong. The median of five pools counts, after one that is not counted. Vectors are given:
@@ -10,7 +10,6 @@ what an embedder costs is not in it.
 from __future__ import annotations
 
 import argparse
-import json
 import time
 from pathlib import Path
 from statistics import median
@@ -65,7 +64,7 @@ def main() -> None:
     registry, pools = load_registry(()), [pool_of(options.n, options.d, seed) for seed in range(6)]
     with threadpool_limits(1):
         costs = {name: cpu_ms(build(registry, "selector", name), pools) for name in names}
-    text = json.dumps({"n": options.n, "d": options.d, "cpu_ms": costs}, indent=1) + "\n"
+    text = "selector,n,d,cpu_ms\n" + "".join(f"{name},{options.n},{options.d},{ms:g}\n" for name, ms in costs.items())
     if options.out:
         options.out.write_text(text)
     print(text, end="")
