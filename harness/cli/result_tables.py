@@ -159,6 +159,29 @@ def comparison(value: Mapping[str, Any]) -> None:
         lines.append(f"intervals: {TRUST[trust]}")
     for line in lines:
         put(line)
+    _efficiency(value)
+
+
+def _efficiency(value: Mapping[str, Any]) -> None:
+    """Print how many times fewer calls the first needs for the second's pass@k, at the last budgets of the table."""
+    shown = value["efficiency"][-4:]
+    put("for the pass@k that the second has at k; above 1 the first needs fewer calls")
+    heads = ("k", "pass@k %", "first's calls", "times fewer [95 %]")
+    rows = [(str(at["k"]), f"{100 * at['pass_at_k']:.1f}", *_times_fewer(at)) for at in shown]
+    put(word_table([Heading(head, right=True) for head in heads], rows, console().width)[0])
+    largest = value["largest_efficiency"]
+    if largest:
+        put(f"up to {largest['times']:.2f} times fewer, at k = {largest['k']}")
+    for reason in dict.fromkeys(at["no_interval"] for at in shown if at["no_interval"] and at["times"]):
+        put(f"times fewer [-]: {reason}")
+
+
+def _times_fewer(at: Mapping[str, Any]) -> tuple[str, str]:
+    """The calls of the first, and the factor with its interval; an open end is "..."."""
+    if at["times"] is None:
+        return ("never", "-") if at["pass_at_k"] else ("-", "-")
+    ends = ", ".join("..." if end is None else f"{end:.2f}" for end in at["times_ci"] or ())
+    return f"{at['calls']:.1f}", f"{at['times']:.2f} [{ends or '-'}]"
 
 
 def _named(side: Mapping[str, Any]) -> str:
