@@ -5,10 +5,10 @@ A curve is known at ascending budgets. It is made monotone by its running maximu
 linear in k between two budgets. calls(h), the fewest with which it reaches the height h, is never below its first
 budget. At budget k of the method behind, whose pass@k is h:
 
-    times(k) = calls_behind(h) / calls_ahead(h)
+    times(k) = k / calls_ahead(h)
 
-calls_behind(h) is k, or less where that curve is flat up to k: a method needs 1 times the calls of itself. times < 1
-says that the method "ahead" needs more calls than the other.
+Below 1 the method "ahead" needs more calls than the other. Where the curve behind is flat, fewer than k calls would do
+for h, and the factor grows with k.
 
 The 95 % interval is from a percentile bootstrap over problems: both curves have the same resampled problems, and the
 trials and seeds of a problem are averaged first. There is none where fewer than `ROOM` problems lie between h and 0 or
@@ -31,7 +31,7 @@ from .budget_curves import random_shares, selected_shares
 from .metrics import Outcomes
 
 ROOM = 5  # problems; with fewer the measured coverage falls to 60 % and less
-TINY = 1e-9  # heights that differ by less are equal: sums of shares differ in their last digits
+TINY = 1e-11  # heights that differ by less are equal: sums of shares differ in their last digits
 NEVER = "the method ahead never reaches this pass@k"
 TOO_NEAR = f"fewer than {ROOM} problems lie between this pass@k and 0 or the most that the method ahead reaches"
 UNSOLVED = "no problem is solved at this k"
@@ -128,7 +128,7 @@ def _times(ahead: Curve, behind: Curve, places: Ints) -> tuple[Floats, Floats]:
     """The calls of `ahead` (inf: never) and the factor (0: never, inf: no height), (1 + resamples, places)."""
     heights = behind.passed[:, places]
     calls = _calls(ahead, heights)
-    return calls, np.where(heights > TINY, _calls(behind, heights) / calls, np.inf)
+    return calls, np.where(heights > TINY, behind.ks[places] / calls, np.inf)
 
 
 def _calls(curve: Curve, heights: Floats) -> Floats:
