@@ -7,8 +7,8 @@ budget. At budget k of the method behind, whose pass@k is h:
 
     times(k) = k / calls_ahead(h)
 
-Below 1 the method "ahead" needs more calls than the other. Where the curve behind is flat, fewer than k calls would do
-for h, and the factor grows with k.
+Below 1 the method "ahead" needs more calls than the other. Where the curve behind is flat up to k, k and h are those of
+the first budget of the flat part, as the method behind needs no more calls either. Equal methods have 1 everywhere.
 
 The 95 % interval is from a percentile bootstrap over problems: both curves have the same resampled problems, and the
 trials and seeds of a problem are averaged first. There is none where fewer than `ROOM` problems lie between h and 0 or
@@ -31,6 +31,7 @@ from .budget_curves import random_shares, selected_shares
 from .metrics import Outcomes
 
 ROOM = 5  # problems; with fewer the measured coverage falls to 60 % and less
+FLAT = 1e-3  # problems: a curve that rises by less is flat
 TINY = 1e-11  # heights that differ by less are equal: sums of shares differ in their last digits
 NEVER = "the method ahead never reaches this pass@k"
 TOO_NEAR = f"fewer than {ROOM} problems lie between this pass@k and 0 or the most that the method ahead reaches"
@@ -57,8 +58,9 @@ class Factor:
     """How many times fewer calls the method ahead needs at one budget of the method behind.
 
     k, pass_at_k  the budget of the method behind, and its pass@k
+    calls_behind  with which it has that already: k, or less where its curve is flat up to k
     calls         with which the method ahead reaches it; None if it never does
-    times         None if `calls` is, or if no problem is solved at k
+    times         calls_behind / calls; None if `calls` is, or if no problem is solved at k
     times_ci      [low, high]; low is None if it is open: in more than 2.5 % of the resamples the height is never
                   reached. None: no interval
     no_interval   why there is none; None if there is one
@@ -66,10 +68,11 @@ class Factor:
 
     k: int
     pass_at_k: float
+    calls_behind: int
     calls: float | None
     times: float | None
     times_ci: list[float | None] | None
-    no_interval: str | None
+    no_interval: str | None = None
 
     def to_json(self) -> dict[str, Any]:
         """The fields as JSON values."""
@@ -100,11 +103,11 @@ def random_curve(outcomes: Outcomes, seed: int) -> Curve:
 def factors(ahead: Curve, behind: Curve, ks: Iterable[int]) -> list[Factor]:
     """How many times fewer calls `ahead` needs, at each of these budgets of `behind` that its curve has."""
     places = np.flatnonzero(np.isin(behind.ks, list(ks)))
-    calls, times = _times(ahead, behind, places)
-    lows, highs = np.quantile(times[1:], [0.025, 0.975], axis=0, method="inverted_cdf").tolist()
-    room = _room(ahead, behind)[places]
-    columns = (behind.ks[places], behind.passed[0, places], calls[0], times[0], room, lows, highs)
-    return [_factor(*values) for values in zip(*(np.asarray(column).tolist() for column in columns), strict=True)]
+    calls, theirs, times = _times(ahead, behind, places)
+    ends = np.quantile(times[1:], [0.025, 0.975], axis=0, method="inverted_cdf").T
+    columns = (behind.ks[places], behind.passed[0, places], theirs[0], calls[0], times[0], ends)
+    values = zip(*(column.tolist() for column in columns), _room(ahead, behind)[places], strict=True)
+    return [_checked(Factor(*fields), room) for *fields, room in values]
 
 
 def largest(ahead: Curve, behind: Curve) -> Factor | None:
@@ -112,7 +115,7 @@ def largest(ahead: Curve, behind: Curve) -> Factor | None:
     places = np.flatnonzero(_room(ahead, behind) >= ROOM)
     if not places.size:
         return None
-    _, times = _times(ahead, behind, places)
+    *_, times = _times(ahead, behind, places)
     best = behind.ks[places[times[0].argmax()]]
     return replace(factors(ahead, behind, [best])[0], times_ci=None, no_interval=CHOSEN)
 
@@ -124,18 +127,17 @@ def _room(ahead: Curve, behind: Curve) -> Floats:
     return room
 
 
-def _times(ahead: Curve, behind: Curve, places: Ints) -> tuple[Floats, Floats]:
-    """The calls of `ahead` (inf: never) and the factor (0: never, inf: no height), (1 + resamples, places)."""
-    heights = behind.passed[:, places]
-    calls = _calls(ahead, heights)
-    return calls, np.where(heights > TINY, behind.ks[places] / calls, np.inf)
+def _times(ahead: Curve, behind: Curve, places: Ints) -> tuple[Floats, Ints, Floats]:
+    """The calls of both (inf: never) and the factor (0: never, inf: nothing solved), (1 + resamples, places)."""
+    first = np.minimum(_first(behind, behind.passed[:, places] - FLAT / behind.problems), places)
+    heights = np.take_along_axis(behind.passed, first, axis=1)
+    calls, theirs = _calls(ahead, heights), behind.ks[first]
+    return calls, theirs, np.where(heights > TINY, theirs / calls, np.inf)
 
 
 def _calls(curve: Curve, heights: Floats) -> Floats:
-    """The smallest k at which each row's curve reaches that row's heights, (rows, heights); inf where it never does."""
-    ks, rows = curve.ks, np.arange(len(curve.passed))[:, None]
-    table = (curve.passed + 2.0 * rows).ravel()  # all rows in one ascending table
-    first = np.searchsorted(table, heights - TINY + 2.0 * rows) - len(ks) * rows
+    """The smallest k, on the line between budgets, at which each row's curve reaches that row's heights; inf: never."""
+    ks, first = curve.ks, _first(curve, heights - TINY)
     after = np.minimum(first, len(ks) - 1)
     before = np.maximum(after - 1, 0)
     low, high = (np.take_along_axis(curve.passed, places, axis=1) for places in (before, after))
@@ -144,12 +146,21 @@ def _calls(curve: Curve, heights: Floats) -> Floats:
     return calls
 
 
-def _factor(k: int, height: float, calls: float, times: float, room: float, low: float, high: float) -> Factor:
-    if height <= TINY or not times:
-        return Factor(k, height, None, None, None, NEVER if height > TINY else UNSOLVED)
+def _first(curve: Curve, heights: Floats) -> Ints:
+    """The index of the first budget at which each row's curve is at that row's heights; their number: at none."""
+    rows = np.arange(len(curve.passed))[:, None]
+    table = (curve.passed + 2.0 * rows).ravel()  # all rows in one ascending table
+    first: Ints = np.searchsorted(table, np.maximum(heights, 0) + 2.0 * rows) - len(curve.ks) * rows
+    return first
+
+
+def _checked(factor: Factor, room: float) -> Factor:
+    """The factor without what does not hold (0: never reached, inf: nothing solved), and the reason."""
+    if not factor.times or factor.pass_at_k <= TINY:
+        return replace(factor, calls=None, times=None, times_ci=None, no_interval=UNSOLVED if factor.times else NEVER)
     if room < ROOM:
-        return Factor(k, height, calls, times, None, TOO_NEAR)
-    return Factor(k, height, calls, times, [_rounded(low) if low else None, _rounded(high)], None)
+        return replace(factor, times_ci=None, no_interval=TOO_NEAR)
+    return replace(factor, times_ci=[_rounded(end) if end else None for end in factor.times_ci or ()])
 
 
 def _rounded(value: float) -> float:

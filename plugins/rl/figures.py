@@ -27,8 +27,9 @@ NAMES = {"none": "GRPO, no bonus", "base": "initial model"}
 def passk_rows(request: Request) -> list[Row]:
     """Return a row per evaluation, method and k = 1, 2, 4, ..., n: pass@k, the mean over seeds, and its standard error.
 
-    In a method's last row, if RepExp needs fewer samples for that pass@n: `reached_at`, how many it needs, and
-    `times_fewer` with its interval (`rl_eval.fewer_samples`); else None.
+    In a method's last row, if RepExp needs fewer samples for that pass@n: `reached_at`, how many it needs; `flat_from`,
+    how many the method itself needs (n, or fewer if its curve is flat at the end); `times_fewer`, the second divided by
+    the first, with its interval (`rl_eval.fewer_samples`). Else None.
     """
     return [row for evaluation in _evaluations(request) for row in _passk(evaluation, budgets(evaluation["n"]))]
 
@@ -55,17 +56,19 @@ def _passk(evaluation: Mapping[str, Any], ks: Sequence[int]) -> list[Row]:
 
 
 def _arrow_columns(factor: Factor | None) -> Row:
-    names = ("reached_at", "times_fewer", "times_fewer_low", "times_fewer_high")
+    names = ("reached_at", "flat_from", "times_fewer", "times_fewer_low", "times_fewer_high")
     if factor is None or factor.times is None or factor.times <= 1:
         return dict.fromkeys(names)
-    return dict(zip(names, (factor.calls, factor.times, *(factor.times_ci or (None, None))), strict=True))
+    return dict(
+        zip(names, (factor.calls, factor.calls_behind, factor.times, *(factor.times_ci or (None, None))), strict=True)
+    )
 
 
 def draw_passk(rows: Sequence[Row], linear: bool = False) -> Any:
     """Return the figure of pass@k: a panel per task, a line per method with a band of one standard error.
 
-    k is on a log axis, or on a linear one: the paper has both. As in the paper, an arrow goes from a method's last
-    point to where RepExp is as high; it says how many times fewer samples that takes.
+    k is on a log axis, or on a linear one: the paper has both. As in the paper, an arrow goes from the end of a
+    method's rise to where RepExp is as high; it says how many times fewer samples that takes.
     """
     tasks = list(dict.fromkeys(row["task"] for row in rows))
     methods = list(dict.fromkeys(row["bonus"] for row in rows))
@@ -103,10 +106,10 @@ def _curve(axes: Any, rows: Sequence[Row], look: Mapping[str, Any]) -> None:
 
 def _arrow(axes: Any, rows: Sequence[Row], look: Mapping[str, Any], above: bool, linear: bool) -> None:
     for row in rows:
-        height, reached = 100 * row["pass_at_k"], row["reached_at"]
+        height, reached, start = 100 * row["pass_at_k"], row["reached_at"], row["flat_from"]
         arrow = {"arrowstyle": "->", "color": look["color"], "linewidth": 1.0, "shrinkA": 0, "shrinkB": 0}
-        axes.annotate("", (reached, height), (row["k"], height), arrowprops=arrow)
-        middle = (reached + row["k"]) / 2 if linear else (reached * row["k"]) ** 0.5
+        axes.annotate("", (reached, height), (start, height), arrowprops=arrow)
+        middle = (reached + start) / 2 if linear else (reached * start) ** 0.5
         text = {"color": look["color"], "fontsize": 7, "horizontalalignment": "center"}
         side = "bottom" if above else "top"
         axes.text(middle, height, f"{row['times_fewer']:.1f}x", verticalalignment=side, **text)

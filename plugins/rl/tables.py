@@ -61,14 +61,20 @@ def _evaluated(rows: Sequence[Mapping[str, Any]]) -> None:
     if unsolved:
         put(f"no response was correct: {', '.join(unsolved)}; nothing is compared with what solves no problem")
     for row in rows:
-        ahead = [f"{_fewer(at)} times fewer than {other}" for other, at in row["fewer_samples"].items() if at["times"]]
+        ahead = [
+            f"{_fewer(at)} times fewer than {other}" for other, at in row["fewer_samples"].items() if _is_ahead(at)
+        ]
         if ahead:
             put(f"samples for another's pass@{first['n']}: {row['bonus']} needs {', '.join(ahead)}")
-    compared = [at for row in rows for at in row["fewer_samples"].values() if at["times"]]
+    compared = [at for row in rows for at in row["fewer_samples"].values() if _is_ahead(at)]
     if compared:
         put("[95 %]: over problems, for these trained models; other trainings would vary more")
     for reason in dict.fromkeys(at["no_interval"] for at in compared if at["no_interval"]):
         put(f"[-]: {reason}")
+
+
+def _is_ahead(at: Mapping[str, Any]) -> bool:
+    return at["times"] is not None and at["times"] >= 1
 
 
 def _fewer(at: Mapping[str, Any]) -> str:

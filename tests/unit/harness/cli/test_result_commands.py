@@ -46,15 +46,15 @@ def test_a_comparison_ends_with_how_many_times_fewer_calls_the_first_needs(harne
     many = [cell([entry(f"p{i}", [1 + rank * (i % 4)] * 2) for i in range(40)], str(rank)) for rank in (1, 2)]
     paths = keep(tmp_path, *many)
     out = harness("compare", *paths).out.split(
-        "for the pass@k that the second has at k; above 1 the first needs fewer"
+        "calls for the pass@k that the second has at k; above 1 the first needs fewer\n"
     )[1]
     lines = [line.split() for line in out.splitlines()]
-    assert ["2", "25.0", "1.0", "2.00", "[2.00,", "2.00]"] in lines
-    assert ["8", "100.0", "4.0", "2.00", "[-]"] in lines
-    assert "up to 2.00 times fewer, at k = 2\n" in out
+    assert ["2", "25.0", "1", "1.0", "1.00", "[1.00,", "1.00]"] in lines
+    assert ["8", "100.0", "7", "4.0", "1.75", "[-]"] in lines
+    assert "largest factor: 1.67, at k = 5\n" in out
     assert "times fewer [-]: fewer than 5 problems lie between this pass@k and 0" in out
     never = keep(tmp_path, cell([entry(f"p{i}", [9, 9], c=0) for i in range(40)], "never", pool="other"))
-    assert ["1", "25.0", "never", "-"] in [
+    assert ["1", "25.0", "1", "never", "-"] in [
         line.split() for line in harness("compare", *never, paths[0]).out.splitlines()
     ]
 

@@ -24,7 +24,17 @@ def test_a_curve_three_times_as_steep_needs_three_times_fewer_calls_and_the_othe
         assert factor.times_ci == pytest.approx([3, 3])  # no problem differs from another
         assert (factor.pass_at_k, factor.no_interval) == (pytest.approx(factor.k / N), None)
     assert [factor.times for factor in factors(flat, steep, (1, 10))] == pytest.approx([1 / 3, 1 / 3])
-    assert [factor.times for factor in factors(steep, steep, (2, 9))] == pytest.approx([1, 1])
+
+
+def test_a_flat_part_counts_from_its_first_budget_so_that_equal_methods_have_one_everywhere():
+    steep = straight(3)  # 0.95 from k = 19 on
+    assert [factor.times for factor in factors(steep, steep, (2, 9, 19, 40, 60))] == pytest.approx([1] * 5)
+    (factor,) = factors(straight(6), steep, [50])
+    assert (factor.k, factor.calls_behind, factor.calls, factor.times) == (50, 19, 10, 1.9)
+    saturating = curve(range(1, N + 1), np.tile(1 - 0.5 ** np.arange(1, N + 1), (PROBLEMS, 1)), 1)
+    assert (
+        factors(steep, saturating, [60])[0].calls_behind == 16
+    )  # the last thousandth of a problem is left: 60 / 2**16
 
 
 def test_no_method_needs_fewer_calls_than_its_first_budget():
@@ -57,9 +67,11 @@ def test_calls_are_those_of_a_search_on_the_line_between_budgets(seed):
         heights = np.maximum.accumulate(behind[1].mean(axis=0))
         both = [curve(*side, seed=1) for side in (ahead, behind)]
         for factor in factors(*both, sparse):
-            calls = brute_force(ahead[0], ahead[1].mean(axis=0), heights[list(behind[0]).index(factor.k)])
-            assert factor.calls == pytest.approx(calls, abs=1e-6)
-            assert factor.times == (calls and pytest.approx(factor.k / calls, rel=1e-6))
+            height = heights[list(behind[0]).index(factor.k)]
+            calls = brute_force(ahead[0], ahead[1].mean(axis=0), height)
+            theirs = int(behind[0][np.flatnonzero(heights >= height - 1e-9)[0]])
+            assert (factor.calls, factor.calls_behind) == (pytest.approx(calls, abs=1e-6), theirs)
+            assert factor.times == (calls and pytest.approx(theirs / calls, rel=1e-6))
 
 
 def test_what_is_never_reached_or_solves_nothing_has_no_factor_and_says_so():
@@ -83,8 +95,10 @@ def test_the_interval_is_the_percentiles_over_resamples_of_the_same_problems():
     (factor,) = factors(curve(ks, a, 5), curve(ks, b, 5), [20])
     times = []
     for weights in np.concatenate(list(stats.resamples(PROBLEMS, 5))):
-        calls = brute_force(ks, weights @ a, (weights @ b)[19])
-        times.append(20 / calls if calls else 0.0)
+        height = (weights @ b)[19]
+        calls = brute_force(ks, weights @ a, height)
+        theirs = 1 + np.flatnonzero(weights @ b >= height - 1e-9)[0]
+        times.append(theirs / calls if calls else 0.0)
     ordered = np.sort(times)
     assert factor.times_ci == pytest.approx([ordered[49], ordered[1949]], rel=1e-5)
     assert factor.times_ci[0] < factor.times < factor.times_ci[1]

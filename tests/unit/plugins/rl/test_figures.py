@@ -37,7 +37,8 @@ def test_an_arrow_says_where_repexp_reaches_another_methods_last_pass_at_k(folde
     for bonus, height in (("none", 0.5), ("base", 0.25)):
         assert reached[bonus] == close(max(1, np.interp(height, repexp, range(1, 17))))
     times = {row["bonus"]: row["times_fewer"] for row in rows if row["k"] == 16}
-    assert times == {"none": close(16 / reached["none"]), "base": close(16 / reached["base"]), "repexp:dim=4": None}
+    # base is as high with 15 of its samples: each question has two correct ones or none
+    assert times == {"none": close(16 / reached["none"]), "base": close(15 / reached["base"]), "repexp:dim=4": None}
     assert all(row["reached_at"] is None for row in rows if row["k"] < 16)
     assert [(row["seeds"], row["standard_error"]) for row in rows if row["k"] == 16] == [(1, None), (2, 0), (2, 0)]
     written(request, folder)
