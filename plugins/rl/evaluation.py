@@ -346,8 +346,8 @@ def rows(evaluation: Mapping[str, Any]) -> list[dict[str, Any]]:
     """Return a row per grader and method: pass@k, its standard error, and how it compares with each other method.
 
     pass_at_k, standard_error   str(k) -> value, for k = 1, 2, 4, ... and n
-    fewer_samples_than          other method -> how many times fewer samples this method needs for the other's pass@n
-    fewer_samples               the same with interval: other method -> the fields of `efficiency.Factor`
+    fewer_samples_than          other method -> `efficiency`, how many times fewer samples this method needs
+    fewer_samples               the same with its interval: other method -> the fields of `efficiency.Factor`
     """
     return [row for grader in graders(evaluation) for row in _rows(evaluation, grader)]
 
@@ -355,8 +355,8 @@ def rows(evaluation: Mapping[str, Any]) -> list[dict[str, Any]]:
 def _rows(evaluation: Mapping[str, Any], grader: str) -> list[dict[str, Any]]:
     every = curves(evaluation, grader)
     ks = budgets(evaluation["n"])
-    fewer = fewer_samples(evaluation, grader)
     rows = []
+    fewer = fewer_samples(evaluation, grader)
     for curve in every:
         error = curve.error
         rows.append(
