@@ -30,6 +30,7 @@ TRUST = {
     "rough": "rough, one problem has more than 3 % of the expected calls (docs/statistics.md)",
     "few problems": "rough, fewer than 100 problems (docs/statistics.md)",
 }
+BUDGETS = 6  # that a comparison shows of k = 1, 2, 4, ..., N: the last ones
 POOL = ("task", "split", "model", "engine", "sampler", "n")  # rows that share these are in one table
 
 
@@ -159,6 +160,29 @@ def comparison(value: Mapping[str, Any]) -> None:
         lines.append(f"intervals: {TRUST[trust]}")
     for line in lines:
         put(line)
+    _efficiency(value)
+
+
+def _efficiency(value: Mapping[str, Any]) -> None:
+    """Print how many times fewer calls the first needs for the second's pass@k, at the last budgets of the table."""
+    shown = value["efficiency"][-BUDGETS:]
+    put("calls for the pass@k that the second has at k; above 1 the first needs fewer")
+    heads = ("k", "pass@k %", "second", "first", "times fewer [95 %]")
+    rows = [(str(at["k"]), f"{100 * at['pass_at_k']:.1f}", str(at["calls_behind"]), *_times_fewer(at)) for at in shown]
+    put(word_table([Heading(head, right=True) for head in heads], rows, console().width)[0])
+    largest = value["largest_efficiency"]
+    if largest:
+        put(f"largest factor: {largest['times']:.2f}, at k = {largest['k']}")
+    for reason in dict.fromkeys(at["no_interval"] for at in shown if at["no_interval"] and at["times"]):
+        put(f"times fewer [-]: {reason}")
+
+
+def _times_fewer(at: Mapping[str, Any]) -> tuple[str, str]:
+    """The calls of the first, and the factor with its interval; an open end is "..."."""
+    if at["times"] is None:
+        return ("never", "-") if at["pass_at_k"] else ("-", "-")
+    ends = ", ".join("..." if end is None else f"{end:.2f}" for end in at["times_ci"] or ())
+    return f"{at['calls']:.1f}", f"{at['times']:.2f} [{ends or '-'}]"
 
 
 def _named(side: Mapping[str, Any]) -> str:

@@ -16,8 +16,8 @@ import numpy as np
 
 from harness.errors import HarnessError
 from harness.records import Floats
-from harness.scoring import stats
-from harness.scoring.metrics import Outcomes, telling_budget
+from harness.scoring import efficiency, stats
+from harness.scoring.metrics import Outcomes, budgets, telling_budget
 from harness.store.keys import digest
 
 from . import cells, seed_groups
@@ -32,7 +32,9 @@ def compare(names: Sequence[str], folders: Sequence[Path]) -> dict[str, Any]:
     `left_out`: how many problems only one row has. `seeds_left_out`: how many cells have a seed that only one row has;
     if the rows share no seed, all cells are compared. `fewer`, `more`: the problems where the first needs fewer, or
     more, calls than the second (at a budget: hits more, or less, often), the largest difference first, with the means
-    of both. At a budget the difference is of the shares of misses: below 0 the first hits more often.
+    of both. At a budget the difference is of the shares of misses: below 0 the first hits more often. `efficiency`: at
+    the second's k = 1, 2, 4, ..., N, how many times fewer calls the first needs for the same pass@k (the fields of
+    `efficiency.Factor`); `largest_efficiency`: the largest at any k.
     """
     first, second, seeds_left_out = _paired([_row(name, folders) for name in names])
     first_places, second_places = _problems(first), _problems(second)
@@ -71,8 +73,19 @@ def compare(names: Sequence[str], folders: Sequence[Path]) -> dict[str, Any]:
         "ratio_ci": paired.ratio_ci if budget is None else None,
         **_no_intervals(paired, len(shared), budget),
         "p": paired.p,
+        **_efficiency(first_outcomes, second_outcomes, seed),
         "fewer": listed(paired.fewer),
         "more": listed(paired.more),
+    }
+
+
+def _efficiency(first: Outcomes, second: Outcomes, seed: int) -> dict[str, Any]:
+    ahead, behind = (efficiency.selected_curve(outcomes, seed) for outcomes in (first, second))
+    at_budgets = efficiency.factors(ahead, behind, budgets(int(behind.ks[-1])))
+    largest = efficiency.largest(ahead, behind)
+    return {
+        "efficiency": [factor.to_json() for factor in at_budgets],
+        "largest_efficiency": largest and largest.to_json(),
     }
 
 

@@ -88,7 +88,7 @@ def ratio_intervals(a: Floats, b: Floats, seed: int) -> list[list[float] | None]
     a, b = a / a.mean(axis=0), b / b.mean(axis=0)  # means are 1: the estimate is log 1 = 0
     error = _log_ratio_error(1.0, 1.0, (a * a).mean(axis=0), (a * b).mean(axis=0), (b * b).mean(axis=0), len(a))
     pivots = []
-    for weights in _resamples(len(a), seed):
+    for weights in resamples(len(a), seed):
         mean_a, mean_b = weights @ a, weights @ b
         errors = _log_ratio_error(mean_a, mean_b, weights @ (a * a), weights @ (a * b), weights @ (b * b), len(a))
         pivots.append(_pivot(np.log(mean_a / mean_b), errors))
@@ -129,14 +129,14 @@ def difference_intervals(differences: Floats, seed: int, widest: float = np.inf)
     mean = d.mean(axis=0)
     d = d - mean
     pivots = []
-    for weights in _resamples(n, seed):
+    for weights in resamples(n, seed):
         means, squares = weights @ d, weights @ (d * d)
         pivots.append(_pivot(means, np.sqrt(_without_noise(squares - means**2, squares) / (n - 1))))
     half = _critical(np.concatenate(pivots), n) * d.std(axis=0) / np.sqrt(n - 1)
     return [_ends(m - h, m + h) if h < widest else None for m, h in zip(mean, half, strict=True)]
 
 
-def _resamples(n: int, seed: int) -> Iterator[Floats]:
+def resamples(n: int, seed: int) -> Iterator[Floats]:
     """Weights (resamples, n), each row summing to 1, in blocks."""
     rng, step = np.random.default_rng(seed), max(1, BLOCK // n)
     sizes = [min(step, RESAMPLES - start) for start in range(0, RESAMPLES, step)]

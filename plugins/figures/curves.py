@@ -15,6 +15,7 @@ from harness.scoring.budget_curves import band, budgets, oracle_shares, random_s
 from harness.scoring.metrics import budgets as tabled_budgets
 
 from . import style
+from .against_random import times_fewer
 from .chosen import NO_EMBEDDER, Chosen, at_most, called, grouped, measured, of_one_embedder, one_each, telling
 from .request import PAPERS_SELECTOR, Request, Row, rounded
 from .scatter import calls
@@ -36,7 +37,9 @@ def _curve(cell: Chosen, common: Row, ks: Sequence[int], shares: Floats, banded:
 
 
 def _selected(cell: Chosen, common: Row) -> list[Row]:
-    return _curve(cell, common, *selected_shares(cell.outcomes, _budgets_of(cell)))
+    ks, shares = selected_shares(cell.outcomes, _budgets_of(cell))
+    curve = _curve(cell, common, ks, shares)
+    return [row | times for row, times in zip(curve, times_fewer(cell, ks), strict=True)]
 
 
 def _random(cell: Chosen, common: Row) -> list[Row]:

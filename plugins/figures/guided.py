@@ -27,7 +27,8 @@ from . import style
 from .chosen import reference_of
 from .request import Request, Row
 
-BINS = 4
+BINS, FEWER_BINS = 10, 4  # the paper's, and those of too few questions for ten
+QUESTIONS = 10  # in each bin, at the least, if there are to be ten
 Runs = dict[str, list[stopping_times.Record]]
 
 
@@ -110,10 +111,10 @@ def _by_hardness(request: Request, runs: Runs, reference: Path) -> list[Row]:
     baseline = next(iter(shares))
     ids = np.array(sorted(shares[baseline]))
     hardness, judge = _hardness(request, ids.tolist(), reference)
-    hardest_last = np.lexsort((ids, hardness))
+    binned = np.array_split(np.lexsort((ids, hardness)), _bins(request, len(ids)))  # the hardest last
     rows = []
     for name, records in runs.items():
-        for place, members in enumerate(np.array_split(hardest_last, min(BINS, len(ids)))):
+        for place, members in enumerate(binned):
             solved = np.array([shares[name][problem] for problem in ids[members]])
             gains = solved - np.array([shares[baseline][problem] for problem in ids[members]])
             low, high = hardness[members].min(), hardness[members].max()
@@ -121,6 +122,14 @@ def _by_hardness(request: Request, runs: Runs, reference: Path) -> list[Row]:
             row |= {"judged_by": judge, "hardness_low": float(low), "hardness_high": float(high)}
             rows.append(row | {"solved": float(solved.mean())} | (_gain(gains, baseline) if name != baseline else {}))
     return rows
+
+
+def _bins(request: Request, questions: int) -> int:
+    if request.bins is None:
+        return min(BINS if questions >= BINS * QUESTIONS else FEWER_BINS, questions)
+    if request.bins > questions:
+        raise request.refused(f"--bins {request.bins}: there are only {questions} questions")
+    return request.bins
 
 
 def _gain(gains: Floats, baseline: str) -> Row:

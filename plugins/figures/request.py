@@ -13,6 +13,7 @@ from harness.plugin_system.command_options import Help
 Row: TypeAlias = dict[str, Any]
 PAPERS_SELECTOR = "repexp"
 DIGITS = 6
+OPTIONS_OF = {"reference": ("hardness", "guided"), "k": ("likelihoods",), "bins": ("guided",)}  # option -> its figures
 
 
 def _silent(line: str) -> None:
@@ -36,6 +37,7 @@ class Request:
     sampler: Annotated[str | None, Help("Only its cells.")] = None
     reference: Annotated[Path | None, Help("Of hardness, guided: a cell or folder that says what is hard.")] = None
     k: Annotated[int | None, Help("Of likelihoods: how many picks; default n / 8.", ("-k",))] = None
+    bins: Annotated[int | None, Help("Of guided: bins of hardness; default 10, under 100 questions 4.")] = None
     store: Annotated[Path, Help("Where pools, vectors, verdicts, rankings and cells are kept.")] = Path("runs")
     plugin_files: Annotated[Sequence[Path], Help("A plugin in a single file; repeatable.", ("--plugin",))] = ()
     say: Callable[[str], None] = _silent
@@ -43,7 +45,9 @@ class Request:
     def __post_init__(self) -> None:
         if self.k is not None and self.k < 1:
             raise self.refused(f"-k must be at least 1, got {self.k}")
-        for option, figures in (("reference", ("hardness", "guided")), ("k", ("likelihoods",))):
+        if self.bins is not None and self.bins < 1:
+            raise self.refused(f"--bins must be at least 1, got {self.bins}")
+        for option, figures in OPTIONS_OF.items():
             if getattr(self, option) is not None and self.name not in figures:
                 dashes = "-" if len(option) == 1 else "--"
                 named = " and ".join(f"`harness plot {figure}`" for figure in figures)

@@ -25,4 +25,5 @@ def register_trainers(register: Register) -> None:
 def register_plots(register: Register) -> None:
     """Register the paper's figures on RL."""
     register("rl-passk", "harness_plugins.rl.figures:RlPassK")
+    register("rl-passk-linear", "harness_plugins.rl.figures:RlPassKLinear")
     register("rl-likelihoods", "harness_plugins.rl.figures:RlLikelihoods")

@@ -28,9 +28,12 @@ from harness.running.pipeline import ask_second_grader, sample, verify
 from harness.running.plan import Plan, prompt
 from harness.running.planning import make_plan
 from harness.running.preflight import SHORTER, Outlook, require_consent, sampling_outlook
+from harness.scoring import efficiency
+from harness.scoring.efficiency import Factor
 from harness.scoring.metrics import budgets, random_pass_at_k
 from harness.stages.audit import second_correct
 from harness.store import shards
+from harness.store.keys import digest
 from harness.system.files import write_atomically
 from harness.system.progress import Progress
 from harness.training import Checkpoint, TrainingRun
@@ -288,12 +291,20 @@ def curves(evaluation: Mapping[str, Any], grader: str | None = None) -> list[Cur
 
     grader   a name from `graders`, whose counts are used; None: the strictest
     """
-    counts = graders(evaluation)
-    counted = counts[grader] if grader else next(iter(counts.values()))
-    by_bonus: dict[str, list[Floats]] = {}
+    return [
+        _curve(bonus, np.array([pass_at_k(evaluation["n"], c) for c in each]))
+        for bonus, each in _counts(evaluation, grader).items()
+    ]
+
+
+def _counts(evaluation: Mapping[str, Any], grader: str | None) -> dict[str, list[list[int]]]:
+    """Each method's counts of correct responses by problem, a list per policy; `grader` as in `curves`."""
+    keys = graders(evaluation)
+    counted = keys[grader] if grader else next(iter(keys.values()))
+    by_bonus: dict[str, list[list[int]]] = {}
     for policy in evaluation["policies"]:
-        by_bonus.setdefault(policy["bonus"], []).append(pass_at_k(evaluation["n"], policy[counted]))
-    return [_curve(bonus, np.array(each)) for bonus, each in by_bonus.items()]
+        by_bonus.setdefault(policy["bonus"], []).append(policy[counted])
+    return by_bonus
 
 
 def _curve(bonus: str, each: Floats) -> Curve:
@@ -310,22 +321,33 @@ def pass_at_k(n: int, c: Sequence[int]) -> Floats:
     return np.array([random_pass_at_k(np.full(len(counts), n), counts, k).mean() for k in range(1, n + 1)])
 
 
-def efficiency(ahead: Curve, behind: Curve) -> float | None:
-    """Return n / k, where k is the fewest samples with which `ahead` reaches the pass@n of `behind`.
+def fewer_samples(evaluation: Mapping[str, Any], grader: str | None = None) -> dict[str, dict[str, Factor]]:
+    """Return method -> other method -> how many times fewer samples the first needs for the other's pass@n.
 
-    None if it never does, or if `behind` solves nothing, which needs no sample. The paper's arrows: at n = 256.
+    The interval is over problems, of these trained models: other trainings would vary more. The paper's arrows are at
+    n = 256. `grader` as in `curves`.
     """
-    if behind.mean[-1] <= 0:
-        return None
-    reached = np.flatnonzero(ahead.mean >= behind.mean[-1] - 1e-12)
-    return len(ahead.mean) / (int(reached[0]) + 1) if len(reached) else None
+    n, counts = evaluation["n"], _counts(evaluation, grader)
+    seed = int(digest([n, counts], 8), 16)
+    curve = {bonus: efficiency.curve(range(1, n + 1), _shares(n, each), seed) for bonus, each in counts.items()}
+    return {
+        ahead: {behind: efficiency.factors(curve[ahead], curve[behind], [n])[0] for behind in curve if behind != ahead}
+        for ahead in curve
+    }
+
+
+def _shares(n: int, counts: Sequence[Sequence[int]]) -> Floats:
+    """Unbiased pass@k of each problem at k = 1 ... n, the mean over a method's policies, (problems, n)."""
+    c = np.array(counts)
+    return np.stack([random_pass_at_k(np.full(c.shape, n), c, k).mean(axis=0) for k in range(1, n + 1)], axis=1)
 
 
 def rows(evaluation: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Return a row per grader and method: pass@k, its standard error, and `efficiency` against each other method.
+    """Return a row per grader and method: pass@k, its standard error, and how it compares with each other method.
 
     pass_at_k, standard_error   str(k) -> value, for k = 1, 2, 4, ... and n
     fewer_samples_than          other method -> `efficiency`, how many times fewer samples this method needs
+    fewer_samples               the same with its interval: other method -> the fields of `efficiency.Factor`
     """
     return [row for grader in graders(evaluation) for row in _rows(evaluation, grader)]
 
@@ -334,6 +356,7 @@ def _rows(evaluation: Mapping[str, Any], grader: str) -> list[dict[str, Any]]:
     every = curves(evaluation, grader)
     ks = budgets(evaluation["n"])
     rows = []
+    fewer = fewer_samples(evaluation, grader)
     for curve in every:
         error = curve.error
         rows.append(
@@ -348,7 +371,8 @@ def _rows(evaluation: Mapping[str, Any], grader: str) -> list[dict[str, Any]]:
                 "n": evaluation["n"],
                 "pass_at_k": {str(k): float(curve.mean[k - 1]) for k in ks},
                 "standard_error": None if error is None else {str(k): float(error[k - 1]) for k in ks},
-                "fewer_samples_than": {other.bonus: efficiency(curve, other) for other in every if other is not curve},
+                "fewer_samples_than": {other: factor.times for other, factor in fewer[curve.bonus].items()},
+                "fewer_samples": {other: factor.to_json() for other, factor in fewer[curve.bonus].items()},
             }
         )
     return rows

@@ -1,4 +1,4 @@
-"""`rl-passk` and `rl-likelihoods`: the effect of RL with each bonus, from `rl-eval.json` (`harness rl eval`).
+"""`rl-passk`, `rl-passk-linear`, `rl-likelihoods`: the effect of RL with each bonus, from `harness rl eval`'s file.
 
 The paper's figures on pass@k after training, with the numbers of its arrows in the legend, and on anti-sharpening: one
 response per question of each policy, scored under the initial model.
@@ -7,10 +7,13 @@ response per question of each policy, scored under the initial model.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
 
+from harness.scoring import budget_curves
+from harness.scoring.efficiency import Factor
 from harness.scoring.metrics import budgets
 
 from ..figures import style
@@ -24,37 +27,48 @@ NAMES = {"none": "GRPO, no bonus", "base": "initial model"}
 def passk_rows(request: Request) -> list[Row]:
     """Return a row per evaluation, method and k = 1, 2, 4, ..., n: pass@k, the mean over seeds, and its standard error.
 
-    `reached_at`, in a method's last row: the number of samples with which RepExp has that pass@n, if it needs fewer;
-    else None.
+    In a method's last row, if RepExp needs fewer samples for that pass@n: `reached_at`, how many it needs; `flat_from`,
+    how many the method itself needs (n, or fewer if its curve is flat at the end); `times_fewer`, the second divided by
+    the first, with its interval (`rl_eval.fewer_samples`). Else None.
     """
-    return [row for evaluation in _evaluations(request) for row in _passk(evaluation)]
+    return [row for evaluation in _evaluations(request) for row in _passk(evaluation, budgets(evaluation["n"]))]
 
 
-def _passk(evaluation: Mapping[str, Any]) -> list[Row]:
+def linear_rows(request: Request) -> list[Row]:
+    """Return the rows of `passk_rows` at more budgets: on a linear axis powers of two lie too far apart."""
+    return [row for each in _evaluations(request) for row in _passk(each, budget_curves.budgets(each["n"]))]
+
+
+def _passk(evaluation: Mapping[str, Any], ks: Sequence[int]) -> list[Row]:
     fixed = {name: evaluation[name] for name in ("task", "split", "model", "n")} | {
         "problems": len(evaluation["problems"])
     }
     every = rl_eval.curves(evaluation)
-    papers = next((curve for curve in every if curve.bonus.partition(":")[0] == PAPERS_SELECTOR), None)
+    fewer = rl_eval.fewer_samples(evaluation)
+    papers = next((method for method in fewer if method.partition(":")[0] == PAPERS_SELECTOR), None)
     return [
         {**fixed, "bonus": curve.bonus, "seeds": curve.seeds, "k": k, "pass_at_k": float(curve.mean[k - 1])}
         | {"standard_error": None if curve.error is None else float(curve.error[k - 1])}
-        | {"reached_at": _reached(papers, curve) if k == evaluation["n"] else None}
+        | _arrow_columns(fewer[papers].get(curve.bonus) if papers and k == evaluation["n"] else None)
         for curve in every
-        for k in budgets(evaluation["n"])
+        for k in ks
     ]
 
 
-def _reached(papers: rl_eval.Curve | None, other: rl_eval.Curve) -> int | None:
-    times = rl_eval.efficiency(papers, other) if papers and papers is not other else None
-    return round(len(other.mean) / times) if times and times > 1 else None
+def _arrow_columns(factor: Factor | None) -> Row:
+    names = ("reached_at", "flat_from", "times_fewer", "times_fewer_low", "times_fewer_high")
+    if factor is None or factor.times is None or factor.times <= 1:
+        return dict.fromkeys(names)
+    return dict(
+        zip(names, (factor.calls, factor.calls_behind, factor.times, *(factor.times_ci or (None, None))), strict=True)
+    )
 
 
-def draw_passk(rows: Sequence[Row]) -> Any:
-    """Return the figure of pass@k: a panel per task, a line per method with a band of one standard error, log k.
+def draw_passk(rows: Sequence[Row], linear: bool = False) -> Any:
+    """Return the figure of pass@k: a panel per task, a line per method with a band of one standard error.
 
-    As in the paper, an arrow goes from a method's last point to where RepExp is as high; it says how many times fewer
-    samples that takes.
+    k is on a log axis, or on a linear one: the paper has both. As in the paper, an arrow goes from the end of a
+    method's rise to where RepExp is as high; it says how many times fewer samples that takes.
     """
     tasks = list(dict.fromkeys(row["task"] for row in rows))
     methods = list(dict.fromkeys(row["bonus"] for row in rows))
@@ -64,11 +78,14 @@ def draw_passk(rows: Sequence[Row]) -> Any:
         for place, method in enumerate(methods):
             _curve(axes, [row for row in task_rows if row["bonus"] == method], style.look(place))
             last = [row for row in task_rows if row["bonus"] == method and row["reached_at"]]
-            _arrow(axes, last, style.look(place), above=place % 2 == 0)
+            _arrow(axes, last, style.look(place), place % 2 == 0, linear)
         style.name_panel(
             axes, f"{task}, {task_rows[0]['split']}", f"n = {task_rows[0]['n']}, {task_rows[0]['problems']} problems"
         )
-        style.log_axis(axes.xaxis, 1, task_rows[0]["n"], base=2)
+        if linear:
+            axes.set_xlim(0, 1.02 * task_rows[0]["n"])
+        else:
+            style.log_axis(axes.xaxis, 1, task_rows[0]["n"], base=2)
         axes.set(xlabel="k", ylabel="pass@k (%)")
     handles = [style.mark(NAMES.get(method, method), **style.look(place)) for place, method in enumerate(methods)]
     seeds = max(row["seeds"] for row in rows)
@@ -81,21 +98,21 @@ def _curve(axes: Any, rows: Sequence[Row], look: Mapping[str, Any]) -> None:
     if not rows:
         return
     k, mean = [row["k"] for row in rows], np.array([100 * row["pass_at_k"] for row in rows])
-    axes.plot(k, mean, **look)
+    axes.plot(k, mean, **look, markevery=[k.index(each) for each in budgets(max(k))])
     if rows[0]["standard_error"] is not None:
         error = np.array([100 * row["standard_error"] for row in rows])
         axes.fill_between(k, mean - error, mean + error, color=look["color"], alpha=0.15, linewidth=0)
 
 
-def _arrow(axes: Any, rows: Sequence[Row], look: Mapping[str, Any], above: bool) -> None:
+def _arrow(axes: Any, rows: Sequence[Row], look: Mapping[str, Any], above: bool, linear: bool) -> None:
     for row in rows:
-        height, reached = 100 * row["pass_at_k"], row["reached_at"]
+        height, reached, start = 100 * row["pass_at_k"], row["reached_at"], row["flat_from"]
         arrow = {"arrowstyle": "->", "color": look["color"], "linewidth": 1.0, "shrinkA": 0, "shrinkB": 0}
-        axes.annotate("", (reached, height), (row["k"], height), arrowprops=arrow)
-        middle = (reached * row["k"]) ** 0.5
+        axes.annotate("", (reached, height), (start, height), arrowprops=arrow)
+        middle = (reached + start) / 2 if linear else (reached * start) ** 0.5
         text = {"color": look["color"], "fontsize": 7, "horizontalalignment": "center"}
         side = "bottom" if above else "top"
-        axes.text(middle, height, f"{row['n'] / reached:.1f}x", verticalalignment=side, **text)
+        axes.text(middle, height, f"{row['times_fewer']:.1f}x", verticalalignment=side, **text)
 
 
 def likelihood_rows(request: Request) -> list[Row]:
@@ -163,6 +180,12 @@ class RlPassK:
     """pass@k after RL with each bonus, mean and standard error over seeds."""
 
     rows, draw = staticmethod(passk_rows), staticmethod(draw_passk)
+
+
+class RlPassKLinear:
+    """pass@k after RL with each bonus, with k on a linear axis."""
+
+    rows, draw = staticmethod(linear_rows), staticmethod(partial(draw_passk, linear=True))
 
 
 class RlLikelihoods:

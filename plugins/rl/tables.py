@@ -61,9 +61,26 @@ def _evaluated(rows: Sequence[Mapping[str, Any]]) -> None:
     if unsolved:
         put(f"no response was correct: {', '.join(unsolved)}; nothing is compared with what solves no problem")
     for row in rows:
-        ahead = [f"{times:.1f} times fewer than {other}" for other, times in row["fewer_samples_than"].items() if times]
+        ahead = [
+            f"{_fewer(at)} times fewer than {other}" for other, at in row["fewer_samples"].items() if _is_ahead(at)
+        ]
         if ahead:
             put(f"samples for another's pass@{first['n']}: {row['bonus']} needs {', '.join(ahead)}")
+    compared = [at for row in rows for at in row["fewer_samples"].values() if _is_ahead(at)]
+    if compared:
+        put("[95 %]: over problems, for these trained models; other trainings would vary more")
+    for reason in dict.fromkeys(at["no_interval"] for at in compared if at["no_interval"]):
+        put(f"[-]: {reason}")
+
+
+def _is_ahead(at: Mapping[str, Any]) -> bool:
+    return at["times"] is not None and at["times"] >= 1
+
+
+def _fewer(at: Mapping[str, Any]) -> str:
+    """The factor and its interval; an open end is "..."."""
+    ends = ", ".join("..." if end is None else f"{end:.1f}" for end in at["times_ci"] or ())
+    return f"{at['times']:.1f} [{ends or '-'}]"
 
 
 def _share(row: Mapping[str, Any], k: str) -> str:

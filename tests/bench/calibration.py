@@ -19,12 +19,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
+from unittest import mock
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import betabinom, norm, t
 
-from harness.scoring import stats
+from harness.scoring import efficiency, stats
 from harness.scoring.metrics import random_restricted_mean, restricted, telling_budget
 
 Array = NDArray[Any]
@@ -375,12 +376,65 @@ def gain_table(shapes: Sequence[str], repeats: int) -> None:
         print(f"| {kind} | {' | '.join(f'{share:.1f} %' for share in shares)} |")
 
 
+EFFICIENCY_AT = (2, 4, 8, 16, 32)
+
+
+def efficiency_table(shapes: Sequence[str], repeats: int, n: int = 64) -> None:
+    """Coverage of the interval of an efficiency factor at `EFFICIENCY_AT`, where it is given; five trials.
+
+    An experiment is a pair of selectors at one k. It counts if half of its repetitions or more have an interval.
+    """
+    weights = {problems: list(stats.resamples(problems, 1)) for problems in PROBLEMS}
+    print(f"\n| shape | {' | '.join(f'{m} problems: covered; given' for m in PROBLEMS)} |")
+    print(f"|---|{'---|' * len(PROBLEMS)}")
+    for place, shape in enumerate(shapes):
+        rng = np.random.default_rng([7, place])
+        covered = np.stack(
+            [[efficiency_covers(n, shape, pair, weights, rng) for _ in range(repeats)] for pair in PAIRS]
+        )
+        cells = [_where_given(np.swapaxes(each, 0, 1).reshape(repeats, -1)) for each in np.moveaxis(covered, 2, 0)]
+        print(f"| {shape} | {' | '.join(cells)} |", flush=True)
+
+
+def efficiency_covers(
+    n: int, shape: str, pair: Sequence[str], weights: dict[int, list[Array]], rng: np.random.Generator
+) -> Array:
+    """1 where the interval holds the factor of the two laws' own curves, nan where there is none, (sizes, budgets)."""
+    chances, ks = law_of_c(n, shape), range(1, n + 1)
+    laws = [law(n, name).p_correct * (np.arange(n + 1) > 0)[:, None] for name in pair]  # c = 0: never, not at k = N
+    exact = [efficiency.Curve(np.array(ks), np.stack([chances @ each] * 2), 10**9) for each in laws]
+    truth = [factor.times for factor in efficiency.factors(*exact, EFFICIENCY_AT)]
+    c = rng.choice(n + 1, p=chances, size=max(PROBLEMS))
+    sides = [p[c] if name == "random" else hits(n, name, c, rng) for name, p in zip(pair, laws, strict=True)]
+    rows = []
+    for problems in PROBLEMS:
+        with mock.patch.object(stats, "resamples", lambda size, _: weights[size]):  # the same for all repetitions
+            curves = [efficiency.curve(ks, side[:problems], 1) for side in sides]
+        ends = [factor.times_ci for factor in efficiency.factors(*curves, EFFICIENCY_AT)]
+        rows.append([(e[0] or 0) <= true <= e[1] if e else np.nan for e, true in zip(ends, truth, strict=True)])
+    return np.array(rows, float)
+
+
+def hits(n: int, selector: str, c: Array, rng: np.random.Generator) -> Array:
+    """The share of five trials with a correct response among the first k, (problems, n)."""
+    within = law(n, selector).ranks(c, 5, rng)[..., None] <= np.arange(1, n + 1)
+    return within.mean(axis=1) * (c > 0)[:, None]
+
+
+def _where_given(covered: Array) -> str:
+    """The coverage of the experiments (repeats, experiments) that count, and the share of all that have an interval."""
+    given = ~np.isnan(covered)
+    counted = [100 * column[has].mean() for column, has in zip(covered.T, given.T, strict=True) if has.mean() >= 0.5]
+    shown = f"{np.mean(counted):.1f} ({min(counted):.1f} to {max(counted):.1f})" if counted else "-"
+    return f"{shown}; {100 * given.mean():.0f} %"
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--quick", action="store_true", help="three shapes, 100 repetitions")
     parser.add_argument("--repeats", type=int, default=1_000)
     parser.add_argument("--rivals", action="store_true")
-    parser.add_argument("--only", choices=("ratio", "restricted", "equal", "paired", "random", "gain"))
+    parser.add_argument("--only", choices=("ratio", "restricted", "equal", "paired", "random", "gain", "efficiency"))
     options = parser.parse_args()
     shapes = ["easy", "hard", "heavy"] if options.quick else list(SHAPES)
     repeats = 100 if options.quick else options.repeats
@@ -391,6 +445,7 @@ def main() -> None:
         "paired": lambda: paired_table(shapes, repeats),
         "random": lambda: random_table(shapes, repeats),
         "gain": lambda: gain_table(shapes, repeats),
+        "efficiency": lambda: efficiency_table(shapes, repeats),
     }
     for name, table in tables.items():
         if options.only in (None, name):

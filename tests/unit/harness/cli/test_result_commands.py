@@ -42,6 +42,23 @@ def test_a_comparison_says_on_which_problems_the_first_does_better(harness, tmp_
     assert f"difference [-]: {stats.BEYOND_RANGE}" in compared(*absurd)
 
 
+def test_a_comparison_ends_with_how_many_times_fewer_calls_the_first_needs(harness, tmp_path):
+    many = [cell([entry(f"p{i}", [1 + rank * (i % 4)] * 2) for i in range(40)], str(rank)) for rank in (1, 2)]
+    paths = keep(tmp_path, *many)
+    out = harness("compare", *paths).out.split(
+        "calls for the pass@k that the second has at k; above 1 the first needs fewer\n"
+    )[1]
+    lines = [line.split() for line in out.splitlines()]
+    assert ["2", "25.0", "1", "1.0", "1.00", "[1.00,", "1.00]"] in lines
+    assert ["8", "100.0", "7", "4.0", "1.75", "[-]"] in lines
+    assert "largest factor: 1.67, at k = 5\n" in out
+    assert "times fewer [-]: fewer than 5 problems lie between this pass@k and 0" in out
+    never = keep(tmp_path, cell([entry(f"p{i}", [9, 9], c=0) for i in range(40)], "never", pool="other"))
+    assert ["1", "25.0", "1", "never", "-"] in [
+        line.split() for line in harness("compare", *never, paths[0]).out.splitlines()
+    ]
+
+
 def test_tables_are_written_beside_a_stores_cells_and_what_is_not_counted_is_named(harness, tmp_path):
     paths = keep(tmp_path / "cells", cell(SPREAD), cell(HEAD, "head"), failed_cell("twice", "index 0 was picked twice"))
     paths[1].write_text("{")

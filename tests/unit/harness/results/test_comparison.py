@@ -5,7 +5,7 @@ from support.cells import cell, entry, failed_cell, keep, subset_entry
 from support.refusals import refusal_of
 
 from harness.results.comparison import compare
-from harness.scoring import stats
+from harness.scoring import efficiency, stats
 
 RANKS = {"spread": ([1, 3], [4, 4], [2, 6], [5, 5]), "shuffle": ([2, 2], [7, 5], [1, 1], [5, 5])}
 
@@ -58,6 +58,25 @@ def test_a_subset_method_is_compared_by_its_hits_at_the_telling_budget(store):
     assert [problem["id"] for problem in value["more"]] == ["p1", "p3"]
     unsolvable = [cell([entry("p0", [9, 9], c=0)]), cell([subset_entry("p0", [9, 9], c=0)], "head")]
     assert store(*unsolvable)["budget"] == 1
+
+
+def test_it_says_how_many_times_fewer_calls_the_first_needs_at_the_budgets_of_the_second(store):
+    early = cell([entry(f"p{i}", [1 + i % 4] * 2) for i in range(40)])
+    late = cell([entry(f"p{i}", [1 + 2 * (i % 4)] * 2) for i in range(40)], "late")
+    value = store(early, late)
+    # Solved: early 1/4, 2/4, 3/4, 1 at k = 1, 2, 3, 4; late 1/4, 1/4, 2/4, 2/4, 3/4, 3/4, 1, 1 at k = 1, ..., 8.
+    columns = ("k", "pass_at_k", "calls_behind", "calls", "times")
+    assert [tuple(at[name] for name in columns) for at in value["efficiency"]] == [
+        *((1, 0.25, 1, 1, 1), (2, 0.25, 1, 1, 1), (4, 0.5, 3, 2, 1.5), (8, 1, 7, 4, 1.75))
+    ]
+    assert [at["times_ci"] is None for at in value["efficiency"]] == [False, False, False, True]
+    assert (value["largest_efficiency"]["k"], value["largest_efficiency"]["times"]) == (5, 5 / 3)
+    heads = cell([subset_entry(f"p{i}", [1 + 2 * (i % 4)] * 2) for i in range(40)], "head")
+    assert [(at["k"], at["times"]) for at in store(early, heads)["efficiency"]] == [(1, 1), (2, 1), (4, 2), (8, 2)]
+    other = cell([entry(f"p{i}", [9] * 2, c=0) for i in range(40)], "other", pool="elsewhere", sampler="low-temp")
+    value = store(other, early)  # another sampler's pool, which has nothing
+    assert {(at["times"], at["no_interval"]) for at in value["efficiency"]} == {(None, efficiency.NEVER)}
+    assert value["largest_efficiency"] is None
 
 
 def test_an_interval_that_says_nothing_is_none_with_its_reason(store):

@@ -4,7 +4,17 @@ import statistics
 from collections import defaultdict
 
 import pytest
-from support.figure_cells import cell_of, close, exact_pass, expected_calls, mean_calls, refused, rows_of, share_solved
+from support.figure_cells import (
+    NARROW,
+    cell_of,
+    close,
+    exact_pass,
+    expected_calls,
+    mean_calls,
+    refused,
+    rows_of,
+    share_solved,
+)
 
 from harness.results import cells as stored
 from harness_plugins.figures import curves, style
@@ -28,6 +38,38 @@ def test_samplers_shows_random_and_the_selector_over_each_samplers_pool(cells):
     assert points == {(*pair, k) for pair in both for k in range(1, 17)}
     assert "left out: colours · crow, which was run with one sampler (vanilla)" in notes
     assert statistics.median(widths) > 0.05
+
+
+def first_reaching(height, passed):
+    """The budget, on the line between two, at which a curve of budgets 1, 2, ... reaches a height; None if never."""
+    before = 0.0
+    for k, value in passed.items():
+        if value >= height - 1e-5:
+            return k if k == 1 else k - 1 + min(1, (height - before) / (value - before))
+        before = value
+    return None
+
+
+def test_every_curve_says_how_many_times_fewer_calls_it_needs_for_randoms_pass_at_k(cells):
+    for name, narrow in (("passk", NARROW["passk"]), ("samplers", {"embedder": "hidden-mean"})):
+        curves_of = defaultdict(list)
+        for row in rows_of(name, cells, **narrow):
+            curves_of[row["series"], bool(row["selector"])].append(row)
+        for (series, selected), rows in curves_of.items():
+            assert selected == all("times_fewer" in row for row in rows)
+            random = {
+                row["k"]: row["passed"] for row in curves_of[series if name == "samplers" else curves.RANDOM, False]
+            }
+            if not selected or len(rows) < 16:
+                continue
+            passed, given = {row["k"]: row["passed"] for row in rows}, 0
+            for row in rows:
+                calls, theirs = (first_reaching(random[row["k"]], each) for each in (passed, random))
+                assert row["times_fewer"] == (calls and pytest.approx(theirs / calls, rel=1e-3)), (series, row["k"])
+                if row["times_fewer_high"] is not None:
+                    given += 1
+                    assert (row["times_fewer_low"] or 0) <= row["times_fewer"] <= row["times_fewer_high"]
+            assert given, series
 
 
 def test_samplers_draws_a_band_behind_each_line(cells):

@@ -72,6 +72,17 @@ def test_the_gain_by_hardness_is_paired_with_the_first_sampler(sequences, toy, t
     assert right.get_xlabel()
 
 
+def test_there_are_ten_bins_from_a_hundred_questions_on_four_below_and_as_many_as_asked_for():
+    def bins(questions: int, asked: int | None = None) -> int:
+        return guided._bins(Request("guided", bins=asked), questions)
+
+    assert [bins(questions) for questions in (3, 99, 100, 200)] == [3, 4, 10, 10]
+    assert (bins(12, 10), bins(200, 5)) == (10, 5)
+    assert "--bins 13: there are only 12 questions" in refusal_of(bins, 12, 13)
+    assert "--bins must be at least 1, got 0" in refusal_of(bins, 12, 0)
+    assert "--bins goes with `harness plot guided` only" in refusal_of(Request, "hardness", bins=5)
+
+
 def test_what_cannot_be_drawn_is_one_line(sequences, toy, tmp_path):
     request = Request("guided", folders=[sequences])
     assert "no sequences in" in refusal_of(drawing.table, Request("guided", folders=[tmp_path / "empty"]))

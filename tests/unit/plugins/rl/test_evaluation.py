@@ -10,6 +10,7 @@ from support.training_runs import COUNTING, counted_run
 
 from harness import Problem
 from harness.running.preflight import Outlook
+from harness.scoring import efficiency
 from harness.scoring.metrics import random_pass_at_k
 from harness.store import shards
 from harness.system.progress import Progress
@@ -140,10 +141,35 @@ def test_the_strict_grader_comes_first_and_what_solves_nothing_is_compared_with_
     ]
     assert rl_eval.curves(about | {"policies": policies})[1].mean[0] == 0.5
     tables.evaluated(rows[:3], as_json=False)
-    *_, unsolved, base, none = capsys.readouterr().out.splitlines()
-    assert unsolved == "no response was correct: repexp; nothing is compared with what solves no problem"
-    assert base == "samples for another's pass@4: base needs 1.3 times fewer than none"
-    assert none == "samples for another's pass@4: none needs 4.0 times fewer than base"
+    printed = capsys.readouterr().out
+    assert "no response was correct: repexp; nothing is compared with what solves no problem\n" in printed
+    assert "samples for another's pass@4: none needs 3.0 [-] times fewer than base\n" in printed
+    assert "base needs" not in printed  # it needs 3 samples for what none has at once
+    assert rows[0]["fewer_samples_than"]["none"] == pytest.approx(1 / 3)
+    assert "[95 %]: over problems, for these trained models" in printed
+    assert "[-]: fewer than 5 problems" in printed
+
+
+def test_how_many_times_fewer_samples_a_method_needs_has_an_interval_over_problems(capsys):
+    rng, n = np.random.default_rng(4), 16
+    solved = rng.beta(0.6, 2, 80)
+    counts = {"none": [rng.binomial(n, solved / 3)], "repexp": [rng.binomial(n, solved) for _ in range(2)]}
+    policies = [{"bonus": bonus, "c": c.tolist()} for bonus, each in counts.items() for c in each]
+    about = {"task": "t", "split": "test", "reward": "verifier", "n": n, "problems": list(range(80))}
+    none, repexp = rl_eval.rows(about | {"policies": policies})
+    factor = repexp["fewer_samples"]["none"]
+    height = np.mean([c > 0 for c in counts["none"]])
+    passed = np.mean([rl_eval.pass_at_k(n, c) for c in counts["repexp"]], axis=0)
+    assert factor["pass_at_k"] == pytest.approx(height)
+    assert factor["calls"] == pytest.approx(np.interp(height, passed, range(1, n + 1)))
+    assert repexp["fewer_samples_than"]["none"] == factor["times"] == pytest.approx(n / factor["calls"])
+    low, high = factor["times_ci"]
+    assert 1 < low < factor["times"] < high < n
+    assert none["fewer_samples"]["repexp"]["no_interval"] == efficiency.NEVER
+    tables.evaluated([none, repexp], as_json=False)
+    assert (
+        f"repexp needs {factor['times']:.1f} [{low:.1f}, {high:.1f}] times fewer than none" in capsys.readouterr().out
+    )
 
 
 def test_a_file_that_is_no_evaluation_is_refused(tmp_path):

@@ -2,12 +2,15 @@
 
 import json
 
+import numpy as np
 import pytest
+from support.figure_cells import close
 from support.refusals import refusal_of
 
-from harness_plugins.figures import drawing
+from harness_plugins.figures import drawing, style
 from harness_plugins.figures.request import Request
 from harness_plugins.rl import evaluation as rl_eval
+from harness_plugins.rl import figures
 
 COUNTS = {"base": [[2, 0, 0, 0]], "none": [[16, 1, 0, 0], [16, 1, 0, 0]], "repexp:dim=4": [[16, 4, 2, 0]] * 2}
 LIKELIHOODS = {"base": [-1.0, -0.5, -2.0, None], "none": [-0.25, -0.5, -0.5, -1.0], "repexp:dim=4": [-3.0] * 4}
@@ -32,10 +35,24 @@ def test_an_arrow_says_where_repexp_reaches_another_methods_last_pass_at_k(folde
     repexp = rl_eval.pass_at_k(16, [16, 4, 2, 0])
     assert reached["repexp:dim=4"] is None
     for bonus, height in (("none", 0.5), ("base", 0.25)):
-        assert reached[bonus] == next(k for k in range(1, 17) if repexp[k - 1] >= height - 1e-12)
+        assert reached[bonus] == close(max(1, np.interp(height, repexp, range(1, 17))))
+    times = {row["bonus"]: row["times_fewer"] for row in rows if row["k"] == 16}
+    # base is as high with 15 of its samples: each question has two correct ones or none
+    assert times == {"none": close(16 / reached["none"]), "base": close(15 / reached["base"]), "repexp:dim=4": None}
     assert all(row["reached_at"] is None for row in rows if row["k"] < 16)
     assert [(row["seeds"], row["standard_error"]) for row in rows if row["k"] == 16] == [(1, None), (2, 0), (2, 0)]
     written(request, folder)
+
+
+def test_the_linear_figure_has_more_budgets_and_a_linear_axis(folder):
+    request = Request("rl-passk-linear", folders=[folder])
+    rows = drawing.table(request)
+    assert [row["k"] for row in rows] == list(range(1, 17)) * 3
+    assert [row for row in rows if row["k"] in (1, 2, 4, 8, 16)] == drawing.table(Request("rl-passk", [folder]))
+    pytest.importorskip("matplotlib")
+    with style.styled():
+        scales = [figure.draw(rows).axes[0].get_xscale() for figure in (figures.RlPassKLinear, figures.RlPassK)]
+    assert scales == ["linear", "log"]
 
 
 def written(request: Request, folder) -> None:
