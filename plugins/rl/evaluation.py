@@ -36,6 +36,7 @@ from harness.system.progress import Progress
 from harness.training import Checkpoint, TrainingRun
 from harness_plugins.rl.run_files import read_run
 
+from . import eval_intervals
 from .requests import EvalRequest
 from .training_run import best_step, has_second_grader, naming_data_options
 
@@ -288,12 +289,20 @@ def curves(evaluation: Mapping[str, Any], grader: str | None = None) -> list[Cur
 
     grader   a name from `graders`, whose counts are used; None: the strictest
     """
-    counts = graders(evaluation)
-    counted = counts[grader] if grader else next(iter(counts.values()))
-    by_bonus: dict[str, list[Floats]] = {}
+    return [
+        _curve(bonus, np.array([pass_at_k(evaluation["n"], c) for c in each]))
+        for bonus, each in _counts(evaluation, grader).items()
+    ]
+
+
+def _counts(evaluation: Mapping[str, Any], grader: str | None) -> dict[str, list[list[int]]]:
+    """Each method's counts of correct responses by problem, a list per policy; `grader` as in `curves`."""
+    keys = graders(evaluation)
+    counted = keys[grader] if grader else next(iter(keys.values()))
+    by_bonus: dict[str, list[list[int]]] = {}
     for policy in evaluation["policies"]:
-        by_bonus.setdefault(policy["bonus"], []).append(pass_at_k(evaluation["n"], policy[counted]))
-    return [_curve(bonus, np.array(each)) for bonus, each in by_bonus.items()]
+        by_bonus.setdefault(policy["bonus"], []).append(policy[counted])
+    return by_bonus
 
 
 def _curve(bonus: str, each: Floats) -> Curve:
@@ -325,6 +334,7 @@ def rows(evaluation: Mapping[str, Any]) -> list[dict[str, Any]]:
     """Return a row per grader and method: pass@k, its standard error, and `efficiency` against each other method.
 
     pass_at_k, standard_error   str(k) -> value, for k = 1, 2, 4, ... and n
+    pass_at_k_ci, gain_over, gain_over_ci   see `eval_intervals.columns`
     fewer_samples_than          other method -> `efficiency`, how many times fewer samples this method needs
     """
     return [row for grader in graders(evaluation) for row in _rows(evaluation, grader)]
@@ -333,6 +343,7 @@ def rows(evaluation: Mapping[str, Any]) -> list[dict[str, Any]]:
 def _rows(evaluation: Mapping[str, Any], grader: str) -> list[dict[str, Any]]:
     every = curves(evaluation, grader)
     ks = budgets(evaluation["n"])
+    intervals = eval_intervals.columns(evaluation["n"], _counts(evaluation, grader), ks)
     rows = []
     for curve in every:
         error = curve.error
@@ -346,6 +357,7 @@ def _rows(evaluation: Mapping[str, Any], grader: str) -> list[dict[str, Any]]:
                 "seeds": curve.seeds,
                 "problems": len(evaluation["problems"]),
                 "n": evaluation["n"],
+                **intervals[curve.bonus],
                 "pass_at_k": {str(k): float(curve.mean[k - 1]) for k in ks},
                 "standard_error": None if error is None else {str(k): float(error[k - 1]) for k in ks},
                 "fewer_samples_than": {other.bonus: efficiency(curve, other) for other in every if other is not curve},

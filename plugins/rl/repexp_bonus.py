@@ -34,8 +34,8 @@ class RepExpBonus:
     """Add to each rollout's reward its leverage in its group.
 
     beta     factor of the leverage
-    spread   in a group with right and wrong rollouts, in place of beta: the bonus is the leverage minus its mean, scaled
-             to this fraction of the rewards' standard deviation; a group of equal rewards keeps beta, as it has no scale
+    spread   takes beta's place in a group with right and wrong rollouts: the bonus is the leverage minus its mean, and
+             its standard deviation this fraction of the rewards'. A group of equal rewards has no scale and keeps beta.
     lam      the ridge; hidden states are not normalised, so it is on their scale
     dim      features after the projection (the paper: 32, and 128 for AIME)
     gate     no bonus in a group whose rollouts are all wrong; "mixed": nor in one whose rollouts are all correct
@@ -80,7 +80,9 @@ class RepExpBonus:
         return Shaped(rollouts.rewards + added, group_metrics(rollouts, added, gated))
 
     def _gates(self, rewards: torch.Tensor) -> bool:
-        return bool(self.gate) and not rewards.any() or self.gate == "mixed" and bool(rewards.all())
+        if self.gate == "mixed" and rewards.all():
+            return True
+        return bool(self.gate) and not rewards.any()
 
     def _scaled(self, leverages: torch.Tensor, rewards: torch.Tensor) -> torch.Tensor:
         if self.spread is None or not rewards.any() or rewards.all():
