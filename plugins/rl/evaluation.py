@@ -39,6 +39,7 @@ from harness.system.progress import Progress
 from harness.training import Checkpoint, TrainingRun
 from harness_plugins.rl.run_files import read_run
 
+from . import eval_intervals
 from .requests import EvalRequest
 from .training_run import best_step, has_second_grader, naming_data_options
 
@@ -346,6 +347,7 @@ def rows(evaluation: Mapping[str, Any]) -> list[dict[str, Any]]:
     """Return a row per grader and method: pass@k, its standard error, and how it compares with each other method.
 
     pass_at_k, standard_error   str(k) -> value, for k = 1, 2, 4, ... and n
+    pass_at_k_ci, gain_over, gain_over_ci   see `eval_intervals.columns`
     fewer_samples_than          other method -> `efficiency`, how many times fewer samples this method needs
     fewer_samples               the same with its interval: other method -> the fields of `efficiency.Factor`
     """
@@ -355,6 +357,7 @@ def rows(evaluation: Mapping[str, Any]) -> list[dict[str, Any]]:
 def _rows(evaluation: Mapping[str, Any], grader: str) -> list[dict[str, Any]]:
     every = curves(evaluation, grader)
     ks = budgets(evaluation["n"])
+    intervals = eval_intervals.columns(evaluation["n"], _counts(evaluation, grader), ks)
     rows = []
     fewer = fewer_samples(evaluation, grader)
     for curve in every:
@@ -369,6 +372,7 @@ def _rows(evaluation: Mapping[str, Any], grader: str) -> list[dict[str, Any]]:
                 "seeds": curve.seeds,
                 "problems": len(evaluation["problems"]),
                 "n": evaluation["n"],
+                **intervals[curve.bonus],
                 "pass_at_k": {str(k): float(curve.mean[k - 1]) for k in ks},
                 "standard_error": None if error is None else {str(k): float(error[k - 1]) for k in ks},
                 "fewer_samples_than": {other: factor.times for other, factor in fewer[curve.bonus].items()},

@@ -8,6 +8,8 @@ step, centred in the group; β = 0.01, no bonus if every rollout of the group is
 The formula of section 3 shows no centring; the appendix ("Algorithm details") states it, over the rollouts of the
 group, and the authors' code does it. Where we differ: the projection comes from a recorded seed, and everything after
 it is float64 (the code projects in float32).
+
+`spread` and `gate=mixed` are this project's: without them the bonus hardly acts where GRPO learns (docs/rl-bonus.md).
 """
 
 from __future__ import annotations
@@ -24,14 +26,19 @@ if TYPE_CHECKING:
     import torch
 
 
+EPSILON = 1e-6  # as GRPO's: a spread far below it is rounding, of equal responses, and is not scaled up
+
+
 @dataclass(frozen=True)
 class RepExpBonus:
     """Add to each rollout's reward its leverage in its group.
 
     beta     factor of the leverage
+    spread   takes beta's place in a group with right and wrong rollouts: the bonus is the leverage minus its mean, and
+             its standard deviation this fraction of the rewards'. A group of equal rewards has no scale and keeps beta.
     lam      the ridge; hidden states are not normalised, so it is on their scale
     dim      features after the projection (the paper: 32, and 128 for AIME)
-    gate     no bonus in a group whose rollouts are all wrong
+    gate     no bonus in a group whose rollouts are all wrong; "mixed": nor in one whose rollouts are all correct
     figure   "leverage", or "leave-one-out": the rollout itself left out of the sum
     persist  the sum includes all earlier rollouts of the problem; the projection is then the same at every step
     """
@@ -41,15 +48,18 @@ class RepExpBonus:
     beta: float = 0.01
     lam: float = 0.01
     dim: int = 32
-    gate: bool = True
+    gate: bool | Literal["mixed"] = True
     figure: Literal["leverage", "leave-one-out"] = "leverage"
     persist: bool = False
+    spread: float | None = None
 
     def __post_init__(self) -> None:
         if not self.lam > 0:
             raise HarnessError(f"repexp: lam must be > 0, got {self.lam}")
         if self.dim < 1:
             raise HarnessError(f"repexp: dim must be at least 1, got {self.dim}")
+        if self.spread is not None and not self.spread > 0:
+            raise HarnessError(f"repexp: spread must be > 0, got {self.spread}")
 
     def shape(self, rollouts: Rollouts, step: int, seed: int, memory: dict[str, torch.Tensor]) -> Shaped:
         """Return the rewards of one step's rollouts with the bonus added, and the step's metrics.
@@ -63,11 +73,22 @@ class RepExpBonus:
         added, gated = rollouts.rewards.new_zeros(len(rollouts.rewards)), 0
         for problem, rows in rollouts.groups().items():
             values = self._leverages(centred(h[rows]), problem, memory)
-            if self.gate and not rollouts.rewards[rows].any():
+            if self._gates(rollouts.rewards[rows]):
                 gated += 1
             else:
-                added[rows] = self.beta * values
+                added[rows] = self._scaled(values, rollouts.rewards[rows])
         return Shaped(rollouts.rewards + added, group_metrics(rollouts, added, gated))
+
+    def _gates(self, rewards: torch.Tensor) -> bool:
+        if self.gate == "mixed" and rewards.all():
+            return True
+        return bool(self.gate) and not rewards.any()
+
+    def _scaled(self, leverages: torch.Tensor, rewards: torch.Tensor) -> torch.Tensor:
+        if self.spread is None or not rewards.any() or rewards.all():
+            return self.beta * leverages
+        scale = self.spread * rewards.std() / (leverages.std() + EPSILON)
+        return scale * (leverages - leverages.mean())
 
     def _leverages(self, h: torch.Tensor, problem: str, memory: dict[str, torch.Tensor]) -> torch.Tensor:
         from .leverage import leave_one_out, leverage

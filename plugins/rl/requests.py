@@ -11,6 +11,7 @@ from harness.errors import HarnessError
 from harness.plugin_system.command_options import Help
 from harness.training import SPLITS
 
+PRESETS = ("paper", "exploring")
 PLUGIN = Help("A plugin in a single file; repeatable.", ("--plugin",))
 
 
@@ -25,6 +26,9 @@ class TrainRequest:
 
     task: Annotated[str, Help("What is trained on, e.g. math, gsm8k, dapo-aime, game24.")]
     bonus: Annotated[str, Help("repexp, unlikely or none; name:key=value,...")] = "repexp"
+    preset: Annotated[str, Help("paper, or exploring: groups and a bonus by which RepExp acts (docs/rl-bonus.md).")] = (
+        "paper"
+    )
     trainer: Annotated[str, Help("verl or trl; name:key=value,...")] = "verl"
     model: Annotated[str | None, Help("Hub id or folder; default: the task's, else the paper's.")] = None
     data: Mapping[str, str] = field(default_factory=dict)
@@ -45,6 +49,8 @@ class TrainRequest:
             raise HarnessError(f"rl: --data is FILE or SPLIT=FILE with a split of {', '.join(SPLITS)}, got {unknown}")
         if self.limit is not None and self.limit < 1:
             raise HarnessError(f"rl: --limit must be at least 1, got {self.limit}")
+        if self.preset not in PRESETS:
+            raise HarnessError(f"rl: --preset must be {' or '.join(PRESETS)}, got {self.preset!r}")
         if self.reward not in (None, "strict", "lenient"):
             raise HarnessError(f"rl: --reward must be strict or lenient, got {self.reward!r}")
         for override in self.overrides:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from harness.system import output
@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
 TRAINED = ("task", "bonus", "trainer", "seed", "steps", "best_step", "dev_pass_at_1", "hours", "folder")
 
+PLAIN = "none"  # the bonus that is none: plain GRPO
 GRADERS = {
     "strict": "graded strictly: the answer must stand in the form that the prompt asks for",
     "lenient": "graded leniently: any form of the answer counts",
@@ -37,9 +38,10 @@ def trained(rows: Sequence[Mapping[str, Any]], as_json: bool) -> None:
 
 
 def evaluated(rows: Sequence[Mapping[str, Any]], as_json: bool) -> None:
-    """Print a table per grader, with a row per method: pass@k in per cent and its standard error; or all rows as JSON.
+    """Print a table per grader, with a row per method: pass@k in per cent and its 95 % interval; or all rows as JSON.
 
-    Below a table: how many times fewer samples than another method a method needs for that method's pass@n.
+    Below a table: the differences from plain GRPO, if that is a row; and how many times fewer samples than another
+    method a method needs for that method's pass@n.
     """
     if as_json:
         return show(rows, (), as_json)
@@ -50,13 +52,13 @@ def evaluated(rows: Sequence[Mapping[str, Any]], as_json: bool) -> None:
 def _evaluated(rows: Sequence[Mapping[str, Any]]) -> None:
     """Print the rows of one grader."""
     first = rows[0]
-    ks = [k for k in first["pass_at_k"] if k in ("1", "4", "16", "64", "256") or int(k) == first["n"]]
     seeds = ", ".join(f"{row['bonus']} {row['seeds']}" for row in rows)
     put(f"{first['task']} · {first['split']} · {first['problems']} problems, n = {first['n']}: pass@k in per cent,")
-    put(f"mean and standard error over seeds ({seeds}); {GRADERS[first['grader']]}")
-    budgets = [Heading(f"pass@{k}", kept=8 if k == ks[-1] else 7 - at, right=True) for at, k in enumerate(ks)]
-    cells = [[row["bonus"], *(_share(row, k) for k in ks)] for row in rows]
-    put(word_table([Heading("bonus"), *budgets], cells, console().width)[0])
+    put(f"± 95 % interval over problems and seeds ({seeds}; with 1, over problems); {GRADERS[first['grader']]}")
+    _by_budget("bonus", rows, _level)
+    others = [row for row in rows if PLAIN in row["gain_over"]]
+    if others:
+        _by_budget("minus GRPO", others, _gain)
     unsolved = [row["bonus"] for row in rows if not any(row["pass_at_k"].values())]
     if unsolved:
         put(f"no response was correct: {', '.join(unsolved)}; nothing is compared with what solves no problem")
@@ -83,9 +85,25 @@ def _fewer(at: Mapping[str, Any]) -> str:
     return f"{at['times']:.1f} [{ends or '-'}]"
 
 
-def _share(row: Mapping[str, Any], k: str) -> str:
-    error = row["standard_error"]
-    return f"{100 * row['pass_at_k'][k]:.1f}" + (f"±{100 * error[k]:.1f}" if error else "")
+def _by_budget(head: str, rows: Sequence[Mapping[str, Any]], cell: Callable[[Mapping[str, Any], str], str]) -> None:
+    """Print a table with a row per method and a column per budget k, whose cells are `cell(row, k)`."""
+    first = rows[0]
+    ks = [k for k in first["pass_at_k"] if k in ("1", "4", "16", "64", "256") or int(k) == first["n"]]
+    budgets = [Heading(f"pass@{k}", kept=8 if k == ks[-1] else 7 - at, right=True) for at, k in enumerate(ks)]
+    cells = [[row["bonus"], *(cell(row, k) for k in ks)] for row in rows]
+    put(word_table([Heading(head), *budgets], cells, console().width)[0])
+
+
+def _level(row: Mapping[str, Any], k: str) -> str:
+    return f"{100 * row['pass_at_k'][k]:.1f}" + _half(row["pass_at_k_ci"][k])
+
+
+def _gain(row: Mapping[str, Any], k: str) -> str:
+    return f"{100 * row['gain_over'][PLAIN][k]:+.1f}" + _half(row["gain_over_ci"][PLAIN][k])
+
+
+def _half(interval: Sequence[float] | None) -> str:
+    return f"±{50 * (interval[1] - interval[0]):.1f}" if interval else ""
 
 
 def show(rows: Sequence[Mapping[str, Any]], columns: Sequence[str], as_json: bool) -> None:

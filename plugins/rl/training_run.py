@@ -12,13 +12,13 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from harness.contracts import Audited, Task, Trainable, Trainer
-from harness.errors import HarnessError, did_you_mean
-from harness.plugin_system.component import Spec, build, parse_spec
+from harness.errors import HarnessError
+from harness.plugin_system.component import build, parse_spec
 from harness.plugin_system.presets import graded_as_the_paper
 from harness.plugin_system.registry import Registry, load_registry
 from harness.records import Message, Problem
@@ -26,9 +26,10 @@ from harness.running.preflight import Outlook, require_consent
 from harness.store.keys import digest
 from harness.system.children import run_owned
 from harness.system.progress import Progress, Stage
-from harness.training import SPLITS, Launch, Settings, TrainingRun
+from harness.training import SPLITS, Launch, TrainingRun
 from harness_plugins.rl.run_files import read_metrics, read_run, write_problems, write_run
 
+from . import presets
 from .folder_lock import locked
 from .requests import TrainRequest
 
@@ -214,12 +215,12 @@ def _run(request: TrainRequest, registry: Registry, seed: int) -> TrainingRun:
     spec = graded_as_the_paper(registry, request.task)
     task = _task(request, registry, "train")
     model = request.model or task.rl.get("model") or DEFAULT_MODEL
-    settings = _settings({**task.rl.get("settings", {}), **request.settings})
+    settings = presets.settings(request, task.rl.get("settings", {}))
     run = TrainingRun(
         folder=Path(),
         task=spec,
         model=model,
-        bonus=str(_bonus(request.bonus, task.rl.get("bonus", {}))),
+        bonus=str(presets.bonus(request, task.rl.get("bonus", {}))),
         trainer=request.trainer,
         seed=seed,
         settings=settings,
@@ -292,29 +293,6 @@ def _task(request: TrainRequest, registry: Registry, split: str) -> Task:
         able = "its class has no rl = {'train': ..., 'dev': ..., 'test': ...}"
         raise HarnessError(f"rl: task {request.task!r} says no {missing[0]} split to train with: {able}")
     return task
-
-
-def _settings(given: Mapping[str, Any]) -> Settings:
-    from pydantic import TypeAdapter, ValidationError
-
-    names = [each.name for each in fields(Settings)]
-    for name in given:
-        if name not in names:
-            guess = did_you_mean(name, names).replace("installed", "settings")
-            raise HarnessError(f"rl: no setting {name!r} {guess}")
-    try:
-        return TypeAdapter(Settings).validate_python({**asdict(Settings()), **given})
-    except ValidationError as failure:
-        fault = failure.errors()[0]
-        name = ".".join(map(str, fault["loc"]))
-        raise HarnessError(f"rl: {name} {fault['msg'].lower()}, got {fault['input']!r}") from None
-
-
-def _bonus(spec: str, defaults: Mapping[str, Mapping[str, Any]]) -> Spec:
-    """The requested bonus; parameters that the request does not give come from the task's settings."""
-    requested = parse_spec(spec)
-    from_task = {key: str(value) for key, value in defaults.get(requested.name, {}).items()}
-    return Spec(requested.name, {**from_task, **requested.params})
 
 
 def _with_problems(request: TrainRequest, registry: Registry, run: TrainingRun) -> tuple[TrainingRun, Chats]:

@@ -7,6 +7,8 @@ COMMAND = (
     (("--set", "batch"), "rl: --set is written KEY=VALUE, got 'batch'"),
     (("--set", "batch=8"), "rl: --set batch is given twice"),
     (("--bonus", "repexp:lam=0"), "repexp: lam must be > 0, got 0"),
+    (("--bonus", "repexp:spread=0"), "repexp: spread must be > 0, got 0.0"),
+    (("--preset", "bold"), "rl: --preset must be paper or exploring, got 'bold'"),
     (("--bonus", "novelty"), "unknown bonus 'novelty'"),
     (("--trainer", "verls"), "unknown trainer 'verls' (did you mean 'verl'?"),
     (("--data", "nope=x"), "rl: --data is FILE or SPLIT=FILE"),

@@ -57,9 +57,50 @@ def test_a_persistent_sum_goes_on_over_the_steps_of_a_problem():
     assert set(memory) == set(steps[0].problems)
 
 
+# Four states on a line, centred at 0: with lam = 4 their leverages are 9/16 and three times 1/16, of spread 1/4.
+LINE, SAME = [[3.0], [-1.0], [-1.0], [-1.0]], [[5.0], [5.0 + 1e-7], [5.0], [5.0]]
+GROUPS = {  # problem -> rewards, states
+    "mixed": ([0.0, 1, 0, 0], LINE),
+    "correct": ([1.0] * 4, LINE),
+    "wrong": ([0.0] * 4, LINE),
+    "alike": ([0.0, 1, 0, 0], SAME),
+}
+
+
+def added_by(bonus: RepExpBonus) -> tuple[dict[str, list[float]], float]:
+    """What the bonus adds to each of `GROUPS`, and the share of them that it skips."""
+    problems = [name for name in GROUPS for _ in range(4)]
+    rewards, hidden = (torch.tensor([row for group in GROUPS.values() for row in group[i]]).double() for i in (0, 1))
+    shaped = bonus.shape(Rollouts(problems, rewards, hidden), 0, 0, {})
+    each = (shaped.rewards - rewards).view(-1, 4).tolist()
+    return dict(zip(GROUPS, each, strict=True)), shaped.metrics["gated"]
+
+
+def test_a_spread_scales_the_bonus_to_the_rewards_of_a_mixed_group_and_leaves_equal_rewards_to_beta():
+    added, gated = added_by(RepExpBonus(spread=0.1, beta=0.16, lam=4))
+    # The rewards 0, 1, 0, 0 have a standard deviation of 1/2, so the bonus has 1/20: a fifth of the leverages'.
+    assert added["mixed"] == pytest.approx([0.075, -0.025, -0.025, -0.025], rel=1e-5)
+    assert added["correct"] == pytest.approx([0.09, 0.01, 0.01, 0.01])
+    assert added["wrong"] == [0] * 4
+    assert added["alike"] == pytest.approx([0] * 4, abs=1e-6)  # what rounding leaves of equal states is not scaled up
+    assert gated == 0.25
+    ungated, _ = added_by(RepExpBonus(spread=0.1, beta=0.16, lam=4, gate=False))
+    assert ungated.pop("wrong") == pytest.approx(added.pop("correct"))
+
+
+def test_a_gate_on_mixed_groups_leaves_the_bonus_where_rewards_differ():
+    always, _ = added_by(RepExpBonus(beta=0.16, lam=4, gate=False))
+    mixed, gated = added_by(RepExpBonus(beta=0.16, lam=4, gate="mixed"))
+    assert mixed == always | {"correct": [0] * 4, "wrong": [0] * 4}
+    assert always["mixed"] == pytest.approx([0.09, 0.01, 0.01, 0.01])
+    assert gated == 0.5
+
+
 def test_the_defaults_are_the_papers_and_parameters_out_of_range_are_refused():
     bonus = RepExpBonus()
     assert (bonus.beta, bonus.lam, bonus.dim, bonus.gate, bonus.figure) == (0.01, 0.01, 32, True, "leverage")
+    assert (bonus.persist, bonus.spread) == (False, None)
+    assert refusal_of(RepExpBonus, spread=0.0) == "repexp: spread must be > 0, got 0.0"
     assert refusal_of(RepExpBonus, lam=0.0) == "repexp: lam must be > 0, got 0.0"
     assert refusal_of(RepExpBonus, dim=0) == "repexp: dim must be at least 1, got 0"
     assert (Unlikeliness().beta_rank, Unlikeliness().gate) == (0.25, True)

@@ -34,6 +34,12 @@ def test_the_prompt_asks_for_the_form_that_the_strict_grader_wants():
         assert grader.rewards(PROBLEM, [f"Two and three make five. {form}", "Two and three make 5."]) == [1, 0]
 
 
+def test_a_runs_bonus_has_the_options_that_its_text_gives():
+    bonus = Shaping(run_of(bonus="repexp:dim=4,gate=mixed,spread=0.25")).bonus
+    assert (bonus.dim, bonus.gate, bonus.spread, bonus.beta) == (4, "mixed", 0.25, 0.01)
+    assert [Shaping(run_of(bonus=f"repexp:gate={gate}")).bonus.gate for gate in ("true", "no")] == [True, False]
+
+
 class Ends(Task):
     """Judges by how a response ended; the second grader says the opposite, and nothing of what ended otherwise."""
 

@@ -29,9 +29,6 @@ def test_the_papers_settings_are_the_defaults_and_a_tasks_own_hold_unless_others
     assert run.bonus == "repexp:dim=128"
     settings = run.settings
     assert (settings.batch, settings.max_response, settings.rollouts, settings.steps) == (512, 8192, 4, 1000)
-    defaults = {"repexp": {"dim": 128}}
-    given = [str(rl._bonus(bonus, defaults)) for bonus in ("repexp:lam=1", "repexp:dim=16", "none")]
-    assert given == ["repexp:dim=128,lam=1", "repexp:dim=16", "none"]
 
 
 @pytest.fixture
