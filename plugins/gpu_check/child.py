@@ -13,7 +13,7 @@ from importlib import import_module
 from pathlib import Path
 
 from harness.errors import HarnessError, Lacking
-from harness.store.json_files import write_json
+from harness.system.files import write_atomically
 
 from .record import Result, Setting, Skipped
 
@@ -22,7 +22,8 @@ def main(task: Path) -> None:
     """Make the check, and write its result."""
     given = json.loads(task.read_text("utf-8"))
     setting = Setting(**given["setting"] | {"files": Path(given["setting"]["files"])})
-    write_json(task.with_name("result.json"), _result(given["check"], setting).to_json())
+    result = _result(given["check"], setting)
+    write_atomically(task.with_name("result.json"), json.dumps(result.to_json()).encode())
 
 
 def _result(check: str, setting: Setting) -> Result:

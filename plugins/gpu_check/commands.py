@@ -42,9 +42,8 @@ def gpu_check(
     left = [check for check in CHECKS if check.name not in report["checks"]]
     minutes = sum(limit_s(check, device) for check in left) / 60
     if left:
-        progress.say(
-            f"gpu-check: {len(left)} of {len(CHECKS)} checks to make, in {minutes:.0f} minutes at the very most"
-        )
+        usual = "made for ten minutes on a GPU, " if device == "cuda" else ""
+        progress.say(f"gpu-check: {len(left)} of {len(CHECKS)} checks to make, {usual}{minutes:.0f} minutes at most")
     with resumable(f"finished checks are in {out}; the same command goes on"):
         for check in left:
             progress.say(f"{check.name} ... (at most {limit_s(check, device):.0f} s)")

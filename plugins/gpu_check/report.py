@@ -110,7 +110,7 @@ def _versions(about: Mapping[str, Any]) -> list[str]:
 def _text(value: float | None) -> str:
     if value is None:
         return "not finite"
-    return f"{value:,}" if isinstance(value, int) or abs(value) >= 1000 else f"{value:g}"
+    return f"{value:,.0f}" if isinstance(value, int) or abs(value) >= 1000 else f"{value:g}"
 
 
 def _difference(earlier: Any, now: Any) -> str:

@@ -123,26 +123,32 @@ def _sampled(setting: Setting, check: str) -> Result:
         responses = engine.sample(_request(COMPARED[setting.device], KINDS))
     finally:
         engine.close()
-    rows = [list(ids) for each in responses for ids in each.token_ids or ()]
-    states = {kind: np.concatenate([each.states[kind] for each in responses]) for kind in KINDS}
-    logprobs = np.concatenate([each.logprobs for each in responses])
-    np.savez(_sample(setting, check), **packed("tokens", rows), logprobs=logprobs, **states)
-    fault = about["fault"] or _fault(states, engine.passed_again)
+    keep(_sample(setting, check), responses)
+    fault = about["fault"] or _fault(responses, engine.passed_again)
     where = "in the sampling pass" if not fault else f"not in the sampling pass: {fault}"
     metrics = {
         "start": (start_s, "s"),
-        "responses": (len(rows), "responses"),
-        "tokens": (sum(map(len, rows)), "tokens"),
+        "responses": (sum(map(len, responses)), "responses"),
+        "tokens": (sum(int(each.lengths.sum()) for each in responses), "tokens"),
         "states passed again": (engine.passed_again, "responses"),
     }
     reason = f"{about['vllm']}, {about['runner'] or 'unknown'} model runner: hidden states {where}"
     return judged(not fault, reason, metrics)
 
 
-def _fault(states: dict[str, Floats], passed_again: int) -> str:
+def keep(path: Path, responses: Sequence[Responses]) -> None:
+    """Write the tokens, log-probabilities and states of each prompt's responses to a file for `hidden_states`."""
+    rows = [list(ids) for each in responses for ids in each.token_ids or ()]
+    states = {kind: np.concatenate([each.states[kind] for each in responses]) for kind in KINDS}
+    logprobs = np.concatenate([each.logprobs for each in responses])
+    np.savez(path, **packed("tokens", rows), logprobs=logprobs, **states)
+
+
+def _fault(responses: Sequence[Responses], passed_again: int) -> str:
     if passed_again:
         return f"{passed_again} responses had to pass the model again"
-    return "" if all(np.isfinite(values).all() for values in states.values()) else "some are not finite"
+    values = [values for each in responses for values in each.states.values()]
+    return "" if all(np.isfinite(each).all() for each in values) else "some are not finite"
 
 
 def _request(n: int, states: Sequence[str], tokens: int = TOKENS, seed: int = 0) -> SampleRequest:
