@@ -12,24 +12,28 @@ from pathlib import Path
 
 LONGEST = 400  # characters of a message
 
-PATTERNS = (
-    (r"\b\w+://\S+", "URL"),
-    (r"\b\d{1,3}(?:\.\d{1,3}){3}(?::\d+)?\b", "ADDRESS"),
-    (r"(?<=')~?/[^']*(?=')|(?<=\")~?/[^\"]*(?=\")", "PATH"),  # between quotes, blanks and all
-    (r"(?<![\w.])(?:~[\w.-]*)?(?:/[^\s/'\",:;()\[\]{}]+)+/?", "PATH"),
-)
+URL = r"\b\w+://\S+"
+ADDRESS = r"\b\d{1,3}(?:\.\d{1,3}){3}(?::\d+)?\b"
+QUOTED = r"(?<=')~?/[^']*(?=')|(?<=\")~?/[^\"]*(?=\")"  # a path between quotes, blanks and all
+PATH = r"(?<![\w.])(?:~[\w.-]*)?(?:/[^\s/'\",:;()\[\]{}]+)+/?"
+LIBRARY = re.compile(r"/([\w.-]+\.(?:py|so[\d.]*))$")  # the name of a file that tells only of a library
 
 
 def anonymous(line: str) -> str:
     """Return the line, in which PATH, URL, ADDRESS, HOST and USER stand for what they name; cut to `LONGEST`."""
     for folder in sorted(_folders(), key=len, reverse=True):  # first, since a folder's name may hold blanks
         line = line.replace(folder, "/folder")
-    for pattern, word in PATTERNS:
-        line = re.sub(pattern, word, line)
+    line = re.sub(ADDRESS, "ADDRESS", re.sub(URL, "URL", line))
+    line = re.sub(f"{QUOTED}|{PATH}", _without_folder, line)
     for name, word in _names():
         line = re.sub(rf"(?<!\w){re.escape(name)}(?!\w)", word, line)
     line = " ".join(line.split())
     return line if len(line) <= LONGEST else f"{line[: LONGEST - 3]}..."
+
+
+def _without_folder(path: re.Match[str]) -> str:
+    library = LIBRARY.search(path[0])
+    return f"PATH/{library[1]}" if library else "PATH"
 
 
 def _folders() -> Iterator[str]:
@@ -42,7 +46,7 @@ def _folders() -> Iterator[str]:
 def _names() -> Iterator[tuple[str, str]]:
     """Yield this machine's names, and the user's, each with the word that stands for it."""
     host = platform.node()
-    for name in {host, host.partition(".")[0]} - {""}:
+    for name in filter(None, (host, host.partition(".")[0])):
         yield name, "HOST"
     try:
         yield getpass.getuser(), "USER"

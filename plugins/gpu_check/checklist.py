@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import signal
 import sys
 import time
@@ -22,6 +23,7 @@ from .record import FAILED, Result
 MODULE = "harness_plugins.gpu_check"
 SLOWER = 3.0  # a CPU gets so many times the seconds of a GPU
 GRACE_S = 5.0
+CRASH = re.compile(r"^(Fatal Python error: .*)$.*?^Current thread.*?$\n\s*(File .*?)$", re.MULTILINE | re.DOTALL)
 
 
 @dataclass(frozen=True)
@@ -57,9 +59,8 @@ def made(check: Check, report: Mapping[str, Any], model: str, files: Path) -> di
     """Make a check in a process of its own, and return its entry of the report: outcome, reason, metrics, seconds.
 
     model   as the user wrote it
-    files   the folder for what one check leaves for another, and for logs
+    files   an existing folder, for what one check leaves for another, and for logs
     """
-    files.mkdir(parents=True, exist_ok=True)
     outcomes = {name: entry["outcome"] for name, entry in report["checks"].items()}
     setting = {"device": report["device"], "model": model, "files": str(files.absolute()), "outcomes": outcomes}
     began = time.monotonic()
@@ -105,7 +106,11 @@ def _end(status: int) -> str:
 
 
 def _last_line(log: Path) -> str:
-    with suppress(OSError):
-        lines = [line.strip() for line in log.read_bytes()[-10_000:].decode(errors="replace").splitlines()]
-        return next((line for line in reversed(lines) if line), "nothing")
-    return "nothing"
+    """Return a log's last line; after a crash of Python the line that names it, and the place."""
+    try:
+        text = log.read_bytes()[-100_000:].decode(errors="replace")
+    except OSError:
+        return "nothing"
+    if crash := CRASH.search(text):
+        return " in ".join(crash.groups())
+    return next((line.strip() for line in reversed(text.splitlines()) if line.strip()), "nothing")

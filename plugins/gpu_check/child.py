@@ -34,6 +34,7 @@ def _result(check: str, setting: Setting) -> Result:
     except (Skipped, Lacking) as reason:
         return Result("skipped", str(reason))
     except HarnessError as failure:
+        print(failure, file=sys.stderr)  # the file has it without paths
         return Result("failed", str(failure))
     except Exception as failure:
         traceback.print_exc()

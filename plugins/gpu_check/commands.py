@@ -37,8 +37,8 @@ def gpu_check(
 
     if device == "cuda" and device_kind("auto") != "cuda":
         raise HarnessError("gpu-check: torch finds no CUDA GPU here; --device cpu tries what a CPU can do")
-    progress, files = Progress(), out.with_suffix(".files")
     report = reports.going_on(out, reports.begun(device, model), again)
+    progress, files = Progress(), reports.folder_beside(out)
     left = [check for check in CHECKS if check.name not in report["checks"]]
     minutes = sum(limit_s(check, device) for check in left) / 60
     if left:

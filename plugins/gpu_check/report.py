@@ -51,7 +51,17 @@ def going_on(path: Path, report: dict[str, Any], again: bool) -> dict[str, Any]:
                 f"gpu-check: {path} is of another {name} ({difference}): delete it to begin anew, or give another --out"
             )
     redone = (SKIPPED, FAILED) if again else (SKIPPED,)
-    return report | {"checks": {k: v for k, v in earlier["checks"].items() if v["outcome"] not in redone}}
+    return report | {"checks": {k: v for k, v in earlier.get("checks", {}).items() if v["outcome"] not in redone}}
+
+
+def folder_beside(path: Path) -> Path:
+    """Return the folder for logs beside the file, made if it is not there; HarnessError if it cannot be made."""
+    folder = path.with_suffix(".files")
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as failure:
+        raise HarnessError(f"gpu-check: cannot make {folder}: {failure.strerror}; give another --out") from None
+    return folder
 
 
 def write(path: Path, report: Mapping[str, Any]) -> None:
@@ -68,8 +78,9 @@ def counts(report: Mapping[str, Any]) -> dict[str, int]:
 def shown(report: Mapping[str, Any]) -> None:
     """Print what is in the file: the machine, and a line or more for each check."""
     about = report["machine"]
-    gpu = f"{about['gpu'] or 'a GPU'} ({about['gpu_memory_gib']} GiB)" if report["device"] != "cpu" else "CPU"
-    put(f"{gpu}, model {report['model']}, {report['day']}")
+    device = "CPU" if report["device"] == "cpu" else about["gpu"] or "GPU"
+    memory = f" of {about['gpu_memory_gib']} GiB" if about["gpu_memory_gib"] else ""
+    put(f"{device}{memory}, model {report['model']}, {report['day']}")
     put(", ".join(_versions(about)))
     headings = [Heading("check"), Heading("outcome"), Heading("time", right=True), Heading("what", prose=True)]
     rows = [

@@ -14,6 +14,8 @@ MESSAGES = {
     "tcp://10.0.0.7:4321 or 192.168.0.1:80 refused": "URL or ADDRESS refused",
     "node7.example.org: ann is not allowed on node7, says annotate": "HOST: USER is not allowed on HOST, says annotate",
     "3,400 tokens/s, org/model-1.5B, torch 2.13.0": "3,400 tokens/s, org/model-1.5B, torch 2.13.0",
+    'File "/home/ann/v/lib/python3.11/site-packages/vllm/v1/worker.py", line 3': 'File "PATH/worker.py", line 3',
+    "/usr/lib/libcuda.so.1: not found, /home/ann/secret.txt neither": "PATH/libcuda.so.1: not found, PATH neither",
     "two\nlines": "two lines",
 }
 

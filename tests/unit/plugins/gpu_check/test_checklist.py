@@ -44,7 +44,8 @@ def test_a_check_that_fails_raises_crashes_or_exits_is_one_line_and_the_others_a
         "passes": ("passed", "with tiny24"),
     }
     assert segfault[0] == "failed"
-    assert segfault[1].startswith("its process was ended by SIGSEGV; its log ends with: ")
+    assert segfault[1].startswith("its process was ended by SIGSEGV; its log ends with: Fatal Python error: Segment")
+    assert 'in File "PATH/gpu_checks.py", line' in segfault[1]
     assert report["checks"]["fails"]["metrics"] == {"picks": {"value": None, "unit": "of 4"}}
     metrics = {"speed": {"value": 1235.0, "unit": "tokens/s"}, "rows": {"value": 3, "unit": "rows"}}
     assert report["checks"]["passes"]["metrics"] == metrics
@@ -84,6 +85,12 @@ def test_a_file_of_another_model_or_tool_is_refused_and_kept(harness, made, tmp_
     )
     out.write_text("{")
     assert "cannot be read" in error_line(harness("gpu-check", "--device", "cpu", "--model", "tiny24", "--out", out))
+
+
+def test_where_nothing_can_be_written_nothing_is_checked(harness, written):
+    out = written("a file, no folder", "taken").parent / "taken" / "gpu-check.json"
+    line = error_line(harness("gpu-check", "--device", "cpu", "--model", "tiny24", "--out", out))
+    assert "give another --out" in line
 
 
 def test_without_a_gpu_it_is_one_line_that_names_the_way_on_a_cpu(harness, monkeypatch, tmp_path):
