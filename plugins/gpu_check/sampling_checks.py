@@ -7,7 +7,7 @@ transformers by a later check, from a file.
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -39,7 +39,8 @@ COMPARED = {"cuda": 32, "cpu": 4}  # responses to each prompt
 TIMED = {"cuda": 256, "cpu": 4}
 KINDS = ("mean", "last", "penultimate")
 SAMPLES = {"vllm-float32": "float32", "vllm-bfloat16": "bfloat16", "vllm-v1-runner": "bfloat16"}  # check -> dtype
-TOLERANCE = {"float32": 1e-3, "bfloat16": 5e-2}  # those of the engine's own test when it starts
+TOLERANCE = {"float32": 1e-3, "bfloat16": 5e-2}  # of a state's length
+OWN_TIMES = 3.0  # ... or so many times what transformers in bfloat16 is off, if that is more
 MEMORY = 0.8  # of the GPU: a screen may hold some
 
 
@@ -70,11 +71,10 @@ def hidden_states(setting: Setting) -> Result:
         raise Skipped("vLLM has sampled nothing that could be compared")
     lines, metrics, holds = [], {}, True
     for check in compared:
-        dtype = SAMPLES[check]
-        differences = _differences(setting, dtype, _sample(setting, check))
+        differences, tolerance = _differences(setting, check)
         relative, cosine = differences["largest relative difference"], differences["smallest cosine"]
-        holds &= relative <= TOLERANCE[dtype]
-        lines.append(f"{check} {relative:.1e} (tolerance {TOLERANCE[dtype]:g}), smallest cosine {cosine:.6f}")
+        holds &= relative <= tolerance
+        lines.append(f"{check} {relative:.1e} (tolerance {tolerance:.2g}), smallest cosine {cosine:.6f}")
         metrics |= {f"{check}: {name}": (value, UNITS[name]) for name, value in differences.items()}
     return judged(holds, f"largest relative difference of a response's states: {'; '.join(lines)}", metrics)
 
@@ -175,8 +175,10 @@ def _timed(engine: Vllm | Transformers, setting: Setting) -> Result:
 
 # Comparing.
 
+OWN = "that of transformers in bfloat16"
 UNITS = {
     "largest relative difference": "of the state's length",
+    OWN: "of the state's length",
     "smallest cosine": "cosine",
     "largest difference of the mean state": "of the median distance from the problem's centre",
     "largest difference of a log-probability": "nats a token",
@@ -184,42 +186,54 @@ UNITS = {
 }
 
 
-def _differences(setting: Setting, dtype: str, path: Path) -> dict[str, float]:
-    """Return how far a file's states and log-probabilities are from those of transformers, by the names of `UNITS`."""
-    engine = Transformers(setting.model, device=setting.device, dtype=dtype)
-    columns = np.load(path)
+def _differences(setting: Setting, check: str) -> tuple[dict[str, float], float]:
+    """Return how far a check's states and log-probabilities are from those of transformers in float32, by `UNITS`.
+
+    And the tolerance of a state's relative difference. In bfloat16 it grows with what transformers itself is off: the
+    last of thirty layers' states can differ by 4 % between two sizes of a batch.
+    """
+    columns = np.load(_sample(setting, check))
     rows = unpacked("tokens", columns)
+    expected = _passed(setting, "float32", rows)
+    differences, tolerance = _apart(columns, expected), TOLERANCE[SAMPLES[check]]
+    if SAMPLES[check] == "bfloat16":
+        own = _apart(_passed(setting, "bfloat16", rows), expected)["largest relative difference"]
+        differences[OWN], tolerance = own, max(tolerance, OWN_TIMES * own)
+    return differences | {"responses": len(rows)}, tolerance
+
+
+def _passed(setting: Setting, dtype: str, rows: list[list[int]]) -> dict[str, Floats]:
+    """Return what transformers computes of given responses: states by kind, log-probabilities, and lengths."""
+    engine = Transformers(setting.model, device=setting.device, dtype=dtype)
     n = len(rows) // len(PROMPTS)
-    worst = dict.fromkeys(UNITS, 0.0) | {"smallest cosine": 1.0, "responses": len(rows)}
+    parts = []
     for place, prompt in enumerate(PROMPTS):
-        part = slice(place * n, (place + 1) * n)
-        given = _given(rows[part])
-        expected = engine.encode(prompt, given, KINDS)
-        for kind in KINDS:
-            _widen(worst, columns[kind][part], expected[kind], kind == "mean")
-        off = np.abs(engine.score(prompt, given) - columns["logprobs"][part]) / np.maximum(given.lengths, 1)
-        _raise(worst, "largest difference of a log-probability", off)
-    return worst
+        ids = rows[place * n : (place + 1) * n]
+        lengths = np.array([len(row) for row in ids], np.int64)
+        given = Responses([""] * n, ["length"] * n, lengths, np.zeros(n), ids)
+        parts.append(
+            {**engine.encode(prompt, given, KINDS), "logprobs": engine.score(prompt, given), "lengths": lengths}
+        )
+    return {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
 
 
-def _given(rows: list[list[int]]) -> Responses:
-    lengths = np.array([len(row) for row in rows], np.int64)
-    return Responses([""] * len(rows), ["length"] * len(rows), lengths, np.zeros(len(rows)), rows)
-
-
-def _widen(worst: dict[str, float], actual: Floats, expected: Floats, is_mean: bool) -> None:
-    """Update `worst` by the states (n, d) of a prompt's responses."""
-    actual, expected = actual.astype(np.float64), expected.astype(np.float64)
-    off = np.linalg.norm(actual - expected, axis=1)
-    lengths = np.linalg.norm(expected, axis=1)
-    cosine = (actual * expected).sum(1) / (lengths * np.linalg.norm(actual, axis=1))
-    _raise(worst, "largest relative difference", off / lengths)
-    worst["smallest cosine"] = float(np.minimum(cosine, worst["smallest cosine"]).min())
-    if is_mean:
-        spread = np.median(np.linalg.norm(expected - expected.mean(0), axis=1))
-        _raise(worst, "largest difference of the mean state", off / max(float(spread), 1e-30))
-
-
-def _raise(worst: dict[str, float], name: str, values: Floats) -> None:
-    """Raise `worst[name]` to the largest of the values; NaN wins."""
-    worst[name] = float(np.maximum(values, worst[name]).max())
+def _apart(actual: Mapping[str, Floats], expected: Mapping[str, Floats]) -> dict[str, float]:
+    """Return the largest differences of states and log-probabilities, and the smallest cosine; NaN if any is NaN."""
+    relative, cosine = [], []
+    for kind in KINDS:
+        a, b = actual[kind].astype(np.float64), expected[kind].astype(np.float64)
+        lengths = np.linalg.norm(b, axis=1)
+        relative.append(np.linalg.norm(a - b, axis=1) / lengths)
+        cosine.append((a * b).sum(1) / (lengths * np.linalg.norm(a, axis=1)))
+    a, b = (
+        each["mean"].astype(np.float64).reshape(len(PROMPTS), -1, each["mean"].shape[1]) for each in (actual, expected)
+    )
+    spread = np.median(np.linalg.norm(b - b.mean(1, keepdims=True), axis=2), axis=1, keepdims=True)
+    off = np.linalg.norm(a - b, axis=2) / np.maximum(spread, 1e-30)
+    nats = np.abs(actual["logprobs"] - expected["logprobs"]) / np.maximum(expected["lengths"], 1)
+    return {
+        "largest relative difference": float(np.max(relative)),
+        "smallest cosine": float(np.min(cosine)),
+        "largest difference of the mean state": float(off.max()),
+        "largest difference of a log-probability": float(nats.max()),
+    }

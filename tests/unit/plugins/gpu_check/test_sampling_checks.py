@@ -14,6 +14,7 @@ from harness_plugins.gpu_check.sampling_checks import KINDS, PROMPTS, TOLERANCE,
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 SAMPLED = {"vllm-float32": "passed"}
+RELATIVE = "largest relative difference"
 
 
 @pytest.fixture(scope="module")
@@ -40,17 +41,31 @@ def compared(tmp_path, sampled):
 def test_states_within_the_tolerance_pass_and_one_outside_fails(compared):
     same, near, far = compared(), compared(0.5 * TOLERANCE["float32"]), compared(2 * TOLERANCE["float32"])
     assert [each.outcome for each in (same, near, far)] == ["passed", "passed", "failed"], same.reason
-    relative = [each.metrics["vllm-float32: largest relative difference"][0] for each in (same, near, far)]
+    relative = [each.metrics[f"vllm-float32: {RELATIVE}"][0] for each in (same, near, far)]
     assert relative == pytest.approx([0, 5e-4, 2e-3], abs=1e-5)
     assert same.metrics["vllm-float32: smallest cosine"][0] == pytest.approx(1, abs=1e-6)
     assert same.metrics["vllm-float32: largest difference of a log-probability"][0] < 1e-5
     assert same.metrics["vllm-float32: responses"][0] == 2 * len(PROMPTS)
 
 
+def test_in_bfloat16_the_tolerance_is_three_times_what_transformers_is_off(tmp_path, monkeypatch, sampled):
+    monkeypatch.setitem(TOLERANCE, "bfloat16", 1e-9)
+    keep(tmp_path / "vllm-bfloat16.npz", sampled)
+    setting = Setting("cpu", "tiny24", tmp_path, {"vllm-bfloat16": "passed"})
+    passed = sampling_checks.hidden_states(setting)
+    own = passed.metrics[f"vllm-bfloat16: {sampling_checks.OWN}"][0]
+    assert passed.outcome == "passed"
+    assert passed.metrics[f"vllm-bfloat16: {RELATIVE}"][0] < 1e-5 < 1e-3 < own < 0.1
+    assert f"(tolerance {3 * own:.2g})" in passed.reason
+    longer = [replace(each, states={kind: 4 * own * v + v for kind, v in each.states.items()}) for each in sampled]
+    keep(tmp_path / "vllm-bfloat16.npz", longer)
+    assert sampling_checks.hidden_states(setting).outcome == "failed"
+
+
 def test_a_state_that_is_no_number_fails(compared):
     result = compared(float("nan"))
     assert result.outcome == "failed"
-    assert result.to_json()["metrics"]["vllm-float32: largest relative difference"]["value"] is None
+    assert result.to_json()["metrics"][f"vllm-float32: {RELATIVE}"]["value"] is None
 
 
 def test_what_an_earlier_run_sampled_is_not_compared(tmp_path, sampled):
