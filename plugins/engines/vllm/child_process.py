@@ -46,8 +46,10 @@ class ChildProcess:
     python, settings and environment are the interpreter, what the child loads (`settings.settings`), and environment
     variables.
 
-    fault   why it takes no states while sampling; "" if it does
-    pid     the child's process id
+    fault    why it takes no states while sampling; "" if it does
+    version  vLLM's distribution and version
+    runner   vLLM's model runner ("V1", "V2", or another's module); "" if it was not asked
+    pid      the child's process id
     """
 
     def __init__(self, python: Path, settings: Mapping[str, Any], environment: Mapping[str, str]) -> None:
@@ -145,7 +147,7 @@ class ChildProcess:
             raise HarnessError(f"vllm: {refusal}") from None
         except Refusal as failure:
             raise HarnessError(f"vllm: it did not start: {failure}") from None
-        self.version = str(head["vllm"])
+        self.version, self.runner = str(head["vllm"]), str(head["runner"])
         self._start_bytes = (self.folder / "log.txt").stat().st_size
         return str(head["fault"])
 

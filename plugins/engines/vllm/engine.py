@@ -183,6 +183,15 @@ class Vllm(OnCheckpoint):
         report(sum(not row for row in rows))
         return scores
 
+    def start(self) -> Mapping[str, str]:
+        """Load the model into vLLM, unless that was done; return what vLLM says of itself.
+
+        {"vllm": distribution and version, "runner": its model runner ("V1", "V2", another's module, "" if unknown),
+        "fault": why states do not come from the sampling pass, "" if they do}
+        """
+        child = self._loaded()
+        return {"vllm": child.version, "runner": child.runner, "fault": child.fault}
+
     def close(self) -> None:
         """End the child processes. The next request starts a new one."""
         for child in self._children.values():

@@ -52,7 +52,8 @@ def _loaded(head: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
     from .loading import load
 
     served, fault = load(head)
-    return served, {"ready": True, "fault": fault, "vllm": " ".join(contract.installed())}
+    version = " ".join(contract.installed())
+    return served, {"ready": True, "fault": fault, "vllm": version, "runner": served.runner}
 
 
 def _answer(link: socket.socket, served: Any, head: dict[str, Any], arrays: Arrays) -> None:

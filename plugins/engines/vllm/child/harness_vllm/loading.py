@@ -72,6 +72,7 @@ def _settle_cache_variable(sized: bool) -> None:
 
 def _fault_of_states(engine: Any, sampling: SamplingRunner, dtype: str) -> str:
     """Return why states cannot be taken while sampling; "" if they can."""
+    sampling.runner = str(engine.collective_rpc("harness_runner")[0])
     for fault in engine.collective_rpc("harness_install"):
         if fault:
             return str(fault)
@@ -170,6 +171,8 @@ def _cpu_cache(settings: Mapping[str, Any]) -> int:
 
 class Pooling:
     """vLLM as a pooling runner: pools the token states of given responses, one chunk at a time."""
+
+    runner = ""
 
     def __init__(self, llm: Any, sequences: int, adapter: Any = None) -> None:
         self.llm, self.sequences, self.adapter = llm, sequences, adapter

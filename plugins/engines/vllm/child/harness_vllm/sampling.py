@@ -43,6 +43,7 @@ class SamplingRunner:
         self.numbers = itertools.count()
         self.by_id: dict[str, int] = {}  # numbers of unfinished requests, by their names
         self.counts = Counts(engine)
+        self.runner = ""  # vLLM's model runner, as `worker.Capture.harness_runner` names it; "" if not asked
 
     # Requests.
 

@@ -232,6 +232,11 @@ class Capture:
 
     model_runner: Any
 
+    def harness_runner(self) -> str:
+        """Return the worker's model runner: "V1", "V2", or the module of one that is not known."""
+        known = {step_of_v1: "V1", step_of_v2: "V2"}
+        return known.get(step_reader(self.model_runner), type(self.model_runner).__module__)
+
     def harness_install(self) -> str:
         """Make the worker collect states from now on; return "", or why this is impossible."""
         runner = self.model_runner

@@ -31,7 +31,7 @@ send(link, {"pid": os.getpid()})
 while (message := receive(link)) is not None:
     do = message[0]["do"]
     if do == "load":
-        send(link, {"ready": True, "fault": "no states", "vllm": "vllm 0"})
+        send(link, {"ready": True, "fault": "no states", "vllm": "vllm 0", "runner": "V2"})
     elif do in ("refused", "failed"):
         send(link, {do: message[0]["why"]})
     elif do == "die":
@@ -76,7 +76,7 @@ def kept_log(failure) -> Path:
 def test_a_child_answers_and_is_ended_with_all_its_processes_and_files(home, tmp_path):
     child = ChildProcess(stand_in(tmp_path, ANSWERS), {}, {})
     pids = printed_pids(child.folder / "log.txt")
-    assert (child.pid, child.fault, child.version) == (pids[0], "no states", "vllm 0")
+    assert (child.pid, child.fault, child.version, child.runner) == (pids[0], "no states", "vllm 0", "V2")
     arrays = {"x": np.arange(3)}
     [(head, answered)] = child.ask({"do": "echo"}, arrays)
     assert head == {"n": 1}

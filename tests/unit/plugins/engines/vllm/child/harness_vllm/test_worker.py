@@ -128,3 +128,18 @@ def test_a_contract_names_all_that_differs():
     assert "json:loads takes no text; json has no Nothing; no_such_module cannot be imported" in line
     assert "has no logprobs" in contract.differs({"harness.records:Sampler@logprobs": ()})
     assert contract.differs({"harness.records:Sampler@top_p": ()}) == ""
+
+
+@pytest.mark.parametrize(
+    ("base", "name"),
+    [
+        ("vllm.v1.worker.gpu_model_runner", "V1"),
+        ("vllm.v1.worker.gpu.model_runner", "V2"),
+        ("vllm.v1.worker.next", "vllm.v1.worker.of_a_platform"),
+    ],
+)
+def test_a_model_runner_is_named_by_the_known_class_that_it_extends(base, name):
+    known = type("GPUModelRunner", (), {"__module__": base})
+    capture = worker.Capture()
+    capture.model_runner = type("Runner", (known,), {"__module__": "vllm.v1.worker.of_a_platform"})()
+    assert capture.harness_runner() == name

@@ -1,0 +1,118 @@
+"""The checks without vLLM: torch sees the GPU, RepExp ranks on it as on the CPU, TRL makes a step with the bonus."""
+
+from __future__ import annotations
+
+import math
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+
+from harness import Pool
+from harness.records import Floats
+from harness.system.progress import Progress
+from harness_plugins.rl import training_run
+from harness_plugins.rl.requests import TrainRequest
+from harness_plugins.rl.run_files import read_metrics
+from harness_selectors.repexp import RepExp
+
+from .record import Result, Setting, Skipped, judged
+
+RANKED = {"cuda": (16, 1024, 512), "cpu": (4, 256, 64)}  # pools, responses in each, dimensions
+STEPS = {"batch": 4, "mini_batch": 4, "micro_batch": 8, "rollouts": 8, "max_response": 64, "learning_rate": 1e-4}
+STEPS |= {"steps": 2, "save_every": 2, "dev_samples": 1}
+
+
+def gpu(setting: Setting) -> Result:
+    """Multiply two matrices on the GPU, in bfloat16."""
+    if setting.device == "cpu":
+        raise Skipped("asked for with --device cpu")
+    import torch
+
+    part = torch.cuda.get_device_properties(0)
+    a = torch.randn(4096, 4096, device="cuda", dtype=torch.bfloat16)
+    off = float(((a[:64] @ a).float().cpu() - a[:64].float().cpu() @ a.float().cpu()).abs().max())
+    elapsed_s = _elapsed_s(lambda: [a @ a for _ in range(20)] and torch.cuda.synchronize())
+    metrics = {
+        "memory": (part.total_memory / 2**30, "GiB"),
+        "bfloat16 product": (20 * 2 * 4096**3 / elapsed_s / 1e12, "TFLOP/s"),
+        "largest difference from the CPU's": (off, "of entries with a deviation of 64"),
+    }
+    return judged(off < 4, f"{part.name}, compute capability {part.major}.{part.minor}", metrics)
+
+
+def repexp_order(setting: Setting) -> Result:
+    """Rank many pools at once on the device, and each on the CPU: with float64 vectors the orders must be the same."""
+    pools, n, d = RANKED[setting.device]
+    streams = np.random.default_rng(0)
+    h = streams.normal(size=(pools, n, d)) * np.exp(-np.arange(d) / (d / 4))
+    here, batched = RepExp(), RepExp(device=setting.device)
+    for selector in (here, batched):
+        _orders(selector, h[:, :8])  # the first call loads libraries, and starts the device
+    agreeing, metrics = {}, {}
+    for dtype in (np.float64, np.float32):
+        name, vectors = np.dtype(dtype).name, h.astype(dtype)
+        expected, cpu_s = _orders(here, vectors)
+        actual, device_s = _orders(batched, vectors)
+        agreeing[name] = int((expected == actual).sum())
+        metrics[f"{name}: picks that agree"] = (agreeing[name], f"of {pools * n}")
+        metrics[f"{name}: ranked on the device"] = (pools * n / device_s, "responses/s")
+        metrics[f"{name}: ranked on the CPU"] = (pools * n / cpu_s, "responses/s")
+    lines = [f"{name} {count:,} of {pools * n:,} picks agree" for name, count in agreeing.items()]
+    where = f"{pools} pools of {n} x {d}, {setting.device} against the CPU's order"
+    return judged(agreeing["float64"] == pools * n, f"{'; '.join(lines)} ({where})", metrics)
+
+
+def _orders(selector: RepExp, h: Floats) -> tuple[Floats, float]:
+    """Return the orders (pools, n) of h (pools, n, d), and the seconds that they took."""
+    began = time.monotonic()
+    pools = [_pool(rows) for rows in h]
+    rngs = [[np.random.default_rng(place)] for place in range(len(pools))]
+    if selector.device:
+        orders = [list(trials[0]) for trials in selector.rank_many(pools, rngs)]
+    else:
+        orders = [list(selector.rank(pool, rng)) for pool, (rng,) in zip(pools, rngs, strict=True)]
+    return np.array(orders), time.monotonic() - began
+
+
+def _pool(rows: Floats) -> Pool:
+    n = len(rows)
+    return Pool([""] * n, rows, np.zeros(n), np.ones(n, np.int64), [None] * n)
+
+
+def trl_step(setting: Setting) -> Result:
+    """Train an embedded model for two steps of GRPO with RepExp's bonus, by the code of `harness rl train`."""
+    folder = Path(tempfile.mkdtemp(prefix="rl-", dir=setting.files))
+    request = TrainRequest(
+        task="game24",
+        trainer="trl",
+        bonus="repexp:gate=false",  # acts on every group, also where all are wrong
+        model="tiny24",
+        limit=8,
+        cpu=setting.device == "cpu",
+        settings={name: str(value) for name, value in STEPS.items()},
+        out=folder,
+    )
+    training_run.train(request, 0, Progress())
+    lines = [line for line in read_metrics(folder / "metrics.jsonl") if line["step"] > 0]
+    numbers = [value for line in lines for value in line.values() if isinstance(value, float)]
+    moved = max(line["grad_norm"] for line in lines) > 0 and max(line["bonus"] for line in lines) > 0
+    last = lines[-1]
+    metrics = {
+        "step": (last["step_s"], "s"),
+        "reward": (last["reward"], "mean of the responses"),
+        "bonus": (last["bonus"], "mean of the responses"),
+        "gradient": (last["grad_norm"], "norm"),
+        "responses": (STEPS["batch"] * STEPS["rollouts"], "responses a step"),
+    }
+    reason = f"{len(lines)} steps on tiny24, bonus {last['bonus']:.3g}, gradient {last['grad_norm']:.3g}"
+    return judged(moved and all(map(math.isfinite, numbers)), reason, metrics)
+
+
+def _elapsed_s(call: Callable[[], object]) -> float:
+    call()
+    began = time.monotonic()
+    call()
+    return time.monotonic() - began
