@@ -57,11 +57,11 @@ def csv_text(cell: str) -> str:
 
 
 def folder_name(text: str) -> str:
-    """The text as the name of one folder: its first 80 characters, those that are special in paths as `_`.
+    """The text as the name of one folder on any system: its first 80 characters, those that are special in paths as `_`.
 
     HarnessError if only dots, or nothing, would be left.
     """
-    name = "".join(char if char.isalnum() or char in "._:=,+-" else "_" for char in text)[:80]
+    name = "".join(char if char.isalnum() or char in "._=,+-" else "_" for char in text)[:80]
     if not name.strip("."):
         raise HarnessError(f"{text!r:.80} cannot name a folder")
     return name

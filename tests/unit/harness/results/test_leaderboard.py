@@ -10,9 +10,7 @@ import random
 import re
 import shutil
 
-import pytest
 from support.cells import cell, entry, failed_cell, keep, keyed, subset_entry
-from support.paths import ROOT
 from support.refusals import refusal_of
 
 from harness.results import inert_text, leaderboard
@@ -99,16 +97,6 @@ def test_the_tables_come_back_byte_for_byte_however_the_cells_lie(tmp_path):
     content = gather([tmp_path / "split" / "1", tmp_path / "split" / "0"])
     assert [path.read_bytes() for path in leaderboard.write(tmp_path / "out", content)] == first
     assert gather([tmp_path / "whole"], orders=True).measured != content.measured
-
-
-@pytest.mark.slow
-def test_the_published_tables_are_those_of_the_published_cells():
-    content = gather([ROOT / "results"])
-    assert content.faults == []
-    assert len(content.measured) >= 20
-    tables = boards(content)
-    texts = (markdown(tables, []), as_csv(tables), as_json(tables))
-    assert [(ROOT / "results" / name).read_text() for name in leaderboard.NAMES] == list(texts)
 
 
 def test_figures_have_four_significant_digits():
@@ -202,7 +190,7 @@ def test_markdown_starts_no_link_image_table_or_html():
 
 def test_a_name_is_one_folder_or_refused():
     assert inert_text.folder_name("../../gone/x y") == ".._.._gone_x_y"
-    assert inert_text.folder_name("gsm8k:a=b,c+d-1_é" + "x" * 99) == "gsm8k:a=b,c+d-1_é" + "x" * 63
-    assert inert_text.folder_name("a._:=,+-b") == "a._:=,+-b"
+    assert inert_text.folder_name("gsm8k:a=b,c+d-1_é" + "x" * 99) == "gsm8k_a=b,c+d-1_é" + "x" * 63
+    assert inert_text.folder_name("a._=,+-b") == "a._=,+-b"
     for text in ("", "..", "..."):
         assert refusal_of(inert_text.folder_name, text) == f"{text!r} cannot name a folder"
