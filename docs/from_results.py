@@ -13,7 +13,7 @@ import csv
 import re
 import sys
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -33,6 +33,8 @@ PAGES = ("README.md", "docs/which-selector.md", "docs/paper.md")
 FIGURES = {"gains": RESULTS / "pools"}  # each as docs/images/NAME.svg and results/figures/NAME.csv
 BLOCK = re.compile(r"(<!-- from results: ([\w-]+) -->\n).*?(<!-- end -->)", re.S)
 BEST = 5
+TASKS = {"game24": "Game of 24", "humanevalplus": "HumanEval+", "mbppplus": "MBPP+"}
+MODELS = {"gpt4": "GPT-4", "codet_humaneval_codegen16B_n100": "CodeGen-16B", "smollm2-135m": "SmolLM2-135M"}
 
 
 @cache
@@ -57,7 +59,7 @@ def interval(ends: Interval) -> str:
     return "[-]" if ends is None else f"[{ends[0]:.2f}, {ends[1]:.2f}]"
 
 
-def table(heads: Sequence[str], rows: Sequence[Sequence[str]], texts: int = 1) -> str:
+def table(heads: Sequence[str], rows: Iterable[Sequence[str]], texts: int = 1) -> str:
     """A Markdown table; the first `texts` columns are aligned to the left."""
     marks = ["---" if place < texts else "---:" for place in range(len(heads))]
     return "".join(f"| {' | '.join(row)} |\n" for row in [heads, marks, *rows])
@@ -73,6 +75,16 @@ def rows_with(folder: str, **labels: Any) -> list[tuple[Board, Row]]:
             getattr(row, name) in (value if isinstance(value, tuple) else (value,)) for name, value in labels.items()
         )
     ]
+
+
+def called(board: Board) -> str:
+    """The pool's name in the documents."""
+    task = TASKS.get(board.about["task"].partition(":")[0], board.about["task"])
+    if board.about["task"] == "humanevalplus:tests=base,answer_by=behaviour":
+        task = "HumanEval"
+    sampler = board.about["sampler"]
+    sampled = "" if sampler in ("pool", "vanilla") else f", {sampler}"
+    return f"{MODELS.get(board.about['model'], board.about['model'])}, {task}{sampled}, n = {board.about['n']}"
 
 
 # README.md
@@ -91,10 +103,12 @@ def first_run() -> str:
 
 
 def best_selectors() -> str:
-    """The best selectors over all pools, and RepExp."""
-    shown = [line for place, line in enumerate(lines()) if place < BEST or line.selector == "repexp"]
-    heads = ["selector", "vectors", "improvement [95 %]", "worst pool", "won / lost %"]
-    return table(heads, [_across_row(line) for line in shown], 2)
+    """The three best orders over all pools, and RepExp."""
+    orders = [line for line in lines() if "(learns)" not in line.selector]
+    shown = [*orders[:3], *(line for line in orders[3:] if line.selector == "repexp")]
+    return table(
+        ["selector", "vectors", "improvement [95 %]", "worst pool", "won / lost %"], map(_across_row, shown), 2
+    )
 
 
 def _across_row(line: Across) -> list[str]:
@@ -128,7 +142,7 @@ def pools() -> str:
         assert oracle
         first = f"{100 * (row.pass_at_k_random['1'] or 0):.1f}"
         sizes = [str(row.problems), str(row.solvable), first, number(random), number(oracle), number(random / oracle)]
-        rows.append([pool_name(board), *sizes])
+        rows.append([called(board), *sizes])
     return table(heads, rows)
 
 
@@ -142,7 +156,7 @@ def by_budget() -> str:
         for k in ("1", "8", "64"):
             by_name = {(row.name, row.embedder): row for row in board.rows}
             values = [board.rows[0].pass_at_k_random.get(k), *(by_name[name].pass_at_k.get(k) for name in shown)]
-            rows.append([pool_name(board), k, *(f"{100 * (value or 0):.1f}" for value in values)])
+            rows.append([called(board), k, *(f"{100 * (value or 0):.1f}" for value in values)])
     return table(heads, rows)
 
 
@@ -165,6 +179,7 @@ def by_strength() -> str:
 
 def by_hardness() -> str:
     """RepExp and facility-location by the share of correct responses (RF3)."""
+    names = {pool_name(board): called(board) for board in boards("pools")}
     gains = [row for row in figure("gains")[1] if row["selector"] in ("repexp", "facility-location")]
     heads = ["pool", "selector", "correct responses", "problems", "random's calls", "its calls", "improvement [95 %]"]
     rows = []
@@ -173,7 +188,7 @@ def by_hardness() -> str:
         value = f"{row['improvement']:.2f} {interval(None if ends[0] is None else ends)}"
         share = f"{100 * row['above']:g} to {100 * row['up_to']:g} %"
         calls = [number(row["random"]), number(row["selected"])]
-        rows.append([row["panel"], row["series"], share, str(row["questions"]), *calls, value])
+        rows.append([names[row["panel"]], row["series"], share, str(row["questions"]), *calls, value])
     return table(heads, rows, 3)
 
 
@@ -203,7 +218,7 @@ def by_representation() -> str:
 def _improvements(found: Sequence[tuple[Board, Row]], heads: Sequence[str], values: Callable[[Row], list[str]]) -> str:
     rows = [
         [
-            pool_name(board),
+            called(board),
             *values(row),
             number(row.samples_to_correct_random),
             number(row.samples_to_correct),

@@ -47,8 +47,6 @@ def test_the_readmes_commands_on_own_files_run_as_they_stand(harness, own_files,
         "select",
         "verify",
         "run",
-        "report",
-        "leaderboard",
         "plot",
         "run",
     ]
