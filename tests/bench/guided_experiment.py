@@ -19,7 +19,7 @@ from harness.running.config import RunConfig
 from harness.system.progress import Progress
 from harness_plugins.pool_tools import hardness
 
-CELL = Path(__file__).parents[2] / "results" / "game24" / "c4c4eda2c4e7c17c9c5c.json"
+CELL = Path(__file__).parents[2] / "results" / "pools" / "game24" / "06b64f335ebc228ba58c.json"
 
 
 def write_hardest(cell: Path, count: int, path: Path) -> None:

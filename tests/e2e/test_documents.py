@@ -47,12 +47,9 @@ def test_the_readmes_commands_on_own_files_run_as_they_stand(harness, own_files,
         "select",
         "verify",
         "run",
-        "plot",
         "run",
     ]
     for words in commands:
-        if words[0] == "plot":  # of the RL runs, which the guide for training makes
-            continue
         outcome = harness(*words)
         assert outcome.code == 0, f"{words}: {outcome.err}"
 
