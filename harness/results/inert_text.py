@@ -57,7 +57,7 @@ def csv_text(cell: str) -> str:
 
 
 def folder_name(text: str) -> str:
-    """The text as the name of one folder on any system: its first 80 characters, those that are special in paths as `_`.
+    """The text as the name of one folder on any system: its first 80 characters, those special in paths as `_`.
 
     HarnessError if only dots, or nothing, would be left.
     """
