@@ -54,27 +54,27 @@ def table_lines(text):
 
 def test_no_column_is_cut_and_no_line_is_wider_than_the_console(shown):
     for width in (72, 100, 160):
-        text = shown(tables._results, ROWS, width=width)
+        text = shown(tables.of_one_pool, ROWS, width=width)
         assert "…" not in text, width
         assert len(table_lines(text)) == 6, width  # nothing is folded over two lines
         assert max(map(len, table_lines(text))) <= width
 
 
 def test_a_wide_console_shows_k95_with_the_calls_saved_p_and_the_gain_a_narrow_one_the_main_columns(shown):
-    row, text = ROWS[0], shown(tables._results, ROWS, width=170)
+    row, text = ROWS[0], shown(tables.of_one_pool, ROWS, width=170)
     for part in ("pass@256", f"{row.k95} ({row.calls_saved:+d})", f"gain@{row.budget}"):
         assert part in text
     assert re.search(r"^ random \(exact\).* " + str(row.k95_random) + r"\s*$", text, re.M)
-    head = shown(tables._results, ROWS, width=80).split("random (exact)")[0]
+    head = shown(tables.of_one_pool, ROWS, width=80).split("random (exact)")[0]
     for word in ("selector", "samples-to-", "improvement", "win/tie/loss", "pass@1"):
         assert word in head
     assert not [word for word in ("k95", "pass@4 ", "gain@") if word in head]
-    assert "pass@16" not in shown(tables._results, ROWS, width=72)
-    corrected = shown(tables._results, [replace(row, q_random=0.012345) for row in ROWS], width=170)
+    assert "pass@16" not in shown(tables.of_one_pool, ROWS, width=72)
+    corrected = shown(tables.of_one_pool, [replace(row, q_random=0.012345) for row in ROWS], width=170)
     assert re.search(r"\bq\b.*\b0\.012\b", corrected, re.S)
     assert re.search(r"\bp\b", text)
     nothing = dict.fromkeys(("budget", "p_budget", "win_budget", "tie_budget", "loss_budget"))
-    assert "None" not in shown(tables._results, [replace(row, **nothing) for row in ROWS], width=170)
+    assert "None" not in shown(tables.of_one_pool, [replace(row, **nothing) for row in ROWS], width=170)
 
 
 def test_the_legend_explains_the_columns_that_are_shown_and_no_other(shown, tmp_path):
@@ -87,7 +87,7 @@ def test_the_legend_explains_the_columns_that_are_shown_and_no_other(shown, tmp_
 @pytest.mark.parametrize("width", [80, 100])
 def test_long_specs_are_broken_behind_punctuation_only(shown, width):
     spec, embedder = "repexp:lam=0.001,first=max,device=cpu", "sentence:model=sentence-transformers/all-MiniLM-L6-v2"
-    text = shown(tables._results, [row_of(spec, embedder), row_of("uniform", seed=1)], width=width)
+    text = shown(tables.of_one_pool, [row_of(spec, embedder), row_of("uniform", seed=1)], width=width)
     pieces = {line[: line.index("  ")].strip() for line in text.splitlines() if line.startswith((" repexp", " first"))}
     assert pieces & {spec, "repexp:lam=0.001,", "repexp:lam=0.001,first=max,"}
     assert re.search(r"sentence:model=\S*", text)
@@ -96,7 +96,7 @@ def test_long_specs_are_broken_behind_punctuation_only(shown, width):
 
 def test_a_subset_method_shows_its_test_and_shares_at_the_budget(shown):
     row = ROWS[2]
-    line = next(line for line in table_lines(shown(tables._results, ROWS, width=170)) if "kmedoids" in line)
+    line = next(line for line in table_lines(shown(tables.of_one_pool, ROWS, width=170)) if "kmedoids" in line)
     shares = "/".join(f"{100 * getattr(row, name):.0f}" for name in ("win_budget", "tie_budget", "loss_budget"))
     assert f"{shares} @{row.budget}" in line
     assert chance(row.p_budget) in line.split()

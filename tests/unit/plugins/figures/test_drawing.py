@@ -124,4 +124,4 @@ def test_figures_are_listed_without_matplotlib_and_what_is_missing_is_one_line(h
     line = error_line(harness("plot", "passk", cells))
     assert line == "error: plot needs matplotlib: not installed: pip install 'diversity-harness[plots]'"
     line = error_line(harness("plot", "scater"))
-    assert line.startswith("error: plot: no figure 'scater' (did you mean 'scatter'? figures: guided, hardness,")
+    assert line.startswith("error: plot: no figure 'scater' (did you mean 'scatter'? figures: gains, guided,")
