@@ -93,8 +93,8 @@ def called(board: Board) -> str:
 
 def first_run() -> str:
     """The table that the README's first command prints."""
-    found = rows_with("pools", model="tiny24", selector=("repexp", "uniform", "facility-location"))
-    by_name = {row.selector: row for _, row in found if row.embedder in ("hidden-mean", "none")}
+    labelled = rows_with("pools", model="tiny24", selector=("repexp", "uniform", "facility-location"))
+    by_name = {row.selector: row for _, row in labelled if row.embedder in ("hidden-mean", "none")}
     os.environ["COLUMNS"] = "80"  # words are wrapped as in a terminal
     with captured(80) as text:
         result_tables.of_one_pool([by_name[name] for name in ("repexp", "uniform", "facility-location")])
@@ -172,9 +172,9 @@ def by_pool() -> str:
 
 def by_strength() -> str:
     """RepExp on the ladder of tiny24, at two temperatures (RF2)."""
-    found = [*rows_with("factors", selector="repexp", embedder="hidden-mean", sampler=("vanilla", "low-temp"))]
-    found += [*rows_with("pools", selector="repexp", embedder="hidden-mean", model="tiny24")]
-    ladder = [each for each in found if each[1].n == 64 and each[1].seeds == [0]]
+    labelled = [*rows_with("factors", selector="repexp", embedder="hidden-mean", sampler=("vanilla", "low-temp"))]
+    labelled += [*rows_with("pools", selector="repexp", embedder="hidden-mean", model="tiny24")]
+    ladder = [each for each in labelled if each[1].n == 64 and each[1].seeds == [0]]
     ladder.sort(key=lambda each: (each[1].sampler, each[1].pass_at_k_random["1"] or 0))
     return _improvements(ladder, ["pass@1 %"], lambda row: [f"{100 * (row.pass_at_k_random['1'] or 0):.1f}"])
 
@@ -196,12 +196,12 @@ def by_hardness() -> str:
 
 def by_sampler() -> str:
     """RepExp and facility-location on five samplers (RF4)."""
-    found = rows_with("factors", model="tiny24", selector=("repexp", "facility-location"))
-    found += rows_with("pools", model="tiny24", selector=("repexp", "facility-location"))
+    labelled = rows_with("factors", model="tiny24", selector=("repexp", "facility-location"))
+    labelled += rows_with("pools", model="tiny24", selector=("repexp", "facility-location"))
     vectors = {"repexp": "hidden-mean", "facility-location": "tfidf"}
     kept = [
         each
-        for each in found
+        for each in labelled
         if each[1].n == 64 and each[1].seeds == [0] and each[1].embedder == vectors[each[1].selector]
     ]
     kept.sort(key=lambda each: (each[1].selector, each[1].sampler))
@@ -210,14 +210,16 @@ def by_sampler() -> str:
 
 def by_representation() -> str:
     """RepExp on the model's states and on texts' vectors (tiny24)."""
-    found = rows_with("pools", model="tiny24", selector="repexp") + rows_with(
+    labelled = rows_with("pools", model="tiny24", selector="repexp") + rows_with(
         "factors", model="tiny24", selector="repexp"
     )
-    kept = [each for each in found if each[1].n == 64 and each[1].sampler == "vanilla" and each[1].seeds == [0]]
+    kept = [each for each in labelled if each[1].n == 64 and each[1].sampler == "vanilla" and each[1].seeds == [0]]
     return _improvements(kept, ["vectors"], lambda row: [row.embedder])
 
 
-def _improvements(found: Sequence[tuple[Board, Row]], heads: Sequence[str], values: Callable[[Row], list[str]]) -> str:
+def _improvements(
+    labelled: Sequence[tuple[Board, Row]], heads: Sequence[str], values: Callable[[Row], list[str]]
+) -> str:
     rows = [
         [
             called(board),
@@ -226,7 +228,7 @@ def _improvements(found: Sequence[tuple[Board, Row]], heads: Sequence[str], valu
             number(row.samples_to_correct),
             f"{number(row.improvement)} {interval(row.improvement_ci)}",
         ]
-        for board, row in found
+        for board, row in labelled
     ]
     return table(["pool", *heads, "random's calls", "its calls", "improvement [95 %]"], rows, 1 + len(heads))
 

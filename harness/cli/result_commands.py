@@ -8,6 +8,7 @@ from typing import Annotated
 
 import typer
 
+from harness.errors import HarnessError
 from harness.plugin_system.command_options import Cells, Json, Plugin, StoreDir, default_cells, show
 from harness.system import output
 
@@ -43,6 +44,9 @@ def leaderboard(
         print(f"not counted: {fault}", file=sys.stderr)
     with Progress().waiting("making tables"):
         tables = boards.boards(gathered)
+    if over_pools and not tables:
+        places = ", ".join(map(str, folders))
+        raise HarnessError(f"leaderboard: no cells in {places}: run something first, or name a folder")
     if over_pools:
         return show([line.to_json() for line in across.across(tables)], as_json, result_tables.across)
     written = boards.write(into, gathered, tables) if into else []

@@ -166,7 +166,8 @@ def _value(component: str, name: str, text: str, hint: Any) -> Any:
     try:
         return TypeAdapter(hint).validate_python(None if text == "none" and _optional(hint) else text)
     except ValidationError as failure:
-        reason = failure.errors()[0]["msg"].removeprefix("Input should be ")
+        reasons = (each["msg"].removeprefix("Input should be ") for each in failure.errors())
+        reason = " or ".join(dict.fromkeys(reasons))
         raise HarnessError(f"{component}: {name} must be {reason}, got {text!r}") from None
 
 

@@ -88,14 +88,14 @@ def run(command: str, texts: dict[str, str], timeout_s: float) -> Verdict:
             (folder / which).write_bytes(texts[which].encode("utf-8", "replace"))
         words = [_filled(word, folder) for word in words_of(command)]
         confined = tier(os.environ.get(UNSAFE_EXEC) == "1")[0] == "bwrap"
-        code, said = _ended([*_bwrap(folder), *words] if confined else words, folder, timeout_s)
-        if code == 1 and crashed(said, [str(folder / "response")]):
-            return error(f"the command ended with an exception: {_last(said)}")
-        return _verdict(code, _last(said), timeout_s)
+        code, printed = _ended([*_bwrap(folder), *words] if confined else words, folder, timeout_s)
+        if code == 1 and crashed(printed, [str(folder / "response")]):
+            return error(f"the command ended with an exception: {_last(printed)}")
+        return _verdict(code, _last(printed), timeout_s)
 
 
-def _last(said: str) -> str:
-    return said.strip().rpartition("\n")[2].strip()
+def _last(printed: str) -> str:
+    return printed.strip().rpartition("\n")[2].strip()
 
 
 def _filled(word: str, folder: Path) -> str:
@@ -160,5 +160,5 @@ def _fault() -> str:
         return "bubblewrap (bwrap) is not installed"
     with tempfile.TemporaryDirectory(prefix="own-") as name:
         (Path(name) / "tmp").mkdir()
-        code, said = _ended([*_bwrap(Path(name)), "true"], Path(name), 30.0)
-    return "" if code == 0 else f"bwrap: {said.strip() or f'exit code {code}'}"
+        code, printed = _ended([*_bwrap(Path(name)), "true"], Path(name), 30.0)
+    return "" if code == 0 else f"bwrap: {printed.strip() or f'exit code {code}'}"

@@ -8,6 +8,7 @@ COMMAND = (
     (("--set", "batch=8"), "rl: --set batch is given twice"),
     (("--bonus", "repexp:lam=0"), "repexp: lam must be > 0, got 0"),
     (("--bonus", "repexp:spread=0"), "repexp: spread must be > 0, got 0.0"),
+    (("--bonus", "repexp:gate=some"), "repexp: gate must be a valid boolean, unable to interpret input or 'mixed'"),
     (("--preset", "bold"), "rl: --preset must be paper or exploring, got 'bold'"),
     (("--bonus", "novelty"), "unknown bonus 'novelty'"),
     (("--trainer", "verls"), "unknown trainer 'verls' (did you mean 'verl'?"),

@@ -1,7 +1,7 @@
 """The published results come out again: `make test-models`, some ten minutes.
 
 tiny24's pool is sampled anew with the options that its cell records, and gives the same outcomes. SmolLM2's responses
-by vLLM are drawn from other random streams: as many of them are correct, within three standard errors.
+by vLLM come from other random streams: as many of them are correct, within three standard errors.
 """
 
 from __future__ import annotations

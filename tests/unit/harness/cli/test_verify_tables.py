@@ -41,9 +41,9 @@ def test_errors_have_their_commonest_reason_and_a_way_on():
 
 
 def test_unsolved_problems_are_named_those_without_a_further_response_apart():
-    said = printed(exhausted=["a"], unsolved=list("bcdefgh"))
-    assert "unsolved, no response is left: a\n" in said
-    assert said.endswith("unsolved, responses are left: b, c, d, e, f, and 2 more")
+    message = printed(exhausted=["a"], unsolved=list("bcdefgh"))
+    assert "unsolved, no response is left: a\n" in message
+    assert message.endswith("unsolved, responses are left: b, c, d, e, f, and 2 more")
 
 
 def test_hits_stand_below_the_picks_that_are_out(capsys):

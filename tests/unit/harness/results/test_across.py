@@ -63,3 +63,9 @@ def test_the_command_prints_them_and_writes_nothing(harness, tmp_path):
         *"abc"
     ]
     assert not (tmp_path / "leaderboard.md").exists()
+
+
+def test_a_folder_without_cells_is_refused(harness, tmp_path):
+    outcome = harness("leaderboard", tmp_path, "--across")
+    assert (outcome.code, outcome.out) == (2, "")
+    assert f"leaderboard: no cells in {tmp_path}: run something first" in outcome.err

@@ -112,11 +112,11 @@ def test_a_recorded_outcome_is_corrected_if_asked_for(lab):
 def test_it_says_what_a_table_brought_and_what_is_out(lab, capsys):
     lab(quiet=False)
     lab("problem_id,index,outcome\na,0,\n", quiet=False)
-    said = " ".join(capsys.readouterr().err.split())
-    assert "verify.jsonl: 3 picks out, none answered" in said
-    assert "results.csv: 0 outcomes, 1 open" in said
+    message = " ".join(capsys.readouterr().err.split())
+    assert "verify.jsonl: 3 picks out, none answered" in message
+    assert "results.csv: 0 outcomes, 1 open" in message
     lab("problem_id,index,outcome\na,0,n\nb,0,n\na,1,\n")
     lab("problem_id,index,outcome\na,0,n\nb,0,n\na,1,n\n", quiet=False)
-    said = " ".join(capsys.readouterr().err.split())
-    assert "verify.jsonl: goes on after 2 calls, 3 picks out" in said
-    assert "results.csv: 3 outcomes, 2 of them recorded before, 0 open" in said
+    message = " ".join(capsys.readouterr().err.split())
+    assert "verify.jsonl: goes on after 2 calls, 3 picks out" in message
+    assert "results.csv: 3 outcomes, 2 of them recorded before, 0 open" in message

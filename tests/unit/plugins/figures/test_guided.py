@@ -73,8 +73,8 @@ def test_the_gain_by_hardness_is_paired_with_the_first_sampler(sequences, toy, t
 
 
 def test_there_are_ten_bins_from_a_hundred_questions_on_four_below_and_as_many_as_asked_for():
-    def bins(questions: int, asked: int | None = None) -> int:
-        return guided._bins(Request("guided", bins=asked), questions)
+    def bins(questions: int, requested: int | None = None) -> int:
+        return guided._bins(Request("guided", bins=requested), questions)
 
     assert [bins(questions) for questions in (3, 99, 100, 200)] == [3, 4, 10, 10]
     assert (bins(12, 10), bins(200, 5)) == (10, 5)
