@@ -12,6 +12,7 @@ import argparse
 import csv
 import os
 import re
+import shutil
 import sys
 import tempfile
 from collections.abc import Callable, Iterable, Sequence
@@ -31,7 +32,6 @@ from harness_plugins.figures.request import Request
 ROOT = Path(__file__).resolve().parents[1]
 RESULTS = ROOT / "results"
 PAGES = ("README.md", "docs/which-selector.md", "docs/paper.md")
-FIGURES = {"gains": RESULTS / "pools"}  # each as docs/images/NAME.svg and results/figures/NAME.csv
 BLOCK = re.compile(r"(<!-- from results: ([\w-]+) -->\n).*?(<!-- end -->)", re.S)
 BEST = 5
 TASKS = {"game24": "Game of 24", "humanevalplus": "HumanEval+", "mbppplus": "MBPP+"}
@@ -182,30 +182,31 @@ def by_strength() -> str:
 def by_hardness() -> str:
     """RepExp and facility-location by the share of correct responses (RF3)."""
     names = {pool_name(board): called(board) for board in boards("pools")}
-    gains = [row for row in figure("gains")[1] if row["selector"] in ("repexp", "facility-location")]
+    gains = csv.DictReader(figure("gains")[1].decode().splitlines())
     heads = ["pool", "selector", "correct responses", "problems", "random's calls", "its calls", "improvement [95 %]"]
     rows = []
     for row in gains:
-        ends = (row["improvement_low"], row["improvement_high"])
-        value = f"{row['improvement']:.2f} {interval(None if ends[0] is None else ends)}"
-        share = f"{100 * row['above']:g} to {100 * row['up_to']:g} %"
-        calls = [number(row["random"]), number(row["selected"])]
-        rows.append([names[row["panel"]], row["series"], share, str(row["questions"]), *calls, value])
+        if row["selector"] not in ("repexp", "facility-location"):
+            continue
+        ends = [float(row[name]) for name in ("improvement_low", "improvement_high") if row[name]]
+        value = f"{number(float(row['improvement']))} {interval(ends or None)}"
+        share = f"{100 * float(row['above']):g} to {100 * float(row['up_to']):g} %"
+        calls = [number(float(row["random"])), number(float(row["selected"]))]
+        rows.append([names[row["panel"]], row["series"], share, row["questions"], *calls, value])
     return table(heads, rows, 3)
 
 
 def by_sampler() -> str:
     """RepExp and facility-location on five samplers (RF4)."""
-    labelled = rows_with("factors", model="tiny24", selector=("repexp", "facility-location"))
-    labelled += rows_with("pools", model="tiny24", selector=("repexp", "facility-location"))
-    vectors = {"repexp": "hidden-mean", "facility-location": "tfidf"}
-    kept = [
-        each
-        for each in labelled
-        if each[1].n == 64 and each[1].seeds == [0] and each[1].embedder == vectors[each[1].selector]
-    ]
-    kept.sort(key=lambda each: (each[1].selector, each[1].sampler))
-    return _improvements(kept, ["selector"], lambda row: [row.selector])
+    labelled = [*samplers("facility-location", "tfidf"), *samplers("repexp")]
+    return _improvements(labelled, ["selector"], lambda row: [row.selector])
+
+
+def samplers(selector: str, embedder: str = "hidden-mean") -> list[tuple[Board, Row]]:
+    """A selector's rows on tiny24's pools of seed 0 with 64 responses, one a sampler."""
+    of = {"model": "tiny24", "selector": selector, "embedder": embedder, "n": 64}
+    labelled = [each for each in rows_with("factors", **of) + rows_with("pools", **of) if each[1].seeds == [0]]
+    return sorted(labelled, key=lambda each: each[1].sampler)
 
 
 def by_representation() -> str:
@@ -235,6 +236,12 @@ def _improvements(
 
 # Writing.
 
+# Each as docs/images/NAME.svg and results/figures/NAME.csv, from the cells of some folders, or from these cells.
+FIGURES: dict[str, Callable[[], list[Path]]] = {
+    "gains": lambda: [RESULTS / "pools"],
+    "strength": lambda: [RESULTS / "pools", RESULTS / "factors"],
+    "samplers": lambda: [found for _, row in samplers("repexp") for found in RESULTS.rglob(f"{row.cell}.json")],
+}
 BLOCKS: dict[str, Callable[[], str]] = {
     "first-run": first_run,
     "best-selectors": best_selectors,
@@ -250,13 +257,17 @@ BLOCKS: dict[str, Callable[[], str]] = {
 
 
 @cache
-def figure(name: str) -> tuple[bytes, list[dict[str, Any]], bytes]:
-    """A figure as SVG, its table, and the table as CSV."""
-    request = Request(name, (FIGURES[name],))
+def figure(name: str) -> tuple[bytes, bytes]:
+    """A figure as SVG, and its table as CSV."""
     with tempfile.TemporaryDirectory() as folder:
+        cells = FIGURES[name]()
+        for path in cells:
+            if path.is_file():
+                shutil.copy(path, folder)
+        request = Request(name, cells if cells[0].is_dir() else [Path(folder)])
         drawing.write(request, Path(folder), kinds=("svg",))
-        svg, table_csv = ((Path(folder) / f"{name}.{kind}").read_bytes() for kind in ("svg", "csv"))
-    return svg, drawing.table(request), table_csv
+        svg, data = ((Path(folder) / f"{name}.{kind}").read_bytes() for kind in ("svg", "csv"))
+    return svg, data
 
 
 def files() -> dict[Path, bytes]:
@@ -270,7 +281,7 @@ def files() -> dict[Path, bytes]:
     texts = (leaderboard.markdown(tables, gathered.faults), leaderboard.as_csv(tables), leaderboard.as_json(tables))
     content |= {RESULTS / name: text.encode() for name, text in zip(leaderboard.NAMES, texts, strict=True)}
     for name in FIGURES:
-        svg, _, data = figure(name)
+        svg, data = figure(name)
         content |= {ROOT / "docs" / "images" / f"{name}.svg": svg, RESULTS / "figures" / f"{name}.csv": data}
     return content
 

@@ -26,6 +26,7 @@ def register_plots(register: Register) -> None:
     register("scatter", "harness_plugins.figures.scatter:Scatter")
     register("questions", "harness_plugins.figures.scatter:Questions")
     register("models", "harness_plugins.figures.models:Models")
+    register("strength", "harness_plugins.figures.strength:Strength")
     register("hardness", "harness_plugins.figures.hardness:Hardness")
     register("gains", "harness_plugins.figures.gains:Gains")
     register("samplers", "harness_plugins.figures.curves:Samplers")

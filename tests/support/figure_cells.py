@@ -17,7 +17,10 @@ from harness_plugins.figures.request import Request
 from support.paths import TOY
 from support.refusals import refusal_of
 
-NAMES = ("scatter", "questions", "models", "hardness", "gains", "samplers", "representations", "passk", "likelihoods")
+NAMES = (
+    *("scatter", "questions", "models", "strength", "hardness", "gains"),
+    *("samplers", "representations", "passk", "likelihoods"),
+)
 # What narrows the cells of `figure_store` down to those that a figure can show.
 NARROW = {name: {"sampler": "vanilla"} for name in ("models", "passk", "likelihoods")}
 NARROW["passk"]["model"] = "parrot"
