@@ -21,20 +21,25 @@ from pathlib import Path
 from typing import Any
 
 from harness.cli import result_tables
-from harness.results import leaderboard
+from harness.results import cells, leaderboard
 from harness.results.across import Across, across, pool_name
 from harness.results.leaderboard import Board
 from harness.results.rows import Interval, Row
+from harness.scoring import stats
+from harness.scoring.metrics import random_samples_to_correct
 from harness.system.console import captured
 from harness_plugins.figures import drawing
 from harness_plugins.figures.request import Request
+from harness_plugins.rl import evaluation
 
 ROOT = Path(__file__).resolve().parents[1]
 RESULTS = ROOT / "results"
-PAGES = ("README.md", "docs/which-selector.md", "docs/paper.md")
+PAGES = ("README.md", "docs/which-selector.md", "docs/paper.md", "docs/rl-bonus.md")
 BLOCK = re.compile(r"(<!-- from results: ([\w-]+) -->\n).*?(<!-- end -->)", re.S)
 BEST = 5
+HARD = 0.05  # at most this share of the responses is correct
 TASKS = {"game24": "Game of 24", "humanevalplus": "HumanEval+", "mbppplus": "MBPP+"}
+RL = {"base": "initial model", "none": "GRPO", "unlikely": "Unlikeliness"}
 MODELS = {"gpt4": "GPT-4", "codet_humaneval_codegen16B_n100": "CodeGen-16B", "smollm2-135m": "SmolLM2-135M"}
 
 
@@ -45,7 +50,7 @@ def boards(folder: str) -> list[Board]:
 
 @cache
 def lines() -> list[Across]:
-    """Each selector's line over all pools, with the vectors that serve it best; those on all pools only."""
+    """Each selector's line over all pools, with the best of the vectors that all pools have."""
     every = across(boards("pools"))
     everywhere = [line for line in every if line.pools == every[0].pools]
     best = {line.selector: line for line in reversed(everywhere)}
@@ -125,11 +130,13 @@ def all_selectors() -> str:
     """Every ranker over all pools, with the vectors that serve it best, and the CPU time of a ranking."""
     with (RESULTS / "cost.csv").open() as file:
         cost = {line["selector"]: line["cpu_ms"] for line in csv.DictReader(file)}
-    heads = ["selector", "vectors", "improvement [problems]", "[pools]", "worst pool", "won / lost %", "ms a pool"]
+    heads = ["selector", "vectors", "improvement [problems]", "[pools]", "on solvable", "worst pool", "won / lost %"]
+    heads.append("ms a pool")
     rows = []
     for line in lines():
-        cells = _across_row(line)
-        rows.append([*cells[:3], interval(line.pools_ci), *cells[3:], cost[line.selector.split(" ")[0]]])
+        texts = _across_row(line)
+        ends = [interval(line.pools_ci), number(line.solvable)]
+        rows.append([*texts[:3], *ends, *texts[3:], cost[line.selector.split(" ")[0]]])
     return table(heads, rows, 2)
 
 
@@ -172,11 +179,40 @@ def by_pool() -> str:
 
 def by_strength() -> str:
     """RepExp on the ladder of tiny24, at two temperatures (RF2)."""
-    labelled = [*rows_with("factors", selector="repexp", embedder="hidden-mean", sampler=("vanilla", "low-temp"))]
-    labelled += [*rows_with("pools", selector="repexp", embedder="hidden-mean", model="tiny24")]
-    ladder = [each for each in labelled if each[1].n == 64 and each[1].seeds == [0]]
-    ladder.sort(key=lambda each: (each[1].sampler, each[1].pass_at_k_random["1"] or 0))
-    return _improvements(ladder, ["pass@1 %"], lambda row: [f"{100 * (row.pass_at_k_random['1'] or 0):.1f}"])
+    return _improvements(
+        ladder("repexp", "hidden-mean"),
+        ["pass@1 %"],
+        lambda row: [f"{100 * (row.pass_at_k_random['1'] or 0):.1f}"],
+    )
+
+
+def ladder(selector: str, embedder: str) -> list[tuple[Board, Row]]:
+    """A selector's rows on the four checkpoints of tiny24 at two temperatures, the weakest first."""
+    of = {"selector": selector, "embedder": embedder, "sampler": ("vanilla", "low-temp"), "n": 64}
+    labelled = [*rows_with("factors", **of), *rows_with("pools", model="tiny24", **of)]
+    kept = [each for each in labelled if each[1].seeds == [0] and each[1].model.startswith("tiny24")]
+    return sorted(kept, key=lambda each: (each[1].sampler, each[1].pass_at_k_random["1"] or 0))
+
+
+def by_strength_hard() -> str:
+    """The same on the problems of which at most a twentieth of the responses is correct, and answer-coverage's."""
+    rows = []
+    pairs = zip(ladder("repexp", "hidden-mean"), ladder("answer-coverage", "tfidf"), strict=True)
+    for (board, repexp), (_, coverage) in pairs:
+        problems, first = _on_hard(repexp)
+        rows.append([called(board), str(problems), first, _on_hard(coverage)[1]])
+    return table(["pool", "problems", "repexp · hidden-mean", "answer-coverage · tfidf"], rows)
+
+
+def _on_hard(row: Row) -> tuple[int, str]:
+    """How many of a row's problems have few correct responses, but some; and the improvement on them."""
+    (path,) = RESULTS.rglob(f"{row.cell}.json")
+    outcomes = cells.outcomes(cells.read(path))
+    assert outcomes.ranks is not None
+    hard = (outcomes.c > 0) & (outcomes.c <= HARD * outcomes.n)
+    random, selected = random_samples_to_correct(outcomes.n, outcomes.c)[hard], outcomes.ranks.mean(axis=1)[hard]
+    ends = stats.ratio_interval(random, selected, int(row.cell[:8], 16))
+    return int(hard.sum()), f"{number(float(random.mean() / selected.mean()))} {interval(ends)}"
 
 
 def by_hardness() -> str:
@@ -202,6 +238,12 @@ def by_sampler() -> str:
     return _improvements(labelled, ["selector"], lambda row: [row.selector])
 
 
+def of_seed_0(path: Path) -> bool:
+    """Whether a cell is of the first seed and of at most a hundred responses a problem."""
+    cell = cells.read(path)
+    return cell["labels"]["seed"] == 0 and cells.outcomes(cell).n.max() <= 100
+
+
 def samplers(selector: str, embedder: str = "hidden-mean") -> list[tuple[Board, Row]]:
     """A selector's rows on tiny24's pools of seed 0 with 64 responses, one a sampler."""
     of = {"model": "tiny24", "selector": selector, "embedder": embedder, "n": 64}
@@ -216,6 +258,35 @@ def by_representation() -> str:
     )
     kept = [each for each in labelled if each[1].n == 64 and each[1].sampler == "vanilla" and each[1].seeds == [0]]
     return _improvements(kept, ["vectors"], lambda row: [row.embedder])
+
+
+def rl() -> str:
+    """pass@k after training, by method and group size, with 95 % intervals over problems and seeds (RF6)."""
+    return _rl(lambda row, k: f"{100 * row['pass_at_k'][k]:.1f}{_half(row['pass_at_k_ci'][k])}")
+
+
+def rl_gains() -> str:
+    """What each method adds to GRPO's pass@k at the same group size."""
+    return _rl(_over_grpo, "none")
+
+
+def _over_grpo(row: dict[str, Any], k: str) -> str:
+    return f"{100 * row['gain_over']['none'][k]:+.1f}{_half(row['gain_over_ci']['none'][k])}"
+
+
+def _rl(value: Callable[[dict[str, Any], str], str], without: str = "") -> str:
+    rows, ks = [], ("1", "4", "16", "64", "256", "1024")
+    for file in sorted(RESULTS.glob("rl/*/rl-eval.json"), key=lambda path: int(path.parent.name.split("-")[-1])):
+        for row in evaluation.rows(evaluation.read(file)):
+            name = RL.get(row["bonus"], f"`{row['bonus']}`")
+            group = "-" if row["bonus"] == "base" else file.parent.name.split("-")[-1]
+            if row["bonus"] != without:
+                rows.append([name, group, *(value(row, k) if k in row["pass_at_k"] else "-" for k in ks)])
+    return table(["method", "group", *(f"pass@{k}" for k in ks)], rows)
+
+
+def _half(ends: Interval) -> str:
+    return f" ± {50 * (ends[1] - ends[0]):.1f}" if ends else ""
 
 
 def _improvements(
@@ -239,7 +310,8 @@ def _improvements(
 # Each as docs/images/NAME.svg and results/figures/NAME.csv, from the cells of some folders, or from these cells.
 FIGURES: dict[str, Callable[[], list[Path]]] = {
     "gains": lambda: [RESULTS / "pools"],
-    "strength": lambda: [RESULTS / "pools", RESULTS / "factors"],
+    "strength": lambda: [path for path in cells.files([RESULTS / "pools", RESULTS / "factors"]) if of_seed_0(path)],
+    "rl-passk": lambda: [RESULTS / "rl" / "groups-of-8"],
     "samplers": lambda: [found for _, row in samplers("repexp") for found in RESULTS.rglob(f"{row.cell}.json")],
 }
 BLOCKS: dict[str, Callable[[], str]] = {
@@ -250,9 +322,12 @@ BLOCKS: dict[str, Callable[[], str]] = {
     "by-budget": by_budget,
     "by-pool": by_pool,
     "by-strength": by_strength,
+    "by-strength-hard": by_strength_hard,
     "by-hardness": by_hardness,
     "by-sampler": by_sampler,
     "by-representation": by_representation,
+    "rl": rl,
+    "rl-gains": rl_gains,
 }
 
 
@@ -260,11 +335,11 @@ BLOCKS: dict[str, Callable[[], str]] = {
 def figure(name: str) -> tuple[bytes, bytes]:
     """A figure as SVG, and its table as CSV."""
     with tempfile.TemporaryDirectory() as folder:
-        cells = FIGURES[name]()
-        for path in cells:
+        paths = FIGURES[name]()
+        for path in paths:
             if path.is_file():
                 shutil.copy(path, folder)
-        request = Request(name, cells if cells[0].is_dir() else [Path(folder)])
+        request = Request(name, paths if paths[0].is_dir() else [Path(folder)])
         drawing.write(request, Path(folder), kinds=("svg",))
         svg, data = ((Path(folder) / f"{name}.{kind}").read_bytes() for kind in ("svg", "csv"))
     return svg, data

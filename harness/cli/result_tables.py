@@ -110,19 +110,22 @@ def across(lines: Sequence[Mapping[str, Any]]) -> None:
     """Print selectors across pools, and what the intervals bear."""
     names = ["selector", "embedder"] if len({line["embedder"] for line in lines}) > 1 else ["selector"]
     headings = [*map(Heading, names), Heading("pools", right=True), Heading("improvement\n(problems)", right=True)]
-    headings += [Heading("(pools)", kept=7, right=True), Heading("worst", right=True)]
+    headings += [Heading("(pools)", kept=7, right=True), Heading("solvable", kept=8, right=True)]
+    headings += [Heading("worst", right=True)]
     headings += [Heading("win/loss\n%", kept=6, right=True), Heading("worst pool", kept=5)]
     rows = []
     for line in lines:
         shares = f"{100 * line['win']:.0f}/{100 * line['loss']:.0f}"
         mean = f"{line['improvement']:.2f} {_interval(line['improvement_ci'])}"
+        solvable = "-" if line["solvable"] is None else f"{line['solvable']:.2f}"
         worst = (f"{line['worst']:.2f}", shares, line["worst_pool"])
         named = [line[name] for name in names]
-        rows.append((*named, str(line["pools"]), mean, _interval(line["pools_ci"]), *worst))
+        rows.append((*named, str(line["pools"]), mean, _interval(line["pools_ci"]), solvable, *worst))
     put(word_table(headings, rows, console().width)[0])
     put("improvement: geometric mean over pools of random's mean / the selector's; above 1 = fewer calls.")
     put("(problems): 95 % if the problems of these very pools were sampled anew.")
     put("(pools): 95 % of the mean over pools like these, by Student's t: they are few, and no random sample.")
+    put("solvable: the same mean over problems with a correct response; no order finds one in the others.")
 
 
 def _interval(ends: Sequence[float] | None) -> str:

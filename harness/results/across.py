@@ -33,6 +33,7 @@ class Across:
 
     pools                     how many of them it ranked
     improvement               geometric mean over these pools, with the intervals over problems and over pools
+    solvable                  the same mean over problems with a correct response; None if a pool has no such value
     worst, worst_pool         the smallest improvement, and where
     win, loss                 mean chance of a lower, and of a higher, rank than in a random order
     """
@@ -43,6 +44,7 @@ class Across:
     improvement: float
     improvement_ci: Interval
     pools_ci: Interval
+    solvable: float | None
     worst: float
     worst_pool: str
     win: float
@@ -83,11 +85,18 @@ def _line(selector: str, embedder: str, rows: Sequence[tuple[str, Row]]) -> Acro
         improvement=math.exp(float(np.mean(logs))),
         improvement_ci=_over_problems(logs, [row.improvement_ci for _, row in rows]),
         pools_ci=_over_pools(logs),
+        solvable=_mean([row.improvement_solvable for _, row in rows]),
         worst=math.exp(logs[worst]),
         worst_pool=rows[worst][0],
         win=float(np.mean([row.win or 0 for _, row in rows])),
         loss=float(np.mean([row.loss or 0 for _, row in rows])),
     )
+
+
+def _mean(ratios: Sequence[float | None]) -> float | None:
+    """The geometric mean; None if a value is missing."""
+    known = [math.log(ratio) for ratio in ratios if ratio]
+    return math.exp(float(np.mean(known))) if len(known) == len(ratios) else None
 
 
 def _over_problems(logs: Sequence[float], intervals: Sequence[Interval]) -> Interval:

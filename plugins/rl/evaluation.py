@@ -23,6 +23,7 @@ from harness.plugin_system.component import build
 from harness.plugin_system.presets import graded_as_the_paper
 from harness.plugin_system.registry import load_registry
 from harness.records import Floats, Problem, Responses
+from harness.results.cells import EVALUATION
 from harness.running.config import RunConfig
 from harness.running.pipeline import ask_second_grader, sample, verify
 from harness.running.plan import Plan, prompt
@@ -45,7 +46,7 @@ from .training_run import best_step, has_second_grader, naming_data_options
 
 KIND = "diversity-harness rl eval"
 SCHEMA = 1
-FILE = "rl-eval.json"
+FILE = f"{EVALUATION}.json"
 BASE = "base"
 
 

@@ -39,6 +39,7 @@ def test_the_mean_is_geometric_and_the_worst_pool_is_named():
     assert line.improvement == pytest.approx(math.prod(improvements) ** (1 / 3))
     assert (line.worst, line.worst_pool) == (pytest.approx(min(improvements)), "colours, parrot, s2, n = 8")
     assert line.win == pytest.approx(np.mean([row.win for row in rows]))
+    assert line.solvable == pytest.approx(math.prod(row.improvement_solvable for row in rows) ** (1 / 3))
     assert line.worst_pool in {pool_name(board) for board in BOARDS}
 
 

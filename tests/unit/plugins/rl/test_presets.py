@@ -3,26 +3,15 @@
 from harness.training import Settings
 from harness_plugins.rl import presets
 from harness_plugins.rl.requests import TrainRequest
-from harness_tasks.data.rl_settings import DAPO_AIME, GAME24
+from harness_tasks.data.rl_settings import DAPO_AIME
 
 
-def groups(settings: Settings) -> tuple[int, int, int]:
-    return settings.batch, settings.mini_batch, settings.rollouts
-
-
-def test_exploring_makes_groups_of_16_of_as_many_responses_a_step_and_an_update():
-    for of_task, paper, exploring in (
-        ({}, (1024, 256, 8), (512, 128, 16)),
-        (DAPO_AIME["settings"], (512, 128, 8), (256, 64, 16)),
-        (GAME24["settings"], (64, 16, 8), (32, 8, 16)),
-    ):
-        for preset, expected in (("paper", paper), ("exploring", exploring)):
-            request = TrainRequest(task="x", preset=preset)
-            assert groups(presets.settings(request, of_task)) == expected
+def test_settings_are_the_users_else_the_tasks_else_the_papers():
     assert presets.settings(TrainRequest(task="x"), {}) == Settings()
-    own = TrainRequest(task="x", preset="exploring", settings={"rollouts": "4", "steps": "3"})
-    assert groups(presets.settings(own, {})) == (512, 128, 4)
-    assert presets.settings(own, {}).steps == 3
+    assert presets.settings(TrainRequest(task="x", preset="exploring"), {}) == Settings()
+    of_task = DAPO_AIME["settings"]
+    own = presets.settings(TrainRequest(task="x", settings={"rollouts": "4"}), of_task)
+    assert (own.rollouts, own.batch) == (4, of_task["batch"])
 
 
 def test_the_users_bonus_is_before_the_presets_and_that_before_the_tasks():
@@ -32,6 +21,6 @@ def test_the_users_bonus_is_before_the_presets_and_that_before_the_tasks():
     assert [bonus(text) for text in ("repexp:lam=1", "repexp:dim=16", "none")] == [
         *("repexp:dim=128,lam=1", "repexp:dim=16", "none")
     ]
-    assert bonus("repexp", "exploring") == "repexp:dim=8,spread=0.25"
-    assert bonus("repexp:spread=0.1,gate=mixed", "exploring") == "repexp:dim=8,spread=0.1,gate=mixed"
+    assert bonus("repexp", "exploring") == "repexp:dim=4,spread=0.5"
+    assert bonus("repexp:spread=0.1,gate=mixed", "exploring") == "repexp:dim=4,spread=0.1,gate=mixed"
     assert bonus("unlikely", "exploring") == "unlikely"
