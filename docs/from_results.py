@@ -34,7 +34,7 @@ from harness_plugins.rl import evaluation
 
 ROOT = Path(__file__).resolve().parents[1]
 RESULTS = ROOT / "results"
-PAGES = ("README.md", "docs/which-selector.md", "docs/paper.md", "docs/rl-bonus.md")
+PAGES = ("README.md", "docs/which-selector.md", "docs/paper.md")
 BLOCK = re.compile(r"(<!-- from results: ([\w-]+) -->\n).*?(<!-- end -->)", re.S)
 BEST = 5
 HARD = 0.05  # at most this share of the responses is correct
