@@ -260,6 +260,20 @@ def by_representation() -> str:
     return _improvements(kept, ["vectors"], lambda row: [row.embedder])
 
 
+def by_n_and_seed() -> str:
+    """Selectors on tiny24's pools of other seeds, and of four times as many responses."""
+    of = {"model": "tiny24", "sampler": "vanilla", "task": "game24"}
+    every = [row for folder in ("pools", "factors") for _, row in rows_with(folder, **of)]
+    rows = []
+    for _, larger in rows_with("factors", n=256, **of):
+        same = [row for row in every if (row.name, row.embedder) == (larger.name, larger.embedder)]
+        values = {
+            (row.n, tuple(row.seeds)): f"{number(row.improvement)} {interval(row.improvement_ci)}" for row in same
+        }
+        rows.append([larger.name, larger.embedder, *(values[key] for key in ((64, (0,)), (64, (1, 2)), (256, (0,))))])
+    return table(["selector", "vectors", "n = 64, seed 0", "n = 64, seeds 1 and 2", "n = 256"], rows, 2)
+
+
 def rl() -> str:
     """pass@k after training, by method and group size, with 95 % intervals over problems and seeds (RF6)."""
     return _rl(lambda row, k: f"{100 * row['pass_at_k'][k]:.1f}{_half(row['pass_at_k_ci'][k])}")
@@ -326,6 +340,7 @@ BLOCKS: dict[str, Callable[[], str]] = {
     "by-hardness": by_hardness,
     "by-sampler": by_sampler,
     "by-representation": by_representation,
+    "by-n-and-seed": by_n_and_seed,
     "rl": rl,
     "rl-gains": rl_gains,
 }
