@@ -41,7 +41,7 @@ def test_the_exit_code_is_the_verdict(tier, graded):
     assert [verdict.reason for verdict in verdicts] == ["", "so it is", "the command ended with exit code 2: so it is"]
 
 
-def test_an_exception_of_the_program_is_no_verdict_on_the_response(graded):
+def test_an_exception_of_the_program_is_no_verdict_on_the_response(tier, graded):
     verdict = graded("import nothing_of_this_name")
     assert (verdict.status, verdict.reason[-21:]) == ("error", "'nothing_of_this_name'"[-21:])
 
@@ -58,7 +58,7 @@ def test_a_program_that_does_not_end_is_ended_with_its_children_and_the_response
     assert (verdict.status, verdict.reason) == ("wrong", "timeout (1 s)")
 
 
-def test_much_output_neither_stops_the_program_nor_fills_memory(graded):
+def test_much_output_neither_stops_the_program_nor_fills_memory(tier, graded):
     assert graded("import sys\nfor _ in range(200): sys.stderr.write('x' * 10_000)\nsys.exit(1)").reason == "x" * 2000
 
 
