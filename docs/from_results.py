@@ -114,7 +114,9 @@ def best_selectors() -> str:
     orders = [line for line in lines() if "(learns)" not in line.selector]
     shown = [*orders[:3], *(line for line in orders[3:] if line.selector == "repexp")]
     return table(
-        ["selector", "vectors", "improvement [95 %, these pools]", "worst pool", "won / lost %"], map(_across_row, shown), 2
+        ["selector", "vectors", "improvement [95 %, these pools]", "worst pool", "won / lost %"],
+        map(_across_row, shown),
+        2,
     )
 
 

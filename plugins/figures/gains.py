@@ -88,6 +88,7 @@ def _ratio(random: Floats, selected: Floats, seed: int) -> Row:
 def draw_gains(rows: Sequence[Row]) -> Any:
     """Return the figure of `gain_rows`: a panel per pool, with a line per selector over the classes of hardness."""
     panels = list(dict.fromkeys(row["panel"] for row in rows))
+    named = style.short(panels)
     looks = style.of_selectors(list(dict.fromkeys(row["series"] for row in rows)))
     figure, grid = style.panels("Gain over random selection, by how often the model is right", len(panels))
     ends = [row[name] for row in rows for name in ("improvement", "improvement_low", "improvement_high") if row[name]]
@@ -105,7 +106,7 @@ def draw_gains(rows: Sequence[Row]) -> Any:
             ylabel="random's calls / the selector's",
         )
         style.log_axis(axes.yaxis, min(ends), max(ends))
-        style.name_panel(axes, panel)
+        style.name_panel(axes, named[panel])
     style.legend(figure, [style.mark(name, **look) for name, look in looks.items()])
     return figure
 

@@ -78,7 +78,7 @@ def draw_strength(rows: Sequence[Row]) -> Any:
         axes.axhline(1, color=style.GREY, linewidth=0.8, linestyle=style.LINES[1], zorder=1)
         axes.set(xlabel="pass@1 (%)", ylabel="random's calls / the selector's")
         style.name_panel(axes, panel)
-    names = {name: name if len(tasks) > 1 else name.partition(", ")[0] for name in series}
+    names = style.short(series) if len(tasks) > 1 else {name: name.partition(", ")[0] for name in series}
     style.legend(figure, [style.mark(names[name], **look) for name, look in looks.items()])
     return figure
 

@@ -8,7 +8,9 @@ from __future__ import annotations
 import importlib
 import io
 import math
+import re
 import textwrap
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -113,6 +115,13 @@ def panels(title: str, count: int, columns: int | None = None) -> tuple[Any, lis
 def name_panel(axes: Any, *lines: str) -> None:
     """Set a panel's title; long lines are wrapped."""
     axes.set_title("\n".join(part for line in lines for part in textwrap.wrap(line, 44)))
+
+
+def short(names: Sequence[str]) -> dict[str, str]:
+    """Return name -> the name without its components' parameters (`task:key=value`), if it then equals no other."""
+    shorter = {name: re.sub(r":\S*\w", "", name) for name in dict.fromkeys(names)}
+    counts = Counter(shorter.values())
+    return {name: less if counts[less] == 1 else name for name, less in shorter.items()}
 
 
 def look(place: int) -> dict[str, Any]:

@@ -125,3 +125,11 @@ def test_figures_are_listed_without_matplotlib_and_what_is_missing_is_one_line(h
     assert line == "error: plot needs matplotlib: not installed: pip install 'diversity-harness[plots]'"
     line = error_line(harness("plot", "scater"))
     assert line.startswith("error: plot: no figure 'scater' (did you mean 'scatter'? figures: gains, guided,")
+
+
+def test_names_lose_their_parameters_where_they_stay_apart():
+    alike = ["plus:tests=base,by=use, crow", "plus:by=use, crow"]
+    assert style.short([*alike, "mbpp:by=use, jay, n = 64"]) == {
+        **{name: name for name in alike},
+        "mbpp:by=use, jay, n = 64": "mbpp, jay, n = 64",
+    }
