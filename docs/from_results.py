@@ -20,8 +20,11 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from harness.cli import result_tables
-from harness.results import cells, leaderboard
+from harness.records import Floats
+from harness.results import cells, leaderboard, stopping_times
 from harness.results.across import Across, across, pool_name
 from harness.results.leaderboard import Board
 from harness.results.rows import Interval, Row
@@ -276,6 +279,40 @@ def by_n_and_seed() -> str:
     return table(["selector", "vectors", "n = 64, seed 0", "n = 64, seeds 1 and 2", "n = 256"], rows, 2)
 
 
+def guided() -> str:
+    """The share of puzzles solved within k responses, with and without the bonus on tokens (RF5)."""
+    ks = ("1", "4", "8", "32", "128", "1024")
+    records = [stopping_times.read(path) for path in sorted((RESULTS / cells.SEQUENCES).glob("*.json"))]
+    by_beta: dict[float, list[dict[str, Any]]] = {}
+    for record in records:
+        by_beta.setdefault(record["inputs"]["sampler"]["beta"], []).append(record)
+    rows = []
+    for beta, same in sorted(by_beta.items()):
+        row = stopping_times.row(same)
+        rows.append([f"β = {beta:g}", *(_share(row["share_solved"][k], row["share_solved_se"][k]) for k in ks)])
+    for beta in sorted(by_beta)[1:]:
+        gains = [_within(by_beta[beta], int(k)) - _within(by_beta[0.0], int(k)) for k in ks]
+        texts = []
+        for place, gain in enumerate(gains):
+            ends = stats.difference_interval(100 * gain, place)
+            texts.append(f"{100 * gain.mean():+.0f} {'[-]' if ends is None else [*map(round, ends)]}")
+        rows.append([f"β = {beta:g} less β = 0, in points [95 %]", *texts])
+    return table(["", *ks], rows)
+
+
+def _share(share: float | None, error: float | None) -> str:
+    return "-" if share is None else f"{100 * share:.1f} ± {100 * (error or 0):.1f}"
+
+
+def _within(records: Sequence[dict[str, Any]], k: int) -> Floats:
+    """For each puzzle the share of its sequences, one a seed, that a response within k solves."""
+    solved: dict[str, list[bool]] = {}
+    for record in records:
+        for entry in record["problems"]:
+            solved.setdefault(entry["id"], []).append(entry["solved"] and entry["time"] <= k)
+    return np.array([np.mean(solved[name]) for name in sorted(solved)])
+
+
 def rl() -> str:
     """pass@k after training, by method and group size, with 95 % intervals over problems and seeds (RF6)."""
     return _rl(lambda row, k: f"{100 * row['pass_at_k'][k]:.1f}{_half(row['pass_at_k_ci'][k])}")
@@ -327,6 +364,7 @@ def _improvements(
 FIGURES: dict[str, Callable[[], list[Path]]] = {
     "gains": lambda: [RESULTS / "pools"],
     "strength": lambda: [path for path in cells.files([RESULTS / "pools", RESULTS / "factors"]) if of_seed_0(path)],
+    "guided": lambda: [RESULTS / cells.SEQUENCES],
     "rl-passk": lambda: [RESULTS / "rl" / "groups-of-8"],
     "samplers": lambda: [found for _, row in samplers("repexp") for found in RESULTS.rglob(f"{row.cell}.json")],
 }
@@ -343,6 +381,7 @@ BLOCKS: dict[str, Callable[[], str]] = {
     "by-sampler": by_sampler,
     "by-representation": by_representation,
     "by-n-and-seed": by_n_and_seed,
+    "guided": guided,
     "rl": rl,
     "rl-gains": rl_gains,
 }

@@ -37,8 +37,8 @@ from .verdict_quality import quality
 SCHEMA = 3
 READABLE = (2, SCHEMA)
 KIND = "diversity-harness cell"
-# Beside published cells: the badges' folder, and the stems of the tables and of evaluations after RL.
-BADGES, TABLES, EVALUATION = "conformance", "leaderboard", "rl-eval"
+# Beside published cells: the folders of badges and of sequences, the stems of tables and of evaluations after RL.
+BADGES, SEQUENCES, TABLES, EVALUATION = "conformance", "sequences", "leaderboard", "rl-eval"
 LABELS = ("task", "split", "model", "engine", "sampler", "embedder", "selector", "trials", "seed")
 
 Cell = dict[str, Any]
@@ -154,12 +154,14 @@ def checksum(cell: Mapping[str, Any]) -> str:
 
 
 def files(folders: Iterable[Path]) -> list[Path]:
-    """Every JSON file in the folders and below them that should be a cell: no leaderboards, badges or RL evaluations.
+    """Every JSON file in the folders and below them that should be a cell: not what else is published beside cells.
 
     Of a store (a folder with a folder `cells`) those are its cells, and no other file.
     """
     paths = [path for folder in folders for path in sorted(cells_of(folder).rglob("*.json"))]
-    return [path for path in paths if path.parent.name != BADGES and path.stem not in (TABLES, EVALUATION)]
+    return [
+        path for path in paths if path.parent.name not in (BADGES, SEQUENCES) and path.stem not in (TABLES, EVALUATION)
+    ]
 
 
 def cells_of(folder: Path) -> Path:

@@ -25,7 +25,7 @@ from harness.system.files import write_atomically
 from . import cells
 
 KIND, SCHEMA = "diversity-harness sequence", 1
-FOLDER = "sequences"
+FOLDER = cells.SEQUENCES
 
 Record = dict[str, Any]
 

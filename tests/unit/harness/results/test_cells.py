@@ -158,7 +158,15 @@ def test_who_graded_and_whether_weights_were_trained_is_known():
 
 
 def test_badges_and_tables_are_no_cells(tmp_path):
-    for name in ("b/conformance/x.json", "leaderboard.json", "b/rl-eval.json", "b/a.json", "a.json", "a.csv"):
+    for name in (
+        "b/conformance/x.json",
+        "leaderboard.json",
+        "b/rl-eval.json",
+        "sequences/y.json",
+        "b/a.json",
+        "a.json",
+        "a.csv",
+    ):
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text("{}")
     assert cells.files([tmp_path]) == [tmp_path / "a.json", tmp_path / "b" / "a.json"]
