@@ -6,7 +6,6 @@ itself, so that pools of different tasks stand in one picture: what gain goes wi
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
@@ -36,7 +35,8 @@ def strength_rows(request: Request) -> list[Row]:
     wanted = [
         (line.selector, line.embedder)
         for line in lines
-        if line.selector.partition(" ")[0] == (request.selector or PAPERS_SELECTOR) and 2 * line.pools >= len(tables)
+        if line.selector.partition(" ")[0] == (request.selector or PAPERS_SELECTOR)
+        and (request.selector or 2 * line.pools >= len(tables))
     ]
     if not request.selector:
         best = {line.selector: line for line in reversed(lines) if line.pools == lines[0].pools}
@@ -54,6 +54,8 @@ def strength_rows(request: Request) -> list[Row]:
         if row.improvement and row.pass_at_k_random["1"]
         for low, high in [row.improvement_ci or (None, None)]
     ]
+    if not rows:
+        raise request.refused("no pool has a correct response: there is no improvement to draw")
     at_most(request, len({row["series"] for row in rows}), KINDS, "models and tasks")
     return rows
 
@@ -61,7 +63,7 @@ def strength_rows(request: Request) -> list[Row]:
 def draw_strength(rows: Sequence[Row]) -> Any:
     """Return the figure of `strength_rows`: a panel per selector, a mark per model and task, on two log axes."""
     panels, series = (list(dict.fromkeys(row[name] for row in rows)) for name in ("panel", "series"))
-    tasks = Counter(name.partition(", ")[2] for name in series)
+    tasks = {name.partition(", ")[2] for name in series}
     looks = {name: style.look(place) | {"linestyle": "none"} for place, name in enumerate(series)}
     figure, grid = style.panels("Gain over random selection, by the model's pass@1", len(panels))
     shares = [100 * row["pass_at_1"] for row in rows]

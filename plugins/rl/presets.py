@@ -1,7 +1,7 @@
 """The settings and the bonus of a run: the user's, else the preset's, else the task's, else the paper's.
 
 `paper` adds nothing to the task's settings, which are the paper's on its tasks. `exploring` is this project's choice of
-what lets RepExp's bonus act (docs/rl-bonus.md): half as many dimensions as a group has responses, and a bonus on the
+what lets RepExp's bonus act (docs/rl-bonus.md): 4 dimensions, half of the paper's group size, and a bonus on the
 scale of the rewards. Its values were chosen on dev puzzles of game24 (docs/log.md).
 """
 

@@ -3,7 +3,7 @@
 import statistics
 
 import pytest
-from support.cells import cell, subset_entry
+from support.cells import N, cell, entry, subset_entry
 from support.figure_cells import cell_of, close, expected_calls, mean_calls, refused, rows_of
 
 from harness.results import cells as stored
@@ -21,11 +21,11 @@ def pools(cells, tmp_path):
         for name, late in {**LATE, "alone": 0}.items():
             cell["labels"]["selector"] = cell["inputs"]["ranking"]["selector"]["name"] = name
             cell["labels"]["trials"] = cell["inputs"]["ranking"]["trials"] = 1
-            for place, entry in enumerate(cell["problems"]):
+            for place, problem in enumerate(cell["problems"]):
                 rank = place % 5 + late + 1
                 for part in ("routes", "maj_at_k", "best_of_k", "orders"):
-                    entry.pop(part, None)
-                entry |= {"n": 100, "c": place * 7 % most + 1, "ranks": [rank], "orders": [[*range(rank)]]}
+                    problem.pop(part, None)
+                problem |= {"n": 100, "c": place * 7 % most + 1, "ranks": [rank], "orders": [[*range(rank)]]}
             if name != "alone" or model == "crow":
                 stored.write(tmp_path, cell)
     return tmp_path
@@ -51,3 +51,6 @@ def test_a_selector_may_be_named_and_sets_are_refused(pools, tmp_path):
     stored.write(tmp_path / "sets", cell([subset_entry("p0", [1, 1])], "subset"))
     line = refused("strength", tmp_path / "sets", selector=None)
     assert line == "cells of selectors that choose sets, not orders: they have no samples-to-correct"
+    stored.write(tmp_path / "wrong", cell([entry(name, [N + 1] * 2, c=0) for name in ("p0", "p1")], "a"))
+    line = refused("strength", tmp_path / "wrong", selector="a")
+    assert line == "no pool has a correct response: there is no improvement to draw"
