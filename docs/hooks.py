@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from mkdocs.structure.files import File
+
 from reference_pages import command_page, schema_page
 
 ROOT = Path(__file__).resolve().parent.parent

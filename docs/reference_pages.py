@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 import typer.main
-from docstrings import with_lists
 
+from docstrings import with_lists
 from harness.cli import complete
 
 DOCS = Path(__file__).resolve().parent

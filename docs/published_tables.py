@@ -1,0 +1,300 @@
+"""The tables that the documents take from the published cells; `BLOCKS` has each by its name."""
+
+from __future__ import annotations
+
+import csv
+import os
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+import numpy as np
+
+from harness.cli import result_tables
+from harness.records import Floats
+from harness.results import cells, stopping_times
+from harness.results.across import Across, pool_name
+from harness.results.leaderboard import Board
+from harness.results.rows import Interval, Row
+from harness.scoring import stats
+from harness.scoring.metrics import random_samples_to_correct
+from harness.system.console import captured
+from harness_plugins.rl import evaluation
+from published import RESULTS, boards, called, figure, ladder, lines, rows_with, samplers
+
+BEST = 5
+HARD = 0.05  # at most this share of the responses is correct
+RL = {"base": "initial model", "none": "GRPO", "unlikely": "Unlikeliness"}
+
+
+def number(value: float | None, digits: int = 2) -> str:
+    return "-" if value is None else f"{value:.{digits}f}"
+
+
+def interval(ends: Interval) -> str:
+    return "[-]" if ends is None else f"[{ends[0]:.2f}, {ends[1]:.2f}]"
+
+
+def table(heads: Sequence[str], rows: Iterable[Sequence[str]], texts: int = 1) -> str:
+    """A Markdown table; the first `texts` columns are aligned to the left."""
+    marks = ["---" if place < texts else "---:" for place in range(len(heads))]
+    return "".join(f"| {' | '.join(row)} |\n" for row in [heads, marks, *rows])
+
+
+# README.md
+
+
+def first_run() -> str:
+    """The table that the README's first command prints."""
+    labelled = rows_with("pools", model="tiny24", selector=("repexp", "uniform", "facility-location"))
+    by_name = {row.selector: row for _, row in labelled if row.embedder in ("hidden-mean", "none")}
+    os.environ["COLUMNS"] = "80"  # words are wrapped as in a terminal
+    with captured(80) as text:
+        result_tables.of_one_pool([by_name[name] for name in ("repexp", "uniform", "facility-location")])
+    kept = [line.rstrip() for line in text.getvalue().splitlines()]
+    first = next(place for place, line in enumerate(kept) if line)
+    last = max(place for place, line in enumerate(kept) if line.startswith(" facility-location"))
+    return "```\n" + "\n".join(kept[first : last + 1]) + "\n```\n"
+
+
+def best_selectors() -> str:
+    """The three best orders over all pools, and RepExp."""
+    orders = [line for line in lines() if "(learns)" not in line.selector]
+    shown = [*orders[:3], *(line for line in orders[3:] if line.selector == "repexp")]
+    return table(
+        ["selector", "vectors", "improvement [95 %, these pools]", "worst pool", "won / lost %"],
+        map(_across_row, shown),
+        2,
+    )
+
+
+def _across_row(line: Across) -> list[str]:
+    mean = f"{line.improvement:.2f} {interval(line.improvement_ci)}"
+    return [line.selector, line.embedder, mean, number(line.worst), f"{100 * line.win:.0f} / {100 * line.loss:.0f}"]
+
+
+# docs/which-selector.md
+
+
+def all_selectors() -> str:
+    """Every ranker over all pools, with the vectors that serve it best, and the CPU time of a ranking."""
+    with (RESULTS / "cost.csv").open() as file:
+        cost = {line["selector"]: line["cpu_ms"] for line in csv.DictReader(file)}
+    heads = ["selector", "vectors", "improvement [problems]", "[pools]", "on solvable", "worst pool", "won / lost %"]
+    heads.append("ms a pool")
+    rows = []
+    for line in lines():
+        texts = _across_row(line)
+        ends = [interval(line.pools_ci), number(line.solvable)]
+        rows.append([*texts[:3], *ends, *texts[3:], cost[line.selector.split(" ")[0]]])
+    return table(heads, rows, 2)
+
+
+def pools() -> str:
+    """The pools, and what a perfect order could gain on each."""
+    heads = ["pool", "problems", "solved by some response", "pass@1 %", "random's calls", "oracle's calls", "the most"]
+    rows = []
+    for board in boards("pools"):
+        row = board.rows[0]
+        random, oracle = row.samples_to_correct_random, row.samples_to_correct_oracle
+        assert random
+        assert oracle
+        first = f"{100 * (row.pass_at_k_random['1'] or 0):.1f}"
+        sizes = [str(row.problems), str(row.solvable), first, number(random), number(oracle), number(random / oracle)]
+        rows.append([called(board), *sizes])
+    return table(heads, rows)
+
+
+def by_budget() -> str:
+    """pass@k of the best selectors and RepExp on each pool, for a few calls and many."""
+    shown = [(line.selector, line.embedder) for place, line in enumerate(lines()) if place < BEST]
+    shown += [(line.selector, line.embedder) for line in lines()[BEST:] if line.selector == "repexp"]
+    heads = ["pool", "k", "random", *(name for name, _ in shown)]
+    rows = []
+    for board in boards("pools"):
+        for k in ("1", "8", "64"):
+            by_name = {(row.name, row.embedder): row for row in board.rows}
+            values = [board.rows[0].pass_at_k_random.get(k), *(by_name[name].pass_at_k.get(k) for name in shown)]
+            rows.append([called(board), k, *(f"{100 * (value or 0):.1f}" for value in values)])
+    return table(heads, rows)
+
+
+# docs/paper.md
+
+
+def by_pool() -> str:
+    """RepExp on each pool, with each kind of vectors (RF1)."""
+    return _improvements(rows_with("pools", selector="repexp"), ["vectors"], lambda row: [row.embedder])
+
+
+def by_strength() -> str:
+    """RepExp on the ladder of tiny24, at two temperatures (RF2)."""
+    return _improvements(
+        ladder("repexp", "hidden-mean"),
+        ["pass@1 %"],
+        lambda row: [f"{100 * (row.pass_at_k_random['1'] or 0):.1f}"],
+    )
+
+
+def by_strength_hard() -> str:
+    """The same on the problems of which at most a twentieth of the responses is correct, and answer-coverage's."""
+    rows = []
+    pairs = zip(ladder("repexp", "hidden-mean"), ladder("answer-coverage", "tfidf"), strict=True)
+    for (board, repexp), (_, coverage) in pairs:
+        problems, first = _on_hard(repexp)
+        rows.append([called(board), str(problems), first, _on_hard(coverage)[1]])
+    return table(["pool", "problems", "repexp · hidden-mean", "answer-coverage · tfidf"], rows)
+
+
+def _on_hard(row: Row) -> tuple[int, str]:
+    """How many of a row's problems have few correct responses, but some; and the improvement on them."""
+    (path,) = RESULTS.rglob(f"{row.cell}.json")
+    outcomes = cells.outcomes(cells.read(path))
+    assert outcomes.ranks is not None
+    hard = (outcomes.c > 0) & (outcomes.c <= HARD * outcomes.n)
+    random, selected = random_samples_to_correct(outcomes.n, outcomes.c)[hard], outcomes.ranks.mean(axis=1)[hard]
+    ends = stats.ratio_interval(random, selected, int(row.cell[:8], 16))
+    return int(hard.sum()), f"{number(float(random.mean() / selected.mean()))} {interval(ends)}"
+
+
+def by_hardness() -> str:
+    """RepExp and facility-location by the share of correct responses (RF3)."""
+    names = {pool_name(board): called(board) for board in boards("pools")}
+    gains = csv.DictReader(figure("gains")[1].decode().splitlines())
+    heads = ["pool", "selector", "correct responses", "problems", "random's calls", "its calls", "improvement [95 %]"]
+    rows = []
+    for row in gains:
+        if row["selector"] not in ("repexp", "facility-location"):
+            continue
+        ends = [float(row[name]) for name in ("improvement_low", "improvement_high") if row[name]]
+        value = f"{number(float(row['improvement']))} {interval(ends or None)}"
+        share = f"{100 * float(row['above']):g} to {100 * float(row['up_to']):g} %"
+        calls = [number(float(row["random"])), number(float(row["selected"]))]
+        rows.append([names[row["panel"]], row["series"], share, row["questions"], *calls, value])
+    return table(heads, rows, 3)
+
+
+def by_sampler() -> str:
+    """RepExp and facility-location on five samplers (RF4)."""
+    labelled = [*samplers("facility-location", "tfidf"), *samplers("repexp")]
+    return _improvements(labelled, ["selector"], lambda row: [row.selector])
+
+
+def by_representation() -> str:
+    """RepExp on the model's states and on texts' vectors (tiny24)."""
+    labelled = rows_with("pools", model="tiny24", selector="repexp") + rows_with(
+        "factors", model="tiny24", selector="repexp"
+    )
+    kept = [each for each in labelled if each[1].n == 64 and each[1].sampler == "vanilla" and each[1].seeds == [0]]
+    return _improvements(kept, ["vectors"], lambda row: [row.embedder])
+
+
+def by_n_and_seed() -> str:
+    """Selectors on tiny24's pools of other seeds, and of four times as many responses."""
+    of = {"model": "tiny24", "sampler": "vanilla", "task": "game24"}
+    every = [row for folder in ("pools", "factors") for _, row in rows_with(folder, **of)]
+    rows = []
+    for _, larger in rows_with("factors", n=256, **of):
+        same = [row for row in every if (row.name, row.embedder) == (larger.name, larger.embedder)]
+        values = {
+            (row.n, tuple(row.seeds)): f"{number(row.improvement)} {interval(row.improvement_ci)}" for row in same
+        }
+        rows.append([larger.name, larger.embedder, *(values[key] for key in ((64, (0,)), (64, (1, 2)), (256, (0,))))])
+    return table(["selector", "vectors", "n = 64, seed 0", "n = 64, seeds 1 and 2", "n = 256"], rows, 2)
+
+
+def guided() -> str:
+    """The share of puzzles solved within k responses, with and without the bonus on tokens (RF5)."""
+    ks = ("1", "4", "8", "32", "128", "1024")
+    records = [stopping_times.read(path) for path in sorted((RESULTS / cells.SEQUENCES).glob("*.json"))]
+    by_beta: dict[float, list[dict[str, Any]]] = {}
+    for record in records:
+        by_beta.setdefault(record["inputs"]["sampler"]["beta"], []).append(record)
+    rows = []
+    for beta, same in sorted(by_beta.items()):
+        row = stopping_times.row(same)
+        rows.append([f"β = {beta:g}", *(_share(row["share_solved"][k], row["share_solved_se"][k]) for k in ks)])
+    for beta in sorted(by_beta)[1:]:
+        gains = [_within(by_beta[beta], int(k)) - _within(by_beta[0.0], int(k)) for k in ks]
+        texts = []
+        for place, gain in enumerate(gains):
+            ends = stats.difference_interval(100 * gain, place)
+            texts.append(f"{100 * gain.mean():+.0f} {'[-]' if ends is None else [*map(round, ends)]}")
+        rows.append([f"β = {beta:g} less β = 0, in points [95 %]", *texts])
+    return table(["", *ks], rows)
+
+
+def _share(share: float | None, error: float | None) -> str:
+    return "-" if share is None else f"{100 * share:.1f} ± {100 * (error or 0):.1f}"
+
+
+def _within(records: Sequence[dict[str, Any]], k: int) -> Floats:
+    """For each puzzle the share of its sequences, one a seed, that a response within k solves."""
+    solved: dict[str, list[bool]] = {}
+    for record in records:
+        for entry in record["problems"]:
+            solved.setdefault(entry["id"], []).append(entry["solved"] and entry["time"] <= k)
+    return np.array([np.mean(solved[name]) for name in sorted(solved)])
+
+
+def rl() -> str:
+    """pass@k after training, by method and group size, with 95 % intervals over problems and seeds (RF6)."""
+    return _rl(lambda row, k: f"{100 * row['pass_at_k'][k]:.1f}{_half(row['pass_at_k_ci'][k])}")
+
+
+def rl_gains() -> str:
+    """What each method adds to GRPO's pass@k at the same group size."""
+    return _rl(_over_grpo, "none")
+
+
+def _over_grpo(row: dict[str, Any], k: str) -> str:
+    return f"{100 * row['gain_over']['none'][k]:+.1f}{_half(row['gain_over_ci']['none'][k])}"
+
+
+def _rl(value: Callable[[dict[str, Any], str], str], without: str = "") -> str:
+    rows, ks = [], ("1", "4", "16", "64", "256", "1024")
+    for file in sorted(RESULTS.glob("rl/*/rl-eval.json"), key=lambda path: int(path.parent.name.split("-")[-1])):
+        for row in evaluation.rows(evaluation.read(file)):
+            name = RL.get(row["bonus"], f"`{row['bonus']}`")
+            group = "-" if row["bonus"] == "base" else file.parent.name.split("-")[-1]
+            if row["bonus"] != without:
+                rows.append([name, group, *(value(row, k) if k in row["pass_at_k"] else "-" for k in ks)])
+    return table(["method", "group", *(f"pass@{k}" for k in ks)], rows)
+
+
+def _half(ends: Interval) -> str:
+    return f" ± {50 * (ends[1] - ends[0]):.1f}" if ends else ""
+
+
+def _improvements(
+    labelled: Sequence[tuple[Board, Row]], heads: Sequence[str], values: Callable[[Row], list[str]]
+) -> str:
+    rows = [
+        [
+            called(board),
+            *values(row),
+            number(row.samples_to_correct_random),
+            number(row.samples_to_correct),
+            f"{number(row.improvement)} {interval(row.improvement_ci)}",
+        ]
+        for board, row in labelled
+    ]
+    return table(["pool", *heads, "random's calls", "its calls", "improvement [95 %]"], rows, 1 + len(heads))
+
+
+BLOCKS: dict[str, Callable[[], str]] = {
+    "first-run": first_run,
+    "best-selectors": best_selectors,
+    "all-selectors": all_selectors,
+    "pools": pools,
+    "by-budget": by_budget,
+    "by-pool": by_pool,
+    "by-strength": by_strength,
+    "by-strength-hard": by_strength_hard,
+    "by-hardness": by_hardness,
+    "by-sampler": by_sampler,
+    "by-representation": by_representation,
+    "by-n-and-seed": by_n_and_seed,
+    "guided": guided,
+    "rl": rl,
+    "rl-gains": rl_gains,
+}
