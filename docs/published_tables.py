@@ -16,7 +16,7 @@ from harness.results.across import Across, pool_name
 from harness.results.leaderboard import Board
 from harness.results.rows import Interval, Row
 from harness.scoring import stats
-from harness.scoring.metrics import random_samples_to_correct
+from harness.scoring.metrics import Outcomes, random_samples_to_correct
 from harness.system.console import captured
 from harness_plugins.rl import evaluation
 from published import RESULTS, boards, called, figure, ladder, lines, rows_with, samplers
@@ -136,24 +136,42 @@ def by_strength() -> str:
 
 
 def by_strength_hard() -> str:
-    """The same on the problems of which at most a twentieth of the responses is correct, and answer-coverage's."""
-    rows = []
+    """The same on hard problems, and answer-coverage's, and RepExp's calls for one of answer-coverage's."""
     pairs = zip(ladder("repexp", "hidden-mean"), ladder("answer-coverage", "tfidf"), strict=True)
-    for (board, repexp), (_, coverage) in pairs:
-        problems, first = _on_hard(repexp)
-        rows.append([called(board), str(problems), first, _on_hard(coverage)[1]])
-    return table(["pool", "problems", "repexp · hidden-mean", "answer-coverage · tfidf"], rows)
+    rows = [[called(board), *_on_hard(repexp, coverage)] for (board, repexp), (_, coverage) in pairs]
+    heads = ["pool", "problems", "repexp · hidden-mean", "answer-coverage · tfidf", "calls, the first / the second"]
+    return table(heads, rows)
 
 
-def _on_hard(row: Row) -> tuple[int, str]:
-    """How many of a row's problems have few correct responses, but some; and the improvement on them."""
-    (path,) = RESULTS.rglob(f"{row.cell}.json")
-    outcomes = cells.outcomes(cells.read(path))
-    assert outcomes.ranks is not None
+def hard_pools() -> str:
+    """RepExp and answer-coverage on the hard problems of each pool."""
+    coverage = {
+        pool_name(board): row for board, row in rows_with("pools", selector="answer-coverage", embedder="tfidf")
+    }
+    rows = [
+        [called(board), row.embedder, *_on_hard(row, coverage[pool_name(board)])]
+        for board, row in rows_with("pools", selector="repexp", embedder=("hidden-mean", "tfidf"))
+    ]
+    return table(["pool", "vectors", "problems", "repexp", "answer-coverage", "calls, the first / the second"], rows, 2)
+
+
+def _on_hard(row: Row, other: Row) -> list[str]:
+    """On a pool's problems with few correct responses, but some: how many, both improvements, and the calls' ratio."""
+    outcomes, others = _outcomes(row), _outcomes(other)
     hard = (outcomes.c > 0) & (outcomes.c <= HARD * outcomes.n)
-    random, selected = random_samples_to_correct(outcomes.n, outcomes.c)[hard], outcomes.ranks.mean(axis=1)[hard]
-    ends = stats.ratio_interval(random, selected, int(row.cell[:8], 16))
-    return int(hard.sum()), f"{number(float(random.mean() / selected.mean()))} {interval(ends)}"
+    random = random_samples_to_correct(outcomes.n, outcomes.c)[hard]
+    calls, other_calls = (each.ranks.mean(axis=1)[hard] for each in (outcomes, others))
+    pairs = ((random, calls, row), (random, other_calls, other), (calls, other_calls, row))
+    ratios = [
+        f"{number(float(a.mean() / b.mean()))} {interval(stats.ratio_interval(a, b, int(of.cell[:8], 16)))}"
+        for a, b, of in pairs
+    ]
+    return [str(int(hard.sum())), *ratios]
+
+
+def _outcomes(row: Row) -> Outcomes:
+    (path,) = RESULTS.rglob(f"{row.cell}.json")
+    return cells.outcomes(cells.read(path))
 
 
 def by_hardness() -> str:
@@ -287,6 +305,7 @@ BLOCKS: dict[str, Callable[[], str]] = {
     "all-selectors": all_selectors,
     "pools": pools,
     "by-budget": by_budget,
+    "hard-pools": hard_pools,
     "by-pool": by_pool,
     "by-strength": by_strength,
     "by-strength-hard": by_strength_hard,
