@@ -23,6 +23,7 @@ from published import RESULTS, boards, called, figure, ladder, lines, rows_with,
 
 BEST = 5
 HARD = 0.05  # at most this share of the responses is correct
+BY_SCORE = ("logprob", "majority", "mmr", "score", "score-dpp", "score-mmr", "unlikely")
 RL = {"base": "initial model", "none": "GRPO", "unlikely": "Unlikeliness"}
 
 
@@ -116,6 +117,19 @@ def by_budget() -> str:
             values = [board.rows[0].pass_at_k_random.get(k), *(by_name[name].pass_at_k.get(k) for name in shown)]
             rows.append([called(board), k, *(f"{100 * (value or 0):.1f}" for value in values)])
     return table(heads, rows)
+
+
+def by_score() -> str:
+    """Orders by likelihood, alone and with variety, and votes, on the pools that have log-probabilities."""
+    with_scores = [board for board in boards("pools") if any(row.selector.startswith("score:") for row in board.rows)]
+    found: dict[tuple[str, str], list[str]] = {}
+    for place, board in enumerate(with_scores):
+        for row in board.rows:
+            if row.embedder in ("none", "tfidf") and row.selector.partition(":")[0] in BY_SCORE:
+                values = found.setdefault((row.selector, row.embedder), ["-"] * len(with_scores))
+                values[place] = f"{number(row.improvement)} {interval(row.improvement_ci)}"
+    rows = [[f"`{selector}`", embedder, *values] for (selector, embedder), values in sorted(found.items())]
+    return table(["selector", "vectors", *map(called, with_scores)], rows, 2)
 
 
 # docs/paper.md
@@ -306,6 +320,7 @@ BLOCKS: dict[str, Callable[[], str]] = {
     "pools": pools,
     "by-budget": by_budget,
     "hard-pools": hard_pools,
+    "by-score": by_score,
     "by-pool": by_pool,
     "by-strength": by_strength,
     "by-strength-hard": by_strength_hard,

@@ -164,8 +164,7 @@ class EvalPlus(Task):
             key = _key(self.dataset, self.tests, problem)
             return program_grading.grade(key, _sandbox(), lambda: self._exercise(problem), programs)
 
-        absent = wrong(f"no function {problem.meta['entry_point']}")
-        return _once_each(self._programs(problem, responses, finish), grade, absent)
+        return _once_each(self._programs(problem, responses, finish), grade, wrong("no program"))
 
     def answer(self, problem: Problem, response: str, *, finish: str = "") -> str | None:
         """Return the program in one spelling: its syntax tree as source, without comments.

@@ -32,7 +32,7 @@ def test_responses_are_graded_in_their_order_and_talk_is_no_program(mbpp, proble
     responses = ["I cannot.", block(SOLUTION), block("def sum_even(n): return 0"), "", block(SOLUTION)] * 20
     verdicts = mbpp.verify_all(problem, responses)
     assert [verdict.status for verdict in verdicts] == ["wrong", "correct", "wrong", "wrong", "correct"] * 20
-    assert verdicts[0].reason == verdicts[3].reason == "no function sum_even"
+    assert verdicts[0].reason == verdicts[3].reason == "no program"
     assert mbpp.verify_all(problem, []) == mbpp.answers(problem, []) == []
 
 
@@ -113,7 +113,7 @@ def test_unconfined_grading_must_be_asked_for_and_reaches_workers_which_need_no_
     responses = [block(SOLUTION), block("def sum_even(n): return 6"), "no"]
     with multiprocessing.get_context("spawn").Pool(1) as workers:
         made = workers.apply(verdicts_here, (mbpp, problem, responses))
-    verdicts = [("correct", ""), ("wrong", "base: test 2"), ("wrong", "no function sum_even")]
+    verdicts = [("correct", ""), ("wrong", "base: test 2"), ("wrong", "no program")]
     assert made == (verdicts, {"sandbox": "none"}, "1", False)
     monkeypatch.delenv(UNSAFE_EXEC)
 

@@ -111,5 +111,5 @@ def test_verdicts_are_the_same_from_threads_and_ground_truth_is_made_once(mbpp, 
     responses = [block(SOLUTION), block("def sum_even(n): return 6"), "no"]
     with ThreadPoolExecutor(6) as threads:
         made = list(threads.map(lambda _: verdicts_here(mbpp, problem, responses)[0], range(6)))
-    assert made == [[("correct", ""), ("wrong", "base: test 2"), ("wrong", "no function sum_even")]] * 6
+    assert made == [[("correct", ""), ("wrong", "base: test 2"), ("wrong", "no program")]] * 6
     assert len(calls) == 1
