@@ -87,7 +87,7 @@ FIGURES: dict[str, Callable[[], list[Path]]] = {
     "strength": lambda: [path for path in cells.files([RESULTS / "pools", RESULTS / "factors"]) if of_seed_0(path)],
     "guided": lambda: [RESULTS / cells.SEQUENCES],
     "rl-passk": lambda: [RESULTS / "rl" / "groups-of-8"],
-    "samplers": lambda: [found for _, row in samplers("repexp") for found in RESULTS.rglob(f"{row.cell}.json")],
+    "samplers": lambda: [path for _, row in samplers("repexp") for path in RESULTS.rglob(f"{row.cell}.json")],
 }
 
 

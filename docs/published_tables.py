@@ -121,15 +121,15 @@ def by_budget() -> str:
 
 def by_score() -> str:
     """Orders by likelihood, alone and with variety, and votes, on the pools that have log-probabilities."""
-    with_scores = [board for board in boards("pools") if any(row.selector.startswith("score:") for row in board.rows)]
-    found: dict[tuple[str, str], list[str]] = {}
-    for place, board in enumerate(with_scores):
+    scored = [board for board in boards("pools") if any(row.selector.startswith("score:") for row in board.rows)]
+    values: dict[tuple[str, str], list[str]] = {}
+    for place, board in enumerate(scored):
         for row in board.rows:
             if row.embedder in ("none", "tfidf") and row.selector.partition(":")[0] in BY_SCORE:
-                values = found.setdefault((row.selector, row.embedder), ["-"] * len(with_scores))
-                values[place] = f"{number(row.improvement)} {interval(row.improvement_ci)}"
-    rows = [[f"`{selector}`", embedder, *values] for (selector, embedder), values in sorted(found.items())]
-    return table(["selector", "vectors", *map(called, with_scores)], rows, 2)
+                line = values.setdefault((row.selector, row.embedder), ["-"] * len(scored))
+                line[place] = f"{number(row.improvement)} {interval(row.improvement_ci)}"
+    rows = [[f"`{selector}`", embedder, *line] for (selector, embedder), line in sorted(values.items())]
+    return table(["selector", "vectors", *map(called, scored)], rows, 2)
 
 
 # docs/paper.md
