@@ -7,6 +7,7 @@ r"""Your own problems: `own:file=questions.jsonl,grader=number`, one JSON object
 exact     the stated answer (`\boxed{x}`, "answer is x", else the whole response) is the reference, up to case, blanks
           and punctuation around it
 number    the number that is stated last is the reference, as an exact fraction, or within `tolerance`
+math      the answer in `\boxed{}`, or stated last, equals the reference, which may be LaTeX: as for the task math
 choice    the letter that is chosen, A to J
 regex     `reference` is a pattern that must be found; or `pattern=` finds the answer (its first group, last match),
           which must be the reference as with `exact`
@@ -34,7 +35,9 @@ from harness.hookspecs import Register
 from .data import sources
 from .data.sources import Hub, Row
 from .graders import choices, commands, patterns, stated_numbers, texts
+from .math_answers import MathTask
 
+_MATH = MathTask()
 ROLES = ("system", "user", "assistant")
 
 
@@ -43,7 +46,7 @@ class Own(Task):
     """The problems of a file of yours, graded as you say.
 
     file        JSON lines with `prompt` (or `messages`) and `reference`; `--data FILE` gives it too
-    grader      exact, number, choice, regex or command
+    grader      exact, number, math, choice, regex or command
     pattern     for `regex`: finds the answer; without it each reference is the pattern
     command     for `command`: a command line with {response_file}, and {reference_file}, {prompt_file} if you like
     tolerance   for `number`: how far from the reference a right answer may be
@@ -58,7 +61,7 @@ class Own(Task):
     splits: ClassVar[Sequence[str]] = ("test",)
 
     file: str | None = None
-    grader: Literal["exact", "number", "choice", "regex", "command"] = "exact"
+    grader: Literal["exact", "number", "math", "choice", "regex", "command"] = "exact"
     pattern: str | None = None
     command: str | None = None
     tolerance: float = 0.0
@@ -124,6 +127,8 @@ class Own(Task):
 
     def check(self, unsafe_exec: bool = False) -> str:
         """Return a line that says where the command runs, "" for other graders; HarnessError if it cannot run."""
+        if self.grader == "math":
+            return _MATH.check()
         if self.command is None:
             return ""
         os.environ.pop(commands.UNSAFE_EXEC, None)
@@ -147,9 +152,13 @@ class Own(Task):
         if self.grader == "command":
             given = {"response": response, "reference": gold, "prompt": problem.prompt}
             return commands.run(self.command or "", given, self.timeout_s)
+        if self.grader == "math":
+            return _MATH.verify(problem, response, finish=finish)
         if self.grader == "number":
-            is_right = stated_numbers.is_right(gold, response, self.tolerance, cut_off)
-            return wrong("cut off" if cut_off else "no number") if is_right is None else _judged(is_right)
+            number = stated_numbers.stated_number(response, cut_off)
+            if number is None:
+                return wrong("cut off" if cut_off else "no number")
+            return _judged(stated_numbers.is_right(gold, number, self.tolerance))
         if self.grader == "regex":
             return self._by_pattern(gold, response)
         expected = choices.bare_letter(gold) if self.grader == "choice" else texts.normalised(gold)
@@ -170,14 +179,18 @@ class Own(Task):
     def verify_all(
         self, problem: Problem, responses: Sequence[str], *, finish: Sequence[str] | None = None
     ) -> list[Verdict]:
-        """Return the verdict on each response; commands run on all cores."""
+        """Return the verdict on each response; commands and checks by math-verify run on all cores."""
+        if self.grader == "math":
+            return _MATH.verify_all(problem, responses, finish=finish)
         ends = finish if finish is not None else [""] * len(responses)
         is_alone = self.grader != "command" or multiprocessing.parent_process() is not None
         with ThreadPoolExecutor(1 if is_alone else len(os.sched_getaffinity(0))) as threads:
             return list(threads.map(lambda text, end: self.verify(problem, text, finish=end), responses, ends))
 
     def verdict_key(self, problem: Problem, response: str, answer: str | None, *, finish: str = "") -> str | None:
-        """Return a command's response and the command's files, so that it runs once; None for the cheap graders."""
+        """Return what a verdict by math depends on, or a command's response and files; None for the cheap graders."""
+        if self.grader == "math":
+            return _MATH.verdict_key(problem, response, answer, finish=finish)
         if self.command is None:
             return None
         return json.dumps([response, *(sources.file_revision("own", str(p)) for p in commands.own_files(self.command))])
@@ -192,6 +205,8 @@ class Own(Task):
                 return texts.normalised(patterns.last_match(self.pattern, response) or "") or None
             except (TimeoutError, EOFError):
                 return None
+        if self.grader == "math":
+            return _MATH.answer(problem, response, finish=finish)
         by_grader = {"number": stated_numbers.answer, "choice": choices.answer}
         return by_grader.get(self.grader, texts.answer)(response, finish == "length")
 

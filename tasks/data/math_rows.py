@@ -7,7 +7,9 @@ from collections.abc import Sequence
 
 from harness import HarnessError, Problem
 
-from ..math_answers.equality import reference_in
+from ..math_answers.equality import compare
+from ..math_answers.extraction import boxed_contents
+from ..math_answers.normal_form import normal_form
 from .sources import Row
 
 
@@ -28,6 +30,20 @@ def answered_problem(row: Row) -> Problem:
     """Return the problem of a row of MATH-500; its id is the unique_id, else `test-` and the row's number."""
     name = f"test-{row.number}" if row.find("unique_id") is None else row.text("unique_id")
     return Problem(name, row.text("problem"), row.text("answer").strip())
+
+
+def reference_in(solution: str, last: str) -> str:
+    r"""Return the reference of a solution: `last`, the content of its last box, or several boxes if it ends in several.
+
+    These are the boxes that are joined to one answer in a response (see `extraction`), `\boxed{1}, \boxed{2}`. Boxes
+    that may be spellings of one value are one: of `\boxed{1\frac{1}{2}} or \boxed{\frac{3}{2}}` the reference is
+    `\frac{3}{2}`.
+    """
+    answers: list[str] = []
+    for box in reversed(boxed_contents(solution)):
+        if all(compare(other, normal_form(box)).equal is False for other in answers):
+            answers.append(box)
+    return ", ".join(rf"\boxed{{{answer}}}" for answer in reversed(answers)) if len(answers) > 1 else last
 
 
 def boxed(solution: str) -> str | None:

@@ -10,6 +10,7 @@ MAX_DEPTH = 30  # nested brackets
 
 _SYMBOL = re.compile(r"\\[A-Za-z]+|\\.|.", re.DOTALL)
 _COMMAND = re.compile(r"\\[A-Za-z]+")
+_INEQUALITY = re.compile(r"<|>|\\[lgn]e(?![A-Za-z])")
 _STEP = {**dict.fromkeys(["(", "[", "{", r"\{"], 1), **dict.fromkeys([")", "]", "}", r"\}"], -1)}
 _PARTNERS = {"(": (")", "]"), "[": (")", "]"), "{": ("}",), r"\{": (r"\}",)}
 
@@ -60,19 +61,11 @@ def collection(text: str) -> Collection | None:
     r"""Return a normal form as brackets and elements; None for a single value. `\pm` makes two elements of one."""
     opening, inner, closing = _unwrapped(text)
     elements = split(inner, ",")
-    if opening != r"\{" and len(elements) == 1 and not _has_plus_minus(text):
-        return None
-    if len(elements) == 1 and opening in ("(", "["):
+    if opening != r"\{" and len(elements) == 1 and (opening or not _has_plus_minus(text)):
         return None
     if opening in ("", r"\{"):
         elements = [signed for element in elements for signed in _plus_minus(element)]
     return Collection(opening, tuple(elements), closing)
-
-
-def is_interval(text: str) -> bool:
-    """Whether a normal form has two elements in round or square brackets."""
-    pair = collection(text)
-    return pair is not None and pair.opening in ("(", "[") and len(pair.elements) == 2
 
 
 def _has_plus_minus(text: str) -> bool:
@@ -100,3 +93,8 @@ def _unwrapped(text: str) -> tuple[str, str, str]:
             encloses_all = match.end() == len(text) and closing in _PARTNERS[opening]
             return (opening, text[len(opening) : match.start()], closing) if encloses_all else ("", text, "")
     return "", text, ""
+
+
+def has_inequality(text: str) -> bool:
+    """Whether a normal form has a sign of inequality."""
+    return _INEQUALITY.search(text) is not None

@@ -19,6 +19,7 @@ worker.py, transcript.py      one worker and what a program writes, seen from th
 inside.py, child.py           what runs in the sandbox: the fork server, and the process of one program
 confinement.py, syscalls.py   the limits that the kernel enforces on that process
 bounds.py                     limits that both sides use
+forked.py                     checks of ours that may hang or crash, in a program of their own (math-verify)
 """
 
 from __future__ import annotations

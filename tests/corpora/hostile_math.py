@@ -60,7 +60,7 @@ BOXED = {
     "modulo": ("5", r"7^{10^{12}} \pmod{10^{9}}"),
     "long words": ("5", "a" * 500),
     "letters to multiply": ("5", " ".join("abcdefghjk" * 20)),
-    "unicode digits": ("5", "５"),
+    "unicode digits": ("6", "５"),
     "arabic digits": ("5", "٥"),
     "superscripts": ("5", "5⁹"),
     "combining marks": ("5", "5" + "\u0338" * 100),

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import os
-
 from harness import Problem, Verdict, correct
 from harness_tasks.math_answers import MathTask
-from harness_tasks.math_answers.workers import _shared, shared_workers
 
 TASK = MathTask()
 HANGING = ("7", r"\boxed{((9!)!)!}")  # a reference and a response whose check never ends
@@ -22,13 +19,6 @@ def graded(gold: str, response: object) -> Verdict:
     return TASK.verify(Problem("p", "What is it?", gold), response)  # type: ignore[arg-type]
 
 
-def algebra_is_graded() -> bool:
+def algebra_is_graded(_: int = 0) -> bool:
     """Whether an answer is right that neither text nor value shows to be so."""
     return graded(r"\cot x", boxed(r"\frac{1}{\tan x}")) == correct(route="boxed, math-verify")
-
-
-def graded_in_a_child(_: int) -> tuple[bool, list[int], int, int]:
-    """Whether algebra is graded, whose workers this process holds, its id, and the number of the checker's children."""
-    is_right = algebra_is_graded()
-    TASK.verify_all(Problem("p", "", r"\cot x"), [boxed(rf"\tan {n}x") for n in range(8)])
-    return is_right, list(_shared), os.getpid(), len(shared_workers().pids()) - 1

@@ -28,10 +28,10 @@ class Lingering(Task):
             yield Problem(f"{i}", f"Say colour {i}.")
 
     def verify_all(self, problem, responses):
-        from harness_tasks.math_answers.workers import shared_workers
+        from harness_tasks.math_answers.math_task import ALGEBRA
         from harness_tasks.sandbox import Suite, shared_sandbox
 
-        shared_workers().check([(("x+x", "2*x"),)])
+        ALGEBRA.outcomes([[["equal", "x+x", "2*x"]]], 20.0)
         suite = Suite("squares", "square", [[3]], [60.0])
         programs = ["def square(x): return x * x", "def square(x):\n    while True: pass"]
         if problem.id == "0":

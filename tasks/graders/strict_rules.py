@@ -23,7 +23,7 @@ from itertools import accumulate
 
 from harness import Verdict, correct, wrong
 
-from .extraction import Statements
+from ..math_answers.extraction import Statements
 
 CLIP = 300  # characters that GSM8K's rule reads, the last ones
 
