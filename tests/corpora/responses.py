@@ -132,7 +132,7 @@ RIGHT_WITH_HEAD = {
     "an earlier block that ends Python": f"```\nimport sys\nsys.exit()\n```\n```\n{DOUBLED}\n```",
     "an earlier block that is no Python": f"```\nimport math as\n```\n```\n{DOUBLED}\n```",
 }
-RIGHT_ALONE = {  # and wrong if the head had run before
+RIGHT_ALONE = {  # what is lent to a program must change none of these
     "a name that must not exist": (
         "```\ndoubled = None\ntry:\n    twice\nexcept NameError:\n    doubled = lambda xs: sum(xs) * 2 // 1\n```"
     ),

@@ -7,7 +7,7 @@ from corpora.responses import BODY, COMPLETIONS, CUT_OFF, DEFINITION, GO_ON, HOS
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness_tasks.programs.program_text import LOOK_AT, program_in
+from harness_tasks.programs.program_text import LOOK_AT, defines_a_function, program_in
 
 CPU_S = 5.0  # hostile text takes a tenth of a second
 
@@ -87,6 +87,7 @@ def test_hostile_text_is_read_in_linear_time():
         for prompt in ("", PROMPT.replace("total", "add")):
             started = time.process_time()
             source_in(text, "add", prompt)
+            defines_a_function(text)
             source_in(f"{text}\n```python\n{DEFINITION}\n```", "add", prompt)
             slow += [name] * (time.process_time() - started > CPU_S)
     assert slow == []
