@@ -44,7 +44,7 @@ from .programs.behaviour import Behaviour, behaviours
 from .programs.evalplus_oracle import VERSION
 from .programs.example_inputs import example_inputs
 from .programs.program_grading import Exercise
-from .programs.program_text import program_in
+from .programs.program_text import Program, defines_a_function, program_in
 from .sandbox import Sandbox, find_tier, shared_sandbox
 
 # The problem is in a separate block: models that follow this form then answer in one (tests/bench/code_prompts.py).
@@ -57,7 +57,9 @@ HUMANEVAL_PLUS = Release("HumanEvalPlus", "v0.1.10", "42526ec0e7d5f3ee0b06d6ced9
 MOST_INPUTS = 100
 UNSAFE_EXEC = "HARNESS_UNSAFE_EXEC"  # an environment variable, so that worker processes started later inherit it
 
+Item = TypeVar("Item")
 Result = TypeVar("Result")
+Without = TypeVar("Without")
 
 
 @dataclass(frozen=True)
@@ -73,7 +75,7 @@ class EvalPlus(Task):
     n = 64
     splits = ("test",)
     reads_finish = True
-    grader = "2"
+    grader = "3"
     dataset: ClassVar[str]
     release: ClassVar[Release]
 
@@ -160,11 +162,15 @@ class EvalPlus(Task):
         finish   how each response ended; "length": the token limit cut it off. None: unknown
         """
 
-        def grade(programs: Sequence[str]) -> list[Verdict]:
+        def grade(programs: Sequence[Program]) -> list[Verdict]:
             key = _key(self.dataset, self.tests, problem)
             return program_grading.grade(key, _sandbox(), lambda: self._exercise(problem), programs)
 
-        return _once_each(self._programs(problem, responses, finish), grade, wrong("no program"))
+        verdicts = _once_each(self._programs(problem, responses, finish), grade, None)
+        return [
+            verdict or wrong(f"no function {problem.meta['entry_point']}" if defines_a_function(text) else "no program")
+            for text, verdict in zip(responses, verdicts, strict=True)
+        ]
 
     def answer(self, problem: Problem, response: str, *, finish: str = "") -> str | None:
         """Return the program in one spelling: its syntax tree as source, without comments.
@@ -180,8 +186,8 @@ class EvalPlus(Task):
         """Return the `answer` of each response. They are parsed in the sandbox, since text can crash a parser."""
         if self.runs_answers:
             return [ran and ran.answer for ran in self.run_answers(problem, responses, finish=finish)]
-        programs = self._programs(problem, responses, finish)
-        return _once_each(programs, lambda distinct: _sandbox().normalised(distinct), None)
+        sources = [program and program.source for program in self._programs(problem, responses, finish)]
+        return _once_each(sources, lambda distinct: _sandbox().normalised(distinct), None)
 
     def run_answers(
         self, problem: Problem, responses: Sequence[str], *, finish: Sequence[str] | None = None
@@ -194,7 +200,7 @@ class EvalPlus(Task):
         entry_point, programs = problem.meta["entry_point"], self._programs(problem, responses, finish)
         inputs = example_inputs(problem.prompt, entry_point, self.inputs)
 
-        def run(distinct: Sequence[str]) -> list[Behaviour]:
+        def run(distinct: Sequence[Program]) -> list[Behaviour]:
             return behaviours(_sandbox(), f"{problem.id}, inputs of its prompt", entry_point, inputs, distinct)
 
         ran = _once_each(programs, run, Behaviour(None, 0.0))
@@ -205,10 +211,16 @@ class EvalPlus(Task):
         ]
 
     def verdict_key(self, problem: Problem, response: str, answer: str | None, *, finish: str = "") -> str | None:
-        """Return the program's exact text, since it can see its lines, names and docstrings; None without one."""
-        return self._programs(problem, [response], [finish])[0]
+        """Return the program's exact text, since it can see its lines, names and docstrings; None without one.
 
-    def _programs(self, problem: Problem, responses: Sequence[str], finish: Sequence[str] | None) -> list[str | None]:
+        What the response lends to it is part of the key.
+        """
+        program = self._programs(problem, [response], [finish])[0]
+        return program and "\0".join([program.source, *program.lent])
+
+    def _programs(
+        self, problem: Problem, responses: Sequence[str], finish: Sequence[str] | None
+    ) -> list[Program | None]:
         """Return the program in each response, None if there is none."""
         ends = finish if finish is not None else [""] * len(responses)
         entry_point, prompt = problem.meta["entry_point"], problem.prompt
@@ -262,8 +274,8 @@ class HumanEvalPlus(EvalPlus):
 
 
 def _once_each(
-    programs: Sequence[str | None], work: Callable[[Sequence[str]], Sequence[Result]], no_program: Result
-) -> list[Result]:
+    programs: Sequence[Item | None], work: Callable[[Sequence[Item]], Sequence[Result]], no_program: Without
+) -> list[Result | Without]:
     """Return the result for each program, in order; `work` gets each distinct program once, and no empty list."""
     distinct = [program for program in dict.fromkeys(programs) if program is not None]
     results = dict(zip(distinct, work(distinct), strict=True)) if distinct else {}

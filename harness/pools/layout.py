@@ -21,8 +21,9 @@ class LineLayout(Protocol):
 
     name    as messages show it
     keys    what each line holds, for messages
-    Two attributes are optional: `one_line_a_problem = True` where lines are problems, which lets progress be shown,
-    and `remark`, what is said of values that are not taken, e.g. "; its metrics are not taken as verdicts".
+    Three attributes are optional: `one_line_a_problem = True` where lines are problems, which lets progress be shown;
+    `remark`, what is said of values that are not taken, e.g. "; its metrics are not taken as verdicts"; and `verdicts`,
+    keys of another grader's verdicts, which are named too where the first line has them.
     """
 
     name: str

@@ -118,8 +118,11 @@ def _read_by(layout: Layout, path: Path, lines: Iterator[Line], say: Say) -> Ite
     if isinstance(layout, FileLayout):
         yield from layout.read(path, say)
     else:
-        say(f"pool: read as {layout.name} samples{getattr(layout, 'remark', '')}")
-        yield from layout.read(_alike(layout, lines))
+        first = next(lines)
+        verdicts = [key for key in getattr(layout, "verdicts", ()) if key in first.value]
+        untaken = f"; not taken as verdicts: {', '.join(verdicts)}" if verdicts else ""
+        say(f"pool: read as {layout.name} samples{getattr(layout, 'remark', '')}{untaken}")
+        yield from layout.read(_alike(layout, chain([first], lines)))
 
 
 def _called(where: str, call: Callable[[], T]) -> T:

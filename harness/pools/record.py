@@ -66,8 +66,9 @@ class PoolRecord:
 def grouped(parts: Iterable[tuple[Hashable, PoolRecord]]) -> Iterator[PoolRecord]:
     """Yield one record for each key, with the responses of all records that have it, in order of first appearance.
 
-    Everything except the responses and their scores is that of the key's first record. A score that only some of the
-    records have is unknown for the others' responses. All texts stay in memory until the last part is read.
+    Everything except the responses, their scores and how they ended is that of the key's first record. A score that
+    only some of the records have is unknown for the others' responses. All texts stay in memory until the last part is
+    read.
 
     parts  pairs of a key and a record
     """
@@ -83,7 +84,11 @@ def _joined(parts: Sequence[PoolRecord]) -> PoolRecord:
     for part in parts:
         for name, column in scores.items():
             column.extend(part.scores.get(name, [None] * len(part.responses)))
-    return replace(parts[0], responses=[text for part in parts for text in part.responses], scores=scores)
+    finish: list[str] | None = None
+    if any(part.finish is not None for part in parts):
+        finish = [end for part in parts for end in part.finish or ["stop"] * len(part.responses)]
+    responses = [text for part in parts for text in part.responses]
+    return replace(parts[0], responses=responses, scores=scores, finish=finish)
 
 
 def text_in(value: Mapping[str, Any], name: str, where: str) -> str:

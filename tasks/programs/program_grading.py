@@ -20,6 +20,7 @@ from harness import Verdict, correct, error, wrong
 from ..data.ground_truth import GroundTruth, NoGroundTruth, ground_truth
 from ..sandbox import Run, Sandbox, Suite
 from .evalplus_oracle import Oracle, compares_sets
+from .program_text import Program
 
 TEST_S, FACTOR = 1.0, 4.0  # evalplus/config.py
 RUN_S, GRACE_S = 60.0, 2.0  # evalplus' untrusted_check: min(60, sum) + 1, and another second before it kills
@@ -84,7 +85,7 @@ class Bench:
         self.route = "+".join(exercise.runs)
         self.characters = sum(map(len, truth.expected))
         self._tests: list[tuple[str, int, Oracle]] = []  # for each test of the suite: its run, its number, its oracle
-        self._suffix = exercise.suffix
+        self._entry_point, self._suffix = exercise.entry_point, exercise.suffix
         digests = [text.startswith("h") for text in truth.expected]
         limits: list[float] = []
         total = DIGESTS_S if any(digests) else 0.0
@@ -107,10 +108,11 @@ class Bench:
             total_cpu_s=total,
         )
 
-    def grade(self, sandbox: Sandbox, programs: Sequence[str]) -> list[Verdict]:
+    def grade(self, sandbox: Sandbox, programs: Sequence[Program]) -> list[Verdict]:
         """Return the verdict on each program, in order."""
         judge = _Judge(self._tests, len(programs))
-        runs = sandbox.run_all(self._suite, [program + self._suffix for program in programs], judge)
+        sources, lent = [program.source + self._suffix for program in programs], [program.lent for program in programs]
+        runs = sandbox.run_all(self._suite, sources, judge, lent=lent)
         return [self._verdict(judge, program, run) for program, run in enumerate(runs)]
 
     def _verdict(self, judge: _Judge, program: int, run: Run) -> Verdict:
@@ -120,6 +122,8 @@ class Bench:
             return error(f"sandbox: {run.detail:.200}", self.route)
         if program in judge.failed:
             return wrong(judge.failed[program], self.route)
+        if run.status == "missing":
+            return wrong(f"no function {self._entry_point}", self.route)
         if run.status not in ("ok", "stopped"):
             return wrong(run.status, self.route)
         if run.status == "ok" and judge.passed[program] == len(self._tests):
@@ -201,7 +205,7 @@ def _made(key: str, sandbox: Sandbox, exercise: Exercise) -> Bench:
     return Bench(key, exercise, ground_truth(sandbox, key, solution, exercise.called, exercise.inputs))
 
 
-def grade(key: str, sandbox: Sandbox, exercise: Callable[[], Exercise], programs: Sequence[str]) -> list[Verdict]:
+def grade(key: str, sandbox: Sandbox, exercise: Callable[[], Exercise], programs: Sequence[Program]) -> list[Verdict]:
     """Return the verdict on each program; all `error` if the canonical solution does not run on this machine.
 
     key, exercise   as for `bench_for`

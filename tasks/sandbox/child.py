@@ -10,6 +10,7 @@ Lines on the result pipe: `+` once it is confined, `<ns of CPU> <text>` for each
 from __future__ import annotations
 
 import ast
+import contextlib
 import pickle
 import re
 import sys
@@ -36,16 +37,17 @@ class _NoInput:
         raise OSError("there is no standard input")
 
 
-def run_tests(suite: dict[str, Any], stop_at_raise: bool, source: bytearray) -> NoReturn:
+def run_tests(suite: dict[str, Any], stop_at_raise: bool, sources: bytearray) -> NoReturn:
     """Define the program, call its entry point on each input in turn, write the results to the pipe, and exit.
 
     stop_at_raise   whether to exit after the first test that raises
-    source          the program, in UTF-8
+    sources         the pickled list of what is run before the program, and the program
     """
     _bound(suite["output_bytes"])
     limits = suite["cpu_limits_s"]
     _arm(_import_cpu_s(suite))
-    function = _defined(source, suite["entry_point"])
+    *lent, program = pickle.loads(sources)
+    function = _defined(program, lent, suite["entry_point"])
     for arguments, limit, as_digest, encode_s in zip(
         suite["inputs"], limits, suite["digest"], _encode_cpu_s(suite), strict=True
     ):
@@ -93,16 +95,22 @@ def _test(function: Any, arguments: tuple[Any, ...], cpu_s: float, encode_cpu_s:
     return bool(raised)
 
 
-def _defined(source: bytearray, entry_point: str) -> Any:
-    """Define the program in a separate module, which dataclasses, typing and pickle need; return its entry point."""
+def _defined(program: str, lent: list[str], entry_point: str) -> Any:
+    """Define the program in a separate module, which dataclasses, typing and pickle need; return its entry point.
+
+    lent   sources that are run in that module before; they can fail, and only the names that they define count
+    """
     module = types.ModuleType("program")
     module.__dict__["__builtins__"] = sys.modules["builtins"]  # this module's built-ins are a copy
     sys.modules["program"] = module
     sys.stdin = sys.__stdin__ = _NoInput()  # type: ignore[assignment,misc]
     try:
-        code = compile(source.decode("utf-8", "surrogatepass"), "<program>", "exec", dont_inherit=True)
+        code = compile(program, "<program>", "exec", dont_inherit=True)
     except BaseException as problem:
         _end("syntax", _name(problem))
+    for source in lent:
+        with contextlib.suppress(BaseException):
+            exec(compile(source, "<lent>", "exec", dont_inherit=True), module.__dict__)
     try:
         exec(code, module.__dict__)
     except MemoryError:

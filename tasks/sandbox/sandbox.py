@@ -9,6 +9,7 @@ import re
 import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from typing import TypeVar
 
 from harness import HarnessError
@@ -82,23 +83,40 @@ class Sandbox:
             worker.kill()
 
     def run_all(
-        self, suite: Suite, programs: Sequence[str], judge: Judge | None = None, stop_at_raise: bool = True
+        self,
+        suite: Suite,
+        programs: Sequence[str],
+        judge: Judge | None = None,
+        stop_at_raise: bool = True,
+        lent: Sequence[Sequence[str]] = (),
     ) -> list[Run]:
         """Return the run of each program, in order.
+
+        A program that a NameError ends runs once more, in a new process, after what is lent to it. So what is lent can
+        only give a program names that it lacks, and changes nothing for a program that runs alone.
 
         judge           called as `judge(program, test, text)`, with the indices of program and test and the result's
                         canonical text, from the workers' threads as results arrive; when it returns False, that program
                         is ended
         stop_at_raise   whether to end a program at its first test that raises
+        lent            for each program, sources that may define names that it lacks; a source that raises is passed
+                        over
         """
         _ = suite.packed  # computed once here, not once in each thread
 
         def run(call: _Call, index: int) -> Run:
             verdict = None if judge is None else (lambda test, text: judge(index, test, text))
-            kind = "numpy" if imports_numpy(programs[index]) and interpreter().numpy else "plain"
-            return self._with_worker(
-                call, kind, lambda worker: worker.run(suite, programs[index], verdict, stop_at_raise)
-            )
+
+            def once(sources: Sequence[str]) -> Run:
+                kind = "numpy" if any(map(imports_numpy, sources)) and interpreter().numpy else "plain"
+                return self._with_worker(call, kind, lambda worker: worker.run(suite, sources, verdict, stop_at_raise))
+
+            alone = once([programs[index]])
+            if not (lent and lent[index] and alone.lacks_a_name):
+                return alone
+            again = once([*lent[index], programs[index]])
+            best = again if again.results or again.status == "error" else alone
+            return replace(best, process_cpu_s=alone.process_cpu_s + again.process_cpu_s)
 
         return self._spread(run, range(len(programs)))
 

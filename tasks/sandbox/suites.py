@@ -90,3 +90,8 @@ class Run:
     cpu_s: list[float] = field(default_factory=list)
     detail: str = ""
     process_cpu_s: float = 0.0
+
+    @property
+    def lacks_a_name(self) -> bool:
+        """Whether a NameError ended the program or one of its tests."""
+        return (self.status, self.detail) == ("raised", "NameError") or "ENameError" in self.results

@@ -94,7 +94,7 @@ def _problem(tier: str, python: str | None) -> str:
     except WorkerLost as problem:
         return str(problem)
     try:
-        return canaries.harm_done(lambda suite, program: worker.run(suite, program, None, True), tier != "none")
+        return canaries.harm_done(lambda suite, program: worker.run(suite, [program], None, True), tier != "none")
     except WorkerLost as problem:
         return f"its worker was lost: {problem}"
     finally:

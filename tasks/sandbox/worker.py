@@ -217,7 +217,7 @@ class Worker:
         kind     "suite", "run", "normalise" or "stop"
         serial   the number of the request; of a "stop" that of the request to stop
         head     plain data about the request
-        body     the pickled suite, the program, or the pickled programs
+        body     the pickled suite, or the pickled list of programs
         """
         header = pickle.dumps((kind, serial, head), 4)
         self._write(struct.pack("<II", len(header), len(body)) + header + body)
@@ -258,9 +258,12 @@ class Worker:
 
     # Requests
 
-    def run(self, suite: Suite, source: str, judge: Callable[[int, str], bool] | None, stop_at_raise: bool) -> Run:
+    def run(
+        self, suite: Suite, sources: Sequence[str], judge: Callable[[int, str], bool] | None, stop_at_raise: bool
+    ) -> Run:
         """Run one program on a suite and return its `Run`. Raises WorkerLost.
 
+        sources         what is run before the program, and the program
         judge           called as `judge(test, text)` with each result as it arrives; False ends the program
         stop_at_raise   whether to end the program at its first test that raises
         """
@@ -270,7 +273,7 @@ class Worker:
         self.suites[key] = self.suites.pop(key)
         head = {"suite": key, "stop_at_raise": stop_at_raise}
         transcript = Transcript(len(suite.inputs), judge)
-        return self._follow(transcript, "run", head, source.encode("utf-8", "surrogatepass"), suite.total_cpu_s)
+        return self._follow(transcript, "run", head, pickle.dumps(list(sources), 4), suite.total_cpu_s)
 
     def _teach(self, suite: Suite, key: str, content: bytes) -> None:
         """Send a suite, which the worker keeps. Raises HarnessError if its inputs do not load in the sandbox."""

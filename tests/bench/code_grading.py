@@ -169,7 +169,8 @@ def _pool(data: Path) -> Iterator[tuple[str, str]]:
 
 
 def _program(problem: Problem, response: str) -> str | None:
-    return program_in(response, problem.meta["entry_point"], problem.prompt)
+    program = program_in(response, problem.meta["entry_point"], problem.prompt)
+    return program and program.source
 
 
 def mutated(data: Path, count: int) -> Set:

@@ -32,7 +32,7 @@ from typing import Any
 
 from harness import Problem
 from harness_tasks.evalplus_tasks import EvalPlus, HumanEvalPlus, MbppPlus
-from harness_tasks.programs import program_grading
+from harness_tasks.programs import program_grading, program_text
 from harness_tasks.programs.program_grading import Exercise
 from harness_tasks.sandbox import Sandbox
 
@@ -176,7 +176,7 @@ def _differences(
 def _reasons(sandbox: Sandbox, exercise: Exercise, programs: list[str]) -> list[str]:
     """Why each program is wrong; "" for those that are correct."""
     key = hashlib.sha256(repr((program_grading.__file__, exercise)).encode()).hexdigest()
-    verdicts = program_grading.grade(key, sandbox, lambda: exercise, programs)
+    verdicts = program_grading.grade(key, sandbox, lambda: exercise, list(map(program_text.Program, programs)))
     return ["" if verdict.status == "correct" else verdict.reason for verdict in verdicts]
 
 

@@ -45,6 +45,10 @@ PROGRAMS = {
         f"Here is the code:\n\nimport math\n\n{DEFINITION}\n\nNote: a = 5 would do. This function adds.\n- it works",
         f"import math\n\n{DEFINITION}\n",
     ),
+    "no fences, a comment at column 0 in it": (
+        "def add(a, b):\n# adds\n    return a + b\n# Next\nIt adds.",
+        "def add(a, b):\n# adds\n    return a + b\n# Next",
+    ),
     "no fences, two tries": (
         f"def add(a, b):\n    return 0\n\nThat was wrong. Better:\n\n{DEFINITION}\n",
         f"def add(a, b):\n    return 0\n\n{DEFINITION}\n",
@@ -97,6 +101,61 @@ COMPLETIONS = [
 ]
 STOPS = ["class A:", "def total(x):", "# next", "@app", "if __name__", "print(1)", "```", '"""', "That is all.", "Done"]
 GO_ON = ["assert total([1]) == 2", "import missing", "from missing import x", "x = 1", "run()"]
+
+# Responses to a prompt with a head: an import and a helper function before the function that it asks for
+HEAD = "import math\nfrom typing import List\n\n\ndef twice(x: float) -> float:\n    return 2 * x\n\n\n"
+HEADED = f'{HEAD}def doubled(xs: List[float]) -> int:\n    """ The whole part of twice the sum.\n    """\n'
+DOUBLED = "def doubled(xs: List[float]) -> int:\n    return math.floor(twice(sum(xs)))"
+ALONE = "def doubled(xs):\n    return sum(xs) * 2 // 1"
+LACKING = "def doubled(xs):\n    return lacking(xs)"
+RIGHT_WITH_HEAD = {
+    "the function alone": DOUBLED,
+    "the function alone, in a block": f"Sure!\n```python\n{DOUBLED}\n```\nIt rounds down.",
+    "the function alone, a blank before it": f" {DOUBLED}",
+    "a statement about the future": f"from __future__ import division\n{DOUBLED}",
+    "the rest of an example": f"{DOUBLED}\n\nprint(doubled([1.0]))\nif __name__ == '__main__':\n    doubled(",
+    "the whole prompt": f"{HEADED}    return math.floor(twice(sum(xs)))",
+    "a name that is missing only when it is called": "def doubled(xs):\n    return twice(sum(xs)) // 1",
+    "an import in an earlier block": (
+        "First:\n```python\nfrom functools import reduce\n```\nThen:\n```python\n"
+        "def doubled(xs):\n    return reduce(lambda done, x: done + 2 * x, xs, 0) // 1\n```"
+    ),
+    "a helper in a later block": (
+        "```python\ndef doubled(xs):\n    return whole(2 * sum(xs))\n```\n"
+        "with\n```python\ndef whole(x):\n    return x // 1\n```"
+    ),
+    "a helper behind the main part": (
+        "```python\ndef doubled(xs):\n    return whole(xs)\nif __name__ == '__main__':\n    pass\n"
+        "def whole(xs):\n    return math.floor(2 * sum(xs))\n```"
+    ),
+    "a body whose helper stands behind it": "    return go(xs)\n\ndef go(xs):\n    return math.floor(2 * sum(xs))\n",
+    "an earlier block that ends Python": f"```\nimport sys\nsys.exit()\n```\n```\n{DOUBLED}\n```",
+    "an earlier block that is no Python": f"```\nimport math as\n```\n```\n{DOUBLED}\n```",
+}
+RIGHT_ALONE = {  # what is lent to a program must change none of these
+    "a name that must not exist": (
+        "```\ndoubled = None\ntry:\n    twice\nexcept NameError:\n    doubled = lambda xs: sum(xs) * 2 // 1\n```"
+    ),
+    "its globals": f"```\nassert not {{'math', 'twice'}} & set(globals())\n{ALONE}\n```",
+    "its built-ins": f"```\nimport builtins\nassert not {{'math', 'twice'}} & set(dir(builtins))\n{ALONE}\n```",
+    "its first line": f"{ALONE} * (doubled.__code__.co_firstlineno == 1)",
+    "a helper of that name": f"def twice(x):\n    return x + x\n{ALONE.replace('sum(xs) * 2', 'twice(sum(xs))')}",
+    "a variable of that name": f"math = 2\n{ALONE.replace('* 2', '* math')}",
+    "a block before it that would break it": f"```\nimport math as sum\n```\n```\n{ALONE}\n```",
+}
+WRONG_WITH_HEAD = {
+    LACKING: "base: test 1 raised NameError",
+    "def doubled(xs: Lacking):\n    return 2 * sum(xs)": "raised",
+    "def twice(x):\n    return 3 * x\ndef doubled(xs):\n    return math.floor(twice(sum(xs)))": "base: test 1",
+    f"```\n{ALONE}\n```\nNo:\n```\n{LACKING}\n```": "base: test 1 raised NameError",
+    f"```\nimport os\nos._exit(0)\n```\n```\n{LACKING}\n```": "base: test 1 raised NameError",
+    "def double(xs):\n    return 2 * sum(xs)": "no function doubled",
+    "```python\nimport math\n\ndef doubled_sum(xs):\n    return 2 * sum(xs)\n```": "no function doubled",
+    "def doubled_list(x):\n    return x": "no function doubled",
+    "I cannot define double(xs) here.": "no program",
+    "Here:\n```python\nclass Solution:\n    def doubled(self, xs):\n        return xs\n```": "no function doubled",
+    "": "no program",
+}
 
 # Long text, which must be read in linear time
 LENGTH = 400_000

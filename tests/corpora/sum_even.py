@@ -13,7 +13,7 @@ WRONG = {
     "def sum_even(n):\n    raise type('\\n' * 999, (Exception,), {})": "base: test 1 raised Exception",
     "def sum_even(n:\n    return 7": "syntax",
     "import nothing_like_it\ndef sum_even(n): return 6": "raised",
-    "def sum_even(n): return 6\ndel sum_even": "missing",
+    "def sum_even(n): return 6\ndel sum_even": "no function sum_even",
     "def sum_even(n):\n    while True: pass": "timeout",
     "def sum_even(n):\n    return [0] * 10**9": "memory",
     "def sum_even(n):\n    return 'x' * 10**8": "output",

@@ -3,9 +3,10 @@
 import re
 
 import pytest
-from support.evalplus_problems import ROW, SOLUTION, block, written
+from support.evalplus_problems import BEGUN, HALF, ROW, SOLUTION, block, written
 from support.json_lines import write_json_lines
 
+from harness.store.shards import read_full_verdicts
 from harness_tasks.programs import behaviour
 
 TASK = "mbppplus:answer_by=behaviour,inputs=4"
@@ -25,6 +26,20 @@ RESPONSES = [  # three that do the same, two that do another thing, and two that
 def options(tmp_path):
     pool = write_json_lines(tmp_path / "pool.jsonl", [{"problem_id": ROW["task_id"], "responses": RESPONSES}])
     return ["--data", written(tmp_path, ROW), "--pool", pool, "--store", tmp_path / "runs"]
+
+
+def test_samples_of_evalplus_without_the_prompts_head_are_graded_in_a_run(harness, tmp_path):
+    data = written(tmp_path, {**HALF, "prompt": f"from math import floor\n\n{BEGUN}"})
+    programs = ["def half(x):\n    floor\n    return x / 2", "def halved(x):\n    return x / 2"]
+    samples = [{"task_id": HALF["task_id"], "completion": program, "passed": True} for program in programs]
+    pool = write_json_lines(tmp_path / "samples.jsonl", samples)
+    options = ("--data", data, "--pool", pool, "--store", tmp_path / "runs", "--selector", "in-order", "--json")
+    run = harness("run", "--task", "humanevalplus", *options)
+    [row] = run.rows
+    assert (row["n"], row["solvable"], row["pass_at_k"]["1"], row["pass_at_k_random"]["1"]) == (2, 1, 1, 0.5)
+    assert "not taken as verdicts: passed" in run.err
+    [verdicts] = (tmp_path / "runs" / "verdict").rglob("*.parquet")
+    assert [verdict.reason for verdict in read_full_verdicts(verdicts)[0]] == ["", "no function half"]
 
 
 @pytest.fixture

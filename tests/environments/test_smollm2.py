@@ -156,7 +156,7 @@ def test_verdicts_on_its_programs_are_evalplus_own(model, shared_data, tmp_path)
         ended = [finish == "length" for finish in responses.finish]
         for text, cut_off, status in zip(responses.texts, ended, shards.read_verdicts(verdict), strict=True):
             program = program_in(text, exercise.entry_point, cut_off=cut_off)
-            assert (status == "correct") == (program is not None and evalplus_passes(exercise, [program])[0])
+            assert (status == "correct") == (program is not None and evalplus_passes(exercise, [program.source])[0])
             programs += program is not None
     assert programs >= 10
 

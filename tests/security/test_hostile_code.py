@@ -12,6 +12,7 @@ from support.paths import SUPPORT
 from support.processes import run_to_end
 
 from harness_tasks.programs import behaviour
+from harness_tasks.programs.program_text import Program
 from harness_tasks.sandbox import Sandbox, find_tier
 
 NOBODY = 65534
@@ -87,7 +88,7 @@ def test_hostile_programs_have_a_bounded_behaviour_the_same_one_again_and_change
     attacks = odd if which == "odd" else hostile.QUICK
     honest = "def solve(x): return x + 1"
     with hostile.surroundings() as around, Sandbox(1, unsafe_exec=True) as sandbox:
-        programs = [text for attack in attacks for text in (around.program(attack), honest)]
+        programs = [Program(text) for attack in attacks for text in (around.program(attack), honest)]
         first, again = (behaviour.behaviours(sandbox, "", "solve", hostile.INPUTS, programs) for _ in range(2))
         assert around.damage() == []
     assert len({each.digest for each in first[1::2]}) == 1

@@ -11,6 +11,7 @@ from pathlib import Path
 from harness import Problem
 from harness_tasks.evalplus_tasks import UNSAFE_EXEC, EvalPlus
 from harness_tasks.programs.program_grading import Exercise, grade
+from harness_tasks.programs.program_text import Program
 from harness_tasks.sandbox import shared_sandbox
 from support.json_lines import write_json_lines
 
@@ -49,7 +50,7 @@ def block(program: str) -> str:
 def passes(exercise: Exercise, programs: Sequence[str]) -> list[bool]:
     """Whether each program is correct, by the sandbox and the oracle; AssertionError if one cannot be graded."""
     key = hashlib.sha256(repr(exercise).encode()).hexdigest()
-    verdicts = grade(key, shared_sandbox(), lambda: exercise, programs)
+    verdicts = grade(key, shared_sandbox(), lambda: exercise, list(map(Program, programs)))
     assert all(verdict.status != "error" for verdict in verdicts), verdicts
     return [verdict.status == "correct" for verdict in verdicts]
 

@@ -5,9 +5,11 @@ import hashlib
 import json
 import multiprocessing
 import os
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from corpora.responses import HEADED, LACKING, RIGHT_ALONE, RIGHT_WITH_HEAD, WRONG_WITH_HEAD
 from corpora.sum_even import FAULTY, SELF_AWARE
 from support.evalplus_problems import BEGUN, HALF, ROW, SOLUTION, block, verdicts_here, written
 from support.refusals import refusal_of
@@ -34,6 +36,13 @@ def test_responses_are_graded_in_their_order_and_talk_is_no_program(mbpp, proble
     assert [verdict.status for verdict in verdicts] == ["wrong", "correct", "wrong", "wrong", "correct"] * 20
     assert verdicts[0].reason == verdicts[3].reason == "no program"
     assert mbpp.verify_all(problem, []) == mbpp.answers(problem, []) == []
+    others = [
+        "def sum_odd(n): return 0",
+        block("async def sum_evens(n): return 6"),
+        "class Solution:\n    def sum_even(self, n): pass",
+    ]
+    assert {verdict.reason for verdict in mbpp.verify_all(problem, others)} == {"no function sum_even"}
+    assert mbpp.verify(problem, "Python's def could define sum_even(n).").reason == "no program"
 
 
 def test_a_response_that_was_cut_off_in_its_second_program_is_graded_by_its_first(mbpp, problem):
@@ -60,6 +69,39 @@ def test_a_completion_is_graded_with_its_prompt(tmp_path):
     assert task.plain(problem) == BEGUN
     assert task.verify(problem, "    return 0.5 * x\n\ndef other(").status == "correct"
     assert task.verify(problem, "    return round(x / 2, 1)\n").reason == "plus: test 1"
+
+
+@pytest.fixture
+def headed(tmp_path):
+    """HumanEval+ with one problem, whose prompt has a head."""
+    row = {"prompt": HEADED, "entry_point": "doubled", "canonical_solution": "    return math.floor(twice(sum(xs)))\n"}
+    inputs = {"base_input": [[[1.0, 2.5]], [[0.5]]], "plus_input": [[[0.75]], [[]]]}
+    return HumanEvalPlus(written(tmp_path, {**HALF, **row, **inputs}))
+
+
+def test_a_program_gets_the_names_that_it_lacks_and_no_program_that_works_is_changed(headed):
+    [problem] = headed.problems("test")
+    for table in (RIGHT_WITH_HEAD, RIGHT_ALONE):
+        verdicts = dict(zip(table, headed.verify_all(problem, list(table.values())), strict=True))
+        assert {name: verdict for name, verdict in verdicts.items() if verdict.status != "correct"} == {}
+    verdicts = dict(zip(WRONG_WITH_HEAD, headed.verify_all(problem, list(WRONG_WITH_HEAD)), strict=True))
+    assert {text: verdict.reason for text, verdict in verdicts.items()} == WRONG_WITH_HEAD
+    assert {verdict.status for verdict in verdicts.values()} == {"wrong"}
+
+
+def test_programs_that_differ_in_what_is_lent_to_them_have_their_own_verdicts_and_a_behaviour(headed):
+    [problem] = headed.problems("test")
+    helpers = ["import math", "from cmath import sqrt as lacking", "def lacking(xs): return math.floor(2 * sum(xs))"]
+    responses = [block(helper) + "\n" + block(LACKING) for helper in helpers]
+    for order in (responses, responses[::-1]):
+        known = {}
+        statuses = {text: graded(headed, problem, [text], known)[0][0].status for text in order}
+        assert [statuses[text] for text in responses] == ["wrong", "wrong", "correct"]
+    assert len(set(headed.answers(problem, responses))) == 1
+    behaviour = replace(headed, answer_by="behaviour")
+    answers = behaviour.answers(problem, [*responses, RIGHT_WITH_HEAD["the function alone"], "def other(): pass"])
+    assert answers[0] is answers[1] is answers[4] is None
+    assert answers[2] == answers[3] is not None
 
 
 def test_other_data_has_another_ground_truth(mbpp, problem, tmp_path):

@@ -30,15 +30,35 @@ def released(request, shared_data):
     return HumanEvalPlus(str(shared_data / "tasks" / "HumanEvalPlus-v0.1.10.jsonl.gz"))
 
 
-def incorrect(task, problems):
-    """By problem the verdict on its canonical solution, if it is not correct; they are run on all cores."""
+def forms(problem):
+    """The canonical solution in each form in which models give it, by name."""
+    whole, name = problem.prompt + problem.reference, problem.meta["entry_point"]
+    place = problem.prompt.rfind(f"def {name}(")
+    head, function = (whole[:place], whole[place:]) if place >= 0 else ("", problem.reference)
+    imports = "".join(line for line in function.splitlines(keepends=True) if line.startswith(("import ", "from ")))
+    rest = "".join(line for line in function.splitlines(keepends=True) if line not in imports.splitlines(keepends=True))
+    return {
+        "whole": whole,
+        "in a block": f"Sure:\n{block(whole)}\nThat is all.",
+        "without head": function,
+        "without head, in a block": f"Sure:\n{block(function)}\nThat is all.",
+        "in two blocks": f"First:\n{block(head + imports)}\nThen:\n{block(rest)}",
+    } | ({"body": problem.reference, "body, in a block": block(problem.reference)} if place >= 0 else {})
 
-    def verdict(problem):
-        return problem.id, task.verify(problem, block(problem.prompt + problem.reference))
+
+def incorrect(task, problems):
+    """The verdicts on canonical solutions that are not correct, by problem and form; they are run on all cores."""
+
+    def verdicts(problem):
+        responses = forms(problem)
+        return [
+            ((problem.id, form), verdict)
+            for form, verdict in zip(responses, task.verify_all(problem, list(responses.values())), strict=True)
+            if verdict.status != "correct"
+        ]
 
     with ThreadPoolExecutor(os.cpu_count()) as threads:
-        verdicts = dict(threads.map(verdict, problems))
-    return {name: verdict for name, verdict in verdicts.items() if verdict.status != "correct"}
+        return dict(row for rows in threads.map(verdicts, problems) for row in rows)
 
 
 def light(task):

@@ -28,6 +28,22 @@ def test_samples_are_grouped_by_task_in_the_order_of_first_appearance_a_solution
     assert notes_on(path) == ["pool: read as evalplus samples"]
 
 
+def test_another_graders_verdicts_are_named_and_not_taken(written):
+    sample = {"task_id": "HumanEval/0", "completion": "    return 2\n"}
+    rows = {
+        "passed": {**sample, "result": "passed", "passed": True},
+        "base_status, plus_status": {**sample, "base_status": "pass", "plus_status": "fail"},
+    }
+    for named, row in rows.items():
+        path = written([row, sample])
+        assert notes_on(path) == [f"pool: read as evalplus samples; not taken as verdicts: {named}"]
+        assert [record.correct for record in read_pool(path)] == [None]
+    dump = verl_line(0, "a", acc=True)
+    rewards = "pool: read as verl samples; its scores are rewards: taken as scores, not as verdicts"
+    assert notes_on(written([dump])) == [f"{rewards}; not taken as verdicts: acc"]
+    assert notes_on(written([{key: value for key, value in dump.items() if key != "acc"}])) == [rewards]
+
+
 def test_what_evalplus_itself_writes_is_read(tmp_path):
     data = pytest.importorskip("evalplus.data")
     for name in ("samples.jsonl", "samples.jsonl.gz"):
@@ -74,7 +90,7 @@ def test_a_dump_of_verl_is_grouped_by_input_and_its_scores_are_no_verdicts(writt
     assert record.scores == {"score": [1.0, 0.0, 1.0]}
     [record] = read_pool(written([verl_line(0, "a"), verl_line(0, "b", score={"acc": 1}), verl_line(0, "c", score=2)]))
     assert record.scores == {"score": [1.0, None, 2]}
-    assert notes_on(path) == ["pool: read as verl samples; its scores are rewards: taken as scores, not as verdicts"]
+    assert notes_on(path)[0].startswith("pool: read as verl samples; its scores are rewards: taken as scores, not as ")
 
 
 def test_two_steps_of_a_run_of_verl_are_two_models_and_no_pool(written, tmp_path):

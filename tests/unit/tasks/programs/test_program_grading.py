@@ -11,6 +11,7 @@ from harness_tasks.evalplus_tasks import MbppPlus
 from harness_tasks.programs import program_grading
 from harness_tasks.programs.evalplus_oracle import Oracle
 from harness_tasks.programs.program_grading import Bench, Exercise
+from harness_tasks.programs.program_text import Program
 from harness_tasks.sandbox import Run
 
 pytestmark = pytest.mark.usefixtures("ground_truth_cache")
@@ -27,6 +28,17 @@ def test_a_hostile_program_is_wrong_and_the_next_is_graded_as_ever(mbpp, problem
     responses = [block(program) for pair in zip(HOSTILE, honest, strict=True) for program in pair]
     assert [verdict.status for verdict in mbpp.verify_all(problem, responses)] == ["wrong", "correct"] * len(HOSTILE)
     assert len(set(mbpp.answers(problem, responses)[1::2])) == 1
+
+
+def test_hostile_code_that_runs_before_a_program_changes_only_that_programs_run(mbpp, problem):
+    lacking = block("def sum_even(numbers):\n    return lacking(numbers)")
+    honest = [f"{SOLUTION}# {number}" for number in range(len(HOSTILE))]
+    responses = [
+        text
+        for hostile, right in zip(HOSTILE, honest, strict=True)
+        for text in (f"{block(hostile)}\n{lacking}", block(right))
+    ]
+    assert [verdict.status for verdict in mbpp.verify_all(problem, responses)] == ["wrong", "correct"] * len(HOSTILE)
 
 
 def test_what_is_our_fault_is_an_error(mbpp, problem, tmp_path, monkeypatch):
@@ -46,7 +58,7 @@ class Scripted:
     def __init__(self, judged, *runs):
         self.judged, self.runs = judged, list(runs)
 
-    def run_all(self, suite, programs, judge):
+    def run_all(self, suite, programs, judge, lent):
         for program, test, text in self.judged:
             judge(program, test, text)
         return self.runs
@@ -59,7 +71,7 @@ def bench():
 
 def test_what_was_not_judged_is_never_correct():
     careless = Scripted([(0, 0, "i1")], Run("ok", ["i1", "i2"]), Run("ok"), Run("stopped"), Run("error", detail="lost"))
-    verdicts = bench().grade(careless, [""] * 4)
+    verdicts = bench().grade(careless, [Program("")] * 4)
     assert {verdict.status for verdict in verdicts} == {"error"}
     assert verdicts[0].reason == "sandbox: ok after 1 of 2 tests"
     assert verdicts[3].reason == "sandbox: lost"
@@ -67,7 +79,7 @@ def test_what_was_not_judged_is_never_correct():
 
 def test_a_program_whose_worker_was_lost_is_judged_anew():
     twice = [(0, 0, "i1"), (0, 0, "i1"), (0, 1, "i2"), (1, 0, "i7"), (1, 0, "i1"), (1, 1, "i2")]
-    verdicts = bench().grade(Scripted(twice, Run("ok"), Run("ok")), [""] * 2)
+    verdicts = bench().grade(Scripted(twice, Run("ok"), Run("ok")), [Program("")] * 2)
     assert [verdict.status for verdict in verdicts] == ["correct"] * 2
 
 

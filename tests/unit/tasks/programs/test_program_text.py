@@ -7,15 +7,21 @@ from corpora.responses import BODY, COMPLETIONS, CUT_OFF, DEFINITION, GO_ON, HOS
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness_tasks.programs.program_text import LOOK_AT, program_in
+from harness_tasks.programs.program_text import LOOK_AT, defines_a_function, program_in
 
 CPU_S = 5.0  # hostile text takes a tenth of a second
+
+
+def source_in(response, entry_point, prompt="", cut_off=False):
+    """The source of the program in a response, None without one."""
+    program = program_in(response, entry_point, prompt, cut_off)
+    return program and program.source
 
 
 def completion(response):
     """What the completed function returns: the tests' own programs are harmless."""
     scope = {}
-    exec(program_in(response, "total", PROMPT), scope)
+    exec(source_in(response, "total", PROMPT), scope)
     return scope["total"]([1, 2, 3])
 
 
@@ -23,20 +29,20 @@ def test_a_fenced_block_is_found_whatever_its_fence():
     for fence in ("```", "~~~", "````"):
         for info in ("python", "py", "Python", "python3", "", "{.python .numberLines}", " python"):
             response = f"Sure! Here it is:\n\n{fence}{info}\n{DEFINITION}\n{fence}\n\nIt adds them."
-            assert program_in(response, "add") == DEFINITION, response
+            assert source_in(response, "add") == DEFINITION, response
 
 
 def test_the_program_in_a_response_is_found():
-    extracted = {name: program_in(response, "add") for name, (response, _) in PROGRAMS.items()}
+    extracted = {name: source_in(response, "add") for name, (response, _) in PROGRAMS.items()}
     assert extracted == {name: program for name, (_, program) in PROGRAMS.items()}
 
 
 def test_a_last_block_that_the_token_limit_cut_off_falls_back_on_the_last_closed_one():
     """Asked to improve on its program, a model begins a second one and runs out of tokens."""
-    extracted = {name: program_in(response, "add", cut_off=True) for name, (response, _) in CUT_OFF.items()}
+    extracted = {name: source_in(response, "add", cut_off=True) for name, (response, _) in CUT_OFF.items()}
     assert extracted == {name: program for name, (_, program) in CUT_OFF.items()}
     response, _ = CUT_OFF["a second program"]
-    assert program_in(response, "add").endswith("return (a")  # one that the model ended itself is its last word
+    assert source_in(response, "add").endswith("return (a")  # one that the model ended itself is its last word
 
 
 # Completions of HumanEval's prompts
@@ -47,12 +53,12 @@ def test_completions_continue_the_prompt():
 
 
 def test_a_completion_ends_at_the_usual_stop_sequences_and_at_what_is_no_code():
-    programs = {stop: program_in(f"{BODY}\n{stop}\n    junk (((", "total", PROMPT) for stop in STOPS}
+    programs = {stop: source_in(f"{BODY}\n{stop}\n    junk (((", "total", PROMPT) for stop in STOPS}
     assert programs == dict.fromkeys(STOPS, f"{PROMPT}{BODY}\n")
 
 
 def test_a_completion_is_judged_with_the_code_that_follows_its_function():
-    programs = {more: program_in(f"{BODY}\n{more}\nprint(1)", "total", PROMPT) for more in GO_ON}
+    programs = {more: source_in(f"{BODY}\n{more}\nprint(1)", "total", PROMPT) for more in GO_ON}
     assert programs == {more: f"{PROMPT}{BODY}\n{more}\n" for more in GO_ON}
 
 
@@ -63,8 +69,8 @@ def test_a_completion_goes_on_behind_brackets_strings_and_its_own_attributes():
 
 
 def test_only_a_prompt_that_begins_the_function_is_continued_also_by_a_variable_of_its_name():
-    assert program_in(BODY, "total", '"""\nWrite a function to sum.\nassert total([1]) == 1\n"""\n') is None
-    assert program_in("    total = 0\n    return total\n", "total", PROMPT).startswith(PROMPT)
+    assert source_in(BODY, "total", '"""\nWrite a function to sum.\nassert total([1]) == 1\n"""\n') is None
+    assert source_in("    total = 0\n    return total\n", "total", PROMPT).startswith(PROMPT)
 
 
 # Hostile text
@@ -72,7 +78,7 @@ def test_only_a_prompt_that_begins_the_function_is_continued_also_by_a_variable_
 
 def test_odd_characters_stay_in_the_program_for_the_sandbox_to_refuse():
     for junk in ("\x00", "\ud800", "\u2028", "\x0c"):
-        assert junk in program_in(f"```python\n{DEFINITION} # {junk}\n```", "add")
+        assert junk in source_in(f"```python\n{DEFINITION} # {junk}\n```", "add")
 
 
 def test_hostile_text_is_read_in_linear_time():
@@ -80,8 +86,9 @@ def test_hostile_text_is_read_in_linear_time():
     for name, text in HOSTILE.items():
         for prompt in ("", PROMPT.replace("total", "add")):
             started = time.process_time()
-            program_in(text, "add", prompt)
-            program_in(f"{text}\n```python\n{DEFINITION}\n```", "add", prompt)
+            source_in(text, "add", prompt)
+            defines_a_function(text)
+            source_in(f"{text}\n```python\n{DEFINITION}\n```", "add", prompt)
             slow += [name] * (time.process_time() - started > CPU_S)
     assert slow == []
 
@@ -89,7 +96,7 @@ def test_hostile_text_is_read_in_linear_time():
 def test_of_long_text_the_last_block_and_the_first_completion_are_found():
     talk = "Let me think about it. " * 40_000
     assert len(talk) > 4 * LOOK_AT
-    assert program_in(f"{talk}\n```python\n{DEFINITION}\n```", "add") == DEFINITION
+    assert source_in(f"{talk}\n```python\n{DEFINITION}\n```", "add") == DEFINITION
     assert completion(f"{BODY}\n\n{talk}") == 6
 
 
@@ -97,4 +104,4 @@ def test_of_long_text_the_last_block_and_the_first_completion_are_found():
 def test_a_program_in_a_block_comes_out_as_it_went_in(parts):
     program = "\n".join([*parts, DEFINITION])
     ast.parse(program)
-    assert program_in(f"Text.\n```python\n{program}\n```\nText.", "add") == program
+    assert source_in(f"Text.\n```python\n{program}\n```\nText.", "add") == program
