@@ -40,6 +40,7 @@ def parsed(text: str | bytes, where: str, remedy: str = "", *, nan: bool = False
         reason = f"({_TOO_DEEP})"
     except json.JSONDecodeError as failure:
         reason = f"({failure}); a truncated text ends like this"
+        raise NotJSON("; ".join(filter(None, (f"{where}: not JSON {reason}", remedy)))) from None
     except ValueError as failure:
         reason = f"({failure})".replace(_INT_LIMIT, "")
     else:
@@ -71,6 +72,10 @@ def _adapter(shape: Any) -> Any:
     from pydantic import TypeAdapter  # 0.2 s to import
 
     return TypeAdapter(shape)
+
+
+class NotJSON(HarnessError):
+    """A text that is no JSON at all, perhaps because it is truncated."""
 
 
 _TOO_DEEP = f"lists and objects are more than {DEEPEST} inside one another"
