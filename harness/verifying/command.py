@@ -5,7 +5,7 @@ The command is split as a shell would split it, and run without a shell. In each
     {response_file}  the path of a file with the response      {problem_id}  the problem's id
     {prompt_file}    the path of a file with the prompt        {index}       the response's index, from 0
 
-Exit code 0: correct. 1: wrong, unless the program itself failed (`system.crashes`). Anything else, or no end
+Exit code 0: correct. 1: wrong, unless the program itself failed (`system.verifier_programs`). Anything else, or no end
 in time: error. A last line of stdout such as {"value": 3.2}, with exit code 0, is a measured value; one that cannot be
 read is an error.
 """
@@ -15,7 +15,6 @@ from __future__ import annotations
 import errno
 import re
 import shlex
-import shutil
 import tempfile
 from concurrent.futures import CancelledError
 from pathlib import Path
@@ -24,9 +23,9 @@ from queue import SimpleQueue
 from harness.errors import HarnessError, did_you_mean, one_line
 from harness.pools.given import file_digest
 from harness.running.candidates import Candidates
-from harness.system.crashes import crashed
 from harness.system.json_text import NotJSON, parsed
 from harness.system.keeper import Ended, Keeper, Lost
+from harness.system.verifier_programs import failed_itself, require_program
 
 from .check import TOO_LATE, Check, measured
 from .config import VerifyConfig
@@ -44,6 +43,7 @@ class CommandVerifier:
     def __init__(self, config: VerifyConfig) -> None:
         self.config = config
         self.words = words_of(config.verifier or "")
+        require_program(self.words, "verify: --verifier")
         self._idle: SimpleQueue[Keeper] = SimpleQueue()
         self._keepers: list[Keeper] = []
         self._is_open = True
@@ -97,7 +97,7 @@ class CommandVerifier:
         threshold = self.config.threshold
         if ended.status is None:
             reason = f"{TOO_LATE} {self.config.timeout:g} s"
-        elif ended.status not in (0, 1) or (ended.status == 1 and crashed(ended.err, [response_file])):
+        elif ended.status not in (0, 1) or (ended.status == 1 and failed_itself(ended.err, response_file)):
             reason = _how(ended.status, ended.err)
         elif ended.status == 1:
             return Check(problem_id, index, "wrong")
@@ -130,8 +130,6 @@ def words_of(command: str) -> list[str]:
             raise HarnessError(f"verify: --verifier: nothing is put in for {{{name}}} {guess}")
     if not used:
         raise HarnessError("verify: --verifier: say where the response goes, e.g. 'python check.py {response_file}'")
-    if shutil.which(words[0]) is None:
-        raise HarnessError(f"verify: --verifier: there is no program {words[0]!r}")
     return words
 
 
