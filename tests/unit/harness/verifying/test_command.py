@@ -1,6 +1,7 @@
 """What a user's command gets, and what its end says about a response."""
 
 import os
+import resource
 import subprocess
 import sys
 
@@ -129,7 +130,7 @@ sys.exit(sum(sizes) > 1_000_000)
 """
 
 
-def verified(folder, responses, verifier, *options, timeout_s=300):
+def verified(folder, responses, verifier, *options, timeout_s=300, before=lambda: None):
     """The outcomes of `harness verify` on one problem, by a program in check.py, and its stderr."""
     write_json_lines(folder / "pool.jsonl", [{"problem_id": "p", "responses": responses}])
     (folder / "tmp").mkdir(exist_ok=True)
@@ -140,6 +141,7 @@ def verified(folder, responses, verifier, *options, timeout_s=300):
         cwd=folder,
         env=environment,
         timeout=timeout_s,
+        preexec_fn=before,
         capture_output=True,
         text=True,
         check=False,
@@ -181,6 +183,21 @@ def test_a_check_that_kills_what_runs_it_is_an_error_and_the_loop_goes_on(tmp_pa
     outcomes, err = verified(tmp_path, [*responses, ""], RUN)
     assert [each[2] for each in outcomes] == ["error", "wrong", "error", "correct"], err
     assert os.listdir(tmp_path / "tmp") == []
+
+
+@pytest.mark.parametrize("limit", [1000, 1001, 1030])
+def test_a_journal_that_cannot_grow_keeps_whole_lines_and_goes_on_when_it_can(tmp_path, limit):
+    def bounded():
+        resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))
+
+    options = ("false {response_file}", "--workers", 2)
+    _, err = verified(tmp_path, ["x"] * 20, *options, before=bounded)
+    assert (
+        "cannot be written (No space left on device): make room" in err or "cannot be written (File too large)" in err
+    )
+    assert (tmp_path / "verify.jsonl").read_bytes().endswith(b"}\n")
+    outcomes, err = verified(tmp_path, ["x"] * 20, *options)
+    assert sorted(each[1] for each in outcomes) == list(range(20)), err
 
 
 @pytest.mark.parametrize("problem_id", ["null \0 byte", "long" * 50_000])
