@@ -134,7 +134,7 @@ class Own(Task):
         os.environ.pop(commands.UNSAFE_EXEC, None)
         if unsafe_exec:
             os.environ[commands.UNSAFE_EXEC] = "1"
-        commands.require_program(self.command)
+        commands.require(self.command)
         return commands.tier(unsafe_exec)[1]
 
     def conditions(self) -> Mapping[str, str]:

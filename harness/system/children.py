@@ -21,10 +21,11 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 POLL_S = 0.2
 GRACE_S = 10.0  # between SIGTERM and SIGKILL
+MOST = 1 << 20  # bytes of output that are kept
 WARDEN_S = 5.0  # added to the grace time, so that a warden has time to end its child
 _PR_SET_PDEATHSIG, _PR_SET_CHILD_SUBREAPER = 1, 36
 
@@ -82,6 +83,27 @@ def started(
         finally:
             with _uninterrupted():
                 _end(child, others, grace_s)
+
+
+class Tail:
+    """The last `MOST` bytes that a child writes into a pipe. A thread reads them, so that the child never waits."""
+
+    def __init__(self, pipe: IO[bytes]) -> None:
+        self._kept = bytearray()
+        self._thread = threading.Thread(target=self._read, args=(pipe,), daemon=True)
+        self._thread.start()
+
+    def _read(self, pipe: IO[bytes]) -> None:
+        with pipe:
+            while chunk := os.read(pipe.fileno(), 1 << 16):
+                self._kept += chunk
+                if len(self._kept) > 2 * MOST:
+                    del self._kept[:-MOST]
+
+    def text(self) -> str:
+        """What the child wrote at last; to be asked for when it has ended."""
+        self._thread.join(1)  # a process that got away may hold the pipe
+        return self._kept[-MOST:].decode("utf-8", "replace")
 
 
 def run_owned(

@@ -5,7 +5,6 @@ from __future__ import annotations
 import gzip
 import io
 import os
-from typing import Any
 
 from harness.errors import HarnessError
 
@@ -18,21 +17,6 @@ DEEPEST = 100  # levels of nested lists and objects; deeper values break recursi
 def most_expanded(size: int) -> int:
     """The number of bytes to which a compressed file of this size may expand."""
     return max(FREE, RATIO * size)
-
-
-def nests_too_deep(value: Any) -> bool:
-    """Whether lists and objects nest more than `DEEPEST` levels; without recursion."""
-    level = [value] if isinstance(value, (dict, list)) else []
-    for _ in range(DEEPEST + 1):
-        level = [
-            child
-            for node in level
-            for child in (node.values() if isinstance(node, dict) else node)
-            if isinstance(child, (dict, list))
-        ]
-        if not level:
-            return False
-    return True
 
 
 class BoundedGzip(gzip.GzipFile):

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import gzip
 import io
-import json
 import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -17,7 +16,8 @@ from typing import IO, Any
 
 from harness.errors import HarnessError
 
-from .expansion import DEEPEST, BoundedGzip, nests_too_deep
+from .expansion import BoundedGzip
+from .json_text import parsed
 
 _GZIP = b"\x1f\x8b"
 
@@ -100,28 +100,18 @@ def _lines_of(path: Path, what: str) -> Iterator[Line]:
                 continue
             where = f"{what} {path}, line {number}"
             if not begun and stripped[0] == "[":
-                yield from _entries(_parsed(text + file.read(), where), f"{what} {path}")
+                yield from _entries(parsed(text + file.read(), where, nan=True), f"{what} {path}")
                 return
             if not begun and stripped == "{":  # one object over many lines: an error can then name its keys
                 text += file.read()
             begun = True
-            yield Line(_object(_parsed(text, where), stripped, where), number, f"line {number}", where)
+            yield Line(_object(parsed(text, where, nan=True), stripped, where), number, f"line {number}", where)
 
 
 def _entries(values: Any, file: str) -> Iterator[Line]:
     for number, value in enumerate(values, 1):
         where = f"{file}, entry {number}"
         yield Line(_object(value, type(value).__name__, where), number, f"entry {number}", where)
-
-
-def _parsed(text: str, where: str) -> Any:
-    try:
-        value = json.loads(text)
-    except (ValueError, RecursionError) as failure:
-        raise HarnessError(f"{where}: not JSON ({failure}); a truncated file ends like this") from failure
-    if nests_too_deep(value):
-        raise HarnessError(f"{where}: lists and objects are more than {DEEPEST} inside one another")
-    return value
 
 
 def _object(value: Any, text: str, where: str) -> dict[str, Any]:

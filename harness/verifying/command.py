@@ -5,25 +5,27 @@ The command is split as a shell would split it, and run without a shell. In each
     {response_file}  the path of a file with the response      {problem_id}  the problem's id
     {prompt_file}    the path of a file with the prompt        {index}       the response's index, from 0
 
-Exit code 0: correct. 1: wrong, unless the program itself failed (`system.crashes`). Anything else, or no end in time:
-error. A last line of stdout such as {"value": 3.2}, with exit code 0, is a measured value.
+Exit code 0: correct. 1: wrong, unless the program itself failed (`system.verifier_programs`). Anything else, or no end
+in time: error. A last line of stdout such as {"value": 3.2}, with exit code 0, is a measured value; one that cannot be
+read is an error.
 """
 
 from __future__ import annotations
 
-import json
+import errno
 import re
 import shlex
-import shutil
+import tempfile
+from concurrent.futures import CancelledError
 from pathlib import Path
 from queue import SimpleQueue
-from typing import Any
 
 from harness.errors import HarnessError, did_you_mean, one_line
 from harness.pools.given import file_digest
 from harness.running.candidates import Candidates
-from harness.system.crashes import crashed
-from harness.system.keeper import Ended, Keeper
+from harness.system.json_text import NotJSON, parsed
+from harness.system.keeper import Ended, Keeper, Lost
+from harness.system.verifier_programs import failed_itself, require_program
 
 from .check import TOO_LATE, Check, measured
 from .config import VerifyConfig
@@ -31,6 +33,7 @@ from .config import VerifyConfig
 PLACEHOLDER = re.compile(r"\{([a-z_]+)\}")
 QUOTED = re.compile(r"""'[^']*'|"(?:\\.|[^"\\])*"|\\.""")
 SHELL = re.compile(r"[|<>;]|&&")
+OF_ONE_CHECK = (errno.E2BIG, errno.EINVAL)  # why a command cannot be started with this problem's id
 NAMES = ("response_file", "prompt_file", "problem_id", "index")
 
 
@@ -40,55 +43,73 @@ class CommandVerifier:
     def __init__(self, config: VerifyConfig) -> None:
         self.config = config
         self.words = words_of(config.verifier or "")
-        self._keepers: list[Keeper] = []
+        require_program(self.words, "verify: --verifier")
         self._idle: SimpleQueue[Keeper] = SimpleQueue()
+        self._keepers: list[Keeper] = []
+        self._is_open = True
 
     def __enter__(self) -> CommandVerifier:
         for _ in range(self.config.workers):
-            self._keepers.append(Keeper())
-            self._idle.put(self._keepers[-1])
+            self._add()
         return self
 
     def __exit__(self, *failure: object) -> None:
+        self._is_open = False
         for keeper in self._keepers:
             keeper.close()
 
-    def __call__(self, candidates: Candidates, index: int) -> Check:
-        """Check one response; HarnessError if the command cannot be started at all."""
-        keeper = self._idle.get()
-        try:
-            ended = keeper.run(self._filled(keeper, candidates, index), self.config.timeout)
-            response_file = str(keeper.folder / "response.txt")
-        except OSError as failure:
-            raise HarnessError(f"verifier {self.words[0]!r}: cannot be started ({failure})") from None
-        finally:
-            self._idle.put(keeper)
-        return self._check(candidates.problem.id, index, ended, response_file)
+    def _add(self) -> None:
+        self._keepers.append(Keeper())
+        self._idle.put(self._keepers[-1])
 
-    def _filled(self, keeper: Keeper, candidates: Candidates, index: int) -> list[str]:
+    def __call__(self, candidates: Candidates, index: int) -> Check:
+        """Check one response; HarnessError if the command cannot be started at all, CancelledError if it is closed."""
+        keeper, name = self._idle.get(), candidates.problem.id
+        try:
+            with tempfile.TemporaryDirectory(dir=keeper.folder, ignore_cleanup_errors=True) as folder:
+                words = self._filled(Path(folder), candidates, index)
+                ended = keeper.run(words, self.config.timeout)
+                check = self._check(name, index, ended, f"{folder}/response.txt")
+        except Lost:
+            if not self._is_open:
+                raise CancelledError from None
+            self._add()
+            return Check(name, index, "error", reason="the process that runs the command was killed")
+        except OSError as failure:
+            if failure.errno not in OF_ONE_CHECK:
+                raise HarnessError(f"verifier {self.words[0]!r}: cannot be started ({failure.strerror})") from None
+            check = Check(name, index, "error", reason=f"cannot be started: {failure.strerror}")
+        self._idle.put(keeper)
+        return check
+
+    def _filled(self, folder: Path, candidates: Candidates, index: int) -> list[str]:
         """The command for one response, whose files are written."""
         problem = candidates.problem
         texts = {"response_file": candidates.responses.texts[index], "prompt_file": problem.prompt}
         values = {"problem_id": problem.id, "index": str(index)}
         for name, text in texts.items():
-            path = keeper.folder / f"{name.removesuffix('_file')}.txt"
+            path = folder / f"{name.removesuffix('_file')}.txt"
             path.write_bytes(text.encode("utf-8", "surrogatepass"))
             values[name] = str(path)
         return [PLACEHOLDER.sub(lambda match: values[match[1]], word) for word in self.words]
 
     def _check(self, problem_id: str, index: int, ended: Ended, response_file: str) -> Check:
-        value, threshold = _value(ended.out), self.config.threshold
+        threshold = self.config.threshold
         if ended.status is None:
             reason = f"{TOO_LATE} {self.config.timeout:g} s"
-        elif ended.status not in (0, 1) or (ended.status == 1 and crashed(ended.err, [response_file])):
+        elif ended.status not in (0, 1) or (ended.status == 1 and failed_itself(ended.err, response_file)):
             reason = _how(ended.status, ended.err)
         elif ended.status == 1:
             return Check(problem_id, index, "wrong")
-        elif value is not None:
-            return measured(problem_id, index, value, threshold)
-        elif threshold is None and not self.config.top:
-            return Check(problem_id, index, "correct")
         else:
+            try:
+                value = _value(ended.out)
+            except HarnessError as failure:
+                return Check(problem_id, index, "error", reason=str(failure))
+            if value is not None:
+                return measured(problem_id, index, value, threshold)
+            if not self.config.takes_values:
+                return Check(problem_id, index, "correct")
             option = "--top" if threshold is None else "--threshold"
             reason = f'exit code 0, but no value: with {option} the last line of stdout must be {{"value": NUMBER}}'
         return Check(problem_id, index, "error", reason=reason)
@@ -109,8 +130,6 @@ def words_of(command: str) -> list[str]:
             raise HarnessError(f"verify: --verifier: nothing is put in for {{{name}}} {guess}")
     if not used:
         raise HarnessError("verify: --verifier: say where the response goes, e.g. 'python check.py {response_file}'")
-    if shutil.which(words[0]) is None:
-        raise HarnessError(f"verify: --verifier: there is no program {words[0]!r}")
     return words
 
 
@@ -120,10 +139,10 @@ def files_of(command: str) -> dict[str, str]:
 
 
 def _value(out: str) -> float | None:
-    """The number of a last line {"value": NUMBER}; None if there is none."""
+    """The number of a last line {"value": NUMBER}; None if there is none. HarnessError for JSON that cannot be read."""
     try:
-        line: Any = json.loads(out.rstrip().rpartition("\n")[2])
-    except ValueError:
+        line = parsed(out.rstrip().rpartition("\n")[2], "the last line of stdout", nan=True)
+    except NotJSON:
         return None
     value = line.get("value") if isinstance(line, dict) else None
     return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else None

@@ -106,11 +106,14 @@ class Journal:
 
     def _write(self, lines: Sequence[Mapping[str, Any]]) -> None:
         content = "".join(json.dumps(line, ensure_ascii=True) + "\n" for line in lines).encode()
+        end = self._file.seek(0, os.SEEK_END)
         try:
             if self._file.write(content) < len(content):
                 raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
             os.fsync(self._file.fileno())
         except OSError as failure:
+            with suppress(OSError):
+                self._file.truncate(end)  # no line may follow a part of one
             raise HarnessError(
                 f"journal {self.path}: cannot be written ({failure.strerror}): make room and run the same command again"
             ) from failure

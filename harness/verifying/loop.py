@@ -154,19 +154,31 @@ def header(config: VerifyConfig, opened: Opened, held: Held) -> dict[str, object
 
 def _run(loop: Loop, verifier: AbstractContextManager[Verifier], stage: Stage) -> None:
     running: set[Future[Check]] = set()
-    with ThreadPoolExecutor(loop.config.workers) as threads, verifier as verify_one:
-        while True:
-            while len(running) < loop.config.workers and (pick := loop.pick()):
-                running.add(threads.submit(verify_one, pick[0].candidates, pick[1]))
-            if not running:
-                return
-            done, running = wait(running, return_when=FIRST_COMPLETED)
-            ended: list[Check] = []
-            for future in done:
-                ended.append(future.result())
-                loop.record(ended[-1:])
-                stage.advance()
-            _require_sense(loop, ended)
+    try:
+        with ThreadPoolExecutor(loop.config.workers) as threads, verifier as verify_one:
+            while True:
+                while len(running) < loop.config.workers and (pick := loop.pick()):
+                    running.add(threads.submit(verify_one, pick[0].candidates, pick[1]))
+                if not running:
+                    return
+                done, _ = wait(running, return_when=FIRST_COMPLETED)
+                ended = _recorded(loop, running, stage)
+                for future in done & running:
+                    future.result()  # raises
+                _require_sense(loop, ended)
+    finally:  # whatever broke it off: no check is made twice
+        _recorded(loop, running, stage)
+
+
+def _recorded(loop: Loop, running: set[Future[Check]], stage: Stage) -> list[Check]:
+    """Record and return the outcomes of the checks that have ended, and take them out of `running`."""
+    ended = []
+    for future in [future for future in running if future.done() and not future.exception()]:
+        ended.append(future.result())
+        loop.record(ended[-1:])
+        running.remove(future)
+        stage.advance()
+    return ended
 
 
 def _require_sense(loop: Loop, ended: Sequence[Check]) -> None:

@@ -15,22 +15,20 @@ import shutil
 import signal
 import subprocess
 import tempfile
-import threading
 from contextlib import suppress
 from functools import cache
 from pathlib import Path
-from typing import IO
 
 from harness import HarnessError, Verdict, correct, error, wrong
-from harness.system.crashes import crashed
+from harness.system.children import Tail
+from harness.system.verifier_programs import failed_itself, require_program
 
 UNSAFE_EXEC = "HARNESS_UNSAFE_EXEC"  # set by `check`, as by the code tasks: worker processes inherit it
 TIER = "HARNESS_SANDBOX_TIER"
 FILES = ("response", "reference", "prompt")
 SCRATCH_BYTES = 256 << 20
-TAIL = 2000  # bytes of standard error
+LONGEST = 2000  # characters of a reason
 _PLACEHOLDER = re.compile(r"(?<!\$)\{([a-z_]+)\}")
-_INTERPRETER = re.compile(r"(?:python|pypy|perl|ruby|node|bash|dash|zsh|sh|Rscript|julia|lua|php)[0-9.]*")
 
 
 def words_of(command: str) -> list[str]:
@@ -66,14 +64,9 @@ def tier(unsafe_exec: bool) -> tuple[str, str]:
     return "none", f"sandbox: NONE ({fault}); the command can do all that you can do"
 
 
-def require_program(command: str) -> None:
+def require(command: str) -> None:
     """HarnessError if the command's program is not there, or the script that it names to python, sh or the like."""
-    program, *rest = words_of(command)
-    if shutil.which(program) is None:
-        raise HarnessError(f"own: command: no program {program!r} here: give its path, or one that is on PATH")
-    script = rest[0] if rest else "-"
-    if _INTERPRETER.fullmatch(Path(program).name) and not script.startswith(("-", "{")) and not Path(script).is_file():
-        raise HarnessError(f"own: command: no file {script!r} in {os.getcwd()}: give its path from there")
+    require_program(words_of(command), "own: command")
 
 
 def run(command: str, texts: dict[str, str], timeout_s: float) -> Verdict:
@@ -82,20 +75,19 @@ def run(command: str, texts: dict[str, str], timeout_s: float) -> Verdict:
     texts   what the files hold: "response", "reference", "prompt"
     """
     with tempfile.TemporaryDirectory(prefix="own-") as name:
-        folder = Path(name)
+        folder = Path(name).resolve()
         (folder / "tmp").mkdir()
         for which in FILES:
             (folder / which).write_bytes(texts[which].encode("utf-8", "replace"))
         words = [_filled(word, folder) for word in words_of(command)]
         confined = tier(os.environ.get(UNSAFE_EXEC) == "1")[0] == "bwrap"
         code, printed = _ended([*_bwrap(folder), *words] if confined else words, folder, timeout_s)
-        if code == 1 and crashed(printed, [str(folder / "response")]):
-            return error(f"the command ended with an exception: {_last(printed)}")
-        return _verdict(code, _last(printed), timeout_s)
-
-
-def _last(printed: str) -> str:
-    return printed.strip().rpartition("\n")[2].strip()
+        last = printed.strip().rpartition("\n")[2].strip()[-LONGEST:]
+        if confined and code == 1 and last.startswith("bwrap: "):
+            return error(f"the command could not be run: {last}")
+        if code == 1 and failed_itself(printed, str(folder / "response")):
+            return error(f"the command ended with an exception: {last}")
+        return _verdict(code, last, timeout_s)
 
 
 def _filled(word: str, folder: Path) -> str:
@@ -125,9 +117,8 @@ def _ended(words: list[str], folder: Path, timeout_s: float) -> tuple[int | None
         env={**os.environ, "TMPDIR": str(folder / "tmp")},
         start_new_session=True,
     )
-    tail = [b""]
-    reader = threading.Thread(target=_drain, args=(process.stderr, tail), daemon=True)
-    reader.start()
+    assert process.stderr
+    printed = Tail(process.stderr)
     code: int | None = None
     try:
         with suppress(subprocess.TimeoutExpired):
@@ -136,14 +127,7 @@ def _ended(words: list[str], folder: Path, timeout_s: float) -> tuple[int | None
         with suppress(ProcessLookupError, PermissionError):
             os.killpg(process.pid, signal.SIGKILL)
         process.wait()
-    reader.join(1)
-    return code, tail[0].decode("utf-8", "replace")
-
-
-def _drain(pipe: IO[bytes], tail: list[bytes]) -> None:
-    with pipe:
-        while chunk := os.read(pipe.fileno(), 1 << 16):
-            tail[0] = (tail[0] + chunk)[-TAIL:]
+    return code, printed.text()
 
 
 def _bwrap(folder: Path) -> list[str]:

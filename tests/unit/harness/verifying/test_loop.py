@@ -1,5 +1,8 @@
 """The order of picks over several problems, when a problem is done, and what a selector that learns is told."""
 
+import threading
+import time
+
 import pytest
 from support.refusals import refusal_of
 from support.searches import Recorder, config_of, pool_in, verified
@@ -115,6 +118,23 @@ def test_all_checks_that_end_together_are_written_down_before_the_loop_stops(tmp
     pool_in(tmp_path, {"a": ["error"] * 50})
     refusal_of(verified, config_of(tmp_path, workers=8))
     assert len(outcomes_in(tmp_path / "verify.jsonl")) >= 5
+
+
+def test_a_check_that_ends_after_the_loop_was_broken_off_is_written_down(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    broken_off = threading.Event()
+
+    def check(name, index, text):
+        if index == 1:
+            broken_off.set()
+            raise KeyboardInterrupt
+        broken_off.wait(60)
+        time.sleep(0.2)
+        return True
+
+    with pytest.raises(KeyboardInterrupt):
+        package.verify(["a", "b"], check, "in-order", budget=9, workers=2, quiet=True)
+    assert outcomes_in(tmp_path / "verify.jsonl") == [("problem", 0, "correct")]
 
 
 def test_a_value_that_nothing_judges_stops_the_loop_and_is_kept(tmp_path):

@@ -83,10 +83,15 @@ def test_a_command_that_cannot_run_is_refused_in_one_line(monkeypatch):
         ("check {response_file} --gold={reference}", "nothing is put in for {reference}: use {response_file}, {ref"),
     ]
     assert not wrongly_refused(faults, commands.words_of)
-    assert "no program 'nothing-here' here" in refusal_of(commands.require_program, "nothing-here {response_file}")
-    assert "no file 'absent.py' in " in refusal_of(commands.require_program, "python3 absent.py {response_file}")
-    commands.require_program("python3 -m json.tool {response_file}")
-    commands.require_program("cat {response_file}")
+
+
+def test_a_sandbox_that_fails_is_no_verdict(graded, tmp_path):
+    if commands._fault():
+        pytest.skip(commands._fault())
+    (tmp_path / "check").write_text("#!/no/such/interpreter\n")
+    (tmp_path / "check").chmod(0o755)
+    verdict = commands.run(f"{tmp_path}/check {{response_file}}", TEXTS, 60.0)
+    assert (verdict.status, verdict.reason[-25:]) == ("error", "No such file or directory")
 
 
 def test_without_a_sandbox_the_user_has_to_allow_it(monkeypatch):
