@@ -13,8 +13,6 @@ PYTEST = OMP_NUM_THREADS=1 $(BIN)/python -m pytest --numprocesses $(WORKERS) --d
 
 .PHONY: run test test-slow test-all test-vllm test-verl test-ray test-models test-security coverage lint results docs bench gpu-check verl vllm esm smollm2 clean
 
-# A short spin: two threads that share their cores with other work cost 3 times without it, an idle machine 10 %.
-run: export GOMP_SPINCOUNT ?= 1000
 run: .venv/run.stamp  ## the main job on the embedded model: sample, embed, verify, rank, score
 	$(BIN)/harness run --yes --task game24 --selector repexp --selector uniform --selector facility-location
 	$(BIN)/harness leaderboard runs/cells --out runs --quiet

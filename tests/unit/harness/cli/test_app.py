@@ -1,9 +1,13 @@
 """The command line as a whole: its help is light, every command has one, wrong inputs are one clear line."""
 
+import os
+import re
 from types import SimpleNamespace
 
+import numpy as np
+import pytest
 import typer.main
-from support.processes import printed_by
+from support.processes import harness_command, printed_by, run_to_end
 from support.refusals import error_line
 
 from harness import __version__
@@ -24,6 +28,24 @@ for forbidden, *args in (({heavy!r}, "--help"), ({few!r}, "list"), ({few!r}, "pl
     print(sorted(forbidden & set(sys.modules)))
 """
     assert printed_by(code).splitlines() == ["[]"] * 3
+
+
+@pytest.mark.parametrize(
+    ("chosen", "spins"),
+    [
+        ({}, "1000"),
+        ({"GOMP_SPINCOUNT": "7"}, "7"),
+        ({"OMP_WAIT_POLICY": "PASSIVE"}, "0"),
+        ({"GOMP_SPINCOUNT": "7", "OMP_WAIT_POLICY": "ACTIVE"}, "7"),
+    ],
+)
+def test_openmp_threads_spin_briefly_unless_the_user_says_how_they_wait(chosen, spins, tmp_path):
+    np.save(tmp_path / "vectors.npy", np.arange(12.0).reshape(6, 2))
+    command = harness_command("select", "--embeddings", tmp_path / "vectors.npy", "--selector", "kmeans", "-k", 2)
+    own = {name: value for name, value in os.environ.items() if not name.startswith(("OMP_", "GOMP_"))}
+    ended = run_to_end(command, env={**own, **chosen, "OMP_DISPLAY_ENV": "verbose"})
+    assert ended.returncode == 0, ended.stderr
+    assert set(re.findall(r"GOMP_SPINCOUNT = '(\d+)'", ended.stderr)) == {spins}
 
 
 def test_every_command_answers_help(harness):
