@@ -164,9 +164,9 @@ def select(
 ) -> Indices | dict[Any, Indices]:
     """Choose k of the responses to verify next, without looking at any verdict. What `harness select` does.
 
-    source    vectors (n, d), one row a response; or n texts (vectors by TF-IDF); or a mapping of problem ids to either;
-              or the path of a pool file (docs/pools.md) or of a file of vectors (.npz, .npy, .safetensors, or a
-              .csv or .parquet of numbers)
+    source    vectors (n, d), one row a response, scipy's sparse matrices too; or n texts (vectors by TF-IDF); or a
+              mapping of problem ids to either; or the path of a pool file (docs/pools.md) or of a file of vectors
+              (.npz, .npy, .safetensors, or a .csv or .parquet of numbers)
     selector  a spec ("repexp:lam=0.1"), or an object of your own with `rank(pool, rng)` or `select(pool, k, rng)`
     verified  indices of responses that are not offered again, or a list of such batches; for several problems a
               mapping of ids to them
@@ -299,7 +299,7 @@ def _scores_by_id(source: Any, scores: Any) -> dict[str, Any] | None:
 
 
 def _are_texts(values: Any) -> bool:
-    is_list = getattr(values, "ndim", 1) == 1 and hasattr(values, "__len__")
+    is_list = getattr(values, "ndim", 1) == 1 and hasattr(values, "__len__") and not hasattr(values, "toarray")
     return is_list and len(values) > 0 and all(isinstance(value, str) for value in values)
 
 
