@@ -9,6 +9,7 @@ mistake is a `HarnessError` of one line. Messages on the way go to stderr; `quie
 
 from __future__ import annotations
 
+import json
 import re
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -132,8 +133,6 @@ def run(
     and there is no terminal to ask at.
     """
     specs = [selectors] if isinstance(selectors, (str, type)) or not isinstance(selectors, Sequence) else selectors
-    if not specs and not options.get("grid") and not options.get("until_correct"):
-        raise HarnessError('run: say which selectors to compare, e.g. selectors=["repexp", "uniform"]')
     with _python_words(), registered(specs) as names, _guarded_main():
         given = {**options, "selectors": names} if names else options
         config = completed({**checked(RunConfig, given, "run"), "preset": preset})
@@ -332,8 +331,13 @@ def _python_words() -> Iterator[None]:
     try:
         yield
     except HarnessError as failure:
-        failure.args = (re.sub(r"(?<![\w-])--([a-z][a-z-]*)|(?<!\S)-k(?= )", _keyword, str(failure)),)
+        text = re.sub(r"--selector \S+( --selector \S+)+", _listed, str(failure))
+        failure.args = (re.sub(r"(?<![\w-])--([a-z][a-z-]*)|(?<!\S)-k(?= )", _keyword, text),)
         raise
+
+
+def _listed(selectors: re.Match[str]) -> str:
+    return f"selectors={json.dumps(selectors[0].split()[1::2])}"
 
 
 FIELD = {option: name for name, option in OPTION.items()}

@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from harness.errors import HarnessError, NotBegun, did_you_mean
-from harness.plugin_system.component import build, parse_spec
+from harness.plugin_system.component import build, names_in, parse_spec
 from harness.plugin_system.picks import needs
 from harness.plugin_system.registry import Registry, load_registry
 from harness.results.rows import Row
@@ -139,6 +139,8 @@ def parse_grid(text: str) -> dict[str, list[str]]:
         if axis in axes:
             raise HarnessError(f"--grid: axis {axis!r} is given twice")
         axes[axis] = [value.strip() for value in values.split("+")]
+        if len(specs := [spec for value in axes[axis] for spec in names_in(value)]) > len(axes[axis]):
+            raise HarnessError(f"--grid: a + separates the values of an axis: write {axis}={'+'.join(specs)}")
         if not all(axes[axis]) or len(set(axes[axis])) < len(axes[axis]):
             raise HarnessError(f"--grid: {axis}: a value is empty or given twice in {values!r}")
         if ALL in axes[axis] and len(axes[axis]) > 1:

@@ -139,6 +139,10 @@ def test_objects_rank_in_this_process_whatever_the_executor(door, written):
     ("options", "line"),
     [
         ({}, 'run: say which selectors to compare, e.g. selectors=["repexp", "uniform"]'),
+        (
+            {"selectors": "spread,mmr:lam=1,uniform"},
+            'run: a comma separates a selector\'s parameters: write selectors=["spread", "mmr:lam=1", "uniform"]',
+        ),
         ({"selectors": "spread", "n": 0}, "n must be at least 1, got 0"),
         (
             {"selectors": "spread", "max_tokns": 3},

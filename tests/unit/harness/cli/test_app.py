@@ -77,6 +77,24 @@ def test_a_wrong_input_is_one_clear_line_and_exit_code_2(toy, harness):
     assert harness("run").code == 2
 
 
+def test_a_list_with_commas_is_one_line_that_names_the_right_form(toy, harness):
+    table = [
+        ("--selector repexp,uniform", "write --selector repexp --selector uniform"),
+        ("--selector mmr:lam=0.5,uniform", "write --selector mmr:lam=0.5 --selector uniform"),
+        ("--selector uniform,mmr:lam=0.5,repexp:lam=1,first=max", "mmr:lam=0.5 --selector repexp:lam=1,first=max"),
+        ("--grid selector=repexp,uniform", "write selector=repexp+uniform"),
+        ("--grid selector=uniform,embedder=tfidf,sentence", "write embedder=tfidf+sentence"),
+        (
+            "--selector uniform --embedder tfidf,sentence",
+            "one name is wanted, and a comma separates parameters, got 's",
+        ),
+    ]
+    lines = {args: error_line(toy(*args.split())) for args, _ in table}
+    assert not [(args, lines[args]) for args, form in table if form not in lines[args]]
+    select = harness("select", "--embeddings", "vectors.npz", "-k", 1, "--selector", "repexp, uniform")
+    assert error_line(select).endswith("one selector chooses, got 2: --selector repexp or --selector uniform")
+
+
 def test_a_command_whose_group_is_missing_is_left_out_and_named(capsys, monkeypatch):
     command = SimpleNamespace(name="absent part", origin="somebody 1.0", load=lambda: print)
     registered = SimpleNamespace(of_kind=lambda kind: [command])
