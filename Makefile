@@ -53,8 +53,8 @@ results: .venv/test.stamp  ## from results/: leaderboard, the tables of README.m
 docs: .venv/docs.stamp  ## the site, in build/site; a warning or a link to nothing is an error
 	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict
 
-bench: .venv/test.stamp  ## speed and memory, as ratios measured in one run
-	for bench in tests/bench/*.py; do echo "== $$bench"; OMP_NUM_THREADS=1 $(BIN)/python $$bench || exit 1; done
+bench: .venv/test.stamp  ## speed and memory, as ratios measured in one run; long, or two minutes with SIZE=--smallest
+	for bench in tests/bench/*.py; do echo "== $$bench"; OMP_NUM_THREADS=1 $(BIN)/python $$bench $(SIZE) || exit 1; done
 
 verl: .venv-verl/stamp  ## verl's own environment, for `harness rl train --trainer verl` on a CPU and its tests
 
