@@ -13,8 +13,6 @@ PYTEST = OMP_NUM_THREADS=1 $(BIN)/python -m pytest --numprocesses $(WORKERS) --d
 
 .PHONY: run test test-slow test-all test-vllm test-verl test-ray test-models test-security coverage lint results docs bench gpu-check verl vllm esm smollm2 clean
 
-# A short spin: two threads that share their cores with other work cost 3 times without it, an idle machine 10 %.
-run: export GOMP_SPINCOUNT ?= 1000
 run: .venv/run.stamp  ## the main job on the embedded model: sample, embed, verify, rank, score
 	$(BIN)/harness run --yes --task game24 --selector repexp --selector uniform --selector facility-location
 	$(BIN)/harness leaderboard runs/cells --out runs --quiet
@@ -55,8 +53,8 @@ results: .venv/test.stamp  ## from results/: leaderboard, the tables of README.m
 docs: .venv/docs.stamp  ## the site, in build/site; a warning or a link to nothing is an error
 	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict
 
-bench: .venv/test.stamp  ## speed and memory, as ratios measured in one run
-	for bench in tests/bench/*.py; do echo "== $$bench"; OMP_NUM_THREADS=1 $(BIN)/python $$bench || exit 1; done
+bench: .venv/test.stamp  ## speed and memory, as ratios measured in one run; long, or two minutes with SIZE=--smallest
+	for bench in tests/bench/*.py; do echo "== $$bench"; OMP_NUM_THREADS=1 $(BIN)/python $$bench $(SIZE) || exit 1; done
 
 verl: .venv-verl/stamp  ## verl's own environment, for `harness rl train --trainer verl` on a CPU and its tests
 

@@ -9,6 +9,7 @@ mistake is a `HarnessError` of one line. Messages on the way go to stderr; `quie
 
 from __future__ import annotations
 
+import json
 import re
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -132,8 +133,6 @@ def run(
     and there is no terminal to ask at.
     """
     specs = [selectors] if isinstance(selectors, (str, type)) or not isinstance(selectors, Sequence) else selectors
-    if not specs and not options.get("grid") and not options.get("until_correct"):
-        raise HarnessError('run: say which selectors to compare, e.g. selectors=["repexp", "uniform"]')
     with _python_words(), registered(specs) as names, _guarded_main():
         given = {**options, "selectors": names} if names else options
         config = completed({**checked(RunConfig, given, "run"), "preset": preset})
@@ -164,9 +163,9 @@ def select(
 ) -> Indices | dict[Any, Indices]:
     """Choose k of the responses to verify next, without looking at any verdict. What `harness select` does.
 
-    source    vectors (n, d), one row a response; or n texts (vectors by TF-IDF); or a mapping of problem ids to either;
-              or the path of a pool file (docs/pools.md) or of a file of vectors (.npz, .npy, .safetensors, or a
-              .csv or .parquet of numbers)
+    source    vectors (n, d), one row a response, scipy's sparse matrices too; or n texts (vectors by TF-IDF); or a
+              mapping of problem ids to either; or the path of a pool file (docs/pools.md) or of a file of vectors
+              (.npz, .npy, .safetensors, or a .csv or .parquet of numbers)
     selector  a spec ("repexp:lam=0.1"), or an object of your own with `rank(pool, rng)` or `select(pool, k, rng)`
     verified  indices of responses that are not offered again, or a list of such batches; for several problems a
               mapping of ids to them
@@ -299,7 +298,7 @@ def _scores_by_id(source: Any, scores: Any) -> dict[str, Any] | None:
 
 
 def _are_texts(values: Any) -> bool:
-    is_list = getattr(values, "ndim", 1) == 1 and hasattr(values, "__len__")
+    is_list = getattr(values, "ndim", 1) == 1 and hasattr(values, "__len__") and not hasattr(values, "toarray")
     return is_list and len(values) > 0 and all(isinstance(value, str) for value in values)
 
 
@@ -332,8 +331,13 @@ def _python_words() -> Iterator[None]:
     try:
         yield
     except HarnessError as failure:
-        failure.args = (re.sub(r"(?<![\w-])--([a-z][a-z-]*)|(?<!\S)-k(?= )", _keyword, str(failure)),)
+        text = re.sub(r"--selector \S+( --selector \S+)+", _listed, str(failure))
+        failure.args = (re.sub(r"(?<![\w-])--([a-z][a-z-]*)|(?<!\S)-k(?= )", _keyword, text),)
         raise
+
+
+def _listed(selectors: re.Match[str]) -> str:
+    return f"selectors={json.dumps(selectors[0].split()[1::2])}"
 
 
 FIELD = {option: name for name, option in OPTION.items()}

@@ -86,6 +86,10 @@ def _place(command: CommandInfo) -> int:
 
 def main() -> None:
     """Run the command line; a HarnessError is one line on stderr and exit code 2."""
+    if not {"GOMP_SPINCOUNT", "OMP_WAIT_POLICY"} & set(os.environ):
+        # How long a thread of torch spins while it waits for another. With the default, threads that share their cores
+        # with other work keep each other from it. OpenMP reads this once, when torch is loaded, in workers too.
+        os.environ["GOMP_SPINCOUNT"] = "1000"
     for stream in (sys.stdout, sys.stderr):  # print lone surrogates in texts as escapes
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")

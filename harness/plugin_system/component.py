@@ -38,12 +38,26 @@ class Spec:
 _PARAMETER = re.compile(r"""(?P<key>[^=,]*)=(?:'(?P<single>[^']*)'|"(?P<double>[^"]*)"|(?P<plain>[^,]*))(?:,|$)""")
 
 
+_QUOTED = re.compile(r"'[^']*'|\"[^\"]*\"")
+_NEXT_NAME = re.compile(r",(?=\s*[A-Za-z][^=,:]*(?:[:,]|$))")
+
+
+def names_in(text: str) -> list[str]:
+    """The specs that a text holds which are separated by commas; [text] for one: a comma then separates parameters."""
+    masked = _QUOTED.sub(lambda quoted: "_" * len(quoted[0]), text)
+    cuts = [match.start() for match in _NEXT_NAME.finditer(masked)]
+    return [text[a:b].strip(", ") for a, b in zip([0, *cuts], [*cuts, len(text)], strict=True)]
+
+
 def parse_spec(text: str) -> Spec:
     """The spec that a text `name` or `name:key=value,key=value` describes; HarnessError if it is malformed.
 
     A value with commas stands in quotes: `name:key='a,b'`.
     """
     name, colon, rest = text.partition(":")
+    if "," in name:
+        more = name.partition(",")[2].strip()
+        raise HarnessError(f"{text!r}: one name is wanted, and a comma separates parameters, got {more!r} too")
     params: dict[str, str] = {}
     place = 0
     while colon and (place < len(rest) or rest[-1:] in ("", ",")):

@@ -80,8 +80,8 @@ class GivenVectors:
         """The names of the array's rows, in a table with a column `id`; empty for other files."""
         return self.file.row_names[name] if isinstance(self.file, Table) else ()
 
-    def get(self, problem_id: str, n: int) -> Floats:
-        """The problem's vectors (n, d) float32; HarnessError if absent, of the wrong shape or not finite.
+    def get(self, problem_id: str, n: int) -> Any:
+        """The problem's vectors (n, d) float32, sparse if they are; HarnessError if absent, misshapen or not finite.
 
         Values beyond 1e15 are refused too: float32 ends at 3e38, and selectors sum squares.
         """
@@ -96,11 +96,19 @@ class GivenVectors:
         if len(shape) != 2 or shape[0] != n:
             raise HarnessError(f"{where} has shape {shape}, expected ({n}, d): one row a response")
         array = self.file.read(problem_id)
-        if not np.isfinite(array).all():
-            bad = np.flatnonzero(~np.isfinite(array).all(axis=1))
+        largest = _largest(array)
+        if len(bad := np.flatnonzero(~np.isfinite(largest))):
             raise HarnessError(
                 f"{where} must hold finite numbers, got NaN or inf in {len(bad)} of {n} rows, row {bad[0]} the first"
             )
-        if array.size and (largest := float(np.abs(array).max())) > LARGEST:
-            raise HarnessError(f"{where} holds {largest:.3g}: float32 vectors must stay within {LARGEST:g}, scale them")
-        return np.asarray(array, np.float32)
+        if (most := float(largest.max(initial=0))) > LARGEST:
+            raise HarnessError(f"{where} holds {most:.3g}: float32 vectors must stay within {LARGEST:g}, scale them")
+        return np.asarray(array, np.float32) if isinstance(array, np.ndarray) else array.tocsr().astype(np.float32)
+
+
+def _largest(vectors: Any) -> Floats:
+    """The largest absolute values of the rows of vectors (n, d), dense or scipy-sparse: (n,); NaN if a row has one."""
+    if not vectors.shape[1]:
+        return np.zeros(vectors.shape[0], np.float32)
+    largest: Any = np.abs(vectors).max(axis=1)
+    return largest if isinstance(largest, np.ndarray) else largest.toarray().ravel()

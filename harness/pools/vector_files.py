@@ -149,6 +149,10 @@ class _Npz:
         self.archive = zipfile.ZipFile(path)
         self.members = {entry.filename.removesuffix(".npy"): entry for entry in self.archive.infolist()}
         self.names = list(self.members)
+        if {"format", "indices", "indptr"} <= set(self.names):
+            raise HarnessError(
+                f"{where}: is scipy's file of a sparse matrix: write np.savez(file, **{{problem_id: matrix.toarray()}})"
+            )
 
     def shape(self, name: str) -> Sequence[int]:
         where = f"{self.where}: {name!r}"
@@ -213,7 +217,7 @@ class _Safetensors:
 
 
 class HeldArrays:
-    """Arrays in memory, read as those of a file are; whole numbers and booleans will do."""
+    """Arrays in memory, read as those of a file are; whole numbers, booleans and scipy's sparse matrices will do."""
 
     unnamed = False
 
@@ -221,9 +225,9 @@ class HeldArrays:
         self.where, self.names = where, list(arrays)
         self.arrays = {name: self._array(name, value) for name, value in arrays.items()}
 
-    def _array(self, name: str, value: Any) -> Floats:
+    def _array(self, name: str, value: Any) -> Any:
         try:
-            array = np.asarray(value)
+            array = value if hasattr(value, "toarray") else np.asarray(value)
         except (ValueError, TypeError, RuntimeError) as failure:
             raise HarnessError(f"{self.where}: {name!r} is no array ({failure})") from None
         if array.dtype.kind not in "fiub":
@@ -232,10 +236,10 @@ class HeldArrays:
 
     def shape(self, name: str) -> Sequence[int]:
         """The array's shape."""
-        return self.arrays[name].shape
+        return tuple(self.arrays[name].shape)
 
-    def read(self, name: str) -> Floats:
-        """The array."""
+    def read(self, name: str) -> Any:
+        """The array, dense or sparse."""
         return self.arrays[name]
 
 

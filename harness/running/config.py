@@ -13,6 +13,7 @@ from typing import Annotated, ClassVar
 
 from harness.errors import HarnessError
 from harness.plugin_system.command_options import Help
+from harness.plugin_system.component import names_in
 from harness.plugin_system.presets import ENGINE
 from harness.system.expansion import MAX_VECTORS_GB
 
@@ -104,7 +105,12 @@ class RunConfig(Sources):
                         f"run: --until-correct takes no --{name.removesuffix('s')}: responses are verified in the "
                         "order they are sampled"
                     )
-        elif not self.selectors and not self.grid:
+        for names in map(names_in, self.selectors):
+            if len(names) > 1:
+                raise HarnessError(
+                    f"run: a comma separates a selector's parameters: write --selector {' --selector '.join(names)}"
+                )
+        if not self.selectors and not self.grid and not self.until_correct:
             raise HarnessError("run: say which selectors to compare, e.g. --selector repexp --selector uniform")
         is_repeated, is_empty = len(set(self.selectors)) < len(self.selectors), not (self.task or self.pool)
         faults = {
@@ -146,6 +152,10 @@ class SelectConfig(Sources):
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        if len(names := names_in(self.selector)) > 1:
+            raise HarnessError(
+                f"{self.command}: one selector chooses, got {len(names)}: --selector {' or --selector '.join(names)}"
+            )
         if self.k < 1:
             raise HarnessError(f"{self.command}: -k must be at least 1, got {self.k}")
         if not self.pool and not self.embeddings:

@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from harness.errors import HarnessError, NotBegun, did_you_mean
-from harness.plugin_system.component import build, parse_spec
+from harness.plugin_system.component import build, names_in, parse_spec
 from harness.plugin_system.picks import needs
 from harness.plugin_system.registry import Registry, load_registry
 from harness.results.rows import Row
@@ -42,7 +42,7 @@ def run(
     """
     rows: list[Row] = []
     failures: dict[str, str] = {}
-    runs = list(points(config, progress))
+    runs = _shown(config, progress)
     with progress.waiting("estimating the time of all runs"):
         outlook = _outlook(runs)
     require_consent("run", outlook, progress, SHORTER)
@@ -63,6 +63,16 @@ def run(
     return rows, failures
 
 
+def _shown(config: RunConfig, progress: Progress) -> list[Point]:
+    """The runs of the config's grid; a line says how many cells they make together, since each run names its own."""
+    runs = list(points(config, progress))
+    if len(runs) > 1:
+        cells = [len(point.config.selectors) for point in runs]
+        each = ", ".join(f"{count} for {point.name}" for count, point in zip(cells, runs, strict=True))
+        progress.say(f"grid: {sum(cells)} cells in {len(runs)} runs, which share what they can: {each}")
+    return runs
+
+
 def _outlook(runs: Sequence[Point]) -> Outlook:
     """The time of several runs, where a pool that they share counts once. A single run asks for itself."""
     total, pools = Outlook(), set()
@@ -78,7 +88,7 @@ def _outlook(runs: Sequence[Point]) -> Outlook:
 def dry_run(config: RunConfig, progress: Progress) -> list[dict[str, Any]]:
     """Return the rows of `pipeline.dry_run` for all runs of the grid; a stage that runs share is listed once."""
     stages: dict[str, dict[str, Any]] = {}
-    for point in points(config, progress):
+    for point in _shown(config, progress):
         for row in pipeline.dry_run(point.config, progress):
             stages.setdefault(row["key"], row)
     return list(stages.values())
@@ -139,6 +149,8 @@ def parse_grid(text: str) -> dict[str, list[str]]:
         if axis in axes:
             raise HarnessError(f"--grid: axis {axis!r} is given twice")
         axes[axis] = [value.strip() for value in values.split("+")]
+        if len(specs := [spec for value in axes[axis] for spec in names_in(value)]) > len(axes[axis]):
+            raise HarnessError(f"--grid: a + separates the values of an axis: write {axis}={'+'.join(specs)}")
         if not all(axes[axis]) or len(set(axes[axis])) < len(axes[axis]):
             raise HarnessError(f"--grid: {axis}: a value is empty or given twice in {values!r}")
         if ALL in axes[axis] and len(axes[axis]) > 1:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import os
 import typing
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -43,7 +44,8 @@ def checked(record: type, given: Mapping[str, Any], who: str, names: Mapping[str
 def _checked(who: str, value: Any, hint: Any) -> Any:
     from pydantic import TypeAdapter, ValidationError  # 0.2 s to import
 
-    is_list = any(typing.get_origin(choice) is Sequence for choice in (hint, *typing.get_args(hint)))
+    choices = (hint, *typing.get_args(hint))
+    is_list = any(typing.get_origin(choice) is Sequence for choice in choices)
     written = json.dumps(
         [value] if is_list and isinstance(value, (str, Path)) else value, default=_plain, skipkeys=True
     )
@@ -51,12 +53,15 @@ def _checked(who: str, value: Any, hint: Any) -> Any:
         converted = TypeAdapter(hint).validate_json(written, strict=True)
     except ValidationError as failure:
         reason = failure.errors()[0]["msg"].removeprefix("Input should be ")
+        reason = "the path of a file" if Path in choices else reason
         raise HarnessError(f"{who} must be {reason}, got {value!r:.60}") from None
     return tuple(converted) if is_list and converted is not None else converted
 
 
 def _plain(value: Any) -> Any:
-    return value.item() if isinstance(value, np.generic) else str(value)
+    if isinstance(value, os.PathLike):
+        return os.fspath(value)
+    return value.item() if isinstance(value, np.generic) else [None]  # which no option takes
 
 
 def completed(options: Mapping[str, Any]) -> RunConfig:

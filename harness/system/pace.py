@@ -68,7 +68,8 @@ class Pace:
             expected, memory = max(0.0, before - (now - at)), max(LEAST_MEMORY_S, worked / 3)
             smooth = expected + (latest - expected) * (1 - math.exp((at - now) / memory))
         self._left = (smooth, now)
-        return max(smooth, 0.6 * latest)  # work that slows down near its end is not all but done
+        # Work that slows down near its end is not all but done, and work that is all but done needs no minutes.
+        return min(max(smooth, 0.6 * latest), latest / 0.6)
 
     def _latest(self, now: float) -> float | None:
         speed = self.tokens_a_s(now)

@@ -70,7 +70,7 @@ class Stage:
     def state(self) -> list[str]:
         """What is known of speed and time, the most telling last: 5,120 tokens, 143 tokens/s, about 0:01:20 left."""
         pace, now = self.pace, time.monotonic()
-        left = pace.left_s(now)
+        left = pace.left_s(now) if pace.done < pace.total else None
         parts = []
         if pace.tokens:
             per, _, unit = rate(pace.tokens_a_s(now)).partition("/")

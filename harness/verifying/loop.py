@@ -133,6 +133,9 @@ def header(config: VerifyConfig, opened: Opened, held: Held) -> dict[str, object
     for each in opened.candidates:
         pools.update(canonical_json([each.problem.id, list(each.responses.texts)]).encode("utf-8", "surrogatepass"))
     for name, array in (held.vectors or {}).items():
+        if hasattr(array, "toarray"):  # scipy's sparse matrices
+            entries = array.tocsr().sorted_indices().tocoo()
+            array = [entries.row, entries.col, entries.data]
         pools.update(name.encode() + np.asarray(array, np.float64).tobytes())
     vectors = file_digest(config.embeddings) if config.embeddings and config.embeddings.is_file() else None
     is_command = PLACEHOLDER.search(config.verifier or "")

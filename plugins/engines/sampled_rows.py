@@ -28,15 +28,15 @@ class Start:
     cache: Any | None
 
     def past(self, which: torch.Tensor) -> dict[str, Any]:
-        """Return {"past_key_values": cache}, the model's keyword argument; {} without a cache.
+        """Return {the model's name for it: cache}, a keyword argument of the model; {} without a cache.
 
         The cache is a copy with one row per entry of `which`: row r continues prompt which[r].
         """
         if self.cache is None:
             return {}
-        from .transformers.roomy_cache import with_room
+        from .transformers.roomy_cache import CACHE, with_room
 
-        return {"past_key_values": with_room(self.cache, which)}
+        return {CACHE: with_room(self.cache, which)}
 
 
 @dataclass(frozen=True)

@@ -14,10 +14,12 @@ Prints Markdown tables, those of docs/statistics-measured.md. `--rivals` covers 
 from __future__ import annotations
 
 import argparse
+import sys
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
+from pathlib import Path
 from typing import Any
 from unittest import mock
 
@@ -27,6 +29,9 @@ from scipy.stats import betabinom, norm, t
 
 from harness.scoring import efficiency, stats
 from harness.scoring.metrics import random_restricted_mean, restricted, telling_budget
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+from support.bench_sizes import parsed
 
 Array = NDArray[Any]
 
@@ -432,11 +437,12 @@ def _where_given(covered: Array) -> str:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--quick", action="store_true", help="three shapes, 100 repetitions")
+    parser.add_argument("--shapes", nargs="+", choices=list(SHAPES), default=list(SHAPES))
     parser.add_argument("--repeats", type=int, default=1_000)
     parser.add_argument("--rivals", action="store_true")
     parser.add_argument("--only", choices=("ratio", "restricted", "equal", "paired", "random", "gain", "efficiency"))
-    options = parser.parse_args()
-    shapes = ["easy", "hard", "heavy"] if options.quick else list(SHAPES)
+    options = parsed(parser, shapes=["easy"], repeats=2)
+    shapes = ["easy", "hard", "heavy"] if options.quick else options.shapes
     repeats = 100 if options.quick else options.repeats
     tables: dict[str, Callable[[], None]] = {
         "ratio": lambda: ratio_table(shapes, repeats, options.rivals),

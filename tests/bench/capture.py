@@ -7,6 +7,7 @@ batch size changes: float noise in the logits, where a row's random number falls
 """
 
 import argparse
+import sys
 import tempfile
 import time
 from collections.abc import Callable
@@ -23,6 +24,9 @@ from harness import Sampler
 from harness.records import SampleRequest
 from harness_plugins.engines.transformers.engine import Transformers
 from harness_plugins.engines.transformers.row_streams import RowSampler, uniforms
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+from support.bench_sizes import parsed
 
 PROMPT = [{"role": "user", "content": "12345678"}]
 STATES = ("mean", "last", "penultimate")
@@ -128,7 +132,7 @@ def main() -> None:
     parser.add_argument("--tokens", type=int, default=64)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--noise-rows", type=int, default=3200)
-    arguments = parser.parse_args()
+    arguments = parsed(parser, rows=4, tokens=4, rounds=1, noise_rows=512)
     torch.set_num_threads(1)
     logging.set_verbosity_error()
     logging.disable_progress_bar()

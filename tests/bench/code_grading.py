@@ -5,8 +5,8 @@ light problems. evalplus runs twice, in processes of their own: as shipped, with
 (each of its forks copies the page tables of 1.8 GB), and trimmed to the problems at hand. CPU time is all of it, that
 of the forks and of the sandbox's workers too. What it saves to grade one of equal samples is printed apart.
 
-The data is read from `--data` (default: shared/data beside the project); without it nothing is measured. evalplus
-computes its ground truth first, about a minute; `--cache` keeps it for the next time.
+The data is read from `--data` (default: shared/data beside the project); without it nothing is measured. `--smallest`
+has a problem of its own for each set. evalplus computes its ground truth first, about a minute; `--cache` keeps it.
 """
 
 from __future__ import annotations
@@ -36,6 +36,8 @@ from harness_tasks.programs.program_text import program_in
 from harness_tasks.sandbox import shared_sandbox
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
+from support.bench_sizes import parsed
+from support.evalplus_problems import block, small_release
 from support.mutants import mutants
 
 DATA = Path(__file__).parents[3] / "shared" / "data"
@@ -228,7 +230,7 @@ def evalplus(dataset: str, needed: list[str] | None) -> Iterator[Callable[[Any],
 def ours(task: EvalPlus, problem: Problem, program: str, pids: list[int]) -> tuple[float, float, bool]:
     """Wall and CPU seconds of one verdict of ours, and whether it is "correct"; `pids` are all that may work on it."""
     cpu, wall = _cpu_of(pids), time.perf_counter()
-    [verdict] = task._graded(problem, [program])
+    verdict = task.verify(problem, block(program))
     wall = time.perf_counter() - wall
     return wall, _cpu_of(pids) - cpu, verdict.status == "correct"
 
@@ -260,7 +262,8 @@ def print_batches(data: Path, problems: int) -> None:
     chosen = [problem for problem in task.problems("test") if problem.id not in HEAVY][:problems]
     for problem in chosen:  # ground truth, and both kinds of workers
         task.verify_all(problem, [f"{problem.prompt}{problem.reference}{end}" for end in ("", "\nA = 1", "\nB = 2")])
-    print(f"CodeGen's 100 samples to each of {problems} problems, in batches, {shared_sandbox().workers} workers")
+    count = sum(len(pool[problem.id]) for problem in chosen)
+    print(f"CodeGen's {count} samples to {problems} problems, in batches, {shared_sandbox().workers} workers")
     for name, distinct in (("all", False), ("deduplicated", True)):
         pids = _below()
         wall, cpu, run = time.perf_counter(), _cpu_of(pids), 0
@@ -271,10 +274,9 @@ def print_batches(data: Path, problems: int) -> None:
                 samples = list(
                     {answer or sample: sample for answer, sample in zip(answers, samples, strict=True)}.values()
                 )
-            programs = [program for sample in samples if (program := _program(problem, sample))]
-            task._graded(problem, programs)
-            run += len(programs)
-        wall, cpu, count = time.perf_counter() - wall, _cpu_of(pids) - cpu, 100 * problems
+            task.verify_all(problem, samples)
+            run += len(samples)
+        wall, cpu = time.perf_counter() - wall, _cpu_of(pids) - cpu
         print(f"  {name:13} {run:6} run, {count / wall:5.0f} samples/s, {cpu / count * 1e3:5.1f} ms CPU a sample")
 
 
@@ -288,12 +290,14 @@ def main() -> None:
     parser.add_argument("--samples", type=int, default=150)
     parser.add_argument("--problems", type=int, default=20)
     parser.add_argument("--serve", help=argparse.SUPPRESS)
-    arguments = parser.parse_args()
+    arguments = parsed(parser, samples=4, problems=1)
     if arguments.serve:
         return serve(*json.loads(arguments.serve))
-    if not arguments.data.is_dir():
-        return print(f"nothing measured: {arguments.data} is not there")
     with tempfile.TemporaryDirectory() as folder:
+        if arguments.smallest:
+            arguments.data = small_release(Path(folder))
+        if not arguments.data.is_dir():
+            return print(f"not measured: {arguments.data} is not there")
         cache = arguments.cache or Path(folder)
         os.environ["XDG_CACHE_HOME"] = str(cache)
         for name in ("MbppPlus-v0.2.0.jsonl", "HumanEvalPlus-v0.1.10.jsonl"):

@@ -22,6 +22,7 @@ import hashlib
 import json
 import random
 import sys
+import tempfile
 import time
 import warnings
 from collections import Counter
@@ -39,6 +40,8 @@ from harness_tasks.sandbox import Sandbox
 sys.path.insert(0, str(Path(__file__).parents[1]))
 sys.path.insert(0, str(Path(__file__).parent))
 from code_grading import DATA, HEAVY, _pool, _program
+from support.bench_sizes import parsed
+from support.evalplus_problems import small_release
 from support.evalplus_verdicts import LEAST_S, evalplus_statuses
 from support.mutants import all_mutants, twice_mutated
 
@@ -186,12 +189,17 @@ def main() -> None:
     parser.add_argument("--data", type=Path, default=DATA)
     parser.add_argument("--kept", type=Path, help="a folder for what evalplus says; without one nothing is run")
     parser.add_argument("--ask", type=float, metavar="MINUTES", help="ask evalplus for so long")
-    options: Any = parser.parse_args()
+    options: Any = parsed(parser, ask=1.0)
     warnings.simplefilter("ignore")  # some solutions have escapes that Python warns of
+    if options.smallest:
+        with tempfile.TemporaryDirectory() as folder:
+            data = small_release(Path(folder))
+            ask(data, data, options.ask)
+            return compare(data, data)
     if options.kept is None:  # hours of work: not for `make bench`
         return print("code parity: not run without --kept")
     if not options.data.is_dir():
-        return print(f"nothing compared: {options.data} is not there")
+        return print(f"not measured: {options.data} is not there")
     options.kept.mkdir(parents=True, exist_ok=True)
     if options.ask:
         return ask(options.data, options.kept, options.ask)

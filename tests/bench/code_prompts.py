@@ -5,7 +5,10 @@ define the function that is asked for, open with a fenced block, and pass the te
 """
 
 import argparse
+import sys
+import tempfile
 from collections.abc import Sequence
+from pathlib import Path
 
 import torch
 
@@ -16,6 +19,10 @@ from harness_plugins.engines.transformers.engine import Transformers
 from harness_plugins.samplers.plain import Vanilla
 from harness_tasks.evalplus_tasks import PROMPT, EvalPlus, HumanEvalPlus, MbppPlus
 from harness_tasks.programs.program_text import program_in
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+from support.bench_sizes import parsed
+from support.evalplus_problems import RELEASES, small_release
 
 TASKS = {"mbppplus": MbppPlus, "humanevalplus": HumanEvalPlus}
 PROSE = (
@@ -58,13 +65,16 @@ def main() -> None:
     parser.add_argument("--temperature", type=float, default=1.0)
     parser.add_argument("--wordings", nargs="+", default=list(WORDINGS))
     parser.add_argument("--show", type=int, default=0, help="print so many responses of each wording")
-    options = parser.parse_args()
+    options = parsed(parser, model="tiny24", problems=1, n=1, max_tokens=8)
     if not options.model:
         print("code prompts: not run without --model")
         return
     torch.set_num_threads(1)
-    task = TASKS[options.task](data=options.data)
-    every = task.problems("test")
+    with tempfile.TemporaryDirectory() as folder:
+        if options.smallest:
+            options.data = str(small_release(Path(folder)) / "tasks" / RELEASES["mbpp"])
+        task = TASKS[options.task](data=options.data)
+        every = task.problems("test")
     problems = every[:: max(1, len(every) // options.problems)][: options.problems]
     engine = Transformers(model=options.model)
     for wording in options.wordings:

@@ -24,9 +24,9 @@ from transformers import AutoModelForCausalLM
 from transformers.utils import logging
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
-
 from capture import endless_engine, save_model
 from support import paper_scheme
+from support.bench_sizes import parsed
 
 from harness.records import SampleRequest
 from harness_plugins.engines.transformers import steered
@@ -150,7 +150,19 @@ def main() -> None:
     parser.add_argument("--vocabulary", type=int, default=8192)
     parser.add_argument("--prompts", type=int, nargs="+", default=[128, 512, 1024])
     parser.add_argument("--scales", type=float, nargs="+", default=[3.0, 30.0])
-    options = parser.parse_args()
+    parser.add_argument("--puzzle-tokens", type=int, default=96)
+    options = parsed(
+        parser,
+        tokens=2,
+        n=2,
+        rounds=1,
+        width=448,
+        layers=1,
+        vocabulary=512,
+        prompts=[8],
+        scales=[30.0],
+        puzzle_tokens=4,
+    )
     torch.set_num_threads(1)
     logging.set_verbosity_error()
     logging.disable_progress_bar()
@@ -165,7 +177,7 @@ def main() -> None:
                 compare(name, engine, prompt, options.n, options.tokens, options.rounds)
     task = Game24()
     puzzle = task.messages(next(iter(task.problems("heldout"))))
-    compare("tiny24, a puzzle", Transformers("tiny24", device="cpu"), puzzle, 8, 96, options.rounds)
+    compare("tiny24, a puzzle", Transformers("tiny24", device="cpu"), puzzle, 8, options.puzzle_tokens, options.rounds)
 
 
 if __name__ == "__main__":

@@ -9,6 +9,7 @@ same failures again by which the puzzles were chosen.
 """
 
 import argparse
+import sys
 from pathlib import Path
 
 import torch
@@ -18,6 +19,9 @@ from harness.running import until_correct
 from harness.running.config import RunConfig
 from harness.system.progress import Progress
 from harness_plugins.pool_tools import hardness
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+from support.bench_sizes import parsed
 
 CELL = Path(__file__).parents[2] / "results" / "pools" / "game24" / "06b64f335ebc228ba58c.json"
 
@@ -40,8 +44,9 @@ def main() -> None:
     parser.add_argument("--n", type=int, default=1024)
     parser.add_argument("--seeds", type=int, default=5)
     parser.add_argument("--betas", type=float, nargs="+", default=[0.0, 0.5, 1.0])
-    options = parser.parse_args()
+    options = parsed(parser, puzzles=1, n=2, seeds=1, betas=[1.0])
     torch.set_num_threads(1)
+    options.store.mkdir(parents=True, exist_ok=True)
     only = options.store / "hardest.jsonl"
     write_hardest(options.cell, options.puzzles, only)
     for seed in range(1, options.seeds + 1):

@@ -25,6 +25,7 @@ import logging
 import os
 import random
 import re
+import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -35,12 +36,10 @@ from math_verify import ExprExtractionConfig, LatexExtractionConfig, parse, veri
 
 from harness import Problem
 from harness_tasks.math_answers import MathTask
-from harness_tasks.math_answers.equality import readings
-from harness_tasks.math_answers.evaluation import evaluated
-from harness_tasks.math_answers.exact_number import exact_number
-from harness_tasks.math_answers.normal_form import normal_form
-from harness_tasks.math_answers.structure import collection
-from harness_tasks.math_answers.workers import shared_workers
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+from support.bench_sizes import parsed
+from support.processes import descendants
 
 SHARED = Path(__file__).parents[3] / "shared/data/tasks/math500.jsonl"
 CONFIG = [LatexExtractionConfig(boxed_match_priority=0), ExprExtractionConfig()]
@@ -116,8 +115,10 @@ def enlarged(pools: Sequence[Pool], count: int, rng: random.Random) -> list[Pool
 def ours(pools: Sequence[Pool]) -> list[bool]:
     """Verdicts of MathTask, one batch a problem; nothing is remembered from another run."""
     task = MathTask()
-    for remembering in (normal_form, readings, collection, exact_number, evaluated):
-        remembering.cache_clear()
+    graders = [module for name, module in sys.modules.items() if name.startswith("harness_tasks.math_answers")]
+    for remembering in [value for module in graders for value in vars(module).values()]:
+        if hasattr(remembering, "cache_clear"):
+            remembering.cache_clear()
     return [verdict.status == "correct" for problem, texts in pools for verdict in task.verify_all(problem, texts)]
 
 
@@ -131,9 +132,9 @@ def theirs(pools: Sequence[Pool]) -> list[bool]:
 
 
 def cpu_of_workers() -> float:
-    """CPU seconds that the checker and its living children have used."""
+    """CPU seconds that the living processes below this one, those of the checker, have used."""
     ticks = 0.0
-    for pid in shared_workers().pids():
+    for pid in descendants(os.getpid()):
         fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
         ticks += int(fields[11]) + int(fields[12])
     return ticks / os.sysconf("SC_CLK_TCK")
@@ -184,13 +185,15 @@ def compare(name: str, sets: Sequence[tuple[list[Pool], list[Pool]]]) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data", type=Path, default=SHARED)
+    parser.add_argument("--problems", type=int, default=100)
     parser.add_argument("--repeats", type=int, default=3, help="up to 5")
     parser.add_argument("--large", type=int, default=100_000)
-    args = parser.parse_args()
+    args = parsed(parser, problems=5, repeats=1, large=40)
     logging.disable(logging.CRITICAL)
     rows = rows_of(args.data)
-    step = len(rows) // 100
-    small = [[pool(rows, place) for place in range(first, len(rows), step)][:100] for first in range(args.repeats)]
+    step = len(rows) // args.problems
+    places = [range(first, len(rows), step)[: args.problems] for first in range(args.repeats)]
+    small = [[pool(rows, place) for place in chosen] for chosen in places]
     started = time.perf_counter()
     MathTask().verify(Problem("", "", r"\sqrt{2}"), r"\boxed{2^{1/2}}")
     print(f"start of the checker and first check: {time.perf_counter() - started:.2f} s, once a process")

@@ -24,6 +24,9 @@ import numpy as np
 
 from harness import Responses, hookimpl
 
+sys.path.insert(0, str(Path(__file__).parents[1]))
+from support.bench_sizes import parsed
+
 TOY = Path(__file__).parents[1] / "support" / "toy.py"
 CLOSING = re.compile(r"^(sample|embed|verify|rank [\w-]+): [\d,]+ \w+ in ")
 RUN = ["run", "--task", "colours", "--plugin", str(TOY), "--plugin", __file__, "--json"]
@@ -135,14 +138,17 @@ def main() -> None:
     parser.add_argument("--problems", type=int, nargs="+")
     parser.add_argument("--n", type=int, default=32)
     parser.add_argument("--engine", default="wide:width=256")
+    parser.add_argument("--states", type=int, default=6400, help="of 4,096 features; 0: no such pool")
     parser.add_argument("--workers", type=int, default=1)
-    args = parser.parse_args()
+    args = parsed(parser, problems=[2], n=4, states=0)
     sizes = args.problems or [100, 1000, *([5000] if args.full else [])]
     print(f"peak MB, n = {args.n}, {args.engine}, {args.workers} worker(s), load {os.getloadavg()[0]:.1f}")
     table({f"{size:,} problems": (size, dict(stages(size, args.n, args.engine, args.workers))) for size in sizes})
-    states = 6400 * 4096 * 4 / 1024**2
-    print(f"peak MB, n = 6,400, d = 4,096: one problem's states take {states:.0f} MB before projection, and 12.5 after")
-    table({f"{size} problems": (size, dict(stages(size, 6400, "wide:width=4096", 1, embeds=False))) for size in (1, 4)})
+    if not (n := args.states):
+        return
+    before, after = (n * width * 4 / 1024**2 for width in (4096, 512))
+    print(f"peak MB, n = {n:,}, d = 4,096: one problem's states take {before:.0f} MB, projected {after:.1f}")
+    table({f"{size} problems": (size, dict(stages(size, n, "wide:width=4096", 1, embeds=False))) for size in (1, 4)})
 
 
 def table(columns: dict[str, tuple[int, dict[str, float]]]) -> None:
@@ -151,7 +157,7 @@ def table(columns: dict[str, tuple[int, dict[str, float]]]) -> None:
     print(f"  {'':28} {'  '.join(columns)}")
     for name in first:
         shown = "  ".join(f"{measured[name]:{len(head)}.0f}" for head, (_, measured) in columns.items())
-        growth = 1024**2 * (last[name] - first[name]) / (many - few)
+        growth = 1024**2 * (last[name] - first[name]) / max(1, many - few)
         print(f"  {name:28} {shown}  ratio {last[name] / first[name]:.3f}, {growth:+,.0f} bytes a problem", flush=True)
 
 

@@ -14,6 +14,7 @@ from __future__ import annotations
 import argparse
 import os
 import shutil
+import sys
 import tempfile
 import time
 from collections.abc import Callable
@@ -31,6 +32,9 @@ from harness.running.pipeline import sample
 from harness.running.plan import Plan
 from harness.running.planning import make_plan
 from harness.system.progress import Progress
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+from support.bench_sizes import parsed
 
 SIZES = {"hidden_size": 896, "intermediate_size": 2432, "num_hidden_layers": 6}
 BARE, WHOLE = "engine.sample, no states", "harness: + projection, store"
@@ -155,7 +159,7 @@ def main() -> None:
     parser.add_argument("--rows", type=int)
     parser.add_argument("--tokens", type=int)
     parser.add_argument("--rounds", type=int)
-    args = parser.parse_args()
+    args = parsed(parser, problems=1, rows=2, tokens=2, rounds=1)
     full = {"rows": 128, "tokens": 128, "rounds": 5} if args.full else {"rows": 64, "tokens": 32, "rounds": 3}
     for name, value in full.items():
         setattr(args, name, getattr(args, name) or value)

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import sys
 import tempfile
 import time
 from collections.abc import Callable
@@ -28,6 +29,9 @@ from harness.stages.work import Work, over
 from harness.store import shards
 from harness.store.stage import Store
 from harness_plugins.executors.local import _in_processes
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+from support.bench_sizes import parsed
 
 
 def kept(folder: Path, problems: list[Problem], n: int, d: int) -> Work:
@@ -106,7 +110,7 @@ def main() -> None:
     parser.add_argument("--n", type=int, default=6400)
     parser.add_argument("--d", type=int, default=512)
     parser.add_argument("--repeats", type=int)
-    args = parser.parse_args()
+    args = parsed(parser, problems=2, n=32, d=8, repeats=1)
     count, repeats = (40, 3) if args.full else (12, 2)
     count, repeats = args.problems or count, args.repeats or repeats
     problems = [Problem(str(i), "") for i in range(count)]

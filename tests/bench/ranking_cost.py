@@ -10,6 +10,7 @@ what an embedder costs is not in it.
 from __future__ import annotations
 
 import argparse
+import sys
 import time
 from pathlib import Path
 from statistics import median
@@ -23,7 +24,10 @@ from harness.plugin_system.component import build
 from harness.plugin_system.registry import load_registry
 from harness.results.leaderboard import boards, gather
 
-ROOT = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(Path(__file__).parents[1]))
+from support.bench_sizes import parsed
+
+POOLS = Path(__file__).parents[2] / "results" / "pools"
 
 
 def pool_of(n: int, d: int, seed: int) -> Pool:
@@ -58,8 +62,9 @@ def main() -> None:
     parser.add_argument("--n", type=int, default=100)
     parser.add_argument("--d", type=int, default=384)
     parser.add_argument("--out", type=Path)
-    options = parser.parse_args()
-    tables = boards(gather([ROOT / "results" / "pools"]))
+    parser.add_argument("--cells", type=Path, default=POOLS, help="whose rankers are timed")
+    options = parsed(parser, n=8, d=4, cells=POOLS / "humanevalplus_answer_by=behaviour")
+    tables = boards(gather([options.cells]))
     names = sorted({row.selector for table in tables for row in table.rows if row.samples_to_correct is not None})
     registry, pools = load_registry(()), [pool_of(options.n, options.d, seed) for seed in range(6)]
     with threadpool_limits(1):

@@ -12,9 +12,11 @@ Seconds are CPU seconds of the process, which other load on the machine disturbs
 from __future__ import annotations
 
 import argparse
+import sys
 import time
 from collections.abc import Callable
 from importlib.util import find_spec
+from pathlib import Path
 from statistics import median
 from typing import Literal
 
@@ -24,6 +26,9 @@ from threadpoolctl import threadpool_limits
 
 from harness import Pool
 from harness_selectors.repexp import RepExp
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+from support.bench_sizes import parsed
 
 Floats = NDArray[np.floating]
 
@@ -175,7 +180,7 @@ def main() -> None:
     parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--textbook", type=int, default=60, help="picks that the textbook loop is timed on")
     parser.add_argument("--submodlib", type=int, default=1000, help="picks that submodlib is timed on; 0: none")
-    args = parser.parse_args()
+    args = parsed(parser, n=200, d=16, repeats=1, textbook=5, submodlib=10)
     with threadpool_limits(1):
         for make in (gaussian, clustered, low_rank, duplicated, badly_scaled):
             h = make(args.n, args.d, np.random.default_rng(0))

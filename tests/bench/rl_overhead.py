@@ -41,6 +41,9 @@ from harness_plugins.rl.run_files import write_problems, write_run
 from harness_plugins.rl.verl_environment import find_python
 from harness_plugins.rl.verl_trainer import Verl
 
+sys.path.insert(0, str(Path(__file__).parents[1]))
+from support.bench_sizes import parsed
+
 RUNS = {"plain": ("none", "verl"), "states": ("repexp", "verl"), "encoder": ("repexp", "verl:hidden=encoder")}
 PHASES = ("gen", "old_log_prob", "ref", "adv", "update_actor", "update_weights")
 WARM_UP = 2  # steps
@@ -158,7 +161,7 @@ def main() -> None:
         parser.add_argument(f"--{name}", type=int, default=value)
     parser.add_argument("--repeats", type=int, default=9, help="of the pass alone")
     parser.add_argument("--model", default="tiny24-weak")
-    arguments = parser.parse_args()
+    arguments = parsed(parser, steps=3, batch=8, repeats=1)
     try:
         python = find_python(None)
     except HarnessError as absent:

@@ -9,6 +9,8 @@ Advantages as verl's GRPO: (r - mean) / (std + eps) inside the group, std unbias
 from __future__ import annotations
 
 import argparse
+import sys
+from pathlib import Path
 
 import numpy as np
 import torch
@@ -18,6 +20,9 @@ from harness_plugins.engines.transformers.engine import Transformers
 from harness_plugins.rl.leverage import centred, leverage, projected
 from harness_tasks.game24 import Game24
 
+sys.path.insert(0, str(Path(__file__).parents[1]))
+from support.bench_sizes import parsed
+
 BETA = 0.01
 
 
@@ -26,7 +31,7 @@ def main() -> None:
     options.add_argument("--problems", type=int, default=145)
     options.add_argument("--rollouts", type=int, default=8)
     torch.set_num_threads(1)
-    given = options.parse_args()
+    given = parsed(options, problems=2)
     n = given.rollouts
     groups, correct = embedded_groups(given.problems, n)
     mixed = [group for group, count in zip(groups, correct, strict=True) if 0 < count < n]

@@ -13,6 +13,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
@@ -29,6 +30,9 @@ from harness.store import checksums, shard_files, shards
 from harness.store.json_files import read_record, write_record
 from harness.store.stage import Stage, Store
 from harness.system.progress import Progress
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+from support.bench_sizes import parsed
 
 SHARED = Path(__file__).parents[3] / "shared" / "data" / "pools"
 FILES = (*("pool", "embedding", "verdict", "graded"), "ranking")
@@ -215,14 +219,15 @@ def main() -> None:
     parser.add_argument("--d", type=int, default=512)
     parser.add_argument("--problems", type=int, default=2)
     parser.add_argument("--repeats", type=int, default=3)
+    parser.add_argument("--files", type=int, default=5000, help="of each of six stages that are listed")
     parser.add_argument("--main-job", action="store_true", help="the checksums' share of `make run` (a minute)")
-    args = parser.parse_args()
+    args = parsed(parser, n=16, d=8, problems=1, repeats=1, files=50)
     n = args.n or (6400 if args.full else 1600)
     print(f"n = {n}, {args.problems} problems, medians of {args.repeats}, load {os.getloadavg()[0]:.1f}")
     with tempfile.TemporaryDirectory() as folder:
         throughput(Path(folder), n, args.d, args.problems, args.repeats)
     with tempfile.TemporaryDirectory() as folder:
-        listing(Path(folder), 5000, 6)
+        listing(Path(folder), args.files, 6)
     with tempfile.TemporaryDirectory() as folder:
         checksum_cost(Path(folder), args.repeats)
         if args.main_job:

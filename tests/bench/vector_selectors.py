@@ -12,6 +12,7 @@ every call, so what one pick from ten rows costs is printed too.
 from __future__ import annotations
 
 import argparse
+import sys
 import time
 import warnings
 from collections.abc import Callable
@@ -19,6 +20,7 @@ from dataclasses import dataclass
 from functools import partial
 from importlib.util import find_spec
 from itertools import islice
+from pathlib import Path
 from statistics import median
 from typing import Any
 
@@ -37,6 +39,9 @@ from harness_selectors.kmeans import KMeans
 from harness_selectors.kmeans_pp import KMeansPP
 from harness_selectors.mmr import MMR
 from harness_selectors.numerics.similarity import Gaussian
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+from support.bench_sizes import parsed
 
 Floats = NDArray[np.floating[Any]]
 FEW = 16  # picks of a short ranking
@@ -280,7 +285,7 @@ def main() -> None:
     parser.add_argument("--data", choices=["clustered", "gaussian"], default="clustered")
     parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--only", default="", help="those whose name contains this")
-    args = parser.parse_args()
+    args = parsed(parser, n=100, d=8, repeats=1)
     warnings.simplefilter("ignore")  # what old libraries say of new ones
     h = {"clustered": clustered, "gaussian": gaussian}[args.data](args.n, args.d, np.random.default_rng(0))
     print(f"{args.data}, n = {args.n}, d = {args.d}; medians of {args.repeats}, CPU seconds")

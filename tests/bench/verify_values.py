@@ -13,12 +13,16 @@ way from the pool's mean (what one random call gives) to its largest value, aver
 import argparse
 import json
 import re
+import sys
 import tempfile
 from pathlib import Path
 
 import numpy as np
 
 import harness
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+from support.bench_sizes import parsed
 
 SELECTORS = ["uniform", "repexp", "gp-ucb", "gp-ucb:c=3", "gp-thompson"]
 CALLS, BUDGETS = 32, (2, 4, 8, 16, 32)
@@ -73,11 +77,16 @@ def best_after(path, selector, values, seed, folder):
 def main() -> None:
     """Print a table for each measurement."""
     parser = argparse.ArgumentParser()
-    parser.add_argument("pool", type=Path)
+    parser.add_argument("pool", type=Path, nargs="?", help="without one nothing is run")
     parser.add_argument("--problems", type=int, default=100)
     parser.add_argument("--seeds", type=int, default=3)
-    options = parser.parse_args()
-    lines = [json.loads(line) for line in options.pool.read_text().splitlines()[: options.problems]]
+    options = parsed(parser, problems=2, seeds=1)
+    if options.smallest:
+        lines = [{"problem_id": str(i), "responses": [f"{k} + {k * i} = 24" for k in range(CALLS)]} for i in range(2)]
+    elif options.pool is None:
+        return print("verify values: not run without a pool")
+    else:
+        lines = [json.loads(line) for line in options.pool.read_text().splitlines()[: options.problems]]
     pool = {line["problem_id"]: line["responses"] for line in lines}
     for kind in ("closeness", "synthetic"):
         print(f"{kind:14}" + "".join(f"{k:>8}" for k in BUDGETS), flush=True)

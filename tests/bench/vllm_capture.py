@@ -6,6 +6,7 @@ their full length. The ways are taken in turn, one child for all of vLLM's; CPU 
 
 import argparse
 import os
+import sys
 import tempfile
 import time
 from collections.abc import Callable
@@ -19,6 +20,9 @@ from harness import HarnessError, Sampler
 from harness.records import SampleRequest
 from harness_plugins.engines.vllm.engine import Vllm
 from harness_plugins.models.tiny24 import folder
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+from support.bench_sizes import parsed
 
 TICKS = os.sysconf("SC_CLK_TCK")
 SIZES = {"hidden_size": 896, "intermediate_size": 2432, "num_hidden_layers": 6}
@@ -80,17 +84,24 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--chunk", type=int, default=64)
-    arguments = parser.parse_args()
+    parser.add_argument("--rows", type=int, help="default: 256 of tiny24, 96 of the other model")
+    parser.add_argument("--tokens", type=int, help="default: 48 of tiny24, 64 of the other model")
+    arguments = parsed(parser, rounds=1, rows=4, tokens=4)
     torch.set_num_threads(1)
     try:
         _ = Vllm("tiny24")._environment
     except HarnessError as absent:
         print(f"not measured: {absent}")
         return
-    print_costs("tiny24", folder("tiny24"), 256, 48, arguments.rounds, arguments.chunk)
+    print_costs(
+        "tiny24", folder("tiny24"), arguments.rows or 256, arguments.tokens or 48, arguments.rounds, arguments.chunk
+    )
     with tempfile.TemporaryDirectory() as place:
         parameters = save_model(Path(place) / "random", 512, **SIZES)
-        print_costs(f"{parameters / 1e6:.0f} M", Path(place) / "random", 96, 64, arguments.rounds, arguments.chunk)
+        rows, tokens = arguments.rows or 96, arguments.tokens or 64
+        print_costs(
+            f"{parameters / 1e6:.0f} M", Path(place) / "random", rows, tokens, arguments.rounds, arguments.chunk
+        )
 
 
 if __name__ == "__main__":

@@ -7,14 +7,18 @@ import re
 import shlex
 import subprocess
 import sys
+import tomllib
+from importlib.metadata import version
 
 import numpy as np
 import pytest
+from packaging.requirements import Requirement
+from packaging.version import Version
 from support.documents import code_blocks
 from support.json_lines import read_json_lines, write_json_lines
 from support.notebooks import code_cells
 from support.paths import ROOT
-from support.processes import printed_by
+from support.processes import harness_command, printed_by, run_to_end
 
 
 def commands_in(name):
@@ -57,6 +61,32 @@ def test_the_readmes_commands_on_own_files_run_as_they_stand(harness, own_files,
 @pytest.mark.slow
 def test_the_readmes_python_runs_as_it_stands(own_files):
     assert "repexp" in printed_by(code_blocks("README.md", "python")[0])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "more",
+    [
+        [],
+        ["--sampler", "repexp-guided"],
+        ["--model", "tiny24", "--pool", "responses.jsonl", "--embedder", "hidden-last"],  # a pass over given responses
+    ],
+)
+def test_the_readmes_first_command_prints_no_warning_of_a_library(more, tmp_path):
+    [first] = [words for words in commands_in("README.md") if words[:3] == ["run", "--task", "game24"]]
+    write_json_lines(tmp_path / "responses.jsonl", [{"problem_id": "1-2-11-11", "responses": ["11+11+2*1=24", "23+1"]}])
+    small = ["--limit", "2", "--n", "3", "--max-tokens", "8"] if "--pool" not in more else []
+    ended = run_to_end(harness_command(*first, *more, *small), cwd=tmp_path)
+    assert ended.returncode == 0, ended.stderr
+    assert "Warning" not in ended.stdout + ended.stderr
+
+
+def test_transformers_is_allowed_up_to_the_version_that_is_tried_here():
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
+    wanted = [Requirement(text).specifier for text in extras["hf"] + extras["protein"] if text.startswith("transf")]
+    tried = Version(version("transformers"))
+    assert [each.contains(f"{tried.major}.{tried.minor + 1}.0") for each in wanted] == [False, False]
+    assert [each.contains(tried) for each in wanted] == [True, True]
 
 
 def test_the_readme_has_at_most_130_lines():

@@ -11,6 +11,7 @@ import numpy as np
 import torch
 from transformers import DynamicCache
 
+from harness_plugins.engines.transformers.roomy_cache import CACHE
 from harness_plugins.engines.transformers.row_streams import filters, inverse_cdf, uniforms
 
 BATCH = 64
@@ -56,7 +57,7 @@ def states_by_expanded_caches(model, cache, candidates, position, with_head=Fals
         places = torch.full((len(batch), 1), position)
         seen = torch.ones(len(batch), position + 1, dtype=torch.long)
         output = part(
-            batch[:, None], past_key_values=expanded, position_ids=places, attention_mask=seen,
+            batch[:, None], **{CACHE: expanded}, position_ids=places, attention_mask=seen,
             **({"output_hidden_states": True} if with_head else {}),
         )  # fmt: skip
         picks.append((output.hidden_states[-1] if with_head else output[0])[:, -1])
@@ -71,7 +72,7 @@ def responses(
     covariance = PlainCovariance(model.config.hidden_size, sampler.lam)
     tokens, states, prompt = [], [], DynamicCache()
     if len(prompt_ids) > 1:  # once, as the engine does
-        model.get_decoder()(torch.tensor([prompt_ids[:-1]]), past_key_values=prompt)
+        model.get_decoder()(torch.tensor([prompt_ids[:-1]]), **{CACHE: prompt})
     for i in range(n):
         stream = uniforms(seed, i, max_tokens)
         sampled = respond(model, prompt_ids, copy.deepcopy(prompt), sampler, covariance, stream, eos, with_head)
@@ -89,7 +90,7 @@ def respond(
     fed = torch.tensor([prompt_ids[-1:]])
     tokens, states = [], []
     for uniform in [*stream, None]:
-        output = model(fed, past_key_values=cache, output_hidden_states=True)
+        output = model(fed, **{CACHE: cache}, output_hidden_states=True)
         if tokens:
             states.append(output.hidden_states[-1][0, -1].double().numpy())
         if uniform is None or (tokens and tokens[-1] in eos):

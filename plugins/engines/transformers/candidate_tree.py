@@ -18,7 +18,7 @@ from harness import HarnessError
 from harness_plugins.models.checkpoint import Checkpoint
 
 from .packed_attention import packed
-from .roomy_cache import RoomyLayer, with_room
+from .roomy_cache import CACHE, RoomyLayer, with_room
 
 # Largest relative differences from a plain pass: states in float32, states in 16 bits, and the head's logits.
 STATES, ROUGH_STATES, LOGITS = 1e-3, 0.1, 0.01
@@ -53,9 +53,7 @@ def prefixes(part: Checkpoint, ids: torch.Tensor, mask: torch.Tensor) -> Prefixe
     """Pass left-padded prompts (rows, tokens) through the model once; return their cache, mask and last states."""
     positions = (mask.cumsum(-1) - 1).clamp(min=0)
     cache = DynamicCache()  # without the config: a sliding layer would throw away what siblings still need
-    output = part.decoder(
-        input_ids=ids, attention_mask=mask, position_ids=positions, past_key_values=cache, use_cache=True
-    )
+    output = part.decoder(input_ids=ids, attention_mask=mask, position_ids=positions, use_cache=True, **{CACHE: cache})
     return Prefixes(cache, mask, output[0][:, -1])
 
 
@@ -77,8 +75,8 @@ class CandidateTree:
                 input_ids=candidates,
                 attention_mask=self._mask(rows),
                 position_ids=self.position[:, None].expand(-1, self.siblings),
-                past_key_values=self.cache,
                 use_cache=True,
+                **{CACHE: self.cache},
             )[0]
         return hidden
 

@@ -59,11 +59,13 @@ def _shared_cache(part: Checkpoint, ids: torch.Tensor, mask: torch.Tensor) -> An
     """
     from transformers.cache_utils import DynamicCache, DynamicLayer
 
+    from .roomy_cache import CACHE
+
     if ids.shape[1] == 0:
         return None
     positions = (mask.cumsum(-1) - 1).clamp(min=0)
     decoder = part.model.get_decoder()
     output = decoder(input_ids=ids, attention_mask=mask, position_ids=positions, use_cache=True)
-    cache = getattr(output, "past_key_values", None)
+    cache = getattr(output, CACHE, None)
     plain = isinstance(cache, DynamicCache) and all(type(layer) is DynamicLayer for layer in cache.layers)
     return cache if plain else None

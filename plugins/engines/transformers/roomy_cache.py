@@ -11,8 +11,11 @@ from typing import Any
 
 import torch
 from transformers.cache_utils import DynamicCache, DynamicLayer
+from transformers.modeling_outputs import BaseModelOutputWithPast
 
 ROOM = 64  # tokens, at least
+# What models call their key-value cache, as argument and in outputs: transformers renamed it in 5.24.
+CACHE = "cache" if "cache" in BaseModelOutputWithPast.__dataclass_fields__ else "past_key_values"
 
 
 def with_room(cache: DynamicCache, rows: torch.Tensor, kind: type[RoomyLayer] | None = None) -> DynamicCache:

@@ -4,6 +4,7 @@ import json
 
 import numpy as np
 import pytest
+from scipy import sparse
 from support.choosing import of_duplicates
 from support.json_lines import write_json_lines
 from support.notebooks import session
@@ -72,6 +73,40 @@ def test_ids_are_the_callers_own_and_numbers_of_any_kind_are_vectors():
     assert list(chosen) == [7, (1, 2)]
     assert {len(indices) for indices in chosen.values()} == {2}
     assert select(H, k=29, verified={7}).tolist() == select(H, k=29, verified=np.int64([7])).tolist()
+
+
+@pytest.mark.parametrize("kind", [sparse.csr_matrix, sparse.csc_array, sparse.coo_matrix, sparse.lil_array])
+@pytest.mark.parametrize("width", [6, 600])  # wider than `dim`, they are projected
+def test_a_sparse_matrix_gives_the_picks_of_its_dense_form(kind, width):
+    dense = np.random.default_rng(0).normal(size=(30, width)) * (np.random.default_rng(1).random((30, width)) < 0.2)
+    for selector in ("repexp", "facility-location"):
+        expected = select(dense, selector, 8, quiet=True)
+        assert (select(kind(dense), selector, 8, quiet=True) == expected).all()
+        both = select({"a": kind(dense), "b": dense}, selector, 8, quiet=True)
+        assert (both["a"] == select({"a": dense}, selector, 8, quiet=True)["a"]).all()
+
+
+def test_a_loop_verifies_the_picks_of_a_sparse_matrix(tmp_path):
+    outcome = package.verify(
+        sparse.csr_matrix(H), lambda problem, index, text: index == 7, "in-order", budget=9, quiet=True,
+        journal=tmp_path / "journal.jsonl",
+    )  # fmt: skip
+    assert (outcome["solved"], outcome["calls"]) == (1, 8)
+
+
+def test_a_sparse_matrix_that_is_none_of_vectors_is_one_line(tmp_path):
+    spoilt = sparse.csr_matrix(H)
+    spoilt[3, 1] = np.nan
+    huge = sparse.csr_matrix(H) * 1e16
+    sparse.save_npz(tmp_path / "scipys.npz", sparse.csr_matrix(H))
+    for source, line in (
+        (spoilt, "must hold finite numbers, got NaN or inf in 1 of 30 rows, row 3 the first"),
+        (huge, "float32 vectors must stay within 1e+15"),
+        (sparse.csr_matrix((30, 2), dtype=complex), "must hold numbers, got complex128"),
+        (sparse.coo_array(H[0]), "expected (6, d): one row a response"),
+        (tmp_path / "scipys.npz", "write np.savez(file, **{problem_id: matrix.toarray()})"),
+    ):
+        assert line in refusal_of(select, source, "repexp", 2, quiet=True)
 
 
 def test_an_object_of_the_callers_selects():

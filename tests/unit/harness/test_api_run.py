@@ -139,11 +139,18 @@ def test_objects_rank_in_this_process_whatever_the_executor(door, written):
     ("options", "line"),
     [
         ({}, 'run: say which selectors to compare, e.g. selectors=["repexp", "uniform"]'),
+        (
+            {"selectors": "spread,mmr:lam=1,uniform"},
+            'run: a comma separates a selector\'s parameters: write selectors=["spread", "mmr:lam=1", "uniform"]',
+        ),
         ({"selectors": "spread", "n": 0}, "n must be at least 1, got 0"),
         (
             {"selectors": "spread", "max_tokns": 3},
             "run: no option 'max_tokns' (did you mean 'max_tokens'? options: adopt, ",
         ),
+        ({"selectors": "spread", "embeddings": np.eye(3)}, "run: embeddings must be the path of a file, got array(["),
+        ({"selectors": "spread", "pool": {"a": ["4"]}}, "run: pool must be the path of a file, got {'a': ['4']}"),
+        ({"selectors": "spread", "model": np}, "run: model must be a valid string, got <module"),
         ({"selectors": "spread", "until_correct": True}, "run: until_correct=True takes no selectors"),
         ({"until_correct": True}, "run: until_correct=True makes no rows: use `harness run` in a shell"),
         ({"selectors": [Last()], "rank_timeout": 3}, "run: rank_timeout goes with specs: objects of this session"),

@@ -52,6 +52,7 @@ def test_selectors_are_crossed_with_embedders_over_one_pool(toy, tmp_path):
     for stage in ("pool", "verdict"):
         assert len({cell_of(tmp_path / "runs", row)["inputs"][stage]["key"] for row in outcome.rows}) == 1
     assert outcome.err.count("sample: ") == 1
+    assert f"grid: {len(outcome.rows)} cells in 2 runs, which share what they can: 4 for embedder=hidden" in outcome.err
     alone = toy("--selector", "spread", "--embedder", "letters", "--limit", "2", store=tmp_path / "alone").rows
     assert alone == outcome.rows[4:5]  # a point of a grid is the run of the same options
 
@@ -107,5 +108,9 @@ def test_a_grid_can_be_looked_at_before_it_is_run(toy, tmp_path):
         *("embed", "rank spread"),
     ]
     assert not list((tmp_path / "runs").rglob("*.parquet"))
+    plan = toy("--grid", "selector=spread+shuffle,embedder=hidden-mean+letters,sampler=vanilla+low-temp", "--dry-run")
+    assert plan.err.startswith(
+        "grid: 6 cells in 4 runs, which share what they can: 2 for sampler=vanilla, embedder=hid"
+    )
     outcome = toy("--grid", "selector=spread,model=*")
     assert (outcome.code, outcome.err) == (2, "error: --grid: model=*: models are named, not installed\n")

@@ -83,6 +83,25 @@ def test_a_line_that_cannot_be_printed_does_not_break_the_work(out, monkeypatch)
             time.sleep(0.01)
 
 
+@pytest.mark.parametrize("most_tokens", [0, 100])
+def test_the_time_left_agrees_with_the_count_beside_it(most_tokens, monkeypatch):
+    now = [1000.0]
+    monkeypatch.setattr(module.time, "monotonic", lambda: now[0])
+    console = Console(file=io.StringIO(), width=120, force_terminal=True)
+    stage, shown = BarStage("sample", 100, "responses", most_tokens, console), {}
+    [_, _, _, column] = stage.bars.columns
+    for done, seconds in ((1, 60), (99, 1), (100, 1)):  # all but the first are done at once, as by a chunk of an engine
+        now[0] += seconds
+        if most_tokens:
+            stage.tokens(10 * (done - stage.done))
+        stage.advance(done - stage.done)
+        shown[done] = column.render(stage.bars.tasks[0]).plain
+    assert shown[1].endswith(" left")
+    assert shown[99].endswith("about 0:00:01 left")
+    assert shown[100].startswith("100/100 responses")
+    assert shown[100].endswith("0:01:02 so far")
+
+
 @pytest.mark.parametrize("width", [60, 80, 120])
 def test_a_bar_shows_as_much_as_fits_the_terminal(width):
     stage = BarStage("sample", 1_000, "responses", 100, Console(file=io.StringIO(), width=width, force_terminal=True))

@@ -8,6 +8,7 @@ from support.tiny_checkpoints import MORE_CONFIGS
 
 from harness_plugins.engines.transformers.candidate_tree import CandidateTree, prefixes, require_siblings
 from harness_plugins.engines.transformers.padding import padded
+from harness_plugins.engines.transformers.roomy_cache import CACHE
 
 KINDS = ("qwen2", "llama", "gpt2", *MORE_CONFIGS)
 
@@ -34,7 +35,7 @@ def test_siblings_have_the_states_of_expanded_caches(parts, kind, attention):
             candidates = torch.randint(300, (2, 20), generator=torch.Generator().manual_seed(step))
             states, chosen = tree.look(candidates), torch.tensor([19 - step, step])
             for row, prompt in enumerate(prompts):
-                cache = part.model(torch.tensor([prompt]), use_cache=True).past_key_values
+                cache = part.model(torch.tensor([prompt]), use_cache=True)[CACHE]
                 expected = paper_scheme.states_by_expanded_caches(part.model, cache, candidates[row], len(prompt))
                 torch.testing.assert_close(states[row], expected, atol=1e-4, rtol=0)
                 prompt.append(int(candidates[row, chosen[row]]))
