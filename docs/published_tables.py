@@ -12,7 +12,7 @@ import numpy as np
 from harness.cli import result_tables
 from harness.records import Floats
 from harness.results import cells, stopping_times
-from harness.results.across import Across, pool_name
+from harness.results.across import Across, across, pool_name
 from harness.results.leaderboard import Board
 from harness.results.rows import Interval, Row
 from harness.scoring import stats
@@ -58,35 +58,43 @@ def first_run() -> str:
 
 
 def best_selectors() -> str:
-    """The three best orders over all pools, and RepExp."""
-    orders = [line for line in lines() if "(learns)" not in line.selector]
-    shown = [*orders[:3], *(line for line in orders[3:] if line.selector == "repexp")]
-    return table(
-        ["selector", "vectors", "improvement [95 %, these pools]", "worst pool", "won / lost %"],
-        map(_across_row, shown),
-        2,
-    )
+    """The two best orders by answers, the best without answers, and RepExp."""
+    orders = [line for line in lines() if "outcomes" not in _reads(line)]
+    by_answers = [line for line in orders if "answers" in _reads(line)]
+    others = [line for line in orders if "answers" not in _reads(line)]
+    shown = [*by_answers[:2], others[0], *(line for line in others[1:] if line.selector == "repexp")]
+    heads = ["selector", "reads", "improvement [95 %, these pools]", "[pools like these]", "worst pool", "won / lost %"]
+    return table(heads, map(_across_row, shown), 2)
+
+
+def _reads(line: Across) -> Sequence[str]:
+    assert line.reads is not None, f"{line.selector} is not installed"
+    return line.reads
+
+
+def _given(line: Across) -> str:
+    return ", ".join(line.embedder if name == "vectors" else name for name in _reads(line)) or "nothing"
 
 
 def _across_row(line: Across) -> list[str]:
     mean = f"{line.improvement:.2f} {interval(line.improvement_ci)}"
-    return [line.selector, line.embedder, mean, number(line.worst), f"{100 * line.win:.0f} / {100 * line.loss:.0f}"]
+    shares = f"{100 * line.win:.0f} / {100 * line.loss:.0f}"
+    return [line.selector, _given(line), mean, interval(line.pools_ci), number(line.worst), shares]
 
 
 # docs/which-selector.md
 
 
 def all_selectors() -> str:
-    """Every ranker over all pools, with the vectors that serve it best, and the CPU time of a ranking."""
+    """Every ranker over all pools, with what it reads (of vectors those that serve it best), and its CPU time."""
     with (RESULTS / "cost.csv").open() as file:
         cost = {line["selector"]: line["cpu_ms"] for line in csv.DictReader(file)}
-    heads = ["selector", "vectors", "improvement [problems]", "[pools]", "on solvable", "worst pool", "won / lost %"]
+    heads = ["selector", "reads", "improvement [problems]", "[pools]", "on solvable", "worst pool", "won / lost %"]
     heads.append("ms a pool")
     rows = []
     for line in lines():
         texts = _across_row(line)
-        ends = [interval(line.pools_ci), number(line.solvable)]
-        rows.append([*texts[:3], *ends, *texts[3:], cost[line.selector.split(" ")[0]]])
+        rows.append([*texts[:4], number(line.solvable), *texts[4:], cost[line.selector.split(" ")[0]]])
     return table(heads, rows, 2)
 
 
@@ -113,6 +121,8 @@ def by_budget() -> str:
     rows = []
     for board in boards("pools"):
         for k in ("1", "8", "64"):
+            if int(k) >= board.about["n"]:
+                continue
             by_name = {(row.name, row.embedder): row for row in board.rows}
             values = [board.rows[0].pass_at_k_random.get(k), *(by_name[name].pass_at_k.get(k) for name in shown)]
             rows.append([called(board), k, *(f"{100 * (value or 0):.1f}" for value in values)])
@@ -122,14 +132,15 @@ def by_budget() -> str:
 def by_score() -> str:
     """Orders by likelihood, alone and with variety, and votes, on the pools that have log-probabilities."""
     scored = [board for board in boards("pools") if any(row.selector.startswith("score:") for row in board.rows)]
+    given = {(line.selector, line.embedder): _given(line) for line in across(boards("pools"))}
     values: dict[tuple[str, str], list[str]] = {}
     for place, board in enumerate(scored):
         for row in board.rows:
             if row.embedder in ("none", "tfidf") and row.selector.partition(":")[0] in BY_SCORE:
                 line = values.setdefault((row.selector, row.embedder), ["-"] * len(scored))
                 line[place] = f"{number(row.improvement)} {interval(row.improvement_ci)}"
-    rows = [[f"`{selector}`", embedder, *line] for (selector, embedder), line in sorted(values.items())]
-    return table(["selector", "vectors", *map(called, scored)], rows, 2)
+    rows = [[f"`{of[0]}`", given[of], *line] for of, line in sorted(values.items())]
+    return table(["selector", "reads", *map(called, scored)], rows, 2)
 
 
 # docs/paper.md
@@ -150,11 +161,19 @@ def by_strength() -> str:
 
 
 def by_strength_hard() -> str:
-    """The same on hard problems, and answer-coverage's, and RepExp's calls for one of answer-coverage's."""
-    pairs = zip(ladder("repexp", "hidden-mean"), ladder("answer-coverage", "tfidf"), strict=True)
-    rows = [[called(board), *_on_hard(repexp, coverage)] for (board, repexp), (_, coverage) in pairs]
-    heads = ["pool", "problems", "repexp · hidden-mean", "answer-coverage · tfidf", "calls, the first / the second"]
-    return table(heads, rows)
+    """On hard problems of the ladder and of tiny24's other samplers: RepExp on two kinds of vectors, and its calls for
+    one of answer-coverage's.
+    """
+    coverage, hidden, tfidf = (
+        [*ladder(*of), *(each for each in samplers(*of) if each[1].sampler not in ("vanilla", "low-temp"))]
+        for of in (("answer-coverage", "tfidf"), ("repexp", "hidden-mean"), ("repexp", "tfidf"))
+    )
+    rows = []
+    for (board, other), (_, by_states), (_, by_texts) in zip(coverage, hidden, tfidf, strict=True):
+        states, texts = _on_hard(by_states, other), _on_hard(by_texts, other)
+        rows.append([called(board), *states[:2], texts[1], *states[2:], texts[3]])
+    heads = ["pool", "problems", "repexp · hidden-mean", "repexp · tfidf", "answer-coverage · tfidf"]
+    return table([*heads, "calls, hidden-mean / answer-coverage", "calls, tfidf / answer-coverage"], rows)
 
 
 def hard_pools() -> str:
@@ -189,20 +208,20 @@ def _outcomes(row: Row) -> Outcomes:
 
 
 def by_hardness() -> str:
-    """RepExp and facility-location by the share of correct responses (RF3)."""
+    """RepExp by the share of correct responses (RF3)."""
     names = {pool_name(board): called(board) for board in boards("pools")}
     gains = csv.DictReader(figure("gains")[1].decode().splitlines())
-    heads = ["pool", "selector", "correct responses", "problems", "random's calls", "its calls", "improvement [95 %]"]
+    heads = ["pool", "correct responses", "problems", "random's calls", "its calls", "improvement [95 %]"]
     rows = []
     for row in gains:
-        if row["selector"] not in ("repexp", "facility-location"):
+        if row["selector"] != "repexp":
             continue
         ends = [float(row[name]) for name in ("improvement_low", "improvement_high") if row[name]]
         value = f"{number(float(row['improvement']))} {interval(ends or None)}"
         share = f"{100 * float(row['above']):g} to {100 * float(row['up_to']):g} %"
         calls = [number(float(row["random"])), number(float(row["selected"]))]
-        rows.append([names[row["panel"]], row["series"], share, row["questions"], *calls, value])
-    return table(heads, rows, 3)
+        rows.append([names[row["panel"]], share, row["questions"], *calls, value])
+    return table(heads, rows, 2)
 
 
 def by_sampler() -> str:
@@ -212,12 +231,28 @@ def by_sampler() -> str:
 
 
 def by_representation() -> str:
-    """RepExp on the model's states and on texts' vectors (tiny24)."""
-    labelled = rows_with("pools", model="tiny24", selector="repexp") + rows_with(
-        "factors", model="tiny24", selector="repexp"
-    )
-    kept = [each for each in labelled if each[1].n == 64 and each[1].sampler == "vanilla" and each[1].seeds == [0]]
-    return _improvements(kept, ["vectors"], lambda row: [row.embedder])
+    """RepExp on tiny24's other states, and on random features."""
+    of = {"n": 64, "sampler": "vanilla", "embedder": ("hidden-last", "hidden-penultimate", "random-features")}
+    labelled = rows_with("factors", model="tiny24", selector="repexp", **of)
+    return _improvements(labelled, ["vectors"], lambda row: [row.embedder])
+
+
+def by_ridge() -> str:
+    """RepExp's improvement on tfidf by its ridge, on the pools where it was varied."""
+    ridges = ("1", "0.1", "0.01", "0.001")
+    specs = ["repexp", *(f"repexp:lam={ridge}" for ridge in ridges[1:])]
+    rows = []
+    for board in boards("pools"):
+        varied = [
+            row
+            for folder in ("pools", "factors")
+            for other, row in rows_with(folder, selector=tuple(specs), embedder="tfidf")
+            if other.about == board.about
+        ]
+        by_spec = {row.selector: f"{number(row.improvement, 3)} {interval(row.improvement_ci)}" for row in varied}
+        if len(by_spec) == len(specs):
+            rows.append([called(board), *(by_spec[spec] for spec in specs)])
+    return table(["pool", *(f"λ = {ridge}" for ridge in ridges)], rows)
 
 
 def by_n_and_seed() -> str:
@@ -327,6 +362,7 @@ BLOCKS: dict[str, Callable[[], str]] = {
     "by-hardness": by_hardness,
     "by-sampler": by_sampler,
     "by-representation": by_representation,
+    "by-ridge": by_ridge,
     "by-n-and-seed": by_n_and_seed,
     "guided": guided,
     "rl": rl,

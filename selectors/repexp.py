@@ -12,8 +12,9 @@ greedy log-determinant maximisation, the greedy MAP of a DPP with the kernel I +
 
 We differ in two ways. The algorithm as printed takes the argmax over all responses, also those picked before. Ours
 takes it over those not yet picked, because the paper's samples-to-correct and its baseline are without replacement.
-(The bonus of a pick falls below 1, so the two differ only if every other bonus is lower still.) And we compute the same
-picks without n quadratic forms at each: see `elliptical`, and `elliptical_batch` for many pools at once on a GPU.
+(The bonus of a pick falls below 1. On short vectors every other one is soon lower still: docs/paper.md counts it.) And
+we compute the same picks without n quadratic forms at each: see `elliptical`, and `elliptical_batch` for many pools at
+once on a GPU.
 """
 
 from __future__ import annotations

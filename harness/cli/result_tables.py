@@ -109,23 +109,37 @@ def leaderboard(boards: Sequence[Board], written: Sequence[Path]) -> None:
 def across(lines: Sequence[Mapping[str, Any]]) -> None:
     """Print selectors across pools, and what the intervals bear."""
     names = ["selector", "embedder"] if len({line["embedder"] for line in lines}) > 1 else ["selector"]
-    headings = [*map(Heading, names), Heading("pools", right=True), Heading("improvement\n(problems)", right=True)]
-    headings += [Heading("(pools)", kept=7, right=True), Heading("solvable", kept=8, right=True)]
-    headings += [Heading("worst", right=True)]
-    headings += [Heading("win/loss\n%", kept=6, right=True), Heading("worst pool", kept=5)]
+    headings = [
+        *map(Heading, names),
+        Heading("reads"),
+        Heading("pools", kept=8, right=True),
+        Heading("improvement\n(problems)", right=True),
+    ]
+    headings += [Heading("(pools)", kept=8, right=True), Heading("solvable", kept=5, right=True)]
+    headings += [Heading("worst", kept=7, right=True)]
+    headings += [Heading("win/loss\n%", kept=4, right=True), Heading("worst pool", kept=3)]
     rows = []
     for line in lines:
         shares = f"{100 * line['win']:.0f}/{100 * line['loss']:.0f}"
         mean = f"{line['improvement']:.2f} {_interval(line['improvement_ci'])}"
         solvable = "-" if line["solvable"] is None else f"{line['solvable']:.2f}"
         worst = (f"{line['worst']:.2f}", shares, line["worst_pool"])
-        named = [line[name] for name in names]
+        named = [*(line[name] for name in names), _beside_vectors(line["reads"])]
         rows.append((*named, str(line["pools"]), mean, _interval(line["pools_ci"]), solvable, *worst))
     put(word_table(headings, rows, console().width)[0])
+    put(
+        "reads: `answers` are extracted from the responses, or programs are run for them; ?: not installed or not said."
+    )
     put("improvement: geometric mean over pools of random's mean / the selector's; above 1 = fewer calls.")
     put("(problems): 95 % if the problems of these very pools were sampled anew.")
     put("(pools): 95 % of the mean over pools like these, by Student's t: they are few, and no random sample.")
     put("solvable: the same mean over problems with a correct response; no order finds one in the others.")
+
+
+def _beside_vectors(reads: Sequence[str] | None) -> str:
+    """What tells selectors apart; the first of several, so that the column is narrow."""
+    told = None if reads is None else [name for name in reads if name not in ("vectors", "outcomes")]
+    return "?" if told is None else (told[0] if told else "-")
 
 
 def _interval(ends: Sequence[float] | None) -> str:

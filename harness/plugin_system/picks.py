@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from harness.contracts import Ranker, Selector, SubsetSelector
+from harness.contracts import LearnsFromOutcomes, Ranker, Selector, SubsetSelector
 from harness.errors import HarnessError
 from harness.records import Pool
 
@@ -18,6 +18,14 @@ def needs(selector: Any) -> Sequence[str]:
     """The columns that a selector reads besides texts, lengths and answers; "embeddings" if it has no `needs`."""
     columns: Sequence[str] = getattr(selector, "needs", ("embeddings",))
     return columns
+
+
+def information(selector: Any) -> list[str] | None:
+    """All that a selector is given: its `reads`, its `needs`, outcomes; None if it does not say what it reads."""
+    if not hasattr(selector, "reads"):
+        return None
+    columns = ["vectors" if column == "embeddings" else column for column in needs(selector)]
+    return [*selector.reads, *columns, *(["outcomes"] if isinstance(selector, LearnsFromOutcomes) else [])]
 
 
 def require_selector(spec: str, selector: Any) -> Selector:

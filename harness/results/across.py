@@ -21,6 +21,11 @@ from typing import Any
 
 import numpy as np
 
+from harness.errors import HarnessError
+from harness.plugin_system.component import build
+from harness.plugin_system.picks import information
+from harness.plugin_system.registry import Registry, load_registry
+
 from .leaderboard import Board
 from .rows import Interval, Row
 
@@ -31,6 +36,8 @@ LEAST_POOLS = 3  # for an interval over pools
 class Across:
     """A selector, with the vectors that it reads, on several pools.
 
+    reads                     what it is given: "answers", "texts", "vectors", ...; None if it is not installed here, or
+                              does not say
     pools                     how many of them it ranked
     improvement               geometric mean over these pools, with the intervals over problems and over pools
     solvable                  the same mean over problems with a correct response; None if a pool has no such value
@@ -40,6 +47,7 @@ class Across:
 
     selector: str
     embedder: str
+    reads: Sequence[str] | None
     pools: int
     improvement: float
     improvement_ci: Interval
@@ -65,7 +73,8 @@ def across(boards: Sequence[Board]) -> list[Across]:
         for row in board.rows:
             if row.improvement is not None:
                 grouped.setdefault((row.name, row.embedder), []).append((pool_name(board), row))
-    lines = [_line(*names, rows) for names, rows in grouped.items()]
+    registry = load_registry()
+    lines = [_line(*names, _reads(registry, rows[0][1].selector), rows) for names, rows in grouped.items()]
     return sorted(lines, key=lambda line: (-line.pools, -line.improvement, line.selector, line.embedder))
 
 
@@ -75,12 +84,20 @@ def pool_name(board: Board) -> str:
     return ", ".join([*dict.fromkeys(map(str, parts)), f"n = {board.about['n']}"])
 
 
-def _line(selector: str, embedder: str, rows: Sequence[tuple[str, Row]]) -> Across:
+def _reads(registry: Registry, selector: str) -> Sequence[str] | None:
+    try:
+        return information(build(registry, "selector", selector))
+    except HarnessError:  # a plugin of others: its cells are read without it
+        return None
+
+
+def _line(selector: str, embedder: str, reads: Sequence[str] | None, rows: Sequence[tuple[str, Row]]) -> Across:
     logs = [math.log(row.improvement or 1) for _, row in rows]
     worst = min(range(len(rows)), key=lambda place: logs[place])
     return Across(
         selector=selector,
         embedder=embedder,
+        reads=reads,
         pools=len(rows),
         improvement=math.exp(float(np.mean(logs))),
         improvement_ci=_over_problems(logs, [row.improvement_ci for _, row in rows]),

@@ -1,17 +1,20 @@
 """Time RepExp's full order against the textbook loop and the rank-one loop, and check that all pick the same.
 
     python tests/bench/repexp.py [--n 6400] [--d 512] [--lam 1.0] [--repeats 3] [--textbook 60] [--submodlib 1000]
+    python tests/bench/repexp.py --pool POOL.jsonl [--lam 1.0]
 
 One thread. All are timed in turn, `repeats` times, and the medians compared. The textbook loop runs for
 `--textbook` picks only and is extrapolated by n / picks: its cost a pick does not change. submodlib's C++
 LogDeterminant maximises the same function; where it is installed it makes its first `--submodlib` picks, once, from a
-kernel that is made for it, and ours as many.
+kernel that is made for it, and ours as many. With `--pool`, instead: how often the argmax over all responses, as
+Algorithm 1 is printed, picks a vector of tfidf again that has been picked, although others have not.
 Seconds are CPU seconds of the process, which other load on the machine disturbs less than wall time; both are printed.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 import sys
 import time
 from collections.abc import Callable
@@ -24,7 +27,10 @@ import numpy as np
 from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
-from harness import Pool
+from harness import Pool, Problem
+from harness.stages.project import project
+from harness.stages.rank import centred
+from harness_plugins.embedders.tfidf import Tfidf
 from harness_selectors.repexp import RepExp
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
@@ -172,6 +178,29 @@ def compare(name: str, h: Floats, lam: float, repeats: int, picks: int, theirs: 
         against_submodlib(h, lam, min(theirs, n))
 
 
+def picked_again(path: Path, lam: float) -> None:
+    repeats, picks = [], []
+    for line in path.read_text().splitlines():
+        record = json.loads(line)
+        problem = Problem(record["problem_id"], "")
+        h = centred(project(Tfidf().embed(problem, record["responses"]), 512, 0)).astype(np.float64)
+        kinds = np.unique(h.round(6), axis=0, return_inverse=True)[1].ravel()  # copies are of one kind
+        bonus, cov_inv = np.square(h).sum(axis=1) / lam, np.eye(h.shape[1]) / lam
+        index, seen, again = int(np.random.default_rng(0).integers(len(h))), set(), 0
+        for _ in range(len(h)):
+            again += kinds[index] in seen and len(seen) <= kinds.max()
+            seen.add(kinds[index])
+            v = cov_inv @ h[index]
+            s = 1 + h[index] @ v
+            cov_inv -= np.outer(v, v) / s
+            bonus -= (h @ v) ** 2 / s
+            index = int(bonus.argmax())
+        repeats.append(again)
+        picks.append(len(h))
+    print(f"lam = {lam:g}: of {np.mean(picks):.0f} picks {np.mean(repeats):.1f} are of a vector picked before")
+    print(f"although others are left; in {np.count_nonzero(repeats)} of {len(picks)} problems there is such a pick")
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--n", type=int, default=6400)
@@ -180,7 +209,10 @@ def main() -> None:
     parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--textbook", type=int, default=60, help="picks that the textbook loop is timed on")
     parser.add_argument("--submodlib", type=int, default=1000, help="picks that submodlib is timed on; 0: none")
+    parser.add_argument("--pool", type=Path, help="count picks of a vector picked before; time nothing")
     args = parsed(parser, n=200, d=16, repeats=1, textbook=5, submodlib=10)
+    if args.pool:
+        return picked_again(args.pool, args.lam)
     with threadpool_limits(1):
         for make in (gaussian, clustered, low_rank, duplicated, badly_scaled):
             h = make(args.n, args.d, np.random.default_rng(0))

@@ -1,10 +1,12 @@
 """The published results: their cells count, each comes from a study, and the documents say what the cells say."""
 
 import json
+import re
 import subprocess
 import sys
 
 import pytest
+from support.documents import table_rows
 from support.paths import ROOT
 
 from harness.results import cells, publishing
@@ -38,3 +40,44 @@ def test_every_published_cell_comes_from_a_study():
         assert (config["task"], config.get("model"), config.get("limit")) in studied or config.get(
             "model", ""
         ).startswith("tiny24-"), path
+
+
+def test_the_readmes_table_says_what_each_order_reads_and_how_far_its_mean_goes():
+    heads, *rows = table_rows("README.md", "best-selectors")
+    assert heads[:4] == ["selector", "reads", "improvement [95 %, these pools]", "[pools like these]"]
+    reads = {row[0]: row[1] for row in rows}
+    assert {name for name, text in reads.items() if "answers" in text} == {"answer-coverage", "answer-round-robin"}
+    assert {"facility-location", "repexp"} <= reads.keys()
+    every = {row[0]: row for row in table_rows("docs/which-selector.md", "all-selectors")}
+    assert all(row[:4] == every[row[0]][:4] for row in rows)
+    assert every["dedup"][1] == "texts"
+    assert "outcomes" in every["outcome-ucb-seen (learns)"][1]
+
+
+def test_the_readmes_range_on_hard_puzzles_covers_every_pool_that_was_measured():
+    advice = (ROOT / "docs" / "which-selector.md").read_text()
+    [apart] = re.findall(r"([\d.]+) and ([\d.]+) times fewer than random", advice)
+    puzzles = [row for row in table_rows("docs/which-selector.md", "hard-pools") if "Game of 24" in row[0]]
+    measured = [*map(float, apart), *(float(row[3].split()[0]) for row in puzzles)]
+    [(low, high)] = re.findall(r"needs ([\d.]+) to ([\d.]+) times fewer calls", (ROOT / "README.md").read_text())
+    assert (float(low), float(high)) == (round(min(measured), 1), round(max(measured)))
+
+
+def test_the_ridges_of_repexp_are_published_on_two_pools_as_their_cells_have_them():
+    heads, *rows = table_rows("docs/paper.md", "by-ridge")
+    by_pool = {}
+    for path in cells.files([RESULTS / "pools", RESULTS / "factors"]):
+        cell = cells.read(path)
+        name, _, ridge = cell["labels"]["selector"].partition(":lam=")
+        if (name, cell["labels"]["embedder"]) == ("repexp", "tfidf"):
+            random = sum((entry["n"] + 1) / (entry["c"] + 1) for entry in cell["problems"])
+            calls = sum(sum(entry["ranks"]) / len(entry["ranks"]) for entry in cell["problems"])
+            by_pool.setdefault(cell["inputs"]["verdict"]["key"], {})[ridge or "1"] = f"{random / calls:.3f}"
+    swept = [ridges for ridges in by_pool.values() if len(ridges) > 1]
+    assert heads[1:] == [f"λ = {ridge}" for ridge in ("1", "0.1", "0.01", "0.001")]
+    shown = [
+        {head.removeprefix("λ = "): text.split()[0] for head, text in zip(heads, row, strict=True)} for row in rows
+    ]
+    assert len(shown) == 2
+    for row in shown:
+        assert {ridge: row[ridge] for ridge in ("1", "0.1", "0.01", "0.001")} in swept

@@ -1,4 +1,4 @@
-"""The blocks of code that a document shows."""
+"""The blocks of code and the generated tables that a document shows."""
 
 from __future__ import annotations
 
@@ -9,3 +9,10 @@ from support.paths import ROOT
 
 def code_blocks(name: str, language: str) -> list[str]:
     return re.findall(rf"```{language}\n(.*?)```", (ROOT / name).read_text(), re.S)
+
+
+def table_rows(name: str, block: str) -> list[list[str]]:
+    """The texts of the table that `make results` writes between `<!-- from results: BLOCK -->` and the end, by row."""
+    [table] = re.findall(rf"<!-- from results: {block} -->\n(.*?)<!-- end -->", (ROOT / name).read_text(), re.S)
+    rows = [[text.strip() for text in line.strip("|").split("|")] for line in table.splitlines()]
+    return [row for row in rows if not row[0].startswith("---")]

@@ -58,12 +58,31 @@ def test_problems_sampled_anew_spread_less_than_pools():
 def test_the_command_prints_them_and_writes_nothing(harness, tmp_path):
     keep(tmp_path / "cells", *CELLS)
     outcome = harness("leaderboard", tmp_path / "cells", "--across")
-    assert "colours, parrot, s2, n = 8" in outcome.out
     assert outcome.out.count("\n a ") == 1
-    assert [row["selector"] for row in harness("leaderboard", tmp_path / "cells", "--across", "--json").rows] == [
-        *"abc"
-    ]
+    rows = harness("leaderboard", tmp_path / "cells", "--across", "--json").rows
+    assert [row["selector"] for row in rows] == [*"abc"]
+    assert rows[0]["worst_pool"] == "colours, parrot, s2, n = 8"
     assert not (tmp_path / "leaderboard.md").exists()
+
+
+READS = {
+    "answer-round-robin": ("answers", ["answers"]),
+    "dedup:by=answer": ("answers", ["answers"]),
+    "majority:turns=true,weight=mean-logprob": ("answers", ["answers", "logprobs"]),
+    "ngram-coverage": ("texts", ["texts"]),
+    "uniform": ("-", []),
+    "of-others": ("?", None),  # a plugin that is not installed here
+}
+
+
+def test_the_table_tells_selectors_that_read_answers_from_those_that_do_not(harness, tmp_path):
+    keep(tmp_path / "cells", *(ranked(selector, "s0", 3) for selector in READS))
+    shown = [line.split() for line in harness("leaderboard", tmp_path / "cells", "--across").out.splitlines()]
+    assert {words[0]: words[1] for words in shown if words and words[0] in READS} == {
+        selector: text for selector, (text, _) in READS.items()
+    }
+    rows = harness("leaderboard", tmp_path / "cells", "--across", "--json").rows
+    assert {row["selector"]: row["reads"] for row in rows} == {name: reads for name, (_, reads) in READS.items()}
 
 
 def test_a_folder_without_cells_is_refused(harness, tmp_path):
