@@ -35,7 +35,6 @@ NONE = (
     *(
         "3k",
         "n − 2",
-        "10^3 of them",
         "It is 3:45",
         "It is 10-12",
         "It is 2 or 3",
