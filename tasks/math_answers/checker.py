@@ -158,12 +158,13 @@ _REHEARSED = [
 ]
 
 
-def _load() -> Callable[[Any], str]:
+def main() -> None:
+    """Check what is asked for on standard input."""
     logging.disable(logging.CRITICAL)
+    serve(_load)
+
+
+def _load() -> Callable[[Any], str]:
     algebra = Algebra()
     algebra.outcome(_REHEARSED)  # parsers and rules are built at their first use, which takes 60 to 200 ms
     return algebra.outcome
-
-
-if __name__ == "__main__":
-    serve(_load)

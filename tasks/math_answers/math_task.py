@@ -13,6 +13,7 @@ from harness.system import extras
 
 from ..graders.strict_rules import strict_verdict
 from ..sandbox.forked import Checker, CheckerFailure
+from . import checker
 from .equality import compare
 from .extraction import Extraction, Statements, final_statement
 from .normal_form import normal_form
@@ -20,7 +21,7 @@ from .normal_form import normal_form
 # For all checks by math-verify in one grading of a problem's responses: 9 that never end, or thousands of usual ones.
 PROBLEM_CPU_S = 20.0
 
-ALGEBRA = Checker("harness_tasks.math_answers.checker")
+ALGEBRA = Checker(checker.__name__)
 
 
 class MathTask(Task):

@@ -45,7 +45,7 @@ class CheckerFailure(Exception):
 
 
 class Checker:
-    """The program of a module, which each process that uses it starts at its first check. Thread-safe."""
+    """The program `main` of a module, which each process that uses it starts at its first check. Thread-safe."""
 
     def __init__(self, module: str) -> None:
         self._module = module
@@ -90,7 +90,7 @@ class Checker:
         raise CheckerFailure("it ended twice")
 
     def _started(self) -> subprocess.Popen[str]:
-        words, pipe = [sys.executable, "-P", "-m", self._module], subprocess.PIPE
+        words, pipe = [sys.executable, "-P", "-c", f"import {self._module} as program; program.main()"], subprocess.PIPE
         environment = {**os.environ, "PYTHONHASHSEED": "0"}  # sympy's order of terms may depend on it
         try:
             program = subprocess.Popen(

@@ -2,10 +2,10 @@
 
 VECTORS, SOURCES = "harness_selectors.numerics.vectors", "harness_tasks.data.sources"
 MATH = [f"harness_tasks.math_answers{name}" for name in (
-    "", ".checker", ".checker_process", ".equality", ".evaluation", ".exact_number", ".extraction", ".intervals",
-    ".math_task",
-    ".normal_form", ".strict_rules", ".structure", ".wording", ".workers",
-)] + ["harness_tasks.sandbox.confinement", "harness_tasks.sandbox.syscalls"]  # fmt: skip
+    "", ".checker", ".equality", ".extraction", ".math_task", ".normal_form", ".structure", ".values",
+)] + ["harness_tasks.graders.strict_rules"] + [
+    f"harness_tasks.sandbox.{name}" for name in ("confinement", "forked", "syscalls")
+]  # fmt: skip
 
 ROWS = [
     ("selector", "uniform", ["harness_selectors.uniform"]),
