@@ -83,7 +83,10 @@ def error_text(failure: BaseException) -> str:
     frames = traceback.extract_tb(failure.__traceback__)
     own = [frame for frame in frames if not _is_library(frame.filename)]
     frame = (own or frames)[-1]
-    text = " ".join(str(failure).split())
+    try:
+        text = " ".join(str(failure).split())
+    except Exception:  # a plugin's exception may not be able to say what it is
+        text = ""
     return f"raised {type(failure).__name__}: {text:.500} ({Path(frame.filename).name}:{frame.lineno})"
 
 

@@ -1,5 +1,24 @@
 """The command line: one file for each group of commands, and a file with the tables that they print."""
 
-from . import run_commands, select_commands, verify_commands, result_commands, plugin_commands  # noqa: F401, I001  (in the order of --help)
-from .app import complete as complete
-from .app import main as main
+import signal
+import threading
+
+
+def _leave(*_: object) -> None:
+    raise SystemExit(130)
+
+
+# The imports below take half a second; Ctrl-C in them would be a traceback.
+_is_default = (
+    threading.current_thread() is threading.main_thread()
+    and signal.getsignal(signal.SIGINT) is signal.default_int_handler
+)
+if _is_default:
+    signal.signal(signal.SIGINT, _leave)
+try:
+    from . import run_commands, select_commands, verify_commands, result_commands, plugin_commands  # noqa: F401, I001  (in the order of --help)
+    from .app import complete as complete
+    from .app import main as main
+finally:
+    if _is_default:
+        signal.signal(signal.SIGINT, signal.default_int_handler)

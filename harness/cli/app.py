@@ -11,7 +11,7 @@ import io
 import os
 import sys
 import traceback
-from typing import Annotated, NoReturn
+from typing import Annotated, Any, NoReturn
 
 import typer
 from typer.models import CommandInfo
@@ -105,12 +105,19 @@ def main() -> None:
         sys.exit(2)
     except Escaped as failure:
         _exit_with_line(failure)
+    except KeyboardInterrupt:
+        sys.exit(130)
     except SystemExit as failure:
         if not _is_ours(failure):
             _exit_with_line(failure)
-        raise
+        raise SystemExit(_exit_code(failure)) from None
     finally:
         output.end()
+
+
+def _exit_code(stop: SystemExit) -> Any:
+    """The code of a process that typer ends: 130 where it said "Aborted!" because of Ctrl-C."""
+    return 130 if isinstance(getattr(stop.__context__, "__cause__", None), KeyboardInterrupt) else stop.code
 
 
 def _is_ours(stop: SystemExit) -> bool:

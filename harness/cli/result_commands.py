@@ -97,7 +97,8 @@ def publish(
 def validate(folder: Cells = None, as_json: Json = False) -> None:
     """Name every file that is no cell, or whose cell cannot be trusted; exit code 1 if there is one."""
     from harness.results import publishing
+    from harness.system.console import put
 
     faults = publishing.validate(folder or [Path("results")])
-    show(faults, as_json, lambda faults: print("\n".join(faults) or "all cells can be counted"))
+    show(faults, as_json, lambda faults: put("\n".join(faults) or "all cells can be counted"))
     raise typer.Exit(1 if faults else 0)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from harness.errors import HarnessError
+from harness.errors import HarnessError, one_line
 from harness.plugin_system.command_options import Json, Yes, resumable, show, takes
 from harness.running.config import RunConfig
 
@@ -100,7 +100,7 @@ def rerun(
         studies.write_study(save_config, config)
     for row in _run(config, (), dry_run, yes, as_json):
         now = cells.read(config.store / "cells" / f"{row.cell}.json")
-        print(f"rerun: {repeating.difference(before, now)}", file=sys.stderr)
+        print(one_line(f"rerun: {repeating.difference(before, now)}"), file=sys.stderr)
     if not dry_run and path.resolve().is_relative_to(config.store.resolve()):
         print("rerun: what its store holds was reused; --store NEW makes all of it anew", file=sys.stderr)
 

@@ -17,6 +17,7 @@ from harness.errors import HarnessError
 from harness.records import Floats, Problem
 from harness.store.keys import digest
 from harness.system.expansion import MAX_VECTORS_GB
+from harness.system.files import open_regular
 
 from .reading import pool_files
 from .registered_layouts import Layouts
@@ -39,7 +40,7 @@ class PoolTask(Task):
 
 def file_digest(path: Path) -> str:
     """`sha256:` and the first 16 hex digits of the file's SHA-256."""
-    with path.open("rb") as file:
+    with open_regular(path) as file:
         return f"sha256:{hashlib.file_digest(file, 'sha256').hexdigest()[:16]}"
 
 

@@ -23,6 +23,7 @@ import numpy as np
 from harness.errors import HarnessError
 from harness.records import Floats
 from harness.system.expansion import RATIO, most_expanded
+from harness.system.files import open_regular
 from harness.system.json_lines import beginning
 
 from .vector_tables import Table
@@ -124,11 +125,11 @@ class _Npy:
         self.path, self.where, self.max_gb, self.names = path, where, max_gb, [path.stem]
 
     def shape(self, name: str) -> Sequence[int]:
-        with _faults(self.where), self.path.open("rb") as file:
+        with _faults(self.where), open_regular(self.path) as file:
             return _npy_header(file).shape
 
     def read(self, name: str) -> Floats:
-        with _faults(self.where), self.path.open("rb") as file:
+        with _faults(self.where), open_regular(self.path) as file:
             return _array_in(file, self.path.stat().st_size, self.where, self.max_gb)
 
 

@@ -29,9 +29,11 @@ from harness.scoring.metrics import Outcomes, budgets, summary
 from harness.store.checksums import read_regular
 from harness.store.keys import canonical_json, digest
 from harness.system.files import READ_ONLY, disk_errors, temporary_name, write_parts
+from harness.system.json_text import parsed, shaped
 
-from . import one_answer
+from . import inert_text, one_answer
 from .rows import Row
+from .schemas import CellFile, CellLabels
 from .verdict_quality import quality
 
 SCHEMA = 3
@@ -39,7 +41,8 @@ READABLE = (2, SCHEMA)
 KIND = "diversity-harness cell"
 # Beside published cells: the folders of badges and of sequences, the stems of tables and of evaluations after RL.
 BADGES, SEQUENCES, TABLES, EVALUATION = "conformance", "sequences", "leaderboard", "rl-eval"
-LABELS = ("task", "split", "model", "engine", "sampler", "embedder", "selector", "trials", "seed")
+
+LABELS = tuple(CellLabels.__annotations__)
 
 Cell = dict[str, Any]
 
@@ -153,6 +156,12 @@ def checksum(cell: Mapping[str, Any]) -> str:
     return sums.hexdigest()
 
 
+def without_folders(cell: Cell) -> Cell:
+    """The cell as it is published: no absolute path in what says how it was made. Its key may be another."""
+    about = {name: inert_text.without_folders(value) for name, value in cell.items() if name != "problems"}
+    return {**about, "problems": cell["problems"]}
+
+
 def files(folders: Iterable[Path]) -> list[Path]:
     """Every JSON file in the folders and below them that should be a cell: not what else is published beside cells.
 
@@ -198,9 +207,10 @@ def read_inputs(path: Path) -> dict[str, Any]:
 def read(path: Path) -> Cell:
     """Read the cell in a file; HarnessError (one line) if it is not a cell or cannot be trusted."""
     try:
-        cell = json.loads(read_regular(path))
-    except (HarnessError, OSError, ValueError, RecursionError) as failure:
+        content = read_regular(path)
+    except (HarnessError, OSError) as failure:
         raise HarnessError(f"cell {path}: cannot be read ({_first_line(failure)}); copy it anew") from None
+    cell = parsed(content, f"cell {path}", "copy it anew")
     if not isinstance(cell, dict) or cell.get("kind") != KIND:
         raise HarnessError(f"cell {path}: is no cell; move it elsewhere")
     if cell.get("schema") not in READABLE:
@@ -210,6 +220,7 @@ def read(path: Path) -> Cell:
         raise HarnessError(f"cell {path}: {what} ({cell.get('schema')!r}; this version reads {reads})")
     if cell.get("checksum") != checksum(cell):
         raise HarnessError(f"cell {path}: was edited or cut after it was measured; copy it anew, or run it again")
+    shaped(cell, CellFile, f"cell {path}", "copy it anew, or run it again")
     _check_shape(path, cell)
     if path.stem != key_of(cell):
         raise HarnessError(f"cell {path}: is named otherwise than its inputs ({key_of(cell)}.json); rename it")
@@ -219,8 +230,10 @@ def read(path: Path) -> Cell:
 def _check_shape(path: Path, cell: Cell) -> None:
     """Raise HarnessError if a cell contradicts itself: a checksum alone can be forged."""
     try:
-        _expect(all(name in cell["labels"] for name in LABELS), "a label is missing")
-        _expect(cell["inputs"] and cell["problems"], "it has no inputs or no problems")
+        _expect(cell["problems"], "it has no problems")
+        verdict = cell["inputs"]["verdict"]
+        _expect(verdict["given"] or (verdict.get("task") and verdict.get("grader")), "it does not name its grader")
+        _expect("failed" in cell or "conditions" in cell, "it does not name its conditions")
         ids = [entry["id"] for entry in cell["problems"]]
         _expect(len(set(ids)) == len(ids), "a problem occurs twice")
         for entry in cell["problems"] if "failed" not in cell else ():
@@ -232,7 +245,7 @@ def _check_shape(path: Path, cell: Cell) -> None:
 
 def _check_entry(entry: Mapping[str, Any], trials: int) -> None:
     n, c, where = entry["n"], entry["c"], f"problem {entry['id']!r}"
-    _expect(n >= 1 and 0 <= c <= n and 0 <= entry["errors"] <= n - c, f"{where}: n, c or errors")
+    _expect(1 <= n < 2**31 and 0 <= c <= n and 0 <= entry["errors"] <= n - c, f"{where}: n, c or errors")
     _expect(0 <= (entry.get("disputed") or 0) <= n, f"{where}: disputed grades")
     _expect("routes" not in entry or sum(entry["routes"].values()) == c, f"{where}: routes")
     correct, gradings = entry.get("chance", (0, 0))

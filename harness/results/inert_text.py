@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -15,6 +16,11 @@ _MARKDOWN = {char: f"\\{char}" for char in "\\[]()!|*~$"} | {"<": "&lt;", ">": "
 # First characters of cells that a spreadsheet runs as formulas (OWASP, CSV Injection), and their full-width forms.
 FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n", "\uff1d", "\uff0b", "\uff0d", "\uff20")
 MARK = "'"
+# The folders of an absolute path: where a text begins, or behind a sign, up to the last slash before the next "," or
+# quote. Blanks are part of it, so that of two paths in a sentence what is between them goes too.
+_FOLDERS = re.compile(
+    r"""(?:^|(?<=[\s=:+'"(\[,]))(?:~[^\s/]*/|/(?=[\w.])|[A-Za-z]:\\)(?:[^,'"\n]*[/\\](?=[^/\\,'"\s]))?"""
+)
 
 
 def markdown(text: Any) -> str:
@@ -54,6 +60,18 @@ def csv_cell(value: Any) -> Any:
 def csv_text(cell: str) -> str:
     """The text from which `csv_cell` made the cell."""
     return cell.removeprefix(MARK)
+
+
+def without_folders(value: Any) -> Any:
+    """The value with every absolute path in its texts as its last part: folders name a user and mean nothing elsewhere.
+
+    own:file=/home/ada/sums.jsonl,grader=number    own:file=sums.jsonl,grader=number
+    """
+    if isinstance(value, str):
+        return _FOLDERS.sub("", value)
+    if isinstance(value, dict):
+        return {name: without_folders(each) for name, each in value.items()}
+    return [without_folders(each) for each in value] if isinstance(value, list) else value
 
 
 def folder_name(text: str) -> str:

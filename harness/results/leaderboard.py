@@ -71,7 +71,7 @@ def gather(folders: Sequence[Path], orders: bool = False) -> Gathered:
 def add(content: Gathered, path: Path, orders: bool = False) -> None:
     """Read one cell into the content; a file that cannot be counted becomes a fault."""
     try:
-        cell = cells.read(path)
+        cell = cells.without_folders(cells.read(path))
     except HarnessError as fault:
         content.faults.append(str(fault))
         return

@@ -6,6 +6,7 @@ import json
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 from harness.errors import HarnessError
@@ -24,7 +25,8 @@ def publish(keys: Sequence[str], from_store: Path, to: Path, plugin_files: Seque
     """Copy cells of a store to TO/TASK/KEY.json, and write badges; return "cell", "file", "conformance" for each cell.
 
     `keys`: beginnings of keys; [] means all. Without `keys` failed cells are skipped, with `keys` they are an error.
-    All cells are read and their selectors checked before the first file is written. If a file cannot be written, those
+    An absolute path in a cell is published as its last part: the key of such a cell, a hash of its inputs, changes. All
+    cells are read and their selectors checked before the first file is written. If a file cannot be written, those
     written before are removed or restored.
     """
     folder = from_store / "cells"
@@ -41,12 +43,23 @@ def publish(keys: Sequence[str], from_store: Path, to: Path, plugin_files: Seque
     for path in chosen:
         cell = _publishable(path, asked_for=bool(keys))
         if cell is not None:
-            target = to / inert_text.folder_name(cell["labels"]["task"]) / path.name
-            files[target] = path.read_bytes()
             conformance = _record(cell, to, registry, files)
-            rows.append({"cell": path.stem, "file": str(target), "conformance": conformance})
+            name, content = _without_folders(path, cell)
+            target = to / inert_text.folder_name(inert_text.without_folders(cell["labels"]["task"])) / name
+            files[target] = content
+            rows.append({"cell": target.stem, "file": str(target), "conformance": conformance})
     _write_all(files)
     return rows
+
+
+def _without_folders(path: Path, cell: cells.Cell) -> tuple[str, bytes]:
+    """Name and content of the published cell, the file's own if nothing in it has to go."""
+    published = cells.without_folders(cell)
+    if published == cell:
+        return path.name, path.read_bytes()
+    with TemporaryDirectory() as scratch:
+        name = f"{cells.write(Path(scratch), published)}.json"
+        return name, Path(scratch, name).read_bytes()
 
 
 def _publishable(path: Path, asked_for: bool) -> cells.Cell | None:
@@ -97,7 +110,7 @@ def _record(cell: cells.Cell, to: Path, registry: Registry, files: dict[Path, by
     badge = json.loads(files[path]) if path in files else badge
     if badge is None or badge.get("kit") != kit:
         try:
-            badge = {"selector": selector, "kit": kit, **_checked(selector, registry)}
+            badge = {"selector": inert_text.without_folders(selector), "kit": kit, **_checked(selector, registry)}
         except HarnessError as reason:
             if badge is None:
                 return f"not tried: {reason}"

@@ -39,18 +39,82 @@ class CellProblem(TypedDict):
     hits: NotRequired[dict[str, list[bool]]]
 
 
+class CellLabels(TypedDict):
+    """What was run together, by name; as in `Row`."""
+
+    task: str
+    split: str
+    model: str
+    engine: str
+    sampler: str
+    embedder: str
+    selector: str
+    trials: int
+    seed: int
+
+
+class CellPool(TypedDict):
+    """What made the pool; its other entries depend on where the responses come from."""
+
+    key: str
+    n: NotRequired[int | None]
+    task: NotRequired[str | dict[str, Any] | None]
+    revision: NotRequired[str | None]
+
+
+class CellVerdict(TypedDict):
+    """What graded the responses; `given`: the maker of the pool did."""
+
+    given: bool
+    task: NotRequired[str | None]
+    grader: NotRequired[str | None]
+
+
+class CellSelector(TypedDict):
+    """The selector, known by the hash of its code."""
+
+    name: str
+    params: dict[str, Any]
+    dist: str
+    code: str
+
+
+class CellRanking(TypedDict):
+    """What ranked the pool."""
+
+    n: int | None
+    selector: CellSelector
+    learns: NotRequired[bool]
+
+
+class CellInputs(TypedDict):
+    """The inputs of every stage, whose hash is the cell's name."""
+
+    pool: CellPool
+    verdict: CellVerdict
+    ranking: CellRanking
+    embedding: NotRequired[dict[str, Any]]
+    score: NotRequired[dict[str, Any]]
+
+
+class CellWeights(TypedDict):
+    """A model's weights."""
+
+    is_random: bool
+
+
 class CellFile(TypedDict):
     """A cell: one task, model, sampler, embedder and selector that were run together, in raw outcomes."""
 
     kind: str
     schema: int
-    labels: dict[str, Any]
+    labels: CellLabels
     grader: NotRequired[str]
-    inputs: dict[str, dict[str, Any]]
+    inputs: CellInputs
     config: NotRequired[dict[str, Any]]
     versions: dict[str, str]
     hardware: dict[str, Any]
-    weights: NotRequired[list[dict[str, Any]]]
+    weights: NotRequired[list[CellWeights]]
     conditions: NotRequired[dict[str, list[str]]]
     disputed: NotRequired[int | None]
     failed: NotRequired[str]

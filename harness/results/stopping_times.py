@@ -21,6 +21,7 @@ from harness.scoring.survival import Survival, kaplan_meier
 from harness.store.checksums import read_regular
 from harness.store.keys import digest
 from harness.system.files import write_atomically
+from harness.system.json_text import parsed
 
 from . import cells
 
@@ -41,9 +42,10 @@ def write(root: Path, record: Record) -> None:
 def read(path: Path) -> Record:
     """The record in a file; HarnessError if the file holds none, or was edited."""
     try:
-        record: Record = json.loads(read_regular(path))
-    except (HarnessError, OSError, ValueError, RecursionError) as failure:
+        content = read_regular(path)
+    except (HarnessError, OSError) as failure:
         raise HarnessError(f"sequence {path}: cannot be read ({type(failure).__name__})") from None
+    record: Record = parsed(content, f"sequence {path}")
     if not isinstance(record, dict) or record.get("kind") != KIND or record.get("schema") != SCHEMA:
         raise HarnessError(
             f"sequence {path}: is no sequence of schema {SCHEMA} (`harness run --until-correct` makes them)"

@@ -46,7 +46,7 @@ def rank_problems(work: Work, problems: Sequence[Problem]) -> None:
             each.trials.extend(_trials(work, selector, each, orders))
     kind = "order" if isinstance(selector, Ranker) else "subset"
     for each in pools:
-        result = {"kind": kind, "n": len(each.pool), "trials": each.trials}
+        result = {"kind": kind, "n": len(each.verdicts), "trials": each.trials}  # a selector may break its pool
         write_record(work.rankings.path(each.problem), result)
 
 
@@ -113,7 +113,7 @@ def _trial(selector: Selector, ranked: _Ranked, rng: np.random.Generator, order:
         return _up_to_correct(order, ranked.is_correct)
     if isinstance(selector, Ranker):
         return _up_to_correct(selector.rank(ranked.pool, rng), ranked.is_correct)
-    return _subsets(selector, ranked.pool, rng)
+    return _subsets(selector, ranked.pool, len(ranked.verdicts), rng)
 
 
 def rank_whole(selector: Selector, pool: Pool, trials: int) -> float:
@@ -128,7 +128,7 @@ def rank_whole(selector: Selector, pool: Pool, trials: int) -> float:
                 list(picked(order, len(pool)))
         return 1 / selector.many
     if not isinstance(selector, Ranker):
-        _subsets(selector, pool, rngs[0])
+        _subsets(selector, pool, len(pool), rngs[0])
         return trials
     list(picked(selector.rank(pool, rngs[0]), len(pool)))
     return 1 if _is_unused(rngs[0], np.random.default_rng(0).spawn(1)[0]) else trials
@@ -157,12 +157,12 @@ def _up_to_correct(ranking: Iterable[Any], is_correct: Sequence[bool]) -> list[i
     raise HarnessError(f"the ranking ended after {len(order)} of {len(is_correct)} responses")
 
 
-def _subsets(selector: SubsetSelector, pool: Pool, rng: np.random.Generator) -> dict[str, list[int]]:
+def _subsets(selector: SubsetSelector, pool: Pool, n: int, rng: np.random.Generator) -> dict[str, list[int]]:
     """k -> the subset that is chosen for that budget, k = 1, 2, 4, ..., n."""
     from harness.scoring.metrics import budgets  # scipy.stats, which `harness select` does without
 
-    rngs = rng.spawn(len(budgets(len(pool))))
-    return {str(k): subset_of(selector, pool, k, own) for k, own in zip(budgets(len(pool)), rngs, strict=True)}
+    rngs = rng.spawn(len(budgets(n)))
+    return {str(k): subset_of(selector, pool, k, own) for k, own in zip(budgets(n), rngs, strict=True)}
 
 
 # The pool as a selector sees it.

@@ -13,17 +13,14 @@ shard of another stage or problem: reading the file detects each. It guards agai
 from __future__ import annotations
 
 import hashlib
-import os
 import re
-import stat
 from pathlib import Path
 
 from harness.errors import HarnessError
+from harness.system.files import NotRegular, open_regular
 
 _TAG, _WIDTH = "shard-sha256=", 64
 _TEXT = re.compile(rb"shard-sha256=([0-9a-f]{64}) of ([A-Za-z0-9_./-]+);")
-_NO_BLOCK = getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0)
-_FILE_TYPES = {stat.S_IFDIR: "a folder", stat.S_IFIFO: "a FIFO", stat.S_IFSOCK: "a socket"}
 
 DAMAGED = "is damaged (its content does not have its checksum)"
 UNSEALED = "has no checksum (an older version wrote it, or it is damaged)"
@@ -110,12 +107,8 @@ def read_regular(path: Path) -> bytes:
 
     OSError if the file cannot be opened: it is missing, or a socket.
     """
-    descriptor = os.open(path, os.O_RDONLY | _NO_BLOCK)
     try:
-        mode = os.fstat(descriptor).st_mode
-        if not stat.S_ISREG(mode):
-            raise BadShard(path, f"is {_FILE_TYPES.get(stat.S_IFMT(mode), 'a device')} and not a file")
-        with open(descriptor, "rb", closefd=False) as file:
+        with open_regular(path) as file:
             return file.read()
-    finally:
-        os.close(descriptor)
+    except NotRegular as failure:
+        raise BadShard(path, failure.strerror or "is no file") from None

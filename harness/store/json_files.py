@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from harness.system.files import write_atomically, write_parts
+from harness.system.json_text import parsed
 
 from .checksums import BadShard, blank, read_regular, sealed
 from .keys import canonical_json, digest
@@ -27,7 +27,7 @@ def write_json(path: Path, value: Any) -> None:
 def read_json(path: Path) -> Any:
     """Read what `write_json` wrote."""
     with unreadable(path):
-        return json.loads(read_regular(path))
+        return parsed(read_regular(path), str(path), lenient=True)
 
 
 def write_record(path: Path, value: Mapping[str, Any]) -> None:
@@ -38,7 +38,7 @@ def write_record(path: Path, value: Mapping[str, Any]) -> None:
 def read_record(path: Path) -> dict[str, Any]:
     """Read what `write_record` wrote, without the checksum."""
     with unreadable(path):
-        value: dict[str, Any] = json.loads(content_of(path))
+        value: dict[str, Any] = parsed(content_of(path), str(path), lenient=True)
         return {name: entry for name, entry in value.items() if name != CHECKSUM}
 
 

@@ -12,6 +12,7 @@ import pyarrow.parquet as pq
 from safetensors import SafetensorError
 
 from harness.errors import HarnessError
+from harness.system.json_text import BadJSON
 
 from .checksums import UNSEALED, BadShard, blank, check, read_regular, sealed
 
@@ -81,7 +82,8 @@ def unreadable(path: Path) -> Iterator[None]:
     except FileNotFoundError as failure:
         raise HarnessError(f"store: {path} is not there: run the command that makes it again") from failure
     except (pa.ArrowException, SafetensorError, KeyError, ValueError, RecursionError, OSError) as failure:
-        raise BadShard(path, f"cannot be read ({type(failure).__name__})") from failure
+        reason = "it is no JSON" if isinstance(failure, BadJSON) else type(failure).__name__
+        raise BadShard(path, f"cannot be read ({reason})") from failure
 
 
 def is_unsealed(path: Path) -> bool:

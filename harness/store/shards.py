@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -14,6 +13,7 @@ from safetensors.numpy import save as save_tensors
 
 from harness.records import Floats, Problem, Responses, Verdict
 from harness.system.files import write_parts
+from harness.system.json_text import parsed, shaped
 from harness.task import Ran
 
 from .checksums import BadShard, blank, sealed
@@ -84,7 +84,7 @@ def read_responses(path: Path) -> Responses:
         lengths=table["length"].to_numpy(),
         logprobs=table["logprob"].to_numpy(),
         token_ids=None if token_ids.null_count else token_ids.to_pylist(),
-        missing=_missing_rows(table.schema.metadata or {}),
+        missing=_missing_rows(path, table.schema.metadata or {}),
         scores=_scores(table),
     )
 
@@ -125,11 +125,19 @@ def read_about(path: Path) -> dict[str, str]:
 
 def read_missing(path: Path) -> dict[int, str]:
     """The rows that one shard of responses lacks -> the reason."""
-    return _missing_rows(metadata_in(path))
+    return _missing_rows(path, metadata_in(path))
 
 
-def _missing_rows(metadata: Mapping[bytes, bytes]) -> dict[int, str]:
-    return {int(row): why for row, why in json.loads(metadata.get(b"missing", b"{}")).items()}
+def _missing_rows(path: Path, metadata: Mapping[bytes, bytes]) -> dict[int, str]:
+    with unreadable(path):
+        return {int(row): why for row, why in _texts(path, metadata, b"missing").items()}
+
+
+def _texts(path: Path, metadata: Mapping[bytes, bytes], name: bytes) -> dict[str, str]:
+    """An entry of a shard's metadata that is an object of texts; {} if the shard has no such entry."""
+    if name not in metadata:
+        return {}
+    return shaped(parsed(metadata[name], str(path)), dict[str, str], str(path))
 
 
 # Vectors.
@@ -204,8 +212,8 @@ def read_answers(path: Path) -> list[str | None]:
 
 def read_conditions(path: Path) -> dict[str, str]:
     """The conditions under which the verdicts in one shard were made."""
-    conditions: dict[str, str] = json.loads(metadata_in(path).get(b"conditions", b"{}"))
-    return conditions
+    with unreadable(path):
+        return _texts(path, metadata_in(path), b"conditions")
 
 
 def read_answers_cpu_s(path: Path) -> float | None:

@@ -6,8 +6,10 @@ import errno
 import os
 import platform
 import shutil
+import stat
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from io import BufferedReader
 from pathlib import Path
 
 import platformdirs
@@ -15,6 +17,23 @@ import platformdirs
 from harness.errors import HarnessError
 
 READ_ONLY = (errno.EACCES, errno.EROFS, errno.EPERM)
+_NO_WAIT = getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0)
+_KINDS = {stat.S_IFDIR: "a folder", stat.S_IFIFO: "a FIFO", stat.S_IFSOCK: "a socket"}
+
+
+class NotRegular(OSError):
+    """What was opened is a FIFO, a folder or a device, of which a read may wait or never end."""
+
+
+def open_regular(path: Path) -> BufferedReader:
+    """Open a file for reading; NotRegular, without waiting, for what is no file, and OSError as `open` raises it."""
+    descriptor = os.open(path, os.O_RDONLY | _NO_WAIT)
+    mode = os.fstat(descriptor).st_mode
+    if not stat.S_ISREG(mode):
+        os.close(descriptor)
+        kind = _KINDS.get(stat.S_IFMT(mode), "a device")
+        raise NotRegular(errno.EINVAL, f"is {kind} and not a file", str(path))
+    return os.fdopen(descriptor, "rb")
 
 
 def user_cache() -> Path:

@@ -17,6 +17,7 @@ from typing import IO, Any
 from harness.errors import HarnessError
 
 from .expansion import BoundedGzip
+from .files import open_regular
 from .json_text import parsed
 
 _GZIP = b"\x1f\x8b"
@@ -39,7 +40,7 @@ class Line:
 
 def beginning(path: Path, size: int = 4096) -> bytes:
     """The first bytes of a file."""
-    with path.open("rb") as file:
+    with open_regular(path) as file:
         return file.read(size)
 
 
@@ -50,9 +51,9 @@ def opened(path: Path, what: str) -> Iterator[IO[str]]:
     what  what the file is, as messages begin: "pool", "ids"
     """
     with _faults(path, what):
-        if not path.is_file():
+        if not path.exists():
             raise HarnessError(f"{what} {path}: no such file")
-        with path.open("rb") as raw:
+        with open_regular(path) as raw:
             zipped = raw.peek(2)[:2] == _GZIP
             binary: Any = BoundedGzip(raw, f"{what} {path}") if zipped else raw
             with io.TextIOWrapper(binary, encoding="utf-8-sig", newline="") as text:
@@ -100,12 +101,12 @@ def _lines_of(path: Path, what: str) -> Iterator[Line]:
                 continue
             where = f"{what} {path}, line {number}"
             if not begun and stripped[0] == "[":
-                yield from _entries(parsed(text + file.read(), where, nan=True), f"{what} {path}")
+                yield from _entries(parsed(text + file.read(), where, lenient=True), f"{what} {path}")
                 return
             if not begun and stripped == "{":  # one object over many lines: an error can then name its keys
                 text += file.read()
             begun = True
-            yield Line(_object(parsed(text, where, nan=True), stripped, where), number, f"line {number}", where)
+            yield Line(_object(parsed(text, where, lenient=True), stripped, where), number, f"line {number}", where)
 
 
 def _entries(values: Any, file: str) -> Iterator[Line]:

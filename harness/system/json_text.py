@@ -9,62 +9,97 @@ from __future__ import annotations
 
 import json
 import math
+import re
 import sys
+from dataclasses import is_dataclass
 from functools import cache
+from pathlib import Path
 from typing import Any, TypeVar, cast
 
 from harness.errors import HarnessError
 
 from .expansion import DEEPEST
+from .files import open_regular
 
 _LARGEST = int(sys.float_info.max)
+_SURROGATE = re.compile(r"\\u[dD]|[\ud800-\udfff]")  # lone, or one of a pair, which is well
 _INT_LIMIT = "; use sys.set_int_max_str_digits() to increase the limit"  # ends what Python says of 5,000 digits
 _Shape = TypeVar("_Shape")
 
 
-def parsed(text: str | bytes, where: str, remedy: str = "", *, nan: bool = False) -> Any:
-    """The value of a JSON text; HarnessError, `WHERE: not JSON (REASON); REMEDY`, if there is none that we can use.
+class BadJSON(HarnessError, ValueError):
+    """A text that is no JSON that we can use, or a value without the shape that it must have: one line."""
 
-    Texts in it may hold lone surrogates, which `shaped` refuses.
 
-    where   what the text is, as the message begins: "journal run.jsonl, line 3"
-    remedy  what the user can do; "": nothing is said
-    nan     accepts NaN and infinite numbers, which JSON has not and Python's own writer makes
+class NotJSON(BadJSON):
+    """A text that is no JSON at all, perhaps because it is truncated."""
+
+
+def read(path: Path, what: str, remedy: str = "", *, lenient: bool = False) -> Any:
+    """The value in a file; HarnessError, which begins with WHAT FILE, if there is none. Else as `parsed`.
+
+    what  what the file is, as the message begins: "rl eval"
+    """
+    try:
+        with open_regular(path) as file:
+            content = file.read()
+    except OSError as failure:
+        raise _fault(HarnessError, f"{what} {path}: cannot be read ({failure.strerror or failure})", remedy) from None
+    return parsed(content, f"{what} {path}", remedy, lenient=lenient)
+
+
+def parsed(text: str | bytes, where: str, remedy: str = "", *, lenient: bool = False) -> Any:
+    """The value of a JSON text; BadJSON, `WHERE: not JSON (REASON); REMEDY`, if there is none that we can use.
+
+    where    what the text is, as the message begins: "journal run.jsonl, line 3"
+    remedy   what the user can do; "": nothing is said
+    lenient  accepts what Python's own writer makes and no other reader takes: NaN, infinite numbers, lone surrogates
     """
     try:
         if isinstance(text, bytes):
-            text = text.decode("utf-8-sig", "surrogatepass")
+            text = text.decode("utf-8-sig", "surrogatepass" if lenient else "strict")
         value = json.loads(text, object_pairs_hook=_object)
-        _check(value, nan)
+        _check(value, lenient)
+        if not lenient and _SURROGATE.search(text):
+            json.dumps(value, ensure_ascii=False).encode()
     except RecursionError:
         reason = f"({_TOO_DEEP})"
     except json.JSONDecodeError as failure:
-        reason = f"({failure}); a truncated text ends like this"
-        raise NotJSON("; ".join(filter(None, (f"{where}: not JSON {reason}", remedy)))) from None
+        raise _fault(NotJSON, f"{where}: not JSON ({failure}); a truncated text ends like this", remedy) from None
     except ValueError as failure:
         reason = f"({failure})".replace(_INT_LIMIT, "")
     else:
         return value
-    raise HarnessError("; ".join(filter(None, (f"{where}: not JSON {reason}", remedy))))
+    raise _fault(BadJSON, f"{where}: not JSON {reason}", remedy)
 
 
 def shaped(value: Any, shape: type[_Shape], where: str, remedy: str = "") -> _Shape:
-    """The value, if it has the shape; else HarnessError, `WHERE: 'asked' must be a valid list, got 3; REMEDY`.
+    """The value, if it has the shape; else BadJSON, `WHERE: 'asked': Input should be a valid list, got 3; REMEDY`.
 
-    shape  a type as pydantic understands it, e.g. a TypedDict, whose keys may be NotRequired; further keys may be there
+    shape  a type as pydantic understands it: a TypedDict, whose keys may be NotRequired, and beside which there may be
+           others; or a dataclass, which is made of the value
     """
     from pydantic import ValidationError
 
     try:
-        _adapter(cast(Any, shape)).validate_python(value, strict=True)
+        if is_dataclass(shape):  # one validates it as JSON does: a path is written as a text, a tuple as a list
+            made = _adapter(cast(Any, shape)).validate_json(json.dumps(value), strict=True)
+        else:
+            made = _adapter(cast(Any, shape)).validate_python(value, strict=True)
     except ValidationError as failure:
         first = failure.errors(include_url=False)[0]
         place = ".".join(map(str, first["loc"]))
         reason = f"{place!r:.80}: {first['msg']}" if place else first["msg"]
         if first["type"] != "missing":
             reason += f", got {first['input']!r:.80}"
-        raise HarnessError("; ".join(filter(None, (f"{where}: {reason}", remedy)))) from None
-    return value  # type: ignore[no-any-return]
+        raise _fault(BadJSON, f"{where}: {reason}", remedy) from None
+    except HarnessError as failure:
+        raise _fault(BadJSON, f"{where}: {failure}", remedy) from None
+    return cast(_Shape, made if is_dataclass(shape) else value)
+
+
+def _fault(kind: type[HarnessError], fault: str, remedy: str) -> HarnessError:
+    return kind(f"{fault}; {remedy}" if remedy else fault)
 
 
 @cache
@@ -72,10 +107,6 @@ def _adapter(shape: Any) -> Any:
     from pydantic import TypeAdapter  # 0.2 s to import
 
     return TypeAdapter(shape)
-
-
-class NotJSON(HarnessError):
-    """A text that is no JSON at all, perhaps because it is truncated."""
 
 
 _TOO_DEEP = f"lists and objects are more than {DEEPEST} inside one another"
@@ -90,21 +121,21 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return entries
 
 
-def _check(value: Any, nan: bool) -> None:
+def _check(value: Any, lenient: bool) -> None:
     """Raise ValueError for values nested too deep and for numbers that no float can hold; without recursion."""
     level = [value]
     for _ in range(DEEPEST + 2):
-        below: list[Any] = []
-        for node in level:
-            if isinstance(node, dict):
-                below.extend(node.values())
-            elif isinstance(node, list):
-                below.extend(node)
-            elif isinstance(node, float) and not nan and not math.isfinite(node):
-                raise ValueError("a number is NaN, infinite, or too large")
-            elif isinstance(node, int) and not -_LARGEST <= node <= _LARGEST:
-                raise ValueError(f"a number of {len(str(abs(node)))} digits is too large")
-        level = below
-        if not level:
+        kinds = set(map(type, level))
+        if float in kinds and not lenient and not all(math.isfinite(node) for node in level if type(node) is float):
+            raise ValueError("a number is NaN, infinite, or too large")
+        if int in kinds and (largest := max(abs(node) for node in level if type(node) is int)) > _LARGEST:
+            raise ValueError(f"a number of {len(str(largest))} digits is too large")
+        if not kinds & {dict, list}:
             return
+        level = [
+            child
+            for node in level
+            if isinstance(node, (dict, list))
+            for child in (node.values() if isinstance(node, dict) else node)
+        ]
     raise ValueError(_TOO_DEEP)

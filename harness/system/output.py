@@ -2,12 +2,29 @@
 
 from __future__ import annotations
 
+import json
 import os
 import sys
+import unicodedata
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from typing import TextIO
 
+
+class _Escapes(dict[int, str]):
+    """For `str.translate`: a character that a terminal obeys, or that changes how others are shown, as JSON escapes it.
+
+    All of Unicode's control, format, surrogate, unassigned and private characters; line ends and blanks stay.
+    """
+
+    def __missing__(self, code: int) -> str:
+        char = chr(code)
+        shown = char.isprintable() or char == "\n" or unicodedata.category(char) == "Zs"
+        self[code] = char if shown else json.dumps(char)[1:-1]
+        return self[code]
+
+
+_ESCAPES = _Escapes()
 _kept: list[TextIO] = []  # the stdout that `reserved` keeps for `write`
 _was_reserved = False
 
@@ -50,9 +67,9 @@ def _is_real(out: TextIO, copy: int) -> bool:
 
 
 def write(text: str) -> None:
-    """Write a command's result to stdout, also while stdout is reserved."""
+    """Write a command's JSON to stdout, also while stdout is reserved; what a terminal would obey is escaped."""
     out = _kept[-1] if _kept else sys.stdout
-    print(text, end="", file=out, flush=True)
+    print(text.translate(_ESCAPES), end="", file=out, flush=True)
 
 
 def end() -> None:

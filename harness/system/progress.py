@@ -15,7 +15,7 @@ from rich.progress import Progress as Bars
 from rich.text import Text
 
 from . import activity
-from .console import word_wrapped
+from .console import printable, word_wrapped
 from .pace import Pace, clock, rate
 
 PLAIN_EVERY_S = 10.0
@@ -128,7 +128,7 @@ class Progress:
 
     def say(self, line: str) -> None:
         """Print one line for the user; on a terminal wrapped between words."""
-        self.console.print(word_wrapped(line, self.console), markup=False)
+        self.console.print(word_wrapped(printable(line), self.console), markup=False)
 
     def allows(self, question: str) -> bool:
         """Ask the user, and return whether the answer is yes; False without a terminal, True if `asks` is off.

@@ -141,7 +141,7 @@ def files_of(command: str) -> dict[str, str]:
 def _value(out: str) -> float | None:
     """The number of a last line {"value": NUMBER}; None if there is none. HarnessError for JSON that cannot be read."""
     try:
-        line = parsed(out.rstrip().rpartition("\n")[2], "the last line of stdout", nan=True)
+        line = parsed(out.rstrip().rpartition("\n")[2], "the last line of stdout", lenient=True)
     except NotJSON:
         return None
     value = line.get("value") if isinstance(line, dict) else None

@@ -15,12 +15,16 @@ import errno
 import fcntl
 import json
 import os
+import stat
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import IO, Any
 
+from typing_extensions import TypedDict
+
 from harness.errors import HarnessError
+from harness.system.json_text import parsed, shaped
 
 from .check import OUTCOMES, Check
 
@@ -28,7 +32,23 @@ KIND, VERSION = "harness verify", 1
 FILES = "verifier_files"  # the digests of the files that the verifier's command names
 POOL_FILE = "pool_file"  # in the first line: for messages; a file may be moved
 
+RESTORE = "restore the file, or name another --journal"
+
 Pick = tuple[str, int]
+
+
+class _Line(TypedDict, total=False):
+    """What a line of a journal may hold; the first line holds other keys too."""
+
+    journal: str
+    verifier_files: dict[str, str]
+    pool_file: str | None
+    asked: list[list[str | int]]
+    problem_id: str
+    index: int
+    outcome: str
+    value: float | None
+    reason: str
 
 
 class Journal:
@@ -136,26 +156,23 @@ class Journal:
             self._take(self._parsed(line, number), sizes, f"journal {self.path}, line {number}")
 
     def _take(self, line: Mapping[str, Any], sizes: Mapping[str, int], where: str) -> None:
-        if isinstance(line.get("asked"), list):
+        if "asked" in line:
             self.asked += [_pick(each, sizes, where) for each in line["asked"]]
             return
-        if isinstance(line.get(FILES), dict):
+        if FILES in line:
             self._files.update(line[FILES])
             return
         name, index = _pick((line.get("problem_id"), line.get("index")), sizes, where)
         outcome, value = line.get("outcome"), line.get("value")
-        if outcome not in OUTCOMES or not (value is None or isinstance(value, int | float)):
-            raise HarnessError(f"{where}: no outcome of a response; restore the file, or name another --journal")
-        self._count(Check(name, index, outcome, None if value is None else float(value), str(line.get("reason", ""))))
+        if outcome not in OUTCOMES:
+            raise HarnessError(f"{where}: no outcome of a response; {RESTORE}")
+        self._count(Check(name, index, outcome, None if value is None else float(value), line.get("reason", "")))
 
     def _parsed(self, line: bytes, number: int) -> Mapping[str, Any]:
-        try:
-            value = json.loads(line)
-        except ValueError:
-            value = None
-        if not isinstance(value, dict) or (number == 1 and value.get("journal") != KIND):
-            what = "is no journal of `harness verify`" if number == 1 else f"line {number} is damaged"
-            raise HarnessError(f"journal {self.path}: {what}; restore the file, or name another --journal")
+        where = f"journal {self.path}, line {number}"
+        value = shaped(parsed(line, where, RESTORE), _Line, where, RESTORE)
+        if number == 1 and value.get("journal") != KIND:
+            raise HarnessError(f"journal {self.path}: is no journal of `harness verify`; {RESTORE}")
         return value
 
 
@@ -163,6 +180,8 @@ def _opened(path: Path) -> IO[bytes]:
     """The file, made if need be, and locked for this process alone."""
     try:
         is_new = not path.exists()
+        if not is_new and not stat.S_ISREG(path.stat().st_mode):
+            raise HarnessError(f"journal {path}: is no file; name another --journal")
         file = path.open("a+b" if is_new else "r+b", buffering=0)
         if is_new:
             _sync_folder(path)
@@ -208,10 +227,10 @@ def _require_same(found: Mapping[str, Any], header: Mapping[str, Any], path: Pat
         )
 
 
-def _pick(pair: Any, sizes: Mapping[str, int], where: str) -> Pick:
+def _pick(pair: Sequence[Any], sizes: Mapping[str, int], where: str) -> Pick:
     """A problem's id and an index; HarnessError unless the pool has them."""
-    if isinstance(pair, list | tuple) and len(pair) == 2:
+    if len(pair) == 2:
         name, index = pair
-        if name in sizes and type(index) is int and 0 <= index < sizes[name]:
+        if isinstance(name, str) and name in sizes and type(index) is int and 0 <= index < sizes[name]:
             return name, index
     raise HarnessError(f"{where}: {pair!r:.80} is no response of the pool")

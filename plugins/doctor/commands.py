@@ -46,6 +46,7 @@ def doctor(
 
 def _check_store(store: Path, repair: bool, rekey: bool, as_json: bool) -> None:
     from harness.results import cells, stopping_times
+    from harness.system.console import put
     from harness.system.progress import Progress
 
     from . import damage, rekeying
@@ -55,5 +56,5 @@ def _check_store(store: Path, repair: bool, rekey: bool, as_json: bool) -> None:
     progress = Progress()
     adopted = rekeying.rekey(store, progress) if rekey else 0
     report = {**damage.diagnosis(store, records, progress, repair), "adopted": adopted}
-    show(report, as_json, lambda report: print(damage.shown(report)))
+    show(report, as_json, lambda report: put(damage.shown(report)))
     raise typer.Exit(1 if any(fault["left"] for fault in report["faults"]) else 0)

@@ -6,7 +6,6 @@ writes it, under the key that it has. Nothing tells a bit that flipped in it bef
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
@@ -24,6 +23,7 @@ from harness.store.checksums import BadShard, read_regular
 from harness.store.json_files import read_manifest, write_json, write_record
 from harness.store.keys import named_shard
 from harness.store.shard_files import OLDER, SUFFIXES, as_parquet, is_unsealed, unreadable
+from harness.system import json_text
 from harness.system.files import write_parts
 from harness.system.progress import Progress
 
@@ -67,7 +67,7 @@ def parsed(path: Path) -> Callable[[], None]:
             _require(path, vectors.ndim == 2 and bool(np.isfinite(vectors).all()), "its vectors are no numbers")
             return lambda: shards.write_vectors(path, vectors)
         if path.suffix == ".json":
-            value = json.loads(content)
+            value = json_text.parsed(content, str(path), lenient=True)
             _require(path, isinstance(value, dict), "it is no record")
             if kind == "ranking":
                 _check_ranking(path, value)
@@ -91,7 +91,7 @@ def _check_columns(path: Path, columns: Mapping[str, list[Any]], about: Mapping[
     _require(path, all(length is not None and length >= 0 for length in columns["length"]), "it has a length below 0")
     _require(path, None not in columns["text"] and None not in columns["logprob"], "a response lacks its text")
     n = read_manifest(path.parent).get("n")
-    rows = len(columns["text"]) + len(json.loads(about.get(b"missing", b"{}")))
+    rows = len(columns["text"]) + len(json_text.parsed(about.get(b"missing", b"{}"), str(path)))
     _require(path, path.parent.parent.name != "pool" or n in (None, rows), f"it holds {rows} responses of {n}")
 
 

@@ -46,7 +46,7 @@ def plot(
     as_json: Json = False,
 ) -> None:
     """One of the paper's figures from any cells, as PDF and PNG, with the data drawn as CSV."""
-    from harness.system.console import put_hanging
+    from harness.system.console import put, put_hanging
     from harness.system.progress import Progress
 
     from .drawing import listing, write
@@ -55,4 +55,4 @@ def plot(
         rows = listing(given["plugin_files"])
         return show(rows, as_json, lambda rows: [put_hanging(f"{row['name']:<16}", row["what"]) for row in rows])
     request = Request(**given, name=name, folders=tuple(folder or default_cells()), say=Progress().say)
-    show([str(path) for path in write(request, out)], as_json, lambda paths: print("\n".join(paths)))
+    show([str(path) for path in write(request, out)], as_json, lambda paths: put("\n".join(paths)))

@@ -12,6 +12,7 @@ from typing import Any
 from harness.errors import HarnessError
 from harness.system.console import Heading, console, put, word_table
 from harness.system.files import write_atomically
+from harness.system.json_text import read
 from harness_plugins.models.model_location import locate
 
 from . import machine
@@ -37,12 +38,9 @@ def going_on(path: Path, report: dict[str, Any], again: bool) -> dict[str, Any]:
 
     Skipped checks are made again, and with `again` failed ones. HarnessError if the file is of something else.
     """
-    try:
-        earlier = json.loads(path.read_text("utf-8"))
-    except FileNotFoundError:
+    if not path.exists():
         return report
-    except (OSError, ValueError) as failure:
-        raise HarnessError(f"gpu-check: {path} cannot be read ({failure}): delete it, or give another --out") from None
+    earlier = read(path, "gpu-check:", "delete it, or give another --out")
     if not isinstance(earlier, dict) or earlier.get("format") != FORMAT:
         raise HarnessError(f"gpu-check: {path} is no file of this command: give another --out")
     for name in ("device", "model", "machine"):

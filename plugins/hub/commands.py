@@ -33,12 +33,13 @@ def push(
     as_json: Json = False,
 ) -> None:
     """Write a pool of the store to the hub as a dataset, with a card and a hash of every file."""
+    from harness.system.console import put
     from harness.system.progress import Progress
 
     from .push import Push, push_pool, pushed
 
     request = Push(key, repo, store, private, licence, prompts, vectors, verdicts)
-    show(push_pool(request, Progress()), as_json, lambda made: print(pushed(made)))
+    show(push_pool(request, Progress()), as_json, lambda made: put(pushed(made)))
 
 
 def pull(
@@ -51,9 +52,10 @@ def pull(
     as_json: Json = False,
 ) -> None:
     """Bring a pool from the hub into the store under its key, every hash checked; `run` then samples nothing."""
+    from harness.system.console import put
     from harness.system.progress import Progress
 
     from .pull import pull_pool, pulled
 
     made = pull_pool(repo, store, Progress(), revision, verdicts=not no_verdicts)
-    show(made, as_json, lambda made: print(pulled(made)))
+    show(made, as_json, lambda made: put(pulled(made)))

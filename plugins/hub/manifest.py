@@ -19,6 +19,7 @@ from harness import __version__
 from harness.errors import HarnessError
 from harness.store.keys import digest
 from harness.store.shards import SCORE
+from harness.system.json_text import parsed
 
 from .tables import RESPONSES, VECTORS, VERDICTS, WITH_PROMPTS, Kind, Shard, part_name, with_scores
 
@@ -134,8 +135,8 @@ def stage_key(kind: Kind, inputs: Mapping[str, Any]) -> str:
 def parse(content: bytes) -> Manifest:
     """Parse manifest.json; HarnessError, without the repository's name, if it is invalid or cannot be trusted."""
     try:
-        value = json.loads(content)
-    except (ValueError, RecursionError):
+        value = parsed(content, NAME)
+    except HarnessError:
         value = None
     if not isinstance(value, dict) or value.get("format") != FORMAT:
         raise HarnessError(f"{NAME} is not that of a pool")
@@ -161,7 +162,7 @@ def _refuse_newer(value: Mapping[str, Any]) -> None:
 def _digest(value: Any) -> str | None:
     try:
         return digest(value, 64)
-    except (ValueError, RecursionError):  # NaN
+    except HarnessError:  # NaN
         return None
 
 

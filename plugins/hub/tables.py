@@ -11,7 +11,6 @@ that unpacks to more than `GROUP_LIMIT` is refused (a parquet file of kilobytes 
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -27,6 +26,7 @@ from harness.errors import HarnessError
 from harness.records import FINISHES, STATUSES, Floats, Problem, Responses, Verdict
 from harness.store import shards as store
 from harness.store.keys import canonical_json, named_shard
+from harness.system.json_text import parsed
 
 PART_BYTES = 256 << 20
 GROUP_BYTES = 64 << 20
@@ -210,8 +210,8 @@ def verdicts_of(table: pa.Table) -> tuple[list[Verdict], list[str | None], dict[
     _require_known(table, "verdict", STATUSES)
     columns = table.to_pydict()
     try:
-        conditions = json.loads(columns["conditions"][0])
-    except (ValueError, RecursionError):
+        conditions = parsed(columns["conditions"][0], "conditions")
+    except HarnessError:
         conditions = None
     if not isinstance(conditions, dict) or not all(isinstance(value, str) for value in conditions.values()):
         raise HarnessError("it does not say under what conditions its verdicts were made")

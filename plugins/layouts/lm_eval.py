@@ -13,6 +13,7 @@ from typing import Any
 from harness import HarnessError
 from harness.pools.record import PoolRecord, grouped, texts_in
 from harness.system.json_lines import Line
+from harness.system.json_text import parsed
 
 from .documents import IDS, PROMPTS, first_texts
 
@@ -93,6 +94,6 @@ def _chat_text(prompt: str) -> str:
     if not prompt.startswith("[{"):
         return prompt
     try:
-        return "\n".join(str(message["content"]) for message in json.loads(prompt))
-    except (ValueError, TypeError, KeyError, RecursionError):
+        return "\n".join(str(message["content"]) for message in parsed(prompt, "prompt", lenient=True))
+    except (ValueError, TypeError, KeyError):
         return prompt

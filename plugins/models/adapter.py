@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import warnings
 from dataclasses import dataclass
 from functools import cached_property
@@ -10,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from harness import HarnessError
+from harness.system.json_text import read
 
 from .model_location import Location, content_hash, one_line_errors
 
@@ -59,10 +59,7 @@ class Adapter:
 
     @property
     def _config(self) -> dict[str, Any]:
-        try:
-            config = json.loads((self.folder / CONFIG).read_text("utf-8"))
-        except ValueError as failure:
-            raise HarnessError(f"{self.engine}: adapter {self.folder}: {CONFIG} is no JSON ({failure})") from failure
+        config = read(self.folder / CONFIG, f"{self.engine}: adapter", lenient=True)
         return config if isinstance(config, dict) else {}
 
     def require_fit(self, config: Any, base: str) -> None:

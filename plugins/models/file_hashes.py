@@ -20,6 +20,7 @@ from pathlib import Path
 
 from harness import HarnessError
 from harness.system.files import user_cache, write_atomically
+from harness.system.json_text import read
 
 WHOLE_UP_TO = 8 * 2**20  # bytes; files up to this size are read each time, in a few milliseconds
 CHUNK = 8 * 2**20
@@ -86,8 +87,8 @@ def _settled(path: Path) -> bool:
 def _read(cache: Path) -> dict[str, str]:
     """Return the cached hashes; empty if the cache is missing, broken or not readable."""
     try:
-        entries = json.loads(cache.read_bytes())
-    except (OSError, ValueError, RecursionError):
+        entries = read(cache, "hashes")
+    except HarnessError:
         return {}
     if not isinstance(entries, dict):
         return {}

@@ -6,7 +6,6 @@ A run whose responses are all stored needs nothing else of its model.
 from __future__ import annotations
 
 import ctypes
-import json
 import re
 from functools import cached_property
 from importlib.metadata import PackageNotFoundError, version
@@ -14,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from harness import HarnessError
+from harness.system.json_text import read
 
 from .model_location import WEIGHTS, Location
 
@@ -74,10 +74,7 @@ class ModelFiles:
 
     def _json(self, name: str) -> dict[str, Any]:
         path = self._path(name)
-        try:
-            content = json.loads(path.read_text("utf-8")) if path else {}
-        except ValueError as failure:
-            raise HarnessError(f"model {self._location.name!r}: {name} is no JSON ({failure})") from failure
+        content = read(path, f"model {self._location.name!r}:", lenient=True) if path else {}
         return content if isinstance(content, dict) else {}
 
     def _path(self, name: str) -> Path | None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import json
 import os
 import re
 from collections.abc import Iterator
@@ -14,6 +13,7 @@ from pathlib import Path
 from harness import HarnessError
 from harness.errors import Lacking, did_you_mean
 from harness.records import Weights
+from harness.system.json_text import read
 
 from .file_hashes import file_hashes
 
@@ -111,8 +111,8 @@ def _require_checkpoint(folder: Path) -> None:
 def _base_of(folder: Path) -> str:
     """Return " of NAME" for the adapter's base model; " of some model" if its config does not name it."""
     try:
-        base = json.loads((folder / "adapter_config.json").read_text("utf-8"))["base_model_name_or_path"]
-    except (OSError, ValueError, KeyError, TypeError):
+        base = read(folder / "adapter_config.json", "adapter", lenient=True)["base_model_name_or_path"]
+    except (HarnessError, KeyError, TypeError):
         base = None
     return f" of {base}" if isinstance(base, str) else " of some model"
 
@@ -147,9 +147,9 @@ def _content(folder: Path) -> list[Path]:
 def _modules(folder: Path) -> list[Path]:
     """Return the folders of a sentence-transformers model's modules."""
     try:
-        named = json.loads((folder / "modules.json").read_text("utf-8"))
+        named = read(folder / "modules.json", "model", lenient=True)
         return [folder / module["path"] for module in named if module["path"]]
-    except (OSError, ValueError, KeyError, TypeError):
+    except (HarnessError, KeyError, TypeError):
         return []
 
 

@@ -7,7 +7,6 @@ A checkpoint with a size that no published one has is random or a different mode
 from __future__ import annotations
 
 import hashlib
-import json
 import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -18,6 +17,7 @@ from typing import Any
 from harness import HarnessError
 from harness.records import Weights
 from harness.system.hub_access import hub_is_out_of_reach
+from harness.system.json_text import read
 
 from ..models.file_hashes import file_hashes
 from ..models.model_location import Location, content_hash
@@ -154,7 +154,7 @@ class Copy:
         if self.folder is None or not config.is_file():
             return  # the config of a hub model is checked when it is loaded
         try:
-            self.check_size(sizes(json.loads(config.read_text())))
+            self.check_size(sizes(read(config, self.component, lenient=True)))
         except (ValueError, KeyError, TypeError) as failure:
             raise HarnessError(
                 f"{self.component}: {config} is none of {self.published.name} ({failure!r:.100})"

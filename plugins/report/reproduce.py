@@ -6,6 +6,7 @@ import shlex
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from harness.results.inert_text import without_folders
 from harness.store.keys import canonical_json
 
 from .chosen import Cell
@@ -19,7 +20,7 @@ def commands(cells: Sequence[Cell]) -> dict[str, Any]:
     """
     groups: dict[str, tuple[dict[str, Any], list[str]]] = {}
     for cell in cells:
-        options = dict(cell.content.get("config") or _inferred(cell.content, cells))
+        options = without_folders(cell.content.get("config") or _inferred(cell.content, cells))
         selectors = options.pop("selector", [cell.content["labels"]["selector"]])
         groups.setdefault(canonical_json(options), (options, []))[1].extend(map(str, selectors))
     lines = [_command({**options, "selector": selectors}) for options, selectors in groups.values()]

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from harness.results import one_answer
+from harness.results.inert_text import without_folders
 from harness.results.stored_cells import key_of
 from harness.results.verdict_quality import remarks
 from harness.system.files import write_atomically
@@ -54,7 +55,8 @@ def report_data(browser: Browser, progress: Progress) -> dict[str, Any]:
     prompts = {name: stored.problem.prompt for name, stored in browser.stored.items()}
     shown = looks([cell.name for cell in cells])
     summary = {
-        "about": _about(cells[0]) | {"one_answer": list(one_answer.remarks([cell.row for cell in cells]))},
+        "about": without_folders(_about(cells[0]))
+        | {"one_answer": list(one_answer.remarks([cell.row for cell in cells]))},
         **table(cells),
         "curves": curves(cells),
         "selectors": [{"name": cell.name, "kind": cell.kind, "look": vars(shown[cell.name])} for cell in cells],

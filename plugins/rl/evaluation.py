@@ -23,7 +23,6 @@ from harness.plugin_system.component import build
 from harness.plugin_system.presets import graded_as_the_paper
 from harness.plugin_system.registry import load_registry
 from harness.records import Floats, Problem, Responses
-from harness.results.cells import EVALUATION
 from harness.running.config import RunConfig
 from harness.running.pipeline import ask_second_grader, sample, verify
 from harness.running.plan import Plan, prompt
@@ -41,12 +40,10 @@ from harness.training import Checkpoint, TrainingRun
 from harness_plugins.rl.run_files import read_run
 
 from . import eval_intervals
+from .evaluation_file import FILE, KIND, SCHEMA
 from .requests import EvalRequest
 from .training_run import best_step, has_second_grader, naming_data_options
 
-KIND = "diversity-harness rl eval"
-SCHEMA = 1
-FILE = f"{EVALUATION}.json"
 BASE = "base"
 
 
@@ -77,7 +74,7 @@ def evaluate(request: EvalRequest, progress: Progress) -> dict[str, Any]:
     correct responses per problem: "c" by the verifier, "c_strict" by the strict grader if there is one. HarnessError if
     the runs differ in task, model or reward.
     """
-    runs = _runs(request.folders)
+    runs = _runs(request)
     trainers = {run.folder: _trainer(run) for run in runs}
     policies = [_chosen(request, run, trainers[run.folder], progress) for run in runs]
     if request.base:
@@ -121,22 +118,8 @@ def _outlook(plans: Sequence[Plan]) -> Outlook:
     return Outlook(one_policy.seconds * times, round(one_policy.responses * times), round(one_policy.tokens * times))
 
 
-def read(path: Path) -> dict[str, Any]:
-    """Read an evaluation from its file, or from a folder that holds the file."""
-    file = path / FILE if path.is_dir() else path
-    try:
-        evaluation: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        raise HarnessError(f"rl eval: {file} is not there: `harness rl eval RUNS --out FOLDER` writes it") from None
-    except (OSError, ValueError) as failure:
-        raise HarnessError(f"rl eval: {file} cannot be read: {failure}") from failure
-    if evaluation.get("kind") != KIND or evaluation.get("schema") != SCHEMA:
-        raise HarnessError(f"rl eval: {file} is no evaluation of schema {SCHEMA}: write it with `harness rl eval`")
-    return evaluation
-
-
-def _runs(folders: Sequence[Path]) -> list[TrainingRun]:
-    runs = [_graded(read_run(folder.absolute())) for folder in folders]
+def _runs(request: EvalRequest) -> list[TrainingRun]:
+    runs = [_graded(_trusted(request, read_run(folder.absolute()))) for folder in request.folders]
     for run in runs[1:]:
         for field in ("task", "model", "reward"):
             if getattr(run, field) != getattr(runs[0], field):
@@ -145,6 +128,22 @@ def _runs(folders: Sequence[Path]) -> list[TrainingRun]:
                     f"{getattr(runs[0], field)!r}: evaluate them apart"
                 )
     return runs
+
+
+def _trusted(request: EvalRequest, run: TrainingRun) -> TrainingRun:
+    """The run with the plugin files and the trainer that the user names; HarnessError if its `run.json` names others.
+
+    A folder may be a stranger's: what would run code (plugin files, a trainer with parameters) must be the user's word.
+    """
+    given = {path.name for path in request.plugin_files}
+    wanted = [f"--plugin {path}" for path in run.plugin_files if path.name not in given]
+    if ":" in run.trainer and request.trainer != run.trainer:
+        wanted.append(f"--trainer {run.trainer}")
+    if wanted:
+        raise HarnessError(
+            f"rl eval: {run.folder} was trained with {' '.join(wanted)}: give that too, if you trust where it is from"
+        )
+    return replace(run, plugin_files=tuple(request.plugin_files))
 
 
 def _graded(run: TrainingRun) -> TrainingRun:
@@ -179,7 +178,7 @@ def _plan(request: EvalRequest, policy: Policy, progress: Progress) -> Plan:
     """The plan of sampling from a policy; its seed is the evaluation's, not the run's."""
     run = policy.run
     data = request.data or run.data
-    plugin_files = tuple(request.plugin_files) or tuple(run.plugin_files)
+    plugin_files = tuple(request.plugin_files)
     task = build(load_registry(plugin_files), "task", run.task, data=None)
     file = data.get(request.split, data.get(""))
     config = RunConfig(

@@ -19,6 +19,7 @@ from harness.scoring.metrics import budgets
 from ..figures import style
 from ..figures.request import PAPERS_SELECTOR, Request, Row
 from . import evaluation as rl_eval
+from .evaluation_file import read
 
 BINS = 30
 NAMES = {"none": "GRPO, no bonus", "base": "initial model"}
@@ -173,7 +174,7 @@ def draw_likelihoods(rows: Sequence[Row]) -> Any:
 
 
 def _evaluations(request: Request) -> list[dict[str, Any]]:
-    return [rl_eval.read(folder) for folder in request.folders]
+    return [read(folder) for folder in request.folders]
 
 
 class RlPassK:

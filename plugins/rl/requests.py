@@ -73,6 +73,9 @@ class EvalRequest:
     limit: Annotated[int | None, Help("So many problems, evenly spaced over the split.")] = None
     max_tokens: Annotated[int | None, Help("Longest response; default: as in training.")] = None
     engine: Annotated[str, Help("What samples the responses.")] = "transformers"
+    trainer: Annotated[str | None, Help("The runs' trainer, where it had parameters; default: as run.json says.")] = (
+        None
+    )
     data: Mapping[str, str] = field(default_factory=dict)
     seed: Annotated[int, Help("Of the responses; the same for every policy.")] = 0
     store: Annotated[Path, Help("Runs are folders in its rl/.")] = Path("runs")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 from collections.abc import Sequence
 from dataclasses import asdict
@@ -11,8 +10,9 @@ from typing import Any
 
 from harness.errors import HarnessError
 from harness.records import Message, Problem
+from harness.system import json_text
 from harness.system.json_lines import read_lines
-from harness.training import UNRECORDED, Settings, TrainingRun
+from harness.training import UNRECORDED, TrainingRun
 
 
 def write_run(run: TrainingRun) -> None:
@@ -23,22 +23,11 @@ def write_run(run: TrainingRun) -> None:
 
 def read_run(folder: Path) -> TrainingRun:
     """Read the run of a folder; HarnessError if its `run.json` is missing or cannot be read."""
-    try:
-        recorded = json.loads((folder / "run.json").read_text(encoding="utf-8"))
-        return TrainingRun(
-            **{"reward": UNRECORDED}
-            | recorded
-            | {
-                "folder": folder,
-                "settings": Settings(**recorded["settings"]),
-                "problems": {split: Path(path) for split, path in recorded["problems"].items()},
-                "plugin_files": tuple(map(Path, recorded["plugin_files"])),
-            }
-        )
-    except FileNotFoundError:
-        raise HarnessError(f"rl: {folder} holds no run.json: it is not the folder of an RL run") from None
-    except (OSError, ValueError, KeyError, TypeError, AttributeError) as failure:
-        raise HarnessError(f"rl: {folder / 'run.json'} cannot be read: {failure}") from failure
+    file = folder / "run.json"
+    if not file.exists():
+        raise HarnessError(f"rl: {folder} holds no run.json: it is not the folder of an RL run")
+    recorded = json_text.shaped(json_text.read(file, "rl:"), dict[str, Any], f"rl: {file}")
+    return json_text.shaped({"reward": UNRECORDED} | recorded | {"folder": str(folder)}, TrainingRun, f"rl: {file}")
 
 
 def write_problems(path: Path, chats: Sequence[tuple[Problem, Sequence[Message]]]) -> None:
@@ -60,10 +49,17 @@ def read_problems(path: Path) -> list[tuple[Problem, list[Message]]]:
 def read_metrics(path: Path) -> list[dict[str, Any]]:
     """Read the steps that a run has logged in its `metrics.jsonl` so far; [] if there is no such file.
 
-    An incomplete line (of a killed run) is skipped.
+    An incomplete line (of a killed run) is skipped, and so is what is no step.
     """
-    steps = []
-    for text in path.read_text(encoding="utf-8").splitlines() if path.is_file() else []:
-        with contextlib.suppress(ValueError):
-            steps.append(json.loads(text))
-    return steps
+    return [step for line in path.read_bytes().splitlines() if (step := step_in(line))] if path.is_file() else []
+
+
+def step_in(line: bytes) -> dict[str, Any] | None:
+    """The numbers that a line of `metrics.jsonl` says of a step; None if it names no step."""
+    try:
+        step = json_text.parsed(line, "metrics", lenient=True)
+    except json_text.BadJSON:
+        return None
+    if not isinstance(step, dict) or type(step.get("step")) is not int:
+        return None
+    return {name: value for name, value in step.items() if type(value) in (int, float)}

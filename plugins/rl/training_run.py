@@ -27,7 +27,7 @@ from harness.store.keys import digest
 from harness.system.children import run_owned
 from harness.system.progress import Progress, Stage
 from harness.training import SPLITS, Launch, TrainingRun
-from harness_plugins.rl.run_files import read_metrics, read_run, write_problems, write_run
+from harness_plugins.rl.run_files import read_metrics, read_run, step_in, write_problems, write_run
 
 from . import presets
 from .folder_lock import locked
@@ -189,7 +189,7 @@ class Follower:
             file.seek(begin)
             whole = file.read().rpartition(b"\n")[0]
         self._read = (about.st_ino, begin + len(whole) + bool(whole))
-        return [json.loads(line) for line in whole.splitlines()]
+        return [step for line in whole.splitlines() if (step := step_in(line))]
 
 
 def metrics_line(metrics: Mapping[str, float]) -> str:

@@ -17,6 +17,7 @@ from typing import Literal
 
 from harness import HarnessError
 from harness.system import extras
+from harness.system.json_text import read
 from harness.training import Checkpoint, Launch, TrainingRun
 from harness_plugins.rl.run_files import read_problems
 
@@ -122,7 +123,7 @@ def _model_fits(run: TrainingRun) -> list[str]:
 
 def _memory(folder: Path, cpu: bool) -> list[str]:
     """A remark if too little memory is free; HarnessError if the machine or its GPU has too little in total."""
-    config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
+    config = read(folder / "config.json", "trl:", lenient=True)
     needed = (TRAINED + REFERENCE) * parameter_count(folder, config) / GIB
     free, total = (each / GIB for each in (_main_memory() if cpu else _gpu_memory()))
     where = "this machine" if cpu else "the GPU"

@@ -7,7 +7,6 @@ and logits are not counted: a refused run cannot fit, and an accepted one may st
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from math import prod
@@ -15,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from harness import HarnessError
+from harness.system.json_text import parsed
 from harness.training import Settings
 
 GIB = 2**30
@@ -77,7 +77,7 @@ def parameter_count(folder: Path, config: Mapping[str, Any]) -> int:
 def _elements(path: Path) -> int:
     """Return how many numbers a safetensors file holds, by its header."""
     with path.open("rb") as file:
-        header = json.loads(file.read(int.from_bytes(file.read(8), "little")))
+        header = parsed(file.read(int.from_bytes(file.read(8), "little")), f"verl: {path}")
     return sum(prod(entry["shape"]) for name, entry in header.items() if name != "__metadata__")
 
 

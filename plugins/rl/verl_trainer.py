@@ -17,6 +17,7 @@ from typing import Any, Literal
 
 from harness import HarnessError
 from harness.system.json_lines import read_lines
+from harness.system.json_text import read
 from harness.training import Checkpoint, Launch, TrainingRun
 from harness_plugins.rl.run_files import read_problems
 
@@ -166,7 +167,7 @@ def _require_chat_template(location: Location) -> None:
     if location.folder is None:
         return
     config = location.folder / "tokenizer_config.json"
-    inside = config.is_file() and json.loads(config.read_text(encoding="utf-8")).get("chat_template")
+    inside = config.is_file() and read(config, "verl:", lenient=True).get("chat_template")
     if not inside and not any(location.folder.glob("chat_template*")):
         raise HarnessError(f"verl: the model {location.name} has no chat template, and verl asks in chats")
 
@@ -183,7 +184,7 @@ def _check_gpus(run: TrainingRun, location: Location) -> list[str]:
     folder = location.folder or _cached(location.name)
     if folder is None:
         return [f"memory: not estimated, {location.name} is not on this disk"]
-    config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
+    config = read(folder / "config.json", "verl:", lenient=True)
     needs = estimate(parameter_count(folder, config), config, s)
     return [needs.require(min(gpus[: s.devices]), sampler_share(s))]
 

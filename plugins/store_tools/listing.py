@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
+
+from harness.errors import HarnessError
+from harness.system.json_text import read
 
 from . import contents, usage
 from .contents import Stage
@@ -120,7 +122,7 @@ def _records(root: Path, needs: Needs) -> Iterator[Part]:
 def _rl_runs(root: Path) -> Iterator[Part]:
     for entry in contents.entries(root / "rl"):
         task, model = UNKNOWN, UNKNOWN
-        with suppress(OSError, ValueError, KeyError, TypeError):
-            run = json.loads((Path(entry.path) / "run.json").read_text(encoding="utf-8"))
+        with suppress(HarnessError, KeyError, TypeError):
+            run = read(Path(entry.path) / "run.json", "rl")
             task, model = str(run["task"]), str(run["model"])
         yield Part(task, model, "rl", *contents.size_below(Path(entry.path)))

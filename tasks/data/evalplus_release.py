@@ -18,6 +18,7 @@ import platformdirs
 from harness import HarnessError, Problem
 from harness.errors import Lacking
 from harness.system.files import write_atomically
+from harness.system.json_text import parsed
 
 from .sources import Row
 
@@ -108,7 +109,7 @@ def _tests(row: Row, column: str) -> list[Any]:
     value = row.find(column)
     if isinstance(value, str):
         try:
-            value = json.loads(value)
+            value = parsed(value, "tests", lenient=True)
         except (ValueError, RecursionError) as failure:
             raise row.fault(f"column {column!r} is no JSON ({failure})") from failure
     if value == {}:

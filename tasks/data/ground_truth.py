@@ -23,6 +23,7 @@ from typing import Any
 
 from harness import HarnessError
 from harness.system.files import user_cache, write_atomically
+from harness.system.json_text import parsed
 
 from ..programs.evalplus_oracle import holds_floats
 from ..sandbox import Run, Sandbox, Suite, loose
@@ -117,11 +118,11 @@ def _shortened(text: str) -> str:
 def _read(path: Path, tests: int) -> GroundTruth | None:
     """Return the ground truth in a file; None if there is no file or it is damaged."""
     try:
-        truth = GroundTruth(**json.loads(gzip.decompress(path.read_bytes())))
+        truth = GroundTruth(**parsed(gzip.decompress(path.read_bytes()), str(path), lenient=True))
         is_complete = len(truth.expected) == len(truth.cpu_s) == tests and FRUGAL <= truth.memory_bytes <= GENEROUS
         has_types = all(type(text) is str for text in truth.expected) and all(type(s) is float for s in truth.cpu_s)
         return truth if is_complete and has_types else None
-    except (OSError, EOFError, zlib.error, ValueError, TypeError, RecursionError):
+    except (OSError, EOFError, zlib.error, ValueError, TypeError):
         return None
 
 

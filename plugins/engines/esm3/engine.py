@@ -32,6 +32,7 @@ from harness import HarnessError, Message, Responses, Sampler, hookimpl
 from harness.hookspecs import Register
 from harness.records import SampleRequest, Weights
 from harness.system.activity import doing
+from harness.system.json_text import read, shaped
 from harness_plugins.proteins.published import ESM3, Copy
 
 from ..row_chunks import Chunks
@@ -289,7 +290,9 @@ def _sizes_in(folder: Path) -> dict[str, int]:
     if not (folder / WEIGHTS).is_file():
         raise HarnessError(f"esm3: {folder} has no {WEIGHTS}: give a clone of {ESM3.repo}")
     path = folder / SIZES
-    sizes: dict[str, int] = json.loads(path.read_text()) if path.is_file() else dict(ESM3.sizes[0])
+    sizes: dict[str, int] = (
+        shaped(read(path, "esm3:"), dict[str, int], f"esm3: {path}") if path.is_file() else dict(ESM3.sizes[0])
+    )
     return sizes
 
 

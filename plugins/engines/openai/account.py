@@ -22,6 +22,7 @@ from typing import Any
 from harness import HarnessError
 from harness.records import Limits
 from harness.system.files import disk_errors, write_atomically
+from harness.system.json_text import parsed
 
 from .prices import Price, Tokens
 from .requests import Lost
@@ -249,7 +250,7 @@ def _read(path: Path) -> Entry:
     with disk_errors(path):
         content = path.read_bytes()
     try:
-        values: dict[str, Any] = json.loads(content)
+        values: dict[str, Any] = parsed(content, "usage")
         counts = {name: Tokens(**values.pop(name)) for name in ("tokens", "in_flight")}
         return Entry(name=path.name.split(".")[1], **counts, **values)
     except (ValueError, TypeError, KeyError, AttributeError) as failure:

@@ -6,11 +6,12 @@ twice, since a download that broke off begins again: it counts once.
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+from harness.system.json_text import parsed
 
 from . import journal
 from .prices import Tokens
@@ -40,9 +41,9 @@ class Results:
     def add(self, line: bytes) -> None:
         """Write a result's rows to its problem's journal, or note why they failed; other lines are ignored."""
         try:
-            result = json.loads(line)
+            result = parsed(line, "result", lenient=True)
             match = CUSTOM_ID.fullmatch(result["custom_id"])
-        except (ValueError, TypeError, KeyError, RecursionError):
+        except (ValueError, TypeError, KeyError):
             return
         if match is None or (match[0] not in self.tokens and len(self.tokens) >= self.most):
             return

@@ -15,6 +15,7 @@ from pathlib import Path
 
 from harness import HarnessError
 from harness.system.files import disk_errors
+from harness.system.json_text import parsed
 
 from .wire import Choice
 
@@ -57,7 +58,7 @@ def _row(path: Path, number: int, line: bytes) -> tuple[int, Choice]:
             f"openai: {path}, line {number}, is damaged: delete the file; its responses are then asked for (and paid "
             "for) again"
         )
-    fields = json.loads(content)
+    fields = parsed(content, f"openai: {path}, line {number}", lenient=True)
     row = int(fields.pop("row"))
     return row, Choice(**fields | {"logprob": math.nan if fields["logprob"] is None else fields["logprob"]})
 

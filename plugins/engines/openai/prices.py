@@ -13,7 +13,6 @@ A price file is TOML or JSON. Prices are per million tokens; `cached` is `input`
 
 from __future__ import annotations
 
-import json
 import math
 import tomllib
 from collections.abc import Iterable, Mapping, Sequence
@@ -23,6 +22,7 @@ from typing import Any
 
 from harness import HarnessError, Message
 from harness.errors import did_you_mean
+from harness.system.json_text import parsed
 
 from .wire import Choice, usage_count
 
@@ -141,7 +141,7 @@ def read_price(path: Path, model: str) -> Price:
 def _content(path: Path) -> Mapping[str, Any]:
     try:
         text = path.read_bytes().decode()
-        content = json.loads(text) if path.suffix == ".json" else tomllib.loads(text)
+        content = parsed(text, str(path)) if path.suffix == ".json" else tomllib.loads(text)
     except OSError as failure:
         raise HarnessError(f"--prices {path}: cannot be read ({failure.strerror})") from None
     except (ValueError, RecursionError) as failure:

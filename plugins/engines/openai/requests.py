@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import urlsplit
 
 from harness.system import extras
+from harness.system.json_text import BadJSON, parsed
 
 from .key import Key as Key
 from .wire import Malformed, reason_in
@@ -326,8 +327,8 @@ async def _read(response: httpx.Response, most_bytes: int) -> bytes:
 
 
 def _parsed(content: bytes) -> Any:
-    with suppress(ValueError, RecursionError):
-        return json.loads(content)
+    with suppress(BadJSON):
+        return parsed(content, "answer", lenient=True)
     return None
 
 

@@ -15,6 +15,9 @@ import tempfile
 import time
 from pathlib import Path
 
+from harness.errors import HarnessError
+from harness.system.json_text import read
+
 LONGEST = 60  # bytes of the temporary folder's path: a socket's has at most 107
 KEPT_S = 7 * 24 * 3600.0  # age at which the log of a dead child is deleted
 RECORD = "processes.json"
@@ -47,12 +50,12 @@ def sweep(folder: Path) -> list[int]:
     ended = []
     for path in folder.glob(f"*/{RECORD}"):
         try:
-            record = json.loads(path.read_text(encoding="utf-8"))
+            record = read(path, "vllm")
             owner, began_at = record["owner"]
             if began(owner) == began_at:
                 continue
             child = record.get("child")
-        except (OSError, ValueError, KeyError, TypeError):
+        except (HarnessError, KeyError, TypeError, ValueError):
             continue
         ended += end_session(*child) if child else []
         shutil.rmtree(path.parent, ignore_errors=True)

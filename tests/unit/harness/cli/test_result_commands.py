@@ -64,7 +64,7 @@ def test_tables_are_written_beside_a_stores_cells_and_what_is_not_counted_is_nam
     paths[1].write_text("{")
     outcome = harness("leaderboard", tmp_path / "cells")
     assert outcome.code == 0
-    assert outcome.err.startswith(f"not counted: cell {paths[1]}: cannot be read")
+    assert outcome.err.startswith(f"not counted: cell {paths[1]}: not JSON")
     assert "failed: twice: index 0 was picked twice" in outcome.out
     assert sorted(path.name for path in tmp_path.glob("leaderboard.*")) == sorted(leaderboard.NAMES)
     quiet = harness("leaderboard", tmp_path / "cells", "--quiet", "--out", tmp_path / "out")

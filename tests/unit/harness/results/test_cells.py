@@ -42,10 +42,10 @@ UNTRUSTED = [
     (cell(PROBLEMS) | {"schema": 99}, "of a newer schema: update diversity-harness (99; this version reads 2 and 3)"),
     (cell(PROBLEMS) | {"kind": "another"}, "is no cell; move it elsewhere"),
     ([cell(PROBLEMS)], "is no cell; move it elsewhere"),
-    (forged(lambda made: made.update(problems=5)), "does not add up (TypeError: "),
-    (forged(lambda made: made.update(problems=[])), "(ValueError: it has no inputs or no problems)"),
-    (forged(lambda made: made["labels"].pop("engine")), "(ValueError: a label is missing)"),
-    (forged(lambda made: made.pop("inputs")), "(KeyError: 'inputs')"),
+    (forged(lambda made: made.update(problems=5)), "'problems': Input should be a valid list, got 5"),
+    (forged(lambda made: made.update(problems=[])), "(ValueError: it has no problems)"),
+    (forged(lambda made: made["labels"].pop("engine")), "'labels.engine': Field required"),
+    (forged(lambda made: made.pop("inputs")), "'inputs': Field required"),
     (forged(lambda made: made["labels"].update(trials=4)), "problem 'p0': trials)"),
     (forged(lambda made: made["problems"][0].pop("disputed")), "problem 'p0': disputed grades)"),
     (first(id="p1"), "(ValueError: a problem occurs twice)"),
@@ -82,9 +82,12 @@ def test_what_cannot_be_read_or_is_named_otherwise_is_one_line(tmp_path):
     [path] = keep(tmp_path, cell(PROBLEMS))
     (tmp_path / "half.json").write_bytes(path.read_bytes()[:300])
     os.mkfifo(tmp_path / "fifo.json")  # it waits for nobody
-    for name, fault in (("half", "JSONDecodeError"), ("fifo", "is a FIFO and not a file"), ("none", "No such file")):
+    for name, fault in (
+        ("half", "not JSON (Unterminated"),
+        ("fifo", "is a FIFO and not a file"),
+        ("none", "No such file"),
+    ):
         line = refusal_of(cells.read, tmp_path / f"{name}.json")
-        assert "cannot be read (" in line
         assert fault in line
     path.rename(tmp_path / "mine.json")
     line = refusal_of(cells.read, tmp_path / "mine.json")

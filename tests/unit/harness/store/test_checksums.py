@@ -133,7 +133,7 @@ def test_a_file_that_cannot_be_read_is_one_line(tmp_path):
     assert missing == f"store: {path} is not there: run the command that makes it again"
     path.parent.mkdir(parents=True)
     path.write_text("{")
-    assert "cannot be read (JSONDecodeError)" in refusal_of(read_json, path)
+    assert "cannot be read (it is no JSON)" in refusal_of(read_json, path)
 
 
 def test_a_manifest_must_say_what_made_its_stage(tmp_path):

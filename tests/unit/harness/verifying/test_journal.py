@@ -65,7 +65,7 @@ def test_an_outcome_after_a_recovered_line_is_on_a_line_of_its_own(path):
 def test_files_that_are_no_journal_of_this_loop_are_refused(path):
     lines = path.read_text().splitlines(keepends=True)
     cases = {
-        "line 3 is damaged": [*lines[:2], "{]\n", *lines[3:]],
+        "line 3: not JSON": [*lines[:2], "{]\n", *lines[3:]],
         "line 2: ['a', 3] is no response of the pool": [lines[0], '{"asked": [["a", 3]]}\n'],
         "line 2: ('c', 0) is no response": [lines[0], '{"problem_id": "c", "index": 0, "outcome": "wrong"}\n'],
         "line 2: no outcome": [lines[0], '{"problem_id": "a", "index": 0, "outcome": "perhaps"}\n'],

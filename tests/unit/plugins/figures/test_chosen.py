@@ -34,7 +34,7 @@ def test_folders_without_cells_are_refused_and_a_cell_that_cannot_be_counted_is_
     (copied_cells / "broken.json").write_text("{")
     notes = []
     assert rows_of("scatter", copied_cells, model="crow", say=notes.append)
-    assert notes[0].startswith(f"not counted: cell {copied_cells}/broken.json: cannot be read")
+    assert notes[0].startswith(f"not counted: cell {copied_cells}/broken.json: not JSON")
     where = "`harness run` keeps its cells in runs/cells"
     assert refused("passk", tmp_path / "no") == f"no folder {tmp_path}/no; {where}"
     toy("--selector", "twice", store=tmp_path / "failed")
@@ -69,7 +69,7 @@ def test_cells_that_nothing_tells_apart_and_more_than_can_be_told_apart_are_refu
     assert all(key in line for key in pair)
     assert "differ in nothing that a figure can name (a version, a setting): give a folder that holds one" in line
     for seed in range(13):
-        cell["labels"]["seed"] = cell["inputs"]["pool"]["key"] = str(seed)
+        cell["labels"]["seed"], cell["inputs"]["pool"]["key"] = seed, str(seed)
         stored.write(tmp_path / "many", cell)
     for name, what in (("scatter", "models"), ("questions", "panels"), ("hardness", "panels"), ("passk", "pools")):
         line = refused(name, tmp_path / "many")

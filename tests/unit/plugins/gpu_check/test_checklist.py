@@ -84,7 +84,7 @@ def test_a_file_of_another_model_or_tool_is_refused_and_kept(harness, made, tmp_
         harness("gpu-check", "--device", "cpu", "--model", "tiny24", "--out", out)
     )
     out.write_text("{")
-    assert "cannot be read" in error_line(harness("gpu-check", "--device", "cpu", "--model", "tiny24", "--out", out))
+    assert "not JSON" in error_line(harness("gpu-check", "--device", "cpu", "--model", "tiny24", "--out", out))
 
 
 def test_where_nothing_can_be_written_nothing_is_checked(harness, written):

@@ -37,12 +37,19 @@ def test_a_manifest_comes_back_as_it_was_written(whole):
 
 
 def test_what_is_no_manifest_of_a_pool_is_refused_and_a_newer_schema_asks_for_an_upgrade(whole):
-    contents = (b"", b"[]", b"{}", b"\xff", b"[" * 100_000, b'{"format": "photos"}')
+    contents = (
+        b"",
+        b"[]",
+        b"{}",
+        b"\xff",
+        b"[" * 100_000,
+        b'{"format": "photos"}',
+        b'{"format": "diversity-harness pool", "schema": 1, "key": NaN}',
+    )
     assert not wrongly_refused([(content, "manifest.json is not that of a pool") for content in contents], parse)
     assert refusal_of(parse, b'{"format": "diversity-harness pool", "schema": "1"}').endswith("no schema")
-    nan = b'{"format": "diversity-harness pool", "schema": 1, "key": NaN}'
-    for content in (nan, whole.replace(b'"n": 16', b'"n": 17')):
-        assert refusal_of(parse, content).endswith("is damaged: its content does not have its hash")
+    content = whole.replace(b'"n": 16', b'"n": 17')
+    assert refusal_of(parse, content).endswith("is damaged: its content does not have its hash")
     newer = changed_manifest(whole, lambda value: value.update(schema=3, harness="9.9", stages="unknown here"))
     assert refusal_of(parse, newer) == (
         "written by a newer harness (9.9, schema 3; this one reads 2): upgrade diversity-harness"

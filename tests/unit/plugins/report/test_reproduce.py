@@ -15,7 +15,8 @@ def lines(*cells):
     return commands([Cell(str(place), content, "") for place, content in enumerate(cells)])["lines"]
 
 
-def test_the_page_has_the_command_that_makes_its_run_again(shown, harness, tmp_path):
+def test_the_page_has_the_command_that_makes_its_run_again_beside_its_files(shown, harness, tmp_path, monkeypatch):
+    monkeypatch.chdir(TOY.parent)
     (line,) = shown.data["commands"]["lines"]
     words, store = shlex.split(line)[1:], tmp_path / "again"
     outcome = harness(*words, *(() if "--plugin" in words else ("--plugin", TOY)), "--store", store)

@@ -100,4 +100,6 @@ def test_a_wrong_evaluation_is_refused_with_one_line(harness, tmp_path):
         ((run.folder, other), f"rl eval: {other} has the model 'tiny24-faint', {run.folder} 'tiny24-weak': evaluate"),
         ((other,), f"rl eval: {other} has no complete checkpoint"),
     ):
-        assert error_line(harness("rl", "eval", *arguments)).startswith(f"error: {message}"), arguments
+        assert error_line(harness("rl", "eval", *arguments, "--plugin", COUNTING)).startswith(f"error: {message}"), (
+            arguments
+        )

@@ -16,6 +16,7 @@ from harness.store import shards
 from harness.system.progress import Progress
 from harness_plugins.rl import evaluation as rl_eval
 from harness_plugins.rl import tables
+from harness_plugins.rl.evaluation_file import read
 from harness_plugins.rl.requests import EvalRequest
 from harness_plugins.rl.run_files import read_run
 
@@ -43,7 +44,7 @@ def evaluated(tmp_path_factory):
     (store / "strict24.py").write_text(STRICT24)
     plugins = (COUNTING, store / "strict24.py")
     runs = [counted_run(store, seed, task="strict24", reward="strict", plugin_files=plugins) for seed in (1, 2)]
-    request = EvalRequest(folders=[run.folder for run in runs], store=store, **SMALL)
+    request = EvalRequest(folders=[run.folder for run in runs], store=store, plugin_files=plugins, **SMALL)
     return request, rl_eval.evaluate(request, Progress(quiet=True))
 
 
@@ -82,10 +83,11 @@ def test_likelihoods_are_those_of_the_first_response_to_a_question_under_the_ini
 def test_an_evaluation_is_taken_up_where_it_was_left(harness, evaluated):
     request, evaluation = evaluated
     options = [word for name, value in SMALL.items() for word in (f"--{name.replace('_', '-')}", value)]
+    options += [word for file in request.plugin_files for word in ("--plugin", file)]
     done = harness("rl", "eval", *request.folders, *options, "--store", request.store)
     assert done.code == 0, done.err
     assert done.err.count("pool: reused for 4 of 4 problems") == 3
-    assert rl_eval.read(request.store / "rl") == evaluation
+    assert read(request.store / "rl") == evaluation
     assert done.out.index("graded strictly") < done.out.index("graded leniently")
     assert "pass@8" in done.out
 
@@ -93,8 +95,9 @@ def test_an_evaluation_is_taken_up_where_it_was_left(harness, evaluated):
 @pytest.mark.slow
 def test_an_evaluation_of_hours_is_not_begun_where_nobody_can_be_asked(harness, evaluated, monkeypatch):
     request, _ = evaluated
+    plugins = [word for file in request.plugin_files for word in ("--plugin", file)]
     monkeypatch.setattr(rl_eval, "sampling_outlook", lambda plan, problems: Outlook(25 * 60 * len(problems)))
-    done = harness("rl", "eval", *request.folders, "--limit", 2, "--seed", 9, "--store", request.store)
+    done = harness("rl", "eval", *request.folders, "--limit", 2, "--seed", 9, "--store", request.store, *plugins)
     assert done.code == 2, done.err
     assert "error: rl eval: not begun, since it takes up to about 2:30:00" in done.err  # of 2 problems, 3 models
 
@@ -177,8 +180,8 @@ def test_a_file_that_is_no_evaluation_is_refused(tmp_path):
     for text, message in (
         ('{"kind": "something"}', f"rl eval: {file} is no evaluation of schema 1"),
         ('{"kind": "diversity-harness rl eval", "schema": 2}', f"rl eval: {file} is no evaluation of schema 1"),
-        ("{", f"rl eval: {file} cannot be read: "),
+        ("{", f"rl eval: {file}: not JSON "),
     ):
         file.write_text(text)
-        assert refusal_of(rl_eval.read, tmp_path).startswith(message)
-    assert "is not there: `harness rl eval RUNS" in refusal_of(rl_eval.read, tmp_path / "nothing")
+        assert refusal_of(read, tmp_path).startswith(message)
+    assert "is not there: `harness rl eval RUNS" in refusal_of(read, tmp_path / "nothing")

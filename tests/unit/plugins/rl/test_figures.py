@@ -10,7 +10,7 @@ from support.refusals import refusal_of
 from harness_plugins.figures import drawing, style
 from harness_plugins.figures.request import Request
 from harness_plugins.rl import evaluation as rl_eval
-from harness_plugins.rl import figures
+from harness_plugins.rl import evaluation_file, figures
 
 COUNTS = {"base": [[2, 0, 0, 0]], "none": [[16, 1, 0, 0], [16, 1, 0, 0]], "repexp:dim=4": [[16, 4, 2, 0]] * 2}
 LIKELIHOODS = {"base": [-1.0, -0.5, -2.0, None], "none": [-0.25, -0.5, -0.5, -1.0], "repexp:dim=4": [-3.0] * 4}
@@ -22,7 +22,14 @@ def folder(tmp_path):
     policies = [
         {"bonus": bonus, "c": c, "likelihoods": LIKELIHOODS[bonus]} for bonus, each in COUNTS.items() for c in each
     ]
-    about = {"kind": rl_eval.KIND, "schema": rl_eval.SCHEMA, "task": "game24", "split": "test", "model": "m", "n": 16}
+    about = {
+        "kind": evaluation_file.KIND,
+        "schema": evaluation_file.SCHEMA,
+        "task": "game24",
+        "split": "test",
+        "model": "m",
+        "n": 16,
+    }
     (tmp_path / "rl-eval.json").write_text(json.dumps(about | {"problems": list("abcd"), "policies": policies}))
     return tmp_path
 

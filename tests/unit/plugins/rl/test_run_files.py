@@ -30,7 +30,7 @@ def test_a_folder_without_a_run_is_one_line(tmp_path):
     assert refusal_of(read_run, tmp_path).startswith(f"rl: {tmp_path} holds no run.json: it is not the folder of")
     for text in ("{", "[]", "{}"):
         (tmp_path / "run.json").write_text(text)
-        assert refusal_of(read_run, tmp_path).startswith(f"rl: {tmp_path / 'run.json'} cannot be read: ")
+        assert refusal_of(read_run, tmp_path).startswith(f"rl: {tmp_path / 'run.json'}: ")
 
 
 def test_a_half_line_of_a_killed_run_is_no_step(tmp_path):

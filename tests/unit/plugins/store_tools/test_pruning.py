@@ -146,7 +146,7 @@ def test_a_cell_that_cannot_be_read_keeps_everything(prune, run, unused, tmp_pat
     [cell] = (tmp_path / "runs" / "cells").iterdir()
     whole = cell.read_bytes()
     cell.write_bytes(whole[:-9])
-    assert f"cell {cell}: cannot be read" in error_line(prune("--yes", "--pools"))
+    assert f"cell {cell}: not JSON" in error_line(prune("--yes", "--pools"))
     cell.rename(cell.with_name(f"{cell.name}.damaged"))
     assert "nobody knows what it needs" in error_line(prune("--yes", "--pools"))
 
