@@ -138,7 +138,9 @@ class Own(Task):
         return commands.tier(unsafe_exec)[1]
 
     def conditions(self) -> Mapping[str, str]:
-        """Return {"sandbox": "bwrap" or "none"} for a command, {} for other graders."""
+        """Return {"sandbox": "bwrap" or "none"} for a command, {"math": "3, math-verify 0.9.0"} for math, else {}."""
+        if self.grader == "math":
+            return {"math": _MATH.grader}
         unsafe_exec = os.environ.get(commands.UNSAFE_EXEC) == "1"
         return {"sandbox": commands.tier(unsafe_exec)[0]} if self.command else {}
 
