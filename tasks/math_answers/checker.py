@@ -68,13 +68,13 @@ class Algebra:
             return "gold" if left is None else "unparsed"
         same = None
         if isinstance(left, self.sympy.Expr) and isinstance(right, self.sympy.Expr):
-            same = self._same_values(left, right, answer)
+            same = self._same_values(left, right, gold, answer)
         if same is None:
             same = self.verify(left, right, float_rounding=12, allow_set_relation_comp=True, timeout_seconds=None)
             same = same and not self._only_both_unsolvable(left, right)
         return "equal" if same else "different"
 
-    def _same_values(self, left: Any, right: Any, answer: str) -> bool | None:
+    def _same_values(self, left: Any, right: Any, gold: str, answer: str) -> bool | None:
         """Whether two expressions are equal as numbers, or wherever both are real at some points; None if unknown."""
         left, right = self._exact(left), self._exact(right)
         symbols = sorted(left.free_symbols | right.free_symbols, key=str)
@@ -82,9 +82,11 @@ class Algebra:
             values = [self._value(expression) for expression in (left, right)]
             if not all(value.is_number and value.is_finite for value in values):
                 return None
-            if self._close(*values) or left.is_Rational or not values[0].is_real:
-                return self._close(*values)
-            return is_decimal_of(Fraction(str(values[0])) + Fraction(1, 3 * 10**DIGITS), "", answer)  # of a root
+            decimals = zip(values, (left, right), (answer, gold), strict=True)  # for a root, as that of a fraction
+            return self._close(*values) or any(
+                not exact.is_Rational and value.is_real and is_decimal_of(Fraction(str(value)), "", text)
+                for value, exact, text in decimals
+            )
         agreeing = 0
         for point in POINTS:
             at = {symbol: self.sympy.Rational(point) + self.sympy.Rational(i, 3) for i, symbol in enumerate(symbols)}

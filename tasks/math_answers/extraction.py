@@ -55,11 +55,14 @@ _ENDS = re.compile(
     r"\.(?=\s|$)|</|[,;]?\s\(?(?=(?:I hope|since|because|where|which|as)\b)|\s\((?!mod|base)(?=[^()\\]*[A-Za-z]{2})|\n"
 )
 _IS = re.compile(r".*\b(?:is|are|equals?(?: to)?|be|was|has)\b[\s*_:]*(?=\S)|.*:\s+(?=\S)", re.DOTALL)
-_FORMULA = re.compile(r"\$\$?[^$\n]*[^$\s]\$\$?(?![0-9])|\\\((?:[^\\\n]|\\[^)\n])+\\\)|\\\[(?:[^\\\n]|\\[^\]\n])+\\\]")
+_FORMULA = re.compile(
+    r"\$\$?[^$\n]*[^$\s] ?\$\$?(?![0-9])|\\\((?:[^\\\n]|\\[^)\n])+\\\)|\\\[(?:[^\\\n]|\\[^\]\n])+\\\]"
+)
 _HEDGED = re.compile(r"(?:at )?\b(?:not|no|than|least|most|less|more|fewer|between|either|or)\b", re.IGNORECASE)
 _NUMBER = re.compile(
-    r"(?<![\w.,:^{/√])(?<![\w)}]-)(?<![\w)}]−)(?:[-−–](?=[$0-9.]))?[$£€]?(?:[0-9]+ (?=[0-9]+/[0-9]))?[0-9][0-9,]*"
-    r"(?:\.[0-9]+)?(?:/[0-9]+)?[¼-¾⅐-⅞]?(?: (?:hundred|thousand|[mbtr]+illion|dozen|lakh|crore|squared|cubed)s?\b)?"
+    r"(?<![\w.,:^{/√])(?<![\w)}]-)(?<![\w)}]−)(?:[-−–](?=[$0-9.]))?[$£€]?(?:[0-9]+ (?=[0-9]+/[0-9]))?"
+    r"(?:[0-9][0-9,]*(?:\.[0-9]+)?|\.[0-9]+)(?:/[0-9]+)?[¼-¾⅐-⅞]?(?:[A-Za-z]{1,4}[²³]?\b"
+    r"| (?:hundred|thousand|[mbtr]+illion|dozen|lakh|crore|squared|cubed)s?\b)?"
 )
 _JOINS_BEFORE = re.compile(
     r"(?:[+/×·^÷<≤]|[0-9)] ?\*{1,2}|\w\(|\b(?:minus|negative|plus|times|over|log|root of)|[0-9] or|[0-9] ?,"

@@ -43,8 +43,7 @@ def same_value(gold: str, answer: str) -> bool | None:
     except OverflowError:
         return None
     error = left.error + right.error + EPS * max(abs(a), abs(b))
-    if _DECIMAL.fullmatch(answer):
-        error += 10.0 ** -len(answer.partition(".")[2])
+    error += sum(10.0 ** -len(text.partition(".")[2]) for text in (gold, answer) if _DECIMAL.fullmatch(text))
     return None if abs(a - b) <= error else False
 
 
@@ -55,12 +54,12 @@ def is_decimal_of(value: Fraction, gold: str, answer: str) -> bool:
     r"""Whether an answer is a decimal for the value of a reference, rounded or cut off.
 
     It needs six significant digits: for `\frac{1}{3}`, 0.333333 is right, 0.3333 and 0.333334 are not. For a reference
-    that is itself a decimal, or a fraction that ends (1/2), only the value itself is right.
+    that is itself a decimal, or a fraction that ends (1/2), only the value itself is right. `gold` is "" for a root.
     """
     decimal = _DECIMAL.fullmatch(answer)
     if decimal is None or "." in gold or len((decimal[1] + decimal[2]).lstrip("0")) < SIGNIFICANT_DIGITS:
         return False
-    if 10 ** value.denominator.bit_length() % value.denominator == 0:
+    if 10 ** value.denominator.bit_length() % value.denominator == 0 and gold:
         return False
     scaled, written = value * 10 ** len(decimal[2]), Fraction(answer) * 10 ** len(decimal[2])
     return written in (math.trunc(scaled), round(scaled))

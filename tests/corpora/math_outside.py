@@ -149,6 +149,23 @@ ROWS: dict[str, list[tuple[str, str, str, bool]]] = {
         ("math", r"\frac{2\pi}{3}", r"\boxed{2.0944}", False),
         ("math", r"\frac{2\pi}{3}", r"\boxed{2.09439}", True),
     ],
+    "formulas and units at the end": [
+        ("math", "1/3", "So it is $\\dfrac{1}{3} $.", True),
+        (
+            "math",
+            r"\begin{pmatrix}1 & 0 \\ 0 & 1\end{pmatrix}",
+            r"It is $ \begin{pmatrix}1 & 0 \\ 0 & 1\end{pmatrix} $.",
+            True,
+        ),
+        ("gsm8k", "15", "So he runs 15km.", True),
+        ("gsm8k", "3", "She is 3rd", False),
+        ("gsm8k", "0.4", "It is .4", True),
+        ("math", "4.123105625617661", r"\boxed{\sqrt{17}}", True),
+        ("math", "4.12", r"\boxed{\sqrt{17}}", False),
+        ("math", "1,2,3", r"\boxed{1, 2, 3, ...}", False),
+        ("math", "1,2,3", r"\boxed{1, 2, 3, \ldots}", False),
+        ("math", r"\frac{71}{6}", r"\boxed{+11 5/6}", True),
+    ],
     "an answer twice is two answers": [
         ("gsm8k", "5", "#### 5,5", False),
         ("gsm8k", "5", "#### 5 and 5", False),
