@@ -10,7 +10,9 @@ from __future__ import annotations
 import re
 import unicodedata
 
-from ..math_answers.extraction import LOOK_AT, boxed_contents
+from ..math_answers.extraction import boxed_contents
+
+LOOK_AT = 20_000  # characters, the last ones
 
 _COMMAND = re.compile(r"\\(?:text|textbf|textit|mathrm|mathbf)\s*\{([^{}]*)\}")
 _STATEMENT = re.compile(r"(?:####|\banswer\b[*_ ]{0,4}(?:is\b|:)(?:[*_ ]{0,4}:)?)[*_\s]*(?=\S)", re.IGNORECASE)

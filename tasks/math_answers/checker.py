@@ -99,10 +99,9 @@ class Algebra:
         return True if agreeing >= 3 else None
 
     def _exact(self, expression: Any) -> Any:
-        """Return an expression with each decimal as the fraction that it spells."""
-        return expression.xreplace(
-            {each: self.sympy.Rational(str(each)) for each in expression.atoms(self.sympy.Float)}
-        )
+        """Return an expression with each decimal as the fraction that it spells, and with i as the imaginary unit."""
+        exact = {each: self.sympy.Rational(str(each)) for each in expression.atoms(self.sympy.Float)}
+        return expression.xreplace(exact | {each: self.sympy.I for each in expression.free_symbols if str(each) == "i"})
 
     def _value(self, expression: Any) -> Any:
         """Return an expression's value to DIGITS digits; 0 if no digit of it is certain, since its terms cancel."""

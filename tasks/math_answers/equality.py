@@ -160,8 +160,9 @@ _MULTIPLE = re.compile(r"[-+]?(?:[0-9./]+|\\frac\{[0-9]+\}\{[0-9]+\})?\*?[A-Za-z
 
 
 def _is_quantity(side: str) -> bool:
-    r"""Whether a side says what the problem asks for (`a^2+b^2`, `\sin A`, `|z|`); a multiple such as `4x` does not."""
-    return _LETTER.search(without_commands(side)) is not None and not _MULTIPLE.fullmatch(side)
+    r"""Whether a side says what the problem asks for: `a^2+b^2`, `\sin A`, `|z|`. `4x` and `x-y` (of a curve) do not."""
+    letters = _LETTER.findall(without_commands(side))
+    return letters != [] and not {"x", "y"} & {*letters} and not _MULTIPLE.fullmatch(side)
 
 
 def _all_of(comparisons: Iterable[Comparison]) -> Comparison:
@@ -193,7 +194,7 @@ def _by_elements(gold: str, answer: str) -> Comparison | None:
         return _differ("equal text")
     if _has_labels(left) and not _has_labels(right):
         left = left._replace(opening="(", elements=tuple(map(normal_form, left.elements)))
-    elif _has_labels(right) and not _has_labels(left):  # (2,3) and y=3,x=2
+    elif not _has_labels(left) and all(re.match("[a-z]=", element) for element in right.elements):  # (2,3), y=3,x=2
         right = right._replace(elements=tuple(sorted(right.elements)))
     if left.opening in ("", r"\{"):
         return _in_any_order(left.elements, right.elements)

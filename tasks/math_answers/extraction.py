@@ -10,7 +10,7 @@ Four rules, and no word beside an answer changes them:
 4. As a fallback: what the last "answer is" states, as a whole expression; else the last number, if it stands alone, or
    the formula in `$` that it is part of. The digits of `2^10`, `3:2` or `7 + 5` do not stand alone.
 
-Only the last 20,000 characters are read, in one pass. An answer has at most 500 characters.
+Only the last 100,000 characters are read, in one pass. An answer has at most 500 characters.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ import re
 from collections import deque
 from typing import Literal, NamedTuple
 
-LOOK_AT = 20_000  # characters, the last ones
+LOOK_AT = 100_000  # characters, the last ones
 MAX_ANSWER = 500  # characters
 
 Statements = Literal["boxed", "####"]
@@ -30,13 +30,13 @@ _TURN = re.compile(  # of the other side
     re.MULTILINE,
 )
 _NEXT = re.compile(  # after an answer
-    r"\n[ \t#*>]{0,8}(?:(?:question|problem|exercise)(?: [0-9]{1,4})?\b *\**[.:]|q: [a-z]"
-    r"|(?:assistant|response)\b *\**:)"
+    r"\n[ \t#*>]{0,8}(?:(?:question|problem|exercise)(?: [0-9]{1,4})?\b *\**[.:\n]|q: [a-z0-9]"
+    r"|(?:assistant|response|input)\b *\**:)"
     r"|<[|｜](?:im_end|end|eot_id|eot|end_of_text|im_start|start_header_id|start|assistant|system)[|｜]>|</?s>|<eos>"
     r"|<end_of_turn>|<start_of_turn>|\[/inst\]"
 )
-_SIGNS_OF_A_TURN = re.compile(r"user|human|inst|<[|｜]|s>|_turn>|question|problem|exercise|q:|response")
-_ANSWERED = re.compile(r"\\f?box(?:ed)?\b|####|answer is\b|answer:")
+_SIGNS_OF_A_TURN = re.compile(r"user|human|inst|<[|｜]|s>|_turn>|question|problem|exercise|q:|response|input")
+_ANSWERED = re.compile(r"\\(?:boxed|fbox)(?:\s*\{\s*|\s+)[^\s{}]|####\s*\S|answer(?: is\b|:)[^\n]{0,40}?[0-9$\\]")
 _BOX = re.compile(r"\\(?:boxed|fbox)(?:\s*\{|\s+(?=[^\s{]))")
 _BRACE = re.compile(r"\\.|[{}]", re.DOTALL)
 _BARE_ANSWER = re.compile(rf"[^\s$\\]{{1,{MAX_ANSWER + 1}}}|[^\n$]{{1,{MAX_ANSWER + 1}}}")
@@ -61,8 +61,8 @@ _FORMULA = re.compile(
 _HEDGED = re.compile(r"(?:at )?\b(?:not|no|than|least|most|less|more|fewer|between|either|or)\b", re.IGNORECASE)
 _NUMBER = re.compile(
     r"(?<![\w.,:^{/√])(?<![\w)}]-)(?<![\w)}]−)(?:[-−–](?=[$0-9.]))?[$£€]?(?:[0-9]+ (?=[0-9]+/[0-9]))?"
-    r"(?:[0-9][0-9,]*(?:\.[0-9]+)?|\.[0-9]+)(?:/[0-9]+)?[¼-¾⅐-⅞]?(?:[A-Za-z]{1,4}[²³]?\b"
-    r"| (?:hundred|thousand|[mbtr]+illion|dozen|lakh|crore|squared|cubed)s?\b)?"
+    r"(?:(?:[0-9]{1,3}(?: [0-9]{3})+(?![0-9])|[0-9][0-9,]*)(?:\.[0-9]+)?|\.[0-9]+)(?:/[0-9]+)?[¼-¾⅐-⅞]?"
+    r"(?:[A-Za-z]{1,4}[²³]?\b| (?:hundred|thousand|[mbtr]+illion|lakh|crore|squared|cubed)s?\b)?"
 )
 _JOINS_BEFORE = re.compile(
     r"(?:[+/×·^÷<≤]|[0-9)] ?\*{1,2}|\w\(|\b(?:minus|negative|plus|times|over|log|root of)|[0-9] or|[0-9] ?,"

@@ -84,6 +84,8 @@ _layout = _rules(
     (r"(?<!\\)\\[$%()\[\],;:> ]|[$%€£¢¥₹₩~]", " "),  # a space: 5$6 is not 56
     *((r"(?<![0-9A-Za-z)}])!=", r"\\ne "), ("<=", r"\\le "), (">=", r"\\ge "), (";", ","), ('"', "")),
     (r"\\\{ ?\\\}", r"\\emptyset "),
+    (r"\\(?:text)?color ?\{[A-Za-z]+\}|\\(?:underline|mathbf|mathrm|boldsymbol|bm)(?=\{[^{}]*[\\^_{]|\{[0-9.]+\})", ""),
+    (r"(?<=\\\\)\[[0-9.]+ ?[a-z]{2}\]", ""),  # of a matrix: \\[4pt]
     (r"\\(begin|end)\{(?:[bBp]?matrix|smallmatrix|array)\}(?:\{[lcr|]*\})?", r"\\\1{pmatrix}"),
     (r"(?<!\\)\*\*(?=[^*])", "^"),
     (r"([\^_]) ?- ?([0-9]+|[A-Za-z])(?![0-9])", r"\1{-\2}"),
@@ -146,7 +148,7 @@ _CHANGES = _set_of(  # words that change the value or the claim, wherever they s
     unless except excluding without negative minus plus times divided multiplied tens hundreds hundred thousand
     thousands million millions billion billions trillion trillions tenth tenths hundredth hundredths thousandth
     thousandths millionth millionths half halves third thirds fourths fifth fifths sixth sixths seventh sevenths eighth
-    eighths ninth ninths dozen dozens score gross twice double triple thrice factorial inverse inverted reciprocal am
+    eighths ninth ninths score gross twice double triple thrice factorial inverse inverted reciprocal am
     pm repeating recurring remainder modulo mod power exponent base point infinity is was isn else maybe perhaps
     probably lakh lakhs crore crores"""
 )

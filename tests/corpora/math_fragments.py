@@ -20,7 +20,7 @@ DRESSES = [
 # a number is no longer the answer
 SPOILED = [
     "not {}", "{} or more", r"{}\text{{ or less}}", "at least {}", "{} tenths", "{} hundredths", "{}_7", "{} 7",
-    r"{}\text{{ thousand}}", r"{}\text{{k}}", "{} is wrong", "{}, 7777", "{} or 7777", r"\pm {}", "{} dozen",
+    r"{}\text{{ thousand}}", r"{}\text{{k}}", "{} is wrong", "{}, 7777", "{} or 7777", r"\pm {}",
     "{} squared", "{}e3", "x > {}", r"x \ne {}", r"{} \cdot x", "{}x", r"{}\text{{ more}}", "({}, 7777)",
     r"\{{{}, 7777\}}", "[{}, 7777]", "{} < x", "{}7", "7{}",
 ]  # fmt: skip
