@@ -160,7 +160,7 @@ _MULTIPLE = re.compile(r"[-+]?(?:[0-9./]+|\\frac\{[0-9]+\}\{[0-9]+\})?\*?[A-Za-z
 
 
 def _is_quantity(side: str) -> bool:
-    r"""Whether a side says what the problem asks for: `a^2+b^2`, `\sin A`, `|z|`. `4x` and `x-y` (of a curve) do not."""
+    r"""Whether a side says what the problem asks for: `a^2+b^2`, `\sin A`, `|z|`. `4x` and `x-y` of a curve do not."""
     letters = _LETTER.findall(without_commands(side))
     return letters != [] and not {"x", "y"} & {*letters} and not _MULTIPLE.fullmatch(side)
 
