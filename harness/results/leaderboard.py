@@ -19,6 +19,7 @@ from harness.errors import HarnessError
 from harness.store.json_files import read_json
 from harness.store.keys import canonical_json, digest
 from harness.system.files import write_atomically
+from harness.system.json_text import shaped
 
 from . import cells, one_answer, seed_groups, verdict_quality
 from .cells import Cell
@@ -26,7 +27,9 @@ from .columns import absent_intervals, learning, lines, published, versions
 from .inert_text import csv_table
 from .inert_text import markdown as inert
 from .rows import Row, with_q
+from .schemas import Badge
 
+AGAIN = "`harness results publish` makes it again"
 NAMES = tuple(f"{cells.TABLES}.{kind}" for kind in ("md", "csv", "json"))
 
 
@@ -63,7 +66,7 @@ def gather(folders: Sequence[Path], orders: bool = False) -> Gathered:
         for path in cells.files([folder]):
             add(content, path, orders)
         for path in sorted(folder.rglob(f"{cells.BADGES}/*.json")):
-            content.badges[path.stem] = read_json(path)
+            content.badges[path.stem] = shaped(read_json(path), Badge, f"badge {path}", f"delete it; {AGAIN}")
     content.faults.sort()
     return content
 

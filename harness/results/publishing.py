@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
+from typing import Any, TypedDict
 
 from harness.errors import HarnessError
 from harness.plugin_system.component import Spec, build, described
@@ -15,10 +15,12 @@ from harness.plugin_system.registry import Registry, load_registry
 from harness.store.json_files import json_bytes, read_json
 from harness.store.keys import digest
 from harness.system.files import write_atomically
+from harness.system.json_text import shaped
 from harness.testing import checks, findings
 
 from . import cells, inert_text
-from .leaderboard import gather
+from .leaderboard import AGAIN, gather
+from .schemas import Badge
 
 
 def publish(keys: Sequence[str], from_store: Path, to: Path, plugin_files: Sequence[Path]) -> list[dict[str, Any]]:
@@ -104,13 +106,16 @@ def _record(cell: cells.Cell, to: Path, registry: Registry, files: dict[Path, by
     """
     selector = cell["inputs"]["ranking"]["selector"]
     folder = next((each for each in (to, *to.parents) if (each / cells.BADGES).is_dir()), to)
-    path = folder / cells.BADGES / f"{digest(selector)}.json"
+    published = inert_text.without_folders(selector)
+    path = folder / cells.BADGES / f"{digest(published)}.json"
     kit = digest([check.name for check in checks("selector")])
-    badge = read_json(path) if path.exists() else None
-    badge = json.loads(files[path]) if path in files else badge
+    badge: Badge | None = None
+    if path in files or path.exists():
+        content = json.loads(files[path]) if path in files else read_json(path)
+        badge = shaped(content, Badge, f"badge {path}", f"delete it; {AGAIN}")
     if badge is None or badge.get("kit") != kit:
         try:
-            badge = {"selector": inert_text.without_folders(selector), "kit": kit, **_checked(selector, registry)}
+            badge = {"selector": published, "kit": kit, **_checked(selector, registry)}
         except HarnessError as reason:
             if badge is None:
                 return f"not tried: {reason}"
@@ -119,7 +124,12 @@ def _record(cell: cells.Cell, to: Path, registry: Registry, files: dict[Path, by
     return f"fails {len(badge['failed'])}" if badge["failed"] else f"passes {badge['passed']}"
 
 
-def _checked(selector: Mapping[str, Any], registry: Registry) -> dict[str, Any]:
+class _Findings(TypedDict):
+    passed: int
+    failed: list[str]
+
+
+def _checked(selector: Mapping[str, Any], registry: Registry) -> _Findings:
     """How many checks exactly this selector passes, and the messages of those it fails; else HarnessError."""
     spec = Spec(selector["name"], {name: _text(value) for name, value in selector["params"].items()})
     component = build(registry, "selector", spec)
@@ -127,7 +137,8 @@ def _checked(selector: Mapping[str, Any], registry: Registry) -> dict[str, Any]:
         raise HarnessError("another version of it is installed here")
     results = list(findings("selector", component))
     failed = [finding["what"] for finding in results if finding["outcome"] == "failed"]
-    return {"passed": sum(finding["outcome"] == "passed" for finding in results), "failed": failed}
+    passed = sum(finding["outcome"] == "passed" for finding in results)
+    return {"passed": passed, "failed": inert_text.without_folders(failed)}
 
 
 def _text(value: Any) -> str:

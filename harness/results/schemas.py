@@ -122,6 +122,15 @@ class CellFile(TypedDict):
     problems: list[CellProblem]
 
 
+class Badge(TypedDict):
+    """What the conformance kit says of a selector: how many checks pass, and the messages of those that fail."""
+
+    selector: NotRequired[dict[str, Any]]
+    kit: NotRequired[str]
+    passed: int
+    failed: list[str]
+
+
 class SelectedProblem(TypedDict):
     """What to verify next of one problem: indices, best first if `ordered`; names if the responses have any."""
 

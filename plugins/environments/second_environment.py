@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import subprocess
 import sys
@@ -12,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from harness import HarnessError
+from harness.system.json_text import parsed
 
 ANSWERS_S = 300.0  # a first import of torch on a busy machine takes a minute
 
@@ -84,7 +84,7 @@ class SecondEnvironment:
         try:
             command = [python, "-c", script, *arguments]
             completed = subprocess.run(command, capture_output=True, text=True, timeout=ANSWERS_S, check=True)
-            return json.loads(completed.stdout)
+            return parsed(completed.stdout, "its answer")
         except subprocess.CalledProcessError as failure:
             reason = (failure.stderr.strip().splitlines() or [str(failure)])[-1]
             raise HarnessError(f"{self.name}: {python} does not run: {reason}") from failure

@@ -23,6 +23,7 @@ from harness.plugin_system.component import build
 from harness.plugin_system.presets import graded_as_the_paper
 from harness.plugin_system.registry import load_registry
 from harness.records import Floats, Problem, Responses
+from harness.results.inert_text import without_folders
 from harness.running.config import RunConfig
 from harness.running.pipeline import ask_second_grader, sample, verify
 from harness.running.plan import Plan, prompt
@@ -92,9 +93,9 @@ def evaluate(request: EvalRequest, progress: Progress) -> dict[str, Any]:
     evaluation = {
         "kind": KIND,
         "schema": SCHEMA,
-        "task": runs[0].task,
+        "task": without_folders(runs[0].task),
         "split": request.split,
-        "model": runs[0].model,
+        "model": without_folders(runs[0].model),
         "reward": runs[0].reward,
         "n": request.n,
         "problems": [problem.id for problem in evaluated[0][1].problems],
@@ -214,7 +215,7 @@ def _result(policy: Policy, plan: Plan) -> dict[str, Any]:
     verdicts = [shards.read_verdicts(plan.work.verdicts.path(problem)) for problem in plan.problems]
     return {
         "bonus": policy.bonus,
-        "trainer": None if policy.checkpoint is None else policy.run.trainer,
+        "trainer": None if policy.checkpoint is None else without_folders(policy.run.trainer),
         "seed": None if policy.checkpoint is None else policy.run.seed,
         "step": None if policy.checkpoint is None else policy.checkpoint.step,
         "dev_pass_at_1": policy.dev,

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -16,8 +17,9 @@ from harness.training import UNRECORDED, TrainingRun
 
 
 def write_run(run: TrainingRun) -> None:
-    """Write the run to `run.json` in its folder, for its trainer to read."""
-    text = json.dumps(asdict(run), indent=1, default=str)
+    """Write the run to `run.json` in its folder, for its trainer to read; paths in the folder are relative to it."""
+    problems = {split: os.path.relpath(path, run.folder) for split, path in run.problems.items()}
+    text = json.dumps(asdict(run) | {"folder": ".", "problems": problems}, indent=1, default=str)
     (run.folder / "run.json").write_text(text + "\n", encoding="utf-8")
 
 
@@ -27,7 +29,8 @@ def read_run(folder: Path) -> TrainingRun:
     if not file.exists():
         raise HarnessError(f"rl: {folder} holds no run.json: it is not the folder of an RL run")
     recorded = json_text.shaped(json_text.read(file, "rl:"), dict[str, Any], f"rl: {file}")
-    return json_text.shaped({"reward": UNRECORDED} | recorded | {"folder": str(folder)}, TrainingRun, f"rl: {file}")
+    run = json_text.shaped({"reward": UNRECORDED} | recorded | {"folder": str(folder)}, TrainingRun, f"rl: {file}")
+    return replace(run, problems={split: folder / path for split, path in run.problems.items()})
 
 
 def write_problems(path: Path, chats: Sequence[tuple[Problem, Sequence[Message]]]) -> None:

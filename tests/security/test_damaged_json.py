@@ -186,3 +186,12 @@ def test_what_is_no_file_is_not_waited_for(harness, written, tmp_path, option):
     assert outcome.code == 2
     assert "fifo.npz" in outcome.err
     assert "is a FIFO and not a file" in outcome.err or "no such file" in outcome.err
+
+
+def test_a_badge_beside_published_cells(faults, tmp_path):
+    keep(tmp_path / "cells", cell([entry("p0", [1, 3]), entry("p1", [2, 2])]))
+    file = tmp_path / "cells" / "conformance" / "a.json"
+    file.parent.mkdir()
+    good = json.dumps({"selector": {"name": "spread"}, "kit": "k", "passed": 3, "failed": ["nan"]})
+    found = faults(file, edits(good), "leaderboard", tmp_path / "cells")
+    assert not found, found

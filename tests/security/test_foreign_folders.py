@@ -9,6 +9,8 @@ from support.paths import SUPPORT, TOY
 from support.pool_breakers import BREAKERS
 from support.training_runs import COUNTING, counted_run
 
+from harness_plugins.rl.run_files import read_run
+
 PROGRAM = "from pathlib import Path\nPath({mark!r}).write_text('it ran')\n"
 
 
@@ -48,6 +50,13 @@ def test_a_run_s_folder_that_moved_is_evaluated_with_the_plugin_that_its_name_st
     edited(run, plugin_files=["/home/ada/" + COUNTING.name])
     outcome = harness("rl", "eval", run.folder, "--plugin", COUNTING, "--step", "99")
     assert "has no checkpoint at step 99 (it has " in outcome.err  # the trainer of the plugin was asked
+
+
+def test_a_training_run_is_read_where_its_folder_was_moved_to(harness, tmp_path):
+    run = counted_run(tmp_path / "before", 1)
+    assert str(run.folder) not in (run.folder / "run.json").read_text()
+    moved = run.folder.rename(tmp_path / "moved")
+    assert [len(path.read_text().splitlines()) for path in read_run(moved).problems.values()] == [8, 8]
 
 
 @pytest.fixture

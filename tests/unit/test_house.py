@@ -142,6 +142,23 @@ def test_what_asks_for_make_has_a_form_for_users_without_a_checkout():
     assert [where for where, text in texts.items() if "pip install" not in text] == []
 
 
+# Who calls json.loads: what reads back what this program has written, over a pipe or in a folder of its own.
+READS_ITS_OWN = """
+harness/results/cells.py harness/results/leaderboard.py harness/results/publishing.py harness/running/study.py
+harness/system/keeper.py harness/system/warden.py harness/testing/other_process.py
+plugins/engines/esm3/child.py plugins/engines/esm3/engine.py plugins/engines/vllm/child/harness_vllm/wire.py
+plugins/engines/vllm/warden.py plugins/gpu_check/checklist.py plugins/gpu_check/child.py plugins/models/tiny24/train.py
+plugins/rl/training_run.py plugins/rl/verl_child/trainer.py tasks/sandbox/forked.py tasks/sandbox/worker.py
+harness/verifying/command.py
+"""
+
+
+def test_json_from_outside_is_read_by_one_function():
+    reading = re.compile(r"\bjson\.loads?\(|\bfrom json import|\borjson\b")
+    found = {shown(path) for path in SOURCE if reading.search(path.read_text())} - {"harness/system/json_text.py"}
+    assert sorted(found - set(READS_ITS_OWN.split())) == []
+
+
 def test_every_folder_of_the_source_has_tests_in_its_mirror():
     folders = {path.parent.relative_to(ROOT) for path in SOURCE if path.name != "__init__.py"}
     mirrored = {

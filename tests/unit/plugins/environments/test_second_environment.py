@@ -53,7 +53,7 @@ def test_an_interpreter_that_fails_or_answers_no_json_is_one_line(place, tmp_pat
     for lines, reason in (
         ("echo loading >&2; echo 'ImportError: libfoo' >&2; exit 3", "does not run: ImportError: libfoo"),
         ("exit 3", "does not run: Command"),
-        ("echo no json", "does not run: Expecting value"),
+        ("echo no json", "does not run: its answer: not JSON (Expecting value"),
     ):
         python = program(tmp_path / "python", lines)
         line = refusal_of(place.answer, python, "print(1)")
