@@ -149,7 +149,6 @@ harness/system/keeper.py harness/system/warden.py harness/testing/other_process.
 plugins/engines/esm3/child.py plugins/engines/esm3/engine.py plugins/engines/vllm/child/harness_vllm/wire.py
 plugins/engines/vllm/warden.py plugins/gpu_check/checklist.py plugins/gpu_check/child.py plugins/models/tiny24/train.py
 plugins/rl/training_run.py plugins/rl/verl_child/trainer.py tasks/sandbox/forked.py tasks/sandbox/worker.py
-harness/verifying/command.py
 """
 
 
