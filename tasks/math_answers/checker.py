@@ -22,6 +22,7 @@ from ..sandbox.forked import serve
 from .values import is_decimal_of
 
 POINTS = ("5/7", "-3/5", "17/11", "-23/13", "37/29", "41/7")  # values of the first variable; others' are shifted
+ENOUGH = 4  # of these points at which two expressions agree
 DIGITS = 120
 
 
@@ -96,7 +97,9 @@ class Algebra:
             if all(value.is_real for value in values) and not self._close(*values):
                 return False
             agreeing += self._close(*values)
-        return True if agreeing >= 3 else None
+            if agreeing == ENOUGH:
+                return True
+        return None
 
     def _exact(self, expression: Any) -> Any:
         """Return an expression with each decimal as the fraction that it spells, and with i as the imaginary unit."""
@@ -150,11 +153,12 @@ class Algebra:
 
 _REHEARSED = [
     ["equal", "6-5i", r"\frac{2\cdot(6-5i)}{2}"],
-    ["equal", r"\frac{\sqrt{3}}{3}", r"\frac{1}{\sqrt{3}}"],
-    ["equal", "x^{2}-1", "(x-1)(x+1)"],
+    ["equal", r"-\frac{\sqrt{3}}{3}", r"\frac{2\cdot(-\frac{1}{\sqrt{3}})}{2}"],
+    ["equal", "x^{5}+3x^{2}-1", r"\frac{2\cdot(x^{5}+3x^{2}-1)}{2}"],
+    ["equal", r"1-\frac{\pi}{6}", r"\frac{2\cdot(1-\frac{\pi}{6})}{2}"],
     ["equal", "y=2x+3", "-2x+y-3=0"],
     ["equal", r"\cot x", r"\frac{1}{\tan x}"],
-    ["equal", "3", r"\log_{2}8"],
+    ["equal", r"3\sqrt{13}", r"\log_{2}8\sqrt{13}"],
     ["region", "[-2,7]", r"-2\le x\le7"],
 ]
 

@@ -35,7 +35,8 @@ _NEXT = re.compile(  # after an answer
     r"|<[|｜](?:im_end|end|eot_id|eot|end_of_text|im_start|start_header_id|start|assistant|system)[|｜]>|</?s>|<eos>"
     r"|<end_of_turn>|<start_of_turn>|\[/inst\]"
 )
-_SIGNS_OF_A_TURN = re.compile(r"user|human|inst|<[|｜]|s>|_turn>|question|problem|exercise|q:|response|input")
+_SIGNS = "user human inst <| <｜ s> _turn> question problem exercise q: response input"
+_SIGNS_OF_A_TURN = tuple(_SIGNS.split())
 _ANSWERED = re.compile(r"\\(?:boxed|fbox)(?:\s*\{\s*|\s+)[^\s{}]|####\s*\S|answer(?: is\b|:)[^\n]{0,40}?[0-9$\\]")
 _BOX = re.compile(r"\\(?:boxed|fbox)(?:\s*\{|\s+(?=[^\s{]))")
 _BRACE = re.compile(r"\\.|[{}]", re.DOTALL)
@@ -73,11 +74,9 @@ _UNFIT = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f\ud800-\udfff]")  # no contr
 
 
 class Extraction(NamedTuple):
-    r"""The final answer that a response states.
+    """The final answer as it is written, and its form: "boxed", "####" or "fallback".
 
-    answer   as it is written, `\frac12` for example; None without one
-    route    "boxed", "####" or "fallback": the form of the answer, or of a text that cannot be one; "" without both
-    reason   why there is no answer: "not text", "no answer", "cut off", "too long"
+    Without an answer `route` is that of a text that cannot be one, or "", and `reason` says why.
     """
 
     answer: str | None
@@ -102,7 +101,7 @@ def final_statement(response: object, statements: Statements = "boxed") -> Extra
     if last_open >= 0:
         return Extraction(None, "boxed", "cut off")
     if boxes:
-        return _fit(", ".join(boxed_contents(text)), "boxed")
+        return _fit(", ".join(_contents(text, boxes)), "boxed")
     return _fit(fallback(text), "fallback")
 
 
@@ -110,7 +109,7 @@ def _proper(response: str) -> str:
     """Return the end of the response proper: up to another turn, or after an answer another problem."""
     lowered = response.lower() if response.isascii() else re.sub("[A-Z]+", lambda found: found[0].lower(), response)
     end = len(response)
-    if _SIGNS_OF_A_TURN.search(lowered):  # a tenth of the time of the other searches
+    if any(sign in lowered for sign in _SIGNS_OF_A_TURN):  # a tenth of the time of the searches
         end = next((turn.start() for turn in _TURN.finditer(lowered) if lowered[: turn.start()].strip()), end)
         if (answered := _ANSWERED.search(lowered, 0, end)) and (after := _NEXT.search(lowered, answered.end(), end)):
             end = after.start()
@@ -118,7 +117,6 @@ def _proper(response: str) -> str:
 
 
 def _fit(answer: str | None, route: str) -> Extraction:
-    """Return the extraction of an answer, or why the text cannot be one."""
     answer = (answer or "").strip()
     if len(answer) > MAX_ANSWER:
         return Extraction(None, route, "too long")
@@ -128,12 +126,10 @@ def _fit(answer: str | None, route: str) -> Extraction:
 
 
 class _Box(NamedTuple):
-    """Where a box's command begins, where its content begins and ends, and where the text after it begins."""
-
     start: int
     content: int
     end: int
-    after: int
+    after: int  # where the text after it begins
 
 
 def boxed_contents(text: str) -> list[str]:
@@ -143,8 +139,10 @@ def boxed_contents(text: str) -> list[str]:
     """
     text = text[-LOOK_AT:]
     boxes, last_open = _boxes(text)
-    if not boxes or last_open >= 0:
-        return []
+    return _contents(text, boxes) if boxes and last_open < 0 else []
+
+
+def _contents(text: str, boxes: list[_Box]) -> list[str]:
     first = len(boxes) - 1
     while first and _CONNECTOR.fullmatch(text, boxes[first - 1].after, boxes[first].start):
         first -= 1
@@ -155,14 +153,15 @@ def _boxes(text: str) -> tuple[list[_Box], int]:
     """Return the closed boxes that hold something and are in no other one, and where a later open box begins, or -1."""
     closes: dict[int, int] = {}
     open_braces: list[int] = []
-    for brace in _BRACE.finditer(text) if "\\boxed" in text or "\\fbox" in text else ():
+    begin = min((place for place in (text.find("\\boxed"), text.find("\\fbox")) if place >= 0), default=len(text))
+    for brace in _BRACE.finditer(text, begin):
         if brace.group() == "{":
             open_braces.append(brace.start())
         elif brace.group() == "}" and open_braces:
             closes[open_braces.pop()] = brace.start()
     boxes: list[_Box] = []
     last_open = -1
-    for command in _BOX.finditer(text):
+    for command in _BOX.finditer(text, begin):
         bare = None if command.group().endswith("{") else _BARE_ANSWER.match(text, command.end())
         end = bare.end() if bare else closes.get(command.end() - 1, -1)
         if boxes and command.start() < boxes[-1].after:

@@ -1,10 +1,10 @@
 """Do checks that may hang or crash in a program of their own, `Checker`, and its children.
 
-The program loads what its checks need, once, and calls `serve`. For each batch it forks children, under limits that no
-code in them can lift, which do the checks side by side. The kernel counts a check's CPU seconds (ITIMER_PROF, whose
-signal is not caught, so that no Python code sees an exception). A child also has a limit on memory, writes no file, and
-is under the sandbox's filter of system calls. It answers in lines of JSON on a pipe; nothing is unpickled. A fork takes
-milliseconds, so a child that ended is replaced.
+The program loads what its checks need, once, and calls `serve`. It forks children, under limits that no code in them
+can lift, which do the checks of each batch side by side and then wait for the next. The kernel counts a check's CPU
+seconds (ITIMER_PROF, whose signal is not caught, so that no Python code sees an exception). A child also has a limit
+on memory, writes no file, and is under the sandbox's filter of system calls. It answers in lines of JSON on a pipe;
+nothing is unpickled. One that ended is replaced in milliseconds.
 
 All checks of a batch are tried with a small limit first, those that overran it again with the full one: so a few checks
 that need seconds never keep a check that needs milliseconds from its outcome.
@@ -28,7 +28,7 @@ import weakref
 from collections import deque
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from typing import Any
+from typing import Any, NamedTuple
 
 from . import confinement
 
@@ -37,6 +37,7 @@ QUICK_S = 0.2  # of a check's first try; an honest check takes 0.001 to 0.1 s
 MEMORY_BYTES = 2 << 30  # address space in addition to that of the loaded libraries
 WALL_LIMIT_S = 20.0  # without an answer of any child; only an overloaded machine needs so long for 2 s of CPU time
 GO_ON = 3  # exit code of a child that leaves the rest of its checks to a fresh one
+RECYCLE = 5_000  # checks of a child before a fresh one replaces it: caches grow
 TRIES = 2  # a check whose child is killed from outside is repeated once
 
 
@@ -63,7 +64,8 @@ class Checker:
         for limit_s in sorted({min(QUICK_S, CPU_LIMIT_S), CPU_LIMIT_S}):
             again = [index for index, outcome in enumerate(outcomes) if outcome == "timeout"]
             if again:
-                request = {"checks": [batch[index] for index in again], "children": children, "limit_s": limit_s}
+                count = min(children, 1 + len(again) // 4)  # a few checks are not worth a second warm child
+                request = {"checks": [batch[index] for index in again], "children": count, "limit_s": limit_s}
                 replies = self._ask(json.dumps(request | {"bound_s": max(bound_s, 0.0)}))
                 for index, (outcome, cpu_s) in zip(again, replies, strict=True):
                     outcomes[index] = outcome
@@ -150,32 +152,53 @@ def serve(load: Callable[[], Callable[[Any], str]]) -> None:
         return
     gc.freeze()
     print(json.dumps({"ready": os.getpid()}), flush=True)
+    idle: list[_Child] = []
     for line in sys.stdin:
-        print(json.dumps(run_forked(do, **json.loads(line))), flush=True)
+        print(json.dumps(run_forked(do, idle=idle, **json.loads(line))), flush=True)
+
+
+class _Child(NamedTuple):
+    """A child, and the pipes on which it takes requests and answers."""
+
+    pid: int
+    requests: int
+    answers: int
 
 
 def run_forked(
-    do: Callable[[Any], str], checks: list[Any], children: int, limit_s: float, bound_s: float
+    do: Callable[[Any], str],
+    checks: list[Any],
+    children: int,
+    limit_s: float,
+    bound_s: float,
+    idle: list[_Child] | None = None,
 ) -> list[list[Any]]:
     """Return [outcome, CPU seconds] of each check, done by `children` processes side by side.
 
     An outcome is what `do` returns, or how the check ended: "memory", "timeout" (after `limit_s` CPU seconds),
     "crashed", "lost" (its process was killed from outside, twice), or "over": the CPU seconds of all checks together,
     `bound_s` shared by the children, were used up before it.
+
+    idle   children that wait for work; those that have ended theirs are added. None: all are ended
     """
+    waiting_children = [] if idle is None else idle
     outcomes: list[list[Any]] = [["over", 0.0] for _ in checks]
     waiting = [deque(range(first, len(checks), children)) for first in range(min(children, len(checks)))]
     spent = [0.0] * len(waiting)
     tries = [0] * len(checks)
-    running: dict[int, tuple[int, int, bytearray]] = {}  # pipe -> queue, child, what it wrote
+    running: dict[int, tuple[int, _Child, bytearray]] = {}  # pipe of answers -> queue, child, what it wrote
     while True:
         for queue in set(range(len(waiting))) - {each for each, _, _ in running.values()}:
             if waiting[queue] and spent[queue] < bound_s / len(waiting):
-                pipe, child = _fork(
-                    do, [checks[i] for i in waiting[queue]], limit_s, bound_s / len(waiting) - spent[queue]
-                )
-                running[pipe] = (queue, child, bytearray())
+                child = waiting_children.pop() if waiting_children else _fork(do)
+                request = {"checks": [checks[index] for index in waiting[queue]], "limit_s": limit_s}
+                request["bound_s"] = bound_s / len(waiting) - spent[queue]
+                running[child.answers] = (queue, child, bytearray())
+                with suppress(BrokenPipeError):  # it was killed while it waited
+                    _write(child.requests, json.dumps(request).encode() + b"\n")
         if not running:
+            for child in waiting_children if idle is None else ():
+                _end(child)
             return outcomes
         ready = select.select(list(running), [], [], WALL_LIMIT_S)[0]
         for pipe in ready or list(running):
@@ -185,18 +208,20 @@ def run_forked(
             *lines, rest = written.split(b"\n")
             written[:] = rest
             for line in lines:
-                index = waiting[queue].popleft()
-                outcomes[index] = json.loads(line)
-                spent[queue] += outcomes[index][1]
+                answer = json.loads(line)
+                if answer is None:  # it has done all, or its time is over
+                    waiting[queue].clear()
+                    waiting_children.append(child)
+                    del running[pipe]
+                else:
+                    index = waiting[queue].popleft()
+                    outcomes[index] = answer
+                    spent[queue] += answer[1]
             if part:
                 continue
-            os.close(pipe)
             del running[pipe]
-            os.kill(child, signal.SIGKILL)  # one that has ended already keeps the status that it ended with
-            code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
-            if code == 0:  # done, or out of time
-                waiting[queue].clear()
-            if code in (0, GO_ON) or not waiting[queue]:
+            code = _end(child)
+            if code == GO_ON:
                 continue
             ended = {-signal.SIGPROF: "timeout", -signal.SIGSEGV: "crashed", -signal.SIGABRT: "crashed"}.get(
                 code, "lost"
@@ -208,29 +233,61 @@ def run_forked(
                 spent[queue] += outcomes[index][1]
 
 
-def _fork(do: Callable[[Any], str], checks: list[Any], limit_s: float, bound_s: float) -> tuple[int, int]:
-    """Start a child that does the checks in turn; return the pipe on which it answers, and its process id."""
-    pipe, far_end = os.pipe()
-    child = os.fork()
-    if child:
-        os.close(far_end)
-        return pipe, child
+def _write(pipe: int, content: bytes) -> None:
+    while content:
+        content = content[os.write(pipe, content) :]
+
+
+def _end(child: _Child) -> int:
+    """End a child; return its exit code, or minus the signal that ended it."""
+    os.close(child.requests)
+    os.close(child.answers)
+    os.kill(child.pid, signal.SIGKILL)  # one that has ended already keeps the status that it ended with
+    return os.waitstatus_to_exitcode(os.waitpid(child.pid, 0)[1])
+
+
+def _fork(do: Callable[[Any], str]) -> _Child:
+    """Start a child that does the checks of each request in turn, and says null after the last."""
+    (taken, requests), (answers, given) = os.pipe(), os.pipe()
+    pid = os.fork()
+    if pid:
+        os.close(taken)
+        os.close(given)
+        return _Child(pid, requests, answers)
     try:
+        os.dup2(taken, 0)
+        os.dup2(given, 1)
+        os.closerange(3, os.sysconf("SC_OPEN_MAX"))  # those of the other children: each ends when its own is closed
         arm = _confine()
-        started = time.process_time()
-        for check in checks:
-            before = time.process_time()
-            if before - started >= bound_s:
-                break
-            arm(limit_s)
-            outcome = _outcome(do, check)
-            arm(0.0)
-            os.write(far_end, json.dumps([outcome, time.process_time() - before]).encode() + b"\n")
-            if outcome == "memory":
-                os._exit(GO_ON)
+        served = 0
+        while request := _line():
+            started = time.process_time()
+            for check in request["checks"]:
+                before = time.process_time()
+                if before - started >= request["bound_s"]:
+                    break
+                arm(request["limit_s"])
+                outcome = _outcome(do, check)
+                arm(0.0)
+                _write(1, json.dumps([outcome, time.process_time() - before]).encode() + b"\n")
+                served += 1
+                if outcome == "memory" or served >= RECYCLE:
+                    os._exit(GO_ON)
+            _write(1, b"null\n")
         os._exit(0)
     finally:
         os._exit(1)
+
+
+def _line() -> Any:
+    """Return the next request; None if there are no more."""
+    content = bytearray()
+    while not content.endswith(b"\n"):
+        part = os.read(0, 1 << 16)
+        if not part:
+            return None
+        content += part
+    return json.loads(content)
 
 
 def _outcome(do: Callable[[Any], str], check: Any) -> str:
