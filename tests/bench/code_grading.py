@@ -249,7 +249,8 @@ def print_costs(chosen: Set) -> None:
         wall, cpu = median(cost.wall_s), mean(cost.cpu_s)
         print(
             f"  {name:20} {1 / wall:5.0f}/s, {wall * 1e3:6.1f} ms wall (median), {cpu * 1e3:6.1f} ms CPU (mean): "
-            f"{wall / median(mine.wall_s):5.1f} and {cpu / mean(mine.cpu_s):5.1f} times ours, {differ[name]} differ"
+            f"{wall / median(mine.wall_s):5.1f} and {cpu / max(mean(mine.cpu_s), 1 / TICK):5.1f} times ours, "
+            f"{differ[name]} differ"
         )
 
 
