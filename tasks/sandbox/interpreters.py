@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -11,7 +12,6 @@ from functools import cache
 from pathlib import Path
 
 from harness import HarnessError
-from harness.system.json_text import parsed
 
 PYTHON = "HARNESS_SANDBOX_PYTHON"
 OLDEST = (3, 11)
@@ -68,7 +68,7 @@ def _described(path: str) -> Interpreter:
     """Run an interpreter to find out its version and folders."""
     try:
         answer = subprocess.run([path, "-I", "-c", _QUESTION], capture_output=True, timeout=60, check=True, text=True)
-        version, executable, prefixes, mapped, numpy = parsed(answer.stdout.splitlines()[-1], path)
+        version, executable, prefixes, mapped, numpy = json.loads(answer.stdout.splitlines()[-1])
     except (OSError, subprocess.SubprocessError, ValueError, IndexError) as problem:
         raise HarnessError(f"sandbox: the interpreter {path} does not run ({problem}); set {PYTHON}") from None
     if tuple(version) < OLDEST:
