@@ -148,7 +148,8 @@ harness/results/cells.py harness/results/leaderboard.py harness/results/publishi
 harness/system/keeper.py harness/system/warden.py harness/testing/other_process.py
 plugins/engines/esm3/child.py plugins/engines/esm3/engine.py plugins/engines/vllm/child/harness_vllm/wire.py
 plugins/engines/vllm/warden.py plugins/gpu_check/checklist.py plugins/gpu_check/child.py plugins/models/tiny24/train.py
-plugins/rl/training_run.py plugins/rl/verl_child/trainer.py tasks/sandbox/forked.py tasks/sandbox/interpreters.py tasks/sandbox/worker.py
+plugins/rl/training_run.py plugins/rl/verl_child/trainer.py tasks/sandbox/forked.py tasks/sandbox/interpreters.py
+tasks/sandbox/worker.py
 """
 
 
