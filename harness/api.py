@@ -28,11 +28,12 @@ from harness.pools.vector_tables import is_table
 from harness.results import cells, leaderboard
 from harness.results.html_tables import html_table
 from harness.results.rows import Row
-from harness.running import grid, pipeline, selection
-from harness.running.candidates import Held
-from harness.running.config import RunConfig, SelectConfig
-from harness.running.option_values import checked, completed
-from harness.running.study import OPTION
+from harness.jobs import grid
+from harness.jobs import run as jobs
+from harness.jobs.options import RunConfig, SelectConfig, checked, completed
+from harness.jobs.select import Held
+from harness.jobs.select import select as chosen_by
+from harness.jobs.study import OPTION
 from harness.system.console import LEAST_WIDTH, captured, console
 from harness.system.progress import Progress
 from harness.verifying import loop, summary
@@ -140,7 +141,7 @@ def run(
             raise HarnessError("run: --until-correct makes no rows: use `harness run` in a shell")
         if config.rank_timeout is not None and any(map(is_own, names)):
             raise HarnessError("run: --rank-timeout goes with specs: objects of this session rank in this process")
-        job = grid if config.grid else pipeline
+        job = grid if config.grid else jobs
         progress = Progress(quiet=quiet, asks=not yes)
         rows, failures = job.run(config, progress)
     if failures and not rows:
@@ -188,7 +189,7 @@ def select(
             raise HarnessError(
                 "select: --task, --model and --scorer go with a pool file (docs/pools.md), not with texts in memory"
             )
-        chosen = selection.select(request, Progress(quiet=quiet, asks=not yes), held)
+        chosen = chosen_by(request, Progress(quiet=quiet, asks=not yes), held)
     picks = {names.get(each.problem_id, each.problem_id): np.array(each.order, np.intp) for each in chosen}
     return picks if isinstance(source, (Mapping, str, Path)) else picks.popitem()[1]
 

@@ -319,45 +319,22 @@ class ScoresResponses(Protocol):
 
 
 class Executor(Protocol):
-    """Runs a function over items and yields the results in order. Function and items are picklable."""
+    """Runs a function over items, on processes that see the store's folder, and yields the results in order.
 
-    def map(self, function: Callable[[T], R], items: Iterable[T]) -> Iterator[R]: ...
+    Function and items are picklable, and what is made are files: results are None. The function may have attributes
+    that say what it needs: `folder` and `plugin_files`, which every machine must see, and `model_bytes`, about the
+    memory of the model that each process loads (0: unknown). Two members are optional:
 
+    models_here   True if `map` with `uses_model` works in the process of the run, one item after the other: speed can
+                  then be probed, money counted, and progress shown by tokens
+    at_once()     how many calls are done at once; the price of a run is divided by it
+    """
 
-@runtime_checkable
-class KeepsModels(Protocol):
-    """An executor whose processes load models; with any other, models run in the main process of the run."""
+    def map(self, function: Callable[[T], R], items: Iterable[T], uses_model: bool) -> Iterator[R]:
+        """Apply the function to each item.
 
-    def with_models(self, function: Callable[[Any, Report], None], items: Iterable[Any], report: Report) -> None:
-        """Call `function(item, report)` for each item, in processes that keep what it loads (an engine, an embedder).
-
-        If the function calls `report(units)` in such a process, the `report` given here is called in this process. An
-        executor that passes on `report.tokens(count)` too gives the function a `ReportsTokens`.
+        uses_model  what the function loads is large: the process should be kept for the next item, with its GPU
         """
-
-
-@runtime_checkable
-class KnowsItsWorkers(Protocol):
-    """An executor that tells how many calls its `map` does at once; the price of a run is divided by it."""
-
-    def at_once(self) -> int:
-        """At least 1."""
-
-
-@runtime_checkable
-class FitsMemory(Protocol):
-    """An executor that keeps models, and starts as many as fit into the memory of its machines."""
-
-    def expect(self, model_bytes: float) -> None:
-        """Called before `with_models` with about how many bytes a model takes without a GPU; 0: unknown."""
-
-
-@runtime_checkable
-class SeesFolders(Protocol):
-    """An executor of several machines: it checks that all of them can see the run's folder."""
-
-    def begin(self, folder: Path, plugin_files: Sequence[Path]) -> None:
-        """Called first, with the folder of the run's pool and plugin files; HarnessError if a machine sees it not."""
 
 
 # Trackers and figures.

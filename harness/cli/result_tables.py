@@ -19,7 +19,6 @@ from harness.results.columns import (
     versions,
 )
 from harness.results.rows import Row
-from harness.results.stored_cells import first_reason
 from harness.system.console import Heading, console, put, short, word_table
 
 if TYPE_CHECKING:
@@ -87,7 +86,11 @@ def _reason(row: Row, store: Path) -> str:
     """The first reason of a run whose verdicts are all errors; "" for another run, or if it is not there."""
     if row.errors < row.n * row.problems:
         return ""
-    reason = first_reason(store, row.cell)
+    from harness.columns.stored import first_reason
+    from harness.results import cells
+
+    path = store / "cells" / f"{row.cell}.json"
+    reason = first_reason(store, cells.read(path)) if path.exists() else ""
     return f"; the first: {short(reason, 200)}" if reason else ""
 
 

@@ -12,7 +12,7 @@ import typer
 
 from harness.errors import HarnessError, one_line
 from harness.plugin_system.command_options import Json, Yes, resumable, show, takes
-from harness.running.config import RunConfig
+from harness.jobs.options import RunConfig
 
 from .app import app
 
@@ -54,7 +54,7 @@ def run(
 ) -> None:
     """Sample, embed, verify, rank, score: which selector needs fewer verifier calls?"""
     from harness.plugin_system.presets import filled
-    from harness.running import study as studies
+    from harness.jobs import study as studies
 
     every = {**given, "preset": preset, "track": track or ()}
     options = filled(studies.merged(study, every, lambda name: _given(context, name)))
@@ -89,18 +89,17 @@ def rerun(
 ) -> None:
     """Make a cell again by the options that it records, and say whether it came out the same."""
     from harness.results import cells
-    from harness.running import repeating
-    from harness.running import study as studies
+    from harness.jobs import study as studies
 
     path = cells.named(cell, folder or [Path("results"), Path("runs/cells"), given["store"] / "cells"], "rerun")
     before = cells.read(path)
     said = {name: value for name, value in given.items() if name == "store" or _given(context, name)}
-    config = repeating.config_of(path, before, said)
+    config = studies.config_of(path, before, said)
     if save_config:
         studies.write_study(save_config, config)
     for row in _run(config, (), dry_run, yes, as_json):
         now = cells.read(config.store / "cells" / f"{row.cell}.json")
-        print(one_line(f"rerun: {repeating.difference(before, now)}"), file=sys.stderr)
+        print(one_line(f"rerun: {studies.difference(before, now)}"), file=sys.stderr)
     if not dry_run and path.resolve().is_relative_to(config.store.resolve()):
         print("rerun: what its store holds was reused; --store NEW makes all of it anew", file=sys.stderr)
 
@@ -114,12 +113,13 @@ def _given(context: typer.Context, name: str) -> bool:
 def _run(config: RunConfig, track: Sequence[str], dry_run: bool, yes: bool, as_json: bool) -> list[Row]:
     """Carry out a config, print its table and failures, and return its rows; exit code 1 if something failed."""
     from harness.results import cells
-    from harness.running import grid, pipeline
+    from harness.jobs import grid
+    from harness.jobs import run as jobs
     from harness.system.progress import Progress
 
     from . import result_tables, tracked
 
-    job, progress = grid if config.grid else pipeline, Progress(asks=not yes)
+    job, progress = grid if config.grid else jobs, Progress(asks=not yes)
     if dry_run:
         show(job.dry_run(config, progress), as_json, result_tables.preview)
         return []
@@ -143,7 +143,7 @@ def _run(config: RunConfig, track: Sequence[str], dry_run: bool, yes: bool, as_j
 
 
 def _until_correct(config: RunConfig, dry_run: bool, yes: bool, as_json: bool) -> None:
-    from harness.running import until_correct
+    from harness.jobs import until_correct
     from harness.system.progress import Progress
 
     from . import result_tables

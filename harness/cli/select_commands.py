@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from harness.plugin_system.command_options import Json, Yes, reserve_stdout, show, takes
-from harness.running.config import SelectConfig
+from harness.jobs.options import SelectConfig
 from harness.system import output
 
 from .app import app
@@ -25,7 +25,7 @@ def select(
     ] = False,
 ) -> None:
     """Choose which responses to verify next: k of each problem, without looking at any verdict."""
-    from harness.running import selection
+    from harness.jobs import select as selection
     from harness.system.progress import Progress
 
     from . import select_tables

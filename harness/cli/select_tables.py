@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from harness.system.console import Heading, console, printable, put, short, word_table
 
 if TYPE_CHECKING:
-    from harness.running.selection import Chosen
+    from harness.jobs.select import Chosen
 
 
 def selection(chosen: Sequence[Chosen]) -> None:

@@ -18,7 +18,7 @@ from harness.errors import HarnessError
 from harness.plugin_system.component import build
 from harness.plugin_system.registry import load_registry
 from harness.results.rows import Row
-from harness.running.config import RunConfig
+from harness.jobs.options import RunConfig
 from harness.system.progress import Progress
 
 

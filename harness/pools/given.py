@@ -15,7 +15,7 @@ import numpy as np
 from harness.contracts import Task
 from harness.errors import HarnessError
 from harness.records import Floats, Problem
-from harness.store.keys import digest
+from harness.system.hashing import digest
 from harness.system.expansion import MAX_VECTORS_GB
 from harness.system.files import open_regular
 

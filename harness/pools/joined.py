@@ -9,7 +9,7 @@ from typing import Any
 
 from harness.errors import HarnessError
 from harness.records import Problem
-from harness.store.keys import storable
+from harness.system.hashing import storable
 
 from .joining import SEVERAL, Joiner
 from .reading import read_pool

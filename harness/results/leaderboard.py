@@ -16,8 +16,8 @@ from pathlib import Path
 from typing import Any
 
 from harness.errors import HarnessError
-from harness.store.json_files import read_json
-from harness.store.keys import canonical_json, digest
+from harness.system.json_text import read as read_json
+from harness.system.hashing import canonical_json, digest
 from harness.system.files import write_atomically
 from harness.system.json_text import shaped
 
@@ -66,7 +66,9 @@ def gather(folders: Sequence[Path], orders: bool = False) -> Gathered:
         for path in cells.files([folder]):
             add(content, path, orders)
         for path in sorted(folder.rglob(f"{cells.BADGES}/*.json")):
-            content.badges[path.stem] = shaped(read_json(path), Badge, f"badge {path}", f"delete it; {AGAIN}")
+            content.badges[path.stem] = shaped(
+                read_json(path, "badge", lenient=True), Badge, f"badge {path}", f"delete it; {AGAIN}"
+            )
     content.faults.sort()
     return content
 

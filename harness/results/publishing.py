@@ -12,8 +12,8 @@ from typing import Any, TypedDict
 from harness.errors import HarnessError
 from harness.plugin_system.component import Spec, build, described
 from harness.plugin_system.registry import Registry, load_registry
-from harness.store.json_files import json_bytes, read_json
-from harness.store.keys import digest
+from harness.system.json_text import read as read_json
+from harness.system.hashing import canonical_json, digest
 from harness.system.files import write_atomically
 from harness.system.json_text import shaped
 from harness.testing import checks, findings
@@ -111,7 +111,7 @@ def _record(cell: cells.Cell, to: Path, registry: Registry, files: dict[Path, by
     kit = digest([check.name for check in checks("selector")])
     badge: Badge | None = None
     if path in files or path.exists():
-        content = json.loads(files[path]) if path in files else read_json(path)
+        content = json.loads(files[path]) if path in files else read_json(path, "badge", lenient=True)
         badge = shaped(content, Badge, f"badge {path}", f"delete it; {AGAIN}")
     if badge is None or badge.get("kit") != kit:
         try:
@@ -120,7 +120,7 @@ def _record(cell: cells.Cell, to: Path, registry: Registry, files: dict[Path, by
             if badge is None:
                 return f"not tried: {reason}"
         else:
-            files[path] = json_bytes(badge)
+            files[path] = (canonical_json(badge) + "\n").encode("utf-8", "surrogatepass")
     return f"fails {len(badge['failed'])}" if badge["failed"] else f"passes {badge['passed']}"
 
 

@@ -12,7 +12,7 @@ from dataclasses import replace
 from typing import Any
 
 from harness.scoring.metrics import Outcomes, over_seeds, summary
-from harness.store.keys import canonical_json, digest
+from harness.system.hashing import canonical_json, digest
 
 from . import cells, one_answer
 from .cells import Cell

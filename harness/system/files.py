@@ -36,6 +36,12 @@ def open_regular(path: Path) -> BufferedReader:
     return os.fdopen(descriptor, "rb")
 
 
+def read_regular(path: Path) -> bytes:
+    """The content of a file; OSError (`open_regular`) if there is none."""
+    with open_regular(path) as file:
+        return file.read()
+
+
 def user_cache() -> Path:
     """The user's cache folder for this program; a path that cannot be written if the user has no home folder."""
     try:

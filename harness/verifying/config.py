@@ -9,7 +9,7 @@ from typing import Annotated, ClassVar
 
 from harness.errors import HarnessError
 from harness.plugin_system.command_options import Help
-from harness.running.config import SelectConfig
+from harness.jobs.options import SelectConfig
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -22,10 +22,8 @@ import numpy as np
 from harness.contracts import Ranker
 from harness.errors import HarnessError
 from harness.pools.given import file_digest
-from harness.running.candidates import Candidates, Held
-from harness.running.selection import Opened, open_pools
-from harness.store import in_use
-from harness.store.keys import canonical_json
+from harness.jobs.select import Candidates, Held, Opened, opened_pools
+from harness.system.hashing import canonical_json
 from harness.system.progress import Progress, Stage
 
 from .check import Check
@@ -86,7 +84,6 @@ class Loop:
         self.calls += sum(search.calls for search in searches) - before
 
 
-@in_use.until_done
 def verify(
     config: VerifyConfig,
     progress: Progress,
@@ -111,20 +108,20 @@ def verify(
 @contextmanager
 def searching(config: VerifyConfig, progress: Progress, held: Held | None = None) -> Iterator[Loop]:
     """The loop of a config, with its journal open."""
-    opened = open_pools(config, progress, held)
-    if not isinstance(opened.selector, Ranker):
-        raise HarnessError(f"verify: selector {config.selector!r} chooses sets, in no order: take one that ranks")
-    sizes = {each.problem.id: len(each.responses) for each in opened.candidates}
-    with Journal(config.journal, header(config, opened, held or Held()), sizes, config.retry_errors) as journal:
-        loop = Loop(config, journal, opened)
-        if journal.remark:
-            progress.say(journal.remark)
-        if loop.calls:
-            out = sum(check is None for search in loop.searches.values() for check in search.taken.values())
-            calls = f"goes on after {loop.calls - out:,} calls" if loop.calls > out else ""
-            picks = f"{out:,} picks out" + ("" if calls else ", none answered") if out else ""
-            progress.say(f"journal {config.journal}: {', '.join(filter(None, (calls, picks)))}")
-        yield loop
+    with opened_pools(config, progress, held) as opened:
+        if not isinstance(opened.selector, Ranker):
+            raise HarnessError(f"verify: selector {config.selector!r} chooses sets, in no order: take one that ranks")
+        sizes = {each.problem.id: len(each.responses) for each in opened.candidates}
+        with Journal(config.journal, header(config, opened, held or Held()), sizes, config.retry_errors) as journal:
+            loop = Loop(config, journal, opened)
+            if journal.remark:
+                progress.say(journal.remark)
+            if loop.calls:
+                out = sum(check is None for search in loop.searches.values() for check in search.taken.values())
+                calls = f"goes on after {loop.calls - out:,} calls" if loop.calls > out else ""
+                picks = f"{out:,} picks out" + ("" if calls else ", none answered") if out else ""
+                progress.say(f"journal {config.journal}: {', '.join(filter(None, (calls, picks)))}")
+            yield loop
 
 
 def header(config: VerifyConfig, opened: Opened, held: Held) -> dict[str, object]:

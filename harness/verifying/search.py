@@ -6,14 +6,12 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from harness.columns.orders import pick_after, ranking_rng
 from harness.contracts import LearnsFromOutcomes, Ranker
 from harness.errors import HarnessError
+from harness.jobs.select import Candidates, Opened, selecting
 from harness.plugin_system.picks import picked
 from harness.records import Outcome, Pool
-from harness.running.candidates import Candidates
-from harness.running.selection import Opened, selecting
-from harness.stages.learning import pick_after
-from harness.stages.work import ranking_rng
 
 from .check import Check
 from .config import VerifyConfig

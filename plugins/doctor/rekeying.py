@@ -21,7 +21,7 @@ from harness.records import FINISHES, STATUSES
 from harness.store import missing_rows, shards
 from harness.store.checksums import BadShard, read_regular
 from harness.store.json_files import read_manifest, write_json, write_record
-from harness.store.keys import named_shard
+from harness.system.hashing import named_shard
 from harness.store.shard_files import OLDER, SUFFIXES, as_parquet, is_unsealed, unreadable
 from harness.system import json_text
 from harness.system.files import write_parts

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import ClassVar, TypeVar
 
 from harness import HarnessError, hookimpl
 from harness.system.lifeline import end_with_owner
@@ -41,12 +41,17 @@ class Local:
         """Return how many processes work if the work is long."""
         return self.workers or os.cpu_count() or 1
 
-    def map(self, function: Callable[[T], R], items: Iterable[T]) -> Iterator[R]:
+    models_here: ClassVar[bool] = True
+
+    def map(self, function: Callable[[T], R], items: Iterable[T], uses_model: bool) -> Iterator[R]:
         """Apply the function to each item, and yield the results in the items' order.
 
-        The first items are done in this process. If the work takes long, other processes do the rest; the function and
-        the items must then be picklable. An exception is raised where its result would be.
+        Models run in this process. Other work begins in this process; if it takes long, other processes do the rest.
+        An exception is raised where its result would be.
         """
+        if uses_model:
+            yield from map(function, items)
+            return
         queue = list(items)
         workers = self.at_once()
         started = time.monotonic()

@@ -17,7 +17,7 @@ from typing import Any
 
 from harness import __version__
 from harness.errors import HarnessError
-from harness.store.keys import digest
+from harness.system.hashing import digest
 from harness.store.shards import SCORE
 from harness.system.json_text import parsed
 

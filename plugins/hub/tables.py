@@ -25,7 +25,7 @@ import pyarrow.parquet as pq
 from harness.errors import HarnessError
 from harness.records import FINISHES, STATUSES, Floats, Problem, Responses, Verdict
 from harness.store import shards as store
-from harness.store.keys import canonical_json, named_shard
+from harness.system.hashing import canonical_json, named_shard
 from harness.system.json_text import parsed
 
 PART_BYTES = 256 << 20

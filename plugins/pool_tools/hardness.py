@@ -15,7 +15,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from harness.errors import HarnessError
-from harness.store.keys import canonical_json
+from harness.system.hashing import canonical_json
 from harness.system.files import write_atomically
 
 

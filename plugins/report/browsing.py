@@ -14,7 +14,7 @@ import numpy as np
 
 from harness.plugin_system.component import build
 from harness.records import Floats, Pool
-from harness.results.stored_cells import StoredProblem, key_of, stored_problems
+from harness.columns.stored import StoredProblem, key_of, stored_problems
 from harness.stages.embed import embedded
 from harness.stages.project import project
 from harness.stages.rank import centred

@@ -11,7 +11,7 @@ from typing import Any
 from harness.errors import HarnessError
 from harness.results import cells
 from harness.results.rows import Row
-from harness.store.keys import digest
+from harness.system.hashing import digest
 from harness.system.progress import Progress
 
 

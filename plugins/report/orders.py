@@ -15,7 +15,7 @@ import numpy as np
 from harness.errors import HarnessError, error_text
 from harness.plugin_system.registry import load_registry
 from harness.records import Floats, Pool, Problem
-from harness.results.stored_cells import picks, rebuilt
+from harness.columns.stored import picks, rebuilt
 
 from .chosen import Cell
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from harness.store.keys import digest
+from harness.system.hashing import digest
 from harness.system.files import disk_errors, write_atomically
 from harness.system.progress import Progress
 

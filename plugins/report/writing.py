@@ -13,7 +13,7 @@ from typing import Any
 
 from harness.results import one_answer
 from harness.results.inert_text import without_folders
-from harness.results.stored_cells import key_of
+from harness.columns.stored import key_of
 from harness.results.verdict_quality import remarks
 from harness.system.files import write_atomically
 from harness.system.progress import Progress

@@ -34,7 +34,7 @@ from harness.scoring.efficiency import Factor
 from harness.scoring.metrics import budgets, random_pass_at_k
 from harness.stages.audit import second_correct
 from harness.store import shards
-from harness.store.keys import digest
+from harness.system.hashing import digest
 from harness.system.files import write_atomically
 from harness.system.progress import Progress
 from harness.training import Checkpoint, TrainingRun

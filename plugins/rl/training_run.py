@@ -23,7 +23,7 @@ from harness.plugin_system.presets import graded_as_the_paper
 from harness.plugin_system.registry import Registry, load_registry
 from harness.records import Message, Problem
 from harness.running.preflight import Outlook, require_consent
-from harness.store.keys import digest
+from harness.system.hashing import digest
 from harness.system.children import run_owned
 from harness.system.progress import Progress, Stage
 from harness.training import SPLITS, Launch, TrainingRun

@@ -14,9 +14,9 @@ from typing import Any
 
 from harness.errors import HarnessError
 from harness.results import cells, stopping_times
-from harness.results.stored_cells import key_of
+from harness.columns.stored import key_of
 from harness.store.json_files import read_json
-from harness.store.keys import canonical_json
+from harness.system.hashing import canonical_json
 
 from .contents import Stage
 

@@ -44,7 +44,7 @@ from harness.pools.reading import count_problems, pool_files
 from harness.pools.registered_layouts import Layouts
 from harness.pools.verified import read_verified
 from harness.records import Problem
-from harness.store.keys import canonical_json, digest, shard_name, storable
+from harness.system.hashing import canonical_json, digest, shard_name, storable
 from harness_tasks.competition_math import Math500
 from harness_tasks.evalplus_tasks import HumanEvalPlus
 from harness_tasks.game24 import Game24

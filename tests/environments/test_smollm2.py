@@ -25,7 +25,7 @@ from harness import Responses, Sampler
 from harness.errors import Lacking
 from harness.records import SampleRequest
 from harness.store import shards
-from harness.store.keys import shard_name
+from harness.system.hashing import shard_name
 from harness_plugins.engines.transformers.engine import Transformers
 from harness_plugins.engines.vllm.engine import Vllm
 from harness_plugins.engines.vllm.environment import VARIABLE

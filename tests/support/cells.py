@@ -8,7 +8,7 @@ from typing import Any
 
 from harness.results import cells
 from harness.scoring.metrics import budgets
-from harness.store.keys import digest
+from harness.system.hashing import digest
 
 N = 8
 

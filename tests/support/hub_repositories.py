@@ -11,7 +11,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from harness.store.keys import digest
+from harness.system.hashing import digest
 from support.hub_server import Repository
 from support.stores import contents
 

@@ -8,7 +8,7 @@ from support.stores import cell_of
 
 from harness import HarnessError
 from harness.plugin_system.registry import load_registry
-from harness.results.stored_cells import key_of, picks, rebuilt, stored_problems
+from harness.columns.stored import key_of, picks, rebuilt, stored_problems
 
 
 def check_picks(root, cell, registry):

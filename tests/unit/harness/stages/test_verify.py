@@ -9,7 +9,7 @@ from harness import HarnessError, Problem, Task, correct, wrong
 from harness.stages.verify import answer_or_none, answers_of, ended, grade_problems, graded
 from harness.stages.work import Work
 from harness.store import shards
-from harness.store.keys import digest, text_hash
+from harness.system.hashing import digest, text_hash
 
 PROBLEM = Problem("0", "Say a colour", reference="red")
 

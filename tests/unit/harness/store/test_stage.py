@@ -13,7 +13,7 @@ from support.refusals import refusal_of
 
 from harness import Problem
 from harness.store import versions
-from harness.store.keys import canonical_json, digest, named_shard, shard_name, storable, text_hash
+from harness.system.hashing import canonical_json, digest, named_shard, shard_name, storable, text_hash
 from harness.store.lookup import graded_folder, stored_pool
 from harness.store.stage import Store
 from harness.store.versions import STAGES

@@ -1,0 +1,268 @@
+"""What a column is: a frozen dataclass whose fields are all that it depends on."""
+
+from __future__ import annotations
+
+import platform
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, fields, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any, ClassVar
+
+from harness.contracts import Report
+from harness.errors import HarnessError
+from harness.records import Message, Problem
+from harness.system.files import write_parts
+from harness.system.hashing import digest, readable
+
+from .part import Part, identity
+from .store import Memo, Rows, Store, filed, stem, sum_of
+
+
+@dataclass(frozen=True, eq=False)
+class Question:
+    """A problem, and the chat in which a model is asked it (one message of plain text for a model without a chat)."""
+
+    problem: Problem
+    chat: Sequence[Message] = ()
+
+    @cached_property
+    def asked(self) -> str:
+        """The hash of what the model sees: a changed reference asks for no new response."""
+        return digest([self.problem.prompt, list(self.chat)])
+
+    @cached_property
+    def graded(self) -> str:
+        """The hash of what a grader reads."""
+        return digest([self.problem.prompt, repr(self.problem.reference)])
+
+
+@dataclass(frozen=True, eq=False)
+class Todo:
+    """A problem whose rows of a column are to be made.
+
+    given  kind -> the rows of each column that is read
+    kept   the column's own rows, if some did not arrive
+    """
+
+    question: Question
+    given: Mapping[str, Any]
+    kept: Any = None
+
+    @property
+    def problem(self) -> Problem:
+        """The problem."""
+        return self.question.problem
+
+
+@dataclass(frozen=True)
+class Column:
+    """One column of a pool: what one component makes of each problem's rows, from other columns, under settings.
+
+    The fields are components (`Part`), the columns that are read (one of a kind), and settings. Their hash is the key;
+    a field with `compare=False` is in neither key nor equality, as the path of a file whose hash is another field.
+
+    kind       responses, vectors, scores, verdicts, orders, ...: a class each, or several, one for another
+    verb       what making it is called in progress lines
+    noun       what its rows are called where they are reused; "": a column that needs no line
+    version    raise it where the class makes other rows of the same fields
+    is_costly  a damaged file is not made again unasked, and a finished one waits for the disk
+    by_rows    progress counts responses, not problems
+    reports    `make` calls `out.report` itself, where it works in this process
+    """
+
+    kind: ClassVar[str]
+    verb: ClassVar[str]
+    noun: ClassVar[str]
+    version: ClassVar[int] = 1
+    is_costly: ClassVar[bool] = False
+    by_rows: ClassVar[bool] = False
+    reports: ClassVar[bool] = False
+    uses_model: ClassVar[bool] = False
+
+    @property
+    def name(self) -> str:
+        """What the column is called beside its kind: its first component's name."""
+        return next(value.name for value in self._values.values() if isinstance(value, Part))
+
+    @property
+    def here(self) -> bool:
+        """Whether no other process can make it."""
+        return False
+
+    @cached_property
+    def reads(self) -> list[Column]:
+        """The columns that it is made from."""
+        return [value for value in self._values.values() if isinstance(value, Column)]
+
+    @property
+    def pool(self) -> Column:
+        """The column of responses that it belongs to."""
+        return self.reads[0].pool if self.reads else self
+
+    @cached_property
+    def described(self) -> dict[str, Any]:
+        """The fields as JSON, for the key and for people; of columns that are read only the folder."""
+        values = {name: value for name, value in self._values.items() if value is not None}
+        parts = [value for value in values.values() if isinstance(value, Part)]
+        models = [identity(part) for part in parts if part.kind in ("embedder", "scorer")]
+        return {
+            "kind": self.kind,
+            "version": self.version,
+            **{
+                name: value.described
+                if isinstance(value, Part)
+                else value.folder
+                if isinstance(value, Column)
+                else value
+                for name, value in values.items()
+            },
+            **({"models": models} if any(models) else {}),
+        }
+
+    @cached_property
+    def folder(self) -> str:
+        """KIND.NAME.KEY. What it reads is not in the key: each file's name says which files it was made from."""
+        return f"{self.kind}.{readable(self.name)}.{self.key}"
+
+    @cached_property
+    def key(self) -> str:
+        """The hash of the fields, without what is read."""
+        read = {name for name, value in self._values.items() if isinstance(value, Column)}
+        return digest({name: value for name, value in self.described.items() if name not in read}, 12)
+
+    @cached_property
+    def variant(self) -> str:
+        """Which columns are read, all the way down: two columns of one folder may differ in that."""
+        return " ".join(f"{each.folder} {each.variant}" for each in self.reads)
+
+    @cached_property
+    def pool_name(self) -> str:
+        """The name of the pool's folder, where this is its column of responses."""
+        return f"{readable(self.name)}.{self.key}"
+
+    @property
+    def _values(self) -> dict[str, Any]:
+        return {field.name: getattr(self, field.name) for field in fields(self) if field.compare}
+
+    def __getstate__(self) -> dict[str, Any]:
+        """What another process is sent: the fields. It describes and builds the components itself."""
+        return {field.name: getattr(self, field.name) for field in fields(self)}
+
+    @property
+    def together(self) -> int:
+        """How many problems it makes best in one call."""
+        return 1
+
+    @property
+    def most_tokens(self) -> int:
+        """The most tokens of one of its rows, by which the time left is estimated; 0: it makes none."""
+        return 0
+
+    @property
+    def model_bytes(self) -> float:
+        """About the memory of the model that it loads, in float32; 0: unknown."""
+        return 0
+
+    def part(self, question: Question) -> Any:
+        """What of a problem its rows depend on, beside what they are made from."""
+        return None
+
+    def brings(self, other: Column) -> bool:
+        """Whether making this column gives the rows of the other too."""
+        return False
+
+    def rows(self, question: Question, read_from: Sequence[Path]) -> int:
+        """How many rows a problem has, for progress."""
+        return 1
+
+    def make(self, todo: Sequence[Todo], out: Out) -> None:
+        """Make the rows of some problems: call `out.keep` for each, as soon as it is finished."""
+        raise NotImplementedError
+
+    def spending(self) -> str:
+        """What making it has cost so far, in few words; "" if nothing is to be shown."""
+        return ""
+
+    def bill(self) -> str:
+        """One line about all that making it cost; "" if it cost nothing."""
+        return ""
+
+    def require_most(self, store: Store, questions: Sequence[Question]) -> str:
+        """A line about rows that did not arrive, "" if all did; HarnessError if too few are there to go on."""
+        return ""
+
+
+def ignored(count: int) -> None:
+    """A report that nobody reads."""
+
+
+@dataclass(frozen=True, eq=False)
+class Out:
+    """Where a column's rows go. It is plain data: any process on any machine that sees the store can be sent it.
+
+    wanted   other columns whose rows this one brings, that are to be kept too
+    sums     problem id -> the SUMs of the files that the rows are made from
+    report   called with a number of rows just made; nobody is told of those that another process makes
+    """
+
+    root: Path
+    column: Column
+    wanted: Sequence[Column] = ()
+    sums: Mapping[str, Sequence[str]] | None = None
+    report: Report = ignored
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**vars(self), "report": ignored}
+
+    def keep(
+        self,
+        question: Question,
+        rows: Rows,
+        brought: Mapping[Column, Callable[[], Rows]] | None = None,
+        partly: bool = False,
+    ) -> None:
+        """Write a problem's rows. Those of columns that are brought along are written before a problem is complete.
+
+        So a file of this column says that what came with it is there too. A problem without `sums` was only made along.
+        partly   some rows did not arrive
+        """
+        sums = (self.sums or {}).get(question.problem.id)
+        if sums is None:
+            return
+        folder = self.root / self.column.pool.pool_name
+        path, content = filed(folder / self.column.folder, stem(self.column, question, sums), rows, partly)
+        for column, its_rows in (brought or {}).items():
+            name = stem(column, question, [sum_of(path)])
+            write_parts(*filed(folder / column.folder, name, its_rows()), durable=column.is_costly)
+        write_parts(path, content, durable=self.column.is_costly)
+
+    def paid(self, question: Question) -> Path:
+        """The file in which an engine may keep rows that were paid for until they are stored."""
+        return paid(self.root, self.column) / f"{stem(self.column, question, ())}.paid.jsonl"
+
+    def require_same(self, planned: Mapping[str, Any]) -> None:
+        """HarnessError if this process builds another model than the one that the run was planned with."""
+        now = replace(self.column).described
+        differing = ", ".join(
+            f"{name} {now.get(name)!r:.300} and not {planned.get(name)!r:.300}"
+            for name in {**now, **planned}
+            if now.get(name) != planned.get(name)
+        )
+        if differing:
+            raise HarnessError(
+                f"{self.column.noun}: on {platform.node()} it has {differing}, as where the run was started, and would "
+                "make another pool: name what differs (a dtype, a device, a revision), or start the run on a machine "
+                "like it"
+            )
+
+
+def memo(root: Path, name: str, made_by: Any, problem: Problem) -> Memo:
+    """Values that all pools of a store share, of what makes them and a problem."""
+    hashed = digest([problem.id, problem.prompt, repr(problem.reference)], 12)
+    return Memo(root / "memo" / f"{name}.{digest(made_by, 12)}" / f"{readable(problem.id)}.{hashed}.jsonl")
+
+
+def paid(root: Path, column: Column) -> Path:
+    """The folder in which an engine keeps what a pool has cost."""
+    return root / column.pool.pool_name / "paid"

@@ -1,0 +1,335 @@
+"""Columns of orders and of choices: what a selector makes of a pool, and what one chosen answer is worth."""
+
+from __future__ import annotations
+
+import functools
+import importlib
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field, replace
+from typing import Any, ClassVar
+
+import numpy as np
+import pyarrow as pa
+from threadpoolctl import ThreadpoolController
+
+from harness.contracts import LearnsFromOutcomes, Ranker, RanksMany, SubsetSelector
+from harness.errors import HarnessError
+from harness.plugin_system.picks import needs, picked, subset_of
+from harness.plugin_system.slow_plugins import RANK_S, named
+from harness.records import Floats, Outcome, Pool, Problem
+
+from .column import Column, Out, Question, Todo
+from .part import Part
+from .responses import responses_of, scores_of, seed_of
+from .store import about, table
+from .vectors import named_failure
+
+KNOWN = {"correct": 1.0, "wrong": 0.0}  # the outcomes that a selector may learn from; an error is none
+
+
+@dataclass(frozen=True)
+class Orders(Column):
+    """What a selector picks, trial by trial: the order up to the first correct response, or a subset for each budget.
+
+    A problem without a correct response has no rows: every order needs N+1 calls.
+
+    n             how many of a problem's responses count; None: all
+    rank_timeout  seconds for one problem, all trials together; None: no limit
+    """
+
+    kind: ClassVar[str] = "orders"
+
+    selector: Part
+    responses: Column
+    verdicts: Column
+    vectors: Column | None
+    scores: Column | None
+    n: int | None
+    trials: int
+    seed: int
+    rank_timeout: float | None = field(default=None, compare=False)
+
+    @property
+    def verb(self) -> str:  # type: ignore[override]
+        """In progress lines."""
+        return f"rank {self.selector.spec}"
+
+    @property
+    def noun(self) -> str:  # type: ignore[override]
+        """Where they are reused."""
+        return f"rankings of {self.selector.spec}"
+
+    @property
+    def here(self) -> bool:
+        """Where the selector is an object of the caller's session."""
+        return self.selector.is_own
+
+    @property
+    def together(self) -> int:
+        """As many pools as the selector ranks best in one call."""
+        return self.selector.built.many if isinstance(self.selector.built, RanksMany) else 1
+
+    @property
+    def learns(self) -> bool:
+        """Whether it learns from the outcomes of its picks."""
+        return isinstance(self.selector.built, LearnsFromOutcomes)
+
+    def make(self, todo: Sequence[Todo], out: Out) -> None:
+        """Rank the pools, in one thread, so that sums, and hence orders, are the same in any process."""
+        if self.rank_timeout is not None:
+            return _in_time(replace(self, rank_timeout=None), todo, out, self.rank_timeout * len(todo))
+        selector, spec = self.selector.built, self.selector.spec
+        import_libraries(selector)
+        pools = [pool_of(each.given, self.n, f"pool {self.pool.key}, problem {each.problem.id!r}") for each in todo]
+        if "logprobs" in needs(selector) and any(np.isnan(pool.logprobs).any() for pool in pools):
+            raise HarnessError(f"selector {spec!r} needs log-probabilities, which the pool does not carry")
+        status = [each.given["verdicts"]["status"].to_pylist()[: self.n] for each in todo]
+        solvable = [place for place, of_problem in enumerate(status) if "correct" in of_problem]
+        kind = "order" if isinstance(selector, Ranker) else "subset"
+        with one_thread(spec):
+            together = self._together([todo[place].problem for place in solvable], [pools[place] for place in solvable])
+            orders = dict(zip(solvable, together, strict=True))
+            for place, each in enumerate(todo):
+                picks: list[tuple[int, int, list[int]]] = []
+                if place in orders:
+                    with waiting_named(spec, each.problem):
+                        picks = list(self._trials(each.problem, pools[place], status[place], orders[place]))
+                columns = dict(zip(("trial", "k", "picks"), zip(*picks, strict=True), strict=False)) if picks else {}
+                made = {"kind": kind, "n": len(pools[place]), "trials": self.trials}
+                out.keep(each.question, table(columns, made))
+
+    def rng(self, problem: Problem, trial: int) -> np.random.Generator:
+        """A trial's random stream, which does not depend on the selector."""
+        return ranking_rng(self.seed, problem, trial)
+
+    def _together(self, problems: Sequence[Problem], pools: Sequence[Pool]) -> Sequence[Any]:
+        """For each problem the orders of its trials, by a selector that ranks many pools together; None from others."""
+        selector = self.selector.built
+        if not isinstance(selector, RanksMany) or selector.many <= 1 or not pools:
+            return [None] * len(pools)
+        rngs = [[self.rng(problem, trial) for trial in range(self.trials)] for problem in problems]
+        names = ", ".join(repr(problem.id) for problem in problems[:3]) + ", ..."
+        with named_failure(f"selector {self.selector.spec!r}", names), waiting_named(self.selector.spec, problems[0]):
+            return list(selector.rank_many(pools, rngs))
+
+    def _trials(
+        self, problem: Problem, pool: Pool, status: Sequence[str], orders: Sequence[Iterator[int]] | None
+    ) -> Iterator[tuple[int, int, list[int]]]:
+        """Yield (trial, budget or 0, picks). A ranker that used no random numbers runs once."""
+        selector = self.selector.built
+        for trial in range(self.trials):
+            rng = self.rng(problem, trial)
+            with named_failure(f"selector {self.selector.spec!r}", f"{problem.id!r}, trial {trial}"):
+                if not isinstance(selector, Ranker):
+                    subsets = _subsets(selector, pool, rng)
+                elif self.learns:
+                    picks = up_to_correct(learnt_order(selector, pool, status, self.seed, problem, trial), status)
+                else:
+                    picks = up_to_correct(orders[trial] if orders else selector.rank(pool, rng), status)
+            if not isinstance(selector, Ranker):
+                yield from ((trial, k, subset) for k, subset in subsets.items())
+                continue
+            yield trial, 0, picks
+            if not orders and not self.learns and is_unused(rng, self.rng(problem, trial)):
+                yield from ((other, 0, picks) for other in range(trial + 1, self.trials))
+                return
+
+
+def _in_time(orders: Orders, todo: Sequence[Todo], out: Out, seconds: float) -> None:
+    """Rank in a child process, which is killed when it is late, and kept for the next problems if it is not."""
+    from harness.system.children import limited
+
+    names = ", ".join(repr(each.problem.id) for each in todo[:3]) + (", ..." if len(todo) > 3 else "")
+    who = f"selector {orders.selector.spec!r}, problem {names}"
+    try:
+        limited(functools.partial(orders.make, out=replace(out, column=orders)), todo, seconds)
+    except TimeoutError:
+        raise HarnessError(f"{who}: ranking took longer than {seconds:g} s and was ended (--rank-timeout)") from None
+    except EOFError:
+        raise HarnessError(f"{who}: the process that ranked it died (out of memory?)") from None
+
+
+# A selector's view of a pool.
+
+
+def pool_of(given: Mapping[str, Any], n: int | None, where: str, centre: bool = True) -> Pool:
+    """A problem's first n responses (None: all) as a selector sees them: with answers, without verdicts.
+
+    given  kind -> the rows of the columns that the selector reads
+    where  begins the HarnessError for rows that no selector can be given
+    """
+    responses = responses_of(given["responses"])
+    size = len(responses) if n is None else n
+    vectors = given["vectors"][:size] if "vectors" in given else np.zeros((size, 0), np.float32)
+    answers = given["verdicts"]["answer"].to_pylist() if "verdicts" in given else [None] * len(responses)
+    scores = {**responses.scores, **(scores_of(given["scores"]) if "scores" in given else {})}
+    return checked_pool(
+        where,
+        texts=responses.texts[:size],
+        embeddings=centred(vectors) if centre else vectors,
+        logprobs=responses.logprobs[:size],
+        lengths=responses.lengths[:size],
+        answers=answers[:size],
+        scores={name: values[:size] for name, values in scores.items()},
+    )
+
+
+def checked_pool(where: str, **columns: Any) -> Pool:
+    """A pool of these columns; if `Pool` refuses them, the error says where they are from."""
+    try:
+        return Pool(**columns)
+    except HarnessError as failure:
+        raise HarnessError(f"{where}: {failure}") from failure
+
+
+def centred(vectors: Floats) -> Floats:
+    """Vectors (n, d) float32 minus their mean over the n responses (computed in float64)."""
+    return (vectors - vectors.mean(axis=0, dtype=np.float64)).astype(np.float32) if vectors.size else vectors
+
+
+# Ranking.
+
+
+def ranking_rng(seed: int, problem: Problem, trial: int) -> np.random.Generator:
+    """The random stream of one trial of ranking a problem's pool; it does not depend on the selector."""
+    return np.random.default_rng([seed_of("rank", seed, problem), trial])
+
+
+def is_unused(rng: np.random.Generator, fresh: np.random.Generator) -> bool:
+    """Whether the rng is unused: no number was taken from it, and no other rng spawned."""
+    states = [(each.bit_generator.state, each.bit_generator.seed_seq.n_children_spawned) for each in (rng, fresh)]  # type: ignore[attr-defined]
+    return bool(states[0] == states[1])
+
+
+def import_libraries(selector: Any) -> None:
+    """Import the libraries that a selector names, so that `one_thread` limits their threads too."""
+    for name in getattr(selector, "libraries", ()):
+        importlib.import_module(name)
+
+
+def one_thread(selector: str) -> AbstractContextManager[Any]:
+    """A context that limits libraries to one thread, so that sums, and hence orders, are the same in any process."""
+    limit: AbstractContextManager[Any] = _threads(selector).limit(limits=1)
+    return limit
+
+
+@functools.lru_cache(maxsize=8)
+def _threads(selector: str) -> ThreadpoolController:
+    return ThreadpoolController()  # finding the libraries' thread pools is slow: once for each selector
+
+
+def waiting_named(selector: str, problem: Problem) -> AbstractContextManager[None]:
+    """A context that prints on stderr which selector is ranking which problem, if this takes long."""
+    return named(
+        f"selector {selector!r}, problem {problem.id!r}: ranking (`harness run --rank-timeout` bounds it)", RANK_S
+    )
+
+
+def up_to_correct(ranking: Iterable[Any], status: Sequence[str]) -> list[int]:
+    """The indices of a ranking up to its first correct one."""
+    order: list[int] = []
+    for index in picked(ranking, len(status)):
+        order.append(index)
+        if status[index] == "correct":
+            return order
+    raise HarnessError(f"the ranking ended after {len(order)} of {len(status)} responses")
+
+
+def _subsets(selector: SubsetSelector, pool: Pool, rng: np.random.Generator) -> dict[int, list[int]]:
+    """k -> the subset that is chosen for that budget, k = 1, 2, 4, ..., n."""
+    from harness.scoring.metrics import budgets  # scipy.stats, which `harness select` does without
+
+    ks = budgets(len(pool))
+    return {k: subset_of(selector, pool, k, own) for k, own in zip(ks, rng.spawn(len(ks)), strict=True)}
+
+
+def pick_after(
+    selector: LearnsFromOutcomes, pool: Pool, outcomes: Sequence[Outcome], seed: int, problem: Problem, trial: int = 0
+) -> int:
+    """The selector's next pick, checked: an index of the pool that is not in `outcomes`."""
+    rng = np.random.default_rng([seed_of("rank", seed, problem), trial, len(outcomes)])
+    index = selector.pick_after(pool, tuple(outcomes), rng)
+    *_, last = picked([*(outcome.index for outcome in outcomes), index], len(pool))
+    return last
+
+
+def learnt_order(
+    selector: LearnsFromOutcomes, pool: Pool, status: Sequence[str], seed: int, problem: Problem, trial: int
+) -> Iterator[int]:
+    """Yield the picks of a selector that is told the outcomes of its own earlier picks, and no other."""
+    outcomes: list[Outcome] = []
+    while len(outcomes) < len(pool):
+        index = pick_after(selector, pool, outcomes, seed, problem, trial)
+        yield index
+        outcomes.append(Outcome(index, KNOWN.get(status[index])))
+
+
+# One answer.
+
+
+@dataclass(frozen=True)
+class Choices(Column):
+    """What one answer chosen from k of a pool's responses is worth: maj@k, and best-of-k by each score.
+
+    Exact expectations over all subsets, for k = 1, 2, 4, ..., n. Columns: k; maj if a response has an answer;
+    best:SCORE for the pool's scores, a scorer's, and the mean log-probability of a token.
+    """
+
+    kind: ClassVar[str] = "choices"
+    verb: ClassVar[str] = "choose one"
+    noun: ClassVar[str] = ""
+
+    responses: Column
+    verdicts: Column
+    scores: Column | None
+    n: int | None
+
+    @property
+    def name(self) -> str:
+        """For folders."""
+        return "by-k"
+
+    def make(self, todo: Sequence[Todo], out: Out) -> None:
+        """Compute them."""
+        from harness.scoring import votes
+        from harness.scoring.metrics import budgets
+
+        for each in todo:
+            given, verdicts = each.given, each.given["verdicts"]
+            responses, answers = given["responses"], verdicts["answer"].to_pylist()[: self.n]
+            correct = [status == "correct" for status in verdicts["status"].to_pylist()[: self.n]]
+            per_token = responses["logprob"].to_numpy() / np.maximum(responses["length"].to_numpy(), 1)
+            ratings = scores_of(responses) | {"mean-logprob": per_token}
+            ratings = {name: values for name, values in ratings.items() if not np.isnan(values).all()}
+            ratings |= scores_of(given["scores"]) if "scores" in given else {}
+            ks = budgets(len(correct))
+            columns: dict[str, Any] = {"k": ks}
+            if any(answer is not None for answer in answers):
+                columns["maj"] = votes.majority_at_k(answers, correct, ks)
+            for name, values in ratings.items():
+                columns[f"best:{name}"] = votes.best_of_k(values[: len(correct)], correct, ks)
+            out.keep(each.question, table(columns))
+
+
+def entry_of(question: Question, orders: pa.Table, verdicts: pa.Table, choices: pa.Table) -> dict[str, Any]:
+    """A problem's entry in a cell: N, c, errors, routes, and per trial order and rank, or hits by budget."""
+    made, status = about(orders), verdicts["status"].to_pylist()
+    n, trials, status = made["n"], made["trials"], status[: made["n"]]
+    entry: dict[str, Any] = {"n": n, "c": status.count("correct"), "errors": status.count("error")}
+    routes = [route for route, one in zip(verdicts["route"].to_pylist()[:n], status, strict=True) if one == "correct"]
+    names = [route.partition(",")[0] or "-" for route in routes]
+    entry["routes"] = {name: names.count(name) for name in sorted(set(names))}
+    columns = choices.to_pydict()
+    ks = [str(k) for k in columns.pop("k")]
+    by_k = {name: {k: round(x, 6) for k, x in zip(ks, values, strict=True)} for name, values in columns.items()}
+    entry |= {"maj_at_k": by_k["maj"]} if "maj" in by_k else {}
+    entry["best_of_k"] = {name.removeprefix("best:"): values for name, values in by_k.items() if name != "maj"}
+    picks = orders.to_pylist() if orders.num_columns else []
+    if made["kind"] == "subset":
+        hits: dict[str, list[bool]] = {k: [False] * trials for k in ks}
+        for pick in picks:
+            hits[str(pick["k"])][pick["trial"]] = any(status[index] == "correct" for index in pick["picks"])
+        return entry | {"hits": hits}
+    ordered = [pick["picks"] for pick in picks]
+    return entry | {"ranks": [len(order) for order in ordered] or [n + 1] * trials, "orders": ordered}

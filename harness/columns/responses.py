@@ -1,0 +1,329 @@
+"""Columns of responses: sampled from a model, or brought by a file."""
+
+from __future__ import annotations
+
+import functools
+import json
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+import pyarrow as pa
+
+from harness.contracts import Charges, KnowsItsSize, tokens_of
+from harness.errors import HarnessError
+from harness.pools.joined import Joined
+from harness.records import Problem, Responses, SampleRequest
+from harness.system.files import write_atomically
+from harness.system.hashing import digest, storable
+
+from .column import Column, Out, Question, Todo
+from .part import Part
+from .store import Rows, Store, about, is_part, read, table
+from .vectors import Vectors
+
+FLOAT32 = 4  # bytes
+STEERED = 16  # a problem counts as so many rows under a sampler that steers, which reads many tokens a step
+MOST = 0.05  # largest missing share of all responses of a run
+LOST = 0.5  # largest missing share of one call: above it the server is probably gone
+SCORE = "score:"  # before a score's name, in the name of its column
+
+
+def seed_of(purpose: str, seed: int, problem: Problem) -> int:
+    """A 64-bit seed made from a purpose ("sample", "rank", "chance"), the run's seed and the problem's id."""
+    return int(digest([purpose, seed, problem.id], 16), 16)
+
+
+# Rows of responses.
+
+
+def response_rows(responses: Responses) -> pa.Table:
+    """The rows of one problem's responses."""
+    ids = responses.token_ids if responses.token_ids is not None else [None] * len(responses)
+    columns = {
+        "text": pa.array(map(storable, responses.texts), pa.string()),
+        "finish": pa.array(responses.finish, pa.string()).dictionary_encode(),
+        "length": np.asarray(responses.lengths, np.int64),
+        "logprob": np.asarray(responses.logprobs, np.float64),
+        "token_ids": pa.array(ids, pa.list_(pa.int32())),
+    }
+    columns |= {SCORE + storable(name): np.asarray(each, np.float64) for name, each in responses.scores.items()}
+    lacking = {str(row): storable(why) for row, why in responses.missing.items()}
+    return table(columns, {"missing": lacking} if lacking else None)
+
+
+def responses_of(rows: pa.Table) -> Responses:
+    """The responses of such rows, without states."""
+    ids = rows["token_ids"]
+    return Responses(
+        texts=rows["text"].to_pylist(),
+        finish=rows["finish"].to_pylist(),
+        lengths=rows["length"].to_numpy(),
+        logprobs=rows["logprob"].to_numpy(),
+        token_ids=None if ids.null_count else ids.to_pylist(),
+        missing={int(row): why for row, why in about(rows).get("missing", {}).items()},
+        scores=scores_of(rows),
+    )
+
+
+def scores_of(rows: pa.Table) -> dict[str, Any]:
+    """The scores among a table's columns: name -> (n,) float64, NaN where unknown."""
+    names = [name for name in rows.column_names if name.startswith(SCORE)]
+    return {name.removeprefix(SCORE): rows[name].to_numpy() for name in names}
+
+
+# Sampled.
+
+
+@dataclass(frozen=True)
+class Sampled(Column):
+    """Responses of a model: text, finish, length in tokens, logprob, token_ids. Row i has its own random stream."""
+
+    kind: ClassVar[str] = "responses"
+    verb: ClassVar[str] = "sample"
+    noun: ClassVar[str] = "pool"
+    is_costly: ClassVar[bool] = True
+    by_rows: ClassVar[bool] = True
+    reports: ClassVar[bool] = True
+    uses_model: ClassVar[bool] = True
+
+    task: str  # the name that its problems go by
+    engine: Part
+    sampler: Part
+    n: int
+    max_tokens: int
+    seed: int
+
+    @property
+    def name(self) -> str:
+        """Task and model."""
+        return f"{self.task}-{self.engine.built.name}"
+
+    @property
+    def steers(self) -> bool:
+        """Whether the sampler steers decoding itself."""
+        return bool(getattr(self.sampler.built, "steers", False))
+
+    @property
+    def together(self) -> int:
+        """As many problems as suit the engine in one call.
+
+        A sampler that steers takes a problem's rows one after another, so only many problems make a batch.
+        """
+        return int(self.engine.built.problems_per_call(min(self.n, STEERED) if self.steers else self.n))
+
+    @property
+    def most_tokens(self) -> int:
+        """The length of the longest response."""
+        return self.max_tokens
+
+    @property
+    def model_bytes(self) -> float:
+        """The engine's model."""
+        engine = self.engine.built
+        return FLOAT32 * ((engine.size()[0] if isinstance(engine, KnowsItsSize) else None) or 0)
+
+    def part(self, question: Question) -> Any:
+        """What the model sees: a changed reference asks for no new response."""
+        return question.asked
+
+    def brings(self, other: Column) -> bool:
+        """Vectors that are this engine's hidden states."""
+        return isinstance(other, Vectors) and other.responses == self and bool(other.state)
+
+    def rows(self, question: Question, read_from: Sequence[Path]) -> int:
+        """n."""
+        return self.n
+
+    def request(self, todo: Sequence[Question], **more: Any) -> SampleRequest:
+        """A request for responses to these problems, from their own random streams. `more`: other fields of it."""
+        options: dict[str, Any] = {
+            "prompts": [question.chat for question in todo],
+            "n": self.n,
+            "sampler": self.sampler.built,
+            "max_tokens": self.max_tokens,
+            "seeds": [seed_of("sample", self.seed, question.problem) for question in todo],
+        }
+        return SampleRequest(**options | more)
+
+    def make(self, todo: Sequence[Todo], out: Out) -> None:
+        """Sample, and keep each problem's responses when the engine has finished them, after their vectors.
+
+        Where only some rows are missing, these are asked for, and put between the others.
+        """
+        filling = [each for each in todo if each.kept is not None]
+        whole = [each for each in todo if each.kept is None]
+        sampled = self._sampled(whole, out) if whole else []
+        if filling:
+            kept = [responses_of(each.kept) for each in filling]
+            out.report(sum(map(len, kept)))
+            sampled += self._sampled(filling, out, kept)
+        lost = [why for responses in sampled for why in responses.missing.values()]
+        total = len(lost) + sum(map(len, sampled))
+        if len(lost) > LOST * total:
+            raise HarnessError(
+                f"sample: {len(lost)} of {total} responses asked for did not come ({lost[-1]}); what came is kept: "
+                "run the same command again for the rest"
+            )
+
+    def _sampled(self, todo: Sequence[Todo], out: Out, kept: Sequence[Responses] = ()) -> list[Responses]:
+        vectors = [column for column in out.wanted if isinstance(column, Vectors)]
+        journals = [out.paid(each.question) for each in todo]
+        done: dict[int, int] = {}
+
+        def keep(j: int, sampled: Responses) -> None:
+            whole = filled(kept[j], sampled) if kept else sampled
+            if done.get(j) == len(whole):  # an engine may report a problem twice
+                return
+            done[j] = len(whole)
+            states: dict[Column, Callable[[], Rows]] = {
+                column: functools.partial(column.of_states, sampled.states[column.state], todo[j].problem)
+                for column in vectors
+                if column.state in sampled.states
+            }
+            out.keep(todo[j].question, response_rows(whole), states, partly=bool(whole.missing))
+            journals[j].unlink(missing_ok=True)
+
+        request = self.request(
+            [each.question for each in todo],
+            states=list(dict.fromkeys(column.state for column in vectors)),
+            rows=[sorted(responses.missing) for responses in kept] if kept else None,
+            report=out.report,
+            tokens=tokens_of(out.report),
+            journals=journals,
+            done=keep,
+        )
+        finished: list[Responses] = self.engine.built.sample(request)
+        for j, sampled in enumerate(finished):
+            keep(j, sampled)
+        return finished
+
+    def spending(self) -> str:
+        """What the pool has cost so far, if its tokens cost money."""
+        return self.engine.built.spending() if isinstance(self.engine.built, Charges) else ""
+
+    def bill(self) -> str:
+        """What was used for the pool in all, if its tokens cost money."""
+        return self.engine.built.bill() if isinstance(self.engine.built, Charges) else ""
+
+    def require_most(self, store: Store, questions: Sequence[Question]) -> str:
+        """A line about rows that did not arrive; HarnessError if more than 5 % did not, or all of one problem."""
+        paths = [(question, store.path(self, question)) for question in questions]
+        partly = {question.problem.id: responses_of(read(path)) for question, path in paths if path and is_part(path)}
+        if not partly:
+            return ""
+        missing, total = sum(len(each.missing) for each in partly.values()), self.n * len(questions)
+        why = next(why for each in partly.values() for why in each.missing.values())
+        count = f"{missing:,} of {total:,} responses did not come ({why})"
+        if empty := next((name for name, each in partly.items() if not len(each)), None):
+            raise HarnessError(f"sample: {count}, among them all of problem {empty!r}; what came is kept: run it again")
+        if missing > MOST * total:
+            raise HarnessError(f"sample: {count}, more than {MOST:.0%}; what came is kept: run it again")
+        smaller = f"{len(partly)} problem{'s have' if len(partly) > 1 else ' has'} a smaller N"
+        return f"sample: {count}: {smaller}; the next run asks for them again"
+
+
+def filled(kept: Responses, arrived: Responses) -> Responses:
+    """Responses of which some rows were missing, with those that arrived now, in the order of their rows."""
+    new = sorted(set(kept.missing) - set(arrived.missing))
+    present = [row for row in range(len(kept) + len(kept.missing)) if row not in kept.missing]
+    order = np.argsort([*present, *new], kind="stable")
+    texts, finish = [*kept.texts, *arrived.texts], [*kept.finish, *arrived.finish]
+    ids = [*kept.token_ids, *arrived.token_ids] if kept.token_ids and arrived.token_ids else None
+    return replace(
+        arrived,
+        texts=[texts[at] for at in order],
+        finish=[finish[at] for at in order],
+        lengths=np.concatenate([kept.lengths, arrived.lengths])[order],
+        logprobs=np.concatenate([kept.logprobs, arrived.logprobs])[order],
+        token_ids=ids and [ids[at] for at in order],
+        states={},
+        scores={
+            name: np.concatenate([values, arrived.scores[name]])[order]
+            for name, values in kept.scores.items()
+            if name in arrived.scores
+        },
+    )
+
+
+# Imported.
+
+
+@dataclass(frozen=True)
+class Imported(Column):
+    """Responses of a pool made elsewhere, which may bring verdicts.
+
+    file    its hash
+    task    the name that its problems go by; "" for a pool without a task
+    how     what else fixes which line belongs to which problem: split, layout, table of ids
+    joined  the file's lines, each with its problem
+    """
+
+    kind: ClassVar[str] = "responses"
+    verb: ClassVar[str] = "import"
+    noun: ClassVar[str] = ""
+    is_costly: ClassVar[bool] = True
+    reports: ClassVar[bool] = True
+
+    file: str
+    task: str
+    how: str
+    joined: Joined = field(compare=False, repr=False)
+
+    @property
+    def name(self) -> str:
+        """The file's."""
+        return self.joined.path.name.partition(".")[0] or "pool"
+
+    @property
+    def here(self) -> bool:
+        """Yes: the file need not be on other machines."""
+        return True
+
+    @property
+    def together(self) -> int:
+        """All: the file is read once."""
+        return 1 << 62
+
+    def part(self, question: Question) -> Any:
+        """What the model sees."""
+        return question.asked
+
+    def brings(self, other: Column) -> bool:
+        """The file's verdicts."""
+        return other.kind == "verdicts" and getattr(other, "given", False)
+
+    def make(self, todo: Sequence[Todo], out: Out) -> None:
+        """Read the file from beginning to end."""
+        wanted = {each.problem.id: each for each in todo}
+        for record, problem in self.joined:
+            if each := wanted.get(problem.id):
+                responses = record.as_responses()
+                brought: Mapping[Column, Callable[[], Rows]] = {
+                    column: functools.partial(column.of_record, each.problem, record, out)  # type: ignore[attr-defined]
+                    for column in out.wanted
+                }
+                out.keep(each.question, response_rows(responses), brought)
+                out.report(1)
+        content = json.dumps(self.joined.index(), ensure_ascii=True)
+        write_atomically(self._index_file(out.root, digest(content, 16)), content.encode())
+
+    def kept_index(self, root: Path) -> dict[str, Any] | None:
+        """What the file says of each problem, kept when it was brought in; None if it was not."""
+        pattern = self._index_file(root, "*")
+        for path in pattern.parent.glob(pattern.name):
+            with suppress(OSError, ValueError):
+                content = path.read_bytes().decode()
+                if digest(content, 16) == path.name.split(".")[2]:
+                    index: dict[str, Any] = json.loads(content)
+                    return index
+        return None
+
+    def _index_file(self, root: Path, hashed: str) -> Path:
+        """Its name holds the hash of the problems that lines were joined to, and that of its content."""
+        join = self.joined.join
+        problems = [[each.id, each.prompt, repr(each.reference)] for each in join.by_id.values()] if join else []
+        return root / self.pool_name / f"index.{digest(problems, 12)}.{hashed}.json"

@@ -1,0 +1,271 @@
+"""Columns of vectors and of scores: what a model makes of responses that exist, and that is no verdict."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+
+from harness.contracts import Embedder, KnowsItsSize, Scorer
+from harness.errors import HarnessError, contained, error_text
+from harness.pools.given import GivenVectors
+from harness.records import Floats, Message, Problem
+from harness.system.hashing import storable
+
+from .column import Column, Out, Question, Todo
+from .part import Part
+from .store import count_rows, table
+
+BLOCK = 512  # rows that are projected at once: 6,400 x 4,096 take a quarter of the time and memory so
+FLOAT32 = 4  # bytes
+
+
+@dataclass(frozen=True)
+class Vectors(Column):
+    """Vectors (n, d) float32 of an embedder, or of the engine's hidden states; projected to `dim`, not centred."""
+
+    kind: ClassVar[str] = "vectors"
+    verb: ClassVar[str] = "embed"
+    noun: ClassVar[str] = "embeddings"
+    by_rows: ClassVar[bool] = True
+    reports: ClassVar[bool] = True
+    uses_model: ClassVar[bool] = True
+
+    embedder: Part
+    responses: Column
+    engine: Part | None  # that computes the states; None for an embedder that needs none
+    dim: int
+    projection_seed: int
+
+    @property
+    def state(self) -> str:
+        """The kind of hidden state; "" for vectors of texts."""
+        return self.embedder.built.state or ""
+
+    @property
+    def shown(self) -> str:
+        """The vectors' name in tables."""
+        return self.embedder.spec
+
+    @property
+    def model_bytes(self) -> float:
+        """The engine's model."""
+        engine = self.engine.built if self.engine else None
+        return FLOAT32 * ((engine.size()[0] if isinstance(engine, KnowsItsSize) else None) or 0)
+
+    def part(self, question: Question) -> Any:
+        """What the model sees: the responses' own hash does not tell what they answer."""
+        return question.asked
+
+    def rows(self, question: Question, read_from: Sequence[Path]) -> int:
+        """The number of responses."""
+        return sum(map(count_rows, read_from[:1]))
+
+    def make(self, todo: Sequence[Todo], out: Out) -> None:
+        """Embed: by a second pass of the engine, or by the embedder."""
+        from .responses import responses_of
+
+        for each in todo:
+            responses, reported = responses_of(each.given["responses"]), 0
+
+            def count(rows: int) -> None:
+                nonlocal reported
+                reported += rows
+                out.report(rows)
+
+            if self.engine:
+                states = self.engine.built.encode(each.question.chat, responses, [self.state], count)
+                rows = self.of_states(states[self.state], each.problem)
+            else:
+                vectors = embedded(self.embedder.built, self.embedder.spec, each.problem, responses.texts)
+                source = f"embedder {self.embedder.spec!r}, problem {each.problem.id!r}"
+                rows = project(vectors, self.dim, self.projection_seed, source)
+            out.keep(each.question, rows)
+            out.report(len(responses) - reported)
+
+    def of_states(self, states: Any, problem: Problem) -> Floats:
+        """The rows of an engine's hidden states (n, d); HarnessError for NaN and infinity."""
+        assert self.engine is not None
+        source = f"engine {self.engine.spec!r}, problem {problem.id!r}"
+        return project(states, self.dim, self.projection_seed, source)
+
+
+@dataclass(frozen=True)
+class OwnVectors(Column):
+    """Vectors (n, d) float32 from a file of the user's (`--embeddings`)."""
+
+    kind: ClassVar[str] = "vectors"
+    verb: ClassVar[str] = "embed"
+    noun: ClassVar[str] = "embeddings"
+    by_rows: ClassVar[bool] = True
+    reports: ClassVar[bool] = True
+
+    given: str  # the file's hash
+    responses: Column
+    dim: int
+    projection_seed: int
+    file: GivenVectors = field(compare=False, repr=False)
+
+    state: ClassVar[str] = ""
+    engine: ClassVar[Part | None] = None
+
+    @property
+    def name(self) -> str:
+        """The file's."""
+        return self.file.path.name.partition(".")[0] or "vectors"
+
+    @property
+    def shown(self) -> str:
+        """The vectors' name in tables."""
+        return self.file.path.name
+
+    @property
+    def here(self) -> bool:
+        """Yes: the file need not be on other machines."""
+        return True
+
+    def part(self, question: Question) -> Any:
+        """As of other vectors."""
+        return question.asked
+
+    def rows(self, question: Question, read_from: Sequence[Path]) -> int:
+        """The number of responses."""
+        return sum(map(count_rows, read_from[:1]))
+
+    def make(self, todo: Sequence[Todo], out: Out) -> None:
+        """Read them."""
+        for each in todo:
+            n = len(each.given["responses"])
+            source = f"embeddings {self.file.path}: {each.problem.id!r}"
+            vectors = self.file.get(each.problem.id, n)
+            out.keep(each.question, project(vectors, self.dim, self.projection_seed, source))
+            out.report(n)
+
+
+def embedded(embedder: Embedder, spec: str, problem: Problem, texts: Sequence[str]) -> Any:
+    """The embedder's vectors of texts, (n, d) dense or scipy-sparse; HarnessError if it raises or returns others.
+
+    Lists, tensors and data frames are converted to arrays. `spec`: the embedder's name in messages.
+    """
+    with named_failure(f"embedder {spec!r}", problem):
+        vectors = embedder.embed(problem, texts)
+    if not hasattr(vectors, "toarray"):
+        try:
+            vectors = np.asarray(vectors)
+        except (ValueError, TypeError, RuntimeError) as failure:
+            raise HarnessError(f"embedder {spec!r}: gave no (n, d) array of numbers ({failure})") from failure
+    if vectors.dtype.kind not in "fiub":
+        raise HarnessError(
+            f"embedder {spec!r}: gave {type(vectors).__name__} of {vectors.dtype}, expected (n, d) numbers"
+        )
+    if len(vectors.shape) != 2 or vectors.shape[0] != len(texts):
+        raise HarnessError(f"embedder {spec!r}: gave shape {vectors.shape} for {len(texts)} responses")
+    return vectors
+
+
+@contextmanager
+def named_failure(who: str, problem: Problem | str) -> Iterator[None]:
+    """A context for calls of a plugin: what it raises becomes a HarnessError that names it and the problem."""
+    name = problem if isinstance(problem, str) else repr(problem.id)
+    try:
+        with contained():
+            yield
+    except HarnessError:
+        raise
+    except Exception as failure:
+        raise HarnessError(f"{who}, problem {name}: {error_text(failure)}") from failure
+
+
+def project(vectors: Any, dim: int, seed: int, giver: str) -> Floats:
+    """Vectors (n, d), dense or scipy-sparse, as (n, min(d, dim)) float32: projected if d > dim, else unchanged.
+
+    A sparse random projection (Li, Hastie & Church 2006). The matrix depends on (d, dim, seed) alone, so every problem
+    and every run with that seed shares it. HarnessError if vectors hold NaN or infinity; `giver` names their source.
+    """
+    width = vectors.shape[1]
+    if width <= dim:
+        result = _dense(vectors)
+    else:
+        _require_finite(vectors, giver)  # scikit-learn's own error is ten lines long and does not name the source
+        projection, blocks = _projection(width, dim, seed), range(0, max(1, vectors.shape[0]), BLOCK)
+        result = np.concatenate([_dense(projection.transform(vectors[start : start + BLOCK])) for start in blocks])
+    _require_finite(result, giver)
+    return result
+
+
+def _require_finite(vectors: Any, giver: str) -> None:
+    """HarnessError for a row, dense or sparse, that holds NaN or infinity."""
+    if isinstance(vectors, np.ndarray):
+        finite = np.isfinite(vectors).all(axis=1)  # (n,)
+    else:
+        entries = vectors.tocoo()
+        finite = np.ones(vectors.shape[0], bool)
+        finite[entries.row[~np.isfinite(entries.data)]] = False
+    if not finite.all():
+        raise HarnessError(f"{giver}: its vector of response {finite.argmin()} holds NaN or infinity")
+
+
+def _dense(vectors: Any) -> Floats:
+    dense = vectors if isinstance(vectors, np.ndarray) else vectors.toarray()
+    return np.ascontiguousarray(dense, np.float32)
+
+
+@functools.lru_cache(maxsize=4)
+def _projection(width: int, dim: int, seed: int) -> Any:
+    from sklearn.random_projection import SparseRandomProjection  # takes a second to import; most models do not need it
+
+    return SparseRandomProjection(n_components=dim, random_state=seed).fit(np.zeros((1, width), np.float32))
+
+
+@dataclass(frozen=True)
+class Scores(Column):
+    """A number for each response by a scorer, such as a reward model. Its name is the scorer's."""
+
+    kind: ClassVar[str] = "scores"
+    verb: ClassVar[str] = "score"
+    noun: ClassVar[str] = "scores"
+    is_costly: ClassVar[bool] = True
+    by_rows: ClassVar[bool] = True
+    reports: ClassVar[bool] = True
+    uses_model: ClassVar[bool] = True
+
+    scorer: Part
+    responses: Column
+
+    def part(self, question: Question) -> Any:
+        """What the model sees."""
+        return question.asked
+
+    def rows(self, question: Question, read_from: Sequence[Path]) -> int:
+        """The number of responses."""
+        return sum(map(count_rows, read_from[:1]))
+
+    def make(self, todo: Sequence[Todo], out: Out) -> None:
+        """Score the texts."""
+        from .responses import SCORE
+
+        for each in todo:
+            texts = each.given["responses"]["text"].to_pylist()
+            scores = scored(self.scorer.built, self.scorer.spec, each.problem, each.question.chat, texts)
+            out.keep(each.question, table({SCORE + storable(self.scorer.name): scores}))
+            out.report(len(texts))
+
+
+def scored(scorer: Scorer, spec: str, problem: Problem, prompt: Sequence[Message], texts: Sequence[str]) -> Floats:
+    """The scorer's score of each text, (n,) float64; HarnessError if it raises, or gives something else.
+
+    spec  the scorer's name in messages
+    """
+    with named_failure(f"scorer {spec!r}", problem):
+        scores = np.asarray(scorer.score(problem, prompt, texts), np.float64)
+    if scores.shape != (len(texts),) or np.isinf(scores).any():
+        raise HarnessError(
+            f"scorer {spec!r}, problem {problem.id!r}: gave shape {scores.shape} for {len(texts)} responses, or "
+            "infinity: a number each, NaN if unknown"
+        )
+    return scores

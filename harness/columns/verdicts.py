@@ -1,0 +1,433 @@
+"""Columns of verdicts: a task's own, those that a file brings, those of a second grader, and the chance level."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, ClassVar, TypeAlias
+
+import numpy as np
+import pyarrow as pa
+
+from harness.errors import HarnessError, contained, error_text
+from harness.plugin_system import finish_argument
+from harness.pools.record import PoolRecord
+from harness.records import Problem, Responses, Verdict, error
+from harness.system.hashing import digest, storable
+from harness.task import AnswersByRunning, Audited, Measured, Ran, Task
+
+from .column import Column, Out, Question, Todo, memo
+from .part import Part
+from .responses import response_rows, responses_of, seed_of
+from .store import about, table
+
+Ended: TypeAlias = tuple[str, str]  # a response and how it ended: "stop", "length", or "" if not known or not read
+
+CHANCE_RESPONSES = 256  # graded per problem against other problems' references, at most
+
+
+# Rows of verdicts.
+
+
+def verdict_rows(verdicts: Sequence[Verdict], answers: Sequence[str | None], made: Any) -> pa.Table:
+    """The rows of verdicts and canonical answers. `made`: under which conditions, and what the answers cost."""
+    columns = {
+        "status": pa.array([verdict.status for verdict in verdicts], pa.string()).dictionary_encode(),
+        "reason": pa.array([storable(verdict.reason) for verdict in verdicts], pa.string()).dictionary_encode(),
+        "route": pa.array([storable(verdict.route) for verdict in verdicts], pa.string()).dictionary_encode(),
+        "answer": pa.array([None if answer is None else storable(answer) for answer in answers], pa.string()),
+    }
+    return table(columns, made)
+
+
+def verdicts_of(rows: pa.Table) -> list[Verdict]:
+    """The verdicts of such rows."""
+    columns = [rows[name].to_pylist() for name in ("status", "reason", "route")]
+    return [Verdict(*each) for each in zip(*columns, strict=True)]
+
+
+# Grading.
+
+
+@dataclass(frozen=True)
+class Verdicts(Column):
+    """The task's verdicts: status, reason, route; and the canonical answers, which selectors may read."""
+
+    kind: ClassVar[str] = "verdicts"
+    verb: ClassVar[str] = "verify"
+    noun: ClassVar[str] = "verdicts"
+    given: ClassVar[bool] = False
+
+    task: Part
+    responses: Column
+
+    @property
+    def measures(self) -> bool:
+        """Whether verdicts compare measurements with thresholds."""
+        return isinstance(self.task.built, Measured)
+
+    @property
+    def here(self) -> bool:
+        """Where it measures: a measurer may fill a GPU."""
+        return self.measures
+
+    def part(self, question: Question) -> Any:
+        """What a grader reads of a problem."""
+        return question.graded
+
+    def make(self, todo: Sequence[Todo], out: Out) -> None:
+        """Grade. What is costly is kept by response, for all pools: measurements, answers by running, verdicts."""
+        task: Task = self.task.built
+        for each in todo:
+            responses = responses_of(each.given["responses"])
+            if isinstance(task, Measured):
+                verdicts = _measured(task, each.problem, responses, out)
+                answers = answers_of(task, each.problem, responses.texts, responses.finish)
+            else:
+                known = memo(out.root, "graded", _shared(self.task), each.problem)
+                verdicts, answers = graded(task, each.problem, responses.texts, responses.finish, known)
+            made: dict[str, Any] = {"conditions": dict(task.conditions())}
+            if runs_answers(task):
+                answers, made["cpu_s"] = ran_answers(self.task, each.problem, responses, out.root)
+            out.keep(each.question, verdict_rows(verdicts, answers, made))
+
+
+@dataclass(frozen=True)
+class GivenVerdicts(Column):
+    """The verdicts that a pool file brings, with the answers that the task, if there is one, extracts."""
+
+    kind: ClassVar[str] = "verdicts"
+    verb: ClassVar[str] = "verify"
+    noun: ClassVar[str] = "verdicts"
+    given: ClassVar[bool] = True
+
+    task: Part | None
+    responses: Column
+
+    @property
+    def name(self) -> str:
+        """Who gave them."""
+        return "given"
+
+    @property
+    def here(self) -> bool:
+        """Yes: the file need not be on other machines."""
+        return True
+
+    @property
+    def together(self) -> int:
+        """All: the file is read once."""
+        return 1 << 62
+
+    def part(self, question: Question) -> Any:
+        """What the task reads of a problem for its answer."""
+        return question.graded
+
+    def of_record(self, problem: Problem, record: PoolRecord, out: Out) -> pa.Table:
+        """The rows of a line of the file."""
+        responses = responses_of(response_rows(record.as_responses()))
+        task: Task = self.task.built if self.task else Task()
+        made: dict[str, Any] = {"conditions": {}}
+        if self.task and runs_answers(task):
+            answers, made["cpu_s"] = ran_answers(self.task, problem, responses, out.root)
+        else:
+            answers = answers_of(task, problem, responses.texts, responses.finish)
+        if record.measurements and isinstance(task, Measured):
+            judged = zip(record.responses, record.measurements, strict=True)
+            verdicts = [task.judge(problem, text, measurements) for text, measurements in judged]
+        else:
+            verdicts = [Verdict("correct" if entry else "wrong", "given") for entry in record.correct or ()]
+        return verdict_rows(verdicts, answers, made)
+
+    def make(self, todo: Sequence[Todo], out: Out) -> None:
+        """Where responses are there and their verdicts are not: read the file again."""
+        wanted = {each.problem.id: each for each in todo}
+        for record, problem in self.responses.joined:  # type: ignore[attr-defined]
+            if each := wanted.get(problem.id):
+                out.keep(each.question, self.of_record(each.problem, record, out))
+
+
+def _shared(task: Part) -> Any:
+    """What verdicts that all pools share depend on; parameters of a task may change its answers alone."""
+    name = task.built.verdicts_as
+    return task.described | ({"task": name} if name else {})
+
+
+def graded(
+    task: Task,
+    problem: Problem,
+    texts: Sequence[str],
+    finish: Sequence[str] | None = None,
+    known: Any = None,
+) -> tuple[list[Verdict], list[str | None]]:
+    """The verdict on each text, and its canonical answer; `error`, never `wrong`, if the verifier raises.
+
+    Only a HarnessError of the verifier passes through: it is a fault that the user can fix. Of responses that are equal
+    or have equal verdict keys one is graded, or none if `known`, a memo of verdicts by verdict key, has the verdict.
+    `finish`: how each response ended, for a task that reads it; None if not known.
+    """
+    every = ended(task, texts, finish)
+    distinct = list(dict.fromkeys(every))
+    answers = dict(zip(distinct, answers_of(task, problem, *_columns(distinct)), strict=True))
+    keys = {each: _verdict_key(task, problem, each, answers[each]) for each in distinct}
+    alone = [each for each, key in keys.items() if key is None]
+    verdicts = dict(zip(alone, _verdicts(task, problem, alone), strict=True))
+    first = {key: each for each, key in reversed(keys.items()) if key is not None}
+    if first:
+        fresh: dict[str, Verdict] = {}
+
+        def grade(some: list[str]) -> list[Any]:
+            fresh.update(zip(some, _verdicts(task, problem, [first[key] for key in some]), strict=True))
+            return [None if (each := fresh[key]).status == "error" else _plain(each) for key in some]
+
+        in_order = [key for key in dict.fromkeys(keys.values()) if key is not None]
+        if known is None:
+            grade(in_order)
+        else:
+            kept = known.filled(in_order, grade)
+            fresh = {key: Verdict(*kept[key]) for key in in_order if kept[key]} | fresh
+        verdicts |= {each: fresh[key] for each, key in keys.items() if key is not None}
+    return [verdicts[each] for each in every], [answers[each] for each in every]
+
+
+def _plain(verdict: Verdict) -> list[str]:
+    return [verdict.status, storable(verdict.reason), storable(verdict.route)]
+
+
+def ended(task: Task, texts: Sequence[str], finish: Sequence[str] | None) -> list[Ended]:
+    """Pair each text with how it ended: "stop", "length", or "" if that is not known or the task does not read it."""
+    reads = finish if finish is not None and finish_argument.reads_finish(task) else [""] * len(texts)
+    return list(zip(texts, reads, strict=True))
+
+
+def _columns(responses: Sequence[Ended]) -> tuple[list[str], list[str]]:
+    return [text for text, _ in responses], [finish for _, finish in responses]
+
+
+def _verdicts(task: Task, problem: Problem, responses: Sequence[Ended]) -> list[Verdict]:
+    texts, finish = _columns(responses)
+    try:
+        with contained():
+            verdicts = finish_argument.verify_all(task, problem, texts, finish) if texts else []
+    except HarnessError:  # a fault that the user can fix: better no verdicts than an error for every response
+        raise
+    except Exception as failure:
+        if len(responses) == 1:
+            return [error(f"{type(failure).__name__}: {failure}")]
+        return [verdict for each in responses for verdict in _verdicts(task, problem, [each])]
+    if len(verdicts) != len(texts):
+        raise HarnessError(f"task {type(task).__name__}: verify_all gave {len(verdicts)} verdicts for {len(texts)}")
+    return verdicts
+
+
+def _verdict_key(task: Task, problem: Problem, response: Ended, answer: str | None) -> str | None:
+    text, finish = response
+    try:
+        with contained():
+            return task.verdict_key(problem, text, answer, **finish_argument.keyword(task, "verdict_key", finish))
+    except Exception:
+        return None
+
+
+# Answers.
+
+
+def answers_of(
+    task: Task, problem: Problem, texts: Sequence[str], finish: Sequence[str] | None = None
+) -> list[str | None]:
+    """The canonical answer of each text; None if it has none, or the extraction raises. Equal responses are read once.
+
+    None for all if answers cost a run of each response: these are made only where they are kept (`ran_answers`).
+    """
+    if runs_answers(task):
+        return [None] * len(texts)
+    every = ended(task, texts, finish)
+    distinct = list(dict.fromkeys(every))
+    try:
+        with contained():
+            answers = finish_argument.answers(task, problem, *_columns(distinct))
+    except Exception:
+        answers = []
+    if len(answers) != len(distinct):
+        answers = [_answer(task, problem, each) for each in distinct]
+    answer = dict(zip(distinct, answers, strict=True))
+    return [answer[each] for each in every]
+
+
+def _answer(task: Task, problem: Problem, response: Ended) -> str | None:
+    text, finish = response
+    try:
+        with contained():
+            return task.answer(problem, text, **finish_argument.keyword(task, "answer", finish))
+    except Exception:
+        return None
+
+
+def runs_answers(task: Any) -> bool:
+    """Whether the task's answers, with its present parameters, cost a run of each response."""
+    return isinstance(task, AnswersByRunning) and task.runs_answers
+
+
+def ran_answers(task: Part, problem: Problem, responses: Responses, root: Path) -> tuple[list[str | None], float]:
+    """The answer of each response, and the CPU seconds that the answers cost, also where the memo had them.
+
+    A response that could not be run through a fault of ours has no answer, and is run again next time. HarnessError if
+    the task cannot run any.
+    """
+    built = task.built
+    made_by = {name: value for name, value in task.described.items() if name != "grader"}
+    kept, every = memo(root, "answers", made_by, problem), ended(built, responses.texts, responses.finish)
+
+    def run(names: list[str]) -> list[Any]:
+        finish, texts = zip(*(name.split("\0", 1) for name in names), strict=True)
+        try:
+            with contained():
+                keyword = finish_argument.keyword(built, "run_answers", finish)
+                ran = list(built.run_answers(problem, list(texts), **keyword))
+        except HarnessError:
+            raise
+        except Exception as failure:
+            raise HarnessError(f"task {task.spec!r}: run_answers {error_text(failure)}") from failure
+        if len(ran) != len(texts):
+            raise HarnessError(f"task {task.spec!r}: run_answers gave {len(ran)} answers for {len(texts)}")
+        return [each and [None if each.answer is None else storable(each.answer), each.cpu_s] for each in ran]
+
+    values = kept.filled([f"{finish}\0{text}" for text, finish in every], run)
+    ran = {name: Ran(*(value or (None, 0.0))) for name, value in values.items()}
+    return [ran[f"{finish}\0{text}"].answer for text, finish in every], sum(each.cpu_s for each in ran.values())
+
+
+# Measurements.
+
+
+def _measured(task: Any, problem: Problem, responses: Responses, out: Out) -> list[Verdict]:
+    """The verdicts by measurements, which are kept under the measurer's identity: no threshold measures again."""
+    measurer = task.measurer()
+    kept = memo(out.root, "measure", dict(measurer.identity()), problem)
+    texts = task.measurable(problem, list(dict.fromkeys(responses.texts)))
+
+    def measure(some: list[str]) -> Sequence[Mapping[str, float]]:
+        values = list(measurer.measure(some))
+        if len(values) != len(some):
+            who = type(measurer).__name__
+            raise HarnessError(f"{who}: measure gave {len(values)} entries for {len(some)} responses")
+        return [dict(each) for each in values]
+
+    measured = kept.filled(texts, measure, task.measured_together)
+    verdicts = []
+    for text in responses.texts:
+        try:
+            with contained():
+                verdicts.append(task.judge(problem, text, measured.get(text) or {}))
+        except Exception as failure:
+            verdicts.append(error(f"{type(failure).__name__}: {failure}"))
+    return verdicts
+
+
+# A second grader, and the chance level.
+
+
+@dataclass(frozen=True)
+class Audits(Column):
+    """The verdicts of the task's second, stricter grader: status and reason; null where it cannot judge."""
+
+    kind: ClassVar[str] = "audits"
+    verb: ClassVar[str] = "audit"
+    noun: ClassVar[str] = "audits"
+
+    task: Part
+    responses: Column
+
+    def part(self, question: Question) -> Any:
+        """What a grader reads of a problem."""
+        return question.graded
+
+    def make(self, todo: Sequence[Todo], out: Out) -> None:
+        """Ask it about each distinct response."""
+        task = self.task.built
+        for each in todo:
+            responses = responses_of(each.given["responses"])
+            every = ended(task, responses.texts, responses.finish)
+            said = {one: self._verdict(task, each.problem, one) for one in dict.fromkeys(every)}
+            verdicts = [said[one] for one in every]
+            columns = {
+                "status": pa.array([verdict and verdict.status for verdict in verdicts], pa.string()),
+                "reason": pa.array([verdict and storable(verdict.reason) for verdict in verdicts], pa.string()),
+            }
+            out.keep(each.question, table(columns))
+
+    @staticmethod
+    def _verdict(task: Any, problem: Problem, response: Ended) -> Verdict | None:
+        if not isinstance(task, Audited):
+            return None
+        text, finish = response
+        return task.audit(problem, text, **finish_argument.keyword(task, "audit", finish))
+
+
+@dataclass(frozen=True)
+class Chance(Column):
+    """The chance level: how often the grader accepts a response that answers another problem; counts, no rows.
+
+    The first m = min(N, 256) responses of each problem are graded against the references of k = min(others,
+    `Task.chance_gradings` // m) other problems of the run, which are chosen with a seed made from the problem's id;
+    problems with the same reference are left out. `results.verdict_quality` turns the counts into one share.
+
+    A grader that takes a response's last number has a chance level of about one in a hundred on GSM8K. With thousands
+    of responses a problem, nearly every problem then looks solved at least once.
+    """
+
+    kind: ClassVar[str] = "chance"
+    verb: ClassVar[str] = "chance"
+    noun: ClassVar[str] = ""
+
+    task: Part
+    responses: Column
+    n: int | None
+    among: str  # the hash of all problems
+    problems: Sequence[Problem] = field(compare=False, repr=False)
+
+    def part(self, question: Question) -> Any:
+        """What a grader reads of a problem."""
+        return question.graded
+
+    def make(self, todo: Sequence[Todo], out: Out) -> None:
+        """Grade against other references, and keep the counts: correct gradings, and all gradings."""
+        task = self.task.built
+        for each in todo:
+            responses = responses_of(each.given["responses"])
+            responses = responses.first(min(self.n or len(responses), CHANCE_RESPONSES))
+            others, hits = self._others(task, each.problem, len(responses)), 0
+            for other in others:
+                verdicts, _ = graded(task, other, responses.texts, responses.finish)
+                hits += sum(verdict.status == "correct" for verdict in verdicts)
+            out.keep(each.question, table({}, [hits, len(responses) * len(others)]))
+
+    def _others(self, task: Task, problem: Problem, m: int) -> list[Problem]:
+        """The problems against whose references a problem's m responses are graded; [] if no reference differs."""
+        own = repr(problem.reference)
+        eligible = [other for other in self.problems if repr(other.reference) != own]
+        rng = np.random.default_rng(seed_of("chance", 0, problem))
+        k = min(len(eligible), max(1, task.chance_gradings // max(1, m)))
+        return [eligible[place] for place in rng.choice(len(eligible), k, replace=False)] if eligible else []
+
+
+def disputes(first: Sequence[str], second: Sequence[str | None]) -> list[str]:
+    """For each response "" or who alone calls it correct: "only the first" or "only the second" grader."""
+    said = []
+    for one, other in zip(first, second, strict=True):
+        if other is None or (one == "correct") == (other == "correct"):
+            said.append("")
+        else:
+            said.append("only the first" if one == "correct" else "only the second")
+    return said
+
+
+def conditions_of(rows: pa.Table) -> dict[str, str]:
+    """The conditions under which a problem's verdicts were made."""
+    return dict(about(rows).get("conditions", {}))
+
+
+def problems_hash(questions: Sequence[Question]) -> str:
+    """The hash of what is graded of all problems of a run."""
+    return digest([[question.problem.id, question.graded] for question in questions])

@@ -1,0 +1,255 @@
+"""The options of `harness run` and `harness select`, as records that the command line or a caller makes.
+
+Every field is an option of `harness run` or `harness select`; its help stands beside it. None: the default. `checked`
+and `completed` make such records from plain values: from Python, a study file or a cell.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import math
+import os
+import typing
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any, ClassVar
+
+import numpy as np
+
+from harness.errors import HarnessError, did_you_mean
+from harness.plugin_system.command_options import Help, fields_of
+from harness.plugin_system.component import names_in
+from harness.plugin_system.presets import ENGINE, filled
+from harness.system.expansion import MAX_VECTORS_GB
+
+
+@dataclass(frozen=True, kw_only=True)
+class Sources:
+    """Where problems, responses and vectors come from. Components are specs: `name` or `name:key=value,...`."""
+
+    task: Annotated[str | None, Help("The task to solve, e.g. game24.")] = None
+    model: Annotated[str | None, Help("Hub id, folder, GGUF file or embedded model; default: the task's.")] = None
+    engine: Annotated[
+        str, Help("The engine that runs the model; default: the task's, else transformers.", filled=True)
+    ] = ENGINE
+    embedder: Annotated[str | None, Help("Default hidden-mean; tfidf for a pool without model.")] = None
+    scorer: Annotated[str | None, Help("Gives each response a score for selectors: reward-model:model=FOLDER.")] = None
+    pool: Annotated[Path | None, Help("A file of responses, in any layout of docs/pools.md.")] = None
+    embeddings: Annotated[Path | None, Help("Your own vectors of --pool's responses (.npz, .npy, .csv, ...).")] = None
+    max_vectors_gb: Annotated[float, Help("Memory that one array of --embeddings may take.")] = MAX_VECTORS_GB
+    data: Annotated[Path | None, Help("A local file with the task's problems.")] = None
+    split: Annotated[str | None, Help("Default: the task's test set.")] = None
+    ids: Annotated[Path | None, Help("A table (JSONL, CSV) that says which problem a pool's line answers.")] = None
+    seed: Annotated[int, Help("Fixes responses, projection and rankings.")] = 0
+    dim: Annotated[int, Help("Wider vectors are projected to this number of features.")] = 512
+    store: Annotated[Path, Help("Where pools, vectors, verdicts, rankings and cells are kept.")] = Path("runs")
+    plugin_files: Annotated[
+        Sequence[Path], Help("A plugin in a single file, e.g. ./my_selector.py; repeatable.", ("--plugin",))
+    ] = ()
+
+    def __post_init__(self) -> None:
+        if not (self.max_vectors_gb > 0 and math.isfinite(self.max_vectors_gb)):
+            raise HarnessError(f"--max-vectors-gb must be above 0 and finite, got {self.max_vectors_gb:g}")
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunConfig(Sources):
+    """The options of `harness run`."""
+
+    selectors: Annotated[Sequence[str], Help("name or name:key=value,...; repeatable.", ("--selector",))] = ()
+    sampler: Annotated[str | None, Help("Decoding, e.g. min-p:p=0.1; default vanilla.")] = None
+    grid: Annotated[str | None, Help("Cross what is compared, e.g. selector=*,embedder=hidden-mean+tfidf.")] = None
+    n: Annotated[int | None, Help("Responses per problem.", ("--n",))] = None
+    limit: Annotated[int | None, Help("Only the first problems, this many.")] = None
+    only: Annotated[Path | None, Help("Only the problems that this file names (`pool hardest` writes such files).")] = (
+        None
+    )
+    max_tokens: Annotated[int | None, Help("Longest response, in tokens.")] = None
+    trials: Annotated[int, Help("Rankings per problem and selector, averaged.")] = 5
+    paper: Annotated[bool, Help("The paper's pool settings (large).")] = False
+    regrade: Annotated[bool, Help("Grade a pool again that already carries verdicts.")] = False
+    audit: Annotated[bool, Help("Also ask the task's second, stricter grader.")] = False
+    until_correct: Annotated[
+        bool, Help("No pool: verify each response when it is sampled; stop a problem at its first correct one.")
+    ] = False
+    prices: Annotated[Path | None, Help("The prices of an API's models (.toml, .json; docs/engines.md).")] = None
+    max_cost: Annotated[
+        float | None, Help("Stop before a pool costs more, all runs together; needs --prices.", metavar="MONEY")
+    ] = None
+    max_tokens_total: Annotated[
+        int | None, Help("Stop before a pool takes more tokens from an API, prompts included.")
+    ] = None
+    unsafe_exec: Annotated[bool, Help("Run responses' code without a sandbox where this machine offers none.")] = False
+    executor: Annotated[str, Help("Where the work runs: local, ray:address=HOST:PORT.")] = "local"
+    rank_timeout: Annotated[
+        float | None, Help("Fail a selector that takes longer for a problem's pool; default: none.", metavar="SECONDS")
+    ] = None
+
+    def __post_init__(self) -> None:
+        for name in ("n", "limit", "max_tokens", "max_tokens_total", "trials", "dim"):
+            value = getattr(self, name)
+            if value is not None and value < 1:
+                raise HarnessError(f"--{name.replace('_', '-')} must be at least 1, got {value}")
+        if self.rank_timeout is not None and not 0 < self.rank_timeout < float("inf"):
+            raise HarnessError(f"--rank-timeout must be a number of seconds > 0, got {self.rank_timeout:g}")
+        if self.max_cost is not None and not 0 < self.max_cost < float("inf"):
+            raise HarnessError(f"--max-cost must be an amount > 0, got {self.max_cost:g}")
+        if self.seed < 0:
+            raise HarnessError(f"--seed must not be negative, got {self.seed}")
+        super().__post_init__()
+        self._check_combinations()
+
+    def _check_combinations(self) -> None:
+        if self.until_correct:
+            for name in ("selectors", "grid", "pool", "embedder", "scorer", "audit"):
+                if getattr(self, name):
+                    raise HarnessError(
+                        f"run: --until-correct takes no --{name.removesuffix('s')}: responses are verified in the "
+                        "order they are sampled"
+                    )
+        for names in map(names_in, self.selectors):
+            if len(names) > 1:
+                raise HarnessError(
+                    f"run: a comma separates a selector's parameters: write --selector {' --selector '.join(names)}"
+                )
+        if not self.selectors and not self.grid and not self.until_correct:
+            raise HarnessError("run: say which selectors to compare, e.g. --selector repexp --selector uniform")
+        is_repeated, is_empty = len(set(self.selectors)) < len(self.selectors), not (self.task or self.pool)
+        faults = {
+            f"a selector is given twice: {', '.join(self.selectors)}": is_repeated,
+            "say what to run, e.g. --task game24, or --pool FILE with verdicts of its own": is_empty,
+            "--embeddings goes with --pool: vectors of responses that exist already": self.embeddings and not self.pool,
+            "--ids goes with --pool: it maps a pool's lines to the task's problems": self.ids and not self.pool,
+            "give --embeddings or --embedder, not both": self.embeddings and self.embedder,
+            "--max-cost needs --prices: a file with the prices of the model": self.max_cost and not self.prices,
+            f"{self.charges} goes with sampling, and --pool brings its responses": self.charges and self.pool,
+        }
+        for fault, holds in faults.items():
+            if holds:
+                raise HarnessError(f"run: {fault}")
+
+    @property
+    def charges(self) -> str:
+        """The first of the given options that concern money and caps; "" if none is given."""
+        given = {"--max-cost": self.max_cost, "--max-tokens-total": self.max_tokens_total, "--prices": self.prices}
+        return next((option for option, value in given.items() if value), "")
+
+
+@dataclass(frozen=True, kw_only=True)
+class SelectConfig(Sources):
+    """The options of `harness select`; those that `harness run` also has mean the same.
+
+    command  the name with which messages begin
+    """
+
+    command: ClassVar[str] = "select"
+
+    selector: Annotated[str, Help("name or name:key=value,...")]
+    k: Annotated[int, Help("How many responses to choose for each problem.", ("-k",))]
+    engine: Annotated[str, Help("The engine that runs the model.")] = ENGINE
+    verified: Annotated[
+        Path | None, Help('Responses verified before, JSONL: {"problem_id": ..., "indices": [...]}.')
+    ] = None
+    centre: Annotated[bool, Help("Subtract each problem's mean vector.", ("--centre/--no-centre",))] = True
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if len(names := names_in(self.selector)) > 1:
+            raise HarnessError(
+                f"{self.command}: one selector chooses, got {len(names)}: --selector {' or --selector '.join(names)}"
+            )
+        if self.k < 1:
+            raise HarnessError(f"{self.command}: -k must be at least 1, got {self.k}")
+        if not self.pool and not self.embeddings:
+            raise HarnessError(f"{self.command}: say what to select from: --pool FILE, or --embeddings FILE alone")
+        if self.embeddings and (self.embedder or self.model):
+            other = "--embedder" if self.embedder else "--model"
+            raise HarnessError(f"{self.command}: give --embeddings or {other}, not both")
+        for name in ("embedder", "scorer", "model", "task", "ids"):
+            if getattr(self, name) and not self.pool:
+                raise HarnessError(f"{self.command}: --{name} goes with --pool: vectors alone have no texts")
+
+    @property
+    def at_least(self) -> int:
+        """How many responses each problem must have left."""
+        return self.k
+
+    @property
+    def run_config(self) -> RunConfig:
+        """The `RunConfig` with this selector and all shared options; without --pool, --embeddings is its pool."""
+        shared = {name: getattr(self, name) for name in Sources.__dataclass_fields__}
+        return RunConfig(**shared | {"selectors": (self.selector,), "pool": self.pool or self.embeddings})
+
+
+# Values from outside.
+
+BESIDE = {"preset": str | None, "track": Sequence[str]}  # options of `harness run` that are no fields of its config
+
+
+def checked(record: type, given: Mapping[str, Any], who: str, names: Mapping[str, str] | None = None) -> dict[str, Any]:
+    """Return field -> value, of the type that the field declares; a text will do for a path, and for a list of one.
+
+    record  a dataclass of options
+    given   name -> value
+    who     how messages begin
+    names   name -> field; None: the names are the fields'
+
+    HarnessError, in one line, for a name that is no option, and for a value of another type.
+    """
+    hints = BESIDE | typing.get_type_hints(record)
+    names = names or {field.name: field.name for field in dataclasses.fields(record)}
+    unknown = next((name for name in given if name not in names), None)
+    if unknown is not None:
+        raise HarnessError(
+            f"{who}: no option {unknown!r} {did_you_mean(unknown, names).replace('installed', 'options')}"
+        )
+    return {names[name]: _checked(f"{who}: {name}", value, hints[names[name]]) for name, value in given.items()}
+
+
+def _checked(who: str, value: Any, hint: Any) -> Any:
+    from pydantic import TypeAdapter, ValidationError  # 0.2 s to import
+
+    choices = (hint, *typing.get_args(hint))
+    is_list = any(typing.get_origin(choice) is Sequence for choice in choices)
+    written = json.dumps(
+        [value] if is_list and isinstance(value, (str, Path)) else value, default=_plain, skipkeys=True
+    )
+    try:
+        converted = TypeAdapter(hint).validate_json(written, strict=True)
+    except ValidationError as failure:
+        reason = failure.errors()[0]["msg"].removeprefix("Input should be ")
+        reason = "the path of a file" if Path in choices else reason
+        raise HarnessError(f"{who} must be {reason}, got {value!r:.60}") from None
+    return tuple(converted) if is_list and converted is not None else converted
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, os.PathLike):
+        return os.fspath(value)
+    return value.item() if isinstance(value, np.generic) else [None]  # which no option takes
+
+
+def completed(options: Mapping[str, Any]) -> RunConfig:
+    """The config of checked options, with those that are absent from the preset, the task's defaults, and `RunConfig`.
+
+    HarnessError if the config cannot be carried out.
+    """
+    return RunConfig(**fields_of(RunConfig, filled({**DEFAULTS, "preset": None, **options})))
+
+
+def non_defaults(config: RunConfig) -> dict[str, Any]:
+    """Field -> value, for the fields that differ from their defaults."""
+    values = {field.name: getattr(config, field.name) for field in dataclasses.fields(config)}
+    return {name: value for name, value in values.items() if value != DEFAULTS[name]}
+
+
+def _default(field: dataclasses.Field[Any], hint: Any) -> Any:
+    """The default of a field; None if something else fills it."""
+    about = next((part for part in getattr(hint, "__metadata__", ()) if isinstance(part, Help)), None)
+    return None if about and about.filled else field.default
+
+
+_HINTS = typing.get_type_hints(RunConfig, include_extras=True)
+DEFAULTS = {field.name: _default(field, _HINTS[field.name]) for field in dataclasses.fields(RunConfig)}

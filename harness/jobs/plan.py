@@ -1,0 +1,568 @@
+"""From options to a plan: build the components once, say which columns are wanted, check all that can fail cheaply.
+
+Making a plan changes nothing on the disk.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from operator import itemgetter
+from pathlib import Path
+from typing import Any, TypeVar
+
+from harness.columns.column import Column, Question, paid
+from harness.columns.make import Maker
+from harness.columns.orders import Choices, Orders
+from harness.columns.part import Part, forget, registry
+from harness.columns.responses import Imported, Sampled
+from harness.columns.store import Store, count_rows
+from harness.columns.vectors import OwnVectors, Scores, Vectors
+from harness.columns.verdicts import Audits, Chance, GivenVerdicts, Verdicts, problems_hash
+from harness.contracts import Charges, Engine, Executor, Identified, NamesWeights, NeedsLibraries
+from harness.errors import HarnessError, Lacking, did_you_mean
+from harness.plugin_system import licences
+from harness.plugin_system.component import Spec, build, parse_spec
+from harness.plugin_system.picks import needs, require_selector
+from harness.plugin_system.presets import graded_as_the_paper
+from harness.plugin_system.registry import Registry
+from harness.pools.given import GivenVectors, PoolTask, file_digest, pool_digest
+from harness.pools.joined import Joined, remarks
+from harness.pools.joining import IdTable, Joiner
+from harness.pools.reading import count_problems, other_layout
+from harness.pools.registered_layouts import Layouts
+from harness.records import Limits, Message, Problem, Weights
+from harness.system import extras
+from harness.system.hashing import digest
+from harness.system.json_lines import read_lines
+from harness.system.progress import Progress
+from harness.task import Measured, Task
+
+from .options import RunConfig
+
+READER = "4"  # how files are read and joined: part of the key, so that a pool is imported anew when that changes
+NAMED = 3  # unknown ids that a message lists
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Context:
+    """A run's options, its executor, store and progress; `task` is None for a pool that brings its own problems."""
+
+    config: RunConfig
+    registry: Registry
+    executor: Executor
+    store: Store
+    progress: Progress
+    task: Part | None
+
+    def part(self, kind: str, spec: str, **options: Any) -> Part:
+        """The component of that kind and spec. `options`: further arguments of its factory, e.g. an engine's model."""
+        return Part(kind, spec, tuple(options.items()), tuple(self.config.plugin_files))
+
+    def engine(self, task: Task | None) -> Part:
+        """The config's engine with its model; a task's default model is not used if the engine asks a server."""
+        factory = self.registry.find("engine", parse_spec(self.config.engine).name).load()
+        default = None if getattr(factory, "served", False) or task is None else task.default_model
+        return self.part("engine", self.config.engine, model=self.config.model or default)
+
+
+def make_context(config: RunConfig, progress: Progress) -> Context:
+    """The context of a config; HarnessError for a task or executor that does not exist."""
+    forget()
+    plugins = tuple(config.plugin_files)
+    if config.paper and config.task:
+        config = replace(config, task=graded_as_the_paper(registry(plugins), config.task))
+    data = None if config.data is None else str(config.data)
+    task = Part("task", config.task, (("data", data),), plugins) if config.task else None
+    if task:
+        task.built  # noqa: B018
+    executor: Executor = build(registry(plugins), "executor", config.executor)
+    return Context(config, registry(plugins), executor, Store(config.store), progress, task)
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What a config asks for: the problems, the columns that they all have, and the orders of each selector.
+
+    task      the task; where there is none, one that only has the pool's problems
+    revision  of the task's data, for tables
+    labels    what tables show: task, split, model, engine, sampler
+    weights   the model weights used, by what they make: "pool", "embedding", "score", "verdict"
+    """
+
+    context: Context
+    task: Task
+    questions: Sequence[Question]
+    responses: Sampled | Imported
+    verdicts: Column | None
+    vectors: Vectors | OwnVectors | None
+    scores: Scores | None
+    orders: Mapping[str, Orders]
+    labels: Mapping[str, str]
+    n: int | None
+    weights: Mapping[str, Sequence[Weights]] = field(default_factory=dict)
+
+    @property
+    def config(self) -> RunConfig:
+        """The options of the run."""
+        return self.context.config
+
+    @property
+    def store(self) -> Store:
+        """Where columns are kept."""
+        return self.context.store
+
+    @property
+    def maker(self) -> Maker:
+        """What makes columns of this plan."""
+        return Maker(self.store, self.context.executor, self.context.progress)
+
+    @property
+    def choices(self) -> Choices:
+        """What one answer is worth, whatever the selector."""
+        assert self.verdicts is not None
+        return Choices(self.responses, self.verdicts, self.scores, self.n)
+
+    @property
+    def audits(self) -> Audits | None:
+        """The second grader's verdicts, if a task grades."""
+        return Audits(self.context.task, self.responses) if self.context.task else None
+
+    @property
+    def chance(self) -> Chance | None:
+        """The chance level; None if the task wants no such gradings, or the verdicts came with the pool."""
+        if not isinstance(self.verdicts, Verdicts) or not self.task.chance_gradings:
+            return None
+        problems = [question.problem for question in self.questions]
+        return Chance(self.verdicts.task, self.responses, self.n, problems_hash(self.questions), problems)
+
+    @property
+    def common(self) -> list[Column]:
+        """The columns that all selectors share, in the order in which they are made."""
+        assert self.verdicts is not None
+        checked = [self.audits, self.chance] if self.config.audit else []
+        wanted = [self.vectors, self.scores, self.verdicts, *checked, self.choices]
+        return [column for column in wanted if column is not None]
+
+    @property
+    def samples_here(self) -> bool:
+        """Whether models run in this process."""
+        return bool(getattr(self.context.executor, "models_here", False))
+
+    def rows(self, question: Question) -> int:
+        """The number of responses to a problem, those that are still to be sampled or imported included."""
+        path = self.store.path(self.responses, question)
+        if path:
+            return count_rows(path)
+        if isinstance(self.responses, Sampled):
+            return self.responses.n
+        return int(question.problem.meta.get("responses", 0))
+
+
+# Problems.
+
+
+def prompt(task: Task, engine: Engine | None, problem: Problem) -> list[Message]:
+    """The prompt of a problem: a chat, or plain text to continue if the model has no chat template."""
+    if getattr(engine, "chats", True):
+        return task.messages(problem)
+    return [{"role": "user", "content": task.plain(problem)}]
+
+
+def only(path: Path | None, items: Sequence[T], id_of: Callable[[T], str], where: str) -> list[T]:
+    """The items whose ids a file of `--only` names, in the items' order; all of them without a file.
+
+    {"problem_id": "algebra/test-17", ...}      one line a problem (`harness pool hardest` writes such files)
+
+    HarnessError where a line has no id, where there is no line, and for an id that no item has; `where` says what the
+    items are.
+    """
+    if path is None:
+        return list(items)
+    ids = set()
+    for line in read_lines(path, "--only"):
+        problem_id = line.value.get("problem_id")
+        if not isinstance(problem_id, str):
+            raise HarnessError(f"{line.where}: problem_id must be a string, got {problem_id!r:.60}")
+        ids.add(problem_id)
+    if not ids:
+        raise HarnessError(f"--only {path}: names no problem")
+    unknown = sorted(ids - {id_of(item) for item in items})
+    if unknown:
+        listed = ", ".join(map(repr, unknown[:NAMED])) + (", ..." if len(unknown) > NAMED else "")
+        raise HarnessError(
+            f"--only {path}: {len(unknown)} of {len(ids)} ids are not in {where} ({listed}): "
+            "give the --task, --data and --split that they are from"
+        )
+    return [item for item in items if id_of(item) in ids]
+
+
+def _problems(context: Context, task: Task, model: str) -> tuple[list[Problem], str]:
+    config = context.config
+    chosen = config.split or (task.paper.get("split") if config.paper else None)
+    split, remark = (chosen, "") if chosen else task.default_split(model)
+    if remark:
+        context.progress.say(remark)
+    if split not in task.splits:
+        raise HarnessError(f"task {config.task!r}: no split {split!r} {did_you_mean(split, task.splits)}")
+    where = f"split {split!r} of task {config.task!r}"
+    every = list(task.problems(split))
+    problems = only(config.only, every, lambda problem: problem.id, where)[: config.limit]
+    if not problems:
+        raise HarnessError(f"task {config.task!r}: split {split!r} has no problems")
+    return problems, split
+
+
+# Plans.
+
+
+def make_plan(config: RunConfig, progress: Progress, with_verdicts: bool = True) -> Plan:
+    """The plan of a run; HarnessError if the config cannot be carried out, with all that is missing.
+
+    Without `with_verdicts` a pool file is planned up to its vectors, and needs no grader.
+    """
+    context = make_context(config, progress)
+    selectors = {spec: context.part("selector", spec) for spec in config.selectors}
+    for spec, part in selectors.items():
+        require_selector(spec, part.built)
+    wants_vectors = any("embeddings" in needs(part.built) for part in selectors.values())
+    try:
+        if config.pool:
+            plan = _imported_plan(context, wants_vectors, with_verdicts)
+        else:
+            assert context.task is not None  # the config has checked it
+            plan = _sampling_plan(context, context.task.built, wants_vectors)
+        plan = _with_orders(plan, selectors)
+        _require_libraries(_users(plan))
+        _check_engine(plan)
+    except HarnessError as failure:
+        raise _together(failure, context, selectors) from failure
+    return plan
+
+
+def _sampling_plan(context: Context, task: Task, wants_vectors: bool) -> Plan:
+    config = context.config
+    engine = context.engine(task)
+    built: Engine = engine.built
+    weights = _weights(context, task, built)
+    paper = task.paper if config.paper else {}
+    changes = {key: str(value) for key, value in paper.get("sampler", {}).items()}
+    spec = parse_spec(config.sampler) if config.sampler else Spec("vanilla", changes)
+    sampler = context.part("sampler", str(spec))
+    if getattr(sampler.built, "steers", False) and not built.steers:
+        raise HarnessError(f"engine {config.engine!r} cannot follow sampler {str(spec)!r}, which steers decoding")
+    n = config.n or paper.get("n") or task.n
+    max_tokens = config.max_tokens or paper.get("max_tokens") or task.max_tokens
+    problems, split = _problems(context, task, built.name)
+    assert context.task is not None
+    name = task.pools_as or config.task or ""
+    responses = Sampled(name, engine, sampler, n, max_tokens, config.seed)
+    charge(context, responses)
+    # Hidden states come with the sampling pass at no cost, so they are kept: the next selector may need them.
+    embeds = config.embedder or wants_vectors or "mean" in built.states
+    return Plan(
+        context=context,
+        task=task,
+        questions=[Question(problem, tuple(prompt(task, built, problem))) for problem in problems],
+        responses=responses,
+        verdicts=Verdicts(context.task, responses),
+        vectors=_vectors(context, config.embedder or "hidden-mean", responses, engine) if embeds else None,
+        scores=None,
+        orders={},
+        labels={
+            "task": config.task or "",
+            "split": split,
+            "model": built.name,
+            "engine": parse_spec(config.engine).name,
+            "sampler": str(spec),
+        },
+        n=None,
+        weights=weights,
+    )
+
+
+def _imported_plan(context: Context, wants_vectors: bool, with_verdicts: bool) -> Plan:
+    """A plan over the responses of a pool file, which are brought into the store once."""
+    config, progress = context.config, context.progress
+    split, candidates, joined = joined_file(context)
+    responses = Imported(
+        pool_digest(joined.path, joined.layouts),
+        (context.task.built.pools_as or config.task or "") if context.task else "",
+        digest([READER, split, config.ids and file_digest(config.ids), other_layout(joined.path, joined.layouts)]),
+        joined,
+    )
+    index = _index(context, responses, joined)
+    for line in remarks(index):
+        progress.say(line)
+    entries = only(config.only, index["entries"], itemgetter("id"), f"pool {joined.path}")[: config.limit]
+    task: Task
+    if context.task:
+        task = context.task.built
+    else:
+        candidates = [Problem(entry["id"], entry["prompt"], entry["reference"]) for entry in entries]
+        task = PoolTask(candidates)
+    by_id = {problem.id: problem for problem in candidates}
+    is_measured = all(entry.get("figures") for entry in entries) and isinstance(task, Measured)
+    has_verdicts = is_measured or all(entry["graded"] for entry in entries)
+    given = _given(context, entries, has_verdicts, is_measured) if with_verdicts else False
+    n = _common_size(config, entries) if with_verdicts else None
+    verdicts: Column | None = None
+    if given:
+        verdicts = GivenVerdicts(context.task, responses)
+    elif context.task:
+        verdicts = Verdicts(context.task, responses)
+    weights = _weights(context, None if given else task)
+    spec, vectors = None, None
+    if config.embeddings:
+        file = GivenVectors(config.embeddings, {each["id"]: each["line"] for each in entries}, config.max_vectors_gb)
+        vectors = OwnVectors(file_digest(file.path), responses, config.dim, config.seed, file)
+    elif wants_vectors or config.embedder:
+        spec = pool_embedder(config, progress)
+    engine = context.engine(task) if spec and context.part("embedder", spec).built.state else None
+    problems = [by_id[entry["id"]] for entry in entries]
+    problems = [
+        replace(problem, meta={**problem.meta, "line": entry["line"], "responses": entry["n"]})
+        for problem, entry in zip(problems, entries, strict=True)
+    ]
+    asked_by = engine.built if engine else None
+    return Plan(
+        context=context,
+        task=task,
+        questions=[Question(problem, tuple(prompt(task, asked_by, problem))) for problem in problems],
+        responses=responses,
+        verdicts=verdicts,
+        vectors=vectors or (_vectors(context, spec, responses, engine) if spec else None),
+        scores=None,
+        orders={},
+        labels={
+            "task": config.task or "pool",
+            "split": "pool",
+            "model": joined.path.name.split(".")[0],
+            "engine": "pool",
+            "sampler": "pool",
+        },
+        n=n,
+        weights=weights,
+    )
+
+
+def joined_file(context: Context) -> tuple[str, list[Problem], Joined]:
+    """The split that the config's pool is joined to, its problems ([] without a task), and the file's lines."""
+    config, path = context.config, context.config.pool
+    assert path is not None
+    if not path.exists():
+        raise HarnessError(f"pool {path}: no such file")
+    if config.ids and not config.task:
+        raise HarnessError(f"ids {config.ids}: it maps the pool's lines to a task's problems: say which --task")
+    ids = IdTable(config.ids) if config.ids else None
+    task: Task | None = context.task.built if context.task else None
+    split = config.split or (task.default_split("")[0] if task else "")
+    candidates = list(task.problems(split)) if task else []
+    layouts = Layouts(context.registry, context.progress.say)
+    return split, candidates, Joined(path, Joiner(task, candidates, ids) if task else None, layouts)
+
+
+def _index(context: Context, responses: Imported, joined: Joined) -> dict[str, Any]:
+    """What the pool's file says of each problem: as it was kept beside the pool, else the file is read for it."""
+    index = responses.kept_index(context.store.root)
+    if index is None:
+        total = count_problems(joined.path, joined.layouts)
+        with context.progress.stage("read", total, "problems", closing=False) as stage:
+            for _ in joined:
+                stage.advance()
+        index = joined.index()
+    return index
+
+
+def _given(context: Context, entries: Sequence[Mapping[str, Any]], has_verdicts: bool, is_measured: bool) -> bool:
+    """Whether the pool's own verdicts count: if every response has one, unless --regrade asks the task's verifier.
+
+    HarnessError if neither the pool nor a task gives verdicts.
+    """
+    config = context.config
+    if not config.task and not has_verdicts:
+        without = [entry["line"] for entry in entries if not entry["graded"]]
+        some = f"{len(without)} of {len(entries)} problems, the first of them {without[0]!r:.80}, have"
+        who = "it has" if len(without) == len(entries) else some
+        raise HarnessError(f"pool {config.pool}: {who} no verdicts (`correct`): add them, or say which --task grades")
+    given = has_verdicts and not (config.regrade and config.task)
+    if given:
+        whose = "by the pool's own plddt and ptm" if is_measured else "the pool's own (`correct`)"
+        context.progress.say(f"verdicts: {whose}" + ("; --regrade grades anew" if config.task else ""))
+    return bool(given)
+
+
+def _common_size(config: RunConfig, entries: Sequence[Mapping[str, Any]]) -> int | None:
+    """How many responses of each problem count: `--n`, else None for all, which must then be equally many."""
+    smallest, largest = min(entries, key=itemgetter("n")), max(entries, key=itemgetter("n"))
+    if config.n and config.n > smallest["n"]:
+        raise HarnessError(
+            f"--n {config.n} is more than pool {config.pool} holds: {smallest['id']!r} has {smallest['n']} responses"
+        )
+    if not config.n and smallest["n"] != largest["n"]:
+        raise HarnessError(
+            f"pool {config.pool}: {smallest['id']!r} has {smallest['n']} responses and {largest['id']!r} has "
+            f"{largest['n']}: say --n {smallest['n']} to take the first {smallest['n']} of each"
+        )
+    return config.n
+
+
+def pool_embedder(config: RunConfig, progress: Progress) -> str:
+    """The embedder for a pool file: the config's, else the model's states, else TF-IDF, with a line that says so."""
+    if not config.embedder and not config.model:
+        progress.say("embedder: tfidf, since the pool has neither --embeddings nor --model")
+    return config.embedder or ("hidden-mean" if config.model else "tfidf")
+
+
+def _vectors(context: Context, spec: str, responses: Column, engine: Part | None) -> Vectors:
+    """The column of an embedder's vectors, with the engine whose hidden states it reads, if it reads any."""
+    config, embedder = context.config, context.part("embedder", spec)
+    state = embedder.built.state
+    if state and engine and state not in engine.built.states:
+        raise HarnessError(
+            f"embedder {spec!r} needs the model's hidden states, which engine {config.engine!r} does not give: "
+            "choose another --embedder, e.g. sentence or tfidf"
+        )
+    return Vectors(embedder, responses, engine if state else None, config.dim, config.seed)
+
+
+def _with_orders(plan: Plan, selectors: Mapping[str, Part]) -> Plan:
+    """The plan with the scores of the config's scorer, if it names one, and the orders of each selector."""
+    config, context = plan.config, plan.context
+    scores, weights = None, plan.weights
+    if config.scorer:
+        scorer = context.part("scorer", config.scorer)
+        scores, weights = Scores(scorer, plan.responses), {**weights, "score": licences.of([scorer.built])}
+    orders = {}
+    for spec, part in selectors.items() if plan.verdicts else ():
+        assert plan.verdicts is not None
+        reads = needs(part.built)
+        orders[spec] = Orders(
+            selector=part,
+            responses=plan.responses,
+            verdicts=plan.verdicts,
+            vectors=plan.vectors if "embeddings" in reads else None,
+            scores=scores if "scores" in reads else None,
+            n=plan.n,
+            trials=config.trials,
+            seed=config.seed,
+            rank_timeout=config.rank_timeout,
+        )
+    return replace(plan, scores=scores, weights=weights, orders=orders)
+
+
+# What must be there: licences, weights, libraries, money.
+
+
+def charge(context: Context, pool: Column) -> None:
+    """Tell an engine that costs money what the pool may cost; HarnessError if the engine or the executor cannot."""
+    config = context.config
+    assert isinstance(pool, Sampled)
+    engine = pool.engine.built
+    if not isinstance(engine, Charges):
+        if config.charges:
+            raise HarnessError(
+                f"run: {config.charges} goes with an engine that pays for tokens (openai), not with "
+                f"{parse_spec(config.engine).name!r}"
+            )
+        return
+    folder = paid(context.store.root, pool)
+    engine.charge(Limits(folder, config.prices, config.max_cost, config.max_tokens_total))
+    if engine.is_charged and not getattr(context.executor, "models_here", False):
+        raise HarnessError(
+            "run: money is counted in one process: leave out --executor, or --prices, --max-cost, --max-tokens-total "
+            "and batch=true (`concurrency` of engine openai says how many requests are in flight)"
+        )
+
+
+def _weights(context: Context, grading: Task | None, engine: Engine | None = None) -> dict[str, list[Weights]]:
+    """The model weights of each column. If some are missing, show the work ahead and raise HarnessError."""
+    config = context.config
+    embedder = context.part("embedder", config.embedder).built if config.embedder else None
+    parts = {name: part for name, part in (("pool", engine), ("embedding", embedder), ("verdict", grading)) if part}
+    every = licences.of(parts.values())
+    if engine is not None and grading is not None and any(each.fetch for each in every):
+        if isinstance(grading, Measured):
+            paper = grading.paper if config.paper else {}
+            outlook = grading.outlook(_problems(context, grading, "")[0], config.n or paper.get("n") or grading.n)
+            if outlook:
+                context.progress.say(outlook)
+        licences.require(every)
+    return {name: licences.of([part]) for name, part in parts.items()}
+
+
+def _check_engine(plan: Plan) -> None:
+    """Ask the engine whether it can sample, if it will have to. Done last: with a server it costs a response."""
+    pool = plan.responses
+    if isinstance(pool, Sampled) and plan.store.missing(pool, plan.questions):
+        remark = pool.engine.built.check([question.chat for question in plan.questions], pool.max_tokens)
+        if remark:
+            plan.context.progress.say(remark)
+
+
+def _require_libraries(components: Mapping[str, Any]) -> None:
+    """Raise HarnessError, one line, if libraries of these components (by names like "selector rnd") are missing."""
+    extras.require_all({who: part.libraries for who, part in components.items() if isinstance(part, NeedsLibraries)})
+
+
+def _users(plan: Plan) -> dict[str, Any]:
+    """The components that a run of the plan will use, by names like "engine vllm": those with something to make."""
+
+    def lacks(column: Column | None) -> bool:
+        return column is not None and bool(plan.store.missing(column, plan.questions))
+
+    used: dict[str, Any] = {f"executor {plan.config.executor}": plan.context.executor}
+    columns = [plan.responses, plan.vectors, plan.scores, *plan.orders.values()]
+    for column in columns:
+        for part in vars(column).values() if column and lacks(column) else ():
+            if isinstance(part, Part) and part.kind != "task":
+                used[f"{part.kind} {part.spec}"] = part.built
+    return used
+
+
+def _together(first: HarnessError, context: Context, selectors: Mapping[str, Part]) -> HarnessError:
+    """An error that says what else stands in the way of a run whose planning failed; `first` itself if nothing does."""
+    faults = {str(first): first}
+    for check in _checks(context, selectors, str(first)):
+        try:
+            check()
+        except HarnessError as failure:
+            faults.setdefault(str(failure), failure)
+    if len(faults) == 1:
+        return first
+    listed = "; ".join(f"({number}) {fault}" for number, fault in enumerate(faults, 1))
+    kind = Lacking if all(isinstance(fault, Lacking) for fault in faults.values()) else HarnessError
+    return kind(f"{len(faults)} things stand in the way: {listed}")
+
+
+def _checks(context: Context, selectors: Mapping[str, Part], known: str) -> Iterator[Callable[[], Any]]:
+    """What to try, each raising HarnessError if it is lacking; weights that `known` names are not named again."""
+    config = context.config
+    task: Task | None = context.task.built if context.task else None
+    components: dict[str, Any] = {f"selector {spec}": part.built for spec, part in selectors.items()}
+    embedder = context.part("embedder", config.embedder).built if config.embedder else None
+    if embedder:
+        components[f"embedder {config.embedder}"] = embedder
+    runs_model = not config.pool or bool(config.model) or bool(getattr(embedder, "state", None))
+    engine = context.engine(task).built if task and runs_model else None
+    if engine:
+        components[f"engine {config.engine}"] = engine
+    yield lambda: _require_libraries(components)
+    weights = licences.of([*filter(None, (engine, embedder)), *([task] if task and not config.pool else [])])
+    yield lambda: licences.require([each for each in weights if str(each) not in known])
+    if isinstance(engine, Identified) and not isinstance(engine, NamesWeights):
+        yield engine.identity
+    if task:
+        split = config.split or task.default_split("")[0]
+        yield lambda: list(task.problems(split))
+    if task and not config.pool and not isinstance(task, NamesWeights):
+        yield lambda: _check_grader(task, config.unsafe_exec)
+
+
+def _check_grader(task: Task, unsafe_exec: bool) -> None:
+    try:
+        task.check(unsafe_exec=unsafe_exec)
+    except HarnessError as failure:
+        raise Lacking(str(failure)) from failure

@@ -1,0 +1,286 @@
+"""The main job: make the columns that a plan wants, and score each selector. Only what is missing is made."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from typing import Any
+
+from harness.columns.column import Column, Question
+from harness.columns.make import preview
+from harness.columns.orders import Orders, entry_of
+from harness.columns.responses import Imported, Sampled
+from harness.columns.store import Damaged, Memo, about
+from harness.columns.vectors import Vectors
+from harness.columns.verdicts import GivenVerdicts, Verdicts, conditions_of, disputes, runs_answers
+from harness.errors import HarnessError, Lacking, LacksLibrary
+from harness.plugin_system import licences
+from harness.results import cells
+from harness.results.cells import Cell
+from harness.results.provenance import made_with
+from harness.results.rows import Row
+from harness.system.files import write_atomically
+from harness.system.hashing import digest, storable
+from harness.system.progress import Progress
+
+from . import price
+from .options import RunConfig
+from .plan import Plan, make_context, make_plan
+from .study import recorded
+
+
+def run(
+    config: RunConfig,
+    progress: Progress,
+    scored: Callable[[Row], None] = lambda row: None,
+    embedders: Sequence[str] = (),
+) -> tuple[list[Row], dict[str, str]]:
+    """Run the config. Return a row for each selector that did not fail, in the config's order, and the failures.
+
+    The failures are selector -> one line. `scored(row)` is called with each row as it is made. `embedders` are those of
+    later runs with the same pool: hidden states that they read come from this sampling pass.
+    """
+    plan = planned(config, progress)
+    rows, failures = [], {}
+    with plan.store.used():
+        maker, columns = plan.maker, [*also(plan, embedders), *plan.common]
+        begin(plan, columns)
+        maker.make(columns, plan.questions, lambda: _tell_audit(plan))
+        for spec, orders in plan.orders.items():
+            try:
+                row = maker.make([orders, *columns], plan.questions, lambda orders=orders: score(plan, orders))
+            except Damaged:  # the store's fault, not the selector's
+                raise
+            except HarnessError as failure:
+                failures[spec] = str(failure)
+                with suppress(HarnessError):
+                    keep_failure(plan, orders, str(failure))
+            else:
+                rows.append(row)
+                scored(row)
+    return rows, failures
+
+
+def planned(config: RunConfig, progress: Progress) -> Plan:
+    """The plan of a run, whose price is told before weights are fetched for it, or where something is lacking."""
+    price.ask_before_fetching(config, progress)
+    try:
+        with progress.waiting("preparing the run"):
+            return make_plan(config, progress)
+    except Lacking as failure:
+        if not isinstance(failure, LacksLibrary):
+            price.say_price(make_context(config, progress), only_long=True)
+        raise
+
+
+def also(plan: Plan, embedders: Sequence[str]) -> list[Column]:
+    """The vectors of other embedders that read the states of the plan's engine, of the same sampling pass."""
+    if not isinstance(plan.responses, Sampled):
+        return []
+    columns: list[Column] = []
+    for spec in embedders:
+        with suppress(HarnessError):  # shown when it is this embedder's turn
+            embedder = plan.context.part("embedder", spec)
+            if embedder.built.state in plan.responses.engine.built.states:
+                vectors = Vectors(embedder, plan.responses, plan.responses.engine, plan.config.dim, plan.config.seed)
+                if plan.store.missing(plan.responses, plan.questions):
+                    columns.append(vectors)
+    return columns
+
+
+def begin(plan: Plan, columns: Sequence[Column]) -> None:
+    """Before the first token: check the grader, show the weights, say the costs, and ask before an hour's work."""
+    progress, questions = plan.context.progress, plan.questions
+    for column in (plan.responses, *columns, *plan.orders.values()):
+        if plan.store.missing(column, questions):  # a store that cannot be written fails now
+            plan.store.begin(column)
+    grades = plan.verdicts and plan.store.missing(plan.verdicts, questions)
+    runs = isinstance(plan.verdicts, Verdicts) or (plan.context.task and runs_answers(plan.task))
+    if grades and runs and (remark := plan.task.check(unsafe_exec=plan.config.unsafe_exec)):
+        progress.say(remark)
+    keep_problems(plan)
+    if every := list(dict.fromkeys(weights for stage in plan.weights.values() for weights in stage)):
+        progress.say(licences.remark(every))
+    costs = price.preflight(plan)
+    if costs.is_work:
+        progress.say(str(costs))
+    if costs.warning:
+        progress.say(costs.warning)
+    price.require_consent("run", costs.outlook, progress, price.SHORTER)
+
+
+def dry_run(config: RunConfig, progress: Progress) -> list[dict[str, Any]]:
+    """Return for each column of a run how many problems the store has ("there") and lacks ("to_make"), and its key.
+
+    The costs are shown too, for which a short probe may be sampled; nothing is stored. Where libraries, data or weights
+    are not on this machine, the costs are computed from what is known, and counts and keys may be None.
+    """
+    try:
+        with progress.waiting("preparing the run"):
+            plan = make_plan(config, progress)
+    except Lacking as failure:
+        return price.assumed_rows(make_context(config, progress), failure)
+    progress.say(str(price.preflight(plan)))
+    wanted = [plan.vectors, plan.scores, plan.verdicts, *plan.orders.values()]
+    rows = preview([column for column in wanted if column], plan.questions, plan.store)
+    names = ["sample", "embed", "score", "verify", *(f"rank {spec}" for spec in plan.orders)]
+    return sorted(
+        [{**row, "stage": "sample" if row["stage"] == "import" else row["stage"]} for row in rows],
+        key=lambda row: names.index(row["stage"]),
+    )
+
+
+def _tell_audit(plan: Plan) -> None:
+    if plan.config.audit and plan.audits:
+        counts = [_disputed(plan, question, None) for question in plan.questions]
+        audited, disputed = (sum(column) for column in zip(*counts, strict=True))
+        listed = f"`harness pool audit {plan.responses.key}` lists them"
+        plan.context.progress.say(f"audit: {disputed} of {audited} verdicts disputed; {listed}")
+
+
+def _disputed(plan: Plan, question: Question, n: int | None) -> tuple[int, int]:
+    """How many of a problem's first n verdicts the second grader judged, and how many of these it disputes."""
+    assert plan.audits is not None
+    assert plan.verdicts is not None
+    second = plan.store.rows(plan.audits, question)["status"].to_pylist()
+    first = plan.store.rows(plan.verdicts, question)["status"].to_pylist()
+    return sum(status is not None for status in second[:n]), sum(map(bool, disputes(first, second)[:n]))
+
+
+# Scoring.
+
+
+def score(plan: Plan, orders: Orders) -> Row:
+    """The row of a selector. Its cell, STORE/cells/KEY.json, is written unless it is there, made from these files."""
+    about_cell, folder = _about(plan, orders), plan.store.root / "cells"
+    used = [orders, plan.verdicts, plan.choices, *_checked(plan)]
+    files = [[plan.store.required(column, each).name for column in used if column] for each in plan.questions]
+    about_cell["from"] = digest([about_cell["labels"], files])
+    key = cells.key_of({**about_cell, "problems": [{"id": storable(each.problem.id)} for each in plan.questions]})
+    path = folder / f"{key}.json"
+    if path.exists():
+        with suppress(HarnessError):
+            kept = cells.read(path)
+            if kept.get("from") == about_cell["from"] and "failed" not in kept:
+                return cells.row(kept, key)
+    about_cell["conditions"] = _conditions(plan)
+    entries: list[dict[str, Any]] = []
+
+    def made() -> Iterator[dict[str, Any]]:
+        for question in plan.questions:
+            entry = _entry(plan, orders, question)
+            yield entry
+            entries.append(cells.without_orders(entry))
+
+    with plan.context.progress.waiting(f"scoring {orders.selector.spec}"):
+        key = cells.write_entries(folder, about_cell, made())
+        return cells.row({**about_cell, "problems": entries}, key)
+
+
+def keep_failure(plan: Plan, orders: Orders, reason: str) -> None:
+    """Write a cell that says why a selector has no row."""
+    problems = [{"id": storable(question.problem.id)} for question in plan.questions]
+    cells.write(plan.store.root / "cells", _about(plan, orders) | {"problems": problems, "failed": reason})
+
+
+def _checked(plan: Plan) -> list[Column]:
+    """The audits and the chance level, where the store has them for every problem."""
+    columns = [column for column in (plan.audits, plan.chance) if column]
+    return [column for column in columns if not plan.store.missing(column, plan.questions)]
+
+
+def _entry(plan: Plan, orders: Orders, question: Question) -> dict[str, Any]:
+    store, checked = plan.store, {column.kind: column for column in _checked(plan)}
+    verdicts = store.rows(orders.verdicts, question)
+    entry = entry_of(question, store.rows(orders, question), verdicts, store.rows(plan.choices, question))
+    disputed = _disputed(plan, question, entry["n"])[1] if "audits" in checked else None
+    result = {"id": storable(question.problem.id), "disputed": disputed, **entry}
+    if (cpu_s := about(verdicts).get("cpu_s")) is not None:
+        result["answering"] = [len(verdicts), round(cpu_s, 3)]
+    if "chance" in checked:
+        result["chance"] = about(store.rows(checked["chance"], question))
+    return result
+
+
+def _conditions(plan: Plan) -> dict[str, list[str]]:
+    """The conditions under which the verdicts were made (the sandbox's tier), with all values that occur."""
+    assert plan.verdicts is not None
+    conditions: dict[str, set[str]] = {}
+    for question in plan.questions:
+        for name, value in conditions_of(plan.store.rows(plan.verdicts, question)).items():
+            conditions.setdefault(name, set()).add(value)
+    return {name: sorted(values) for name, values in sorted(conditions.items())}
+
+
+def _about(plan: Plan, orders: Orders) -> Cell:
+    """How a cell was made: labels, inputs of its columns, options, versions."""
+    shown = plan.vectors.shown if plan.vectors and orders.vectors else "none"
+    spec = orders.selector.spec
+    made = {"embedder": shown, "selector": spec, "trials": orders.trials, "seed": orders.seed}
+    inputs = inputs_of(plan, orders)
+    parts = [part for column in inputs.values() for part in column.values() if isinstance(part, dict)]
+    plugins = [str(part["dist"]) for part in parts if "dist" in part]
+    weights = [each.to_json() for each in dict.fromkeys(each for stage in plan.weights.values() for each in stage)]
+    return {
+        "kind": cells.KIND,
+        "schema": cells.SCHEMA,
+        **({"weights": weights} if weights else {}),
+        "labels": {**plan.labels, **made},
+        "grader": cells.grader({"inputs": inputs}),
+        "inputs": inputs,
+        "config": recorded(plan.config, spec),
+        **made_with(plugins),
+    }
+
+
+def inputs_of(plan: Plan, orders: Orders) -> dict[str, dict[str, Any]]:
+    """What a cell says of the columns that it was made from."""
+    pool, verdicts, config = plan.responses, orders.verdicts, plan.config
+    inputs: dict[str, dict[str, Any]] = {"pool": _described(pool)}
+    if isinstance(pool, Imported):
+        inputs["pool"]["task"] = pool.task or None
+    else:
+        inputs["pool"]["task"] = {"name": pool.task}
+    if config.task:
+        inputs["pool"]["revision"] = plan.task.revision
+        inputs["pool"]["prompt"] = digest(list(plan.questions[0].chat))
+    if orders.vectors:
+        inputs["embedding"] = _described(orders.vectors)
+    given = isinstance(verdicts, GivenVerdicts)
+    task = plan.context.task.described if plan.context.task else {"task": None, "grader": plan.task.grader}
+    inputs["verdict"] = {**_described(verdicts), **task, "given": given}
+    inputs["ranking"] = _described(orders) | {"n": orders.n}
+    if orders.learns:
+        inputs["ranking"]["learns"] = True
+    if orders.scores:
+        inputs["score"] = _described(orders.scores)
+    return inputs
+
+
+def _described(column: Column) -> dict[str, Any]:
+    """A column's key and fields; of the columns that it reads the keys."""
+    read = {name for name, value in vars(column).items() if isinstance(value, Column)}
+    own = {name: value for name, value in column.described.items() if name not in {"kind", "version", *read}}
+    return {"key": column.key, **own, **{CALLED[each.kind]: each.key for each in column.reads}}
+
+
+CALLED = {"responses": "pool", "vectors": "embedding", "verdicts": "verdict", "scores": "score"}  # in cells
+
+
+def keep_problems(plan: Plan) -> None:
+    """Write beside the pool which problems it has, and with which weights it was made."""
+    pool = plan.store.root / plan.responses.pool_name
+    every = {
+        f"{each.problem.id}\0{each.asked}\0{each.graded}": [
+            each.problem.id,
+            each.problem.prompt,
+            each.asked,
+            each.graded,
+        ]
+        for each in plan.questions
+    }
+    Memo(pool / "problems.jsonl").filled(list(every), lambda names: [every[name] for name in names])
+    rows = {name: [each.to_json() for each in weights] for name, weights in plan.weights.items() if weights}
+    if rows and not (pool / "weights.json").exists():
+        write_atomically(pool / "weights.json", (json.dumps(rows, indent=1) + "\n").encode())

@@ -1,0 +1,411 @@
+"""`harness select`: choose which of your own responses to verify next, by any selector. No verdict is read or made.
+
+Responses come from a pool file of any layout (a task joins them to its problems and extracts their answers). Or vectors
+stand alone, and each row is a response. Vectors come from a file or an embedder; only those that a model computed are
+kept in the store, so that the next call reuses them.
+
+Responses that were verified before are not chosen again. A selector with `rank_after` continues from them (RepExp's
+covariance starts from those rows); any other selector ranks the rest of the pool. Vectors are always centred over
+all rows. The order is that of the first trial of `harness run` with the same seed. All texts are held in memory.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, replace
+from itertools import islice
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from harness.columns.column import Column
+from harness.columns.orders import centred, checked_pool, import_libraries, one_thread, ranking_rng, waiting_named
+from harness.columns.responses import scores_of
+from harness.columns.vectors import Vectors, embedded, named_failure, project
+from harness.columns.verdicts import answers_of, ran_answers, runs_answers
+from harness.contracts import NeedsLibraries, Ranker, RanksAfter
+from harness.errors import HarnessError
+from harness.plugin_system import licences
+from harness.plugin_system.component import parameters
+from harness.plugin_system.picks import needs, picked, require_selector, subset_of
+from harness.pools.given import GivenVectors
+from harness.pools.joined import remarks
+from harness.pools.record import PoolRecord, scores_in
+from harness.pools.verified import check_verified, read_verified
+from harness.records import Floats, Pool, Problem, Responses
+from harness.results.verdict_quality import answers_line
+from harness.system import extras
+from harness.system.progress import Progress
+
+from . import price
+from .options import SelectConfig
+from .plan import Context, Plan, joined_file, make_context, make_plan, pool_embedder
+
+VectorsOf: TypeAlias = Callable[["Candidates"], Floats]
+
+
+@dataclass(frozen=True)
+class Candidates:
+    """One problem's responses, and the indices of those verified before, in the order in which they were verified."""
+
+    problem: Problem
+    responses: Responses
+    verified: Sequence[int] = ()
+
+
+@dataclass(frozen=True)
+class Held:
+    """What the caller has in memory, in place of the request's files, which then are only names for messages.
+
+    Problem id -> vectors (n, d), texts, the indices of responses verified before, or scores: n numbers, or n by name.
+    """
+
+    vectors: Mapping[str, Any] | None = None
+    texts: Mapping[str, Sequence[str]] | None = None
+    verified: Mapping[str, Sequence[int]] | None = None
+    scores: Mapping[str, Any] | None = None
+
+
+@dataclass(frozen=True)
+class Chosen:
+    """The choice for one problem: k indices of its responses, best first if `ordered`.
+
+    texts, names  of all its responses; names are empty where the pool file has none
+    """
+
+    problem_id: str
+    order: list[int]
+    ordered: bool
+    texts: Sequence[str]
+    names: Sequence[str] = ()
+
+    def row(self) -> dict[str, Any]:
+        """The row of `--json`: problem_id, order, ordered, and the chosen responses' names if there are any."""
+        row = {"problem_id": self.problem_id, "order": self.order, "ordered": self.ordered}
+        return row | ({"names": [self.names[index] for index in self.order]} if any(self.names) else {})
+
+
+@dataclass(frozen=True)
+class Opened:
+    """The problems of a request, checked, and its selector; `pool` gives what the selector sees of a problem."""
+
+    context: Context
+    selector: Any
+    candidates: Sequence[Candidates]
+    pool: Callable[[Candidates], Pool]
+
+
+def select(request: SelectConfig, progress: Progress, held: Held | None = None) -> list[Chosen]:
+    """Choose k responses of every problem; return one `Chosen` per problem, in the order given.
+
+    HarnessError if the request cannot be carried out, where possible before any vector is computed, and if the selector
+    fails for a problem.
+    """
+    with opened_pools(request, progress, held) as opened:
+        chosen = []
+        for each in opened.candidates:
+            pool, rng = opened.pool(each), ranking_rng(request.seed, each.problem, trial=0)
+            with selecting(request.selector, each.problem):
+                order = _order(opened.selector, pool, each.verified, request.k, rng)
+            names, is_ordered = each.problem.meta.get("names", ()), isinstance(opened.selector, Ranker)
+            chosen.append(Chosen(each.problem.id, order, is_ordered, each.responses.texts, names))
+        return chosen
+
+
+@contextmanager
+def opened_pools(request: SelectConfig, progress: Progress, held: Held | None = None) -> Iterator[Opened]:
+    """The pools of a request, read, with their vectors where the selector reads any; in use until the block ends.
+
+    HarnessError if the request cannot be carried out, where possible before any vector is computed.
+    """
+    context, held = make_context(request.run_config, progress), held or Held()
+    spec, selector = request.selector, context.part("selector", request.selector).built
+    require_selector(spec, selector)
+    _require_libraries(f"selector {spec}", selector)
+    import_libraries(selector)
+    path = request.embeddings
+    given = GivenVectors(path, max_gb=request.max_vectors_gb, held=held.vectors) if path else None
+    _check_reads(request, context, selector)
+    problems = list(_problems_of(request, context, given, held))
+    if given:
+        given.lines = {problem.id: problem.meta.get("line", problem.id) for problem, _ in problems}
+    sizes = {problem.id: len(responses) for problem, responses in problems}
+    before = read_verified(request.verified, sizes) if request.verified else check_verified(held.verified or {}, sizes)
+    candidates = [Candidates(problem, responses, before.get(problem.id, ())) for problem, responses in problems]
+    for each in candidates:
+        _check_size(request, each)
+        if "logprobs" in needs(selector) and np.isnan(each.responses.logprobs).any():
+            raise HarnessError(f"selector {spec!r} needs log-probabilities, which the pool does not carry")
+    with ExitStack() as in_use:
+        stored = _Stored(request, progress, in_use)
+        if held.scores is not None:
+            candidates = _with_given_scores(held.scores, candidates)
+        if request.scorer:
+            candidates = _with_scorer(request, selector, candidates, stored, progress)
+        for each in candidates if "scores" in needs(selector) else ():
+            if not each.responses.scores:
+                raise HarnessError(
+                    f"selector {spec!r} reads scores, and problem {each.problem.id!r} has none: give `scores` in the "
+                    "pool file, or a --scorer (docs/pools.md)"
+                )
+        vectors = _vectors(request, context, selector, candidates, given, held, stored)
+        answers = _answers(context, selector, candidates)
+
+        def pool(each: Candidates) -> Pool:
+            rows = np.ascontiguousarray(vectors(each))  # as a run reads them: another layout sums in another order
+            return checked_pool(
+                f"{request.pool or request.embeddings}, problem {each.problem.id!r}",
+                texts=each.responses.texts,
+                embeddings=centred(rows) if request.centre else rows,
+                logprobs=each.responses.logprobs,
+                lengths=each.responses.lengths,
+                answers=answers(each),
+                scores=each.responses.scores,
+            )
+
+        yield Opened(context, selector, candidates, pool)
+
+
+class _Stored:
+    """Columns that a model makes of the request's pool, kept in the store as a run's are; planned when first asked."""
+
+    def __init__(self, request: SelectConfig, progress: Progress, in_use: ExitStack) -> None:
+        self._request, self._progress, self._in_use = request, progress, in_use
+        self._plan: Plan | None = None
+
+    @property
+    def plan(self) -> Plan:
+        """The plan of a run over the same pool; the store is in use from then on."""
+        if self._plan is None:
+            quiet = Progress(quiet=True)  # which problems joined was shown before
+            self._plan = make_plan(self._request.run_config, quiet, with_verdicts=False)
+            self._in_use.enter_context(self._plan.store.used())
+        return self._plan
+
+    def made(self, column: Column, outlook: price.Outlook) -> Callable[[Candidates], Any]:
+        """Make the column, after a question if that is long; return what reads a problem's rows."""
+        plan = self.plan
+        if every := list(dict.fromkeys(weights for stage in plan.weights.values() for weights in stage)):
+            self._progress.say(licences.remark(every))
+        price.require_consent("select", outlook, self._progress, "a smaller --pool makes it shorter")
+        maker = plan.maker
+        maker.progress = self._progress
+        maker.make([column], plan.questions)
+        questions = {question.problem.id: question for question in plan.questions}
+        return lambda each: plan.store.rows(column, questions[each.problem.id])
+
+
+# Problems.
+
+
+def _problems_of(
+    request: SelectConfig, context: Context, given: GivenVectors | None, held: Held
+) -> Iterable[tuple[Problem, Responses]]:
+    """The problems with their responses: those in memory, else those of the pool file, else the rows of `given`.
+
+    The names that a pool file gives the responses and the problem stand in `problem.meta`, as "names" and "line".
+    """
+    if held.texts is not None:
+        for name, texts in held.texts.items():
+            yield Problem(name, ""), PoolRecord(name, list(texts)).as_responses()
+    elif request.pool or given is None:
+        joined = joined_file(context)[2]
+        for record, problem in joined:
+            meta = {**problem.meta, "names": record.names, "line": record.problem_id}
+            yield replace(problem, meta=meta), record.as_responses()
+        for line in remarks(joined.index()):
+            context.progress.say(line)
+    else:
+        if not given.names:
+            raise HarnessError(f"embeddings {given.path}: holds no arrays, one (n, d) array per problem id")
+        for name in given.names:  # each row is a response without a text
+            n = given.get(name, given.rows(name)).shape[0]
+            nothing = Responses([""] * n, ["stop"] * n, np.zeros(n, np.int64), np.full(n, np.nan))
+            yield Problem(name, "", meta={"names": given.row_names(name)}), nothing
+
+
+# Checks.
+
+
+def _require_libraries(who: str, component: Any) -> None:
+    if isinstance(component, NeedsLibraries):
+        extras.require_all({who: component.libraries})
+
+
+def _check_reads(request: SelectConfig, context: Context, selector: Any) -> None:
+    """HarnessError for a selector that reads columns which the request does not give."""
+    reads = getattr(selector, "reads", ())
+    if "texts" in reads and not request.pool:
+        raise HarnessError(f"selector {request.selector!r} reads texts: give --pool beside --embeddings")
+    if "answers" in reads and not request.task:
+        raise HarnessError(
+            f"selector {request.selector!r} reads canonical answers, which a task extracts: say which --task"
+            + (" (and give --pool)" if not request.pool else "")
+        )
+    remark = context.task.built.check() if context.task and "answers" in reads else ""  # it may need the sandbox
+    if remark:
+        context.progress.say(remark)
+
+
+def _check_size(request: SelectConfig, candidates: Candidates) -> None:
+    n, verified, k = len(candidates.responses), len(candidates.verified), request.at_least
+    who = f"{request.command}: problem {candidates.problem.id!r}"
+    if n and verified == n:
+        raise HarnessError(f"{who}: all {n} responses are verified, none is left")
+    if k > n - verified:
+        left = f" left, since {verified} of {n} are verified" if verified else ""
+        raise HarnessError(f"{who} has {n - verified} response{'s' * (n - verified != 1)}{left}: -k {k} is more")
+
+
+# Vectors.
+
+
+def _vectors(
+    request: SelectConfig,
+    context: Context,
+    selector: Any,
+    candidates: Sequence[Candidates],
+    given: GivenVectors | None,
+    held: Held,
+    stored: _Stored,
+) -> VectorsOf:
+    """A function that gives one problem's vectors, (n, d) float32, projected if wider than `dim`, not centred."""
+    if "embeddings" not in needs(selector):
+        if request.embedder or request.model or (given and request.pool):
+            context.progress.say(f"selector {request.selector!r} reads no vectors: none are made")
+        return lambda each: np.zeros((len(each.responses), 0), np.float32)
+    if given:
+        return lambda each: project(
+            given.get(each.problem.id, len(each.responses)),
+            request.dim,
+            request.seed,
+            f"embeddings {given.path}: {each.problem.id!r}",
+        )
+    spec = pool_embedder(context.config, context.progress)
+    embedder = context.part("embedder", spec).built
+    _require_libraries(f"embedder {spec}", embedder)
+    if not embedder.state and request.model:
+        raise HarnessError(f"embedder {spec!r} takes no --model: leave it out, or take --embedder hidden-mean")
+    if embedder.state and not request.model:
+        raise HarnessError(
+            f"embedder {spec!r} takes a model's hidden states: say which --model (a hub id or folder), or take "
+            "--embedder tfidf, which needs none"
+        )
+    blank = [each.problem.id for each in candidates if not each.problem.prompt.strip()]
+    if embedder.state and blank and not request.task:
+        raise HarnessError(
+            f"embedder {spec!r} reads the prompt before each response, and problem {blank[0]!r} has none: add `prompt` "
+            "to the pool's lines, or say which --task"
+        )
+    if held.texts is None and (embedder.state or "model" in parameters(embedder)):
+        assert isinstance(stored.plan.vectors, Vectors)
+        return stored.made(stored.plan.vectors, price.encoding_outlook(stored.plan))
+    return lambda each: project(
+        embedded(embedder, spec, each.problem, each.responses.texts),
+        request.dim,
+        request.seed,
+        f"embedder {spec!r}, problem {each.problem.id!r}",
+    )
+
+
+# Scores.
+
+
+def _with_given_scores(given: Mapping[str, Any], candidates: Sequence[Candidates]) -> list[Candidates]:
+    """The candidates with scores that the caller holds: problem id -> n numbers, or names -> n numbers.
+
+    HarnessError for an id that is no candidate's, and for scores that are no n numbers.
+    """
+    unknown = set(given) - {each.problem.id for each in candidates}
+    if unknown:
+        raise HarnessError(f"select: scores of {min(unknown)!r}, which is none of the problems")
+    return [_with_scores(each, _numbers(given.get(each.problem.id), each)) for each in candidates]
+
+
+def _numbers(given: Any, each: Candidates) -> dict[str, Any]:
+    def listed(column: Any) -> Any:
+        if hasattr(column, "tolist"):
+            return column.tolist()
+        return list(column) if isinstance(column, Sequence) else column
+
+    named = given if given is None or isinstance(given, Mapping) else {"score": given}
+    columns = named and {name: listed(column) for name, column in named.items()}
+    scores = scores_in(columns, len(each.responses), f"select: problem {each.problem.id!r}")
+    return {name: np.array(column, np.float64) for name, column in scores.items()}
+
+
+def _with_scores(each: Candidates, scores: Mapping[str, Any]) -> Candidates:
+    return replace(each, responses=replace(each.responses, scores={**each.responses.scores, **scores}))
+
+
+def _with_scorer(
+    request: SelectConfig, selector: Any, candidates: Sequence[Candidates], stored: _Stored, progress: Progress
+) -> list[Candidates]:
+    """The candidates with the scores of the request's scorer, if the selector reads scores."""
+    if "scores" not in needs(selector):
+        progress.say(f"selector {request.selector!r} reads no scores: none are made")
+        return list(candidates)
+    plan = stored.plan
+    assert plan.scores is not None
+    rows = stored.made(plan.scores, price.Outlook(0, price.to_score(plan)))
+    return [_with_scores(each, scores_of(rows(each))) for each in candidates]
+
+
+# Answers.
+
+
+def _answers(
+    context: Context, selector: Any, candidates: Sequence[Candidates]
+) -> Callable[[Candidates], Sequence[str | None]]:
+    """A function that gives a problem's canonical answers if there is a task and the selector reads them, else Nones.
+
+    Answers that cost a run of each response are made here and kept in the store, with a line on their cost.
+    """
+    if context.task is None or "answers" not in getattr(selector, "reads", ("answers",)):
+        return lambda each: [None] * len(each.responses)
+    task = context.task.built
+    if not runs_answers(task):
+        return lambda each: answers_of(task, each.problem, each.responses.texts, each.responses.finish)
+    answers: dict[str, Sequence[str | None]] = {}
+    total_cpu_s = 0.0
+    with context.store.used(), context.progress.stage("answers", len(candidates), "problems") as bar:
+        for each in candidates:
+            answers[each.problem.id], cpu_s = ran_answers(
+                context.task, each.problem, each.responses, context.store.root
+            )
+            total_cpu_s += cpu_s
+            bar.advance()
+    context.progress.say(answers_line(sum(map(len, answers.values())), total_cpu_s))
+    return lambda each: answers[each.problem.id]
+
+
+# Selecting.
+
+
+@contextmanager
+def selecting(spec: str, problem: Problem) -> Iterator[None]:
+    """A context for calls of a selector: in one thread, named if it takes long, and errors as one line."""
+    with named_failure(f"selector {spec!r}", problem), one_thread(spec), waiting_named(spec, problem):
+        yield
+
+
+def _order(selector: Any, pool: Pool, verified: Sequence[int], k: int, rng: np.random.Generator) -> list[int]:
+    """k indices of the pool, none of them verified, each checked when the selector gives it."""
+    if verified and isinstance(selector, RanksAfter):
+        order = _first(selector.rank_after(pool, tuple(verified), rng), k, len(pool))
+        for index in set(order) & set(verified):
+            raise HarnessError(f"rank_after gave index {index}, which is verified already")
+        return order
+    rest = np.setdiff1d(np.arange(len(pool)), np.asarray(verified, np.intp))
+    part = pool.part(rest.tolist()) if verified else pool
+    if isinstance(selector, Ranker):
+        return [int(rest[row]) for row in _first(selector.rank(part, rng), k, len(part))]
+    return [int(rest[row]) for row in subset_of(selector, part, k, rng)]
+
+
+def _first(picks: Iterable[Any], k: int, n: int) -> list[int]:
+    order = list(islice(picked(picks, n), k))
+    if len(order) < k:
+        raise HarnessError(f"the ranking ended after {len(order)} of {k} picks")
+    return order

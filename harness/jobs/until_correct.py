@@ -1,0 +1,223 @@
+"""`harness run --until-correct`: verify each response when it is sampled, until one is correct or the budget is spent.
+
+There is no pool and no selector: the order is the sampler's. A problem gives a stopping time, which is censored where
+the budget ended first. Such runs are scored by `scoring.survival`, kept apart from cells, and never averaged with them.
+The whole run is one more file (`results.stopping_times`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, ClassVar
+
+import pyarrow as pa
+
+from harness.columns.column import Column, Out, Question, Todo
+from harness.columns.part import Part
+from harness.columns.responses import Sampled, response_rows
+from harness.columns.store import table
+from harness.columns.verdicts import graded
+from harness.contracts import tokens_of
+from harness.errors import HarnessError
+from harness.records import Problem, Responses, Verdict
+from harness.results import stopping_times
+from harness.results.provenance import made_with
+from harness.system.hashing import digest, storable
+from harness.system.progress import Progress
+from harness.task import Task
+
+from .options import RunConfig
+from .plan import Plan, charge, make_plan
+from .price import SHORTER, require_consent, sampling_outlook
+
+FIRST, MORE = 16, 4  # responses of the first wave, and the growth of each wave (for a sampler that does not steer)
+
+
+@dataclass(frozen=True)
+class Sequences(Sampled):
+    """Responses to each problem up to the first correct one, at most n, with the verdicts on them."""
+
+    kind: ClassVar[str] = "sequences"
+    verb: ClassVar[str] = "until correct"
+    noun: ClassVar[str] = "until correct"
+    by_rows: ClassVar[bool] = False
+    reports: ClassVar[bool] = True
+
+    grader: Part
+
+    @property
+    def together(self) -> int:
+        """As many problems as suit the engine with the first wave."""
+        return int(self.engine.built.problems_per_call(FIRST))
+
+    @property
+    def most_tokens(self) -> int:
+        """Progress counts problems, whose number of tokens is not bounded by that of a response."""
+        return 0
+
+    def part(self, question: Question) -> Any:
+        """What the model sees, and what the grader reads."""
+        return [question.asked, question.graded]
+
+    def brings(self, other: Column) -> bool:
+        """Nothing."""
+        return False
+
+    def rows(self, question: Question, read_from: Sequence[Any]) -> int:
+        """Problems are counted."""
+        return 1
+
+    def make(self, todo: Sequence[Todo], out: Out) -> None:
+        """Sample and verify; each problem is kept as soon as it ends."""
+        judges = [Judge(self.grader.built, each.question) for each in todo]
+        kept: set[Question] = set()
+
+        def keep(judge: Judge, responses: Responses) -> None:
+            if judge.question in kept:  # an engine may report a problem twice
+                return
+            kept.add(judge.question)
+            out.keep(judge.question, judge.rows(responses))
+            out.paid(judge.question).unlink(missing_ok=True)
+            out.report(1)
+
+        (self._one_at_a_time if self.steers else self._by_waves)(judges, out, keep)
+
+    def _ask(self, judges: Sequence[Judge], out: Out, n: int, finish: Finish, **more: Any) -> None:
+        """Sample n responses to each problem (fewer if `until` stops it), and call `finish` with each finished one."""
+        if not getattr(self.engine.built, "served", False):  # a server's requests would wait for the verifier
+            more["done"] = lambda place, responses: finish(judges[place], responses)
+        questions = [judge.question for judge in judges]
+        journals, tokens = [out.paid(question) for question in questions], tokens_of(out.report)
+        sampled = self.engine.built.sample(self.request(questions, n=n, tokens=tokens, journals=journals, **more))
+        for judge, responses in zip(judges, sampled, strict=True):
+            finish(judge, responses)
+
+    def _one_at_a_time(self, judges: Sequence[Judge], out: Out, keep: Finish) -> None:
+        """Let the engine ask the verifier after every response, since each response depends on those before."""
+
+        def until(place: int, text: str, finish: str = "") -> bool:
+            return judges[place].verdict(text, finish).status == "correct"
+
+        self._ask(judges, out, self.n, keep, until=until)
+
+    def _by_waves(self, judges: Sequence[Judge], out: Out, keep: Finish) -> None:
+        """Sample independent responses in growing waves, and cut each problem's at its first correct one.
+
+        A wave samples the rows of the waves before it again (row i is the same in each): at most a third more in all.
+        """
+        going, size = list(judges), FIRST
+        while going:
+            size = min(size, self.n)
+            ended: set[Question] = set()
+
+            def finish(judge: Judge, responses: Responses, size: int = size, ended: set[Question] = ended) -> None:
+                if responses.missing:
+                    raise HarnessError(
+                        f"problem {judge.question.problem.id!r}: {len(responses.missing)} responses are missing, and "
+                        "without them the first correct one is unknown: run the same command again; finished problems "
+                        "are kept"
+                    )
+                each = enumerate(zip(responses.texts, responses.finish, strict=True))
+                stop = next((i for i, one in each if judge.verdict(*one).status == "correct"), None)
+                if stop is not None or size == self.n:
+                    ended.add(judge.question)
+                    keep(judge, responses.first(size if stop is None else stop + 1))
+
+            self._ask(going, out, size, finish)
+            going = [judge for judge in going if judge.question not in ended]
+            size *= MORE
+
+
+@dataclass(eq=False)
+class Judge:
+    """The verifier of one problem; equal responses are verified once."""
+
+    task: Task
+    question: Question
+    verdicts: dict[tuple[str, str], Verdict] = field(default_factory=dict)
+
+    def verdict(self, text: str, finish: str) -> Verdict:
+        """Grade a text in the form that the store keeps, as a later run will. `finish`: "" if not known."""
+        response = storable(text), finish
+        if response not in self.verdicts:
+            [self.verdicts[response]], _ = graded(self.task, self.question.problem, [response[0]], [finish])
+        return self.verdicts[response]
+
+    def rows(self, responses: Responses) -> pa.Table:
+        """The responses with their verdicts, as they are stored."""
+        verdicts = [self.verdict(*each) for each in zip(responses.texts, responses.finish, strict=True)]
+        made = response_rows(responses)
+        columns = {name: made[name] for name in made.column_names}
+        columns |= {"status": [verdict.status for verdict in verdicts]}
+        columns |= {"reason": [storable(verdict.reason) for verdict in verdicts]}
+        return table(columns, {"conditions": dict(self.task.conditions())})
+
+
+Finish = Callable[[Judge, Responses], None]
+
+
+def planned(config: RunConfig, progress: Progress) -> tuple[Plan, Sequences]:
+    """The plan of a run; HarnessError, in one line, if the config cannot be carried out."""
+    plan = make_plan(config, progress)
+    assert isinstance(plan.responses, Sampled)  # the config has checked that there is no pool
+    assert plan.context.task is not None
+    pool = plan.responses
+    made = Sequences(pool.task, pool.engine, pool.sampler, pool.n, pool.max_tokens, pool.seed, plan.context.task)
+    charge(plan.context, made)
+    return replace(plan, responses=made, vectors=None), made
+
+
+def run(config: RunConfig, progress: Progress) -> dict[str, Any]:
+    """Run the config and return its row: share solved by budget, restricted means, their standard errors."""
+    with progress.waiting("preparing the run"):
+        plan, sequences = planned(config, progress)
+    with plan.store.used():
+        missing = plan.store.missing(sequences, plan.questions)
+        if missing:
+            plan.store.begin(sequences)
+            outlook = sampling_outlook(plan, missing)
+            require_consent("run --until-correct", outlook, progress, SHORTER)
+            if remark := plan.task.check(unsafe_exec=config.unsafe_exec):
+                progress.say(remark)
+        return plan.maker.make([sequences], plan.questions, lambda: stopping_times.row([_kept(plan, sequences)]))
+
+
+def dry_run(config: RunConfig, progress: Progress) -> list[dict[str, Any]]:
+    """Return one row: how many problems are in the store ("there"), how many are not ("to_make"), and the key."""
+    plan, sequences = planned(config, progress)
+    missing, total = len(plan.store.missing(sequences, plan.questions)), len(plan.questions)
+    progress.say(f"to do: at most {missing * sequences.n:,} responses to {missing:,} problems")
+    return [{"stage": "until correct", "there": total - missing, "to_make": missing, "key": sequences.key}]
+
+
+def _kept(plan: Plan, sequences: Sequences) -> stopping_times.Record:
+    """The run's record, from its files; written to the store too."""
+    described = sequences.described
+    inputs = {name: value for name, value in described.items() if name not in ("kind", "version", "grader", "task")}
+    inputs |= {
+        "task": {"name": sequences.task, "revision": plan.task.revision},
+        "prompt": digest(list(plan.questions[0].chat)),
+    }
+    record: stopping_times.Record = {
+        "kind": stopping_times.KIND,
+        "schema": stopping_times.SCHEMA,
+        "labels": {**plan.labels, "embedder": "none", "selector": "in-order", "seed": plan.config.seed},
+        "budget": sequences.n,
+        "inputs": {**inputs, "until": "correct", "verified": sequences.grader.described},
+        **made_with(()),
+        "problems": [_entry(question.problem, plan.store.rows(sequences, question)) for question in plan.questions],
+    }
+    stopping_times.write(plan.store.root, record)
+    return record
+
+
+def _entry(problem: Problem, rows: pa.Table) -> dict[str, Any]:
+    status = rows["status"].to_pylist()
+    return {
+        "id": storable(problem.id),
+        "time": len(status),
+        "solved": status[-1] == "correct",
+        "tokens": int(sum(rows["length"].to_pylist())),
+        "errors": status.count("error"),
+    }
