@@ -123,7 +123,7 @@ class Orders(Column):
             with named_failure(f"selector {self.selector.spec!r}", f"{problem.id!r}, trial {trial}"):
                 if not isinstance(selector, Ranker):
                     subsets = _subsets(selector, pool, rng)
-                elif self.learns:
+                elif isinstance(selector, LearnsFromOutcomes):
                     picks = up_to_correct(learnt_order(selector, pool, status, self.seed, problem, trial), status)
                 else:
                     picks = up_to_correct(orders[trial] if orders else selector.rank(pool, rng), status)

@@ -83,7 +83,7 @@ def _encoded(rows: Rows) -> tuple[str, Parts]:
     if isinstance(rows, np.ndarray):
         head = io.BytesIO()
         np.lib.format.write_array_header_1_0(head, np.lib.format.header_data_from_array_1_0(rows))
-        return "npy", [head.getvalue(), memoryview(rows).cast("B") if rows.size else b""]
+        return "npy", [head.getvalue(), rows.data.cast("B") if rows.size else b""]
     sink = pa.BufferOutputStream()
     pq.write_table(rows, sink, compression="zstd")
     return "parquet", [memoryview(sink.getvalue())]

@@ -152,7 +152,7 @@ def embedded(embedder: Embedder, spec: str, problem: Problem, texts: Sequence[st
 
     Lists, tensors and data frames are converted to arrays. `spec`: the embedder's name in messages.
     """
-    with named_failure(f"embedder {spec!r}", problem):
+    with named_failure(f"embedder {spec!r}", problem, passes=True):
         vectors = embedder.embed(problem, texts)
     if not hasattr(vectors, "toarray"):
         try:
@@ -169,15 +169,18 @@ def embedded(embedder: Embedder, spec: str, problem: Problem, texts: Sequence[st
 
 
 @contextmanager
-def named_failure(who: str, problem: Problem | str) -> Iterator[None]:
-    """A context for calls of a plugin: what it raises becomes a HarnessError that names it and the problem."""
+def named_failure(who: str, problem: Problem | str, passes: bool = False) -> Iterator[None]:
+    """A context for calls of a plugin: what it raises becomes a HarnessError that names it and the problem.
+
+    passes  whether a HarnessError is left as it is
+    """
     name = problem if isinstance(problem, str) else repr(problem.id)
     try:
         with contained():
             yield
-    except HarnessError:
-        raise
     except Exception as failure:
+        if passes and isinstance(failure, HarnessError):
+            raise
         raise HarnessError(f"{who}, problem {name}: {error_text(failure)}") from failure
 
 
@@ -261,7 +264,7 @@ def scored(scorer: Scorer, spec: str, problem: Problem, prompt: Sequence[Message
 
     spec  the scorer's name in messages
     """
-    with named_failure(f"scorer {spec!r}", problem):
+    with named_failure(f"scorer {spec!r}", problem, passes=True):
         scores = np.asarray(scorer.score(problem, prompt, texts), np.float64)
     if scores.shape != (len(texts),) or np.isinf(scores).any():
         raise HarnessError(
