@@ -10,8 +10,7 @@ from typing import Any
 
 from harness.contracts import Embedder, Engine, KnowsItsSize, LearnsFromOutcomes, Scorer, SeesFolders, Selector
 from harness.errors import HarnessError
-from harness.plugin_system import licences
-from harness.plugin_system.component import Spec
+from harness.plugin_system.component import Spec, weights_remark
 from harness.plugin_system.picks import needs
 from harness.pools.given import GivenVectors
 from harness.records import Message, Problem, Sampler, SampleRequest, Weights
@@ -211,7 +210,7 @@ class Plan:
         """Show which model weights are used, and write them beside the manifests."""
         every = list(dict.fromkeys(weights for stage in self.weights.values() for weights in stage))
         if every:
-            progress.say(licences.remark(every))
+            progress.say(weights_remark(every))
         work = self.work
         stages = {"pool": work.pool, "embedding": work.embeddings, "score": work.scores, "verdict": work.verdicts}
         for name, stage in stages.items():

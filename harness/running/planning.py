@@ -12,8 +12,7 @@ from typing import Any
 
 from harness.contracts import Charges, Embedder, Engine, Identified, KeepsModels, Scorer
 from harness.errors import HarnessError, did_you_mean
-from harness.plugin_system import licences
-from harness.plugin_system.component import Spec, parameters, parse_spec
+from harness.plugin_system.component import Spec, parameters, parse_spec, require_weights, weights_of
 from harness.plugin_system.picks import needs, require_selector
 from harness.pools.given import GivenVectors, file_digest
 from harness.records import Limits, Problem, Sampler, Weights
@@ -122,15 +121,15 @@ def _weights(context: Context, grading: Task | None, engine: Engine | None = Non
     config = context.config
     embedder = context.build("embedder", config.embedder) if config.embedder else None
     parts = {name: part for name, part in (("pool", engine), ("embedding", embedder), ("verdict", grading)) if part}
-    weights = {name: licences.of([part]) for name, part in parts.items()}
-    every = licences.of(parts.values())
+    weights = {name: weights_of([part]) for name, part in parts.items()}
+    every = weights_of(parts.values())
     if engine is not None and grading is not None and any(each.fetch for each in every):
         if isinstance(grading, Measured):
             paper = grading.paper if config.paper else {}
             outlook = grading.outlook(_problems(context, grading, "")[0], config.n or paper.get("n") or grading.n)
             if outlook:
                 context.progress.say(outlook)
-        licences.require(every)
+        require_weights(every)
     return weights
 
 
@@ -231,7 +230,7 @@ def _with_scorer(plan: Plan) -> Plan:
     if isinstance(scorer, Identified):
         inputs["model"] = dict(scorer.identity())
     stage = context.store.stage("score", inputs, ".parquet")
-    weights = {**plan.weights, "score": licences.of([scorer])}
+    weights = {**plan.weights, "score": weights_of([scorer])}
     return replace(plan, scorer=scorer, weights=weights, work=replace(plan.work, scores=stage))
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from harness.contracts import Identified, NamesWeights, NeedsLibraries, Selector
 from harness.errors import HarnessError, Lacking
-from harness.plugin_system import licences
+from harness.plugin_system.component import require_weights, weights_of
 from harness.store.stage import Stage
 from harness.system import extras
 from harness.task import Task
@@ -69,8 +69,8 @@ def _checks(context: Context, selectors: Mapping[str, Selector], known: str) -> 
     if engine:
         components[f"engine {config.engine}"] = engine
     yield lambda: require_libraries(components)
-    weights = licences.of([*filter(None, (engine, embedder)), *([task] if task and not config.pool else [])])
-    yield lambda: licences.require([each for each in weights if str(each) not in known])
+    weights = weights_of([*filter(None, (engine, embedder)), *([task] if task and not config.pool else [])])
+    yield lambda: require_weights([each for each in weights if str(each) not in known])
     if isinstance(engine, Identified) and not isinstance(engine, NamesWeights):
         yield engine.identity
     if task:

@@ -12,7 +12,7 @@ import numpy as np
 from harness.contracts import LearnsFromOutcomes, Ranker, RanksMany, Selector, SubsetSelector
 from harness.errors import HarnessError, contained, error_text
 from harness.plugin_system.picks import needs, picked, subset_of
-from harness.plugin_system.slow_plugins import RANK_S, named
+from harness.plugin_system.registry import RANK_S, named
 from harness.records import Floats, Pool, Problem
 from harness.store import shards
 from harness.store.json_files import write_record

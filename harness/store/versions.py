@@ -1,6 +1,6 @@
 """The version of each stage's core code, which no key contains although it decides results.
 
-A component's key holds a hash of its code (`code_hash`), so after an edit of a selector or a grader its results are
+A component's key holds a hash of its code (`source_hash`), so after an edit of a selector or a grader its results are
 computed again. Core code is not hashed, because then every edit would invalidate everything. So raise a number below in
 the commit after which a stage gives other results from the same inputs, and only then; older results are then unused.
 
