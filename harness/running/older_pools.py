@@ -113,7 +113,7 @@ def _candidates(pool: Stage, missing: Sequence[Problem]) -> Iterator[Older]:
 
 
 def is_older(folder: Path) -> bool:
-    """Whether an older version made the pool: `doctor --rekey` has marked it, or its first shard has no checksum."""
+    """Whether an older version made the pool: it is marked so, or its first shard has no checksum."""
     first = next(iter(sorted(folder.glob("*.parquet"))), None)
     return (folder / OLDER).exists() or (first is not None and is_unsealed(first))
 
@@ -157,12 +157,10 @@ def _matching(folder: Path, problems: Sequence[Problem], prompts: bool) -> Itera
 
 
 def _question(older: Older, total: int) -> str:
-    key, root = older.folder.name, older.folder.parents[1]
+    key = older.folder.name
     holds = f"pool {key} of an older version holds responses to {len(older.shards)} of {total} problems"
     if is_unsealed(next(iter(older.shards.values()))):
-        return (
-            f"{holds}, which would be sampled again: `harness doctor --store {root} --rekey` checks and adopts it first"
-        )
+        return f"{holds}, without the checksums of this one: --adopt none samples anew"
     differs = ", ".join(older.differs)
     if older.is_same:
         return (

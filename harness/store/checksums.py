@@ -30,9 +30,7 @@ class BadShard(HarnessError):
     """A shard that cannot be trusted. `fault`: what is wrong with it, as `harness doctor --store` lists it."""
 
     def __init__(self, path: Path, fault: str) -> None:
-        old = fault == UNSEALED
-        option, does = ("rekey", "checks and adopts it") if old else ("repair", "clears it, to be made again")
-        super().__init__(f"store: {path} {fault}: `harness doctor --store {root_of(path)} --{option}` {does}")
+        super().__init__(f"store: {path} {fault}: `harness doctor --store {root_of(path)}` says what to do")
         self.path, self.fault = path, fault
 
     def __reduce__(self) -> tuple[type[BadShard], tuple[Path, str]]:

@@ -22,7 +22,7 @@ SUFFIXES = {
     **dict.fromkeys(("audit", "chance", "ranking", "stopped"), ".json"),
 }
 CHECKSUM = "checksum"  # its name in a file's metadata
-OLDER = "older.json"  # written by `harness doctor --rekey` into the folder of a pool of an older version
+OLDER = "older.json"  # in the folder of a pool of an older version
 
 
 def as_parquet(path: Path, columns: Mapping[str, Any], schema: pa.Schema) -> tuple[memoryview, bytes, memoryview]:
