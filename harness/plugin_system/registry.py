@@ -252,7 +252,9 @@ def _register(registry: Registry, manager: pluggy.PluginManager, origin: Origin,
         return fault(_hook_problem(failure), traceback.format_exc())
     implementations = manager.get_hookcallers(plugin) or []
     if not implementations:
-        return fault(_no_hook(plugin))
+        unmarked = [attribute for attribute in dir(plugin) if attribute in HOOKS]
+        which = f"{unmarked[0]} is there but not marked with" if unmarked else "mark a register_* function with"
+        return fault(f"has no hook: {which} @hookimpl")
     for caller in implementations:
         for hook in caller.get_hookimpls():
             if hook.plugin_name == name:
@@ -296,27 +298,17 @@ def _hook_problem(failure: Exception) -> str:
     return f"has a hook of the wrong signature: {' '.join(lines)}"
 
 
-def _no_hook(plugin: object) -> str:
-    unmarked = [name for name in dir(plugin) if name in HOOKS]
-    if unmarked:
-        return f"has no hook: {unmarked[0]} is there but not marked with @hookimpl"
-    return "has no hook: mark a register_* function with @hookimpl"
-
-
 def _note_duplicates(registry: Registry) -> None:
     """Record a fault for each name that is registered twice for one kind."""
     seen: dict[tuple[str, str], Registration] = {}
     for registration in registry.registrations:
         first = seen.setdefault((registration.kind, registration.name), registration)
         if first is not registration:
-            registry.faults.append(
-                Fault(
-                    registration.origin,
-                    f"registers {registration.kind} {registration.name!r}, which {first.origin} "
-                    f"(entry point {first.origin.entry!r}) registers too: write {first.full_name!r} or "
-                    f"{registration.full_name!r}",
-                )
+            problem = (
+                f"registers {registration.kind} {registration.name!r}, which {first.origin} (entry point "
+                f"{first.origin.entry!r}) registers too: write {first.full_name!r} or {registration.full_name!r}"
             )
+            registry.faults.append(Fault(registration.origin, problem))
 
 
 def _short(failure: BaseException) -> str:
