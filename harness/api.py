@@ -22,18 +22,18 @@ from typing import TYPE_CHECKING, Any, TypeAlias, overload
 import numpy as np
 
 from harness.errors import HarnessError
-from harness.plugin_system.registry import is_own
-from harness.plugin_system.session_selectors import registered
-from harness.pools.vector_tables import is_table
-from harness.results import cells, leaderboard
-from harness.results.html_tables import html_table
-from harness.results.rows import Row
 from harness.jobs import grid
 from harness.jobs import run as jobs
 from harness.jobs.options import RunConfig, SelectConfig, checked, completed
 from harness.jobs.select import Held
 from harness.jobs.select import select as chosen_by
 from harness.jobs.study import OPTION
+from harness.plugin_system.registry import is_own
+from harness.plugin_system.session_selectors import registered
+from harness.pools.vector_tables import is_table
+from harness.results import cells, leaderboard
+from harness.results.html_tables import html_table
+from harness.results.rows import Row
 from harness.system.console import LEAST_WIDTH, captured, console
 from harness.system.progress import Progress
 from harness.verifying import loop, summary
@@ -123,7 +123,8 @@ def run(
     """Sample, embed, verify, rank, score: which selector needs fewer verifier calls? What `harness run` does.
 
     selectors  specs ("repexp:lam=0.1") and objects of your own with `rank(pool, rng)` or `select(pool, k, rng)`, which
-               rank in this process; their keys change with their class's source and with what it names
+               rank in this process; the class's file is in their keys, and a class of a notebook is ranked anew in
+               each call
     preset     options that the task names, e.g. "quick"; options that you give stay
     yes        begin what takes an hour or more without asking
     quiet      print nothing
@@ -180,7 +181,7 @@ def select(
     Return k indices (k,) from 0, best first (in no order from a subset method); for a mapping or a path a dict of the
     problems' ids to them. HarnessError if a problem has fewer than k responses left, or a value is not finite.
     """
-    with _python_words(), registered([selector], keyed=False) as (spec,):
+    with _python_words(), registered([selector]) as (spec,):
         names, held, place = _held(source, verified)
         held = replace(held, scores=_scores_by_id(source, scores))
         given = {**options, **place, "selector": spec, "k": k}
@@ -220,7 +221,7 @@ def verify(
     Return what `harness verify --json` prints: problems, solved, calls, errors, found (problem_id, index, call, value),
     random, ... HarnessError if it cannot be carried out, or if five calls in a row raise.
     """
-    with _python_words(), registered([selector], keyed=False) as (spec,):
+    with _python_words(), registered([selector]) as (spec,):
         _, held, place = _held(source, None)
         given = {**options, **place, "selector": spec, "budget": budget, "journal": Path(journal)}
         config = VerifyConfig(**checked(VerifyConfig, {**given, "verifier": name_of(verifier)}, "verify"))

@@ -18,8 +18,7 @@ from typer.models import CommandInfo
 
 from harness import __version__
 from harness.errors import Escaped, HarnessError, error_text, one_line
-from harness.plugin_system import slow_plugins
-from harness.plugin_system.registry import COMMANDS, load_registry
+from harness.plugin_system.registry import COMMANDS, IMPORT_LIMIT, load_registry
 from harness.system import output
 
 
@@ -149,7 +148,7 @@ def _root(
     ] = None,
 ) -> None:
     if import_timeout is not None:
-        os.environ[slow_plugins.IMPORT_LIMIT] = str(import_timeout)
+        os.environ[IMPORT_LIMIT] = str(import_timeout)
     if version:
         print(f"diversity-harness {__version__}")
         raise typer.Exit

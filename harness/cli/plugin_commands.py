@@ -6,8 +6,7 @@ from typing import Annotated
 
 import typer
 
-from harness.plugin_system import completion
-from harness.plugin_system.command_options import Data, Json, Plugin, show
+from harness.plugin_system.command_options import Data, Json, Plugin, kinds, names_after_kind, show
 
 from .app import app
 
@@ -16,7 +15,7 @@ from .app import app
 def list_plugins(
     kind: Annotated[
         str | None,
-        typer.Argument(help="tasks, samplers, engines, embedders, selectors, ...", autocompletion=completion.kinds),
+        typer.Argument(help="tasks, samplers, engines, embedders, selectors, ...", autocompletion=kinds),
     ] = None,
     plugin: Plugin = None,
     as_json: Json = False,
@@ -33,11 +32,9 @@ def list_plugins(
 def show_component(
     kind: Annotated[
         str,
-        typer.Argument(help="task, sampler, engine, ...; may be left out", autocompletion=completion.kinds),
+        typer.Argument(help="task, sampler, engine, ...; may be left out", autocompletion=kinds),
     ],
-    name: Annotated[
-        str | None, typer.Argument(help="its name, or dist/name", autocompletion=completion.names_after_kind)
-    ] = None,
+    name: Annotated[str | None, typer.Argument(help="its name, or dist/name", autocompletion=names_after_kind)] = None,
     example: Annotated[bool, typer.Option("--example", help="A task's exact first prompt.")] = False,
     data: Data = None,
     plugin: Plugin = None,
@@ -57,14 +54,10 @@ def show_component(
 
 @app.command()
 def check(
-    kind: Annotated[
-        str, typer.Argument(help="selector, task, sampler, embedder or engine", autocompletion=completion.kinds)
-    ],
+    kind: Annotated[str, typer.Argument(help="selector, task, sampler, embedder or engine", autocompletion=kinds)],
     name: Annotated[
         str,
-        typer.Argument(
-            help="name or name:key=value,...; '*' for all of the kind", autocompletion=completion.names_after_kind
-        ),
+        typer.Argument(help="name or name:key=value,...; '*' for all of the kind", autocompletion=names_after_kind),
     ],
     data: Data = None,
     model: Annotated[

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from harness.errors import HarnessError, one_line
-from harness.plugin_system.command_options import Json, Yes, resumable, show, takes
 from harness.jobs.options import RunConfig
+from harness.plugin_system.command_options import Json, Yes, resumable, show, takes
 
 from .app import app
 
@@ -53,8 +53,8 @@ def run(
     as_json: Json = False,
 ) -> None:
     """Sample, embed, verify, rank, score: which selector needs fewer verifier calls?"""
-    from harness.plugin_system.presets import filled
     from harness.jobs import study as studies
+    from harness.plugin_system.presets import filled
 
     every = {**given, "preset": preset, "track": track or ()}
     options = filled(studies.merged(study, every, lambda name: _given(context, name)))
@@ -88,8 +88,8 @@ def rerun(
     as_json: Json = False,
 ) -> None:
     """Make a cell again by the options that it records, and say whether it came out the same."""
-    from harness.results import cells
     from harness.jobs import study as studies
+    from harness.results import cells
 
     path = cells.named(cell, folder or [Path("results"), Path("runs/cells"), given["store"] / "cells"], "rerun")
     before = cells.read(path)
@@ -112,9 +112,9 @@ def _given(context: typer.Context, name: str) -> bool:
 
 def _run(config: RunConfig, track: Sequence[str], dry_run: bool, yes: bool, as_json: bool) -> list[Row]:
     """Carry out a config, print its table and failures, and return its rows; exit code 1 if something failed."""
-    from harness.results import cells
     from harness.jobs import grid
     from harness.jobs import run as jobs
+    from harness.results import cells
     from harness.system.progress import Progress
 
     from . import result_tables, tracked

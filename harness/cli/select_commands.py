@@ -7,8 +7,8 @@ from typing import Annotated, Any
 
 import typer
 
-from harness.plugin_system.command_options import Json, Yes, reserve_stdout, show, takes
 from harness.jobs.options import SelectConfig
+from harness.plugin_system.command_options import Json, Yes, reserve_stdout, show, takes
 from harness.system import output
 
 from .app import app

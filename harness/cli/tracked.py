@@ -15,10 +15,10 @@ from typing import Any
 
 from harness.contracts import Tracker
 from harness.errors import HarnessError
+from harness.jobs.options import RunConfig
 from harness.plugin_system.component import build
 from harness.plugin_system.registry import load_registry
 from harness.results.rows import Row
-from harness.jobs.options import RunConfig
 from harness.system.progress import Progress
 
 

@@ -65,11 +65,12 @@ def details(kind: str, name: str, plugin_files: Sequence[Path]) -> dict[str, Any
     factory = registration.load()
     from_harness = {"task": {"data"}, "engine": {"model"}}.get(registration.kind, set())
     defaults = inspect.signature(factory).parameters
-    parameters = {
-        key: {"type": _shown(hint), "default": _default(defaults[key])}
-        for key, hint in signature(factory).items()
-        if key not in from_harness
-    }
+    parameters = {}
+    for key, hint in signature(factory).items():
+        if key not in from_harness:
+            type_ = hint.__name__ if isinstance(hint, type) else str(hint).replace("typing.", "")
+            default = defaults[key].default
+            parameters[key] = {"type": type_, "default": "required" if default is inspect.Parameter.empty else default}
     module = inspect.getdoc(sys.modules.get(getattr(factory, "__module__", "")))
     return {
         "kind": registration.kind,
@@ -80,14 +81,6 @@ def details(kind: str, name: str, plugin_files: Sequence[Path]) -> dict[str, Any
         "parameters": parameters,
         "doc": "\n\n".join(part for part in (module, registration.own_doc()) if part),
     }
-
-
-def _shown(hint: Any) -> str:
-    return hint.__name__ if isinstance(hint, type) else str(hint).replace("typing.", "")
-
-
-def _default(parameter: inspect.Parameter) -> Any:
-    return "required" if parameter.default is inspect.Parameter.empty else parameter.default
 
 
 def example(kind: str, name: str, data: Path | None, plugin_files: Sequence[Path]) -> dict[str, Any]:

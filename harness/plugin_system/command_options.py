@@ -18,10 +18,11 @@ import dataclasses
 import functools
 import inspect
 import json
+import os
 import sys
 import typing
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, redirect_stdout
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, TypeAlias
@@ -30,7 +31,7 @@ import typer
 
 from harness.system import output
 
-from . import completion
+from .registry import KINDS, load_registry
 
 Command: TypeAlias = Callable[..., None]
 
@@ -95,7 +96,7 @@ def _helped(record: type) -> dict[str, tuple[Any, Help]]:
 
 def _parameter(record: type, name: str) -> inspect.Parameter:
     hint, help_ = _helped(record)[name]
-    default = {field.name: field.default for field in dataclasses.fields(record)}[name]
+    default = record.__dataclass_fields__[name].default  # type: ignore[attr-defined]
     repeated = _is_repeated(hint)
     if repeated:
         [item] = typing.get_args(repeated)
@@ -103,7 +104,7 @@ def _parameter(record: type, name: str) -> inspect.Parameter:
     if help_.filled:
         hint, default = hint | None, None
     flags = help_.flags or ([f"--{name.replace('_', '-')}"] if hint is bool and not default else ())
-    option = typer.Option(*flags, help=help_.text, metavar=help_.metavar, autocompletion=completion.of_option(name))
+    option = typer.Option(*flags, help=help_.text, metavar=help_.metavar, autocompletion=completer(name))
     default = inspect.Parameter.empty if default is dataclasses.MISSING else default
     return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=Annotated[hint, option])
 
@@ -118,8 +119,50 @@ def _value(record: type, name: str, value: Any) -> Any:
     """The value for the record: a repeated option as a tuple, its default if it was not given."""
     if not _is_repeated(_helped(record)[name][0]):
         return value
-    default = {field.name: field.default for field in dataclasses.fields(record)}[name]
-    return tuple(value) if value else default
+    return tuple(value) if value else record.__dataclass_fields__[name].default  # type: ignore[attr-defined]
+
+
+# Completion in the shell: what begins with the text typed so far. Plugins are asked for names, and load no component.
+
+
+def completer(field: str) -> Callable[[str], list[str]] | None:
+    """The completer of an option by its name (`task`, `selectors`, `model`, ...); None if it has none."""
+    kind = field if field in KINDS else field.removesuffix("s")
+    if kind in KINDS:
+        return lambda incomplete: component_names(kind, incomplete)
+    return models if kind == "model" else None
+
+
+def component_names(kind: str, incomplete: str) -> list[str]:
+    """Names of installed components of a kind."""
+    try:
+        with redirect_stdout(sys.stderr):  # the shell reads stdout
+            registered = load_registry().of_kind(kind)
+    except Exception:  # a broken plugin must not break the user's shell
+        return []
+    return sorted({each.name for each in registered if each.name.startswith(incomplete)})
+
+
+def names_after_kind(context: typer.Context, incomplete: str) -> list[str]:
+    """Names of components of the kind that is the command's argument `kind`."""
+    kind = (context.params.get("kind") or "").removesuffix("s")
+    return component_names(kind, incomplete) if kind in KINDS else []
+
+
+def kinds(incomplete: str) -> list[str]:
+    """Kinds of components."""
+    return [kind for kind in KINDS if kind.startswith(incomplete)]
+
+
+def models(incomplete: str) -> list[str]:
+    """Models in the cache of the Hugging Face hub, and folders with a config.json; no folder is searched for them."""
+    home = Path(os.environ.get("HF_HOME") or Path.home() / ".cache" / "huggingface")
+    cache = Path(os.environ.get("HF_HUB_CACHE") or home / "hub")
+    cached = [folder.name.removeprefix("models--").replace("--", "/") for folder in cache.glob("models--*")]
+    typed = Path(incomplete or ".")
+    beside = typed if incomplete.endswith("/") or not incomplete else typed.parent
+    folders = [f"{path}/" for path in sorted(beside.glob("*")) if path.is_dir() and not path.name.startswith(".")]
+    return sorted(name for name in [*cached, *folders] if name.startswith(incomplete))
 
 
 # Options that are parameters of command functions.

@@ -1,6 +1,7 @@
 """Pass to a task how each response ended (`finish`), if it reads that (`Task.reads_finish`).
 
-A task may define any of the methods that take `finish`; those that it inherits from `Task` take none.
+A task may define any of the methods that take `finish`; those that it inherits from `Task` take none. A sequence
+`finish` says how each response ended: "stop" or "length", "" if that is not known.
 """
 
 from __future__ import annotations
@@ -23,22 +24,14 @@ def keyword(task: Any, method: str, finish: str | Sequence[str]) -> dict[str, An
 
 
 def verify_all(task: Any, problem: Problem, texts: Sequence[str], finish: Sequence[str]) -> list[Verdict]:
-    """Return the verdicts on many responses to a problem.
-
-    texts   the responses
-    finish  how each of them ended ("stop" or "length"), "" if that is not known
-    """
+    """Return the verdicts on many responses to a problem."""
     if reads_finish(task) and _inherits(task, "verify_all"):
         return [task.verify(problem, text, finish=end) for text, end in zip(texts, finish, strict=True)]
     return list(task.verify_all(problem, texts, **keyword(task, "verify_all", finish)))
 
 
 def answers(task: Any, problem: Problem, texts: Sequence[str], finish: Sequence[str]) -> list[str | None]:
-    """Return the final answers of many responses to a problem, None for a response without one.
-
-    texts   the responses
-    finish  how each of them ended ("stop" or "length"), "" if that is not known
-    """
+    """Return the final answers of many responses to a problem, None for a response without one."""
     if reads_finish(task) and _inherits(task, "answers"):
         return [
             task.answer(problem, text, **keyword(task, "answer", end)) for text, end in zip(texts, finish, strict=True)

@@ -47,7 +47,15 @@ def picked(ranking: Iterable[Any], n: int) -> Iterator[int]:
     """
     seen: set[int] = set()
     for raw in ranking:
-        yield _checked(raw, n, seen)
+        if isinstance(raw, bool) or not isinstance(raw, (int, np.integer)):
+            raise HarnessError(f"an index must be an integer, got {raw!r:.40}")
+        index = int(raw)
+        if not 0 <= index < n:
+            raise HarnessError(f"index {index} is outside the pool of {n}")
+        if index in seen:
+            raise HarnessError(f"index {index} was picked twice")
+        seen.add(index)
+        yield index
 
 
 def subset_of(selector: SubsetSelector, pool: Pool, k: int, rng: np.random.Generator) -> list[int]:
@@ -56,16 +64,3 @@ def subset_of(selector: SubsetSelector, pool: Pool, k: int, rng: np.random.Gener
     if len(subset) != k:
         raise HarnessError(f"select gave {len(subset)} indices for k = {k}")
     return subset
-
-
-def _checked(raw: Any, n: int, seen: set[int]) -> int:
-    """The index as int, added to `seen`; HarnessError unless it is an integer below n and not in `seen` yet."""
-    if isinstance(raw, bool) or not isinstance(raw, (int, np.integer)):
-        raise HarnessError(f"an index must be an integer, got {raw!r:.40}")
-    index = int(raw)
-    if not 0 <= index < n:
-        raise HarnessError(f"index {index} is outside the pool of {n}")
-    if index in seen:
-        raise HarnessError(f"index {index} was picked twice")
-    seen.add(index)
-    return index

@@ -20,10 +20,9 @@ def filled(given: Mapping[str, Any]) -> dict[str, Any]:
     nothing names one. With given vectors (`embeddings`) no embedder is filled in.
     """
     options = dict(given)
-    values = _values(options) if options["task"] else {}
     if options["preset"] and not options["task"]:
         raise HarnessError("run: --preset goes with --task: it names settings of a task")
-    for name, value in values.items():
+    for name, value in _values(options).items():
         is_needless = name == "embedder" and options["embeddings"]
         if not options.get(name) and not is_needless:
             options[name] = value
@@ -44,6 +43,8 @@ def graded_as_the_paper(registry: Registry, task: str) -> str:
 
 def _values(options: Mapping[str, Any]) -> dict[str, Any]:
     """Option -> the value that the task's defaults or the preset give it."""
+    if not options["task"]:
+        return {}
     name = parse_spec(options["task"]).name
     factory = load_registry(options["plugin_files"]).find("task", name).load()
     presets = getattr(factory, "presets", {})

@@ -1,7 +1,8 @@
 """Find plugins, and list and load what they register.
 
 Entry points are loaded one by one. Whatever goes wrong with one is recorded as a `Fault` (plugin, version, problem,
-traceback) and never stops a command that does not need it; `harness doctor` lists all faults.
+traceback) and never stops a command that does not need it; `harness doctor` lists all faults. A command that waits for
+a plugin says for which.
 """
 
 from __future__ import annotations
@@ -9,9 +10,13 @@ from __future__ import annotations
 import importlib
 import importlib.util
 import inspect
+import os
+import signal
 import sys
+import threading
 import traceback
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from importlib.metadata import EntryPoint, distributions
@@ -23,8 +28,7 @@ import pluggy
 
 from harness import hookspecs
 from harness.errors import Escaped, HarnessError, contained, did_you_mean
-
-from .slow_plugins import importing
+from harness.system.pace import clock
 
 GROUP = "harness"
 COMMANDS = "harness.commands"  # entry points with commands: the only ones that every command imports
@@ -248,7 +252,9 @@ def _register(registry: Registry, manager: pluggy.PluginManager, origin: Origin,
         return fault(_hook_problem(failure), traceback.format_exc())
     implementations = manager.get_hookcallers(plugin) or []
     if not implementations:
-        return fault(_no_hook(plugin))
+        unmarked = [attribute for attribute in dir(plugin) if attribute in HOOKS]
+        which = f"{unmarked[0]} is there but not marked with" if unmarked else "mark a register_* function with"
+        return fault(f"has no hook: {which} @hookimpl")
     for caller in implementations:
         for hook in caller.get_hookimpls():
             if hook.plugin_name == name:
@@ -292,30 +298,71 @@ def _hook_problem(failure: Exception) -> str:
     return f"has a hook of the wrong signature: {' '.join(lines)}"
 
 
-def _no_hook(plugin: object) -> str:
-    unmarked = [name for name in dir(plugin) if name in HOOKS]
-    if unmarked:
-        return f"has no hook: {unmarked[0]} is there but not marked with @hookimpl"
-    return "has no hook: mark a register_* function with @hookimpl"
-
-
 def _note_duplicates(registry: Registry) -> None:
     """Record a fault for each name that is registered twice for one kind."""
     seen: dict[tuple[str, str], Registration] = {}
     for registration in registry.registrations:
         first = seen.setdefault((registration.kind, registration.name), registration)
         if first is not registration:
-            registry.faults.append(
-                Fault(
-                    registration.origin,
-                    f"registers {registration.kind} {registration.name!r}, which {first.origin} "
-                    f"(entry point {first.origin.entry!r}) registers too: write {first.full_name!r} or "
-                    f"{registration.full_name!r}",
-                )
+            problem = (
+                f"registers {registration.kind} {registration.name!r}, which {first.origin} (entry point "
+                f"{first.origin.entry!r}) registers too: write {first.full_name!r} or {registration.full_name!r}"
             )
+            registry.faults.append(Fault(registration.origin, problem))
 
 
 def _short(failure: BaseException) -> str:
     text = str(failure).strip().split("\n")[0]
     kind = type(failure).__name__
     return text if isinstance(failure, (ImportError, Escaped)) and text else f"{kind}: {text}" if text else kind
+
+
+# Plugins that are slow.
+
+IMPORT_S, RANK_S = 10.0, 60.0  # seconds after which the user is told what the command waits for
+IMPORT_LIMIT = "HARNESS_IMPORT_TIMEOUT"  # seconds; `harness --import-timeout` sets it, and worker processes inherit it
+
+
+class Late(BaseException):
+    """A plugin took longer than allowed: a BaseException, so that the plugin's `except Exception` does not catch it."""
+
+
+@contextmanager
+def named(what: str, after_s: float) -> Iterator[None]:
+    """Print one line on stderr if the code inside is still running after `after_s` seconds; `what` names it.
+
+    C code that never releases the interpreter delays this line too.
+    """
+    line = f"waiting: {what} has taken {clock(after_s)} so far"
+    timer = threading.Timer(after_s, lambda: print(line, file=sys.stderr, flush=True))
+    timer.daemon = True
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
+
+
+@contextmanager
+def importing(what: str) -> Iterator[None]:
+    """Print a line on stderr if the import inside takes more than 10 seconds, and end it with `Late` at a time limit.
+
+    The limit is the environment variable HARNESS_IMPORT_TIMEOUT, in seconds; without it there is none. Only Python code
+    in the main thread can be interrupted. `what` names the import in the line.
+    """
+    limit = float(os.environ.get(IMPORT_LIMIT) or 0)
+    with named(f"importing {what}", IMPORT_S):
+        if not limit or threading.current_thread() is not threading.main_thread() or not hasattr(signal, "setitimer"):
+            yield
+            return
+
+        def late(*_: object) -> None:
+            raise Late(f"its import took longer than {limit:g} s (--import-timeout)")
+
+        before = signal.signal(signal.SIGALRM, late)
+        signal.setitimer(signal.ITIMER_REAL, limit)
+        try:
+            yield
+        finally:
+            signal.setitimer(signal.ITIMER_REAL, 0)
+            signal.signal(signal.SIGALRM, before)

@@ -15,9 +15,9 @@ import numpy as np
 from harness.contracts import Task
 from harness.errors import HarnessError
 from harness.records import Floats, Problem
-from harness.system.hashing import digest
 from harness.system.expansion import MAX_VECTORS_GB
 from harness.system.files import open_regular
+from harness.system.hashing import digest
 
 from .reading import pool_files
 from .registered_layouts import Layouts

@@ -26,8 +26,8 @@ import numpy as np
 
 from harness.errors import HarnessError
 from harness.scoring.metrics import Outcomes, budgets, summary
+from harness.system.files import READ_ONLY, disk_errors, read_regular, temporary_name, write_parts
 from harness.system.hashing import canonical_json, digest
-from harness.system.files import read_regular, READ_ONLY, disk_errors, temporary_name, write_parts
 from harness.system.json_text import parsed, shaped
 
 from . import inert_text, one_answer

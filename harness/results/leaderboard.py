@@ -16,9 +16,9 @@ from pathlib import Path
 from typing import Any
 
 from harness.errors import HarnessError
-from harness.system.json_text import read as read_json
-from harness.system.hashing import canonical_json, digest
 from harness.system.files import write_atomically
+from harness.system.hashing import canonical_json, digest
+from harness.system.json_text import read as read_json
 from harness.system.json_text import shaped
 
 from . import cells, one_answer, seed_groups, verdict_quality

@@ -12,9 +12,9 @@ from typing import Any, TypedDict
 from harness.errors import HarnessError
 from harness.plugin_system.component import Spec, build, described
 from harness.plugin_system.registry import Registry, load_registry
-from harness.system.json_text import read as read_json
-from harness.system.hashing import canonical_json, digest
 from harness.system.files import write_atomically
+from harness.system.hashing import canonical_json, digest
+from harness.system.json_text import read as read_json
 from harness.system.json_text import shaped
 from harness.testing import checks, findings
 

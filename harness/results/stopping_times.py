@@ -18,8 +18,8 @@ import numpy as np
 from harness.errors import HarnessError
 from harness.scoring.metrics import budgets
 from harness.scoring.survival import Survival, kaplan_meier
-from harness.system.hashing import digest
 from harness.system.files import read_regular, write_atomically
+from harness.system.hashing import digest
 from harness.system.json_text import parsed
 
 from . import cells

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Annotated, ClassVar
 
 from harness.errors import HarnessError
-from harness.plugin_system.command_options import Help
 from harness.jobs.options import SelectConfig
+from harness.plugin_system.command_options import Help
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,8 +1,7 @@
-"""`harness doctor --store DIR`: every file of a store that cannot be trusted, and (`--repair`) room to make it again.
+"""`harness doctor --store DIR`: every file of a store that cannot be trusted, and what to do about it.
 
-What a run makes again from what is sound is deleted: vectors, verdicts, audits, rankings, cached verdicts and figures.
-What cost money or cannot be made from the rest (responses, records, cells, manifests) is never deleted but set aside as
-NAME.damaged beside its place. With responses that are set aside goes what was made from them: other responses may come.
+What a run makes again from what is sound may be deleted: vectors, verdicts, audits, rankings. What cost money or cannot
+be made from the rest (responses, records, cells, manifests) is better moved away.
 """
 
 from __future__ import annotations
@@ -15,17 +14,12 @@ from typing import Any, TypeAlias
 
 from harness.errors import HarnessError
 from harness.store import shards
-from harness.store.checksums import DAMAGED, UNSEALED, BadShard
+from harness.store.checksums import BadShard
 from harness.store.json_files import read_json, read_manifest, read_record
 from harness.store.shard_files import OLDER, SUFFIXES, content_of, unreadable
-from harness.system.files import disk_errors
 from harness.system.progress import Progress
 
-from .rekeying import parsed
-
-DERIVED = ("embedding", "score", "verdict", "audit", "chance", "ranking")  # what is made from a pool, a shard a problem
-COSTLY = ("pool", "sequence")  # never deleted, and neither are records
-ASIDE = ".damaged"
+COSTLY = ("pool", "sequence")  # as are records
 BESIDE = ("manifest.json", "weights.json", "index.json")
 
 Records: TypeAlias = Mapping[str, Callable[[Path], Any]]
@@ -38,7 +32,7 @@ class Fault:
     kind      the store's subfolder that it is in, such as "pool" or "cells"
     problem   the file's name without suffix: shards of one problem share it
     fault     what is wrong with it
-    cure      what `harness doctor` does with it if --repair or --rekey is given
+    cure      what the user can do
     """
 
     path: Path
@@ -52,14 +46,12 @@ class Fault:
         return {name: str(value) for name, value in asdict(self).items()}
 
 
-def diagnosis(root: Path, records: Records, progress: Progress, repair: bool = False) -> dict[str, Any]:
-    """Check every file of a store that a table could be made from, repair what can be if `repair`, and report.
+def diagnosis(root: Path, records: Records, progress: Progress) -> dict[str, Any]:
+    """Check every file of a store that a table could be made from, and return a report.
 
-    Return a dict:
-    store       the store's folder
-    files       the number of files checked
-    faults      a dict of each fault: `Fault.row`, and whether it is "left"
-    set_aside   the paths of all files set aside, now or before
+    store    the store's folder
+    files    the number of files checked
+    faults   a dict of each fault: `Fault.row`
 
     records: folder of the store -> what reads one JSON file in it (cells, sequences) and raises HarnessError.
     """
@@ -72,9 +64,7 @@ def diagnosis(root: Path, records: Records, progress: Progress, repair: bool = F
                 faults.append(_fault(root, path, fault))
             shown.advance()
     faults += _wrong_lengths(root, {fault.path for fault in faults})
-    rows = [fault.row() | {"left": not (repair and _repaired(root, fault))} for fault in faults]
-    aside = sorted(str(path) for place in ("*/*", "*/*/*") for path in root.glob(f"{place}{ASIDE}*"))  # records, shards
-    return {"store": str(root), "files": len(files), "faults": rows, "set_aside": aside}
+    return {"store": str(root), "files": len(files), "faults": [fault.row() for fault in faults]}
 
 
 def require_store(root: Path, records: Records) -> None:
@@ -118,19 +108,10 @@ def _fault_of(path: Path, check: Callable[[Path], Any]) -> str:
     try:
         check(path)
     except BadShard as failure:
-        return DAMAGED if failure.fault == UNSEALED and not _is_older(path) else failure.fault
+        return failure.fault
     except HarnessError as failure:
         return str(failure)
     return ""
-
-
-def _is_older(path: Path) -> bool:
-    """Whether a shard without a checksum is whole otherwise, as one of an older version is."""
-    try:
-        parsed(path)
-    except HarnessError:
-        return False
-    return True
 
 
 def _fault(root: Path, path: Path, fault: str) -> Fault:
@@ -139,28 +120,18 @@ def _fault(root: Path, path: Path, fault: str) -> Fault:
 
 
 def _cure(path: Path, kind: str, fault: str) -> str:
-    if fault == UNSEALED:
-        return "--rekey checks and adopts it"
     if _is_kept(kind) or path.name == "manifest.json" or path.is_dir():
         again = "; its problem is then sampled again" if kind == "pool" and path.name not in BESIDE else ""
-        again = "; the pool's file is then imported again" if again and _is_imported(path) else again
-        return f"--repair sets it aside{again}"
-    return "--repair deletes it; the next run makes it again"
+        index = path.parent / "index.json"  # of a pool that was imported
+        again = f", and {index} too; the pool's file is then imported again" if again and index.exists() else again
+        return f"move it away{again}"
+    return "delete it; the next run makes it again"
 
 
 def shown(report: dict[str, Any]) -> str:
-    """Return a report of `diagnosis` as text: one line for each fault, then the counts.
-
-    `adopted`, if the report has it, is the number of shards that `rekey` wrote.
-    """
-    lines = []
-    for fault in report["faults"]:
-        done = fault["cure"] if fault["left"] else f"done ({fault['cure']})"
-        lines.append(f"{fault['path']} {fault['fault']}: {done}")
-    left = sum(fault["left"] for fault in report["faults"])
-    more = f", {report['adopted']:,} adopted" if report.get("adopted") else ""
-    more += f", {len(report['set_aside']):,} set aside as NAME{ASIDE}" if report["set_aside"] else ""
-    return "\n".join([*lines, f"{report['files']:,} files of {report['store']}: {left:,} faults{more}"])
+    """Return a report of `diagnosis` as text: one line for each fault, then the counts."""
+    lines = [f"{fault['path']} {fault['fault']}: {fault['cure']}" for fault in report["faults"]]
+    return "\n".join([*lines, f"{report['files']:,} files of {report['store']}: {len(lines):,} faults"])
 
 
 # Lengths.
@@ -198,42 +169,3 @@ def _pool_of(folder: Path) -> str | None:
     with suppress(HarnessError):
         return read_manifest(folder).get("pool")
     return None
-
-
-# Repairing.
-
-
-def _repaired(root: Path, fault: Fault) -> bool:
-    """Make room for what is to be made again; False for what only --rekey or a person can settle."""
-    path = fault.path
-    if fault.fault == UNSEALED:
-        return False
-    with disk_errors(path):
-        if fault.kind == "pool" and path.name not in BESIDE and path.suffix == ".parquet":
-            _forget(root, path)
-        if path.name == "manifest.json" or path.is_dir() or (_is_kept(fault.kind) and path.name not in BESIDE):
-            path.rename(_aside(path))
-        else:
-            path.unlink()
-    return True
-
-
-def _forget(root: Path, shard: Path) -> None:
-    """Delete what was made from a problem's responses; an imported pool's index too, so that its file is read again."""
-    if _is_imported(shard):
-        (shard.parent / "index.json").unlink(missing_ok=True)
-    for kind in DERIVED:
-        for folder in (root / kind).glob("*"):
-            path = folder / f"{shard.stem}{SUFFIXES[kind]}"
-            if _pool_of(folder) == shard.parent.name and path.exists() and not path.is_dir():
-                path.unlink()
-
-
-def _is_imported(shard: Path) -> bool:
-    return (shard.parent / "index.json").exists()
-
-
-def _aside(path: Path) -> Path:
-    """A name beside the path that is not taken."""
-    names = (path.with_name(f"{path.name}{ASIDE}{number or ''}") for number in range(1_000_000))
-    return next(name for name in names if not name.exists())

@@ -6,12 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
-import pyarrow.parquet as pq
-from safetensors.numpy import load, save
-
 from harness.results import cells
-from harness.store.json_files import write_json
 
 
 def contents(store: Path) -> dict[str, bytes]:
@@ -44,17 +39,3 @@ def shards_of(store: Path, kind: str) -> list[Path]:
     """The shards of a kind, in order, without what lies beside them."""
     beside = ("manifest", "weights")
     return sorted(path for path in (store / kind).glob("*/*") if path.name.partition(".")[0] not in beside)
-
-
-def unseal(store: Path) -> None:
-    """Make every shard what an older version wrote: the same without checksum."""
-    for path in store.glob("*/*/*"):
-        if path.suffix == ".parquet":
-            table = pq.read_table(pa.BufferReader(path.read_bytes()))
-            about = {name: value for name, value in table.schema.metadata.items() if name != b"checksum"}
-            pq.write_table(table.replace_schema_metadata(about), path, compression="zstd")
-        elif path.suffix == ".safetensors":
-            path.write_bytes(save(load(path.read_bytes())))
-        elif path.suffix == ".json" and path.parts[-3] in ("audit", "ranking", "stopped") and path.stem != "manifest":
-            value = json.loads(path.read_bytes())
-            write_json(path, {name: entry for name, entry in value.items() if name != "checksum"})

@@ -99,17 +99,30 @@ def test_html_is_escaped(door):
     assert "<b>" not in html
 
 
-def test_an_object_is_raced_in_one_table_and_again_only_if_its_cell_changes(door, tmp_path, capfd):
+def test_an_object_is_raced_in_one_table_and_a_notebooks_class_is_ranked_in_each_call(door, tmp_path, capfd):
     results = door("spread", Last())
     assert [row.selector for row in results] == ["spread", "Last"]
     capfd.readouterr()
-    again = door("spread", session("# moved\n\n" + CELL)["Last"], quiet=False)
-    assert "rankings of Last: reused for 3 of 3 problems" in capfd.readouterr().err
-    assert again[1] == results[1]
+    again = door("spread", Last(), quiet=False)
+    assert "rankings of spread: reused for 3 of 3 problems\nrank Last: 3 problems" in capfd.readouterr().err
+    assert again[1].samples_to_correct == results[1].samples_to_correct
     changed = door(session(CELL.replace("range(len(pool) - 1, -1, -1)", "range(len(pool))"))["Last"])
     assert changed[0].cell != results[1].cell
     orders = [entry["orders"][0] for entry in cell_of(tmp_path / "runs", changed[0].to_json())["problems"]]
     assert [order for order in orders if order != list(range(len(order)))] == []
+
+
+def test_an_object_of_a_file_is_ranked_again_only_if_the_file_changes(door, tmp_path, monkeypatch, capfd):
+    monkeypatch.syspath_prepend(tmp_path)
+    (tmp_path / "raced_last.py").write_text(CELL)
+    from raced_last import Last
+
+    results = door(Last())
+    capfd.readouterr()
+    assert door(Last(), quiet=False)[0] == results[0]
+    assert "rankings of Last: reused for 3 of 3 problems" in capfd.readouterr().err
+    (tmp_path / "raced_last.py").write_text(f"# moved\n\n{CELL}")
+    assert door(Last())[0].cell != results[0].cell
 
 
 AWAY = """

@@ -1,4 +1,4 @@
-"""From text on a command line to a built component and back; and `picks.py` and `older_engines.py`."""
+"""From text on a command line to a built component and back; and `picks.py`."""
 
 from dataclasses import dataclass
 from types import SimpleNamespace
@@ -7,13 +7,10 @@ from typing import Literal
 import numpy as np
 import pytest
 from support.refusals import refusal_of
-from support.toy import Parrot
 
 from harness.plugin_system.component import build, parameters, parse_spec
-from harness.plugin_system.older_engines import with_request
 from harness.plugin_system.picks import needs, picked, require_selector, subset_of
 from harness.plugin_system.registry import Origin, Registration, Registry
-from harness.records import Sampler, SampleRequest
 
 
 @dataclass(frozen=True)
@@ -92,21 +89,6 @@ def test_a_pick_that_is_no_new_index_of_the_pool_is_refused_when_it_arrives():
     assert (whole, {type(index) for index in whole}) == ([2, 0, 1], {int})
     greedy = SimpleNamespace(select=lambda pool, k, rng: range(k + 1))
     assert refusal_of(subset_of, greedy, [None] * 9, 2, None) == "select gave 3 indices for k = 2"
-
-
-class Older(Parrot):
-    def sample(self, prompts, *, n, sampler, max_tokens, seeds, states=(), report=lambda rows: None):
-        return super().sample(SampleRequest(prompts, n, sampler, max_tokens, seeds, states, report=report))
-
-
-def test_an_engine_of_the_old_form_gives_the_responses_of_the_new(capsys):
-    reported = []
-    request = SampleRequest([[], []], 3, Sampler(), 8, [1, 2], ("mean",), report=reported.append)
-    older = with_request(Older("macaw"))
-    assert "engine Older: sample(prompts, n=..., ...) is the old form" in capsys.readouterr().err
-    assert [each.texts for each in older.sample(request)] == [each.texts for each in Parrot().sample(request)]
-    assert (reported, older.name) == ([3, 3, 3, 3], "macaw")
-    assert with_request(new := Parrot()) is new
 
 
 def test_a_value_in_quotes_may_have_commas():

@@ -13,8 +13,7 @@ from support.processes import wait_for
 from support.refusals import refusal_of
 
 from harness.plugin_system.catalogue import details
-from harness.plugin_system.registry import load_registry
-from harness.plugin_system.slow_plugins import IMPORT_LIMIT, named
+from harness.plugin_system.registry import IMPORT_LIMIT, load_registry, named
 
 GOOD = """
     from harness import hookimpl

@@ -68,13 +68,32 @@ def test_an_object_is_registered_for_one_call_and_built_as_it_is():
     assert "unknown selector 'Plain" in refusal_of(load_registry(groups=()).find, "selector", name)
 
 
-def test_a_key_holds_fields_arrays_and_code():
-    about = key_of(Plain(np.int64(3), [np.arange(3), {"a": 0.5}]))
-    assert about == {**about, "name": "Plain", "dist": "session"}
+def test_a_notebooks_class_has_another_key_in_each_call_and_the_same_within_one():
+    mine = Data()
+    with registered([mine]) as (name,):
+        registration = load_registry(groups=()).find("selector", name)
+        assert described(registration, mine) == described(registration, mine)
+        assert described(registration, mine) | {"code": ""} == {
+            "name": "Data",
+            "params": {"power": 2.0, "first": "max"},
+            "dist": "session",
+            "code": "",
+        }
+    assert key_of(mine)["code"] != key_of(mine)["code"]
+
+
+def test_a_class_of_a_file_is_keyed_by_its_fields_arrays_and_file(tmp_path, monkeypatch):
+    monkeypatch.syspath_prepend(tmp_path)
+    (tmp_path / "raced.py").write_text(CELL)
+    import raced
+
+    about = key_of(raced.Plain(np.int64(3), [np.arange(3), {"a": 0.5}]))
     assert about["params"] == {"power": 3, "weights": [about["params"]["weights"][0], {"a": 0.5}]}
-    assert key_of(Plain(3, [np.arange(3), {"a": 0.5}])) == about
-    keys = [key_of(each) for each in (Plain(3, [np.arange(4), {"a": 0.5}]), Plain(3, np.arange(3)), Plain(), Data())]
-    keys.append(key_of(session(CELL.replace("range(len(pool))", "[]"))["Plain"]()))
+    assert key_of(raced.Plain(3, [np.arange(3), {"a": 0.5}])) == about
+    others = [raced.Plain(3, [np.arange(4), {"a": 0.5}]), raced.Plain(3, np.arange(3)), raced.Plain(), raced.Data()]
+    keys = [key_of(each) for each in (*others, raced.Plain(3, object()), raced.Plain(3, object()))]
+    (tmp_path / "raced.py").write_text(CELL + "# more\n")
+    keys.append(key_of(raced.Plain(np.int64(3), [np.arange(3), {"a": 0.5}])))
     assert [key for key in [about, *keys] if [about, *keys].count(key) > 1] == []
 
 
@@ -84,6 +103,3 @@ def test_what_cannot_be_raced_is_one_line():
     )
     assert refused(Data(), Data(first="a:b")).startswith("two selectors are called 'Data'")
     assert refused(Needy).startswith("selector Needy cannot be built: raised TypeError: ")
-    assert refused(Plain(object())).startswith(
-        "selector Plain: has 'power' of type object, of which no key can be made"
-    )

@@ -7,7 +7,7 @@ import sys
 import pytest
 from support.paths import ROOT
 
-from harness.plugin_system import completion
+from harness.plugin_system import command_options
 
 
 def completed(*words, cwd=ROOT, **environment):
@@ -31,13 +31,13 @@ def test_tasks_and_selectors_are_completed_on_the_command_line():
 
 @pytest.mark.parametrize("field", ["task", "selectors", "engine", "embedder", "sampler", "executor", "bonus"])
 def test_each_option_that_names_a_component_is_completed(field):
-    names = completion.of_option(field)("")
+    names = command_options.completer(field)("")
     assert names == sorted(names)
     assert names
 
 
 def test_other_options_are_left_to_the_shell():
-    assert [field for field in ("store", "n", "data", "plugin_files") if completion.of_option(field)] == []
+    assert [field for field in ("store", "n", "data", "plugin_files") if command_options.completer(field)] == []
 
 
 def test_models_are_those_of_the_hubs_cache_and_folders_here(tmp_path, monkeypatch):
@@ -45,15 +45,15 @@ def test_models_are_those_of_the_hubs_cache_and_folders_here(tmp_path, monkeypat
     (tmp_path / "mine" / "checkpoint").mkdir(parents=True)
     monkeypatch.setenv("HF_HUB_CACHE", str(tmp_path / "cache"))
     monkeypatch.chdir(tmp_path)
-    assert completion.models("Q") == ["Qwen/Qwen2.5-0.5B"]
-    assert completion.models("m") == ["mine/"]
-    assert completion.models("mine/") == ["mine/checkpoint/"]
-    assert completion.models(f"{tmp_path}/mi") == [f"{tmp_path}/mine/"]
+    assert command_options.models("Q") == ["Qwen/Qwen2.5-0.5B"]
+    assert command_options.models("m") == ["mine/"]
+    assert command_options.models("mine/") == ["mine/checkpoint/"]
+    assert command_options.models(f"{tmp_path}/mi") == [f"{tmp_path}/mine/"]
 
 
 def test_a_broken_registry_completes_nothing(monkeypatch):
     def broken():
         raise RuntimeError
 
-    monkeypatch.setattr(completion, "load_registry", broken)
-    assert completion.names("task", "") == []
+    monkeypatch.setattr(command_options, "load_registry", broken)
+    assert command_options.component_names("task", "") == []
