@@ -16,7 +16,7 @@ from threadpoolctl import ThreadpoolController
 from harness.contracts import LearnsFromOutcomes, Ranker, RanksMany, SubsetSelector
 from harness.errors import HarnessError
 from harness.plugin_system.picks import needs, picked, subset_of
-from harness.plugin_system.slow_plugins import RANK_S, named
+from harness.plugin_system.registry import RANK_S, named
 from harness.records import Floats, Outcome, Pool, Problem
 
 from .column import Column, Out, Question, Todo

@@ -21,8 +21,7 @@ from harness.columns.vectors import OwnVectors, Scores, Vectors
 from harness.columns.verdicts import Audits, Chance, GivenVerdicts, Verdicts, problems_hash
 from harness.contracts import Charges, Engine, Executor, Identified, NamesWeights, NeedsLibraries
 from harness.errors import HarnessError, Lacking, did_you_mean
-from harness.plugin_system import licences
-from harness.plugin_system.component import Spec, build, parse_spec
+from harness.plugin_system.component import Spec, build, parse_spec, require_weights, weights_of
 from harness.plugin_system.picks import needs, require_selector
 from harness.plugin_system.presets import graded_as_the_paper
 from harness.plugin_system.registry import Registry
@@ -434,7 +433,7 @@ def _with_orders(plan: Plan, selectors: Mapping[str, Part]) -> Plan:
     scores, weights = None, plan.weights
     if config.scorer:
         scorer = context.part("scorer", config.scorer)
-        scores, weights = Scores(scorer, plan.responses), {**weights, "score": licences.of([scorer.built])}
+        scores, weights = Scores(scorer, plan.responses), {**weights, "score": weights_of([scorer.built])}
     orders = {}
     for spec, part in selectors.items() if plan.verdicts else ():
         assert plan.verdicts is not None
@@ -482,15 +481,15 @@ def _weights(context: Context, grading: Task | None, engine: Engine | None = Non
     config = context.config
     embedder = context.part("embedder", config.embedder).built if config.embedder else None
     parts = {name: part for name, part in (("pool", engine), ("embedding", embedder), ("verdict", grading)) if part}
-    every = licences.of(parts.values())
+    every = weights_of(parts.values())
     if engine is not None and grading is not None and any(each.fetch for each in every):
         if isinstance(grading, Measured):
             paper = grading.paper if config.paper else {}
             outlook = grading.outlook(_problems(context, grading, "")[0], config.n or paper.get("n") or grading.n)
             if outlook:
                 context.progress.say(outlook)
-        licences.require(every)
-    return {name: licences.of([part]) for name, part in parts.items()}
+        require_weights(every)
+    return {name: weights_of([part]) for name, part in parts.items()}
 
 
 def _check_engine(plan: Plan) -> None:
@@ -550,8 +549,8 @@ def _checks(context: Context, selectors: Mapping[str, Part], known: str) -> Iter
     if engine:
         components[f"engine {config.engine}"] = engine
     yield lambda: _require_libraries(components)
-    weights = licences.of([*filter(None, (engine, embedder)), *([task] if task and not config.pool else [])])
-    yield lambda: licences.require([each for each in weights if str(each) not in known])
+    weights = weights_of([*filter(None, (engine, embedder)), *([task] if task and not config.pool else [])])
+    yield lambda: require_weights([each for each in weights if str(each) not in known])
     if isinstance(engine, Identified) and not isinstance(engine, NamesWeights):
         yield engine.identity
     if task:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
+from functools import partial
 from typing import Any
 
 from harness.columns.column import Column, Question
@@ -15,7 +16,7 @@ from harness.columns.store import Damaged, Memo, about
 from harness.columns.vectors import Vectors
 from harness.columns.verdicts import GivenVerdicts, Verdicts, conditions_of, disputes, runs_answers
 from harness.errors import HarnessError, Lacking, LacksLibrary
-from harness.plugin_system import licences
+from harness.plugin_system.component import weights_remark
 from harness.results import cells
 from harness.results.cells import Cell
 from harness.results.provenance import made_with
@@ -49,7 +50,7 @@ def run(
         maker.make(columns, plan.questions, lambda: _tell_audit(plan))
         for spec, orders in plan.orders.items():
             try:
-                row = maker.make([orders, *columns], plan.questions, lambda orders=orders: score(plan, orders))
+                row = maker.make([orders, *columns], plan.questions, partial(score, plan, orders))
             except Damaged:  # the store's fault, not the selector's
                 raise
             except HarnessError as failure:
@@ -101,7 +102,7 @@ def begin(plan: Plan, columns: Sequence[Column]) -> None:
         progress.say(remark)
     keep_problems(plan)
     if every := list(dict.fromkeys(weights for stage in plan.weights.values() for weights in stage)):
-        progress.say(licences.remark(every))
+        progress.say(weights_remark(every))
     costs = price.preflight(plan)
     if costs.is_work:
         progress.say(str(costs))

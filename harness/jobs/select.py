@@ -26,8 +26,7 @@ from harness.columns.vectors import Vectors, embedded, named_failure, project
 from harness.columns.verdicts import answers_of, ran_answers, runs_answers
 from harness.contracts import NeedsLibraries, Ranker, RanksAfter
 from harness.errors import HarnessError
-from harness.plugin_system import licences
-from harness.plugin_system.component import parameters
+from harness.plugin_system.component import parameters, weights_remark
 from harness.plugin_system.picks import needs, picked, require_selector, subset_of
 from harness.pools.given import GivenVectors
 from harness.pools.joined import remarks
@@ -187,7 +186,7 @@ class _Stored:
         """Make the column, after a question if that is long; return what reads a problem's rows."""
         plan = self.plan
         if every := list(dict.fromkeys(weights for stage in plan.weights.values() for weights in stage)):
-            self._progress.say(licences.remark(every))
+            self._progress.say(weights_remark(every))
         price.require_consent("select", outlook, self._progress, "a smaller --pool makes it shorter")
         maker = plan.maker
         maker.progress = self._progress
