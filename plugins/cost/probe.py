@@ -19,8 +19,8 @@ from harness.contracts import Engine, Task
 from harness.errors import HarnessError
 from harness.paper import ModelSize
 from harness.records import Problem, Responses, Sampler, SampleRequest
-from harness.running.plan import prompt
-from harness.stages.verify import graded
+from harness.jobs.plan import prompt
+from harness.columns.verdicts import graded
 from harness.store import shards
 from harness.system.hub_access import hub_offline
 

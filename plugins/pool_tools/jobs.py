@@ -18,11 +18,11 @@ from harness.pools.registered_layouts import Layouts
 from harness.records import Floats, Problem, Responses
 from harness.results import verdict_quality
 from harness.running import importing, pipeline
-from harness.running.config import RunConfig
-from harness.running.context import make_context
-from harness.running.plan import Plan
-from harness.running.planning import make_plan
-from harness.running.preflight import preflight, require_consent
+from harness.jobs.options import RunConfig
+from harness.jobs.plan import make_context
+from harness.jobs.plan import Plan
+from harness.jobs.plan import make_plan
+from harness.jobs.price import preflight, require_consent
 from harness.stages import audit as audits
 from harness.stages import chance
 from harness.store import shards

@@ -15,9 +15,9 @@ import numpy as np
 from harness.plugin_system.component import build
 from harness.records import Floats, Pool
 from harness.columns.stored import StoredProblem, key_of, stored_problems
-from harness.stages.embed import embedded
-from harness.stages.project import project
-from harness.stages.rank import centred
+from harness.columns.vectors import embedded
+from harness.columns.vectors import project
+from harness.columns.orders import centred
 
 from .chosen import Cell
 from .index import ID

@@ -24,11 +24,11 @@ from harness.plugin_system.presets import graded_as_the_paper
 from harness.plugin_system.registry import load_registry
 from harness.records import Floats, Problem, Responses
 from harness.results.inert_text import without_folders
-from harness.running.config import RunConfig
+from harness.jobs.options import RunConfig
 from harness.running.pipeline import ask_second_grader, sample, verify
-from harness.running.plan import Plan, prompt
-from harness.running.planning import make_plan
-from harness.running.preflight import SHORTER, Outlook, require_consent, sampling_outlook
+from harness.jobs.plan import Plan, prompt
+from harness.jobs.plan import make_plan
+from harness.jobs.price import SHORTER, Outlook, require_consent, sampling_outlook
 from harness.scoring import efficiency
 from harness.scoring.efficiency import Factor
 from harness.scoring.metrics import budgets, random_pass_at_k

@@ -22,7 +22,7 @@ from harness.plugin_system.component import build, parse_spec
 from harness.plugin_system.presets import graded_as_the_paper
 from harness.plugin_system.registry import Registry, load_registry
 from harness.records import Message, Problem
-from harness.running.preflight import Outlook, require_consent
+from harness.jobs.price import Outlook, require_consent
 from harness.system.hashing import digest
 from harness.system.children import run_owned
 from harness.system.progress import Progress, Stage

@@ -13,7 +13,7 @@ from pathlib import Path
 import torch
 
 from harness.records import Message, Problem, SampleRequest
-from harness.stages.verify import graded
+from harness.columns.verdicts import graded
 from harness.stages.work import problem_seed
 from harness_plugins.engines.transformers.engine import Transformers
 from harness_plugins.samplers.plain import Vanilla

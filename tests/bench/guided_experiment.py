@@ -15,8 +15,8 @@ from pathlib import Path
 import torch
 
 from harness.results import cells, stopping_times
-from harness.running import until_correct
-from harness.running.config import RunConfig
+from harness.jobs import until_correct
+from harness.jobs.options import RunConfig
 from harness.system.progress import Progress
 from harness_plugins.pool_tools import hardness
 

@@ -27,10 +27,10 @@ from memory import tree
 
 from harness import Problem, Sampler, Task, correct, hookimpl
 from harness.records import SampleRequest
-from harness.running.config import RunConfig
+from harness.jobs.options import RunConfig
 from harness.running.pipeline import sample
-from harness.running.plan import Plan
-from harness.running.planning import make_plan
+from harness.jobs.plan import Plan
+from harness.jobs.plan import make_plan
 from harness.system.progress import Progress
 
 sys.path.insert(0, str(Path(__file__).parents[1]))

@@ -24,8 +24,8 @@ from unittest import mock
 import numpy as np
 
 from harness.records import Problem, Responses, Verdict
-from harness.running import pipeline
-from harness.running.config import RunConfig
+from harness.jobs import run as pipeline
+from harness.jobs.options import RunConfig
 from harness.store import checksums, shard_files, shards
 from harness.store.json_files import read_record, write_record
 from harness.store.stage import Stage, Store

@@ -26,7 +26,7 @@ from unittest import mock
 from harness import HarnessError
 from harness.results import cells, provenance, stopping_times
 from harness.running import context, pipeline, until_correct
-from harness.running.config import RunConfig
+from harness.jobs.options import RunConfig
 from harness.system.progress import Progress
 from harness_plugins.pool_tools.jobs import inspect
 

@@ -7,8 +7,8 @@ from support.json_lines import write_json_lines
 from harness.plugin_system.component import build
 from harness.plugin_system.presets import graded_as_the_paper
 from harness.plugin_system.registry import load_registry
-from harness.running.config import RunConfig
-from harness.running.planning import make_plan
+from harness.jobs.options import RunConfig
+from harness.jobs.plan import make_plan
 from harness.system.progress import Progress
 
 GOLDS = [*range(10, 21), 10]  # the answers of twelve problems

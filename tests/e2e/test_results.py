@@ -10,7 +10,7 @@ from support.documents import table_rows
 from support.paths import ROOT
 
 from harness.results import cells, publishing
-from harness.running import study
+from harness.jobs import study
 
 RESULTS = ROOT / "results"
 STUDIES = sorted((ROOT / "studies").glob("*.toml"))

@@ -75,7 +75,7 @@ def gsm8k(model, shared_data, tmp_path_factory):
     return store, run_to_end(command, env=ENVIRONMENT, check=True).stdout
 
 
-def shards_of(store: Path, stage: str) -> list[Path]:
+def files_of(store: Path, stage: str) -> list[Path]:
     return sorted(path for path in (store / stage).rglob("*") if path.suffix in (".parquet", ".safetensors"))
 
 
@@ -94,7 +94,7 @@ def forward_pass(reference, prompt: list[dict[str, str]], token_ids: list[int]) 
 
 def test_responses_are_english_and_end_where_the_model_ends_them(gsm8k, reference):
     tokenizer, _ = reference
-    for path in shards_of(gsm8k[0], "pool"):
+    for path in files_of(gsm8k[0], "pool"):
         responses = shards.read_responses(path)
         assert len(set(responses.texts)) == N
         for text, ids, finish in zip(responses.texts, responses.token_ids, responses.finish, strict=True):
@@ -106,7 +106,7 @@ def test_responses_are_english_and_end_where_the_model_ends_them(gsm8k, referenc
 def test_logprobs_and_vectors_are_those_of_a_plain_forward_pass(gsm8k, reference, shared_data):
     task = Gsm8k(data=str(shared_data / "tasks" / "gsm8k_test.jsonl"))
     store = gsm8k[0]
-    pairs = zip(shards_of(store, "pool"), shards_of(store, "embedding"), strict=True)
+    pairs = zip(files_of(store, "pool"), files_of(store, "embedding"), strict=True)
     for problem, (pool, embedding) in zip(task.problems("test"), pairs, strict=False):
         responses, vectors = shards.read_responses(pool), shards.read_vectors(embedding)
         means = []
@@ -124,7 +124,7 @@ def test_logprobs_and_vectors_are_those_of_a_plain_forward_pass(gsm8k, reference
 def test_a_correct_answer_states_the_reference_and_a_wrong_one_ends_in_another_number(gsm8k, shared_data):
     rows = read_json_lines(shared_data / "tasks" / "gsm8k_test.jsonl")
     store = gsm8k[0]
-    for row, pool, verdict in zip(rows, shards_of(store, "pool"), shards_of(store, "verdict"), strict=False):
+    for row, pool, verdict in zip(rows, files_of(store, "pool"), files_of(store, "verdict"), strict=False):
         reference = row["answer"].rpartition("####")[2].strip().replace(",", "")
         for text, status in zip(shards.read_responses(pool).texts, shards.read_verdicts(verdict), strict=True):
             numbers = [number.replace(",", "").rstrip(".") for number in re.findall(r"-?\d[\d,]*\.?\d*", text)]
@@ -151,7 +151,7 @@ def test_verdicts_on_its_programs_are_evalplus_own(model, shared_data, tmp_path)
     assert "Apache-2.0" in next((tmp_path / "pool").rglob("weights.json")).read_text()
     task, programs = MbppPlus(data=str(data)), 0
     problems = {shard_name(problem): problem for problem in task.problems("test")}
-    for pool, verdict in zip(shards_of(tmp_path, "pool"), shards_of(tmp_path, "verdict"), strict=True):
+    for pool, verdict in zip(files_of(tmp_path, "pool"), files_of(tmp_path, "verdict"), strict=True):
         exercise, responses = task._exercise(problems[pool.stem]), shards.read_responses(pool)
         ended = [finish == "length" for finish in responses.finish]
         for text, cut_off, status in zip(responses.texts, ended, shards.read_verdicts(verdict), strict=True):

@@ -11,7 +11,7 @@ from corpora.hostile_math import BOXED, PAYLOADS, RESPONSES
 from support.math_grading import TASK, algebra_is_graded, boxed, graded
 
 from harness import Problem, Verdict, correct
-from harness.stages.verify import graded as graded_texts
+from harness.columns.verdicts import graded as graded_texts
 from harness_tasks.math_answers import math_task
 from harness_tasks.math_answers.math_task import ALGEBRA
 from harness_tasks.sandbox import forked

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 from safetensors.numpy import save_file
 
-from harness.running.config import SelectConfig
-from harness.running.selection import Chosen, select
+from harness.jobs.options import SelectConfig
+from harness.jobs.select import Chosen, select
 from harness.system.progress import Progress
 from support.paths import TOY
 

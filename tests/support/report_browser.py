@@ -7,8 +7,8 @@ import os
 import shutil
 from contextlib import contextmanager
 
-from harness.running import pipeline
-from harness.running.config import RunConfig
+from harness.jobs import run as pipeline
+from harness.jobs.options import RunConfig
 from harness.system.progress import Progress
 from harness_plugins.report.writing import write_report
 from support.paths import TOY

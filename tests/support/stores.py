@@ -35,7 +35,10 @@ def all_cells(store: Path) -> list[dict[str, Any]]:
     return [cells.read(path) for path in sorted((store / "cells").glob("*.json"))]
 
 
-def shards_of(store: Path, kind: str) -> list[Path]:
-    """The shards of a kind, in order, without what lies beside them."""
-    beside = ("manifest", "weights")
-    return sorted(path for path in (store / kind).glob("*/*") if path.name.partition(".")[0] not in beside)
+KINDS = {"pool": "responses", "embedding": "vectors", "verdict": "verdicts", "ranking": "orders", "score": "scores"}
+
+
+def files_of(store: Path, kind: str) -> list[Path]:
+    """The files of all columns of a kind ("responses", "orders", ...), in the order of their names."""
+    folders = [path.parent for path in store.glob(f"*/{KINDS.get(kind, kind)}.*/column.json")]
+    return sorted(path for folder in folders for path in folder.iterdir() if path.name.count(".") >= 3)

@@ -188,7 +188,7 @@ def test_an_import_from_a_higher_layer_fails_the_lint(tmp_path):
 
     assert lint().returncode == 0
     with (tmp_path / "harness" / "scoring" / "metrics.py").open("a") as file:
-        file.write("\n\ndef upwards():\n    from harness.running import plan\n    return plan\n")
+        file.write("\n\ndef upwards():\n    from harness.jobs import plan\n    return plan\n")
     broken = lint()
     assert broken.returncode == 1
-    assert "harness.scoring is not allowed to import harness.running" in broken.stdout
+    assert "harness.scoring is not allowed to import harness.jobs" in broken.stdout

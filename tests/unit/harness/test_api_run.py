@@ -130,8 +130,8 @@ from harness import HarnessError, hookimpl
 
 
 class Away:
-    def map(self, function, items):
-        if function.args[0].selector:
+    def map(self, function, items, uses_model):
+        if function.out.column.kind == "orders":
             raise HarnessError("sent away")
         return map(function, items)
 
@@ -175,7 +175,7 @@ def test_a_fault_is_one_line_in_the_words_of_python(door, options, line):
 
 
 def test_long_work_begins_with_yes(door, monkeypatch):
-    monkeypatch.setattr("harness.running.preflight.MANY_RESPONSES", 40)
+    monkeypatch.setattr("harness.jobs.price.MANY_RESPONSES", 40)
     line = refusal_of(door, "spread")
     assert line.startswith("run: not begun, since it takes 48 responses")
     assert "add yes=True to begin it unasked; preset quick, limit, n and max_tokens make it" in line

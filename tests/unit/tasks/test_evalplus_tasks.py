@@ -16,7 +16,7 @@ from support.refusals import refusal_of
 from support.task_files import parquet
 
 from harness import HarnessError
-from harness.stages.verify import graded
+from harness.columns.verdicts import graded
 from harness_tasks.evalplus_tasks import UNSAFE_EXEC, HumanEvalPlus, MbppPlus
 
 pytestmark = pytest.mark.usefixtures("ground_truth_cache")

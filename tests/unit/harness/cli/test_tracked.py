@@ -9,7 +9,7 @@ from support.paths import TOY
 from support.refusals import error_line
 
 from harness.cli.tracked import Tracking, flat, row_name, scalars
-from harness.running.config import RunConfig
+from harness.jobs.options import RunConfig
 from harness.system.progress import Progress
 
 DIARY = """

@@ -13,7 +13,7 @@ from support.searches import config_of
 from support.verifying import outcomes_in
 
 from harness.records import Problem
-from harness.running.candidates import Candidates
+from harness.jobs.select import Candidates
 from harness.verifying.check import Check
 from harness.verifying.command import CommandVerifier, words_of
 

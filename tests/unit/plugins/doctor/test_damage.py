@@ -7,11 +7,11 @@ import pytest
 from support.json_lines import write_json_lines
 from support.paths import TOY
 from support.refusals import error_line
-from support.stores import contents, shards_of
+from support.stores import contents, files_of
 
 from harness.results import cells
-from harness.running import pipeline
-from harness.running.config import RunConfig
+from harness.jobs import run as pipeline
+from harness.jobs.options import RunConfig
 from harness.store import shards
 from harness.store.json_files import write_record
 from harness.system.progress import Progress
@@ -40,7 +40,7 @@ def again(harness, store):
 
 
 def test_a_sound_store_has_no_fault_and_what_is_no_store_is_refused(harness, store, tmp_path):
-    audits = shards_of(store, "audit")[0]
+    audits = files_of(store, "audit")[0]
     inputs = json.loads((audits.parent / "manifest.json").read_text())
     counts = store / "chance" / cells.digest({"stage": "chance", **inputs}) / audits.name  # no rows to compare
     write_record(counts, {"problem_id": "test/0", "correct": 1, "gradings": 9})
@@ -53,9 +53,9 @@ def test_a_sound_store_has_no_fault_and_what_is_no_store_is_refused(harness, sto
 def test_all_damage_is_listed_with_what_to_do_and_a_run_then_makes_the_same_again(harness, again, store):
     rows, kinds = again().rows, ("embedding", "verdict", "ranking")
     before = contents(store)
-    faulty = [shards_of(store, kind)[1] for kind in kinds]
+    faulty = [files_of(store, kind)[1] for kind in kinds]
     costly = [next(store.glob("cells/*.json")), next(store.glob("verdict/*/manifest.json"))]
-    pool = shards_of(store, "pool")[2]
+    pool = files_of(store, "pool")[2]
     for path in (*faulty, *costly, pool):
         path.write_bytes(path.read_bytes()[:-2] + b"zz")
     listed = harness("doctor", "--store", store, "--json")
@@ -77,7 +77,7 @@ def test_an_imported_pool_is_imported_again_once_its_index_is_gone_too(harness, 
     lines = [{"problem_id": str(i), "responses": ["a", "b"], "correct": [i == 0, True]} for i in range(3)]
     pool = write_json_lines(tmp_path / "pool.jsonl", lines)
     run = ("run", "--pool", pool, "--selector", "uniform", "--store", tmp_path / "runs", "--json")
-    rows, shard = harness(*run).rows, shards_of(tmp_path / "runs", "pool")[0]
+    rows, shard = harness(*run).rows, files_of(tmp_path / "runs", "pool")[0]
     shard.write_bytes(b"")
     line = f"move it away, and {shard.parent / 'index.json'} too; the pool's file is then imported again"
     assert line in harness("doctor", "--store", tmp_path / "runs").out
@@ -87,7 +87,7 @@ def test_an_imported_pool_is_imported_again_once_its_index_is_gone_too(harness, 
 
 
 def test_a_wrong_length_is_listed_too(harness, store):
-    path = shards_of(store, "embedding")[0]
+    path = files_of(store, "embedding")[0]
     shards.write_vectors(path, shards.read_vectors(path)[:3])
     [fault] = harness("doctor", "--store", store, "--json").rows["faults"]
     assert (fault["path"], fault["fault"]) == (str(path), "holds 3 rows, and its pool 4")

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 from support.paths import TOY
 
-from harness.running import grid, pipeline
-from harness.running.config import RunConfig
+from harness.jobs import grid, pipeline
+from harness.jobs.options import RunConfig
 from harness.system.progress import Progress
 
 

@@ -11,8 +11,8 @@ import pytest
 from support.paths import TOY
 from support.report_page import parsed
 
-from harness.running import pipeline
-from harness.running.config import RunConfig
+from harness.jobs import run as pipeline
+from harness.jobs.options import RunConfig
 from harness.system.progress import Progress
 from harness_plugins.report.writing import write_report
 

@@ -9,7 +9,7 @@ from support.refusals import refusal_of
 from support.training_runs import COUNTING, counted_run
 
 from harness import Problem
-from harness.running.preflight import Outlook
+from harness.jobs.price import Outlook
 from harness.scoring import efficiency
 from harness.scoring.metrics import random_pass_at_k
 from harness.store import shards

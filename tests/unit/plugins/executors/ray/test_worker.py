@@ -8,8 +8,8 @@ import pytest
 from support.paths import TOY
 
 from harness import HarnessError
-from harness.running.config import RunConfig
-from harness.running.planning import make_plan
+from harness.jobs.options import RunConfig
+from harness.jobs.plan import make_plan
 from harness.stages.model_work import in_worker
 from harness.stages.sample import sample
 from harness.system.progress import Progress

@@ -13,9 +13,9 @@ from support.tiny_checkpoints import LONG, SHORT, assert_same_responses, first_r
 from harness import Sampler
 from harness.plugin_system.component import Spec
 from harness.records import SampleRequest
-from harness.running.config import RunConfig
-from harness.running.plan import Sampling
-from harness.running.planning import make_plan
+from harness.jobs.options import RunConfig
+from harness.jobs.plan import Sampling
+from harness.jobs.plan import make_plan
 from harness.system.progress import Progress
 from harness_plugins.engines.transformers.engine import Transformers
 from harness_plugins.samplers.guided import RepExpGuided
