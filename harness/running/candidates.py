@@ -56,7 +56,7 @@ def _rows_of(given: GivenVectors) -> Iterable[tuple[Problem, Responses]]:
     if not given.names:
         raise HarnessError(f"embeddings {given.path}: holds no arrays, one (n, d) array per problem id")
     for name in given.names:
-        n = given.get(name, given.rows(name)).shape[0]
+        n = given.get(name).shape[0]
         meta = {"names": given.row_names(name)}
         yield Problem(name, "", meta=meta), Responses([""] * n, ["stop"] * n, np.zeros(n, np.int64), np.full(n, np.nan))
 

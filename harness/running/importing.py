@@ -9,12 +9,18 @@ from pathlib import Path
 from typing import Any
 
 from harness.errors import HarnessError
-from harness.pools.given import PoolTask, file_digest, pool_digest
-from harness.pools.joined import Joined, remarks
-from harness.pools.joining import IdTable, Joiner
-from harness.pools.reading import count_problems, other_layout, read_pool, takes_scores
+from harness.pools.given import PoolTask
+from harness.pools.joining import IdTable, Joined, Joiner, remarks
+from harness.pools.reading import (
+    Layouts,
+    count_problems,
+    file_digest,
+    other_layout,
+    pool_digest,
+    read_pool,
+    takes_scores,
+)
 from harness.pools.record import PoolRecord
-from harness.pools.registered_layouts import Layouts
 from harness.records import Problem, Responses, correct, wrong
 from harness.stages.answers import ran_answers
 from harness.stages.verify import answer_or_none

@@ -15,7 +15,8 @@ from harness.errors import HarnessError, did_you_mean
 from harness.plugin_system import licences
 from harness.plugin_system.component import Spec, parameters, parse_spec
 from harness.plugin_system.picks import needs, require_selector
-from harness.pools.given import GivenVectors, file_digest
+from harness.pools.given import GivenVectors
+from harness.pools.reading import file_digest
 from harness.records import Limits, Problem, Sampler, Weights
 from harness.store import missing_rows
 from harness.store.keys import digest

@@ -21,7 +21,7 @@ from pathlib import Path
 from queue import SimpleQueue
 
 from harness.errors import HarnessError, did_you_mean, one_line
-from harness.pools.given import file_digest
+from harness.pools.reading import file_digest
 from harness.running.candidates import Candidates
 from harness.system.json_text import NotJSON, parsed
 from harness.system.keeper import Ended, Keeper, Lost

@@ -21,7 +21,7 @@ import numpy as np
 
 from harness.contracts import Ranker
 from harness.errors import HarnessError
-from harness.pools.given import file_digest
+from harness.pools.reading import file_digest
 from harness.running.candidates import Candidates, Held
 from harness.running.selection import Opened, open_pools
 from harness.store import in_use

@@ -13,8 +13,7 @@ import numpy as np
 from harness.contracts import Task
 from harness.errors import HarnessError
 from harness.plugin_system.registry import load_registry
-from harness.pools.reading import read_pool
-from harness.pools.registered_layouts import Layouts
+from harness.pools.reading import Layouts, read_pool
 from harness.records import Floats, Problem, Responses
 from harness.results import verdict_quality
 from harness.running import importing, pipeline
