@@ -19,6 +19,7 @@ and reference, are an exception: the first counts. 83 of the 4,096 problems of d
 from __future__ import annotations
 
 import csv
+import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -207,13 +208,9 @@ class Within:
 def _stands(prompt: str, text: str, start: int) -> bool:
     """Whether the prompt is at that place and no number runs on over its ends."""
     end = start + len(prompt)
-    if not text.startswith(prompt, start):
-        return False
-    before, after = text[max(0, start - 2) : start], text[end : end + 2]
-    return not (
-        (prompt[0].isdigit() and (before[-1:].isdigit() or (before[-1:] == "." and before[:1].isdigit())))
-        or (prompt[-1].isdigit() and (after[:1].isdigit() or (after[:1] == "." and after[1:].isdigit())))
-    )
+    cuts_before = prompt[0].isdigit() and re.search(r"\d\.?$", text[max(0, start - 2) : start])
+    cuts_after = prompt[-1].isdigit() and re.match(r"\.?\d", text[end : end + 2])
+    return text.startswith(prompt, start) and not cuts_before and not cuts_after
 
 
 def _by_prompt(pairs: Iterable[tuple[str, Problem]]) -> Prompts:
@@ -222,7 +219,9 @@ def _by_prompt(pairs: Iterable[tuple[str, Problem]]) -> Prompts:
     for prompt, problem in pairs:
         squeezed = _squeezed(prompt)
         first = known.get(squeezed, problem)
-        alike = first and repr((first.reference, first.meta)) == repr((problem.reference, problem.meta))
+        alike = first is problem or (
+            first and repr((first.reference, first.meta)) == repr((problem.reference, problem.meta))
+        )
         known[squeezed] = first if alike else None
     return known
 
@@ -233,9 +232,6 @@ def _squeezed(text: str) -> str:
 
 # The table of --ids
 
-TASK_COLUMNS = ("task_id", "problem_id", "id")
-POOL_COLUMNS = ("pool_id", "from")
-
 
 class IdTable:
     """A table (JSONL, JSON, CSV, TSV): the problem's id for a pool's line, known by its id or its prompt."""
@@ -244,11 +240,25 @@ class IdTable:
         self.path = path
         self.by_id: dict[str, str] = {}
         self.by_prompt: dict[str, str | None] = {}
-        self.rows = 0
+        row = None
         for row in _rows(path):
-            self._take(row)
-            self.rows += 1
-        if not self.rows:
+            task_id, pool_id = _cell(row, "task_id", "problem_id", "id"), _cell(row, "pool_id", "from")
+            prompt = row.value.get("prompt")
+            if task_id is not None and pool_id is not None:
+                before = self.by_id.setdefault(pool_id, task_id)
+                if before != task_id:
+                    raise HarnessError(f"{row.where}: {pool_id!r} is {task_id!r} here and {before!r} in a row before")
+            elif task_id is not None and isinstance(prompt, str):
+                squeezed = _squeezed(prompt)
+                same = self.by_prompt.get(squeezed, task_id) == task_id
+                self.by_prompt[squeezed] = task_id if same else None  # a prompt of several problems names none
+            else:
+                columns = ", ".join(map(repr, row.value))
+                raise HarnessError(
+                    f"{row.where}: expected the task's id (task_id, problem_id or id) and the pool's line (pool_id, "
+                    f"from or prompt), got {columns:.200}"
+                )
+        if row is None:
             raise HarnessError(f"ids {path}: no rows: it holds a task's id and a pool's line each, see docs/pools.md")
 
     def find(self, record: PoolRecord) -> str | None:
@@ -259,26 +269,8 @@ class IdTable:
         mapped = (self.by_prompt.get(_squeezed(prompt)) for prompt in record.prompts)
         return next((name for name in mapped if name is not None), None)
 
-    def _take(self, row: Line) -> None:
-        task_id, pool_id = _cell(row, TASK_COLUMNS), _cell(row, POOL_COLUMNS)
-        prompt = row.value.get("prompt")
-        if task_id is None or (pool_id is None and not isinstance(prompt, str)):
-            columns = ", ".join(map(repr, row.value))
-            raise HarnessError(
-                f"{row.where}: expected the task's id (task_id, problem_id or id) and the pool's line (pool_id, from "
-                f"or prompt), got {columns:.200}"
-            )
-        if pool_id is not None:
-            before = self.by_id.setdefault(pool_id, task_id)
-            if before != task_id:
-                raise HarnessError(f"{row.where}: {pool_id!r} is {task_id!r} here and {before!r} in a row before")
-        elif isinstance(prompt, str):
-            squeezed = _squeezed(prompt)
-            same = self.by_prompt.get(squeezed, task_id) == task_id
-            self.by_prompt[squeezed] = task_id if same else None  # a prompt of several problems names none
 
-
-def _cell(row: Line, names: Iterable[str]) -> str | None:
+def _cell(row: Line, *names: str) -> str | None:
     """The text or whole number under the first of those names that is there."""
     for name in names:
         value = row.value.get(name)
