@@ -122,7 +122,10 @@ def test_vectors_of_ones_own_are_used_and_refused_in_one_line(run_pool, written,
     np.savez(vectors, **{"test/0": np.zeros((4, 2))})
     outcome = run_pool(path, "--selector", "spread", "--embeddings", vectors)
     assert outcome.code == 2
-    assert outcome.err.splitlines()[-1] == f"error: embeddings {vectors}: 'test/1' is not in the file (1 other ids are)"
+    assert (
+        outcome.err.splitlines()[-1]
+        == f"error: embeddings {vectors}: 'test/1' is not in the file (1 other ids are: 'test/0')"
+    )
 
 
 @pytest.mark.slow
