@@ -2,7 +2,7 @@
 
 Each kind has one protocol with the members that every plugin of the kind has. Each optional ability is a further
 protocol, which the harness checks by `isinstance(component, RanksMany)` and so on. Tasks: `harness.task`; trainers and
-bonuses: `harness.training`; layouts of pool files: `harness.pools.layout`.
+bonuses: `harness.training`; layouts of pool files: `harness.pools.record`.
 
 A component keeps the arguments of its constructor as fields of a (frozen) dataclass. They are its parameters: read from
 the command line (`repexp:lam=0.1`), recorded with every result, part of the key.

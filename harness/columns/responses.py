@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from harness.contracts import Charges, KnowsItsSize, tokens_of
 from harness.errors import HarnessError
-from harness.pools.joined import Joined
+from harness.pools.joining import Joined
 from harness.records import Problem, Responses, SampleRequest
 from harness.system.files import write_atomically
 from harness.system.hashing import digest, storable

@@ -22,7 +22,7 @@ from queue import SimpleQueue
 
 from harness.errors import HarnessError, did_you_mean, one_line
 from harness.jobs.select import Candidates
-from harness.pools.given import file_digest
+from harness.pools.reading import file_digest
 from harness.system.json_text import NotJSON, parsed
 from harness.system.keeper import Ended, Keeper, Lost
 from harness.system.verifier_programs import failed_itself, require_program

@@ -15,12 +15,12 @@ from typing import Any
 
 import numpy as np
 
+from harness.columns.verdicts import graded
 from harness.contracts import Engine, Task
 from harness.errors import HarnessError
+from harness.jobs.plan import prompt
 from harness.paper import ModelSize
 from harness.records import Problem, Responses, Sampler, SampleRequest
-from harness.jobs.plan import prompt
-from harness.columns.verdicts import graded
 from harness.store import shards
 from harness.system.hub_access import hub_offline
 

@@ -12,10 +12,10 @@ from typing import Any
 
 import numpy as np
 
+from harness.columns.stored import StoredProblem, key_of, picks, rebuilt, stored_problems
 from harness.errors import HarnessError, error_text
 from harness.plugin_system.registry import load_registry
 from harness.records import Floats, Ints, Pool
-from harness.columns.stored import StoredProblem, key_of, picks, rebuilt, stored_problems
 
 from .chosen import Chosen
 from .request import Request

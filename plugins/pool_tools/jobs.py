@@ -12,17 +12,14 @@ import numpy as np
 
 from harness.contracts import Task
 from harness.errors import HarnessError
+from harness.jobs.options import RunConfig
+from harness.jobs.plan import Plan, make_context, make_plan
+from harness.jobs.price import preflight, require_consent
 from harness.plugin_system.registry import load_registry
-from harness.pools.reading import read_pool
-from harness.pools.registered_layouts import Layouts
+from harness.pools.reading import Layouts, read_pool
 from harness.records import Floats, Problem, Responses
 from harness.results import verdict_quality
 from harness.running import importing, pipeline
-from harness.jobs.options import RunConfig
-from harness.jobs.plan import make_context
-from harness.jobs.plan import Plan
-from harness.jobs.plan import make_plan
-from harness.jobs.price import preflight, require_consent
 from harness.stages import audit as audits
 from harness.stages import chance
 from harness.store import shards

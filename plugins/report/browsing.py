@@ -12,12 +12,11 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
+from harness.columns.orders import centred
+from harness.columns.stored import StoredProblem, key_of, stored_problems
+from harness.columns.vectors import embedded, project
 from harness.plugin_system.component import build
 from harness.records import Floats, Pool
-from harness.columns.stored import StoredProblem, key_of, stored_problems
-from harness.columns.vectors import embedded
-from harness.columns.vectors import project
-from harness.columns.orders import centred
 
 from .chosen import Cell
 from .index import ID

@@ -19,23 +19,22 @@ import numpy as np
 
 from harness.contracts import Engine, ScoresResponses, Trainer
 from harness.errors import HarnessError
+from harness.jobs.options import RunConfig
+from harness.jobs.plan import Plan, make_plan, prompt
+from harness.jobs.price import SHORTER, Outlook, require_consent, sampling_outlook
 from harness.plugin_system.component import build
 from harness.plugin_system.presets import graded_as_the_paper
 from harness.plugin_system.registry import load_registry
 from harness.records import Floats, Problem, Responses
 from harness.results.inert_text import without_folders
-from harness.jobs.options import RunConfig
 from harness.running.pipeline import ask_second_grader, sample, verify
-from harness.jobs.plan import Plan, prompt
-from harness.jobs.plan import make_plan
-from harness.jobs.price import SHORTER, Outlook, require_consent, sampling_outlook
 from harness.scoring import efficiency
 from harness.scoring.efficiency import Factor
 from harness.scoring.metrics import budgets, random_pass_at_k
 from harness.stages.audit import second_correct
 from harness.store import shards
-from harness.system.hashing import digest
 from harness.system.files import write_atomically
+from harness.system.hashing import digest
 from harness.system.progress import Progress
 from harness.training import Checkpoint, TrainingRun
 from harness_plugins.rl.run_files import read_run

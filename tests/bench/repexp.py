@@ -28,8 +28,8 @@ from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
 from harness import Pool, Problem
-from harness.columns.vectors import project
 from harness.columns.orders import centred
+from harness.columns.vectors import project
 from harness_plugins.embedders.tfidf import Tfidf
 from harness_selectors.repexp import RepExp
 

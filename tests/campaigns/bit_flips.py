@@ -24,9 +24,9 @@ from pathlib import Path
 from unittest import mock
 
 from harness import HarnessError
+from harness.jobs.options import RunConfig
 from harness.results import cells, provenance, stopping_times
 from harness.running import context, pipeline, until_correct
-from harness.jobs.options import RunConfig
 from harness.system.progress import Progress
 from harness_plugins.pool_tools.jobs import inspect
 
