@@ -90,7 +90,7 @@ class Verdicts(Column):
             made: dict[str, Any] = {"conditions": dict(task.conditions())}
             if runs_answers(task):
                 answers, made["cpu_s"] = ran_answers(self.task, each.problem, responses, out.root)
-            out.keep(each.question, verdict_rows(verdicts, answers, made))
+            out.keep(each, verdict_rows(verdicts, answers, made))
 
 
 @dataclass(frozen=True)
@@ -145,7 +145,7 @@ class GivenVerdicts(Column):
         wanted = {each.problem.id: each for each in todo}
         for record, problem in self.responses.joined:  # type: ignore[attr-defined]
             if each := wanted.get(problem.id):
-                out.keep(each.question, self.of_record(each.problem, record, out))
+                out.keep(each, self.of_record(each.problem, record, out))
 
 
 def _shared(task: Part) -> Any:
@@ -355,7 +355,7 @@ class Audits(Column):
                 "status": pa.array([verdict and verdict.status for verdict in verdicts], pa.string()),
                 "reason": pa.array([verdict and storable(verdict.reason) for verdict in verdicts], pa.string()),
             }
-            out.keep(each.question, table(columns))
+            out.keep(each, table(columns))
 
     @staticmethod
     def _verdict(task: Any, problem: Problem, response: Ended) -> Verdict | None:
@@ -401,7 +401,7 @@ class Chance(Column):
             for other in others:
                 verdicts, _ = graded(task, other, responses.texts, responses.finish)
                 hits += sum(verdict.status == "correct" for verdict in verdicts)
-            out.keep(each.question, table({}, [hits, len(responses) * len(others)]))
+            out.keep(each, table({}, [hits, len(responses) * len(others)]))
 
     def _others(self, task: Task, problem: Problem, m: int) -> list[Problem]:
         """The problems against whose references a problem's m responses are graded; [] if no reference differs."""
