@@ -48,7 +48,7 @@ class Noisy(Letters):
         return super().embed(problem, texts) + np.random.default_rng().normal(size=(len(texts), 8))
 
 
-@broken("embedder", "same-text-same-vector", "order-equivariant")
+@broken("embedder", "same-text-same-vector")
 class Placed(Letters):
     """Adds each text's place."""
 

@@ -22,7 +22,7 @@ class TwoAtLeast(SoundOnVectors):
         return super().key(h) / (len(h) - 1)
 
 
-@broken("selector", "whole-pool", "one-response", "identical-rows", "duplicates", "zero-rows", "precisions", "scale")
+@broken("selector", "complete")
 class NeverAll:
     """A subset method that asks its library for fewer than n."""
 

@@ -244,7 +244,7 @@ class InPlace(SoundOnVectors):
         pool.embeddings.base[...] *= 2
 
 
-@broken("selector", "inputs-stay-read-only")
+@broken("selector", "inputs-unchanged")
 class Unlocking(SoundOnVectors):
     """Makes the vectors writeable."""
 
