@@ -9,11 +9,9 @@ import json
 import pickle
 import random
 import sys
-import traceback
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any
 from unittest import SkipTest
 
@@ -22,7 +20,7 @@ import numpy as np
 from harness.plugin_system.component import Spec, build, parameters, signature
 from harness.plugin_system.registry import Origin, Registration, Registry
 
-from ..errors import Escaped, HarnessError, contained, did_you_mean
+from ..errors import HarnessError, contained, did_you_mean, error_text
 
 KINDS = ("task", "sampler", "engine", "embedder", "selector")
 FIRST_FIX = "first fix what"
@@ -180,15 +178,6 @@ def expect(holds: object, what: str) -> None:
     """Raise Violation(what) unless `holds` is true."""
     if not holds:
         raise Violation(what)
-
-
-def error_text(failure: BaseException) -> str:
-    """The text of an exception: `raised ValueError: message (file.py:12)`, with the innermost line."""
-    if isinstance(failure, Escaped) and failure.__cause__:
-        failure = failure.__cause__
-    frames = traceback.extract_tb(failure.__traceback__)
-    place = f" ({Path(frames[-1].filename).name}:{frames[-1].lineno})" if frames else ""
-    return f"raised {type(failure).__name__}: {str(failure)[:200]}{place}"
 
 
 def shown(component: Any) -> str:

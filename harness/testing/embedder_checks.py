@@ -9,13 +9,13 @@ from typing import Any
 
 import numpy as np
 
+from ..errors import error_text
 from . import examples
 from .bounded_checks import called_elsewhere
 from .checking import (
     Inapplicable,
     Violation,
     check,
-    error_text,
     expect,
     parameter_check,
     picklable,

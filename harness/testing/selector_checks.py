@@ -24,7 +24,7 @@ from scipy.special import chdtrc
 from harness.plugin_system.component import parameters
 from harness.plugin_system.picks import COLUMNS, needs, picked, subset_of
 
-from ..errors import HarnessError
+from ..errors import HarnessError, error_text
 from ..records import Ints, Outcome, Pool, Problem, correct, wrong
 from . import examples
 from .bounded_checks import called_elsewhere
@@ -32,7 +32,6 @@ from .checking import (
     Inapplicable,
     Violation,
     check,
-    error_text,
     expect,
     global_rngs_preserved,
     parameter_check,

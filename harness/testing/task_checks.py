@@ -13,11 +13,11 @@ from typing import Any
 
 from harness.plugin_system import finish_argument
 
-from ..errors import HarnessError
+from ..errors import HarnessError, error_text
 from ..records import STATUSES, Problem, Verdict
 from ..task import Measured
 from . import examples
-from .checking import Inapplicable, Violation, check, error_text, expect, parameter_check, picklable, state
+from .checking import Inapplicable, Violation, check, expect, parameter_check, picklable, state
 
 RENDERED = 50  # problems whose prompts are rendered
 MAY_TAKE_FINISH = ("verify", "verify_all", "verdict_key", "answer", "answers", "run_answers", "audit")
