@@ -34,18 +34,6 @@ def _vectors(embedder: Any, texts: list[str]) -> Any:
     return np.asarray(h.toarray() if hasattr(h, "toarray") else h, np.float64)
 
 
-def _require_finite(embedder: Any, texts: list[str], what: str) -> None:
-    """Raise Violation unless the texts have finite vectors; `what` names the texts."""
-    try:
-        h = _vectors(embedder, texts)
-    except Inapplicable:
-        raise
-    except Exception as failure:
-        raise Violation(f"{what}: {error_text(failure)}") from failure
-    is_valid = h.ndim == 2 and len(h) == len(texts) and np.isfinite(h).all()
-    expect(is_valid, f"{what}: vectors of shape {h.shape} for {len(texts)} texts, {(~np.isfinite(h)).sum()} not finite")
-
-
 def _require_same(expected: Any, got: Any, what: str) -> None:
     expect(expected.shape == got.shape, f"{what} have the shape {got.shape}, not {expected.shape}")
     difference = np.abs(expected - got).max(initial=0)
@@ -100,24 +88,26 @@ def same_text_same_vector(embedder: Any) -> None:
     _require_same(h[moved], _vectors(embedder, [texts[i % 6] for i in moved]), "permuted texts")
 
 
-@check("give a text without tokens the zero vector", BASIC)
-def empty_texts(embedder: Any) -> None:
-    """Empty texts have finite vectors, beside others and alone."""
-    _require_finite(embedder, ["", *examples.texts(4), ""], "empty texts among others")
-    _require_finite(embedder, ["", ""], "empty texts alone")
-
-
-@check("handle n = 1", BASIC)
-def one_text(embedder: Any) -> None:
-    """A single text has a vector."""
-    _require_finite(embedder, ["4 * 5 = 20"], "one text")
-
-
-@check("encode with errors='replace' if a library takes no lone surrogates", BASIC)
-def any_text(embedder: Any) -> None:
-    """Unicode, control characters, lone surrogates and long texts have finite vectors."""
-    _require_finite(embedder, list(examples.UNICODE), "Unicode")
-    _require_finite(embedder, ["x" * 20_000, "4 * 5 = 20 " * 2_000], "long texts")
+@check("give empty texts the zero vector, take n = 1, and encode with errors='replace'", BASIC)
+def unusual_texts(embedder: Any) -> None:
+    """Empty texts, a single one, Unicode, control characters, lone surrogates and long texts have finite vectors."""
+    of_kind = {
+        "empty texts among others": ["", *examples.texts(4), ""],
+        "empty texts alone": ["", ""],
+        "one text": ["4 * 5 = 20"],
+        "Unicode": list(examples.UNICODE),
+        "long texts": ["x" * 20_000, "4 * 5 = 20 " * 2_000],
+    }
+    for what, texts in of_kind.items():
+        try:
+            h = _vectors(embedder, texts)
+        except Inapplicable:
+            raise
+        except Exception as failure:
+            raise Violation(f"{what}: {error_text(failure)}") from failure
+        is_valid = h.ndim == 2 and len(h) == len(texts) and np.isfinite(h).all()
+        shape = f"vectors of shape {h.shape} for {len(texts)} texts, {(~np.isfinite(h)).sum()} not finite"
+        expect(is_valid, f"{what}: {shape}")
 
 
 @check("take random numbers from your own generator", BASIC)
@@ -142,9 +132,7 @@ def vectors(embedder: Any) -> list[list[float]]:
 CHECKS = (
     *BASIC,
     same_text_same_vector,
-    empty_texts,
-    one_text,
-    any_text,
+    unusual_texts,
     global_rngs_untouched,
     parameter_check("embedder"),
     picklable,

@@ -107,22 +107,16 @@ def contract(selector: Any) -> None:
     picks(selector, examples.pool())
 
 
-@check("yield ints, counted from 0", (contract,))
+@check("yield ints, counted from 0, and no response twice", (contract,))
 def valid_indices(selector: Any) -> None:
-    """Every pick is an integer and an index of the pool."""
+    """Every pick is an integer and an index of the pool, and none comes twice."""
     for n in (24, 7):
-        for pick in picks(selector, examples.pool(n)):
+        result = picks(selector, examples.pool(n))
+        for pick in result:
             is_integer = isinstance(pick, (int, np.integer)) and not isinstance(pick, bool)
             expect(is_integer, f"a pick is {pick!r:.40}, a {type(pick).__name__}")
             expect(0 <= pick < n, f"a pick is {pick} from a pool of {n}")
-
-
-@check("never pick a response twice", (contract,))
-def distinct_indices(selector: Any) -> None:
-    """No pick comes twice."""
-    for n in (24, 7):
-        picked = picks(selector, examples.pool(n))
-        repeated = sorted({str(pick) for pick in picked if picked.count(pick) > 1})
+        repeated = sorted({str(pick) for pick in result if result.count(pick) > 1})
         expect(not repeated, f"picked more than once from a pool of {n}: {brief(repeated)}")
 
 
@@ -157,7 +151,7 @@ def own_rng_only(selector: Any) -> None:
         expect(results[-1] == results[0], f"another global seed gives {brief(results[-1])}, not {brief(results[0])}")
 
 
-BASIC = (contract, valid_indices, distinct_indices, complete, same_rng_same_order, own_rng_only)
+BASIC = (contract, valid_indices, complete, same_rng_same_order, own_rng_only)
 
 # Streaming, randomness and state.
 
@@ -438,65 +432,42 @@ def picks_after_outcomes(selector: Any) -> None:
 # Pools out of the ordinary.
 
 
-def _require_order(selector: Any, pool: Pool, what: str) -> None:
-    """Raise Violation unless it gives a complete order, or subsets of small and large k, without numpy's warnings."""
-    n = len(pool)
-    with warnings.catch_warnings():
-        warnings.simplefilter("error", RuntimeWarning)
+@check("handle one response, copies, vectors of length 0, any precision and any scale", BASIC)
+def unusual_pools(selector: Any) -> None:
+    """Tiny pools, copies, zero vectors, other precisions and scales give a whole order, without numpy's warnings."""
+    pool = examples.pool()
+    h, equal, copies = pool.embeddings, pool.part([4] * 12), pool.part([*range(12), *range(12)])
+    one_is_zero = np.where(np.arange(24)[:, None] == 7, np.float32(0), h)
+    pools = {
+        "a pool of one response": examples.pool(1),
+        "a pool of two responses": examples.pool(2),
+        "equal responses": equal,
+        "equal zero vectors": replace(equal, embeddings=np.zeros((12, 8), np.float32)),
+        "a zero vector": replace(pool, embeddings=one_is_zero),
+        "copies": copies,
+        "copies of two responses": pool.part([3] * 5 + [8] * 11),
+        "float16 vectors": examples.pool(dtype=np.float16),
+        "float64 vectors": examples.pool(dtype=np.float64),
+        "vectors times 1e-06": replace(pool, embeddings=(h * 1e-6).astype(np.float32)),
+        "vectors times 1e+06": replace(pool, embeddings=(h * 1e6).astype(np.float32)),
+    }
+    faults: dict[str, str] = {}
+    for what, unusual in pools.items():
+        n = len(unusual)
         for k in [None] if is_ranker(selector) else sorted({1, max(1, n // 2), n}):
             try:
-                order(selector, pool, k=k)
+                with warnings.catch_warnings():
+                    warnings.simplefilter("error", RuntimeWarning)
+                    order(selector, unusual, k=k)
             except RuntimeWarning as warning:
-                raise Violation(f"it warns: {warning}") from warning
+                faults[what] = f"it warns: {warning}"
             except Violation as violation:
-                raise Violation(f"{what}: {violation}") from violation
-
-
-@check("handle n = 1", BASIC)
-def one_response(selector: Any) -> None:
-    """A pool of one response is ordered."""
-    _require_order(selector, examples.pool(1), "a pool of one response")
-    _require_order(selector, examples.pool(2), "a pool of two responses")
-
-
-@check("take equal responses in any order, but take them all", BASIC)
-def identical_rows(selector: Any) -> None:
-    """A pool of equal responses is ordered, their vectors zero (as centring leaves them) or not."""
-    pool = examples.pool().part([4] * 12)
-    _require_order(selector, pool, "equal responses")
-    _require_order(selector, replace(pool, embeddings=np.zeros((12, 8), np.float32)), "equal zero vectors")
-
-
-@check("handle vectors of length 0", BASIC)
-def zero_rows(selector: Any) -> None:
-    """A zero vector among others is ordered with them."""
-    pool = examples.pool()
-    h = pool.embeddings.copy()
-    h[7] = 0
-    _require_order(selector, replace(pool, embeddings=h), "a zero vector")
-
-
-@check("take equal responses in any order, but take them all", BASIC)
-def duplicates(selector: Any) -> None:
-    """Copies of responses are all picked, each once."""
-    _require_order(selector, examples.pool().part([*range(12), *range(12)]), "copies")
-    _require_order(selector, examples.pool().part([3] * 5 + [8] * 11), "copies of two responses")
-
-
-@check("convert the vectors to one dtype before computing", BASIC)
-def precisions(selector: Any) -> None:
-    """Vectors of float16 and float64 are ordered as those of float32 are."""
-    for dtype in (np.float16, np.float64):
-        _require_order(selector, examples.pool(dtype=dtype), f"{np.dtype(dtype).name} vectors")
-
-
-@check("make thresholds relative to the vectors' scale", BASIC)
-def scale(selector: Any) -> None:
-    """Vectors a million times smaller or larger are ordered, without numpy's warnings."""
-    pool = examples.pool()
-    for factor in (1e-6, 1e6):
-        scaled = (pool.embeddings * factor).astype(np.float32)
-        _require_order(selector, replace(pool, embeddings=scaled), f"vectors times {factor:g}")
+                faults[what] = str(violation)
+            except Exception as failure:
+                faults[what] = error_text(failure)
+    first, *others = faults or [""]
+    also = f" (also with {', '.join(others)})" if others else ""
+    expect(not faults, f"{first}: {faults.get(first)}{also}")
 
 
 # Cost.
@@ -570,12 +541,7 @@ CHECKS = (
     rest_after_verified,
     many_as_one_by_one,
     picks_after_outcomes,
-    one_response,
-    identical_rows,
-    zero_rows,
-    duplicates,
-    precisions,
-    scale,
+    unusual_pools,
     time_budget,
     memory_budget,
     parameter_check("selector"),

@@ -32,7 +32,7 @@ def test_one_mistake_is_reported_once_and_the_checks_that_presume_it_say_where_t
     rows = list(findings("selector", WithReplacement()))
     waiting = [row["what"] for row in rows if row["outcome"] == "not applicable"]
     assert len(waiting) > 15
-    assert set(waiting) == {"first fix what distinct-indices finds"}
+    assert set(waiting) == {"first fix what valid-indices finds"}
 
 
 def test_the_kit_leaves_the_global_generators_as_they_were():
