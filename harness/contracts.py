@@ -309,11 +309,10 @@ class Executor(Protocol):
 
     Function and items are picklable, and what is made are files: results are None. The function may have attributes
     that say what it needs: `folder` and `plugin_files`, which every machine must see, and `model_bytes`, about the
-    memory of the model that each process loads (0: unknown). Two members are optional:
+    memory of the model that each process loads (0: unknown). An optional attribute:
 
     models_here   True if `map` with `uses_model` works in the process of the run, one item after the other: speed can
                   then be probed, money counted, and progress shown by tokens
-    at_once()     how many calls are done at once; the price of a run is divided by it
     """
 
     def map(self, function: Callable[[T], R], items: Iterable[T], uses_model: bool) -> Iterator[R]:
