@@ -35,7 +35,7 @@ from harness import HarnessError, Problem, Task, Verdict, correct, error, hookim
 from harness.errors import did_you_mean
 from harness.hookspecs import Register
 from harness.records import Weights
-from harness.system.json_lines import read_lines
+from harness.system.json_text import read_lines
 
 from .data import sources
 

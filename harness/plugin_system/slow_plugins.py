@@ -9,8 +9,6 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from harness.system.pace import clock
-
 IMPORT_S, RANK_S = 10.0, 60.0  # seconds after which the user is told what the command waits for
 IMPORT_LIMIT = (
     "HARNESS_IMPORT_TIMEOUT"  # in seconds; `harness --import-timeout` sets it, and worker processes inherit it
@@ -27,7 +25,7 @@ def named(what: str, after_s: float) -> Iterator[None]:
 
     C code that never releases the interpreter delays this line too.
     """
-    line = f"waiting: {what} has taken {clock(after_s)} so far"
+    line = f"waiting: {what} has taken {after_s:g} s so far"
     timer = threading.Timer(after_s, lambda: print(line, file=sys.stderr, flush=True))
     timer.daemon = True
     timer.start()

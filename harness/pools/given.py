@@ -16,8 +16,7 @@ from harness.contracts import Task
 from harness.errors import HarnessError
 from harness.records import Floats, Problem
 from harness.store.keys import digest
-from harness.system.expansion import MAX_VECTORS_GB
-from harness.system.files import open_regular
+from harness.system.files import MAX_VECTORS_GB, open_regular
 
 from .reading import pool_files
 from .registered_layouts import Layouts

@@ -25,7 +25,8 @@ from typing import TypeAlias
 from harness.contracts import Task
 from harness.errors import HarnessError
 from harness.records import Problem
-from harness.system.json_lines import Line, opened, read_lines
+from harness.system.files import opened
+from harness.system.json_text import Line, read_lines
 
 from .record import PoolRecord
 

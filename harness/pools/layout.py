@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
-from harness.system.json_lines import Line
+from harness.system.json_text import Line
 
 from .record import PoolRecord, Say
 

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from harness.errors import HarnessError
-from harness.system.json_lines import Line
+from harness.system.json_text import Line
 
 from .record import PoolRecord, column_in, scores_in, text_in, texts_in
 

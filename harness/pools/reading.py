@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from harness.errors import HarnessError, contained, error_text
-from harness.system.json_lines import Line, count_lines, read_lines
+from harness.system.json_text import Line, count_lines, read_lines
 
 from .layout import FileLayout, LineLayout, NamesFiles
 from .own import OWN

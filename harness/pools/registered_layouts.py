@@ -10,7 +10,7 @@ from typing import Any, TypeAlias
 from harness.errors import HarnessError, contained, error_text
 from harness.plugin_system.component import Spec, build, described
 from harness.plugin_system.registry import Registration, Registry, load_registry
-from harness.system.json_lines import Line
+from harness.system.json_text import Line
 
 from .layout import FileLayout, LineLayout
 from .own import OWN

@@ -22,9 +22,7 @@ import numpy as np
 
 from harness.errors import HarnessError
 from harness.records import Floats
-from harness.system.expansion import RATIO, most_expanded
-from harness.system.files import open_regular
-from harness.system.json_lines import beginning
+from harness.system.files import RATIO, beginning, most_expanded, open_regular
 
 from .vector_tables import Table
 

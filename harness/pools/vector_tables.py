@@ -18,7 +18,7 @@ import numpy as np
 
 from harness.errors import HarnessError
 from harness.records import Floats
-from harness.system.json_lines import opened
+from harness.system.files import opened
 
 PROBLEM, NAME = "problem_id", "id"
 NUMBER_BYTES = 8

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from harness.errors import HarnessError, did_you_mean
-from harness.system.json_lines import Line, read_lines
+from harness.system.json_text import Line, read_lines
 
 
 def read_verified(path: Path, sizes: Mapping[str, int]) -> dict[str, list[int]]:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from harness.errors import HarnessError
-from harness.system.json_lines import read_lines
+from harness.system.json_text import read_lines
 
 Item = TypeVar("Item")
 NAMED = 3  # unknown ids that a message lists

@@ -15,7 +15,7 @@ from harness.errors import HarnessError
 from harness.plugin_system.command_options import Help
 from harness.plugin_system.component import names_in
 from harness.plugin_system.presets import ENGINE
-from harness.system.expansion import MAX_VECTORS_GB
+from harness.system.files import MAX_VECTORS_GB
 
 
 @dataclass(frozen=True, kw_only=True)

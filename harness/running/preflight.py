@@ -13,8 +13,7 @@ from harness.errors import NotBegun
 from harness.records import Problem
 from harness.stages.measure import still_to_measure
 from harness.store import missing_rows, shards
-from harness.system.pace import clock
-from harness.system.progress import Progress
+from harness.system.progress import Progress, clock
 from harness.task import Measured
 
 from .billing import quote

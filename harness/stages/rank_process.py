@@ -13,8 +13,7 @@ from multiprocessing.connection import Connection
 
 from harness.errors import HarnessError, error_text
 from harness.records import Problem
-from harness.system.bounded_child import BoundedChild
-from harness.system.lifeline import end_with_owner
+from harness.system.children import BoundedChild, end_with_owner
 
 from .work import CACHES, Work, component, import_libraries, one_thread
 

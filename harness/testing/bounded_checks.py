@@ -13,9 +13,8 @@ from typing import Any
 from harness.errors import HarnessError
 from harness.plugin_system.component import build
 from harness.plugin_system.registry import load_registry
-from harness.system.activity import doing
-from harness.system.bounded_child import BoundedChild
-from harness.system.lifeline import end_with_owner
+from harness.system.children import BoundedChild, end_with_owner
+from harness.system.progress import doing
 
 from .checking import FIRST_FIX, Check, remember
 from .run_checks import Finding, checks, finding_of
