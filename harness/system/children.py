@@ -20,7 +20,7 @@ import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from multiprocessing.connection import Connection
+from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
 from multiprocessing.util import Finalize
 from pathlib import Path
@@ -245,7 +245,7 @@ class Warden:
         OSError if it could not be started, Lost if the warden has ended.
         """
         try:
-            if not select.select([self._out], [], [], timeout_s)[0]:
+            if not wait([self._out.fileno()], timeout_s):
                 return None
             answer: dict[str, Any] = json.loads(self._out.readline())
         except ValueError:  # the pipe is closed, or there is no whole line

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import textwrap
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -112,33 +113,43 @@ def word_table(
 ) -> tuple[Table, list[int]]:
     """A table of at most `width` columns in which no word is cut, and the places of the headings that it shows.
 
-    Where it is too wide, columns are left out; if those with the highest `kept` do not fit, their texts are cut to
-    several lines. `ends`: the places of rows below which a line of space stands.
+    Where it is too wide, columns are left out; if those with the highest `kept` do not fit, their texts are broken
+    behind commas and slashes. `ends`: the places of rows below which a line of space stands.
     """
     cells = [[printable(heading.head), *(printable(row[at]) for row in rows)] for at, heading in enumerate(headings)]
-
-    def least(at: int) -> int:
-        """The width below which a column would cut a word, or wrap prose to a narrow strip."""
-        longest = max(cell_len(line) for cell in cells[at] for line in cell.split("\n"))
-        word = max(cell_len(word) for cell in cells[at] for word in cell.split() or [""])
-        return max(word, min(PROSE_WIDTH, longest)) if headings[at].prose else longest
-
-    def fits() -> bool:
-        return sum(least(at) + 2 for at in shown) < width
-
+    widths = [max(cell_len(line) for cell in texts for line in cell.split("\n")) for texts in cells]
+    least = widths.copy()  # below it a column would cut a word, or wrap prose to a narrow strip
+    for at, heading in enumerate(headings):
+        if heading.prose:
+            word = max(cell_len(word) for cell in cells[at] for word in cell.split() or [""])
+            least[at] = max(word, min(PROSE_WIDTH, widths[at]))
     shown = list(range(len(headings)))
     for kept in sorted({heading.kept for heading in headings})[:-1]:
-        if fits():
+        if sum(least[at] + 2 for at in shown) < width:
             break
         shown = [at for at in shown if headings[at].kept > kept]
+    room = width - 2 * len(shown) - 1
+    if sum(least[at] for at in shown) > room:
+        least = [size if headings[at].right else 1 for at, size in enumerate(least)]
+    while sum(widths[at] for at in shown) > room and (wide := [at for at in shown if widths[at] > least[at]]):
+        widths[max(wide, key=lambda at: widths[at])] -= 1
     table = plain_table()
     for at in shown:
-        whole = fits() and not headings[at].prose
         justify = "right" if headings[at].right else "left"
-        table.add_column(headings[at].head, justify=justify, no_wrap=whole, overflow="fold")  # type: ignore[arg-type]
+        table.add_column(headings[at].head, justify=justify, width=widths[at], overflow="fold")  # type: ignore[arg-type]
     for place in range(len(rows)):
-        table.add_row(*(text(cells[at][1 + place]) for at in shown), end_section=place in ends)
+        table.add_row(*(text(_folded(cells[at][1 + place], widths[at])) for at in shown), end_section=place in ends)
     return table, shown
+
+
+def _folded(cell: str, width: int) -> str:
+    """The text with its words that are wider than `width` broken behind commas and slashes."""
+    lines = [""]
+    for piece in re.findall(r"\s+|[^\s,/]+[,/]*|[,/]+", cell):
+        if not piece.isspace() and lines[-1] and cell_len(lines[-1].rpartition(" ")[2] + piece) > width:
+            lines.append("")
+        lines[-1] += piece
+    return "\n".join(lines)
 
 
 def printable(value: str, kept: str = "\n\t") -> str:

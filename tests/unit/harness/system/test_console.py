@@ -1,6 +1,7 @@
 """Tables in which no word is cut, at any width."""
 
 import io
+import re
 
 import pytest
 from rich.console import Console
@@ -46,10 +47,16 @@ def test_the_least_kept_columns_go_first():
     ]
 
 
-def test_a_name_wider_than_the_table_goes_on_in_the_next_line():
+def test_a_name_wider_than_the_table_is_broken_behind_punctuation():
     text, _ = printed([Heading("selector"), Heading("calls", right=True)], [[SPEC, "6.47"], ["uniform", "1"]], 40)
+    lines = [re.split(r"\s{2,}| 6.47", line.strip())[0] for line in text.splitlines()]
     assert max(map(len, text.splitlines())) <= 40
-    assert SPEC in "".join(line.replace("6.47", "").strip() for line in text.splitlines())
+    assert SPEC in "".join(lines)
+    assert [line for line in lines if line and line in SPEC] == [
+        "repexp:lam=0.1,",
+        "state=penultimate,",
+        "normalise=true",
+    ]
 
 
 def test_texts_are_no_markup_and_no_control_characters():
