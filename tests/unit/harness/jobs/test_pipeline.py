@@ -7,9 +7,9 @@ import pytest
 from support.paths import TOY
 from support.stores import all_cells, cell_of, contents
 
-from harness.results import cells
 from harness.jobs import run as pipeline
 from harness.jobs.options import RunConfig
+from harness.results import cells
 from harness.store.shards import read_responses, read_vectors
 from harness.system.progress import Progress
 

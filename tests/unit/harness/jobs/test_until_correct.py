@@ -11,8 +11,8 @@ from support.toy import Colours, Keyed
 from support.works import responses_of
 
 from harness import Problem, wrong
-from harness.results import stopping_times
 from harness.jobs.options import RunConfig
+from harness.results import stopping_times
 from harness.running.until_correct import Judge, _require_all
 from harness.store import shards as store
 
