@@ -290,6 +290,22 @@ def outcomes(cell: Mapping[str, Any]) -> Outcomes:
     return Outcomes(n, c, errors, ranks=np.array([entry["ranks"] for entry in entries], np.int64))
 
 
+def resampling_seed(*cells: Mapping[str, Any]) -> int:
+    """The seed of the resampling of some cells, in any order: a hash of their outcomes, and of nothing else.
+
+    So a key that changes (another revision of a component, another format) moves no interval.
+    """
+    return int(_hash_of(cells[0])[:8] if len(cells) == 1 else digest(sorted(map(_hash_of, cells)), 8), 16)
+
+
+def _hash_of(cell: Mapping[str, Any]) -> str:
+    """A hash of each problem's id, n, c, errors, and ranks or hits."""
+    fixed = ("id", "n", "c", "errors")
+    return digest(
+        [[*(entry[name] for name in fixed), entry.get("ranks") or entry["hits"]] for entry in cell["problems"]]
+    )
+
+
 def disputed(cell: Mapping[str, Any]) -> int | None:
     """The number of grades that a second grader disputes; None if it graded no problem."""
     if cell["schema"] < 3:
@@ -300,12 +316,11 @@ def disputed(cell: Mapping[str, Any]) -> int | None:
 
 
 def row(cell: Mapping[str, Any], key: str | None = None) -> Row:
-    """Compute a cell's row. Equal cells have equal rows, because the key seeds the resampling.
+    """Compute a cell's row. Equal outcomes have equal intervals, because they seed the resampling.
 
     key  the cell's key, if known; None: it is computed
     """
-    key = key or key_of(cell)
-    seed = int(key[:8], 16)
+    key, seed = key or key_of(cell), resampling_seed(cell)
     learns = cell["inputs"]["ranking"].get("learns")
     about = {"learns": learns, "grader": grader(cell), "conditions": cell["conditions"], "disputed": disputed(cell)}
     of_pools = {**quality([cell], seed), **one_answer.metrics(cell["problems"])}

@@ -48,7 +48,7 @@ def compare(names: Sequence[str], folders: Sequence[Path]) -> dict[str, Any]:
     _check_trials(first_outcomes, second_outcomes)
     budget = _budget(first_outcomes, second_outcomes)
     x, y = _compared(first_outcomes, budget), _compared(second_outcomes, budget)
-    seed = int(digest([_seeding(first), _seeding(second)], 8), 16)
+    seed = int(digest([cells.resampling_seed(*(cell for _, cell in group)) for group in (first, second)], 8), 16)
     most = 1.0 if budget is not None else float(max(first_outcomes.n.max(), second_outcomes.n.max()))
     paired = stats.paired_difference(x[:, None], y[:, None], seed, widest=most)
     first_shown, second_shown = (x, y) if budget is None else (1 - x, 1 - y)  # calls, or hits
@@ -181,11 +181,6 @@ def _compared(outcomes: Outcomes, budget: int | None) -> Floats:
     hits = outcomes.hits_within(budget)
     assert hits is not None
     return outcomes.inside(1 - hits.mean(axis=1))
-
-
-def _seeding(group: Sequence[seed_groups.Keyed]) -> str | list[str]:
-    keys = [key for key, _ in group]
-    return keys[0] if len(keys) == 1 else keys
 
 
 def _about(group: Sequence[seed_groups.Keyed]) -> dict[str, Any]:

@@ -3,7 +3,7 @@
 There is one table for each combination of task, data revision, split, model, engine, sampler, n, problems, grader and
 set of pools. Cells that differ only in their seeds form one row; rows with the fewest calls come first. Rows with
 other seeds rank other pools, so they are in another table. The tables do not depend on when, where or in which order
-the files were read. Values have four significant digits; the cells' keys seed the resampling. Files that cannot be
+the files were read. Values have four significant digits; the outcomes seed the resampling. Files that cannot be
 counted are listed, and the others still count.
 """
 

@@ -12,7 +12,7 @@ from dataclasses import replace
 from typing import Any
 
 from harness.scoring.metrics import Outcomes, over_seeds, summary
-from harness.store.keys import canonical_json, digest
+from harness.store.keys import canonical_json
 
 from . import cells, one_answer
 from .cells import Cell
@@ -75,7 +75,7 @@ def outcomes(group: Sequence[Keyed]) -> Outcomes:
 def row(group: Sequence[Keyed]) -> Row:
     """The row of one group of cells; for a single cell it is `cells.row` plus `seeds` and `cells`.
 
-    With several cells `seed` is None, and the keys of all cells seed the resampling.
+    With several cells `seed` is None, and the outcomes of all cells seed the resampling.
     """
     key, cell = group[0]
     keys = [each for each, _ in group]
@@ -88,7 +88,7 @@ def row(group: Sequence[Keyed]) -> Row:
         "conditions": _conditions(group),
         "disputed": _disputed(group),
     }
-    seed = int(digest(sorted(keys), 8), 16)
+    seed = cells.resampling_seed(*(each for _, each in group))
     first = [pool[0][1] for pool in by_pool(group)]
     of_pools = {**quality(first, seed), **one_answer.metrics([entry for each in first for entry in each["problems"]])}
     labels: dict[str, Any] = {**cell["labels"], "seed": None}

@@ -50,6 +50,11 @@ class Chosen:
         return cells.outcomes(self.cell)
 
     @cached_property
+    def resampling_seed(self) -> int:
+        """The seed of its intervals."""
+        return cells.resampling_seed(self.cell)
+
+    @cached_property
     def metrics(self) -> ResultRow:
         """Its row of the leaderboard."""
         return cells.row(self.cell, self.key)

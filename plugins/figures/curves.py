@@ -31,7 +31,7 @@ RANDOM, ORACLE = "random (exact)", "oracle"
 def _curve(cell: Chosen, common: Row, ks: Sequence[int], shares: Floats, banded: bool = True) -> list[Row]:
     rows = [{**common, "k": k, "passed": float(mean)} for k, mean in zip(ks, shares.mean(axis=0), strict=True)]
     if banded:
-        for row, low, high in zip(rows, *band(shares, int(cell.key[:8], 16)), strict=True):
+        for row, low, high in zip(rows, *band(shares, cell.resampling_seed), strict=True):
             row |= {"low": float(low), "high": float(high)}
     return rows
 

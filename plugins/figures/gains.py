@@ -69,7 +69,7 @@ def _classes(chosen: Chosen) -> Iterator[Row]:
     outcomes = chosen.outcomes
     assert outcomes.ranks is not None
     share, random = outcomes.c / outcomes.n, random_samples_to_correct(outcomes.n, outcomes.c)
-    selected, seed = outcomes.ranks.mean(axis=1), int(chosen.key[:8], 16)
+    selected, seed = outcomes.ranks.mean(axis=1), chosen.resampling_seed
     for above, up_to in pairwise(CLASSES):
         inside = (share > above) & (share <= up_to)
         if inside.sum() >= LEAST:

@@ -14,6 +14,7 @@ from typing import Any
 from harness.records import Floats
 from harness.results import one_answer
 from harness.results.cells import outcomes as outcomes_of
+from harness.results.cells import resampling_seed
 from harness.results.rows import REFERENCES, Reference, Row, with_q
 from harness.scoring.budget_curves import band, budgets, oracle_shares, random_shares, selected_shares
 
@@ -75,7 +76,7 @@ def curves(cells: Sequence[Cell]) -> list[dict[str, Any]]:
     The last three have a value per budget. `low` and `high`, the band's ends, are None for the oracle and for the kind
     "answer" (avg@k, maj@k, best-of-k), and if there is only one problem.
     """
-    first, seed = outcomes_of(cells[0].content), _seed(cells[0])
+    first, seed = outcomes_of(cells[0].content), resampling_seed(cells[0].content)
     ks = budgets(int(first.n.min()))
     rows = [
         _curve("random", "random", ks, random_shares(first, ks), seed),
@@ -85,12 +86,9 @@ def curves(cells: Sequence[Cell]) -> list[dict[str, Any]]:
     if answer:
         rows += [_curve(name, "answer", answer.ks, shares, None) for name, shares in answer.curves().items()]
     for cell in cells:
-        rows.append(_curve(cell.name, cell.kind, *selected_shares(outcomes_of(cell.content), ks), _seed(cell)))
+        shares = selected_shares(outcomes_of(cell.content), ks)
+        rows.append(_curve(cell.name, cell.kind, *shares, resampling_seed(cell.content)))
     return rows
-
-
-def _seed(cell: Cell) -> int:
-    return int(cell.key[:8], 16)
 
 
 def _curve(name: str, kind: str, ks: Sequence[int], shares: Floats, seed: int | None) -> dict[str, Any]:

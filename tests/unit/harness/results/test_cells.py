@@ -133,16 +133,25 @@ def test_a_cell_of_schema_2_is_read_with_its_one_total(tmp_path):
     assert {name: old[name] for name in old if name != "disputed"} == {n: new[n] for n in new if n != "disputed"}
 
 
-def test_a_row_is_made_of_labels_outcomes_and_grades_and_seeded_by_its_key():
+def test_a_row_is_made_of_labels_outcomes_and_grades():
     made = cell(PROBLEMS)
     row = cells.row(made)
     assert (row.n, row.problems, row.solvable, row.errors, row.disputed) == (8, 3, 2, 1, 1)
     assert (row.selector, row.seed, row.trials, row.cell) == ("spread", 0, 2, cells.key_of(made))
     assert row.samples_to_correct == (2 + 9 + 2) / 3
     assert cells.row(made) == row
-    skewed = cell([entry(f"p{i}", [1 + i**2 % 7], c=1) for i in range(12)])
-    assert cells.row(skewed, "0" * 20).improvement_ci != cells.row(skewed, "1" * 20).improvement_ci
     assert cells.disputed(cell([entry("p", [1, 1])])) is None
+
+
+def test_the_resampling_is_seeded_by_the_outcomes_alone():
+    made = [cell([entry(f"p{i}", [rank, 1], c=1) for i in range(12)]) for rank in (1, 2)]
+    relabelled = cell([{**each, "orders": [[3]], "routes": {}} for each in made[0]["problems"]], "other", seed=1)
+    subset = cell([subset_entry("p0", [1, 8])])
+    assert cells.row(made[0], "0" * 20).improvement_ci == cells.row(made[0], "1" * 20).improvement_ci
+    assert cells.resampling_seed(made[0]) == cells.resampling_seed(relabelled)
+    assert cells.resampling_seed(*made, subset) == cells.resampling_seed(subset, *made[::-1])
+    seeds = {cells.resampling_seed(*some) for some in (made[:1], made[1:], made, [subset])}
+    assert len(seeds) == 4
 
 
 def test_pools_of_several_sizes_have_the_budgets_of_each():

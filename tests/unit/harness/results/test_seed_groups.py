@@ -33,8 +33,8 @@ def test_seeds_and_trials_are_averaged_inside_a_problem_before_anything_is_said_
     assert row.samples_to_correct == pytest.approx(ours.mean())
     assert row.samples_to_correct_random == pytest.approx(random.mean())
     assert row.improvement == pytest.approx(random.mean() / ours.mean())
-    seed = int(cells.digest(sorted(keyed(*THREE)), 8), 16)
-    assert row.improvement_ci == pytest.approx(stats.ratio_interval(random, ours, seed), rel=1e-5)
+    interval = stats.ratio_interval(random, ours, cells.resampling_seed(*THREE))
+    assert row.improvement_ci == pytest.approx(interval, rel=1e-5)
     solvable = [ours[0], ours[1], 4.0]
     assert row.samples_to_correct_solvable == pytest.approx(np.mean(solvable))
     assert row.improvement_solvable == pytest.approx(np.mean([random[0], random[1], 4.5]) / np.mean(solvable))
