@@ -12,8 +12,7 @@ import numpy as np
 from harness.cli import result_tables
 from harness.records import Floats
 from harness.results import cells, stopping_times
-from harness.results.across import Across, across, pool_name
-from harness.results.leaderboard import Board
+from harness.results.leaderboard import Across, Board, across, pool_name
 from harness.results.rows import Interval, Row
 from harness.scoring import stats
 from harness.scoring.metrics import random_samples_to_correct

@@ -43,7 +43,9 @@ def key_of(cell: Mapping[str, Any], kind: str) -> str | None:
 def first_reason(root: Path, cell: str) -> str:
     """The reason of the first verdict that has one, of the cell with this key in the store; "" if it is not there."""
     path = root / "cells" / f"{cell}.json"
-    verdicts = root / "verdict" / str(cells.read_inputs(path)["verdict"]["key"]) if path.exists() else root / "absent"
+    verdicts = (
+        root / "verdict" / str(cells.read(path)["inputs"]["verdict"]["key"]) if path.exists() else root / "absent"
+    )
     for shard in sorted(verdicts.glob("*.parquet")):
         if reason := next((each.reason for each in shards.read_full_verdicts(shard)[0] if each.reason), ""):
             return reason

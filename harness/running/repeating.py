@@ -10,7 +10,7 @@ from harness.errors import HarnessError
 from harness.plugin_system.registry import SESSION
 from harness.results import cells
 from harness.results.cells import Cell
-from harness.results.seed_groups import HASHED
+from harness.results.rows import HASHED
 
 from .config import RunConfig
 from .option_values import checked

@@ -9,8 +9,7 @@ from typing import Any
 from harness.records import Problem
 from harness.results import cells
 from harness.results.cells import Cell
-from harness.results.provenance import made_with
-from harness.results.rows import Row
+from harness.results.rows import Row, row
 from harness.scoring import votes
 from harness.scoring.metrics import budgets
 from harness.stages import audit, chance, response_scores
@@ -38,7 +37,7 @@ def keep_cell(plan: Plan, work: Work) -> Row:
             kept.append(cells.without_orders(entry))
 
     key = cells.write_entries(plan.context.store.cells, about, entries())
-    return cells.row({**about, "problems": kept}, key)
+    return row({**about, "problems": kept}, key)
 
 
 def keep_failure(plan: Plan, work: Work, reason: str) -> None:
@@ -65,7 +64,7 @@ def _about(plan: Plan, work: Work) -> Cell:
         "grader": cells.grader({"inputs": inputs}),
         "inputs": inputs,
         "config": recorded(plan.config, work.selector),
-        **made_with(plugins),
+        **cells.made_with(plugins),
     }
 
 

@@ -25,7 +25,6 @@ from harness.plugin_system.component import parameters
 from harness.plugin_system.picks import needs, picked, require_selector, subset_of
 from harness.pools.given import GivenVectors
 from harness.records import Floats, Pool, Problem
-from harness.results.verdict_quality import answers_line
 from harness.stages.answers import ran_answers
 from harness.stages.embed import embedded
 from harness.stages.project import project
@@ -299,6 +298,8 @@ def _answers(
             answers[each.problem.id], cpu_s = ran_answers(task, stage, each.problem, texts, finish)
             total_cpu_s += cpu_s
             bar.advance()
+    from harness.results.columns import answers_line  # imports scipy.stats
+
     context.progress.say(answers_line(sum(map(len, answers.values())), total_cpu_s))
     return lambda each: answers[each.problem.id]
 

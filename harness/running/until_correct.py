@@ -22,7 +22,7 @@ from harness.contracts import Task
 from harness.errors import HarnessError
 from harness.records import Problem, Responses, Verdict
 from harness.results import stopping_times
-from harness.results.provenance import made_with
+from harness.results.cells import made_with
 from harness.stages.verify import graded
 from harness.stages.work import batches
 from harness.store import in_use, missing_rows, shards

@@ -12,8 +12,7 @@ from itertools import pairwise
 from typing import Any
 
 from harness.records import Floats
-from harness.results.across import across, pool_name
-from harness.results.leaderboard import Board, boards, gather
+from harness.results.leaderboard import Board, across, boards, gather, pool_name
 from harness.scoring import stats
 from harness.scoring.metrics import random_samples_to_correct
 

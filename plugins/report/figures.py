@@ -12,10 +12,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from harness.records import Floats
-from harness.results import one_answer
 from harness.results.cells import outcomes as outcomes_of
 from harness.results.cells import resampling_seed
-from harness.results.rows import REFERENCES, Reference, Row, with_q
+from harness.results.rows import Row, one_answer_of, references, with_q
 from harness.scoring.budget_curves import band, budgets, oracle_shares, random_shares, selected_shares
 
 from .chosen import Cell
@@ -36,19 +35,18 @@ def table(cells: Sequence[Cell]) -> dict[str, Any]:
     first = cells[0].row
     ks = [k for k in BUDGETS if k in first.pass_at_k_random]
     rows = with_q([cell.row for cell in cells])
-    references = [_reference(first, reference, ks) for reference in REFERENCES]
-    return {"budgets": ks, "rows": references + [_measured(*each, ks) for each in zip(cells, rows, strict=True)]}
-
-
-def _reference(row: Row, reference: Reference, ks: Sequence[str]) -> dict[str, Any]:
-    return {
-        "name": reference.label,
-        "reference": True,
-        "samples_to_correct": reference.calls(row),
-        "improvement": reference.ratio(row),
-        "k95": reference.k95(row),
-        "passed": [reference.passed(row).get(k) for k in ks],
-    }
+    known = [
+        {
+            "name": reference.label,
+            "reference": True,
+            "samples_to_correct": reference.samples_to_correct,
+            "improvement": reference.improvement,
+            "k95": reference.k95,
+            "passed": [reference.pass_at_k.get(k) for k in ks],
+        }
+        for reference in references(first)
+    ]
+    return {"budgets": ks, "rows": known + [_measured(*each, ks) for each in zip(cells, rows, strict=True)]}
 
 
 def _measured(cell: Cell, row: Row, ks: Sequence[str]) -> dict[str, Any]:
@@ -82,9 +80,8 @@ def curves(cells: Sequence[Cell]) -> list[dict[str, Any]]:
         _curve("random", "random", ks, random_shares(first, ks), seed),
         _curve("oracle", "oracle", ks, oracle_shares(first, ks), None),
     ]
-    answer = one_answer.of_cells(cell.problems for cell in cells)
-    if answer:
-        rows += [_curve(name, "answer", answer.ks, shares, None) for name, shares in answer.curves().items()]
+    answer = one_answer_of(cell.problems for cell in cells)
+    rows += [_curve(name, "answer", answer.ks, shares, None) for name, shares in answer.curves().items()]
     for cell in cells:
         shares = selected_shares(outcomes_of(cell.content), ks)
         rows.append(_curve(cell.name, cell.kind, *shares, resampling_seed(cell.content)))

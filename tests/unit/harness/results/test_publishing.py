@@ -7,7 +7,6 @@ from support.cells import cell, entry, failed_cell, keep
 from support.paths import TOY
 from support.refusals import refusal_of
 
-from harness import HarnessError
 from harness.plugin_system.component import build, described
 from harness.plugin_system.registry import load_registry
 from harness.results import publishing
@@ -96,22 +95,3 @@ def test_a_publish_that_meets_a_bad_cell_leaves_nothing_and_no_task_publishes_ou
     [path] = keep(tmp_path / "hostile" / "cells", cell(PROBLEMS, task="../../gone/x"))
     [row] = publish([], tmp_path / "hostile", tmp_path / "results", [])
     assert row["file"] == str(tmp_path / "results" / ".._.._gone_x" / path.name)
-
-
-def test_a_publish_that_cannot_write_takes_back_what_it_wrote(built_by, quick_kit, tmp_path, monkeypatch):
-    first, _ = sorted(keep(tmp_path / "cells", built_by("shuffle"), built_by("spread")))
-    results, write = tmp_path / "results", publishing.write_atomically
-
-    def full(path, content):
-        if path.parent.name == "conformance" and content:
-            raise HarnessError("store: no space left")
-        write(path, content)
-
-    monkeypatch.setattr(publishing, "write_atomically", full)
-    assert refusal_of(publish, [], tmp_path, results, [TOY]) == "store: no space left"
-    assert not results.exists()
-    (results / "colours").mkdir(parents=True)
-    (results / "colours" / first.name).write_text("as it was")
-    refusal_of(publish, [], tmp_path, results, [TOY])
-    assert (results / "colours" / first.name).read_text() == "as it was"
-    assert [path.name for path in results.rglob("*")] == ["colours", first.name]
