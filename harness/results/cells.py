@@ -131,12 +131,6 @@ class CellInputs(TypedDict):
     score: NotRequired[dict[str, Any]]
 
 
-class CellWeights(TypedDict):
-    """A model's weights."""
-
-    is_random: bool
-
-
 CellFiles = TypedDict("CellFiles", {"from": NotRequired[str]})  # the hash of the files of its store; not published
 
 
@@ -151,7 +145,7 @@ class CellFile(CellFiles):
     config: NotRequired[dict[str, Any]]
     versions: dict[str, str]
     hardware: dict[str, Any]
-    weights: NotRequired[list[CellWeights]]
+    weights: NotRequired[list[dict[str, Any]]]
     conditions: NotRequired[dict[str, list[str]]]
     failed: NotRequired[str]
     checksum: str
@@ -202,7 +196,7 @@ def without_orders(entry: Mapping[str, Any]) -> dict[str, Any]:
 
 def is_random(cell: Mapping[str, Any]) -> bool:
     """Whether the cell was made with untrained model weights: it is then a test and not a result."""
-    return any(weights["is_random"] for weights in cell.get("weights", ()))
+    return any(weights.get("is_random") for weights in cell.get("weights", ()))
 
 
 def grader(cell: Mapping[str, Any]) -> str:

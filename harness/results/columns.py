@@ -140,23 +140,14 @@ def columns(rows: Sequence[Row], style: Style) -> list[Column]:
     ]
 
 
-# The columns of leaderboard.md, by the beginnings of their headings, the most important first; and how many of them fit
-# the width of a page on GitHub.
-PUBLISHED = ("selector", "embedder", "seeds", "samples-to", "improvement", "q", "gain", "win", "k95")
-MOST_PUBLISHED = 8
-
-
 def published(rows: Sequence[Row]) -> list[Column]:
-    """The columns of leaderboard.md, at most eight; leaderboard.csv and leaderboard.json have all values."""
-    several_seeds = any(len(row.seeds or ()) > 1 for row in rows)
-    heads = [head for head in PUBLISHED if several_seeds or head != "seeds"][:MOST_PUBLISHED]
-    return [column for column in columns(rows, MARKDOWN) if column.head.startswith(tuple(heads))]
+    """The columns of leaderboard.md, the eight most important, since these fit the width of a page on GitHub."""
+    last = "seeds" if any(len(row.seeds or ()) > 1 for row in rows) else "k95"
+    heads = ("selector", "embedder", "samples-to", "improvement", "q", "gain", "win", last)
+    return [column for column in columns(rows, MARKDOWN) if column.head.startswith(heads)]
 
 
-Lines = list[list[str]]
-
-
-def lines(rows: Sequence[Row], shown: Sequence[Column]) -> tuple[Lines, Lines]:
+def lines(rows: Sequence[Row], shown: Sequence[Column]) -> tuple[list[list[str]], list[list[str]]]:
     """A table's texts: the lines of the references, and the lines of the rows; a line has a text for each column."""
     first = [[column.reference(reference) for column in shown] for reference in references(rows[0])]
     return first, [[column.text(row) for column in shown] for row in rows]

@@ -178,11 +178,15 @@ def _place(row: Row) -> tuple[Any, ...]:
 
 def write(folder: Path, content: Gathered, tables: Sequence[Board] | None = None) -> list[Path]:
     """Write leaderboard.md, .csv and .json and return their paths. `tables`: `boards(content)`, if already computed."""
-    tables = boards(content) if tables is None else tables
-    texts = (markdown(tables, content.faults), as_csv(tables), as_json(tables))
-    for name, text in zip(NAMES, texts, strict=True):
-        write_atomically(folder / name, text.encode())
+    for name, text in texts(content, boards(content) if tables is None else tables).items():
+        write_atomically(folder / name, text)
     return [folder / name for name in NAMES]
+
+
+def texts(content: Gathered, tables: Sequence[Board]) -> dict[str, bytes]:
+    """Each of `NAMES` -> the content of that file."""
+    made = (markdown(tables, content.faults), as_csv(tables), as_json(tables))
+    return {name: text.encode() for name, text in zip(NAMES, made, strict=True)}
 
 
 def as_json(tables: Iterable[Board]) -> str:
